@@ -162,6 +162,29 @@ func (s *story) plans(t *testing.T) {
 	}
 }
 
+// offers creates coupons, of which a shopper gets two.
+func (s *story) offers(t *testing.T, shopper string) {
+	t.Helper()
+	terms := fmt.Sprintf(`"name":"1 off","amount_off":{"amount":100,"currency":"CNY"},"threshold":{"amount":0,"currency":"CNY"},"valid_days":7,"total":5,"claim_from":%q,"claim_until":%q`, moment(-time.Hour), moment(time.Hour))
+	kind := "admin/coupons/" + text(s.post(t, "admin/coupons", s.operator, "{"+terms+"}", 201), "id")
+	s.post(t, "admin/coupons", s.operator, `{"name":"nothing off"}`, 422)
+	s.ask(t, http.MethodPut, kind, s.operator, `{"version":1,"per_user":3,`+terms+`}`, 200)
+	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001"]}`, 409)
+	s.post(t, kind+"/activate", s.operator, "", 200)
+	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001","3002"]}`, 200)
+	s.post(t, "coupons/"+strings.TrimPrefix(kind, "admin/coupons/")+"/claim", shopper, "", 201)
+	s.ask(t, http.MethodDelete, kind, s.operator, "", 409)
+	s.post(t, kind+"/stop", s.operator, "", 200)
+	s.post(t, "coupons/"+strings.TrimPrefix(kind, "admin/coupons/")+"/claim", shopper, "", 409)
+	s.ask(t, http.MethodDelete, "admin/coupons/"+text(s.post(t, "admin/coupons", s.operator, "{"+terms+"}", 201), "id"), s.operator, "", 204)
+	for _, path := range []string{kind, "admin/coupons?status=stopped"} {
+		s.get(t, path, s.operator, 200)
+	}
+	s.get(t, "coupons", shopper, 200)
+	s.get(t, "coupons/claimable", shopper, 200)
+	s.get(t, "coupons?order_no=x", shopper, 404)
+}
+
 // sells reserves in tomorrow's sale and buys in today's.
 func (s *story) sells(t *testing.T) {
 	t.Helper()
@@ -206,6 +229,7 @@ func (s *story) sells(t *testing.T) {
 	_, again := buyers[1].path(t, sale.ItemID)
 	s.post(t, "rush/"+again, "", "", 409) // already bought, with order_no
 
+	s.offers(t, buyers[0].token)
 	first, second := "orders/"+numbers[0], "orders/"+numbers[1]
 	payer, quitter := buyers[0].token, buyers[1].token
 	s.get(t, "orders", payer, 200)

@@ -72,5 +72,70 @@ CREATE TABLE orders.history (
     PRIMARY KEY (bucket, order_no, version)
 );
 
+-- What an operator offers: so much off, for which goods, how often. Its terms no longer change once it is active,
+-- because coupons that were issued rely on them.
+CREATE TABLE orders.coupon_kinds (
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name         text        NOT NULL CHECK (length(name) BETWEEN 1 AND 120),
+    status       text        NOT NULL DEFAULT 'draft' CHECK (status IN ('draft', 'active', 'stopped')),
+    currency     text        NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+    -- Either an amount in minor units, or a percentage of the goods, at most max_off unless that is 0.
+    amount_off   bigint      NOT NULL CHECK (amount_off >= 0),
+    percent_off  smallint    NOT NULL CHECK (percent_off BETWEEN 0 AND 100),
+    max_off      bigint      NOT NULL CHECK (max_off >= 0),
+    threshold    bigint      NOT NULL CHECK (threshold >= 0),
+    -- The orders it is for; all where both are empty.
+    activity_ids bigint[]    NOT NULL,
+    item_ids     bigint[]    NOT NULL,
+    -- Either a span of time or days from the issue.
+    valid_from   timestamptz,
+    valid_until  timestamptz,
+    valid_days   int         NOT NULL CHECK (valid_days >= 0),
+    total        bigint      NOT NULL,
+    per_user     smallint    NOT NULL CHECK (per_user > 0),
+    issued       bigint      NOT NULL DEFAULT 0,
+    -- When shoppers may take one themselves; NULL is never.
+    claim_from   timestamptz,
+    claim_until  timestamptz,
+    version      int         NOT NULL DEFAULT 1,
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT coupons_keep_to_the_total CHECK (issued BETWEEN 0 AND total),
+    CONSTRAINT coupon_takes_an_amount_or_a_percentage CHECK ((amount_off > 0) <> (percent_off > 0)),
+    CONSTRAINT coupon_is_valid_for_a_span_or_for_days
+        CHECK (valid_days > 0 AND valid_from IS NULL AND valid_until IS NULL OR valid_days = 0 AND valid_from < valid_until),
+    CONSTRAINT coupon_claims_have_both_ends CHECK ((claim_from IS NULL) = (claim_until IS NULL) AND coalesce(claim_from < claim_until, true))
+);
+
+-- A user's coupon; never changed. It expires by the clock.
+CREATE TABLE orders.coupons (
+    bucket      smallint    NOT NULL,
+    coupon_no   uuid        NOT NULL,
+    kind_id     bigint      NOT NULL,
+    user_id     bigint      NOT NULL,
+    nth         smallint    NOT NULL, -- the user's first, second … of the kind
+    valid_from  timestamptz NOT NULL,
+    valid_until timestamptz NOT NULL,
+    issued_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (bucket, coupon_no),
+    CONSTRAINT coupon_is_issued_once UNIQUE (bucket, user_id, kind_id, nth)
+);
+
+-- The coupon of an order, and with it the reason of the order's discount. locked → used with the payment, locked →
+-- returned with the closing, used → returned with the full refund, returned → used if money that came late still pays
+-- the order; borne instead, by the shop, if the coupon serves another order by then.
+CREATE TABLE orders.coupon_uses (
+    bucket     smallint    NOT NULL,
+    order_no   uuid        NOT NULL,
+    coupon_no  uuid        NOT NULL,
+    kind_id    bigint      NOT NULL,
+    discount   bigint      NOT NULL CHECK (discount > 0),
+    status     text        NOT NULL CHECK (status IN ('locked', 'used', 'returned', 'borne')),
+    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (order_no, bucket)
+);
+CREATE UNIQUE INDEX one_order_per_coupon ON orders.coupon_uses (coupon_no, bucket) WHERE status IN ('locked', 'used');
+CREATE INDEX coupon_uses_of_kind ON orders.coupon_uses (kind_id) WHERE status <> 'returned';
+
 -- +goose Down
 DROP SCHEMA orders CASCADE;

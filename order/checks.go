@@ -26,6 +26,7 @@ func (s *Service) Checks() []proof.Check {
 		{ID: "I7", Name: "no grants are given up", Run: s.checkGivenUp},
 		{ID: "I7", Name: "every committed event is sent", Run: s.checkSent},
 		{ID: "I9", Name: "no shopper is shown an order that is not committed", Run: s.checkCache},
+		s.coupons.Check(),
 	}
 	if s.deps.Bus != nil { // else only the server knows; verify asks it
 		checks = append(checks, proof.Check{ID: "I7", Name: "grants are being written", Run: func(ctx context.Context) ([]proof.Violation, error) {

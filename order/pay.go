@@ -107,3 +107,15 @@ func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
 	// Last, so that a poll triggered by the push does not read an older state.
 	s.deps.Outbox.Wake()
 }
+
+// ownOrder returns a user's order as it is in Postgres, or ErrNotFound.
+func (s *Service) ownOrder(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
+	row, err := orderdb.New(s.deps.DB).ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user {
+		return orderevent.Order{}, ErrNotFound
+	}
+	if err != nil {
+		return orderevent.Order{}, fmt.Errorf("order: read %s: %w", no, err)
+	}
+	return fromRow(row), nil
+}

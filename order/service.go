@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
+	"stampede/order/coupon"
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
@@ -63,6 +64,7 @@ type Service struct {
 	peers    Peers
 	timers   timers
 	aside    aside
+	coupons  *coupon.Service
 	// reading has a slot for each list query under way; see newReading.
 	reading chan struct{}
 	// due wakes this process's sweeper. It holds one signal: more would only make
@@ -88,6 +90,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		aside:   newAside(deps.DB.Config().MaxConns),
 	}
 	s.loader = newLoader(s.readThrough)
+	s.coupons = coupon.New(deps.DB, s.enterReading, s.ownOrder)
 	return s, nil
 }
 

@@ -13,7 +13,7 @@ var withoutKey = map[string][]string{
 	"it sets a state, and the repetition finds it set": {
 		"publish-activity", "pause-activity", "resume-activity", "terminate-activity", "acknowledge-alarm",
 		"disable-user", "enable-user", "end-user-logins", "set-role", "cancel-order",
-		"logout", "logout-others", "link-wechat", "bind-phone",
+		"logout", "logout-others", "link-wechat", "bind-phone", "activate-coupon-kind", "stop-coupon-kind", "issue-coupons",
 	},
 	"a shopper has one per item, which a repetition returns":                   {"reserve-item"},
 	"each is a new attempt by design; an unused one expires and holds nothing": {"issue-rush-path"},

@@ -1,0 +1,273 @@
+package coupon
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/coupon/internal/coupondb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+)
+
+var (
+	errNotActive = fault.New(fault.Conflict, "coupon-not-active", fault.Titles{"Coupons of this kind are not being issued", "该优惠券未在发放"},
+		"Activate the kind of coupon first.")
+	errFixed = fault.New(fault.Conflict, "coupon-terms-fixed", fault.Titles{"The terms of an active coupon are fixed", "已生效的优惠券条款不可修改"},
+		"Once a kind was active, its name, total, per_user and claim window can be changed, and nothing else; nor can it be deleted. Stop it and create another.")
+	errFewer = fault.Plain(fault.Invalid, "total must not be less than the number of coupons that were issued, and per_user not less than it was.")
+	errStale = fault.New(fault.Conflict, "stale-version", fault.Titles{"This has changed since you read it", "内容已被他人修改，请刷新后重试"},
+		"This has changed since you read it; read it again and repeat your edit.")
+)
+
+// couponKind is a kind of coupon as operators see it.
+type couponKind struct {
+	ID     string `json:"id" example:"12"`
+	Status string `json:"status" enum:"draft,active,stopped" doc:"draft: can be edited; active: issued and claimed; stopped: no more are issued, those that were stay valid"`
+	Terms
+	Issued    int64            `json:"issued" doc:"Coupons that users were issued"`
+	Locked    int64            `json:"locked" doc:"Orders that wait for a payment with it"`
+	Used      int64            `json:"used" doc:"Orders that were paid with it"`
+	Borne     int64            `json:"borne" doc:"Orders that were paid late with a coupon which served another order by then: the shop gave the discount twice"`
+	Discount  orderevent.Money `json:"discount" doc:"What it took off the orders that were paid, those in borne included"`
+	Version   int32            `json:"version" doc:"Send it back with an edit"`
+	CreatedAt string           `json:"created_at" format:"date-time"`
+	UpdatedAt string           `json:"updated_at" format:"date-time"`
+}
+
+func viewKind(r coupondb.KindsRow) couponKind {
+	k := &r.OrdersCouponKind
+	return couponKind{
+		ID: httpx.FormatID(k.ID), Status: k.Status, Terms: termsOf(k), Issued: k.Issued, Locked: r.Locked, Used: r.Used, Borne: r.Borne,
+		Discount: orderevent.Money{Amount: r.Discount, Currency: k.Currency},
+		Version:  k.Version, CreatedAt: httpx.Moment(k.CreatedAt), UpdatedAt: httpx.Moment(k.UpdatedAt),
+	}
+}
+
+func (s *Service) adminRoutes(rt *httpx.Router) {
+	const base = "/api/v1/admin/coupons"
+	register := func(method, path, id, summary, description string, role auth.Role, problems map[int]string) httpx.Op {
+		op := httpx.Op{Method: method, Path: base + path, ID: id, Tag: "operator", Role: role, Summary: summary, Description: description, Problems: problems}
+		op.Away = "Coupons cannot be reached right now. Try again in a moment."
+		return op
+	}
+	httpx.Register(rt.API, register(http.MethodGet, "", "list-coupon-kinds", "Kinds of coupons with their figures, newest first", "", auth.Viewer,
+		map[int]string{http.StatusUnprocessableEntity: "invalid"}), s.list)
+	httpx.Register(rt.API, register(http.MethodGet, "/{id}", "get-coupon-kind", "A kind of coupon with its figures", "", auth.Viewer,
+		map[int]string{http.StatusNotFound: "not-found"}), s.get)
+	create := register(http.MethodPost, "", "create-coupon-kind", "Create a kind of coupon, as a draft", "", auth.Operator,
+		map[int]string{http.StatusUnprocessableEntity: "invalid"})
+	create.Status = http.StatusCreated
+	httpx.Register(rt.API, create, s.create)
+	httpx.Register(rt.API, register(http.MethodPut, "/{id}", "edit-coupon-kind", "Change a kind of coupon",
+		"Send all terms, also those that stay. Once the kind was active, only name, total, per_user and the claim window may differ.", auth.Operator,
+		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "stale-version, coupon-terms-fixed", http.StatusUnprocessableEntity: "invalid"}), s.edit)
+	remove := register(http.MethodDelete, "/{id}", "delete-coupon-kind", "Delete a draft", "", auth.Operator,
+		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-terms-fixed"})
+	remove.Status = http.StatusNoContent
+	httpx.Register(rt.API, remove, s.remove)
+	for _, to := range []struct{ path, id, summary, status string }{
+		{"/{id}/activate", "activate-coupon-kind", "Issue coupons of this kind, and let shoppers claim them", active},
+		{"/{id}/stop", "stop-coupon-kind", "Issue no more coupons of this kind; those that were issued stay valid", stopped},
+	} {
+		httpx.Register(rt.API, register(http.MethodPost, to.path, to.id, to.summary, "", auth.Operator,
+			map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-active"}),
+			func(ctx context.Context, in *KindInput) (*httpx.Output[couponKind], error) {
+				return s.move(ctx, in, to.status)
+			})
+	}
+	issue := register(http.MethodPost, "/{id}/issue", "issue-coupons", "Issue coupons to a list of users",
+		"All of them are issued, or none. Users who were issued `each` coupons of the kind already are left alone, so that repeating the request is harmless.", auth.Operator,
+		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-active, coupons-gone", http.StatusUnprocessableEntity: "invalid"})
+	issue.MaxBodyBytes = maxIssueBytes
+	httpx.Register(rt.API, issue, s.issue)
+}
+
+// KindInput names a kind in a path. It is exported for huma, as Terms is.
+type KindInput struct {
+	ID string `path:"id" doc:"The kind's id"`
+}
+
+type listInput struct {
+	httpx.PageInput
+	Status string `query:"status" enum:"draft,active,stopped" doc:"Only kinds in this state"`
+}
+
+func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[couponKind], error) {
+	before, err := in.BeforeID()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := coupondb.New(s.db).Kinds(ctx, coupondb.KindsParams{Before: before, Status: in.Status, Most: int32(in.Ask())}) //nolint:gosec // a page is small
+	if err != nil {
+		return nil, fmt.Errorf("coupon: list kinds: %w", err)
+	}
+	return httpx.PageOf(in.PageInput, rows, viewKind, func(r coupondb.KindsRow) string { return httpx.FormatID(r.OrdersCouponKind.ID) }), nil
+}
+
+func (s *Service) get(ctx context.Context, in *KindInput) (*httpx.Output[couponKind], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, errNoKind.Because(err)
+	}
+	v, err := read(ctx, coupondb.New(s.db), id)
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(v), nil
+}
+
+// read returns a kind with its figures.
+func read(ctx context.Context, q *coupondb.Queries, id int64) (none couponKind, err error) {
+	rows, err := q.Kinds(ctx, coupondb.KindsParams{ID: id, Most: 1})
+	if err != nil {
+		return none, fmt.Errorf("coupon: read kind %d: %w", id, err)
+	}
+	if len(rows) == 0 {
+		return none, errNoKind
+	}
+	return viewKind(rows[0]), nil
+}
+
+type createInput struct {
+	idempotency.Header
+	Body struct{ Terms } `nameHint:"CouponTerms"`
+}
+
+func (s *Service) create(ctx context.Context, in *createInput) (*httpx.Output[couponKind], error) {
+	k, err := in.Body.row()
+	if err != nil {
+		return nil, err
+	}
+	var out couponKind
+	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		out, err = idempotency.Once(ctx, tx, in.Key, "coupon.create", in.Body, func() (none couponKind, err error) {
+			made, err := coupondb.New(tx).InsertKind(ctx, coupondb.InsertKindParams{
+				Name: k.Name, Currency: k.Currency, AmountOff: k.AmountOff, PercentOff: k.PercentOff, MaxOff: k.MaxOff, Threshold: k.Threshold,
+				ActivityIds: k.ActivityIds, ItemIds: k.ItemIds, ValidFrom: k.ValidFrom, ValidUntil: k.ValidUntil, ValidDays: k.ValidDays,
+				Total: k.Total, PerUser: k.PerUser, ClaimFrom: k.ClaimFrom, ClaimUntil: k.ClaimUntil,
+			})
+			if err != nil {
+				return none, fmt.Errorf("coupon: insert kind: %w", err)
+			}
+			out := viewKind(coupondb.KindsRow{OrdersCouponKind: made})
+			return out, audit.Record(ctx, tx, "coupon.create", subject(made.ID), out.Terms)
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(out), nil
+}
+
+type editInput struct {
+	KindInput
+	Body struct {
+		Version int32 `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
+		Terms
+	} `nameHint:"CouponKindEdit"`
+}
+
+func (s *Service) edit(ctx context.Context, in *editInput) (*httpx.Output[couponKind], error) {
+	k, err := in.Body.row()
+	if err != nil {
+		return nil, err
+	}
+	return s.change(ctx, &in.KindInput, "coupon.edit", func(have *coupondb.OrdersCouponKind) (bool, error) {
+		switch {
+		case have.Version != in.Body.Version:
+			return false, errStale.With("version", have.Version)
+		case have.Status != draft && !sameTerms(have, &k):
+			return false, errFixed
+		case k.Total < have.Issued || have.Status != draft && k.PerUser < have.PerUser:
+			return false, errFewer
+		}
+		k.ID, k.Status = have.ID, have.Status
+		*have = k
+		return true, nil
+	})
+}
+
+// move makes a kind active or stopped; a repetition changes nothing.
+func (s *Service) move(ctx context.Context, in *KindInput, status string) (*httpx.Output[couponKind], error) {
+	return s.change(ctx, in, "coupon."+status, func(k *coupondb.OrdersCouponKind) (bool, error) {
+		if k.Status == draft && status == stopped {
+			return false, errNotActive
+		}
+		changed := k.Status != status
+		k.Status = status
+		return changed, nil
+	})
+}
+
+// change edits a kind in a transaction with its audit record; edit returns whether
+// there is a change.
+func (s *Service) change(ctx context.Context, in *KindInput, action string, edit func(*coupondb.OrdersCouponKind) (bool, error)) (*httpx.Output[couponKind], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, errNoKind.Because(err)
+	}
+	var out couponKind
+	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		q := coupondb.New(tx)
+		k, _, err := lockKind(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		changed, err := edit(&k)
+		if err != nil {
+			return err
+		}
+		if changed {
+			_, err := q.UpdateKind(ctx, coupondb.UpdateKindParams{
+				ID: id, Name: k.Name, Status: k.Status, Currency: k.Currency, AmountOff: k.AmountOff, PercentOff: k.PercentOff, MaxOff: k.MaxOff,
+				Threshold: k.Threshold, ActivityIds: k.ActivityIds, ItemIds: k.ItemIds, ValidFrom: k.ValidFrom, ValidUntil: k.ValidUntil,
+				ValidDays: k.ValidDays, Total: k.Total, PerUser: k.PerUser, ClaimFrom: k.ClaimFrom, ClaimUntil: k.ClaimUntil,
+			})
+			if err != nil {
+				return fmt.Errorf("coupon: change kind %d: %w", id, err)
+			}
+			if err := audit.Record(ctx, tx, action, subject(id), termsOf(&k)); err != nil {
+				return err
+			}
+		}
+		out, err = read(ctx, q, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(out), nil
+}
+
+func (s *Service) remove(ctx context.Context, in *KindInput) (*struct{}, error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, errNoKind.Because(err)
+	}
+	return nil, pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		q := coupondb.New(tx)
+		k, _, err := lockKind(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if k.Status != draft {
+			return errFixed
+		}
+		if err := q.DeleteKind(ctx, id); err != nil {
+			return fmt.Errorf("coupon: delete kind %d: %w", id, err)
+		}
+		return audit.Record(ctx, tx, "coupon.delete", subject(id), termsOf(&k))
+	})
+}
+
+// subject names a kind in the audit log.
+func subject(id int64) string { return "coupon " + httpx.FormatID(id) }

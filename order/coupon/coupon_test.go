@@ -1,0 +1,371 @@
+package coupon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"stampede/order/coupon/internal/coupondb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// shop is the coupons behind their routes.
+type shop struct {
+	*Service
+	t      *testing.T
+	db     *pgxpool.Pool
+	router *httpx.Router
+	tokens *auth.Tokens
+	order  orderevent.Order // the only order there is
+}
+
+func setup(t *testing.T) *shop {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	s := &shop{t: t, db: pgtest.DB(t), tokens: auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)}
+	s.router = httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
+	reading := func(ctx context.Context) (context.Context, func(), error) { return ctx, func() {}, nil }
+	s.Service = New(s.db, reading, func(_ context.Context, no ids.ID, user int64) (orderevent.Order, error) {
+		if s.order.No != no || s.order.UserID != user {
+			return orderevent.Order{}, fault.Plain(fault.NotFound, "")
+		}
+		return s.order, nil
+	})
+	s.Routes(s.router)
+	return s
+}
+
+// ask sends a request as a user and returns the status with the code of a problem,
+// and the answer.
+func (s *shop) ask(user int64, role auth.Role, method, path, body string, header ...string) (string, map[string]any) {
+	s.t.Helper()
+	req := httptest.NewRequestWithContext(s.t.Context(), method, "/api/v1/"+path, strings.NewReader(body))
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Minute)
+	if err != nil {
+		s.t.Error(err) // not Fatal: may run outside the test's goroutine
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	rec := httptest.NewRecorder()
+	s.router.ServeHTTP(rec, req)
+	var doc map[string]any
+	if rec.Body.Len() > 0 {
+		if err := json.Unmarshal(rec.Body.Bytes(), &doc); err != nil {
+			s.t.Errorf("%s %s: %s", method, path, rec.Body)
+		}
+	}
+	status := fmt.Sprint(rec.Code)
+	if code, ok := doc["code"].(string); ok {
+		status += " " + code
+	}
+	return status, doc
+}
+
+// must is ask, and requires the status.
+func (s *shop) must(want string, user int64, role auth.Role, method, path, body string, header ...string) map[string]any {
+	s.t.Helper()
+	got, doc := s.ask(user, role, method, path, body, header...)
+	if got != want {
+		s.t.Errorf("%s %s %.200s: %s, want %s: %v", method, path, body, got, want, doc)
+	}
+	return doc
+}
+
+// kind creates a kind and activates it; terms replace the usual ones.
+func (s *shop) kind(terms string) (id string) {
+	s.t.Helper()
+	id = s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", terms)["id"].(string)
+	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/activate", "")
+	return id
+}
+
+// terms are ten yuan off from a hundred, changed by members of the same JSON.
+func terms(change string) string {
+	doc := map[string]any{}
+	for _, raw := range []string{`{"name":"满100减10","amount_off":{"amount":1000,"currency":"CNY"},"threshold":{"amount":10000,"currency":"CNY"},"valid_days":7,"total":100}`, "{" + change + "}"} {
+		if err := json.Unmarshal([]byte(raw), &doc); err != nil {
+			panic(err)
+		}
+	}
+	for name, v := range doc {
+		if v == nil {
+			delete(doc, name)
+		}
+	}
+	raw, _ := json.Marshal(doc)
+	return string(raw)
+}
+
+// around is a span of time that contains the present.
+func around(from, until string) string {
+	at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
+	return fmt.Sprintf(`%q:%q,%q:%q`, from, at(-time.Hour), until, at(time.Hour))
+}
+
+func (s *shop) count(sql string, args ...any) (n int) {
+	s.t.Helper()
+	if err := s.db.QueryRow(s.t.Context(), sql, args...).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *shop) violations() (list []string) {
+	s.t.Helper()
+	found, err := s.Check().Run(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, v := range found {
+		list = append(list, v.Subject+": "+v.Detail)
+	}
+	return list
+}
+
+// However many claims run concurrently, a kind issues exactly its total and a user gets
+// exactly the most a user may have.
+func TestConcurrentClaimsKeepToTotalAndPerUser(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for range 4 {
+		users, total, perUser := 1+rand.IntN(12), 1+rand.IntN(20), 1+rand.IntN(3) //nolint:gosec // any will do
+		id := s.kind(terms(fmt.Sprintf(`%s,"total":%d,"per_user":%d`, around("claim_from", "claim_until"), total, perUser)))
+		var all sync.WaitGroup
+		for range perUser + 2 {
+			for user := range users {
+				all.Go(func() {
+					for got := "503"; strings.HasPrefix(got, "503") && t.Context().Err() == nil; {
+						if got, _ = s.ask(int64(user)+1, auth.Shopper, http.MethodPost, "coupons/"+id+"/claim", ""); got != "201" && got != "409 coupon-limit" && got != "409 coupons-gone" && got != "503 unavailable" {
+							t.Errorf("claim: %s", got)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		want := min(total, users*perUser)
+		if n := s.count(`SELECT count(*) FROM orders.coupons WHERE kind_id = $1`, id); n != want {
+			t.Errorf("%d users, %d each, %d in all: %d were issued, want %d", users, perUser, total, n, want)
+		}
+		if n := s.count(`SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM orders.coupons WHERE kind_id = $1 GROUP BY user_id) x`, id); n > perUser {
+			t.Errorf("a user has %d coupons, the most is %d", n, perUser)
+		}
+	}
+	if found := s.violations(); found != nil {
+		t.Errorf("%q", found)
+	}
+}
+
+func TestClaimIsRefusedOutsideItsRules(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	window := around("claim_from", "claim_until")
+	past, future := `"claim_from":"2020-01-01T00:00:00Z","claim_until":"2020-01-02T00:00:00Z"`, `"claim_from":"2190-01-01T00:00:00Z","claim_until":"2190-01-02T00:00:00Z"`
+	claim := func(want, id string, header ...string) map[string]any {
+		t.Helper()
+		return s.must(want, 5, auth.Shopper, http.MethodPost, "coupons/"+id+"/claim", "", header...)
+	}
+	claim("404 not-found", "999")
+	claim("404 not-found", s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", terms(window))["id"].(string))
+	claim("409 coupon-not-claimable", s.kind(terms(past)))
+	claim("409 coupon-not-claimable", s.kind(terms(future)))
+	claim("409 coupon-not-claimable", s.kind(terms("")))
+	claim("409 coupon-not-claimable", s.kind(terms(window+`,"valid_days":null,"valid_from":"2020-01-01T00:00:00Z","valid_until":"2020-01-02T00:00:00Z"`)))
+	id := s.kind(terms(window + `,"per_user":2`))
+	first := claim("201", id, "Idempotency-Key", "one")
+	if again := claim("201", id, "Idempotency-Key", "one"); again["coupon_no"] != first["coupon_no"] {
+		t.Errorf("a repetition got %v after %v", again, first)
+	}
+	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/stop", "")
+	claim("409 coupon-not-claimable", id)
+	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/activate", "")
+	claim("201", id)
+	claim("409 coupon-limit", id)
+	list := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?status=available", "")["data"].([]any)
+	if len(list) != 2 {
+		t.Errorf("%v", list)
+	}
+	open := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons/claimable", "")["data"].([]any)
+	if len(open) != 2 || open[0].(map[string]any)["kind_id"] != id { // and the one of the future
+		t.Errorf("%v", open)
+	}
+}
+
+// An issue reaches all of its users or none, and repeating it changes nothing.
+func TestIssuesAreWholeAndIdempotent(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id := s.kind(terms(`"total":10,"per_user":3`))
+	issue := func(want, users string, each int) any {
+		t.Helper()
+		return s.must(want, 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/issue", fmt.Sprintf(`{"user_ids":[%s],"each":%d}`, users, each))["issued"]
+	}
+	if n := issue("200", `"1","2","2","3"`, 1); n != 3.0 {
+		t.Errorf("%v were issued", n)
+	}
+	if n := issue("200", `"1","2","3"`, 1); n != 0.0 {
+		t.Errorf("a repetition issued %v", n)
+	}
+	if n := issue("200", `"1","2"`, 3); n != 4.0 {
+		t.Errorf("%v were issued to make three each", n)
+	}
+	issue("409 coupons-gone", `"4","5","6","7"`, 1) // three are left
+	issue("422 invalid", `"4"`, 4)
+	issue("422 invalid", `"x"`, 1)
+	issue("422 invalid", ``, 1)
+	if n := s.count(`SELECT count(*) FROM orders.coupons`); n != 7 {
+		t.Errorf("%d coupons", n)
+	}
+	many := make([]string, maxIssue)
+	for i := range many {
+		many[i] = fmt.Sprintf(`"%d"`, 9_007_199_254_740_993+i)
+	}
+	id = s.kind(terms(`"total":10000,"per_user":2`))
+	if n := issue("200", strings.Join(many, ","), 1); n != 10_000.0 {
+		t.Errorf("%v were issued", n)
+	}
+	issue("422 invalid", strings.Join(many, ","), 2)
+	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/stop", "")
+	issue("409 coupon-not-active", `"1"`, 1)
+	id = "999"
+	issue("404 not-found", `"1"`, 1)
+	if n := s.count(`SELECT count(*) FROM platform.audit WHERE action = 'coupon.issue'`); n != 3 {
+		t.Errorf("%d issues are in the audit log, want the 3 that issued something", n)
+	}
+	if found := s.violations(); found != nil {
+		t.Errorf("%q", found)
+	}
+}
+
+func TestTermsAreCheckedAndFixedOnceActive(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for _, change := range []string{
+		`"amount_off":null`, `"percent_off":5`, `"name":" "`, `"name":""`, `"threshold":{"amount":-1,"currency":"CNY"}`, `"threshold":{"amount":1,"currency":"cny"}`,
+		`"amount_off":{"amount":0,"currency":"CNY"}`, `"amount_off":{"amount":10,"currency":"USD"}`, `"max_off":{"amount":10,"currency":"CNY"}`,
+		`"valid_days":null`, `"valid_days":0`, `"valid_from":"2026-01-01T00:00:00Z"`, around("valid_from", "valid_until"), around("valid_until", "valid_from") + `,"valid_days":null`,
+		`"claim_from":"2026-01-01T00:00:00Z"`, around("claim_until", "claim_from"), `"item_ids":["x"]`, `"total":0`, `"per_user":101`, `"percent_off":101,"amount_off":null`,
+	} {
+		s.must("422 invalid", 9, auth.Operator, http.MethodPost, "admin/coupons", terms(change))
+	}
+	percent := terms(around("valid_from", "valid_until") + `,"amount_off":null,"percent_off":20,"max_off":{"amount":500,"currency":"CNY"},"valid_days":null,"item_ids":["7"],"activity_ids":["8","9"]`)
+	made := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", percent, "Idempotency-Key", "k")
+	if again := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", percent, "Idempotency-Key", "k"); again["id"] != made["id"] {
+		t.Errorf("a repetition made %v after %v", again, made)
+	}
+	path := "admin/coupons/" + made["id"].(string)
+	edit := func(want string, version any, change string) {
+		t.Helper()
+		doc := map[string]any{}
+		for _, raw := range []string{percent, fmt.Sprintf(`{"version":%v}`, version), "{" + change + "}"} {
+			if err := json.Unmarshal([]byte(raw), &doc); err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw, _ := json.Marshal(doc)
+		s.must(want, 9, auth.Operator, http.MethodPut, path, string(raw))
+	}
+	s.must("409 coupon-not-active", 9, auth.Operator, http.MethodPost, path+"/stop", "")
+	edit("200", 1, `"percent_off":10`)
+	edit("409 stale-version", 1, `"percent_off":30`)
+	edit("200", 2, `"percent_off":20,"per_user":2`)
+	s.must("200", 9, auth.Operator, http.MethodPost, path+"/activate", "")
+	s.must("200", 9, auth.Operator, http.MethodPost, path+"/activate", "")
+	s.must("200", 9, auth.Operator, http.MethodPost, path+"/issue", `{"user_ids":["1","2"],"each":1}`)
+	for _, change := range []string{`"percent_off":30`, `"max_off":{"amount":501,"currency":"CNY"}`, `"threshold":{"amount":1,"currency":"CNY"}`, `"item_ids":[]`, `"valid_from":"2025-01-01T00:00:00Z"`} {
+		edit("409 coupon-terms-fixed", 4, change+`,"per_user":2`)
+	}
+	edit("422 invalid", 4, `"total":1,"per_user":2`)
+	edit("422 invalid", 4, `"per_user":1`)
+	edit("200", 4, `"total":2,"per_user":3,"name":"另一个名称"`)
+	s.must("409 coupon-terms-fixed", 9, auth.Operator, http.MethodDelete, path, "")
+	s.must("403 forbidden", 5, auth.Shopper, http.MethodGet, path, "")
+	s.must("403 forbidden", 9, auth.Viewer, http.MethodPost, path+"/stop", "")
+	kind := s.must("200", 9, auth.Viewer, http.MethodGet, path, "")
+	if kind["name"] != "另一个名称" || kind["issued"] != 2.0 || kind["version"] != 5.0 || kind["used"] != 0.0 {
+		t.Errorf("%v", kind)
+	}
+	other := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", terms(""))["id"].(string)
+	list := s.must("200", 9, auth.Viewer, http.MethodGet, "admin/coupons?limit=1", "")
+	if list["data"].([]any)[0].(map[string]any)["id"] != other || list["next_cursor"] != other {
+		t.Errorf("%v", list)
+	}
+	s.must("204", 9, auth.Operator, http.MethodDelete, "admin/coupons/"+other, "")
+	s.must("404 not-found", 9, auth.Viewer, http.MethodGet, "admin/coupons/"+other, "")
+}
+
+// A discount is rounded down, and is never more than the goods or the most.
+func TestDiscount(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		k     coupondb.OrdersCouponKind
+		goods int64
+		want  int64
+	}{
+		{coupondb.OrdersCouponKind{AmountOff: 1000}, 9900, 1000},
+		{coupondb.OrdersCouponKind{AmountOff: 1000}, 999, 999},
+		{coupondb.OrdersCouponKind{PercentOff: 15}, 9999, 1499},
+		{coupondb.OrdersCouponKind{PercentOff: 15, MaxOff: 1000}, 9999, 1000},
+		{coupondb.OrdersCouponKind{PercentOff: 1}, 99, 0},
+		{coupondb.OrdersCouponKind{PercentOff: 100}, 1 << 62, 1 << 62},
+	} {
+		if got := discount(&c.k, c.goods); got != c.want {
+			t.Errorf("%d %d %d off %d: %d, want %d", c.k.AmountOff, c.k.PercentOff, c.k.MaxOff, c.goods, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		goods, percent := rapid.Int64Range(0, 1<<50).Draw(t, "goods"), rapid.Int16Range(1, 100).Draw(t, "percent")
+		off := discount(&coupondb.OrdersCouponKind{PercentOff: percent}, goods)
+		if off*100 > goods*int64(percent) || (off+1)*100 <= goods*int64(percent) {
+			t.Errorf("%d %% of %d is %d", percent, goods, off)
+		}
+	})
+}
+
+func TestCheckFindsCouponsThatDoNotAgree(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id := s.kind(terms(`"per_user":2`))
+	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/issue", `{"user_ids":["1"]}`)
+	for _, sql := range []string{
+		`UPDATE orders.coupon_kinds SET issued = 2`,
+		`DROP INDEX orders.one_order_per_coupon`,
+		`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status)
+			SELECT bucket, gen_random_uuid(), coupon_no, kind_id, 5, 'locked' FROM orders.coupons CROSS JOIN generate_series(1, 2)`,
+	} {
+		if _, err := s.db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := strings.Join(s.violations(), "\n")
+	for _, want := range []string{"coupon " + id + ": it counts 2 issued coupons of 100; there are 1", "it takes money off 2 orders", "was never issued to its user"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("no violation says %q: %s", want, found)
+		}
+	}
+}

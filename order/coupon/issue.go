@@ -1,0 +1,206 @@
+package coupon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/coupon/internal/coupondb"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+)
+
+const (
+	// maxIssue is how many coupons one request issues: some tenths of a second for
+	// Postgres, during which claims of the kind wait.
+	maxIssue = 10_000
+	// maxIssueBytes fits so many ids.
+	maxIssueBytes = 512 << 10
+	// keepsToTotal is the constraint that bounds a kind's coupons.
+	keepsToTotal = "coupons_keep_to_the_total"
+)
+
+type issueInput struct {
+	KindInput
+	Body struct {
+		UserIDs []string `json:"user_ids" nullable:"false" minItems:"1" maxItems:"10000" doc:"Whom to issue it to"`
+		Each    int16    `json:"each,omitempty" minimum:"1" maximum:"100" default:"1" doc:"How many coupons of the kind each of them has been issued afterwards, counting earlier ones and those that were used"`
+	} `nameHint:"CouponRecipients"`
+}
+
+// couponIssue is the answer to an operator who issued coupons.
+type couponIssue struct {
+	Issued int64 `json:"issued" doc:"Coupons that this request issued"`
+}
+
+// issue issues coupons to a list of users: to all of them or to none.
+func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[couponIssue], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, errNoKind.Because(err)
+	}
+	if len(in.Body.UserIDs)*int(in.Body.Each) > maxIssue {
+		return nil, fault.Plainf(fault.Invalid, "One request issues %d coupons at most; send several.", maxIssue)
+	}
+	p := coupondb.IssueParams{KindID: id}
+	for i, text := range in.Body.UserIDs {
+		user, err := httpx.ParseID(text)
+		if err != nil {
+			return nil, fault.Plainf(fault.Invalid, "user_ids[%d] is no id of a user: those are positive decimal numbers.", i).Because(err)
+		}
+		for nth := range in.Body.Each {
+			add(&p, user, nth+1)
+		}
+	}
+	var out couponIssue
+	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		q := coupondb.New(tx)
+		k, now, err := lockKind(ctx, q, id)
+		switch {
+		case err != nil:
+			return err
+		case k.Status != active:
+			return errNotActive
+		case in.Body.Each > k.PerUser:
+			return fault.Plainf(fault.Invalid, "A user may be issued %d coupons of this kind.", k.PerUser)
+		case k.ValidUntil != nil && !now.Before(*k.ValidUntil):
+			return errNotActive.Saying("Coupons of this kind have expired.")
+		}
+		p.ValidFrom, p.ValidUntil = validity(&k, now)
+		if out.Issued, err = s.put(ctx, q, p); err != nil || out.Issued == 0 {
+			return err
+		}
+		return audit.Record(ctx, tx, "coupon.issue", subject(id), map[string]any{"users": len(in.Body.UserIDs), "each": in.Body.Each, "issued": out.Issued})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(out), nil
+}
+
+type claimInput struct {
+	Kind string `path:"kind" doc:"The kind of coupon" example:"12"`
+	idempotency.Header
+}
+
+// claim issues one coupon to the shopper who asks for it.
+func (s *Service) claim(ctx context.Context, in *claimInput) (*httpx.Output[couponView], error) {
+	id, err := httpx.ParseID(in.Kind)
+	if err != nil {
+		return nil, errNoKind.Because(err)
+	}
+	leave, err := s.queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	user := auth.From(ctx).UserID
+	var view couponView
+	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		view, err = idempotency.Once(ctx, tx, in.Key, "coupon.claim", id, func() (couponView, error) {
+			return s.claimIn(ctx, coupondb.New(tx), id, user)
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(view), nil
+}
+
+// queue waits briefly for a place among the claims under way.
+func (s *Service) queue(ctx context.Context) (leave func(), err error) {
+	// A shopper who has waited this long presses again; the place is for another.
+	const patience = time.Second
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case s.claims <- struct{}{}:
+		return func() { <-s.claims }, nil
+	case <-timer.C:
+		return nil, errBusy
+	case <-ctx.Done():
+		return nil, errBusy.Because(ctx.Err())
+	}
+}
+
+func (s *Service) claimIn(ctx context.Context, q *coupondb.Queries, id, user int64) (none couponView, err error) {
+	k, now, err := lockKind(ctx, q, id)
+	if err != nil {
+		return none, err
+	}
+	switch {
+	case k.Status == draft:
+		return none, errNoKind
+	case k.Status != active || k.ClaimFrom == nil || !now.Before(*k.ClaimUntil), k.ValidUntil != nil && !now.Before(*k.ValidUntil):
+		return none, errNotClaimable
+	case now.Before(*k.ClaimFrom):
+		return none, errNotClaimable.After(k.ClaimFrom.Sub(now))
+	}
+	last, err := q.LastOfUser(ctx, coupondb.LastOfUserParams{Bucket: ids.Bucket(user), UserID: user, KindID: id})
+	if err != nil {
+		return none, fmt.Errorf("coupon: count a user's coupons: %w", err)
+	}
+	switch {
+	case last >= k.PerUser:
+		return none, errHasMost
+	case k.Issued >= k.Total:
+		return none, errGone
+	}
+	p := coupondb.IssueParams{KindID: id}
+	p.ValidFrom, p.ValidUntil = validity(&k, now)
+	add(&p, user, last+1)
+	if _, err := s.put(ctx, q, p); err != nil {
+		return none, err
+	}
+	return view(coupondb.CouponsOfUserRow{
+		OrdersCoupon:     coupondb.OrdersCoupon{CouponNo: p.CouponNos[0], ValidFrom: p.ValidFrom, ValidUntil: p.ValidUntil},
+		OrdersCouponKind: k, Status: available,
+	}), nil
+}
+
+// validity is when a coupon that is issued now can be used.
+func validity(k *coupondb.OrdersCouponKind, now time.Time) (from, until time.Time) {
+	if k.ValidFrom != nil {
+		return *k.ValidFrom, *k.ValidUntil
+	}
+	return now, now.Add(time.Duration(k.ValidDays) * 24 * time.Hour)
+}
+
+// add appends one coupon to an issue.
+func add(p *coupondb.IssueParams, user int64, nth int16) {
+	no := ids.NewFor(user)
+	p.CouponNos, p.Buckets, p.UserIds, p.Nths = append(p.CouponNos, no), append(p.Buckets, no.Bucket()), append(p.UserIds, user), append(p.Nths, nth)
+}
+
+// put writes an issue; the kind's row is locked.
+func (s *Service) put(ctx context.Context, q *coupondb.Queries, p coupondb.IssueParams) (made int64, err error) {
+	made, err = q.Issue(ctx, p)
+	if pg.ViolatesCheck(err, keepsToTotal) {
+		return 0, errGone.Because(err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("coupon: issue %d: %w", len(p.CouponNos), err)
+	}
+	return made, nil
+}
+
+// lockKind locks a kind and returns it with the time.
+func lockKind(ctx context.Context, q *coupondb.Queries, id int64) (coupondb.OrdersCouponKind, time.Time, error) {
+	row, err := q.LockKind(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return row.OrdersCouponKind, row.At, errNoKind
+	}
+	if err != nil {
+		return row.OrdersCouponKind, row.At, fmt.Errorf("coupon: lock kind %d: %w", id, err)
+	}
+	return row.OrdersCouponKind, row.At, nil
+}

@@ -1,0 +1,204 @@
+package coupon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/order/coupon/internal/coupondb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+)
+
+// Why a coupon is not issued or cannot be used.
+var (
+	ErrNotUsable = fault.New(fault.Conflict, "coupon-not-usable", fault.Titles{"This coupon cannot be used here", "该优惠券不适用于此订单"},
+		"You have no such coupon.")
+	errNotClaimable = fault.New(fault.Conflict, "coupon-not-claimable", fault.Titles{"This coupon cannot be claimed now", "当前不可领取该优惠券"},
+		"This coupon can be claimed between claim_from and claim_until only.")
+	errGone    = fault.New(fault.Conflict, "coupons-gone", fault.Titles{"No coupons are left", "优惠券已领完"}, "All coupons of this kind were issued.")
+	errHasMost = fault.New(fault.Conflict, "coupon-limit", fault.Titles{"You have claimed this coupon already", "您已领取过该优惠券"},
+		"You were issued as many coupons of this kind as a user may have.")
+	errNoKind = fault.Plain(fault.NotFound, "There is no kind of coupon with this id.")
+	errBusy   = fault.Plain(fault.Unavailable, "Too many coupons are being claimed right now. Try again in a moment.").After(time.Second)
+)
+
+// claimsAtOnce is how many connections claims may use: the claims of a kind wait for
+// each other, so that more would only wait inside Postgres, on connections that the
+// writer of orders needs.
+const claimsAtOnce = 2
+
+// Reading admits a shopper's query of a list and bounds its time; done frees the
+// place.
+type Reading func(ctx context.Context) (reading context.Context, done func(), err error)
+
+// Orders finds the order of a user; it fails with a fault if the user has none with
+// this number.
+type Orders func(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error)
+
+// Service is the shop's coupons. Safe for concurrent use.
+type Service struct {
+	db      *pgxpool.Pool
+	reading Reading
+	orders  Orders
+	claims  chan struct{}
+}
+
+// New returns the coupons in db.
+func New(db *pgxpool.Pool, reading Reading, orders Orders) *Service {
+	return &Service{db: db, reading: reading, orders: orders, claims: make(chan struct{}, claimsAtOnce)}
+}
+
+// The states of an order's use; see the package.
+const (
+	locked   = "locked"
+	used     = "used"
+	returned = "returned"
+	borne    = "borne"
+)
+
+// Choose locks the coupon that a shopper chose for a pending order, whose row tx has
+// locked, in place of the one before; "" chooses none. It returns what the coupon
+// takes off, and whether that is a change. It fails with ErrNotUsable and the reason.
+func (s *Service) Choose(ctx context.Context, tx pgx.Tx, o orderevent.Order, choice string) (off int64, changed bool, err error) {
+	q := coupondb.New(tx)
+	before, err := q.CouponOf(ctx, coupondb.CouponOfParams{OrderNo: o.No, Bucket: o.No.Bucket()})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, fmt.Errorf("coupon: read the coupon of %s: %w", o.No, err)
+	}
+	if choice == "" {
+		if before.Status != locked {
+			return 0, false, nil
+		}
+		if err := q.Unlock(ctx, coupondb.UnlockParams{OrderNo: o.No, Bucket: o.No.Bucket()}); err != nil {
+			return 0, false, fmt.Errorf("coupon: unlock the coupon of %s: %w", o.No, err)
+		}
+		return 0, true, nil
+	}
+	no, err := ids.Parse(choice)
+	if err != nil {
+		return 0, false, ErrNotUsable.Because(err)
+	}
+	if before.Status == locked && before.CouponNo == no {
+		return before.Discount, false, nil
+	}
+	row, err := q.LockCoupon(ctx, coupondb.LockCouponParams{CouponNo: no, Bucket: o.No.Bucket(), UserID: o.UserID})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, ErrNotUsable
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("coupon: lock %s: %w", no, err)
+	}
+	now, err := q.CouponInUse(ctx, coupondb.CouponInUseParams{CouponNo: no, Bucket: o.No.Bucket()})
+	if err != nil {
+		return 0, false, fmt.Errorf("coupon: read the use of %s: %w", no, err)
+	}
+	if now.InUse {
+		return 0, false, ErrNotUsable.Saying("This coupon is in use for another order.")
+	}
+	off, err = fits(&row.OrdersCoupon, &row.OrdersCouponKind, &o, now.At)
+	if err != nil {
+		return 0, false, err
+	}
+	err = q.LockFor(ctx, coupondb.LockForParams{Bucket: o.No.Bucket(), OrderNo: o.No, CouponNo: no, KindID: row.OrdersCouponKind.ID, Discount: off})
+	if err != nil {
+		return 0, false, fmt.Errorf("coupon: lock %s for %s: %w", no, o.No, err)
+	}
+	return off, true, nil
+}
+
+// fits returns what a coupon that is not in use takes off an order, or ErrNotUsable
+// with the reason why it takes off nothing.
+func fits(c *coupondb.OrdersCoupon, k *coupondb.OrdersCouponKind, o *orderevent.Order, now time.Time) (off int64, err error) {
+	goods := o.UnitPrice * int64(o.Quantity)
+	switch {
+	case now.Before(c.ValidFrom):
+		return 0, ErrNotUsable.Saying("This coupon is not valid yet.")
+	case !now.Before(c.ValidUntil):
+		return 0, ErrNotUsable.Saying("This coupon has expired.")
+	case o.Currency != k.Currency:
+		return 0, ErrNotUsable.Saying("This coupon is for another currency.")
+	case !covers(k, o):
+		return 0, ErrNotUsable.Saying("This coupon is for other goods.")
+	case goods < k.Threshold:
+		return 0, ErrNotUsable.Saying("The goods cost less than this coupon requires.")
+	}
+	if off = discount(k, goods); off == 0 {
+		return 0, ErrNotUsable.Saying("This coupon takes nothing off this order.")
+	}
+	return off, nil
+}
+
+// covers reports whether the kind is for the order's goods.
+func covers(k *coupondb.OrdersCouponKind, o *orderevent.Order) bool {
+	if len(k.ActivityIds) == 0 && len(k.ItemIds) == 0 {
+		return true
+	}
+	return slices.Contains(k.ActivityIds, o.ActivityID) || slices.Contains(k.ItemIds, o.ItemID)
+}
+
+// Use makes the coupon of an order used, in the transaction that pays the order.
+func (s *Service) Use(ctx context.Context, tx pgx.Tx, no ids.ID) error {
+	n, err := coupondb.New(tx).SetUse(ctx, coupondb.SetUseParams{OrderNo: no, Bucket: no.Bucket(), Was: locked, Status: used})
+	if err == nil && n != 1 {
+		err = errors.New("the order has a discount and no locked coupon")
+	}
+	if err != nil {
+		return fmt.Errorf("coupon: use the coupon of %s: %w", no, err)
+	}
+	return nil
+}
+
+// Return gives the coupons of orders that were closed or refunded in full back to
+// their users, in the transaction that ends the orders.
+func (s *Service) Return(ctx context.Context, tx pgx.Tx, nos []ids.ID) error {
+	buckets := make([]int16, len(nos))
+	for i, no := range nos {
+		buckets[i] = no.Bucket()
+	}
+	if _, err := coupondb.New(tx).ReturnUses(ctx, coupondb.ReturnUsesParams{OrderNos: nos, Buckets: buckets}); err != nil {
+		return fmt.Errorf("coupon: return the coupons of %d orders: %w", len(nos), err)
+	}
+	return nil
+}
+
+// Retake makes the coupon of a closed order used again, in the transaction that pays
+// the order late. If the coupon is in use for another order by then, the shop bears
+// the discount.
+func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order) error {
+	q := coupondb.New(tx)
+	status, err := s.retaken(ctx, q, o)
+	if err != nil {
+		return fmt.Errorf("coupon: use the coupon of %s again: %w", o.No, err)
+	}
+	n, err := q.SetUse(ctx, coupondb.SetUseParams{OrderNo: o.No, Bucket: o.No.Bucket(), Was: returned, Status: status})
+	if err == nil && n != 1 {
+		err = errors.New("the order has a discount and no returned coupon")
+	}
+	if err != nil {
+		return fmt.Errorf("coupon: use the coupon of %s again: %w", o.No, err)
+	}
+	return nil
+}
+
+// retaken locks the coupon of a closed order and decides what its use becomes.
+func (s *Service) retaken(ctx context.Context, q *coupondb.Queries, o orderevent.Order) (status string, err error) {
+	use, err := q.CouponOf(ctx, coupondb.CouponOfParams{OrderNo: o.No, Bucket: o.No.Bucket()})
+	if err != nil {
+		return "", err
+	}
+	if _, err := q.LockCoupon(ctx, coupondb.LockCouponParams{CouponNo: use.CouponNo, Bucket: use.Bucket, UserID: o.UserID}); err != nil {
+		return "", err
+	}
+	now, err := q.CouponInUse(ctx, coupondb.CouponInUseParams{CouponNo: use.CouponNo, Bucket: use.Bucket})
+	if err != nil || now.InUse {
+		return borne, err
+	}
+	return used, nil
+}
