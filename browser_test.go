@@ -132,11 +132,11 @@ func inChinese(tab context.Context) error {
 }
 
 // TestLivePage plays a visitor whose clock is ten minutes ahead: "buy as me"
-// with the sandbox bank and back, followed in a second tab in Chinese; then a
-// crowd and the proof of the books.
+// with WeChat's code, then with Alipay's page instead and back, both practised with,
+// followed in a second tab in Chinese; then a crowd and the proof of the books.
 func TestLivePage(t *testing.T) {
 	t.Parallel()
-	p := startRun(t, dataDir(t), "--demo-every=12s")
+	p := startRun(t, dataDir(t), "--demo-every=12s", "--pay=wechat,alipay")
 	p.awaitReady(t)
 	ctx := browser(t)
 
@@ -168,8 +168,11 @@ func TestLivePage(t *testing.T) {
 	watchScripts(second, t)
 	do(second, t, "find the order in a second tab", chromedp.ActionFunc(inChinese),
 		chromedp.Navigate(p.url+"/?order="+number), ordered("pending_payment"), until(`document.querySelector("#buy").textContent === "去支付"`))
-	do(ctx, t, "pay at the bank in the same tab and return to the order",
-		click("#buy"), chromedp.WaitReady(`button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
+	do(ctx, t, "choose the code and change one's mind",
+		click("#buy"), click(`.ways [data-provider="wechat"]`), until(`document.querySelector("dialog img.code")?.naturalWidth === 256`),
+		until(`document.querySelector("#practice").href.startsWith("http")`), click("dialog .row button"))
+	do(ctx, t, "pay at the other company in the same tab and return to the order",
+		click("#buy"), click(`.ways [data-provider="alipay"]`), chromedp.WaitReady(`button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
 		chromedp.WaitReady(`main[data-state="captured"] a[href$="`+number+`"]`, chromedp.ByQuery), click(`main p a`),
 		chromedp.WaitReady(`sale-card[data-order="paid"]`, chromedp.ByQuery))
 	do(second, t, "get a push", ordered("paid"), until(`document.querySelector("sale-card").dataset.pushed === "paid"`))

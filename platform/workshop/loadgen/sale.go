@@ -15,7 +15,7 @@ type Sale struct {
 	Items    int // how many items of the same kind; 0 means one
 	OpensAt  time.Time
 	Open     time.Duration // how long it stays open
-	PayAfter time.Duration // the payment window, at least 10 s
+	PayAfter time.Duration // the payment window, at least 10 s; longer where a way to pay of the shop needs it
 }
 
 // Planned contains the ids of a planned sale.
@@ -31,6 +31,10 @@ const (
 	listPriceFen = 899_900
 	salePriceFen = 9_900
 )
+
+// timeToChoose is how long a winner has to begin to pay by the slowest of the shop's
+// ways, each of which needs some of the payment window for itself.
+const timeToChoose = time.Minute
 
 // planSKU marks the first item of a planned sale.
 const planSKU = "demo"
@@ -50,6 +54,17 @@ func Prices() (list, sale Price) {
 func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Planned, error) {
 	c := newClient(baseURL, 1)
 	defer c.http.CloseIdleConnections()
+	var ways struct {
+		Methods []struct {
+			LeastSeconds int `json:"least_seconds"`
+		} `json:"methods"`
+	}
+	if err := c.call(ctx, http.MethodGet, "/api/v1/payment-methods", "", nil, &ways); err != nil {
+		return Planned{}, fmt.Errorf("read the ways to pay: %w", err)
+	}
+	for _, w := range ways.Methods {
+		s.PayAfter = max(s.PayAfter, time.Duration(w.LeastSeconds)*time.Second+timeToChoose)
+	}
 	type object = map[string]any
 	listPrice, salePrice := Prices()
 	closes := s.OpensAt.Add(s.Open)

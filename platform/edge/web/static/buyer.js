@@ -33,6 +33,7 @@ export class Buyer {
   reserved; // true or false once it is known
   pushed; // the last status from a push
   #hears; #timer; #socket; #retry = 0; #gone = false;
+  #code; // the dialog with the code to scan
   #late = false; // refused because others held every unit
 
   // no is the number to show, where the address names one.
@@ -49,6 +50,7 @@ export class Buyer {
   leave() {
     this.#gone = true;
     clearTimeout(this.#timer);
+    this.#code?.close();
     this.#socket?.close();
   }
 
@@ -201,6 +203,7 @@ export class Buyer {
     // The lines with the place in the queue and the pay link are outdated.
     const key = { queued: "line", pending_payment: "pay" }[this.order.status];
     this.order = o;
+    this.#code?.close();
     const bad = ended.includes(o.status);
     if (bad) localStorage.removeItem(this.#key);
     this.#hears.step(`${t(`step_${o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}${t(via)}`, bad ? "bad" : "done", key);
@@ -244,11 +247,18 @@ export class Buyer {
   // has arrived is blocked by browsers. The link stays for shoppers who come back.
   pay() {
     return this.#act(async () => {
-      const { pay_url, qr_code } = await call("POST", `orders/${this.order.order_no}/payments`, { body: {} });
-      const to = pay_url ?? qr_code; // where a company is practised with, its code leads to a page
-      if (!to) return;
-      this.#hears.step(t("step_pay"), "wait", "pay", to);
-      location.assign(to);
+      const { chooseWay, inApp, showCode } = await import("./pay.js"); // only winners need it
+      const way = await chooseWay(this.order);
+      if (!way || this.order?.status !== "pending_payment") return;
+      const p = await call("POST", `orders/${this.order.order_no}/payments`, { body: way });
+      if (p.qr_code) {
+        this.#code = showCode(p);
+      } else if (p.jsapi) {
+        inApp(p.jsapi);
+      } else if (p.pay_url) {
+        this.#hears.step(t("step_pay"), "wait", "pay", p.pay_url);
+        location.assign(p.pay_url);
+      }
     });
   }
 }

@@ -48,7 +48,7 @@ export class SaleCard extends HTMLElement {
     const p = (this.#parts = {
       number, code, left: el("div", { className: "dim", id: "left" }),
       phase: el("div", { className: "dim", id: "phase" }), clock: el("div", { className: "countdown", id: "countdown", attrs: { role: "timer" } }, "–"),
-      reserve: el("button", { id: "reserve", onclick: () => this.#buyer.reserve() }), note: el("p", { className: "dim", id: "note" }),
+      reserve: el("button", { id: "reserve", onclick: () => this.#buyer.reserve() }), note: el("p", { className: "dim", id: "note" }), sum: el("p", { className: "dim", id: "sum" }),
       buy: el("button", { id: "buy", disabled: true, onclick: () => this.#press() }),
       cancel: el("button", { id: "cancel", className: "second", hidden: true, onclick: () => this.#buyer.cancel() }, t("cancel")),
       steps: el("ol", { className: "steps", id: "steps", attrs: { "aria-live": "polite" } }),
@@ -57,7 +57,7 @@ export class SaleCard extends HTMLElement {
       ...(item.image_url ? [el("img", { className: "product", src: item.image_url, alt: "" })] : []),
       el("h2", {}, item.title), ...(item.spec ? [el("div", { className: "dim" }, item.spec)] : []),
       el("div", { className: "price", id: "price" }, money(item.sale_price), el("s", {}, money(item.list_price))),
-      p.left, p.phase, p.clock, p.note, el("div", { className: "row" }, p.reserve, p.buy, p.cancel), p.number, p.steps);
+      p.left, p.phase, p.clock, p.note, p.sum, el("div", { className: "row" }, p.reserve, p.buy, p.cancel), p.number, p.steps);
     this.#begin();
   }
 
@@ -120,6 +120,9 @@ export class SaleCard extends HTMLElement {
     const note = pays && order.pay_deadline ? `${t("payWithin")} ${countdown(until(order.pay_deadline))}` : order || over ? "" : ["sold_out", "all_held", "preparing"].includes(status) ? t(`note_${status}`)
       : reservation_opens_at && !reserving && !reserved ? t("note_reservedOnly") : reserved && early ? t("note_reserved") : "";
     p.note.hidden = !note;
+    const { goods, freight, discount, total: due } = order?.lines ?? {};
+    p.sum.hidden = !freight?.amount && !discount?.amount;
+    if (!p.sum.hidden) set(p.sum, [money(goods), freight.amount && `+ ${t("freight")} ${money(freight)}`, discount.amount && `− ${t("discount")} ${money(discount)}`, `= ${money(due)}`].filter(Boolean).join(" "));
     set(p.note, note);
     this.dataset.order = order?.status ?? "";
     this.dataset.pushed = this.#buyer.pushed ?? "";
