@@ -43,7 +43,7 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	s := &story{db: pgtest.DB(t), phones: newPhoneNet(t), operator: mint(t, 1, auth.Operator), admin: mint(t, 2, auth.Admin)}
 	s.instance = serveInstance(t, s.db.Config().ConnString(), pgtest.RedisURL(t),
 		"--sms-gateway-url="+s.phones.server.URL, "--sms-gateway-secret="+testKey, "--sms-per-phone-hour=0", "--sms-per-phone-day=0", "--sms-per-address=0", "--login-per-phone=0",
-		"--auth-human-check=none")
+		"--auth-human-check=none", "--refund-approval-above=1")
 	s.plans(t)
 	s.sells(t)
 	s.operates(t)
@@ -185,11 +185,53 @@ func (s *story) offers(t *testing.T, shopper string) {
 	s.get(t, "coupons?order_no=x", shopper, 404)
 }
 
+// refunds refunds two paid orders: one that its shopper returns, of which the bank
+// fails each refund, and one in parts by operators.
+func (s *story) refunds(t *testing.T, activity string, returns buyer, no string, parts buyer, other string) {
+	t.Helper()
+	if _, err := s.db.Exec(t.Context(), `UPDATE seckill.activities SET refund_within_hours = 1 WHERE id = $1`, activity); err != nil {
+		t.Fatal(err)
+	}
+	s.post(t, "orders/"+no+"/refunds", parts.token, "", 404)
+	s.ask(t, http.MethodPost, "orders/"+no+"/refunds", returns.token, `{"reason":"too small"}`, 200, "Idempotency-Key", "back")
+	s.post(t, "orders/"+no+"/refunds", returns.token, "", 409)
+	for _, settle := range []string{"retry", "settle-by-hand"} {
+		var failed []any
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			failed, _ = s.get(t, "admin/refunds?status=failed", s.operator, 200)["data"].([]any)
+			return len(failed) == 1
+		}, "the bank to fail the refund")
+		s.get(t, "admin/orders/"+no, s.operator, 200)
+		s.post(t, "admin/refunds/"+text(failed[0].(map[string]any), "refund_no")+"/"+settle, s.operator, map[string]string{"settle-by-hand": `{"receipt":"42"}`}[settle], 200)
+	}
+	returns.awaitStatus(t, no, "refunded", 10*time.Second)
+
+	payment := s.post(t, "orders/"+other+"/payments", parts.token, `{}`, 200)
+	if status, doc := s.call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay"}); status >= 300 {
+		t.Fatalf("paying: %d %v", status, doc)
+	}
+	parts.awaitStatus(t, other, "paid", 10*time.Second)
+	back := "admin/orders/" + other + "/refunds"
+	s.post(t, back, parts.token, `{"reason":"no"}`, 403)
+	s.post(t, back, s.operator, `{}`, 422)
+	s.post(t, back, s.operator, `{"amount":1000000,"reason":"too much"}`, 409)
+	s.post(t, back, s.operator, `{"amount":1,"reason":"scratched"}`, 200)
+	large := "admin/refunds/" + text(s.post(t, back, s.operator, `{"amount":1,"reason":"again"}`, 200), "refund_no")
+	s.post(t, large+"/reject", s.operator, "", 200)
+	s.post(t, large+"/approve", s.admin, "", 409)
+	large = "admin/refunds/" + text(s.post(t, back, s.operator, `{"reason":"damaged","units":"write_off"}`, 200), "refund_no")
+	s.post(t, large+"/approve", s.operator, "", 403)
+	s.post(t, large+"/approve", s.admin, "", 200)
+	parts.awaitStatus(t, other, "refunded", 10*time.Second)
+	s.get(t, "admin/refunds", s.operator, 200)
+	s.get(t, "admin/orders/"+other, s.operator, 200)
+}
+
 // sells reserves in tomorrow's sale and buys in today's.
 func (s *story) sells(t *testing.T) {
 	t.Helper()
 	shopper, item := mint(t, 3001, auth.Shopper), "items/"+s.item
-	sale := s.plan(t, 2, 500*time.Millisecond)
+	sale := s.plan(t, 3, 500*time.Millisecond)
 	s.get(t, "time", "", 200)
 	s.get(t, "sessions", "", 200)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
@@ -205,7 +247,7 @@ func (s *story) sells(t *testing.T) {
 	s.post(t, item+"/reservation", shopper, "", 403)
 	s.get(t, "challenge?purpose=login", "", 200)
 
-	buyers := []buyer{newBuyer(t, s.instance, 3001), newBuyer(t, s.instance, 3002), newBuyer(t, s.instance, 3003)}
+	buyers := []buyer{newBuyer(t, s.instance, 3001), newBuyer(t, s.instance, 3002), newBuyer(t, s.instance, 3003), newBuyer(t, s.instance, 3004)}
 	var numbers, paths []string
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		no, path := buyers[0].path(t, sale.ItemID)
@@ -220,11 +262,12 @@ func (s *story) sells(t *testing.T) {
 	s.post(t, "items/"+sale.ItemID+"/rush-path", shopper, `{"quantity":1.0}`, 422)
 	s.post(t, "rush/"+paths[1], "", "", 202)
 	s.post(t, "rush/"+paths[1], "", "", 202)
+	s.post(t, "rush/"+paths[3], "", "", 202)
 	s.post(t, "rush/"+paths[2], "", "", 409)
 	s.post(t, "rush/"+strings.Repeat("A", len(paths[2])), "", "", 403)
 	s.get(t, "rush/"+paths[2], "", 405)
-	for i, b := range buyers[:2] {
-		b.awaitStatus(t, numbers[i], "pending_payment", 10*time.Second)
+	for _, i := range []int{0, 1, 3} {
+		buyers[i].awaitStatus(t, numbers[i], "pending_payment", 10*time.Second)
 	}
 	_, again := buyers[1].path(t, sale.ItemID)
 	s.post(t, "rush/"+again, "", "", 409) // already bought, with order_no
@@ -236,7 +279,7 @@ func (s *story) sells(t *testing.T) {
 	s.get(t, second, payer, 404)
 	s.post(t, first+"/payments", payer, `{"provider":"none"}`, 422)
 	payment := s.ask(t, http.MethodPost, first+"/payments", payer, `{}`, 200, "Idempotency-Key", "pay")
-	if status, doc := s.call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay"}); status >= 300 {
+	if status, doc := s.call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay", "behaviour": "refund_fails"}); status >= 300 {
 		t.Fatalf("paying: %d %v", status, doc)
 	}
 	buyers[0].awaitStatus(t, numbers[0], "paid", 10*time.Second)
@@ -246,6 +289,7 @@ func (s *story) sells(t *testing.T) {
 	s.get(t, "admin/orders?item_id="+sale.ItemID, s.operator, 200)
 	s.get(t, "admin/"+first, s.operator, 200)
 	s.get(t, "admin/orders/"+strings.Repeat("0", 32), s.operator, 404)
+	s.refunds(t, sale.ActivityID, buyers[0], numbers[0], buyers[3], numbers[3])
 	s.post(t, "payments/sandbox/notify", "", `{}`, 401)
 	s.post(t, "payments/sandbox/refund-notify", "", `{}`, 401)
 	s.post(t, "payments/none/notify", "", `{}`, 404)

@@ -2,7 +2,9 @@ package payment
 
 import (
 	"fmt"
+	"strings"
 
+	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
@@ -23,7 +25,20 @@ const (
 	backRefused happening = "refund refused"  // from now on the bank fails every refund
 	backUnheard happening = "refund unheard"  // the due refunds are requested, and the bank's answers lost
 	backCalled  happening = "refund callback" // the bank reports every refund that it ended
+	bought      happening = "buy"             // start, pay, callback
+	partAsked   happening = "ask for a part"  // an operator refunds askedPart of the price
+	wholeAsked  happening = "ask for all"     // or what is left of it
 )
+
+// askedPart is what an operator refunds in part; three of them exceed the price.
+const askedPart = 40
+
+// askedFor is a refund that an operator asked for.
+type askedFor struct {
+	amount int64
+	bank   string // "", succeeded, failed
+	status string // requested, succeeded, failed
+}
 
 // account is the model of one order's money: what our rows must contain after
 // each event, and what the bank has.
@@ -33,9 +48,10 @@ type account struct {
 	order []happening
 
 	status       string
+	version      int // raised by each change of the status
+	asked        []askedFor
 	claimed, due bool
 	backup       bool         // the item has units for late money
-	retaken      bool         // and the order got one
 	payment      string       // our row: "", created, closed, captured
 	paymentNo    ids.ID       // read once there is one
 	bank         string       // "", open, closed, captured
@@ -56,9 +72,10 @@ func (a *account) settle(movement int) {
 	a.settled[movement] = true
 	a.payment = "captured"
 	if a.status == orderevent.StatusPending {
-		a.status, a.claimed = orderevent.StatusPaid, false
+		a.claimed = false
+		a.to(orderevent.StatusPaid)
 	} else if a.status == orderevent.StatusClosed && a.backup {
-		a.status, a.retaken = orderevent.StatusPaid, true
+		a.to(orderevent.StatusPaid)
 	} else {
 		a.excess++
 	}
@@ -74,7 +91,40 @@ func (a *account) end() {
 		}
 		a.bank, a.payment = "closed", "closed"
 	}
-	a.status, a.claimed = orderevent.StatusClosed, false
+	a.claimed = false
+	a.to(orderevent.StatusClosed)
+}
+
+func (a *account) to(status string) { a.status, a.version = status, a.version+1 }
+
+// sum adds up the asked refunds in a state, "" for all.
+func (a *account) sum(status string) (sum int64) {
+	for _, r := range a.asked {
+		if status == "" || r.status == status {
+			sum += r.amount
+		}
+	}
+	return sum
+}
+
+// follow moves the order to what its refunds make of it.
+func (a *account) follow() {
+	if a.status == orderevent.StatusPaid && a.sum("") == walkPrice {
+		a.to(orderevent.StatusRefunding)
+	}
+	if a.status == orderevent.StatusRefunding && a.sum("failed") > 0 {
+		a.to(orderevent.StatusRefundFailed)
+	} else if a.status == orderevent.StatusRefunding && a.sum("succeeded") == walkPrice {
+		a.to(orderevent.StatusRefunded)
+	}
+}
+
+// ask is an operator's request for a refund.
+func (a *account) ask(amount int64) {
+	if left := walkPrice - a.sum(""); a.status == orderevent.StatusPaid && amount <= left {
+		a.asked = append(a.asked, askedFor{amount: amount, status: "requested"})
+		a.follow()
+	}
 }
 
 // request asks the bank for every refund that we have not heard of. Of a repeated
@@ -84,6 +134,22 @@ func (a *account) request() {
 		a.bankFailed += open
 	} else {
 		a.bankBack += open
+	}
+	for i := range a.asked {
+		if r := &a.asked[i]; r.bank == "" {
+			r.bank = map[bool]string{false: "succeeded", true: "failed"}[a.refuses]
+		}
+	}
+}
+
+// hear is our learning of every refund that the bank ended.
+func (a *account) hear() {
+	a.back, a.failed = a.bankBack, a.bankFailed
+	for i := range a.asked {
+		if r := &a.asked[i]; r.bank != "" && r.status == "requested" {
+			r.status = r.bank
+			a.follow()
+		}
 	}
 }
 
@@ -124,11 +190,19 @@ func (a *account) apply(what happening) {
 		}
 	case givenBack:
 		a.request()
-		a.back, a.failed = a.bankBack, a.bankFailed
+		a.hear()
 	case backUnheard:
 		a.request()
 	case backCalled:
-		a.back, a.failed = a.bankBack, a.bankFailed
+		a.hear()
+	case partAsked:
+		a.ask(askedPart)
+	case wholeAsked:
+		a.ask(walkPrice - a.sum(""))
+	case bought:
+		for _, what := range []happening{started, paid, calledBack} {
+			a.apply(what)
+		}
 	case backRefused:
 		a.refuses = a.refuses || a.bank != ""
 	}
@@ -136,20 +210,45 @@ func (a *account) apply(what happening) {
 
 // row is what the database must contain, in the format of rows.
 func (a *account) row() string {
-	version := 1
-	if a.status != orderevent.StatusPending {
-		version = 2
-	}
-	if a.retaken {
-		version = 3
-	}
-	reasons := ""
+	var reasons []string
 	switch {
-	case a.excess > 0 && a.status == orderevent.StatusPaid:
-		reasons = outcomeDuplicate
+	case a.excess > 0 && a.status == orderevent.StatusClosed:
+		reasons = append(reasons, outcomeLate)
 	case a.excess > 0:
-		reasons = outcomeLate
+		reasons = append(reasons, outcomeDuplicate)
+	}
+	back, failed := a.back, a.failed
+	for _, r := range a.asked {
+		switch r.status {
+		case "succeeded":
+			back++
+		case "failed":
+			failed++
+		}
+	}
+	if len(a.asked) > 0 {
+		reasons = append(reasons, order.RefundByOperator)
 	}
 	return fmt.Sprintf("%s v%d history %d payment %s captures %d refunds %d back %d failed %d %s",
-		a.status, version, version-1, a.payment, len(a.settled), a.excess, a.back, a.failed, reasons)
+		a.status, a.version, a.version-1, a.payment, len(a.settled), a.excess+len(a.asked), back, failed, strings.Join(reasons, ","))
+}
+
+// kept is what the bank must have of the shopper's money when every refund has ended.
+func (a *account) kept() int64 {
+	kept := int64(a.failed) * walkPrice
+	if len(a.settled) > a.excess { // one capture paid the order
+		kept += walkPrice - a.sum("succeeded")
+	}
+	return kept
+}
+
+// failures counts the refunds that the bank failed.
+func (a *account) failures() int {
+	n := a.failed
+	for _, r := range a.asked {
+		if r.status == "failed" {
+			n++
+		}
+	}
+	return n
 }

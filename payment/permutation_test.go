@@ -14,6 +14,7 @@ import (
 
 	"stampede/order"
 	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/modeltest"
 )
@@ -32,7 +33,7 @@ func newWalk(s *bundle, bank *promptBank, orders [][]happening, backup bool) *wa
 	nos, users := s.buy(len(orders), walkPrice)
 	for i, order := range orders {
 		w.accounts = append(w.accounts, &account{
-			no: nos[i], user: users[i], order: order, status: orderevent.StatusPending, settled: map[int]bool{}, backup: backup,
+			no: nos[i], user: users[i], order: order, status: orderevent.StatusPending, version: 1, settled: map[int]bool{}, backup: backup,
 		})
 	}
 	return w
@@ -118,6 +119,22 @@ func (w *walk) happens(what happening, group []*account) {
 			}
 			return nil
 		})
+	case bought:
+		for _, what := range []happening{started, paid, calledBack} {
+			w.happens(what, group)
+		}
+	case partAsked, wholeAsked:
+		w.each(group, func(a *account) error {
+			r := order.RefundRequest{OrderNo: a.no, Reason: order.RefundByOperator, By: firstOperator}
+			if what == partAsked {
+				r.Amount = askedPart
+			}
+			_, err := w.RequestRefund(ctx, r)
+			if _, refused := errors.AsType[*fault.Error](err); refused {
+				return nil
+			}
+			return err
+		})
 	case backRefused:
 		for _, a := range group {
 			w.bank.refuse(a.paymentNo)
@@ -187,7 +204,7 @@ func (w *walk) check(steps int) {
 	}
 	sold := read[int](w.bundle, `SELECT total - available - backup FROM inventory.stock WHERE item_id = $1`, w.item)
 	if others := read[int](w.bundle, `SELECT count(*) FROM orders.orders WHERE item_id = $1 AND NOT order_no = ANY($2)
-		AND status IN ('pending_payment', 'paid')`, w.item, nos); sold != live+others {
+		AND status IN ('pending_payment', 'paid', 'refunding', 'refund_failed')`, w.item, nos); sold != live+others {
 		w.t.Fatalf("after %d steps %d units are sold or held and %d orders live", steps, sold, live+others)
 	}
 }
@@ -205,11 +222,7 @@ func (w *walk) settled() {
 	}
 	w.check(len(w.accounts[0].order) + 2)
 	for _, a := range w.accounts {
-		want := int64(a.failed) * walkPrice
-		if a.status == orderevent.StatusPaid {
-			want += walkPrice
-		}
-		if kept := w.bank.kept(a.paymentNo); kept != want {
+		if kept, want := w.bank.kept(a.paymentNo), a.kept(); kept != want {
 			w.t.Errorf("%q: the bank keeps %d, want %d", a.order, kept, want)
 		}
 	}
@@ -257,7 +270,7 @@ func TestPermutationsOfEvents(t *testing.T) {
 			}
 			w.settled()
 			for _, a := range w.accounts {
-				failed += a.failed
+				failed += a.failures()
 			}
 		})
 	}
@@ -272,6 +285,12 @@ func TestPermutationsOfEvents(t *testing.T) {
 		"a bank that keeps what it took":   {started, paid, takenAgain, calledBack, backRefused, givenBack},
 		"a process that dies on the way":   {started, paid, claimedOnly, expired, calledBack, queried},
 		"several closings":                 {started, paid, canceled, claimedOnly, expired, calledBack},
+		"refunds in any order":             {bought, partAsked, wholeAsked, givenBack, backCalled},
+		"parts until nothing is left":      {bought, partAsked, partAsked, partAsked, wholeAsked, givenBack},
+		"refunds against money again":      {bought, wholeAsked, takenAgain, calledBack, givenBack, backCalled},
+		"refunds that the bank fails":      {bought, partAsked, wholeAsked, backUnheard, backRefused, backCalled},
+		"refunds of the backup":            {started, paid, canceled, queried, calledBack, wholeAsked, givenBack},
+		"refunds against cancellation":     {started, paid, wholeAsked, canceled, calledBack, givenBack},
 		"a bank that takes without asking": {started, takenAgain, takenAgain, canceled, queried, calledBack},
 	} {
 		walks(name, modeltest.Permutations(events, 40))
