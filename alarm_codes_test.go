@@ -49,6 +49,8 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"payment-provider-missing":   {"payment/refund_test.go", "providerNoLongerConfigured", `"payment-provider-missing"`},
 	"payment-provider-failing":   {"payment/alarms_test.go", "TestProviderThatKeepsFailingAsksForAPerson", "alarmProviderFailing"},
 	"payment-late":               {"payment/refund_test.go", "lateMoneyGoesBack", `"payment-late"`},
+	"statement-differs":          {"payment/statement_test.go", "TestStatementFindsMoneyThatWasNeverRecorded", `"statement-differs"`},
+	"statement-missing":          {"payment/statement_test.go", "TestStatementThatIsNotMadeIsAnAlarm", `"statement-missing"`},
 	"refund-failed":              {"payment/refund_test.go", "aRefundThatFails", `"refund-failed"`},
 	"refund-stuck":               {"payment/refund_test.go", "aRefundOutlivesTheBanksAbsence", `"refund-stuck"`},
 }

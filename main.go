@@ -319,7 +319,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	}
 	payCfg := payment.DefaultConfig()
 	payCfg.Refunds = s.set.Refunds
-	payCfg.ReturnURL = s.set.Addresses.BaseURL() + "/"
+	payCfg.ReturnURL, payCfg.Zone = s.set.Addresses.BaseURL()+"/", s.set.Sale.Zone()
 	payDeps := payment.Deps{
 		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace,

@@ -110,6 +110,61 @@ CREATE INDEX ledger_of_order ON payments.ledger (order_no);
 CREATE INDEX ledger_of_payment ON payments.ledger (payment_no);
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payments.ledger
     FOR EACH STATEMENT EXECUTE FUNCTION platform.refuse_change();
+-- For the comparison of a day with the provider's statement: an index of a few pages, because rows are written in the order
+-- of their time.
+CREATE INDEX ledger_by_time ON payments.ledger USING brin (at);
+
+-- Statements of providers: one row for each day of each provider, in its own zone, that an operator or the daily job
+-- wants, or that is needed for the day after it.
+CREATE TABLE payments.statements (
+    provider    text        NOT NULL,
+    day         date        NOT NULL,
+    from_time   timestamptz NOT NULL,
+    to_time     timestamptz NOT NULL CHECK (to_time > from_time),
+    wanted      boolean     NOT NULL,
+    status      text        NOT NULL DEFAULT 'due' CHECK (status IN ('due', 'fetched')),
+    lines       bigint      NOT NULL DEFAULT 0,
+    attempts    int         NOT NULL DEFAULT 0,
+    next_try    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    last_error  text        NOT NULL DEFAULT '',
+    -- The day before has to be fetched too, or extra rows are not known.
+    partial     boolean     NOT NULL DEFAULT false,
+    compared_at timestamptz,
+    PRIMARY KEY (provider, day)
+);
+
+-- Their lines. One transaction may have several, on one day or on several: their amounts add up.
+CREATE TABLE payments.statement_lines (
+    provider     text        NOT NULL,
+    day          date        NOT NULL,
+    kind         text        NOT NULL CHECK (kind IN ('capture', 'refund')),
+    provider_txn text        NOT NULL CHECK (provider_txn <> ''),
+    payment_no   uuid,
+    refund_no    uuid,
+    amount       bigint      NOT NULL,
+    fee          bigint      NOT NULL,
+    currency     text        NOT NULL,
+    at           timestamptz NOT NULL,
+    PRIMARY KEY (provider, kind, provider_txn, day)
+);
+CREATE INDEX statement_lines_of_day ON payments.statement_lines (provider, day);
+
+-- What differs between a statement and the ledger, as of the last comparison. missing: the provider has it, we do not;
+-- extra: we have it, the provider does not; different: both have it.
+CREATE TABLE payments.statement_differences (
+    provider     text        NOT NULL,
+    day          date        NOT NULL,
+    class        text        NOT NULL CHECK (class IN ('missing', 'extra', 'different')),
+    kind         text        NOT NULL,
+    provider_txn text        NOT NULL,
+    payment_no   uuid,
+    refund_no    uuid,
+    stated       bigint      NOT NULL,
+    booked       bigint      NOT NULL,
+    currency     text        NOT NULL,
+    at           timestamptz NOT NULL,
+    PRIMARY KEY (provider, day, class, kind, provider_txn)
+);
 
 -- +goose Down
 DROP SCHEMA payments CASCADE;

@@ -29,6 +29,8 @@ type Config struct {
 	// paying, with the order's number in the query (?order=…); if empty, the
 	// shopper stays on that page.
 	ReturnURL string
+	// Zone is the shop's time zone, for the days of statements; nil is UTC.
+	Zone *time.Location
 	// QueryAfter is how old an open payment is when its provider is first queried
 	// because no callback came, longer than callbacks take; the wait doubles up to
 	// QueryAtMost.

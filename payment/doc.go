@@ -13,6 +13,9 @@
 // shopper, an operator or a dispute asks for are decided in payment/refund, which also
 // follows every refund to its end.
 //
+// payment/statement compares the ledger with the providers' statements, and settles what
+// was never recorded, through this package.
+//
 // # Invariants
 //
 //   - A movement of money takes effect once. Its ledger row is written first

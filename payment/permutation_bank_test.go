@@ -179,3 +179,7 @@ func (b *promptBank) kept(no ids.ID) (sum int64) {
 	}
 	return sum
 }
+
+func (*promptBank) Statement(context.Context, provider.Day) provider.Lines {
+	return provider.NoLines(provider.ErrNotReady)
+}

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
+	"stampede/payment/statement"
 	"stampede/platform/base/app"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
@@ -50,6 +52,8 @@ type Service struct {
 	named   map[string]provider.Provider
 	metrics *metrics
 	refunds *refund.Service
+	// Compares the ledger with the providers' statements.
+	statements *statement.Service
 
 	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
 	refundNow chan struct{}
@@ -83,6 +87,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Provider: p, name: name, timeout: callTimeout, m: m, trouble: new(trouble), raiseAlarm: s.providerFails(name),
 		}
 	}
+	s.statements = statement.New(statement.Deps{
+		DB: deps.DB, Providers: deps.Providers, Zone: cmp.Or(cfg.Zone, time.UTC), Log: deps.Log, SettleRefund: s.settleRefund,
+		Settle: func(ctx context.Context, name string, c provider.Capture) (string, error) {
+			return s.settle(ctx, name, c, asked)
+		},
+	})
 	return s, nil
 }
 
@@ -123,16 +133,18 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.cancel)
 	s.refunds.Routes(rt)
 	s.methodRoutes(rt)
+	s.statements.Routes(rt)
 	s.callbackRoutes(rt)
 }
 
-// Workers returns the loops that query payments without a callback and that
-// process refunds to their end.
+// Workers returns the loops that query payments without a callback, that process
+// refunds to their end, and that fetch statements.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{
-		{Name: "payment-queries", Run: s.runQueries},
-		{Name: "payment-refunds", Run: s.runRefunds},
-	}
+	return append(
+		s.statements.Workers(),
+		app.Worker{Name: "payment-queries", Run: s.runQueries},
+		app.Worker{Name: "payment-refunds", Run: s.runRefunds},
+	)
 }
 
 // notifyURL and refundNotifyURL are where a provider sends its callbacks.

@@ -59,7 +59,7 @@ func (c *change) cloneActivity(ctx context.Context, id int64, in *activityClonin
 	if err := f.err(); err != nil {
 		return activityView{}, err
 	}
-	plan := tree[0].shifted(in, c.s.cfg.zone())
+	plan := tree[0].shifted(in, c.s.cfg.Zone())
 	f.activity(&plan.activity, false)
 	f.spanHolds(plan)
 	if err := f.err(); err != nil {

@@ -27,8 +27,8 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// zone is the shop's time zone; UTC for a name that Check refuses.
-func (s Settings) zone() *time.Location {
+// Zone is the shop's time zone; UTC for a name that Check refuses.
+func (s Settings) Zone() *time.Location {
 	z, err := time.LoadLocation(s.TimeZone)
 	if err != nil {
 		return time.UTC

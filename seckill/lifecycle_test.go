@@ -71,7 +71,7 @@ func (d *instance) try(s sale, act action) reply {
 	case tryOversell:
 		return d.as(auth.Operator, http.MethodPut, "/api/v1/admin/items/"+s.item+"/oversell", `{"percent":10,"reason":"agreed"}`)
 	case tryRepeat:
-		until := time.Now().Add(50 * time.Hour).In(d.svc.cfg.zone()).Format(dayLayout)
+		until := time.Now().Add(50 * time.Hour).In(d.svc.cfg.Zone()).Format(dayLayout)
 		return d.as(auth.Operator, http.MethodPost, "/api/v1/admin/sessions/"+s.session+"/repeat", `{"until":"`+until+`","extend_activity":true}`)
 	case tryAdmission:
 		return d.as(auth.Operator, http.MethodPut, "/api/v1/admin/items/"+s.item+"/admission", `{"per_second":5}`)

@@ -30,7 +30,7 @@ type publishedPlan struct {
 }
 
 func newPublishedPlan(cfg Config, db *pgxpool.Pool) *publishedPlan {
-	return &publishedPlan{db: db, lead: cfg.PreheatLead, atMidnight: cfg.PreheatAtMidnight, zone: cfg.zone()}
+	return &publishedPlan{db: db, lead: cfg.PreheatLead, atMidnight: cfg.PreheatAtMidnight, zone: cfg.Zone()}
 }
 
 // Fingerprint changes whenever the result of Published would.

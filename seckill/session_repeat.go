@@ -56,7 +56,7 @@ func (c *change) repeatSession(ctx context.Context, id int64, in *sessionRepetit
 	if err != nil {
 		return repeatedSessions{}, err
 	}
-	zone := c.s.cfg.zone()
+	zone := c.s.cfg.Zone()
 	own := dayOf(t.session.OpensAt, zone)
 	var f flaws
 	until, err := time.Parse(dayLayout, in.Until)

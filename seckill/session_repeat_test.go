@@ -82,7 +82,7 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 	d := setup(t).instance()
 	s := d.publish(2 * time.Hour)
 	path := "/api/v1/admin/sessions/" + s.session + "/repeat"
-	until := time.Now().Add(2*time.Hour).In(d.svc.cfg.zone()).AddDate(0, 0, 2).Format(dayLayout)
+	until := time.Now().Add(2*time.Hour).In(d.svc.cfg.Zone()).AddDate(0, 0, 2).Format(dayLayout)
 	tr := d.traced(func() {
 		r := d.as(auth.Operator, http.MethodPost, path, `{"until":"`+until+`"}`)
 		if r.status != 422 || !strings.Contains(string(r.raw), "extend_activity") {

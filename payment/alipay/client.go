@@ -159,6 +159,11 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 	return out, err
 }
 
+// Statement implements provider.Provider.
+func (c *Client) Statement(context.Context, provider.Day) provider.Lines {
+	return provider.NoLines(provider.ErrNotReady)
+}
+
 // errMissing means that Alipay does not know the number.
 var errMissing = errors.New("alipay: there is no such number")
 

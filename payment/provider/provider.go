@@ -42,6 +42,9 @@ type Provider interface {
 	// Refund requests a refund or, if the number was requested before, returns its
 	// state. ErrRefused: this refund can never be made.
 	Refund(ctx context.Context, r Return) (RefundStatus, error)
+	// Statement reads what moved on a day from the provider's books, as far as it is ours,
+	// while it is ranged over. ErrNotReady: it is not made yet.
+	Statement(ctx context.Context, d Day) Lines
 	// Parse verifies a callback on its raw body and decodes it. ErrBadSignature:
 	// the provider did not send this, or sent it too long ago; ErrUnreadable: it
 	// did, but the message is of no known kind. It must be safe on any input.
@@ -67,6 +70,10 @@ type Profile struct {
 	Kinds map[Method]Kind
 	// Currencies are those that it takes; empty is any.
 	Currencies []string
+	// Zone is that of the days of which it makes statements; nil: it states any span.
+	Zone *time.Location
+	// StatementAfter is how long after its end a day's statement is made.
+	StatementAfter time.Duration
 }
 
 // Takes reports whether the provider takes a currency.

@@ -33,6 +33,9 @@ type Subject struct {
 	// Pass lets time pass at the company and for the provider: it moves their clock,
 	// or waits.
 	Pass func(time.Duration)
+	// Backdate moves what a payment and its refunds moved into the past, in the company's
+	// books.
+	Backdate func(ids.ID, time.Duration)
 }
 
 // patience bounds every wait for the company's next message.
@@ -59,6 +62,7 @@ func Run(t *testing.T, setup func(t *testing.T) Subject) {
 		{"only what the company signed is believed", tampering},
 		{"two refunds of parts move their money once", refund},
 		{"a refund beyond the capture is refused", refundTooMuch},
+		{"a statement has what moved, once it is made", statement},
 	} {
 		t.Run(proof.name, func(t *testing.T) {
 			t.Parallel()

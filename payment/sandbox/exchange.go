@@ -52,6 +52,9 @@ func refusedBy(r outbound.Reply, nonce ids.ID) error {
 	if err := decodeStrict(r.Body, &no); err != nil {
 		return fmt.Errorf("status %d: %w", r.Status, err)
 	}
+	if no.Code == codeNotReady && no.Nonce == nonce {
+		return provider.ErrNotReady
+	}
 	// Only a reply that names the request and refuses its content is final; a bad
 	// signature or a server error may be fixed later.
 	final := r.Status == http.StatusConflict || r.Status == http.StatusUnprocessableEntity

@@ -62,6 +62,13 @@ func (n native) Routes(mux chi.Router, desk Desk) {
 		r, err := desk.Refund(ctx, c.Repayment)
 		return n.refundReply(nonce, r), err
 	}))
+	mux.Post(Prefix+"/v1/statement", n.signed(opStatement, func(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
+		var c statementCall
+		if err := decode(body, &c); err != nil {
+			return nil, err
+		}
+		return n.statement(ctx, desk, nonce, c)
+	}))
 }
 
 // decode refuses a body that is not exactly the operation's message.

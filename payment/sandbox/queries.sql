@@ -104,3 +104,16 @@ SELECT * FROM sandbox.refunds WHERE payment_ref = @payment_ref ORDER BY ref DESC
 SELECT * FROM sandbox.payments
 WHERE merchant = @merchant AND created_at >= @from_time AND ref < @before
 ORDER BY ref DESC LIMIT @at_most;
+
+-- name: Movements :many
+-- A page of what moved in a span of time, oldest first.
+SELECT m.kind::text AS kind, m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no, m.txn::text AS txn, m.amount, m.currency, m.at::timestamptz AS at
+FROM (
+    SELECT 'capture' AS kind, p.ref, p.ref AS payment_ref, p.payment_no, '' AS refund_no, p.txn, p.captured_amount AS amount, p.currency, p.captured_at AS at
+    FROM sandbox.payments p WHERE p.merchant = @merchant AND p.captured_at >= @from_time::timestamptz AND p.captured_at < @to_time::timestamptz
+    UNION ALL
+    SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', r.amount, r.currency, r.updated_at
+    FROM sandbox.refunds r WHERE r.merchant = @merchant AND r.status = 'succeeded' AND r.updated_at >= @from_time::timestamptz AND r.updated_at < @to_time::timestamptz
+) m
+WHERE (m.at, m.ref) > (@after_time::timestamptz, @after_ref::uuid)
+ORDER BY m.at, m.ref LIMIT @at_most;

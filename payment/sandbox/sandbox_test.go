@@ -19,6 +19,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/payment/providertest"
 	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -115,6 +116,13 @@ func TestConformance(t *testing.T) {
 			Pass: func(d time.Duration) { // brings the expiry nearer: the bank's clock is Postgres'
 				if _, err := w.db.Exec(t.Context(), `UPDATE sandbox.payments SET expires_at = expires_at - $1::interval`, d); err != nil {
 					t.Error(err)
+				}
+			},
+			Backdate: func(no ids.ID, d time.Duration) { // as sandboxtest.Backdate, which imports this package
+				for _, table := range []string{`payments SET captured_at = captured_at`, `refunds SET updated_at = updated_at`} {
+					if _, err := w.db.Exec(t.Context(), `UPDATE sandbox.`+table+` - $2::interval WHERE payment_no = $1`, no.String(), d); err != nil {
+						t.Error(err)
+					}
 				}
 			},
 		}

@@ -61,6 +61,7 @@ func TestConformance(t *testing.T) {
 		t.Helper()
 		return providertest.Subject{
 			Provider: s.Client, Currency: "USD", Pay: sandboxtest.Pay, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
+			Backdate: func(no ids.ID, d time.Duration) { s.bank.Backdate(t, no, d) },
 		}
 	})
 }

@@ -176,6 +176,11 @@ func (c *Client) Refund(ctx context.Context, r provider.Return) (provider.Refund
 	return out.status(out.Status)
 }
 
+// Statement implements provider.Provider.
+func (c *Client) Statement(context.Context, provider.Day) provider.Lines {
+	return provider.NoLines(provider.ErrNotReady)
+}
+
 // errMissing means that WeChat Pay does not know the number.
 var errMissing = errors.New("wechatpay: there is no such number")
 

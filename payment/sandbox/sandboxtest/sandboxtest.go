@@ -18,6 +18,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/workshop/pgtest"
 )
@@ -62,6 +63,25 @@ func (b *Bank) Pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	if _, err := b.db.Exec(t.Context(), `UPDATE sandbox.payments SET expires_at = expires_at - $1::interval`, d); err != nil {
 		t.Error(err)
+	}
+}
+
+// Backdate moves what a payment and its refunds moved into the past.
+func (b *Bank) Backdate(t *testing.T, no ids.ID, d time.Duration) {
+	t.Helper()
+	Backdate(t, b.db, no, d)
+}
+
+// Backdate is Bank.Backdate for a bank that has its books in db.
+func Backdate(t *testing.T, db *pgxpool.Pool, no ids.ID, d time.Duration) {
+	t.Helper()
+	for _, sql := range []string{
+		`UPDATE sandbox.payments SET captured_at = captured_at - $2::interval WHERE payment_no = $1`,
+		`UPDATE sandbox.refunds SET updated_at = updated_at - $2::interval WHERE payment_no = $1`,
+	} {
+		if _, err := db.Exec(t.Context(), sql, no.String(), d); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -68,6 +68,7 @@ func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
 	mux.Get(Prefix+"/v1/payment_intents/{id}", c.known(d.intent))
 	mux.Get(Prefix+"/v1/refunds", c.known(d.refunds))
 	mux.Post(Prefix+"/v1/refunds", c.known(d.refund))
+	mux.Get(Prefix+"/v1/balance_transactions", c.known(d.transactions))
 }
 
 // object is a JSON object of the API.

@@ -319,6 +319,78 @@ func (q *Queries) GiveUp(ctx context.Context, arg GiveUpParams) error {
 	return err
 }
 
+const movements = `-- name: Movements :many
+SELECT m.kind::text AS kind, m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no, m.txn::text AS txn, m.amount, m.currency, m.at::timestamptz AS at
+FROM (
+    SELECT 'capture' AS kind, p.ref, p.ref AS payment_ref, p.payment_no, '' AS refund_no, p.txn, p.captured_amount AS amount, p.currency, p.captured_at AS at
+    FROM sandbox.payments p WHERE p.merchant = $1 AND p.captured_at >= $2::timestamptz AND p.captured_at < $3::timestamptz
+    UNION ALL
+    SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', r.amount, r.currency, r.updated_at
+    FROM sandbox.refunds r WHERE r.merchant = $1 AND r.status = 'succeeded' AND r.updated_at >= $2::timestamptz AND r.updated_at < $3::timestamptz
+) m
+WHERE (m.at, m.ref) > ($4::timestamptz, $5::uuid)
+ORDER BY m.at, m.ref LIMIT $6
+`
+
+type MovementsParams struct {
+	Merchant  string
+	FromTime  time.Time
+	ToTime    time.Time
+	AfterTime time.Time
+	AfterRef  ids.ID
+	AtMost    int32
+}
+
+type MovementsRow struct {
+	Kind       string
+	Ref        ids.ID
+	PaymentRef ids.ID
+	PaymentNo  string
+	RefundNo   string
+	Txn        string
+	Amount     int64
+	Currency   string
+	At         time.Time
+}
+
+// A page of what moved in a span of time, oldest first.
+func (q *Queries) Movements(ctx context.Context, arg MovementsParams) ([]MovementsRow, error) {
+	rows, err := q.db.Query(ctx, movements,
+		arg.Merchant,
+		arg.FromTime,
+		arg.ToTime,
+		arg.AfterTime,
+		arg.AfterRef,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MovementsRow
+	for rows.Next() {
+		var i MovementsRow
+		if err := rows.Scan(
+			&i.Kind,
+			&i.Ref,
+			&i.PaymentRef,
+			&i.PaymentNo,
+			&i.RefundNo,
+			&i.Txn,
+			&i.Amount,
+			&i.Currency,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const paymentByNumber = `-- name: PaymentByNumber :one
 SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at FROM sandbox.payments WHERE merchant = $1 AND payment_no = $2
 `

@@ -1,0 +1,164 @@
+package statement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/orderevent"
+	"stampede/payment/provider"
+	"stampede/payment/statement/internal/statementdb"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+)
+
+// batch is how many lines one statement of SQL writes.
+const batch = 1000
+
+// fetch fetches one claimed statement and compares it. A failure is noted on its row.
+func (s *Service) fetch(ctx context.Context, row statementdb.PaymentsStatement) {
+	subject := row.Provider + " " + row.Day.Format(time.DateOnly)
+	err := s.fetchLines(ctx, row)
+	if err == nil {
+		err = s.compareAll(ctx, row)
+	}
+	if ctx.Err() != nil || err == nil {
+		return // the process stops; the statement is due again later
+	}
+	if !errors.Is(err, provider.ErrNotReady) {
+		s.deps.Log.WarnContext(ctx, "statement not fetched, retrying later", "provider", row.Provider, "day", row.Day.Format(time.DateOnly), "attempts", row.Attempts, "error", err)
+	}
+	noteErr := s.q.NotFetched(ctx, statementdb.NotFetchedParams{LastError: err.Error(), Retry: retryAfter, Provider: row.Provider, Day: row.Day})
+	if row.Attempts >= alarmAfter {
+		noteErr = errors.Join(noteErr, alarmMissing.Raise(ctx, s.deps.DB, "statement "+subject, err.Error()))
+	}
+	if noteErr != nil {
+		s.deps.Log.WarnContext(ctx, "failure of a statement not recorded", "provider", row.Provider, "error", noteErr)
+	}
+}
+
+// fetchLines replaces the lines of a statement. It holds no transaction meanwhile: until
+// the end, the row says that the statement is due.
+func (s *Service) fetchLines(ctx context.Context, row statementdb.PaymentsStatement) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	if err := s.q.DropLines(ctx, statementdb.DropLinesParams{Provider: row.Provider, Day: row.Day}); err != nil {
+		return err
+	}
+	zone := s.zone(s.named[row.Provider].Profile())
+	lines := pile{at: make(map[key]int), AddLinesParams: statementdb.AddLinesParams{Provider: row.Provider, Day: row.Day}}
+	total := int64(0)
+	for l, err := range s.named[row.Provider].Statement(ctx, provider.Day{From: row.FromTime.In(zone), To: row.ToTime.In(zone)}) {
+		if err != nil {
+			return err
+		}
+		if l.Transaction == "" || l.Kind != provider.Paid && l.Kind != provider.PaidBack {
+			return fmt.Errorf("statement: a line without kind or transaction: %+v", l)
+		}
+		total++
+		if lines.add(l); len(lines.Txns) == batch {
+			if err := s.write(ctx, &lines); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.write(ctx, &lines); err != nil {
+		return err
+	}
+	return s.q.Fetched(ctx, statementdb.FetchedParams{Lines: total, Provider: row.Provider, Day: row.Day})
+}
+
+// pile are lines that are not written yet, one for each key.
+type pile struct {
+	statementdb.AddLinesParams
+	at map[key]int
+}
+
+type key struct {
+	kind provider.Movement
+	txn  string
+}
+
+func (p *pile) add(l provider.Line) {
+	k := key{l.Kind, l.Transaction}
+	if i, twice := p.at[k]; twice {
+		p.Amounts[i] += l.Amount
+		p.Fees[i] += l.Fee
+		return
+	}
+	p.at[k] = len(p.Txns)
+	p.Kinds, p.Txns, p.PaymentNos, p.RefundNos = append(p.Kinds, string(l.Kind)), append(p.Txns, l.Transaction), append(p.PaymentNos, l.PaymentNo), append(p.RefundNos, l.RefundNo)
+	p.Amounts, p.Fees, p.Currencies, p.Times = append(p.Amounts, l.Amount), append(p.Fees, l.Fee), append(p.Currencies, l.Currency), append(p.Times, l.At)
+}
+
+// write writes a pile and empties it.
+func (s *Service) write(ctx context.Context, p *pile) error {
+	if len(p.Txns) == 0 {
+		return nil
+	}
+	err := s.q.AddLines(ctx, p.AddLinesParams)
+	clear(p.at)
+	p.Kinds, p.Txns, p.PaymentNos, p.RefundNos = p.Kinds[:0], p.Txns[:0], p.PaymentNos[:0], p.RefundNos[:0]
+	p.Amounts, p.Fees, p.Currencies, p.Times = p.Amounts[:0], p.Fees[:0], p.Currencies[:0], p.Times[:0]
+	return err
+}
+
+// compareAll compares a statement that was fetched, and the next day's, whose first rows
+// may be its lines.
+func (s *Service) compareAll(ctx context.Context, row statementdb.PaymentsStatement) error {
+	for _, day := range []time.Time{row.Day, row.Day.AddDate(0, 0, 1)} {
+		if err := s.compare(ctx, row.Provider, day); err != nil {
+			return fmt.Errorf("statement: compare %s %s: %w", row.Provider, day.Format(time.DateOnly), err)
+		}
+	}
+	return nil
+}
+
+// compare compares a statement with the ledger, if it was fetched and is wanted, and
+// raises the alarm if they differ.
+func (s *Service) compare(ctx context.Context, name string, day time.Time) error {
+	return pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		q := s.q.WithTx(tx)
+		rows, err := q.LockStatement(ctx, statementdb.LockStatementParams{Provider: name, Day: day})
+		if err != nil || len(rows) == 0 || rows[0].Status != statusFetched || !rows[0].Wanted {
+			return err
+		}
+		row := rows[0]
+		whole, err := q.IsFetched(ctx, statementdb.IsFetchedParams{Provider: name, Day: day.AddDate(0, 0, -1)})
+		if err != nil {
+			return err
+		}
+		if err := q.DropDifferences(ctx, statementdb.DropDifferencesParams{Provider: name, Day: day}); err != nil {
+			return err
+		}
+		if err := q.Compare(ctx, statementdb.CompareParams{Provider: name, Day: day, FromTime: row.FromTime, ToTime: row.ToTime, Partial: !whole}); err != nil {
+			return err
+		}
+		if err := q.Compared(ctx, statementdb.ComparedParams{Partial: !whole, Provider: name, Day: day}); err != nil {
+			return err
+		}
+		sums, err := q.Sums(ctx, statementdb.SumsParams{Provider: name, Day: day})
+		if err != nil || len(sums) == 0 {
+			return err
+		}
+		said := make([]string, len(sums))
+		for i, sum := range sums {
+			said[i] = fmt.Sprintf("%d %s %ss: statement %s, ledger %s", sum.Lines, sum.Class, sum.Kind, money(sum.Stated, sum.Currency), money(sum.Booked, sum.Currency))
+		}
+		return alarmDiffers.Raise(ctx, tx, "statement "+name+" "+day.Format(time.DateOnly), strings.Join(said, "; ")+".")
+	})
+}
+
+// statusFetched is a statement's status once its lines are here.
+const statusFetched = "fetched"
+
+func money(amount int64, currency string) orderevent.Money {
+	return orderevent.Money{Amount: amount, Currency: currency}
+}
+
+// none is the id that the database has no number for.
+var none ids.ID

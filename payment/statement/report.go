@@ -1,0 +1,206 @@
+package statement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/payment/provider"
+	"stampede/payment/statement/internal/statementdb"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+)
+
+// Comparison is the comparison of a shop's day with its providers' statements.
+type Comparison struct {
+	Date       string      `json:"date" format:"date"`
+	Statements []Statement `json:"statements" nullable:"false"`
+}
+
+// Statement is the comparison with one statement.
+type Statement struct {
+	Provider   string         `json:"provider" example:"wechat"`
+	Day        string         `json:"day" format:"date" doc:"In the provider's zone"`
+	State      string         `json:"state" enum:"none,fetching,failed,compared" doc:"none: it was not asked for; failed: it will be tried again"`
+	Error      string         `json:"error,omitempty" doc:"Of the last attempt"`
+	Lines      int64          `json:"lines"`
+	ComparedAt string         `json:"compared_at,omitempty" format:"date-time"`
+	Partial    bool           `json:"partial,omitempty" doc:"The statement of the day before is not fetched yet, so that extra rows are not known"`
+	Sums       []UnmatchedSum `json:"sums" nullable:"false"`
+	// Differences are the first of them, in the order of class, kind and transaction.
+	Differences []Unmatched `json:"differences" nullable:"false" doc:"The first 500"`
+	Settled     *Settled    `json:"settled,omitempty"`
+}
+
+// UnmatchedSum adds up the differences of one kind.
+type UnmatchedSum struct {
+	Class    string           `json:"class" enum:"missing,extra,different"`
+	Kind     string           `json:"kind" enum:"capture,refund"`
+	Lines    int64            `json:"lines"`
+	Stated   orderevent.Money `json:"stated" doc:"In the statement"`
+	Recorded orderevent.Money `json:"recorded" doc:"In the ledger"`
+}
+
+// Unmatched is a movement in which statement and ledger differ.
+type Unmatched struct {
+	Class       string           `json:"class" enum:"missing,extra,different"`
+	Kind        string           `json:"kind" enum:"capture,refund"`
+	Transaction string           `json:"transaction" doc:"The provider's number of the movement"`
+	PaymentNo   string           `json:"payment_no,omitempty"`
+	RefundNo    string           `json:"refund_no,omitempty"`
+	Stated      orderevent.Money `json:"stated"`
+	Recorded    orderevent.Money `json:"recorded"`
+	At          string           `json:"at" format:"date-time"`
+	Proposal    string           `json:"proposal" enum:"settle,look" doc:"settle: record it, as a callback would have; look: a person has to find out"`
+
+	paymentNo, refundNo ids.ID
+	at                  time.Time
+}
+
+// Settled is what settling the proposals did.
+type Settled struct {
+	Count  int      `json:"count"`
+	Failed []string `json:"failed,omitempty" doc:"The first 20 that could not be settled, with the reason"`
+}
+
+// settleIt is the proposal of a movement that names a number of ours.
+const (
+	settleIt = "settle"
+	lookAtIt = "look"
+)
+
+// page is how many differences are read at a time, and how many a report lists.
+const page = 500
+
+// target is one statement that a request is about.
+type target struct {
+	name string
+	day  provider.Day
+}
+
+// targets are the statements of a shop's day, of one provider or of all.
+func (s *Service) targets(date, name string, now time.Time) (all []target, err error) {
+	day, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		return nil, fault.Plain(fault.Invalid, "The date is YYYY-MM-DD.")
+	}
+	if name != "" && s.named[name] == nil {
+		return nil, fault.Plainf(fault.Invalid, "There is no payment provider %q here.", name)
+	}
+	for _, p := range s.deps.Providers {
+		profile := p.Profile()
+		if name != "" && name != profile.Name {
+			continue
+		}
+		for _, d := range s.days(profile, day) {
+			if d.To.After(now) {
+				return nil, fault.Plainf(fault.Invalid, "The day %s is not over at %s.", d.Date(), profile.Name)
+			}
+			all = append(all, target{profile.Name, d})
+		}
+	}
+	return all, nil
+}
+
+// report reads the comparison of targets.
+func (s *Service) report(ctx context.Context, date string, all []target) (Comparison, error) {
+	r := Comparison{Date: date, Statements: []Statement{}}
+	for _, t := range all {
+		st, err := s.statement(ctx, t)
+		if err != nil {
+			return r, fmt.Errorf("statement: report %s %s: %w", t.name, t.day.Date(), err)
+		}
+		r.Statements = append(r.Statements, st)
+	}
+	return r, nil
+}
+
+func (s *Service) statement(ctx context.Context, t target) (Statement, error) {
+	st := Statement{Provider: t.name, Day: t.day.Date(), State: "none", Sums: []UnmatchedSum{}, Differences: []Unmatched{}}
+	rows, err := s.q.Statement(ctx, statementdb.StatementParams{Provider: t.name, Day: civil(t.day)})
+	if err != nil || len(rows) == 0 {
+		return st, err
+	}
+	row := rows[0]
+	st.Lines, st.Error, st.Partial = row.Lines, row.LastError, row.Partial
+	switch {
+	case row.Status == statusFetched && row.ComparedAt != nil:
+		st.State = "compared"
+	case row.LastError != "":
+		st.State = "failed"
+		return st, nil
+	default:
+		st.State = "fetching"
+		return st, nil
+	}
+	st.ComparedAt = orderevent.Time(*row.ComparedAt)
+	sums, err := s.q.Sums(ctx, statementdb.SumsParams{Provider: t.name, Day: civil(t.day)})
+	if err != nil {
+		return st, err
+	}
+	for _, sum := range sums {
+		st.Sums = append(st.Sums, UnmatchedSum{sum.Class, sum.Kind, sum.Lines, money(sum.Stated, sum.Currency), money(sum.Booked, sum.Currency)})
+	}
+	st.Differences, err = s.differences(ctx, t, Unmatched{})
+	return st, err
+}
+
+// differences returns a page of differences with their proposals, after one.
+func (s *Service) differences(ctx context.Context, t target, after Unmatched) ([]Unmatched, error) {
+	rows, err := s.q.Differences(ctx, statementdb.DifferencesParams{
+		Provider: t.name, Day: civil(t.day), AfterClass: after.Class, AfterKind: after.Kind, AfterTxn: after.Transaction, AtMost: page,
+	})
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.known(ctx, t.name, rows)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Unmatched, len(rows))
+	for i, r := range rows {
+		d := Unmatched{
+			Class: r.Class, Kind: r.Kind, Transaction: r.ProviderTxn, Stated: money(r.Stated, r.Currency), Recorded: money(r.Booked, r.Currency),
+			At: orderevent.Time(r.At), Proposal: lookAtIt, paymentNo: r.PaymentNo, refundNo: r.RefundNo, at: r.At,
+		}
+		no := r.PaymentNo
+		if r.Kind == string(provider.PaidBack) {
+			no = r.RefundNo
+		}
+		if r.Class == "missing" && r.Stated > 0 && known[no] {
+			d.Proposal = settleIt
+		}
+		if r.PaymentNo != none {
+			d.PaymentNo = r.PaymentNo.String()
+		}
+		if r.RefundNo != none {
+			d.RefundNo = r.RefundNo.String()
+		}
+		list[i] = d
+	}
+	return list, nil
+}
+
+// known are those numbers of the rows that are payments and refunds of ours at the
+// provider.
+func (s *Service) known(ctx context.Context, name string, rows []statementdb.DifferencesRow) (map[ids.ID]bool, error) {
+	payments, refunds := statementdb.KnownPaymentsParams{Provider: name}, statementdb.KnownRefundsParams{Provider: name}
+	for _, r := range rows {
+		if r.Kind == string(provider.Paid) {
+			payments.Nos, payments.Buckets = append(payments.Nos, r.PaymentNo), append(payments.Buckets, r.PaymentNo.Bucket())
+		} else {
+			refunds.Nos, refunds.Buckets = append(refunds.Nos, r.RefundNo), append(refunds.Buckets, r.RefundNo.Bucket())
+		}
+	}
+	a, err := s.q.KnownPayments(ctx, payments)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.q.KnownRefunds(ctx, refunds)
+	known := make(map[ids.ID]bool, len(a)+len(b))
+	for _, no := range append(a, b...) {
+		known[no] = true
+	}
+	return known, err
+}

@@ -1,0 +1,125 @@
+package statement
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"stampede/payment/statement/internal/statementdb"
+	"stampede/platform/base/app"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+)
+
+const (
+	path = "/api/v1/admin/statements/{date}"
+	// waitAtMost is how long a request waits for the worker, below a proxy's patience.
+	waitAtMost = 15 * time.Second
+	waitStep   = 100 * time.Millisecond
+)
+
+var problems = map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
+
+// Routes registers the operators' comparison with statements.
+func (s *Service) Routes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: path, ID: "show-statements", Tag: "operator", Role: auth.Viewer,
+		Summary:     "How the providers' statements of a day differ from the ledger",
+		Description: "As of the last comparison. A day of the shop's overlaps one day of a provider's, or two where their zones differ.",
+		Problems:    problems,
+	}, func(ctx context.Context, in *struct {
+		Date     string `path:"date" doc:"The shop's day" example:"2026-11-22"`
+		Provider string `query:"provider" maxLength:"32" doc:"Only this provider"`
+	},
+	) (*httpx.Output[Comparison], error) {
+		all, err := s.targets(in.Date, in.Provider, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		return answer(s.report(ctx, in.Date, all))
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: path, ID: "compare-statements", Tag: "operator", Role: auth.Operator,
+		Summary: "Fetch and compare the providers' statements of a day, or settle what the comparison proposes",
+		Description: "Without `apply` it fetches the statements again and waits some seconds for them: while `state` is `fetching`, ask with GET. With `apply` it records each missing movement " +
+			"whose `proposal` is `settle`, as a callback would have: the order is paid, or the money goes back. That is written into the audit log first and may be repeated.",
+		Problems: problems,
+	}, func(ctx context.Context, in *struct {
+		Date string `path:"date" doc:"The shop's day" example:"2026-11-22"`
+		Body struct {
+			Provider string `json:"provider,omitempty" maxLength:"32" doc:"Only this provider"`
+			Apply    bool   `json:"apply,omitempty"`
+		} `nameHint:"StatementsRequest"`
+	},
+	) (*httpx.Output[Comparison], error) {
+		all, err := s.targets(in.Date, in.Body.Provider, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if in.Body.Apply {
+			return answer(s.applyAll(ctx, in.Date, all))
+		}
+		return answer(s.compareAgain(ctx, in.Date, all))
+	})
+}
+
+func answer(r Comparison, err error) (*httpx.Output[Comparison], error) {
+	if err != nil {
+		return nil, httpx.Unreachable("The database", err)
+	}
+	return httpx.Answer(r), nil
+}
+
+// compareAgain has the worker fetch statements anew and waits for it, within waitAtMost.
+func (s *Service) compareAgain(ctx context.Context, date string, all []target) (Comparison, error) {
+	for _, t := range all {
+		if err := s.want(ctx, t.name, t.day); err != nil {
+			return Comparison{}, err
+		}
+		if err := s.q.FetchAgain(ctx, statementdb.FetchAgainParams{Provider: t.name, Day: civil(t.day)}); err != nil {
+			return Comparison{}, err
+		}
+	}
+	select {
+	case s.kick <- struct{}{}:
+	default: // a wake-up is pending already
+	}
+	for end := time.Now().Add(waitAtMost); ; {
+		r, err := s.report(ctx, date, all)
+		if err != nil || !r.fetching() || time.Now().After(end) {
+			return r, err
+		}
+		if err := app.Sleep(ctx, waitStep); err != nil {
+			return r, err
+		}
+	}
+}
+
+// fetching reports whether a statement is under way.
+func (r Comparison) fetching() bool {
+	for _, st := range r.Statements {
+		if st.State == "fetching" {
+			return true
+		}
+	}
+	return false
+}
+
+// applyAll settles what is proposed. It goes on when the operator leaves, within
+// waitAtMost.
+func (s *Service) applyAll(ctx context.Context, date string, all []target) (Comparison, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitAtMost)
+	defer cancel()
+	applied := make([]*Settled, len(all))
+	for i, t := range all {
+		var err error
+		if applied[i], err = s.apply(ctx, t); err != nil {
+			return Comparison{}, err
+		}
+	}
+	r, err := s.report(ctx, date, all)
+	for i := range r.Statements {
+		r.Statements[i].Settled = applied[i]
+	}
+	return r, err
+}

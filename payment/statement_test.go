@@ -1,0 +1,186 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/payment/sandbox"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+)
+
+// reconcile sends a request about a day's statements as an operator.
+func (s *bundle) reconcile(day, body string) answer {
+	s.t.Helper()
+	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	a, err := s.tryPost(0, s.url+"/api/v1/admin/statements/"+day, body, "Authorization", "Bearer "+token)
+	if err != nil || a.status != http.StatusOK {
+		s.t.Fatalf("statements: %+v, %v", a, err)
+	}
+	return a
+}
+
+// differing are the differences of a report with one statement, as "class kind proposal
+// stated recorded", by transaction.
+func (s *bundle) differing(a answer) map[string]string {
+	s.t.Helper()
+	list, _ := a.body["statements"].([]any)
+	if len(list) != 1 {
+		s.t.Fatalf("report: %v", a.body)
+	}
+	st, _ := list[0].(map[string]any)
+	if st["state"] != "compared" {
+		s.t.Fatalf("statement: %v", st)
+	}
+	found := map[string]string{}
+	rows, _ := st["differences"].([]any)
+	for _, row := range rows {
+		d, _ := row.(map[string]any)
+		stated, _ := d["stated"].(map[string]any)
+		recorded, _ := d["recorded"].(map[string]any)
+		txn, _ := d["transaction"].(string)
+		found[txn] = fmt.Sprintf("%v %v %v %v %v", d["class"], d["kind"], d["proposal"], stated["amount"], recorded["amount"])
+	}
+	return found
+}
+
+func (s *bundle) differ(a answer, want map[string]string) {
+	s.t.Helper()
+	got := s.differing(a)
+	for txn, w := range want {
+		if got[txn] != w {
+			s.t.Errorf("transaction %s: %q, want %q", txn, got[txn], w)
+		}
+	}
+	if len(got) != len(want) {
+		s.t.Errorf("differences: %v, want %v", got, want)
+	}
+}
+
+// TestStatementFindsMoneyThatWasNeverRecorded: callbacks of a capture and of a refund are
+// lost after the order was closed. The statement shows both, settling them ends as the
+// callbacks would have, and the next comparison is clean.
+func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.statements.Workers()[0].Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	noon := time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour)
+	day := noon.Format(time.DateOnly)
+	txn := func(no ids.ID) string {
+		return read[string](s, `SELECT p.txn FROM sandbox.payments p JOIN payments.payments o ON replace(o.payment_no::text, '-', '') = p.payment_no WHERE o.order_no = $1`, no)
+	}
+
+	known, user := s.one(100)
+	_, url := s.startPayment(known, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(known) == "paid" })
+
+	refunded, _ := s.late(sandbox.Normal)
+	s.door.lose.Store(true)
+	if _, err := s.refundDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refundTxn := func() string {
+		return read[string](s, `SELECT coalesce(max('sbr-' || replace(ref::text, '-', '')), '') FROM sandbox.refunds WHERE status = 'succeeded'`)
+	}
+	s.until("the bank has made the refund", func() bool { return refundTxn() != "" })
+
+	lost, loser := s.one(700)
+	_, url = s.startPayment(lost, loser)
+	s.closeBehindTheBank(lost, loser)
+	s.payAt(url, sandbox.Normal)
+	s.exec(`DELETE FROM sandbox.callbacks`) // and they never come
+
+	s.exec(`UPDATE sandbox.payments SET captured_at = $1`, noon)
+	s.exec(`UPDATE sandbox.refunds SET updated_at = $1`, noon)
+	missing := map[string]string{txn(lost): "missing capture settle 700 0", refundTxn(): "missing refund settle 100 0"}
+	s.differ(s.reconcile(day, `{}`), missing)
+	if n := s.alarms("statement-differs", "statement sandbox "+day); n != 1 {
+		t.Errorf("%d alarms", n)
+	}
+	s.orderIs(lost, "closed")
+	if n := s.ledger(lost, "capture"); n != 0 {
+		t.Fatalf("a comparison wrote %d ledger rows", n)
+	}
+
+	s.differ(s.reconcile(day, `{"provider":"sandbox","apply":true}`), map[string]string{})
+	if n := read[int](s, `SELECT jsonb_array_length(detail) FROM platform.audit WHERE action = 'statement.apply' AND subject = $1 AND actor = 1`, "statement sandbox "+day); n != 2 {
+		t.Errorf("the audit log names %d settlements", n)
+	}
+	if got := s.refundOf(refunded); got != "late succeeded" {
+		t.Errorf("the refund is %q", got)
+	}
+	s.door.lose.Store(false)
+	s.refundRequested(lost, "late")
+	s.refundsDone(lost)
+	s.differ(s.reconcile(day, `{"apply":true}`), map[string]string{})
+	s.differ(s.reconcile(day, `{}`), map[string]string{})
+	if n := s.ledger(lost, "capture"); n != 1 {
+		t.Errorf("%d captures in the ledger", n)
+	}
+	s.booksAreRight()
+
+	// What only we have, what only the bank has, and another sum.
+	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at)
+		SELECT provider, kind, 'sb-never', payment_no, order_no, 1, currency, $2 FROM payments.ledger WHERE order_no = $1 AND kind = 'capture'`, known, noon)
+	s.exec(`UPDATE sandbox.payments SET captured_amount = 90 WHERE txn = $1`, txn(known))
+	stranger := ids.NewFor(1).String()
+	s.exec(`INSERT INTO sandbox.payments (ref, merchant, payment_no, amount, currency, status, expires_at, txn, captured_amount, captured_at)
+		VALUES ($1, $2, $3, 5, 'CNY', 'captured', now(), 'sb-stranger', 5, $4)`, ids.New(), merchantNo, stranger, noon)
+	strange := map[string]string{
+		"sb-never": "extra capture look 0 1", txn(known): "different capture look 90 100", "sb-stranger": "missing capture look 5 0",
+	}
+	s.differ(s.reconcile(day, `{}`), strange)
+	s.differ(s.reconcile(day, `{"apply":true}`), strange) // none of it settles itself
+	for path, want := range map[string]int{
+		"2026-13-01": http.StatusUnprocessableEntity, "9999-01-01": http.StatusUnprocessableEntity, day + "?provider=bitcoin": http.StatusUnprocessableEntity, day: http.StatusOK,
+	} {
+		token, err := s.tokens.Mint(auth.Principal{UserID: 2, Role: auth.Viewer}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := s.try(http.MethodGet, 0, s.url+"/api/v1/admin/statements/"+path, "", "Authorization", "Bearer "+token)
+		if err != nil || a.status != want {
+			t.Errorf("GET %s: %d %v, %v, want %d", path, a.status, a.body, err, want)
+		}
+	}
+}
+
+// TestStatementThatIsNotMadeIsAnAlarm: after half a day of attempts.
+func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	shop := s.instance(options{}, newPromptBank())
+	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
+	s.exec(`INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, attempts) VALUES ('prompt', $1, $2, $3, true, 23)`, day, day, day.AddDate(0, 0, 1))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- shop.statements.Workers()[0].Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	s.until("the alarm is raised", func() bool { return s.alarms("statement-missing", "statement prompt "+day.Format(time.DateOnly)) == 1 })
+	s.until("the other days are planned, and tried again later", func() bool {
+		return read[int](s, `SELECT count(*) FROM payments.statements WHERE provider = 'prompt' AND attempts > 0 AND last_error <> '' AND next_try > now()`) == 4
+	})
+	if n := read[int](s, `SELECT count(*) FROM payments.statements WHERE wanted`); n != 3 {
+		t.Errorf("%d days are wanted, want 3", n)
+	}
+}

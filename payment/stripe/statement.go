@@ -1,0 +1,83 @@
+package stripe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	api "github.com/stripe/stripe-go/v84"
+
+	"stampede/payment/provider"
+	"stampede/platform/base/ids"
+)
+
+// Statement implements provider.Provider: the balance transactions of charges and refunds
+// that belong to payments of ours, also refunds that were made in the dashboard.
+func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
+	if time.Now().Before(d.To) {
+		return provider.NoLines(provider.ErrNotReady)
+	}
+	return func(yield func(provider.Line, error) bool) {
+		ask := &api.BalanceTransactionListParams{CreatedRange: &api.RangeQueryParams{GreaterThanOrEqual: d.From.Unix(), LesserThan: d.To.Unix()}}
+		ask.Limit = new(int64(page))
+		ask.AddExpand("data.source.payment_intent")
+		for t, err := range c.api.V1BalanceTransactions.List(ctx, ask) {
+			var l provider.Line
+			ours := true
+			if err == nil {
+				l, ours, err = lineOf(t)
+			}
+			if err != nil {
+				yield(l, fmt.Errorf("stripe: statement: %w", said(err)))
+				return
+			}
+			if ours && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lineOf reads a balance transaction; ours is false for what is no payment of ours. The
+// amount is that of the charge or refund: the balance may be in another currency.
+func lineOf(t *api.BalanceTransaction) (l provider.Line, ours bool, err error) {
+	if t.Source == nil {
+		return l, false, nil
+	}
+	var of *api.PaymentIntent
+	var money api.Currency
+	refundNo := ""
+	switch t.Type {
+	case api.BalanceTransactionTypeCharge, api.BalanceTransactionTypePayment:
+		ch := t.Source.Charge
+		if ch == nil || ch.PaymentIntent == nil {
+			return l, false, nil
+		}
+		of, money = ch.PaymentIntent, ch.Currency
+		l = provider.Line{Kind: provider.Paid, Transaction: of.ID, Amount: ch.Amount}
+	case api.BalanceTransactionTypeRefund, api.BalanceTransactionTypePaymentRefund, api.BalanceTransactionTypeRefundFailure:
+		r := t.Source.Refund
+		if r == nil || r.PaymentIntent == nil {
+			return l, false, nil
+		}
+		of, money, refundNo = r.PaymentIntent, r.Currency, r.Metadata[MetaRefund]
+		l = provider.Line{Kind: provider.PaidBack, Transaction: r.ID, Amount: r.Amount}
+		if t.Type == api.BalanceTransactionTypeRefundFailure {
+			l.Amount = -l.Amount
+		}
+	default: // payouts, fees, disputes
+		return l, false, nil
+	}
+	if of.Metadata[MetaPayment] == "" {
+		return l, false, nil
+	}
+	l.Currency, l.At = currency(money), time.Unix(t.Created, 0)
+	if t.Currency == money {
+		l.Fee = t.Fee
+	}
+	l.PaymentNo, err = ids.Parse(of.Metadata[MetaPayment])
+	if err == nil && refundNo != "" {
+		l.RefundNo, err = ids.Parse(refundNo)
+	}
+	return l, true, err
+}
