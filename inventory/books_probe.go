@@ -53,7 +53,13 @@ func (s *Service) glance(ctx context.Context, since map[int64]time.Time) (found 
 		if now.Sub(since[itemID]) < s.differsFor {
 			continue
 		}
-		// The sums leave work under way aside; the books classify it.
+		// Units that a move to the backup left behind are returned. The sums leave work under way aside; the books
+		// classify it.
+		for _, item := range c.items {
+			if _, err := s.mend(ctx, item); err != nil {
+				return found, err
+			}
+		}
 		row, ok, err := s.Book(ctx, itemID)
 		if err != nil {
 			return found, err
@@ -77,6 +83,7 @@ func (s *Service) glance(ctx context.Context, since map[int64]time.Time) (found 
 type sums struct {
 	units  int64
 	moving bool
+	items  []Item // one per counter
 }
 
 // differences compares the stock rows of items on sale with their states in
@@ -120,7 +127,7 @@ func (s *Service) differences(ctx context.Context) (map[int64]sums, error) {
 		if d > 0 {
 			d = max(0, d-(state.Seq-state.Persisted)*int64(st.UserLimit))
 		}
-		c.units += d
+		c.units, c.items = c.units+d, append(c.items, st.item())
 		compared[st.ItemID] = c
 	}
 	return compared, nil

@@ -190,8 +190,11 @@ func (c *cut) disagreements() []finding {
 		found = append(found, about(c.itemID, "retake", "late payments took %d more units from the backup than Redis counts.", row.RetakePending))
 	}
 	marks := map[ids.ID]mark{}
-	for _, sh := range c.shards {
+	for i, sh := range c.shards {
 		var paid int64
+		if n := withdrawn(c.stocks[i], sh.state); n > 0 {
+			found = append(found, about(c.itemID, "withdrawn", "%d units were taken off the sale in Redis for the backup, and Postgres has not moved them.", n))
+		}
 		for user, m := range sh.users {
 			marks[m.no] = m
 			if sh.item.PerActivity && sh.buyers[user] != m.no {

@@ -65,14 +65,23 @@ func (s *Service) compareOrders(ctx context.Context, item Item, rests int) (repa
 	if at < 0 || rows[at].Epoch > st.Epoch {
 		return 0, nil, nil // deleted, or to be loaded
 	}
+	if stock := stockOf(rows[at]); withdrawn(stock, st) > 0 {
+		mended, err := s.mend(ctx, item)
+		if err != nil {
+			return 0, nil, err
+		}
+		if mended {
+			repaired++
+		}
+	}
 	now := fingerprint{version: rows[at].Version, state: st}
 	if last, ok := s.compared.Load(item); ok && last == now {
 		return 0, nil, nil
 	}
-	c := &comparison{s: s, item: item, epoch: st.Epoch, rests: rests, atRest: true}
+	c := &comparison{s: s, item: item, epoch: st.Epoch, rests: rests, atRest: repaired == 0, repaired: repaired}
 	if st.Retaken != int64(rows[at].Retaken) {
 		if err := c.retakes(ctx); err != nil {
-			return 0, nil, err
+			return c.repaired, nil, err
 		}
 	}
 	if err := c.walk(ctx); err != nil {

@@ -50,7 +50,9 @@ func (c *cut) sum() BookRow {
 		return row
 	}
 	marked := map[ids.ID]bool{}
-	for _, sh := range c.shards {
+	var taken int64
+	for i, sh := range c.shards {
+		taken += max(0, withdrawn(c.stocks[i], sh.state))
 		row.RedisRemaining += sh.state.Remaining
 		row.RedisCommitted += sh.state.Committed
 		row.RetakePending -= sh.state.Retaken
@@ -79,6 +81,6 @@ func (c *cut) sum() BookRow {
 			absent += int64(h.Quantity) // its release came before it was taken up again
 		}
 	}
-	row.Difference = row.Available + returned + absent - row.RetakePending - row.RedisRemaining - row.InFlight - row.ReleasePending
+	row.Difference = row.Available + returned + absent - taken - row.RetakePending - row.RedisRemaining - row.InFlight - row.ReleasePending
 	return row
 }

@@ -49,6 +49,13 @@
 // release of the closing may reach Redis before or after: the tombstone of a number
 // taken up again says so for good.
 //
+// Operators move units between sale and backup while the sale runs. To the backup
+// they leave Redis first, by withdraw.lua while the stock row is locked, because
+// Redis may have granted units that Postgres still counts as available; then the
+// transaction moves as many in Postgres and raises the revision. A move that is not
+// committed leaves Redis below the plan of its revision, which the next change, a
+// comparison or BooksProbe repairs (mend).
+//
 // If the rule is one purchase per user even after an unpaid order (Rebuy off), a
 // closed or refunded number stays as its user's mark, distinct from a hold: it is in no
 // count and blocks the next grant. Load reads these from those orders. An

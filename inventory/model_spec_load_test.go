@@ -30,6 +30,26 @@ func (it *specItem) change(c specChange) []int64 {
 	return []int64{0, it.epoch, it.rel, added}
 }
 
+// withdraw is withdraw.lua: code and units taken in all.
+func (it *specItem) withdraw(rev, plan, units int64) []int64 {
+	switch {
+	case !it.loaded:
+		return []int64{1, 0}
+	case it.fenced != 0, !it.here:
+		return []int64{2, 0}
+	case rev != it.rev:
+		return []int64{withdrawOtherRev, 0}
+	}
+	taken := plan + it.retaken - it.total
+	more := min(units-taken, max(it.remaining, 0))
+	it.total -= more
+	it.remaining -= more
+	if more < 0 {
+		it.rel++
+	}
+	return []int64{withdrawDone, taken + more}
+}
+
 // fence is fence.lua: code, epoch, sequence, and whether it is the loaded Redis.
 func (it *specItem) fence(epoch int64) []int64 {
 	if !it.loaded {

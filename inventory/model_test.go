@@ -212,6 +212,17 @@ func (s *model) commit(t *rapid.T) {
 	s.must(t, "commit", it.commit(epoch, list), r, err)
 }
 
+// withdraw draws an operator's move to the backup, of the state's revision or not,
+// with a plan that differs from the state's or not, as after a rollback.
+func (s *model) withdraw(t *rapid.T) {
+	it := s.pick(t)
+	rev := it.rev + rapid.SampledFrom([]int64{0, 0, 0, 0, -1, 1}).Draw(t, "off by")
+	plan := it.total - it.retaken + rapid.Int64Range(0, 3).Draw(t, "withdrawn before")
+	units := rapid.Int64Range(0, 4).Draw(t, "units")
+	r, err := withdrawScript.run(s.t.Context(), s.rdb, 2, []string{it.item.stateKey()}, rev, plan, units)
+	s.must(t, "withdraw", it.withdraw(rev, plan, units), r, err)
+}
+
 // hold queries every user.
 func (s *model) hold(t *rapid.T) {
 	it := s.pick(t)
@@ -334,7 +345,7 @@ func TestScriptsFollowTheirSpec(t *testing.T) {
 		s := newModel(b, t)
 		t.Repeat(maps.Clone(map[string]func(*rapid.T){
 			"": s.check, "reserve": s.reserve, "reserve again": s.reserve, "and again": s.reserve, "reserve still": s.reserve, "persist": s.persist,
-			"release": s.release, "release more": s.release, "commit": s.commit, "commit more": s.commit, "retake": s.retake, "retake more": s.retake, "hold": s.hold, "state": s.readState,
+			"release": s.release, "release more": s.release, "commit": s.commit, "commit more": s.commit, "withdraw": s.withdraw, "retake": s.retake, "retake more": s.retake, "hold": s.hold, "state": s.readState,
 			"change": s.change, "fence": s.fence, "load": s.load, "load what is fenced": s.loadFenced, "open again": s.loadFenced, "settle": s.settle, "settle again": s.settle, "restart": s.restart, "lose": s.lose, "lose a key": s.loseKey,
 		}))
 	})

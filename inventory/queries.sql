@@ -115,3 +115,15 @@ SELECT @order_no, @item_id, @shard, @user_id, @quantity FROM taken;
 -- name: RetakenOfItem :many
 -- The table has no more rows for an item than its backup had units.
 SELECT order_no, shard, user_id, quantity FROM inventory.retaken WHERE item_id = @item_id;
+
+-- name: MoveToBackup :exec
+-- Units move from the sale to the backup, or back if they are negative. rev tells Redis.
+UPDATE inventory.stock SET available = available - @units, backup = backup + @units, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = @item_id AND shard = @shard;
+
+-- name: SaleStands :one
+-- Whether Redis grants no units of the item now and no grant waits for its order: before the opening, once settled,
+-- and if the sale ended without ever being loaded.
+SELECT (s.opens_at > clock_timestamp() OR coalesce(d.epoch, -1) = s.epoch
+    OR s.epoch = 0 AND s.closes_at <= clock_timestamp())::boolean AS stands
+FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id) WHERE s.item_id = @item_id AND s.shard = @shard;

@@ -31,7 +31,7 @@ const (
 // within one of them.
 type Difference struct {
 	ItemID  string `json:"item_id" example:"17"`
-	Kind    string `json:"kind" doc:"What differs" example:"ended" enum:"ended,uncommitted,retake,written,behind,buyer,no-buyer,paid,unknown,hold,unmarked,quantity,epoch-ahead,rev-ahead,not-loaded,difference,committed,redis,live,available,equation,retaken"`
+	Kind    string `json:"kind" doc:"What differs" example:"ended" enum:"ended,uncommitted,retake,withdrawn,written,behind,buyer,no-buyer,paid,unknown,hold,unmarked,quantity,epoch-ahead,rev-ahead,not-loaded,difference,committed,redis,live,available,equation,retaken"`
 	Subject string `json:"subject" doc:"The item, or the order's number" example:"order 0190a1b2c3d47e5f8091a2b3c4d5e6f7"`
 	Detail  string `json:"detail" doc:"One sentence with the figures" example:"Item 17: user 9 still holds 1 units in Redis, the order is closed."`
 	Cause   string `json:"cause,omitempty" doc:"Why, where that can be known" example:"The event of the order's end has not been applied."`
@@ -52,6 +52,7 @@ var kindOf = map[string]struct {
 }{
 	"ended":       {"The event of the order's end has not been applied.", true},
 	"uncommitted": {"The event of the payment has not been applied.", true},
+	"withdrawn":   {"An operator's move to the backup was not committed.", true},
 	"retake":      {"The event of a late payment has not been applied.", true},
 	"written":     {"The order writer ended between its commit and its note in Redis.", true},
 	"behind":      {"An operator's change has not been applied.", true},

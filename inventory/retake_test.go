@@ -16,20 +16,28 @@ import (
 
 // retake turns a closed order into a paid one in Postgres only; the event comes
 // separately.
-func (b *bundle) retake(no ids.ID) (o orderevent.Order) {
+func (b *bundle) retake(no ids.ID) orderevent.Order {
 	b.t.Helper()
-	b.inTx(func(tx pgx.Tx) error {
+	ok, o := b.tryRetake(no)
+	if !ok {
+		b.t.Fatal("not taken up again")
+	}
+	return o
+}
+
+func (b *bundle) tryRetake(no ids.ID) (ok bool, o orderevent.Order) {
+	b.t.Helper()
+	b.inTx(func(tx pgx.Tx) (err error) {
 		b.orders.mu.Lock()
 		defer b.orders.mu.Unlock()
-		ok, err := b.Retake(b.t.Context(), tx, b.orders.all[no])
-		if err != nil || !ok {
-			b.t.Fatalf("not taken up again: %v", err)
+		if ok, err = b.Retake(b.t.Context(), tx, b.orders.all[no]); err != nil || !ok {
+			return err
 		}
 		b.orders.all[no].Status, b.orders.all[no].Reason = orderevent.StatusPaid, orderevent.ReasonBackup
 		o = *b.orders.all[no]
 		return nil
 	})
-	return o
+	return ok, o
 }
 
 // mustAgree proves that at this moment no unit is sold twice in either count, and

@@ -27,6 +27,8 @@ var (
 	commitSource string
 	//go:embed lua/retake.lua
 	retakeSource string
+	//go:embed lua/withdraw.lua
+	withdrawSource string
 	//go:embed lua/change.lua
 	changeSource string
 	//go:embed lua/fence.lua
@@ -46,20 +48,21 @@ var (
 	//go:embed lua/unbuy.lua
 	unbuySource string
 
-	reserveScript = script{"reserve", redis.NewScript(reserveSource)}
-	persistScript = script{"persist", redis.NewScript(persistSource)}
-	releaseScript = script{"release", redis.NewScript(releaseSource)}
-	commitScript  = script{"commit", redis.NewScript(commitSource)}
-	retakeScript  = script{"retake", redis.NewScript(retakeSource)}
-	changeScript  = script{"change", redis.NewScript(changeSource)}
-	fenceScript   = script{"fence", redis.NewScript(fenceSource)}
-	patchScript   = script{"patch", redis.NewScript(patchSource)}
-	loadScript    = script{"load", redis.NewScript(loadSource)}
-	stateScript   = script{"state", redis.NewScript(stateSource)}
-	holdScript    = script{"hold", redis.NewScript(holdSource)}
-	settleScript  = script{"settle", redis.NewScript(settleSource)}
-	buyersScript  = script{"buyers", redis.NewScript(buyersSource)}
-	unbuyScript   = script{"unbuy", redis.NewScript(unbuySource)}
+	reserveScript  = script{"reserve", redis.NewScript(reserveSource)}
+	persistScript  = script{"persist", redis.NewScript(persistSource)}
+	releaseScript  = script{"release", redis.NewScript(releaseSource)}
+	commitScript   = script{"commit", redis.NewScript(commitSource)}
+	retakeScript   = script{"retake", redis.NewScript(retakeSource)}
+	withdrawScript = script{"withdraw", redis.NewScript(withdrawSource)}
+	changeScript   = script{"change", redis.NewScript(changeSource)}
+	fenceScript    = script{"fence", redis.NewScript(fenceSource)}
+	patchScript    = script{"patch", redis.NewScript(patchSource)}
+	loadScript     = script{"load", redis.NewScript(loadSource)}
+	stateScript    = script{"state", redis.NewScript(stateSource)}
+	holdScript     = script{"hold", redis.NewScript(holdSource)}
+	settleScript   = script{"settle", redis.NewScript(settleSource)}
+	buyersScript   = script{"buyers", redis.NewScript(buyersSource)}
+	unbuyScript    = script{"unbuy", redis.NewScript(unbuySource)}
 )
 
 // errReply means that a script's answer does not match its header: the binary

@@ -99,16 +99,25 @@ func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change)
 	return nil
 }
 
-// Totals reads how many units each item has, by item, from the stock rows
-// themselves: the rows that Books keeps in memory are no proof.
-func (s *Service) Totals(ctx context.Context) (map[int64]int64, error) {
+// Plan is an item's units as operators planned them, whatever became of them.
+type Plan struct {
+	OnSale int64
+	Backup int64 // also those that late payments took
+}
+
+// Totals reads each item's plan from the stock rows themselves: the rows that Books
+// keeps in memory are no proof.
+func (s *Service) Totals(ctx context.Context) (map[int64]Plan, error) {
 	stocks, err := s.allStock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	totals := make(map[int64]int64, len(stocks))
+	totals := make(map[int64]Plan, len(stocks))
 	for _, st := range stocks {
-		totals[st.ItemID] += int64(st.Total)
+		t := totals[st.ItemID]
+		t.OnSale += int64(st.planned()) + int64(st.WrittenOff)
+		t.Backup += int64(st.Backup) + int64(st.Retaken)
+		totals[st.ItemID] = t
 	}
 	return totals, nil
 }

@@ -86,6 +86,9 @@ CREATE TABLE seckill.items (
     currency         text        NOT NULL DEFAULT 'CNY' CHECK (currency ~ '^[A-Z]{3}$'),
     -- The planned stock; from publication on inventory.stock is authoritative.
     stock            int         NOT NULL CHECK (stock BETWEEN 0 AND 10000000),
+    -- Units held back beside the stock, for payments that arrive after their order was closed; those that they took
+    -- are included.
+    backup           int         NOT NULL DEFAULT 0 CHECK (backup BETWEEN 0 AND 10000000),
     unlimited        boolean     NOT NULL DEFAULT false,
     -- NULL means the activity's limit; the smaller of the two applies.
     limit_per_user   int         CHECK (limit_per_user BETWEEN 1 AND 1000),
@@ -99,8 +102,8 @@ CREATE TABLE seckill.items (
     updated_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- An operator may agree to sell more units than are in stock, for example because the supplier has promised them.
     -- The agreement is a percentage of the stock, so that it grows with added
-    -- stock, and it records its reason. The units on sale, inventory.stock's
-    -- total, are stock + floor(stock × percent / 100).
+    -- stock, and it records its reason. The units on sale are stock
+    -- + floor(stock × percent / 100); inventory.stock's total has the backup too.
     oversell_percent smallint    NOT NULL DEFAULT 0,
     oversell_reason  text        NOT NULL DEFAULT '',
     UNIQUE (session_id, sku),
@@ -108,7 +111,8 @@ CREATE TABLE seckill.items (
     CONSTRAINT oversell_has_a_reason CHECK ((oversell_percent = 0) = (oversell_reason = '')),
     CONSTRAINT oversell_needs_a_count CHECK (oversell_percent = 0 OR NOT unlimited),
     -- The bound of inventory.stock's total.
-    CONSTRAINT on_sale_is_bounded CHECK (stock + stock::bigint * oversell_percent / 100 <= 10000000)
+    CONSTRAINT on_sale_is_bounded CHECK (stock + stock::bigint * oversell_percent / 100 + backup <= 10000000),
+    CONSTRAINT backup_needs_a_count CHECK (backup = 0 OR NOT unlimited)
 );
 CREATE INDEX items_of_activity ON seckill.items (activity_id, id);
 

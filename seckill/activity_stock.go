@@ -30,7 +30,7 @@ func (c *change) restock(ctx context.Context, before, after []inventory.NewStock
 			err = c.s.deps.Stock.Create(ctx, c.tx, n)
 		case sameStock(old, n):
 			continue
-		case old.PerActivity != n.PerActivity || old.Unlimited != n.Unlimited || n.Total < old.Total:
+		case old.PerActivity != n.PerActivity || old.Unlimited != n.Unlimited || n.Total < old.Total || n.Backup != old.Backup:
 			// This never happens to an item on sale: it renames the item's keys or changes how they count, or
 			// removes units that users could already hold.
 			err = c.recreate(ctx, old, n)
@@ -65,7 +65,7 @@ func (c *change) recreate(ctx context.Context, old, n inventory.NewStock) error 
 }
 
 func sameStock(a, b inventory.NewStock) bool {
-	return a.Item == b.Item && a.Total == b.Total && a.Unlimited == b.Unlimited && a.UserLimit == b.UserLimit &&
+	return a.Item == b.Item && a.Total == b.Total && a.Backup == b.Backup && a.Unlimited == b.Unlimited && a.UserLimit == b.UserLimit &&
 		a.Rebuy == b.Rebuy && a.OpensAt.Equal(b.OpensAt) && a.ClosesAt.Equal(b.ClosesAt)
 }
 

@@ -113,7 +113,7 @@ func mayRebuy(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) bool {
 func newStock(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) inventory.NewStock {
 	return inventory.NewStock{
 		Item:  inventory.Item{ID: i.ID, ActivityID: a.ID, PerActivity: a.OneItemPerUser},
-		Total: unitsOnSale(i), Unlimited: i.Unlimited, UserLimit: userLimit(a, i), Rebuy: mayRebuy(a, i),
+		Total: unitsOnSale(i), Backup: i.Backup, Unlimited: i.Unlimited, UserLimit: userLimit(a, i), Rebuy: mayRebuy(a, i),
 		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
 	}
 }

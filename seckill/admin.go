@@ -122,6 +122,9 @@ func (s *Service) itemRoutes(api httpx.API) {
 	httpx.Register(api, readOp(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids", listReservationProblems), s.listReservations)
 	rowRoutes(api, base, "item", s.readItem, s.editItem, s.deleteItem)
 	makeRoute(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, at any time until the end", http.StatusOK, stockProblems), s.addStock)
+	move := writeOp(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, at any time until the end", http.StatusOK, backupProblems)
+	move.Description = "Units above 0 go from the sale to the backup, as many of them as no shopper holds; below 0 they come back, as many as are left. `moved` says how many did. The backup is for orders that were closed unpaid and whose money still arrives."
+	makeRoute(api, move, s.moveBackup)
 	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell more units than the stock, by a percentage of it", http.StatusOK, editProblems)
 	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The oversold units count towards the item's total everywhere, including in verify."
 	httpx.Register(api, oversell, func(ctx context.Context, in *editing[oversellAgreement]) (*bodyOf[itemView], error) {

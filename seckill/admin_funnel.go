@@ -35,6 +35,7 @@ type funnelBooks struct {
 	Remaining      int64 `json:"remaining" doc:"Units left to take, in Redis"`
 	InFlight       int64 `json:"in_flight" doc:"Units granted in Redis whose order is not written yet"`
 	ReleasePending int64 `json:"release_pending" doc:"Units given back in Postgres that are on their way to Redis"`
+	RetakePending  int64 `json:"retake_pending" doc:"Units that late payments took from the backup and that Redis does not count as sold yet"`
 	Difference     int64 `json:"difference" doc:"0 when every unit is accounted for"`
 }
 
@@ -81,6 +82,6 @@ func (s *Service) funnel(ctx context.Context, id int64) (funnelView, error) {
 func booksOf(r *inventory.BookRow) funnelBooks {
 	return funnelBooks{
 		Unlimited: r.Unlimited, Total: r.Total, Available: r.Available, Held: r.Held, Sold: r.Sold, Backup: r.Backup,
-		WrittenOff: r.WrittenOff, Remaining: r.RedisRemaining, InFlight: r.InFlight, ReleasePending: r.ReleasePending, Difference: r.Difference,
+		WrittenOff: r.WrittenOff, Remaining: r.RedisRemaining, InFlight: r.InFlight, ReleasePending: r.ReleasePending, RetakePending: r.RetakePending, Difference: r.Difference,
 	}
 }

@@ -19,7 +19,9 @@ var (
 	editProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen"}
 	patchProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen, stale-version"}
 	stockProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition"}
-	moveProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, frozen"}
+	// backupProblems: fenced while the item is on sale and being loaded.
+	backupProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition", http.StatusServiceUnavailable: "fenced, unknown"}
+	moveProblems   = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, frozen"}
 )
 
 // Inputs and outputs of the routes. A POST that creates something carries a key,

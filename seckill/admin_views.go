@@ -60,6 +60,7 @@ type itemView struct {
 	OversellPercent int16     `json:"oversell_percent" doc:"Units on sale beyond the stock by agreement, as a share of it"`
 	OversellReason  string    `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %"`
 	OnSale          *int32    `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); null when unlimited"`
+	Backup          int32     `json:"backup" doc:"Units held back beside the stock so far, for payments that arrive after their order was closed; the funnel says how many are left"`
 	Unlimited       bool      `json:"unlimited" doc:"Nothing is counted down"`
 	LimitPerUser    int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
 	Reservations    *int64    `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
@@ -104,7 +105,7 @@ func viewSession(s *seckilldb.SeckillSession) sessionView {
 func viewItem(i *seckilldb.SeckillItem) itemView {
 	v := itemView{
 		ID: wire.ID(i.ID), SessionID: wire.ID(i.SessionID), ActivityID: wire.ID(i.ActivityID), Goods: goodsOf(i),
-		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, Unlimited: i.Unlimited,
+		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, Backup: i.Backup, Unlimited: i.Unlimited,
 		LimitPerUser: optional(i.LimitPerUser, 0), Version: i.Version, CreatedAt: wire.Time(i.CreatedAt), UpdatedAt: wire.Time(i.UpdatedAt),
 	}
 	if !i.Unlimited {

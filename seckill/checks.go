@@ -67,25 +67,30 @@ func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([
 	if err != nil {
 		return nil, fmt.Errorf("seckill: read planned stock: %w", err)
 	}
-	total, err := stock.Totals(ctx)
+	counted, err := stock.Totals(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("seckill: read stock: %w", err)
 	}
 	var found []proof.Violation
 	for _, p := range planned {
-		have, ok := total[p.ID]
-		delete(total, p.ID)
+		have, ok := counted[p.ID]
+		delete(counted, p.ID)
 		switch {
 		case !ok:
 			found = append(found, proof.Violation{Subject: inventory.ItemSubject(p.ID), Detail: "The item is published but has no stock row."})
-		case !p.Unlimited && have != p.OnSale:
+		case !p.Unlimited && have.OnSale != p.OnSale:
 			found = append(found, proof.Violation{
 				Subject: inventory.ItemSubject(p.ID),
-				Detail:  fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.OnSale, have),
+				Detail:  fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.OnSale, have.OnSale),
+			})
+		case have.Backup != int64(p.Backup):
+			found = append(found, proof.Violation{
+				Subject: inventory.ItemSubject(p.ID),
+				Detail:  fmt.Sprintf("An operator held %d units back; the stock row has %d in the backup and taken from it.", p.Backup, have.Backup),
 			})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(total)) {
+	for _, id := range slices.Sorted(maps.Keys(counted)) {
 		found = append(found, proof.Violation{Subject: inventory.ItemSubject(id), Detail: "There is a stock row for an item that is not published."})
 	}
 	return found, nil

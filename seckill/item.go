@@ -31,6 +31,7 @@ type ItemDraft struct {
 	ListPrice    wire.Money `json:"list_price" doc:"What it costs outside the sale"`
 	SalePrice    wire.Money `json:"sale_price" doc:"No more than the list price, in the same currency"`
 	Stock        int32      `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Backup       int32      `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock: an order that was closed unpaid gets them if its money still arrives"`
 	Unlimited    bool       `json:"unlimited,omitempty" doc:"Nothing is counted down"`
 	LimitPerUser int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
 }
@@ -51,6 +52,7 @@ type itemPatch struct {
 	ListPrice    *wire.Money `json:"list_price,omitempty" doc:"What it costs outside the sale"`
 	SalePrice    *wire.Money `json:"sale_price,omitempty" doc:"No more than the list price, in the same currency"`
 	Stock        *int32      `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Backup       *int32      `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock"`
 	Unlimited    *bool       `json:"unlimited,omitempty" doc:"true drops the stock; false needs one"`
 	LimitPerUser *int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
 }
@@ -58,7 +60,7 @@ type itemPatch struct {
 func (in *ItemDraft) row() seckilldb.SeckillItem {
 	return seckilldb.SeckillItem{
 		Sku: in.SKU, Title: in.Title, Spec: in.Spec, ImageUrl: in.ImageURL, ListPrice: in.ListPrice.Amount,
-		SalePrice: in.SalePrice.Amount, Currency: in.ListPrice.Currency, Stock: in.Stock, Unlimited: in.Unlimited,
+		SalePrice: in.SalePrice.Amount, Currency: in.ListPrice.Currency, Stock: in.Stock, Backup: in.Backup, Unlimited: in.Unlimited,
 		LimitPerUser: ownLimit(in.LimitPerUser),
 	}
 }
@@ -87,6 +89,8 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	f.add(i.Stock >= 0 && i.Stock <= maxStock, location+".stock", i.Stock, "The stock is 0 to %d units.", maxStock)
 	f.add(i.Unlimited || i.Stock > 0, location+".stock", i.Stock, "An item has at least one unit in stock, or is unlimited.")
 	f.add(!i.Unlimited || i.Stock == 0, location+".stock", i.Stock, "An unlimited item has no stock to count; leave it out.")
+	f.add(i.Backup >= 0 && i.Backup <= maxStock, location+".backup", i.Backup, "The backup is 0 to %d units.", maxStock)
+	f.add(!i.Unlimited || i.Backup == 0, location+".backup", i.Backup, "An unlimited item needs no backup; leave it out.")
 	f.oversell(location, i)
 	if l := i.LimitPerUser; l != nil {
 		f.add(*l >= 1 && *l <= maxLimitPerUser, location+".limit_per_user", *l, "The limit per user is 1 to %d units, or 0 for the activity's.", maxLimitPerUser)
@@ -133,7 +137,7 @@ func (s *Service) createItem(ctx context.Context, key string, in newItem) (itemV
 func (c *change) insertItem(ctx context.Context, location string, sessionID int64, row seckilldb.SeckillItem) (seckilldb.SeckillItem, error) {
 	out, err := c.q.InsertItem(ctx, seckilldb.InsertItemParams{
 		SessionID: sessionID, ActivityID: c.activity.ID, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl,
-		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited,
+		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Backup: row.Backup, Unlimited: row.Unlimited,
 		LimitPerUser: row.LimitPerUser, OversellPercent: row.OversellPercent, OversellReason: row.OversellReason,
 	})
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemVie
 		}
 		row, err = c.q.UpdateItem(ctx, seckilldb.UpdateItemParams{
 			ID: id, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl, ListPrice: row.ListPrice,
-			SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited, LimitPerUser: row.LimitPerUser,
+			SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Backup: row.Backup, Unlimited: row.Unlimited, LimitPerUser: row.LimitPerUser,
 		})
 		if err != nil {
 			return orTakenSKU(err, "body", optional(in.SKU, ""), "update item")
@@ -59,8 +59,9 @@ func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, str
 	row.ListPrice, row.SalePrice, row.Currency = list.Amount, sale.Amount, list.Currency
 	row.Unlimited = optional(in.Unlimited, row.Unlimited)
 	if in.Unlimited != nil && row.Unlimited {
-		row.Stock = 0 // there is nothing to count; a request that also sets a stock is refused
+		row.Stock, row.Backup = 0, 0 // there is nothing to count; a request that also sets one is refused
 	}
+	row.Backup = optional(in.Backup, row.Backup)
 	row.Stock = optional(in.Stock, row.Stock)
 	if in.LimitPerUser != nil {
 		row.LimitPerUser = ownLimit(*in.LimitPerUser)
@@ -118,8 +119,8 @@ func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView,
 	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to add to.")
 	more := old
 	more.Stock += min(units, maxStock) // the sum is checked next and must not overflow before that
-	f.add(units >= 1 && units <= maxStock && unitsOnSale(&more) <= maxStock, "body.add", units,
-		"The new stock, with %d %% oversold, is %d units at most; the stock is %d now.", old.OversellPercent, maxStock, old.Stock)
+	f.add(units >= 1 && units <= maxStock && unitsOnSale(&more)+more.Backup <= maxStock, "body.add", units,
+		"The new stock, with %d %% oversold and the backup of %d, is %d units at most; the stock is %d now.", old.OversellPercent, old.Backup, maxStock, old.Stock)
 	if err := f.err(); err != nil {
 		return itemView{}, err
 	}

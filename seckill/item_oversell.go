@@ -30,9 +30,9 @@ func unitsOnSale(i *seckilldb.SeckillItem) int32 {
 func (f *flaws) oversell(location string, i *seckilldb.SeckillItem) {
 	f.add(!i.Unlimited || i.OversellPercent == 0, location+".unlimited", i.Unlimited,
 		"An unlimited item has no stock to oversell; set its oversell percentage to 0 first.")
-	if i.Stock >= 0 && i.Stock <= maxStock {
-		f.add(unitsOnSale(i) <= maxStock, location+".stock", i.Stock,
-			"The stock with %d %% oversold is %d units at most.", i.OversellPercent, maxStock)
+	if i.Stock >= 0 && i.Stock <= maxStock && i.Backup >= 0 && i.Backup <= maxStock {
+		f.add(unitsOnSale(i)+i.Backup <= maxStock, location+".stock", i.Stock,
+			"The stock with %d %% oversold and the backup is %d units at most.", i.OversellPercent, maxStock)
 	}
 }
 
@@ -91,8 +91,8 @@ func (f *flaws) agreement(i *seckilldb.SeckillItem) {
 		f.add(i.OversellPercent == 0, "body.percent", i.OversellPercent, "An unlimited item has no stock to oversell.")
 		return
 	}
-	f.add(unitsOnSale(i) <= maxStock, "body.percent", i.OversellPercent,
-		"The stock of %d units plus this percentage is more than %d units.", i.Stock, maxStock)
+	f.add(unitsOnSale(i)+i.Backup <= maxStock, "body.percent", i.OversellPercent,
+		"The stock of %d units plus this percentage, and the backup, are more than %d units.", i.Stock, maxStock)
 }
 
 // agreedOn is the agreement in the form that the audit log keeps.

@@ -49,7 +49,7 @@ const (
 	actPause     action = "pause"
 	actResume    action = "resume"
 	actTerminate action = "terminate"
-	actAddStock  action = "add-stock"
+	actAddStock  action = "add-stock" // including moves between sale and backup
 	actClone     action = "clone"
 )
 

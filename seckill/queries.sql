@@ -89,8 +89,8 @@ DELETE FROM seckill.sessions WHERE id = $1;
 
 -- name: InsertItem :one
 INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
-    stock, unlimited, limit_per_user, oversell_percent, oversell_reason)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
+    stock, backup, unlimited, limit_per_user, oversell_percent, oversell_reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING *;
 
 -- name: Item :one
 SELECT * FROM seckill.items WHERE id = $1;
@@ -106,11 +106,14 @@ SELECT * FROM seckill.items WHERE activity_id = ANY(@activity_ids::bigint[]) ORD
 
 -- name: UpdateItem :one
 UPDATE seckill.items SET sku = $2, title = $3, spec = $4, image_url = $5, list_price = $6, sale_price = $7,
-    currency = $8, stock = $9, unlimited = $10, limit_per_user = $11, version = version + 1, updated_at = now()
+    currency = $8, stock = $9, backup = $10, unlimited = $11, limit_per_user = $12, version = version + 1, updated_at = now()
 WHERE id = $1 RETURNING *;
 
 -- name: AddItemStock :one
 UPDATE seckill.items SET stock = stock + @added, version = version + 1, updated_at = now() WHERE id = @id RETURNING *;
+
+-- name: MoveItemBackup :one
+UPDATE seckill.items SET stock = stock - @units, backup = backup + @units, version = version + 1, updated_at = now() WHERE id = @id RETURNING *;
 
 -- name: SetOversell :one
 UPDATE seckill.items SET oversell_percent = @percent, oversell_reason = @reason, version = version + 1, updated_at = now()
@@ -132,10 +135,10 @@ SELECT id, load_done FROM seckill.items WHERE id = ANY(@ids::bigint[]) AND load_
 -- name: LoadDone :exec
 UPDATE seckill.items SET load_done = greatest(load_done, @answered) WHERE id = @id;
 
--- The units that every published item should have on sale. Computed here and not by the program, whose result
+-- The units that every published item should have on sale and in its backup. Computed here and not by the program, whose result
 -- it checks.
 -- name: PlannedStock :many
-SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale
+SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale, i.backup
 FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
 WHERE a.status <> 'draft' ORDER BY i.id;
 

@@ -354,6 +354,23 @@ func (q *Queries) MoveStock(ctx context.Context, arg MoveStockParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const moveToBackup = `-- name: MoveToBackup :exec
+UPDATE inventory.stock SET available = available - $1, backup = backup + $1, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = $2 AND shard = $3
+`
+
+type MoveToBackupParams struct {
+	Units  int32
+	ItemID int64
+	Shard  int16
+}
+
+// Units move from the sale to the backup, or back if they are negative. rev tells Redis.
+func (q *Queries) MoveToBackup(ctx context.Context, arg MoveToBackupParams) error {
+	_, err := q.db.Exec(ctx, moveToBackup, arg.Units, arg.ItemID, arg.Shard)
+	return err
+}
+
 const noteSettled = `-- name: NoteSettled :exec
 INSERT INTO inventory.settled (item_id, epoch) VALUES ($1, $2)
 ON CONFLICT (item_id) DO UPDATE SET epoch = excluded.epoch, settled_at = clock_timestamp()
@@ -494,6 +511,26 @@ func (q *Queries) SaleIsOver(ctx context.Context, arg SaleIsOverParams) (bool, e
 	var over bool
 	err := row.Scan(&over)
 	return over, err
+}
+
+const saleStands = `-- name: SaleStands :one
+SELECT (s.opens_at > clock_timestamp() OR coalesce(d.epoch, -1) = s.epoch
+    OR s.epoch = 0 AND s.closes_at <= clock_timestamp())::boolean AS stands
+FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id) WHERE s.item_id = $1 AND s.shard = $2
+`
+
+type SaleStandsParams struct {
+	ItemID int64
+	Shard  int16
+}
+
+// Whether Redis grants no units of the item now and no grant waits for its order: before the opening, once settled,
+// and if the sale ended without ever being loaded.
+func (q *Queries) SaleStands(ctx context.Context, arg SaleStandsParams) (bool, error) {
+	row := q.db.QueryRow(ctx, saleStands, arg.ItemID, arg.Shard)
+	var stands bool
+	err := row.Scan(&stands)
+	return stands, err
 }
 
 const settledItems = `-- name: SettledItems :many

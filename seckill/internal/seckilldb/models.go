@@ -45,6 +45,7 @@ type SeckillItem struct {
 	SalePrice       int64
 	Currency        string
 	Stock           int32
+	Backup          int32
 	Unlimited       bool
 	LimitPerUser    *int32
 	Version         int32

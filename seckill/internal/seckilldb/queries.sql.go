@@ -98,7 +98,7 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 }
 
 const addItemStock = `-- name: AddItemStock :one
-UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type AddItemStockParams struct {
@@ -121,6 +121,7 @@ func (q *Queries) AddItemStock(ctx context.Context, arg AddItemStockParams) (Sec
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
+		&i.Backup,
 		&i.Unlimited,
 		&i.LimitPerUser,
 		&i.Version,
@@ -368,8 +369,8 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 
 const insertItem = `-- name: InsertItem :one
 INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
-    stock, unlimited, limit_per_user, oversell_percent, oversell_reason)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+    stock, backup, unlimited, limit_per_user, oversell_percent, oversell_reason)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type InsertItemParams struct {
@@ -383,6 +384,7 @@ type InsertItemParams struct {
 	SalePrice       int64
 	Currency        string
 	Stock           int32
+	Backup          int32
 	Unlimited       bool
 	LimitPerUser    *int32
 	OversellPercent int16
@@ -401,6 +403,7 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 		arg.SalePrice,
 		arg.Currency,
 		arg.Stock,
+		arg.Backup,
 		arg.Unlimited,
 		arg.LimitPerUser,
 		arg.OversellPercent,
@@ -419,6 +422,7 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
+		&i.Backup,
 		&i.Unlimited,
 		&i.LimitPerUser,
 		&i.Version,
@@ -482,7 +486,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (S
 }
 
 const item = `-- name: Item :one
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE id = $1
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE id = $1
 `
 
 func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
@@ -500,6 +504,7 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
+		&i.Backup,
 		&i.Unlimited,
 		&i.LimitPerUser,
 		&i.Version,
@@ -514,7 +519,7 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 }
 
 const items = `-- name: Items :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
     AND ($3::bigint = 0 OR session_id = $3)
 ORDER BY id DESC LIMIT $4
@@ -553,6 +558,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 			&i.SalePrice,
 			&i.Currency,
 			&i.Stock,
+			&i.Backup,
 			&i.Unlimited,
 			&i.LimitPerUser,
 			&i.Version,
@@ -574,7 +580,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 }
 
 const itemsOf = `-- name: ItemsOf :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillItem, error) {
@@ -598,6 +604,7 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 			&i.SalePrice,
 			&i.Currency,
 			&i.Stock,
+			&i.Backup,
 			&i.Unlimited,
 			&i.LimitPerUser,
 			&i.Version,
@@ -755,8 +762,46 @@ func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([
 	return items, nil
 }
 
+const moveItemBackup = `-- name: MoveItemBackup :one
+UPDATE seckill.items SET stock = stock - $1, backup = backup + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+`
+
+type MoveItemBackupParams struct {
+	Units int32
+	ID    int64
+}
+
+func (q *Queries) MoveItemBackup(ctx context.Context, arg MoveItemBackupParams) (SeckillItem, error) {
+	row := q.db.QueryRow(ctx, moveItemBackup, arg.Units, arg.ID)
+	var i SeckillItem
+	err := row.Scan(
+		&i.ID,
+		&i.SessionID,
+		&i.ActivityID,
+		&i.Sku,
+		&i.Title,
+		&i.Spec,
+		&i.ImageUrl,
+		&i.ListPrice,
+		&i.SalePrice,
+		&i.Currency,
+		&i.Stock,
+		&i.Backup,
+		&i.Unlimited,
+		&i.LimitPerUser,
+		&i.Version,
+		&i.LoadWanted,
+		&i.LoadDone,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.OversellPercent,
+		&i.OversellReason,
+	)
+	return i, err
+}
+
 const plannedStock = `-- name: PlannedStock :many
-SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale
+SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale, i.backup
 FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
 WHERE a.status <> 'draft' ORDER BY i.id
 `
@@ -765,9 +810,10 @@ type PlannedStockRow struct {
 	ID        int64
 	Unlimited bool
 	OnSale    int64
+	Backup    int32
 }
 
-// The units that every published item should have on sale. Computed here and not by the program, whose result
+// The units that every published item should have on sale and in its backup. Computed here and not by the program, whose result
 // it checks.
 func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 	rows, err := q.db.Query(ctx, plannedStock)
@@ -778,7 +824,12 @@ func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 	var items []PlannedStockRow
 	for rows.Next() {
 		var i PlannedStockRow
-		if err := rows.Scan(&i.ID, &i.Unlimited, &i.OnSale); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Unlimited,
+			&i.OnSale,
+			&i.Backup,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1242,7 +1293,7 @@ func (q *Queries) SetActivityStatus(ctx context.Context, arg SetActivityStatusPa
 
 const setOversell = `-- name: SetOversell :one
 UPDATE seckill.items SET oversell_percent = $1, oversell_reason = $2, version = version + 1, updated_at = now()
-WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type SetOversellParams struct {
@@ -1266,6 +1317,7 @@ func (q *Queries) SetOversell(ctx context.Context, arg SetOversellParams) (Secki
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
+		&i.Backup,
 		&i.Unlimited,
 		&i.LimitPerUser,
 		&i.Version,
@@ -1388,8 +1440,8 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 
 const updateItem = `-- name: UpdateItem :one
 UPDATE seckill.items SET sku = $2, title = $3, spec = $4, image_url = $5, list_price = $6, sale_price = $7,
-    currency = $8, stock = $9, unlimited = $10, limit_per_user = $11, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+    currency = $8, stock = $9, backup = $10, unlimited = $11, limit_per_user = $12, version = version + 1, updated_at = now()
+WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type UpdateItemParams struct {
@@ -1402,6 +1454,7 @@ type UpdateItemParams struct {
 	SalePrice    int64
 	Currency     string
 	Stock        int32
+	Backup       int32
 	Unlimited    bool
 	LimitPerUser *int32
 }
@@ -1417,6 +1470,7 @@ func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (Seckill
 		arg.SalePrice,
 		arg.Currency,
 		arg.Stock,
+		arg.Backup,
 		arg.Unlimited,
 		arg.LimitPerUser,
 	)
@@ -1433,6 +1487,7 @@ func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (Seckill
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
+		&i.Backup,
 		&i.Unlimited,
 		&i.LimitPerUser,
 		&i.Version,

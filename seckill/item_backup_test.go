@@ -1,0 +1,122 @@
+package seckill
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+)
+
+// planned is what the item's document and its stock row say.
+func (d *instance) planned(item string) string {
+	d.T.Helper()
+	r := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/items/"+item, nil)
+	row := func(column string) int64 {
+		return d.number(`SELECT coalesce(sum(`+column+`), 0) FROM inventory.stock WHERE item_id = $1`, item)
+	}
+	return fmt.Sprintf("stock %v backup %v, of %d are %d available and %d held back", r.body["stock"], r.body["backup"], row("total"), row("available"), row("backup"))
+}
+
+// TestBackupIsPlanned follows an item's backup from the draft through edits, a
+// publication and a clone.
+func TestBackupIsPlanned(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.draft(time.Hour, func(_, _, item map[string]any) { item["backup"] = 2 })
+	path := "/api/v1/admin/items/" + s.item
+	must := func(what, want string) {
+		t.Helper()
+		if got := d.planned(s.item); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	must("a draft", "stock 10 backup 2, of 0 are 0 available and 0 held back")
+	for _, body := range []string{`{"version":1,"backup":9999991}`, `{"version":1,"unlimited":true,"backup":1}`, `{"version":1,"backup":-1}`} {
+		d.do(http.StatusUnprocessableEntity, http.MethodPatch, path, body)
+	}
+	d.do(http.StatusOK, http.MethodPatch, path, `{"version":1,"backup":3}`)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
+	must("published", "stock 10 backup 3, of 13 are 10 available and 3 held back")
+	d.do(http.StatusOK, http.MethodPatch, path, `{"version":2,"backup":1,"stock":12}`)
+	must("edited", "stock 12 backup 1, of 13 are 12 available and 1 held back")
+	clone := d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/clone", `{"shift_days":1}`)
+	var cloned struct {
+		Sessions []struct{ Items []struct{ Backup int32 } }
+	}
+	if err := json.Unmarshal(clone.raw, &cloned); err != nil || cloned.Sessions[0].Items[0].Backup != 1 {
+		t.Errorf("the clone: %v, %s", err, clone.raw)
+	}
+}
+
+// TestMoveBackup moves units in both directions while the sale runs: no more than
+// are available, once per key, recorded, and known to Redis and to the checks.
+func TestMoveBackup(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(-time.Minute, func(_, _, item map[string]any) { item["backup"] = 1 })
+	item := s.stockItem(t, false)
+	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/v1/admin/items/" + s.item + "/backup"
+	must := func(what, want string) {
+		t.Helper()
+		if got := d.planned(s.item); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+		st, ok, err := d.Stock.State(t.Context(), item)
+		row, _, bookErr := d.Stock.Book(t.Context(), item.ID)
+		if err != nil || bookErr != nil || !ok || row.Difference != 0 || st.Rev != d.number(`SELECT rev FROM inventory.stock WHERE item_id = $1`, s.item) {
+			t.Errorf("%s: state %+v, books %+v, %v, %v", what, st, row, err, bookErr)
+		}
+		if found, err := offPlan(t.Context(), d.DB, d.Stock); err != nil || len(found) != 0 {
+			t.Errorf("%s: %v, %v", what, found, err)
+		}
+	}
+	var r reply
+	tr := d.traced(func() {
+		for range 2 { // once per key
+			r = d.do(http.StatusOK, http.MethodPost, path, `{"units":4}`, "Idempotency-Key", "k1")
+		}
+	})
+	if r.body["moved"] != 4.0 || tr.String() != "[activity.start item.backup] and 2 events" {
+		t.Errorf("moved %s, left %v", r.raw, tr)
+	}
+	must("to the backup", "stock 6 backup 5, of 11 are 6 available and 5 held back")
+	var into inventory.Decision
+	no := ids.NewFor(5)
+	if err := d.Stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: no, Quantity: 1}}, &into); err != nil {
+		t.Fatal(err)
+	}
+	if r = d.do(http.StatusOK, http.MethodPost, path, `{"units":10}`); r.body["moved"] != 5.0 {
+		t.Errorf("one of 6 is granted: %s", r.raw)
+	}
+	if r = d.do(http.StatusOK, http.MethodPost, path, `{"units":-3}`); r.body["moved"] != -3.0 {
+		t.Errorf("back on sale: %s", r.raw)
+	}
+	must("and back", "stock 4 backup 7, of 11 are 4 available and 7 held back")
+	for _, body := range []string{`{"units":0}`, `{"units":10000001}`} {
+		d.do(http.StatusUnprocessableEntity, http.MethodPost, path, body)
+	}
+	if r := d.as(auth.Viewer, http.MethodPost, path, `{"units":1}`); r.status != http.StatusForbidden {
+		t.Errorf("a viewer moves units: %d", r.status)
+	}
+	// While an item on sale does not decide, no unit leaves it.
+	d.Redis.Del(t.Context(), "{g:i"+s.item+":0}:"+s.item+":state")
+	if r := d.as(auth.Operator, http.MethodPost, path, `{"units":1}`); r.status != http.StatusServiceUnavailable || r.text("code") != "fenced" {
+		t.Errorf("without Redis: %d %s", r.status, r.raw)
+	}
+	draft := d.draft(time.Hour)
+	if r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/items/"+draft.item+"/backup", `{"units":1}`); r.status != http.StatusConflict {
+		t.Errorf("of a draft: %d %s", r.status, r.raw)
+	}
+	d.sql(`UPDATE inventory.stock SET backup = backup - 1, available = available + 1 WHERE item_id = $1`, s.item)
+	if found, err := offPlan(t.Context(), d.DB, d.Stock); err != nil || len(found) != 1 {
+		t.Errorf("a unit that moved without a plan: %v, %v", found, err)
+	}
+}
