@@ -395,7 +395,7 @@ func (in *instance) checkClasses(t *testing.T) {
 	for class, routes := range map[httpx.Class][]string{
 		httpx.Critical: {
 			"POST /api/v1/payments/{provider}/notify", "POST /api/v1/payments/{provider}/refund-notify", "GET /api/v1/orders",
-			"GET /api/v1/orders/{no}", "POST /api/v1/orders/{no}/payments", "POST /api/v1/orders/{no}/cancel",
+			"GET /api/v1/orders/{no}", "PUT /api/v1/orders/{no}/details", "POST /api/v1/orders/{no}/payments", "POST /api/v1/orders/{no}/cancel",
 		},
 		httpx.Held: {"GET /api/v1/ws", "GET /api/v1/auth/qr/{id}"},
 		httpx.Sheddable: {

@@ -311,7 +311,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		Log: s.log, Metrics: s.registry, Trace: s.trace,
 	}
 	if s.identity != nil {
-		orderDeps.Blocked = s.identity.Blacklist.User
+		orderDeps.Blocked, orderDeps.PhoneOf = s.identity.Blacklist.User, s.identity.Accounts.PhoneOf
 	}
 	s.order, err = order.New(order.NewConfig(s.set.Order), orderDeps)
 	if err != nil {

@@ -35,6 +35,9 @@ CREATE TABLE seckill.activities (
     refund_within_hours    int         NOT NULL DEFAULT 0,
     -- What becomes of the units of a refunded order unless an operator says.
     refund_units           text        NOT NULL DEFAULT 'return',
+    -- What is settled with the shopper between order and payment; see
+    -- seckillevent.Checkout.
+    checkout               jsonb       NOT NULL DEFAULT '{}',
     CONSTRAINT refund_time_is_bounded CHECK (refund_within_hours BETWEEN 0 AND 8760),
     CONSTRAINT refund_units_are_known CHECK (refund_units IN ('return', 'write_off')),
     CONSTRAINT activity_has_a_span CHECK (ends_at > starts_at),

@@ -57,6 +57,8 @@ CREATE UNIQUE INDEX one_live_order_per_activity ON orders.orders (activity_id, u
     WHERE one_per_activity AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed');
 CREATE INDEX orders_of_user ON orders.orders (user_id, order_no);
 CREATE INDEX orders_due ON orders.orders (pay_deadline) WHERE status = 'pending_payment';
+-- Paid orders that are not completed yet, the oldest first; an order enters it with its payment.
+CREATE INDEX orders_paid ON orders.orders (paid_at) WHERE status = 'paid';
 -- The numbers of an item that ended, for Load's tombstones; costs the insert of a live order nothing.
 CREATE INDEX orders_ended ON orders.orders (item_id, updated_at) WHERE status IN ('closed', 'refused', 'refunded');
 
@@ -70,6 +72,53 @@ CREATE TABLE orders.history (
     actor    text        NOT NULL DEFAULT 'system',
     at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (bucket, order_no, version)
+);
+
+-- Where orders are picked up. A store that closes is offered no more; one that orders name cannot be deleted.
+CREATE TABLE orders.stores (
+    id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name       text        NOT NULL CHECK (length(name) BETWEEN 1 AND 120),
+    address    text        NOT NULL CHECK (length(address) BETWEEN 1 AND 300),
+    phone      text        NOT NULL DEFAULT '' CHECK (length(phone) <= 32),
+    hours      text        NOT NULL DEFAULT '' CHECK (length(hours) <= 120),
+    open       boolean     NOT NULL DEFAULT true,
+    version    int         NOT NULL DEFAULT 1,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- What the shopper settled before the payment; personal data, see package order/details.
+CREATE TABLE orders.details (
+    bucket        smallint    NOT NULL,
+    order_no      uuid        NOT NULL,
+    user_id       bigint      NOT NULL,
+    way           text        NOT NULL DEFAULT '' CHECK (way IN ('', 'delivery', 'pickup')),
+    store_id      bigint      REFERENCES orders.stores,
+    name          text        NOT NULL DEFAULT '',
+    phone         text        NOT NULL DEFAULT '',
+    address       text        NOT NULL DEFAULT '',
+    note          text        NOT NULL DEFAULT '',
+    pickup_code   text        NOT NULL DEFAULT '',
+    pickup_digest bytea,
+    -- The shopper has deleted the account.
+    forget        boolean     NOT NULL DEFAULT false,
+    erased_at     timestamptz,
+    created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (order_no, bucket),
+    CONSTRAINT pickup_has_a_store_and_a_code CHECK ((way = 'pickup') = (store_id IS NOT NULL) AND (way = 'pickup') = (pickup_digest IS NOT NULL))
+);
+CREATE INDEX details_by_pickup ON orders.details (pickup_digest) WHERE pickup_digest IS NOT NULL;
+CREATE INDEX details_to_erase ON orders.details (user_id) WHERE erased_at IS NULL;
+
+-- What left the shop with a carrier.
+CREATE TABLE orders.shipments (
+    bucket      smallint    NOT NULL,
+    order_no    uuid        NOT NULL,
+    carrier     text        NOT NULL CHECK (length(carrier) BETWEEN 1 AND 60),
+    tracking_no text        NOT NULL CHECK (length(tracking_no) BETWEEN 1 AND 64),
+    at          timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (order_no, bucket)
 );
 
 -- What an operator offers: so much off, for which goods, how often. Its terms no longer change once it is active,

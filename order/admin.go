@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/jackc/pgx/v5"
-
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
@@ -19,6 +17,7 @@ import (
 type PaymentView struct {
 	PaymentNo   ids.ID           `json:"payment_no"`
 	Provider    string           `json:"provider" example:"sandbox"`
+	Method      string           `json:"method,omitempty" doc:"The provider's way to pay" example:"page"`
 	Status      string           `json:"status" enum:"created,captured,closed" doc:"created: open at the provider; captured: paid; closed: it cannot be paid any more"`
 	Amount      orderevent.Money `json:"amount"`
 	ProviderTxn string           `json:"provider_txn,omitempty" doc:"The provider's own number, once captured"`
@@ -81,7 +80,8 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 type adminOrderOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		Order    adminOrder     `json:"order"`
+		Order adminOrder `json:"order"`
+		About
 		Payments []PaymentView  `json:"payments" nullable:"false" doc:"Oldest first, with their refunds"`
 		History  []statusChange `json:"history" nullable:"false" doc:"Oldest first"`
 	} `nameHint:"AdminOrderDetail"`
@@ -94,26 +94,21 @@ func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*adminOrderO
 	if err != nil {
 		return nil, errNoOrder.Because(err)
 	}
-	q := orderdb.New(s.deps.DB)
-	row, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
-	if errors.Is(err, pgx.ErrNoRows) {
+	all, err := s.readAll(ctx, no)
+	if errors.Is(err, ErrNotFound) {
 		return nil, errNoOrder // not written; whether it waits in line is for the shopper's route to say
 	}
 	if err != nil {
-		return nil, errReading(err)
-	}
-	changes, err := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
-	if err != nil {
-		return nil, errReading(err)
-	}
-	paid, err := s.peers.Payments.PaymentsOf(ctx, no)
-	if err != nil {
-		return nil, errReading(err)
+		return nil, err
 	}
 	out := &adminOrderOutput{CacheControl: httpx.NoStore}
-	out.Body.Order = adminView(fromRow(row))
-	out.Body.Payments = append([]PaymentView{}, paid...) // an empty list, not null
-	out.Body.History = history(fromRow(row), changes)
+	out.Body.Order = adminView(all.order)
+	out.Body.About = all.About
+	if !auth.From(ctx).Role.May(auth.Operator) {
+		out.Body.About = all.masked()
+	}
+	out.Body.Payments = append([]PaymentView{}, all.payments...) // an empty list, not null
+	out.Body.History = all.history
 	return out, nil
 }
 

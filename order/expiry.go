@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
@@ -16,6 +18,9 @@ import (
 type Payments interface {
 	// PaymentsOf returns the order's payments with their refunds, oldest first.
 	PaymentsOf(ctx context.Context, no ids.ID) ([]PaymentView, error)
+	// Begun reports whether a payment of the order was ever begun. tx holds the order's
+	// row, under whose lock payments begin.
+	Begun(ctx context.Context, tx pgx.Tx, no ids.ID) (bool, error)
 	// OpenOf returns those of the orders that have an open payment, in groups that
 	// do not wait for each other: one for each provider. It calls no provider.
 	OpenOf(ctx context.Context, nos []ids.ID) (groups [][]ids.ID, err error)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/platform/base/ids"
+	"stampede/seckill/seckillevent"
 )
 
 // numberSpan is the numbers from since on and below before. A number carries the time
@@ -65,8 +66,11 @@ func createdIn(from, to *time.Time) numberSpan {
 	return n
 }
 
-// Sales is the plan: when something was on sale, and by which rules.
+// Sales is the plan: what was on sale, when, and by which rules.
 type Sales interface {
+	// SaleOf returns what was on sale as an item; known is false if there is no such
+	// item.
+	SaleOf(ctx context.Context, item int64) (sale seckillevent.Sale, known bool, err error)
 	// WhenOnSale returns the first opening and the last closing of the sessions
 	// that match the item, the session and the activity, where nil matches any;
 	// known is false if there is none.

@@ -25,9 +25,21 @@ var (
 
 // Payable returns the user's order with its row locked, so that neither a claim
 // nor another payment can intervene until tx ends. It fails with ErrNotFound,
-// ErrNotPayable or ErrClosing. After ErrNotFound and the end of tx, Missing
-// returns the precise reason.
+// ErrNotPayable, ErrClosing or ErrDetailsMissing. After ErrNotFound and the end of
+// tx, Missing returns the precise reason.
 func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64) (orderevent.Order, error) {
+	o, err := s.lockPending(ctx, tx, no, user)
+	if err == nil {
+		err = s.detailed(ctx, tx, &o)
+	}
+	if err != nil {
+		return orderevent.Order{}, err
+	}
+	return o, nil
+}
+
+// lockPending is Payable without a look at the details.
+func (s *Service) lockPending(ctx context.Context, tx pgx.Tx, no ids.ID, user int64) (orderevent.Order, error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.Order{}, ErrNotFound
 	}
@@ -100,6 +112,11 @@ func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
 	for i := range orders {
 		s.metrics.changes.WithLabelValues(orders[i].Status, orders[i].Reason).Inc()
 	}
+	s.show(ctx, orders)
+}
+
+// show is Announce for a change that is none of the status.
+func (s *Service) show(ctx context.Context, orders []orderevent.Order) {
 	ctx = context.WithoutCancel(ctx) // the change is committed, whether or not its client still waits
 	if err := s.cache.put(ctx, orders); err != nil {
 		s.deps.Log.WarnContext(ctx, "order cache not updated, the event subscription will repeat it", "orders", len(orders), "error", err)

@@ -34,6 +34,18 @@ WITH paid AS (
 )
 SELECT * FROM paid;
 
+-- name: AmendFreight :one
+-- Changes the freight of a pending order whose row is locked.
+WITH amended AS (
+    UPDATE orders.orders o SET freight = @freight, version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'pending_payment'
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT amended.bucket, amended.order_no, amended.version, amended.status, 'freight', 'shopper', amended.updated_at FROM amended
+)
+SELECT * FROM amended;
+
 -- name: MoveRefunding :one
 -- Moves an order on the way of its refund, from one of the given states.
 WITH moved AS (
@@ -45,6 +57,9 @@ WITH moved AS (
     SELECT moved.bucket, moved.order_no, moved.version, moved.status, @actor::text, moved.updated_at FROM moved
 )
 SELECT * FROM moved;
+
+-- name: ShipmentOf :one
+SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = @order_no AND bucket = @bucket;
 
 -- name: ClaimOrder :one
 -- Claims one order of a user for closing, unless another claim is in force.

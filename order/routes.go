@@ -32,6 +32,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary:  "Your orders, newest first",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.listOwn)
+	s.detailRoutes(rt)
+	s.documentRoutes(rt)
+	s.pickupRoutes(rt)
 	s.coupons.Routes(rt)
 	s.adminRoutes(rt)
 }

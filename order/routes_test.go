@@ -21,6 +21,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/seckill/seckillevent"
 )
 
 // line is a queue that a test fills.
@@ -64,6 +65,7 @@ type edge struct {
 
 // sales stubs seckill's part: what was on sale, by the filter in use.
 type sales struct {
+	items         map[int64]seckillevent.Sale
 	known         map[string]bool
 	opens, closes time.Time
 }
@@ -75,6 +77,11 @@ func (s *sales) WhenOnSale(_ context.Context, item, session, activity *int64) (o
 		}
 	}
 	return s.opens, s.closes, true, nil
+}
+
+func (s *sales) SaleOf(_ context.Context, item int64) (sale seckillevent.Sale, known bool, err error) {
+	sale, known = s.items[item]
+	return sale, known, nil
 }
 
 func (s *sales) RefundRule(context.Context, int64) (time.Duration, bool, error) { return 0, false, nil }

@@ -32,7 +32,7 @@ import (
 type Waker interface{ Wake() }
 
 // Deps are the module's dependencies; all are required, except the tracer,
-// Blocked and, in a process that only reads, such as verify, the bus.
+// PhoneOf, Blocked and, in a process that only reads, such as verify, the bus.
 type Deps struct {
 	DB      *pgxpool.Pool // the module's own budget of connections, at least 4
 	Redis   redis.UniversalClient
@@ -42,6 +42,8 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Trace   *tracing.Tracer // nil disables tracing
+	// PhoneOf returns the phone of a user's account, "" if there is none. nil knows none.
+	PhoneOf func(ctx context.Context, user int64) (string, error)
 	// Blocked reports whether a user, listed or disabled, may no longer have an order; the writer calls
 	// it for every grant, so it must answer from memory. nil blocks no user.
 	Blocked func(user int64) bool
@@ -62,6 +64,7 @@ type Service struct {
 	// 1970.
 	fillFrom atomic.Int64
 	peers    Peers
+	planned  planned
 	timers   timers
 	aside    aside
 	coupons  *coupon.Service

@@ -241,6 +241,7 @@ func (s *bundle) exec(query string, args ...any) {
 // noPayments is a Payments in which no order has a payment.
 type noPayments struct{}
 
+func (noPayments) Begun(context.Context, pgx.Tx, ids.ID) (bool, error)         { return false, nil }
 func (noPayments) OpenOf(context.Context, []ids.ID) ([][]ids.ID, error)        { return nil, nil }
 func (noPayments) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) { return nos, nil }
 func (noPayments) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error)   { return nil, nil }

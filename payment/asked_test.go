@@ -21,6 +21,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/seckill/seckillevent"
 )
 
 // approvalAbove is the shop's limit in these tests; orders of 100 are below it.
@@ -48,10 +49,15 @@ func TestRefundsAskedFor(t *testing.T) {
 type plan struct {
 	within   time.Duration
 	writeOff bool
+	sale     seckillevent.Sale
 }
 
 func (p *plan) RefundRule(context.Context, int64) (time.Duration, bool, error) {
 	return p.within, p.writeOff, nil
+}
+
+func (p *plan) SaleOf(context.Context, int64) (seckillevent.Sale, bool, error) {
+	return p.sale, true, nil
 }
 
 func (p *plan) WhenOnSale(context.Context, *int64, *int64, *int64) (opens, closes time.Time, known bool, err error) {

@@ -4,12 +4,24 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/refund"
 	"stampede/platform/base/ids"
 )
+
+// Begun reports whether a payment of the order was ever begun, in order's
+// transaction.
+func (s *Service) Begun(ctx context.Context, tx pgx.Tx, no ids.ID) (bool, error) {
+	begun, err := s.q.WithTx(tx).PaymentsOfOrder(ctx, paymentdb.PaymentsOfOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if err != nil {
+		return false, fmt.Errorf("payment: look for payments of %s: %w", no, err)
+	}
+	return len(begun) > 0, nil
+}
 
 // PaymentsOf returns an order's payments with their refunds, oldest first, for
 // the operator's order page.
@@ -29,7 +41,7 @@ func (s *Service) PaymentsOf(ctx context.Context, no ids.ID) ([]order.PaymentVie
 	views := make([]order.PaymentView, len(payments))
 	for i, p := range payments {
 		views[i] = order.PaymentView{
-			PaymentNo: p.PaymentNo, Provider: p.Provider, Status: p.Status, Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency},
+			PaymentNo: p.PaymentNo, Provider: p.Provider, Method: string(p.Method), Status: p.Status, Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency},
 			ProviderTxn: p.ProviderTxn, CreatedAt: orderevent.Time(p.CreatedAt), UpdatedAt: orderevent.Time(p.UpdatedAt), Refunds: of[p.PaymentNo],
 		}
 	}

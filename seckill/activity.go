@@ -14,6 +14,7 @@ import (
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/seckillevent"
 )
 
 // Limits of an activity. The database's CHECKs enforce the same; the checks
@@ -31,38 +32,40 @@ const (
 // activityDraft is the body that creates an activity. It may include sessions
 // and items, so that one request creates a whole campaign.
 type activityDraft struct {
-	Name                 string         `json:"name" doc:"1 to 120 characters" example:"Singles' Day"`
-	StartsAt             time.Time      `json:"starts_at" doc:"The earliest time a session may open"`
-	EndsAt               time.Time      `json:"ends_at" doc:"The activity ends here; no session closes later"`
-	LimitPerUser         int32          `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold; an item may set less"`
-	OneItemPerUser       bool           `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
-	PaymentWindowSeconds *int32         `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
-	PaymentWindowShare   *float64       `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; replaces the duration"`
-	RebuyAfterClose      *bool          `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy that item again, after a pause that grows; false unless given. Items with unlimited stock may always be bought again"`
-	HumanCheck           string         `json:"human_check,omitempty" enum:"none,pow,slide,verifier" default:"none" doc:"How a shopper proves to be a person before a rush path; pow is earned at the reservation where the session has one"`
-	HumanCheckRate       int32          `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
-	Exclusive            bool           `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
-	RefundWithinHours    int32          `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
-	RefundUnits          string         `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
-	Sessions             []SessionDraft `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
+	Name                 string                `json:"name" doc:"1 to 120 characters" example:"Singles' Day"`
+	StartsAt             time.Time             `json:"starts_at" doc:"The earliest time a session may open"`
+	EndsAt               time.Time             `json:"ends_at" doc:"The activity ends here; no session closes later"`
+	LimitPerUser         int32                 `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units of one item that one user may hold; an item may set less"`
+	OneItemPerUser       bool                  `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds *int32                `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"How long an order may stay unpaid; 900 unless given"`
+	PaymentWindowShare   *float64              `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"The same as a share of the session's length; replaces the duration"`
+	RebuyAfterClose      *bool                 `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy that item again, after a pause that grows; false unless given. Items with unlimited stock may always be bought again"`
+	HumanCheck           string                `json:"human_check,omitempty" enum:"none,pow,slide,verifier" default:"none" doc:"How a shopper proves to be a person before a rush path; pow is earned at the reservation where the session has one"`
+	HumanCheckRate       int32                 `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
+	Exclusive            bool                  `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    int32                 `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          string                `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
+	Checkout             seckillevent.Checkout `json:"checkout,omitzero" doc:"What is settled between the order and its payment: how the goods reach the shopper, freight, and what the shopper tells about themselves"`
+	Sessions             []SessionDraft        `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
 }
 
 // activityPatch changes only the fields it names.
 type activityPatch struct {
-	Version              int32      `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
-	Name                 *string    `json:"name,omitempty" doc:"1 to 120 characters"`
-	StartsAt             *time.Time `json:"starts_at,omitempty" doc:"The earliest time a session may open"`
-	EndsAt               *time.Time `json:"ends_at,omitempty" doc:"The activity ends here; no session closes later"`
-	LimitPerUser         *int32     `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" doc:"Units of one item that one user may hold"`
-	OneItemPerUser       *bool      `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
-	PaymentWindowSeconds *int32     `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Replaces a share"`
-	PaymentWindowShare   *float64   `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Replaces the duration"`
-	RebuyAfterClose      *bool      `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again"`
-	HumanCheck           *string    `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
-	HumanCheckRate       *int32     `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
-	Exclusive            *bool      `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
-	RefundWithinHours    *int32     `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
-	RefundUnits          *string    `json:"refund_units,omitempty" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
+	Version              int32                  `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
+	Name                 *string                `json:"name,omitempty" doc:"1 to 120 characters"`
+	StartsAt             *time.Time             `json:"starts_at,omitempty" doc:"The earliest time a session may open"`
+	EndsAt               *time.Time             `json:"ends_at,omitempty" doc:"The activity ends here; no session closes later"`
+	LimitPerUser         *int32                 `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" doc:"Units of one item that one user may hold"`
+	OneItemPerUser       *bool                  `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds *int32                 `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Replaces a share"`
+	PaymentWindowShare   *float64               `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Replaces the duration"`
+	RebuyAfterClose      *bool                  `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again"`
+	HumanCheck           *string                `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
+	HumanCheckRate       *int32                 `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
+	Exclusive            *bool                  `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    *int32                 `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          *string                `json:"refund_units,omitempty" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
+	Checkout             *seckillevent.Checkout `json:"checkout,omitempty" doc:"Replaces the whole of it"`
 }
 
 // defaultPayWindowSeconds is long enough to find a phone and short enough that
@@ -87,6 +90,7 @@ func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 		f.add(*s > 0 && *s <= 1 && !math.IsNaN(*s), "body.payment_window_share", *s,
 			"The share is above 0 and at most 1 of the session's length.")
 	}
+	f.checkout(&a.Checkout)
 	f.activityDoor(a)
 	f.refunds(a)
 }
@@ -112,7 +116,7 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
 		PaymentWindowSeconds: optional(in.PaymentWindowSeconds, defaultPayWindowSeconds), PaymentWindowShare: in.PaymentWindowShare,
 		RebuyAfterClose: optional(in.RebuyAfterClose, false), HumanCheck: in.HumanCheck, HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
-		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, refundReturns),
+		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, refundReturns), Checkout: in.Checkout,
 	}
 	if row.HumanCheck == "" {
 		row.HumanCheck = string(humancheck.None)
@@ -149,7 +153,7 @@ func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActiv
 		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
 		PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
 		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
-		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits,
+		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
 	})
 	if err != nil {
 		return fmt.Errorf("seckill: insert activity: %w", err)
@@ -165,7 +169,7 @@ func (c *change) updateActivity(ctx context.Context, row *seckilldb.SeckillActiv
 		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds,
 		PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
 		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
-		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits,
+		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
 	})
 	if err != nil {
 		return fmt.Errorf("seckill: update activity: %w", err)
@@ -239,6 +243,7 @@ func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityV
 	row.Exclusive = optional(in.Exclusive, row.Exclusive)
 	row.RefundWithinHours = optional(in.RefundWithinHours, row.RefundWithinHours)
 	row.RefundUnits = optional(in.RefundUnits, row.RefundUnits)
+	row.Checkout = optional(in.Checkout, row.Checkout)
 	if in.PaymentWindowSeconds != nil {
 		row.PaymentWindowSeconds, row.PaymentWindowShare = *in.PaymentWindowSeconds, nil
 	}

@@ -6,31 +6,33 @@ import (
 	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
+	"stampede/seckill/seckillevent"
 )
 
 // activityView is an activity as operators see it.
 type activityView struct {
-	ID                   wire.ID       `json:"id"`
-	Name                 string        `json:"name"`
-	Status               string        `json:"status" enum:"draft,scheduled,running,ended,terminated" doc:"draft is seen by operators only; scheduled is published; running from its first opening; ended when its time is over; terminated by an operator"`
-	Paused               bool          `json:"paused" doc:"No rush is taken until it is resumed"`
-	StartsAt             wire.Time     `json:"starts_at"`
-	EndsAt               wire.Time     `json:"ends_at"`
-	LimitPerUser         int32         `json:"limit_per_user" doc:"Units of one item that one user may hold"`
-	OneItemPerUser       bool          `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
-	PaymentWindowSeconds int32         `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
-	PaymentWindowShare   *float64      `json:"payment_window_share" doc:"Replaces the seconds where set"`
-	RebuyAfterClose      bool          `json:"rebuy_after_close" doc:"A user whose unpaid order was closed may buy again"`
-	HumanCheck           string        `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
-	HumanCheckRate       int32         `json:"human_check_rate" doc:"Paths a minute above which a second check is required; 0 never"`
-	Exclusive            bool          `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
-	RefundWithinHours    int32         `json:"refund_within_hours" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
-	RefundUnits          string        `json:"refund_units" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
-	EditableUntil        *wire.Time    `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on stock can be added and the activity paused or terminated, but not edited. It lies in the past if the activity was published later than that"`
-	Version              int32         `json:"version" doc:"Send it back with an edit"`
-	CreatedAt            wire.Time     `json:"created_at"`
-	UpdatedAt            wire.Time     `json:"updated_at"`
-	Sessions             []sessionView `json:"sessions,omitempty" nullable:"false" doc:"Given when one activity is read, not in lists"`
+	ID                   wire.ID               `json:"id"`
+	Name                 string                `json:"name"`
+	Status               string                `json:"status" enum:"draft,scheduled,running,ended,terminated" doc:"draft is seen by operators only; scheduled is published; running from its first opening; ended when its time is over; terminated by an operator"`
+	Paused               bool                  `json:"paused" doc:"No rush is taken until it is resumed"`
+	StartsAt             wire.Time             `json:"starts_at"`
+	EndsAt               wire.Time             `json:"ends_at"`
+	LimitPerUser         int32                 `json:"limit_per_user" doc:"Units of one item that one user may hold"`
+	OneItemPerUser       bool                  `json:"one_item_per_user" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds int32                 `json:"payment_window_seconds" doc:"How long an order may stay unpaid, unless a share is set"`
+	PaymentWindowShare   *float64              `json:"payment_window_share" doc:"Replaces the seconds where set"`
+	RebuyAfterClose      bool                  `json:"rebuy_after_close" doc:"A user whose unpaid order was closed may buy again"`
+	HumanCheck           string                `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
+	HumanCheckRate       int32                 `json:"human_check_rate" doc:"Paths a minute above which a second check is required; 0 never"`
+	Exclusive            bool                  `json:"exclusive" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    int32                 `json:"refund_within_hours" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          string                `json:"refund_units" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
+	Checkout             seckillevent.Checkout `json:"checkout" doc:"What is settled between the order and its payment"`
+	EditableUntil        *wire.Time            `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on stock can be added and the activity paused or terminated, but not edited. It lies in the past if the activity was published later than that"`
+	Version              int32                 `json:"version" doc:"Send it back with an edit"`
+	CreatedAt            wire.Time             `json:"created_at"`
+	UpdatedAt            wire.Time             `json:"updated_at"`
+	Sessions             []sessionView         `json:"sessions,omitempty" nullable:"false" doc:"Given when one activity is read, not in lists"`
 }
 
 // sessionView is a session as operators see it.
@@ -89,7 +91,7 @@ func viewActivity(a *seckilldb.SeckillActivity) activityView {
 		ID: wire.ID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: wire.Time(a.StartsAt), EndsAt: wire.Time(a.EndsAt),
 		LimitPerUser: a.LimitPerUser, OneItemPerUser: a.OneItemPerUser, PaymentWindowSeconds: a.PaymentWindowSeconds,
 		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, HumanCheck: a.HumanCheck,
-		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, Version: a.Version,
+		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, Checkout: a.Checkout, Version: a.Version,
 		CreatedAt: wire.Time(a.CreatedAt), UpdatedAt: wire.Time(a.UpdatedAt),
 	}
 }

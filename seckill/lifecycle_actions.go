@@ -51,12 +51,17 @@ func (c *change) publishable(b *branch) flaws {
 // payment windows that a provider in use cannot keep. It is checked at
 // publication and at every edit after it.
 func (c *change) payable(f *flaws, b *branch) {
+	currency := ""
 	for i := range b.sessions {
 		session := &b.sessions[i].session
 		for j := range b.sessions[i].items {
 			item := &b.sessions[i].items[j]
-			f.add(item.SalePrice == 0 || c.s.cfg.CanPay, inventory.ItemSubject(item.ID), item.SalePrice,
-				"No payment provider is set up on this server, so shoppers could not pay for %q: give it a sale price of 0, or start the server with a provider (--sandbox-bank for testing).", item.Title)
+			free := item.SalePrice == 0 && b.activity.Checkout.Freight == 0
+			f.add(b.activity.Checkout.Freight == 0 || currency == "" || item.Currency == currency, inventory.ItemSubject(item.ID), item.Currency,
+				"The freight is one amount for all items of the activity, so they need one currency; %q has another than those before it.", item.Title)
+			currency = item.Currency
+			f.add(free || c.s.cfg.CanPay, inventory.ItemSubject(item.ID), item.SalePrice,
+				"No payment provider is set up on this server, so shoppers could not pay for %q: give it a sale price of 0 and its activity no freight, or start the server with a provider (--sandbox-bank for testing).", item.Title)
 		}
 		window := payWindow(&b.activity, session)
 		f.add(window >= c.s.cfg.ShortestPayWindow, sessionSubject(session.ID), window.String(),

@@ -36,6 +36,8 @@ func TestUnpayableItemsAreNotPublished(t *testing.T) {
 	free := d.publish(time.Hour, func(_, _, item map[string]any) { item["sale_price"] = map[string]any{"amount": 0, "currency": "CNY"} })
 	price := `{"version":1,"sale_price":{"amount":1,"currency":"CNY"}}`
 	refused("a price for what is published", http.MethodPatch, "/api/v1/admin/items/"+free.item, price, "item "+free.item)
+	freight := `{"version":1,"checkout":{"ways":["delivery"],"address":"required","freight":8}}`
+	refused("freight for what is published", http.MethodPatch, "/api/v1/admin/activities/"+free.activity, freight, "item "+free.item)
 	d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/items/"+free.item, `{"version":1,"title":"A free phone"}`)
 }
 

@@ -1,7 +1,7 @@
 -- name: InsertActivity :one
 INSERT INTO seckill.activities (name, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive, refund_within_hours, refund_units)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING *;
+    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
 
 -- name: Activity :one
 SELECT * FROM seckill.activities WHERE id = $1;
@@ -21,7 +21,7 @@ ORDER BY id DESC LIMIT @row_limit;
 -- name: UpdateActivity :one
 UPDATE seckill.activities SET name = $2, starts_at = $3, ends_at = $4, limit_per_user = $5, one_item_per_user = $6,
     payment_window_seconds = $7, payment_window_share = $8, rebuy_after_close = $9,
-    human_check = $10, human_check_rate = $11, exclusive = $12, refund_within_hours = $13, refund_units = $14,
+    human_check = $10, human_check_rate = $11, exclusive = $12, refund_within_hours = $13, refund_units = $14, checkout = $15,
     version = version + 1, revision = revision + 1, updated_at = now()
 WHERE id = $1 RETURNING *;
 
@@ -262,6 +262,11 @@ HAVING count(*) > 0;
 
 -- name: RefundRule :one
 SELECT refund_within_hours, refund_units FROM seckill.activities WHERE id = $1;
+
+-- name: SaleOf :one
+SELECT i.sku, i.spec, i.image_url, a.name AS activity, s.name AS session, a.starts_at, a.ends_at, s.opens_at, s.closes_at, a.checkout
+FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id JOIN seckill.activities a ON a.id = i.activity_id
+WHERE i.id = @item_id;
 
 -- name: UsersInSeveralExclusiveActivities :many
 -- I3: users with live orders of two exclusive activities at the same time. A terminated activity has ended when it was

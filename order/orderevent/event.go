@@ -10,13 +10,15 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// Subjects on the EVENTS stream, named after the status the orders entered.
+// Subjects on the EVENTS stream, named after the status the orders entered,
+// or after what changed while they stayed in it.
 // The payload of each is Changed as JSON.
 const (
 	SubjectCreated = "events.order.created" // → pending_payment
 	SubjectRefused = "events.order.refused" // → refused; the hold is to be released
 	SubjectPaid    = "events.order.paid"    // → paid; the hold is to be committed
 	SubjectClosed  = "events.order.closed"  // → closed; the units are to be released
+	SubjectAmended = "events.order.amended" // still pending_payment, with another freight or discount
 
 	SubjectRefunding    = "events.order.refunding"     // → refunding: all of its money is asked back
 	SubjectRefundFailed = "events.order.refund_failed" // → refund_failed: an operator has to act

@@ -62,8 +62,8 @@ func linesOf(o *Order) *Lines {
 // is a blacklist, and that the shopper is on it, is internal to the operators.
 const reasonNotAvailable = "not-available"
 
-// shoppersReason returns a reason as its shopper reads it.
-func shoppersReason(reason string) string {
+// ShoppersReason returns a reason as its shopper reads it.
+func ShoppersReason(reason string) string {
 	if reason == ReasonBlocked {
 		return reasonNotAvailable
 	}
@@ -73,7 +73,7 @@ func shoppersReason(reason string) string {
 // View renders an order for its shopper.
 func View(o Order) OrderView {
 	v := OrderView{
-		OrderNo: o.No, Status: o.Status, Reason: shoppersReason(o.Reason),
+		OrderNo: o.No, Status: o.Status, Reason: ShoppersReason(o.Reason),
 		ItemID: strconv.FormatInt(o.ItemID, 10), ActivityID: strconv.FormatInt(o.ActivityID, 10),
 		SessionID: strconv.FormatInt(o.SessionID, 10), Title: o.Title, Quantity: o.Quantity,
 		UnitPrice:   &Money{Amount: o.UnitPrice, Currency: o.Currency},

@@ -12,6 +12,82 @@ import (
 	"stampede/platform/base/ids"
 )
 
+const amendFreight = `-- name: AmendFreight :one
+WITH amended AS (
+    UPDATE orders.orders o SET freight = $1, version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = 'pending_payment'
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT amended.bucket, amended.order_no, amended.version, amended.status, 'freight', 'shopper', amended.updated_at FROM amended
+)
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM amended
+`
+
+type AmendFreightParams struct {
+	Freight int64
+	OrderNo ids.ID
+	Bucket  int16
+}
+
+type AmendFreightRow struct {
+	Bucket         int16
+	OrderNo        ids.ID
+	UserID         int64
+	ItemID         int64
+	ActivityID     int64
+	SessionID      int64
+	Shard          int16
+	Epoch          int64
+	Quantity       int32
+	UnitPrice      int64
+	Freight        int64
+	Discount       int64
+	Currency       string
+	Title          string
+	OnePerActivity bool
+	Status         string
+	Reason         string
+	Version        int32
+	PayDeadline    time.Time
+	ClosingUntil   *time.Time
+	PaidAt         *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// Changes the freight of a pending order whose row is locked.
+func (q *Queries) AmendFreight(ctx context.Context, arg AmendFreightParams) (AmendFreightRow, error) {
+	row := q.db.QueryRow(ctx, amendFreight, arg.Freight, arg.OrderNo, arg.Bucket)
+	var i AmendFreightRow
+	err := row.Scan(
+		&i.Bucket,
+		&i.OrderNo,
+		&i.UserID,
+		&i.ItemID,
+		&i.ActivityID,
+		&i.SessionID,
+		&i.Shard,
+		&i.Epoch,
+		&i.Quantity,
+		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
+		&i.Currency,
+		&i.Title,
+		&i.OnePerActivity,
+		&i.Status,
+		&i.Reason,
+		&i.Version,
+		&i.PayDeadline,
+		&i.ClosingUntil,
+		&i.PaidAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const claimDue = `-- name: ClaimDue :many
 WITH due AS MATERIALIZED (
     SELECT bucket, order_no FROM orders.orders
@@ -1165,6 +1241,28 @@ func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (RetakeRow, erro
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
+	return i, err
+}
+
+const shipmentOf = `-- name: ShipmentOf :one
+SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = $1 AND bucket = $2
+`
+
+type ShipmentOfParams struct {
+	OrderNo ids.ID
+	Bucket  int16
+}
+
+type ShipmentOfRow struct {
+	Carrier    string
+	TrackingNo string
+	At         time.Time
+}
+
+func (q *Queries) ShipmentOf(ctx context.Context, arg ShipmentOfParams) (ShipmentOfRow, error) {
+	row := q.db.QueryRow(ctx, shipmentOf, arg.OrderNo, arg.Bucket)
+	var i ShipmentOfRow
+	err := row.Scan(&i.Carrier, &i.TrackingNo, &i.At)
 	return i, err
 }
 

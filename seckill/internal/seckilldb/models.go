@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"stampede/seckill/seckillevent"
 )
 
 type SeckillActivity struct {
@@ -31,6 +32,7 @@ type SeckillActivity struct {
 	Exclusive            bool
 	RefundWithinHours    int32
 	RefundUnits          string
+	Checkout             seckillevent.Checkout
 }
 
 type SeckillItem struct {

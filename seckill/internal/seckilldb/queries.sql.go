@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"stampede/seckill/seckillevent"
 )
 
 const activities = `-- name: Activities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout FROM seckill.activities
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::text = '' OR status = $2)
 ORDER BY id DESC LIMIT $3
 `
@@ -54,6 +55,7 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 			&i.Exclusive,
 			&i.RefundWithinHours,
 			&i.RefundUnits,
+			&i.Checkout,
 		); err != nil {
 			return nil, err
 		}
@@ -66,7 +68,7 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 }
 
 const activity = `-- name: Activity :one
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units FROM seckill.activities WHERE id = $1
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout FROM seckill.activities WHERE id = $1
 `
 
 func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, error) {
@@ -93,6 +95,7 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 		&i.Exclusive,
 		&i.RefundWithinHours,
 		&i.RefundUnits,
+		&i.Checkout,
 	)
 	return i, err
 }
@@ -305,8 +308,8 @@ func (q *Queries) GiveUpReservation(ctx context.Context, arg GiveUpReservationPa
 
 const insertActivity = `-- name: InsertActivity :one
 INSERT INTO seckill.activities (name, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive, refund_within_hours, refund_units)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units
+    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
 `
 
 type InsertActivityParams struct {
@@ -323,6 +326,7 @@ type InsertActivityParams struct {
 	Exclusive            bool
 	RefundWithinHours    int32
 	RefundUnits          string
+	Checkout             seckillevent.Checkout
 }
 
 func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) (SeckillActivity, error) {
@@ -340,6 +344,7 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 		arg.Exclusive,
 		arg.RefundWithinHours,
 		arg.RefundUnits,
+		arg.Checkout,
 	)
 	var i SeckillActivity
 	err := row.Scan(
@@ -363,6 +368,7 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 		&i.Exclusive,
 		&i.RefundWithinHours,
 		&i.RefundUnits,
+		&i.Checkout,
 	)
 	return i, err
 }
@@ -686,7 +692,7 @@ func (q *Queries) LoadsOwed(ctx context.Context, ids []int64) ([]LoadsOwedRow, e
 }
 
 const lockActivity = `-- name: LockActivity :one
-SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, a.refund_within_hours, a.refund_units, now()::timestamptz AS at,
+SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, a.refund_within_hours, a.refund_units, a.checkout, now()::timestamptz AS at,
     coalesce((SELECT min(s.opens_at) FROM seckill.sessions s WHERE s.activity_id = a.id), a.ends_at)::timestamptz AS first_opening
 FROM seckill.activities a WHERE a.id = $1 FOR UPDATE OF a
 `
@@ -723,6 +729,7 @@ func (q *Queries) LockActivity(ctx context.Context, id int64) (LockActivityRow, 
 		&i.SeckillActivity.Exclusive,
 		&i.SeckillActivity.RefundWithinHours,
 		&i.SeckillActivity.RefundUnits,
+		&i.SeckillActivity.Checkout,
 		&i.At,
 		&i.FirstOpening,
 	)
@@ -841,7 +848,7 @@ func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 }
 
 const publishedActivities = `-- name: PublishedActivities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout FROM seckill.activities
 WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => $1) ORDER BY id
 `
 
@@ -875,6 +882,7 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 			&i.Exclusive,
 			&i.RefundWithinHours,
 			&i.RefundUnits,
+			&i.Checkout,
 		); err != nil {
 			return nil, err
 		}
@@ -1106,6 +1114,43 @@ func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) ([]ReserveRow,
 	return items, nil
 }
 
+const saleOf = `-- name: SaleOf :one
+SELECT i.sku, i.spec, i.image_url, a.name AS activity, s.name AS session, a.starts_at, a.ends_at, s.opens_at, s.closes_at, a.checkout
+FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id JOIN seckill.activities a ON a.id = i.activity_id
+WHERE i.id = $1
+`
+
+type SaleOfRow struct {
+	Sku      string
+	Spec     string
+	ImageUrl string
+	Activity string
+	Session  string
+	StartsAt time.Time
+	EndsAt   time.Time
+	OpensAt  time.Time
+	ClosesAt time.Time
+	Checkout seckillevent.Checkout
+}
+
+func (q *Queries) SaleOf(ctx context.Context, itemID int64) (SaleOfRow, error) {
+	row := q.db.QueryRow(ctx, saleOf, itemID)
+	var i SaleOfRow
+	err := row.Scan(
+		&i.Sku,
+		&i.Spec,
+		&i.ImageUrl,
+		&i.Activity,
+		&i.Session,
+		&i.StartsAt,
+		&i.EndsAt,
+		&i.OpensAt,
+		&i.ClosesAt,
+		&i.Checkout,
+	)
+	return i, err
+}
+
 const session = `-- name: Session :one
 SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap FROM seckill.sessions WHERE id = $1
 `
@@ -1217,7 +1262,7 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 
 const setActivityPaused = `-- name: SetActivityPaused :one
 UPDATE seckill.activities SET paused = $1, revision = revision + 1, updated_at = now()
-WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units
+WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
 `
 
 type SetActivityPausedParams struct {
@@ -1249,13 +1294,14 @@ func (q *Queries) SetActivityPaused(ctx context.Context, arg SetActivityPausedPa
 		&i.Exclusive,
 		&i.RefundWithinHours,
 		&i.RefundUnits,
+		&i.Checkout,
 	)
 	return i, err
 }
 
 const setActivityStatus = `-- name: SetActivityStatus :one
 UPDATE seckill.activities SET status = $1, revision = revision + 1, updated_at = now()
-WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units
+WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
 `
 
 type SetActivityStatusParams struct {
@@ -1287,6 +1333,7 @@ func (q *Queries) SetActivityStatus(ctx context.Context, arg SetActivityStatusPa
 		&i.Exclusive,
 		&i.RefundWithinHours,
 		&i.RefundUnits,
+		&i.Checkout,
 	)
 	return i, err
 }
@@ -1373,9 +1420,9 @@ func (q *Queries) TouchActivity(ctx context.Context, id int64) error {
 const updateActivity = `-- name: UpdateActivity :one
 UPDATE seckill.activities SET name = $2, starts_at = $3, ends_at = $4, limit_per_user = $5, one_item_per_user = $6,
     payment_window_seconds = $7, payment_window_share = $8, rebuy_after_close = $9,
-    human_check = $10, human_check_rate = $11, exclusive = $12, refund_within_hours = $13, refund_units = $14,
+    human_check = $10, human_check_rate = $11, exclusive = $12, refund_within_hours = $13, refund_units = $14, checkout = $15,
     version = version + 1, revision = revision + 1, updated_at = now()
-WHERE id = $1 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units
+WHERE id = $1 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
 `
 
 type UpdateActivityParams struct {
@@ -1393,6 +1440,7 @@ type UpdateActivityParams struct {
 	Exclusive            bool
 	RefundWithinHours    int32
 	RefundUnits          string
+	Checkout             seckillevent.Checkout
 }
 
 func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) (SeckillActivity, error) {
@@ -1411,6 +1459,7 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 		arg.Exclusive,
 		arg.RefundWithinHours,
 		arg.RefundUnits,
+		arg.Checkout,
 	)
 	var i SeckillActivity
 	err := row.Scan(
@@ -1434,6 +1483,7 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 		&i.Exclusive,
 		&i.RefundWithinHours,
 		&i.RefundUnits,
+		&i.Checkout,
 	)
 	return i, err
 }

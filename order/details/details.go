@@ -1,0 +1,106 @@
+package details
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/details/internal/detailsdb"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+	"stampede/seckill/seckillevent"
+)
+
+// Details are an order's details as its shopper and operators read them.
+type Details struct {
+	Way     seckillevent.Way `json:"way,omitempty" enum:"delivery,pickup" doc:"How the goods reach the shopper"`
+	Store   *Store           `json:"store,omitempty" doc:"Where they are picked up"`
+	Name    string           `json:"name,omitempty"`
+	Phone   string           `json:"phone,omitempty" doc:"In E.164"`
+	Address string           `json:"address,omitempty"`
+	Note    string           `json:"note,omitempty" doc:"To the shop"`
+	// Code picks the goods up once the order is paid.
+	Code string `json:"-"`
+}
+
+// Store is where an order is picked up.
+type Store struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Phone   string `json:"phone,omitempty"`
+	Hours   string `json:"hours,omitempty"`
+}
+
+// Read returns an order's details; false if there are none.
+func Read(ctx context.Context, db detailsdb.DBTX, no ids.ID) (d Details, ok bool, err error) {
+	row, err := detailsdb.New(db).Read(ctx, detailsdb.ReadParams{OrderNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return d, false, nil
+	}
+	if err != nil {
+		return d, false, fmt.Errorf("order: read details of %s: %w", no, err)
+	}
+	d = Details{
+		Way: seckillevent.Way(row.Way), Name: row.Name, Phone: row.Phone, Address: row.Address, Note: row.Note, Code: row.PickupCode,
+	}
+	if row.StoreID != nil {
+		d.Store = &Store{ID: httpx.FormatID(*row.StoreID), Name: row.StoreName, Address: row.StoreAddress, Phone: row.StorePhone, Hours: row.StoreHours}
+	}
+	return d, true, nil
+}
+
+// Exist reports whether an order's details are settled.
+func Exist(ctx context.Context, db detailsdb.DBTX, no ids.ID) (bool, error) {
+	ok, err := detailsdb.New(db).Exists(ctx, detailsdb.ExistsParams{OrderNo: no, Bucket: no.Bucket()})
+	if err != nil {
+		return false, fmt.Errorf("order: look for details of %s: %w", no, err)
+	}
+	return ok, nil
+}
+
+// Masked returns the details for readers who may see that there are some, but
+// neither call nor visit the shopper.
+func (d Details) Masked() Details {
+	const hidden = "****"
+	for _, text := range []*string{&d.Address, &d.Note} {
+		if *text != "" {
+			*text = hidden
+		}
+	}
+	if d.Name != "" {
+		d.Name = string([]rune(d.Name)[:1]) + hidden
+	}
+	d.Phone, d.Code = account.Phone(d.Phone).Masked(), ""
+	return d
+}
+
+// Forget marks the details of a user who deletes the account, in the transaction
+// that does: Erase removes them as soon as their orders have ended.
+func Forget(ctx context.Context, tx pgx.Tx, user int64) error {
+	if err := detailsdb.New(tx).Forget(ctx, user); err != nil {
+		return fmt.Errorf("order: forget details: %w", err)
+	}
+	return nil
+}
+
+// eraseLimit is how many orders' details one statement erases.
+const eraseLimit = 500
+
+// Erase removes the personal data of orders that ended longer ago than keep, or
+// ended at all and whose shopper has deleted the account.
+func Erase(ctx context.Context, db detailsdb.DBTX, keep time.Duration) error {
+	for {
+		n, err := detailsdb.New(db).Erase(ctx, detailsdb.EraseParams{Keep: keep, AtMost: eraseLimit})
+		if err != nil {
+			return fmt.Errorf("order: erase details: %w", err)
+		}
+		if n < eraseLimit {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package details
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/details/internal/detailsdb"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+	"stampede/seckill/seckillevent"
+)
+
+// Choices is what a shopper settles. It replaces what was settled before.
+type Choices struct {
+	Way     seckillevent.Way `json:"way,omitempty" enum:"delivery,pickup" doc:"One of checkout.ways; may be left out where there is one"`
+	StoreID string           `json:"store_id,omitempty" pattern:"^[1-9][0-9]{0,18}$" doc:"Of GET /api/v1/stores, for a pickup"`
+	Name    string           `json:"name,omitempty" maxLength:"60" doc:"1 to 60 characters" example:"王小明"`
+	Phone   string           `json:"phone,omitempty" maxLength:"32" doc:"A mobile number" example:"13800138000"`
+	Address string           `json:"address,omitempty" maxLength:"300" doc:"1 to 300 characters, for a delivery"`
+	Note    string           `json:"note,omitempty" maxLength:"300" doc:"1 to 300 characters, to the shop"`
+}
+
+// Missing names the members of Choices without which an order of such an activity
+// cannot be paid.
+func Missing(c *seckillevent.Checkout) []string {
+	var names []string
+	if len(c.Ways) > 1 {
+		names = append(names, "way")
+	}
+	for _, f := range []struct {
+		name string
+		ask  seckillevent.Ask
+	}{{"name", c.Name}, {"phone", c.Phone}, {"address", c.Address}, {"note", c.Note}} {
+		if f.ask == seckillevent.Required {
+			names = append(names, f.name)
+		}
+	}
+	if len(c.Ways) == 1 && c.Offers(seckillevent.Pickup) {
+		names = append(names, "store_id")
+	}
+	return names
+}
+
+// Check normalizes an input and compares it with what the activity asks for. Its
+// error is a fault that lists every flaw.
+func (in *Choices) Check(c *seckillevent.Checkout) error {
+	var flaws []*huma.ErrorDetail
+	flaw := func(field, message string) {
+		flaws = append(flaws, &huma.ErrorDetail{Location: "body." + field, Message: message})
+	}
+	if in.Way == "" && len(c.Ways) == 1 {
+		in.Way = c.Ways[0]
+	}
+	if in.Way == "" && len(c.Ways) > 0 || in.Way != "" && !c.Offers(in.Way) {
+		flaw("way", "Choose one of the ways that the order's checkout names.")
+	}
+	if (in.StoreID != "") != (in.Way == seckillevent.Pickup) {
+		flaw("store_id", "A pickup needs the store; a delivery has none.")
+	}
+	address := c.Address
+	if in.Way != seckillevent.Delivery {
+		address = ""
+	}
+	for _, f := range []struct {
+		name string
+		text *string
+		ask  seckillevent.Ask
+	}{{"name", &in.Name, c.Name}, {"phone", &in.Phone, c.Phone}, {"address", &in.Address, address}, {"note", &in.Note, c.Note}} {
+		*f.text = strings.TrimSpace(*f.text)
+		switch {
+		case *f.text == "" && f.ask == seckillevent.Required:
+			flaw(f.name, "This is required.")
+		case *f.text != "" && f.ask == "":
+			flaw(f.name, "This is not asked for; leave it out.")
+		case strings.ContainsFunc(*f.text, unicode.IsControl) || !utf8.ValidString(*f.text):
+			flaw(f.name, "This contains a control character or a line break; remove it.")
+		}
+	}
+	if in.Phone != "" {
+		phone, err := account.ParsePhone(in.Phone)
+		if err != nil {
+			flaw("phone", "This is no mobile number, such as 13800138000 or +8613800138000.")
+		}
+		in.Phone = string(phone)
+	}
+	if len(flaws) == 0 {
+		return nil
+	}
+	return fault.Plain(fault.Invalid, "These details do not fit what the activity asks for; errors lists each field.").With("errors", flaws)
+}
+
+var errNoStore = fault.Plain(fault.Invalid, "There is no open store with this store_id; see GET /api/v1/stores.")
+
+// Put writes checked details of a user's order, whose row tx has locked.
+func Put(ctx context.Context, tx pgx.Tx, no ids.ID, user int64, in *Choices) error {
+	q := detailsdb.New(tx)
+	row := detailsdb.PutParams{
+		Bucket: no.Bucket(), OrderNo: no, UserID: user, Way: string(in.Way), Name: in.Name, Phone: in.Phone, Address: in.Address, Note: in.Note,
+	}
+	if in.Way == seckillevent.Pickup {
+		store, err := strconv.ParseInt(in.StoreID, 10, 64)
+		if err != nil {
+			return errNoStore
+		}
+		open, err := q.StoreIsOpen(ctx, store)
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && !open {
+			return errNoStore
+		}
+		if err != nil {
+			return fmt.Errorf("order: read store %s: %w", httpx.FormatID(store), err)
+		}
+		row.StoreID = &store
+		row.PickupCode = newCode()
+		row.PickupDigest = digest(row.PickupCode)
+	}
+	if err := q.Put(ctx, row); err != nil {
+		return fmt.Errorf("order: put details of %s: %w", no, err)
+	}
+	return nil
+}

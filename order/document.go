@@ -1,0 +1,228 @@
+package order
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/details"
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+	"stampede/seckill/seckillevent"
+)
+
+func (s *Service) documentRoutes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/orders/{no}/document", ID: "get-order-document", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
+		Summary: "All there is to an order: goods, payment, delivery or pickup, timeline",
+		Description: "Read it when an order is shown, and again when `version` of GET /api/v1/orders/{no} has risen: that one is made for polling, this one reads " +
+			"several tables.",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+	}, s.documentRoute)
+}
+
+// wholeOrder is an order with all that belongs to it, as its shopper reads it.
+type wholeOrder struct {
+	Order    orderevent.OrderView `json:"order"`
+	Checkout *unsettled           `json:"checkout,omitempty" doc:"What is to be settled before the payment; given while the order waits for it"`
+	About
+	Payment  *PaymentView    `json:"payment,omitempty" doc:"The one that paid the order, or is open"`
+	Pickup   *pickup         `json:"pickup,omitempty" doc:"Given once the order is paid, until it is picked up"`
+	Timeline []timelineEntry `json:"timeline" nullable:"false" doc:"Oldest first"`
+}
+
+// unsettled is what an order's activity asks for, and what of it is missing.
+type unsettled struct {
+	seckillevent.Checkout
+	Missing []string `json:"missing" nullable:"false" doc:"Members of PUT /api/v1/orders/{no}/details without which the order cannot be paid"`
+}
+
+// pickup is what the shopper shows at the store.
+type pickup struct {
+	Code  string `json:"code" example:"7K3M-Q9TD-X2HV"`
+	Image string `json:"image" doc:"Path of the code as a QR picture; it needs the token too" example:"/api/v1/orders/0198f2c8b5d07c3e9a4f1b2c3d4e5f60/pickup-code.png"`
+}
+
+// About is what shoppers and operators read of an order beside its row.
+type About struct {
+	SKU      string           `json:"sku,omitempty" doc:"The shop's own name for the goods"`
+	Spec     string           `json:"spec,omitempty" doc:"Which variant it is"`
+	ImageURL string           `json:"image_url,omitempty"`
+	Activity *namedSpan       `json:"activity,omitempty"`
+	Session  *namedSpan       `json:"session,omitempty"`
+	Phone    string           `json:"phone,omitempty" doc:"The account's; viewers read it masked"`
+	Details  *details.Details `json:"details,omitempty" doc:"What the shopper settled before the payment; viewers read it masked"`
+	Shipment *shipment        `json:"shipment,omitempty"`
+}
+
+// namedSpan is a named time.
+type namedSpan struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Starts string `json:"starts_at" format:"date-time"`
+	Ends   string `json:"ends_at" format:"date-time"`
+}
+
+// shipment is what left the shop.
+type shipment struct {
+	Carrier    string `json:"carrier" example:"SF Express"`
+	TrackingNo string `json:"tracking_no" example:"SF1234567890"`
+	At         string `json:"at" format:"date-time"`
+}
+
+// timelineEntry is one line of an order's timeline.
+type timelineEntry struct {
+	At     string            `json:"at" format:"date-time"`
+	Of     string            `json:"of" enum:"order,payment,refund" doc:"What changed"`
+	Status string            `json:"status" doc:"What it became"`
+	Reason string            `json:"reason,omitempty" doc:"Why, where there is a reason"`
+	Number *ids.ID           `json:"number,omitempty" doc:"Of the payment or the refund"`
+	Amount *orderevent.Money `json:"amount,omitempty" doc:"Of the payment or the refund"`
+}
+
+func (s *Service) documentRoute(ctx context.Context, in *orderInput) (*httpx.Output[wholeOrder], error) {
+	no, err := in.number()
+	if err != nil {
+		return nil, err
+	}
+	return s.readDocument(ctx, no, auth.From(ctx).UserID)
+}
+
+// readDocument reads Postgres and not the cache: the document is read rarely and
+// shows one moment.
+func (s *Service) readDocument(ctx context.Context, no ids.ID, user int64) (*httpx.Output[wholeOrder], error) {
+	if no.Bucket() != ids.Bucket(user) {
+		return nil, ErrNotFound
+	}
+	all, err := s.readAll(ctx, no)
+	if err == nil && all.order.UserID != user {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := &all.order
+	doc := wholeOrder{Order: orderevent.View(*o), About: all.About, Timeline: timeline(all)}
+	if ask := all.sale.Checkout; o.Status == orderevent.StatusPending && len(all.payments) == 0 && (!ask.Settled() || len(ask.Ways) > 0) {
+		doc.Checkout = &unsettled{Checkout: ask, Missing: []string{}}
+		if all.Details == nil && !ask.Settled() {
+			doc.Checkout.Missing = details.Missing(&ask)
+		}
+	}
+	for i := range all.payments {
+		if p := &all.payments[i]; doc.Payment == nil || p.Status != paymentClosed {
+			doc.Payment = p
+		}
+	}
+	if d := all.Details; d != nil && d.Code != "" && o.Status == orderevent.StatusPaid {
+		doc.Pickup = &pickup{Code: d.Code, Image: "/api/v1/orders/" + no.String() + "/pickup-code.png"}
+	}
+	return httpx.Answer(doc), nil
+}
+
+// paymentClosed is the status of a PaymentView that cannot be paid any more.
+const paymentClosed = "closed"
+
+// whole is an order with all that belongs to it.
+type whole struct {
+	About
+	order    orderevent.Order
+	sale     seckillevent.Sale
+	payments []PaymentView
+	history  []statusChange
+}
+
+// readAll reads an order with all that belongs to it. It fails with ErrNotFound, or
+// as errReading says.
+func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
+	q := orderdb.New(s.deps.DB)
+	row, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, errReading(err)
+	}
+	all := &whole{order: fromRow(row)}
+	changes, err1 := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
+	all.history = history(all.order, changes)
+	var err2, err3, err4, err5 error
+	all.payments, err2 = s.peers.Payments.PaymentsOf(ctx, no)
+	all.sale, err3 = s.saleOf(ctx, row.ItemID)
+	all.About, err4 = s.describe(ctx, no)
+	if s.deps.PhoneOf != nil {
+		all.Phone, err5 = s.deps.PhoneOf(ctx, row.UserID)
+	}
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		return nil, errReading(err)
+	}
+	sale := &all.sale
+	all.SKU, all.Spec, all.ImageURL = sale.SKU, sale.Spec, sale.ImageURL
+	if sale.SKU != "" {
+		all.Activity = &namedSpan{httpx.FormatID(row.ActivityID), sale.Activity, orderevent.Time(sale.StartsAt), orderevent.Time(sale.EndsAt)}
+		all.Session = &namedSpan{httpx.FormatID(row.SessionID), sale.Session, orderevent.Time(sale.OpensAt), orderevent.Time(sale.ClosesAt)}
+	}
+	return all, nil
+}
+
+// describe reads an order's details and shipment.
+func (s *Service) describe(ctx context.Context, no ids.ID) (a About, err error) {
+	d, ok, err := details.Read(ctx, s.deps.DB, no)
+	if err != nil {
+		return a, err
+	}
+	if ok {
+		a.Details = &d
+	}
+	sent, err := orderdb.New(s.deps.DB).ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
+	switch {
+	case err == nil:
+		a.Shipment = &shipment{Carrier: sent.Carrier, TrackingNo: sent.TrackingNo, At: orderevent.Time(sent.At)}
+	case !errors.Is(err, pgx.ErrNoRows):
+		return a, fmt.Errorf("order: read shipment of %s: %w", no, err)
+	}
+	return a, nil
+}
+
+// masked hides what only those may read who serve the shopper.
+func (a About) masked() About {
+	a.Phone = account.Phone(a.Phone).Masked()
+	if a.Details != nil {
+		d := a.Details.Masked()
+		a.Details = &d
+	}
+	return a
+}
+
+// timeline lists what happened to an order and to its money, oldest first.
+func timeline(all *whole) []timelineEntry {
+	var line []timelineEntry
+	for _, c := range all.history {
+		line = append(line, timelineEntry{At: c.At, Of: "order", Status: c.Status, Reason: orderevent.ShoppersReason(c.Reason)})
+	}
+	for i := range all.payments {
+		p := &all.payments[i]
+		line = append(line, timelineEntry{At: p.CreatedAt, Of: "payment", Status: "created", Number: &p.PaymentNo, Amount: &p.Amount})
+		if p.Status != "created" {
+			line = append(line, timelineEntry{At: p.UpdatedAt, Of: "payment", Status: p.Status, Number: &p.PaymentNo, Amount: &p.Amount})
+		}
+		for j := range p.Refunds {
+			r := &p.Refunds[j]
+			line = append(line, timelineEntry{At: r.CreatedAt, Of: "refund", Status: "requested", Reason: r.Reason, Number: &r.RefundNo, Amount: &r.Amount})
+			if r.Status != "requested" {
+				line = append(line, timelineEntry{At: r.UpdatedAt, Of: "refund", Status: r.Status, Number: &r.RefundNo, Amount: &r.Amount})
+			}
+		}
+	}
+	slices.SortStableFunc(line, func(a, b timelineEntry) int { return cmp.Compare(a.At, b.At) })
+	return line
+}

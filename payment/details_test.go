@@ -1,0 +1,153 @@
+package payment
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"stampede/order/orderevent"
+	"stampede/payment/sandbox"
+	"stampede/platform/base/ids"
+	"stampede/seckill/seckillevent"
+)
+
+// put settles an order's details.
+func (s *bundle) put(no ids.ID, user int64, body string) answer {
+	a, err := s.try(http.MethodPut, user, s.url+"/api/v1/orders/"+no.String()+"/details", body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return a
+}
+
+// has requires the status of an answer and parts of its JSON.
+func (s *bundle) has(a answer, status int, parts ...string) {
+	s.t.Helper()
+	raw, err := json.Marshal(a.body)
+	if err != nil || a.status != status {
+		s.t.Errorf("status %d, want %d: %s", a.status, status, raw)
+	}
+	for _, part := range parts {
+		if !strings.Contains(string(raw), part) {
+			s.t.Errorf("no %s in %s", part, raw)
+		}
+	}
+}
+
+const delivered = `{"way":"delivery","name":"王小明","phone":"13800138000","address":"人民路 1 号"}`
+
+// TestDetails settles orders of an activity that delivers for 8 from 500 down,
+// offers a store, and wants to know whose order it is.
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	s.plan.sale = seckillevent.Sale{SKU: "shoe-42", Activity: "双十一", Session: "20:00", Checkout: seckillevent.Checkout{
+		Ways: []seckillevent.Way{seckillevent.Delivery, seckillevent.Pickup}, Freight: 8, FreeFrom: 500,
+		Name: seckillevent.Required, Phone: seckillevent.Required, Address: seckillevent.Required, Note: seckillevent.Optional,
+	}}
+	s.exec(`INSERT INTO orders.stores (name, address, open) VALUES ('旗舰店', '南京路 1 号', true), ('旧店', '南京路 2 号', false)`)
+	run(t, s, []subtest{
+		{"an order is not paid before its details", anOrderIsNotPaidBeforeItsDetails},
+		{"details that do not fit are refused", detailsThatDoNotFitAreRefused},
+		{"freight is paid, and its details are fixed", freightIsPaidAndItsDetailsAreFixed},
+		{"a pickup costs no freight and has a code", aPickupCostsNoFreightAndHasACode},
+		{"details against payments that begin", detailsAgainstPaymentsThatBegin},
+	})
+	s.booksAreRight()
+}
+
+func anOrderIsNotPaidBeforeItsDetails(_ *testing.T, s *bundle) {
+	no, user := s.one(100)
+	s.has(s.askToPay(no, user), http.StatusConflict, `"code":"details-missing"`, `"fields":["way","name","phone","address"]`)
+	s.has(s.document(no, user), http.StatusOK, `"missing":["way","name","phone","address"]`, `"sku":"shoe-42"`, `"name":"双十一"`)
+	s.has(s.put(no, user+1, delivered), http.StatusNotFound)
+}
+
+// document reads an order's document as its shopper.
+func (s *bundle) document(no ids.ID, user int64) answer {
+	s.t.Helper()
+	return s.get(user, "/api/v1/orders/"+no.String()+"/document")
+}
+
+func detailsThatDoNotFitAreRefused(_ *testing.T, s *bundle) {
+	no, user := s.one(100)
+	for body, field := range map[string]string{
+		`{"way":"delivery","name":"王小明","phone":"13800138000"}`:                                           "body.address",
+		`{"name":"王小明","phone":"13800138000","address":"人民路 1 号"}`:                                        "body.way",
+		`{"way":"pickup","name":"王小明","phone":"13800138000"}`:                                             "body.store_id",
+		`{"way":"pickup","store_id":"1","name":"王小明","phone":"13800138000","address":"人民路"}`:              "body.address",
+		`{"way":"delivery","name":"a\u0007","phone":"13800138000","address":"人民路 1 号"}`:                   "body.name",
+		`{"way":"delivery","name":"王小明","phone":"call me","address":"人民路 1 号"}`:                           "body.phone",
+		`{"way":"pickup","store_id":"2","name":"王小明","phone":"13800138000"}`:                              "no open store",
+		`{"way":"pickup","store_id":"3","name":"王小明","phone":"13800138000"}`:                              "no open store",
+		`{"way":"delivery","store_id":"1","name":"王小明","phone":"13800138000","address":"人民路 1 号"}`:        "body.store_id",
+		`{"way":"delivery","name":"` + strings.Repeat("长", 61) + `","phone":"13800138000","address":"x"}`: "body.name",
+	} {
+		s.has(s.put(no, user, body), http.StatusUnprocessableEntity, field)
+	}
+	s.has(s.askToPay(no, user), http.StatusConflict, `"code":"details-missing"`)
+}
+
+func freightIsPaidAndItsDetailsAreFixed(t *testing.T, s *bundle) {
+	dear, rich := s.one(500)
+	s.has(s.put(dear, rich, delivered), http.StatusOK, `"total":{"amount":500,"currency":"CNY"}`)
+
+	no, user := s.one(100)
+	s.has(s.put(no, user, delivered), http.StatusOK, `"freight":{"amount":8,"currency":"CNY"}`, `"amount":{"amount":108,"currency":"CNY"}`, `"missing":[]`, `"phone":"+8613800138000"`)
+	s.has(s.put(no, user, delivered), http.StatusOK, `"version":2`) // nothing changed
+	if n := s.events(orderevent.SubjectAmended, no); n != 1 {
+		t.Errorf("%d events of the freight", n)
+	}
+	s.has(s.get(user, "/api/v1/orders/"+no.String()), http.StatusOK, `"amount":{"amount":108,"currency":"CNY"}`)
+	_, url := s.startPayment(no, user)
+	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"details-fixed"`)
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"order-not-payable"`)
+	s.has(s.document(no, user), http.StatusOK, `"paid":{"amount":108,"currency":"CNY"}`, `"provider":"sandbox"`, `"provider_txn":`, `"address":"人民路 1 号"`, `"paid_at":`,
+		`"of":"payment","status":"captured"`, `"of":"order","reason":"freight","status":"pending_payment"`)
+}
+
+var pickupCode = regexp.MustCompile(`^([0-9A-HJKMNP-TV-Z]{4}-){2}[0-9A-HJKMNP-TV-Z]{4}$`)
+
+func aPickupCostsNoFreightAndHasACode(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	s.has(s.put(no, user, delivered), http.StatusOK, `"total":{"amount":108,"currency":"CNY"}`)
+	pending := s.put(no, user, `{"way":"pickup","store_id":"1","name":"王小明","phone":"13800138000"}`)
+	s.has(pending, http.StatusOK, `"total":{"amount":100,"currency":"CNY"}`, `"name":"旗舰店"`)
+	if pending.body["pickup"] != nil {
+		t.Error("the code is shown before the payment")
+	}
+	_, url := s.startPayment(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	doc := s.document(no, user)
+	pickup, _ := doc.body["pickup"].(map[string]any)
+	if code, _ := pickup["code"].(string); !pickupCode.MatchString(code) {
+		t.Errorf("the pickup code of a paid order: %v", doc.body["pickup"])
+	}
+}
+
+// detailsAgainstPaymentsThatBegin: whichever of the two comes first, the shopper is
+// charged what the order costs.
+func detailsAgainstPaymentsThatBegin(t *testing.T, s *bundle) {
+	nos, users := s.buy(12, 100)
+	var group sync.WaitGroup
+	for i, no := range nos {
+		if a := s.put(no, users[i], `{"way":"pickup","store_id":"1","name":"王小明","phone":"13800138000"}`); a.status != http.StatusOK {
+			t.Fatal(a)
+		}
+		group.Go(func() { s.put(no, users[i], delivered) })
+		group.Go(func() { _, _ = s.tryPost(users[i], s.url+"/api/v1/orders/"+no.String()+"/payments", "") })
+	}
+	group.Wait()
+	wrong := read[int](s, `SELECT count(*) FROM payments.payments p JOIN orders.orders o USING (order_no)
+		WHERE order_no = ANY($1) AND p.amount <> orders.amount(o.unit_price, o.quantity, o.freight, o.discount)`, nos)
+	if wrong != 0 {
+		t.Error(fmt.Sprint(wrong, " payments charge another amount than their order says"))
+	}
+}
