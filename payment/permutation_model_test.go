@@ -71,12 +71,13 @@ func (a *account) settle(movement int) {
 	}
 	a.settled[movement] = true
 	a.payment = "captured"
-	if a.status == orderevent.StatusPending {
+	switch {
+	case a.status == orderevent.StatusPending:
 		a.claimed = false
 		a.to(orderevent.StatusPaid)
-	} else if a.status == orderevent.StatusClosed && a.backup {
+	case a.status == orderevent.StatusClosed && a.backup:
 		a.to(orderevent.StatusPaid)
-	} else {
+	default:
 		a.excess++
 	}
 }

@@ -269,6 +269,3 @@ func money(amount int64, currency string) string {
 
 // noID is the NULL of a uuid column.
 var noID = pgtype.UUID{}
-
-// someID is id in a column that may be NULL.
-func someID(id ids.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
