@@ -23,6 +23,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/payment/providers"
 	"stampede/payment/refund"
+	"stampede/payment/statement"
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/telemetry"
@@ -110,6 +111,9 @@ func (s *settings) program() cli.Program {
 	return cli.Program{
 		Settings: cli.Settings{Base: &s.Base, Plugins: []any{s}, Practice: s.practice}, Version: cli.Version(version),
 		Serve: s.serve, Prove: s.proveStores, Reconcile: s.reconcile,
+		Statement: func(ctx context.Context, server, token, date, provider string, apply bool) (cli.Differences, error) {
+			return statement.Ask(ctx, server, token, date, provider, apply)
+		},
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"stampede/payment/sandbox"
+	"stampede/payment/statement"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 )
@@ -60,6 +62,20 @@ func (s *bundle) differ(a answer, want map[string]string) {
 	}
 	if len(got) != len(want) {
 		s.t.Errorf("differences: %v, want %v", got, want)
+	}
+}
+
+// askAsTheCommand asks as the command does, and requires so many differences.
+func (s *bundle) askAsTheCommand(day string, open int) {
+	s.t.Helper()
+	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	found, err := statement.Ask(s.t.Context(), s.url, token, day, "", true)
+	var text strings.Builder
+	if err != nil || found.Open() != open || found.Write(&text) != nil || strings.Count(text.String(), "    ") < open {
+		s.t.Errorf("%d differences, %v, want %d:\n%s", found.Open(), err, open, text.String())
 	}
 }
 
@@ -134,6 +150,8 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	}
 	s.booksAreRight()
 
+	s.askAsTheCommand(day, 0)
+
 	// What only we have, what only the bank has, and another sum.
 	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at)
 		SELECT provider, kind, 'sb-never', payment_no, order_no, 1, currency, $2 FROM payments.ledger WHERE order_no = $1 AND kind = 'capture'`, known, noon)
@@ -146,6 +164,7 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	}
 	s.differ(s.reconcile(day, `{}`), strange)
 	s.differ(s.reconcile(day, `{"apply":true}`), strange) // none of it settles itself
+	s.askAsTheCommand(day, 3)
 	for path, want := range map[string]int{
 		"2026-13-01": http.StatusUnprocessableEntity, "9999-01-01": http.StatusUnprocessableEntity, day + "?provider=bitcoin": http.StatusUnprocessableEntity, day: http.StatusOK,
 	} {

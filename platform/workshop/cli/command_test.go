@@ -342,6 +342,40 @@ func TestReconcileExitCodes(t *testing.T) {
 	}
 }
 
+func TestReconcilePaymentsExitCodes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args  []string
+		open  int
+		err   error
+		asked string
+		code  int
+		out   string
+	}{
+		{[]string{"--date=2026-11-22"}, 0, nil, "http://127.0.0.1:8080 2026-11-22  false", 0, "a table"},
+		{[]string{"--date=2026-11-22", "--provider=wechat", "--apply", "--url=http://shop/"}, 2, nil, "http://shop 2026-11-22 wechat true", 1, "a table"},
+		{[]string{"--date=2026-11-22", "--json"}, 1, nil, "http://127.0.0.1:8080 2026-11-22  false", 1, `"open": 1`},
+		{[]string{"--date=2026-11-22"}, 0, errors.New("not fetched"), "http://127.0.0.1:8080 2026-11-22  false", exitBlind, "not fetched"},
+		{[]string{"--date=yesterday"}, 0, nil, "", exitUsage, "--date must be a day"},
+		{nil, 0, nil, "", exitUsage, "Try: stampede reconcile payments --help"},
+	} {
+		asked := ""
+		compare := func(_ context.Context, server, token, date, provider string, apply bool) (Differences, error) {
+			asked = fmt.Sprintf("%s %s %s %t", server, date, provider, apply)
+			if token == "" {
+				t.Error("no token")
+			}
+			return report{c.open}, c.err
+		}
+		var out bytes.Buffer
+		args := slices.Concat([]string{"reconcile", "payments"}, c.args, []string{"--signing-key=" + oneKey, "--data=" + t.TempDir()})
+		code := Main(t.Context(), Program{Settings: newTestSettings(), Statement: compare}, args, Streams{Out: &out, Err: &out})
+		if code != c.code || asked != c.asked || !strings.Contains(out.String(), c.out) {
+			t.Errorf("%v: exit %d, asked %q: %q", c.args, code, asked, out.String())
+		}
+	}
+}
+
 // TestAttackPlantedStackFile plants links under the names that `run` writes the
 // signing key to.
 func TestAttackPlantedStackFile(t *testing.T) {

@@ -6,6 +6,7 @@ type Program struct {
 	Serve     Server
 	Prove     Prover
 	Reconcile Reconciler
+	Statement StatementComparer
 	Version   Version
 }
 
@@ -19,7 +20,7 @@ type Commands struct {
 	Solve     Solve        `cmd:"" help:"Do the proof of work that an answer requires, and print the header's value."`
 	Rush      Rush         `cmd:"" help:"Play shoppers against a running server and report."`
 	Verify    Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
-	Reconcile Reconcile    `cmd:"" help:"Compare Redis with the orders in Postgres, and repair what is provably safe; exits 1 if differences remain."`
+	Reconcile ReconcileAll `cmd:"" help:"Compare Redis with the orders in Postgres, or the ledger with the payment providers' statements; exits 1 if differences remain."`
 	Bench     Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
 	Version   PrintVersion `cmd:"" help:"Print the version."`
 	BenchPart BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`

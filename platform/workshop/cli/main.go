@@ -57,7 +57,7 @@ func Main(ctx context.Context, p Program, args []string, io Streams) int {
 	ctx, stop := interruptible(ctx, last, io.Err)
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
-	command.Bind(io, p.Serve, p.Prove, p.Reconcile, p.Version, file, unknown, flags, last)
+	command.Bind(io, p.Serve, p.Prove, p.Reconcile, p.Statement, p.Version, file, unknown, flags, last)
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil && interrupted(err) {
 			_, _ = fmt.Fprintln(io.Err, "stampede: interrupted before it was done")
@@ -96,7 +96,8 @@ func tell(out io.Writer, command string, err error) {
 // blamed returns the command of a wrong command line, as far as it is known.
 func blamed(err error) string {
 	if at, ok := errors.AsType[*kong.ParseError](err); ok && at.Context != nil && at.Context.Selected() != nil {
-		return at.Context.Selected().Name
+		_, path, _ := strings.Cut(at.Context.Selected().FullPath(), " ")
+		return path
 	}
 	return ""
 }

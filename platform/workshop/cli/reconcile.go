@@ -15,7 +15,13 @@ type Differences interface {
 	Open() int // how many are not repaired
 }
 
-// Reconcile is `stampede reconcile`.
+// ReconcileAll is `stampede reconcile`, whose first command is the default.
+type ReconcileAll struct {
+	Stores   Reconcile         `cmd:"" default:"withargs" help:"Compare Redis with the orders in Postgres, and repair what is provably safe; the default."`
+	Payments ReconcilePayments `cmd:"" help:"Have the server compare the payment providers' statements of a day with its ledger, and settle what is proposed."`
+}
+
+// Reconcile is `stampede reconcile stores`.
 type Reconcile struct {
 	Books  `embed:""`
 	Item   int64 `help:"Only this item."`
