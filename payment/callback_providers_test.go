@@ -21,6 +21,8 @@ import (
 	"stampede/payment/providertest"
 	"stampede/payment/sandbox"
 	"stampede/payment/sandbox/sandboxtest"
+	"stampede/payment/stripe"
+	stripestandin "stampede/payment/stripe/standin"
 	"stampede/payment/wechatpay"
 	wechatstandin "stampede/payment/wechatpay/standin"
 	"stampede/platform/base/clock"
@@ -60,7 +62,10 @@ func callers(t *testing.T, s *bundle) []caller {
 		add(w, err, nil, false)
 		a, err := alipay.New(aliPayConfig, clock.System{})
 		add(a, err, sandboxtest.Look, true)
-		return []sandbox.Dialect{weChat, aliPay}
+		atStripe, stripeConfig := stripestandin.Pair(url, time.Now, log)
+		st, err := stripe.New(stripeConfig)
+		add(st, err, nil, false)
+		return []sandbox.Dialect{weChat, aliPay, atStripe}
 	})
 	return all
 }
