@@ -64,6 +64,7 @@ CREATE TABLE payments.refunds (
     -- Users; 0 is the system.
     requested_by bigint     NOT NULL DEFAULT 0,
     decided_by  bigint      NOT NULL DEFAULT 0,
+    decided_at  timestamptz,
     settled_by  bigint      NOT NULL DEFAULT 0,
     -- Of money that was paid back by hand: the number on its receipt.
     receipt     text        NOT NULL DEFAULT '',
@@ -84,8 +85,9 @@ CREATE TABLE payments.refunds (
 CREATE UNIQUE INDEX one_automatic_refund_per_capture ON payments.refunds (bucket, payment_no, capture_txn)
     WHERE reason IN ('duplicate', 'late', 'mismatch') AND status <> 'replaced';
 CREATE INDEX refunds_due ON payments.refunds (next_try) WHERE status = 'requested';
--- The worklist: what waits for an operator.
-CREATE INDEX refunds_to_handle ON payments.refunds (status, refund_no) WHERE status IN ('awaiting_approval', 'failed');
+-- The operators' list, and in it the worklist.
+CREATE INDEX refunds_by_number ON payments.refunds (refund_no);
+CREATE INDEX refunds_by_status ON payments.refunds (status, refund_no);
 CREATE INDEX refunds_of_order ON payments.refunds (order_no);
 
 -- Money that really moved: one row per provider transaction, never changed.

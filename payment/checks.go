@@ -62,12 +62,12 @@ func checkMoney(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, 
 }
 
 // checkReturned is I5. Money that waits for its refund is in flight until
-// inFlight has passed; a failed refund is a violation until an operator has retried
+// inFlight has passed, or providerTakes once the provider is at it; a failed refund is a violation until an operator has retried
 // it or settled it by hand. An order changes in the transaction of its refund, so
 // there the two never differ.
 func (s *Service) checkReturned(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, err error) {
 	q := paymentdb.New(db)
-	refunds, err1 := q.RefundsNotBack(ctx, paymentdb.RefundsNotBackParams{InFlight: inFlight, AtMost: maxViolations})
+	refunds, err1 := q.RefundsNotBack(ctx, paymentdb.RefundsNotBackParams{ProviderTakes: providerTakes, InFlight: inFlight, AtMost: maxViolations})
 	captures, err2 := q.CapturesNotPromisedBack(ctx, paymentdb.CapturesNotPromisedBackParams{InFlight: inFlight, AtMost: maxViolations})
 	orders, err3 := q.OrdersBehindTheirRefunds(ctx, maxViolations)
 	if err := errors.Join(err1, err2, err3); err != nil {

@@ -99,9 +99,21 @@ func moneyOnItsWayBackIsNoViolation(t *testing.T, s *bundle) {
 	s.refundRequested(no, "late")
 	s.booksAreRight()
 	s.exec(`UPDATE payments.refunds SET created_at = now() - interval '61 seconds'`)
-	if found, err := s.checkReturned(t.Context(), s.db); err != nil || len(found) != 1 {
-		t.Errorf("after the bound: %v, %v", found, err)
+	violations := func(what string, want int) {
+		t.Helper()
+		if found, err := s.checkReturned(t.Context(), s.db); err != nil || len(found) != want {
+			t.Errorf("%s: %v, %v", what, found, err)
+		}
 	}
+	violations("after the bound", 1)
+	s.exec(`UPDATE payments.refunds SET attempts = 1`)
+	violations("once the provider is at it", 0)
+	s.exec(`UPDATE payments.refunds SET last_error = 'no answer'`)
+	violations("while the provider does not answer", 1)
+	s.exec(`UPDATE payments.refunds SET last_error = '', created_at = now() - interval '169 hours'`)
+	violations("after the provider's bound", 1)
+	s.exec(`UPDATE payments.refunds SET decided_at = now()`)
+	violations("requested when it was approved", 0)
 	s.refundsDone(no)
 	s.booksAreRight()
 }

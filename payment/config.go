@@ -20,6 +20,9 @@ const (
 	// inFlight is how long money may lie on an order that is not paid before the
 	// checks report a violation (I5).
 	inFlight = time.Minute
+	// providerTakes is how long a provider may process a refund that it has taken on:
+	// banks credit a card within some working days.
+	providerTakes = 7 * 24 * time.Hour
 )
 
 // Config is the shop's settings from main, plus values that only tests change.

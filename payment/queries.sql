@@ -82,6 +82,7 @@ WHERE (r.bucket, r.refund_no) IN (
 RETURNING r.*;
 
 -- name: NoteRefundError :exec
+-- What the last attempt ended with; empty if the provider is at it.
 UPDATE payments.refunds SET last_error = @last_error, updated_at = clock_timestamp()
 WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'requested';
 
@@ -143,9 +144,13 @@ HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.pay
 ORDER BY 1 LIMIT @at_most;
 
 -- name: RefundsNotBack :many
-SELECT refund_no, status, amount, currency, extract(epoch FROM clock_timestamp() - created_at)::bigint AS seconds, last_error
+-- Money that waits for its refund for too long: a provider that has taken the request on without an error may need
+-- days.
+SELECT refund_no, status, amount, currency, extract(epoch FROM clock_timestamp() - coalesce(decided_at, created_at))::bigint AS seconds, last_error
 FROM payments.refunds
-WHERE status = 'failed' OR status = 'requested' AND created_at < clock_timestamp() - @in_flight::interval
+WHERE status = 'failed'
+   OR status = 'requested' AND coalesce(decided_at, created_at) < clock_timestamp()
+      - CASE WHEN attempts > 0 AND last_error = '' THEN @provider_takes::interval ELSE @in_flight::interval END
 ORDER BY refund_no LIMIT @at_most;
 
 -- name: CapturesNotPromisedBack :many
@@ -178,7 +183,7 @@ VALUES (@bucket, @refund_no, @payment_no, @order_no, @user_id, @provider, @captu
 RETURNING *;
 
 -- name: DecideRefund :one
-UPDATE payments.refunds SET status = @status, decided_by = @decided_by, next_try = clock_timestamp(), updated_at = clock_timestamp()
+UPDATE payments.refunds SET status = @status, decided_by = @decided_by, decided_at = clock_timestamp(), next_try = clock_timestamp(), updated_at = clock_timestamp()
 WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'awaiting_approval'
 RETURNING *;
 
@@ -194,10 +199,10 @@ RETURNING *;
 
 -- name: ListRefunds :many
 -- Refunds for an operator, newest first.
-SELECT * FROM payments.refunds
-WHERE refund_no < @before
-  AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
-ORDER BY refund_no DESC LIMIT @at_most;
+SELECT * FROM payments.refunds WHERE refund_no < @before ORDER BY refund_no DESC LIMIT @at_most;
+
+-- name: RefundsWithStatus :many
+SELECT * FROM payments.refunds WHERE status = @status AND refund_no < @before ORDER BY refund_no DESC LIMIT @at_most;
 
 -- name: RefundsBeyondCaptures :many
 -- Captures of which more is to be refunded than they brought.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
@@ -33,10 +34,14 @@ func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 	if ctx.Err() != nil {
 		return // the process is stopping; the refund is due again later
 	}
+	outcome := ""
 	if err != nil {
+		outcome = err.Error()
 		s.deps.Log.WarnContext(ctx, "refund not done, retrying later", "provider", r.Provider, "refund_no", r.RefundNo,
 			"attempts", r.Attempts, "error", err)
-		if err := s.q.NoteRefundError(ctx, paymentdb.NoteRefundErrorParams{LastError: err.Error(), RefundNo: r.RefundNo, Bucket: r.Bucket}); err != nil {
+	}
+	if outcome != r.LastError {
+		if err := s.q.NoteRefundError(ctx, paymentdb.NoteRefundErrorParams{LastError: outcome, RefundNo: r.RefundNo, Bucket: r.Bucket}); err != nil {
 			s.deps.Log.WarnContext(ctx, "refund's error not recorded", "refund_no", r.RefundNo, "error", err)
 		}
 	}
@@ -44,7 +49,8 @@ func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 		return
 	}
 	// The row is read again: this attempt may have ended it.
-	if now, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.Bucket}); err == nil && now.Status == "requested" {
+	if now, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.Bucket}); err == nil && now.Status == "requested" &&
+		(now.LastError != "" || time.Since(now.CreatedAt) > providerTakes) {
 		s.raise(ctx, alarmRefundStuck, "refund "+r.RefundNo.String(), now.LastError)
 	}
 }

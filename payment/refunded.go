@@ -62,6 +62,12 @@ func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string)
 	return err
 }
 
+// refundRequested follows the commit of a refund that was asked for.
+func (s *Service) refundRequested(r refund.AdminRefund) {
+	s.metrics.refunds.WithLabelValues(r.Provider, "requested").Inc()
+	s.wakeRefunds()
+}
+
 // RequestRefund asks to refund a paid order. It fails with order-not-refundable or
 // refund-exceeds.
 func (s *Service) RequestRefund(ctx context.Context, r order.RefundRequest) (order.RefundView, error) {

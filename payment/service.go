@@ -72,14 +72,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
 		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]tally{}},
 	}
-	s.refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Wake: s.wakeRefunds})
+	s.refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Requested: s.refundRequested})
 	for _, p := range deps.Providers {
 		profile := p.Profile()
 		name := profile.Name
 		if len(profile.Methods) == 0 {
 			return nil, fmt.Errorf("payment: provider %q has no method", name)
 		}
-		if _, twice := s.named[name]; twice || name == "" || name == free {
+		if _, twice := s.named[name]; twice || name == "" || name == free || name == refund.ByHand {
 			return nil, fmt.Errorf("payment: provider name %q is empty, reserved or used twice", name)
 		}
 		m.know(name)

@@ -62,6 +62,9 @@ func TestEventsGolden(t *testing.T) {
 		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"late"}`: Refunded{
 			RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "late",
 		},
+		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"shopper","whole":true}`: Refunded{
+			RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "shopper", Whole: true,
+		},
 	} {
 		if raw, err := json.Marshal(event); err != nil || string(raw) != want {
 			t.Errorf("%s, %v, want %s", raw, err, want)

@@ -75,7 +75,7 @@ func (s *Service) decide(ctx context.Context, d decision) (out AdminRefund, err 
 	if err != nil {
 		return AdminRefund{}, fmt.Errorf("refund: %s %s: %w", d.name, d.no, err)
 	}
-	s.deps.Wake()
+	s.wake(out)
 	return out, nil
 }
 
@@ -114,7 +114,7 @@ func (s *Service) settleByHand(ctx context.Context, no ids.ID, key, receipt stri
 	return s.decide(ctx, decision{
 		name: "settle-by-hand", no: no, key: key, with: receipt,
 		first: func(q *paymentdb.Queries, r paymentdb.PaymentsRefund) error {
-			_, err := s.record(ctx, q, providerByHand, no.String(), r)
+			_, err := s.record(ctx, q, ByHand, no.String(), r)
 			return err
 		},
 		do: func(c *change, _ paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {

@@ -37,8 +37,14 @@ func (s *Service) Request(ctx context.Context, key string, r order.RefundRequest
 	if err != nil {
 		return AdminRefund{}, fmt.Errorf("refund: order %s: %w", r.OrderNo, err)
 	}
-	s.deps.Wake()
+	s.wake(made)
 	return made, nil
+}
+
+func (s *Service) wake(r AdminRefund) {
+	if r.Status == requested {
+		s.deps.Requested(r)
+	}
 }
 
 // nothing follows a change that moves no money.

@@ -194,20 +194,23 @@ var last = ids.ID(bytes.Repeat([]byte{0xff}, len(ids.ID{})))
 
 // list is GET admin/refunds.
 func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminRefund], error) {
-	p := paymentdb.ListRefundsParams{Before: last, AtMost: int32(in.Ask())} //nolint:gosec // a page is small
+	before := last
 	if in.Cursor != "" {
-		before, err := ids.Parse(in.Cursor)
-		if err != nil {
+		var err error
+		if before, err = ids.Parse(in.Cursor); err != nil {
 			return nil, httpx.ErrCursor.Because(err)
 		}
-		p.Before = before
-	}
-	if in.Status != "" {
-		p.Status = &in.Status
 	}
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
-	rows, err := s.q.ListRefunds(ctx, p)
+	atMost := int32(in.Ask()) //nolint:gosec // a page is small
+	var rows []paymentdb.PaymentsRefund
+	var err error
+	if in.Status == "" {
+		rows, err = s.q.ListRefunds(ctx, paymentdb.ListRefundsParams{Before: before, AtMost: atMost})
+	} else {
+		rows, err = s.q.RefundsWithStatus(ctx, paymentdb.RefundsWithStatusParams{Status: in.Status, Before: before, AtMost: atMost})
+	}
 	if err != nil {
 		return nil, fault.Plain(fault.Unavailable, "The refunds cannot be read right now; ask again in a moment.").Because(fmt.Errorf("refund: list: %w", err))
 	}

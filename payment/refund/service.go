@@ -20,7 +20,9 @@ type Settings struct {
 type Deps struct {
 	DB     *pgxpool.Pool
 	Orders *order.Service
-	Wake   func() // wakes the worker that requests refunds; must not block
+	// Requested is called after the commit of a refund that is to be requested from its
+	// provider now; it must not block.
+	Requested func(r AdminRefund)
 }
 
 // Service refunds orders. Safe for concurrent use.
@@ -49,8 +51,9 @@ const (
 // Names in the ledger.
 const (
 	kindRefund = "refund"
-	// providerByHand stands for the shop's own ways to pay, which have no statement.
-	providerByHand = "by-hand"
+	// ByHand stands in a provider's place for the shop's own ways to pay back, which
+	// have no statement; no provider may have this name.
+	ByHand = "by-hand"
 )
 
 // Why a provider's report of a refund cannot be accepted.

@@ -59,6 +59,7 @@ type PaymentsRefund struct {
 	Note        string
 	RequestedBy int64
 	DecidedBy   int64
+	DecidedAt   *time.Time
 	SettledBy   int64
 	Receipt     string
 	Units       string

@@ -17,7 +17,7 @@ import (
 const askRefund = `-- name: AskRefund :one
 INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, units)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
 `
 
 type AskRefundParams struct {
@@ -72,6 +72,7 @@ func (q *Queries) AskRefund(ctx context.Context, arg AskRefundParams) (PaymentsR
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
+		&i.DecidedAt,
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
@@ -85,7 +86,7 @@ func (q *Queries) AskRefund(ctx context.Context, arg AskRefundParams) (PaymentsR
 }
 
 const askedRefunds = `-- name: AskedRefunds :many
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds
 WHERE order_no = $1 AND bucket = $2 AND reason IN ('shopper', 'operator', 'dispute') ORDER BY refund_no
 `
 
@@ -119,6 +120,7 @@ func (q *Queries) AskedRefunds(ctx context.Context, arg AskedRefundsParams) ([]P
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
+			&i.DecidedAt,
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
@@ -345,7 +347,7 @@ SET attempts = r.attempts + 1,
 WHERE (r.bucket, r.refund_no) IN (
     SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= clock_timestamp()
     ORDER BY d.next_try LIMIT $3 FOR UPDATE SKIP LOCKED)
-RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.note, r.requested_by, r.decided_by, r.settled_by, r.receipt, r.units, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at
+RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.note, r.requested_by, r.decided_by, r.decided_at, r.settled_by, r.receipt, r.units, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at
 `
 
 type ClaimRefundsParams struct {
@@ -379,6 +381,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]P
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
+			&i.DecidedAt,
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
@@ -417,9 +420,9 @@ func (q *Queries) ClosePayment(ctx context.Context, arg ClosePaymentParams) (int
 }
 
 const decideRefund = `-- name: DecideRefund :one
-UPDATE payments.refunds SET status = $1, decided_by = $2, next_try = clock_timestamp(), updated_at = clock_timestamp()
+UPDATE payments.refunds SET status = $1, decided_by = $2, decided_at = clock_timestamp(), next_try = clock_timestamp(), updated_at = clock_timestamp()
 WHERE refund_no = $3 AND bucket = $4 AND status = 'awaiting_approval'
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
 `
 
 type DecideRefundParams struct {
@@ -452,6 +455,7 @@ func (q *Queries) DecideRefund(ctx context.Context, arg DecideRefundParams) (Pay
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
+		&i.DecidedAt,
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
@@ -484,21 +488,17 @@ func (q *Queries) FailRefund(ctx context.Context, arg FailRefundParams) (int64, 
 }
 
 const listRefunds = `-- name: ListRefunds :many
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds
-WHERE refund_no < $1
-  AND ($2::text IS NULL OR status = $2)
-ORDER BY refund_no DESC LIMIT $3
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE refund_no < $1 ORDER BY refund_no DESC LIMIT $2
 `
 
 type ListRefundsParams struct {
 	Before ids.ID
-	Status *string
 	AtMost int32
 }
 
 // Refunds for an operator, newest first.
 func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]PaymentsRefund, error) {
-	rows, err := q.db.Query(ctx, listRefunds, arg.Before, arg.Status, arg.AtMost)
+	rows, err := q.db.Query(ctx, listRefunds, arg.Before, arg.AtMost)
 	if err != nil {
 		return nil, err
 	}
@@ -521,6 +521,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Pay
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
+			&i.DecidedAt,
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
@@ -597,6 +598,7 @@ type NoteRefundErrorParams struct {
 	Bucket    int16
 }
 
+// What the last attempt ended with; empty if the provider is at it.
 func (q *Queries) NoteRefundError(ctx context.Context, arg NoteRefundErrorParams) error {
 	_, err := q.db.Exec(ctx, noteRefundError, arg.LastError, arg.RefundNo, arg.Bucket)
 	return err
@@ -944,7 +946,7 @@ func (q *Queries) RecordMoney(ctx context.Context, arg RecordMoneyParams) (int64
 }
 
 const refund = `-- name: Refund :one
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE refund_no = $1 AND bucket = $2
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE refund_no = $1 AND bucket = $2
 `
 
 type RefundParams struct {
@@ -970,6 +972,7 @@ func (q *Queries) Refund(ctx context.Context, arg RefundParams) (PaymentsRefund,
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
+		&i.DecidedAt,
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
@@ -1027,15 +1030,18 @@ func (q *Queries) RefundsBeyondCaptures(ctx context.Context, atMost int32) ([]Re
 }
 
 const refundsNotBack = `-- name: RefundsNotBack :many
-SELECT refund_no, status, amount, currency, extract(epoch FROM clock_timestamp() - created_at)::bigint AS seconds, last_error
+SELECT refund_no, status, amount, currency, extract(epoch FROM clock_timestamp() - coalesce(decided_at, created_at))::bigint AS seconds, last_error
 FROM payments.refunds
-WHERE status = 'failed' OR status = 'requested' AND created_at < clock_timestamp() - $1::interval
-ORDER BY refund_no LIMIT $2
+WHERE status = 'failed'
+   OR status = 'requested' AND coalesce(decided_at, created_at) < clock_timestamp()
+      - CASE WHEN attempts > 0 AND last_error = '' THEN $1::interval ELSE $2::interval END
+ORDER BY refund_no LIMIT $3
 `
 
 type RefundsNotBackParams struct {
-	InFlight time.Duration
-	AtMost   int32
+	ProviderTakes time.Duration
+	InFlight      time.Duration
+	AtMost        int32
 }
 
 type RefundsNotBackRow struct {
@@ -1047,8 +1053,10 @@ type RefundsNotBackRow struct {
 	LastError string
 }
 
+// Money that waits for its refund for too long: a provider that has taken the request on without an error may need
+// days.
 func (q *Queries) RefundsNotBack(ctx context.Context, arg RefundsNotBackParams) ([]RefundsNotBackRow, error) {
-	rows, err := q.db.Query(ctx, refundsNotBack, arg.InFlight, arg.AtMost)
+	rows, err := q.db.Query(ctx, refundsNotBack, arg.ProviderTakes, arg.InFlight, arg.AtMost)
 	if err != nil {
 		return nil, err
 	}
@@ -1075,7 +1083,7 @@ func (q *Queries) RefundsNotBack(ctx context.Context, arg RefundsNotBackParams) 
 }
 
 const refundsOfOrder = `-- name: RefundsOfOrder :many
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE order_no = $1 AND bucket = $2 ORDER BY refund_no
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE order_no = $1 AND bucket = $2 ORDER BY refund_no
 `
 
 type RefundsOfOrderParams struct {
@@ -1107,6 +1115,7 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
+			&i.DecidedAt,
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
@@ -1129,7 +1138,7 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 const refundsThatDiffer = `-- name: RefundsThatDiffer :many
 SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
     coalesce(l.currency, r.currency)::text AS currency, count(l.provider_txn) AS ledger_rows
-FROM (SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status IN ('succeeded', 'settled_by_hand')) r
+FROM (SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status IN ('succeeded', 'settled_by_hand')) r
 FULL JOIN (SELECT provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at FROM payments.ledger WHERE kind = 'refund') l ON l.refund_no = r.refund_no
 GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.currency, r.currency, l.payment_no, r.payment_no
 HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
@@ -1170,10 +1179,64 @@ func (q *Queries) RefundsThatDiffer(ctx context.Context, atMost int32) ([]Refund
 	return items, nil
 }
 
+const refundsWithStatus = `-- name: RefundsWithStatus :many
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status = $1 AND refund_no < $2 ORDER BY refund_no DESC LIMIT $3
+`
+
+type RefundsWithStatusParams struct {
+	Status string
+	Before ids.ID
+	AtMost int32
+}
+
+func (q *Queries) RefundsWithStatus(ctx context.Context, arg RefundsWithStatusParams) ([]PaymentsRefund, error) {
+	rows, err := q.db.Query(ctx, refundsWithStatus, arg.Status, arg.Before, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentsRefund
+	for rows.Next() {
+		var i PaymentsRefund
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.RefundNo,
+			&i.PaymentNo,
+			&i.OrderNo,
+			&i.UserID,
+			&i.Provider,
+			&i.CaptureTxn,
+			&i.Amount,
+			&i.Currency,
+			&i.Reason,
+			&i.Status,
+			&i.Note,
+			&i.RequestedBy,
+			&i.DecidedBy,
+			&i.DecidedAt,
+			&i.SettledBy,
+			&i.Receipt,
+			&i.Units,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const replaceRefund = `-- name: ReplaceRefund :one
 UPDATE payments.refunds SET status = 'replaced', updated_at = clock_timestamp()
 WHERE refund_no = $1 AND bucket = $2 AND status = 'failed'
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
 `
 
 type ReplaceRefundParams struct {
@@ -1199,6 +1262,7 @@ func (q *Queries) ReplaceRefund(ctx context.Context, arg ReplaceRefundParams) (P
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
+		&i.DecidedAt,
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
@@ -1252,7 +1316,7 @@ func (q *Queries) RequestRefund(ctx context.Context, arg RequestRefundParams) (i
 const settleRefundByHand = `-- name: SettleRefundByHand :one
 UPDATE payments.refunds SET status = 'settled_by_hand', receipt = $1, settled_by = $2, updated_at = clock_timestamp()
 WHERE refund_no = $3 AND bucket = $4 AND status = 'failed'
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
 `
 
 type SettleRefundByHandParams struct {
@@ -1285,6 +1349,7 @@ func (q *Queries) SettleRefundByHand(ctx context.Context, arg SettleRefundByHand
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
+		&i.DecidedAt,
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,

@@ -1,0 +1,49 @@
+package seckill
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func TestRefundRuleOfAnActivity(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	rule := func(v map[string]any) string { return fmt.Sprint(v["refund_within_hours"], " ", v["refund_units"]) }
+	inForce := func(activity, want string) {
+		t.Helper()
+		id, err := strconv.ParseInt(activity, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		within, writeOff, err := d.svc.RefundRule(t.Context(), id)
+		if got := fmt.Sprint(within, " ", writeOff); err != nil || got != want {
+			t.Errorf("the rule in force is %s, %v; want %s", got, err, want)
+		}
+	}
+	s := d.publish(2 * time.Hour)
+	read := func() map[string]any {
+		return d.do(http.StatusOK, http.MethodGet, adminActivities+s.activity, nil).body
+	}
+	if got := rule(read()); got != "0 return" {
+		t.Errorf("unless given the rule is %s", got)
+	}
+	inForce(s.activity, "0s false")
+	d.do(http.StatusOK, http.MethodPatch, adminActivities+s.activity, map[string]any{"version": 1, "refund_within_hours": 168})
+	d.do(http.StatusOK, http.MethodPatch, adminActivities+s.activity, map[string]any{"version": 2, "refund_units": "write_off"})
+	if got := rule(read()); got != "168 write_off" {
+		t.Errorf("after two edits the rule is %s", got)
+	}
+	inForce(s.activity, "168h0m0s true")
+	for _, wrong := range []map[string]any{{"refund_within_hours": -1}, {"refund_within_hours": 8761}, {"refund_units": "keep"}} {
+		wrong["version"] = 3
+		d.do(http.StatusUnprocessableEntity, http.MethodPatch, adminActivities+s.activity, wrong)
+	}
+	inForce("999999", "0s false")
+	made := d.draft(2*time.Hour, func(activity, _, _ map[string]any) {
+		activity["refund_within_hours"], activity["refund_units"] = 24, "write_off"
+	})
+	inForce(made.activity, "24h0m0s true")
+}
