@@ -76,6 +76,7 @@ type settings struct {
 	Door     door.Settings      `embed:""`
 	Pay      providers.Settings `embed:""`
 	Refunds  refund.Settings    `embed:"" group:"Payments:"`
+	Money    payment.Settings   `embed:"" group:"Payments:"`
 	Stop     app.Settings       `embed:"" group:"Stopping:"`
 }
 
@@ -322,7 +323,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		return err
 	}
 	payCfg := payment.DefaultConfig()
-	payCfg.Refunds = s.set.Refunds
+	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = s.set.Addresses.BaseURL()+"/", s.set.Sale.Zone()
 	payDeps := payment.Deps{
 		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers,

@@ -29,8 +29,11 @@ var (
 		"Payments or refunds are open at a provider that is no longer configured.",
 		"Configure the provider again until they are settled.")
 	alarmProviderFailing = alarm.Define("payment-provider-failing", alarm.Critical,
-		"Calls to a payment provider keep failing: shoppers cannot start payments, and orders with an open payment are not closed.",
+		"Calls to a payment provider keep failing: shoppers cannot start payments, and orders with an open payment are closed late.",
 		"Check the provider's status page and the log. Their units are not sold again meanwhile, so inform shoppers if the failure lasts.")
+	alarmUnanswered = alarm.Define("payment-closed-unanswered", alarm.Critical,
+		"Orders were closed without their payment provider's word, because it gave none for as long as the settings allow. Shoppers may have paid.",
+		"Check the provider. Once it answers, money that it took gets units of the item's backup or is refunded; compare its statement of the day afterwards.")
 	alarmLate = alarm.Define("payment-late", alarm.Warning,
 		"Money came for an order that was already closed, refused or paid. It is refunded automatically.",
 		"Nothing for single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.")

@@ -15,20 +15,32 @@ import (
 	"stampede/platform/base/ids"
 )
 
+// errUnanswered is the error of a closing about which the provider gave no word.
+var errUnanswered = errors.New("payment: no word from the provider")
+
 var errNoProvider = errors.New("payment: the provider of this payment is not configured")
 
 // OpenOf returns those of the orders that have an open payment, grouped by
 // provider. It queries only Postgres.
 func (s *Service) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) {
-	open, err := s.q.OpenPayments(ctx, nos)
+	open, err := s.openPayments(ctx, nos)
 	if err != nil {
-		return nil, fmt.Errorf("payment: read open payments of %d orders: %w", len(nos), err)
+		return nil, err
 	}
 	byProvider := make(map[string][]ids.ID)
-	for _, p := range open {
+	for _, o := range open {
+		p := o.PaymentsPayment
 		byProvider[p.Provider] = append(byProvider[p.Provider], p.OrderNo)
 	}
 	return slices.Collect(maps.Values(byProvider)), nil
+}
+
+func (s *Service) openPayments(ctx context.Context, nos []ids.ID) ([]paymentdb.OpenPaymentsRow, error) {
+	open, err := s.q.OpenPayments(ctx, paymentdb.OpenPaymentsParams{OrderNos: nos, UnansweredAfter: s.cfg.CloseUnansweredAfter})
+	if err != nil {
+		return nil, fmt.Errorf("payment: read open payments of %d orders: %w", len(nos), err)
+	}
+	return open, nil
 }
 
 // CloseOpen closes the open payment of each order at its provider and returns
@@ -37,34 +49,46 @@ func (s *Service) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) 
 // another amount and is refunded. It leaves out the orders whose money was
 // faster (they are paid then, exactly as by a callback) and those whose
 // provider gave no answer; the latter are in the error, which may come with
-// numbers. It must be called outside any transaction, on claimed orders, so
-// that no payment is started meanwhile. It takes closeTimeout at most.
+// numbers. Once an order is past its deadline by CloseUnansweredAfter it may be
+// closed without an answer, with an alarm: its payment stays open and is queried
+// further, and money that the provider took is late. CloseOpen must be called
+// outside any transaction, on claimed orders, so that no payment is started
+// meanwhile. It takes closeTimeout at most.
 func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error) {
-	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	calls, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	open, err := s.q.OpenPayments(ctx, nos)
+	open, err := s.openPayments(calls, nos)
 	if err != nil {
-		return nil, fmt.Errorf("payment: read open payments of %d orders: %w", len(nos), err)
+		return nil, err
 	}
 	if len(open) == 0 {
 		return nos, nil
 	}
 	var mu sync.Mutex
-	keep := make(map[ids.ID]bool) // orders that must not be closed
+	keep := make(map[ids.ID]bool)      // orders that must not be closed
+	unanswered := make(map[string]int) // orders closed without an answer, by provider
 	unheard := 0
 	var first error
-	each(ctx, open, func(ctx context.Context, p paymentdb.PaymentsPayment) {
+	each(calls, open, func(ctx context.Context, o paymentdb.OpenPaymentsRow) {
+		p := o.PaymentsPayment
 		paid, err := s.closeOne(ctx, p)
 		mu.Lock()
 		defer mu.Unlock()
-		if paid || err != nil {
-			keep[p.OrderNo] = true
-		}
-		if err != nil {
+		switch {
+		case o.Overdue && errors.Is(err, errUnanswered):
+			unanswered[p.Provider]++
+			s.deps.Log.WarnContext(ctx, "order closed without its provider's word", "provider", p.Provider, "payment_no", p.PaymentNo, "order_no", p.OrderNo, "error", err)
+		case err != nil:
 			unheard++
 			first = cmp.Or(first, err)
+			fallthrough
+		case paid:
+			keep[p.OrderNo] = true
 		}
 	})
+	for name, orders := range unanswered {
+		s.raise(ctx, alarmUnanswered, "provider "+name, fmt.Sprintf("%d orders at once, %s after their deadline.", orders, s.cfg.CloseUnansweredAfter))
+	}
 	closable := slices.DeleteFunc(slices.Clone(nos), func(no ids.ID) bool { return keep[no] })
 	if unheard > 0 {
 		// One error is representative: a provider that is down fails hundreds of calls
@@ -81,11 +105,11 @@ func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (pa
 	prov, ok := s.named[p.Provider]
 	if !ok {
 		s.raise(ctx, alarmProviderMissing, p.Provider, "")
-		return false, fmt.Errorf("%w: %s of payment %s", errNoProvider, p.Provider, p.PaymentNo)
+		return false, fmt.Errorf("%w: %w: %s of payment %s", errUnanswered, errNoProvider, p.Provider, p.PaymentNo)
 	}
 	st, err := prov.Close(ctx, named(p))
 	if err != nil {
-		return false, fmt.Errorf("payment: close %s: %w", p.PaymentNo, err)
+		return false, fmt.Errorf("%w: close %s: %w", errUnanswered, p.PaymentNo, err)
 	}
 	if st.State == provider.Missing {
 		st.State = provider.Closed // there is nothing to close; money that still arrives is late

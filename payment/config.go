@@ -25,8 +25,14 @@ const (
 	providerTakes = 7 * 24 * time.Hour
 )
 
+// Settings are an operator's settings about payments.
+type Settings struct {
+	CloseUnansweredAfter time.Duration `name:"close-unanswered-after" default:"10m" env:"STAMPEDE_CLOSE_UNANSWERED_AFTER" help:"How long after its deadline an order waits for its payment provider's word before it is closed without it; money that the provider took is then late: it gets units of the backup, or goes back." min:"30s" max:"24h" rare:""`
+}
+
 // Config is the shop's settings from main, plus values that only tests change.
 type Config struct {
+	Settings
 	Refunds refund.Settings
 	// ReturnURL is where a provider's page sends the shopper's browser after
 	// paying, with the order's number in the query (?order=…); if empty, the
@@ -54,6 +60,7 @@ type Config struct {
 // DefaultConfig is Stampede's configuration.
 func DefaultConfig() Config {
 	return Config{
+		Settings:   Settings{CloseUnansweredAfter: 10 * time.Minute},
 		QueryAfter: 30 * time.Second, QueryAtMost: 10 * time.Minute,
 		RefundBackoff: 2 * time.Second, RefundAtMost: 10 * time.Minute, RefundAlarmAfter: 8,
 		Poll: time.Second,

@@ -34,7 +34,9 @@
 //     is. Without an answer nothing is written and the callback is refused, so
 //     that the provider sends it again.
 //   - An order is closed only after its payment is closed at the provider. If
-//     the money was faster, the order is paid, claimed or not.
+//     the money was faster, the order is paid, claimed or not. A provider that gives
+//     no answer delays that until CloseUnansweredAfter the deadline; then the order
+//     is closed with an alarm, its payment is queried further, and its money is late.
 //   - A provider's expiry is never later than the order's deadline. Its shortest
 //     window (Profile.MinWindow) is therefore also the last chance to pay: with
 //     less time left, no payment is started.

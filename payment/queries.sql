@@ -6,8 +6,10 @@
 SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket AND status = 'created';
 
 -- name: OpenPayments :many
--- The open payments of a set of orders, for closing.
-SELECT * FROM payments.payments WHERE order_no = ANY(@order_nos::uuid[]) AND status = 'created' ORDER BY payment_no;
+-- The open payments of a set of orders, for closing; overdue are those whose provider has had its time. A payment
+-- expires at its order's deadline.
+SELECT sqlc.embed(p), (p.expires_at <= clock_timestamp() - @unanswered_after::interval)::boolean AS overdue
+FROM payments.payments p WHERE p.order_no = ANY(@order_nos::uuid[]) AND p.status = 'created' ORDER BY p.payment_no;
 
 -- name: Payment :one
 SELECT * FROM payments.payments WHERE payment_no = @payment_no AND bucket = @bucket;

@@ -643,37 +643,50 @@ func (q *Queries) OpenPayment(ctx context.Context, arg OpenPaymentParams) (Payme
 }
 
 const openPayments = `-- name: OpenPayments :many
-SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = ANY($1::uuid[]) AND status = 'created' ORDER BY payment_no
+SELECT p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.method, p.handoff, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, (p.expires_at <= clock_timestamp() - $1::interval)::boolean AS overdue
+FROM payments.payments p WHERE p.order_no = ANY($2::uuid[]) AND p.status = 'created' ORDER BY p.payment_no
 `
 
-// The open payments of a set of orders, for closing.
-func (q *Queries) OpenPayments(ctx context.Context, orderNos []ids.ID) ([]PaymentsPayment, error) {
-	rows, err := q.db.Query(ctx, openPayments, orderNos)
+type OpenPaymentsParams struct {
+	UnansweredAfter time.Duration
+	OrderNos        []ids.ID
+}
+
+type OpenPaymentsRow struct {
+	PaymentsPayment PaymentsPayment
+	Overdue         bool
+}
+
+// The open payments of a set of orders, for closing; overdue are those whose provider has had its time. A payment
+// expires at its order's deadline.
+func (q *Queries) OpenPayments(ctx context.Context, arg OpenPaymentsParams) ([]OpenPaymentsRow, error) {
+	rows, err := q.db.Query(ctx, openPayments, arg.UnansweredAfter, arg.OrderNos)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PaymentsPayment
+	var items []OpenPaymentsRow
 	for rows.Next() {
-		var i PaymentsPayment
+		var i OpenPaymentsRow
 		if err := rows.Scan(
-			&i.Bucket,
-			&i.PaymentNo,
-			&i.OrderNo,
-			&i.UserID,
-			&i.Provider,
-			&i.Amount,
-			&i.Currency,
-			&i.Status,
-			&i.ProviderTxn,
-			&i.Method,
-			&i.Handoff,
-			&i.ExpiresAt,
-			&i.NextQuery,
-			&i.Queries,
-			&i.Version,
-			&i.CreatedAt,
-			&i.UpdatedAt,
+			&i.PaymentsPayment.Bucket,
+			&i.PaymentsPayment.PaymentNo,
+			&i.PaymentsPayment.OrderNo,
+			&i.PaymentsPayment.UserID,
+			&i.PaymentsPayment.Provider,
+			&i.PaymentsPayment.Amount,
+			&i.PaymentsPayment.Currency,
+			&i.PaymentsPayment.Status,
+			&i.PaymentsPayment.ProviderTxn,
+			&i.PaymentsPayment.Method,
+			&i.PaymentsPayment.Handoff,
+			&i.PaymentsPayment.ExpiresAt,
+			&i.PaymentsPayment.NextQuery,
+			&i.PaymentsPayment.Queries,
+			&i.PaymentsPayment.Version,
+			&i.PaymentsPayment.CreatedAt,
+			&i.PaymentsPayment.UpdatedAt,
+			&i.Overdue,
 		); err != nil {
 			return nil, err
 		}

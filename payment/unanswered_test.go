@@ -1,0 +1,77 @@
+package payment
+
+import (
+	"testing"
+
+	"stampede/order/orderevent"
+	"stampede/payment/sandbox"
+)
+
+// TestSilentProviderDelaysClosingsWithinABound: orders whose provider gives no answer
+// are closed when its time is over, with an alarm, and their units return. Money that
+// it took is late once it answers: one order gets the unit of the backup, the other
+// its money back.
+func TestSilentProviderDelaysClosingsWithinABound(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = 1`)
+	before := s.available()
+	nos, users := s.buy(3, 100)
+	for i, no := range nos {
+		if _, url := s.startPayment(no, users[i]); i < 2 {
+			s.payAt(url, sandbox.Never)
+		}
+	}
+	s.bank.shut.Store(true)
+	expire := func() (closable int) {
+		t.Helper()
+		s.exec(`UPDATE orders.orders SET closing_until = NULL`)
+		claimed, err := s.orders.ClaimDue(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		can, err := s.CloseOpen(t.Context(), claimed)
+		if len(claimed) != 3 || (err != nil) != (len(can) == 0) {
+			t.Fatalf("%d claimed, %d closable, %v", len(claimed), len(can), err)
+		}
+		if _, err := s.orders.CloseClaimed(t.Context(), can, orderevent.ReasonTimeout); err != nil {
+			t.Fatal(err)
+		}
+		return len(can)
+	}
+	ago := func(expired string) {
+		t.Helper()
+		s.exec(`UPDATE orders.orders SET pay_deadline = now() - $1::interval`, expired)
+		s.exec(`UPDATE payments.payments SET expires_at = now() - $1::interval`, expired)
+	}
+	ago("9 minutes")
+	if n, raised := expire(), s.alarms("payment-closed-unanswered", "provider sandbox"); n != 0 || raised != 0 {
+		t.Fatalf("within the bound %d orders are closable, %d alarms", n, raised)
+	}
+	ago("11 minutes")
+	if n, raised := expire(), s.alarms("payment-closed-unanswered", "provider sandbox"); n != 3 || raised != 1 {
+		t.Fatalf("after the bound %d orders are closable, %d alarms", n, raised)
+	}
+	if got := s.available(); got != before {
+		t.Errorf("%d units are available, %d were before", got, before)
+	}
+	if open := read[int](s, `SELECT count(*) FROM payments.payments WHERE status = 'created'`); open != 3 {
+		t.Errorf("%d payments are open to queries", open)
+	}
+	s.booksAreRight()
+
+	s.bank.shut.Store(false)
+	s.until("the queries end", func() bool {
+		s.exec(`UPDATE payments.payments SET next_query = now() WHERE status = 'created'`)
+		if _, err := s.queryDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return read[int](s, `SELECT count(*) FROM payments.payments WHERE status = 'created'`) == 0
+	})
+	paid := read[int](s, `SELECT count(*) FROM orders.orders WHERE status = 'paid' AND reason = 'backup'`)
+	late := read[int](s, `SELECT count(*) FROM payments.refunds WHERE reason = 'late'`)
+	if paid != 1 || late != 1 || s.available() != before {
+		t.Errorf("%d orders got the backup, %d their money back; %d units available, want %d", paid, late, s.available(), before)
+	}
+	s.booksAreRight()
+}
