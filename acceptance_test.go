@@ -76,6 +76,7 @@ func (d *frontDoor) ownerRows(t *testing.T) []row {
 		rows = append(rows,
 			row{name: name + " reads A's order", try: d.get(order, token), want: "404 not-found"},
 			row{name: name + " pays it", try: d.post(order+"/payments", token, `{}`), want: "404 not-found"},
+			row{name: name + " refunds it", try: d.post(order+"/refunds", token, ""), want: "404 not-found"},
 			row{name: name + " cancels it", try: d.post(order+"/cancel", token, ""), want: "404 not-found"},
 		)
 	}

@@ -65,6 +65,9 @@ func operatorActor(by int64) string { return "operator " + httpx.FormatID(by) }
 
 // request writes the refund's row.
 func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest) (none AdminRefund, err error) {
+	if r.Reason == order.RefundByShopper && c.order.UserID != r.By {
+		return none, order.ErrNotFound
+	}
 	b, err := readBook(ctx, c.q, c.order)
 	if err != nil {
 		return none, err
