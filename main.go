@@ -418,7 +418,7 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 		parts.StreamDir, parts.StreamBytes = s.natsDir, (s.set.Bus.GrantsMaxMiB+s.set.Bus.EventsMaxMiB)<<20
 	}
 	samples := slices.Concat(s.inventory.Samples(), seckill.Samples(s.pools["seckill"], s.inventory))
-	probes = slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), []alarm.Probe{
+	probes = slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), []alarm.Probe{
 		cli.ProxyProbe(s.identity.Router, s.log), s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
 	})
 	workers, err := alarm.Workers(pool, s.set.Alarms, parts, s.log, s.registry, probes...)

@@ -74,6 +74,45 @@ CREATE TABLE orders.history (
     PRIMARY KEY (bucket, order_no, version)
 );
 
+-- What a shopper disputes about a paid order. open: it waits for the shop; answered: for the shopper.
+CREATE TABLE orders.disputes (
+    bucket        smallint    NOT NULL,
+    dispute_no    uuid        NOT NULL,
+    order_no      uuid        NOT NULL,
+    user_id       bigint      NOT NULL,
+    reason        text        NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
+    status        text        NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'answered', 'closed')),
+    outcome       text        NOT NULL DEFAULT '' CHECK (outcome IN ('', 'refund', 'no_refund')),
+    refund_no     uuid,
+    version       int         NOT NULL DEFAULT 1,
+    -- Since when it waits for the shop.
+    waiting_since timestamptz DEFAULT clock_timestamp(),
+    -- The operator who is closing it with a refund, and until when others keep away.
+    closing_by    bigint,
+    closing_until timestamptz,
+    closed_by     bigint,
+    created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (dispute_no, bucket),
+    CONSTRAINT waits_while_open CHECK ((waiting_since IS NOT NULL) = (status = 'open')),
+    CONSTRAINT closed_has_an_outcome CHECK ((outcome <> '') = (status = 'closed')),
+    CONSTRAINT refund_is_an_outcome CHECK ((refund_no IS NOT NULL) = (outcome = 'refund'))
+);
+CREATE UNIQUE INDEX one_open_dispute_per_order ON orders.disputes (order_no, bucket) WHERE status <> 'closed';
+CREATE INDEX disputes_of_order ON orders.disputes (order_no, dispute_no);
+CREATE INDEX disputes_waiting ON orders.disputes (waiting_since) WHERE status = 'open';
+
+-- What was written after the reason, by the shopper (operator is NULL) or an operator.
+CREATE TABLE orders.dispute_texts (
+    bucket     smallint    NOT NULL,
+    dispute_no uuid        NOT NULL,
+    line       int         NOT NULL,
+    operator   bigint,
+    text       text        NOT NULL CHECK (length(text) BETWEEN 1 AND 500),
+    at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (dispute_no, bucket, line)
+);
+
 -- Where orders are picked up. A store that closes is offered no more; one that orders name cannot be deleted.
 CREATE TABLE orders.stores (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -13,7 +13,7 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// Payments closes and lists payments; payment implements it and main wires it,
+// Payments closes, lists and refunds payments; payment implements it and main wires it,
 // because order may not import payment.
 type Payments interface {
 	// PaymentsOf returns the order's payments with their refunds, oldest first.
@@ -29,6 +29,8 @@ type Payments interface {
 	// payment was captured or whose provider gave no answer. It is called outside
 	// any transaction and should need less than Config.ClosingFor.
 	CloseOpen(ctx context.Context, nos []ids.ID) (closable []ids.ID, err error)
+	// RequestRefund asks to refund a paid order, in a transaction of its own.
+	RequestRefund(ctx context.Context, r RefundRequest) (RefundView, error)
 }
 
 // expiry closes orders that were not paid in time. Each instance runs one; they

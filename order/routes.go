@@ -37,6 +37,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.pickupRoutes(rt)
 	s.coupons.Routes(rt)
 	s.adminRoutes(rt)
+	s.disputes.Routes(rt)
 }
 
 type orderInput struct {

@@ -18,6 +18,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/coupon"
+	"stampede/order/dispute"
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
@@ -68,6 +69,7 @@ type Service struct {
 	timers   timers
 	aside    aside
 	coupons  *coupon.Service
+	disputes *dispute.Service
 	// reading has a slot for each list query under way; see newReading.
 	reading chan struct{}
 	// due wakes this process's sweeper. It holds one signal: more would only make
@@ -93,6 +95,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		aside:   newAside(deps.DB.Config().MaxConns),
 	}
 	s.loader = newLoader(s.readThrough)
+	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Wake: deps.Outbox.Wake, Log: deps.Log})
 	s.coupons = coupon.New(deps.DB, s.enterReading, s.ownOrder)
 	return s, nil
 }

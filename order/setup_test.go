@@ -245,6 +245,9 @@ func (noPayments) Begun(context.Context, pgx.Tx, ids.ID) (bool, error)         {
 func (noPayments) OpenOf(context.Context, []ids.ID) ([][]ids.ID, error)        { return nil, nil }
 func (noPayments) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) { return nos, nil }
 func (noPayments) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error)   { return nil, nil }
+func (noPayments) RequestRefund(context.Context, RefundRequest) (RefundView, error) {
+	return RefundView{}, nil
+}
 
 // contextWithStop is a worker's context, canceled at the end of the test at the
 // latest.

@@ -41,6 +41,7 @@ func TestRefundsAskedFor(t *testing.T) {
 		{"a failed refund is retried", aFailedRefundIsRetried},
 		{"a failed refund is settled by hand", aFailedRefundIsSettledByHand},
 		{"a failed part keeps the order from being refunded", aFailedPartKeepsTheOrderFromBeingRefunded},
+		{"disputes close with one refund", disputesCloseWithOneRefund},
 		{"the worklist pages", theWorklistPages},
 	})
 }

@@ -12,7 +12,7 @@ import (
 var withoutKey = map[string][]string{
 	"it sets a state, and the repetition finds it set": {
 		"publish-activity", "pause-activity", "resume-activity", "terminate-activity", "acknowledge-alarm",
-		"disable-user", "enable-user", "end-user-logins", "set-role", "cancel-order",
+		"disable-user", "enable-user", "end-user-logins", "set-role", "cancel-order", "admin-close-dispute",
 		"logout", "logout-others", "link-wechat", "bind-phone", "activate-coupon-kind", "stop-coupon-kind", "issue-coupons",
 	},
 	"a shopper has one per item, which a repetition returns":                   {"reserve-item"},
@@ -28,7 +28,7 @@ var withoutKey = map[string][]string{
 	"without a login a key would be shared with strangers; a second login or code is harmless, and expires": {
 		"login", "ask-qr-login", "send-sms-code",
 	},
-	"messages keep their ids, so that their effect happens once": {"redrive-dead-letter", "redrive-dead-letters"},
+	"messages keep their ids, so that their effect happens once": {"redrive-dead-letter", "redrive-dead-letters", "redrive-message", "redrive-messages"},
 	"it stores nothing": {"try-risk-rule", "start-wechat-login"},
 	"it brings Redis to what Postgres says, and the repetition finds nothing to do": {"reconcile"},
 }

@@ -75,9 +75,9 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, relay Waker) {
 	}, r.redriveAll)
 }
 
-// View is an event in a list. It is exported because huma requires that of embedded
+// Message is an event in a list. It is exported because huma requires that of embedded
 // fields.
-type View struct {
+type Message struct {
 	ID        ids.ID `json:"id" doc:"Also the message's id on NATS"`
 	Status    string `json:"status" enum:"pending,sent,failed"`
 	Subject   string `json:"subject" example:"events.example"`
@@ -90,14 +90,14 @@ type View struct {
 	FailedAt  string `json:"failed_at,omitempty" format:"date-time"`
 }
 
-func view(m outbox.Message) View {
+func view(m outbox.Message) Message {
 	moment := func(t *time.Time) string {
 		if t == nil {
 			return ""
 		}
 		return httpx.Moment(*t)
 	}
-	return View{
+	return Message{
 		ID: m.ID, Status: string(m.Status), Subject: m.Subject, Bytes: m.Bytes, Attempts: m.Attempts, Error: m.Error,
 		CreatedAt: httpx.Moment(m.CreatedAt), SentAt: moment(m.SentAt), NextTry: moment(m.NextTry), FailedAt: moment(m.FailedAt),
 	}
@@ -112,7 +112,7 @@ type listInput struct {
 }
 
 // list returns a page of events without their payloads, which may be large.
-func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[View], error) {
+func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Message], error) {
 	if !in.From.IsZero() && !in.To.IsZero() && !in.From.Before(in.To) {
 		return nil, errNoSpan
 	}
@@ -132,7 +132,7 @@ func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[View
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	inList := func(m outbox.Message) View {
+	inList := func(m outbox.Message) Message {
 		v := view(m)
 		v.Error = Beginning(v.Error)
 		return v
@@ -168,7 +168,7 @@ func (in *messageInput) id(otherwise *fault.Error) (ids.ID, error) {
 type messageOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		View
+		Message
 		Content
 	} `nameHint:"MessageDetail"`
 }
@@ -186,7 +186,7 @@ func (r routes) get(ctx context.Context, in *messageInput) (*messageOutput, erro
 		return nil, errNotFound
 	}
 	out := &messageOutput{CacheControl: httpx.NoStore}
-	out.Body.View, out.Body.Content = view(m), ContentOf(m.Payload)
+	out.Body.Message, out.Body.Content = view(m), ContentOf(m.Payload)
 	return out, nil
 }
 

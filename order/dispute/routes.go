@@ -1,0 +1,242 @@
+package dispute
+
+import (
+	"context"
+	"net/http"
+
+	"stampede/order/dispute/internal/disputedb"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+)
+
+const keyProblems = "idempotency-in-flight"
+
+// Routes registers the routes of shoppers and operators.
+func (s *Service) Routes(rt *httpx.Router) {
+	problems := func(conflicts string) map[int]string {
+		return map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: conflicts, http.StatusUnprocessableEntity: "invalid, idempotency-mismatch",
+			http.StatusServiceUnavailable: "unavailable",
+		}
+	}
+	reading := map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/disputes", ID: "open-dispute", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated,
+		Summary:     "Dispute an order that you have paid",
+		Description: "One at a time. The shop answers and closes it, with a refund or without; follow it with GET.",
+		Problems:    problems("order-not-disputable, dispute-open, dispute-limit, " + keyProblems),
+	}, s.openRoute)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/orders/{no}/disputes", ID: "get-disputes", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
+		Summary: "The disputes of your order, the oldest first", Problems: reading,
+	}, s.ofOrder)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/disputes/{no}/replies", ID: "reply-to-dispute", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated,
+		Summary: "Write to the shop about your dispute", Problems: problems("dispute-closed, dispute-limit, " + keyProblems),
+	}, s.replyRoute)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/disputes", ID: "admin-list-disputes", Tag: "operator", Role: auth.Viewer, Load: httpx.Costly,
+		Summary:     "Disputes, newest first",
+		Description: "`open` ones wait for the shop, since `waiting_since`; after two days the alarm `dispute-unanswered` is raised.",
+		Problems:    map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+	}, s.list)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/disputes/{no}", ID: "admin-get-dispute", Tag: "operator", Role: auth.Viewer,
+		Summary: "A dispute with all that was written", Problems: reading,
+	}, s.get)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/answers", ID: "admin-answer-dispute", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
+		Summary: "Answer a dispute", Problems: problems("dispute-closed, " + keyProblems),
+	}, s.answerRoute)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/close", ID: "admin-close-dispute", Tag: "operator", Role: auth.Operator,
+		Summary: "Close a dispute, with a refund or without",
+		Description: "The refund is requested as any other: it may need a second operator's approval, and its state is shown with the order's payments. Repeating the " +
+			"request makes no second refund.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found", http.StatusConflict: "dispute-closed, dispute-closing, order-not-refundable, refund-exceeds",
+			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
+		},
+	}, s.closeRoute)
+}
+
+type orderInput struct {
+	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+}
+
+type disputeInput struct {
+	No string `path:"no" doc:"Dispute number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
+}
+
+// number parses a path's dispute; text that is not a number matches none.
+func number(text string) (ids.ID, error) {
+	no, err := ids.Parse(text)
+	if err != nil {
+		return no, errNotFound.Because(err)
+	}
+	return no, nil
+}
+
+type openInput struct {
+	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	idempotency.Header
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"What is wrong, in the shopper's words" example:"收到的鞋码不对"`
+	} `nameHint:"DisputeRequest"`
+}
+
+func (s *Service) openRoute(ctx context.Context, in *openInput) (*httpx.Output[Dispute], error) {
+	no, err := ids.Parse(in.No)
+	if err != nil || no.Bucket() != ids.Bucket(auth.From(ctx).UserID) {
+		return nil, errNoOrder.Because(err)
+	}
+	d, err := s.open(ctx, in.Key, no, in.Body.Reason)
+	if err != nil {
+		return nil, away(err)
+	}
+	return httpx.Answer(view(d, nil)), nil
+}
+
+type disputes struct {
+	Data []Dispute `json:"data" nullable:"false"`
+}
+
+func (s *Service) ofOrder(ctx context.Context, in *orderInput) (*httpx.Output[disputes], error) {
+	user := auth.From(ctx).UserID
+	no, err := ids.Parse(in.No)
+	if err != nil || no.Bucket() != ids.Bucket(user) {
+		return nil, errNoOrder.Because(err)
+	}
+	q := disputedb.New(s.deps.DB)
+	rows, err := q.DisputesOfOrder(ctx, no)
+	if err != nil {
+		return nil, away(err)
+	}
+	nos := make([]ids.ID, len(rows))
+	for i, d := range rows {
+		if d.UserID != user {
+			return nil, errNoOrder
+		}
+		nos[i] = d.DisputeNo
+	}
+	texts, err := q.TextsOf(ctx, nos)
+	if err != nil {
+		return nil, away(err)
+	}
+	out := disputes{Data: make([]Dispute, len(rows))} // an empty list, not null
+	for i, d := range rows {
+		out.Data[i] = view(d, texts)
+	}
+	return httpx.Answer(out), nil
+}
+
+type textInput struct {
+	No string `path:"no" doc:"Dispute number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
+	idempotency.Header
+	Body struct {
+		Text string `json:"text" minLength:"1" maxLength:"500"`
+	} `nameHint:"DisputeWriting"`
+}
+
+func (s *Service) replyRoute(ctx context.Context, in *textInput) (*httpx.Output[Dispute], error) {
+	no, err := number(in.No)
+	if err != nil {
+		return nil, err
+	}
+	return s.shown(ctx, no, func() (row, error) { return s.reply(ctx, in.Key, no, in.Body.Text) })
+}
+
+// shown changes a dispute and returns all of it, as the shopper reads it.
+func (s *Service) shown(ctx context.Context, no ids.ID, change func() (row, error)) (*httpx.Output[Dispute], error) {
+	d, err := change()
+	if err != nil {
+		return nil, away(err)
+	}
+	texts, err := disputedb.New(s.deps.DB).TextsOf(ctx, []ids.ID{no})
+	if err != nil {
+		return nil, away(err)
+	}
+	return httpx.Answer(view(d, texts)), nil
+}
+
+type listInput struct {
+	Status string `query:"status" enum:"open,answered,closed" doc:"Only in this state"`
+	httpx.PageInput
+}
+
+func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminDispute], error) {
+	before := last
+	if in.Cursor != "" {
+		var err error
+		if before, err = ids.Parse(in.Cursor); err != nil {
+			return nil, httpx.ErrCursor.Because(err)
+		}
+	}
+	rows, err := disputedb.New(s.deps.DB).ListDisputes(ctx, disputedb.ListDisputesParams{Before: before, Status: in.Status, AtMost: int32(in.Ask())}) //nolint:gosec // a page
+	if err != nil {
+		return nil, away(err)
+	}
+	return httpx.PageOf(in.PageInput, rows, func(d row) AdminDispute { return adminView(d, nil) }, func(d row) string { return d.DisputeNo.String() }), nil
+}
+
+// last sorts after every number.
+var last = ids.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+func (s *Service) get(ctx context.Context, in *disputeInput) (*httpx.Output[AdminDispute], error) {
+	no, err := number(in.No)
+	if err != nil {
+		return nil, err
+	}
+	return s.adminShown(ctx, no, func() (row, error) { return s.read(ctx, no) })
+}
+
+// adminShown changes or reads a dispute and returns all of it, as operators read it.
+func (s *Service) adminShown(ctx context.Context, no ids.ID, change func() (row, error)) (*httpx.Output[AdminDispute], error) {
+	d, err := change()
+	if err != nil {
+		return nil, away(err)
+	}
+	texts, err := disputedb.New(s.deps.DB).TextsOf(ctx, []ids.ID{no})
+	if err != nil {
+		return nil, away(err)
+	}
+	return httpx.Answer(adminView(d, texts)), nil
+}
+
+func (s *Service) answerRoute(ctx context.Context, in *textInput) (*httpx.Output[AdminDispute], error) {
+	no, err := number(in.No)
+	if err != nil {
+		return nil, err
+	}
+	return s.adminShown(ctx, no, func() (row, error) { return s.answer(ctx, in.Key, no, in.Body.Text) })
+}
+
+type closeInput struct {
+	No   string `path:"no" doc:"Dispute number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
+	Body struct {
+		Text   string         `json:"text" minLength:"1" maxLength:"500" doc:"The last word, which the shopper reads"`
+		Refund *disputeRefund `json:"refund,omitempty" doc:"Left out: without a refund"`
+	} `nameHint:"DisputeClosing"`
+}
+
+type disputeRefund struct {
+	Amount int64  `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out or 0: all that is left"`
+	Units  string `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded; left out: as for any refund"`
+}
+
+func (s *Service) closeRoute(ctx context.Context, in *closeInput) (*httpx.Output[AdminDispute], error) {
+	no, err := number(in.No)
+	if err != nil {
+		return nil, err
+	}
+	var refund *Refund
+	if r := in.Body.Refund; r != nil {
+		refund = &Refund{Amount: r.Amount, Units: r.Units}
+	}
+	return s.adminShown(ctx, no, func() (row, error) { return s.end(ctx, no, in.Body.Text, refund) })
+}
+
+// away is the answer to a request whose query failed.
+func away(err error) error { return httpx.Unreachable("Disputes", err) }

@@ -1,0 +1,310 @@
+package dispute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/order/dispute/internal/disputedb"
+	"stampede/order/disputeevent"
+	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+)
+
+const (
+	// maxDisputes bounds an order's disputes: after a few closed ones, another one needs
+	// a person outside this program.
+	maxDisputes = 5
+	// maxTexts bounds one dispute's texts, so that a document stays below 100 KiB.
+	maxTexts = 50
+	// closingFor is how long one operator may take to close a dispute with a refund: the
+	// refund's transaction takes milliseconds, its request is bounded by seconds.
+	closingFor = time.Minute
+)
+
+// Why a dispute cannot be opened or changed.
+var (
+	errNotFound   = fault.Plain(fault.NotFound, "There is no such dispute.")
+	errNoOrder    = fault.Plain(fault.NotFound, "There is no order with this number.")
+	errNotPaid    = fault.New(fault.Conflict, "order-not-disputable", fault.Titles{"This order cannot be disputed", "该订单当前不能发起维权"}, "Only an order that is paid, completed, or whose refund has failed can be disputed.")
+	errAlready    = fault.New(fault.Conflict, "dispute-open", fault.Titles{"This order is being disputed already", "该订单已有进行中的维权"}, "The order has a dispute that is not closed; reply there.")
+	errTooMany    = fault.New(fault.Conflict, "dispute-limit", fault.Titles{"There is nothing more to say here", "维权次数或留言已达上限"}, "An order has at most 5 disputes, and a dispute 50 texts; contact the shop.")
+	errClosed     = fault.New(fault.Conflict, "dispute-closed", fault.Titles{"This dispute is closed", "该维权已结束"}, "A closed dispute does not change any more.")
+	errBeingEnded = fault.New(fault.Conflict, "dispute-closing", fault.Titles{"Another operator is closing this dispute", "其他客服正在结束该维权"}, "A refund for this dispute is being requested. Read the dispute again in a moment.").After(time.Second)
+)
+
+// Refund is what the shop pays back to close a dispute.
+type Refund struct {
+	OrderNo ids.ID
+	Amount  int64     // minor units of the order's currency; 0 is all that is left
+	Units   string    // return or write_off; empty leaves it to the activity's rule
+	Note    string    // of the operator
+	By      int64     // the operator
+	Since   time.Time // when the dispute was opened: a refund for a dispute since then is this one, made before
+}
+
+// Deps are the module's dependencies; all are required.
+type Deps struct {
+	DB *pgxpool.Pool
+	// Refund requests a refund in a transaction of its own, or finds the one that was
+	// requested for this dispute before, and returns its number.
+	Refund func(ctx context.Context, r Refund) (ids.ID, error)
+	Wake   func() // after an event was committed
+	Log    *slog.Logger
+}
+
+// Service is disputes. Safe for concurrent use.
+type Service struct{ deps Deps }
+
+// New returns the disputes of a shop.
+func New(deps Deps) *Service { return &Service{deps} }
+
+type row = disputedb.OrdersDispute
+
+// request is what a change is repeated by: as idempotency.Once, with the key.
+type request struct {
+	No   ids.ID
+	Text string
+	key  string
+	name string
+}
+
+// change runs do on a locked dispute that is not closed, and publishes what it made of
+// it, in one transaction.
+func (s *Service) change(ctx context.Context, r request, subject string, do func(context.Context, pgx.Tx, row) (row, error)) (d row, err error) {
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		d, err = idempotency.Once(ctx, tx, r.key, r.name, r, func() (row, error) {
+			d, err := lock(ctx, tx, r.No)
+			if err != nil {
+				return d, err
+			}
+			if d.Status == disputeevent.StatusClosed {
+				return d, errClosed
+			}
+			if d, err = do(ctx, tx, d); err != nil {
+				return d, err
+			}
+			return d, publish(ctx, tx, subject, d)
+		})
+		return err
+	})
+	if err != nil {
+		return row{}, fmt.Errorf("%s %s: %w", r.name, r.No, err)
+	}
+	s.deps.Wake()
+	return d, nil
+}
+
+func lock(ctx context.Context, tx pgx.Tx, no ids.ID) (row, error) {
+	d, err := disputedb.New(tx).LockDispute(ctx, disputedb.LockDisputeParams{DisputeNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return d, errNotFound
+	}
+	return d, err
+}
+
+func publish(ctx context.Context, tx pgx.Tx, subject string, d row) error {
+	_, err := outbox.Append(ctx, tx, subject, disputeevent.Changed{
+		DisputeNo: d.DisputeNo, OrderNo: d.OrderNo, UserID: d.UserID, Status: d.Status, Outcome: d.Outcome, RefundNo: refundNo(d), Version: d.Version,
+	})
+	return err
+}
+
+func refundNo(d row) *ids.ID {
+	if !d.RefundNo.Valid {
+		return nil
+	}
+	no := ids.ID(d.RefundNo.Bytes)
+	return &no
+}
+
+// open opens a dispute of a shopper's order, as idempotency.Once with the key.
+func (s *Service) open(ctx context.Context, key string, order ids.ID, reason string) (d row, err error) {
+	user := auth.From(ctx).UserID
+	if reason, err = legible(reason); err != nil {
+		return d, err
+	}
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		d, err = idempotency.Once(ctx, tx, key, "dispute.open", [2]string{order.String(), reason}, func() (row, error) {
+			return s.openIn(ctx, tx, order, user, reason)
+		})
+		return err
+	})
+	if err != nil {
+		return row{}, fmt.Errorf("dispute: open for %s: %w", order, err)
+	}
+	s.deps.Wake()
+	return d, nil
+}
+
+func (s *Service) openIn(ctx context.Context, tx pgx.Tx, order ids.ID, user int64, reason string) (d row, err error) {
+	q := disputedb.New(tx)
+	o, err := q.OrderToDispute(ctx, disputedb.OrderToDisputeParams{OrderNo: order, Bucket: order.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && o.UserID != user {
+		return d, errNoOrder
+	}
+	if err != nil {
+		return d, err
+	}
+	switch o.Status {
+	case orderevent.StatusPaid, orderevent.StatusCompleted, orderevent.StatusRefundFailed:
+	default:
+		return d, errNotPaid.With("order_status", o.Status)
+	}
+	n, err := q.CountDisputes(ctx, order)
+	if err != nil {
+		return d, err
+	}
+	if n >= maxDisputes {
+		return d, errTooMany
+	}
+	d, err = q.OpenDispute(ctx, disputedb.OpenDisputeParams{Bucket: order.Bucket(), DisputeNo: ids.NewFor(user), OrderNo: order, UserID: user, Reason: reason})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return d, errAlready
+	}
+	if err != nil {
+		return d, err
+	}
+	return d, publish(ctx, tx, disputeevent.SubjectOpened, d)
+}
+
+// write appends a text to a dispute.
+func write(ctx context.Context, tx pgx.Tx, d row, operator *int64, text string) error {
+	line, err := disputedb.New(tx).AddText(ctx, disputedb.AddTextParams{Bucket: d.Bucket, DisputeNo: d.DisputeNo, Operator: operator, Text: text})
+	if err == nil && line > maxTexts && operator == nil {
+		err = errTooMany // an operator can always answer and close
+	}
+	return err
+}
+
+// reply is the shopper's text, which the shop has to answer.
+func (s *Service) reply(ctx context.Context, key string, no ids.ID, text string) (row, error) {
+	user := auth.From(ctx).UserID
+	text, err := legible(text)
+	if err != nil {
+		return row{}, err
+	}
+	return s.change(ctx, request{no, text, key, "dispute.reply"}, disputeevent.SubjectReplied, func(ctx context.Context, tx pgx.Tx, d row) (row, error) {
+		if d.UserID != user {
+			return d, errNotFound
+		}
+		return move(ctx, tx, d, nil, text, disputeevent.StatusOpen)
+	})
+}
+
+// answer is the shop's text.
+func (s *Service) answer(ctx context.Context, key string, no ids.ID, text string) (row, error) {
+	operator := auth.From(ctx).UserID
+	text, err := legible(text)
+	if err != nil {
+		return row{}, err
+	}
+	return s.change(ctx, request{no, text, key, "dispute.answer"}, disputeevent.SubjectAnswered, func(ctx context.Context, tx pgx.Tx, d row) (row, error) {
+		d, err := move(ctx, tx, d, &operator, text, disputeevent.StatusAnswered)
+		if err != nil {
+			return d, err
+		}
+		return d, audit.Record(ctx, tx, "dispute.answer", "dispute "+no.String(), map[string]any{"order_no": d.OrderNo})
+	})
+}
+
+func move(ctx context.Context, tx pgx.Tx, d row, operator *int64, text, status string) (row, error) {
+	if err := write(ctx, tx, d, operator, text); err != nil {
+		return d, err
+	}
+	return disputedb.New(tx).MoveDispute(ctx, disputedb.MoveDisputeParams{Status: status, DisputeNo: d.DisputeNo, Bucket: d.Bucket})
+}
+
+// end closes a dispute, with a refund or, if it is nil, without. A dispute that this
+// operator has closed in the same way is returned.
+func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refund) (row, error) {
+	operator := auth.From(ctx).UserID
+	text, err := legible(text)
+	if err != nil {
+		return row{}, err
+	}
+	outcome, paid := disputeevent.OutcomeNoRefund, pgtype.UUID{}
+	if refund != nil {
+		outcome = disputeevent.OutcomeRefund
+		given, err := s.refund(ctx, no, operator, text, *refund)
+		if err == nil {
+			paid = pgtype.UUID{Bytes: given, Valid: true}
+		} else if !errors.Is(err, errClosed) {
+			return row{}, err
+		}
+	}
+	d, err := s.change(ctx, request{No: no, name: "dispute.close"}, disputeevent.SubjectClosed, func(ctx context.Context, tx pgx.Tx, d row) (row, error) {
+		if refund == nil && d.ClosingUntil != nil && time.Until(*d.ClosingUntil) > 0 {
+			return d, errBeingEnded
+		}
+		if err := write(ctx, tx, d, &operator, text); err != nil {
+			return d, err
+		}
+		d, err := disputedb.New(tx).CloseDispute(ctx, disputedb.CloseDisputeParams{
+			Outcome: outcome, RefundNo: paid, Operator: &operator, DisputeNo: d.DisputeNo, Bucket: d.Bucket,
+		})
+		if err != nil {
+			return d, err
+		}
+		return d, audit.Record(ctx, tx, "dispute.close", "dispute "+no.String(), map[string]any{"order_no": d.OrderNo, "outcome": outcome, "refund_no": refundNo(d)})
+	})
+	if errors.Is(err, errClosed) {
+		was, readErr := s.read(ctx, no)
+		if readErr == nil && was.Outcome == outcome && was.ClosedBy != nil && *was.ClosedBy == operator {
+			return was, nil
+		}
+	}
+	return d, err
+}
+
+// refund claims the closing of a dispute and requests its refund. It fails with
+// errClosed if the dispute is closed.
+func (s *Service) refund(ctx context.Context, no ids.ID, operator int64, note string, r Refund) (refund ids.ID, err error) {
+	q := disputedb.New(s.deps.DB)
+	d, err := s.read(ctx, no)
+	if err != nil {
+		return refund, err
+	}
+	if d.Status == disputeevent.StatusClosed {
+		return refund, errClosed
+	}
+	n, err := q.ClaimClosing(ctx, disputedb.ClaimClosingParams{Operator: &operator, Claim: closingFor, DisputeNo: no, Bucket: no.Bucket()})
+	if err != nil {
+		return refund, fmt.Errorf("dispute: claim %s: %w", no, err)
+	}
+	if n == 0 {
+		return refund, errBeingEnded
+	}
+	r.OrderNo, r.Note, r.By, r.Since = d.OrderNo, note, operator, d.CreatedAt
+	if refund, err = s.deps.Refund(ctx, r); err == nil {
+		return refund, nil
+	}
+	// The next request need not wait for the claim's end.
+	if releaseErr := q.ReleaseClosing(context.WithoutCancel(ctx), disputedb.ReleaseClosingParams{DisputeNo: no, Bucket: no.Bucket(), Operator: &operator}); releaseErr != nil {
+		s.deps.Log.WarnContext(ctx, "dispute's closing stays claimed for a minute", "dispute_no", no, "error", releaseErr)
+	}
+	return refund, err
+}
+
+func (s *Service) read(ctx context.Context, no ids.ID) (row, error) {
+	d, err := disputedb.New(s.deps.DB).Dispute(ctx, disputedb.DisputeParams{DisputeNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return d, errNotFound
+	}
+	if err != nil {
+		return d, fmt.Errorf("dispute: read %s: %w", no, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,29 @@
+package dispute
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"stampede/platform/base/fault"
+)
+
+// textRunes is the longest text of either side: a few paragraphs.
+const textRunes = 500
+
+var errText = fault.Plain(fault.Invalid, "The text must have 1 to 500 characters, one of them visible, and no control characters but line breaks.")
+
+// legible trims a text and refuses one that cannot be kept or read: bytes that were
+// not UTF-8, which JSON decoding replaces by U+FFFD, control characters, of which
+// Postgres cannot keep U+0000, and characters that turn the direction of what follows.
+func legible(s string) (string, error) {
+	s = strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n"))
+	bad := func(r rune) bool {
+		return r != '\n' && unicode.IsControl(r) || r == utf8.RuneError || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+	}
+	visible := func(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+	if n := utf8.RuneCountInString(s); n > textRunes || strings.ContainsFunc(s, bad) || !strings.ContainsFunc(s, visible) {
+		return "", errText
+	}
+	return s, nil
+}

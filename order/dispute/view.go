@@ -1,0 +1,81 @@
+package dispute
+
+import (
+	"time"
+
+	"stampede/order/dispute/internal/disputedb"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+)
+
+// Dispute is a dispute as its shopper reads it.
+type Dispute struct {
+	DisputeNo ids.ID        `json:"dispute_no"`
+	OrderNo   ids.ID        `json:"order_no"`
+	Status    string        `json:"status" enum:"open,answered,closed" doc:"open: it waits for the shop; answered: for the shopper"`
+	Outcome   string        `json:"outcome,omitempty" enum:"refund,no_refund" doc:"Of a closed one"`
+	RefundNo  *ids.ID       `json:"refund_no,omitempty" doc:"The refund that closed it"`
+	Reason    string        `json:"reason"`
+	Texts     []disputeText `json:"texts,omitempty" nullable:"false" doc:"What was written after the reason, the oldest first; left out in lists"`
+	Version   int32         `json:"version" doc:"Rises with every change"`
+	CreatedAt string        `json:"created_at" format:"date-time"`
+	UpdatedAt string        `json:"updated_at" format:"date-time"`
+}
+
+// disputeText is what one side wrote.
+type disputeText struct {
+	By   string `json:"by" enum:"shopper,shop"`
+	Text string `json:"text"`
+	At   string `json:"at" format:"date-time"`
+	// Operator is left out for shoppers.
+	Operator string `json:"operator,omitempty" doc:"Who wrote it for the shop; shown to operators"`
+}
+
+// AdminDispute is a dispute as operators read it.
+type AdminDispute struct {
+	Dispute
+	UserID       string `json:"user_id"`
+	WaitingSince string `json:"waiting_since,omitempty" format:"date-time" doc:"Since when an open one waits for the shop"`
+	ClosedBy     string `json:"closed_by,omitempty" doc:"The operator"`
+}
+
+// view shows a dispute with those of the texts that are its own.
+func view(d row, texts []disputedb.OrdersDisputeText) Dispute {
+	v := Dispute{
+		DisputeNo: d.DisputeNo, OrderNo: d.OrderNo, Status: d.Status, Outcome: d.Outcome, RefundNo: refundNo(d), Reason: d.Reason, Version: d.Version,
+		CreatedAt: httpx.Moment(d.CreatedAt), UpdatedAt: httpx.Moment(d.UpdatedAt),
+	}
+	for _, t := range texts {
+		if t.DisputeNo != d.DisputeNo {
+			continue
+		}
+		by := "shopper"
+		if t.Operator != nil {
+			by = "shop"
+		}
+		v.Texts = append(v.Texts, disputeText{By: by, Text: t.Text, At: httpx.Moment(t.At)})
+	}
+	return v
+}
+
+func adminView(d row, texts []disputedb.OrdersDisputeText) AdminDispute {
+	v := AdminDispute{Dispute: view(d, texts), UserID: httpx.FormatID(d.UserID), WaitingSince: moment(d.WaitingSince), ClosedBy: operatorID(d.ClosedBy)}
+	for i := range v.Texts {
+		v.Texts[i].Operator = operatorID(texts[i].Operator)
+	}
+	return v
+}
+
+func moment(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return httpx.Moment(*at)
+}
+
+func operatorID(id *int64) string {
+	if id == nil {
+		return ""
+	}
+	return httpx.FormatID(*id)
+}
