@@ -41,7 +41,7 @@ type RefundView struct {
 type adminOrder struct {
 	orderevent.OrderView
 	// Reason is the stored reason; shoppers see a reduced one.
-	Reason string `json:"reason,omitempty" doc:"Why it was refused or closed" enum:"duplicate,shortfall,interrupted,blocked,timeout,canceled"`
+	Reason string `json:"reason,omitempty" doc:"Why it was refused or closed, or paid after that" enum:"duplicate,shortfall,interrupted,blocked,timeout,canceled,backup"`
 	UserID string `json:"user_id"`
 	Epoch  int64  `json:"epoch" doc:"The Load of the item under which the unit was granted"`
 	Shard  int16  `json:"shard" doc:"The part of the item's stock that the unit is from"`
