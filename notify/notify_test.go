@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -128,6 +129,32 @@ func TestChangeReachesOnlySocketsOfOwner(t *testing.T) {
 		}
 	}
 	if got := read(t, other); !strings.Contains(got, `"closed"`) || strings.Contains(got, no.String()) {
+		t.Errorf("the other user got %s", got)
+	}
+}
+
+// Money that pays no order goes back; its shopper hears of it, although no order
+// changes.
+func TestSurplusReachesItsShopper(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	mine, other := b.connect(t, 7), b.connect(t, 8)
+	no := ids.NewFor(7)
+	raw, err := json.Marshal(paymentevent.Surplus{OrderNo: no, UserID: 7, Amount: 9900, Currency: "CNY", Reason: "late"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range b.service.Subscriptions() {
+		if sub.Filter == paymentevent.SubjectSurplus {
+			err = sub.Handle(t.Context(), bus.Msg{Subject: sub.Filter, Data: raw})
+		}
+	}
+	want := `{"type":"surplus","order_no":"` + no.String() + `","amount":{"amount":9900,"currency":"CNY"},"reason":"late"}`
+	if got := read(t, mine); err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+	b.change(t, orderevent.Order{No: ids.NewFor(8), UserID: 8, Status: orderevent.StatusPaid, Version: 2})
+	if got := read(t, other); !strings.Contains(got, `"paid"`) {
 		t.Errorf("the other user got %s", got)
 	}
 }

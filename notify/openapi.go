@@ -30,6 +30,8 @@ func document(doc *huma.OpenAPI) {
 			"The server sends JSON text messages: `{\"type\":\"hello\"}` once the token is accepted, then `{\"type\":\"order\",\"order\":{…}}` for each " +
 			"change, where `order` is what GET /api/v1/orders/{no} answers. Take the one with the higher `version` and ignore types that you do not know. " +
 			"`{\"type\":\"returned\",\"items\":[\"42\"]}` says, to every socket and at most every two seconds, which items have units again that others held. " +
+			"`{\"type\":\"surplus\",\"order_no\":…,\"amount\":{…},\"reason\":\"late\"}` says that money arrived which pays no order, because that was closed (late) or paid (duplicate), " +
+			"or another amount was charged (mismatch): it goes back. " +
 			"A push is a hint: after connecting again, ask for the orders you follow.\n\n" +
 			"Close codes: 1001, the server is restarting, connect again; 1008, the token is missing, late, not valid or has expired, its login was ended, or you have too " +
 			"many connections, do not connect again with the same token; 1013, you read too slowly or pushes may be missing, ask for your orders and connect again.",
@@ -48,6 +50,10 @@ func document(doc *huma.OpenAPI) {
 				object(map[string]*huma.Schema{"type": constant("hello")}, "type"),
 				object(map[string]*huma.Schema{"type": constant("order"), "order": order}, "type", "order"),
 				object(map[string]*huma.Schema{"type": constant("returned"), "items": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}, "type", "items"),
+				object(map[string]*huma.Schema{
+					"type": constant("surplus"), "order_no": {Type: huma.TypeString}, "amount": schemas.Schema(reflect.TypeFor[orderevent.Money](), true, "Money"),
+					"reason": {Type: huma.TypeString, Enum: []any{"late", "duplicate", "mismatch"}},
+				}, "type", "order_no", "amount", "reason"),
 			},
 		}},
 	})

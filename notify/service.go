@@ -13,7 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
 	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/store/bus"
@@ -70,10 +72,13 @@ type message struct {
 	Order any    `json:"order"`
 }
 
-// Subscriptions returns the per-instance consumer of order events.
+// Subscriptions returns the per-instance consumers of order events and of money that
+// goes back.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{{
 		Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Layout: orderevent.Layout, Handle: s.pushChanges, Missed: s.missed,
+	}, {
+		Name: "notify-surplus", Filter: paymentevent.SubjectSurplus, PerInstance: true, Handle: s.pushSurplus,
 	}}
 }
 
@@ -101,6 +106,32 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 		}
 		s.hub.push(o.UserID, raw)
 	}
+	return nil
+}
+
+// surplus tells a client that money of its user pays no order and goes back.
+type surplus struct {
+	Type    string           `json:"type"` // "surplus"
+	OrderNo ids.ID           `json:"order_no"`
+	Amount  orderevent.Money `json:"amount"`
+	Reason  string           `json:"reason"`
+}
+
+// pushSurplus tells a shopper that a payment came too late, or twice, and goes back:
+// the order does not change, so that no other push would.
+func (s *Service) pushSurplus(_ context.Context, m bus.Msg) error {
+	var e paymentevent.Surplus
+	if err := json.Unmarshal(m.Data, &e); err != nil {
+		return fmt.Errorf("notify: decode %s: %w", m.Subject, err)
+	}
+	if !s.hub.connected(e.UserID) {
+		return nil
+	}
+	raw, err := json.Marshal(surplus{Type: "surplus", OrderNo: e.OrderNo, Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason})
+	if err != nil {
+		return fmt.Errorf("notify: encode surplus of order %s: %w", e.OrderNo, err)
+	}
+	s.hub.push(e.UserID, raw)
 	return nil
 }
 

@@ -55,8 +55,9 @@
 //
 // # Publishes
 //
-// events.payment.captured when money paid an order, in time or late, events.payment.refunded
-// when money was refunded; order publishes that the order is paid, in the same
+// events.payment.captured when money paid an order, in time or late;
+// events.payment.surplus when it paid none and goes back; events.payment.refunded
+// when money was refunded. order publishes that the order is paid, in the same
 // transaction. All through the outbox.
 //
 // # Consumes

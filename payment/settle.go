@@ -195,6 +195,11 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 		return out, err
 	}
 	out.refund = true
+	if _, err = outbox.Append(ctx, tx, paymentevent.SubjectSurplus, paymentevent.Surplus{
+		PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, UserID: p.UserID, Amount: c.Amount, Currency: c.Currency, Reason: out.outcome,
+	}); err != nil {
+		return out, err
+	}
 	if fits {
 		err = alarmLate.Raise(ctx, tx, "provider "+name, fmt.Sprintf("Payment %s: %s.", p.PaymentNo, out.outcome))
 	}

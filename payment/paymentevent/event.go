@@ -7,6 +7,7 @@ import "stampede/platform/base/ids"
 const (
 	SubjectCaptured = "events.payment.captured" // money arrived for an order; payload Captured
 	SubjectRefunded = "events.payment.refunded" // money went back; payload Refunded
+	SubjectSurplus  = "events.payment.surplus"  // money arrived that pays no order, and will go back; payload Surplus
 )
 
 // Captured reports that the money of a payment arrived.
@@ -28,4 +29,15 @@ type Refunded struct {
 	Currency string `json:"currency"`
 	Reason   string `json:"reason"`
 	Whole    bool   `json:"whole,omitempty"`
+}
+
+// Surplus reports that money arrived that pays no order, and why: its refund is
+// requested.
+type Surplus struct {
+	PaymentNo ids.ID `json:"payment_no"`
+	OrderNo   ids.ID `json:"order_no"`
+	UserID    int64  `json:"user_id,string"`
+	Amount    int64  `json:"amount"`
+	Currency  string `json:"currency"`
+	Reason    string `json:"reason"` // late: the order was closed or refused; duplicate: it was paid; mismatch: another amount was charged
 }

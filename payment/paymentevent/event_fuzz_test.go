@@ -33,6 +33,7 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, user, amount int64, word string) {
 		same[Captured](t, raw)
 		same[Refunded](t, raw)
+		same[Surplus](t, raw)
 		// JSON is text: invalid UTF-8 is replaced when it is written.
 		word = strings.ToValidUTF8(word, "\ufffd")
 		want := Refunded{RefundNo: ids.NewFor(user), OrderNo: ids.NewFor(user), UserID: user, Amount: amount, Currency: word, Reason: word}

@@ -231,6 +231,7 @@ export class Buyer {
         this.#late = false;
         this.#hears.step(t("step_returned"), "wait", "door");
       }
+      if (m.type === "surplus" && m.order_no === this.order?.order_no) this.#hears.step(t(`surplus_${m.reason}`), "wait", "surplus");
       if (m.type !== "order") return;
       this.#heard(m.order, "via_push");
       this.pushed = m.order.status;
