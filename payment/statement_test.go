@@ -65,6 +65,19 @@ func (s *bundle) differ(a answer, want map[string]string) {
 	}
 }
 
+// inBackground runs a worker until the test ends.
+func (s *bundle) inBackground(run func(context.Context) error) {
+	ctx, stop := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
 // askAsTheCommand asks as the command does, and requires so many differences.
 func (s *bundle) askAsTheCommand(day string, open int) {
 	s.t.Helper()
@@ -85,15 +98,7 @@ func (s *bundle) askAsTheCommand(day string, open int) {
 func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.statements.Workers()[0].Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	s.inBackground(s.statements.Workers()[0].Run)
 	noon := time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour)
 	day := noon.Format(time.DateOnly)
 	txn := func(no ids.ID) string {
@@ -186,15 +191,7 @@ func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
 	shop := s.instance(options{}, newPromptBank())
 	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
 	s.exec(`INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, attempts) VALUES ('prompt', $1, $2, $3, true, 23)`, day, day, day.AddDate(0, 0, 1))
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- shop.statements.Workers()[0].Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	s.inBackground(shop.statements.Workers()[0].Run)
 	s.until("the alarm is raised", func() bool { return s.alarms("statement-missing", "statement prompt "+day.Format(time.DateOnly)) == 1 })
 	s.until("the other days are planned, and tried again later", func() bool {
 		return read[int](s, `SELECT count(*) FROM payments.statements WHERE provider = 'prompt' AND attempts > 0 AND last_error <> '' AND next_try > now()`) == 4

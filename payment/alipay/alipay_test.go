@@ -14,6 +14,7 @@ import (
 
 	"stampede/payment/alipay"
 	"stampede/payment/alipay/standin"
+	"stampede/payment/internal/company"
 	"stampede/payment/provider"
 	"stampede/payment/providertest"
 	"stampede/payment/sandbox"
@@ -65,6 +66,7 @@ func TestConformance(t *testing.T) {
 		t.Helper()
 		return providertest.Subject{
 			Provider: s.Client, Currency: "CNY", Pay: sandboxtest.Pay, Open: sandboxtest.Look, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
+			Backdate: func(no ids.ID, d time.Duration) { s.bank.Backdate(t, no, d) },
 		}
 	})
 }
@@ -202,17 +204,17 @@ func TestYuan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		fen := rapid.Int64Range(0, 1e13).Draw(t, "fen")
-		if got, err := alipay.ParseYuan(alipay.Yuan(fen)); got != fen || err != nil {
-			t.Fatalf("%d is written %s and read %d, %v", fen, alipay.Yuan(fen), got, err)
+		if got, err := company.ParseYuan(company.Yuan(fen)); got != fen || err != nil {
+			t.Fatalf("%d is written %s and read %d, %v", fen, company.Yuan(fen), got, err)
 		}
 	})
 	for text, want := range map[string]int64{"1": 100, "0.5": 50, "12.30": 1230, "0.01": 1} {
-		if got, err := alipay.ParseYuan(text); got != want || err != nil {
+		if got, err := company.ParseYuan(text); got != want || err != nil {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "-1", "+1", "1.234", "1,00", "01", "1e3", ".5", "1.", "999999999999999", "１"} {
-		if got, err := alipay.ParseYuan(text); err == nil {
+		if got, err := company.ParseYuan(text); err == nil {
 			t.Errorf("%q is read as %d", text, got)
 		}
 	}

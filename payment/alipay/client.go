@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"stampede/payment/internal/company"
@@ -30,8 +31,9 @@ const (
 // Client is Alipay as a payment provider. Safe for concurrent use.
 type Client struct {
 	*outbound.Client
-	cfg Config
-	now func() time.Time
+	cfg   Config
+	now   func() time.Time
+	bills *outbound.Client
 }
 
 var _ provider.Provider = (*Client)(nil)
@@ -41,12 +43,15 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("alipay", cfg.Backoff, cfg.Metrics)}, nil
+	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("alipay", cfg.Backoff, cfg.Metrics), bills: company.Bills("alipay", cfg.Metrics)}, nil
 }
 
 // Profile implements provider.Provider.
 func (c *Client) Profile() provider.Profile {
-	return provider.Profile{Name: "alipay", Merchant: c.cfg.Seller, Methods: []provider.Method{Page, Wap}, MinWindow: company.MinWindow, Currencies: []string{company.CNY}}
+	return provider.Profile{
+		Name: "alipay", Merchant: c.cfg.Seller, Methods: []provider.Method{Page, Wap}, MinWindow: company.MinWindow, Currencies: []string{company.CNY},
+		Zone: company.China, StatementAfter: company.BillsAfter,
+	}
 }
 
 // Create implements provider.Provider. It signs the address and makes no call.
@@ -60,7 +65,7 @@ func (c *Client) Create(_ context.Context, ch provider.Charge) (provider.Handoff
 	}
 	subject := []rune(ch.Title)
 	p, err := c.params(method, Biz{
-		OutTradeNo: ch.PaymentNo.String(), TotalAmount: Yuan(ch.Amount), Subject: string(subject[:min(len(subject), maxSubjectRunes)]),
+		OutTradeNo: ch.PaymentNo.String(), TotalAmount: company.Yuan(ch.Amount), Subject: string(subject[:min(len(subject), maxSubjectRunes)]),
 		ProductCode: product, TimeExpire: Time(ch.ExpiresAt),
 	}, map[string]string{"notify_url": ch.NotifyURL, "return_url": ch.ReturnURL})
 	return provider.Handoff{URL: c.cfg.URL + "?" + p.Encode()}, err
@@ -133,7 +138,7 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 	}
 	refund := Biz{OutTradeNo: ret.Payment.No.String(), OutRequestNo: ret.RefundNo.String()}
 	ask := refund
-	ask.RefundAmount, ask.RefundReason = Yuan(ret.Amount), ret.Reason
+	ask.RefundAmount, ask.RefundReason = company.Yuan(ret.Amount), ret.Reason
 	_, err := c.call(ctx, MethodRefund, ask)
 	if errors.Is(err, errMissing) || errors.Is(err, provider.ErrClosed) {
 		err = fmt.Errorf("%w: %w", provider.ErrRefused, err) // never paid, or nothing is left
@@ -153,15 +158,10 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 		return provider.RefundStatus{}, errors.New("alipay: query refund: the reply is about another refund")
 	}
 	out.State = provider.Succeeded
-	if out.Amount, err = ParseYuan(r.RefundAmount); err == nil {
+	if out.Amount, err = company.ParseYuan(r.RefundAmount); err == nil {
 		out.At, err = ParseTime(r.GmtRefundPay)
 	}
 	return out, err
-}
-
-// Statement implements provider.Provider.
-func (c *Client) Statement(context.Context, provider.Day) provider.Lines {
-	return provider.NoLines(provider.ErrNotReady)
 }
 
 // errMissing means that Alipay does not know the number.
@@ -195,6 +195,9 @@ func (c *Client) call(ctx context.Context, method string, biz Biz) (r Reply, err
 // refused returns the error that a reply reports.
 func refused(r Reply) error {
 	said := fmt.Errorf("%s: %s", r.SubCode, r.SubMsg)
+	if strings.HasSuffix(r.SubCode, "bill_not_exist") {
+		return fmt.Errorf("%w: %w", errNoBill, said)
+	}
 	switch r.SubCode {
 	case "ACQ.TRADE_NOT_EXIST":
 		return fmt.Errorf("%w: %w", errMissing, said)
@@ -211,7 +214,7 @@ func refused(r Reply) error {
 // captureOf is the money of a trade that was paid.
 func captureOf(seller, outTradeNo, tradeNo, amount, at string) (c provider.Capture, err error) {
 	no, err1 := ids.Parse(outTradeNo)
-	fen, err2 := ParseYuan(amount)
+	fen, err2 := company.ParseYuan(amount)
 	paid, err3 := ParseTime(at)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return c, err

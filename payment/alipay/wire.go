@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +22,7 @@ const (
 	MethodClose       = "alipay.trade.close"
 	MethodRefund      = "alipay.trade.refund"
 	MethodRefundQuery = "alipay.trade.fastpay.refund.query"
+	MethodBill        = "alipay.data.dataservice.bill.downloadurl.query"
 )
 
 // The states of a trade.
@@ -54,6 +53,8 @@ type Biz struct {
 	OutRequestNo string   `json:"out_request_no,omitempty"`
 	RefundReason string   `json:"refund_reason,omitempty"`
 	QueryOptions []string `json:"query_options,omitempty"`
+	BillType     string   `json:"bill_type,omitempty"`
+	BillDate     string   `json:"bill_date,omitempty"`
 }
 
 // Reply is the object of a reply, for every method.
@@ -72,6 +73,8 @@ type Reply struct {
 	RefundAmount string `json:"refund_amount,omitempty"`
 	GmtRefundPay string `json:"gmt_refund_pay,omitempty"`
 	FundChange   string `json:"fund_change,omitempty"`
+
+	BillDownloadURL string `json:"bill_download_url,omitempty"`
 }
 
 // ReplyName is the name of a method's object in its reply.
@@ -147,19 +150,4 @@ func Time(t time.Time) string { return t.In(company.China).Format(layout) }
 // ParseTime reads what Time has written, with or without a fraction of a second.
 func ParseTime(text string) (time.Time, error) {
 	return time.ParseInLocation(layout, text, company.China)
-}
-
-// Yuan writes an amount in fen.
-func Yuan(fen int64) string { return fmt.Sprintf("%d.%02d", fen/100, fen%100) } //nolint:mnd // fen in a yuan
-
-var yuanPattern = regexp.MustCompile(`^(0|[1-9]\d{0,13})(?:\.(\d{1,2}))?$`)
-
-// ParseYuan reads an amount as fen. It accepts what Alipay writes and nothing else: an
-// amount is money, and must not be rounded.
-func ParseYuan(text string) (fen int64, err error) {
-	m := yuanPattern.FindStringSubmatch(text)
-	if m == nil {
-		return 0, fmt.Errorf("alipay: %.40q is not an amount", text)
-	}
-	return strconv.ParseInt(m[1]+(m[2] + "00")[:2], 10, 64)
 }

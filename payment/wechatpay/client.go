@@ -35,8 +35,9 @@ const (
 // Client is WeChat Pay as a payment provider. Safe for concurrent use.
 type Client struct {
 	*outbound.Client
-	cfg Config
-	now func() time.Time
+	cfg   Config
+	now   func() time.Time
+	bills *outbound.Client
 }
 
 var _ provider.Provider = (*Client)(nil)
@@ -46,7 +47,7 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("wechatpay", cfg.Backoff, cfg.Metrics)}, nil
+	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("wechatpay", cfg.Backoff, cfg.Metrics), bills: company.Bills("wechatpay", cfg.Metrics)}, nil
 }
 
 // Profile implements provider.Provider.
@@ -54,6 +55,7 @@ func (c *Client) Profile() provider.Profile {
 	return provider.Profile{
 		Name: "wechat", Merchant: c.cfg.Merchant, Methods: []provider.Method{Native, JSAPI, H5}, MinWindow: company.MinWindow,
 		Kinds: map[provider.Method]provider.Kind{Native: provider.Scan, JSAPI: provider.InApp}, Currencies: []string{company.CNY},
+		Zone: company.China, StatementAfter: company.BillsAfter,
 	}
 }
 
@@ -176,11 +178,6 @@ func (c *Client) Refund(ctx context.Context, r provider.Return) (provider.Refund
 	return out.status(out.Status)
 }
 
-// Statement implements provider.Provider.
-func (c *Client) Statement(context.Context, provider.Day) provider.Lines {
-	return provider.NoLines(provider.ErrNotReady)
-}
-
 // errMissing means that WeChat Pay does not know the number.
 var errMissing = errors.New("wechatpay: there is no such number")
 
@@ -242,6 +239,10 @@ func refusedBy(r outbound.Reply) error {
 		return fmt.Errorf("%w: %w", errMissing, said)
 	case "PARAM_ERROR", "INVALID_REQUEST", "RULE_LIMIT", "MCH_NOT_EXISTS", "APPID_MCHID_NOT_MATCH", "OPENID_MISMATCH", "USER_ACCOUNT_ABNORMAL":
 		return fmt.Errorf("%w: %w", provider.ErrRefused, said)
+	case "NO_STATEMENT_EXIST":
+		return fmt.Errorf("%w: %w", errNoBill, said)
+	case "STATEMENT_CREATING":
+		return fmt.Errorf("%w: %w", provider.ErrNotReady, said)
 	default: // SIGN_ERROR, NO_AUTH, NOT_ENOUGH and others: a person can repair what is behind them
 		return said
 	}

@@ -20,6 +20,8 @@
 //   - A refund that WeChat Pay calls ABNORMAL (a closed card, for example) has failed:
 //     the money stays with the merchant.
 //   - A payment that was refunded is still a capture.
+//   - The statement is the bills of payments and of refunds (v3/bill/tradebill), made by
+//     ten in the morning of the next day, in China's time. A day without movements has none.
 //
 // payment/wechatpay/standin is the company for practice and tests.
 //

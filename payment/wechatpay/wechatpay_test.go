@@ -1,13 +1,18 @@
 package wechatpay_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +21,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"go.uber.org/goleak"
 
+	"stampede/payment/internal/company"
 	"stampede/payment/provider"
 	"stampede/payment/providertest"
 	"stampede/payment/sandbox"
@@ -79,6 +85,7 @@ func TestConformance(t *testing.T) {
 		t.Helper()
 		return providertest.Subject{
 			Provider: s.Client, Currency: "CNY", Pay: sandboxtest.Pay, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
+			Backdate: func(no ids.ID, d time.Duration) { s.bank.Backdate(t, no, d) },
 		}
 	})
 }
@@ -216,5 +223,64 @@ func TestRepliesThatAreNoAnswer(t *testing.T) {
 	cfg.Peers, cfg.Backoff = s.cfg.Peers, time.Millisecond
 	if _, err := s.client(t, cfg).Query(t.Context(), of); err == nil || errors.Is(err, provider.ErrRefused) || !strings.Contains(err.Error(), "SIGN_ERROR") {
 		t.Errorf("with another key of ours: %v", err)
+	}
+}
+
+// TestBillsThatAreAlteredOrCutOff: a bill is read while it arrives, and believed at its end.
+func TestBillsThatAreAlteredOrCutOff(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	c := charge()
+	h, err := s.Create(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sandboxtest.Pay(h); err != nil {
+		t.Fatal(err)
+	}
+	s.bank.Backdate(t, c.PaymentNo, 72*time.Hour)
+	st, err := s.Query(t.Context(), provider.Payment{No: c.PaymentNo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, m, d := st.Capture.At.In(company.China).Date()
+	from := time.Date(y, m, d, 0, 0, 0, 0, company.China)
+	day := provider.Day{From: from, To: from.AddDate(0, 0, 1)}
+	for name, change := range map[string]func([]byte) []byte{
+		"":            func(b []byte) []byte { return b },
+		"another sum": func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("`1.00"), []byte("`9.00")) },
+		"cut off":     func(b []byte) []byte { return b[:len(b)/2] },
+	} {
+		target, err := url.Parse(s.bank.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy := httputil.NewSingleHostReverseProxy(target)
+		proxy.ModifyResponse = func(r *http.Response) error {
+			if strings.Contains(r.Request.URL.Path, "billdownload") {
+				text, err := io.ReadAll(r.Body)
+				text = change(text)
+				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+				r.Header.Set("Content-Length", strconv.Itoa(len(text)))
+				return err
+			}
+			return nil
+		}
+		srv := httptest.NewServer(proxy)
+		cfg := s.cfg
+		cfg.URL = srv.URL + standin.Prefix
+		lines, failed := 0, error(nil)
+		for _, err := range s.client(t, cfg).Statement(t.Context(), day) {
+			if lines++; err != nil {
+				failed = err
+			}
+		}
+		if genuine := name == ""; genuine != (failed == nil) || genuine && lines != 1 {
+			t.Errorf("%q: %d lines, %v", name, lines, failed)
+		}
+		srv.Close()
+	}
+	for _, err := range s.Statement(t.Context(), provider.Day{From: day.From.AddDate(0, 0, -9), To: day.From.AddDate(0, 0, -8)}) {
+		t.Errorf("a day of which there is no bill: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"stampede/payment/alipay"
+	"stampede/payment/internal/company"
 	"stampede/payment/sandbox"
 	"stampede/platform/edge/outbound"
 )
@@ -28,6 +29,7 @@ const Gateway = sandbox.Prefix + "/alipay/gateway.do"
 // Company is the stand-in. Safe for concurrent use.
 type Company struct {
 	app, seller string
+	url         string          // of the company
 	shop        *rsa.PublicKey  // the app's key
 	key         *rsa.PrivateKey // the company's
 	now         func() time.Time
@@ -45,7 +47,7 @@ func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, alipay.
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, alipay.Config{}, err
 	}
-	c := &Company{app: "2021000000practice", seller: "2088000000practice", shop: &shop.PublicKey, key: own, now: now, log: log}
+	c := &Company{app: "2021000000practice", seller: "2088000000practice", url: url, shop: &shop.PublicKey, key: own, now: now, log: log}
 	return c, alipay.Config{App: c.app, Seller: c.seller, Key: shop, Peer: &own.PublicKey, URL: url + Gateway}, nil
 }
 
@@ -56,6 +58,7 @@ func (c *Company) Merchant() string { return c.seller }
 func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
 	mux.Get(Gateway, func(w http.ResponseWriter, r *http.Request) { c.open(w, r, desk) })
 	mux.Post(Gateway, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r, desk) })
+	mux.Get(billPath, func(w http.ResponseWriter, r *http.Request) { c.download(w, r, desk) })
 }
 
 // refusal is a reply with a sub_code.
@@ -83,7 +86,7 @@ func (c *Company) open(w http.ResponseWriter, r *http.Request, desk sandbox.Desk
 	var fen int64
 	var expires time.Time
 	if err == nil {
-		fen, err = alipay.ParseYuan(biz.TotalAmount)
+		fen, err = company.ParseYuan(biz.TotalAmount)
 	}
 	if err == nil {
 		expires, err = alipay.ParseTime(biz.TimeExpire)
@@ -143,6 +146,9 @@ func (c *Company) answer(w http.ResponseWriter, r *http.Request, desk sandbox.De
 
 // do performs one operation.
 func (c *Company) do(ctx context.Context, desk sandbox.Desk, method string, biz alipay.Biz) (out alipay.Reply, err error) {
+	if method == alipay.MethodBill {
+		return c.bill(ctx, desk, biz.BillDate)
+	}
 	p, known, err := desk.Payment(ctx, biz.OutTradeNo)
 	if err != nil {
 		return out, err
@@ -169,7 +175,7 @@ func (c *Company) do(ctx context.Context, desk sandbox.Desk, method string, biz 
 		}
 		return alipay.Reply{
 			OutTradeNo: r.PaymentNo, OutRequestNo: r.No, TradeNo: number(p.Transaction), RefundStatus: alipay.RefundSuccess,
-			RefundAmount: alipay.Yuan(r.Amount), GmtRefundPay: alipay.Time(r.At),
+			RefundAmount: company.Yuan(r.Amount), GmtRefundPay: alipay.Time(r.At),
 		}, nil
 	default:
 		return out, &refusal{"isv.invalid-method", "there is no such method"}
@@ -184,7 +190,7 @@ func cmpErr(err error, otherwise *refusal) error {
 }
 
 func (c *Company) refund(ctx context.Context, desk sandbox.Desk, p sandbox.Payment, biz alipay.Biz) (out alipay.Reply, err error) {
-	fen, err := alipay.ParseYuan(biz.RefundAmount)
+	fen, err := company.ParseYuan(biz.RefundAmount)
 	if err != nil {
 		return out, &refusal{"ACQ.INVALID_PARAMETER", err.Error()}
 	}
@@ -212,9 +218,9 @@ func (c *Company) refund(ctx context.Context, desk sandbox.Desk, p sandbox.Payme
 
 // trade is a payment in the company's form.
 func trade(p sandbox.Payment) alipay.Reply {
-	r := alipay.Reply{OutTradeNo: p.No, TradeStatus: status(p), TotalAmount: alipay.Yuan(p.Amount)}
+	r := alipay.Reply{OutTradeNo: p.No, TradeStatus: status(p), TotalAmount: company.Yuan(p.Amount)}
 	if p.Status == sandbox.StatusCaptured {
-		r.TradeNo, r.TotalAmount, r.SendPayDate = number(p.Transaction), alipay.Yuan(p.Captured), alipay.Time(p.At)
+		r.TradeNo, r.TotalAmount, r.SendPayDate = number(p.Transaction), company.Yuan(p.Captured), alipay.Time(p.At)
 	}
 	return r
 }
@@ -239,12 +245,12 @@ func (c *Company) Callback(e sandbox.Event) ([]byte, error) {
 	p := url.Values{
 		"notify_time": {alipay.Time(c.now())}, "notify_type": {"trade_status_sync"}, "notify_id": {rand.Text()}, "app_id": {c.app},
 		"charset": {"utf-8"}, "version": {"1.0"}, "sign_type": {"RSA2"}, "seller_id": {c.seller}, "out_trade_no": {e.Payment.No},
-		"trade_no": {number(e.Payment.Transaction)}, "trade_status": {status(e.Payment)}, "total_amount": {alipay.Yuan(e.Payment.Captured)},
+		"trade_no": {number(e.Payment.Transaction)}, "trade_status": {status(e.Payment)}, "total_amount": {company.Yuan(e.Payment.Captured)},
 		"gmt_payment": {alipay.Time(e.Payment.At)}, "subject": {"限量版 & more = 100%"},
 	}
 	if r := e.Refund; r != nil {
 		p.Set("out_biz_no", r.No)
-		p.Set("refund_fee", alipay.Yuan(e.Payment.Refunded))
+		p.Set("refund_fee", company.Yuan(e.Payment.Refunded))
 		p.Set("gmt_refund", alipay.Time(r.At))
 	}
 	err := alipay.Sign(c.key, p)

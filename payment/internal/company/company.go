@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/payment/provider"
 	"stampede/platform/edge/outbound"
 )
 
@@ -22,6 +23,25 @@ const (
 
 // China is the zone of the Chinese companies' times.
 var China = time.FixedZone("CST", 8*60*60)
+
+// Bills returns what downloads a company's statements, of any length. It makes one
+// attempt: lines that were read are not read again.
+func Bills(peer string, metrics prometheus.Registerer) *outbound.Client {
+	return outbound.New(outbound.Config{Peer: peer + "-bills", Conns: 1, MaxBytes: maxReplyBytes, Metrics: metrics, Timeout: 10 * time.Minute, Attempts: 1})
+}
+
+// BillsAfter is how long after its end a day's statement is made by the Chinese
+// companies, which promise ten o'clock.
+const BillsAfter = 10*time.Hour + 30*time.Minute
+
+// NoBill is the statement of a day of which the company says that there is no bill: it is
+// empty, once bills are made.
+func NoBill(now time.Time, d provider.Day) provider.Lines {
+	if now.Before(d.To.Add(BillsAfter)) {
+		return provider.NoLines(provider.ErrNotReady)
+	}
+	return func(func(provider.Line, error) bool) {}
+}
 
 // Line returns what calls a company. A call takes about 100 ms, and a shopper waits;
 // backoff is 0 except in tests.

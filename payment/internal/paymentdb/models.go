@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
 )

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
 )

@@ -95,6 +95,8 @@ func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
 	mux.Get(Prefix+"/v3/pay/transactions/out-trade-no/{no}", c.signed(d.query))
 	mux.Post(Prefix+"/v3/pay/transactions/out-trade-no/{no}/close", c.signed(d.close))
 	mux.Post(Prefix+"/v3/refund/domestic/refunds", c.signed(d.refund))
+	mux.Get(Prefix+"/v3/bill/tradebill", c.signed(d.bill))
+	mux.Get(Prefix+billPath, d.download)
 }
 
 // refusal is an answer with an error code of the API.

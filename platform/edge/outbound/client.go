@@ -170,6 +170,17 @@ type Reply struct {
 // of the peer and is retried, as a broken connection is. Errors do not contain the
 // address, which may contain a secret.
 func (c *Client) Do(ctx context.Context, r Request, read func(Reply) error) error {
+	return c.Stream(ctx, r, func(reply Reply, body io.Reader) (err error) {
+		if reply.Body, err = io.ReadAll(io.LimitReader(body, c.cfg.MaxBytes)); err != nil {
+			return fmt.Errorf("read the reply of status %d: %w", reply.Status, err)
+		}
+		return read(reply)
+	})
+}
+
+// Stream is Do for a reply of any length: read gets its body, of which MaxBytes is no
+// bound, and is called again for a second attempt.
+func (c *Client) Stream(ctx context.Context, r Request, read func(Reply, io.Reader) error) error {
 	return c.executor.WithContext(ctx).RunWithExecution(func(exec failsafe.Execution[any]) error { //nolint:contextcheck // exec's comes from ctx
 		began, result := time.Now(), "ok"
 		err := c.attempt(exec.Context(), r, read)
@@ -184,7 +195,7 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Reply) error) erro
 	})
 }
 
-func (c *Client) attempt(ctx context.Context, r Request, read func(Reply) error) error {
+func (c *Client) attempt(ctx context.Context, r Request, read func(Reply, io.Reader) error) error {
 	method := http.MethodGet
 	if r.Body != nil {
 		method = http.MethodPost
@@ -205,9 +216,5 @@ func (c *Client) attempt(ctx context.Context, r Request, read func(Reply) error)
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, c.cfg.MaxBytes))
-	if err != nil {
-		return fmt.Errorf("read the reply of status %d: %w", resp.StatusCode, err)
-	}
-	return read(Reply{Status: resp.StatusCode, Header: resp.Header, Body: body})
+	return read(Reply{Status: resp.StatusCode, Header: resp.Header}, resp.Body)
 }

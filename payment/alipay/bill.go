@@ -1,0 +1,193 @@
+package alipay
+
+import (
+	"archive/zip"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/text/encoding/simplifiedchinese"
+
+	"stampede/payment/internal/company"
+	"stampede/payment/provider"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/outbound"
+)
+
+// The columns that are read, by the beginning of their names.
+const (
+	colTrade, colPayment, colBusiness = "支付宝交易号", "商户订单号", "业务类型"
+	colDone, colAmount, colFee        = "完成时间", "订单金额", "服务费"
+	colRefund                         = "退款批次号"
+	// BusinessRefund is the kind of a row that is a refund; other rows are payments.
+	BusinessRefund = "退款"
+	// DetailsName is in the name of the file that has the rows; others sum them up.
+	DetailsName = "业务明细"
+	summaryName = "汇总"
+	// maxBillBytes bounds what is stored of a bill: ten million rows.
+	maxBillBytes = 1 << 30
+)
+
+// errNoBill means that Alipay has no bill of the day: nothing moved, or it is too early.
+var errNoBill = errors.New("alipay: there is no bill of this day")
+
+// Statement implements provider.Provider. The bill is a zip archive, which is stored in a
+// temporary file, because its directory is at its end.
+func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
+	if c.now().Before(d.To) {
+		return provider.NoLines(provider.ErrNotReady)
+	}
+	return func(yield func(provider.Line, error) bool) {
+		r, err := c.call(ctx, MethodBill, Biz{BillType: "trade", BillDate: d.From.In(company.China).Format(time.DateOnly)})
+		if errors.Is(err, errNoBill) {
+			for l, err := range company.NoBill(c.now(), d) {
+				yield(l, err)
+			}
+			return
+		}
+		over := false
+		if err == nil {
+			err = c.readBill(ctx, r.BillDownloadURL, func(l provider.Line) bool {
+				over = !yield(l, nil)
+				return !over
+			})
+		}
+		if err != nil && !over {
+			yield(provider.Line{}, fmt.Errorf("alipay: statement: %w", err))
+		}
+	}
+}
+
+// readBill downloads a bill and passes its lines on until pass wants no more.
+func (c *Client) readBill(ctx context.Context, address string, pass func(provider.Line) bool) (err error) {
+	file, err := os.CreateTemp("", "alipay-bill-*.zip")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
+	size := int64(0)
+	err = c.bills.Stream(ctx, outbound.Request{URL: address}, func(r outbound.Reply, body io.Reader) (err error) {
+		if r.Status != http.StatusOK {
+			return fmt.Errorf("the bill has status %d", r.Status)
+		}
+		if size, err = io.Copy(file, io.LimitReader(body, maxBillBytes+1)); err == nil && size > maxBillBytes {
+			err = errors.New("the bill is too long")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	archive, err := zip.NewReader(file, size)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, f := range archive.File {
+		name, err := simplifiedchinese.GBK.NewDecoder().String(f.Name)
+		if err != nil || f.Flags&utf8Name != 0 {
+			name = f.Name
+		}
+		if !strings.Contains(name, DetailsName) || strings.Contains(name, summaryName) {
+			continue
+		}
+		found = true
+		rows, err := f.Open()
+		if err != nil {
+			return err
+		}
+		ended, err := readRows(simplifiedchinese.GBK.NewDecoder().Reader(rows), pass)
+		if err = errors.Join(err, rows.Close()); err != nil || ended {
+			return err
+		}
+	}
+	if !found {
+		return errors.New("the archive has no details")
+	}
+	return nil
+}
+
+// utf8Name is the flag of a file whose name in the archive is UTF-8.
+const utf8Name = 0x800
+
+// readRows reads the details: comments, which begin with #, around a header and rows.
+func readRows(r io.Reader, pass func(provider.Line) bool) (ended bool, err error) {
+	rows := csv.NewReader(r)
+	rows.Comment, rows.FieldsPerRecord, rows.LazyQuotes, rows.ReuseRecord = '#', -1, true, true
+	var header []string
+	for {
+		cells, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			if header == nil {
+				err = errors.New("the details have no header")
+			} else {
+				err = nil
+			}
+			return false, err
+		}
+		if err != nil {
+			return false, err
+		}
+		if header == nil {
+			header = append(header, cells...)
+			continue
+		}
+		l, err := lineOf(func(column string) string {
+			for i, name := range header {
+				if strings.HasPrefix(strings.TrimSpace(name), column) && i < len(cells) {
+					return strings.TrimSpace(cells[i]) // cells are padded with tabs
+				}
+			}
+			return ""
+		})
+		if err != nil {
+			return false, err
+		}
+		if !pass(l) {
+			return true, nil
+		}
+	}
+}
+
+// lineOf reads a row. The amounts of refunds are negative, and so are fees.
+func lineOf(cell func(string) string) (l provider.Line, err error) {
+	l = provider.Line{Kind: provider.Paid, Transaction: cell(colTrade), PaymentNo: ours(cell(colPayment)), Currency: company.CNY}
+	if cell(colBusiness) == BusinessRefund {
+		// Our number names the movement in the ledger too: Alipay has none for refunds.
+		l.Kind, l.Transaction, l.RefundNo = provider.PaidBack, cell(colRefund), ours(cell(colRefund))
+		if l.Transaction == "" {
+			l.Transaction = cell(colTrade) + " " + cell(colDone) // made in Alipay's console
+		}
+	}
+	if l.Transaction == "" {
+		return l, errors.New("a row without a trade number")
+	}
+	var err1, err2 error
+	l.Amount, err1 = company.ParseYuan(strings.TrimPrefix(cell(colAmount), "-"))
+	l.At, err2 = ParseTime(cell(colDone))
+	if fee, err := company.ParseYuan(strings.TrimPrefix(cell(colFee), "-")); err == nil {
+		l.Fee = fee
+	}
+	return l, errors.Join(err1, err2)
+}
+
+// ours is a number of ours, or zero for one that was made elsewhere.
+func ours(text string) ids.ID {
+	no, err := ids.Parse(text)
+	if err != nil {
+		return ids.ID{}
+	}
+	return no
+}
+
+// CloseIdleConnections closes the connections that no call uses.
+func (c *Client) CloseIdleConnections() {
+	c.Client.CloseIdleConnections()
+	c.bills.CloseIdleConnections()
+}

@@ -1,0 +1,212 @@
+package wechatpay
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1" //nolint:gosec // the company's choice; the address of the bill came in a signed reply
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/payment/internal/company"
+	"stampede/payment/provider"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/outbound"
+)
+
+// The types of bills: the payments and the refunds that succeeded on a day.
+const (
+	BillSuccess = "SUCCESS"
+	BillRefund  = "REFUND"
+)
+
+// BillAddress is the reply that says where a bill is.
+type BillAddress struct {
+	HashType    string `json:"hash_type"`
+	HashValue   string `json:"hash_value"`
+	DownloadURL string `json:"download_url"`
+}
+
+// The columns that are read. A bill has more, in an order that changed over the years.
+const (
+	colTime, colTransaction, colPayment = "交易时间", "微信订单号", "商户订单号"
+	colCurrency, colAmount, colFee      = "货币种类", "订单金额", "手续费"
+	colRefundTime, colRefundID          = "退款成功时间", "微信退款单号"
+	colRefund, colRefundAmount          = "商户退款单号", "申请退款金额"
+	colRefundStatus                     = "退款状态"
+	// totals begins the rows below the movements.
+	totals = "总交易单数"
+	// billTime is the form of its times, of China.
+	billTime = "2006-01-02 15:04:05"
+	// maxRowBytes bounds a row, whose longest cells are the product and the shop's own data.
+	maxRowBytes = 64 << 10
+)
+
+// errNoBill means that WeChat Pay has no bill of the day: nothing moved, or it is too early.
+var errNoBill = errors.New("wechatpay: there is no bill of this day")
+
+// Statement implements provider.Provider: the bill of payments, then that of refunds.
+func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
+	if c.now().Before(d.To) {
+		return provider.NoLines(provider.ErrNotReady)
+	}
+	return func(yield func(provider.Line, error) bool) {
+		for _, kind := range []string{BillSuccess, BillRefund} {
+			over := false
+			err := c.bill(ctx, d, kind, func(l provider.Line) bool {
+				over = !yield(l, nil)
+				return !over
+			})
+			if errors.Is(err, errNoBill) {
+				for _, notReady := range company.NoBill(c.now(), d) {
+					err = notReady
+				}
+				if !errors.Is(err, provider.ErrNotReady) {
+					err = nil
+				}
+			}
+			if err != nil && !over {
+				yield(provider.Line{}, fmt.Errorf("wechatpay: statement: %w", err))
+			}
+			if err != nil || over {
+				return
+			}
+		}
+	}
+}
+
+// bill downloads one bill. Lines are passed on as they arrive; if the file's hash is wrong
+// at its end, the error says so.
+func (c *Client) bill(ctx context.Context, d provider.Day, kind string, pass func(provider.Line) bool) error {
+	var at BillAddress
+	path := "/v3/bill/tradebill?bill_date=" + d.From.In(company.China).Format(time.DateOnly) + "&bill_type=" + kind
+	if err := c.call(ctx, http.MethodGet, path, nil, &at); err != nil {
+		return err
+	}
+	if at.HashType != "SHA1" {
+		return fmt.Errorf("the bill's hash is a %s", at.HashType)
+	}
+	u, err := url.Parse(at.DownloadURL)
+	if err != nil {
+		return err
+	}
+	base, err := url.Parse(c.cfg.URL)
+	if err != nil {
+		return err
+	}
+	// The request carries our signature: it goes to the configured address.
+	path = strings.TrimPrefix(u.RequestURI(), base.Path)
+	var signing error
+	return c.bills.Stream(ctx, outbound.Request{URL: c.cfg.URL + path, Head: func(h http.Header) {
+		var text string
+		text, signing = c.authorization(http.MethodGet, path, nil)
+		h.Set("Authorization", text)
+	}}, func(r outbound.Reply, body io.Reader) error {
+		if signing != nil || r.Status != http.StatusOK {
+			return errors.Join(signing, fmt.Errorf("the bill has status %d", r.Status))
+		}
+		sum := sha1.New() //nolint:gosec // as above
+		body = io.TeeReader(body, sum)
+		if ended, err := readBill(body, kind, pass); err != nil || ended {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, body); err != nil {
+			return err
+		}
+		if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, at.HashValue) {
+			return errors.New("the bill is not the one that WeChat Pay announced")
+		}
+		return nil
+	})
+}
+
+// readBill reads a bill row by row. ended is true if the reader of the lines wants no more.
+// A cell begins with a backtick, so that the separator is a comma with a backtick: product
+// names have commas.
+func readBill(r io.Reader, kind string, pass func(provider.Line) bool) (ended bool, err error) {
+	rows := bufio.NewScanner(r)
+	rows.Buffer(nil, maxRowBytes)
+	var at map[string]int
+	for rows.Scan() {
+		text := strings.TrimRight(strings.TrimPrefix(rows.Text(), "\ufeff"), "\r")
+		switch {
+		case text == "":
+		case at == nil:
+			at = make(map[string]int)
+			for i, name := range strings.Split(text, ",") {
+				at[name] = i
+			}
+		case strings.HasPrefix(text, totals):
+			return false, rows.Err()
+		default:
+			cells := strings.Split(strings.TrimPrefix(text, "`"), ",`")
+			l, moved, err := lineOf(kind, func(column string) string {
+				if i, ok := at[column]; ok && i < len(cells) {
+					return cells[i]
+				}
+				return ""
+			})
+			if err != nil {
+				return false, err
+			}
+			if moved && !pass(l) {
+				return true, nil
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return false, err
+	}
+	return false, errors.New("the bill has no totals: it is cut off")
+}
+
+// lineOf reads a row; moved is false for a refund that is not made.
+func lineOf(kind string, cell func(string) string) (l provider.Line, moved bool, err error) {
+	l = provider.Line{Kind: provider.Paid, Transaction: cell(colTransaction), Currency: cell(colCurrency)}
+	amount, at := cell(colAmount), cell(colTime)
+	if kind == BillRefund {
+		if cell(colRefundStatus) != RefundSuccess {
+			return l, false, nil
+		}
+		l.Kind, l.Transaction, amount = provider.PaidBack, cell(colRefundID), cell(colRefundAmount)
+		if made := cell(colRefundTime); made != "" {
+			at = made
+		}
+	}
+	var err1, err2, err3 error
+	l.PaymentNo = ours(cell(colPayment))
+	if kind == BillRefund {
+		l.RefundNo = ours(cell(colRefund))
+	}
+	l.Amount, err1 = company.ParseYuan(amount)
+	l.At, err2 = time.ParseInLocation(billTime, at, company.China)
+	if l.Transaction == "" || l.Currency == "" {
+		err3 = errors.New("a row without transaction or currency")
+	}
+	if fee, err := strconv.ParseFloat(cell(colFee), 64); err == nil {
+		l.Fee = int64(math.Round(fee * 100)) //nolint:mnd // fen; the bill has fractions of them
+	}
+	return l, true, errors.Join(err1, err2, err3)
+}
+
+// ours is a number of ours, or zero for one that was made elsewhere.
+func ours(text string) ids.ID {
+	no, err := ids.Parse(text)
+	if err != nil {
+		return ids.ID{}
+	}
+	return no
+}
+
+// CloseIdleConnections closes the connections that no call uses.
+func (c *Client) CloseIdleConnections() {
+	c.Client.CloseIdleConnections()
+	c.bills.CloseIdleConnections()
+}
