@@ -25,10 +25,10 @@
 // # Publishes, consumes
 //
 // It publishes nothing. It consumes events.order.* with one ephemeral consumer
-// per instance, because a user may be connected to any of them, and
-// inventoryevent.Returned, of which it tells every socket, at most every two
-// seconds: a shopper who was too late hears of returned units as soon as a program
-// that polls.
+// per instance, because a user may be connected to any of them, events.dispute.* in
+// the same way, and inventoryevent.Returned, of which it tells every socket, at most
+// every two seconds: a shopper who was too late hears of returned units as soon as a
+// program that polls.
 //
 // # Lifecycle
 //

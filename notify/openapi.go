@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"stampede/order/disputeevent"
 	"stampede/order/orderevent"
 	"stampede/platform/edge/httpx"
 )
@@ -30,6 +31,7 @@ func document(doc *huma.OpenAPI) {
 			"The server sends JSON text messages: `{\"type\":\"hello\"}` once the token is accepted, then `{\"type\":\"order\",\"order\":{…}}` for each " +
 			"change, where `order` is what GET /api/v1/orders/{no} answers. Take the one with the higher `version` and ignore types that you do not know. " +
 			"`{\"type\":\"returned\",\"items\":[\"42\"]}` says, to every socket and at most every two seconds, which items have units again that others held. " +
+			"`{\"type\":\"dispute\",\"dispute\":{…}}` says that one of your disputes has changed: ask for it. " +
 			"`{\"type\":\"surplus\",\"order_no\":…,\"amount\":{…},\"reason\":\"late\"}` says that money arrived which pays no order, because that was closed (late) or paid (duplicate), " +
 			"or another amount was charged (mismatch): it goes back. " +
 			"A push is a hint: after connecting again, ask for the orders you follow.\n\n" +
@@ -49,6 +51,7 @@ func document(doc *huma.OpenAPI) {
 			"server": []*huma.Schema{
 				object(map[string]*huma.Schema{"type": constant("hello")}, "type"),
 				object(map[string]*huma.Schema{"type": constant("order"), "order": order}, "type", "order"),
+				object(map[string]*huma.Schema{"type": constant("dispute"), "dispute": schemas.Schema(reflect.TypeFor[disputeevent.Changed](), true, "DisputeChange")}, "type", "dispute"),
 				object(map[string]*huma.Schema{"type": constant("returned"), "items": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}, "type", "items"),
 				object(map[string]*huma.Schema{
 					"type": constant("surplus"), "order_no": {Type: huma.TypeString}, "amount": schemas.Schema(reflect.TypeFor[orderevent.Money](), true, "Money"),

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"stampede/order/disputeevent"
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
 	"stampede/platform/base/app"
@@ -72,11 +73,13 @@ type message struct {
 	Order any    `json:"order"`
 }
 
-// Subscriptions returns the per-instance consumers of order events and of money that
-// goes back.
+// Subscriptions returns the per-instance consumers of events about orders, disputes
+// and money that goes back.
 func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{{
 		Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Layout: orderevent.Layout, Handle: s.pushChanges, Missed: s.missed,
+	}, {
+		Name: "notify-disputes", Filter: disputeevent.SubjectAll, PerInstance: true, Handle: s.pushDispute, // missed with the orders' interruptions
 	}, {
 		Name: "notify-surplus", Filter: paymentevent.SubjectSurplus, PerInstance: true, Handle: s.pushSurplus,
 	}}

@@ -20,6 +20,7 @@ type adminListInput struct {
 	ActivityID int64     `query:"activity_id" minimum:"1" doc:"Only of this activity"`
 	UserID     int64     `query:"user_id" minimum:"1" doc:"Only of this user"`
 	Status     string    `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"Only in this state"`
+	Disputed   bool      `query:"disputed" doc:"Only with a dispute that is not closed"`
 	From       time.Time `query:"from" doc:"Orders created at this time or later" example:"2026-11-11T20:00:00+08:00"`
 	To         time.Time `query:"to" doc:"Orders created before this time" example:"2026-11-11T21:00:00+08:00"`
 }
@@ -44,7 +45,7 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 		return nil, err
 	}
 	defer done()
-	rows, err := s.listIn(reading, p, where)
+	rows, err := s.listIn(reading, p, where, in.Disputed)
 	if err != nil && reading.Err() != nil && ctx.Err() == nil {
 		return nil, errTooWide.Because(err)
 	}
@@ -55,13 +56,16 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 }
 
 // listIn reads a page of orders whose numbers lie in where.
-func (s *Service) listIn(ctx context.Context, p orderdb.ListOrdersParams, where numberSpan) ([]orderdb.OrdersOrder, error) {
+func (s *Service) listIn(ctx context.Context, p orderdb.ListOrdersParams, where numberSpan, disputed bool) ([]orderdb.OrdersOrder, error) {
 	sold, err := s.onSale(ctx, p.ItemID, p.SessionID, p.ActivityID)
 	if err != nil {
 		return nil, err
 	}
 	where = where.within(sold)
 	p.Since, p.Before = where.since, where.before
+	if disputed {
+		return orderdb.New(s.deps.DB).ListDisputedOrders(ctx, orderdb.ListDisputedOrdersParams(p))
+	}
 	return orderdb.New(s.deps.DB).ListOrders(ctx, p)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/details"
+	"stampede/order/dispute"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
@@ -62,6 +63,7 @@ type About struct {
 	Phone    string           `json:"phone,omitempty" doc:"The account's; viewers read it masked"`
 	Details  *details.Details `json:"details,omitempty" doc:"What the shopper settled before the payment; viewers read it masked"`
 	Shipment *shipment        `json:"shipment,omitempty"`
+	Dispute  *dispute.State   `json:"dispute,omitempty" doc:"The latest one; its texts are at GET /api/v1/orders/{no}/disputes"`
 }
 
 // namedSpan is a named time.
@@ -174,7 +176,7 @@ func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
 	return all, nil
 }
 
-// describe reads an order's details and shipment.
+// describe reads an order's details, shipment and dispute.
 func (s *Service) describe(ctx context.Context, no ids.ID) (a About, err error) {
 	d, ok, err := details.Read(ctx, s.deps.DB, no)
 	if err != nil {
@@ -182,6 +184,9 @@ func (s *Service) describe(ctx context.Context, no ids.ID) (a About, err error) 
 	}
 	if ok {
 		a.Details = &d
+	}
+	if a.Dispute, err = s.disputes.Latest(ctx, no); err != nil {
+		return a, err
 	}
 	sent, err := orderdb.New(s.deps.DB).ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
 	switch {

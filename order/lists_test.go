@@ -67,7 +67,11 @@ func TestListsPageByCursor(t *testing.T) {
 	hour := func(from int) string { // relative to now, as in a query string
 		return url.QueryEscape(time.Now().Add(time.Duration(from) * time.Hour).Format(time.RFC3339))
 	}
+	e.exec(`INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason, status, outcome, waiting_since)
+		SELECT bucket, gen_random_uuid(), order_no, user_id, 'x', CASE user_id WHEN 3 THEN 'answered' ELSE 'closed' END,
+			CASE user_id WHEN 3 THEN '' ELSE 'no_refund' END, NULL FROM orders.orders WHERE user_id = 3 OR order_no = $1`, mine[0])
 	for filter, want := range map[string]int{
+		"&disputed=true": 2, "&disputed=true&item_id=2": 1, "&disputed=true&user_id=1": 0, "&disputed=false": 8,
 		"&session_id=7": 8, "&session_id=8": 0, "&order_no=" + mine[1]: 1, "&order_no=" + mine[1] + "&user_id=3": 0, "&order_no=" + ids.NewFor(1).String(): 0,
 		"&from=" + hour(-1): 8, "&to=" + hour(-1): 0, "&from=" + hour(1): 0, "&to=" + hour(1): 8, "&user_id=1&from=" + hour(-1) + "&to=" + hour(1): 5,
 		"": 8, "&user_id=1": 5, "&item_id=1": 7, "&item_id=2": 1, "&activity_id=102": 1, "&status=closed": 5,

@@ -176,6 +176,21 @@ WHERE order_no < @before AND order_no >= @since
   AND (sqlc.narg('created_to')::timestamptz IS NULL OR created_at < sqlc.narg('created_to'))
 ORDER BY order_no DESC LIMIT @most;
 
+-- name: ListDisputedOrders :many
+-- The same of orders with a dispute that is not closed, which are few: they are found first.
+SELECT o.* FROM orders.orders o
+WHERE o.order_no < @before AND o.order_no >= @since
+  AND (sqlc.narg('bucket')::smallint IS NULL OR o.bucket = sqlc.narg('bucket'))
+  AND (sqlc.narg('user_id')::bigint IS NULL OR o.user_id = sqlc.narg('user_id'))
+  AND (sqlc.narg('item_id')::bigint IS NULL OR o.item_id = sqlc.narg('item_id'))
+  AND (sqlc.narg('session_id')::bigint IS NULL OR o.session_id = sqlc.narg('session_id'))
+  AND (sqlc.narg('activity_id')::bigint IS NULL OR o.activity_id = sqlc.narg('activity_id'))
+  AND (sqlc.narg('status')::text IS NULL OR o.status = sqlc.narg('status'))
+  AND (sqlc.narg('created_from')::timestamptz IS NULL OR o.created_at >= sqlc.narg('created_from'))
+  AND (sqlc.narg('created_to')::timestamptz IS NULL OR o.created_at < sqlc.narg('created_to'))
+  AND (o.order_no, o.bucket) IN (SELECT d.order_no, d.bucket FROM orders.disputes d WHERE d.status <> 'closed')
+ORDER BY o.order_no DESC LIMIT @most;
+
 -- name: HistoryOfOrder :many
 SELECT version, status, reason, actor, at FROM orders.history
 WHERE bucket = @bucket AND order_no = @order_no ORDER BY version;

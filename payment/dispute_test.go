@@ -44,5 +44,14 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 	}
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
+	shoppers, err := s.try(http.MethodGet, user, s.url+"/api/v1/orders/"+no.String()+"/document", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, doc := range map[string]answer{"shopper's": shoppers, "operators'": s.staff(firstOperator, http.MethodGet, "orders/"+no.String(), "")} {
+		if state, _ := doc.body["dispute"].(map[string]any); state["dispute_no"] != second || state["status"] != "closed" || state["outcome"] != "refund" {
+			t.Errorf("the %s document says %v", name, doc.body)
+		}
+	}
 	s.booksAreRight()
 }

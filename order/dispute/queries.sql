@@ -42,6 +42,9 @@ WHERE dispute_no = @dispute_no AND bucket = @bucket RETURNING *;
 -- name: DisputesOfOrder :many
 SELECT * FROM orders.disputes WHERE order_no = @order_no ORDER BY dispute_no;
 
+-- name: LatestDispute :one
+SELECT * FROM orders.disputes WHERE order_no = @order_no ORDER BY dispute_no DESC LIMIT 1;
+
 -- name: TextsOf :many
 SELECT * FROM orders.dispute_texts WHERE dispute_no = ANY(@dispute_nos::uuid[]) ORDER BY dispute_no, line;
 

@@ -1,7 +1,12 @@
 package dispute
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"stampede/order/dispute/internal/disputedb"
 	"stampede/platform/base/ids"
@@ -37,6 +42,26 @@ type AdminDispute struct {
 	UserID       string `json:"user_id"`
 	WaitingSince string `json:"waiting_since,omitempty" format:"date-time" doc:"Since when an open one waits for the shop"`
 	ClosedBy     string `json:"closed_by,omitempty" doc:"The operator"`
+}
+
+// State is what an order's documents say of its latest dispute.
+type State struct {
+	DisputeNo ids.ID `json:"dispute_no"`
+	Status    string `json:"status" enum:"open,answered,closed" doc:"open: it waits for the shop; answered: for the shopper"`
+	Outcome   string `json:"outcome,omitempty" enum:"refund,no_refund" doc:"Of a closed one"`
+	UpdatedAt string `json:"updated_at" format:"date-time"`
+}
+
+// Latest is the state of an order's latest dispute, nil if it never had one.
+func (s *Service) Latest(ctx context.Context, order ids.ID) (*State, error) {
+	d, err := disputedb.New(s.deps.DB).LatestDispute(ctx, order)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // most orders have none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dispute: read the latest of %s: %w", order, err)
+	}
+	return &State{DisputeNo: d.DisputeNo, Status: d.Status, Outcome: d.Outcome, UpdatedAt: httpx.Moment(d.UpdatedAt)}, nil
 }
 
 // view shows a dispute with those of the texts that are its own.

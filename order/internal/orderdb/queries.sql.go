@@ -516,6 +516,92 @@ func (q *Queries) LargestLiveQuantities(ctx context.Context) ([]LargestLiveQuant
 	return items, nil
 }
 
+const listDisputedOrders = `-- name: ListDisputedOrders :many
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at FROM orders.orders o
+WHERE o.order_no < $1 AND o.order_no >= $2
+  AND ($3::smallint IS NULL OR o.bucket = $3)
+  AND ($4::bigint IS NULL OR o.user_id = $4)
+  AND ($5::bigint IS NULL OR o.item_id = $5)
+  AND ($6::bigint IS NULL OR o.session_id = $6)
+  AND ($7::bigint IS NULL OR o.activity_id = $7)
+  AND ($8::text IS NULL OR o.status = $8)
+  AND ($9::timestamptz IS NULL OR o.created_at >= $9)
+  AND ($10::timestamptz IS NULL OR o.created_at < $10)
+  AND (o.order_no, o.bucket) IN (SELECT d.order_no, d.bucket FROM orders.disputes d WHERE d.status <> 'closed')
+ORDER BY o.order_no DESC LIMIT $11
+`
+
+type ListDisputedOrdersParams struct {
+	Before      ids.ID
+	Since       ids.ID
+	Bucket      *int16
+	UserID      *int64
+	ItemID      *int64
+	SessionID   *int64
+	ActivityID  *int64
+	Status      *string
+	CreatedFrom *time.Time
+	CreatedTo   *time.Time
+	Most        int32
+}
+
+// The same of orders with a dispute that is not closed, which are few: they are found first.
+func (q *Queries) ListDisputedOrders(ctx context.Context, arg ListDisputedOrdersParams) ([]OrdersOrder, error) {
+	rows, err := q.db.Query(ctx, listDisputedOrders,
+		arg.Before,
+		arg.Since,
+		arg.Bucket,
+		arg.UserID,
+		arg.ItemID,
+		arg.SessionID,
+		arg.ActivityID,
+		arg.Status,
+		arg.CreatedFrom,
+		arg.CreatedTo,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrdersOrder
+	for rows.Next() {
+		var i OrdersOrder
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.OrderNo,
+			&i.UserID,
+			&i.ItemID,
+			&i.ActivityID,
+			&i.SessionID,
+			&i.Shard,
+			&i.Epoch,
+			&i.Quantity,
+			&i.UnitPrice,
+			&i.Freight,
+			&i.Discount,
+			&i.Currency,
+			&i.Title,
+			&i.OnePerActivity,
+			&i.Status,
+			&i.Reason,
+			&i.Version,
+			&i.PayDeadline,
+			&i.ClosingUntil,
+			&i.PaidAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listOrders = `-- name: ListOrders :many
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders
 WHERE order_no < $1 AND order_no >= $2

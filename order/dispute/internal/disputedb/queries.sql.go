@@ -191,6 +191,33 @@ func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]Orders
 	return items, nil
 }
 
+const latestDispute = `-- name: LatestDispute :one
+SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no DESC LIMIT 1
+`
+
+func (q *Queries) LatestDispute(ctx context.Context, orderNo ids.ID) (OrdersDispute, error) {
+	row := q.db.QueryRow(ctx, latestDispute, orderNo)
+	var i OrdersDispute
+	err := row.Scan(
+		&i.Bucket,
+		&i.DisputeNo,
+		&i.OrderNo,
+		&i.UserID,
+		&i.Reason,
+		&i.Status,
+		&i.Outcome,
+		&i.RefundNo,
+		&i.Version,
+		&i.WaitingSince,
+		&i.ClosingBy,
+		&i.ClosingUntil,
+		&i.ClosedBy,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const listDisputes = `-- name: ListDisputes :many
 SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at FROM orders.disputes
 WHERE dispute_no < $1 AND ($2::text = '' OR status = $2)
