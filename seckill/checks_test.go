@@ -87,6 +87,9 @@ func TestExclusiveActivitiesShareNoUser(t *testing.T) {
 	order(2, b, "paid")
 	order(3, a, "pending_payment")
 	order(3, b, "refunding")
+	order(6, a, "paid")
+	d.sql(`UPDATE orders.orders SET reason = 'backup' WHERE user_id = 6`) // paid after the other one was placed
+	order(6, b, "paid")
 	order(4, terminated, "paid")
 	order(4, b, "paid")
 	order(5, terminated, "paid")

@@ -52,7 +52,7 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 		if o.Status == orderevent.StatusClosed {
 			unpaid = append(unpaid, o)
 		}
-		if o.Status == orderevent.StatusPaid && o.Version > paidInTime {
+		if paidLate(&o) {
 			late = append(late, o.No)
 		}
 	}
@@ -76,9 +76,10 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 	return nil
 }
 
-// paidInTime is the version of an order that was paid without having been closed
-// before: 1 is its creation.
-const paidInTime = 2
+// paidLate reports whether an order was paid after it had been closed.
+func paidLate(o *orderevent.Order) bool {
+	return o.Status == orderevent.StatusPaid && o.Reason == orderevent.ReasonBackup
+}
 
 // exclusiveItems are the items whose orders a claim depends on. The catalogue
 // keeps an item for a while after its end, by which time its claims have ended.
@@ -96,11 +97,16 @@ func (s *Service) exclusiveItems() map[int64]bool {
 }
 
 // learnClaims records which exclusive orders are live, and releases the claims
-// whose only number has ended without a live order.
+// whose only number has ended without a live order; that of an order which was paid
+// late is restored.
 func (s *Service) learnClaims(ctx context.Context, orders []orderevent.Order) error {
 	var rows riskdb.PutClaimOrdersParams
 	rows.Keep = s.set.ClaimKeep
+	var late []ids.ID
 	for _, o := range orders {
+		if paidLate(&o) {
+			late = append(late, o.No)
+		}
 		rows.OrderNos, rows.Users, rows.Activities = append(rows.OrderNos, o.No), append(rows.Users, o.UserID), append(rows.Activities, o.ActivityID)
 		rows.Live, rows.Versions = append(rows.Live, orderevent.Live(o.Status)), append(rows.Versions, o.Version)
 	}
@@ -108,6 +114,11 @@ func (s *Service) learnClaims(ctx context.Context, orders []orderevent.Order) er
 		q := riskdb.New(tx)
 		if err := q.PutClaimOrders(ctx, rows); err != nil {
 			return err
+		}
+		if len(late) > 0 {
+			if err := q.RestoreClaims(ctx, late); err != nil {
+				return err
+			}
 		}
 		return q.GiveClaimsBack(ctx, rows.OrderNos)
 	})

@@ -42,6 +42,7 @@ func TestAnOrderPaidAfterAllIsForgotten(t *testing.T) {
 	i.addRule(`{"kind":"unpaid_holds","threshold":1,"action":"none"}`)
 	i.unpaid(1, item, 1)
 	o := order(1, item, [16]byte{}, orderevent.StatusPaid, 3)
+	o.Reason = orderevent.ReasonBackup
 	if err := y.db.QueryRow(t.Context(), `SELECT order_no FROM risk.holds`).Scan(&o.No); err != nil {
 		t.Fatal(err)
 	}

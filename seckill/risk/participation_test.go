@@ -138,6 +138,14 @@ func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 			s.becomes(no, orderevent.StatusPending, 1)
 			s.becomes(no, orderevent.StatusClosed, 2)
 		}, true},
+		{"paid late from the backup", func(s shopper) {
+			no := s.path()
+			s.becomes(no, orderevent.StatusPending, 1)
+			s.becomes(no, orderevent.StatusClosed, 2)
+			o := order(s.user, s.item, no, orderevent.StatusPaid, 3)
+			o.Reason = orderevent.ReasonBackup
+			s.tell(orderevent.SubjectPaid, o)
+		}, false},
 		{"events out of order", func(s shopper) {
 			no := s.path()
 			s.becomes(no, orderevent.StatusClosed, 2)

@@ -85,6 +85,7 @@ func TestPausesFollowTheOrders(t *testing.T) {
 	i.unpaid(1, item, 1)
 	pgtest.Eventually(t, inForce, func() bool { return other.Paused(1, item.ActivityID, time.Now()) > 0 }, "the other instance to pause the user")
 	o := order(1, item, [16]byte{}, orderevent.StatusPaid, 3)
+	o.Reason = orderevent.ReasonBackup
 	if err := y.db.QueryRow(t.Context(), `SELECT order_no FROM risk.holds`).Scan(&o.No); err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,14 @@ DELETE FROM risk.claims c USING risk.claim_orders e
 WHERE e.order_no = ANY (@order_nos::uuid[]) AND NOT e.live
   AND c.user_id = e.user_id AND c.activity_id = e.activity_id AND c.order_no = e.order_no AND c.paths = 1;
 
+-- name: RestoreClaims :exec
+-- Orders that were closed and then paid late: their users take part again, unless they have taken part in another
+-- activity since. No path is at large.
+INSERT INTO risk.claims (user_id, activity_id, order_no, until, ends_at)
+SELECT o.user_id, o.activity_id, o.order_no, clock_timestamp(), o.ends_at FROM risk.claim_orders o
+WHERE o.order_no = ANY (@order_nos::uuid[]) AND o.live
+ORDER BY o.order_no ON CONFLICT (user_id) DO NOTHING;
+
 -- name: PutHolds :exec
 INSERT INTO risk.holds (order_no, user_id, item_id, activity_id, reason, closed_at)
 SELECT e.no, e.usr, e.item, e.activity, e.reason, e.at

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
-
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
 )

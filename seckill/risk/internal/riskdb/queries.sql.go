@@ -412,6 +412,20 @@ func (q *Queries) RemoveRule(ctx context.Context, id int64) (RiskRule, error) {
 	return i, err
 }
 
+const restoreClaims = `-- name: RestoreClaims :exec
+INSERT INTO risk.claims (user_id, activity_id, order_no, until, ends_at)
+SELECT o.user_id, o.activity_id, o.order_no, clock_timestamp(), o.ends_at FROM risk.claim_orders o
+WHERE o.order_no = ANY ($1::uuid[]) AND o.live
+ORDER BY o.order_no ON CONFLICT (user_id) DO NOTHING
+`
+
+// Orders that were closed and then paid late: their users take part again, unless they have taken part in another
+// activity since. No path is at large.
+func (q *Queries) RestoreClaims(ctx context.Context, orderNos []ids.ID) error {
+	_, err := q.db.Exec(ctx, restoreClaims, orderNos)
+	return err
+}
+
 const ruleExists = `-- name: RuleExists :one
 SELECT EXISTS (SELECT FROM risk.rules WHERE id = $1)
 `
