@@ -406,7 +406,7 @@ func (in *instance) checkClasses(t *testing.T) {
 			"GET /api/v1/admin/items/{id}/reservations",
 			"GET /api/v1/admin/messages", "GET /api/v1/admin/messages/{id}", "GET /api/v1/admin/orders", "GET /api/v1/admin/orders/{no}",
 			"GET /api/v1/admin/reconcile", "GET /api/v1/admin/refunds", "GET /api/v1/admin/risk/decisions", "GET /api/v1/admin/risk/rules", "GET /api/v1/admin/sessions",
-			"GET /api/v1/admin/sessions/{id}", "GET /api/v1/admin/statements/{date}", "GET /api/v1/admin/users", "GET /api/v1/admin/users/{id}",
+			"GET /api/v1/admin/sessions/{id}", "GET /api/v1/admin/statements/{date}", "GET /api/v1/admin/stores", "GET /api/v1/admin/stores/{id}", "GET /api/v1/admin/users", "GET /api/v1/admin/users/{id}",
 		},
 	} {
 		for _, route := range routes {

@@ -318,9 +318,14 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	if s.identity != nil {
 		orderDeps.Blocked, orderDeps.PhoneOf = s.identity.Blacklist.User, s.identity.Accounts.PhoneOf
 	}
-	s.order, err = order.New(order.NewConfig(s.set.Order), orderDeps)
+	orderCfg := order.NewConfig(s.set.Order)
+	orderCfg.KeepDetails = s.set.Records.KeepRecords
+	s.order, err = order.New(orderCfg, orderDeps)
 	if err != nil {
 		return err
+	}
+	if s.identity != nil {
+		s.identity.Accounts.AlsoErase(s.order.Forget)
 	}
 	payCfg := payment.DefaultConfig()
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money

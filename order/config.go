@@ -9,7 +9,8 @@ import (
 // Settings are an operator's settings about orders. An order that a reader put
 // into the cache stays for fillTTL; one that changed stays longer.
 type Settings struct {
-	CacheTTL time.Duration `name:"order-cache-ttl" default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays readable without Postgres after its last change: the payment window and the day after." min:"1m" max:"720h" rare:""`
+	CacheTTL      time.Duration `name:"order-cache-ttl" default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays readable without Postgres after its last change: the payment window and the day after." min:"1m" max:"720h" rare:""`
+	CompleteAfter time.Duration `name:"complete-after" default:"360h" env:"STAMPEDE_COMPLETE_AFTER" help:"How long after its payment an order is completed by itself, unless it is to be picked up; 0 is never. 360h is 15 days." min:"0" max:"8760h" rare:""`
 }
 
 // fillTTL is how long an order that a reader cached stays in the cache. It is
@@ -50,6 +51,9 @@ type Config struct {
 	// ClosingFor is how long a claim keeps others from paying or closing an order;
 	// closing its payment at the provider must take less.
 	ClosingFor time.Duration
+	// KeepDetails is how long what shoppers told about themselves is kept after their
+	// order has ended.
+	KeepDetails time.Duration
 	// StuckAfter is the age from which a number without an end counts as stuck
 	// (I7).
 	StuckAfter time.Duration
@@ -67,6 +71,7 @@ func NewConfig(set Settings) Config {
 		SweepEvery:     time.Second,
 		SweepLimit:     500,
 		ClosingFor:     30 * time.Second,
+		KeepDetails:    90 * 24 * time.Hour,
 		StuckAfter:     time.Minute,
 	}
 }

@@ -87,6 +87,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.cachePuts.WithLabelValues(outcome)
 	}
 	m.changes.WithLabelValues(orderevent.StatusPaid, "")
+	m.changes.WithLabelValues(orderevent.StatusCompleted, "")
 	for _, status := range []string{orderevent.StatusRefunding, orderevent.StatusRefunded, orderevent.StatusRefundFailed} {
 		m.changes.WithLabelValues(status, "")
 	}

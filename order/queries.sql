@@ -247,3 +247,38 @@ WITH paid AS (
     SELECT paid.bucket, paid.order_no, paid.version, paid.status, paid.reason, @actor::text, paid.updated_at FROM paid
 )
 SELECT * FROM paid;
+
+-- name: CompleteOrder :one
+WITH done AS (
+    UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'paid'
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT done.bucket, done.order_no, done.version, done.status, @reason::text, @actor::text, done.updated_at FROM done
+)
+SELECT * FROM done;
+
+-- name: CompleteDue :many
+-- Completes what was paid that long ago, oldest first; what is to be picked up waits for its shopper. A row that is
+-- locked (a refund) is skipped until the next round. They share one time, so that their event states it once. Arrays as
+-- in ClaimDue.
+WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
+    SELECT o.bucket, o.order_no FROM orders.orders o
+    WHERE o.status = 'paid' AND o.paid_at < statement_timestamp() - @after::interval
+      AND NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.way = 'pickup')
+    ORDER BY o.paid_at
+    LIMIT @most FOR UPDATE SKIP LOCKED
+), done AS (
+    UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = t.at
+    FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n, t
+    WHERE o.order_no = n.no AND o.bucket = n.b AND o.status = 'paid'
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, at)
+    SELECT done.bucket, done.order_no, done.version, done.status, @reason::text, done.updated_at FROM done
+)
+SELECT * FROM done ORDER BY order_no;
+
+-- name: PutShipment :exec
+INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no) VALUES (@bucket, @order_no, @carrier, @tracking_no);

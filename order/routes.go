@@ -35,6 +35,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.detailRoutes(rt)
 	s.documentRoutes(rt)
 	s.pickupRoutes(rt)
+	s.completionRoutes(rt)
+	s.stores.Routes(rt)
 	s.coupons.Routes(rt)
 	s.adminRoutes(rt)
 	s.disputes.Routes(rt)

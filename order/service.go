@@ -20,6 +20,7 @@ import (
 	"stampede/order/coupon"
 	"stampede/order/dispute"
 	"stampede/order/orderevent"
+	"stampede/order/stores"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
@@ -66,6 +67,7 @@ type Service struct {
 	fillFrom atomic.Int64
 	peers    Peers
 	planned  planned
+	stores   *stores.Service
 	timers   timers
 	aside    aside
 	coupons  *coupon.Service
@@ -89,6 +91,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		Reader: Reader{DB: deps.DB}, cfg: cfg, deps: deps, metrics: m,
 		cache:   newCache(deps.Redis, cfg, m),
+		stores:  stores.New(deps.DB),
 		local:   freecache.NewCache(localCacheBytes),
 		reading: newReading(deps.DB.Config().MaxConns),
 		due:     make(chan struct{}, 1),
@@ -117,6 +120,7 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "order-writer", Run: s.runWriter},
 		{Name: "order-cache-takeovers", Run: s.watchTakeovers},
 		{Name: "order-expiry", Run: newExpiry(s, s.peers.Payments).Run},
+		{Name: "order-housekeeping", Run: s.housekeeping},
 	}
 }
 

@@ -3,15 +3,20 @@ package payment
 import (
 	"encoding/json"
 	"fmt"
+	"image/png"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/qrtest"
 	"stampede/seckill/seckillevent"
 )
 
@@ -49,12 +54,21 @@ func TestDetails(t *testing.T) {
 		Ways: []seckillevent.Way{seckillevent.Delivery, seckillevent.Pickup}, Freight: 8, FreeFrom: 500,
 		Name: seckillevent.Required, Phone: seckillevent.Required, Address: seckillevent.Required, Note: seckillevent.Optional,
 	}}
-	s.exec(`INSERT INTO orders.stores (name, address, open) VALUES ('旗舰店', '南京路 1 号', true), ('旧店', '南京路 2 号', false)`)
+	for _, store := range []string{`{"name":"旗舰店","address":"南京路 1 号","hours":"10:00–22:00"}`, `{"name":"旧店","address":"南京路 2 号"}`} {
+		s.has(s.staff(firstOperator, http.MethodPost, "stores", store), http.StatusCreated, `"open":true`)
+	}
+	for range 2 {
+		s.has(s.staff(firstOperator, http.MethodPost, "stores", `{"name":"新店","address":"南京路 3 号"}`, "Idempotency-Key", "third-store"), http.StatusCreated, `"id":"3"`)
+	}
+	s.has(s.staff(firstOperator, http.MethodPut, "stores/2", `{"name":"旧店","address":"南京路 2 号","open":false,"version":1}`), http.StatusOK, `"version":2`)
+	s.has(s.staff(firstOperator, http.MethodPut, "stores/2", `{"name":"旧店","address":"南京路 2 号","open":true,"version":1}`), http.StatusConflict, "stale-version")
 	run(t, s, []subtest{
 		{"an order is not paid before its details", anOrderIsNotPaidBeforeItsDetails},
 		{"details that do not fit are refused", detailsThatDoNotFitAreRefused},
 		{"freight is paid, and its details are fixed", freightIsPaidAndItsDetailsAreFixed},
 		{"a pickup costs no freight and has a code", aPickupCostsNoFreightAndHasACode},
+		{"an order is handed over once", anOrderIsHandedOverOnce},
+		{"an order is sent", anOrderIsSent},
 		{"details against payments that begin", detailsAgainstPaymentsThatBegin},
 	})
 	s.booksAreRight()
@@ -83,7 +97,7 @@ func detailsThatDoNotFitAreRefused(_ *testing.T, s *bundle) {
 		`{"way":"delivery","name":"a\u0007","phone":"13800138000","address":"人民路 1 号"}`:                   "body.name",
 		`{"way":"delivery","name":"王小明","phone":"call me","address":"人民路 1 号"}`:                           "body.phone",
 		`{"way":"pickup","store_id":"2","name":"王小明","phone":"13800138000"}`:                              "no open store",
-		`{"way":"pickup","store_id":"3","name":"王小明","phone":"13800138000"}`:                              "no open store",
+		`{"way":"pickup","store_id":"4","name":"王小明","phone":"13800138000"}`:                              "no open store",
 		`{"way":"delivery","store_id":"1","name":"王小明","phone":"13800138000","address":"人民路 1 号"}`:        "body.store_id",
 		`{"way":"delivery","name":"` + strings.Repeat("长", 61) + `","phone":"13800138000","address":"x"}`: "body.name",
 	} {
@@ -117,19 +131,84 @@ var pickupCode = regexp.MustCompile(`^([0-9A-HJKMNP-TV-Z]{4}-){2}[0-9A-HJKMNP-TV
 func aPickupCostsNoFreightAndHasACode(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.has(s.put(no, user, delivered), http.StatusOK, `"total":{"amount":108,"currency":"CNY"}`)
-	pending := s.put(no, user, `{"way":"pickup","store_id":"1","name":"王小明","phone":"13800138000"}`)
+	pending := s.put(no, user, pickedUpHere)
 	s.has(pending, http.StatusOK, `"total":{"amount":100,"currency":"CNY"}`, `"name":"旗舰店"`)
 	if pending.body["pickup"] != nil {
 		t.Error("the code is shown before the payment")
 	}
+	s.pays(no, user)
+	if code := s.pickupCode(no, user); !pickupCode.MatchString(code) {
+		t.Errorf("the pickup code of a paid order is %q", code)
+	}
+}
+
+// pays pays an order normally.
+func (s *bundle) pays(no ids.ID, user int64) {
+	s.t.Helper()
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
-	doc := s.document(no, user)
-	pickup, _ := doc.body["pickup"].(map[string]any)
-	if code, _ := pickup["code"].(string); !pickupCode.MatchString(code) {
-		t.Errorf("the pickup code of a paid order: %v", doc.body["pickup"])
+}
+
+// pickupCode is the code that an order's shopper sees, "" for none.
+func (s *bundle) pickupCode(no ids.ID, user int64) string {
+	s.t.Helper()
+	pickup, _ := s.document(no, user).body["pickup"].(map[string]any)
+	code, _ := pickup["code"].(string)
+	return code
+}
+
+// pickedUpHere has an order picked up at the open store.
+const pickedUpHere = `{"way":"pickup","store_id":"1","name":"王小明","phone":"13800138000"}`
+
+func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	s.has(s.put(no, user, pickedUpHere), http.StatusOK)
+	early := read[string](s, `SELECT pickup_code FROM orders.details WHERE order_no = $1`, no)
+	s.has(s.staff(firstOperator, http.MethodPost, "pickups", `{"code":"`+early+`"}`), http.StatusConflict, "order-not-completable", orderevent.StatusPending)
+	s.pays(no, user)
+	picture, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/v1/orders/"+no.String()+"/pickup-code.png", nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	rec := httptest.NewRecorder()
+	token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture.Header.Set("Authorization", "Bearer "+token)
+	s.door.ServeHTTP(rec, picture)
+	img, err := png.Decode(rec.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _, err := qrtest.Read(img); err != nil || got != early {
+		t.Errorf("the picture says %q, the code is %q: %v", got, early, err)
+	}
+	s.has(s.staff(firstOperator, http.MethodPost, "pickups", `{"code":"0000-0000-0000"}`), http.StatusNotFound)
+	typed := strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(early, "-", " "), "0", "o"))
+	s.has(s.staff(firstOperator, http.MethodPost, "pickups", `{"code":"`+typed+`"}`), http.StatusOK, `"status":"completed"`, `"reason":"pickup"`, `"phone":"+8613800138000"`)
+	s.has(s.staff(secondOperator, http.MethodPost, "pickups", `{"code":"`+early+`"}`), http.StatusConflict, `"code":"picked-up"`, `"completed_at":`,
+		fmt.Sprintf(`"completed_by":"operator %d"`, firstOperator))
+	s.has(s.staff(firstOperator, http.MethodDelete, "stores/1", ""), http.StatusConflict, "store-in-use")
+	if n := s.events(orderevent.SubjectCompleted, no); n != 1 {
+		t.Errorf("%d events of the completion", n)
+	}
+	if s.pickupCode(no, user) != "" {
+		t.Error("the code of a completed order is shown")
+	}
+}
+
+func anOrderIsSent(_ *testing.T, s *bundle) {
+	no, user := s.one(100)
+	s.has(s.put(no, user, delivered), http.StatusOK)
+	const parcel = `{"carrier":"SF Express","tracking_no":"SF1"}`
+	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusConflict, "order-not-completable", orderevent.StatusPending)
+	s.pays(no, user)
+	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusOK, `"status":"completed"`, `"tracking_no":"SF1"`, `"reason":"shipped"`)
+	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusConflict, "order-not-completable")
+	s.has(s.document(no, user), http.StatusOK, `"carrier":"SF Express"`, `"status":"completed"`)
+	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+ids.NewFor(user).String()+"/complete", parcel), http.StatusNotFound)
 }
 
 // detailsAgainstPaymentsThatBegin: whichever of the two comes first, the shopper is
@@ -138,7 +217,7 @@ func detailsAgainstPaymentsThatBegin(t *testing.T, s *bundle) {
 	nos, users := s.buy(12, 100)
 	var group sync.WaitGroup
 	for i, no := range nos {
-		if a := s.put(no, users[i], `{"way":"pickup","store_id":"1","name":"王小明","phone":"13800138000"}`); a.status != http.StatusOK {
+		if a := s.put(no, users[i], pickedUpHere); a.status != http.StatusOK {
 			t.Fatal(a)
 		}
 		group.Go(func() { s.put(no, users[i], delivered) })

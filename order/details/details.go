@@ -18,7 +18,7 @@ import (
 // Details are an order's details as its shopper and operators read them.
 type Details struct {
 	Way     seckillevent.Way `json:"way,omitempty" enum:"delivery,pickup" doc:"How the goods reach the shopper"`
-	Store   *Store           `json:"store,omitempty" doc:"Where they are picked up"`
+	Store   *PickupStore     `json:"store,omitempty" doc:"Where they are picked up"`
 	Name    string           `json:"name,omitempty"`
 	Phone   string           `json:"phone,omitempty" doc:"In E.164"`
 	Address string           `json:"address,omitempty"`
@@ -27,8 +27,8 @@ type Details struct {
 	Code string `json:"-"`
 }
 
-// Store is where an order is picked up.
-type Store struct {
+// PickupStore is where an order is picked up.
+type PickupStore struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Address string `json:"address"`
@@ -49,7 +49,7 @@ func Read(ctx context.Context, db detailsdb.DBTX, no ids.ID) (d Details, ok bool
 		Way: seckillevent.Way(row.Way), Name: row.Name, Phone: row.Phone, Address: row.Address, Note: row.Note, Code: row.PickupCode,
 	}
 	if row.StoreID != nil {
-		d.Store = &Store{ID: httpx.FormatID(*row.StoreID), Name: row.StoreName, Address: row.StoreAddress, Phone: row.StorePhone, Hours: row.StoreHours}
+		d.Store = &PickupStore{ID: httpx.FormatID(*row.StoreID), Name: row.StoreName, Address: row.StoreAddress, Phone: row.StorePhone, Hours: row.StoreHours}
 	}
 	return d, true, nil
 }

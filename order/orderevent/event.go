@@ -20,6 +20,7 @@ const (
 	SubjectClosed  = "events.order.closed"  // → closed; the units are to be released
 	SubjectAmended = "events.order.amended" // still pending_payment, with another freight or discount
 
+	SubjectCompleted    = "events.order.completed"     // → completed: handed over, or so long ago that it must have been
 	SubjectRefunding    = "events.order.refunding"     // → refunding: all of its money is asked back
 	SubjectRefundFailed = "events.order.refund_failed" // → refund_failed: an operator has to act
 	SubjectRefunded     = "events.order.refunded"      // → refunded; the hold is to be released

@@ -364,6 +364,185 @@ func (q *Queries) ClosedWithin(ctx context.Context, arg ClosedWithinParams) ([]i
 	return items, nil
 }
 
+const completeDue = `-- name: CompleteDue :many
+WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
+    SELECT o.bucket, o.order_no FROM orders.orders o
+    WHERE o.status = 'paid' AND o.paid_at < statement_timestamp() - $1::interval
+      AND NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.way = 'pickup')
+    ORDER BY o.paid_at
+    LIMIT $2 FOR UPDATE SKIP LOCKED
+), done AS (
+    UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = t.at
+    FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n, t
+    WHERE o.order_no = n.no AND o.bucket = n.b AND o.status = 'paid'
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, at)
+    SELECT done.bucket, done.order_no, done.version, done.status, $3::text, done.updated_at FROM done
+)
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM done ORDER BY order_no
+`
+
+type CompleteDueParams struct {
+	After  time.Duration
+	Most   int32
+	Reason string
+}
+
+type CompleteDueRow struct {
+	Bucket         int16
+	OrderNo        ids.ID
+	UserID         int64
+	ItemID         int64
+	ActivityID     int64
+	SessionID      int64
+	Shard          int16
+	Epoch          int64
+	Quantity       int32
+	UnitPrice      int64
+	Freight        int64
+	Discount       int64
+	Currency       string
+	Title          string
+	OnePerActivity bool
+	Status         string
+	Reason         string
+	Version        int32
+	PayDeadline    time.Time
+	ClosingUntil   *time.Time
+	PaidAt         *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// Completes what was paid that long ago, oldest first; what is to be picked up waits for its shopper. A row that is
+// locked (a refund) is skipped until the next round. They share one time, so that their event states it once. Arrays as
+// in ClaimDue.
+func (q *Queries) CompleteDue(ctx context.Context, arg CompleteDueParams) ([]CompleteDueRow, error) {
+	rows, err := q.db.Query(ctx, completeDue, arg.After, arg.Most, arg.Reason)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CompleteDueRow
+	for rows.Next() {
+		var i CompleteDueRow
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.OrderNo,
+			&i.UserID,
+			&i.ItemID,
+			&i.ActivityID,
+			&i.SessionID,
+			&i.Shard,
+			&i.Epoch,
+			&i.Quantity,
+			&i.UnitPrice,
+			&i.Freight,
+			&i.Discount,
+			&i.Currency,
+			&i.Title,
+			&i.OnePerActivity,
+			&i.Status,
+			&i.Reason,
+			&i.Version,
+			&i.PayDeadline,
+			&i.ClosingUntil,
+			&i.PaidAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const completeOrder = `-- name: CompleteOrder :one
+WITH done AS (
+    UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'paid'
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT done.bucket, done.order_no, done.version, done.status, $3::text, $4::text, done.updated_at FROM done
+)
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM done
+`
+
+type CompleteOrderParams struct {
+	OrderNo ids.ID
+	Bucket  int16
+	Reason  string
+	Actor   string
+}
+
+type CompleteOrderRow struct {
+	Bucket         int16
+	OrderNo        ids.ID
+	UserID         int64
+	ItemID         int64
+	ActivityID     int64
+	SessionID      int64
+	Shard          int16
+	Epoch          int64
+	Quantity       int32
+	UnitPrice      int64
+	Freight        int64
+	Discount       int64
+	Currency       string
+	Title          string
+	OnePerActivity bool
+	Status         string
+	Reason         string
+	Version        int32
+	PayDeadline    time.Time
+	ClosingUntil   *time.Time
+	PaidAt         *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+func (q *Queries) CompleteOrder(ctx context.Context, arg CompleteOrderParams) (CompleteOrderRow, error) {
+	row := q.db.QueryRow(ctx, completeOrder,
+		arg.OrderNo,
+		arg.Bucket,
+		arg.Reason,
+		arg.Actor,
+	)
+	var i CompleteOrderRow
+	err := row.Scan(
+		&i.Bucket,
+		&i.OrderNo,
+		&i.UserID,
+		&i.ItemID,
+		&i.ActivityID,
+		&i.SessionID,
+		&i.Shard,
+		&i.Epoch,
+		&i.Quantity,
+		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
+		&i.Currency,
+		&i.Title,
+		&i.OnePerActivity,
+		&i.Status,
+		&i.Reason,
+		&i.Version,
+		&i.PayDeadline,
+		&i.ClosingUntil,
+		&i.PaidAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const endedOrdersOfItem = `-- name: EndedOrdersOfItem :many
 SELECT order_no, updated_at FROM orders.orders
 WHERE item_id = $1 AND status IN ('closed', 'refused', 'refunded')
@@ -1120,6 +1299,27 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 		return nil, err
 	}
 	return items, nil
+}
+
+const putShipment = `-- name: PutShipment :exec
+INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no) VALUES ($1, $2, $3, $4)
+`
+
+type PutShipmentParams struct {
+	Bucket     int16
+	OrderNo    ids.ID
+	Carrier    string
+	TrackingNo string
+}
+
+func (q *Queries) PutShipment(ctx context.Context, arg PutShipmentParams) error {
+	_, err := q.db.Exec(ctx, putShipment,
+		arg.Bucket,
+		arg.OrderNo,
+		arg.Carrier,
+		arg.TrackingNo,
+	)
+	return err
 }
 
 const readOrder = `-- name: ReadOrder :one

@@ -15,6 +15,7 @@ var withoutKey = map[string][]string{
 		"disable-user", "enable-user", "end-user-logins", "set-role", "cancel-order", "admin-close-dispute",
 		"logout", "logout-others", "link-wechat", "bind-phone", "activate-coupon-kind", "stop-coupon-kind", "issue-coupons",
 	},
+	"an order is completed once, and the repetition says that it is":           {"pick-up-order", "complete-order"},
 	"a shopper has one per item, which a repetition returns":                   {"reserve-item"},
 	"each is a new attempt by design; an unused one expires and holds nothing": {"issue-rush-path"},
 	"the path is the key: one path is one attempt":                             {"rush"},

@@ -48,6 +48,12 @@ func (s *Service) Erase(ctx context.Context, user int64, p Proof) error {
 	return s.inTx(ctx, "erase", func(tx pgx.Tx) error { return s.erase(ctx, tx, user) })
 }
 
+// AlsoErase makes every erasure of a user call f in its transaction. Call it before
+// Routes.
+func (s *Service) AlsoErase(f func(ctx context.Context, tx pgx.Tx, user int64) error) {
+	s.alsoErase = append(s.alsoErase, f)
+}
+
 // prove checks a proof other than a code.
 func (s *Service) prove(ctx context.Context, u accountdb.AccountUser, p Proof) error {
 	switch {
@@ -95,6 +101,11 @@ func (s *Service) erase(ctx context.Context, tx pgx.Tx, user int64) error {
 		},
 	} {
 		if err := step(); err != nil {
+			return fmt.Errorf("account: erase: %w", err)
+		}
+	}
+	for _, also := range s.alsoErase {
+		if err := also(ctx, tx, user); err != nil {
 			return fmt.Errorf("account: erase: %w", err)
 		}
 	}

@@ -1,9 +1,13 @@
 package account_test
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
@@ -201,6 +205,12 @@ func TestErase(t *testing.T) {
 		t.Fatalf("link: %d %s", a.status, a.raw)
 	}
 	code := b.code(phone, "erase")
+	var told []int64 // what another module erases in the same transaction
+	b.accts.AlsoErase(func(ctx context.Context, tx pgx.Tx, user int64) error {
+		told = append(told, user)
+		_, err := tx.Exec(ctx, `SELECT 1`)
+		return err
+	})
 	for _, c := range []struct {
 		name   string
 		body   map[string]any
@@ -218,6 +228,9 @@ func TestErase(t *testing.T) {
 		}
 	}
 	user := b.principal(login).UserID
+	if !slices.Equal(told, []int64{user}) {
+		t.Errorf("other modules erased %v, the user is %d", told, user)
+	}
 	if n := b.count(`SELECT count(*) FROM account.users WHERE id = $1 AND status = 'erased'`, user); n != 1 {
 		t.Error("the account is not erased")
 	}

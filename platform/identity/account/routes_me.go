@@ -29,7 +29,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: mePath, ID: "erase-me", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Delete your account permanently",
-		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id and no other personal data. " +
+		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id, and what was told for them, such as an address, until they have ended. " +
 			"Requires one of: the password, a code of the purpose `erase`, a WeChat code.",
 		Problems: map[int]string{
 			http.StatusForbidden: "wrong-password, proof-required", http.StatusUnauthorized: "wrong-code, wechat-bad-code", http.StatusNotFound: "no-account",

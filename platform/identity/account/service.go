@@ -84,6 +84,8 @@ type Service struct {
 	metrics metrics
 	// ceilingHit is when a code was last refused at the SMS ceiling, Unix ns; 0 never.
 	ceilingHit atomic.Int64
+	// alsoErase erases what other modules know about a user.
+	alsoErase []func(ctx context.Context, tx pgx.Tx, user int64) error
 }
 
 // New opens the accounts in deps.DB, schema account.

@@ -1,0 +1,73 @@
+package order
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/details"
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/seckill/seckillevent"
+)
+
+// TestHousekeeping: by rule, orders are completed some time after their payment,
+// except for those to be picked up, and personal data is erased some time after the
+// end of its order, or at once if the shopper deleted the account.
+func TestHousekeeping(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t, func(cfg *Config, _ *Deps) { cfg.CompleteAfter, cfg.KeepDetails = 24*time.Hour, 72*time.Hour })
+	m := grants(e.item(10), 1, 2, 3, 4, 5)
+	e.deliver(m)
+	no := numbers(m)
+	due, picked, recent, forgotten, pending := no[0], no[1], no[2], no[3], no[4]
+	e.exec(`INSERT INTO orders.stores (name, address) VALUES ('x', 'y')`)
+	e.inTx(func(tx pgx.Tx) error {
+		for i, n := range no {
+			in := details.Choices{Way: seckillevent.Delivery, Name: "王小明", Phone: "+8613800138000", Address: "人民路"}
+			if n == picked {
+				in = details.Choices{Way: seckillevent.Pickup, StoreID: "1", Name: "王小明"}
+			}
+			if err := details.Put(t.Context(), tx, n, int64(i)+1, &in); err != nil {
+				return err
+			}
+			if n == pending {
+				continue
+			}
+			if _, _, err := e.MarkPaid(t.Context(), tx, n, ids.New()); err != nil {
+				return err
+			}
+		}
+		return e.Forget(t.Context(), tx, 4)
+	})
+	e.exec(`UPDATE orders.orders SET paid_at = paid_at - interval '25 hours' WHERE order_no = ANY($1)`, []ids.ID{due, picked, forgotten})
+	e.keepsHouse()
+	requireEqual(t, "after a day", e.statuses(no...), []string{"completed", "paid", "paid", "completed", "pending_payment"})
+	requireEqual(t, "the events of one transaction", len(e.events()[orderevent.SubjectCompleted]), 2)
+	requireEqual(t, "the history", e.count(`SELECT count(*) FROM orders.history WHERE order_no = $1 AND version = 3 AND status = 'completed' AND reason = 'time' AND actor = 'system'`, due), 1)
+
+	e.keepsHouse()
+	requireEqual(t, "erased at once", e.count(`SELECT count(*) FROM orders.details WHERE order_no = $1 AND name || phone || address || pickup_code = ''`, forgotten), 1)
+	requireEqual(t, "kept for three days", e.count(`SELECT count(*) FROM orders.details WHERE address <> '' OR way = 'pickup' AND pickup_code <> ''`), 4)
+	e.exec(`UPDATE orders.orders SET updated_at = updated_at - interval '73 hours'`)
+	e.keepsHouse()
+	requireEqual(t, "erased after three days", e.count(`SELECT count(*) FROM orders.details WHERE order_no = $1 AND address <> ''`, due), 0)
+	requireEqual(t, "kept for orders that have not ended", e.count(`SELECT count(*) FROM orders.details WHERE order_no = ANY($1) AND name <> ''`, []ids.ID{picked, recent, pending}), 3)
+
+	path := "/api/v1/admin/orders/" + recent.String()
+	for role, want := range map[auth.Role]string{auth.Viewer: `"details":{"way":"delivery","name":"王****","phone":"138****8000","address":"****"}`, auth.Operator: `"phone":"+8613800138000","address":"人民路"`} {
+		if got := e.get(path, 99, role).Body.String(); !strings.Contains(got, want) {
+			t.Errorf("a %s reads %s", role, got)
+		}
+	}
+}
+
+func (e *edge) keepsHouse() {
+	e.t.Helper()
+	if err := e.keepHouse(e.t.Context()); err != nil {
+		e.t.Fatal(err)
+	}
+}

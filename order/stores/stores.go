@@ -1,0 +1,249 @@
+// Package stores keeps the shop's stores, at which shoppers pick orders up
+// (到店取货). Operators manage them; a store that has closed is offered no more, and
+// one that orders name can be closed but not deleted.
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/order/stores/internal/storesdb"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+)
+
+// Service answers for the stores. Safe for concurrent use.
+type Service struct{ db *pgxpool.Pool }
+
+// New returns the stores in db.
+func New(db *pgxpool.Pool) *Service { return &Service{db: db} }
+
+var (
+	errNoStore = fault.Plain(fault.NotFound, "There is no store with this id.")
+	errInUse   = fault.New(fault.Conflict, "store-in-use", fault.Titles{"Orders name this store", "有订单使用该门店"}, "Orders are or were picked up at this store, so it cannot be deleted: set open to false instead.")
+	errStale   = fault.New(fault.Conflict, "stale-version", fault.Titles{"This has changed since you read it", "内容已被他人修改，请刷新后重试"}, "This has changed since you read it; read it again and repeat your edit.")
+	errBlank   = fault.Plain(fault.Invalid, "A store's texts have no control characters or line breaks, and its name and address are not blank.")
+)
+
+// Store is a store as shoppers see it.
+type Store struct {
+	ID string `json:"id" example:"3"`
+	Place
+}
+
+// Place says where a store is and when it can be visited.
+type Place struct {
+	Name    string `json:"name" minLength:"1" maxLength:"120" example:"旗舰店"`
+	Address string `json:"address" minLength:"1" maxLength:"300" example:"上海市黄浦区南京东路 1 号"`
+	Phone   string `json:"phone,omitempty" maxLength:"32" example:"021-63220000"`
+	Hours   string `json:"hours,omitempty" maxLength:"120" doc:"When it is open, in words" example:"10:00–22:00"`
+}
+
+// ManagedStore is a store as operators see it.
+type ManagedStore struct {
+	Store
+	Open      bool   `json:"open" doc:"Whether shoppers may choose it"`
+	Version   int32  `json:"version" doc:"Send it back with an edit"`
+	CreatedAt string `json:"created_at" format:"date-time"`
+	UpdatedAt string `json:"updated_at" format:"date-time"`
+}
+
+func placeOf(r storesdb.OrdersStore) Store {
+	return Store{ID: httpx.FormatID(r.ID), Place: Place{Name: r.Name, Address: r.Address, Phone: r.Phone, Hours: r.Hours}}
+}
+
+func managed(r storesdb.OrdersStore) ManagedStore {
+	return ManagedStore{Store: placeOf(r), Open: r.Open, Version: r.Version, CreatedAt: httpx.Moment(r.CreatedAt), UpdatedAt: httpx.Moment(r.UpdatedAt)}
+}
+
+// check trims a place and refuses texts that would not show as one line.
+func (p *Place) check() error {
+	for _, text := range []*string{&p.Name, &p.Address, &p.Phone, &p.Hours} {
+		if *text = strings.TrimSpace(*text); strings.ContainsFunc(*text, unicode.IsControl) {
+			return errBlank
+		}
+	}
+	if p.Name == "" || p.Address == "" {
+		return errBlank
+	}
+	return nil
+}
+
+// Routes registers the routes.
+func (s *Service) Routes(rt *httpx.Router) {
+	const base = "/api/v1/admin/stores"
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/stores", ID: "list-stores", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
+		Summary:  "The stores at which orders can be picked up",
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid"},
+	}, func(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[Store], error) {
+		return list(ctx, s, *in, true, placeOf)
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: base, ID: "admin-list-stores", Tag: "operator", Role: auth.Viewer, Summary: "All stores",
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid"},
+	}, func(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[ManagedStore], error) {
+		return list(ctx, s, *in, false, managed)
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: base, ID: "create-store", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated, Summary: "Add a store, which is open",
+		Problems: map[int]string{http.StatusConflict: "idempotency-in-flight", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch"},
+	}, s.create)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: base + "/{id}", ID: "admin-get-store", Tag: "operator", Role: auth.Viewer, Summary: "One store",
+		Problems: map[int]string{http.StatusNotFound: "not-found"},
+	}, s.get)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPut, Path: base + "/{id}", ID: "edit-store", Tag: "operator", Role: auth.Operator, Summary: "Change a store, open it or close it",
+		Description: "Orders that name it show the new text.",
+		Problems:    map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "stale-version", http.StatusUnprocessableEntity: "invalid"},
+	}, s.edit)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodDelete, Path: base + "/{id}", ID: "delete-store", Tag: "operator", Role: auth.Operator, Status: http.StatusNoContent,
+		Summary:  "Delete a store that no order names",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "store-in-use"},
+	}, s.remove)
+}
+
+func list[T any](ctx context.Context, s *Service, in httpx.PageInput, onlyOpen bool, view func(storesdb.OrdersStore) T) (*httpx.PageOutput[T], error) {
+	after := int64(0)
+	if in.Cursor != "" {
+		var err error
+		if after, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil {
+			return nil, httpx.ErrCursor.Because(err)
+		}
+	}
+	rows, err := storesdb.New(s.db).Stores(ctx, storesdb.StoresParams{OnlyOpen: onlyOpen, After: after, Most: int32(in.Ask())}) //nolint:gosec // a page is small
+	if err != nil {
+		return nil, fmt.Errorf("stores: list: %w", err)
+	}
+	return httpx.PageOf(in, rows, view, func(r storesdb.OrdersStore) string { return httpx.FormatID(r.ID) }), nil
+}
+
+// StoreInput is the id in a path. It is exported because huma only inspects exported
+// embedded fields.
+type StoreInput struct {
+	ID string `path:"id" doc:"A decimal id" example:"3"`
+}
+
+func (s *Service) get(ctx context.Context, in *StoreInput) (*httpx.Output[ManagedStore], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	row, err := storesdb.New(s.db).Store(ctx, id)
+	if err != nil {
+		return nil, orMissing(err)
+	}
+	return httpx.Answer(managed(row)), nil
+}
+
+type createInput struct {
+	Body Place
+	idempotency.Header
+}
+
+func (s *Service) create(ctx context.Context, in *createInput) (*httpx.Output[ManagedStore], error) {
+	p := in.Body
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return s.change(ctx, "store.create", in.Key, p, func(q *storesdb.Queries) (storesdb.OrdersStore, error) {
+		return q.CreateStore(ctx, storesdb.CreateStoreParams{Name: p.Name, Address: p.Address, Phone: p.Phone, Hours: p.Hours})
+	})
+}
+
+type editInput struct {
+	StoreInput
+	Body struct {
+		Place
+		Open    bool  `json:"open" doc:"Whether shoppers may choose it"`
+		Version int32 `json:"version" minimum:"1" doc:"The version that was read"`
+	} `nameHint:"StoreEdit"`
+}
+
+func (s *Service) edit(ctx context.Context, in *editInput) (*httpx.Output[ManagedStore], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	p := in.Body.Place
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return s.change(ctx, "store.edit", "", nil, func(q *storesdb.Queries) (storesdb.OrdersStore, error) {
+		row, err := q.UpdateStore(ctx, storesdb.UpdateStoreParams{
+			ID: id, Version: in.Body.Version, Name: p.Name, Address: p.Address, Phone: p.Phone, Hours: p.Hours, Open: in.Body.Open,
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			if _, err = q.Store(ctx, id); err == nil {
+				err = errStale
+			}
+		}
+		return row, err
+	})
+}
+
+// change makes a change of a store and its record in the audit log, once for a key.
+func (s *Service) change(ctx context.Context, action, key string, request any, do func(*storesdb.Queries) (storesdb.OrdersStore, error)) (*httpx.Output[ManagedStore], error) {
+	var view ManagedStore
+	err := pg.InTx(ctx, s.db, func(tx pgx.Tx) (err error) {
+		view, err = idempotency.Once(ctx, tx, key, action, request, func() (ManagedStore, error) {
+			row, err := do(storesdb.New(tx))
+			if err != nil {
+				return ManagedStore{}, orMissing(err)
+			}
+			return managed(row), audit.Record(ctx, tx, action, subject(row.ID), managed(row))
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(view), nil
+}
+
+func (s *Service) remove(ctx context.Context, in *StoreInput) (*struct{}, error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return nil, pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		n, err := storesdb.New(tx).DeleteStore(ctx, id)
+		switch {
+		case pg.ViolatesForeignKey(err):
+			return errInUse
+		case err != nil:
+			return fmt.Errorf("stores: delete: %w", err)
+		case n == 0:
+			return errNoStore
+		}
+		return audit.Record(ctx, tx, "store.delete", subject(id), struct{}{})
+	})
+}
+
+// subject names a store in the audit log.
+func subject(id int64) string { return "store " + httpx.FormatID(id) }
+
+// orMissing turns "no row" into errNoStore.
+func orMissing(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errNoStore
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fmt.Errorf("stores: %w", err)
+}
