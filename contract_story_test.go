@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -216,9 +217,9 @@ func (s *story) paysLate(t *testing.T, item string, quitter buyer, no string) {
 
 // refunds refunds two paid orders: one that its shopper returns, of which the bank
 // fails each refund, and one in parts by operators.
-func (s *story) refunds(t *testing.T, activity string, returns buyer, no string, parts buyer, other string) {
+func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns buyer, no string, parts buyer, other string) {
 	t.Helper()
-	if _, err := s.db.Exec(t.Context(), `UPDATE seckill.activities SET refund_within_hours = 1 WHERE id = $1`, activity); err != nil {
+	if _, err := s.db.Exec(t.Context(), `UPDATE seckill.activities SET refund_within_hours = 1 WHERE id = $1`, sale.ActivityID); err != nil {
 		t.Fatal(err)
 	}
 	s.post(t, "orders/"+no+"/refunds", parts.token, "", 404)
@@ -254,6 +255,10 @@ func (s *story) refunds(t *testing.T, activity string, returns buyer, no string,
 	parts.awaitStatus(t, other, "refunded", 10*time.Second)
 	s.get(t, "admin/refunds", s.operator, 200)
 	s.get(t, "admin/orders/"+other, s.operator, 200)
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		books := s.get(t, "admin/items/"+sale.ItemID+"/funnel", s.operator, 200)["books"].(map[string]any)
+		return books["written_off"] == 1.0 && books["release_pending"] == 0.0 && books["difference"] == 0.0 && books["remaining"] == books["available"]
+	}, "one unit to be on sale again and the other written off")
 }
 
 // sells reserves in tomorrow's sale and buys in today's.
@@ -318,7 +323,7 @@ func (s *story) sells(t *testing.T) {
 	s.get(t, "admin/orders?item_id="+sale.ItemID, s.operator, 200)
 	s.get(t, "admin/"+first, s.operator, 200)
 	s.get(t, "admin/orders/"+strings.Repeat("0", 32), s.operator, 404)
-	s.refunds(t, sale.ActivityID, buyers[0], numbers[0], buyers[3], numbers[3])
+	s.refunds(t, sale, buyers[0], numbers[0], buyers[3], numbers[3])
 	s.post(t, "payments/sandbox/notify", "", `{}`, 401)
 	s.post(t, "payments/sandbox/refund-notify", "", `{}`, 401)
 	s.post(t, "payments/none/notify", "", `{}`, 404)
