@@ -80,7 +80,7 @@ CREATE TABLE orders.disputes (
     dispute_no    uuid        NOT NULL,
     order_no      uuid        NOT NULL,
     user_id       bigint      NOT NULL,
-    reason        text        NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
+    reason        text        NOT NULL CHECK (length(reason) <= 500),
     status        text        NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'answered', 'closed')),
     outcome       text        NOT NULL DEFAULT '' CHECK (outcome IN ('', 'refund', 'no_refund')),
     refund_no     uuid,
@@ -91,6 +91,9 @@ CREATE TABLE orders.disputes (
     closing_by    bigint,
     closing_until timestamptz,
     closed_by     bigint,
+    -- The shopper has deleted the account; what was written is erased once it is closed.
+    forget        boolean     NOT NULL DEFAULT false,
+    erased_at     timestamptz,
     created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (dispute_no, bucket),
@@ -100,6 +103,7 @@ CREATE TABLE orders.disputes (
 );
 CREATE UNIQUE INDEX one_open_dispute_per_order ON orders.disputes (order_no, bucket) WHERE status <> 'closed';
 CREATE INDEX disputes_of_order ON orders.disputes (order_no, dispute_no);
+CREATE INDEX disputes_to_erase ON orders.disputes (user_id) WHERE erased_at IS NULL;
 CREATE INDEX disputes_waiting ON orders.disputes (waiting_since) WHERE status = 'open';
 
 -- What was written after the reason, by the shopper (operator is NULL) or an operator.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/details"
+	"stampede/order/dispute"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
@@ -124,5 +125,5 @@ func (s *Service) detailed(ctx context.Context, tx pgx.Tx, o *orderevent.Order) 
 
 // Forget is called in the transaction in which a user deletes the account.
 func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
-	return details.Forget(ctx, tx, user)
+	return errors.Join(details.Forget(ctx, tx, user), dispute.Forget(ctx, tx, user))
 }

@@ -5,7 +5,8 @@
 //
 // The tables orders.disputes, one row per dispute, and orders.dispute_texts, what both
 // sides wrote after the reason. A dispute changes no order: a refund that closes it
-// does, as any refund.
+// does, as any refund. What was written is personal data: [Erase] removes it when the
+// dispute was closed long enough ago, or soon after if the shopper deletes the account.
 //
 // # States
 //

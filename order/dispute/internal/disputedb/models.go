@@ -25,6 +25,8 @@ type OrdersDispute struct {
 	ClosingBy    *int64
 	ClosingUntil *time.Time
 	ClosedBy     *int64
+	Forget       bool
+	ErasedAt     *time.Time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }

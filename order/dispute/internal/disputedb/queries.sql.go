@@ -68,7 +68,7 @@ func (q *Queries) ClaimClosing(ctx context.Context, arg ClaimClosingParams) (int
 const closeDispute = `-- name: CloseDispute :one
 UPDATE orders.disputes SET status = 'closed', outcome = $1, refund_no = $2, closed_by = $3, waiting_since = NULL,
     closing_by = NULL, closing_until = NULL, version = version + 1, updated_at = clock_timestamp()
-WHERE dispute_no = $4 AND bucket = $5 RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at
+WHERE dispute_no = $4 AND bucket = $5 RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type CloseDisputeParams struct {
@@ -102,6 +102,8 @@ func (q *Queries) CloseDispute(ctx context.Context, arg CloseDisputeParams) (Ord
 		&i.ClosingBy,
 		&i.ClosingUntil,
 		&i.ClosedBy,
+		&i.Forget,
+		&i.ErasedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -120,7 +122,7 @@ func (q *Queries) CountDisputes(ctx context.Context, orderNo ids.ID) (int64, err
 }
 
 const dispute = `-- name: Dispute :one
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2
+SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2
 `
 
 type DisputeParams struct {
@@ -145,6 +147,8 @@ func (q *Queries) Dispute(ctx context.Context, arg DisputeParams) (OrdersDispute
 		&i.ClosingBy,
 		&i.ClosingUntil,
 		&i.ClosedBy,
+		&i.Forget,
+		&i.ErasedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -152,7 +156,7 @@ func (q *Queries) Dispute(ctx context.Context, arg DisputeParams) (OrdersDispute
 }
 
 const disputesOfOrder = `-- name: DisputesOfOrder :many
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no
+SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no
 `
 
 func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]OrdersDispute, error) {
@@ -178,6 +182,8 @@ func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]Orders
 			&i.ClosingBy,
 			&i.ClosingUntil,
 			&i.ClosedBy,
+			&i.Forget,
+			&i.ErasedAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -191,8 +197,42 @@ func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]Orders
 	return items, nil
 }
 
+const erase = `-- name: Erase :execrows
+WITH gone AS (
+    UPDATE orders.disputes d SET reason = '', erased_at = clock_timestamp()
+    WHERE (d.dispute_no, d.bucket) IN (
+        SELECT x.dispute_no, x.bucket FROM orders.disputes x
+        WHERE x.erased_at IS NULL AND x.status = 'closed' AND (x.forget OR x.updated_at < clock_timestamp() - $1::interval)
+        LIMIT $2 FOR UPDATE OF x SKIP LOCKED)
+    RETURNING d.dispute_no, d.bucket
+), texts AS (DELETE FROM orders.dispute_texts t USING gone WHERE t.dispute_no = gone.dispute_no AND t.bucket = gone.bucket)
+SELECT FROM gone
+`
+
+type EraseParams struct {
+	Keep   time.Duration
+	AtMost int32
+}
+
+func (q *Queries) Erase(ctx context.Context, arg EraseParams) (int64, error) {
+	result, err := q.db.Exec(ctx, erase, arg.Keep, arg.AtMost)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const forget = `-- name: Forget :exec
+UPDATE orders.disputes SET forget = true WHERE user_id = $1 AND erased_at IS NULL
+`
+
+func (q *Queries) Forget(ctx context.Context, userID int64) error {
+	_, err := q.db.Exec(ctx, forget, userID)
+	return err
+}
+
 const latestDispute = `-- name: LatestDispute :one
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no DESC LIMIT 1
+SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no DESC LIMIT 1
 `
 
 func (q *Queries) LatestDispute(ctx context.Context, orderNo ids.ID) (OrdersDispute, error) {
@@ -212,6 +252,8 @@ func (q *Queries) LatestDispute(ctx context.Context, orderNo ids.ID) (OrdersDisp
 		&i.ClosingBy,
 		&i.ClosingUntil,
 		&i.ClosedBy,
+		&i.Forget,
+		&i.ErasedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -219,7 +261,7 @@ func (q *Queries) LatestDispute(ctx context.Context, orderNo ids.ID) (OrdersDisp
 }
 
 const listDisputes = `-- name: ListDisputes :many
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at FROM orders.disputes
+SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes
 WHERE dispute_no < $1 AND ($2::text = '' OR status = $2)
 ORDER BY dispute_no DESC LIMIT $3
 `
@@ -253,6 +295,8 @@ func (q *Queries) ListDisputes(ctx context.Context, arg ListDisputesParams) ([]O
 			&i.ClosingBy,
 			&i.ClosingUntil,
 			&i.ClosedBy,
+			&i.Forget,
+			&i.ErasedAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -267,7 +311,7 @@ func (q *Queries) ListDisputes(ctx context.Context, arg ListDisputesParams) ([]O
 }
 
 const lockDispute = `-- name: LockDispute :one
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2 FOR UPDATE
+SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2 FOR UPDATE
 `
 
 type LockDisputeParams struct {
@@ -292,6 +336,8 @@ func (q *Queries) LockDispute(ctx context.Context, arg LockDisputeParams) (Order
 		&i.ClosingBy,
 		&i.ClosingUntil,
 		&i.ClosedBy,
+		&i.Forget,
+		&i.ErasedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -301,7 +347,7 @@ func (q *Queries) LockDispute(ctx context.Context, arg LockDisputeParams) (Order
 const moveDispute = `-- name: MoveDispute :one
 UPDATE orders.disputes SET status = $1, version = version + 1, updated_at = clock_timestamp(),
     waiting_since = CASE WHEN $1::text = 'open' THEN coalesce(waiting_since, clock_timestamp()) END
-WHERE dispute_no = $2 AND bucket = $3 RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at
+WHERE dispute_no = $2 AND bucket = $3 RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type MoveDisputeParams struct {
@@ -328,6 +374,8 @@ func (q *Queries) MoveDispute(ctx context.Context, arg MoveDisputeParams) (Order
 		&i.ClosingBy,
 		&i.ClosingUntil,
 		&i.ClosedBy,
+		&i.Forget,
+		&i.ErasedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -336,7 +384,7 @@ func (q *Queries) MoveDispute(ctx context.Context, arg MoveDisputeParams) (Order
 
 const openDispute = `-- name: OpenDispute :one
 INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, created_at, updated_at
+ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type OpenDisputeParams struct {
@@ -370,6 +418,8 @@ func (q *Queries) OpenDispute(ctx context.Context, arg OpenDisputeParams) (Order
 		&i.ClosingBy,
 		&i.ClosingUntil,
 		&i.ClosedBy,
+		&i.Forget,
+		&i.ErasedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
