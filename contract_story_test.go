@@ -163,8 +163,8 @@ func (s *story) plans(t *testing.T) {
 	}
 }
 
-// offers creates coupons, of which a shopper gets two.
-func (s *story) offers(t *testing.T, shopper string) {
+// offers creates coupons, of which a shopper gets two, and returns one of them.
+func (s *story) offers(t *testing.T, shopper string) (couponNo string) {
 	t.Helper()
 	terms := fmt.Sprintf(`"name":"1 off","amount_off":{"amount":100,"currency":"CNY"},"threshold":{"amount":0,"currency":"CNY"},"valid_days":7,"total":5,"claim_from":%q,"claim_until":%q`, moment(-time.Hour), moment(time.Hour))
 	kind := "admin/coupons/" + text(s.post(t, "admin/coupons", s.operator, "{"+terms+"}", 201), "id")
@@ -173,7 +173,7 @@ func (s *story) offers(t *testing.T, shopper string) {
 	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001"]}`, 409)
 	s.post(t, kind+"/activate", s.operator, "", 200)
 	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001","3002"]}`, 200)
-	s.post(t, "coupons/"+strings.TrimPrefix(kind, "admin/coupons/")+"/claim", shopper, "", 201)
+	couponNo = text(s.post(t, "coupons/"+strings.TrimPrefix(kind, "admin/coupons/")+"/claim", shopper, "", 201), "coupon_no")
 	s.ask(t, http.MethodDelete, kind, s.operator, "", 409)
 	s.post(t, kind+"/stop", s.operator, "", 200)
 	s.post(t, "coupons/"+strings.TrimPrefix(kind, "admin/coupons/")+"/claim", shopper, "", 409)
@@ -184,6 +184,7 @@ func (s *story) offers(t *testing.T, shopper string) {
 	s.get(t, "coupons", shopper, 200)
 	s.get(t, "coupons/claimable", shopper, 200)
 	s.get(t, "coupons?order_no=x", shopper, 404)
+	return couponNo
 }
 
 // paysLate cancels an order whose bank does not learn of it, and pays it: it gets the
@@ -306,13 +307,15 @@ func (s *story) sells(t *testing.T) {
 	_, again := buyers[1].path(t, sale.ItemID)
 	s.post(t, "rush/"+again, "", "", 409) // already bought, with order_no
 
-	s.offers(t, buyers[0].token)
+	coupon := s.offers(t, buyers[0].token)
 	first, second := "orders/"+numbers[0], "orders/"+numbers[1]
 	payer := buyers[0].token
 	s.get(t, "orders", payer, 200)
 	s.get(t, second, payer, 404)
 	s.post(t, first+"/payments", payer, `{"provider":"none"}`, 422)
-	payment := s.ask(t, http.MethodPost, first+"/payments", payer, `{}`, 200, "Idempotency-Key", "pay")
+	s.get(t, "coupons?order_no="+numbers[0], payer, 200)
+	s.post(t, first+"/payments", payer, `{"coupon":"x"}`, 409)
+	payment := s.ask(t, http.MethodPost, first+"/payments", payer, fmt.Sprintf(`{"coupon":%q}`, coupon), 200, "Idempotency-Key", "pay")
 	if status, doc := s.call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay", "behaviour": "refund_fails"}); status >= 300 {
 		t.Fatalf("paying: %d %v", status, doc)
 	}

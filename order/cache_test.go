@@ -262,7 +262,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 
 	// A change whose Announce is never called.
 	s.inTx(func(tx pgx.Tx) error {
-		_, _, err := s.MarkPaid(t.Context(), tx, paid, ids.New())
+		_, _, err := s.MarkPaid(t.Context(), tx, paid, ids.New(), s.costs(paid))
 		return err
 	})
 	soon("the payment is cached", paid, orderevent.StatusPaid)

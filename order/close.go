@@ -145,6 +145,9 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, reason string
 		if err := s.deps.Stock.Return(ctx, tx, movements(closed)); err != nil {
 			return fmt.Errorf("return units: %w", err)
 		}
+		if err := s.returnCoupons(ctx, tx, closed); err != nil {
+			return err
+		}
 		_, err = appendEvents(ctx, tx, orderevent.SubjectClosed, closed)
 		return err
 	})

@@ -17,8 +17,9 @@ import (
 func (s *bundle) pay(no ids.ID) (won bool) {
 	s.t.Helper()
 	var o orderevent.Order
+	amount := s.costs(no) // not inside, where it would wait for a second connection
 	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) (err error) {
-		o, won, err = s.MarkPaid(s.t.Context(), tx, no, ids.New())
+		o, won, err = s.MarkPaid(s.t.Context(), tx, no, ids.New(), amount)
 		return err
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func TestHousekeeping(t *testing.T) {
 			if n == pending {
 				continue
 			}
-			if _, _, err := e.MarkPaid(t.Context(), tx, n, ids.New()); err != nil {
+			if _, _, err := e.MarkPaid(t.Context(), tx, n, ids.New(), e.costs(n)); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package order
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -11,7 +10,6 @@ import (
 
 	"stampede/order/details"
 	"stampede/order/dispute"
-	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -99,13 +97,8 @@ func (s *Service) settleDetails(ctx context.Context, tx pgx.Tx, no ids.ID, user 
 	if freight == o.Freight {
 		return nil, nil
 	}
-	row, err := orderdb.New(tx).AmendFreight(ctx, orderdb.AmendFreightParams{OrderNo: no, Bucket: no.Bucket(), Freight: freight})
-	if err != nil {
-		return nil, fmt.Errorf("order: amend %s: %w", no, err)
-	}
-	amended := []orderevent.Order{fromRow(orderdb.OrdersOrder(row))}
-	_, err = appendEvents(ctx, tx, orderevent.SubjectAmended, amended)
-	return amended, err
+	amended, err := amend(ctx, tx, no, "freight", freight, o.Discount)
+	return []orderevent.Order{amended}, err
 }
 
 // detailed fails with ErrDetailsMissing if an order that tx has locked cannot be paid

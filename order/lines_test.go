@@ -22,6 +22,7 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 	s.deliver(m)
 	requireEqual(t, "amount of a new order", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) - unit_price * quantity FROM orders.orders WHERE order_no = $1`, no), 0)
 	s.exec(`UPDATE orders.orders SET freight = 800, discount = 1500 WHERE order_no = $1`, no)
+	s.exec(`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status) VALUES ($1, $2, $2, 1, 1500, 'locked')`, no.Bucket(), no)
 	want := 2*m.UnitPrice + 800 - 1500
 
 	var paid orderevent.Order
@@ -29,7 +30,7 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 		o, err := s.Payable(t.Context(), tx, no, 1)
 		requireEqual(t, "what is to be paid", o.Amount(), want)
 		if err == nil {
-			paid, _, err = s.MarkPaid(t.Context(), tx, no, ids.New())
+			paid, _, err = s.MarkPaid(t.Context(), tx, no, ids.New(), want)
 		}
 		return err
 	})

@@ -78,13 +78,14 @@ func whatItIs(err *fault.Error, row orderdb.OrdersOrder) *fault.Error {
 }
 
 // MarkPaid turns a pending order into a paid one inside the transaction that
-// captures its payment, even if it is being closed or past its deadline: money
-// that arrived before the closing committed wins. It returns false, with the
-// order as it is, if the order is no longer pending; the money must then be
-// refunded. After the commit the caller calls Announce.
-func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID) (orderevent.Order, bool, error) {
+// captures its payment of amount, even if it is being closed or past its deadline:
+// money that arrived before the closing committed wins. It returns false, with the
+// order as it is, if the order is no longer pending, or costs another amount since
+// another coupon was chosen; the money must then be refunded. After the commit the
+// caller calls Announce.
+func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID, amount int64) (orderevent.Order, bool, error) {
 	q := orderdb.New(tx)
-	row, err := q.MarkPaid(ctx, orderdb.MarkPaidParams{OrderNo: no, Bucket: no.Bucket(), Actor: "payment " + paymentNo.String()})
+	row, err := q.MarkPaid(ctx, orderdb.MarkPaidParams{OrderNo: no, Bucket: no.Bucket(), Amount: amount, Actor: "payment " + paymentNo.String()})
 	if errors.Is(err, pgx.ErrNoRows) {
 		have, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -99,6 +100,11 @@ func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID)
 		return orderevent.Order{}, false, fmt.Errorf("order: mark %s paid: %w", no, err)
 	}
 	o := fromRow(orderdb.OrdersOrder(row))
+	if o.Discount > 0 {
+		if err := s.coupons.Use(ctx, tx, no); err != nil {
+			return orderevent.Order{}, false, err
+		}
+	}
 	if _, err := appendEvents(ctx, tx, orderevent.SubjectPaid, []orderevent.Order{o}); err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: mark %s paid: %w", no, err)
 	}
@@ -123,16 +129,4 @@ func (s *Service) show(ctx context.Context, orders []orderevent.Order) {
 	}
 	// Last, so that a poll triggered by the push does not read an older state.
 	s.deps.Outbox.Wake()
-}
-
-// ownOrder returns a user's order as it is in Postgres, or ErrNotFound.
-func (s *Service) ownOrder(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
-	row, err := orderdb.New(s.deps.DB).ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user {
-		return orderevent.Order{}, ErrNotFound
-	}
-	if err != nil {
-		return orderevent.Order{}, fmt.Errorf("order: read %s: %w", no, err)
-	}
-	return fromRow(row), nil
 }

@@ -150,7 +150,7 @@ func (w *walk) grant(group []*walked) {
 func (w *walk) pay(group []*walked, effect map[ids.ID]bool) {
 	w.inTx(func(tx pgx.Tx) error {
 		for _, o := range group {
-			got, paid, err := w.MarkPaid(w.t.Context(), tx, o.no, ids.New())
+			got, paid, err := w.MarkPaid(w.t.Context(), tx, o.no, ids.New(), w.costs(o.no))
 			switch {
 			case errors.Is(err, ErrNotFound) && o.status == "":
 			case err != nil:

@@ -27,6 +27,7 @@ WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL,
         paid_at = clock_timestamp(), updated_at = clock_timestamp()
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'pending_payment'
+      AND orders.amount(o.unit_price, o.quantity, o.freight, o.discount) = @amount
     RETURNING o.*
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
@@ -34,15 +35,15 @@ WITH paid AS (
 )
 SELECT * FROM paid;
 
--- name: AmendFreight :one
--- Changes the freight of a pending order whose row is locked.
+-- name: Amend :one
+-- Changes the lines of a pending order whose row is locked.
 WITH amended AS (
-    UPDATE orders.orders o SET freight = @freight, version = o.version + 1, updated_at = clock_timestamp()
+    UPDATE orders.orders o SET freight = @freight, discount = @discount, version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'pending_payment'
     RETURNING o.*
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
-    SELECT amended.bucket, amended.order_no, amended.version, amended.status, 'freight', 'shopper', amended.updated_at FROM amended
+    SELECT amended.bucket, amended.order_no, amended.version, amended.status, @line::text, 'shopper', amended.updated_at FROM amended
 )
 SELECT * FROM amended;
 

@@ -79,6 +79,9 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 		if err := end(ctx, tx, movements([]orderevent.Order{o})); err != nil {
 			return orderevent.Order{}, false, fmt.Errorf("order: units of refunded %s: %w", no, err)
 		}
+		if err := s.returnCoupons(ctx, tx, []orderevent.Order{o}); err != nil {
+			return orderevent.Order{}, false, err
+		}
 	}
 	if _, err := appendEvents(ctx, tx, refundSubjects[to], []orderevent.Order{o}); err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: move %s to %s: %w", no, to, err)

@@ -48,6 +48,11 @@ func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, pay
 		case !ok:
 			return errNotRetaken
 		}
+		if paid.Discount > 0 {
+			if err := s.coupons.Retake(ctx, tx, paid); err != nil {
+				return err
+			}
+		}
 		_, err = appendEvents(ctx, tx, orderevent.SubjectPaid, []orderevent.Order{paid})
 		return err
 	})

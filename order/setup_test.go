@@ -231,6 +231,12 @@ func (s *bundle) count(query string, args ...any) (n int) {
 	return n
 }
 
+// costs is what an order costs, 0 without a row.
+func (s *bundle) costs(no ids.ID) int64 {
+	s.t.Helper()
+	return int64(s.count(`SELECT coalesce(sum(orders.amount(unit_price, quantity, freight, discount)), 0)::bigint FROM orders.orders WHERE order_no = $1`, no))
+}
+
 func (s *bundle) exec(query string, args ...any) {
 	s.t.Helper()
 	if _, err := s.db.Exec(s.t.Context(), query, args...); err != nil {

@@ -69,7 +69,7 @@ func (s *Service) offers(by way) ([]offer, error) {
 		}
 	}
 	switch {
-	case len(all) > 0 || by == way{}:
+	case len(all) > 0 || by.Provider == "" && by.Method == "":
 		return all, nil
 	case s.named[by.Provider] == nil && by.Provider != "":
 		return nil, s.errNoSuchWay("There is no payment provider %q here.", by.Provider)

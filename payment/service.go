@@ -114,9 +114,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Start paying: where to pay, and until when",
 		Description: "Send the shopper to `pay_url`, show `qr_code`, or pass `jsapi` to the provider's app, whichever the method gives. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
-			"provider or method closes it there first. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
+			"provider, method or `coupon` closes it there first, and then `amount` is what the order costs with that coupon. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
 		Problems: map[int]string{
-			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-payable, details-missing, order-closing, idempotency-in-flight",
+			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-payable, details-missing, order-closing, coupon-not-usable, idempotency-in-flight",
 			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "payment-unavailable, unknown",
 		},
 	}, s.start)

@@ -65,6 +65,7 @@ const (
 //
 //	ledger row written     for the first time; else nothing happens (repeated)
 //	order still pending    → paid, with the event
+//	another coupon since   → refund, reason mismatch: the order costs another amount now
 //	order closed           → paid, with units of the backup if they suffice
 //	otherwise, or refused  → refund, reason late
 //	order paid otherwise   → refund, reason duplicate
@@ -209,12 +210,12 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 // payOrder marks the payment's order paid, also a closed one if its item has units
 // in the backup, or returns why it cannot be paid any more.
 func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
-	o, paid, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, p.PaymentNo)
+	o, paid, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, p.PaymentNo, p.Amount)
 	if err != nil {
 		return settled{}, err
 	}
 	outcome := outcomePaid
-	if !paid && o.Status == orderevent.StatusClosed {
+	if !paid && o.Status == orderevent.StatusClosed && o.Amount() == p.Amount {
 		outcome = outcomeRetaken
 		if o, paid, err = s.deps.Orders.Retake(ctx, tx, o, p.PaymentNo); err != nil {
 			return settled{}, err
@@ -224,6 +225,8 @@ func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsP
 		switch o.Status {
 		case orderevent.StatusClosed, orderevent.StatusRefused:
 			return settled{outcome: outcomeLate, order: o}, nil
+		case orderevent.StatusPending:
+			return settled{outcome: outcomeMismatch, order: o}, nil
 		default:
 			return settled{outcome: outcomeDuplicate, order: o}, nil
 		}

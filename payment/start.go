@@ -55,6 +55,7 @@ type startInput struct {
 	Body *struct {
 		Provider string          `json:"provider,omitempty" maxLength:"32" doc:"How to pay; the shop's first provider that fits when left out" example:"sandbox"`
 		Method   provider.Method `json:"method,omitempty" maxLength:"32" doc:"The provider's way to pay; its first when left out" example:"page"`
+		Coupon   *string         `json:"coupon,omitempty" maxLength:"32" doc:"The coupon_no of GET coupons to pay with, or an empty text for none. Left out, the order keeps the coupon it has" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
 	} `required:"false" nameHint:"PaymentRequest"`
 	idempotency.Header
 }
@@ -63,6 +64,7 @@ type startInput struct {
 type way struct {
 	Provider string
 	Method   provider.Method
+	Coupon   *string `json:",omitempty"` // "" is none; nil keeps the one that the order has
 }
 
 // startRequest is all that distinguishes two requests under one key.
@@ -94,7 +96,7 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	}
 	var by way
 	if in.Body != nil {
-		by = way{in.Body.Provider, in.Body.Method}
+		by = way{in.Body.Provider, in.Body.Method, in.Body.Coupon}
 	}
 	offers, err := s.offers(by)
 	if err != nil {
@@ -102,7 +104,7 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	}
 	request := startRequest{no, by}
 	if len(offers) > 0 { // naming what the shop would choose is the same request
-		request.way = way{offers[0].Name, offers[0].Method}
+		request.way = way{offers[0].Name, offers[0].Method, by.Coupon}
 	}
 	// Starting a payment is idempotent anyway, since a repeated request returns the open one. The key adds that the
 	// answer stays the same even if that payment has ended meanwhile.
@@ -153,14 +155,15 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (pay
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+bookTimeout)
 	defer cancel()
 	for range startAttempts {
-		p, title, err := s.open(ctx, no, user, offers)
+		p, title, err := s.open(ctx, no, user, offers, by.Coupon)
 		if errors.Is(err, order.ErrNotFound) {
 			err = s.deps.Orders.Missing(ctx, no, user)
 		}
-		if err != nil || p.Status == statusCaptured {
+		other := errors.Is(err, errOtherCoupon)
+		if err != nil && !other || p.Status == statusCaptured {
 			return p, err
 		}
-		wanted := (by.Provider == "" || by.Provider == p.Provider) && (by.Method == "" || by.Method == p.Method)
+		wanted := !other && (by.Provider == "" || by.Provider == p.Provider) && (by.Method == "" || by.Method == p.Method)
 		if prov, here := s.named[p.Provider]; wanted && here {
 			if p.Handoff.Given() {
 				return p, nil
@@ -170,7 +173,7 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (pay
 				return p, err
 			}
 		}
-		// The shopper cannot or will not pay this payment. It is closed at its provider
+		// The shopper cannot or will not pay this payment, or not this amount. It is closed at its provider
 		// before another one is opened; if it was paid, the order is now paid and says so.
 		if _, err := s.closeOne(ctx, p); err != nil {
 			return p, errUnavailable.Because(err)
@@ -230,15 +233,22 @@ func (s *Service) returnURL(no ids.ID) string {
 // statusCaptured is a payment row's status once its money has moved.
 const statusCaptured = "captured"
 
+// errOtherCoupon means that the open payment was made with another coupon, or without
+// one, and has to be closed first.
+var errOtherCoupon = errors.New("payment: the open payment has another coupon")
+
 // open returns the order's open payment, at any provider, or writes a new one by the
 // first offer whose shortest window still fits, in one transaction that locks the
 // order's row, so that neither a closing nor another request can intervene. An order
-// of zero amount is paid there and needs no offer.
-func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offer) (p paymentdb.PaymentsPayment, title string, err error) {
+// of zero amount is paid there and needs no offer. With a coupon, the order has it in
+// the same transaction; if that changes the order and there is an open payment, open
+// fails with errOtherCoupon and changes nothing.
+func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offer, coupon *string) (p paymentdb.PaymentsPayment, title string, err error) {
 	var done settled
-	made := false
+	var amended orderevent.Order
+	made, changed := false, false
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		done, made = settled{}, false // InTx may run this again
+		done, made, changed = settled{}, false, false // InTx may run this again
 		o, err := s.deps.Orders.Payable(ctx, tx, no, user)
 		if err != nil {
 			return err
@@ -246,11 +256,20 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offe
 		title = o.Title
 		q := s.q.WithTx(tx)
 		p, err = q.OpenPayment(ctx, paymentdb.OpenPaymentParams{OrderNo: no, Bucket: no.Bucket()})
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, pgx.ErrNoRows) {
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("payment: read open payment of %s: %w", no, err)
+		}
+		found := err == nil
+		if coupon != nil {
+			if o, changed, err = s.deps.Orders.Choose(ctx, tx, o, *coupon); err != nil {
+				return err
+			}
+			if amended = o; changed && found {
+				return errOtherCoupon
+			}
+		}
+		if found {
+			return nil
 		}
 		if p, err = s.openRow(ctx, q, no, o, offers); err != nil {
 			return err
@@ -264,6 +283,9 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offe
 		}
 		return err
 	})
+	if err == nil && changed {
+		s.deps.Orders.Amended(ctx, amended)
+	}
 	if err == nil && made {
 		s.metrics.started.WithLabelValues(p.Provider).Inc()
 	}

@@ -24,7 +24,8 @@ func (s *Service) check(ctx context.Context) (all []proof.Violation, err error) 
 	kinds, err1 := q.KindsThatDiffer(ctx, maxViolations)
 	twice, err2 := q.CouponsInUseTwice(ctx, maxViolations)
 	strays, err3 := q.StrayUses(ctx, maxViolations)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	orders, err4 := q.DiscountsThatDiffer(ctx, maxViolations)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, fmt.Errorf("coupon: check: %w", err)
 	}
 	for _, k := range kinds {
@@ -36,6 +37,10 @@ func (s *Service) check(ctx context.Context) (all []proof.Violation, err error) 
 	}
 	for _, u := range strays {
 		all = append(all, proof.Violation{Subject: "order " + u.OrderNo.String(), Detail: fmt.Sprintf("its coupon %s was never issued to its user", u.CouponNo)})
+	}
+	for _, o := range orders {
+		all = append(all, proof.Violation{Subject: "order " + o.OrderNo.String(), Detail: fmt.Sprintf(
+			"it is %s with a discount of %d; its coupon is %s and takes off %d", o.OrderStatus, o.Discount, o.UseStatus, o.Coupon)})
 	}
 	return all, nil
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -352,20 +353,49 @@ func TestCheckFindsCouponsThatDoNotAgree(t *testing.T) {
 	s := setup(t)
 	id := s.kind(terms(`"per_user":2`))
 	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/issue", `{"user_ids":["1"]}`)
-	for _, sql := range []string{
-		`UPDATE orders.coupon_kinds SET issued = 2`,
-		`DROP INDEX orders.one_order_per_coupon`,
-		`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status)
-			SELECT bucket, gen_random_uuid(), coupon_no, kind_id, 5, 'locked' FROM orders.coupons CROSS JOIN generate_series(1, 2)`,
+	orders := map[string]ids.ID{}
+	for name, o := range map[string]struct {
+		status   string
+		discount int
+		use      string
+	}{
+		"agrees": {"pending_payment", 5, "locked"}, "agrees too": {"paid", 5, "borne"}, "closed": {"closed", 5, "returned"}, "without": {"paid", 0, ""},
+		"bare": {"pending_payment", 5, ""}, "unpaid": {"pending_payment", 5, "used"}, "paid": {"paid", 5, "locked"}, "kept": {"closed", 5, "used"},
+		"other": {"completed", 6, "used"}, "gone": {"refunded", 5, "used"}, "no discount": {"pending_payment", 0, "locked"},
 	} {
-		if _, err := s.db.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
+		orders[name] = ids.NewFor(1)
+		s.exec(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, discount, currency, title, status, pay_deadline)
+			SELECT $1, $2, 1, count(*), 1, 1, 1, 1, 100, $3, 'CNY', 'x', $4, now() FROM orders.orders`, orders[name].Bucket(), orders[name], o.discount, o.status)
+		if o.use != "" {
+			s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+s.kind(terms(""))+"/issue", `{"user_ids":["1"]}`)
+			s.exec(`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status)
+				SELECT bucket, $1, coupon_no, kind_id, 5, $2 FROM orders.coupons ORDER BY coupon_no DESC LIMIT 1`, orders[name], o.use)
 		}
 	}
-	found := strings.Join(s.violations(), "\n")
-	for _, want := range []string{"coupon " + id + ": it counts 2 issued coupons of 100; there are 1", "it takes money off 2 orders", "was never issued to its user"} {
-		if !strings.Contains(found, want) {
-			t.Errorf("no violation says %q: %s", want, found)
+	found := s.violations()
+	for _, wrong := range []string{"bare", "unpaid", "paid", "kept", "other", "gone", "no discount"} {
+		if !slices.ContainsFunc(found, func(v string) bool { return strings.HasPrefix(v, "order "+orders[wrong].String()+": it is ") }) {
+			t.Errorf("no violation about %q", wrong)
 		}
+	}
+	if len(found) != 7 {
+		t.Errorf("%d violations: %q", len(found), found)
+	}
+	s.exec(`UPDATE orders.coupon_kinds SET issued = issued + 1 WHERE id = $1`, id)
+	s.exec(`DROP INDEX orders.one_order_per_coupon`)
+	s.exec(`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status)
+		SELECT bucket, gen_random_uuid(), coupon_no, kind_id, 5, 'locked' FROM orders.coupons CROSS JOIN generate_series(1, 2) WHERE kind_id = $1`, id)
+	all := strings.Join(s.violations(), "\n")
+	for _, want := range []string{"coupon " + id + ": it counts 2 issued coupons of 100; there are 1", "it takes money off 2 orders", "was never issued to its user"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no violation says %q: %s", want, all)
+		}
+	}
+}
+
+func (s *shop) exec(sql string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatal(err)
 	}
 }

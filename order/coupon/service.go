@@ -116,7 +116,7 @@ func (s *Service) Choose(ctx context.Context, tx pgx.Tx, o orderevent.Order, cho
 // fits returns what a coupon that is not in use takes off an order, or ErrNotUsable
 // with the reason why it takes off nothing.
 func fits(c *coupondb.OrdersCoupon, k *coupondb.OrdersCouponKind, o *orderevent.Order, now time.Time) (off int64, err error) {
-	goods := o.UnitPrice * int64(o.Quantity)
+	goods := o.Goods()
 	switch {
 	case now.Before(c.ValidFrom):
 		return 0, ErrNotUsable.Saying("This coupon is not valid yet.")

@@ -12,25 +12,27 @@ import (
 	"stampede/platform/base/ids"
 )
 
-const amendFreight = `-- name: AmendFreight :one
+const amend = `-- name: Amend :one
 WITH amended AS (
-    UPDATE orders.orders o SET freight = $1, version = o.version + 1, updated_at = clock_timestamp()
-    WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = 'pending_payment'
+    UPDATE orders.orders o SET freight = $1, discount = $2, version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = $3 AND o.bucket = $4 AND o.status = 'pending_payment'
     RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
-    SELECT amended.bucket, amended.order_no, amended.version, amended.status, 'freight', 'shopper', amended.updated_at FROM amended
+    SELECT amended.bucket, amended.order_no, amended.version, amended.status, $5::text, 'shopper', amended.updated_at FROM amended
 )
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM amended
 `
 
-type AmendFreightParams struct {
-	Freight int64
-	OrderNo ids.ID
-	Bucket  int16
+type AmendParams struct {
+	Freight  int64
+	Discount int64
+	OrderNo  ids.ID
+	Bucket   int16
+	Line     string
 }
 
-type AmendFreightRow struct {
+type AmendRow struct {
 	Bucket         int16
 	OrderNo        ids.ID
 	UserID         int64
@@ -56,10 +58,16 @@ type AmendFreightRow struct {
 	UpdatedAt      time.Time
 }
 
-// Changes the freight of a pending order whose row is locked.
-func (q *Queries) AmendFreight(ctx context.Context, arg AmendFreightParams) (AmendFreightRow, error) {
-	row := q.db.QueryRow(ctx, amendFreight, arg.Freight, arg.OrderNo, arg.Bucket)
-	var i AmendFreightRow
+// Changes the lines of a pending order whose row is locked.
+func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) {
+	row := q.db.QueryRow(ctx, amend,
+		arg.Freight,
+		arg.Discount,
+		arg.OrderNo,
+		arg.Bucket,
+		arg.Line,
+	)
+	var i AmendRow
 	err := row.Scan(
 		&i.Bucket,
 		&i.OrderNo,
@@ -1046,10 +1054,11 @@ WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL,
         paid_at = clock_timestamp(), updated_at = clock_timestamp()
     WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'pending_payment'
+      AND orders.amount(o.unit_price, o.quantity, o.freight, o.discount) = $3
     RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
-    SELECT paid.bucket, paid.order_no, paid.version, paid.status, $3::text, paid.updated_at FROM paid
+    SELECT paid.bucket, paid.order_no, paid.version, paid.status, $4::text, paid.updated_at FROM paid
 )
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM paid
 `
@@ -1057,6 +1066,7 @@ SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch
 type MarkPaidParams struct {
 	OrderNo ids.ID
 	Bucket  int16
+	Amount  int64
 	Actor   string
 }
 
@@ -1088,7 +1098,12 @@ type MarkPaidRow struct {
 
 // The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
 func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow, error) {
-	row := q.db.QueryRow(ctx, markPaid, arg.OrderNo, arg.Bucket, arg.Actor)
+	row := q.db.QueryRow(ctx, markPaid,
+		arg.OrderNo,
+		arg.Bucket,
+		arg.Amount,
+		arg.Actor,
+	)
 	var i MarkPaidRow
 	err := row.Scan(
 		&i.Bucket,

@@ -249,6 +249,54 @@ func (q *Queries) DeleteKind(ctx context.Context, id int64) error {
 	return err
 }
 
+const discountsThatDiffer = `-- name: DiscountsThatDiffer :many
+SELECT coalesce(o.order_no, u.order_no)::uuid AS order_no, coalesce(o.status, 'unknown')::text AS order_status, coalesce(o.discount, 0)::bigint AS discount,
+       coalesce(u.status, 'missing')::text AS use_status, coalesce(u.discount, 0)::bigint AS coupon
+FROM (SELECT order_no, bucket, status, discount, currency FROM orders.orders WHERE discount > 0) o
+FULL JOIN (SELECT order_no, bucket, status, discount FROM orders.coupon_uses WHERE status <> 'returned') u USING (order_no, bucket)
+WHERE o.order_no IS NULL OR u.discount <> o.discount
+   OR coalesce(u.status, 'missing') <> ALL (CASE
+        WHEN o.status = 'pending_payment' THEN '{locked}'
+        WHEN o.status IN ('paid', 'completed', 'refunding', 'refund_failed') THEN '{used,borne}'
+        ELSE '{missing}' END::text[])
+ORDER BY 1 LIMIT $1
+`
+
+type DiscountsThatDifferRow struct {
+	OrderNo     ids.ID
+	OrderStatus string
+	Discount    int64
+	UseStatus   string
+	Coupon      int64
+}
+
+// I4: orders whose discount is not what their coupon takes off, or whose coupon is not where the order is.
+func (q *Queries) DiscountsThatDiffer(ctx context.Context, most int32) ([]DiscountsThatDifferRow, error) {
+	rows, err := q.db.Query(ctx, discountsThatDiffer, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DiscountsThatDifferRow
+	for rows.Next() {
+		var i DiscountsThatDifferRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.OrderStatus,
+			&i.Discount,
+			&i.UseStatus,
+			&i.Coupon,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertKind = `-- name: InsertKind :one
 INSERT INTO orders.coupon_kinds (name, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids,
     valid_from, valid_until, valid_days, total, per_user, claim_from, claim_until)

@@ -1,0 +1,358 @@
+package payment
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"stampede/order/orderevent"
+	"stampede/payment/sandbox"
+	"stampede/platform/base/ids"
+)
+
+func TestCoupons(t *testing.T) {
+	t.Parallel()
+	run(t, setup(t, options{}), []subtest{
+		{"a coupon lowers what is paid", aCouponLowersWhatIsPaid},
+		{"another choice closes the open payment first", anotherChoiceClosesTheOpenPaymentFirst},
+		{"a coupon that does not fit changes nothing", aCouponThatDoesNotFitChangesNothing},
+		{"a free order by coupon", aFreeOrderByCoupon},
+		{"money of the former amount goes back", moneyOfTheFormerAmountGoesBack},
+		{"a closed order gives its coupon back", aClosedOrderGivesItsCouponBack},
+		{"a refunded order gives its coupon back", aRefundedOrderGivesItsCouponBack},
+		{"late money uses the coupon again", lateMoneyUsesTheCouponAgain},
+		{"late money of another amount goes back", lateMoneyOfAnotherAmountGoesBack},
+		{"the shop bears a coupon used elsewhere", theShopBearsACouponUsedElsewhere},
+		{"one coupon for two orders at one moment", oneCouponForTwoOrdersAtOneMoment},
+		{"choices and payments at one moment", choicesAndPaymentsAtOneMoment},
+	})
+}
+
+// issued is a coupon of the user that takes off so much; each is of a kind of its own.
+func (s *bundle) issued(user, off int64) (couponNo string) {
+	s.t.Helper()
+	kind := s.staff(firstOperator, http.MethodPost, "coupons", fmt.Sprintf(
+		`{"name":"off","amount_off":{"amount":%d,"currency":"CNY"},"threshold":{"amount":0,"currency":"CNY"},"valid_days":1,"total":1}`, off)).text("id")
+	s.staff(firstOperator, http.MethodPost, "coupons/"+kind+"/activate", "")
+	if a := s.staff(firstOperator, http.MethodPost, "coupons/"+kind+"/issue", fmt.Sprintf(`{"user_ids":["%d"]}`, user)); a.body["issued"] != 1.0 {
+		s.t.Fatalf("%d %v", a.status, a.body)
+	}
+	return read[ids.ID](s, `SELECT coupon_no FROM orders.coupons WHERE kind_id = $1`, kind).String()
+}
+
+// choose starts a payment with a coupon, and requires its amount, or the problem's code.
+func (s *bundle) choose(no ids.ID, user int64, coupon string, want any) answer {
+	s.t.Helper()
+	a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", fmt.Sprintf(`{"coupon":%q}`, coupon))
+	got := a.body["code"]
+	if amount, ok := a.body["amount"].(map[string]any); ok {
+		got = int(amount["amount"].(float64))
+	}
+	if got != want {
+		s.t.Fatalf("to pay with the coupon: %v, want %v: %v", got, want, a.body)
+	}
+	return a
+}
+
+// use is how the order has its coupon, "" without one.
+func (s *bundle) use(no ids.ID) string {
+	s.t.Helper()
+	return read[string](s, `SELECT coalesce((SELECT status FROM orders.coupon_uses WHERE order_no = $1), '')`, no)
+}
+
+// couponIs requires a coupon's status as its shopper reads it.
+func (s *bundle) couponIs(user int64, couponNo, want string) {
+	s.t.Helper()
+	list, _ := s.get(user, "/api/v1/coupons").body["data"].([]any)
+	for _, c := range list {
+		if c := c.(map[string]any); c["coupon_no"] == couponNo {
+			if c["status"] != want {
+				s.t.Errorf("the coupon is %v, want %s", c["status"], want)
+			}
+			return
+		}
+	}
+	s.t.Errorf("the shopper has no coupon %s: %v", couponNo, list)
+}
+
+// couponsAgree requires that the books and the coupons are right.
+func (s *bundle) couponsAgree() {
+	s.t.Helper()
+	s.booksAreRight()
+	for _, c := range s.orders.Checks() {
+		if c.ID != "I4" {
+			continue
+		}
+		if found, err := c.Run(s.t.Context()); err != nil || len(found) > 0 {
+			s.t.Errorf("%v, %v", found, err)
+		}
+	}
+}
+
+func aCouponLowersWhatIsPaid(t *testing.T, s *bundle) {
+	no, user := s.one(9900)
+	small, large := s.issued(user, 100), s.issued(user, 900)
+	list, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).body["data"].([]any)
+	if len(list) != 2 || list[0].(map[string]any)["coupon_no"] != large || list[1].(map[string]any)["coupon_no"] != small {
+		t.Errorf("not the best first: %v", list)
+	}
+	a := s.choose(no, user, large, 9000)
+	if doc := s.get(user, "/api/v1/orders/"+no.String()).body; doc["amount"].(map[string]any)["amount"] != 9000.0 {
+		t.Errorf("the shopper reads %v", doc)
+	}
+	if n := s.events(orderevent.SubjectAmended, no); n != 1 {
+		t.Errorf("%d events about the discount", n)
+	}
+	if again := s.choose(no, user, large, 9000); again.text("payment_no") != a.text("payment_no") {
+		t.Error("the same choice made another payment")
+	}
+	if again := s.askToPay(no, user); again.text("payment_no") != a.text("payment_no") {
+		t.Error("no choice made another payment")
+	}
+	s.couponIs(user, large, "locked")
+	s.couponsAgree()
+	s.payAt(a.text("pay_url"), sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.couponIs(user, large, "used")
+	s.couponIs(user, small, "available")
+	s.couponsAgree()
+}
+
+func anotherChoiceClosesTheOpenPaymentFirst(t *testing.T, s *bundle) {
+	no, user := s.one(9900)
+	one, two := s.issued(user, 100), s.issued(user, 200)
+	payments := []string{s.choose(no, user, "", 9900).text("payment_no")}
+	for _, c := range []struct {
+		coupon string
+		want   int
+	}{{one, 9800}, {two, 9700}, {"", 9900}, {one, 9800}} {
+		payments = append(payments, s.choose(no, user, c.coupon, c.want).text("payment_no"))
+		last, _ := ids.Parse(payments[len(payments)-2])
+		s.paymentIs(last, "closed")
+		if at := read[string](s, `SELECT status FROM sandbox.payments WHERE payment_no = $1`, last); at != "closed" {
+			t.Errorf("at the bank, the former payment is %s", at)
+		}
+	}
+	s.couponIs(user, one, "locked")
+	s.couponIs(user, two, "available")
+	s.couponsAgree()
+	s.bank.shut.Store(true) // the open payment cannot be closed: nothing changes
+	s.choose(no, user, two, "payment-unavailable")
+	s.bank.shut.Store(false)
+	s.couponIs(user, one, "locked")
+	if again := s.choose(no, user, one, 9800); again.text("payment_no") != payments[4] {
+		t.Error("the payment that could not be closed is not offered any more")
+	}
+}
+
+func aCouponThatDoesNotFitChangesNothing(t *testing.T, s *bundle) {
+	no, user := s.one(90)
+	mine, elsewhere, stranger := s.issued(user, 40), s.issued(user, 40), s.issued(user+1_000_000, 40)
+	s.choose(s.another(user, 800), user, elsewhere, 760)
+	open := s.choose(no, user, mine, 50).text("payment_no")
+	unfit := map[string]string{"another shopper's": stranger, "no coupon": ids.NewFor(user).String(), "no number": "x", "in use": elsewhere}
+	for name, change := range map[string]string{
+		"dear": `threshold = 91`, "foreign": `currency = 'USD'`, "other item": `item_ids = '{77}'`, "other activity": `activity_ids = '{77}'`,
+		"nothing off": `amount_off = 0, percent_off = 1`,
+	} {
+		unfit[name] = s.issued(user, 40)
+		s.exec(`UPDATE orders.coupon_kinds SET `+change+` WHERE id = (SELECT kind_id FROM orders.coupons WHERE coupon_no = $1)`, unfit[name])
+	}
+	for name, span := range map[string]string{"expired": `valid_until = clock_timestamp()`, "not yet": `valid_from = clock_timestamp() + interval '1 hour'`} {
+		unfit[name] = s.issued(user, 40)
+		s.exec(`UPDATE orders.coupons SET `+span+` WHERE coupon_no = $1`, unfit[name])
+	}
+	for name, coupon := range unfit {
+		if a := s.choose(no, user, coupon, "coupon-not-usable"); a.status != http.StatusConflict {
+			t.Errorf("%s: %d", name, a.status)
+		}
+	}
+	if again := s.askToPay(no, user).text("payment_no"); again != open {
+		t.Error("the open payment was closed for a coupon that does not fit")
+	}
+	fits, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).body["data"].([]any)
+	if len(fits) != 1 { // the one it has
+		t.Errorf("%d coupons fit: %v", len(fits), fits)
+	}
+	s.couponsAgree()
+}
+
+// another is a pending order of the same user, of an item that no other order has.
+func (s *bundle) another(user, price int64) ids.ID {
+	s.t.Helper()
+	no := ids.NewFor(user)
+	s.exec(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
+		VALUES ($1, $2, $3, $4, 10, 5, 1, 1, $5, 'CNY', '手机壳', 'pending_payment', now() + interval '10 minutes')`, no.Bucket(), no, user, s.user.Add(1)+1_000_000, price)
+	return no
+}
+
+func aFreeOrderByCoupon(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	coupon := s.issued(user, 1000)
+	s.choose(no, user, "", 100)
+	if a := s.choose(no, user, coupon, 0); a.text("status") != "captured" || a.text("provider") != free {
+		t.Errorf("%v", a.body)
+	}
+	s.orderIs(no, orderevent.StatusPaid)
+	s.couponIs(user, coupon, "used")
+	s.couponsAgree()
+}
+
+// A payment that was closed for another choice, and is paid all the same, does not pay
+// the order, which costs another amount now.
+func moneyOfTheFormerAmountGoesBack(_ *testing.T, s *bundle) {
+	no, user := s.one(9900)
+	coupon := s.issued(user, 900)
+	former, url := s.startPayment(no, user)
+	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, former) // the bank will not honour its close
+	a := s.choose(no, user, coupon, 9000)
+	s.payAt(url, sandbox.Normal)
+	s.refundRequested(no, "mismatch")
+	s.orderIs(no, orderevent.StatusPending)
+	s.couponsAgree()
+	s.payAt(a.text("pay_url"), sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.refundsDone(no)
+	s.couponIs(user, coupon, "used")
+	s.couponsAgree()
+}
+
+func aClosedOrderGivesItsCouponBack(_ *testing.T, s *bundle) {
+	no, user := s.one(9900)
+	coupon := s.issued(user, 900)
+	s.choose(no, user, coupon, 9000)
+	if a := s.cancelOrder(no, user); a.status != http.StatusOK {
+		s.t.Fatalf("%d %v", a.status, a.body)
+	}
+	s.couponIs(user, coupon, "available")
+	s.couponsAgree()
+	s.choose(s.another(user, 1000), user, coupon, 100)
+	s.couponsAgree()
+}
+
+func aRefundedOrderGivesItsCouponBack(t *testing.T, s *bundle) {
+	no, user := s.one(9900)
+	coupon := s.issued(user, 900)
+	a := s.choose(no, user, coupon, 9000)
+	s.payAt(a.text("pay_url"), sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.askBack(no, `{"amount":1000,"reason":"scratched"}`, "requested")
+	s.refundsDone(no)
+	s.couponIs(user, coupon, "used") // part of the money is no refund of the order
+	s.couponsAgree()
+	s.askBack(no, `{"reason":"the rest"}`, "requested")
+	s.couponsAgree()
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	s.couponIs(user, coupon, "available")
+	if sum := read[int](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no); sum != 9000 {
+		t.Errorf("%d went back of 9000 that were paid", sum)
+	}
+	s.couponsAgree()
+}
+
+// lateWithCoupon is a closed order with units in the backup, which had a coupon, and
+// the address at which its payment is paid after all.
+func (s *bundle) lateWithCoupon() (no ids.ID, user int64, coupon, url string) {
+	s.t.Helper()
+	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = backup + 1 WHERE item_id = $1`, s.item)
+	no, user = s.one(9900)
+	coupon = s.issued(user, 900)
+	url = s.choose(no, user, coupon, 9000).text("pay_url")
+	s.closeBehindTheBank(no, user)
+	s.couponIs(user, coupon, "available")
+	return no, user, coupon, url
+}
+
+func lateMoneyUsesTheCouponAgain(t *testing.T, s *bundle) {
+	no, user, coupon, url := s.lateWithCoupon()
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.couponIs(user, coupon, "used")
+	if got := s.use(no); got != "used" {
+		t.Errorf("its use is %s", got)
+	}
+	s.couponsAgree()
+}
+
+// The backup has units, but the money is not what the closed order cost.
+func lateMoneyOfAnotherAmountGoesBack(t *testing.T, s *bundle) {
+	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = backup + 1 WHERE item_id = $1`, s.item)
+	no, user := s.one(9900)
+	coupon := s.issued(user, 900)
+	former, url := s.startPayment(no, user)
+	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, former) // the bank will not honour its close
+	s.choose(no, user, coupon, 9000)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.refundRequested(no, "late")
+	s.orderIs(no, orderevent.StatusClosed)
+	s.couponIs(user, coupon, "available")
+	s.couponsAgree()
+}
+
+func theShopBearsACouponUsedElsewhere(t *testing.T, s *bundle) {
+	no, user, coupon, url := s.lateWithCoupon()
+	other := s.another(user, 1000)
+	s.choose(other, user, coupon, 100)
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	if one, two := s.use(no), s.use(other); one != "borne" || two != "locked" {
+		t.Errorf("the uses are %s and %s", one, two)
+	}
+	kind := read[int64](s, `SELECT kind_id FROM orders.coupons WHERE coupon_no = $1`, coupon)
+	figures := s.staff(firstOperator, http.MethodGet, fmt.Sprintf("coupons/%d", kind), "").body
+	if figures["borne"] != 1.0 || figures["locked"] != 1.0 || figures["used"] != 0.0 || figures["issued"] != 1.0 || figures["discount"].(map[string]any)["amount"] != 900.0 {
+		t.Errorf("%v", figures)
+	}
+	s.couponsAgree()
+}
+
+func oneCouponForTwoOrdersAtOneMoment(t *testing.T, s *bundle) {
+	for range 5 {
+		no, user := s.one(1000)
+		orders := []ids.ID{no, s.another(user, 1000), s.another(user, 1000)}
+		one, two := s.issued(user, 100), s.issued(user, 200)
+		var g sync.WaitGroup
+		for i, no := range orders {
+			for _, coupon := range []string{one, two, ""}[:2+i%2] {
+				g.Go(func() {
+					a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", fmt.Sprintf(`{"coupon":%q}`, coupon))
+					if code := a.text("code"); a.status != http.StatusOK && code != "coupon-not-usable" && code != "order-closing" && code != "payment-unavailable" {
+						t.Errorf("%d %v", a.status, a.body)
+					}
+				})
+			}
+		}
+		g.Wait()
+		s.couponsAgree()
+	}
+}
+
+// Whatever a shopper chooses while paying what was offered before, the order is paid
+// once, by the money of its amount, and everything else goes back.
+func choicesAndPaymentsAtOneMoment(t *testing.T, s *bundle) {
+	for range 5 {
+		no, user := s.one(1000)
+		coupons := []string{s.issued(user, 100), s.issued(user, 200), ""}
+		url := s.choose(no, user, coupons[0], 900).text("pay_url")
+		var g sync.WaitGroup
+		for _, coupon := range coupons[1:] {
+			g.Go(func() { s.post(user, "/api/v1/orders/"+no.String()+"/payments", fmt.Sprintf(`{"coupon":%q}`, coupon)) })
+		}
+		g.Go(func() {
+			_, err := s.tryPost(0, url, fmt.Sprintf(`{"behaviour":%q}`, sandbox.Normal))
+			if err != nil && !strings.Contains(err.Error(), "not JSON") {
+				t.Error(err)
+			}
+		})
+		g.Wait()
+		if s.status(no) == orderevent.StatusPending { // the payment was closed before it was paid
+			s.payAt(s.askToPay(no, user).text("pay_url"), sandbox.Normal)
+		}
+		s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+		s.couponsAgree()
+	}
+}
