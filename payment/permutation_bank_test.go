@@ -20,6 +20,7 @@ type promptBank struct {
 	payments map[ids.ID]*banked
 	refunds  map[ids.ID]provider.RefundStatus
 	unheard  bool // the answers to refund requests are lost
+	states   func(provider.Day) provider.Lines
 }
 
 // banked is a payment at the bank.
@@ -180,6 +181,9 @@ func (b *promptBank) kept(no ids.ID) (sum int64) {
 	return sum
 }
 
-func (*promptBank) Statement(context.Context, provider.Day) provider.Lines {
-	return provider.NoLines(provider.ErrNotReady)
+func (b *promptBank) Statement(_ context.Context, d provider.Day) provider.Lines {
+	if b.states == nil {
+		return provider.NoLines(provider.ErrNotReady)
+	}
+	return b.states(d)
 }

@@ -2,16 +2,25 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/order/orderevent"
+	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/payment/statement"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // reconcile sends a request about a day's statements as an operator.
@@ -198,5 +207,76 @@ func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
 	})
 	if n := read[int](s, `SELECT count(*) FROM payments.statements WHERE wanted`); n != 3 {
 		t.Errorf("%d days are wanted, want 3", n)
+	}
+}
+
+// TestStatementIsComparedByKey: not by date, in pages, and with amounts that add up.
+func TestStatementIsComparedByKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	bank, now := newPromptBank(), time.Now().UTC()
+	midnight := now.Truncate(24*time.Hour).AddDate(0, 0, -1)
+	const strangers = 1600 // more than a batch, a page of differences and a report
+	line := func(txn string, amount int64, at time.Time) provider.Line {
+		return provider.Line{Kind: provider.PaidBack, PaymentNo: ids.NewFor(1), Transaction: txn, Amount: amount, Currency: "CNY", At: at}
+	}
+	var lost atomic.Bool // the statement of the day before
+	bank.states = func(d provider.Day) provider.Lines {
+		return func(yield func(provider.Line, error) bool) {
+			if d.To.Equal(midnight) {
+				if lost.Load() {
+					yield(provider.Line{}, errors.New("gone"))
+					return
+				}
+				l := line("edge", 7, midnight.Add(-time.Second))
+				l.Kind, l.PaymentNo = provider.Paid, ids.ID{}
+				yield(l, nil)
+				return
+			}
+			if !d.From.Equal(midnight) || !yield(line("taken back", 5, midnight), nil) {
+				return
+			}
+			for i := range strangers {
+				if !yield(line(fmt.Sprintf("s%04d", i), 2, midnight), nil) {
+					return
+				}
+			}
+			yield(line("taken back", -5, midnight), nil)
+		}
+	}
+	// It came before midnight and was recorded after it.
+	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at) VALUES ('prompt', 'capture', 'edge', $1, $2, 7, 'CNY', $3)`,
+		ids.NewFor(1), ids.NewFor(1), midnight.Add(5*time.Second))
+	shop := s.instance(options{}, bank)
+	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "shop", prometheus.NewRegistry())
+	shop.Routes(rt)
+	srv := httptest.NewServer(rt)
+	t.Cleanup(srv.Close)
+	s.inBackground(shop.statements.Workers()[0].Run)
+	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(day time.Time) statement.Statement {
+		t.Helper()
+		found, err := statement.Ask(t.Context(), srv.URL, token, day.Format(time.DateOnly), "", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Statements[0]
+	}
+	if st := ask(midnight.AddDate(0, 0, -1)); len(st.Sums) != 0 || st.Lines != 1 {
+		t.Errorf("the day before: %+v", st)
+	}
+	st := ask(midnight)
+	want := statement.UnmatchedSum{Class: "missing", Kind: "refund", Lines: strangers, Stated: orderevent.Money{Amount: 2 * strangers, Currency: "CNY"}, Recorded: orderevent.Money{Currency: "CNY"}}
+	if st.Lines != strangers+2 || st.Partial || len(st.Sums) != 1 || st.Sums[0] != want || len(st.Differences) != 500 || st.Settled == nil || st.Settled.Count != 0 {
+		t.Errorf("%d lines, partial %t, sums %+v, %d differences listed", st.Lines, st.Partial, st.Sums, len(st.Differences))
+	}
+	lost.Store(true)
+	s.exec(`UPDATE payments.statements SET status = 'due', next_try = now() WHERE day = $1`, midnight.AddDate(0, 0, -1))
+	s.exec(`DELETE FROM payments.statement_lines WHERE provider_txn = 'edge'`)
+	if st := ask(midnight); !st.Partial || len(st.Sums) != 1 {
+		t.Errorf("without the day before, rows of the first minutes are called extra: partial %t, %+v", st.Partial, st.Sums)
 	}
 }
