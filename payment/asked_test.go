@@ -167,6 +167,9 @@ func anOperatorRefundsAWholeOrder(t *testing.T, s *bundle) {
 
 func partsOfAnOrderGoBack(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(100, sandbox.Normal)
+	// A capture of nothing, which the bank reported before, paid nothing.
+	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at)
+		SELECT provider, kind, 'nothing', payment_no, order_no, 0, currency, at - interval '1 hour' FROM payments.ledger WHERE order_no = $1`, no)
 	s.askBack(no, `{"amount":30,"reason":"scratched"}`, "requested")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusPaid)

@@ -165,11 +165,12 @@ WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < clock_timestamp() - @in_fli
 ORDER BY l.order_no LIMIT @at_most;
 
 -- name: PayingCapture :one
--- The capture that paid an order: the one of all its captures that is not refunded automatically. paid_at is when we
+-- The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
+-- automatically. paid_at is when we
 -- recorded it.
 SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
 FROM payments.ledger l JOIN payments.payments p USING (payment_no)
-WHERE l.order_no = @order_no AND l.kind = 'capture' AND NOT EXISTS (
+WHERE l.order_no = @order_no AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
     SELECT FROM payments.refunds r
     WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn AND r.reason IN ('duplicate', 'late', 'mismatch'))
 ORDER BY l.at LIMIT 1;
