@@ -11,13 +11,20 @@
 //
 //	grants.<item> → writer → orders, stock, inbox, outbox in one transaction
 //	              → order cache, holds marked persisted, acks
+//	details       → lockPending → orders.details, freight, if no payment was begun
 //	payment       → Payable, MarkPaid inside payment's own transactions
 //	late payment  → Retake: closed → paid, with units of the item's backup
 //	deadline      → expiry: claim → payments closed → CloseClaimed
 //	refund        → LockForRefund, MoveRefunding inside payment's transactions
 //	cancel        → Claim → payments closed → CloseClaimed (payment's route)
+//	pickup, parcel → complete: paid → completed; else completeDue, by rule
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
 //	no order yet  → Missing: payment and cancel answer like a poll
+//
+// The poll shows an order's row; everything that belongs to it is in a document of
+// its own (see readAll), which reads several tables and is asked for when a page is
+// opened. What an activity asks of its shoppers lies in package order/details, the
+// stores in order/stores.
 //
 // The writer settles many messages set-wise and at three levels of care: by
 // COPY, expecting every entry to become an order; by INSERT … ON CONFLICT, when
@@ -44,6 +51,9 @@
 //     item's rule says so: partial unique indexes, proved again by I3.
 //   - Each change of an order is one conditional UPDATE that raises its version.
 //     A second attempt changes nothing and returns that.
+//   - What an order costs is one sum, orders.amount in SQL and Order.Amount in Go.
+//     It changes only under the order's row lock, and not once a payment was begun,
+//     except by the coupon that is chosen with a payment.
 //   - No version of an order replaces a newer one in the cache. How stale an
 //     entry can be is described at type cache.
 //   - "Not in line" is said only after a query of Postgres.
@@ -51,7 +61,7 @@
 // # Publishes
 //
 // [orderevent.SubjectCreated], SubjectRefused, SubjectPaid, SubjectClosed,
-// SubjectRefunding, SubjectRefundFailed and SubjectRefunded through the outbox, one
+// SubjectAmended, SubjectCompleted, SubjectRefunding, SubjectRefundFailed and SubjectRefunded through the outbox, one
 // event for all orders of a transaction, split below 512 KiB; SubjectDue as a
 // delayed wake-up of the sweeper.
 //

@@ -180,7 +180,8 @@ func (c Changed) MarshalJSON() ([]byte, error) {
 
 // Decode reads an event that Pack wrote.
 func Decode(event []byte) (c Changed, err error) {
-	return c, c.UnmarshalJSON(bytes.TrimPrefix(event, []byte(layoutMark)))
+	err = c.UnmarshalJSON(bytes.TrimPrefix(event, []byte(layoutMark)))
+	return c, err
 }
 
 // UnmarshalJSON reads an event of layout 1.
