@@ -38,6 +38,7 @@ type Client struct {
 	cfg   Config
 	now   func() time.Time
 	bills *outbound.Client
+	peers *peers
 }
 
 var _ provider.Provider = (*Client)(nil)
@@ -47,7 +48,7 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("wechatpay", cfg.Backoff, cfg.Metrics), bills: company.Bills("wechatpay", cfg.Metrics)}, nil
+	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("wechatpay", cfg.Backoff, cfg.Metrics), bills: company.Bills("wechatpay", cfg.Metrics), peers: newPeers(cfg.Peers)}, nil
 }
 
 // Profile implements provider.Provider.
@@ -185,6 +186,9 @@ var errMissing = errors.New("wechatpay: there is no such number")
 // content is provider.ErrRefused, a payment that has ended provider.ErrClosed, an
 // unknown number errMissing; any other error may be gone the next time.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	if path != certificatesPath {
+		c.renew(ctx)
+	}
 	var body []byte
 	if in != nil {
 		var err error

@@ -49,7 +49,7 @@ func (c *Client) verify(h http.Header, body []byte) error {
 	if age := c.now().Sub(time.Unix(sent, 0)); age.Abs() > maxAge {
 		return fmt.Errorf("wechatpay: the message is %s old", age.Round(time.Second))
 	}
-	key, ok := c.cfg.Peers[h.Get(HeaderSerial)]
+	key, ok := c.peers.key(h.Get(HeaderSerial))
 	if !ok {
 		return fmt.Errorf("wechatpay: signed by the key %.64q, which --wechat-pay-peers does not name", h.Get(HeaderSerial))
 	}

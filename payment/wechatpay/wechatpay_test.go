@@ -284,3 +284,43 @@ func TestBillsThatAreAlteredOrCutOff(t *testing.T) {
 		t.Errorf("a day of which there is no bill: %v", err)
 	}
 }
+
+// TestPlatformCertificatesAreRenewed: a client that was given one certificate believes the
+// next one, which the company names in a reply signed by the first, and no other key.
+func TestPlatformCertificatesAreRenewed(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	c := s.client(t, s.company.Certify(s.cfg))
+	text, err := s.company.Callback(sandbox.Event{Payment: sandbox.Payment{
+		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	believed := func() error {
+		h := http.Header{}
+		s.company.Head(h, text)
+		_, err := c.Parse(h, text)
+		return err
+	}
+	if err := believed(); err != nil {
+		t.Fatalf("by the first: %v", err)
+	}
+	s.company.Rotate()
+	if err := believed(); !errors.Is(err, provider.ErrBadSignature) {
+		t.Fatalf("by a certificate that was never named: %v", err)
+	}
+	// Nor does a reply by it name itself.
+	if _, err := c.Query(t.Context(), provider.Payment{No: ids.NewFor(7)}); err == nil {
+		t.Error("a reply by an unknown certificate is believed")
+	}
+	s.company.Rotate()
+	c = s.client(t, s.company.Certify(s.cfg))
+	if _, err := c.Query(t.Context(), provider.Payment{No: ids.NewFor(7)}); err != nil {
+		t.Fatal(err)
+	}
+	s.company.Rotate()
+	if err := believed(); err != nil {
+		t.Errorf("by the next one: %v", err)
+	}
+}

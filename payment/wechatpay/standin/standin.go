@@ -82,6 +82,17 @@ func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, wechatp
 	return New(cfg), client, nil
 }
 
+// Certify replaces the company's public keys by platform certificates, and returns the
+// configuration of a client that knows the first of them.
+func (c *Company) Certify(client wechatpay.Config) wechatpay.Config {
+	client.Peers = make(map[string]*rsa.PublicKey)
+	for i := range c.cfg.Keys {
+		c.cfg.Keys[i].ID = fmt.Sprintf("5157F09EFDC096DE15EBE81A47057A720000000%d", i)
+	}
+	client.Peers[c.cfg.Keys[0].ID] = &c.cfg.Keys[0].Key.PublicKey
+	return client
+}
+
 // Rotate signs with the next key from now on.
 func (c *Company) Rotate() { c.with.Store((c.with.Load() + 1) % int32(len(c.cfg.Keys))) } //nolint:gosec // two keys
 
@@ -96,6 +107,7 @@ func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
 	mux.Post(Prefix+"/v3/pay/transactions/out-trade-no/{no}/close", c.signed(d.close))
 	mux.Post(Prefix+"/v3/refund/domestic/refunds", c.signed(d.refund))
 	mux.Get(Prefix+"/v3/bill/tradebill", c.signed(d.bill))
+	mux.Get(Prefix+"/v3/certificates", c.signed(d.certificates))
 	mux.Get(Prefix+billPath, d.download)
 }
 
