@@ -182,3 +182,33 @@ func TestChecksKnowTheBackup(t *testing.T) {
 		t.Errorf("a unit without an order (-want +got):\n%s", diff)
 	}
 }
+
+// A late payment of an item whose sale is over keeps its keys until Redis counts it.
+// After the settlement it is Postgres's alone.
+func TestRetakeAfterTheSale(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := onSale(1, 5)
+	n.Backup = 2
+	item, _ := b.loaded(n)
+	first, second := b.closedOrder(item, 1), b.closedOrder(item, 2)
+	b.mustRelease(first)
+	b.mustRelease(second)
+	b.end(item)
+	paid := b.retake(first.No)
+	b.settles(0)
+	b.mustAgree("reconciled instead", item)
+	mustBe(t, "taken up", b.state(item).Retaken, 1)
+	b.settles(1)
+	late := b.retake(second.No)
+	for _, o := range []orderevent.Order{paid, late} {
+		if _, err := b.applyHints(t.Context(), item, hintsOf([]orderevent.Order{o})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustBe(t, "keys", b.keys(), 0)
+	b.mustBeClean()
+	row, _, err := b.Book(t.Context(), item.ID)
+	mustBe(t, "books", row, BookRow{ItemID: 1, Total: 7, Available: 5, Sold: 2})
+	mustFail(t, err, nil)
+}
