@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/details"
+	"stampede/order/dispute"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
@@ -183,7 +184,7 @@ func (s *Service) housekeeping(ctx context.Context) error {
 }
 
 func (s *Service) keepHouse(ctx context.Context) error {
-	err := details.Erase(ctx, s.deps.DB, s.cfg.KeepDetails)
+	err := errors.Join(details.Erase(ctx, s.deps.DB, s.cfg.KeepDetails), dispute.Erase(ctx, s.deps.DB, s.cfg.KeepDetails))
 	for n := completeLimit; n == completeLimit && err == nil && s.cfg.CompleteAfter > 0; {
 		n, err = s.completeDue(ctx)
 	}

@@ -49,11 +49,16 @@ func TestHousekeeping(t *testing.T) {
 	requireEqual(t, "the events of one transaction", len(e.events()[orderevent.SubjectCompleted]), 2)
 	requireEqual(t, "the history", e.count(`SELECT count(*) FROM orders.history WHERE order_no = $1 AND version = 3 AND status = 'completed' AND reason = 'time' AND actor = 'system'`, due), 1)
 
+	e.exec(`INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason, status, outcome, waiting_since, forget, updated_at)
+		SELECT bucket, gen_random_uuid(), order_no, user_id, 'x', 'closed', 'no_refund', NULL, order_no = $1, clock_timestamp() FROM orders.orders WHERE order_no IN ($1, $2)`, forgotten, due)
 	e.keepsHouse()
+	requireEqual(t, "disputes that are not erased", e.count(`SELECT count(*) FROM orders.disputes WHERE reason <> ''`), 1)
+	e.exec(`UPDATE orders.disputes SET updated_at = updated_at - interval '73 hours'`)
 	requireEqual(t, "erased at once", e.count(`SELECT count(*) FROM orders.details WHERE order_no = $1 AND name || phone || address || pickup_code = ''`, forgotten), 1)
 	requireEqual(t, "kept for three days", e.count(`SELECT count(*) FROM orders.details WHERE address <> '' OR way = 'pickup' AND pickup_code <> ''`), 4)
 	e.exec(`UPDATE orders.orders SET updated_at = updated_at - interval '73 hours'`)
 	e.keepsHouse()
+	requireEqual(t, "disputes that are not erased after three days", e.count(`SELECT count(*) FROM orders.disputes WHERE reason <> ''`), 0)
 	requireEqual(t, "erased after three days", e.count(`SELECT count(*) FROM orders.details WHERE order_no = $1 AND address <> ''`, due), 0)
 	requireEqual(t, "kept for orders that have not ended", e.count(`SELECT count(*) FROM orders.details WHERE order_no = ANY($1) AND name <> ''`, []ids.ID{picked, recent, pending}), 3)
 

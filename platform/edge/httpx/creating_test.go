@@ -31,6 +31,7 @@ var withoutKey = map[string][]string{
 	},
 	"messages keep their ids, so that their effect happens once": {"redrive-dead-letter", "redrive-dead-letters", "redrive-message", "redrive-messages"},
 	"it stores nothing": {"try-risk-rule", "start-wechat-login"},
+	"it settles a movement once, under the provider's number":                       {"compare-statements"},
 	"it brings Redis to what Postgres says, and the repetition finds nothing to do": {"reconcile"},
 }
 
