@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"stampede/platform/base/ids"
@@ -71,8 +70,10 @@ const maxColumnsBytes = 34 + 20 + 11 + 3
 // Pack encodes orders as events, in order, each at most MaxPayloadBytes, in the
 // lowest layout that older versions do not misread. No orders make no event.
 func Pack(orders []Order) [][]byte {
-	if slices.ContainsFunc(orders, func(o Order) bool { return o.HasLines() }) {
-		return pack(layoutMark, orders)
+	for i := range orders { // by index: an order is a quarter of a kilobyte, and a batch of a rush has thousands
+		if orders[i].HasLines() {
+			return pack(layoutMark, orders)
+		}
 	}
 	return pack("", orders)
 }
