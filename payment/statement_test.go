@@ -247,6 +247,9 @@ func TestStatementIsComparedByKey(t *testing.T) {
 	// It came before midnight and was recorded after it.
 	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at) VALUES ('prompt', 'capture', 'edge', $1, $2, 7, 'CNY', $3)`,
 		ids.NewFor(1), ids.NewFor(1), midnight.Add(5*time.Second))
+	// Our clock is behind the company's, so that it is a line of the next day.
+	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at) VALUES ('prompt', 'capture', 'early', $1, $2, 7, 'CNY', $3)`,
+		ids.NewFor(1), ids.NewFor(1), midnight.AddDate(0, 0, 1).Add(-time.Second))
 	shop := s.instance(options{}, bank)
 	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "shop", prometheus.NewRegistry())
 	shop.Routes(rt)

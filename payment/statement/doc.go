@@ -15,7 +15,8 @@
 // transaction), never by date: a line is looked up in the whole ledger, and a row in the
 // lines of every day that was fetched. A movement of 23:59:59 that was recorded after
 // midnight is a line of the day before, so that the statement of the day before is fetched
-// too; until it is, extra rows are not known (partial).
+// too; until it is, extra rows are not known (partial). Rows of a day's last minute are
+// compared with the next day, because clocks differ.
 //
 // # Differences
 //

@@ -16,8 +16,13 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// batch is how many lines one statement of SQL writes.
-const batch = 1000
+const (
+	// batch is how many lines one statement of SQL writes.
+	batch = 1000
+	// skew is how far our clock may be behind a company's: what we recorded in the last
+	// minute of a day may be the next day's line, and is compared then.
+	skew = time.Minute
+)
 
 // fetch fetches one claimed statement and compares it. A failure is noted on its row.
 func (s *Service) fetch(ctx context.Context, row statementdb.PaymentsStatement) {
@@ -135,7 +140,9 @@ func (s *Service) compare(ctx context.Context, name string, day time.Time) error
 		if err := q.DropDifferences(ctx, statementdb.DropDifferencesParams{Provider: name, Day: day}); err != nil {
 			return err
 		}
-		if err := q.Compare(ctx, statementdb.CompareParams{Provider: name, Day: day, FromTime: row.FromTime, ToTime: row.ToTime, Partial: !whole}); err != nil {
+		if err := q.Compare(ctx, statementdb.CompareParams{
+			Provider: name, Day: day, FromTime: row.FromTime.Add(-skew), ToTime: row.ToTime.Add(-skew), Partial: !whole,
+		}); err != nil {
 			return err
 		}
 		if err := q.Compared(ctx, statementdb.ComparedParams{Partial: !whole, Provider: name, Day: day}); err != nil {
