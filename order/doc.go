@@ -5,14 +5,15 @@
 // The schema orders: one row per number that was granted, whether it became an
 // order or a refusal. The row is the hold: the units an item has sold or holds
 // are sums over live rows, so there is no counter to drift. It also owns the
-// order cache in Redis (see [Service.Get]) and nothing else there.
+// order cache in Redis (see [Service.Get]) and nothing else there. Package coupon
+// owns the coupons.
 //
 // # Data flow
 //
 //	grants.<item> → writer → orders, stock, inbox, outbox in one transaction
 //	              → order cache, holds marked persisted, acks
 //	details       → lockPending → orders.details, freight, if no payment was begun
-//	payment       → Payable, MarkPaid inside payment's own transactions
+//	payment       → Payable, Choose, MarkPaid inside payment's own transactions
 //	late payment  → Retake: closed → paid, with units of the item's backup
 //	deadline      → expiry: claim → payments closed → CloseClaimed
 //	refund        → LockForRefund, MoveRefunding inside payment's transactions
@@ -47,6 +48,8 @@
 //     the rows that were really closed, in the same transaction.
 //   - The units of a refunded order return, or are written off, in the transaction
 //     that makes it refunded; a refund of a part changes no order.
+//   - An order's discount is what its coupon takes off (package coupon); both change
+//     in one transaction. An order is paid only by money of its amount.
 //   - A user has at most one live order per item, and per activity if the
 //     item's rule says so: partial unique indexes, proved again by I3.
 //   - Each change of an order is one conditional UPDATE that raises its version.
@@ -61,9 +64,9 @@
 // # Publishes
 //
 // [orderevent.SubjectCreated], SubjectRefused, SubjectPaid, SubjectClosed,
-// SubjectAmended, SubjectCompleted, SubjectRefunding, SubjectRefundFailed and SubjectRefunded through the outbox, one
-// event for all orders of a transaction, split below 512 KiB; SubjectDue as a
-// delayed wake-up of the sweeper.
+// SubjectAmended, SubjectCompleted, SubjectRefunding, SubjectRefundFailed and
+// SubjectRefunded through the outbox, one event for all orders of a transaction, split
+// below 512 KiB; SubjectDue as a delayed wake-up of the sweeper.
 //
 // # Consumes
 //
@@ -74,7 +77,7 @@
 //
 // # Locks
 //
-// Stock rows by (item, shard), then orders by number, then payments; see Retake for
+// Stock rows by (item, shard), then orders by number, then coupons, then payments; see Retake for
 // the one exception. 40P01 and
 // 40001 are retried by pg.InTx. The writer waits a second at most for a lock,
 // closing a quarter of one; then each goes on item by item. In the process:

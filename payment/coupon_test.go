@@ -278,7 +278,7 @@ func lateMoneyUsesTheCouponAgain(t *testing.T, s *bundle) {
 }
 
 // The backup has units, but the money is not what the closed order cost.
-func lateMoneyOfAnotherAmountGoesBack(t *testing.T, s *bundle) {
+func lateMoneyOfAnotherAmountGoesBack(_ *testing.T, s *bundle) {
 	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = backup + 1 WHERE item_id = $1`, s.item)
 	no, user := s.one(9900)
 	coupon := s.issued(user, 900)

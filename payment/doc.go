@@ -43,13 +43,17 @@
 //   - An order of zero amount is captured by the request to pay, with provider
 //     "free" and a ledger row of zero. It needs no provider and no exception in
 //     the books.
+//   - The payment, the order's discount and its coupon fit each other: they change in
+//     the transaction that opens the payment. An open payment of another amount is
+//     closed at its provider first; if its money still arrives, it does not pay the
+//     order, which costs another amount now, and goes back.
 //
 // A callback that its provider did not sign, or that cannot be read, reaches no
 // store: it is refused, counted in memory, and many of them within a minute are an
 // alarm (forged.go).
 //
 // Lock order: the ledger's key, then the stock row for late money and for an order
-// that becomes refunded, then the order's row (both package order), then rows of this
+// that becomes refunded, then the order's row and its coupon (all package order), then rows of this
 // schema. A transaction that waits for a ledger key holds no other lock. No
 // transaction waits for a provider.
 //
@@ -62,7 +66,7 @@
 //
 // # Consumes
 //
-// Nothing from the bus. It calls order (Payable, MarkPaid, Claim, CloseClaimed,
+// Nothing from the bus. It calls order (Payable, Choose, MarkPaid, Claim, CloseClaimed,
 // LockForRefund, MoveRefunding) because they share its transaction or its protocol, and reads order's table in
 // Checks because books are compared in one snapshot.
 //

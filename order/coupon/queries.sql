@@ -85,7 +85,7 @@ SELECT * FROM orders.coupon_uses WHERE order_no = @order_no AND bucket = @bucket
 INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status)
 VALUES (@bucket, @order_no, @coupon_no, @kind_id, @discount, 'locked')
 ON CONFLICT (order_no, bucket) DO UPDATE
-SET coupon_no = excluded.coupon_no, kind_id = excluded.kind_id, discount = excluded.discount, updated_at = clock_timestamp();
+SET coupon_no = excluded.coupon_no, kind_id = excluded.kind_id, discount = excluded.discount, status = 'locked', updated_at = clock_timestamp();
 
 -- name: Unlock :exec
 DELETE FROM orders.coupon_uses WHERE order_no = @order_no AND bucket = @bucket AND status = 'locked';

@@ -607,7 +607,7 @@ const lockFor = `-- name: LockFor :exec
 INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status)
 VALUES ($1, $2, $3, $4, $5, 'locked')
 ON CONFLICT (order_no, bucket) DO UPDATE
-SET coupon_no = excluded.coupon_no, kind_id = excluded.kind_id, discount = excluded.discount, updated_at = clock_timestamp()
+SET coupon_no = excluded.coupon_no, kind_id = excluded.kind_id, discount = excluded.discount, status = 'locked', updated_at = clock_timestamp()
 `
 
 type LockForParams struct {
