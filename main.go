@@ -338,6 +338,9 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		payDeps.OpenID = s.identity.Accounts.OpenIDOf
 	}
 	s.payment, err = payment.New(payCfg, payDeps)
+	if err == nil && s.identity != nil {
+		s.identity.Accounts.AlsoErase(s.payment.Forget)
+	}
 	return err
 }
 

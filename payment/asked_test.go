@@ -413,7 +413,9 @@ func (s *bundle) succeededAt(refundNo, txn string) provider.RefundStatus {
 
 func aFailedRefundIsSettledByHand(t *testing.T, s *bundle) {
 	no, refundNo := s.failedRefund(`{"reason":"damaged"}`)
-	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":""}`, "invalid")
+	for _, blank := range []string{"", "  "} {
+		s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"`+blank+`"}`, "invalid")
+	}
 	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 42"}`, "settled_by_hand")
 	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 43"}`, "refund-not-waiting")
 	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")

@@ -166,8 +166,7 @@ ORDER BY l.order_no LIMIT @at_most;
 
 -- name: PayingCapture :one
 -- The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
--- automatically. paid_at is when we
--- recorded it.
+-- automatically. paid_at is when we recorded it.
 SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
 FROM payments.ledger l JOIN payments.payments p USING (payment_no)
 WHERE l.order_no = @order_no AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
@@ -186,7 +185,7 @@ VALUES (@bucket, @refund_no, @payment_no, @order_no, @user_id, @provider, @captu
 RETURNING *;
 
 -- name: DecideRefund :one
-UPDATE payments.refunds SET status = @status, decided_by = @decided_by, decided_at = clock_timestamp(), next_try = clock_timestamp(), updated_at = clock_timestamp()
+UPDATE payments.refunds SET status = @status, units = @units, decided_by = @decided_by, decided_at = clock_timestamp(), next_try = clock_timestamp(), updated_at = clock_timestamp()
 WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'awaiting_approval'
 RETURNING *;
 
@@ -232,3 +231,7 @@ WITH asked AS (
 SELECT order_no, status, by_refunds::text AS by_refunds FROM expected
 WHERE status <> by_refunds AND NOT (status = 'completed' AND by_refunds = 'paid')
 ORDER BY order_no LIMIT @at_most;
+
+-- name: ForgetNotes :exec
+-- What a shopper wrote; why operators refunded stays in the books.
+UPDATE payments.refunds SET note = '' WHERE bucket = @bucket AND user_id = @user_id AND reason = 'shopper' AND note <> '';

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order"
+	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
 	"stampede/platform/base/ids"
@@ -53,7 +54,10 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 
 // refundFailed ends a refund that the provider will never make.
 func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
-	changed, err := s.refunds.Failed(ctx, no, name, why, func(tx pgx.Tx) error {
+	changed, err := s.refunds.Failed(ctx, no, name, why, func(tx pgx.Tx, takenBack bool) error {
+		if takenBack {
+			why = "It had succeeded before, and the order says so: see in the provider's console where the money is, and pay it back by hand if the shopper does not have it. " + why
+		}
 		return alarmRefundFailed.Raise(ctx, tx, "refund "+no.String(), why)
 	})
 	if changed {
@@ -66,6 +70,15 @@ func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string)
 func (s *Service) refundRequested(r refund.AdminRefund) {
 	s.metrics.refunds.WithLabelValues(r.Provider, "requested").Inc()
 	s.wakeRefunds()
+}
+
+// Forget removes what a user wrote about refunds, in the transaction that erases the
+// account. What operators wrote stays with the books.
+func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
+	if err := s.q.WithTx(tx).ForgetNotes(ctx, paymentdb.ForgetNotesParams{Bucket: ids.Bucket(user), UserID: user}); err != nil {
+		return fmt.Errorf("payment: forget notes: %w", err)
+	}
+	return nil
 }
 
 // RequestRefund asks to refund a paid order. It fails with order-not-refundable or

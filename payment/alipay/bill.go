@@ -2,6 +2,7 @@ package alipay
 
 import (
 	"archive/zip"
+	"bufio"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -32,6 +33,8 @@ const (
 	summaryName = "汇总"
 	// maxBillBytes bounds what is stored of a bill: ten million rows.
 	maxBillBytes = 1 << 30
+	// maxRowBytes bounds a row, whose longest cells are the product and the shop's own data.
+	maxRowBytes = 64 << 10
 )
 
 // errNoBill means that Alipay has no bill of the day: nothing moved, or it is too early.
@@ -118,24 +121,17 @@ const utf8Name = 0x800
 
 // readRows reads the details: comments, which begin with #, around a header and rows.
 func readRows(r io.Reader, pass func(provider.Line) bool) (ended bool, err error) {
-	rows := csv.NewReader(r)
-	rows.Comment, rows.FieldsPerRecord, rows.LazyQuotes, rows.ReuseRecord = '#', -1, true, true
+	rows := bufio.NewScanner(r)
+	rows.Buffer(nil, maxRowBytes)
 	var header []string
-	for {
-		cells, err := rows.Read()
-		if errors.Is(err, io.EOF) {
-			if header == nil {
-				err = errors.New("the details have no header")
-			} else {
-				err = nil
-			}
-			return false, err
+	for rows.Scan() {
+		text := strings.TrimRight(rows.Text(), "\r")
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
 		}
-		if err != nil {
-			return false, err
-		}
+		cells := cellsOf(text, len(header))
 		if header == nil {
-			header = append(header, cells...)
+			header = cells
 			continue
 		}
 		l, err := lineOf(func(column string) string {
@@ -153,6 +149,25 @@ func readRows(r io.Reader, pass func(provider.Line) bool) (ended bool, err error
 			return true, nil
 		}
 	}
+	if err := rows.Err(); err != nil {
+		return false, err
+	}
+	if header == nil {
+		return false, errors.New("the details have no header")
+	}
+	return false, nil
+}
+
+// cellsOf splits one row. A quotation mark at the beginning of a cell may be a quote or,
+// as in a product's name, only a character: then it must not swallow the cells after it,
+// or the rows.
+func cellsOf(row string, columns int) []string {
+	quoted := csv.NewReader(strings.NewReader(row))
+	quoted.FieldsPerRecord, quoted.LazyQuotes = -1, true
+	if cells, err := quoted.Read(); err == nil && len(cells) >= columns {
+		return cells
+	}
+	return strings.Split(row, ",")
 }
 
 // lineOf reads a row. The amounts of refunds are negative, and so are fees.

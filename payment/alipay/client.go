@@ -63,12 +63,21 @@ func (c *Client) Create(_ context.Context, ch provider.Charge) (provider.Handoff
 	if ch.Method == Wap {
 		method, product = MethodWap, "QUICK_WAP_WAY"
 	}
-	subject := []rune(ch.Title)
 	p, err := c.params(method, Biz{
-		OutTradeNo: ch.PaymentNo.String(), TotalAmount: company.Yuan(ch.Amount), Subject: string(subject[:min(len(subject), maxSubjectRunes)]),
+		OutTradeNo: ch.PaymentNo.String(), TotalAmount: company.Yuan(ch.Amount), Subject: subject(ch.Title),
 		ProductCode: product, TimeExpire: Time(ch.ExpiresAt),
 	}, map[string]string{"notify_url": ch.NotifyURL, "return_url": ch.ReturnURL})
 	return provider.Handoff{URL: c.cfg.URL + "?" + p.Encode()}, err
+}
+
+// plain replaces the characters that the API refuses in a subject, and those that
+// would break the rows of a bill, whose cells have no quotes.
+var plain = strings.NewReplacer("/", "／", "=", "＝", "&", "＆", ",", "，", `"`, "＂", "\n", " ", "\r", " ")
+
+// subject is a title as the API takes it.
+func subject(title string) string {
+	text := []rune(plain.Replace(title))
+	return string(text[:min(len(text), maxSubjectRunes)])
 }
 
 // params are the signed parameters of a request.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order"
+	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -89,21 +91,33 @@ func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve boo
 		if approve && r.RequestedBy == by {
 			return r, errSecond
 		}
-		return c.q.DecideRefund(ctx, paymentdb.DecideRefundParams{Status: status, DecidedBy: by, RefundNo: no, Bucket: no.Bucket()})
+		units := r.Units
+		if c.order.Status == orderevent.StatusCompleted && c.order.UpdatedAt.After(r.CreatedAt) {
+			units = order.UnitsWriteOff // the goods were handed over while the refund waited
+		}
+		return c.q.DecideRefund(ctx, paymentdb.DecideRefundParams{Status: status, Units: units, DecidedBy: by, RefundNo: no, Bucket: no.Bucket()})
 	}})
 }
 
 // retry replaces a failed refund by a new one of the same money.
 func (s *Service) retry(ctx context.Context, no ids.ID, key string) (AdminRefund, error) {
-	return s.decide(ctx, decision{name: "retry", no: no, key: key, do: func(c *change, _ paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+	return s.decide(ctx, decision{name: "retry", no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+		b, err := readBook(ctx, c.q, c.order)
+		if err != nil {
+			return r, err
+		}
 		old, err := c.q.ReplaceRefund(ctx, paymentdb.ReplaceRefundParams{RefundNo: no, Bucket: no.Bucket()})
 		if err != nil {
 			return old, err
 		}
+		units := old.Units
+		if units != "" { // of one that was asked for: what was decided last about the order's units stays decided
+			units = b.units
+		}
 		return c.q.AskRefund(ctx, paymentdb.AskRefundParams{
 			Bucket: old.Bucket, RefundNo: ids.NewFor(old.UserID), PaymentNo: old.PaymentNo, OrderNo: old.OrderNo, UserID: old.UserID,
 			Provider: old.Provider, CaptureTxn: old.CaptureTxn, Amount: old.Amount, Currency: old.Currency, Reason: old.Reason, Status: requested,
-			Note: old.Note, RequestedBy: old.RequestedBy, DecidedBy: old.DecidedBy, Units: old.Units,
+			Note: old.Note, RequestedBy: old.RequestedBy, DecidedBy: old.DecidedBy, Units: units,
 		})
 	}})
 }

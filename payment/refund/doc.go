@@ -13,7 +13,8 @@
 //
 // A provider that has failed a refund keeps that answer for its number, so a retry is
 // a new refund. Should the provider make the old one too, its report contradicts the
-// books and raises an alarm.
+// books and raises an alarm; so does a provider that takes back a refund it had made,
+// as card networks do: the refund stays succeeded, and its alarm is refund-failed.
 //
 // The order follows its refunds: while they do not reach all that was paid, its
 // status stays. Then it is refunding, refund_failed while one of them has failed, and

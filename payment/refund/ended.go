@@ -70,20 +70,28 @@ func announce(ctx context.Context, tx pgx.Tx, row paymentdb.PaymentsRefund, whol
 
 // Failed ends a refund that the provider will never make; changed is false if it had
 // ended. The money stays with us, and the checks report it (I5), until an operator
-// retries the refund or pays it back by hand. raise runs in the transaction.
-func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise func(pgx.Tx) error) (changed bool, err error) {
+// retries the refund or pays it back by hand. One that had succeeded keeps its state,
+// because the ledger only grows: the provider took it back, or reports out of order.
+// raise runs in the transaction of either; takenBack says which it is.
+func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise func(tx pgx.Tx, takenBack bool) error) (changed bool, err error) {
 	row, err := s.row(ctx, s.q, no, name)
 	if err != nil {
 		return false, err
 	}
 	err = s.move(ctx, row.OrderNo, "provider "+name, nil, func(c *change) error {
 		n, err := c.q.FailRefund(ctx, paymentdb.FailRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
-		if changed = n > 0; err != nil || !changed {
+		if changed = n > 0; err != nil {
 			return err
+		}
+		if !changed {
+			now, err := c.q.Refund(ctx, paymentdb.RefundParams{RefundNo: no, Bucket: no.Bucket()})
+			if err != nil || now.Status != succeeded {
+				return err
+			}
 		}
 		// No worker retries a failed refund; only the operator who gets this alarm
 		// will act on it, so the two are committed together.
-		return raise(c.tx)
+		return raise(c.tx, !changed)
 	}, nothing)
 	return changed && err == nil, err
 }

@@ -172,7 +172,7 @@ type byHandInput struct {
 	No string `path:"no" doc:"Refund number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
 	Body struct {
-		Receipt string `json:"receipt" minLength:"1" maxLength:"100" doc:"The number on the receipt of that payment" example:"ICBC-20261123-0042"`
+		Receipt string `json:"receipt" minLength:"1" maxLength:"100" pattern:"\\S" doc:"The number on the receipt of that payment" example:"ICBC-20261123-0042"`
 	} `nameHint:"SettleByHandRequest"`
 }
 

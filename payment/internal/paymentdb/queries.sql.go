@@ -420,13 +420,14 @@ func (q *Queries) ClosePayment(ctx context.Context, arg ClosePaymentParams) (int
 }
 
 const decideRefund = `-- name: DecideRefund :one
-UPDATE payments.refunds SET status = $1, decided_by = $2, decided_at = clock_timestamp(), next_try = clock_timestamp(), updated_at = clock_timestamp()
-WHERE refund_no = $3 AND bucket = $4 AND status = 'awaiting_approval'
+UPDATE payments.refunds SET status = $1, units = $2, decided_by = $3, decided_at = clock_timestamp(), next_try = clock_timestamp(), updated_at = clock_timestamp()
+WHERE refund_no = $4 AND bucket = $5 AND status = 'awaiting_approval'
 RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
 `
 
 type DecideRefundParams struct {
 	Status    string
+	Units     string
 	DecidedBy int64
 	RefundNo  ids.ID
 	Bucket    int16
@@ -435,6 +436,7 @@ type DecideRefundParams struct {
 func (q *Queries) DecideRefund(ctx context.Context, arg DecideRefundParams) (PaymentsRefund, error) {
 	row := q.db.QueryRow(ctx, decideRefund,
 		arg.Status,
+		arg.Units,
 		arg.DecidedBy,
 		arg.RefundNo,
 		arg.Bucket,
@@ -485,6 +487,21 @@ func (q *Queries) FailRefund(ctx context.Context, arg FailRefundParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const forgetNotes = `-- name: ForgetNotes :exec
+UPDATE payments.refunds SET note = '' WHERE bucket = $1 AND user_id = $2 AND reason = 'shopper' AND note <> ''
+`
+
+type ForgetNotesParams struct {
+	Bucket int16
+	UserID int64
+}
+
+// What a shopper wrote; why operators refunded stays in the books.
+func (q *Queries) ForgetNotes(ctx context.Context, arg ForgetNotesParams) error {
+	_, err := q.db.Exec(ctx, forgetNotes, arg.Bucket, arg.UserID)
+	return err
 }
 
 const listRefunds = `-- name: ListRefunds :many
@@ -824,8 +841,7 @@ type PayingCaptureRow struct {
 }
 
 // The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
-// automatically. paid_at is when we
-// recorded it.
+// automatically. paid_at is when we recorded it.
 func (q *Queries) PayingCapture(ctx context.Context, orderNo ids.ID) (PayingCaptureRow, error) {
 	row := q.db.QueryRow(ctx, payingCapture, orderNo)
 	var i PayingCaptureRow

@@ -1,0 +1,38 @@
+package alipay
+
+import (
+	"strings"
+	"testing"
+
+	"stampede/payment/provider"
+)
+
+// Alipay quotes no cell, and a product's name may begin with a quotation mark: such a
+// row takes no other row with it.
+func TestBillRowsWithQuotationMarks(t *testing.T) {
+	t.Parallel()
+	const header = "#支付宝业务明细查询\r\n支付宝交易号,商户订单号,业务类型,商品名称,完成时间,订单金额（元）,服务费（元）\r\n"
+	row := func(trade, name string) string {
+		return trade + "\t,0198f2c8b5d07c3e9a4f1b2c3d4e5f60\t,交易," + name + ",2026-11-22 10:00:00,12.34,0.07\r\n"
+	}
+	for _, name := range []string{"跑鞋", `"限量"跑鞋`, `"限量`, `跑"鞋`, `"跑鞋, 黑"`} {
+		var got []provider.Line
+		_, err := readRows(strings.NewReader(header+row("1", name)+row("2", name)+row("3", "跑鞋")+"#-----业务明细列表结束-----\r\n"), func(l provider.Line) bool {
+			got = append(got, l)
+			return true
+		})
+		if err != nil || len(got) != 3 || got[1].Transaction != "2" || got[1].Amount != 1234 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestSubjectHasNoCharacterThatAlipayRefuses(t *testing.T) {
+	t.Parallel()
+	if got := subject("H&M 1/2, \"a=b\"\n"); strings.ContainsAny(got, "&/,=\"\n") || !strings.HasPrefix(got, "H") {
+		t.Errorf("subject %q", got)
+	}
+	if got := subject(strings.Repeat("鞋", 300)); len([]rune(got)) != maxSubjectRunes {
+		t.Errorf("%d characters", len([]rune(got)))
+	}
+}

@@ -1,0 +1,104 @@
+package payment
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/orderevent"
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+)
+
+func TestEdgesOfRefunds(t *testing.T) {
+	t.Parallel()
+	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}), []subtest{
+		{"a refund that is taken back raises the alarm", aRefundThatIsTakenBackRaisesTheAlarm},
+		{"units handed over before the approval are written off", unitsHandedOverBeforeTheApprovalAreWrittenOff},
+		{"a retry keeps the latest decision about units", aRetryKeepsTheLatestDecisionAboutUnits},
+		{"shoppers notes go with the account", shoppersNotesGoWithTheAccount},
+	})
+}
+
+// A provider may take a refund back after it has reported success: an operator has to
+// know, because no worker looks at it any more.
+func aRefundThatIsTakenBackRaisesTheAlarm(t *testing.T, s *bundle) {
+	no, _ := s.paidFor(100, sandbox.Normal)
+	refundNo := s.askBack(no, `{"reason":"damaged"}`, "requested")
+	s.refundsDone(no)
+	st := s.succeededAt(refundNo, "")
+	st.State = provider.Failed
+	for range 2 {
+		if err := s.settleRefund(t.Context(), "sandbox", st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.alarms("refund-failed", "refund "+refundNo); n != 1 {
+		t.Errorf("%d alarms", n)
+	}
+	s.orderIs(no, orderevent.StatusRefunded)
+	s.booksAreRight()
+}
+
+// Goods that were handed over while a refund waited for its approval are not sold a
+// second time.
+func unitsHandedOverBeforeTheApprovalAreWrittenOff(t *testing.T, s *bundle) {
+	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
+	before := s.stockIs()
+	refundNo := s.askBack(no, `{"reason":"a whim"}`, "awaiting_approval")
+	if a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", ""); a.status != http.StatusOK {
+		t.Fatalf("complete: %d %v", a.status, a.body)
+	}
+	s.act(secondOperator, refundNo, "approve", "", "requested")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	if after := s.stockIs(); after[:len("9999,")] != before[:len("9999,")] {
+		t.Errorf("stock was %s, is %s", before, after)
+	}
+	s.booksAreRight()
+}
+
+// A retry repeats a refund's money, not its decision about units, which may be older
+// than another one's.
+func aRetryKeepsTheLatestDecisionAboutUnits(t *testing.T, s *bundle) {
+	no, part := s.failedRefund(`{"amount":40,"reason":"scratched"}`)
+	before := s.stockIs()
+	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
+	s.askBack(no, `{"reason":"the rest","units":"write_off"}`, "requested")
+	s.refundsDone(no)
+	s.act(secondOperator, part, "retry", "", "requested")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	if after := s.stockIs(); after[:len("9999,")] != before[:len("9999,")] {
+		t.Errorf("stock was %s, is %s", before, after)
+	}
+	s.booksAreRight()
+}
+
+// What a shopper wrote goes with the account; what operators wrote stays.
+func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
+	s.plan.within = time.Hour
+	t.Cleanup(func() { *s.plan = plan{} })
+	no, user := s.paidFor(100, sandbox.Normal)
+	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", `{"reason":"my street is too narrow"}`), "requested")
+	other, otherUser := s.paidFor(100, sandbox.Normal)
+	s.askBack(other, `{"reason":"damaged"}`, "requested")
+	for _, u := range []int64{user, otherUser} {
+		if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Forget(t.Context(), tx, u) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note := func(no ids.ID) string {
+		return read[string](s, `SELECT note FROM payments.refunds WHERE order_no = $1`, no)
+	}
+	if note(no) != "" || note(other) != "damaged" {
+		t.Errorf("notes: %q, %q", note(no), note(other))
+	}
+	s.refundsDone(no)
+	s.refundsDone(other)
+	s.booksAreRight()
+}
