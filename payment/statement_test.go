@@ -119,6 +119,8 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	s.payAt(url, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(known) == "paid" })
 
+	renumbered, _ := s.paidFor(300, sandbox.Normal)
+
 	refunded, _ := s.late(sandbox.Normal)
 	s.door.lose.Store(true)
 	if _, err := s.refundDue(t.Context()); err != nil {
@@ -173,12 +175,16 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	stranger := ids.NewFor(1).String()
 	s.exec(`INSERT INTO sandbox.payments (ref, merchant, payment_no, amount, currency, status, expires_at, txn, captured_amount, captured_at)
 		VALUES ($1, $2, $3, 5, 'CNY', 'captured', now(), 'sb-stranger', 5, $4)`, ids.New(), merchantNo, stranger, noon)
+	// A second capture of a payment that we know as captured: settled, it would go back as a duplicate, and companies
+	// that refund by the payment's number would take back the first.
+	s.exec(`UPDATE sandbox.payments SET txn = 'sb-renumbered' WHERE txn = $1`, txn(renumbered))
 	strange := map[string]string{
-		"sb-never": "extra capture look 0 1", txn(known): "different capture look 90 100", "sb-stranger": "missing capture look 5 0",
+		"sb-renumbered": "missing capture look 300 0",
+		"sb-never":      "extra capture look 0 1", txn(known): "different capture look 90 100", "sb-stranger": "missing capture look 5 0",
 	}
 	s.differ(s.reconcile(day, `{}`), strange)
 	s.differ(s.reconcile(day, `{"apply":true}`), strange) // none of it settles itself
-	s.askAsTheCommand(day, 3)
+	s.askAsTheCommand(day, 4)
 	for path, want := range map[string]int{
 		"2026-13-01": http.StatusUnprocessableEntity, "9999-01-01": http.StatusUnprocessableEntity, day + "?provider=bitcoin": http.StatusUnprocessableEntity, day: http.StatusOK,
 	} {

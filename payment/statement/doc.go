@@ -20,9 +20,10 @@
 //
 // # Differences
 //
-//   - missing: the provider has it, we do not. If it names a payment or a refund of ours,
-//     it can be settled exactly as the provider's answer to a query would be: the order is
-//     paid, or the late money goes back by rule. Otherwise a person looks at it.
+//   - missing: the provider has it, we do not. If it names a payment of ours that is not
+//     captured, or a refund of ours, it can be settled exactly as the provider's answer to
+//     a query would be: the order is paid, or the late money goes back by rule. Otherwise a
+//     person looks at it.
 //   - extra: we have it, the provider does not.
 //   - different: both have it, with other sums or numbers. A refund that the provider made
 //     and took back is one, too.

@@ -85,9 +85,11 @@ WHERE provider = @provider AND day = @day AND (class, kind, provider_txn) > (@af
 ORDER BY class, kind, provider_txn LIMIT @at_most;
 
 -- name: KnownPayments :many
+-- Those that may be settled. A second capture of a payment is a person's to look at: it would go back as a duplicate,
+-- and companies that refund by the payment's number would pay back the first, which paid the order.
 SELECT p.payment_no FROM payments.payments p
 JOIN (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@nos::uuid[]) AS payment_no) x ON x.bucket = p.bucket AND x.payment_no = p.payment_no
-WHERE p.provider = @provider;
+WHERE p.provider = @provider AND p.status <> 'captured';
 
 -- name: KnownRefunds :many
 SELECT r.refund_no FROM payments.refunds r

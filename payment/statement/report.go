@@ -182,8 +182,8 @@ func (s *Service) differences(ctx context.Context, t target, after Unmatched) ([
 	return list, nil
 }
 
-// known are those numbers of the rows that are payments and refunds of ours at the
-// provider.
+// known are those numbers of the rows that are refunds of ours at the provider, and
+// payments that are not captured.
 func (s *Service) known(ctx context.Context, name string, rows []statementdb.DifferencesRow) (map[ids.ID]bool, error) {
 	payments, refunds := statementdb.KnownPaymentsParams{Provider: name}, statementdb.KnownRefundsParams{Provider: name}
 	for _, r := range rows {

@@ -319,7 +319,7 @@ func (q *Queries) IsFetched(ctx context.Context, arg IsFetchedParams) (bool, err
 const knownPayments = `-- name: KnownPayments :many
 SELECT p.payment_no FROM payments.payments p
 JOIN (SELECT unnest($1::smallint[]) AS bucket, unnest($2::uuid[]) AS payment_no) x ON x.bucket = p.bucket AND x.payment_no = p.payment_no
-WHERE p.provider = $3
+WHERE p.provider = $3 AND p.status <> 'captured'
 `
 
 type KnownPaymentsParams struct {
@@ -328,6 +328,8 @@ type KnownPaymentsParams struct {
 	Provider string
 }
 
+// Those that may be settled. A second capture of a payment is a person's to look at: it would go back as a duplicate,
+// and companies that refund by the payment's number would pay back the first, which paid the order.
 func (q *Queries) KnownPayments(ctx context.Context, arg KnownPaymentsParams) ([]ids.ID, error) {
 	rows, err := q.db.Query(ctx, knownPayments, arg.Buckets, arg.Nos, arg.Provider)
 	if err != nil {
