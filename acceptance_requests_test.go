@@ -66,7 +66,7 @@ func (d *frontDoor) keyRows(t *testing.T) []row {
 	create := func(key, body string) func(*testing.T) got {
 		return d.post("/api/v1/admin/activities", operator, body, "Idempotency-Key", key)
 	}
-	pay := d.post("/api/v1/orders/"+d.no+"/payments", d.a, `{}`, "Idempotency-Key", "pay")
+	pay := d.post("/api/v1/orders/"+d.no+"/payments", d.a, `{"provider":"sandbox"}`, "Idempotency-Key", "pay")
 	once, twice := plan("Once"), plan("Twice")
 	var first, payment got
 	same := func(what *got, try func(*testing.T) got) func(*testing.T) got {

@@ -54,6 +54,11 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 		case flag == "nats-url": // the server embeds its own; `config` is checked with one below
 		case flag == "sms-gateway-url":
 			set(flag, gateway+"/?key="+p.word(flag))
+		case flag == "stripe-key":
+			set(flag, "sk_test_"+strings.ReplaceAll(p.word(flag), "-", "_"))
+			p.words[len(p.words)-1] = strings.ReplaceAll(p.words[len(p.words)-1], "-", "_")
+		case flag == "stripe-secrets":
+			set(flag, "whsec_"+p.word(flag))
 		case strings.HasSuffix(flag, "-url"):
 			set(flag, "https://"+flag+".invalid/?key="+p.word(flag))
 		default:
@@ -62,6 +67,7 @@ func plant(t *testing.T, databaseURL, redisURL, gateway string) plants {
 	}
 	// Settings that some of them require.
 	set("wechat-app-id", "wx0000000000000000")
+	set("stripe-account", "acct_planted")
 	set("verifier-url", "https://verifier.invalid/siteverify")
 	set("verifier-site-key", "public")
 	set("verifier-hosts", "shop.example")

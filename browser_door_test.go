@@ -23,6 +23,8 @@ type askingSale struct {
 	human   string        // the kind of the human check
 	opensIn time.Duration // with reserve, reservations are open until then
 	reserve bool
+	// checkout is what is settled between an order and its payment; may be nil.
+	checkout map[string]any
 }
 
 // planAsked publishes a sale with one item and returns the item's id.
@@ -38,10 +40,12 @@ func (in *instance) planAsked(t *testing.T, a askingSale) string {
 	if a.reserve {
 		session["reservation_opens_at"], session["reservation_closes_at"] = now, opens
 	}
+	activity := object{"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "sessions": []object{session}}
+	if a.checkout != nil {
+		activity["checkout"] = a.checkout
+	}
 	operator := mint(t, 1, auth.Operator)
-	status, made := in.call(t, http.MethodPost, "/api/v1/admin/activities", operator, object{
-		"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "sessions": []object{session},
-	})
+	status, made := in.call(t, http.MethodPost, "/api/v1/admin/activities", operator, activity)
 	if status != http.StatusCreated {
 		t.Fatalf("plan: %d %v", status, made)
 	}
@@ -76,7 +80,7 @@ func itemPage(t *testing.T, in *instance, item string, user int64) chromedp.Acti
 }
 
 // TestPageGoesThroughTheDoor tests a reservation with a proof of work, and a
-// slide that is wrong at first.
+// slide that is wrong at first, and a delivery whose freight is paid too.
 func TestPageGoesThroughTheDoor(t *testing.T) {
 	t.Parallel()
 	redisURL := pgtest.RedisURL(t)
@@ -92,7 +96,9 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 		return len(drawn) == 1 && drawn[0].GetGauge().GetValue() >= 3
 	}, "slides to be drawn")
 	// Enough time to reserve; the other visitor solves the slide meanwhile.
-	reserved := in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 12 * time.Second})
+	reserved := in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 12 * time.Second, checkout: map[string]any{
+		"ways": []string{"delivery", "pickup"}, "address": "required", "note": "optional", "freight": 800,
+	}})
 
 	do(first, t, "reserve, work, wait for the opening",
 		itemPage(t, in, reserved, 7), click("#reserve"), until(`document.querySelector("sale-card").dataset.reserved === "true"`),
@@ -123,7 +129,11 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 		t.Errorf("the page showed the pause after %s", took)
 	}
 
-	do(first, t, "buy", ordered("pending_payment"))
+	do(first, t, "buy, say where to, and pay with the freight", ordered("pending_payment"), click("#buy"),
+		until(`document.querySelector("dialog [name=address]")`), chromedp.Evaluate(`document.querySelector("dialog [name=address]").value = "1 Nanjing Road"`, nil),
+		click("dialog form .end button"), chromedp.WaitReady(`main[data-state="open"] .money`, chromedp.ByQuery),
+		until(`document.querySelector(".money").textContent.includes("107.00")`),
+		itemPage(t, in, reserved, 7), until(`document.querySelector("#sum")?.textContent === "¥99.00 + freight ¥8.00 = ¥107.00"`))
 	// The first browser has never seen this order; it can only learn of it from
 	// the server.
 	do(first, t, "find an order that was made elsewhere", itemPage(t, in, puzzle, 9), ordered("pending_payment"))

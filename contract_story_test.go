@@ -48,6 +48,7 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	s.plans(t)
 	s.sells(t)
 	s.operates(t)
+	s.settlesDays(t)
 	s.knowsPeople(t)
 
 	doc, err := documented()
@@ -217,8 +218,9 @@ func (s *story) paysLate(t *testing.T, item string, quitter buyer, no string) {
 }
 
 // refunds refunds two paid orders: one that its shopper returns, of which the bank
-// fails each refund, and one in parts by operators.
-func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns buyer, no string, parts buyer, other string) {
+// fails each refund, and one that was picked up, in parts by operators. The order that
+// was paid late is sent to its shopper in between.
+func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns buyer, no string, parts buyer, other string, late buyer, lateNo string) {
 	t.Helper()
 	if _, err := s.db.Exec(t.Context(), `UPDATE seckill.activities SET refund_within_hours = 1 WHERE id = $1`, sale.ActivityID); err != nil {
 		t.Fatal(err)
@@ -237,11 +239,13 @@ func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns buyer, no st
 	}
 	returns.awaitStatus(t, no, "refunded", 10*time.Second)
 
+	s.picksUp(t, parts, other)
 	payment := s.post(t, "orders/"+other+"/payments", parts.token, `{}`, 200)
 	if status, doc := s.call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay"}); status >= 300 {
 		t.Fatalf("paying: %d %v", status, doc)
 	}
 	parts.awaitStatus(t, other, "paid", 10*time.Second)
+	s.handsOver(t, parts, other, late, lateNo)
 	back := "admin/orders/" + other + "/refunds"
 	s.post(t, back, parts.token, `{"reason":"no"}`, 403)
 	s.post(t, back, s.operator, `{}`, 422)
@@ -267,6 +271,7 @@ func (s *story) sells(t *testing.T) {
 	t.Helper()
 	shopper, item := mint(t, 3001, auth.Shopper), "items/"+s.item
 	sale := s.plan(t, 3, 500*time.Millisecond)
+	s.asks(t, sale)
 	s.get(t, "time", "", 200)
 	s.get(t, "sessions", "", 200)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
@@ -315,6 +320,7 @@ func (s *story) sells(t *testing.T) {
 	s.post(t, first+"/payments", payer, `{"provider":"none"}`, 422)
 	s.get(t, "coupons?order_no="+numbers[0], payer, 200)
 	s.post(t, first+"/payments", payer, `{"coupon":"x"}`, 409)
+	s.isSentTo(t, buyers[0], numbers[0])
 	payment := s.ask(t, http.MethodPost, first+"/payments", payer, fmt.Sprintf(`{"coupon":%q}`, coupon), 200, "Idempotency-Key", "pay")
 	if status, doc := s.call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay", "behaviour": "refund_fails"}); status >= 300 {
 		t.Fatalf("paying: %d %v", status, doc)
@@ -322,11 +328,12 @@ func (s *story) sells(t *testing.T) {
 	buyers[0].awaitStatus(t, numbers[0], "paid", 10*time.Second)
 	s.post(t, first+"/payments", payer, `{}`, 409)
 	s.post(t, first+"/cancel", payer, "", 409)
+	s.isSentTo(t, buyers[1], numbers[1])
 	s.paysLate(t, sale.ItemID, buyers[1], numbers[1])
 	s.get(t, "admin/orders?item_id="+sale.ItemID, s.operator, 200)
 	s.get(t, "admin/"+first, s.operator, 200)
 	s.get(t, "admin/orders/"+strings.Repeat("0", 32), s.operator, 404)
-	s.refunds(t, sale, buyers[0], numbers[0], buyers[3], numbers[3])
+	s.refunds(t, sale, buyers[0], numbers[0], buyers[3], numbers[3], buyers[1], numbers[1])
 	s.post(t, "payments/sandbox/notify", "", `{}`, 401)
 	s.post(t, "payments/sandbox/refund-notify", "", `{}`, 401)
 	s.post(t, "payments/none/notify", "", `{}`, 404)

@@ -248,10 +248,21 @@ export class Buyer {
   // has arrived is blocked by browsers. The link stays for shoppers who come back.
   pay() {
     return this.#act(async () => {
-      const { chooseWay, inApp, showCode } = await import("./pay.js"); // only winners need it
-      const way = await chooseWay(this.order);
-      if (!way || this.order?.status !== "pending_payment") return;
-      const p = await call("POST", `orders/${this.order.order_no}/payments`, { body: way });
+      const { chooseWay, inApp, settle, showCode } = await import("./pay.js"); // only winners need it
+      const no = this.order.order_no;
+      let p;
+      while (!p) {
+        const way = await chooseWay(this.order);
+        if (!way || this.order?.status !== "pending_payment") return;
+        try {
+          p = await call("POST", `orders/${no}/payments`, { body: way });
+        } catch (e) {
+          const settled = e.code === "details-missing" ? await settle(no) : undefined;
+          if (!settled) throw e;
+          this.order = settled; // with its freight
+          this.#hears.changed();
+        }
+      }
       if (p.qr_code) {
         this.#code = showCode(p);
       } else if (p.jsapi) {

@@ -1,8 +1,9 @@
-// Paying: which way, and what that way needs of the shopper's device.
+// Paying: what is to be settled before, which way, and what that way needs of the
+// shopper's device.
 import { el } from "./dom.js";
-import { send } from "./api.js";
+import { call, problem, send } from "./api.js";
 import { serverNow } from "./clock.js";
-import { money, t } from "./words.js";
+import { explain, money, t } from "./words.js";
 
 const phone = matchMedia("(pointer: coarse)").matches, inWeChat = /MicroMessenger/.test(navigator.userAgent);
 // Where a company offers several ways, each is for one kind of device; others are for all.
@@ -37,6 +38,47 @@ export async function chooseWay({ amount, pay_deadline }) {
     el("form", { method: "dialog", className: "ways" }, ...fit.map((m, i) => el("button", { value: String(i), data: { provider: m.provider } }, t(`pay_${m.provider}`)))));
   const chosen = await answered;
   return chosen === undefined ? undefined : way(fit[chosen]);
+}
+
+// settle asks for what an order's activity wants to know before the payment, and returns
+// the order with its new amount; undefined when the shopper gave up.
+export async function settle(no) {
+  const { checkout, details = {} } = await call("GET", `orders/${no}/document`);
+  const { ways = [] } = checkout;
+  const stores = ways.includes("pickup") ? (await call("GET", "stores?limit=100")).data : [];
+  const field = (key, props = {}) => el("label", { hidden: !checkout[key] }, t(`details_${key}`), el("input", { name: key, value: details[key] ?? "", required: checkout[key] === "required", disabled: !checkout[key], ...props }));
+  const choice = (name, options) => el("label", {}, t(`details_${name}`), el("select", { name }, ...options));
+  const way = choice("way", ways.map((w) => el("option", { value: w, selected: w === details.way }, t(`way_${w}`))));
+  const store = choice("store_id", stores.map((s) => el("option", { value: s.id, selected: s.id === details.store?.id }, [s.name, s.address, s.hours].filter(Boolean).join(" · "))));
+  const address = field("address", { autocomplete: "street-address", maxLength: 300 });
+  const said = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", {}, t("details_go"));
+  const form = el("form", {}, way, store, field("name", { autocomplete: "name", maxLength: 60 }), field("phone", { type: "tel", autocomplete: "tel", maxLength: 20 }), address, field("note", { maxLength: 300 }), said, el("div", { className: "row end" }, go));
+  const shows = (label, on) => { label.hidden = !on; label.lastChild.disabled = !on; };
+  const follow = () => {
+    const chosen = form.elements.way.value;
+    shows(way, ways.length > 1);
+    shows(store, chosen === "pickup");
+    shows(address, Boolean(checkout.address) && chosen === "delivery");
+  };
+  form.elements.way.onchange = follow;
+  follow();
+  let order;
+  const { dialog, answered } = ask(t("details"), form);
+  form.onsubmit = async (e) => {
+    e.preventDefault();
+    go.disabled = true;
+    try {
+      const body = Object.fromEntries([...new FormData(form)].filter(([, text]) => text.trim()));
+      if (ways.length === 1) body.way = ways[0];
+      ({ order } = await call("PUT", `orders/${no}/details`, { body }));
+      dialog.close();
+    } catch (e) {
+      said.replaceChildren(problem(explain(e)));
+    }
+    go.disabled = false;
+  };
+  await answered;
+  return order;
 }
 
 // showCode shows the code that the shopper scans with the company's app, until the
