@@ -199,6 +199,22 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	}
 }
 
+// TestStatementThatWasNotComparedIsComparedLater: the process died, or Postgres failed,
+// between the last line and the comparison.
+func TestStatementThatWasNotComparedIsComparedLater(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	for back := range 4 { // the last three days and the one before, of which yesterday is not compared
+		day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1-back)
+		s.exec(`INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, status, attempts, compared_at)
+			VALUES ('sandbox', $1, $2, $3, $4, 'fetched', 1, CASE WHEN $5 THEN now() END)`, day, day, day.AddDate(0, 0, 1), back < 3, back > 0)
+	}
+	s.inBackground(s.statements.Workers()[0].Run)
+	s.until("all days are compared", func() bool {
+		return read[int](s, `SELECT count(*) FROM payments.statements WHERE wanted AND status = 'fetched' AND compared_at IS NOT NULL AND NOT partial`) == 3
+	})
+}
+
 // TestStatementThatIsNotMadeIsAnAlarm: after half a day of attempts.
 func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ func (s *Service) fetch(ctx context.Context, row statementdb.PaymentsStatement) 
 		err = s.compareAll(ctx, row)
 	}
 	if ctx.Err() != nil || err == nil {
-		return // the process stops; the statement is due again later
+		return // done, or the process stops: the statement is due again when its claim ends
 	}
 	if !errors.Is(err, provider.ErrNotReady) {
 		s.deps.Log.WarnContext(ctx, "statement not fetched, retrying later", "provider", row.Provider, "day", row.Day.Format(time.DateOnly), "attempts", row.Attempts, "error", err)

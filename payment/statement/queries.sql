@@ -10,11 +10,12 @@ UPDATE payments.statements SET status = 'due', next_try = clock_timestamp(), att
 WHERE provider = @provider AND day = @day AND (status = 'fetched' OR last_error <> '' OR attempts = 0);
 
 -- name: ClaimStatement :many
--- Claims the oldest statement that is due, for as long as fetching it may take; several instances share the work.
-UPDATE payments.statements s SET attempts = s.attempts + 1, last_error = '', next_try = clock_timestamp() + @lease::interval
+-- Claims the oldest statement that is due, for as long as fetching it may take; several instances share the work. One
+-- that was fetched, and whose comparison never happened or failed, is fetched again.
+UPDATE payments.statements s SET status = 'due', attempts = s.attempts + 1, last_error = '', next_try = clock_timestamp() + @lease::interval
 WHERE (s.provider, s.day) IN (
     SELECT d.provider, d.day FROM payments.statements d
-    WHERE d.status = 'due' AND d.next_try <= clock_timestamp() AND d.provider = ANY(@providers::text[])
+    WHERE (d.status = 'due' OR d.compared_at IS NULL AND (d.wanted OR d.last_error <> '')) AND d.next_try <= clock_timestamp() AND d.provider = ANY(@providers::text[])
     ORDER BY d.day LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING s.*;
 
@@ -34,7 +35,7 @@ ON CONFLICT (provider, kind, provider_txn, day) DO UPDATE SET amount = l.amount 
 UPDATE payments.statements SET status = 'fetched', lines = @lines, last_error = '' WHERE provider = @provider AND day = @day;
 
 -- name: NotFetched :exec
-UPDATE payments.statements SET last_error = @last_error, next_try = clock_timestamp() + @retry::interval WHERE provider = @provider AND day = @day;
+UPDATE payments.statements SET last_error = @last_error, compared_at = NULL, next_try = clock_timestamp() + @retry::interval WHERE provider = @provider AND day = @day;
 
 -- name: DropDifferences :exec
 DELETE FROM payments.statement_differences WHERE provider = @provider AND day = @day;

@@ -52,10 +52,10 @@ func (q *Queries) AddLines(ctx context.Context, arg AddLinesParams) error {
 }
 
 const claimStatement = `-- name: ClaimStatement :many
-UPDATE payments.statements s SET attempts = s.attempts + 1, last_error = '', next_try = clock_timestamp() + $1::interval
+UPDATE payments.statements s SET status = 'due', attempts = s.attempts + 1, last_error = '', next_try = clock_timestamp() + $1::interval
 WHERE (s.provider, s.day) IN (
     SELECT d.provider, d.day FROM payments.statements d
-    WHERE d.status = 'due' AND d.next_try <= clock_timestamp() AND d.provider = ANY($2::text[])
+    WHERE (d.status = 'due' OR d.compared_at IS NULL AND (d.wanted OR d.last_error <> '')) AND d.next_try <= clock_timestamp() AND d.provider = ANY($2::text[])
     ORDER BY d.day LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING s.provider, s.day, s.from_time, s.to_time, s.wanted, s.status, s.lines, s.attempts, s.next_try, s.last_error, s.partial, s.compared_at
 `
@@ -65,7 +65,8 @@ type ClaimStatementParams struct {
 	Providers []string
 }
 
-// Claims the oldest statement that is due, for as long as fetching it may take; several instances share the work.
+// Claims the oldest statement that is due, for as long as fetching it may take; several instances share the work. One
+// that was fetched, and whose comparison never happened or failed, is fetched again.
 func (q *Queries) ClaimStatement(ctx context.Context, arg ClaimStatementParams) ([]PaymentsStatement, error) {
 	rows, err := q.db.Query(ctx, claimStatement, arg.Lease, arg.Providers)
 	if err != nil {
@@ -425,7 +426,7 @@ func (q *Queries) LockStatement(ctx context.Context, arg LockStatementParams) ([
 }
 
 const notFetched = `-- name: NotFetched :exec
-UPDATE payments.statements SET last_error = $1, next_try = clock_timestamp() + $2::interval WHERE provider = $3 AND day = $4
+UPDATE payments.statements SET last_error = $1, compared_at = NULL, next_try = clock_timestamp() + $2::interval WHERE provider = $3 AND day = $4
 `
 
 type NotFetchedParams struct {
