@@ -9,6 +9,31 @@ import (
 	"stampede/payment/sandbox"
 )
 
+// A refund for an earlier dispute that was retried after the next one was opened is not
+// taken for the refund that closes it.
+func aRetryForAnEarlierDisputeClosesNoOther(t *testing.T, s *bundle) {
+	no, user := s.paidFor(100, sandbox.RefundFails)
+	open := func() string {
+		return s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).text("dispute_no")
+	}
+	end := func(dispute, refund string) string {
+		return s.staff(firstOperator, http.MethodPost, "disputes/"+dispute+"/close", `{"text":"退您一部分","refund":`+refund+`}`).text("refund_no")
+	}
+	failed := end(open(), `{"amount":40}`)
+	s.refundsDone(no)
+	second := open()
+	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
+	retried := s.act(firstOperator, failed, "retry", "", "requested").text("refund_no")
+	if got := end(second, `{"amount":20}`); got == "" || got == retried || got == failed {
+		t.Errorf("the second dispute is closed by refund %q; the first had %s, retried as %s", got, failed, retried)
+	}
+	s.refundsDone(no)
+	if back := read[int](s, `SELECT sum(amount) FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no); back != 60 {
+		t.Errorf("%d went back", back)
+	}
+	s.booksAreRight()
+}
+
 // A dispute closes with one refund: also if a process died after it had requested the
 // refund, and also with all that is left after a part went back.
 func disputesCloseWithOneRefund(t *testing.T, s *bundle) {

@@ -20,6 +20,7 @@ func TestEdgesOfRefunds(t *testing.T) {
 		{"a refund that is taken back raises the alarm", aRefundThatIsTakenBackRaisesTheAlarm},
 		{"units handed over before the approval are written off", unitsHandedOverBeforeTheApprovalAreWrittenOff},
 		{"a retry keeps the latest decision about units", aRetryKeepsTheLatestDecisionAboutUnits},
+		{"a retry for an earlier dispute closes no other", aRetryForAnEarlierDisputeClosesNoOther},
 		{"shoppers notes go with the account", shoppersNotesGoWithTheAccount},
 	})
 }
