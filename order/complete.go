@@ -35,6 +35,7 @@ const (
 var (
 	errNoPickup = fault.Plain(fault.NotFound, "No order has this pickup code. It has twelve letters and digits.")
 	errPickedUp = fault.New(fault.Conflict, "picked-up", fault.Titles{"This order was picked up", "该订单已取货"}, "This order was picked up at completed_at; completed_by says who accepted the code.")
+	errNoParcel = fault.Plain(fault.Invalid, "This order is picked up at a store: complete it by its code (POST /api/v1/admin/pickups), or without a carrier and tracking number.")
 	errNotPaid  = fault.New(fault.Conflict, "order-not-completable", fault.Titles{"This order cannot be completed", "订单当前不可完成"}, "Only a paid order can be completed.")
 )
 
@@ -55,7 +56,7 @@ func (s *Service) completionRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/complete", ID: "complete-order", Tag: "operator", Role: auth.Operator,
 		Summary:     "Complete a paid order, with its tracking number if it was sent",
-		Description: "An order that is not completed becomes so by itself --complete-after its payment, unless it is to be picked up.",
+		Description: "An order that is not completed becomes so by itself --complete-after its payment, unless it is to be picked up; such an order takes no tracking number.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-completable", http.StatusUnprocessableEntity: "invalid",
 		},
@@ -129,7 +130,7 @@ func (s *Service) completeRoute(ctx context.Context, in *completeInput) (*adminO
 }
 
 // complete turns a paid order into a completed one at an operator's request. It
-// fails with errNoOrder or errNotPaid.
+// fails with errNoOrder, errNotPaid, or errNoParcel if it is to be picked up but was sent.
 func (s *Service) complete(ctx context.Context, no ids.ID, how string, sent *orderdb.PutShipmentParams) error {
 	var done orderevent.Order
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -153,8 +154,12 @@ func (s *Service) complete(ctx context.Context, no ids.ID, how string, sent *ord
 		done = fromRow(orderdb.OrdersOrder(row))
 		detail := map[string]string{"how": how}
 		if sent != nil {
-			if err := q.PutShipment(ctx, *sent); err != nil {
+			n, err := q.PutShipment(ctx, *sent)
+			if err != nil {
 				return fmt.Errorf("order: note the shipment of %s: %w", no, err)
+			}
+			if n == 0 {
+				return errNoParcel
 			}
 			detail["carrier"], detail["tracking_no"] = sent.Carrier, sent.TrackingNo
 		}

@@ -60,6 +60,9 @@ func (s *Service) putDetails(ctx context.Context, in *detailsInput) (*httpx.Outp
 	if errors.Is(err, ErrNotFound) {
 		err = s.Missing(ctx, no, user)
 	}
+	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Is(ErrNotPayable) {
+		err = refusal.Saying("The details of an order can be changed only while it waits for payment, and before its deadline.")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -281,5 +281,8 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
 )
 SELECT * FROM done ORDER BY order_no;
 
--- name: PutShipment :exec
-INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no) VALUES (@bucket, @order_no, @carrier, @tracking_no);
+-- name: PutShipment :execrows
+-- Notes how an order was sent, unless its shopper is to pick it up.
+INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no)
+SELECT @bucket, @order_no, @carrier, @tracking_no
+WHERE NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = @order_no AND d.bucket = @bucket AND d.way = 'pickup');

@@ -121,7 +121,7 @@ func freightIsPaidAndItsDetailsAreFixed(t *testing.T, s *bundle) {
 	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"details-fixed"`)
 	s.payAt(url, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
-	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"order-not-payable"`)
+	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"order-not-payable"`, "while it waits for payment")
 	s.has(s.document(no, user), http.StatusOK, `"paid":{"amount":108,"currency":"CNY"}`, `"provider":"sandbox"`, `"provider_txn":`, `"address":"人民路 1 号"`, `"paid_at":`,
 		`"of":"payment","status":"captured"`, `"of":"order","reason":"freight","status":"pending_payment"`)
 }
@@ -161,6 +161,9 @@ func (s *bundle) pickupCode(no ids.ID, user int64) string {
 // pickedUpHere has an order picked up at the open store.
 const pickedUpHere = `{"way":"pickup","store_id":"1","name":"王小明","phone":"13800138000"}`
 
+// parcel completes an order that was sent.
+const parcel = `{"carrier":"SF Express","tracking_no":"SF1"}`
+
 func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.has(s.put(no, user, pickedUpHere), http.StatusOK)
@@ -186,6 +189,7 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 		t.Errorf("the picture says %q, the code is %q: %v", got, early, err)
 	}
 	s.has(s.staff(firstOperator, http.MethodPost, "pickups", `{"code":"0000-0000-0000"}`), http.StatusNotFound)
+	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusUnprocessableEntity, "admin/pickups")
 	typed := strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(early, "-", " "), "0", "o"))
 	s.has(s.staff(firstOperator, http.MethodPost, "pickups", `{"code":"`+typed+`"}`), http.StatusOK, `"status":"completed"`, `"reason":"pickup"`, `"phone":"+8613800138000"`)
 	s.has(s.staff(secondOperator, http.MethodPost, "pickups", `{"code":"`+early+`"}`), http.StatusConflict, `"code":"picked-up"`, `"completed_at":`,
@@ -202,7 +206,6 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 func anOrderIsSent(_ *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.has(s.put(no, user, delivered), http.StatusOK)
-	const parcel = `{"carrier":"SF Express","tracking_no":"SF1"}`
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusConflict, "order-not-completable", orderevent.StatusPending)
 	s.pays(no, user)
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusOK, `"status":"completed"`, `"tracking_no":"SF1"`, `"reason":"shipped"`)

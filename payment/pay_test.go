@@ -3,6 +3,7 @@ package payment
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -270,7 +271,8 @@ func theFirstProviderWhoseWindowFits(t *testing.T, s *bundle) {
 		}
 	}
 	other, user := s.one(100)
-	if _, err := both.begin(t.Context(), other, user, way{Provider: "sandbox"}); !errors.Is(err, order.ErrNotPayable) {
+	_, err = both.begin(t.Context(), other, user, way{Provider: "sandbox"})
+	if refusal, ok := errors.AsType[*fault.Error](err); !ok || !refusal.Is(order.ErrNotPayable) || !strings.Contains(refusal.Detail, "least_seconds") {
 		t.Errorf("a provider that needs longer: %v", err)
 	}
 }

@@ -50,6 +50,10 @@ var errNoWay = errUnavailable.After(0).Saying("Nothing can be paid here yet: the
 // knows.
 var errNoLogin = fault.Plain(fault.Invalid, "This way to pay works inside the provider's app only: log in with it there, or choose another method.")
 
+// errTooLate means that the order can be paid, but its deadline is too near for the
+// shopper's choice.
+var errTooLate = order.ErrNotPayable.Saying("Too little time is left to pay this way; least_seconds of GET /api/v1/payment-methods is what each way needs before pay_deadline.")
+
 type startInput struct {
 	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Body *struct {
@@ -321,5 +325,5 @@ func (s *Service) openRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, 
 		}
 		return p, err
 	}
-	return paymentdb.PaymentsPayment{}, order.ErrNotPayable.With("order_status", o.Status)
+	return paymentdb.PaymentsPayment{}, errTooLate.With("order_status", o.Status)
 }

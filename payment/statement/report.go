@@ -95,7 +95,7 @@ func (s *Service) targets(date, name string, now time.Time) (all []target, err e
 		}
 		for _, d := range s.days(profile, day) {
 			if d.To.After(now) {
-				return nil, fault.Plainf(fault.Invalid, "The day %s is not over at %s.", d.Date(), profile.Name)
+				return nil, fault.Plainf(fault.Invalid, "The day %s is not over at %s; ask again after %s.", d.Date(), profile.Name, d.To.UTC().Format(time.RFC3339))
 			}
 			all = append(all, target{profile.Name, d})
 		}

@@ -1316,8 +1316,10 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 	return items, nil
 }
 
-const putShipment = `-- name: PutShipment :exec
-INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no) VALUES ($1, $2, $3, $4)
+const putShipment = `-- name: PutShipment :execrows
+INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no)
+SELECT $1, $2, $3, $4
+WHERE NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = $2 AND d.bucket = $1 AND d.way = 'pickup')
 `
 
 type PutShipmentParams struct {
@@ -1327,14 +1329,18 @@ type PutShipmentParams struct {
 	TrackingNo string
 }
 
-func (q *Queries) PutShipment(ctx context.Context, arg PutShipmentParams) error {
-	_, err := q.db.Exec(ctx, putShipment,
+// Notes how an order was sent, unless its shopper is to pick it up.
+func (q *Queries) PutShipment(ctx context.Context, arg PutShipmentParams) (int64, error) {
+	result, err := q.db.Exec(ctx, putShipment,
 		arg.Bucket,
 		arg.OrderNo,
 		arg.Carrier,
 		arg.TrackingNo,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const readOrder = `-- name: ReadOrder :one
