@@ -270,6 +270,12 @@ func theFirstProviderWhoseWindowFits(t *testing.T, s *bundle) {
 			t.Errorf("%+v: %v", by, err)
 		}
 	}
+	if _, err := both.begin(t.Context(), no, user, way{Provider: "sandbox"}); !errors.Is(err, order.ErrNotPayable) {
+		t.Errorf("another provider, which needs longer: %v", err)
+	}
+	if again, err := both.begin(t.Context(), no, user, way{}); err != nil || again.PaymentNo != p.PaymentNo {
+		t.Errorf("after a refused choice %s is not open any more, but %s: %v", p.PaymentNo, again.PaymentNo, err)
+	}
 	other, user := s.one(100)
 	_, err = both.begin(t.Context(), other, user, way{Provider: "sandbox"})
 	if refusal, ok := errors.AsType[*fault.Error](err); !ok || !refusal.Is(order.ErrNotPayable) || !strings.Contains(refusal.Detail, "least_seconds") {

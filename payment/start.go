@@ -177,6 +177,10 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (pay
 				return p, err
 			}
 		}
+		// The open payment is not given up for a way that is too slow now.
+		if !other && !wanted && !slices.ContainsFunc(offers, func(by offer) bool { return time.Until(p.ExpiresAt) > by.MinWindow }) {
+			return p, errTooLate.With("order_status", orderevent.StatusPending)
+		}
 		// The shopper cannot or will not pay this payment, or not this amount. It is closed at its provider
 		// before another one is opened; if it was paid, the order is now paid and says so.
 		if _, err := s.closeOne(ctx, p); err != nil {
