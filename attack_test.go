@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"net"
@@ -74,16 +73,17 @@ func TestAttackIdleSockets(t *testing.T) {
 	if status, said := in.honest(t, http.MethodGet, in.opsURL(t)+"/readyz", "", ""); status != http.StatusOK {
 		t.Errorf("the probe: %d %s", status, said)
 	}
-	open := 0
-	for _, c := range hostile {
-		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-		if _, err := io.Copy(io.Discard, bufio.NewReader(c)); errors.Is(err, os.ErrDeadlineExceeded) {
-			open++
+	open := func() (n int) {
+		for _, c := range hostile {
+			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+				n++
+			}
 		}
+		return n
 	}
-	if open > most {
-		t.Errorf("%d idle connections are open, at most %d connections may be", open, most)
-	}
+	// The last one makes room after it was accepted.
+	pgtest.Eventually(t, 30*time.Second, func() bool { return open() <= most }, "the surplus of idle connections to be closed")
 }
 
 // TestAttackPlaces plays many more slow clients than the server has places. Shoppers

@@ -85,6 +85,7 @@ func (c *chaos) order(subject caller) {
 		c.exec(`UPDATE orders.orders SET freight = 8 WHERE order_no = $1`, no)
 	}
 	if c.rand.IntN(3) == 0 { // at the sandbox bank, whose payment the next one closes
+		c.exec(`UPDATE orders.orders SET pay_deadline = clock_timestamp() + interval '2 hours' WHERE order_no = $1`, no) // enough for every provider
 		freight := read[int](c.bundle, `SELECT freight FROM orders.orders WHERE order_no = $1`, no)
 		c.choose(no, user, c.issued(user, 10), 90+freight)
 	}
