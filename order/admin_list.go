@@ -74,7 +74,7 @@ func (s *Service) listIn(ctx context.Context, p orderdb.ListOrdersParams, where 
 func (in *adminListInput) query() (p orderdb.ListOrdersParams, where numberSpan, err error) {
 	p.Most = int32(in.Ask()) //nolint:gosec // a page is small
 	where = everyNumber
-	if where.before, err = pageBelow(in.PageInput); err != nil {
+	if where.before, err = in.BeforeNumber(); err != nil {
 		return p, where, err
 	}
 	p.ItemID, p.SessionID, p.ActivityID, p.UserID = given(in.ItemID), given(in.SessionID), given(in.ActivityID), given(in.UserID)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
 	"stampede/seckill/seckillevent"
 )
 
@@ -15,7 +16,7 @@ import (
 // session or time, which every order would have to pay for.
 type numberSpan struct{ since, before ids.ID }
 
-var everyNumber = numberSpan{before: last}
+var everyNumber = numberSpan{before: httpx.LastNumber}
 
 // within returns the numbers that are in both.
 func (n numberSpan) within(other numberSpan) numberSpan {

@@ -55,27 +55,11 @@ func (in *orderInput) number() (ids.ID, error) {
 	return no, nil
 }
 
-// last sorts after every number.
-var last = ids.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-
-// pageBelow is the number below which a page begins. Numbers rise with time, so
-// the newest come first and a page is stable.
-func pageBelow(in httpx.PageInput) (ids.ID, error) {
-	if in.Cursor == "" {
-		return last, nil
-	}
-	before, err := ids.Parse(in.Cursor)
-	if err != nil {
-		return last, httpx.ErrCursor.Because(err)
-	}
-	return before, nil
-}
-
 // placeOfRow is the cursor of the page after a row.
 func placeOfRow(r orderdb.OrdersOrder) string { return r.OrderNo.String() }
 
 func (s *Service) listOwn(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[orderevent.OrderView], error) {
-	before, err := pageBelow(*in)
+	before, err := in.BeforeNumber()
 	if err != nil {
 		return nil, err
 	}

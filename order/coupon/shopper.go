@@ -102,12 +102,9 @@ type ownInput struct {
 	OrderNo string `query:"order_no" doc:"Only coupons that fit this order, best first" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 }
 
-// last sorts after every coupon's number.
-var last = ids.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-
 func (s *Service) own(ctx context.Context, in *ownInput) (*httpx.PageOutput[couponView], error) {
 	user := auth.From(ctx).UserID
-	p := coupondb.CouponsOfUserParams{Bucket: ids.Bucket(user), UserID: user, Before: last, Status: in.Status, Most: int32(in.Ask())} //nolint:gosec // a page is small
+	p := coupondb.CouponsOfUserParams{Bucket: ids.Bucket(user), UserID: user, Before: httpx.LastNumber, Status: in.Status, Most: int32(in.Ask())} //nolint:gosec // a page is small
 	var o orderevent.Order
 	if in.OrderNo != "" {
 		no, err := ids.Parse(in.OrderNo)

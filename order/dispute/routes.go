@@ -167,12 +167,9 @@ type listInput struct {
 }
 
 func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminDispute], error) {
-	before := last
-	if in.Cursor != "" {
-		var err error
-		if before, err = ids.Parse(in.Cursor); err != nil {
-			return nil, httpx.ErrCursor.Because(err)
-		}
+	before, err := in.BeforeNumber()
+	if err != nil {
+		return nil, err
 	}
 	rows, err := disputedb.New(s.deps.DB).ListDisputes(ctx, disputedb.ListDisputesParams{Before: before, Status: in.Status, AtMost: int32(in.Ask())}) //nolint:gosec // a page
 	if err != nil {
@@ -180,9 +177,6 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Ad
 	}
 	return httpx.PageOf(in.PageInput, rows, func(d row) AdminDispute { return adminView(d, nil) }, func(d row) string { return d.DisputeNo.String() }), nil
 }
-
-// last sorts after every number.
-var last = ids.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 func (s *Service) get(ctx context.Context, in *disputeInput) (*httpx.Output[AdminDispute], error) {
 	no, err := number(in.No)

@@ -1,7 +1,6 @@
 package refund
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -189,23 +188,16 @@ type listInput struct {
 	Status string `query:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,replaced" doc:"Only in this state"`
 }
 
-// last sorts after every number.
-var last = ids.ID(bytes.Repeat([]byte{0xff}, len(ids.ID{})))
-
 // list is GET admin/refunds.
 func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminRefund], error) {
-	before := last
-	if in.Cursor != "" {
-		var err error
-		if before, err = ids.Parse(in.Cursor); err != nil {
-			return nil, httpx.ErrCursor.Because(err)
-		}
+	before, err := in.BeforeNumber()
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
 	atMost := int32(in.Ask()) //nolint:gosec // a page is small
 	var rows []paymentdb.PaymentsRefund
-	var err error
 	if in.Status == "" {
 		rows, err = s.q.ListRefunds(ctx, paymentdb.ListRefundsParams{Before: before, AtMost: atMost})
 	} else {

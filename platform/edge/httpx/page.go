@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
 )
 
 // PageInput requests one page of a list; an input embeds it. It is exported because
@@ -33,6 +34,22 @@ func (in PageInput) BeforeID() (int64, error) {
 // Ask is how many rows the query reads: one more than the page has, which shows
 // whether there is another page.
 func (in PageInput) Ask() int { return in.Limit + 1 }
+
+// LastNumber sorts after every number.
+var LastNumber = ids.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// BeforeNumber is the number below which a page begins, of a list whose cursor is a
+// number. Numbers rise with time, so the newest are first and a page is stable.
+func (in PageInput) BeforeNumber() (ids.ID, error) {
+	if in.Cursor == "" {
+		return LastNumber, nil
+	}
+	before, err := ids.Parse(in.Cursor)
+	if err != nil {
+		return LastNumber, ErrCursor.Because(err)
+	}
+	return before, nil
+}
 
 // Page is one page of a list.
 type Page[V any] struct {
