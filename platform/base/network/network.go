@@ -1,0 +1,25 @@
+// Package network tells the Internet's addresses from those of the shop's own network.
+package network
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// inside are the ranges beyond those that net/netip knows as private in which a shop's
+// machines, or the metadata service of its cloud, may answer.
+var inside = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), // carrier-grade NAT, RFC 6598; Alibaba Cloud's metadata is at 100.100.100.200
+	netip.MustParsePrefix("192.0.0.0/24"),  // protocol assignments, RFC 6890
+	netip.MustParsePrefix("198.18.0.0/15"), // benchmarks, RFC 2544
+	netip.MustParsePrefix("64:ff9b::/96"),  // NAT64, RFC 6052: any IPv4 address
+	netip.MustParsePrefix("2002::/16"),     // 6to4, RFC 3056: any IPv4 address
+}
+
+// Public reports whether an address is one of the Internet. An IPv4 address may be
+// mapped into IPv6.
+func Public(addr netip.Addr) bool {
+	addr = addr.Unmap()
+	return addr.IsGlobalUnicast() && !addr.IsPrivate() &&
+		!slices.ContainsFunc(inside, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
