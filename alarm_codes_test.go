@@ -41,6 +41,8 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"dangerous-setting":     {"attack_machine_test.go", "TestAttackBehindHTTPS", `"dangerous-setting"`},
 	"store-restarted":       {"run_test.go", "assertStoresRestarted", "store-restarted"},
 
+	"coupons-used-up":            {"order/coupon/rule_test.go", "TestReservationsGetTheirCouponsWhenTheyHaveClosed", "usedUp"},
+	"chargeback":                 {"payment/chargeback_test.go", "TestChargebacks", `"chargeback"`},
 	"dispute-unanswered":         {"order/dispute/dispute_test.go", "TestUnansweredDisputesAreAnAlarm", "alarmUnanswered"},
 	"payment-mismatch":           {"payment/callback_test.go", "misbehavingBank", `"payment-mismatch"`},
 	"payment-unknown":            {"payment/callback_test.go", "moneyThatIsNotOurs", `"payment-unknown"`},

@@ -57,6 +57,12 @@ func (s *story) handsOver(t *testing.T, picks buyer, no string, sent buyer, othe
 	code := fmt.Sprintf(`{"code":%q}`, text(pickup, "code"))
 	s.post(t, "admin/pickups", s.operator, code, 200)
 	s.post(t, "admin/pickups", s.operator, code, 409)
+	s.ask(t, http.MethodPut, "admin/orders/"+no+"/shipment", s.operator, `{"carrier":"SF Express","tracking_no":"SF1"}`, 422)
+	s.ask(t, http.MethodPut, "admin/orders/"+other+"/shipment", s.operator, `{"carrier":"SF Express","tracking_no":"SF1"}`, 200)
+	s.post(t, "admin/orders/"+other+"/notes", s.operator, `{"text":"call before the delivery"}`, 200)
+	s.post(t, "admin/orders/"+other+"/cancel", s.operator, `{"reason":"too late"}`, 409)
+	s.post(t, "admin/orders/actions", s.operator, fmt.Sprintf(`{"action":"ship","orders":[{"order_no":%q,"carrier":"SF Express","tracking_no":"SF2"}]}`, other), 200)
+	s.post(t, "admin/orders/actions", s.operator, `{"action":"cancel","orders":[]}`, 422)
 	s.post(t, "admin/orders/"+other+"/complete", s.operator, `{"carrier":"SF Express","tracking_no":"SF1234567890"}`, 200)
 	s.post(t, "admin/orders/"+other+"/complete", s.operator, `{"carrier":"SF Express","tracking_no":"SF1234567890"}`, 409)
 

@@ -142,6 +142,9 @@ func (d *document) check(test string, req *http.Request, resp *http.Response, bo
 	if answer == nil {
 		return fmt.Errorf("the status is not documented for the route")
 	}
+	if resp.StatusCode >= http.StatusBadRequest && strings.HasPrefix(found.RoutePattern(), "/api/v1/admin/") && !bytes.Contains(body, []byte(`"next":"`)) {
+		return fmt.Errorf("the refusal of an operator does not say what to do instead")
+	}
 	if resp.StatusCode < http.StatusBadRequest {
 		d.note(test, method+" "+found.RoutePattern())
 	}

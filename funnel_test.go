@@ -67,6 +67,17 @@ func scrape(t *testing.T, opsURL string) scraped {
 	return families
 }
 
+// join adds what another instance exports.
+func (s scraped) join(other scraped) {
+	for name, family := range other {
+		if s[name] == nil {
+			s[name] = family
+		} else {
+			s[name].Metric = append(s[name].Metric, family.GetMetric()...)
+		}
+	}
+}
+
 // sum adds up the counters of a family with the given labels: "name" or
 // "name{label=value,…}". A missing family is −1, which matches no expected
 // value.
@@ -282,10 +293,13 @@ func (c *crowd) stations() map[string]int64 {
 	}
 }
 
-// differences compares all counters with the record.
-func (c *crowd) differences(t *testing.T, ops string) []string {
+// differences compares all counters of all instances with the record.
+func (c *crowd) differences(t *testing.T, ops ...string) []string {
 	t.Helper()
-	s := scrape(t, ops)
+	s := scraped{}
+	for _, one := range ops {
+		s.join(scrape(t, one))
+	}
 	var all []string
 	for series, want := range c.stations() {
 		if got := s.sum(t, series); got != want {
@@ -304,20 +318,55 @@ func (c *crowd) differences(t *testing.T, ops string) []string {
 	return all
 }
 
+// merged compares the operator's funnel, as an instance answers it, with the record.
+func (c *crowd) merged(t *testing.T, in *instance, route string) []string {
+	t.Helper()
+	status, doc := in.call(t, http.MethodGet, "/api/v1/admin/"+route, mint(t, 1, auth.Viewer), nil)
+	if status != http.StatusOK {
+		t.Fatalf("funnel: %d %v", status, doc)
+	}
+	var all []string
+	for stage, want := range map[string]map[string]int64{
+		"answers": c.ofItem, "paths": c.pathsOfItem(), "grants": {"stored": c.rushes["queued"]},
+		"orders": {"created": c.orders, "paid": c.paid, "closed-canceled": c.closed}, "payments": {"started": c.started, "paid": c.paid},
+		"units": {"created": c.orders, "paid": c.paid, "closed-canceled": c.closed}, "refunds": {},
+	} {
+		got := map[string]int64{}
+		for code, n := range doc[stage].(map[string]any) {
+			got[code] = int64(n.(float64))
+		}
+		if !maps.Equal(got, want) {
+			all = append(all, fmt.Sprintf("%s: %s = %v, clients counted %v", route, stage, got, want))
+		}
+	}
+	if doc["pushes"] != float64(c.due) || doc["emptied_at"] == nil {
+		all = append(all, fmt.Sprintf("%s: %v pushes, %d are due, emptied at %v", route, doc["pushes"], c.due, doc["emptied_at"]))
+	}
+	return all
+}
+
+// pathsOfItem are the answers to requests for a path without those for an unknown item.
+func (c *crowd) pathsOfItem() map[string]int64 {
+	known := maps.Clone(c.paths)
+	delete(known, "not-found")
+	return known
+}
+
 // TestFunnelCountersEqualTheClientLog plays a small sale with every kind of
-// event and compares each counter of /metrics, and the operator's funnel, with
-// the client log: they must be equal.
+// event on two instances and compares each counter of /metrics, and the operator's
+// funnel, with the client log: they must be equal, and stay so when an instance stops.
 func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 	t.Parallel()
-	pool, redisURL := pgtest.DB(t), pgtest.RedisURL(t)
+	pool, redisURL, natsURL := pgtest.DB(t), pgtest.RedisURL(t), startNATS(t)
 	databaseURL := pool.Config().ConnString()
-	in := serveInstance(t, databaseURL, redisURL)
+	in := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
+	other := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
 	ops := in.opsURL(t)
 	sale := in.plan(t, 45, 0)
 	c := &crowd{rushes: map[string]int64{}, ofItem: map[string]int64{}, paths: map[string]int64{}}
-	in.awaitLoaded(t, sale.ItemID)
+	other.awaitLoaded(t, sale.ItemID)
 
-	c.playByHand(t, in, sale.ItemID)
+	c.playByHand(t, other, sale.ItemID)
 	in.awaitFree(t, sale.ItemID, 41) // including the canceled one
 	c.playRush(t, in, sale.ItemID, 300, "--database-url="+databaseURL, "--redis-url="+redisURL)
 	if c.rushes["queued"] != 46 || c.rushes["all-held"]+c.rushes["sold-out"] == 0 || c.paid == 0 || c.rushes["repeated"] != 10 || c.rushes["already-bought"] != 5 {
@@ -332,18 +381,23 @@ func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 			t.Logf("differences:\n%s", strings.Join(last, "\n"))
 		}
 	}()
-	pgtest.Eventually(t, 30*time.Second, func() bool { last = c.differences(t, ops); return len(last) == 0 }, "every counter equals the client log")
+	pgtest.Eventually(t, 30*time.Second, func() bool { last = c.differences(t, ops, other.opsURL(t)); return len(last) == 0 }, "every counter equals the client log")
 
-	status, funnel := in.call(t, http.MethodGet, "/api/v1/admin/items/"+sale.ItemID+"/funnel", mint(t, 1, auth.Operator), nil)
+	item := "items/" + sale.ItemID + "/funnel"
+	pgtest.Eventually(t, 30*time.Second, func() bool { last = c.merged(t, in, item); return len(last) == 0 }, "the merged funnel equals the client log")
+	last = nil
+	exported := scrape(t, other.opsURL(t))
+	if code := other.stop(); code != 0 {
+		t.Errorf("stop: exit %d", code)
+	}
+	for _, route := range []string{item, "sessions/" + sale.SessionID + "/funnel?step=10", "activities/" + sale.ActivityID + "/funnel"} {
+		if diff := c.merged(t, in, route); len(diff) > 0 {
+			t.Errorf("after the stop of an instance:\n%s", strings.Join(diff, "\n"))
+		}
+	}
+	status, funnel := in.call(t, http.MethodGet, "/api/v1/admin/"+item, mint(t, 1, auth.Operator), nil)
 	if status != http.StatusOK {
 		t.Fatalf("funnel: %d %v", status, funnel)
-	}
-	answers := map[string]int64{}
-	for code, n := range funnel["answers"].(map[string]any) {
-		answers[code] = int64(n.(float64))
-	}
-	if !maps.Equal(answers, c.ofItem) {
-		t.Errorf("the operator's funnel has %v, clients counted %v", answers, c.ofItem)
 	}
 	books, _ := funnel["books"].(map[string]any)
 	for what, want := range map[string]int64{"held": c.orders - c.paid - c.closed, "sold": c.paid, "available": 0, "difference": 0, "total": 45} {
@@ -356,5 +410,6 @@ func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 	if err := alarm.BooksBroken.Raise(t.Context(), pool, "item "+sale.ItemID, "raised by a test"); err != nil {
 		t.Fatal(err)
 	}
-	checkDashboard(t, scrape(t, ops))
+	exported.join(scrape(t, ops))
+	checkDashboard(t, exported)
 }

@@ -89,23 +89,6 @@ func TestDoorGuardsTheRush(t *testing.T) {
 	})
 }
 
-// TestInstancesShareAUsersLimit: only a single instance may keep the limit in
-// its own memory.
-func TestInstancesShareAUsersLimit(t *testing.T) {
-	t.Parallel()
-	args := []string{"--nats-url=" + startNATS(t), "--paths-per-minute=2"}
-	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
-	first := guarded{instance: serveInstance(t, databaseURL, redisURL, args...)}
-	second := guarded{instance: serveInstance(t, databaseURL, redisURL, args...)}
-	item, shopper := first.instance.plan(t, 5, 0).ItemID, mint(t, 801, auth.Shopper)
-	first.awaitLoaded(t, item)
-	second.awaitLoaded(t, item)
-	for i, in := range []guarded{first, second, second} {
-		status, said := in.path(t, shopper, item, "")
-		requireCode(t, status, said, []string{"", "", "rate-limited"}[i])
-	}
-}
-
 // guarded is a server with an operator, and the opening time of its guarded sales.
 type guarded struct {
 	*instance

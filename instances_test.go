@@ -2,14 +2,12 @@ package main
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	nats "github.com/nats-io/nats-server/v2/server"
 
 	"stampede/platform/edge/auth"
-	"stampede/platform/workshop/modeltest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -71,58 +69,4 @@ func (b buyer) awaitStatus(t *testing.T, no, want string, within time.Duration) 
 		last = doc["status"]
 		return last == want
 	}, "order "+no+" to be "+want)
-}
-
-// TestReleasedUnitIsBoughtThroughAnotherInstance cancels on one instance and
-// buys on the other, repeatedly. The second instance has just refused that
-// item, so its sold-out flag is set.
-func TestReleasedUnitIsBoughtThroughAnotherInstance(t *testing.T) {
-	t.Parallel()
-	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), startNATS(t)
-	first := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
-	second := serveInstance(t, databaseURL, redisURL, "--nats-url="+natsURL)
-	sale := first.plan(t, 1, time.Second)
-	second.awaitLoaded(t, sale.ItemID)
-	here, there := first, second
-
-	rounds, user := modeltest.Times(15, 100), int64(5000)
-	holder := newBuyer(t, here, user)
-	var no string
-	pgtest.Eventually(t, 30*time.Second, func() bool {
-		n, code := holder.rush(t, sale.ItemID)
-		no = n
-		return code == ""
-	}, "the first grant")
-	for round := range rounds {
-		holder.awaitStatus(t, no, "pending_payment", 10*time.Second)
-		user++
-		next := newBuyer(t, there, user)
-		if _, code := next.rush(t, sale.ItemID); code != "all-held" && code != "too-hot" {
-			t.Fatalf("round %d: the other instance answered %q while the unit is held", round, code)
-		}
-		if status, doc := holder.in.call(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", holder.token, nil); status != http.StatusOK {
-			t.Fatalf("round %d: cancel answered %d %v", round, status, doc)
-		}
-		pgtest.Eventually(t, 3*time.Second, func() bool { // 1 s is promised
-			n, code := next.rush(t, sale.ItemID)
-			no = n
-			return code == ""
-		}, "the released unit to be bought through the other instance")
-		holder = next
-		here, there = there, here
-	}
-}
-
-func TestSecondInstanceWithoutNATSIsRefused(t *testing.T) {
-	t.Parallel()
-	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
-	serveInstance(t, databaseURL, redisURL)
-	out, errs := newConsole(), newConsole()
-	code := run(t.Context(), []string{
-		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
-		"--signing-key=" + testKey, "--nats-dir=" + t.TempDir(),
-	}, out, errs)
-	if want := "another stampede with an embedded NATS serves this database"; code != 1 || !strings.Contains(errs.String(), want) {
-		t.Errorf("exit %d, want 1 with %q:\n%s", code, want, errs)
-	}
 }

@@ -10,14 +10,23 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestLostInstanceLockEndsTheProcess takes the instance lock from a server with
-// an embedded bus, as a successor does that was started while the server was
-// cut off from Postgres. Two embedded buses on one database would each carry
-// part of the messages, so the server must exit.
-func TestLostInstanceLockEndsTheProcess(t *testing.T) {
+// TestOneEmbeddedBusPerDatabase: two would each carry part of the messages. A
+// second server is refused, and one that lost the instance lock exits. Its
+// successor takes the lock as if it had been started while the server was cut
+// off from Postgres.
+func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	t.Parallel()
-	databaseURL := pgtest.DatabaseURL(t)
-	in := serveInstance(t, databaseURL, pgtest.RedisURL(t))
+	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
+	in := serveInstance(t, databaseURL, redisURL)
+	const refusal = "another stampede with an embedded NATS serves this database"
+	out, errs := newConsole(), newConsole()
+	if code := run(t.Context(), []string{
+		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
+		"--signing-key=" + testKey, "--nats-dir=" + t.TempDir(),
+	}, out, errs); code != 1 || !strings.Contains(errs.String(), refusal) {
+		t.Errorf("a second server: exit %d, want 1 with %q:\n%s", code, refusal, errs)
+	}
+
 	successor, err := pgx.Connect(t.Context(), databaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +71,7 @@ func TestLostInstanceLockEndsTheProcess(t *testing.T) {
 	if code := in.stop(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	if want := "another stampede with an embedded NATS serves this database"; !strings.Contains(in.err.String(), want) {
-		t.Errorf("printed %q, want an error with %q", in.err, want)
+	if !strings.Contains(in.err.String(), refusal) {
+		t.Errorf("printed %q, want an error with %q", in.err, refusal)
 	}
 }

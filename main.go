@@ -40,10 +40,12 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/watch/messages"
+	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/proof"
+	"stampede/platform/watch/proof/runs"
+	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/demo"
-	"stampede/platform/workshop/embedded"
 	"stampede/seckill"
 	"stampede/seckill/door"
 	"stampede/seckill/rush"
@@ -128,6 +130,7 @@ type server struct {
 	trace          *tracing.Tracer // nil unless traces are on
 	singleInstance bool            // no other process publishes: the instance lock is ours and NATS is embedded
 	natsDir        string          // where the embedded NATS keeps its streams
+	connections    int             // that this instance holds at most
 
 	pools     map[string]*pgxpool.Pool
 	redis     redis.UniversalClient
@@ -135,6 +138,7 @@ type server struct {
 	bus       *bus.Bus
 	relay     *outbox.Relay
 	clock     *clock.Server
+	tally     *tally.Board // nil where nothing is served
 	identity  *identity.Service
 	inventory *inventory.Service
 	order     *order.Service
@@ -149,11 +153,13 @@ func (s *settings) server(log *slog.Logger) *server {
 	return &server{set: s, log: log, app: app.New(log), registry: telemetry.Registry()}
 }
 
-// prove runs every module's checks.
-func (s *server) prove(ctx context.Context) []proof.Outcome {
-	plan := seckill.Checks(s.pools["seckill"], s.inventory)
-	return proof.Run(ctx, slices.Concat(s.inventory.Checks(), plan, s.order.Checks(), s.payment.Checks()))
+// checks are every module's.
+func (s *server) checks() []proof.Check {
+	return slices.Concat(s.inventory.Checks(), seckill.Checks(s.pools["seckill"], s.inventory), s.order.Checks(), s.payment.Checks())
 }
+
+// prove runs every module's checks.
+func (s *server) prove(ctx context.Context) []proof.Outcome { return proof.Run(ctx, s.checks()) }
 
 // book is one item's account for the live page.
 func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
@@ -225,6 +231,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	if err := s.clock.Sample(ctx); err != nil {
 		return fmt.Errorf("read the Redis server's time: %w", err)
 	}
+	s.tally = tally.New(s.pools["platform"], s.clock, s.log)
 	s.identity, err = identity.New(s.set.Identity, identity.Deps{
 		Addresses: s.set.Addresses, Keep: s.set.Records.KeepRecords,
 		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.singleInstance, Version: version,
@@ -275,23 +282,13 @@ func (s *server) openStores(ctx context.Context, stores cli.Stores) error {
 }
 
 func (s *server) openPools(ctx context.Context, stores cli.Stores) error {
-	s.pools = map[string]*pgxpool.Pool{}
-	for name, conns := range pg.Share(s.set.Postgres.MaxConns, poolWeights) {
-		pool, err := pg.Open(ctx, stores.DatabaseURL, name, conns)
-		if err != nil {
-			return err
-		}
-		s.pools[name] = pool
-		s.app.OnStop("pool "+name, func(ctx context.Context) error { return pg.Close(ctx, pool) })
-	}
-	s.app.OnReady("postgres", func(ctx context.Context) error { return pg.Writable(ctx, s.pools["platform"]) })
 	var err error
-	if s.redis, err = redisx.Open(ctx, stores.RedisURL); err != nil {
+	if s.pools, err = pg.OpenPools(ctx, s.app, stores.DatabaseURL, pg.Share(s.set.Postgres.MaxConns, poolWeights)); err != nil {
 		return err
 	}
-	s.app.OnStop("redis", func(context.Context) error { return s.redis.Close() })
-	s.app.OnReady("redis", func(ctx context.Context) error { return s.redis.Ping(ctx).Err() })
-	return nil
+	s.app.OnReady("postgres", func(ctx context.Context) error { return pg.Writable(ctx, s.pools["platform"]) })
+	s.redis, err = redisx.OpenFor(ctx, s.app, stores.RedisURL)
+	return err
 }
 
 // openBooks builds the modules that keep the books. Without a bus, as in verify
@@ -313,10 +310,10 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	}
 	orderDeps := order.Deps{
 		DB: s.pools["order"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay,
-		Log: s.log, Metrics: s.registry, Trace: s.trace,
+		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
-		orderDeps.Blocked, orderDeps.PhoneOf = s.identity.Blacklist.User, s.identity.Accounts.PhoneOf
+		orderDeps.Blocked, orderDeps.Accounts = s.identity.Blacklist.User, s.identity.Accounts
 	}
 	orderCfg := order.NewConfig(s.set.Order)
 	orderCfg.KeepDetails = s.set.Records.KeepRecords
@@ -324,23 +321,17 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	if err != nil {
 		return err
 	}
-	if s.identity != nil {
-		s.identity.Accounts.AlsoErase(s.order.Forget)
-	}
 	payCfg := payment.DefaultConfig()
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = s.set.Addresses.BaseURL()+"/", s.set.Sale.Zone()
 	payDeps := payment.Deps{
 		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers,
-		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace,
+		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
 		payDeps.OpenID = s.identity.Accounts.OpenIDOf
 	}
 	s.payment, err = payment.New(payCfg, payDeps)
-	if err == nil && s.identity != nil {
-		s.identity.Accounts.AlsoErase(s.payment.Forget)
-	}
 	return err
 }
 
@@ -364,18 +355,23 @@ func (s *server) openDoors(key []byte) error {
 	if err != nil {
 		return err
 	}
+	servers := preflight.Servers{DB: s.pools["platform"], Redis: s.redis, Clock: s.clock.Offset, NATS: s.bus.Healthy, Connections: s.connections}
+	if s.singleInstance {
+		servers.Disk = s.natsDir
+	}
 	s.seckill, err = seckill.New(saleCfg, seckill.Deps{
 		Catalogue: items, DB: s.pools["seckill"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Orders: s.order,
-		Admit: s.door.Admit, OverLimit: s.door.OverLimit, Paused: s.door.Paused, Outbox: s.relay, Clock: s.clock, SigningKey: key,
-		Log: s.log, Metrics: s.registry, Trace: s.trace,
+		Admit: s.door.Admit, OverLimit: s.door.OverLimit, Paused: s.door.Paused, Servers: slices.Concat(s.payment.Preflight(), servers.Checks()), Outbox: s.relay, Clock: s.clock, SigningKey: key,
+		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
 	if err != nil {
 		return err
 	}
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
+	s.identity.Accounts.AlsoErase(s.order.Forget, s.payment.Forget)
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.order.Bind(order.Peers{Queue: s.seckill.Rush, Payments: s.payment, Sales: s.seckill})
-	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry})
+	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry, Tally: s.tally})
 	return err
 }
 
@@ -384,9 +380,8 @@ func (s *server) openDoors(key []byte) error {
 // remaining events; app.Stop then closes bus, Redis and pools.
 func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.Go("clock", app.Worker{Name: "clock", Run: s.clock.Run})
-	keeper := outbox.NewHousekeeper(s.pools["platform"], s.set.Records.KeepRecords, s.log)
-	s.app.Go("relay",
-		app.Worker{Name: "outbox-relay", Run: s.relay.Run}, app.Worker{Name: "housekeeping", Run: keeper.Run})
+	s.app.Go("tally", s.tally.Workers()...)
+	s.app.Go("relay", s.relay.Workers(s.set.Records.KeepRecords)...)
 	subs := slices.Concat(
 		s.seckill.Subscriptions(), s.door.Subscriptions(), s.order.Subscriptions(),
 		s.inventory.Subscriptions(), s.notify.Subscriptions(),
@@ -437,6 +432,9 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 	alarm.Routes(s.identity.Router, pool)
 	deadletters.Routes(s.identity.Router, pool, s.bus)
 	messages.Routes(s.identity.Router, pool, s.relay)
+	proofs := runs.New(pool, s.checks(), s.log)
+	proofs.Routes(s.identity.Router)
+	s.app.Go("proof", proofs.Workers()...)
 	return nil
 }
 
@@ -469,18 +467,15 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	if err != nil {
 		return nil, err
 	}
-	bounds.Metrics, s.set.Push.MaxSockets = s.registry, sockets
-	public, err := httpx.Listen(ctx, s.set.Addresses.Listen, bounds, s.log)
+	bounds.Metrics, s.set.Push.MaxSockets, s.connections = s.registry, sockets, bounds.Total
+	public, err := cli.Listen(ctx, s.app, "--listen", &s.set.Addresses.Listen, bounds, s.log)
 	if err != nil {
-		return nil, embedded.PortError("--listen", s.set.Addresses.Listen, err)
+		return nil, err
 	}
-	s.app.OnStop("public address", public.Shutdown)
-	ops, err := httpx.Listen(ctx, s.set.Addresses.OpsListen, httpx.OpsConnections(), s.log)
+	ops, err := cli.Listen(ctx, s.app, "--ops-listen", &s.set.Addresses.OpsListen, httpx.OpsConnections(), s.log)
 	if err != nil {
-		return nil, embedded.PortError("--ops-listen", s.set.Addresses.OpsListen, err)
+		return nil, err
 	}
-	s.app.OnStop("ops address", ops.Shutdown)
-	s.set.Addresses.Listen, s.set.Addresses.OpsListen = public.Addr(), ops.Addr() // port 0 is now a real port
 	parts, err := start(ctx, s.app)
 	if err != nil {
 		return nil, err
@@ -493,6 +488,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	}
 	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
 	s.app.OnStop("waiting logins", s.identity.Stop)
+	s.app.OnStop("followed funnels", s.seckill.EndStreams)
 	if err := show(cli.Parts{App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Book: s.book, Prove: s.prove}); err != nil {
 		return nil, err
 	}

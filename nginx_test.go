@@ -180,6 +180,14 @@ func TestBehindNginx(t *testing.T) {
 		t.Errorf("from an address that a trusted proxy names: %d %s", a.status, a.text)
 	}
 
+	// A user's limit of five paths counts over both instances.
+	for i := range 6 {
+		a := ask(t, http.DefaultClient, http.MethodPost, []*instance{first, second}[i%2].url+"/api/v1/items/"+sale.ItemID+"/rush-path", mint(t, 1005, auth.Shopper), `{"quantity":1}`)
+		if limited := a.doc["code"] == "rate-limited"; limited != (i == 5) {
+			t.Errorf("path %d of a user: %d %s", i+1, a.status, a.text)
+		}
+	}
+
 	var nos, paths []string
 	for user := int64(1001); user <= 1003; user++ {
 		token := mint(t, user, auth.Shopper)
@@ -189,11 +197,13 @@ func TestBehindNginx(t *testing.T) {
 		}
 		nos, paths = append(nos, a.doc["order_no"].(string)), append(paths, a.doc["path"].(string))
 	}
+	told := map[string]float64{} // answers to these rushes, as the funnel names them
 	for i, path := range paths {
 		var rushed asked
 		pgtest.Eventually(t, 30*time.Second, func() bool {
 			rushed = ask(t, client, http.MethodPost, rushName+"/api/v1/rush/"+path, "", "", "Accept-Encoding", "gzip")
 			code := rushed.doc["code"] // the last code is for requesting too often
+			told[fmt.Sprint(code)]++
 			return code != "not-started" && code != "fenced" && code != "rate-limited"
 		}, "the opening")
 		if rushed.status != http.StatusAccepted || rushed.doc["order_no"] != nos[i] || rushed.header.Get("Content-Encoding") != "" {
@@ -201,6 +211,7 @@ func TestBehindNginx(t *testing.T) {
 		}
 	}
 	no, path := nos[2], paths[2]
+	told["queued"], told["repeated"] = told["<nil>"], 1 // the last path is sent again below
 
 	// Routes that the two names answer, and routes that they do not.
 	for _, c := range []struct {
@@ -232,6 +243,19 @@ func TestBehindNginx(t *testing.T) {
 	if code := first.stop(); code != 0 {
 		t.Errorf("stop: exit %d", code)
 	}
+	pgtest.Eventually(t, 30*time.Second, func() bool { // what the stopped instance counted is in it
+		_, doc := second.call(t, http.MethodGet, "/api/v1/admin/items/"+sale.ItemID+"/funnel", mint(t, 1, auth.Viewer), nil)
+		answers, _ := doc["answers"].(map[string]any)
+		delete(told, "<nil>")
+		delete(told, "rate-limited") // nginx has that answer too
+		delete(answers, "rate-limited")
+		for code, n := range told {
+			if answers[code] != n {
+				return false
+			}
+		}
+		return len(answers) == len(told)
+	}, "one funnel that equals what both instances told shoppers")
 	for range 20 {
 		if a := ask(t, client, http.MethodGet, saleName+"/api/v1/orders/"+no, mint(t, 1003, auth.Shopper), ""); a.status != http.StatusOK {
 			t.Fatalf("the order while an instance is gone: %d %s", a.status, a.text)

@@ -10,6 +10,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/modeltest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -119,10 +120,51 @@ func (s *shop) paths(t *testing.T, each int) (all [2][]string) {
 	return all
 }
 
-// TestEveryInstanceFollowsTheOperator: a command to one instance takes effect on all.
-func TestEveryInstanceFollowsTheOperator(t *testing.T) {
+// TestTwoInstances: what happens on one takes effect on the other.
+func TestTwoInstances(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 500)
+	t.Run("sell each other's released units", s.sellReleasedUnits)
+	t.Run("follow the operator", s.followTheOperator)
+}
+
+// sellReleasedUnits cancels on one instance and buys on the other, repeatedly.
+// The second instance has just refused that item, so its sold-out flag is set.
+func (s *shop) sellReleasedUnits(t *testing.T) {
+	first, second := s.instances[0], s.instances[1]
+	sale := first.plan(t, 1, time.Second)
+	second.awaitLoaded(t, sale.ItemID)
+	here, there := first, second
+
+	rounds, user := modeltest.Times(15, 100), int64(5000)
+	holder := newBuyer(t, here, user)
+	var no string
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		n, code := holder.rush(t, sale.ItemID)
+		no = n
+		return code == ""
+	}, "the first grant")
+	for round := range rounds {
+		holder.awaitStatus(t, no, "pending_payment", 10*time.Second)
+		user++
+		next := newBuyer(t, there, user)
+		if _, code := next.rush(t, sale.ItemID); code != "all-held" && code != "too-hot" {
+			t.Fatalf("round %d: the other instance answered %q while the unit is held", round, code)
+		}
+		if status, doc := holder.in.call(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", holder.token, nil); status != http.StatusOK {
+			t.Fatalf("round %d: cancel answered %d %v", round, status, doc)
+		}
+		pgtest.Eventually(t, 3*time.Second, func() bool { // 1 s is promised
+			n, code := next.rush(t, sale.ItemID)
+			no = n
+			return code == ""
+		}, "the released unit to be bought through the other instance")
+		holder = next
+		here, there = there, here
+	}
+}
+
+func (s *shop) followTheOperator(t *testing.T) {
 	first, second := s.instances[0], s.instances[1]
 	activity, item := "activities/"+s.sale.ActivityID, "items/"+s.sale.ItemID
 
@@ -165,7 +207,7 @@ func TestEveryInstanceFollowsTheOperator(t *testing.T) {
 			return refused >= 4 // one is admitted per second, and an admitted one is admitted again
 		}, "the instance to bound its line")
 	}
-	s.do(t, second, http.MethodPut, item+"/admission", map[string]int{"per_second": 0})
+	s.do(t, second, http.MethodPut, item+"/admission", map[string]any{"per_second": nil})
 	for _, in := range s.instances {
 		pgtest.Eventually(t, obeyWithin, func() bool {
 			granted := 0

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -21,8 +22,14 @@ var errAborted = errors.New("aborted")
 // end.
 func (b *bundle) toBackup(item Item, units int32, end error) (moved int32) {
 	b.t.Helper()
+	return b.moveOff(b.ToBackup, item, units, end)
+}
+
+// moveOff takes units off the sale in a transaction that ends with end.
+func (b *bundle) moveOff(how func(context.Context, pgx.Tx, int64, int32) (int32, error), item Item, units int32, end error) (moved int32) {
+	b.t.Helper()
 	err := pg.InTx(b.t.Context(), b.db, func(tx pgx.Tx) (err error) {
-		if moved, err = b.ToBackup(b.t.Context(), tx, item.ID, units); err != nil {
+		if moved, err = how(b.t.Context(), tx, item.ID, units); err != nil {
 			return err
 		}
 		return end
@@ -129,7 +136,7 @@ func TestToBackupRolledBack(t *testing.T) {
 	}
 }
 
-// TestBackupNeverOversells runs moves, rolled back ones, late payments, sales and
+// TestBackupNeverOversells runs moves between sale and backup and off the sale, rolled back ones, late payments, sales and
 // Loads in any order. After each step both counts agree, apart from changes that have
 // not reached Redis yet, and Redis never has a unit that Postgres has not.
 func TestBackupNeverOversells(t *testing.T) {
@@ -206,6 +213,11 @@ func TestBackupNeverOversells(t *testing.T) {
 			"to the backup": func(*rapid.T) {
 				end := rapid.SampledFrom([]error{nil, nil, errAborted}).Draw(rt, "end")
 				b.toBackup(item, rapid.Int32Range(1, 4).Draw(rt, "units"), end)
+			},
+			"off the sale": func(*rapid.T) {
+				end := rapid.SampledFrom([]error{nil, nil, errAborted}).Draw(rt, "end")
+				leave := rapid.SampledFrom([]func(context.Context, pgx.Tx, int64, int32) (int32, error){b.TakeOff, b.WriteOffFree}).Draw(rt, "how")
+				b.moveOff(leave, item, rapid.Int32Range(1, 3).Draw(rt, "units"), end)
 			},
 			"from the backup": func(*rapid.T) { b.fromBackup(item, rapid.Int32Range(1, 4).Draw(rt, "units")) },
 			"apply":           func(*rapid.T) { b.apply(item) },

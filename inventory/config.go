@@ -9,7 +9,7 @@ import (
 
 // Settings are an operator's settings about stock.
 type Settings struct {
-	UnitsReturnWithin time.Duration `default:"20s" env:"STAMPEDE_UNITS_RETURN_WITHIN" help:"Units of an order that was closed unpaid are on sale again at a random moment within this time, so that the client that closed it cannot be the first to know; 0 is at once." min:"0s" max:"1m" rare:""`
+	UnitsReturnWithin time.Duration `default:"20s" env:"STAMPEDE_UNITS_RETURN_WITHIN" help:"Units of an order that was closed unpaid, or refunded, are on sale again at a random moment within this time, so that its client cannot be the first to know; 0 is at once." min:"0s" max:"1m" rare:""`
 	SettleAfter       time.Duration `default:"15m" env:"STAMPEDE_SETTLE_AFTER" help:"How long after its sale an item's keys stay in Redis at least: until then late questions and the last returns are answered from there." min:"1m" max:"720h" rare:""`
 }
 

@@ -49,10 +49,11 @@
 // release of the closing may reach Redis before or after: the tombstone of a number
 // taken up again says so for good.
 //
-// Operators move units between sale and backup while the sale runs. To the backup
-// they leave Redis first, by withdraw.lua while the stock row is locked, because
-// Redis may have granted units that Postgres still counts as available; then the
-// transaction moves as many in Postgres and raises the revision. A move that is not
+// Operators move units between sale and backup while the sale runs, lower the stock
+// and write units off. Units that leave the sale leave Redis first, by withdraw.lua
+// while the stock row is locked, because Redis may have granted units that Postgres
+// still counts as available, and must not grant those that Postgres has moved; then
+// the transaction moves as many in Postgres and raises the revision. A move that is not
 // committed leaves Redis below the plan of its revision, which the next change, a
 // comparison or BooksProbe repairs (mend).
 //
@@ -165,9 +166,9 @@
 // a while raises an alarm; items never wait for each other. An item that is fenced
 // waits for its Load, unless its sale is over and no Load is under way.
 //
-// Units of a closed order do not return within milliseconds but at a random
+// Units of a closed or refunded order do not return within milliseconds but at a random
 // moment within UnitsReturnWithin, none before a quarter of it. A client that
-// closes its order cannot be the first to know, and by then every instance knows
+// closes its order, or has it refunded, cannot be the first to know, and by then every instance knows
 // that its user has to pause. Until then the units are release pending in the
 // books; no check calls their mark an orphan. A Load, a stop and a full list of
 // waiting units return them early.

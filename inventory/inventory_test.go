@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	modeltest.Checks(100)
+	modeltest.Checks(50)
 	pgtest.Main(m, func() error { return goleak.Find() })
 }
 
@@ -153,12 +153,12 @@ func (o *orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, e
 	return found, nil
 }
 
-func (o *orders) ClosedWithin(_ context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
+func (o *orders) EndedWithin(_ context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	recent := map[ids.ID]bool{}
 	for _, no := range nos {
-		if r, ok := o.all[no]; ok && r.Status == orderevent.StatusClosed && time.Since(r.UpdatedAt) < within {
+		if r, ok := o.all[no]; ok && waits(r.Status) && time.Since(r.UpdatedAt) < within {
 			recent[no] = true
 		}
 	}

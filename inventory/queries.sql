@@ -1,7 +1,7 @@
 -- name: CreateStock :exec
 -- The first stock of an item: everything is available, except for the backup beside it.
-INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, backup, unlimited, user_limit, rebuy, opens_at, closes_at)
-VALUES (@item_id, @shard, @activity_id, @per_activity, @total, @available, @backup, @unlimited, @user_limit, @rebuy, @opens_at, @closes_at);
+INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, backup, unlimited, user_limit, rebuy, opens_at, closes_at, paused)
+VALUES (@item_id, @shard, @activity_id, @per_activity, @total, @available, @backup, @unlimited, @user_limit, @rebuy, @opens_at, @closes_at, @paused);
 
 -- name: ChangeStock :execrows
 -- An operator's change; rev tells Redis that there is a change to apply. Added units spread evenly over the
@@ -127,3 +127,13 @@ WHERE item_id = @item_id AND shard = @shard;
 SELECT (s.opens_at > clock_timestamp() OR coalesce(d.epoch, -1) = s.epoch
     OR s.epoch = 0 AND s.closes_at <= clock_timestamp())::boolean AS stands
 FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id) WHERE s.item_id = @item_id AND s.shard = @shard;
+
+-- name: TakeOff :exec
+-- Units leave the sale for good. rev tells Redis.
+UPDATE inventory.stock SET total = total - @units, available = available - @units, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = @item_id AND shard = @shard;
+
+-- name: WriteOffFree :exec
+-- Units that no order holds are lost or broken. rev tells Redis.
+UPDATE inventory.stock SET available = available - @units, written_off = written_off + @units, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = @item_id AND shard = @shard;

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// mostReturnWithin is the longest that an operator may let units of closed
+	// mostReturnWithin is the longest that an operator may let units of ended
 	// orders wait, and what every check allows them: verify runs without the
 	// settings of the servers.
 	mostReturnWithin = time.Minute
-	// returnSlack is added to it for the event that announces a closing.
+	// returnSlack is added to it for the event that announces the end.
 	returnSlack = 5 * time.Second
 	// leastReturnShare is the share of the bound that every unit waits: by then
 	// each instance knows the shopper's pause, and paths issued before it are
@@ -27,7 +27,7 @@ const (
 	mostReturning = 1 << 16
 )
 
-// returning is the end of a closed order that reaches Redis at a time of its own.
+// returning is the end of a closed or refunded order that reaches Redis at a time of its own.
 type returning struct {
 	at   time.Time
 	item Item
@@ -52,12 +52,12 @@ func (r *returns) Pop() any {
 	return x
 }
 
-// postpone keeps closed orders until a random moment within the bound after
-// their closing, so that a client that closes one cannot be the first to know
-// that its unit is on sale again. It returns the hints that do not wait.
+// postpone keeps closed and refunded orders until a random moment within the bound
+// after their end, so that a client that closes one, or asks for its refund, cannot be
+// the first to know that its unit is on sale again. It returns the hints that do not wait.
 func (s *Service) postpone(item Item, hints []hint) (now []hint, err error) {
 	within := s.cfg.UnitsReturnWithin
-	if within == 0 || hints[0].status != orderevent.StatusClosed {
+	if within == 0 || !waits(hints[0].status) {
 		return hints, nil
 	}
 	k := &s.keepers
@@ -113,29 +113,35 @@ func (s *Service) returnDue(now time.Time) (next time.Time, waits bool) {
 	return time.Time{}, false
 }
 
-// statusReturning is the status of a closed order whose units may still wait for
-// their return.
+// waits reports whether the units of orders with this status return at a random
+// moment. A refused order's shopper never had a unit.
+func waits(status string) bool {
+	return status == orderevent.StatusClosed || status == orderevent.StatusRefunded
+}
+
+// statusReturning is the status of an order that waits, and whose units may not have
+// returned yet.
 const statusReturning = "returning"
 
 // statuses returns the status of each number that has an order row. Units may wait
-// for so long after the closing of their order, unless they return at once.
+// for so long after the end of their order, unless they return at once.
 func (s *Service) statuses(ctx context.Context, itemID int64, nos []ids.ID, wait time.Duration) (map[ids.ID]string, error) {
 	status, err := s.deps.Books.Statuses(ctx, nos)
 	if err != nil {
 		return nil, fmt.Errorf("inventory: read orders of item %d: %w", itemID, err)
 	}
-	var closed []ids.ID
+	var recently []ids.ID
 	for no, is := range status {
-		if is == orderevent.StatusClosed && s.cfg.UnitsReturnWithin > 0 {
-			closed = append(closed, no)
+		if waits(is) && s.cfg.UnitsReturnWithin > 0 {
+			recently = append(recently, no)
 		}
 	}
-	if len(closed) == 0 {
+	if len(recently) == 0 {
 		return status, nil
 	}
-	recent, err := s.deps.Books.ClosedWithin(ctx, closed, wait+returnSlack)
+	recent, err := s.deps.Books.EndedWithin(ctx, recently, wait+returnSlack)
 	if err != nil {
-		return nil, fmt.Errorf("inventory: read when orders of item %d were closed: %w", itemID, err)
+		return nil, fmt.Errorf("inventory: read when orders of item %d ended: %w", itemID, err)
 	}
 	for no := range recent {
 		status[no] = statusReturning

@@ -15,15 +15,27 @@ func (b *bundle) returnsWithin(within time.Duration) {
 	b.cfg.UnitsReturnWithin = within
 }
 
-// The units of a closed order return by themselves, later than the closing; until
-// then no check calls them an orphan and no comparison returns them.
+// The units of a closed or refunded order return by themselves, later than its end;
+// until then no check calls them an orphan and no comparison returns them.
 func TestUnitsReturnLater(t *testing.T) {
 	t.Parallel()
+	for subject, end := range map[string]func(b *bundle, no ids.ID) orderevent.Order{
+		orderevent.SubjectClosed: func(b *bundle, no ids.ID) orderevent.Order { return b.close(no) },
+		orderevent.SubjectRefunded: func(b *bundle, no ids.ID) orderevent.Order {
+			b.mustCommit(b.pay(no))
+			return b.refund(no, false)
+		},
+	} {
+		t.Run(subject, func(t *testing.T) { t.Parallel(); unitsReturnLater(t, subject, end) })
+	}
+}
+
+func unitsReturnLater(t *testing.T, subject string, end func(b *bundle, no ids.ID) orderevent.Order) {
+	t.Helper()
 	b := setup(t)
 	b.returnsWithin(400 * time.Millisecond)
 	item, _ := b.loaded(onSale(1, 3))
-	closed := b.closedOrder(item, 1)
-	if err := b.deliver(orderevent.SubjectClosed, closed); err != nil {
+	if err := b.deliver(subject, end(b, b.written(item, 1))); err != nil {
 		t.Fatal(err)
 	}
 	mustBe(t, "remaining before the keepers run", b.state(item).Remaining, 2)
@@ -51,7 +63,7 @@ func TestReturnsAreSpread(t *testing.T) {
 	b.returnsWithin(time.Minute)
 	hints := make([]hint, 200)
 	for i := range hints {
-		hints[i] = hint{no: ids.New(), status: orderevent.StatusClosed}
+		hints[i] = hint{no: ids.New(), status: []string{orderevent.StatusClosed, orderevent.StatusRefunded}[i/100]}
 	}
 	before := time.Now()
 	now, err := b.postpone(Item{ID: 1}, hints)

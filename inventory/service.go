@@ -56,9 +56,9 @@ type Books interface {
 	LiveUnits(ctx context.Context) (map[int64]Units, error)
 	// Statuses returns the status of each number that has an order row.
 	Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error)
-	// ClosedWithin returns those of the orders that were closed that recently, by
+	// EndedWithin returns those of the orders that were closed, or refunded, that recently, by
 	// Postgres's clock.
-	ClosedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error)
+	EndedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error)
 }
 
 // Units are an item's units in live orders.

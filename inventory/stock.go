@@ -33,6 +33,7 @@ type NewStock struct {
 	Rebuy    bool
 	OpensAt  time.Time
 	ClosesAt time.Time
+	Paused   bool
 }
 
 // Create writes the stock row of an item that is being published, inside the
@@ -53,6 +54,7 @@ func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
 	err := inventorydb.New(tx).CreateStock(ctx, inventorydb.CreateStockParams{
 		ItemID: n.ID, Shard: n.Shard, ActivityID: n.ActivityID, PerActivity: n.PerActivity, Total: n.Total + n.Backup, Available: n.Total,
 		Backup: n.Backup, Unlimited: n.Unlimited, UserLimit: n.UserLimit, Rebuy: n.Rebuy, OpensAt: n.OpensAt, ClosesAt: n.ClosesAt,
+		Paused: n.Paused,
 	})
 	if err != nil {
 		return fmt.Errorf("inventory: create stock of item %d: %w", n.ID, err)
@@ -103,6 +105,7 @@ func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change)
 type Plan struct {
 	OnSale int64
 	Backup int64 // also those that late payments took
+	Paused bool
 }
 
 // Totals reads each item's plan from the stock rows themselves: the rows that Books
@@ -117,6 +120,7 @@ func (s *Service) Totals(ctx context.Context) (map[int64]Plan, error) {
 		t := totals[st.ItemID]
 		t.OnSale += int64(st.planned()) + int64(st.WrittenOff)
 		t.Backup += int64(st.Backup) + int64(st.Retaken)
+		t.Paused = t.Paused || st.Paused
 		totals[st.ItemID] = t
 	}
 	return totals, nil

@@ -217,5 +217,63 @@ CREATE TABLE platform.heartbeat (
 ) WITH (fillfactor = 10);
 INSERT INTO platform.heartbeat DEFAULT VALUES;
 
+-- What a sale's funnel counted, by subject (an item), second and instance: {"stage": {"code": n}}. The instance is one process's
+-- life, and its key makes a repeated statement add nothing.
+CREATE TABLE platform.tally (
+    subject  bigint      NOT NULL,
+    at       timestamptz NOT NULL,
+    instance uuid        NOT NULL,
+    counts   jsonb       NOT NULL,
+    PRIMARY KEY (subject, at, instance)
+);
+-- Rows arrive in the order of time, and only the deletion of old ones asks by it.
+CREATE INDEX tally_age ON platform.tally USING brin (at);
+
+-- The sums of platform.tally, which outlive its rows. Updated once a second during a sale; the free space keeps the updates
+-- within their page.
+CREATE TABLE platform.tally_totals (
+    subject bigint PRIMARY KEY,
+    counts  jsonb  NOT NULL
+) WITH (fillfactor = 50);
+
+-- When something happened to a subject first and last.
+CREATE TABLE platform.tally_moments (
+    subject  bigint      NOT NULL,
+    name     text        NOT NULL,
+    first_at timestamptz NOT NULL,
+    last_at  timestamptz NOT NULL,
+    PRIMARY KEY (subject, name),
+    CONSTRAINT first_is_first CHECK (first_at <= last_at)
+);
+
+-- The sum of two documents of counts.
+CREATE FUNCTION platform.add_counts(a jsonb, b jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(jsonb_object_agg(stage, codes), '{}') FROM (
+        SELECT stage, jsonb_object_agg(code, n) AS codes FROM (
+            SELECT stage.key AS stage, code.key AS code, sum(code.value::bigint) AS n
+            FROM (VALUES (a), (b)) AS side(counts), jsonb_each(side.counts) AS stage, jsonb_each_text(stage.value) AS code
+            GROUP BY stage.key, code.key
+        ) AS sums GROUP BY stage
+    ) AS stages
+$$;
+
+-- Proofs of the books that operators requested, with what they found. At most one runs at a time.
+CREATE TABLE platform.proof_runs (
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    requested_by bigint      NOT NULL,
+    started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at     timestamptz,
+    status       text        NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'proved', 'violated', 'failed')),
+    attempts     int         NOT NULL DEFAULT 0,
+    checks_total int         NOT NULL,
+    checks_done  int         NOT NULL DEFAULT 0,
+    current      text        NOT NULL DEFAULT '',
+    -- What was found, as JSON in exactly the bytes that sha256, in hex, is of.
+    document     text        NOT NULL DEFAULT '',
+    sha256       text        NOT NULL DEFAULT '',
+    CONSTRAINT ended_or_running CHECK ((ended_at IS NULL) = (status = 'running'))
+);
+CREATE UNIQUE INDEX proof_runs_one ON platform.proof_runs (status) WHERE status = 'running';
+
 -- +goose Down
 DROP SCHEMA platform CASCADE;

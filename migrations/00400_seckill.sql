@@ -93,6 +93,8 @@ CREATE TABLE seckill.items (
     -- are included.
     backup           int         NOT NULL DEFAULT 0 CHECK (backup BETWEEN 0 AND 10000000),
     unlimited        boolean     NOT NULL DEFAULT false,
+    -- No attempt at this item is taken; a pause of its activity counts besides.
+    paused           boolean     NOT NULL DEFAULT false,
     -- NULL means the activity's limit; the smaller of the two applies.
     limit_per_user   int         CHECK (limit_per_user BETWEEN 1 AND 1000),
     version          int         NOT NULL DEFAULT 1,
@@ -118,6 +120,25 @@ CREATE TABLE seckill.items (
     CONSTRAINT backup_needs_a_count CHECK (backup = 0 OR NOT unlimited)
 );
 CREATE INDEX items_of_activity ON seckill.items (activity_id, id);
+CREATE INDEX items_of_sku ON seckill.items (sku);
+
+-- What shoppers read about an item on its page, in Markdown; beside the items, because every look at a plan reads those.
+CREATE TABLE seckill.item_details (
+    item_id     bigint      PRIMARY KEY REFERENCES seckill.items ON DELETE CASCADE,
+    description text        NOT NULL DEFAULT '',
+    images      text[]      NOT NULL DEFAULT '{}',
+    updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT description_is_bounded CHECK (length(description) <= 10000),
+    CONSTRAINT images_are_few CHECK (cardinality(images) <= 9)
+);
+
+-- An activity's rules in words, in Markdown.
+CREATE TABLE seckill.activity_rules (
+    activity_id bigint      PRIMARY KEY REFERENCES seckill.activities ON DELETE CASCADE,
+    rules       text        NOT NULL DEFAULT '',
+    updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT rules_are_bounded CHECK (length(rules) <= 10000)
+);
 
 -- A user's reservation of an item; this row is the source of truth. item_id is
 -- not a foreign key: its check would lock the item's single row for everyone

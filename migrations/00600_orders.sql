@@ -35,6 +35,11 @@ CREATE TABLE orders.orders (
     paid_at          timestamptz,
     created_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The capture that paid the order, for lists and exports; NULL until then, which costs the writer no byte.
+    payment_no       uuid,
+    provider         text,
+    method           text,
+    provider_txn     text,
     -- One constraint, because each costs every order of a rush its evaluation.
     CONSTRAINT never_owes_the_shopper CHECK (freight >= 0 AND discount >= 0
                                              AND orders.amount(unit_price, quantity, freight, discount) >= 0),
@@ -61,6 +66,11 @@ CREATE INDEX orders_due ON orders.orders (pay_deadline) WHERE status = 'pending_
 CREATE INDEX orders_paid ON orders.orders (paid_at) WHERE status = 'paid';
 -- The numbers of an item that ended, for Load's tombstones; costs the insert of a live order nothing.
 CREATE INDEX orders_ended ON orders.orders (item_id, updated_at) WHERE status IN ('closed', 'refused', 'refunded');
+-- The operators' lists, see package order/search. None of them has an entry for an order that waits for its payment: the
+-- writer pays for none.
+CREATE INDEX orders_by_status ON orders.orders (status, order_no) WHERE status <> 'pending_payment';
+CREATE INDEX orders_by_payment ON orders.orders (paid_at, order_no) WHERE paid_at IS NOT NULL;
+CREATE INDEX orders_by_change ON orders.orders (updated_at, order_no) WHERE status <> 'pending_payment';
 
 -- Every change after the insert; the first state is the order row's own created_at.
 CREATE TABLE orders.history (
@@ -102,6 +112,7 @@ CREATE TABLE orders.disputes (
     CONSTRAINT refund_is_an_outcome CHECK ((refund_no IS NOT NULL) = (outcome = 'refund'))
 );
 CREATE UNIQUE INDEX one_open_dispute_per_order ON orders.disputes (order_no, bucket) WHERE status <> 'closed';
+CREATE INDEX disputes_by_status ON orders.disputes (status, dispute_no);
 CREATE INDEX disputes_of_order ON orders.disputes (order_no, dispute_no);
 CREATE INDEX disputes_to_erase ON orders.disputes (user_id) WHERE erased_at IS NULL;
 CREATE INDEX disputes_waiting ON orders.disputes (waiting_since) WHERE status = 'open';
@@ -153,6 +164,9 @@ CREATE TABLE orders.details (
 );
 CREATE INDEX details_by_pickup ON orders.details (pickup_digest) WHERE pickup_digest IS NOT NULL;
 CREATE INDEX details_to_erase ON orders.details (user_id) WHERE erased_at IS NULL;
+CREATE INDEX details_by_age ON orders.details (updated_at) WHERE erased_at IS NULL;
+CREATE INDEX details_forgotten ON orders.details (order_no) WHERE forget AND erased_at IS NULL;
+CREATE INDEX details_of_store ON orders.details (store_id) WHERE store_id IS NOT NULL; -- for the deletion of a store
 
 -- What left the shop with a carrier.
 CREATE TABLE orders.shipments (
@@ -163,6 +177,25 @@ CREATE TABLE orders.shipments (
     at          timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (order_no, bucket)
 );
+
+-- What an operator did with an order and why, or noted about it; shoppers do not read it. See package order/acts.
+CREATE TABLE orders.acts (
+    bucket    smallint    NOT NULL,
+    order_no  uuid        NOT NULL,
+    act_no    uuid        NOT NULL,
+    user_id   bigint      NOT NULL,
+    operator  bigint      NOT NULL,
+    action    text        NOT NULL CHECK (action IN ('cancel', 'refund', 'complete', 'ship', 'note')),
+    text      text        NOT NULL CHECK (length(text) <= 500),
+    -- The order's version after it.
+    version   int         NOT NULL,
+    -- The shopper has deleted the account.
+    forget    boolean     NOT NULL DEFAULT false,
+    erased_at timestamptz,
+    at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (order_no, bucket, act_no)
+);
+CREATE INDEX acts_to_erase ON orders.acts (user_id) WHERE erased_at IS NULL;
 
 -- What an operator offers: so much off, for which goods, how often. Its terms no longer change once it is active,
 -- because coupons that were issued rely on them.
@@ -189,6 +222,12 @@ CREATE TABLE orders.coupon_kinds (
     -- When shoppers may take one themselves; NULL is never.
     claim_from   timestamptz,
     claim_until  timestamptz,
+    -- What gets a user one without asking; '' is nothing. Who registers gets one at once, who has reserved one of the
+    -- items or an item of the activities gets it when the reservation has closed.
+    issue_on     text        NOT NULL DEFAULT '' CHECK (issue_on IN ('', 'registration', 'reservation')),
+    reserved_activity_ids bigint[] NOT NULL DEFAULT '{}',
+    reserved_item_ids     bigint[] NOT NULL DEFAULT '{}',
+    recalled_at  timestamptz, -- coupons that were issued until then serve no further order
     version      int         NOT NULL DEFAULT 1,
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -196,10 +235,11 @@ CREATE TABLE orders.coupon_kinds (
     CONSTRAINT coupon_takes_an_amount_or_a_percentage CHECK ((amount_off > 0) <> (percent_off > 0)),
     CONSTRAINT coupon_is_valid_for_a_span_or_for_days
         CHECK (valid_days > 0 AND valid_from IS NULL AND valid_until IS NULL OR valid_days = 0 AND valid_from < valid_until),
+    CONSTRAINT coupon_rule_names_what_is_reserved CHECK ((issue_on = 'reservation') = (cardinality(reserved_activity_ids) + cardinality(reserved_item_ids) > 0)),
     CONSTRAINT coupon_claims_have_both_ends CHECK ((claim_from IS NULL) = (claim_until IS NULL) AND coalesce(claim_from < claim_until, true))
 );
 
--- A user's coupon; never changed. It expires by the clock.
+-- A user's coupon; never changed but by its recall. It expires by the clock.
 CREATE TABLE orders.coupons (
     bucket      smallint    NOT NULL,
     coupon_no   uuid        NOT NULL,
@@ -209,8 +249,20 @@ CREATE TABLE orders.coupons (
     valid_from  timestamptz NOT NULL,
     valid_until timestamptz NOT NULL,
     issued_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    recalled_at timestamptz, -- serves no further order
     PRIMARY KEY (bucket, coupon_no),
     CONSTRAINT coupon_is_issued_once UNIQUE (bucket, user_id, kind_id, nth)
+);
+
+-- How far an item's reservations have got their coupons of a kind, in the order of users. A reservation that was
+-- extended closes later, and starts again.
+CREATE TABLE orders.coupon_progress (
+    kind_id    bigint      NOT NULL,
+    item_id    bigint      NOT NULL,
+    closed_at  timestamptz NOT NULL,
+    after_user bigint      NOT NULL,
+    done       boolean     NOT NULL,
+    PRIMARY KEY (kind_id, item_id)
 );
 
 -- The coupon of an order, and with it the reason of the order's discount. locked → used with the payment, locked →

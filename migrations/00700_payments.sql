@@ -55,6 +55,7 @@ CREATE TABLE payments.refunds (
     -- shopper, an operator, or a dispute.
     reason      text        NOT NULL CHECK (reason IN ('duplicate', 'late', 'mismatch', 'shopper', 'operator', 'dispute')),
     -- awaiting_approval → requested | rejected; requested → succeeded | failed;
+    -- succeeded → failed (the provider took it back);
     -- failed → succeeded (the provider made it after all) | settled_by_hand |
     -- replaced (by a new refund of the same money: providers keep the answer to
     -- a number that they failed).
@@ -92,12 +93,13 @@ CREATE INDEX refunds_of_order ON payments.refunds (order_no);
 
 -- Money that really moved: one row per provider transaction, never changed.
 -- What an operator paid back by hand has provider 'by-hand' and the refund's own
--- number: it is in no provider's statement. Its
+-- number: it is in no provider's statement. A reversal takes back the refund or
+-- the chargeback with the same provider_txn. Its
 -- key makes a callback that arrives twice, even at two instances at the same
 -- time, take effect once.
 CREATE TABLE payments.ledger (
     provider     text        NOT NULL,
-    kind         text        NOT NULL CHECK (kind IN ('capture', 'refund')),
+    kind         text        NOT NULL CHECK (kind IN ('capture', 'refund', 'refund_reversal', 'chargeback', 'chargeback_reversal')),
     provider_txn text        NOT NULL CHECK (provider_txn <> ''),
     payment_no   uuid        NOT NULL,
     order_no     uuid        NOT NULL,
@@ -106,8 +108,26 @@ CREATE TABLE payments.ledger (
     currency     text        NOT NULL,
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (provider, kind, provider_txn),
-    CONSTRAINT refunds_name_their_number CHECK ((kind = 'refund') = (refund_no IS NOT NULL))
+    CONSTRAINT refunds_name_their_number CHECK ((kind IN ('refund', 'refund_reversal')) = (refund_no IS NOT NULL))
 );
+-- Payments that their shoppers' banks take back. The ledger has what moved; here is how it stands.
+CREATE TABLE payments.chargebacks (
+    provider      text        NOT NULL,
+    chargeback_no text        NOT NULL, -- the provider's number, also in the ledger
+    payment_no    uuid        NOT NULL,
+    order_no      uuid        NOT NULL,
+    amount        bigint      NOT NULL CHECK (amount > 0),
+    currency      text        NOT NULL,
+    reason        text        NOT NULL,
+    -- open → won | lost | closed (it ended before money moved)
+    status        text        NOT NULL CHECK (status IN ('open', 'won', 'lost', 'closed')),
+    respond_by    timestamptz,
+    created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (provider, chargeback_no)
+);
+CREATE INDEX chargebacks_of_order ON payments.chargebacks (order_no);
+
 CREATE INDEX ledger_of_order ON payments.ledger (order_no);
 CREATE INDEX ledger_of_payment ON payments.ledger (payment_no);
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payments.ledger
@@ -139,7 +159,7 @@ CREATE TABLE payments.statements (
 CREATE TABLE payments.statement_lines (
     provider     text        NOT NULL,
     day          date        NOT NULL,
-    kind         text        NOT NULL CHECK (kind IN ('capture', 'refund')),
+    kind         text        NOT NULL CHECK (kind IN ('capture', 'refund', 'chargeback')),
     provider_txn text        NOT NULL CHECK (provider_txn <> ''),
     payment_no   uuid,
     refund_no    uuid,

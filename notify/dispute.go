@@ -29,6 +29,6 @@ func (s *Service) pushDispute(_ context.Context, m bus.Msg) error {
 	if err != nil {
 		return fmt.Errorf("notify: encode dispute %s: %w", d.DisputeNo, err)
 	}
-	s.hub.push(d.UserID, raw)
+	s.hub.push(d.UserID, outgoing{raw: raw})
 	return nil
 }

@@ -89,7 +89,7 @@ func (h *hub) connected(user int64) bool {
 }
 
 // push queues a message on each of the user's sockets and returns immediately.
-func (h *hub) push(user int64, message []byte) {
+func (h *hub) push(user int64, message outgoing) {
 	sh := h.shard(user)
 	sh.mu.Lock()
 	// At most MaxPerUser sockets; queueing on each is a few instructions, so the

@@ -285,7 +285,7 @@ func TestASlowClientIsClosedAfterFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, _, c := slowSetup(t)
-		h.push(7, []byte("1"))
+		h.push(7, outgoing{raw: []byte("1")})
 		time.Sleep(5*time.Second - time.Millisecond) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
 		if c.status() != 0 || !h.connected(7) {
@@ -303,16 +303,16 @@ func TestClientWithFullQueueIsClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, _, c := slowSetup(t)
-		h.push(7, []byte("being written"))
+		h.push(7, outgoing{raw: []byte("being written")})
 		synctest.Wait()
 		for range 16 {
-			h.push(7, []byte("waiting"))
+			h.push(7, outgoing{raw: []byte("waiting")})
 		}
 		synctest.Wait()
 		if c.status() != 0 {
 			t.Fatalf("closed with %d while the queue had room", c.status())
 		}
-		h.push(7, []byte("one too many"))
+		h.push(7, outgoing{raw: []byte("one too many")})
 		synctest.Wait()
 		if c.status() != websocket.StatusTryAgainLater || testutil.ToFloat64(h.gauges.slow) != 1 {
 			t.Errorf("status %d, counted %v; want 1013 once", c.status(), testutil.ToFloat64(h.gauges.slow))
@@ -353,7 +353,7 @@ func BenchmarkPush(b *testing.B) {
 	b.ReportAllocs()
 	var user int64
 	for b.Loop() {
-		s.hub.push(user%10_000, message)
+		s.hub.push(user%10_000, outgoing{raw: message})
 		user++
 	}
 }

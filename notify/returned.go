@@ -74,7 +74,7 @@ func (s *Service) announceReturned(ctx context.Context) error {
 			return err
 		}
 		for i := range s.hub.shards {
-			s.hub.each(i, func(sock *socket) { sock.enqueue(raw) })
+			s.hub.each(i, func(sock *socket) { sock.enqueue(outgoing{raw: raw}) })
 		}
 		return nil
 	}}.Run(ctx)

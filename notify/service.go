@@ -20,6 +20,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/store/bus"
+	"stampede/platform/watch/tally"
 )
 
 // Broadcasts are what instances tell each other without storage; *bus.Bus has
@@ -36,6 +37,7 @@ type Deps struct {
 	Announced func(orders []orderevent.Order)
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
+	Tally     *tally.Board // counts pushes by item; nil for none
 }
 
 // Service pushes changes of shoppers' orders.
@@ -54,12 +56,14 @@ type metrics struct {
 	sockets prometheus.Gauge
 	pushed  prometheus.Counter
 	slow    prometheus.Counter
+	tally   *tally.Board
 }
 
 // New returns a Service; it starts nothing.
 func New(cfg Config, deps Deps) (*Service, error) {
 	auto := promauto.With(deps.Metrics)
 	m := metrics{
+		tally:   deps.Tally,
 		sockets: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."}),
 		pushed:  auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
 		slow:    auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
@@ -107,7 +111,7 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 		if err != nil {
 			return fmt.Errorf("notify: encode order %s: %w", o.No, err)
 		}
-		s.hub.push(o.UserID, raw)
+		s.hub.push(o.UserID, outgoing{raw, o.ItemID})
 	}
 	return nil
 }
@@ -134,7 +138,7 @@ func (s *Service) pushSurplus(_ context.Context, m bus.Msg) error {
 	if err != nil {
 		return fmt.Errorf("notify: encode surplus of order %s: %w", e.OrderNo, err)
 	}
-	s.hub.push(e.UserID, raw)
+	s.hub.push(e.UserID, outgoing{raw: raw})
 	return nil
 }
 

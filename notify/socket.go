@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -29,7 +28,7 @@ type socket struct {
 	hub  *hub
 
 	mu      sync.Mutex
-	queue   [][]byte
+	queue   []outgoing
 	writing bool // a goroutine is emptying the queue
 	closing bool
 }
@@ -49,15 +48,19 @@ const (
 	pingStep = pingEvery / shardCount
 )
 
-// greeting is the first message on every socket; it carries no order.
-var greeting = []byte(`{"type":"hello"}`)
+// outgoing is an encoded message. One about an order names its item, and counts as
+// a push.
+type outgoing struct {
+	raw  []byte
+	item int64
+}
 
-// aboutOrder begins the messages that count as pushes.
-var aboutOrder = []byte(`{"type":"order"`)
+// greeting is the first message on every socket; it carries no order.
+var greeting = outgoing{raw: []byte(`{"type":"hello"}`)}
 
 // enqueue adds a message and starts a writer unless one is running. A full queue
 // closes the socket with a status that tells the client to poll and reconnect.
-func (s *socket) enqueue(message []byte) {
+func (s *socket) enqueue(message outgoing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -88,7 +91,7 @@ func (s *socket) flush() {
 			return
 		}
 		message := s.queue[0]
-		s.queue[0] = nil
+		s.queue[0] = outgoing{}
 		s.queue = s.queue[1:]
 		if len(s.queue) == 0 {
 			s.queue = nil // frees the array while the socket is idle
@@ -96,7 +99,7 @@ func (s *socket) flush() {
 		s.mu.Unlock()
 
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
-		err := s.conn.Write(ctx, websocket.MessageText, message)
+		err := s.conn.Write(ctx, websocket.MessageText, message.raw)
 		slow := ctx.Err() != nil
 		cancel()
 		if err != nil {
@@ -113,8 +116,9 @@ func (s *socket) flush() {
 			}
 			return
 		}
-		if bytes.HasPrefix(message, aboutOrder) {
+		if message.item != 0 {
 			s.hub.gauges.pushed.Inc()
+			s.hub.gauges.tally.Count(message.item, "pushes", "sent", 1)
 		}
 	}
 }

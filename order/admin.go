@@ -7,6 +7,7 @@ import (
 
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
+	"stampede/order/search"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -24,6 +25,19 @@ type PaymentView struct {
 	CreatedAt   string           `json:"created_at" format:"date-time"`
 	UpdatedAt   string           `json:"updated_at" format:"date-time"`
 	Refunds     []RefundView     `json:"refunds,omitempty" nullable:"false" doc:"Left out where there is none"`
+	Chargebacks []ChargebackView `json:"chargebacks,omitempty" nullable:"false" doc:"Left out where there is none"`
+}
+
+// ChargebackView is a chargeback of one of an order's payments.
+type ChargebackView struct {
+	ChargebackNo string           `json:"chargeback_no" doc:"The provider's number"`
+	Amount       orderevent.Money `json:"amount"`
+	Reason       string           `json:"reason" doc:"In the provider's word" example:"fraudulent"`
+	Status       string           `json:"status" enum:"open,won,lost,closed" doc:"open: the shop can still answer in the provider's console; closed: it ended before money moved"`
+	Withdrawn    bool             `json:"withdrawn" doc:"The provider has taken the money from the shop, and not given it back"`
+	RespondBy    string           `json:"respond_by,omitempty" format:"date-time" doc:"When the shop's answer is due"`
+	CreatedAt    string           `json:"created_at" format:"date-time"`
+	UpdatedAt    string           `json:"updated_at" format:"date-time"`
 }
 
 // RefundView is an operator's view of one of a payment's refunds.
@@ -36,40 +50,21 @@ type RefundView struct {
 	UpdatedAt string           `json:"updated_at" format:"date-time"`
 }
 
-// adminOrder is an operator's view of an order: the shopper's document plus
-// what only concerns the shop.
-type adminOrder struct {
-	orderevent.OrderView
-	// Reason is the stored reason; shoppers see a reduced one.
-	Reason string `json:"reason,omitempty" doc:"Why it was refused or closed, or paid after that" enum:"duplicate,shortfall,interrupted,blocked,timeout,canceled,backup"`
-	UserID string `json:"user_id"`
-	Epoch  int64  `json:"epoch" doc:"The Load of the item under which the unit was granted"`
-	Shard  int16  `json:"shard" doc:"The part of the item's stock that the unit is from"`
-}
-
-// adminView renders an order for an operator.
-func adminView(o orderevent.Order) adminOrder {
-	return adminOrder{OrderView: orderevent.View(o), Reason: o.Reason, UserID: httpx.FormatID(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
-}
-
 // statusChange is one line of an order's history.
 type statusChange struct {
 	Version int32  `json:"version" doc:"The order's after this change"`
 	Status  string `json:"status"`
 	Reason  string `json:"reason,omitempty" doc:"Why it was refused or closed"`
-	Actor   string `json:"actor" doc:"system, shopper, an operator, the payment that brought the money, or the provider that paid it back" example:"payment 0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
+	Action  string `json:"action,omitempty" enum:"cancel,refund,complete,ship,note" doc:"What an operator did; the status may have stayed as it was"`
+	Note    string `json:"note,omitempty" doc:"The operator's words: why, or the note. Only operators read them"`
+	Actor   string `json:"actor" doc:"system, shopper, minted token (of stampede token, for the shopper), an operator, the payment that brought the money, or the provider that paid it back" example:"payment 0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
 	At      string `json:"at" format:"date-time"`
 }
 
 func (s *Service) adminRoutes(rt *httpx.Router) {
-	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/orders", ID: "admin-list-orders", Tag: "operator", Role: auth.Viewer,
-		Summary: "Orders, newest first",
-		Description: "All filters given apply together; give `to` to begin at a time of the past. A user_id, an item_id, a session_id, an activity_id, `from` " +
-			"or `to` says where to look. What none of them narrows is walked back from the newest order; a search that takes longer than 5 s " +
-			"ends with `unavailable` and asks for one of them.",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
-	}, s.adminList)
+	search.New(search.Deps{
+		DB: s.deps.DB, Accounts: s.deps.Accounts, Payments: s.peers.Payments, Plan: s.peers.Sales, SaleOf: s.saleOf, Log: s.deps.Log, Enter: s.enterReading,
+	}).Routes(rt)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer,
 		Summary:  "An order with its payments and its history",
@@ -77,19 +72,24 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 	}, s.adminDetail)
 }
 
-type adminOrderOutput struct {
+// AdminDetail is the answer with an order as an operator reads it.
+type AdminDetail struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		Order adminOrder `json:"order"`
+		Order search.AdminOrder `json:"order"`
 		About
 		Payments []PaymentView  `json:"payments" nullable:"false" doc:"Oldest first, with their refunds"`
 		History  []statusChange `json:"history" nullable:"false" doc:"Oldest first"`
 	} `nameHint:"AdminOrderDetail"`
 }
 
-// adminDetail reads Postgres and not the cache: an operator who opens one order
-// needs the committed state.
-func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*adminOrderOutput, error) {
+// Detail returns an order as an operator reads it. It reads Postgres and not the cache:
+// an operator who opens one order needs the committed state.
+func (s *Service) Detail(ctx context.Context, no ids.ID) (*AdminDetail, error) {
+	return s.adminDetail(ctx, &orderInput{No: no.String()})
+}
+
+func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*AdminDetail, error) {
 	no, err := in.number()
 	if err != nil {
 		return nil, errNoOrder.Because(err)
@@ -101,14 +101,14 @@ func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*adminOrderO
 	if err != nil {
 		return nil, err
 	}
-	out := &adminOrderOutput{CacheControl: httpx.NoStore}
-	out.Body.Order = adminView(all.order)
+	out := &AdminDetail{CacheControl: httpx.NoStore}
+	out.Body.Order = search.View(all.order)
 	out.Body.About = all.About
 	if !auth.From(ctx).Role.May(auth.Operator) {
 		out.Body.About = all.masked()
 	}
 	out.Body.Payments = append([]PaymentView{}, all.payments...) // an empty list, not null
-	out.Body.History = all.history
+	out.Body.History = withActs(all.history, all.acts)
 	return out, nil
 }
 

@@ -9,14 +9,9 @@ import (
 	"stampede/platform/base/ids"
 )
 
-const (
-	// announcedBytes is room for some 180,000 changes, many more than happen while
-	// Redis is away and comes back with what it had before.
-	announcedBytes = 8 << 20
-	// announcedSeconds is how long the cache may keep an older version: as long as
-	// the put of a change is attempted, see cacheAttempts.
-	announcedSeconds = 3600
-)
+// announcedSeconds is how long the cache may keep an older version: as long as
+// the put of a change is attempted, see cacheAttempts.
+const announcedSeconds = 3600
 
 // announced remembers the newest version of each changed order that shoppers
 // may have been told by a push. The cache can be behind it: a put fails while
@@ -24,7 +19,7 @@ const (
 // put is repeated.
 type announced struct{ versions *freecache.Cache }
 
-func newAnnounced() announced { return announced{freecache.NewCache(announcedBytes)} }
+func newAnnounced(cacheBytes int) announced { return announced{freecache.NewCache(cacheBytes / 2)} }
 
 // Announced is called with changes before they are pushed, so that no poll
 // answers with an older version. Safe for concurrent use.

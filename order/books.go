@@ -38,14 +38,14 @@ func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, 
 	return statuses, nil
 }
 
-// ClosedWithin returns those of the orders that were closed within a duration
+// EndedWithin returns those of the orders that were closed, or refunded, within a duration
 // before Postgres's time.
-func (r Reader) ClosedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
+func (r Reader) EndedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
 	recent := make(map[ids.ID]bool)
 	for len(nos) > 0 {
 		part := nos[:min(statusLimit, len(nos))]
 		nos = nos[len(part):]
-		rows, err := orderdb.New(r.DB).ClosedWithin(ctx, orderdb.ClosedWithinParams{OrderNos: part, Buckets: bucketsOf(part), Within: within})
+		rows, err := orderdb.New(r.DB).EndedWithin(ctx, orderdb.EndedWithinParams{OrderNos: part, Buckets: bucketsOf(part), Within: within})
 		if err != nil {
 			return nil, fmt.Errorf("order: read recent closings: %w", err)
 		}

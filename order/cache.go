@@ -55,7 +55,7 @@ func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
 	// lifetime, so any lifetime admits at most all of them.
 	half := cfg.CacheMaxOrders / 2
 	return &cache{
-		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m, announced: newAnnounced(),
+		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m, announced: newAnnounced(cfg.CacheBytes),
 		room: rate.NewLimiter(rate.Limit(float64(half)/cfg.CacheTTL.Seconds()), half),
 	}
 }

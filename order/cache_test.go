@@ -24,7 +24,7 @@ import (
 
 func testCache(t testing.TB, rdb redis.UniversalClient, change ...func(*Config)) *cache {
 	t.Helper()
-	m := newMetrics(prometheus.NewRegistry())
+	m := newMetrics(prometheus.NewRegistry(), nil)
 	cfg := DefaultConfig()
 	for _, f := range change {
 		f(&cfg)
@@ -262,7 +262,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 
 	// A change whose Announce is never called.
 	s.inTx(func(tx pgx.Tx) error {
-		_, _, err := s.MarkPaid(t.Context(), tx, paid, ids.New(), s.costs(paid))
+		_, _, err := s.MarkPaid(t.Context(), tx, paid, PaidBy{PaymentNo: ids.New()}, s.costs(paid))
 		return err
 	})
 	soon("the payment is cached", paid, orderevent.StatusPaid)

@@ -85,7 +85,11 @@ func (s *Service) ClaimDue(ctx context.Context, limit int) ([]ids.ID, error) {
 // their own. reason is ReasonTimeout or ReasonCanceled. It returns the orders
 // that it closed and has announced, also with an error about the others.
 func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string) ([]orderevent.Order, error) {
-	closed, err := s.closeTogether(ctx, nos, reason)
+	how := closeAs{reason: reason, actor: "system"}
+	if reason == orderevent.ReasonCanceled {
+		how.actor = ShopperIn(ctx)
+	}
+	closed, err := s.closeTogether(ctx, nos, how)
 	if !pg.LockTimedOut(err) || len(nos) == 1 {
 		return closed, err
 	}
@@ -102,19 +106,22 @@ func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string)
 	}
 	var errs []error
 	for _, of := range items {
-		some, err := s.closeTogether(ctx, of, reason)
+		some, err := s.closeTogether(ctx, of, how)
 		closed, errs = append(closed, some...), append(errs, err)
 	}
 	return closed, errors.Join(errs...)
 }
 
-func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, reason string) ([]orderevent.Order, error) {
+// closeAs is why orders are closed and at whose request; also, if not nil, runs in the
+// transaction that closes them.
+type closeAs struct {
+	reason, actor string
+	also          func(ctx context.Context, tx pgx.Tx, closed []orderevent.Order) error
+}
+
+func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) ([]orderevent.Order, error) {
 	if len(nos) == 0 {
 		return nil, nil
-	}
-	actor := "system"
-	if reason == orderevent.ReasonCanceled {
-		actor = "shopper"
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -134,7 +141,7 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, reason string
 			return fmt.Errorf("lock stock: %w", err)
 		}
 		rows, err := q.CloseClaimed(ctx, orderdb.CloseClaimedParams{
-			OrderNos: nos, Buckets: bucketsOf(nos), Reason: reason, Actor: actor,
+			OrderNos: nos, Buckets: bucketsOf(nos), Reason: how.reason, Actor: how.actor,
 		})
 		if err != nil {
 			return fmt.Errorf("close: %w", err)
@@ -147,6 +154,11 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, reason string
 		}
 		if err := s.returnCoupons(ctx, tx, closed); err != nil {
 			return err
+		}
+		if how.also != nil {
+			if err := how.also(ctx, tx, closed); err != nil {
+				return err
+			}
 		}
 		_, err = appendEvents(ctx, tx, orderevent.SubjectClosed, closed)
 		return err

@@ -16,10 +16,16 @@ import (
 // pay captures a payment the way payment's callback does.
 func (s *bundle) pay(no ids.ID) (won bool) {
 	s.t.Helper()
-	var o orderevent.Order
+	_, won = s.paidBy(no, PaidBy{PaymentNo: ids.New()})
+	return won
+}
+
+// paidBy is pay with a payment of the caller's.
+func (s *bundle) paidBy(no ids.ID, by PaidBy) (o orderevent.Order, won bool) {
+	s.t.Helper()
 	amount := s.costs(no) // not inside, where it would wait for a second connection
 	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) (err error) {
-		o, won, err = s.MarkPaid(s.t.Context(), tx, no, ids.New(), amount)
+		o, won, err = s.MarkPaid(s.t.Context(), tx, no, by, amount)
 		return err
 	})
 	if err != nil {
@@ -28,7 +34,7 @@ func (s *bundle) pay(no ids.ID) (won bool) {
 	if won {
 		s.Announce(s.t.Context(), o)
 	}
-	return won
+	return o, won
 }
 
 func (s *bundle) payable(no ids.ID, user int64) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/acts"
 	"stampede/order/details"
 	"stampede/order/dispute"
 	"stampede/order/internal/orderdb"
@@ -19,6 +20,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
@@ -70,7 +72,7 @@ type pickupInput struct {
 }
 
 // pickUp completes the order of a pickup code.
-func (s *Service) pickUp(ctx context.Context, in *pickupInput) (*adminOrderOutput, error) {
+func (s *Service) pickUp(ctx context.Context, in *pickupInput) (*AdminDetail, error) {
 	no, ok, err := details.OrderOf(ctx, s.deps.DB, in.Body.Code)
 	if err != nil {
 		return nil, err
@@ -78,7 +80,7 @@ func (s *Service) pickUp(ctx context.Context, in *pickupInput) (*adminOrderOutpu
 	if !ok {
 		return nil, errNoPickup
 	}
-	err = s.complete(ctx, no, completedByPickup, nil)
+	_, err = s.complete(ctx, no, "", completion{how: completedByPickup})
 	if errors.Is(err, errNotPaid) {
 		if at, by, pickedUp := s.pickedUp(ctx, no); pickedUp {
 			err = errPickedUp.With("completed_at", orderevent.Time(at)).With("completed_by", by)
@@ -87,7 +89,7 @@ func (s *Service) pickUp(ctx context.Context, in *pickupInput) (*adminOrderOutpu
 	if err != nil {
 		return nil, err
 	}
-	return s.adminDetail(ctx, &orderInput{No: no.String()})
+	return s.Detail(ctx, no)
 }
 
 // pickedUp returns when an order was picked up and who handed it over.
@@ -105,74 +107,90 @@ func (s *Service) pickedUp(ctx context.Context, no ids.ID) (at time.Time, by str
 }
 
 type completeInput struct {
-	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	Body *struct {
-		Carrier    string `json:"carrier" minLength:"1" maxLength:"60" example:"SF Express"`
-		TrackingNo string `json:"tracking_no" minLength:"1" maxLength:"64" example:"SF1234567890"`
-	} `required:"false" nameHint:"ShipmentRequest"`
+	No   string  `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	Body *Parcel `required:"false"`
 }
 
 // completeRoute completes an order that was sent, or handed over in another way.
-func (s *Service) completeRoute(ctx context.Context, in *completeInput) (*adminOrderOutput, error) {
-	path := orderInput{No: in.No}
-	no, err := path.number()
+func (s *Service) completeRoute(ctx context.Context, in *completeInput) (*AdminDetail, error) {
+	no, err := AdminNumber(in.No)
+	if err == nil {
+		_, err = s.Complete(ctx, no, "", in.Body, "")
+	}
 	if err != nil {
-		return nil, errNoOrder.Because(err)
-	}
-	var sent *orderdb.PutShipmentParams
-	if in.Body != nil {
-		sent = &orderdb.PutShipmentParams{Bucket: no.Bucket(), OrderNo: no, Carrier: in.Body.Carrier, TrackingNo: in.Body.TrackingNo}
-	}
-	if err := s.complete(ctx, no, completedByShipper, sent); err != nil {
 		return nil, err
 	}
-	return s.adminDetail(ctx, &path)
+	return s.Detail(ctx, no)
 }
 
-// complete turns a paid order into a completed one at an operator's request. It
-// fails with errNoOrder, errNotPaid, or errNoParcel if it is to be picked up but was sent.
-func (s *Service) complete(ctx context.Context, no ids.ID, how string, sent *orderdb.PutShipmentParams) error {
-	var done orderevent.Order
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		q := orderdb.New(tx)
-		row, err := q.CompleteOrder(ctx, orderdb.CompleteOrderParams{
-			OrderNo: no, Bucket: no.Bucket(), Reason: how, Actor: "operator " + httpx.FormatID(auth.From(ctx).UserID),
+// Complete completes a paid order at the request of the operator in ctx, as
+// idempotency.Once with the key. It was sent as sent says, or handed over in another
+// way if that is nil; note is the operator's words and may be empty. It fails with
+// not-found, order-not-completable, or invalid for a parcel of an order that is to be
+// picked up.
+func (s *Service) Complete(ctx context.Context, no ids.ID, key string, sent *Parcel, note string) (orderevent.Order, error) {
+	return s.complete(ctx, no, key, completion{how: completedByShipper, sent: sent, note: note})
+}
+
+// completion is how an operator completes an order.
+type completion struct {
+	how  string // the reason in the history
+	sent *Parcel
+	note string
+}
+
+func (s *Service) complete(ctx context.Context, no ids.ID, key string, by completion) (o orderevent.Order, err error) {
+	fresh := false
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		fresh = false // InTx may run this again
+		_, err := idempotency.Once(ctx, tx, key, "order.complete", []any{no, by.how, by.sent, by.note}, func() (struct{}, error) {
+			fresh = true
+			o, err = s.completeIn(ctx, tx, no, by)
+			return struct{}{}, err
 		})
-		if errors.Is(err, pgx.ErrNoRows) {
-			have, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
-			if errors.Is(err, pgx.ErrNoRows) {
-				return errNoOrder
-			}
-			if err != nil {
-				return fmt.Errorf("order: read %s: %w", no, err)
-			}
-			return errNotPaid.With("order_status", have.Status)
+		if err == nil && !fresh {
+			o, err = lockAny(ctx, tx, no)
 		}
-		if err != nil {
-			return fmt.Errorf("order: complete %s: %w", no, err)
-		}
-		done = fromRow(orderdb.OrdersOrder(row))
-		detail := map[string]string{"how": how}
-		if sent != nil {
-			n, err := q.PutShipment(ctx, *sent)
-			if err != nil {
-				return fmt.Errorf("order: note the shipment of %s: %w", no, err)
-			}
-			if n == 0 {
-				return errNoParcel
-			}
-			detail["carrier"], detail["tracking_no"] = sent.Carrier, sent.TrackingNo
-		}
-		if err := audit.Record(ctx, tx, "order.complete", "order "+no.String(), detail); err != nil {
-			return err
-		}
-		_, err = appendEvents(ctx, tx, orderevent.SubjectCompleted, []orderevent.Order{done})
 		return err
 	})
-	if err == nil {
-		s.Announce(ctx, done)
+	if err == nil && fresh {
+		s.Announce(ctx, o)
 	}
-	return err
+	return o, err
+}
+
+func (s *Service) completeIn(ctx context.Context, tx pgx.Tx, no ids.ID, by completion) (done orderevent.Order, err error) {
+	q := orderdb.New(tx)
+	row, err := q.CompleteOrder(ctx, orderdb.CompleteOrderParams{OrderNo: no, Bucket: no.Bucket(), Reason: by.how, Actor: operatorIn(ctx)})
+	if errors.Is(err, pgx.ErrNoRows) {
+		have, err := lockAny(ctx, tx, no)
+		if err == nil {
+			err = errNotPaid.With("order_status", have.Status)
+		}
+		return done, err
+	}
+	if err != nil {
+		return done, fmt.Errorf("order: complete %s: %w", no, err)
+	}
+	done = fromRow(orderdb.OrdersOrder(row))
+	change := audit.Change{Before: state{Status: orderevent.StatusPaid}, After: state{Status: done.Status, Reason: by.how}, Reason: by.note}
+	if by.sent != nil {
+		before, err := putShipment(ctx, tx, no, *by.sent)
+		if err != nil {
+			return done, err
+		}
+		change.Before, change.After = state{orderevent.StatusPaid, "", before}, state{done.Status, by.how, by.sent}
+	}
+	if by.note != "" {
+		if err := acted(ctx, tx, &done, acts.Complete, by.note); err != nil {
+			return done, err
+		}
+	}
+	if err := audit.Record(ctx, tx, "order.complete", "order "+no.String(), change); err != nil {
+		return done, err
+	}
+	_, err = appendEvents(ctx, tx, orderevent.SubjectCompleted, []orderevent.Order{done})
+	return done, err
 }
 
 const (
@@ -189,7 +207,7 @@ func (s *Service) housekeeping(ctx context.Context) error {
 }
 
 func (s *Service) keepHouse(ctx context.Context) error {
-	err := errors.Join(details.Erase(ctx, s.deps.DB, s.cfg.KeepDetails), dispute.Erase(ctx, s.deps.DB, s.cfg.KeepDetails))
+	err := errors.Join(details.Erase(ctx, s.deps.DB, s.cfg.KeepDetails), dispute.Erase(ctx, s.deps.DB, s.cfg.KeepDetails), acts.Erase(ctx, s.deps.DB, s.cfg.KeepDetails))
 	for n := completeLimit; n == completeLimit && err == nil && s.cfg.CompleteAfter > 0; {
 		n, err = s.completeDue(ctx)
 	}

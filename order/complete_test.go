@@ -37,7 +37,7 @@ func TestHousekeeping(t *testing.T) {
 			if n == pending {
 				continue
 			}
-			if _, _, err := e.MarkPaid(t.Context(), tx, n, ids.New(), e.costs(n)); err != nil {
+			if _, _, err := e.MarkPaid(t.Context(), tx, n, PaidBy{PaymentNo: ids.New()}, e.costs(n)); err != nil {
 				return err
 			}
 		}
@@ -51,14 +51,20 @@ func TestHousekeeping(t *testing.T) {
 
 	e.exec(`INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason, status, outcome, waiting_since, forget, updated_at)
 		SELECT bucket, gen_random_uuid(), order_no, user_id, 'x', 'closed', 'no_refund', NULL, order_no = $1, clock_timestamp() FROM orders.orders WHERE order_no IN ($1, $2)`, forgotten, due)
+	e.exec(`INSERT INTO orders.acts (bucket, order_no, act_no, user_id, operator, action, text, version, forget)
+		SELECT bucket, order_no, gen_random_uuid(), user_id, 7, 'note', 'x', 2, order_no = $1 FROM orders.orders`, forgotten)
 	e.keepsHouse()
+	requireEqual(t, "acts whose words are not erased", e.count(`SELECT count(*) FROM orders.acts WHERE text <> ''`), 4)
+	e.exec(`UPDATE orders.acts SET at = at - interval '73 hours' WHERE order_no <> $1`, picked)
 	requireEqual(t, "disputes that are not erased", e.count(`SELECT count(*) FROM orders.disputes WHERE reason <> ''`), 1)
 	e.exec(`UPDATE orders.disputes SET updated_at = updated_at - interval '73 hours'`)
 	requireEqual(t, "erased at once", e.count(`SELECT count(*) FROM orders.details WHERE order_no = $1 AND name || phone || address || pickup_code = ''`, forgotten), 1)
 	requireEqual(t, "kept for three days", e.count(`SELECT count(*) FROM orders.details WHERE address <> '' OR way = 'pickup' AND pickup_code <> ''`), 4)
 	e.exec(`UPDATE orders.orders SET updated_at = updated_at - interval '73 hours'`)
+	e.exec(`UPDATE orders.details SET updated_at = updated_at - interval '73 hours'`)
 	e.keepsHouse()
 	requireEqual(t, "disputes that are not erased after three days", e.count(`SELECT count(*) FROM orders.disputes WHERE reason <> ''`), 0)
+	requireEqual(t, "acts whose words are not erased after three days", e.count(`SELECT count(*) FROM orders.acts WHERE text <> ''`), 3)
 	requireEqual(t, "erased after three days", e.count(`SELECT count(*) FROM orders.details WHERE order_no = $1 AND address <> ''`, due), 0)
 	requireEqual(t, "kept for orders that have not ended", e.count(`SELECT count(*) FROM orders.details WHERE order_no = ANY($1) AND name <> ''`, []ids.ID{picked, recent, pending}), 3)
 

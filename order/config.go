@@ -54,6 +54,11 @@ type Config struct {
 	// KeepDetails is how long what shoppers told about themselves is kept after their
 	// order has ended.
 	KeepDetails time.Duration
+	// CacheBytes is the process's memory for what it just read from Postgres, some
+	// 30,000 orders, which keeps polls off Postgres while Redis is full or down.
+	// Half as much again remembers announced changes, some 180,000: many more than
+	// happen while Redis is away and comes back with what it had before.
+	CacheBytes int
 	// StuckAfter is the age from which a number without an end counts as stuck
 	// (I7).
 	StuckAfter time.Duration
@@ -72,6 +77,7 @@ func NewConfig(set Settings) Config {
 		SweepLimit:     500,
 		ClosingFor:     30 * time.Second,
 		KeepDetails:    90 * 24 * time.Hour,
+		CacheBytes:     16 << 20,
 		StuckAfter:     time.Minute,
 	}
 }

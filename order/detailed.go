@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/acts"
 	"stampede/order/details"
 	"stampede/order/dispute"
 	"stampede/order/orderevent"
@@ -121,5 +122,5 @@ func (s *Service) detailed(ctx context.Context, tx pgx.Tx, o *orderevent.Order) 
 
 // Forget is called in the transaction in which a user deletes the account.
 func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
-	return errors.Join(details.Forget(ctx, tx, user), dispute.Forget(ctx, tx, user))
+	return errors.Join(details.Forget(ctx, tx, user), dispute.Forget(ctx, tx, user), acts.Forget(ctx, tx, user))
 }

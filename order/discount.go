@@ -28,7 +28,7 @@ func (s *Service) Choose(ctx context.Context, tx pgx.Tx, o orderevent.Order, cou
 // amend changes one of the lines of a pending order, whose row tx has locked, and
 // writes the event.
 func amend(ctx context.Context, tx pgx.Tx, no ids.ID, line string, freight, discount int64) (orderevent.Order, error) {
-	row, err := orderdb.New(tx).Amend(ctx, orderdb.AmendParams{OrderNo: no, Bucket: no.Bucket(), Line: line, Freight: freight, Discount: discount})
+	row, err := orderdb.New(tx).Amend(ctx, orderdb.AmendParams{OrderNo: no, Bucket: no.Bucket(), Line: line, Actor: ShopperIn(ctx), Freight: freight, Discount: discount})
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: amend the %s of %s: %w", line, no, err)
 	}

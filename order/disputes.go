@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"slices"
 
 	"stampede/order/dispute"
 	"stampede/order/orderevent"
@@ -49,5 +50,7 @@ func retryOf(replaced RefundView, later []RefundView, taken map[ids.ID]bool) (no
 	return no
 }
 
-// Probes watch for disputes that the shop leaves unanswered.
-func (s *Service) Probes() []alarm.Probe { return s.disputes.Probes() }
+// Probes watch for disputes and coupons that wait for an operator.
+func (s *Service) Probes() []alarm.Probe {
+	return slices.Concat(s.disputes.Probes(), s.coupons.Probes())
+}

@@ -16,8 +16,9 @@
 //	payment       → Payable, Choose, MarkPaid inside payment's own transactions
 //	late payment  → Retake: closed → paid, with units of the item's backup
 //	deadline      → expiry: claim → payments closed → CloseClaimed
-//	refund        → LockForRefund, MoveRefunding inside payment's transactions
+//	refund        → LockForRefund, MoveRefunding, NoteTakenBack inside payment's transactions
 //	cancel        → Claim → payments closed → CloseClaimed (payment's route)
+//	operator      → ClaimAny, Withdraw, Ship, Note, Complete (payment/desk's routes and ours)
 //	pickup, parcel → complete: paid → completed; else completeDue, by rule
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
 //	no order yet  → Missing: payment and cancel answer like a poll
@@ -25,7 +26,8 @@
 // The poll shows an order's row; everything that belongs to it is in a document of
 // its own (see readAll), which reads several tables and is asked for when a page is
 // opened. What an activity asks of its shoppers lies in package order/details, the
-// stores in order/stores.
+// stores in order/stores, the operators' lists in order/search, what operators did with an
+// order and why in order/acts.
 //
 // The writer settles many messages set-wise and at three levels of care: by
 // COPY, expecting every entry to become an order; by INSERT … ON CONFLICT, when
@@ -64,7 +66,7 @@
 // # Publishes
 //
 // [orderevent.SubjectCreated], SubjectRefused, SubjectPaid, SubjectClosed,
-// SubjectAmended, SubjectCompleted, SubjectRefunding, SubjectRefundFailed and
+// SubjectAmended, SubjectShipped, SubjectCompleted, SubjectRefunding, SubjectRefundFailed and
 // SubjectRefunded through the outbox, one event for all orders of a transaction, split
 // below 512 KiB; SubjectDue as a delayed wake-up of the sweeper.
 //

@@ -10,8 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/acts"
 	"stampede/order/details"
 	"stampede/order/dispute"
+	"stampede/order/disputeevent"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
@@ -64,6 +66,7 @@ type About struct {
 	Details  *details.Details `json:"details,omitempty" doc:"What the shopper settled before the payment; viewers read it masked"`
 	Shipment *shipment        `json:"shipment,omitempty"`
 	Dispute  *dispute.State   `json:"dispute,omitempty" doc:"The latest one; its texts are at GET /api/v1/orders/{no}/disputes"`
+	disputes []dispute.State
 }
 
 // namedSpan is a named time.
@@ -84,10 +87,10 @@ type shipment struct {
 // timelineEntry is one line of an order's timeline.
 type timelineEntry struct {
 	At     string            `json:"at" format:"date-time"`
-	Of     string            `json:"of" enum:"order,payment,refund" doc:"What changed"`
+	Of     string            `json:"of" enum:"order,payment,refund,dispute" doc:"What changed"`
 	Status string            `json:"status" doc:"What it became"`
 	Reason string            `json:"reason,omitempty" doc:"Why, where there is a reason"`
-	Number *ids.ID           `json:"number,omitempty" doc:"Of the payment or the refund"`
+	Number *ids.ID           `json:"number,omitempty" doc:"Of the payment, the refund or the dispute"`
 	Amount *orderevent.Money `json:"amount,omitempty" doc:"Of the payment or the refund"`
 }
 
@@ -141,6 +144,7 @@ type whole struct {
 	sale     seckillevent.Sale
 	payments []PaymentView
 	history  []statusChange
+	acts     []acts.Act // operators read them
 }
 
 // readAll reads an order with all that belongs to it. It fails with ErrNotFound, or
@@ -157,14 +161,17 @@ func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
 	all := &whole{order: fromRow(row)}
 	changes, err1 := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
 	all.history = history(all.order, changes)
-	var err2, err3, err4, err5 error
+	var err2, err3, err4, err5, err6 error
+	all.acts, err6 = acts.Of(ctx, s.deps.DB, no)
 	all.payments, err2 = s.peers.Payments.PaymentsOf(ctx, no)
 	all.sale, err3 = s.saleOf(ctx, row.ItemID)
 	all.About, err4 = s.describe(ctx, no)
-	if s.deps.PhoneOf != nil {
-		all.Phone, err5 = s.deps.PhoneOf(ctx, row.UserID)
+	if s.deps.Accounts != nil {
+		var phones map[int64]string
+		phones, err5 = s.deps.Accounts.PhonesOf(ctx, []int64{row.UserID})
+		all.Phone = phones[row.UserID]
 	}
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, errReading(err)
 	}
 	sale := &all.sale
@@ -185,8 +192,11 @@ func (s *Service) describe(ctx context.Context, no ids.ID) (a About, err error) 
 	if ok {
 		a.Details = &d
 	}
-	if a.Dispute, err = s.disputes.Latest(ctx, no); err != nil {
+	if a.disputes, err = s.disputes.Of(ctx, no); err != nil {
 		return a, err
+	}
+	if n := len(a.disputes); n > 0 {
+		a.Dispute = &a.disputes[n-1]
 	}
 	sent, err := orderdb.New(s.deps.DB).ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
 	switch {
@@ -208,7 +218,8 @@ func (a About) masked() About {
 	return a
 }
 
-// timeline lists what happened to an order and to its money, oldest first.
+// timeline lists what happened to an order, to its money and in its disputes, oldest
+// first. Of a payment, a refund and a dispute it has the beginning and the present state.
 func timeline(all *whole) []timelineEntry {
 	var line []timelineEntry
 	for _, c := range all.history {
@@ -226,6 +237,13 @@ func timeline(all *whole) []timelineEntry {
 			if r.Status != "requested" {
 				line = append(line, timelineEntry{At: r.UpdatedAt, Of: "refund", Status: r.Status, Number: &r.RefundNo, Amount: &r.Amount})
 			}
+		}
+	}
+	for i := range all.disputes {
+		d := &all.disputes[i]
+		line = append(line, timelineEntry{At: d.CreatedAt, Of: "dispute", Status: disputeevent.StatusOpen, Number: &d.DisputeNo})
+		if d.Status != disputeevent.StatusOpen {
+			line = append(line, timelineEntry{At: d.UpdatedAt, Of: "dispute", Status: d.Status, Reason: d.Outcome, Number: &d.DisputeNo})
 		}
 	}
 	slices.SortStableFunc(line, func(a, b timelineEntry) int { return cmp.Compare(a.At, b.At) })

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
+	"stampede/order/search"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 )
@@ -16,6 +17,7 @@ import (
 // Payments closes, lists and refunds payments; payment implements it and main wires it,
 // because order may not import payment.
 type Payments interface {
+	search.Payments
 	// PaymentsOf returns the order's payments with their refunds, oldest first.
 	PaymentsOf(ctx context.Context, no ids.ID) ([]PaymentView, error)
 	// Begun reports whether a payment of the order was ever begun. tx holds the order's

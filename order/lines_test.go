@@ -30,7 +30,7 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 		o, err := s.Payable(t.Context(), tx, no, 1)
 		requireEqual(t, "what is to be paid", o.Amount(), want)
 		if err == nil {
-			paid, _, err = s.MarkPaid(t.Context(), tx, no, ids.New(), want)
+			paid, _, err = s.MarkPaid(t.Context(), tx, no, PaidBy{PaymentNo: ids.New()}, want)
 		}
 		return err
 	})

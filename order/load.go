@@ -26,10 +26,6 @@ const (
 	// counts whole seconds on the clock, so an entry lives 0 to 1 s: never longer
 	// than the second in which a change has to become visible.
 	localSeconds = 1
-	// localCacheBytes bounds the process's cache of what it just read from
-	// Postgres, some 30,000 orders. That cache keeps polls off Postgres while
-	// Redis is full or down.
-	localCacheBytes = 16 << 20
 )
 
 // loader coalesces the reads of many readers: a reader that finds a slot free

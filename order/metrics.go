@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/order/orderevent"
+	"stampede/platform/watch/tally"
 )
 
 // metrics of the module. Every label is an enumeration of this package or of
@@ -22,6 +23,7 @@ type metrics struct {
 	cachePuts   *prometheus.CounterVec
 	loads       prometheus.Counter
 	changes     *prometheus.CounterVec
+	tally       *tally.Board
 }
 
 // Outcomes of putting an order.
@@ -38,7 +40,7 @@ const (
 	visibleByReader = "reader"
 )
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, board *tally.Board) *metrics {
 	auto := promauto.With(reg)
 	const namespace, subsystem = "stampede", "order"
 	opts := func(name, help string) prometheus.CounterOpts {
@@ -50,6 +52,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		})
 	}
 	m := &metrics{
+		tally: board,
 		written: auto.NewCounterVec(opts("grants_written_total",
 			"Grants that the order writer finished, by result: created, or refused as duplicate, shortfall, interrupted, blocked; "+
 				"known had been finished before; malformed are dead letters, a message that cannot be read counting once."), []string{"result"}),
@@ -94,6 +97,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.changes.WithLabelValues(orderevent.StatusPaid, orderevent.ReasonBackup)
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonTimeout)
 	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonCanceled)
+	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonWithdrawn)
 	return m
 }
 
@@ -103,6 +107,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 func (m *metrics) sawVisible(messages []message) {
 	now := time.Now()
 	for i := range messages {
-		m.visibleTime.Observe(max(0, now.Sub(messages[i].batch.ID.Time()).Seconds()))
+		b := messages[i].batch
+		took := max(0, now.Sub(b.ID.Time()))
+		m.visibleTime.Observe(took.Seconds())
+		m.tally.Count(b.ItemID, stageVisible, tally.StepCode(tally.Step(took)), int64(len(b.Grants)))
 	}
 }

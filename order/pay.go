@@ -78,14 +78,17 @@ func whatItIs(err *fault.Error, row orderdb.OrdersOrder) *fault.Error {
 }
 
 // MarkPaid turns a pending order into a paid one inside the transaction that
-// captures its payment of amount, even if it is being closed or past its deadline:
+// captures its payment of amount, which the row then names, even if it is being closed or past its deadline:
 // money that arrived before the closing committed wins. It returns false, with the
 // order as it is, if the order is no longer pending, or costs another amount since
 // another coupon was chosen; the money must then be refunded. After the commit the
 // caller calls Announce.
-func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no, paymentNo ids.ID, amount int64) (orderevent.Order, bool, error) {
+func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no ids.ID, by PaidBy, amount int64) (orderevent.Order, bool, error) {
 	q := orderdb.New(tx)
-	row, err := q.MarkPaid(ctx, orderdb.MarkPaidParams{OrderNo: no, Bucket: no.Bucket(), Amount: amount, Actor: "payment " + paymentNo.String()})
+	row, err := q.MarkPaid(ctx, orderdb.MarkPaidParams{
+		OrderNo: no, Bucket: no.Bucket(), Amount: amount, Actor: "payment " + by.PaymentNo.String(),
+		PaymentNo: by.PaymentNo, Provider: by.Provider, Method: by.Method, ProviderTxn: by.ProviderTxn,
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		have, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -118,6 +121,7 @@ func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
 	for i := range orders {
 		s.metrics.changes.WithLabelValues(orders[i].Status, orders[i].Reason).Inc()
 	}
+	s.metrics.tallied(orders)
 	s.show(ctx, orders)
 }
 

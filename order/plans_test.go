@@ -2,9 +2,11 @@ package order
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/order/details"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
@@ -84,4 +86,35 @@ func TestExpiryReadsOnlyDueOrders(t *testing.T) {
 	if scanned > 0 || fetched > 5*due {
 		t.Errorf("closing %d orders scanned %d rows and fetched %d", due, scanned, fetched)
 	}
+}
+
+// TestErasureReadsOnlyOldDetails checks that the details which are kept, whose number
+// grows with the shop, cost its every minute nothing.
+func TestErasureReadsOnlyOldDetails(t *testing.T) {
+	t.Parallel()
+	const orders, old = 20_000, 100
+	s := setup(t, oneConnection(t))
+	s.past(1, orders)
+	s.exec(`INSERT INTO orders.details (bucket, order_no, user_id, name) SELECT bucket, order_no, user_id, '李雷' FROM orders.orders`)
+	s.exec(`UPDATE orders.orders SET status = 'completed', updated_at = now() - interval '40 days' WHERE user_id <= 1000000 + $1`, old)
+	s.exec(`UPDATE orders.details SET updated_at = now() - interval '50 days' WHERE user_id <= 1000000 + $1`, old)
+	s.exec(`ANALYZE orders.details`)
+	erased := func(want int) {
+		t.Helper()
+		scanned, fetched := s.readBy(func() {
+			if err := details.Erase(t.Context(), s.db, 30*24*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if scanned > 0 || fetched > 20*old {
+			t.Errorf("erasing %d details scanned %d rows and fetched %d", old, scanned, fetched)
+		}
+		if n := s.count(`SELECT count(*) FROM orders.details WHERE erased_at IS NOT NULL AND name = ''`); n != want {
+			t.Errorf("%d details are erased, want %d", n, want)
+		}
+	}
+	erased(old)
+	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE user_id = 1000000 + $1`, old+1)
+	s.exec(`UPDATE orders.details SET forget = true WHERE user_id IN (1000000 + $1, 1000000 + $2)`, old+1, old+2) // the second is not over
+	erased(old + 1)
 }

@@ -15,17 +15,18 @@ CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.no AND bucket
 SELECT o.order_no, o.status FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT order_no, status FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
 
--- name: ClosedWithin :many
--- Those of the orders that were closed that recently.
+-- name: EndedWithin :many
+-- Those of the orders that were closed, or refunded in full, that recently.
 SELECT o.order_no FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT order_no, status, updated_at FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
-WHERE o.status = 'closed' AND o.updated_at > clock_timestamp() - @within::interval;
+WHERE o.status IN ('closed', 'refunded') AND o.updated_at > clock_timestamp() - @within::interval;
 
 -- name: MarkPaid :one
 -- The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL,
-        paid_at = clock_timestamp(), updated_at = clock_timestamp()
+        paid_at = clock_timestamp(), updated_at = clock_timestamp(),
+        payment_no = @payment_no::uuid, provider = @provider::text, method = @method::text, provider_txn = @provider_txn::text
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'pending_payment'
       AND orders.amount(o.unit_price, o.quantity, o.freight, o.discount) = @amount
     RETURNING o.*
@@ -43,7 +44,7 @@ WITH amended AS (
     RETURNING o.*
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
-    SELECT amended.bucket, amended.order_no, amended.version, amended.status, @line::text, 'shopper', amended.updated_at FROM amended
+    SELECT amended.bucket, amended.order_no, amended.version, amended.status, @line::text, @actor::text, amended.updated_at FROM amended
 )
 SELECT * FROM amended;
 
@@ -58,6 +59,18 @@ WITH moved AS (
     SELECT moved.bucket, moved.order_no, moved.version, moved.status, @actor::text, moved.updated_at FROM moved
 )
 SELECT * FROM moved;
+
+-- name: NoteRefund :one
+-- Notes of a refunded order whether a provider has taken its refund back (reason).
+WITH noted AS (
+    UPDATE orders.orders o SET reason = @reason, version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'refunded' AND o.reason <> @reason
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT noted.bucket, noted.order_no, noted.version, noted.status, noted.reason, @actor::text, noted.updated_at FROM noted
+)
+SELECT * FROM noted;
 
 -- name: ShipmentOf :one
 SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = @order_no AND bucket = @bucket;
@@ -163,35 +176,6 @@ SELECT * FROM orders.orders
 WHERE bucket = @bucket AND user_id = @user_id AND order_no < @before
 ORDER BY order_no DESC LIMIT @most;
 
--- name: ListOrders :many
--- Orders for an operator, newest first, between two numbers; see onsale.go.
-SELECT * FROM orders.orders
-WHERE order_no < @before AND order_no >= @since
-  AND (sqlc.narg('bucket')::smallint IS NULL OR bucket = sqlc.narg('bucket'))
-  AND (sqlc.narg('user_id')::bigint IS NULL OR user_id = sqlc.narg('user_id'))
-  AND (sqlc.narg('item_id')::bigint IS NULL OR item_id = sqlc.narg('item_id'))
-  AND (sqlc.narg('session_id')::bigint IS NULL OR session_id = sqlc.narg('session_id'))
-  AND (sqlc.narg('activity_id')::bigint IS NULL OR activity_id = sqlc.narg('activity_id'))
-  AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
-  AND (sqlc.narg('created_from')::timestamptz IS NULL OR created_at >= sqlc.narg('created_from'))
-  AND (sqlc.narg('created_to')::timestamptz IS NULL OR created_at < sqlc.narg('created_to'))
-ORDER BY order_no DESC LIMIT @most;
-
--- name: ListDisputedOrders :many
--- The same of orders with a dispute that is not closed, which are few: they are found first.
-SELECT o.* FROM orders.orders o
-WHERE o.order_no < @before AND o.order_no >= @since
-  AND (sqlc.narg('bucket')::smallint IS NULL OR o.bucket = sqlc.narg('bucket'))
-  AND (sqlc.narg('user_id')::bigint IS NULL OR o.user_id = sqlc.narg('user_id'))
-  AND (sqlc.narg('item_id')::bigint IS NULL OR o.item_id = sqlc.narg('item_id'))
-  AND (sqlc.narg('session_id')::bigint IS NULL OR o.session_id = sqlc.narg('session_id'))
-  AND (sqlc.narg('activity_id')::bigint IS NULL OR o.activity_id = sqlc.narg('activity_id'))
-  AND (sqlc.narg('status')::text IS NULL OR o.status = sqlc.narg('status'))
-  AND (sqlc.narg('created_from')::timestamptz IS NULL OR o.created_at >= sqlc.narg('created_from'))
-  AND (sqlc.narg('created_to')::timestamptz IS NULL OR o.created_at < sqlc.narg('created_to'))
-  AND (o.order_no, o.bucket) IN (SELECT d.order_no, d.bucket FROM orders.disputes d WHERE d.status <> 'closed')
-ORDER BY o.order_no DESC LIMIT @most;
-
 -- name: HistoryOfOrder :many
 SELECT version, status, reason, actor, at FROM orders.history
 WHERE bucket = @bucket AND order_no = @order_no ORDER BY version;
@@ -240,7 +224,8 @@ GROUP BY user_id HAVING count(*) >= @at_least::bigint ORDER BY 2 DESC, 1 LIMIT @
 -- A closed order becomes paid, with units of the backup. A refused one never does: it has never held any.
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', reason = 'backup', version = o.version + 1,
-        paid_at = clock_timestamp(), updated_at = clock_timestamp()
+        paid_at = clock_timestamp(), updated_at = clock_timestamp(),
+        payment_no = @payment_no::uuid, provider = @provider::text, method = @method::text, provider_txn = @provider_txn::text
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'closed'
     RETURNING o.*
 ), recorded AS (
@@ -282,7 +267,20 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
 SELECT * FROM done ORDER BY order_no;
 
 -- name: PutShipment :execrows
--- Notes how an order was sent, unless its shopper is to pick it up.
+-- Notes how an order was sent, or corrects it, unless its shopper is to pick it up.
 INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no)
 SELECT @bucket, @order_no, @carrier, @tracking_no
-WHERE NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = @order_no AND d.bucket = @bucket AND d.way = 'pickup');
+WHERE NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = @order_no AND d.bucket = @bucket AND d.way = 'pickup')
+ON CONFLICT (order_no, bucket) DO UPDATE SET carrier = excluded.carrier, tracking_no = excluded.tracking_no;
+
+-- name: MarkShipped :one
+-- Tells readers of an order whose row is locked that its shipment was noted.
+WITH sent AS (
+    UPDATE orders.orders o SET version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status IN ('paid', 'completed')
+    RETURNING o.*
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT sent.bucket, sent.order_no, sent.version, sent.status, @reason::text, @actor::text, sent.updated_at FROM sent
+)
+SELECT * FROM sent;

@@ -89,6 +89,24 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 	return o, true, nil
 }
 
+// NoteTakenBack notes of a refunded order, inside payment's transaction, which holds the
+// order's lock, whether a provider has taken a refund of it back. It stays refunded: its
+// units and its coupon are gone, and only money is owed. After the commit the caller
+// calls Announce.
+func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, takenBack bool, actor string) (orderevent.Order, error) {
+	reason := ""
+	if takenBack {
+		reason = orderevent.ReasonTakenBack
+	}
+	row, err := orderdb.New(tx).NoteRefund(ctx, orderdb.NoteRefundParams{Reason: reason, Actor: actor, OrderNo: no, Bucket: no.Bucket()})
+	if err != nil {
+		return orderevent.Order{}, fmt.Errorf("order: note of %s that its refund was taken back: %w", no, err)
+	}
+	o := fromRow(orderdb.OrdersOrder(row))
+	_, err = appendEvents(ctx, tx, orderevent.SubjectAmended, []orderevent.Order{o})
+	return o, err
+}
+
 // RefundRequest asks to refund a paid order, in whole or in part.
 type RefundRequest struct {
 	OrderNo ids.ID

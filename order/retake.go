@@ -10,7 +10,6 @@ import (
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 )
 
@@ -27,14 +26,17 @@ var errNotRetaken = errors.New("order: not taken up again")
 // ledger key, for which nothing waits that holds another lock; if it holds the
 // order's, because it waited for the closing, a deadlock is possible and tx is
 // retried.
-func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, paymentNo ids.ID) (orderevent.Order, bool, error) {
+func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by PaidBy) (orderevent.Order, bool, error) {
 	var paid orderevent.Order
 	// A savepoint, because a violated index would end the caller's transaction.
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		if _, err := s.deps.Stock.Lock(ctx, tx, []inventory.Key{{ItemID: o.ItemID, Shard: o.Shard}}); err != nil {
 			return err
 		}
-		row, err := orderdb.New(tx).Retake(ctx, orderdb.RetakeParams{OrderNo: o.No, Bucket: o.No.Bucket(), Actor: "payment " + paymentNo.String()})
+		row, err := orderdb.New(tx).Retake(ctx, orderdb.RetakeParams{
+			OrderNo: o.No, Bucket: o.No.Bucket(), Actor: "payment " + by.PaymentNo.String(),
+			PaymentNo: by.PaymentNo, Provider: by.Provider, Method: by.Method, ProviderTxn: by.ProviderTxn,
+		})
 		if errors.Is(err, pgx.ErrNoRows) || pg.ViolatesUnique(err, "") {
 			return errNotRetaken
 		}

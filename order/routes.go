@@ -36,6 +36,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.documentRoutes(rt)
 	s.pickupRoutes(rt)
 	s.completionRoutes(rt)
+	s.actingRoutes(rt)
 	s.stores.Routes(rt)
 	s.coupons.Routes(rt)
 	s.adminRoutes(rt)

@@ -65,6 +65,7 @@ type edge struct {
 
 // sales stubs seckill's part: what was on sale, by the filter in use.
 type sales struct {
+	Sales         // what no test here asks
 	items         map[int64]seckillevent.Sale
 	known         map[string]bool
 	opens, closes time.Time
@@ -82,6 +83,15 @@ func (s *sales) WhenOnSale(_ context.Context, item, session, activity *int64) (o
 func (s *sales) SaleOf(_ context.Context, item int64) (sale seckillevent.Sale, known bool, err error) {
 	sale, known = s.items[item]
 	return sale, known, nil
+}
+
+func (s *sales) ItemsOfSKU(_ context.Context, sku string, _ int) (items []int64, opens, closes time.Time, err error) {
+	for id, sale := range s.items {
+		if sale.SKU == sku {
+			items = append(items, id)
+		}
+	}
+	return items, s.opens, s.closes, nil
 }
 
 func (s *sales) RefundRule(context.Context, int64) (time.Duration, bool, error) { return 0, false, nil }

@@ -4,17 +4,40 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
+	"stampede/order/coupon"
+	"stampede/order/search"
 	"stampede/seckill/seckillevent"
 )
 
-// planned remembers what was on sale as which item. That is final once the item has
-// orders, and thousands of them are paid in the same minute. Safe for concurrent use;
-// the zero value is ready.
+// Sales is the plan: what was on sale, when, and by which rules.
+type Sales interface {
+	search.Plan
+	coupon.Reservations
+	// SaleOf returns what was on sale as an item; known is false if there is no such
+	// item.
+	SaleOf(ctx context.Context, item int64) (sale seckillevent.Sale, known bool, err error)
+	// RefundRule returns for how long after paying a shopper of the activity may
+	// refund an order, 0 for never, and whether the units are then written off.
+	RefundRule(ctx context.Context, activity int64) (within time.Duration, writeOff bool, err error)
+}
+
+// planned remembers what was on sale as which item, because thousands of its orders are
+// paid in the same minute. Safe for concurrent use; the zero value is ready.
 type planned struct {
 	mu    sync.Mutex
-	known map[int64]seckillevent.Sale
+	known map[int64]readSale
 }
+
+type readSale struct {
+	seckillevent.Sale
+	at time.Time
+}
+
+// plannedFor is how long a sale is remembered: once an item has orders, operators
+// only correct its texts and extend its end.
+const plannedFor = time.Minute
 
 // maxPlanned bounds the memory, at some 500 bytes each; what is forgotten is read
 // again.
@@ -28,10 +51,10 @@ func (s *Service) saleOf(ctx context.Context, item int64) (seckillevent.Sale, er
 		return seckillevent.Sale{}, nil
 	}
 	s.planned.mu.Lock()
-	sale, ok := s.planned.known[item]
+	known, ok := s.planned.known[item]
 	s.planned.mu.Unlock()
-	if ok {
-		return sale, nil
+	if ok && time.Since(known.at) < plannedFor {
+		return known.Sale, nil
 	}
 	sale, ok, err := s.peers.Sales.SaleOf(ctx, item)
 	if err != nil {
@@ -40,9 +63,9 @@ func (s *Service) saleOf(ctx context.Context, item int64) (seckillevent.Sale, er
 	if ok {
 		s.planned.mu.Lock()
 		if s.planned.known == nil || len(s.planned.known) >= maxPlanned {
-			s.planned.known = make(map[int64]seckillevent.Sale)
+			s.planned.known = make(map[int64]readSale)
 		}
-		s.planned.known[item] = sale
+		s.planned.known[item] = readSale{Sale: sale, at: time.Now()}
 		s.planned.mu.Unlock()
 	}
 	return sale, nil

@@ -20,6 +20,7 @@ import (
 	"stampede/order/coupon"
 	"stampede/order/dispute"
 	"stampede/order/orderevent"
+	"stampede/order/search"
 	"stampede/order/stores"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
@@ -27,6 +28,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/tally"
 )
 
 // Waker is notified that an outbox row was committed, so that the relay need
@@ -34,7 +36,7 @@ import (
 type Waker interface{ Wake() }
 
 // Deps are the module's dependencies; all are required, except the tracer,
-// PhoneOf, Blocked and, in a process that only reads, such as verify, the bus.
+// Accounts, Blocked and, in a process that only reads, such as verify, the bus.
 type Deps struct {
 	DB      *pgxpool.Pool // the module's own budget of connections, at least 4
 	Redis   redis.UniversalClient
@@ -44,8 +46,9 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Trace   *tracing.Tracer // nil disables tracing
-	// PhoneOf returns the phone of a user's account, "" if there is none. nil knows none.
-	PhoneOf func(ctx context.Context, user int64) (string, error)
+	Tally   *tally.Board    // counts orders by item; nil for none
+	// Accounts knows the shoppers' phones; nil knows none.
+	Accounts search.Accounts
 	// Blocked reports whether a user, listed or disabled, may no longer have an order; the writer calls
 	// it for every grant, so it must answer from memory. nil blocks no user.
 	Blocked func(user int64) bool
@@ -87,12 +90,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("order: every dependency is required")
 	}
-	m := newMetrics(deps.Metrics)
+	m := newMetrics(deps.Metrics, deps.Tally)
 	s := &Service{
 		Reader: Reader{DB: deps.DB}, cfg: cfg, deps: deps, metrics: m,
 		cache:   newCache(deps.Redis, cfg, m),
 		stores:  stores.New(deps.DB),
-		local:   freecache.NewCache(localCacheBytes),
+		local:   freecache.NewCache(cfg.CacheBytes),
 		reading: newReading(deps.DB.Config().MaxConns),
 		due:     make(chan struct{}, 1),
 		aside:   newAside(deps.DB.Config().MaxConns),
@@ -121,6 +124,7 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "order-cache-takeovers", Run: s.watchTakeovers},
 		{Name: "order-expiry", Run: newExpiry(s, s.peers.Payments).Run},
 		{Name: "order-housekeeping", Run: s.housekeeping},
+		s.coupons.ReservedWorker(s.peers.Sales, s.deps.Log),
 	}
 }
 
@@ -137,6 +141,7 @@ func (s *Service) Subscriptions() []bus.Subscription {
 		{Name: "order-cache", Filter: orderevent.SubjectAll, MaxAttempts: cacheAttempts, Layout: orderevent.Layout, Handle: s.cacheChanged},
 		// One instance's sweeper is enough; the others have their own tick.
 		{Name: "order-due", Filter: orderevent.SubjectDue, Handle: s.wakeSweeper},
+		s.coupons.RegisteredSubscription(),
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	modeltest.Checks(25) // each case of the writer is some thirty transactions
+	modeltest.Checks(12) // each case of the writer is some thirty transactions
 	pgtest.Main(m, func() error { return goleak.Find() })
 }
 
@@ -74,6 +74,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, rdb redis.UniversalClient, change .
 		t.Fatal(err)
 	}
 	cfg, w := DefaultConfig(), &waker{}
+	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
 	deps := Deps{DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: w, Log: log, Metrics: prometheus.NewRegistry()}
 	for _, f := range change {
 		f(&cfg, &deps)
@@ -247,10 +248,12 @@ func (s *bundle) exec(query string, args ...any) {
 // noPayments is a Payments in which no order has a payment.
 type noPayments struct{}
 
-func (noPayments) Begun(context.Context, pgx.Tx, ids.ID) (bool, error)         { return false, nil }
-func (noPayments) OpenOf(context.Context, []ids.ID) ([][]ids.ID, error)        { return nil, nil }
-func (noPayments) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error) { return nos, nil }
-func (noPayments) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error)   { return nil, nil }
+func (noPayments) Begun(context.Context, pgx.Tx, ids.ID) (bool, error)           { return false, nil }
+func (noPayments) OpenOf(context.Context, []ids.ID) ([][]ids.ID, error)          { return nil, nil }
+func (noPayments) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error)   { return nos, nil }
+func (noPayments) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error)     { return nil, nil }
+func (noPayments) OrdersOfPayment(context.Context, ids.ID) ([]ids.ID, error)     { return nil, nil }
+func (noPayments) OrdersOfTransaction(context.Context, string) ([]ids.ID, error) { return nil, nil }
 func (noPayments) RequestRefund(context.Context, RefundRequest) (RefundView, error) {
 	return RefundView{}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
+	"stampede/order/search"
 	"stampede/platform/base/app"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
@@ -66,7 +67,7 @@ func TestWriterRefusesUserBlockedSinceGrant(t *testing.T) {
 	requireEqual(t, "refusals published", len(refused), 1)
 	requireEqual(t, "number", refused[0].No, after.Grants[0].No)
 	requireEqual(t, "what the shopper reads", orderevent.View(refused[0]).Reason, "not-available")
-	requireEqual(t, "what the operator reads", adminView(refused[0]).Reason, orderevent.ReasonBlocked)
+	requireEqual(t, "what the operator reads", search.View(refused[0]).Reason, orderevent.ReasonBlocked)
 }
 
 // The unit of a blocked user's grant is back in Redis and in the books (I1, I2).

@@ -156,7 +156,7 @@ func (w *written) between(rt *rapid.T) {
 		g := b.Grants[0]
 		amount := w.costs(g.No)
 		w.inTx(func(tx pgx.Tx) error {
-			if _, _, err := w.MarkPaid(ctx, tx, g.No, ids.New(), amount); err != nil && w.m.rows[g.No] != "" {
+			if _, _, err := w.MarkPaid(ctx, tx, g.No, PaidBy{PaymentNo: ids.New()}, amount); err != nil && w.m.rows[g.No] != "" {
 				return err
 			}
 			return nil

@@ -56,6 +56,7 @@ func (s *Service) afterCommit(ctx context.Context, messages []message, out settl
 	s.wakeAt(ctx, out.created)
 
 	s.metrics.batchSize.Observe(float64(len(out.created) + len(out.refused) + out.known))
+	s.metrics.tallied(ended)
 	s.metrics.written.WithLabelValues("created").Add(float64(len(out.created)))
 	s.metrics.written.WithLabelValues("known").Add(float64(out.known))
 	for i := range out.refused {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,8 +13,6 @@ import (
 	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
-	"stampede/payment/provider"
-	"stampede/payment/refund"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -48,9 +44,10 @@ func TestRefundsAskedFor(t *testing.T) {
 
 // plan stubs seckill's part: the activity's rule about refunds.
 type plan struct {
-	within   time.Duration
-	writeOff bool
-	sale     seckillevent.Sale
+	order.Sales // what no test here asks
+	within      time.Duration
+	writeOff    bool
+	sale        seckillevent.Sale
 }
 
 func (p *plan) RefundRule(context.Context, int64) (time.Duration, bool, error) {
@@ -63,6 +60,10 @@ func (p *plan) SaleOf(context.Context, int64) (seckillevent.Sale, bool, error) {
 
 func (p *plan) WhenOnSale(context.Context, *int64, *int64, *int64) (opens, closes time.Time, known bool, err error) {
 	return opens, closes, false, nil
+}
+
+func (p *plan) ItemsOfSKU(context.Context, string, int) (items []int64, opens, closes time.Time, err error) {
+	return nil, opens, closes, nil
 }
 
 // operators are the staff of the tests.
@@ -89,7 +90,7 @@ func (s *bundle) staff(by int64, method, path, body string, headers ...string) a
 // refund, or the problem's code.
 func (s *bundle) askBack(no ids.ID, body, want string) (refundNo string) {
 	s.t.Helper()
-	a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/refunds", body)
+	a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/refunds", body, "Idempotency-Key", ids.New().String())
 	s.says(a, want)
 	return a.text("refund_no")
 }
@@ -139,10 +140,10 @@ func (s *bundle) stockIs() string {
 func anOperatorRefundsAWholeOrder(t *testing.T, s *bundle) {
 	before := s.stockIs()
 	no, _ := s.paidFor(100, sandbox.Normal)
-	refundNo := s.askBack(no, `{"reason":"damaged"}`, "requested")
+	refundNo := s.askBack(no, `{"note":"damaged"}`, "requested")
 	s.orderIs(no, orderevent.StatusRefunding)
 	s.booksAreRight() // also while the refund is under way
-	s.askBack(no, `{"reason":"again"}`, "order-not-refundable")
+	s.askBack(no, `{"note":"again"}`, "order-not-refundable")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	if got, want := s.story(no), fmt.Sprintf("refunding by operator %d, refunded by provider sandbox", firstOperator); got != want {
@@ -170,14 +171,18 @@ func partsOfAnOrderGoBack(t *testing.T, s *bundle) {
 	// A capture of nothing, which the bank reported before, paid nothing.
 	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at)
 		SELECT provider, kind, 'nothing', payment_no, order_no, 0, currency, at - interval '1 hour' FROM payments.ledger WHERE order_no = $1`, no)
-	s.askBack(no, `{"amount":30,"reason":"scratched"}`, "requested")
+	path, part := "orders/"+no.String()+"/refunds", `{"amount":30,"note":"scratched"}`
+	s.says(s.staff(firstOperator, http.MethodPost, path, part), "idempotency-key-required")
+	for range 2 { // sent twice, it is one
+		s.says(s.staff(firstOperator, http.MethodPost, path, part, "Idempotency-Key", "scratch"), "requested")
+	}
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
-	s.askBack(no, `{"amount":71,"reason":"too much"}`, "refund-exceeds")
-	s.askBack(no, `{"amount":20,"reason":"scratched again"}`, "requested")
+	s.askBack(no, `{"amount":71,"note":"too much"}`, "refund-exceeds")
+	s.askBack(no, `{"amount":20,"note":"scratched again"}`, "requested")
 	s.orderIs(no, orderevent.StatusPaid)
-	s.askBack(no, `{"reason":"the rest"}`, "requested") // while a part is under way
+	s.askBack(no, `{"note":"the rest"}`, "requested") // while a part is under way
 	s.orderIs(no, orderevent.StatusRefunding)
 	s.booksAreRight()
 	s.refundsDone(no)
@@ -231,10 +236,10 @@ func requestsAtOneMomentNeverExceedThePayment(t *testing.T, s *bundle) {
 
 func aSecondOperatorApprovesLargeRefunds(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(approvalAbove+100, sandbox.Normal)
-	s.askBack(no, `{"amount":20000,"reason":"at the limit"}`, "requested")
-	refundNo := s.askBack(no, `{"amount":1,"reason":"one above it in all"}`, "awaiting_approval")
-	s.askBack(no, `{"amount":100,"reason":"more than is left"}`, "refund-exceeds")
-	rest := s.askBack(no, `{"reason":"the rest"}`, "awaiting_approval")
+	s.askBack(no, `{"amount":20000,"note":"at the limit"}`, "requested")
+	refundNo := s.askBack(no, `{"amount":1,"note":"one above it in all"}`, "awaiting_approval")
+	s.askBack(no, `{"amount":100,"note":"more than is left"}`, "refund-exceeds")
+	rest := s.askBack(no, `{"note":"the rest"}`, "awaiting_approval")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
@@ -255,12 +260,12 @@ func aSecondOperatorApprovesLargeRefunds(t *testing.T, s *bundle) {
 
 func aRejectedRefundLeavesTheOrderAsItIs(_ *testing.T, s *bundle) {
 	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
-	refundNo := s.askBack(no, `{"reason":"a whim"}`, "awaiting_approval")
+	refundNo := s.askBack(no, `{"note":"a whim"}`, "awaiting_approval")
 	s.act(firstOperator, refundNo, "reject", "", "rejected") // also who asked may take it back
 	s.act(secondOperator, refundNo, "approve", "", "refund-not-waiting")
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
-	s.askBack(no, `{"reason":"a reason"}`, "awaiting_approval")
+	s.askBack(no, `{"note":"a reason"}`, "awaiting_approval")
 }
 
 func shoppersRefundByTheActivitysRule(t *testing.T, s *bundle) {
@@ -281,7 +286,7 @@ func shoppersRefundByTheActivitysRule(t *testing.T, s *bundle) {
 		stranger++
 	}
 	s.says(s.post(stranger, path, ""), "not-found")
-	s.says(s.post(user, path, `{"reason":"too small"}`), "requested")
+	s.says(s.post(user, path, `{"note":"too small"}`), "requested")
 	s.says(s.post(user, path, ""), "order-not-refundable")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
@@ -290,7 +295,7 @@ func shoppersRefundByTheActivitysRule(t *testing.T, s *bundle) {
 	}
 	// What an operator has refunded in part is the operator's to decide about.
 	no, user = s.paidFor(100, sandbox.Normal)
-	s.askBack(no, `{"amount":1,"reason":"scratched"}`, "requested")
+	s.askBack(no, `{"amount":1,"note":"scratched"}`, "requested")
 	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", ""), "refund-not-allowed")
 	s.refundsDone(no)
 	// A repeated request gets the first answer.
@@ -328,7 +333,7 @@ func unitsAreWrittenOff(t *testing.T, s *bundle) {
 			t.Fatal(err)
 		}
 		rev := read[int](s, `SELECT rev FROM inventory.stock WHERE item_id = $1`, s.item)
-		s.askBack(no, `{"reason":"damaged"`+tt.units+`}`, "requested")
+		s.askBack(no, `{"note":"damaged"`+tt.units+`}`, "requested")
 		s.refundsDone(no)
 		if got, want := s.stockIs(), fmt.Sprintf("%d, %d", available+tt.returned, written+tt.writen); got != want {
 			t.Errorf("%s: stock is %s, want %s", tt.name, got, want)
@@ -347,146 +352,8 @@ func anOrderThatCostNothingIsRefunded(t *testing.T, s *bundle) {
 	if a := s.askToPay(no, user); a.text("status") != "captured" {
 		t.Fatalf("pay: %v", a.body)
 	}
-	s.askBack(no, `{"reason":"a free gift comes back"}`, "requested")
+	s.askBack(no, `{"note":"a free gift comes back"}`, "requested")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	s.booksAreRight()
-}
-
-// failedRefund is an order whose refund the bank failed.
-func (s *bundle) failedRefund(body string) (no ids.ID, refundNo string) {
-	s.t.Helper()
-	no, _ = s.paidFor(100, sandbox.RefundFails)
-	refundNo = s.askBack(no, body, "requested")
-	s.refundsDone(no)
-	return no, refundNo
-}
-
-func aFailedRefundIsRetried(t *testing.T, s *bundle) {
-	no, refundNo := s.failedRefund(`{"reason":"damaged"}`)
-	s.orderIs(no, orderevent.StatusRefundFailed)
-	if found, err := s.checkReturned(t.Context(), s.db); err != nil || len(found) != 1 {
-		t.Errorf("I5 sees %v, %v", found, err)
-	}
-	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
-		t.Errorf("I4 sees %v, %v", found, err)
-	}
-	s.askBack(no, `{"reason":"again"}`, "order-not-refundable")
-	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal' WHERE payment_no = (SELECT replace(payment_no::text, '-', '') FROM payments.payments WHERE order_no = $1)`, no)
-	next := s.act(firstOperator, refundNo, "retry", "", "requested").text("refund_no")
-	if next == refundNo {
-		t.Error("the retry has the number that the bank failed")
-	}
-	s.orderIs(no, orderevent.StatusRefunding)
-	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")
-	s.refundsDone(no)
-	s.orderIs(no, orderevent.StatusRefunded)
-	want := fmt.Sprintf("refunding by operator %d, refund_failed by provider sandbox, refunding by operator %d, refunded by provider sandbox", firstOperator, firstOperator)
-	if got := s.story(no); got != want {
-		t.Errorf("history: %s; want %s", got, want)
-	}
-	for subject, want := range map[string]int{orderevent.SubjectRefunding: 2, orderevent.SubjectRefunded: 1, orderevent.SubjectRefundFailed: 1, paymentevent.SubjectRefunded: 1} {
-		if n := s.events(subject, no); n != want {
-			t.Errorf("%d events %s", n, subject)
-		}
-	}
-	// The bank makes the replaced refund after all: an operator has to know.
-	err := s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "late"))
-	if !errors.Is(err, refund.ErrReused) || s.alarms("payment-transaction-reused", "sandbox transaction late") != 1 {
-		t.Errorf("a second movement: %v", err)
-	}
-	s.booksAreRight()
-}
-
-// succeededAt is the bank's report that it made a refund.
-func (s *bundle) succeededAt(refundNo, txn string) provider.RefundStatus {
-	s.t.Helper()
-	no, err := ids.Parse(refundNo)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return provider.RefundStatus{
-		State: provider.Succeeded, Merchant: merchantNo, RefundNo: no, PaymentNo: read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE refund_no = $1`, no),
-		Transaction: txn, Amount: read[int64](s, `SELECT amount FROM payments.refunds WHERE refund_no = $1`, no), Currency: "CNY", At: time.Now(),
-	}
-}
-
-func aFailedRefundIsSettledByHand(t *testing.T, s *bundle) {
-	no, refundNo := s.failedRefund(`{"reason":"damaged"}`)
-	for _, blank := range []string{"", "  "} {
-		s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"`+blank+`"}`, "invalid")
-	}
-	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 42"}`, "settled_by_hand")
-	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 43"}`, "refund-not-waiting")
-	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")
-	s.orderIs(no, orderevent.StatusRefunded)
-	if got := read[string](s, `SELECT provider || ' ' || amount FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no); got != "by-hand 100" {
-		t.Errorf("the ledger has %s", got)
-	}
-	if n, whole := s.events(paymentevent.SubjectRefunded, no), s.wholeEvents(no); n != 1 || whole != 1 {
-		t.Errorf("%d events, %d of them about the whole", n, whole)
-	}
-	// An automatic refund is settled by hand, or retried, in the same way.
-	late, _ := s.late(sandbox.RefundFails)
-	s.refundsDone(late)
-	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, late).String(), "settle-by-hand", `{"receipt":"cash"}`, "settled_by_hand")
-	s.orderIs(late, orderevent.StatusClosed)
-	late, _ = s.late(sandbox.RefundFails)
-	s.refundsDone(late)
-	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
-	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, late).String(), "retry", "", "requested")
-	s.refundsDone(late)
-	s.booksAreRight()
-	// And one that the bank made after it had failed it needs no operator.
-	no, refundNo = s.failedRefund(`{"reason":"damaged"}`)
-	if err := s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "after all")); err != nil {
-		t.Fatal(err)
-	}
-	s.orderIs(no, orderevent.StatusRefunded)
-	s.booksAreRight()
-}
-
-func aFailedPartKeepsTheOrderFromBeingRefunded(_ *testing.T, s *bundle) {
-	no, part := s.failedRefund(`{"amount":40,"reason":"scratched"}`)
-	s.orderIs(no, orderevent.StatusPaid)
-	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
-	s.askBack(no, `{"reason":"the rest"}`, "requested")
-	s.orderIs(no, orderevent.StatusRefundFailed) // through refunding
-	s.refundsDone(no)
-	s.orderIs(no, orderevent.StatusRefundFailed)
-	s.act(secondOperator, part, "settle-by-hand", `{"receipt":"cash 7"}`, "settled_by_hand")
-	s.orderIs(no, orderevent.StatusRefunded)
-	s.booksAreRight()
-}
-
-func theWorklistPages(t *testing.T, s *bundle) {
-	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
-	var want []string
-	for range 3 {
-		refundNo := s.askBack(no, `{"amount":`+strconv.Itoa(approvalAbove+1)+`,"reason":"again"}`, "awaiting_approval")
-		s.act(secondOperator, refundNo, "reject", "", "rejected")
-		want = append([]string{refundNo}, want...)
-	}
-	var got []string
-	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
-		a := s.staff(firstOperator, http.MethodGet, "refunds?status=rejected&limit=2&cursor="+cursor, "")
-		if a.status != http.StatusOK || pages > 9 {
-			t.Fatalf("page %d: %d %v", pages, a.status, a.body)
-		}
-		for _, row := range a.body["data"].([]any) {
-			got = append(got, row.(map[string]any)["refund_no"].(string))
-		}
-		cursor = a.text("next_cursor")
-	}
-	if got = got[:min(len(got), 3)]; !slices.Equal(got, want) {
-		t.Errorf("the list begins with %v, want %v", got, want)
-	}
-	for query, want := range map[string]int{"status=nonsense": 422, "cursor=x": 422, "status=failed": 200} {
-		if a := s.staff(firstOperator, http.MethodGet, "refunds?"+query, ""); a.status != want {
-			t.Errorf("%s: %d", query, a.status)
-		}
-	}
-	if a := s.staff(firstOperator, http.MethodPost, "refunds/"+ids.New().String()+"/retry", ""); a.text("code") != "not-found" {
-		t.Errorf("an unknown refund: %v", a.body)
-	}
 }

@@ -92,7 +92,9 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p pr
 	case n.Capture != nil:
 		_, err = s.settle(ctx, name, *n.Capture, told)
 	case n.Refund != nil:
-		err = s.settleRefund(ctx, name, *n.Refund)
+		err = s.settleRefund(ctx, name, *n.Refund, told)
+	case n.Chargeback != nil:
+		err = s.chargedBack(ctx, name, *n.Chargeback)
 	}
 	return err
 }

@@ -235,11 +235,11 @@ func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 		t.Errorf("orders are %s and %s", s.status(no), s.status(no2))
 	}
 	back := provider.RefundStatus{State: provider.Succeeded, Merchant: merchantNo, RefundNo: ids.NewFor(1), PaymentNo: second, Transaction: "x", Amount: 1, Currency: "CNY", At: time.Now()}
-	if err := s.settleRefund(t.Context(), "sandbox", back); !errors.Is(err, refund.ErrUnknown) {
+	if err := s.settleRefund(t.Context(), "sandbox", back, told); !errors.Is(err, refund.ErrUnknown) {
 		t.Errorf("an unknown refund: %v", err)
 	}
 	back.Merchant = "shop-2"
-	if err := s.settleRefund(t.Context(), "sandbox", back); !errors.Is(err, errForeign) {
+	if err := s.settleRefund(t.Context(), "sandbox", back, told); !errors.Is(err, errForeign) {
 		t.Errorf("another merchant's refund: %v", err)
 	}
 	s.booksAreRight()

@@ -15,40 +15,83 @@ type cancelInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 }
 
-// cancel closes an order at its shopper's request, by the same protocol as
-// expiry: claim, close the payment at its provider, close the order.
+// cancel closes an order at its shopper's request.
 func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[orderevent.OrderView], error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
 	}
-	// A shopper who leaves the page has still canceled: the protocol runs to its
+	user := auth.From(ctx).UserID
+	closed, err := s.closeBy(ctx, no, canceling{
+		claim: func(ctx context.Context) (orderevent.Order, error) { return s.deps.Orders.Claim(ctx, no, user) },
+		end: func(ctx context.Context) (orderevent.Order, bool, error) {
+			closed, err := s.deps.Orders.CloseClaimed(ctx, []ids.ID{no}, orderevent.ReasonCanceled)
+			if err != nil || len(closed) == 0 {
+				return orderevent.Order{}, false, err
+			}
+			return closed[0], true, nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(orderevent.View(closed)), nil
+}
+
+// cancelFor closes an order at the request of the operator in ctx, who says why. An
+// order that an operator has closed before is returned as it is.
+func (s *Service) cancelFor(ctx context.Context, no ids.ID, why string) (orderevent.Order, error) {
+	return s.closeBy(ctx, no, canceling{
+		claim: func(ctx context.Context) (orderevent.Order, error) { return s.deps.Orders.ClaimAny(ctx, no) },
+		end: func(ctx context.Context) (orderevent.Order, bool, error) {
+			return s.deps.Orders.Withdraw(ctx, no, why)
+		},
+	})
+}
+
+// canceling is the first and the last step of closing an order by request. claim may
+// return an order that is closed already.
+type canceling struct {
+	claim func(context.Context) (orderevent.Order, error)
+	end   func(context.Context) (o orderevent.Order, closed bool, err error)
+}
+
+// closeBy closes an order by the same protocol as expiry: claim, close the payment at
+// its provider, close the order.
+func (s *Service) closeBy(ctx context.Context, no ids.ID, c canceling) (orderevent.Order, error) {
+	// A client that leaves the page has still canceled: the protocol runs to its
 	// end, within its own bounds. The detached context begins before the claim,
-	// which may commit as the shopper leaves: an order that is claimed and not
+	// which may commit as the client leaves: an order that is claimed and not
 	// closed can be neither paid nor canceled until the claim expires.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout+bookTimeout)
 	defer stop()
-	if _, err := s.deps.Orders.Claim(ctx, no, auth.From(ctx).UserID); err != nil {
-		return nil, honest(err)
+	o, err := c.claim(ctx)
+	if err != nil {
+		return o, honest(err)
+	}
+	if o.Status == orderevent.StatusClosed {
+		return o, nil
 	}
 	closable, err := s.CloseOpen(ctx, []ids.ID{no})
 	if err != nil {
-		return nil, errUnavailable.Because(err)
+		return o, errUnavailable.Because(err)
 	}
-	closed, err := s.deps.Orders.CloseClaimed(ctx, closable, orderevent.ReasonCanceled)
-	if err != nil {
-		return nil, honest(err)
-	}
-	if len(closed) == 1 {
-		return httpx.Answer(orderevent.View(closed[0])), nil
+	if len(closable) == 1 {
+		closed, ok, err := c.end(ctx)
+		if err != nil {
+			return o, honest(err)
+		}
+		if ok {
+			return closed, nil
+		}
 	}
 	// The money was faster, or the claim expired during the protocol.
 	statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{no})
 	if err != nil {
-		return nil, honest(fmt.Errorf("payment: read order %s: %w", no, err))
+		return o, honest(fmt.Errorf("payment: read order %s: %w", no, err))
 	}
 	if st := statuses[no]; st != orderevent.StatusPending {
-		return nil, order.ErrNotCancelable.With("order_status", st)
+		return o, order.ErrNotCancelable.With("order_status", st)
 	}
-	return nil, order.ErrClosing
+	return o, order.ErrClosing
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"stampede/payment/chargeback"
 	"stampede/payment/internal/paymentdb"
+	"stampede/payment/refund"
+	"stampede/payment/statement"
 	"stampede/platform/watch/proof"
 )
 
@@ -13,12 +16,15 @@ import (
 // unread, and the first hundred show what is wrong.
 const maxViolations = 100
 
-// Checks proves the money (I4, I5). Both compare the ledger with the orders in
+// Checks proves the money (I4, I5). Two of them compare the ledger with the orders in
 // one statement, which reads order's table: two reads would see different
 // moments, and a payment between them would look like a violation.
 func (s *Service) Checks() []proof.Check {
 	return []proof.Check{
 		{ID: "I4", Name: "captures less refunds are what paid orders say, one ledger row per transaction", Run: func(ctx context.Context) ([]proof.Violation, error) { return checkMoney(ctx, s.deps.DB) }},
+		{ID: "I4", Name: "past days are compared with the providers' statements", Run: func(ctx context.Context) ([]proof.Violation, error) {
+			return statement.Check(ctx, s.deps.DB, maxViolations, free, refund.ByHand)
+		}},
 		{ID: "I5", Name: "money on an order that is not paid goes back in time", Run: func(ctx context.Context) ([]proof.Violation, error) { return s.checkReturned(ctx, s.deps.DB) }},
 	}
 }
@@ -33,8 +39,13 @@ func checkMoney(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, 
 	captures, err2 := q.CapturesThatDiffer(ctx, maxViolations)
 	refunds, err3 := q.RefundsThatDiffer(ctx, maxViolations)
 	beyond, err4 := q.RefundsBeyondCaptures(ctx, maxViolations)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	strangers, err5 := q.OrdersNamingOtherMoney(ctx, maxViolations)
+	all, err6 := chargeback.Check(ctx, db, providerTakes, maxViolations)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, fmt.Errorf("payment: check: %w", err)
+	}
+	for _, no := range strangers {
+		all = append(all, proof.Violation{Subject: "order " + no.String(), Detail: "the payment that its row names is not the capture that paid it"})
 	}
 	for _, o := range orders {
 		all = append(all, proof.Violation{Subject: "order " + o.OrderNo.String(), Detail: fmt.Sprintf(

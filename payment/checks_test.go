@@ -1,12 +1,15 @@
 package payment
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"stampede/order/orderevent"
+	"stampede/payment/internal/paymentdb"
 	"stampede/payment/sandbox"
+	"stampede/payment/statement"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
 )
@@ -40,6 +43,8 @@ func TestPlantedViolations(t *testing.T) {
 	}{
 		{"money without an order that owes it", "I4", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "the order says CNY 1.00, the ledger has CNY 2.00"},
 		{"an order paid without money", "I4", `UPDATE orders.orders SET unit_price = 150 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 1.50, the ledger has CNY 1.00"},
+		{"an order that names another payment", "I4", `UPDATE orders.orders SET provider_txn = 'x' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "is not the capture that paid it"},
+		{"an order paid by no payment", "I4", `UPDATE orders.orders SET payment_no = NULL WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "is not the capture that paid it"},
 		{"freight that was not paid", "I4", `UPDATE orders.orders SET freight = 8 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 1.08, the ledger has CNY 1.00"},
 		{"a discount that was paid", "I4", `UPDATE orders.orders SET discount = 8 WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says CNY 0.92, the ledger has CNY 1.00"},
 		{"money in another currency", "I4", `UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "the order says USD 1.00, the ledger has USD 0.00"},
@@ -51,12 +56,26 @@ func TestPlantedViolations(t *testing.T) {
 		{"a refund that succeeded without moving", "I4", refund + `'succeeded', now()`, "0 ledger rows"},
 		{"a refund that moved twice", "I4", `WITH r AS (` + refund + `'succeeded', now()) ` + ledger +
 			`SELECT 'sandbox', 'refund', n::text, $2, $1, $3, 100, 'CNY', now() FROM generate_series(1, 2) n`, "2 ledger rows"},
+		{"a refund that was taken back and stays succeeded", "I4", `WITH r AS (` + refund + `'succeeded', now()) ` + ledger +
+			`SELECT 'sandbox', k, 'z', $2, $1, $3, 100, 'CNY', now() FROM unnest(ARRAY['refund', 'refund_reversal']) k`, "0 ledger rows"},
+		{"a reversal of no refund", "I4", ledger + `SELECT 'sandbox', 'refund_reversal', 'z', $2, $1, $3, 100, 'CNY', now()`, "-1 ledger rows"},
+		{"money of no chargeback", "I4", ledger + `SELECT 'sandbox', 'chargeback', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "it is unknown over CNY 0.00, and the ledger says that CNY 1.00 is withdrawn"},
+		{"a chargeback that came back before it was taken", "I4", `WITH c AS (INSERT INTO payments.chargebacks (provider, chargeback_no, payment_no, order_no, amount, currency, reason, status)
+			SELECT 'sandbox', $3::text, $2, $1, 100, 'CNY', '', 'won') ` + ledger + `SELECT 'sandbox', 'chargeback_reversal', $3::text, $2, $1, NULL, 100, 'CNY', now()`, "-1.00 is withdrawn"},
+		{"a chargeback that is lost without money", "I4", `INSERT INTO payments.chargebacks (provider, chargeback_no, payment_no, order_no, amount, currency, reason, status, updated_at)
+			SELECT 'sandbox', $3::uuid::text, $2, $1, 100, 'CNY', '', 'lost', now() - interval '169 hours'`, "it is lost over CNY 1.00"},
+		{"a day whose statement nothing has asked for", "statements", ledger + `SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now() - interval '3 days'`, "nothing has asked for it"},
+		{"a day whose statement cannot be had", "statements", `WITH s AS (INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, last_error)
+			SELECT 'sandbox', now() - interval '3 days', now() - interval '73 hours', now() - interval '49 hours', true, 'no answer') ` + ledger +
+			`SELECT 'sandbox', 'capture', $3::text, $2, $1, NULL, 100, 'CNY', now() - interval '3 days'`, "no answer"},
 		{"more refunds than money", "I4", refund + `'requested', now()`, "CNY 1.00 is to be refunded of CNY 0.00 that capture x brought"},
 		{"a refund settled by hand without a ledger row", "I4", asked + `30, 'settled_by_hand', '42', 7 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "0 ledger rows"},
 		{"a refund settled by hand counts as moved", "I4", `WITH r AS (` + asked + `30, 'settled_by_hand', '42', 7 FROM payments.payments WHERE payment_no = $2) ` + ledger +
 			`SELECT 'by-hand', 'refund', $3::text, $2, $1, $3, 31, 'CNY', now()`, "the order says CNY 0.70, the ledger has CNY 0.69"},
 		{"an order that ignores its refunds", "I5", asked + `100, 'requested', '', 0 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "it is paid, and its refunds say refunding"},
 		{"an order whose refund failed", "I5", asked + `100, 'failed', '', 0 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "it is paid, and its refunds say refund_failed"},
+		{"an order that hides what was taken back", "I5", `WITH o AS (UPDATE orders.orders SET status = 'refunded' WHERE order_no = $1) ` +
+			asked + `100, 'failed', '', 0 FROM payments.payments WHERE payment_no = $2`, "it is refunded, and its refunds say refunded but taken back"},
 		{"an order that refunds nothing", "I5", `UPDATE orders.orders SET status = 'refunding' WHERE order_no = $1 AND $2::uuid <> $3::uuid`, "it is refunding, and its refunds say paid"},
 		{"a refund that takes too long", "I5", refund + `'requested', now() - interval '61 seconds'`, "requested for 61 s"},
 		{"a refund that failed", "I5", refund + `'failed', now()`, "CNY 1.00 has been failed for"},
@@ -74,8 +93,13 @@ func TestPlantedViolations(t *testing.T) {
 				t.Fatal(err)
 			}
 			check := checkMoney
-			if tt.check == "I5" {
+			switch tt.check {
+			case "I5":
 				check = s.checkReturned
+			case "statements":
+				check = func(ctx context.Context, db paymentdb.DBTX) ([]proof.Violation, error) {
+					return statement.Check(ctx, db, maxViolations, free)
+				}
 			}
 			found, err := check(t.Context(), tx)
 			if err != nil {

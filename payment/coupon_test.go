@@ -238,11 +238,11 @@ func aRefundedOrderGivesItsCouponBack(t *testing.T, s *bundle) {
 	a := s.choose(no, user, coupon, 9000)
 	s.payAt(a.text("pay_url"), sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
-	s.askBack(no, `{"amount":1000,"reason":"scratched"}`, "requested")
+	s.askBack(no, `{"amount":1000,"note":"scratched"}`, "requested")
 	s.refundsDone(no)
 	s.couponIs(user, coupon, "used") // part of the money is no refund of the order
 	s.couponsAgree()
-	s.askBack(no, `{"reason":"the rest"}`, "requested")
+	s.askBack(no, `{"note":"the rest"}`, "requested")
 	s.couponsAgree()
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)

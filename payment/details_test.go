@@ -69,6 +69,7 @@ func TestDetails(t *testing.T) {
 		{"a pickup costs no freight and has a code", aPickupCostsNoFreightAndHasACode},
 		{"an order is handed over once", anOrderIsHandedOverOnce},
 		{"an order is sent", anOrderIsSent},
+		{"history names minted tokens", historyNamesMintedTokens},
 		{"details against payments that begin", detailsAgainstPaymentsThatBegin},
 	})
 	s.booksAreRight()

@@ -78,5 +78,7 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 			t.Errorf("the %s document says %v", name, doc.body)
 		}
 	}
+	s.has(shoppers, http.StatusOK, `"number":"`+first+`","of":"dispute","status":"open"`, `"number":"`+first+`","of":"dispute","reason":"refund","status":"closed"`,
+		`"number":"`+second+`","of":"dispute","status":"open"`, `"number":"`+second+`","of":"dispute","reason":"refund","status":"closed"`)
 	s.booksAreRight()
 }

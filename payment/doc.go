@@ -11,10 +11,12 @@
 // with payment/providertest: payment/wechatpay, payment/alipay and the sandbox's
 // client. payment/providers opens those that the settings name. Refunds that a
 // shopper, an operator or a dispute asks for are decided in payment/refund, which also
-// follows every refund to its end.
+// follows every refund to its end; payment/desk lets operators act on orders, singly or
+// by lists.
 //
-// payment/statement compares the ledger with the providers' statements, and settles what
-// was never recorded, through this package.
+// payment/chargeback records payments that shoppers' banks take back. payment/statement
+// compares the ledger with the providers' statements, and settles what was never
+// recorded, through this package.
 //
 // # Invariants
 //

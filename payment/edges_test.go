@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
-	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
@@ -17,7 +16,6 @@ import (
 func TestEdgesOfRefunds(t *testing.T) {
 	t.Parallel()
 	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}), []subtest{
-		{"a refund that is taken back raises the alarm", aRefundThatIsTakenBackRaisesTheAlarm},
 		{"units handed over before the approval are written off", unitsHandedOverBeforeTheApprovalAreWrittenOff},
 		{"a retry keeps the latest decision about units", aRetryKeepsTheLatestDecisionAboutUnits},
 		{"a retry for an earlier dispute closes no other", aRetryForAnEarlierDisputeClosesNoOther},
@@ -25,32 +23,12 @@ func TestEdgesOfRefunds(t *testing.T) {
 	})
 }
 
-// A provider may take a refund back after it has reported success: an operator has to
-// know, because no worker looks at it any more.
-func aRefundThatIsTakenBackRaisesTheAlarm(t *testing.T, s *bundle) {
-	no, _ := s.paidFor(100, sandbox.Normal)
-	refundNo := s.askBack(no, `{"reason":"damaged"}`, "requested")
-	s.refundsDone(no)
-	st := s.succeededAt(refundNo, "")
-	st.State = provider.Failed
-	for range 2 {
-		if err := s.settleRefund(t.Context(), "sandbox", st); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := s.alarms("refund-failed", "refund "+refundNo); n != 1 {
-		t.Errorf("%d alarms", n)
-	}
-	s.orderIs(no, orderevent.StatusRefunded)
-	s.booksAreRight()
-}
-
 // Goods that were handed over while a refund waited for its approval are not sold a
 // second time.
 func unitsHandedOverBeforeTheApprovalAreWrittenOff(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
 	before := s.stockIs()
-	refundNo := s.askBack(no, `{"reason":"a whim"}`, "awaiting_approval")
+	refundNo := s.askBack(no, `{"note":"a whim"}`, "awaiting_approval")
 	if a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", ""); a.status != http.StatusOK {
 		t.Fatalf("complete: %d %v", a.status, a.body)
 	}
@@ -66,10 +44,10 @@ func unitsHandedOverBeforeTheApprovalAreWrittenOff(t *testing.T, s *bundle) {
 // A retry repeats a refund's money, not its decision about units, which may be older
 // than another one's.
 func aRetryKeepsTheLatestDecisionAboutUnits(t *testing.T, s *bundle) {
-	no, part := s.failedRefund(`{"amount":40,"reason":"scratched"}`)
+	no, part := s.failedRefund(`{"amount":40,"note":"scratched"}`)
 	before := s.stockIs()
 	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
-	s.askBack(no, `{"reason":"the rest","units":"write_off"}`, "requested")
+	s.askBack(no, `{"note":"the rest","units":"write_off"}`, "requested")
 	s.refundsDone(no)
 	s.act(secondOperator, part, "retry", "", "requested")
 	s.refundsDone(no)
@@ -85,9 +63,9 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	s.plan.within = time.Hour
 	t.Cleanup(func() { *s.plan = plan{} })
 	no, user := s.paidFor(100, sandbox.Normal)
-	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", `{"reason":"my street is too narrow"}`), "requested")
+	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", `{"note":"my street is too narrow"}`), "requested")
 	other, otherUser := s.paidFor(100, sandbox.Normal)
-	s.askBack(other, `{"reason":"damaged"}`, "requested")
+	s.askBack(other, `{"note":"damaged"}`, "requested")
 	for _, u := range []int64{user, otherUser} {
 		if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Forget(t.Context(), tx, u) }); err != nil {
 			t.Fatal(err)

@@ -29,11 +29,11 @@ const (
 // must cost no store anything. Safe for concurrent use.
 type forgeries struct {
 	mu   sync.Mutex
-	seen map[string]*[2]tally // by provider; the window that counts now, and the one before
+	seen map[string]*[2]forgedCount // by provider; the window that counts now, and the one before
 }
 
-// tally is one window's count.
-type tally struct {
+// forgedCount is one window's count.
+type forgedCount struct {
 	began time.Time
 	count int
 	from  map[netip.Addr]int // at most forgedAddresses
@@ -46,11 +46,11 @@ func (f *forgeries) note(provider string, from netip.Addr, now time.Time) (first
 	defer f.mu.Unlock()
 	w := f.seen[provider]
 	if w == nil {
-		w = new([2]tally)
+		w = new([2]forgedCount)
 		f.seen[provider] = w
 	}
 	if first = now.Sub(w[0].began) >= forgedWindow; first {
-		w[0], w[1] = tally{began: now, from: map[netip.Addr]int{}}, w[0]
+		w[0], w[1] = forgedCount{began: now, from: map[netip.Addr]int{}}, w[0]
 	}
 	w[0].count++
 	if _, known := w[0].from[from]; known || len(w[0].from) < forgedAddresses {

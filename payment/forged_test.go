@@ -74,7 +74,7 @@ func aFloodOfForgedCallbacks(t *testing.T, s *bundle) {
 // and costs bounded memory.
 func TestFloodOfForgedCallbacksAcrossWindows(t *testing.T) {
 	t.Parallel()
-	f := forgeries{seen: map[string]*[2]tally{}}
+	f := forgeries{seen: map[string]*[2]forgedCount{}}
 	start := time.Now()
 	warned, address := 0, netip.MustParseAddr("2001:db8::")
 	for second := range 180 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"stampede/order/orderevent"
+	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
@@ -76,6 +78,48 @@ func (s *Service) offers(by way) ([]offer, error) {
 	default:
 		return nil, s.errNoSuchWay("There is no way %q to pay here.", by.Method)
 	}
+}
+
+// loggedIn leaves the offers that need no login with a provider's app, or one that the
+// user has. It fails with errNoLogin if that leaves none.
+func (s *Service) loggedIn(ctx context.Context, all []offer, user int64) (left []offer, err error) {
+	for _, by := range all {
+		if app := by.Logins[by.Method]; app != "" {
+			id := ""
+			if s.deps.OpenID != nil {
+				if id, err = s.deps.OpenID(ctx, user, app); err != nil {
+					return nil, err
+				}
+			}
+			if id == "" {
+				continue
+			}
+		}
+		left = append(left, by)
+	}
+	if len(left) == 0 && len(all) > 0 {
+		return nil, errNoLogin
+	}
+	return left, nil
+}
+
+// taking leaves the offers that take a currency.
+func (s *Service) taking(all []offer, currency string) ([]offer, error) {
+	left := slices.DeleteFunc(slices.Clone(all), func(by offer) bool { return !by.Takes(currency) })
+	if len(left) == 0 {
+		return nil, s.errNoSuchWay("This way to pay does not take %s.", currency)
+	}
+	return left, nil
+}
+
+// replaceable reports why an open payment is not given up for any of the offers: none
+// takes its currency, or there is too little time left for each.
+func (s *Service) replaceable(p paymentdb.PaymentsPayment, offers []offer) error {
+	left, err := s.taking(offers, p.Currency)
+	if err == nil && !slices.ContainsFunc(left, func(by offer) bool { return time.Until(p.ExpiresAt) > by.MinWindow }) {
+		err = errTooLate.With("order_status", orderevent.StatusPending)
+	}
+	return err
 }
 
 // errNoSuchWay refuses a choice and lists those that there are.

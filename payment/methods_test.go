@@ -1,12 +1,16 @@
 package payment
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"stampede/payment/provider"
 	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
 )
 
 // yuanOnly is a provider with two methods and one currency.
@@ -48,5 +52,60 @@ func waysToPayAreListed(t *testing.T, s *bundle) {
 	s.exec(`UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1`, second)
 	if _, err := shop.begin(t.Context(), second, other, way{Provider: "yuan"}); fault.From(err).Kind != fault.Invalid {
 		t.Errorf("dollars by a way that takes yuan only: %v", err)
+	}
+}
+
+// profiled is a provider that says something else of itself.
+type profiled struct {
+	provider.Provider
+	profile provider.Profile
+}
+
+func (p profiled) Profile() provider.Profile { return p.profile }
+
+// Whatever refuses a shopper's choice does so before the open payment is closed, at
+// which the shopper may be paying.
+func aRefusedChoiceKeepsTheOpenPayment(t *testing.T, s *bundle) {
+	page := []provider.Method{"page"}
+	shop := s.instance(options{}, s.client,
+		profiled{s.client, provider.Profile{Name: "app", Methods: []provider.Method{"page", "jsapi"}, Logins: map[provider.Method]string{"jsapi": "wx1"}}},
+		profiled{s.client, provider.Profile{Name: "dollars", Methods: page, Currencies: []string{"USD"}}},
+		profiled{s.client, provider.Profile{Name: "slow", Methods: page, MinWindow: time.Hour}})
+	no, user := s.one(100)
+	p, err := shop.begin(t.Context(), no, user, way{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := ids.NewFor(user).String()
+	for name, by := range map[string]way{
+		"no login with the app":     {Provider: "app", Method: "jsapi"},
+		"a method that needs one":   {Method: "jsapi"},
+		"another currency":          {Provider: "dollars"},
+		"too little time":           {Provider: "slow"},
+		"no such provider":          {Provider: "bitcoin"},
+		"no such method":            {Method: "cash"},
+		"a coupon that is not ours": {Provider: "app", Coupon: &unknown},
+	} {
+		_, err := shop.begin(t.Context(), no, user, by)
+		if _, refused := errors.AsType[*fault.Error](err); !refused || fault.From(err).Kind == fault.Unavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := s.paymentStatus(p.PaymentNo); got != "created" {
+			t.Errorf("%s: the open payment is %s", name, got)
+		}
+	}
+	if n := read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1`, no); n != 1 {
+		t.Errorf("%d payments were begun", n)
+	}
+	login := shop.deps
+	login.OpenID = func(_ context.Context, of int64, app string) (string, error) {
+		if of != user || app != "wx1" {
+			t.Errorf("asked for the name of %d in %q", of, app)
+		}
+		return "o-1", nil
+	}
+	shop.deps = login
+	if p, err := shop.begin(t.Context(), no, user, way{Provider: "app", Method: "jsapi"}); err != nil || p.Provider != "app" || p.Method != "jsapi" {
+		t.Errorf("with a login: %+v, %v", p, err)
 	}
 }

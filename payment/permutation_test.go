@@ -113,7 +113,7 @@ func (w *walk) happens(what happening, group []*account) {
 	case backCalled:
 		w.each(group, func(a *account) error {
 			for _, r := range w.bank.refunded(a.paymentNo) {
-				if err := w.settleRefund(ctx, "prompt", r); err != nil {
+				if err := w.settleRefund(ctx, "prompt", r, told); err != nil {
 					return err
 				}
 			}
@@ -293,14 +293,14 @@ func TestPermutationsOfEvents(t *testing.T) {
 		"refunds against cancellation":     {started, paid, wholeAsked, canceled, calledBack, givenBack},
 		"a bank that takes without asking": {started, takenAgain, takenAgain, canceled, queried, calledBack},
 	} {
-		walks(name, modeltest.Permutations(events, 40))
+		walks(name, modeltest.Permutations(events, 20))
 	}
 	// The refunds of two captures of one payment, the second of which found the order paid or closed.
 	for name, before := range map[string][]happening{
 		"refunds of a paid order":   {started, paid, takenAgain, calledBack},
 		"refunds of a closed order": {started, canceled, takenAgain, takenAgain, calledBack},
 	} {
-		orders := modeltest.Permutations([]happening{givenBack, backUnheard, backCalled, backCalled, backRefused}, 40)
+		orders := modeltest.Permutations([]happening{givenBack, backUnheard, backCalled, backCalled, backRefused}, 20)
 		for i := range orders {
 			orders[i] = slices.Concat(before, orders[i])
 		}

@@ -15,11 +15,12 @@ FROM payments.payments p WHERE p.order_no = ANY(@order_nos::uuid[]) AND p.status
 SELECT * FROM payments.payments WHERE payment_no = @payment_no AND bucket = @bucket;
 
 -- name: StartPayment :one
--- Opens a payment unless so little time is left that the provider would refuse it.
+-- Opens a payment unless the order has an open one, or so little time is left that the provider would refuse it.
 INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, method, amount, currency, status, expires_at, next_query)
 SELECT @bucket, @payment_no, @order_no, @user_id, @provider, @method, @amount, @currency, 'created', @expires_at::timestamptz,
        clock_timestamp() + interval '1 millisecond' * @query_after_ms::bigint
 WHERE @expires_at::timestamptz > clock_timestamp() + interval '1 millisecond' * @least_window_ms::bigint
+ON CONFLICT (order_no, bucket) WHERE status = 'created' DO NOTHING
 RETURNING *;
 
 -- name: NoteHandoff :execrows
@@ -48,6 +49,20 @@ WHERE (p.bucket, p.payment_no) IN (
     SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= clock_timestamp()
     ORDER BY d.next_query LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING sqlc.embed(p), (p.expires_at <= clock_timestamp())::boolean AS expired;
+
+-- name: RecordCapture :one
+-- Reads a payment, and records a movement for it once: if it is what was charged at that provider, or has to be
+-- believed. A second callback for it waits here for the first to commit, then records nothing.
+WITH recorded AS (
+    INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency)
+    SELECT p.provider, 'capture', @provider_txn::text, p.payment_no, p.order_no, @amount::bigint, @currency::text
+    FROM payments.payments p
+    WHERE p.payment_no = @payment_no AND p.bucket = @bucket AND p.provider = @provider AND @amount >= 0
+      AND (@believed::boolean OR p.amount = @amount AND p.currency = @currency)
+    ON CONFLICT (provider, kind, provider_txn) DO NOTHING
+    RETURNING 1
+)
+SELECT sqlc.embed(p), EXISTS (SELECT FROM recorded) AS recorded FROM payments.payments p WHERE p.payment_no = @payment_no AND p.bucket = @bucket;
 
 -- name: RecordMoney :execrows
 -- Records a movement once. A second callback for it waits here for the first to commit, then writes nothing.
@@ -98,6 +113,17 @@ WHERE refund_no = @refund_no AND bucket = @bucket AND status IN ('requested', 'f
 UPDATE payments.refunds SET status = 'failed', last_error = @last_error, updated_at = clock_timestamp()
 WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'requested';
 
+-- name: ReverseRefund :execrows
+-- The provider has taken back what it had made: the money is with the shop again.
+UPDATE payments.refunds SET status = 'failed', last_error = @last_error, updated_at = clock_timestamp()
+WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'succeeded';
+
+-- name: RefundThatStands :one
+-- The ledger's row of a refund that its provider has made and not taken back.
+SELECT l.* FROM payments.ledger l
+WHERE l.order_no = @order_no AND l.refund_no = @refund_no AND l.kind = 'refund' AND l.provider = @provider AND NOT EXISTS (
+    SELECT FROM payments.ledger b WHERE b.provider = l.provider AND b.kind = 'refund_reversal' AND b.provider_txn = l.provider_txn);
+
 -- name: PaymentsOfOrder :many
 SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket ORDER BY payment_no;
 
@@ -108,8 +134,8 @@ SELECT * FROM payments.refunds WHERE order_no = @order_no AND bucket = @bucket O
 -- Money that has to be refunded counts as gone from the moment its refund is requested; an order that is refunded in
 -- part costs that much less.
 WITH moved AS (
-    SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
-    FROM payments.ledger GROUP BY order_no, currency
+    SELECT order_no, currency, sum(CASE kind WHEN 'refund' THEN -amount ELSE amount END) AS net
+    FROM payments.ledger WHERE kind IN ('capture', 'refund', 'refund_reversal') GROUP BY order_no, currency
 ), promised AS (
     SELECT order_no, currency, sum(amount) AS back
     FROM payments.refunds WHERE status IN ('requested', 'failed') GROUP BY order_no, currency
@@ -129,6 +155,14 @@ FROM moved FULL JOIN promised USING (order_no, currency) FULL JOIN owed USING (o
 WHERE coalesce(net, 0) - coalesce(back, 0) <> coalesce(owed.amount, 0)
 ORDER BY 1 LIMIT @at_most;
 
+-- name: OrdersNamingOtherMoney :many
+-- Orders whose row names no capture of theirs, though they were paid, or the other way round.
+SELECT o.order_no FROM orders.orders o
+LEFT JOIN payments.ledger l ON l.provider = o.provider AND l.kind = 'capture' AND l.provider_txn = o.provider_txn
+    AND l.order_no = o.order_no AND l.payment_no = o.payment_no
+WHERE (o.paid_at IS NOT NULL OR o.payment_no IS NOT NULL) AND (o.paid_at IS NULL OR l.payment_no IS NULL)
+ORDER BY 1 LIMIT @at_most;
+
 -- name: CapturesThatDiffer :many
 SELECT coalesce(l.payment_no, p.payment_no)::uuid AS payment_no, (p.payment_no IS NULL)::boolean AS not_captured, (l.payment_no IS NULL)::boolean AS not_in_ledger
 FROM (SELECT * FROM payments.payments WHERE status = 'captured') p
@@ -137,12 +171,16 @@ WHERE p.payment_no IS NULL OR l.payment_no IS NULL OR p.provider <> l.provider O
 ORDER BY 1 LIMIT @at_most;
 
 -- name: RefundsThatDiffer :many
+-- A refund that was made stands once in the ledger, and any other not at all: each of its rows was taken back.
 SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
-    coalesce(l.currency, r.currency)::text AS currency, count(l.provider_txn) AS ledger_rows
+    coalesce(l.currency, r.currency)::text AS currency, coalesce(l.stand, 0)::bigint AS ledger_rows
 FROM (SELECT * FROM payments.refunds WHERE status IN ('succeeded', 'settled_by_hand')) r
-FULL JOIN (SELECT * FROM payments.ledger WHERE kind = 'refund') l ON l.refund_no = r.refund_no
-GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.currency, r.currency, l.payment_no, r.payment_no
-HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
+FULL JOIN (
+    SELECT refund_no, payment_no, currency, sum(CASE kind WHEN 'refund' THEN 1 ELSE -1 END) AS stand, sum(CASE kind WHEN 'refund' THEN amount ELSE -amount END) AS amount
+    FROM payments.ledger WHERE kind IN ('refund', 'refund_reversal') GROUP BY refund_no, payment_no, currency
+    HAVING sum(CASE kind WHEN 'refund' THEN 1 ELSE -1 END) <> 0 OR sum(CASE kind WHEN 'refund' THEN amount ELSE -amount END) <> 0
+) l ON l.refund_no = r.refund_no
+WHERE l.stand IS DISTINCT FROM 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
 ORDER BY 1 LIMIT @at_most;
 
 -- name: RefundsNotBack :many
@@ -167,7 +205,9 @@ ORDER BY l.order_no LIMIT @at_most;
 -- name: PayingCapture :one
 -- The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
 -- automatically. paid_at is when we recorded it.
-SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
+SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now,
+    (SELECT coalesce(sum(CASE c.kind WHEN 'chargeback' THEN c.amount ELSE -c.amount END), 0)
+     FROM payments.ledger c WHERE c.payment_no = l.payment_no AND c.kind IN ('chargeback', 'chargeback_reversal'))::bigint AS charged_back
 FROM payments.ledger l JOIN payments.payments p USING (payment_no)
 WHERE l.order_no = @order_no AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
     SELECT FROM payments.refunds r
@@ -222,16 +262,29 @@ WITH asked AS (
         bool_or(status = 'failed') AS failed, bool_or(status = 'requested') AS open
     FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no
 ), expected AS (
-    SELECT o.order_no, o.status, CASE
+    SELECT o.order_no, o.status || CASE WHEN o.status = 'refunded' AND o.reason = 'taken-back' THEN ' but taken back' ELSE '' END AS status, CASE
         WHEN a.granted IS NULL OR a.granted < orders.amount(o.unit_price, o.quantity, o.freight, o.discount) THEN 'paid'
+        WHEN o.status = 'refunded' AND (a.failed OR a.open) THEN 'refunded but taken back'
         WHEN a.failed THEN 'refund_failed' WHEN a.open THEN 'refunding' ELSE 'refunded' END AS by_refunds
     FROM orders.orders o LEFT JOIN asked a USING (order_no)
     WHERE a.order_no IS NOT NULL OR o.status IN ('refunding', 'refund_failed', 'refunded')
 )
-SELECT order_no, status, by_refunds::text AS by_refunds FROM expected
+SELECT order_no, status::text AS status, by_refunds::text AS by_refunds FROM expected
 WHERE status <> by_refunds AND NOT (status = 'completed' AND by_refunds = 'paid')
 ORDER BY order_no LIMIT @at_most;
 
 -- name: ForgetNotes :exec
 -- What a shopper wrote; why operators refunded stays in the books.
 UPDATE payments.refunds SET note = '' WHERE bucket = @bucket AND user_id = @user_id AND reason = 'shopper' AND note <> '';
+
+-- name: OrdersOfTransaction :many
+-- The orders of a provider's transaction, whichever provider's and kind it is: these are few and found one after the other.
+WITH RECURSIVE kinds AS (
+    (SELECT l.provider, l.kind FROM payments.ledger l ORDER BY l.provider, l.kind LIMIT 1)
+    UNION ALL
+    SELECT n.provider, n.kind FROM kinds k CROSS JOIN LATERAL (
+        SELECT l.provider, l.kind FROM payments.ledger l WHERE (l.provider, l.kind) > (k.provider, k.kind)
+        ORDER BY l.provider, l.kind LIMIT 1) n
+)
+SELECT DISTINCT l.order_no FROM kinds k
+JOIN payments.ledger l ON l.provider = k.provider AND l.kind = k.kind AND l.provider_txn = @provider_txn::text;

@@ -61,25 +61,30 @@ func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) err
 	if r.Provider == free { // an order that cost nothing; no provider knows it
 		return s.refundSucceeded(ctx, free, provider.RefundStatus{RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Amount: r.Amount, Currency: r.Currency})
 	}
-	prov, ok := s.named[r.Provider]
-	if !ok {
-		s.raise(ctx, alarmProviderMissing, r.Provider, "")
-		return errNoProvider
-	}
-	of, err := s.q.CaptureToRefund(ctx, paymentdb.CaptureToRefundParams{PaymentNo: r.PaymentNo, Bucket: r.Bucket, Provider: r.Provider, CaptureTxn: r.CaptureTxn})
-	if err != nil {
-		return fmt.Errorf("payment: read the capture of refund %s: %w", r.RefundNo, err)
-	}
-	st, err := prov.Refund(ctx, provider.Return{
-		RefundNo: r.RefundNo, Payment: provider.Payment{No: r.PaymentNo, Ref: of.Handoff.Ref}, Transaction: r.CaptureTxn,
-		Amount: r.Amount, Captured: of.Captured, Currency: r.Currency,
-		Reason: r.Reason, NotifyURL: s.refundNotifyURL(r.Provider),
-	})
+	st, err := s.requestRefund(ctx, r)
 	if errors.Is(err, provider.ErrRefused) {
 		return s.refundFailed(ctx, r.RefundNo, r.Provider, err.Error())
 	}
 	if err != nil {
 		return err
 	}
-	return s.settleRefund(ctx, r.Provider, st)
+	return s.settleRefund(ctx, r.Provider, st, asked)
+}
+
+// requestRefund is the provider's answer to the request for a refund: its state.
+func (s *Service) requestRefund(ctx context.Context, r paymentdb.PaymentsRefund) (none provider.RefundStatus, err error) {
+	prov, ok := s.named[r.Provider]
+	if !ok {
+		s.raise(ctx, alarmProviderMissing, r.Provider, "")
+		return none, errNoProvider
+	}
+	of, err := s.q.CaptureToRefund(ctx, paymentdb.CaptureToRefundParams{PaymentNo: r.PaymentNo, Bucket: r.Bucket, Provider: r.Provider, CaptureTxn: r.CaptureTxn})
+	if err != nil {
+		return none, fmt.Errorf("payment: read the capture of refund %s: %w", r.RefundNo, err)
+	}
+	return prov.Refund(ctx, provider.Return{
+		RefundNo: r.RefundNo, Payment: provider.Payment{No: r.PaymentNo, Ref: of.Handoff.Ref}, Transaction: r.CaptureTxn,
+		Amount: r.Amount, Captured: of.Captured, Currency: r.Currency,
+		Reason: r.Reason, NotifyURL: s.refundNotifyURL(r.Provider),
+	})
 }

@@ -190,17 +190,17 @@ func refundCallbackInAnotherSum(t *testing.T, s *bundle) {
 		State: provider.Succeeded, Merchant: merchantNo, RefundNo: read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no), PaymentNo: paymentNo,
 		Transaction: "r1", Amount: 99, Currency: "CNY", At: time.Now(),
 	}
-	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-mismatch", s.refundSubject(no)) != 1 {
+	if err := s.settleRefund(t.Context(), "sandbox", st, told); err == nil || s.alarms("payment-mismatch", s.refundSubject(no)) != 1 {
 		t.Errorf("another amount was accepted: %v", err)
 	}
 	st.Amount = 100
 	for range 2 {
-		if err := s.settleRefund(t.Context(), "sandbox", st); err != nil {
+		if err := s.settleRefund(t.Context(), "sandbox", st, told); err != nil {
 			t.Error(err)
 		}
 	}
 	st.Transaction = "r2" // the provider paid back twice
-	if err := s.settleRefund(t.Context(), "sandbox", st); err == nil || s.alarms("payment-transaction-reused", "sandbox transaction r2") != 1 {
+	if err := s.settleRefund(t.Context(), "sandbox", st, told); err == nil || s.alarms("payment-transaction-reused", "sandbox transaction r2") != 1 {
 		t.Errorf("a second movement of one refund: %v", err)
 	}
 	if n := s.events(paymentevent.SubjectRefunded, no); n != 1 {

@@ -8,17 +8,27 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order"
+	"stampede/payment/chargeback"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
 	"stampede/platform/base/ids"
 )
 
-// settleRefund applies what a provider reports of a refund, once.
-func (s *Service) settleRefund(ctx context.Context, name string, r provider.RefundStatus) error {
+// settleRefund applies what a provider reports of a refund, once. A report that
+// contradicts how the refund ended is not believed: the provider is asked.
+func (s *Service) settleRefund(ctx context.Context, name string, r provider.RefundStatus, from source) error {
 	if r.Merchant != s.named[name].Profile().Merchant {
 		s.raise(ctx, alarmForeignMerchant, name, "")
 		return errForeign
+	}
+	if from == told {
+		row, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.RefundNo.Bucket()})
+		if err == nil && row.Provider == name && refund.Contradicts(row, r.State) {
+			if r, err = s.requestRefund(ctx, row); err != nil {
+				return fmt.Errorf("payment: ask for refund %s: %w", row.RefundNo, err)
+			}
+		}
 	}
 	var err error
 	switch r.State {
@@ -48,6 +58,7 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 	done, err := s.refunds.Succeeded(ctx, name, r)
 	if done {
 		s.metrics.refunds.WithLabelValues(name, "succeeded").Inc()
+		s.tallyRefund(ctx, r.RefundNo, "succeeded")
 	}
 	return err
 }
@@ -56,12 +67,32 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
 	changed, err := s.refunds.Failed(ctx, no, name, why, func(tx pgx.Tx, takenBack bool) error {
 		if takenBack {
-			why = "It had succeeded before, and the order says so: see in the provider's console where the money is, and pay it back by hand if the shopper does not have it. " + why
+			why = "It had succeeded before, and the provider has taken it back. " + why
 		}
 		return alarmRefundFailed.Raise(ctx, tx, "refund "+no.String(), why)
 	})
 	if changed {
 		s.metrics.refunds.WithLabelValues(name, "failed").Inc()
+		s.tallyRefund(ctx, no, "failed")
+	}
+	return err
+}
+
+// chargedBack records what a provider reports of a chargeback.
+func (s *Service) chargedBack(ctx context.Context, name string, c provider.Chargeback) error {
+	if c.Merchant != s.named[name].Profile().Merchant {
+		s.raise(ctx, alarmForeignMerchant, name, "")
+		return errForeign
+	}
+	err := s.chargebacks.Record(ctx, name, c)
+	switch {
+	case errors.Is(err, chargeback.ErrUnknown):
+		// A company reports every chargeback of the account, which the shop may use elsewhere too. One of ours that
+		// was missed is in the statement.
+		s.deps.Log.InfoContext(ctx, "chargeback of no payment of ours", "provider", name, "chargeback", c.No, "capture", c.Capture)
+		return nil
+	case errors.Is(err, chargeback.ErrMismatch):
+		s.raise(ctx, alarmMismatch, "chargeback "+c.No, "")
 	}
 	return err
 }

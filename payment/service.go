@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/order"
+	"stampede/payment/chargeback"
+	"stampede/payment/desk"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
@@ -21,6 +23,7 @@ import (
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/tally"
 )
 
 // Waker is notified that an outbox row was committed, so that the relay need
@@ -42,16 +45,19 @@ type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Trace   *tracing.Tracer // nil disables tracing
+	Tally   *tally.Board    // counts payments and refunds by item; nil for none
 }
 
 // Service is the payment module. Safe for concurrent use.
 type Service struct {
-	cfg     Config
-	deps    Deps
-	q       *paymentdb.Queries
-	named   map[string]provider.Provider
-	metrics *metrics
-	refunds *refund.Service
+	cfg         Config
+	deps        Deps
+	q           *paymentdb.Queries
+	named       map[string]provider.Provider
+	metrics     *metrics
+	refunds     *refund.Service
+	chargebacks *chargeback.Service
+	desk        *desk.Service
 	// Compares the ledger with the providers' statements.
 	statements *statement.Service
 
@@ -70,9 +76,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	m := newMetrics(deps.Metrics)
 	s := &Service{
 		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
-		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]tally{}},
+		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]forgedCount{}},
 	}
+	s.chargebacks = chargeback.New(deps.DB)
 	s.refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Requested: s.refundRequested})
+	s.desk = desk.New(desk.Deps{Orders: deps.Orders, Log: deps.Log, Refunds: s.refunds, Cancel: s.cancelFor})
 	for _, p := range deps.Providers {
 		profile := p.Profile()
 		name := profile.Name
@@ -88,7 +96,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		}
 	}
 	s.statements = statement.New(statement.Deps{
-		DB: deps.DB, Providers: deps.Providers, Zone: cmp.Or(cfg.Zone, time.UTC), Log: deps.Log, SettleRefund: s.settleRefund,
+		DB: deps.DB, Providers: deps.Providers, Zone: cmp.Or(cfg.Zone, time.UTC), Log: deps.Log,
+		SettleRefund: func(ctx context.Context, name string, r provider.RefundStatus) error {
+			return s.settleRefund(ctx, name, r, asked)
+		},
 		Settle: func(ctx context.Context, name string, c provider.Capture) (string, error) {
 			return s.settle(ctx, name, c, asked)
 		},
@@ -132,6 +143,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 	}, s.cancel)
 	s.refunds.Routes(rt)
+	s.desk.Routes(rt)
 	s.methodRoutes(rt)
 	s.statements.Routes(rt)
 	s.callbackRoutes(rt)

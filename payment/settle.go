@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"go.opentelemetry.io/otel/attribute"
 
+	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
@@ -141,7 +141,10 @@ func (s *Service) settleAlone(ctx context.Context, name string, c provider.Captu
 func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provider.Capture, from source) (settled, error) {
 	q := s.q.WithTx(tx)
 	bucket := c.PaymentNo.Bucket()
-	p, err := q.Payment(ctx, paymentdb.PaymentParams{PaymentNo: c.PaymentNo, Bucket: bucket})
+	row, err := q.RecordCapture(ctx, paymentdb.RecordCaptureParams{
+		Provider: name, ProviderTxn: c.Transaction, PaymentNo: c.PaymentNo, Bucket: bucket, Amount: c.Amount, Currency: c.Currency, Believed: from == asked,
+	})
+	p := row.PaymentsPayment
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && p.Provider != name {
 		return settled{}, errUnknown
 	}
@@ -161,19 +164,13 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 		}
 		return settled{outcome: outcomeRepeated}, err
 	}
-	n, err := q.RecordMoney(ctx, paymentdb.RecordMoneyParams{
-		Provider: name, Kind: kindCapture, ProviderTxn: c.Transaction, PaymentNo: p.PaymentNo, OrderNo: p.OrderNo,
-		RefundNo: noID, Amount: c.Amount, Currency: c.Currency,
-	})
-	if err != nil {
-		return settled{}, err
-	}
-	if n == 0 {
+	if !row.Recorded {
 		_, err := s.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
 		return settled{outcome: outcomeRepeated}, err
 	}
 	out := settled{outcome: outcomeMismatch}
 	if fits {
+		p.ProviderTxn = c.Transaction
 		out, err = s.payOrder(ctx, tx, p)
 	} else {
 		err = alarmMismatch.Raise(ctx, tx, "payment "+p.PaymentNo.String(), fmt.Sprintf("%s moved, %s was charged.", money(c.Amount, c.Currency), money(p.Amount, p.Currency)))
@@ -210,14 +207,15 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 // payOrder marks the payment's order paid, also a closed one if its item has units
 // in the backup, or returns why it cannot be paid any more.
 func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
-	o, paid, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, p.PaymentNo, p.Amount)
+	by := order.PaidBy{PaymentNo: p.PaymentNo, Provider: p.Provider, Method: string(p.Method), ProviderTxn: p.ProviderTxn}
+	o, paid, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, by, p.Amount)
 	if err != nil {
 		return settled{}, err
 	}
 	outcome := outcomePaid
 	if !paid && o.Status == orderevent.StatusClosed && o.Amount() == p.Amount {
 		outcome = outcomeRetaken
-		if o, paid, err = s.deps.Orders.Retake(ctx, tx, o, p.PaymentNo); err != nil {
+		if o, paid, err = s.deps.Orders.Retake(ctx, tx, o, by); err != nil {
 			return settled{}, err
 		}
 	}
@@ -256,6 +254,7 @@ func (s *Service) moved(ctx context.Context, q *paymentdb.Queries, name, kind, t
 // sooner.
 func (s *Service) announce(ctx context.Context, name string, c provider.Capture, out settled) {
 	s.metrics.captures.WithLabelValues(name, out.outcome).Inc()
+	s.deps.Tally.Count(out.order.ItemID, stagePayments, out.outcome, 1)
 	if out.pays() {
 		s.deps.Orders.Announce(ctx, out.order)
 	}
@@ -274,6 +273,3 @@ func (s *Service) announce(ctx context.Context, name string, c provider.Capture,
 func money(amount int64, currency string) string {
 	return orderevent.Money{Amount: amount, Currency: currency}.String()
 }
-
-// noID is the NULL of a uuid column.
-var noID = pgtype.UUID{}

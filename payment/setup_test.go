@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	modeltest.Checks(20) // each case is a hundred round trips to Postgres
+	modeltest.Checks(10) // each case is a hundred round trips to Postgres
 	pgtest.Main(m, func() error {
 		http.DefaultClient.CloseIdleConnections() // the shoppers'
 		return goleak.Find()
@@ -107,7 +107,9 @@ func setup(t *testing.T, o options) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	orders, err := order.New(order.DefaultConfig(), order.Deps{
+	cfg := order.DefaultConfig()
+	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
+	orders, err := order.New(cfg, order.Deps{
 		DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: waker{}, Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -158,6 +157,9 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (pay
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+bookTimeout)
 	defer cancel()
+	if offers, err = s.loggedIn(ctx, offers, user); err != nil {
+		return paymentdb.PaymentsPayment{}, err
+	}
 	for range startAttempts {
 		p, title, err := s.open(ctx, no, user, offers, by.Coupon)
 		if errors.Is(err, order.ErrNotFound) {
@@ -177,9 +179,11 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (pay
 				return p, err
 			}
 		}
-		// The open payment is not given up for a way that is too slow now.
-		if !other && !wanted && !slices.ContainsFunc(offers, func(by offer) bool { return time.Until(p.ExpiresAt) > by.MinWindow }) {
-			return p, errTooLate.With("order_status", orderevent.StatusPending)
+		// The open payment is not given up for a way that would be refused.
+		if !wanted && !errors.Is(err, errFreeNow) {
+			if err := s.replaceable(p, offers); err != nil {
+				return p, err
+			}
 		}
 		// The shopper cannot or will not pay this payment, or not this amount. It is closed at its provider
 		// before another one is opened; if it was paid, the order is now paid and says so.
@@ -245,6 +249,10 @@ const statusCaptured = "captured"
 // one, and has to be closed first.
 var errOtherCoupon = errors.New("payment: the open payment has another coupon")
 
+// errFreeNow is errOtherCoupon for an order that costs nothing with its coupon, and so
+// needs no way to pay.
+var errFreeNow = fmt.Errorf("%w, and costs nothing", errOtherCoupon)
+
 // open returns the order's open payment, at any provider, or writes a new one by the
 // first offer whose shortest window still fits, in one transaction that locks the
 // order's row, so that neither a closing nor another request can intervene. An order
@@ -254,35 +262,34 @@ var errOtherCoupon = errors.New("payment: the open payment has another coupon")
 func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offer, coupon *string) (p paymentdb.PaymentsPayment, title string, err error) {
 	var done settled
 	var amended orderevent.Order
+	item := int64(0)
 	made, changed := false, false
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err = pg.InTxPlannedOnce(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		done, made, changed = settled{}, false, false // InTx may run this again
 		o, err := s.deps.Orders.Payable(ctx, tx, no, user)
 		if err != nil {
 			return err
 		}
-		title = o.Title
+		title, item = o.Title, o.ItemID
 		q := s.q.WithTx(tx)
-		p, err = q.OpenPayment(ctx, paymentdb.OpenPaymentParams{OrderNo: no, Bucket: no.Bucket()})
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("payment: read open payment of %s: %w", no, err)
-		}
-		found := err == nil
 		if coupon != nil {
+			var found bool
+			if p, found, err = openOne(ctx, q, no); err != nil {
+				return err
+			}
 			if o, changed, err = s.deps.Orders.Choose(ctx, tx, o, *coupon); err != nil {
 				return err
 			}
-			if amended = o; changed && found {
+			if amended = o; changed && found && o.Amount() == 0 {
+				return errFreeNow
+			}
+			if changed && found {
 				return errOtherCoupon
 			}
 		}
-		if found {
-			return nil
-		}
-		if p, err = s.openRow(ctx, q, no, o, offers); err != nil {
+		if p, made, err = s.openRow(ctx, q, no, o, offers); err != nil {
 			return err
 		}
-		made = true
 		if p.Provider == free {
 			p.Status = statusCaptured
 			done, err = s.settleIn(ctx, tx, free, provider.Capture{
@@ -296,6 +303,7 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offe
 	}
 	if err == nil && made {
 		s.metrics.started.WithLabelValues(p.Provider).Inc()
+		s.deps.Tally.Count(item, stagePayments, "started", 1)
 	}
 	if err == nil && done.outcome != "" {
 		s.announce(ctx, free, provider.Capture{PaymentNo: p.PaymentNo}, done)
@@ -303,31 +311,51 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offe
 	return p, title, err
 }
 
+// openOne returns an order's open payment, if it has one.
+func openOne(ctx context.Context, q *paymentdb.Queries, no ids.ID) (p paymentdb.PaymentsPayment, found bool, err error) {
+	p, err = q.OpenPayment(ctx, paymentdb.OpenPaymentParams{OrderNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, false, nil
+	}
+	if err != nil {
+		return p, false, fmt.Errorf("payment: read open payment of %s: %w", no, err)
+	}
+	return p, true, nil
+}
+
 // openRow writes an order's payment by the first offer whose shortest window fits
-// before the deadline: a provider's expiry must never be later than ours.
-func (s *Service) openRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, o orderevent.Order, offers []offer) (paymentdb.PaymentsPayment, error) {
+// before the deadline: a provider's expiry must never be later than ours. If the order
+// has an open payment already, it returns that one, and made is false.
+func (s *Service) openRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, o orderevent.Order, offers []offer) (p paymentdb.PaymentsPayment, made bool, err error) {
 	if o.Amount() == 0 {
 		offers = []offer{{Profile: provider.Profile{Name: free}}}
 	}
 	if len(offers) == 0 {
-		return paymentdb.PaymentsPayment{}, errNoWay
+		return p, false, errNoWay
 	}
-	if offers = slices.DeleteFunc(slices.Clone(offers), func(by offer) bool { return !by.Takes(o.Currency) }); len(offers) == 0 {
-		return paymentdb.PaymentsPayment{}, s.errNoSuchWay("This way to pay does not take %s.", o.Currency)
+	if offers, err = s.taking(offers, o.Currency); err != nil {
+		return p, false, err
 	}
-	for _, by := range offers {
-		p, err := q.StartPayment(ctx, paymentdb.StartPaymentParams{
-			Bucket: no.Bucket(), PaymentNo: ids.NewFor(o.UserID), OrderNo: no, UserID: o.UserID, Provider: by.Name, Method: by.Method,
-			Amount: o.Amount(), Currency: o.Currency, ExpiresAt: o.PayDeadline,
-			QueryAfterMs: s.cfg.QueryAfter.Milliseconds(), LeastWindowMs: by.MinWindow.Milliseconds(),
-		})
-		if errors.Is(err, pgx.ErrNoRows) {
-			continue
+	// A payment may end without the order's lock, but none opens without it: if the open payment that stopped the first
+	// round has ended before it is read, the second round finds none.
+	for range 2 {
+		for _, by := range offers {
+			p, err = q.StartPayment(ctx, paymentdb.StartPaymentParams{
+				Bucket: no.Bucket(), PaymentNo: ids.NewFor(o.UserID), OrderNo: no, UserID: o.UserID, Provider: by.Name, Method: by.Method,
+				Amount: o.Amount(), Currency: o.Currency, ExpiresAt: o.PayDeadline,
+				QueryAfterMs: s.cfg.QueryAfter.Milliseconds(), LeastWindowMs: by.MinWindow.Milliseconds(),
+			})
+			if err == nil {
+				return p, true, nil
+			}
+			if !errors.Is(err, pgx.ErrNoRows) {
+				return p, false, fmt.Errorf("payment: start for %s: %w", no, err)
+			}
 		}
-		if err != nil {
-			err = fmt.Errorf("payment: start for %s: %w", no, err)
+		var found bool
+		if p, found, err = openOne(ctx, q, no); err != nil || found {
+			return p, false, err
 		}
-		return p, err
 	}
-	return paymentdb.PaymentsPayment{}, errTooLate.With("order_status", o.Status)
+	return p, false, errTooLate.With("order_status", o.Status)
 }

@@ -2,12 +2,16 @@ package payment
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"image/png"
 	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 )
@@ -26,5 +30,36 @@ func TestCodeToScanIsDrawn(t *testing.T) {
 				t.Errorf("the picture is none: %v, %v", err, err2)
 			}
 		}
+	}
+}
+
+// endsFirst ends an order's open payment before it is read.
+type endsFirst struct {
+	paymentdb.DBTX
+	s *bundle
+}
+
+func (d endsFirst) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if strings.Contains(sql, "-- name: OpenPayment ") {
+		d.s.exec(`UPDATE payments.payments SET status = 'closed' WHERE order_no = $1`, args[0]) //nolint:contextcheck // the test's
+	}
+	return d.DBTX.QueryRow(ctx, sql, args...)
+}
+
+// A payment is closed, or captured in another amount, without the order's lock.
+func theOpenPaymentEndsWhileAnotherIsStarted(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	first, err := s.begin(t.Context(), no, user, way{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers, err := s.offers(way{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := orderevent.Order{No: no, UserID: user, Status: orderevent.StatusPending, Quantity: 1, UnitPrice: 100, Currency: "CNY", PayDeadline: first.ExpiresAt}
+	p, made, err := s.openRow(t.Context(), paymentdb.New(endsFirst{s.db, s}), no, o, offers)
+	if err != nil || !made || p.PaymentNo == first.PaymentNo {
+		t.Errorf("another payment %t, %v", made, err)
 	}
 }

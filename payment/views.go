@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,10 @@ func (s *Service) PaymentsOf(ctx context.Context, no ids.ID) ([]order.PaymentVie
 	if err != nil {
 		return nil, fmt.Errorf("payment: read refunds of %s: %w", no, err)
 	}
+	charged, err := s.chargebacks.Of(ctx, no)
+	if err != nil {
+		return nil, err
+	}
 	of := make(map[ids.ID][]order.RefundView, len(refunds))
 	for _, r := range refunds {
 		of[r.PaymentNo] = append(of[r.PaymentNo], refund.Brief(r))
@@ -42,8 +47,30 @@ func (s *Service) PaymentsOf(ctx context.Context, no ids.ID) ([]order.PaymentVie
 	for i, p := range payments {
 		views[i] = order.PaymentView{
 			PaymentNo: p.PaymentNo, Provider: p.Provider, Method: string(p.Method), Status: p.Status, Amount: orderevent.Money{Amount: p.Amount, Currency: p.Currency},
-			ProviderTxn: p.ProviderTxn, CreatedAt: orderevent.Time(p.CreatedAt), UpdatedAt: orderevent.Time(p.UpdatedAt), Refunds: of[p.PaymentNo],
+			ProviderTxn: p.ProviderTxn, CreatedAt: orderevent.Time(p.CreatedAt), UpdatedAt: orderevent.Time(p.UpdatedAt), Refunds: of[p.PaymentNo], Chargebacks: charged[p.PaymentNo],
 		}
 	}
 	return views, nil
+}
+
+// OrdersOfPayment returns the order of a payment, or none, for the operators' search.
+func (s *Service) OrdersOfPayment(ctx context.Context, paymentNo ids.ID) ([]ids.ID, error) {
+	p, err := s.q.Payment(ctx, paymentdb.PaymentParams{PaymentNo: paymentNo, Bucket: paymentNo.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("payment: read %s: %w", paymentNo, err)
+	}
+	return []ids.ID{p.OrderNo}, nil
+}
+
+// OrdersOfTransaction returns the orders that money moved for under a provider's
+// number.
+func (s *Service) OrdersOfTransaction(ctx context.Context, txn string) ([]ids.ID, error) {
+	nos, err := s.q.OrdersOfTransaction(ctx, txn)
+	if err != nil {
+		return nil, fmt.Errorf("payment: look for a transaction: %w", err)
+	}
+	return nos, nil
 }

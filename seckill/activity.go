@@ -147,7 +147,8 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 }
 
 // insertActivity writes a checked activity as a draft and makes it the activity
-// of the rest of this change. It ignores the row's id and counters.
+// of the rest of this change. It ignores the row's counters; of a row that has an id
+// the rules in words are copied.
 func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActivity) error {
 	made, err := c.q.InsertActivity(ctx, seckilldb.InsertActivityParams{
 		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
@@ -159,6 +160,11 @@ func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActiv
 		return fmt.Errorf("seckill: insert activity: %w", err)
 	}
 	c.activity, c.phase = made, phaseDraft
+	if row.ID != 0 {
+		if err := c.q.CopyActivityRules(ctx, seckilldb.CopyActivityRulesParams{CopyID: made.ID, OriginalID: row.ID}); err != nil {
+			return fmt.Errorf("seckill: copy activity rules: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -215,7 +221,7 @@ func snapshot(ctx context.Context, db pg.Beginner, fn func(q *seckilldb.Queries)
 func (s *Service) editActivity(ctx context.Context, id int64, in activityPatch) (activityView, error) {
 	var out activityView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
-		if err := c.lock(ctx, id, actEdit); err != nil {
+		if err := c.lock(ctx, id, actAmend); err != nil {
 			return err
 		}
 		view, err := c.editActivity(ctx, &in)
@@ -256,9 +262,15 @@ func (c *change) editActivity(ctx context.Context, in *activityPatch) (activityV
 	}
 	var f flaws
 	f.activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
-	f.spanHolds(&tree[0])
-	if c.published() {
-		c.payable(&f, &tree[0])
+	if c.amends() {
+		if err := c.amendActivity(&f, before, row); err != nil {
+			return activityView{}, err
+		}
+	} else {
+		f.spanHolds(&tree[0])
+		if c.published() {
+			c.payable(&f, &tree[0])
+		}
 	}
 	if err := f.err(); err != nil {
 		return activityView{}, err

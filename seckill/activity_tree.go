@@ -109,11 +109,14 @@ func mayRebuy(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) bool {
 	return a.RebuyAfterClose || i.Unlimited
 }
 
+// paused is whether no attempt at the item is taken.
+func paused(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) bool { return a.Paused || i.Paused }
+
 // newStock is the stock row that inventory should have for an item.
 func newStock(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) inventory.NewStock {
 	return inventory.NewStock{
 		Item:  inventory.Item{ID: i.ID, ActivityID: a.ID, PerActivity: a.OneItemPerUser},
 		Total: unitsOnSale(i), Backup: i.Backup, Unlimited: i.Unlimited, UserLimit: userLimit(a, i), Rebuy: mayRebuy(a, i),
-		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
+		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Paused: paused(a, i),
 	}
 }

@@ -47,8 +47,11 @@ func (s *Service) adminRoutes(api httpx.API) {
 	s.sessionRoutes(api)
 	s.itemRoutes(api)
 	httpx.Register(api, readOp(adminBase+"/audit", "list-audit", "What operators did, newest first", nil), s.listAudit)
-	httpx.Register(api, readOp(adminBase+"/items/{id}/funnel", "get-funnel", "An item's attempts, units and books at this moment", readProblems), s.itemFunnel)
+	s.funnelRoutes(api)
+	s.reportRoute(api)
 	s.admissionRoutes(api)
+	s.detailRoutes(api)
+	s.preflightRoutes(api)
 }
 
 // activityRoutes registers the routes for whole activities. Each lifecycle
@@ -63,7 +66,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 					return seckilldb.New(s.deps.DB).Activities(ctx, seckilldb.ActivitiesParams{Before: before, Status: in.Status, RowLimit: limit})
 				})
 		})
-	rowRoutes(api, base, "activity", s.readActivity, s.editActivity, s.deleteActivity)
+	rowRoutes(api, base, "activity", amendsActivity, s.readActivity, s.editActivity, s.deleteActivity)
 	for _, move := range []struct {
 		act     action
 		summary string
@@ -96,13 +99,13 @@ func (s *Service) sessionRoutes(api httpx.API) {
 					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID, RowLimit: limit})
 				})
 		})
-	rowRoutes(api, base, "session", s.readSession, s.editSession, s.deleteSession)
+	rowRoutes(api, base, "session", amendsSession, s.readSession, s.editSession, s.deleteSession)
 	repeat := writeOp(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK, editProblems)
 	repeat.Description = "At the same times on the shop's clock. Each day is an independent session; days that already have one are left unchanged and listed."
 	makeRoute(api, repeat, s.repeatSession)
 }
 
-// itemRoutes registers the routes for items. Adding stock and agreeing to
+// itemRoutes registers the routes for items. Changing the stock and agreeing to
 // oversell have routes beside the edit: they have their own rules and audit
 // records, and an ordinary edit must not do either by accident.
 func (s *Service) itemRoutes(api httpx.API) {
@@ -120,9 +123,10 @@ func (s *Service) itemRoutes(api httpx.API) {
 			return out, s.countReservations(ctx, out.Body.Data)
 		})
 	httpx.Register(api, readOp(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids", listReservationProblems), s.listReservations)
-	rowRoutes(api, base, "item", s.readItem, s.editItem, s.deleteItem)
-	makeRoute(api, writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, at any time until the end", http.StatusOK, stockProblems), s.addStock)
-	move := writeOp(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, at any time until the end", http.StatusOK, backupProblems)
+	rowRoutes(api, base, "item", amendsItem, s.readItem, s.editItem, s.deleteItem)
+	s.itemPauseRoutes(api, base)
+	s.stockRoutes(api, base)
+	move := writeOp(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, also after the end", http.StatusOK, backupProblems)
 	move.Description = "Units above 0 go from the sale to the backup, as many of them as no shopper holds; below 0 they come back, as many as are left. `moved` says how many did. The backup is for orders that were closed unpaid and whose money still arrives."
 	makeRoute(api, move, s.moveBackup)
 	oversell := writeOp(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell more units than the stock, by a percentage of it", http.StatusOK, editProblems)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,7 +18,15 @@ import (
 
 // admissionRate is how fast an item's line may be entered.
 type admissionRate struct {
-	PerSecond int `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 means no limit"`
+	PerSecond *int `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
+}
+
+// String is the rate in a log line.
+func (r admissionRate) String() string {
+	if r.PerSecond == nil {
+		return "unlimited"
+	}
+	return strconv.Itoa(*r.PerSecond)
 }
 
 // admissionInput sets an item's rate.
@@ -37,7 +46,7 @@ func (s *Service) admissionRoutes(api httpx.API) {
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodPut, Path: path, ID: "set-admission-rate", Tag: "operator", Role: auth.Operator,
 		Summary:     "Limit how fast an item's line may be entered",
-		Description: "Takes effect on every instance immediately. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit.",
+		Description: "Takes effect on every instance immediately. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit. A pause says instead that the shop has paused the item.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: errTransition.Code, http.StatusUnprocessableEntity: "invalid",
 		},
@@ -65,10 +74,14 @@ func (s *Service) setAdmission(ctx context.Context, id int64, in admissionRate) 
 	if !item.OnSale {
 		return admissionRate{}, errTransition.Saying("The item's sale is over; its line admits no more attempts.")
 	}
+	before, err := s.admission(ctx, id)
+	if err != nil {
+		return admissionRate{}, err
+	}
 	// The audit log is written first: a rate in force without an entry would be
 	// worse than an entry for a rate that Redis did not store.
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, "item.admission", inventory.ItemSubject(id), in)
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		return audit.Record(ctx, tx, "item.admission", inventory.ItemSubject(id), edited(before, in))
 	})
 	if err != nil {
 		return admissionRate{}, err
@@ -76,6 +89,6 @@ func (s *Service) setAdmission(ctx context.Context, id int64, in admissionRate) 
 	if err := s.Rush.SetAdmission(ctx, id, in.PerSecond); err != nil {
 		return admissionRate{}, err
 	}
-	s.logChange(ctx, slog.String("action", "admission"), slog.Int64("item_id", id), slog.Int("per_second", in.PerSecond))
+	s.logChange(ctx, slog.String("action", "admission"), slog.Int64("item_id", id), slog.String("per_second", in.String()))
 	return in, nil
 }

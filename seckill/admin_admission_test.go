@@ -18,8 +18,8 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 	path := "/api/v1/admin/items/" + s.item + "/admission"
 	for _, c := range []struct {
 		body string
-		want float64
-	}{{`{"per_second":250}`, 250}, {`{"per_second":40}`, 40}, {`{"per_second":0}`, 0}} {
+		want any
+	}{{`{"per_second":250}`, 250.0}, {`{"per_second":40}`, 40.0}, {`{"per_second":0}`, 0.0}, {`{"per_second":null}`, nil}} {
 		tr := a.traced(func() { a.do(http.StatusOK, http.MethodPut, path, c.body) })
 		if tr.String() != "[item.admission] and 0 events" {
 			t.Errorf("%s left %v", c.body, tr)
@@ -56,9 +56,9 @@ func TestAdmissionRatesGoWithTheirItems(t *testing.T) {
 	if err := d.svc.keepHouse(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for s, want := range map[sale]int{living: 7, over: 0} {
-		if rate, err := d.svc.Rush.Admission(t.Context(), s.stockItem(t, false).ID); err != nil || rate != want {
-			t.Errorf("item %s has the admission rate %d (%v), want %d", s.item, rate, err, want)
+	for s, want := range map[sale]string{living: "7", over: "unlimited"} {
+		if rate, err := d.svc.admission(t.Context(), s.stockItem(t, false).ID); err != nil || rate.String() != want {
+			t.Errorf("item %s has the admission rate %v (%v), want %s", s.item, rate, err, want)
 		}
 	}
 }

@@ -33,6 +33,7 @@ type change struct {
 	announce bool             // shoppers see the activity: views and catalogues are stale
 	apply    []int64          // items whose stock row changed and must be applied to Redis
 	load     []int64          // items to load again
+	details  []int64          // items whose details changed
 	forget   []inventory.Item // deleted items, to be removed from Redis
 	did      []slog.Attr      // log attributes; edits of a plan are only in the audit log
 }
@@ -85,6 +86,12 @@ func (c *change) logDeletion(thing string, id int64) {
 func (c *change) lock(ctx context.Context, activityID int64, act action) error {
 	if err := c.take(ctx, activityID); err != nil {
 		return err
+	}
+	if act == actAmend {
+		if permit(c.phase, c.activity.Paused, actCorrect) == nil {
+			return nil
+		}
+		act = actEdit
 	}
 	return permit(c.phase, c.activity.Paused, act)
 }
@@ -161,6 +168,9 @@ func (c *change) carryOut(ctx context.Context) {
 		if err := s.deps.Stock.Apply(ctx, id); err != nil {
 			s.deps.Log.WarnContext(ctx, "stock change not applied to redis, will be retried", "item_id", id, "error", err)
 		}
+	}
+	if err := s.browse.ForgetDetails(ctx, c.details...); err != nil {
+		s.deps.Log.WarnContext(ctx, "item details not forgotten, will expire", "activity_id", c.activity.ID, "error", err)
 	}
 	if err := s.browse.Sync(ctx, c.activity.ID); err != nil {
 		s.deps.Log.WarnContext(ctx, "views not updated, will be retried", "activity_id", c.activity.ID, "error", err)

@@ -18,7 +18,6 @@ var (
 	// editProblems are those of every edit of an activity, see actEdit.
 	editProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen"}
 	patchProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen, stale-version"}
-	stockProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition"}
 	// backupProblems: fenced while the item is on sale and being loaded.
 	backupProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition", http.StatusServiceUnavailable: "fenced, unknown"}
 	moveProblems   = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, frozen"}
@@ -68,16 +67,17 @@ func makeRoute[D, V any](api httpx.API, op httpx.Op, do func(context.Context, st
 	})
 }
 
-// rowRoutes registers GET, PATCH and DELETE base/{id}.
-func rowRoutes[P, V any](api httpx.API, base, what string, get func(context.Context, int64) (V, error),
+// rowRoutes registers GET, PATCH and DELETE base/{id}; late says what can still be
+// corrected.
+func rowRoutes[P, V any](api httpx.API, base, what, late string, get func(context.Context, int64) (V, error),
 	edit func(context.Context, int64, P) (V, error), remove func(context.Context, int64) error,
 ) {
 	httpx.Register(api, readOp(base+"/{id}", "admin-get-"+what, "One "+what+" with its contents", readProblems),
 		func(ctx context.Context, in *ByID) (*bodyOf[V], error) {
 			return answerByID(in.ID, func(id int64) (V, error) { return get(ctx, id) })
 		})
-	change := writeOp(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what, http.StatusOK, patchProblems)
-	change.Description = "Fields that are left out or null stay unchanged. `version` is the version that GET returned; it increases only when something changed."
+	change := writeOp(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what+", or correct a running one", http.StatusOK, patchProblems)
+	change.Description = "Fields that are left out or null stay unchanged. `version` is the version that GET returned; it increases only when something changed. " + late
 	httpx.Register(api, change,
 		func(ctx context.Context, in *editing[P]) (*bodyOf[V], error) {
 			return answerByID(in.ID, func(id int64) (V, error) { return edit(ctx, id, in.Body) })

@@ -49,7 +49,7 @@ func (y *bundle) instance(change ...func(*Config, *Deps)) *instance {
 	y.T.Helper()
 	d := &instance{bundle: y, clock: new(seckilltest.Clock), tokens: map[auth.Role]string{}}
 	cfg := DefaultConfig()
-	cfg.BrowseCacheBytes, cfg.CanPay = 512<<10, true
+	cfg.BrowseCacheBytes, cfg.Rush.NumberBytes, cfg.CanPay = 512<<10, 512<<10, true
 	deps := Deps{
 		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.NewStock(), Outbox: silentWaker{}, Clock: d.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Orders: y.Orders, SigningKey: seckilltest.Key,
@@ -282,4 +282,17 @@ func (y *bundle) counted() (*pgxpool.Pool, *counter) {
 	}
 	y.T.Cleanup(pool.Close)
 	return pool, c
+}
+
+// raw gets an answer that is no JSON.
+func (d *instance) raw(path string, headers ...string) string {
+	d.T.Helper()
+	req := httptest.NewRequestWithContext(d.T.Context(), http.MethodGet, path, nil)
+	req.Header.Set("Authorization", "Bearer "+d.tokens[auth.Viewer])
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	rec := httptest.NewRecorder()
+	d.rt.ServeHTTP(rec, req)
+	return rec.Body.String()
 }

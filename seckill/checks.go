@@ -88,6 +88,10 @@ func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([
 				Subject: inventory.ItemSubject(p.ID),
 				Detail:  fmt.Sprintf("An operator held %d units back; the stock row has %d in the backup and taken from it.", p.Backup, have.Backup),
 			})
+		case p.Alive && have.Paused != p.Paused:
+			found = append(found, proof.Violation{
+				Subject: inventory.ItemSubject(p.ID), Detail: fmt.Sprintf("An operator left it paused %v; the stock row says %v.", p.Paused, have.Paused),
+			})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(counted)) {

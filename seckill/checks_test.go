@@ -34,8 +34,10 @@ func TestFunnel(t *testing.T) {
 		books["remaining"] != 8.0 || books["in_flight"] != 2.0 || books["difference"] != 0.0 {
 		t.Errorf("with two units on their way: %s", r.raw)
 	}
-	if r := d.as("viewer", http.MethodGet, "/api/v1/admin/items/99999/funnel", nil); r.status != 404 {
-		t.Errorf("unknown item: %d %s", r.status, r.raw)
+	for _, missing := range []string{"items/99999/funnel", "items/99999/funnel/live", "sessions/99999/funnel", "activities/99999/funnel"} {
+		if r := d.as("viewer", http.MethodGet, "/api/v1/admin/"+missing, nil); r.status != 404 {
+			t.Errorf("%s: %d %s", missing, r.status, r.raw)
+		}
 	}
 }
 

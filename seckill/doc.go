@@ -28,8 +28,8 @@
 // imports the root. The plan is not hot: an action may take a transaction and a
 // second to take effect. The rush never queries Postgres before an attempt is
 // decided, and most attempts never leave memory. Like the other packages it knows
-// the plan only through the catalogue. The plan uses the rush for two things: its
-// funnel and its admission rates.
+// the plan only through the catalogue. The plan uses the rush for one thing: its
+// admission rates. What the rush counts reaches the funnel through platform/watch/tally.
 //
 // # A plan's life
 //
@@ -48,16 +48,22 @@
 // one never replaces a newer one.
 //
 // Requesting a state that an activity is already in returns the activity
-// unchanged. A clone and a daily repetition move by the shop's wall clock
+// unchanged. From 60 s before the first opening a plan is not edited but corrected:
+// names, title, spec and picture change, and an end moves later (amend.go). Units are
+// added, taken off or written off, and an item is paused by itself; its stock row has
+// the pause of the item or the activity, so that the rush looks at one field. What
+// shoppers read on an item's page, and an activity's rules in words, are in tables of
+// their own. A clone and a daily repetition move by the shop's wall clock
 // (session_clock.go). An item has on sale its stock and the agreed share beyond
 // it (unitsOnSale); every total is that number.
 //
 // # Invariants
 //
-//   - A published item has exactly one plan and one stock, which agree
-//     (Checks: stock follows the plan).
+//   - A published item has exactly one plan and one stock, which agree, also about
+//     its pause (Checks: stock follows the plan).
 //   - From 60 s before the first opening until the end, prices, limits and
-//     windows do not change. Stock is only added.
+//     openings do not change, and an end only moves later. Units that leave the sale
+//     are those that no shopper holds, in both counts.
 //   - Without a payment provider, nothing that costs money is published.
 //
 // # Publishes and consumes

@@ -112,7 +112,7 @@ func (s *Service) createItem(ctx context.Context, key string, in newItem) (itemV
 	var out itemView
 	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
 		out, err = once(ctx, c, key, "item.create", in, func() (itemView, error) {
-			b, t, err := c.lockSession(ctx, int64(in.SessionID))
+			b, t, err := c.lockSession(ctx, int64(in.SessionID), actEdit)
 			if err != nil {
 				return itemView{}, err
 			}
@@ -133,7 +133,7 @@ func (s *Service) createItem(ctx context.Context, key string, in newItem) (itemV
 	return out, err
 }
 
-// insertItem writes a checked item.
+// insertItem writes a checked item. A row that has an id is copied with its detail.
 func (c *change) insertItem(ctx context.Context, location string, sessionID int64, row seckilldb.SeckillItem) (seckilldb.SeckillItem, error) {
 	out, err := c.q.InsertItem(ctx, seckilldb.InsertItemParams{
 		SessionID: sessionID, ActivityID: c.activity.ID, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl,
@@ -142,6 +142,11 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 	})
 	if err != nil {
 		return out, orTakenSKU(err, location, row.Sku, "insert item")
+	}
+	if row.ID != 0 {
+		if err := c.q.CopyItemDetail(ctx, seckilldb.CopyItemDetailParams{CopyID: out.ID, OriginalID: row.ID}); err != nil {
+			return out, fmt.Errorf("seckill: copy item detail: %w", err)
+		}
 	}
 	err = c.record(ctx, "item.create", inventory.ItemSubject(out.ID), viewItem(&out))
 	return out, err

@@ -3,11 +3,9 @@ package seckill
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	"stampede/inventory"
 	"stampede/seckill/internal/seckilldb"
-	"stampede/seckill/internal/wire"
 )
 
 // backupMove is the body of a request to move units between sale and backup.
@@ -22,32 +20,28 @@ type backupMoved struct {
 }
 
 // moveBackup moves units of an item between its sale and its backup, also while it
-// runs.
+// runs and after its end: late payments still take units from the backup.
 func (s *Service) moveBackup(ctx context.Context, key string, id int64, in backupMove) (backupMoved, error) {
-	var out backupMoved
-	request := struct {
-		ItemID wire.ID
-		backupMove
-	}{wire.ID(id), in}
-	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
-		out, err = once(ctx, c, key, "item.backup", request, func() (backupMoved, error) { return c.moveBackup(ctx, id, in.Units) })
-		return err
-	})
-	return out, err
+	return changeUnits(ctx, s, key, "item.backup", id, in, func(ctx context.Context, c *change) (backupMoved, error) { return c.moveBackup(ctx, id, in.Units) })
 }
 
 // moveBackup moves what can be moved in inventory and changes the plan by the same
-// units. An oversold item is refused: its units on sale are a share beyond the
-// stock, which would have to move too.
+// units. Units of an oversold item come back with the share beyond them; none leave its
+// sale, because that share would have to leave it too, and shoppers may hold it.
 func (c *change) moveBackup(ctx context.Context, id int64, units int32) (backupMoved, error) {
-	_, item, err := c.lockItem(ctx, id, actAddStock)
+	_, item, err := c.lockItem(ctx, id, actMoveBackup)
 	if err != nil {
 		return backupMoved{}, err
 	}
 	var f flaws
 	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.units", units, "Between 1 and %d units can be moved, in either direction.", maxStock)
 	f.add(!item.Unlimited, "body.units", units, "An unlimited item has no backup.")
-	f.add(item.OversellPercent == 0, "body.units", units, "An item that is sold beyond its stock by agreement keeps its backup as planned.")
+	f.add(item.OversellPercent == 0 || units <= 0, "body.units", units,
+		"The item is sold %d %% beyond its stock by agreement, so no units leave its sale. Units below 0 come back from its backup; to hold more back, set its backup before it is published.", item.OversellPercent)
+	more, back := item, min(-min(units, 0), item.Backup)
+	more.Stock, more.Backup = item.Stock+back, item.Backup-back
+	f.add(units >= 0 || unitsOnSale(&more)+more.Backup <= maxStock, "body.units", units,
+		"With %d %% oversold, %d units are the most an item may have; move fewer.", item.OversellPercent, maxStock)
 	if err := f.err(); err != nil {
 		return backupMoved{}, err
 	}
@@ -64,14 +58,15 @@ func (c *change) moveBackup(ctx context.Context, id int64, units int32) (backupM
 	if moved == 0 {
 		return backupMoved{Item: viewItem(&item)}, nil
 	}
+	before := item
 	if item, err = c.q.MoveItemBackup(ctx, seckilldb.MoveItemBackupParams{ID: id, Units: moved}); err != nil {
 		return backupMoved{}, fmt.Errorf("seckill: move backup: %w", err)
 	}
-	c.did = []slog.Attr{slog.String("action", "move-backup"), slog.Int64("item_id", id), slog.Int("units", int(moved))}
-	c.apply = append(c.apply, id)
-	if err := c.touch(ctx); err != nil {
-		return backupMoved{}, err
+	if share := unitsOnSale(&item) - unitsOnSale(&before) + moved; share > 0 {
+		if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &share}); err != nil {
+			return backupMoved{}, fmt.Errorf("seckill: add the share beyond the stock of item %d: %w", id, err)
+		}
 	}
-	err = c.record(ctx, "item.backup", inventory.ItemSubject(id), map[string]int32{"requested": units, "moved": moved, "stock": item.Stock, "backup": item.Backup})
+	err = c.changedUnits(ctx, id, "backup", moved, map[string]int32{"requested": units, "moved": moved, "stock": item.Stock, "backup": item.Backup, "on_sale": unitsOnSale(&item)})
 	return backupMoved{Moved: moved, Item: viewItem(&item)}, err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,5 +119,53 @@ func TestMoveBackup(t *testing.T) {
 	d.sql(`UPDATE inventory.stock SET backup = backup - 1, available = available + 1 WHERE item_id = $1`, s.item)
 	if found, err := offPlan(t.Context(), d.DB, d.Stock); err != nil || len(found) != 1 {
 		t.Errorf("a unit that moved without a plan: %v, %v", found, err)
+	}
+}
+
+// TestMoveBackupOfAnOversoldItemAndAfterTheEnd moves what is safe: units of an oversold
+// item come back to the sale with their share beyond the stock, and after the end both
+// ways are open.
+func TestMoveBackupOfAnOversoldItemAndAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.draft(-time.Minute, func(_, _, item map[string]any) { item["backup"] = 5 })
+	path := "/api/v1/admin/items/" + s.item
+	d.do(http.StatusOK, http.MethodPut, path+"/oversell", `{"percent":25,"reason":"contract 7"}`)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
+	item := s.stockItem(t, false)
+	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
+		t.Fatal(err)
+	}
+	must := func(what, want string, remaining int64) {
+		t.Helper()
+		if got := d.planned(s.item); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+		if st, _, err := d.Stock.State(t.Context(), item); err != nil || st.Remaining != remaining {
+			t.Errorf("%s: %d remain, want %d, %v", what, st.Remaining, remaining, err)
+		}
+		if found, err := offPlan(t.Context(), d.DB, d.Stock); err != nil || len(found) != 0 {
+			t.Errorf("%s: %v, %v", what, found, err)
+		}
+	}
+	must("oversold", "stock 10 backup 5, of 17 are 12 available and 5 held back", 12)
+	if r := d.do(http.StatusUnprocessableEntity, http.MethodPost, path+"/backup", `{"units":1}`); !strings.Contains(string(r.raw), "below 0") {
+		t.Errorf("off the sale: %s", r.raw)
+	}
+	if r := d.do(http.StatusOK, http.MethodPost, path+"/backup", `{"units":-2}`); r.body["moved"] != -2.0 {
+		t.Errorf("to the sale: %s", r.raw)
+	}
+	must("two came back with one more", "stock 12 backup 3, of 18 are 15 available and 3 held back", 15)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/terminate", nil)
+	d.do(http.StatusOK, http.MethodPost, path+"/backup", `{"units":-1}`)
+	must("after the end", "stock 13 backup 2, of 18 are 16 available and 2 held back", 16)
+
+	plain := d.publish(-time.Minute)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+plain.activity+"/terminate", nil)
+	if r := d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+plain.item+"/backup", `{"units":3}`); r.body["moved"] != 3.0 {
+		t.Errorf("after the end: %s", r.raw)
+	}
+	if got := d.planned(plain.item); got != "stock 7 backup 3, of 10 are 7 available and 3 held back" {
+		t.Errorf("after the end: %s", got)
 	}
 }

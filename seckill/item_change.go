@@ -3,7 +3,6 @@ package seckill
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	"stampede/inventory"
 	"stampede/seckill/internal/seckilldb"
@@ -14,7 +13,7 @@ import (
 func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemView, error) {
 	var out itemView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
-		b, old, err := c.lockItem(ctx, id, actEdit)
+		b, old, err := c.lockItem(ctx, id, actAmend)
 		if err != nil {
 			return err
 		}
@@ -25,6 +24,11 @@ func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemVie
 		row, saleCurrency := in.over(old)
 		var f flaws
 		f.item("body", &row, saleCurrency)
+		if c.amends() {
+			if err := c.amendItem(old, row); err != nil {
+				return err
+			}
+		}
 		if err := f.err(); err != nil {
 			return err
 		}
@@ -38,7 +42,12 @@ func (s *Service) editItem(ctx context.Context, id int64, in itemPatch) (itemVie
 		if err != nil {
 			return orTakenSKU(err, "body", optional(in.SKU, ""), "update item")
 		}
-		if err := c.changedBelow(ctx, before); err != nil {
+		if c.amends() {
+			err = c.touch(ctx)
+		} else {
+			err = c.changedBelow(ctx, before)
+		}
+		if err != nil {
 			return err
 		}
 		out = viewItem(&row)
@@ -86,58 +95,6 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 		c.logDeletion("item", id)
 		return c.record(ctx, "item.delete", inventory.ItemSubject(id), viewItem(&old))
 	})
-}
-
-// stockAddition is the body of a request to add stock.
-type stockAddition struct {
-	Add int32 `json:"add" minimum:"1" maximum:"10000000" doc:"Units to add to the stock; an agreed share beyond it grows with it"`
-}
-
-// addStock puts more units of an item on sale, also while it runs.
-func (s *Service) addStock(ctx context.Context, key string, id int64, in stockAddition) (itemView, error) {
-	var out itemView
-	request := struct {
-		ItemID wire.ID
-		stockAddition
-	}{wire.ID(id), in}
-	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
-		out, err = once(ctx, c, key, "item.add-stock", request, func() (itemView, error) { return c.addStock(ctx, id, in.Add) })
-		return err
-	})
-	return out, err
-}
-
-// addStock raises the plan's stock and the stock row's total by the same units in
-// one transaction. It adds a difference and never sets a value, so that two
-// operators who add at the same time both get what they requested.
-func (c *change) addStock(ctx context.Context, id int64, units int32) (itemView, error) {
-	_, old, err := c.lockItem(ctx, id, actAddStock)
-	if err != nil {
-		return itemView{}, err
-	}
-	var f flaws
-	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to add to.")
-	more := old
-	more.Stock += min(units, maxStock) // the sum is checked next and must not overflow before that
-	f.add(units >= 1 && units <= maxStock && unitsOnSale(&more)+more.Backup <= maxStock, "body.add", units,
-		"The new stock, with %d %% oversold and the backup of %d, is %d units at most; the stock is %d now.", old.OversellPercent, old.Backup, maxStock, old.Stock)
-	if err := f.err(); err != nil {
-		return itemView{}, err
-	}
-	row, err := c.q.AddItemStock(ctx, seckilldb.AddItemStockParams{ID: id, Added: units})
-	if err != nil {
-		return itemView{}, fmt.Errorf("seckill: add stock: %w", err)
-	}
-	added := unitsOnSale(&row) - unitsOnSale(&old)
-	if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &added}); err != nil {
-		return itemView{}, fmt.Errorf("seckill: add stock to item %d: %w", id, err)
-	}
-	c.did = []slog.Attr{slog.String("action", string(actAddStock)), slog.Int64("item_id", id), slog.Int("units", int(units))}
-	c.apply = append(c.apply, id) // carried to Redis once this has been committed
-	if err := c.touch(ctx); err != nil {
-		return itemView{}, err
-	}
-	return viewItem(&row), c.record(ctx, "item.add-stock", inventory.ItemSubject(id), map[string]int32{"added": units, "stock": row.Stock, "on_sale": unitsOnSale(&row)})
 }
 
 // lockItem locks the activity of an item for an action and reads its whole

@@ -33,7 +33,7 @@ func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
 				t.Errorf("opens in %v, %s: editable until %q", opensIn, what, r.text("editable_until"))
 			}
 		}
-		if r := d.as(auth.Operator, http.MethodPatch, path, `{"version":1,"name":"Other"}`); r.status != want {
+		if r := d.as(auth.Operator, http.MethodPatch, path, `{"version":1,"limit_per_user":2}`); r.status != want {
 			t.Errorf("opens in %v, an edit: %d %s", opensIn, r.status, r.raw)
 		}
 		if v, said := d.do(http.StatusOK, http.MethodPost, path+"/terminate", nil).body["editable_until"]; said {

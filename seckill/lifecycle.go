@@ -20,9 +20,9 @@ const (
 )
 
 // freezeBefore is how long before its first opening an activity accepts no more
-// edits: a shopper who sees the countdown at one minute can rely on the prices
-// and limits shown, and a Load that an edit requests has this long to finish.
-// Stock may still be added: that needs no Load, because its revision carries it
+// edits, only corrections: a shopper who sees the countdown at one minute can rely
+// on the prices and limits shown, and a Load that an edit requests has this long to
+// finish. Stock may still change: that needs no Load, because its revision carries it
 // into Redis in any state.
 const freezeBefore = 60 * time.Second
 
@@ -43,24 +43,34 @@ const (
 type action string
 
 const (
-	actEdit      action = "edit" // including its contents: add, change, repeat or delete sessions and items, agree to oversell an item
+	actEdit      action = "edit"    // including its contents: add, change, repeat or delete sessions and items, agree to oversell an item
+	actCorrect   action = "correct" // the part of an edit that no shopper relies on, see amend
 	actDelete    action = "delete"
 	actPublish   action = "publish"
 	actPause     action = "pause"
 	actResume    action = "resume"
 	actTerminate action = "terminate"
-	actAddStock  action = "add-stock" // including moves between sale and backup
-	actClone     action = "clone"
+	actAddStock  action = "add-stock" // or take some off
+	actWriteOff  action = "write-off"
+	actPauseItem action = "pause-item" // including resuming it
+	// actMoveBackup is possible wherever stock can be added, and after the end. It is an
+	// item's and not listed among the activity's.
+	actMoveBackup action = "move-backup"
+	actClone      action = "clone"
 )
+
+// actAmend is actEdit, or actCorrect where it is too late for that; see
+// change.amends.
+const actAmend action = "edit or correct"
 
 // allowed is the complete state machine for operators. Requesting the present
 // state succeeds as well, see settled. The two transitions that time makes,
 // scheduled → running → ended, are StartDue and EndDue in SQL.
 var allowed = map[phase][]action{
 	phaseDraft:      {actEdit, actDelete, actPublish, actClone},
-	phaseScheduled:  {actEdit, actDelete, actPause, actResume, actTerminate, actAddStock, actClone},
-	phaseFrozen:     {actPause, actResume, actTerminate, actAddStock, actClone},
-	phaseRunning:    {actPause, actResume, actTerminate, actAddStock, actClone},
+	phaseScheduled:  {actEdit, actDelete, actPause, actResume, actPauseItem, actTerminate, actAddStock, actClone},
+	phaseFrozen:     {actCorrect, actPause, actResume, actPauseItem, actTerminate, actAddStock, actWriteOff, actClone},
+	phaseRunning:    {actCorrect, actPause, actResume, actPauseItem, actTerminate, actAddStock, actWriteOff, actClone},
 	phaseEnded:      {actClone},
 	phaseTerminated: {actClone},
 }
@@ -94,11 +104,14 @@ var participles = []struct {
 	word string
 }{
 	{actEdit, "edited"},
+	{actCorrect, "corrected"},
 	{actPublish, "published"},
 	{actPause, "paused"},
 	{actResume, "resumed"},
+	{actPauseItem, "stopped item by item"},
 	{actTerminate, "terminated"},
-	{actAddStock, "given more stock"},
+	{actAddStock, "given more or fewer units"},
+	{actWriteOff, "written off unit by unit"},
 	{actClone, "cloned"},
 	{actDelete, "deleted"},
 }
@@ -136,7 +149,10 @@ func phaseOf(a *seckilldb.SeckillActivity, firstOpening, at time.Time) phase {
 // permit returns nil if the action is allowed in this phase, else the fault
 // that says what is possible instead.
 func permit(p phase, paused bool, act action) error {
-	if slices.Contains(possible(p, paused), act) {
+	if act == actMoveBackup && (p == phaseEnded || p == phaseTerminated) {
+		return nil
+	}
+	if slices.Contains(possible(p, paused), act) || act == actMoveBackup && slices.Contains(allowed[p], actAddStock) {
 		return nil
 	}
 	refusal := errTransition

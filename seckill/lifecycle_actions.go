@@ -30,6 +30,13 @@ func (s *Service) publish(ctx context.Context, id int64) (activityView, error) {
 
 // publishable lists what prevents a draft from being published.
 func (c *change) publishable(b *branch) flaws {
+	f := c.complete(b)
+	c.payable(&f, b)
+	return f
+}
+
+// complete lists what the plan itself lacks.
+func (c *change) complete(b *branch) flaws {
 	var f flaws
 	f.add(len(b.sessions) > 0, "sessions", nil, "An activity needs a session before it is published.")
 	items := 0
@@ -43,7 +50,6 @@ func (c *change) publishable(b *branch) flaws {
 	f.add(items <= maxItemsPerActivity, "sessions", items, "An activity has %d items at most.", maxItemsPerActivity)
 	f.add(b.activity.HumanCheck != string(humancheck.Verifier) || c.s.cfg.Verifier, "human_check", b.activity.HumanCheck,
 		"No verifier is set up on this server: choose another human check, or start the server with --verifier-url.")
-	c.payable(&f, b)
 	return f
 }
 
@@ -84,8 +90,9 @@ func (c *change) setPaused(ctx context.Context, b *branch, paused bool) error {
 	if err != nil {
 		return fmt.Errorf("seckill: set paused: %w", err)
 	}
-	c.activity = row
-	return c.changeStock(ctx, b, func(inventory.NewStock) (inventory.Change, bool) { return inventory.Change{Paused: &paused}, true })
+	c.activity, b.activity = row, row
+	// An item that was paused by itself stays paused.
+	return c.changeStock(ctx, b, func(n inventory.NewStock) (inventory.Change, bool) { return inventory.Change{Paused: &n.Paused}, true })
 }
 
 // terminate ends the activity permanently. The windows of its items close now,

@@ -36,9 +36,11 @@ func TestTheLogNamesWhoChangedTheSale(t *testing.T) {
 	rated := "/api/v1/admin/items/" + gone.item + "/admission"
 	d.do(http.StatusOK, http.MethodPut, rated, `{"per_second":5}`)
 	d.do(http.StatusOK, http.MethodPut, rated, `{"per_second":0}`)
+	d.do(http.StatusOK, http.MethodPut, rated, `{"per_second":null}`)
 	d.do(http.StatusNoContent, http.MethodDelete, "/api/v1/admin/activities/"+gone.activity, nil)
 	want = append(want, "action=publish activity_id="+gone.activity+" actor=72",
 		"action=admission item_id="+gone.item+" per_second=5 actor=72", "action=admission item_id="+gone.item+" per_second=0 actor=72",
+		"action=admission item_id="+gone.item+" per_second=unlimited actor=72",
 		"action=delete activity_id="+gone.activity+" actor=72")
 	var said []string
 	for line := range strings.Lines(log.String()) {

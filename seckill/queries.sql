@@ -115,6 +115,9 @@ UPDATE seckill.items SET stock = stock + @added, version = version + 1, updated_
 -- name: MoveItemBackup :one
 UPDATE seckill.items SET stock = stock - @units, backup = backup + @units, version = version + 1, updated_at = now() WHERE id = @id RETURNING *;
 
+-- name: SetItemPaused :one
+UPDATE seckill.items SET paused = @paused, updated_at = now() WHERE id = @id RETURNING *;
+
 -- name: SetOversell :one
 UPDATE seckill.items SET oversell_percent = @percent, oversell_reason = @reason, version = version + 1, updated_at = now()
 WHERE id = @id RETURNING *;
@@ -135,10 +138,11 @@ SELECT id, load_done FROM seckill.items WHERE id = ANY(@ids::bigint[]) AND load_
 -- name: LoadDone :exec
 UPDATE seckill.items SET load_done = greatest(load_done, @answered) WHERE id = @id;
 
--- The units that every published item should have on sale and in its backup. Computed here and not by the program, whose result
--- it checks.
+-- The units that every published item should have on sale and in its backup, and whether it should be paused. Computed
+-- here and not by the program, whose result it checks.
 -- name: PlannedStock :many
-SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale, i.backup
+SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale, i.backup,
+    (a.paused OR i.paused)::boolean AS paused, (a.status IN ('scheduled', 'running'))::boolean AS alive
 FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
 WHERE a.status <> 'draft' ORDER BY i.id;
 
@@ -225,6 +229,14 @@ SELECT item_id, count(*) AS reservations FROM seckill.reservations WHERE item_id
 -- name: ReservationsOf :many
 SELECT * FROM seckill.reservations WHERE item_id = @item_id AND user_id > @after ORDER BY user_id LIMIT @row_limit;
 
+-- name: ReservationsClosed :many
+-- When the reservation of items closed, of those that can get no reservation any more: a statement that began before
+-- the closing has ended, or was given up, within @settle.
+SELECT i.id, s.reservation_closes_at::timestamptz AS closed_at
+FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id JOIN seckill.activities a ON a.id = s.activity_id
+WHERE (i.id = ANY(@item_ids::bigint[]) OR a.id = ANY(@activity_ids::bigint[]))
+  AND a.status IN ('scheduled', 'running', 'ended') AND s.reservation_closes_at < now() - @settle::interval;
+
 -- A cap that is set on a session starts counting with the existing reservations when its next
 -- reservation is made.
 -- name: ForgetReservationCounts :exec
@@ -260,6 +272,11 @@ WHERE (sqlc.narg('session_id')::bigint IS NULL OR s.id = sqlc.narg('session_id')
   AND (sqlc.narg('item_id')::bigint IS NULL OR s.id = (SELECT i.session_id FROM seckill.items i WHERE i.id = sqlc.narg('item_id')))
 HAVING count(*) > 0;
 
+-- name: ItemsOfSKU :many
+-- What was ever on sale under a SKU, the latest first, and when.
+SELECT i.id, s.opens_at, s.closes_at FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id
+WHERE i.sku = @sku ORDER BY s.opens_at DESC, i.id DESC LIMIT @most;
+
 -- name: RefundRule :one
 SELECT refund_within_hours, refund_units FROM seckill.activities WHERE id = $1;
 
@@ -287,3 +304,32 @@ JOIN orders.orders y ON y.activity_id = b.id AND y.user_id = x.user_id AND y.buc
      AND (NOT a.terminated OR y.created_at < a.ends_at)
      AND y.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed') AND y.reason <> 'backup'
 GROUP BY x.user_id, a.id, b.id ORDER BY x.user_id, a.id, b.id LIMIT @most;
+
+-- name: ItemDetail :one
+SELECT description, images FROM seckill.item_details WHERE item_id = @item_id;
+
+-- name: PutItemDetail :exec
+INSERT INTO seckill.item_details (item_id, description, images) VALUES (@item_id, @description, @images)
+ON CONFLICT (item_id) DO UPDATE SET description = excluded.description, images = excluded.images, updated_at = clock_timestamp();
+
+-- name: CopyItemDetail :exec
+INSERT INTO seckill.item_details (item_id, description, images)
+SELECT @copy_id, d.description, d.images FROM seckill.item_details d WHERE d.item_id = @original_id;
+
+-- name: ActivityRules :one
+SELECT rules FROM seckill.activity_rules WHERE activity_id = @activity_id;
+
+-- name: PutActivityRules :exec
+INSERT INTO seckill.activity_rules (activity_id, rules) VALUES (@activity_id, @rules)
+ON CONFLICT (activity_id) DO UPDATE SET rules = excluded.rules, updated_at = clock_timestamp();
+
+-- name: CopyActivityRules :exec
+INSERT INTO seckill.activity_rules (activity_id, rules)
+SELECT @copy_id, r.rules FROM seckill.activity_rules r WHERE r.activity_id = @original_id;
+
+-- name: ShownDetail :one
+-- What shoppers may read about an item; no row for an item of a draft.
+SELECT coalesce(d.description, '')::text AS description, coalesce(d.images, '{}')::text[] AS images, coalesce(r.rules, '')::text AS rules
+FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
+    LEFT JOIN seckill.item_details d ON d.item_id = i.id LEFT JOIN seckill.activity_rules r ON r.activity_id = a.id
+WHERE i.id = @item_id AND a.status <> 'draft';

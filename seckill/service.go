@@ -1,9 +1,11 @@
 package seckill
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,7 +17,10 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/outbound"
 	"stampede/platform/store/bus"
+	"stampede/platform/watch/preflight"
+	"stampede/platform/watch/tally"
 	"stampede/seckill/browse"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/preheat"
@@ -43,12 +48,18 @@ type Deps struct {
 	// it.
 	SigningKey []byte
 	Trace      *tracing.Tracer // nil is off
+	Tally      *tally.Board    // merges what every instance counts; nil for none
 	// Admit decides who gets a rush path, and OverLimit is called for users who
 	// request paths too often; both belong to the door. Without it every user is
 	// admitted.
 	Admit     rush.DoorCheck
 	OverLimit func(user int64)
 	Paused    func(user, activity int64, now time.Time) time.Duration // see rush.Deps
+	// Servers are the checks of a preflight beside the plan's.
+	Servers []preflight.Check
+	// Images fetches items' images for a preflight. Nil fetches from the Internet,
+	// and from no private address.
+	Images *outbound.Client
 }
 
 // Service is the seckill module. Safe for concurrent use.
@@ -59,6 +70,8 @@ type Service struct {
 	Rush      *rush.Service
 	Preheat   *preheat.Service
 	browse    *browse.Service
+	stopping  chan struct{} // closed by EndStreams
+	endOnce   sync.Once
 }
 
 // NewCatalogue returns the catalogue of what is published in db. It is empty until
@@ -77,8 +90,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil || deps.Orders == nil || len(deps.SigningKey) == 0 {
 		return nil, errors.New("seckill: every dependency is required")
 	}
+	if deps.Images == nil {
+		deps.Images = outbound.New(outbound.Config{Peer: "images", Timeout: imageTimeout, Attempts: 1, MaxBytes: 1, Public: true, MaxConns: imagesAtOnce})
+	}
 	items := deps.Catalogue
-	s := &Service{cfg: cfg, deps: deps, Catalogue: items}
+	s := &Service{cfg: cfg, deps: deps, Catalogue: items, stopping: make(chan struct{})}
 	s.browse = browse.New(browse.Deps{
 		Plan: newPublishedPlan(cfg, deps.DB), Redis: deps.Redis, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		CacheBytes: cfg.BrowseCacheBytes,
@@ -90,7 +106,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
 		Catalogue: items, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
 		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
-		Admit: deps.Admit, OverLimit: deps.OverLimit, Paused: deps.Paused,
+		Admit: deps.Admit, OverLimit: deps.OverLimit, Paused: deps.Paused, Tally: deps.Tally,
 	})
 	if err != nil {
 		return nil, err
@@ -103,6 +119,13 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.adminRoutes(rt.API)
 	s.browse.Routes(rt.API)
 	s.Rush.Routes(rt)
+}
+
+// EndStreams ends the funnels that operators follow. A stop calls it before requests
+// drain, which would otherwise wait for them.
+func (s *Service) EndStreams(context.Context) error {
+	s.endOnce.Do(func() { close(s.stopping) })
+	return nil
 }
 
 // Subscriptions are the module's subscriptions to EVENTS.

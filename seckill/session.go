@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -195,7 +196,7 @@ var errLastItem = errNotEditable.Saying("A published activity keeps at least one
 func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (sessionView, error) {
 	var out sessionView
 	err := s.transact(ctx, func(ctx context.Context, c *change) error {
-		b, t, err := c.lockSession(ctx, id)
+		b, t, err := c.lockSession(ctx, id, actAmend)
 		if err != nil {
 			return err
 		}
@@ -209,8 +210,14 @@ func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (s
 		in.reservationOver(&row)
 		var f flaws
 		f.session("body", &row, &c.activity)
-		c.ahead(&f, "body.opens_at", row.OpensAt)
-		c.capHolds(&f, &t.session, &row)
+		if c.amends() {
+			if err := c.amendSession(&f, t.session, row); err != nil {
+				return err
+			}
+		} else {
+			c.ahead(&f, "body.opens_at", row.OpensAt)
+			c.capHolds(&f, &t.session, &row)
+		}
 		if err := f.err(); err != nil {
 			return err
 		}
@@ -221,7 +228,12 @@ func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (s
 		if row, err = c.updateSession(ctx, &t.session, &row); err != nil {
 			return err
 		}
-		if err := c.changedBelow(ctx, before); err != nil {
+		if c.amends() {
+			err = errors.Join(c.extendStock(ctx, t, &row), c.touch(ctx))
+		} else {
+			err = c.changedBelow(ctx, before)
+		}
+		if err != nil {
 			return err
 		}
 		out = viewTwig(&twig{session: row, items: t.items})
@@ -252,7 +264,7 @@ func (c *change) updateSession(ctx context.Context, before, row *seckilldb.Secki
 // deleteSession removes a session with its items.
 func (s *Service) deleteSession(ctx context.Context, id int64) error {
 	return s.transact(ctx, func(ctx context.Context, c *change) error {
-		b, t, err := c.lockSession(ctx, id)
+		b, t, err := c.lockSession(ctx, id, actEdit)
 		if err != nil {
 			return err
 		}
@@ -268,14 +280,14 @@ func (s *Service) deleteSession(ctx context.Context, id int64) error {
 	})
 }
 
-// lockSession locks the activity of a session for an edit and reads its whole
+// lockSession locks the activity of a session for an action and reads its whole
 // tree.
-func (c *change) lockSession(ctx context.Context, id int64) (*branch, *twig, error) {
+func (c *change) lockSession(ctx context.Context, id int64, act action) (*branch, *twig, error) {
 	row, err := c.q.Session(ctx, id)
 	if err != nil {
 		return nil, nil, orNotFound(err, errNoSession, "read session")
 	}
-	if err := c.lock(ctx, row.ActivityID, actEdit); err != nil {
+	if err := c.lock(ctx, row.ActivityID, act); err != nil {
 		return nil, nil, err
 	}
 	tree, err := readTree(ctx, c.q, []seckilldb.SeckillActivity{c.activity})

@@ -52,7 +52,7 @@ func (s *Service) repeatSession(ctx context.Context, key string, id int64, in se
 // repeatSession copies a session to each following day that has no copy yet.
 // Repeating the request therefore only fills gaps.
 func (c *change) repeatSession(ctx context.Context, id int64, in *sessionRepetition) (repeatedSessions, error) {
-	b, t, err := c.lockSession(ctx, id)
+	b, t, err := c.lockSession(ctx, id, actEdit)
 	if err != nil {
 		return repeatedSessions{}, err
 	}

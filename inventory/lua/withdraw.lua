@@ -1,8 +1,9 @@
 #!lua
--- Takes units that no user holds off the sale, for an operator who moves them to the backup. The caller has locked the
--- stock row in Postgres and passes its revision and plan, so there is one withdrawal at a time: total falls below the
--- plan of that revision by what it took. Repeating it, or doing it after a caller that died, therefore takes nothing
--- twice. The next revision carries the new plan; if it does not contain the withdrawal, change.lua returns the units.
+-- Takes units that no user holds off the sale, for an operator who moves them to the backup, lowers the stock or writes
+-- units off. The caller has locked the stock row in Postgres and passes its revision and plan, so there is one
+-- withdrawal at a time: total falls below the plan of that revision by what it took. Repeating it, or doing it after a
+-- caller that died, therefore takes nothing twice. The next revision carries the new plan; if it does not contain the
+-- withdrawal, change.lua returns the units.
 --
 -- KEYS[1] state
 -- ARGV[1] rev   ARGV[2] units planned for sale at that rev   ARGV[3] units to take in all, 0 to return what was taken

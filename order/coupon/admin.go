@@ -32,23 +32,28 @@ type couponKind struct {
 	ID     string `json:"id" example:"12"`
 	Status string `json:"status" enum:"draft,active,stopped" doc:"draft: can be edited; active: issued and claimed; stopped: no more are issued, those that were stay valid"`
 	Terms
-	Issued    int64            `json:"issued" doc:"Coupons that users were issued"`
-	Locked    int64            `json:"locked" doc:"Orders that wait for a payment with it"`
-	Used      int64            `json:"used" doc:"Orders that were paid with it"`
-	Borne     int64            `json:"borne" doc:"Orders that were paid late with a coupon which served another order by then: the shop gave the discount twice"`
-	Discount  orderevent.Money `json:"discount" doc:"What it took off the orders that were paid, those in borne included"`
-	Version   int32            `json:"version" doc:"Send it back with an edit"`
-	CreatedAt string           `json:"created_at" format:"date-time"`
-	UpdatedAt string           `json:"updated_at" format:"date-time"`
+	Issued     int64            `json:"issued" doc:"Coupons that users were issued"`
+	Locked     int64            `json:"locked" doc:"Orders that wait for a payment with it"`
+	Used       int64            `json:"used" doc:"Orders that were paid with it"`
+	Borne      int64            `json:"borne" doc:"Orders that were paid late with a coupon which served another order by then: the shop gave the discount twice"`
+	RecalledAt string           `json:"recalled_at,omitempty" format:"date-time" doc:"Coupons that were issued until then were recalled: those that no order had or has serve no further order"`
+	Discount   orderevent.Money `json:"discount" doc:"What it took off the orders that were paid, those in borne included"`
+	Version    int32            `json:"version" doc:"Send it back with an edit"`
+	CreatedAt  string           `json:"created_at" format:"date-time"`
+	UpdatedAt  string           `json:"updated_at" format:"date-time"`
 }
 
 func viewKind(r coupondb.KindsRow) couponKind {
 	k := &r.OrdersCouponKind
-	return couponKind{
+	v := couponKind{
 		ID: httpx.FormatID(k.ID), Status: k.Status, Terms: termsOf(k), Issued: k.Issued, Locked: r.Locked, Used: r.Used, Borne: r.Borne,
 		Discount: orderevent.Money{Amount: r.Discount, Currency: k.Currency},
 		Version:  k.Version, CreatedAt: httpx.Moment(k.CreatedAt), UpdatedAt: httpx.Moment(k.UpdatedAt),
 	}
+	if k.RecalledAt != nil {
+		v.RecalledAt = httpx.Moment(*k.RecalledAt)
+	}
+	return v
 }
 
 func (s *Service) adminRoutes(rt *httpx.Router) {
@@ -88,6 +93,14 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-active, coupons-gone", http.StatusUnprocessableEntity: "invalid"})
 	issue.MaxBodyBytes = maxIssueBytes
 	httpx.Register(rt.API, issue, s.issue)
+	httpx.Register(rt.API, register(http.MethodGet, "/{id}/issued", "list-issued-coupons", "A user's coupons of a kind, newest first", "", auth.Viewer,
+		map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid"}), s.issued)
+	const recalling = "A recalled coupon serves no further order. One that is locked or used keeps serving its order, and does not come back when that order is closed or refunded. " +
+		"A recall cannot be taken back: issue another kind."
+	httpx.Register(rt.API, register(http.MethodPost, "/{id}/recall", "recall-coupon-kind", "Recall all coupons of a kind, and stop it", recalling, auth.Operator,
+		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-active", http.StatusUnprocessableEntity: "invalid"}), s.recallKind)
+	httpx.Register(rt.API, register(http.MethodPost, "/{id}/issued/{coupon}/recall", "recall-coupon", "Recall one coupon", recalling, auth.Operator,
+		map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid"}), s.recallOne)
 }
 
 // KindInput names a kind in a path. It is exported for huma, as Terms is.
@@ -153,6 +166,7 @@ func (s *Service) create(ctx context.Context, in *createInput) (*httpx.Output[co
 				Name: k.Name, Currency: k.Currency, AmountOff: k.AmountOff, PercentOff: k.PercentOff, MaxOff: k.MaxOff, Threshold: k.Threshold,
 				ActivityIds: k.ActivityIds, ItemIds: k.ItemIds, ValidFrom: k.ValidFrom, ValidUntil: k.ValidUntil, ValidDays: k.ValidDays,
 				Total: k.Total, PerUser: k.PerUser, ClaimFrom: k.ClaimFrom, ClaimUntil: k.ClaimUntil,
+				IssueOn: k.IssueOn, ReservedActivityIds: k.ReservedActivityIds, ReservedItemIds: k.ReservedItemIds,
 			})
 			if err != nil {
 				return none, fmt.Errorf("coupon: insert kind: %w", err)
@@ -231,6 +245,7 @@ func (s *Service) change(ctx context.Context, in *KindInput, action string, edit
 				ID: id, Name: k.Name, Status: k.Status, Currency: k.Currency, AmountOff: k.AmountOff, PercentOff: k.PercentOff, MaxOff: k.MaxOff,
 				Threshold: k.Threshold, ActivityIds: k.ActivityIds, ItemIds: k.ItemIds, ValidFrom: k.ValidFrom, ValidUntil: k.ValidUntil,
 				ValidDays: k.ValidDays, Total: k.Total, PerUser: k.PerUser, ClaimFrom: k.ClaimFrom, ClaimUntil: k.ClaimUntil,
+				IssueOn: k.IssueOn, ReservedActivityIds: k.ReservedActivityIds, ReservedItemIds: k.ReservedItemIds,
 			})
 			if err != nil {
 				return fmt.Errorf("coupon: change kind %d: %w", id, err)

@@ -25,7 +25,8 @@ func (s *Service) check(ctx context.Context) (all []proof.Violation, err error) 
 	twice, err2 := q.CouponsInUseTwice(ctx, maxViolations)
 	strays, err3 := q.StrayUses(ctx, maxViolations)
 	orders, err4 := q.DiscountsThatDiffer(ctx, maxViolations)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	recalled, err5 := q.RecalledInUse(ctx, maxViolations)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, fmt.Errorf("coupon: check: %w", err)
 	}
 	for _, k := range kinds {
@@ -37,6 +38,9 @@ func (s *Service) check(ctx context.Context) (all []proof.Violation, err error) 
 	}
 	for _, u := range strays {
 		all = append(all, proof.Violation{Subject: "order " + u.OrderNo.String(), Detail: fmt.Sprintf("its coupon %s was never issued to its user", u.CouponNo)})
+	}
+	for _, u := range recalled {
+		all = append(all, proof.Violation{Subject: "order " + u.OrderNo.String(), Detail: fmt.Sprintf("its coupon %s was recalled before it was chosen", u.CouponNo)})
 	}
 	for _, o := range orders {
 		all = append(all, proof.Violation{Subject: "order " + o.OrderNo.String(), Detail: fmt.Sprintf(

@@ -21,6 +21,12 @@ const (
 	stopped = "stopped" // none is issued any more; what was issued stays valid
 )
 
+// What gets a user a coupon without asking; see Terms.
+const (
+	onRegistration = "registration"
+	onReservation  = "reservation"
+)
+
 // maxAmount is far above any price, and far below where a sum of discounts
 // overflows, in minor units.
 const maxAmount = 1_000_000_000_000
@@ -42,6 +48,9 @@ type Terms struct {
 	PerUser     int16             `json:"per_user,omitempty" minimum:"1" maximum:"100" default:"1" doc:"The most coupons that a user is issued"`
 	ClaimFrom   *Moment           `json:"claim_from,omitempty" doc:"Shoppers may claim it from then on; with claim_until. Left out, only operators issue it"`
 	ClaimUntil  *Moment           `json:"claim_until,omitempty" doc:"Shoppers may claim it until then"`
+	IssueOn     string            `json:"issue_on,omitempty" enum:"registration,reservation" doc:"What gets a user one without asking, while the kind is active and some are left. registration: a new account, at once; reservation: a reservation of what reserved_ names, when it has closed"`
+	Reserved    []string          `json:"reserved_item_ids,omitempty" nullable:"false" maxItems:"100" doc:"With issue_on reservation: the items"`
+	ReservedIn  []string          `json:"reserved_activity_ids,omitempty" nullable:"false" maxItems:"100" doc:"With issue_on reservation: activities, for all of their items"`
 }
 
 // row checks the terms and returns them as a row. A request is refused with all its
@@ -76,6 +85,7 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 		ActivityIds: among("activity_ids", t.ActivityIDs), ItemIds: among("item_ids", t.ItemIDs),
 		ValidFrom: (*time.Time)(t.ValidFrom), ValidUntil: (*time.Time)(t.ValidUntil), ValidDays: t.ValidDays,
 		Total: t.Total, PerUser: max(t.PerUser, 1), ClaimFrom: (*time.Time)(t.ClaimFrom), ClaimUntil: (*time.Time)(t.ClaimUntil),
+		IssueOn: t.IssueOn, ReservedItemIds: among("reserved_item_ids", t.Reserved), ReservedActivityIds: among("reserved_activity_ids", t.ReservedIn),
 	}
 	check(k.Name != "", "name", "A name is not blank.")
 	check(len(k.Currency) == 3 && strings.Trim(k.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "threshold.currency", "A currency is three letters of ISO 4217.")
@@ -91,6 +101,8 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 	span(k.ValidFrom, k.ValidUntil, "valid_until")
 	span(k.ClaimFrom, k.ClaimUntil, "claim_until")
 	check((k.ValidDays > 0) != (k.ValidUntil != nil), "valid_days", "A coupon is valid for a span of time or for days, one of the two.")
+	check((k.IssueOn == onReservation) == (len(t.Reserved)+len(t.ReservedIn) > 0), "issue_on",
+		"Name the items or activities to reserve in reserved_item_ids or reserved_activity_ids if issue_on is reservation, and only then.")
 	if len(f) == 0 {
 		return k, nil
 	}
@@ -118,16 +130,18 @@ func termsOf(k *coupondb.OrdersCouponKind) Terms {
 		ActivityIDs: texts(k.ActivityIds), ItemIDs: texts(k.ItemIds),
 		ValidFrom: (*Moment)(k.ValidFrom), ValidUntil: (*Moment)(k.ValidUntil), ValidDays: k.ValidDays,
 		Total: k.Total, PerUser: k.PerUser, ClaimFrom: (*Moment)(k.ClaimFrom), ClaimUntil: (*Moment)(k.ClaimUntil),
+		IssueOn: k.IssueOn, Reserved: texts(k.ReservedItemIds), ReservedIn: texts(k.ReservedActivityIds),
 	}
 }
 
 // sameTerms reports whether coupons of both kinds are worth the same under the same
-// conditions.
+// conditions, and are issued by the same rule.
 func sameTerms(a, b *coupondb.OrdersCouponKind) bool {
 	same := func(x, y *time.Time) bool { return (x == nil) == (y == nil) && (x == nil || x.Equal(*y)) }
 	return a.Currency == b.Currency && a.AmountOff == b.AmountOff && a.PercentOff == b.PercentOff && a.MaxOff == b.MaxOff &&
 		a.Threshold == b.Threshold && slices.Equal(a.ActivityIds, b.ActivityIds) && slices.Equal(a.ItemIds, b.ItemIds) &&
-		same(a.ValidFrom, b.ValidFrom) && same(a.ValidUntil, b.ValidUntil) && a.ValidDays == b.ValidDays
+		same(a.ValidFrom, b.ValidFrom) && same(a.ValidUntil, b.ValidUntil) && a.ValidDays == b.ValidDays &&
+		a.IssueOn == b.IssueOn && slices.Equal(a.ReservedItemIds, b.ReservedItemIds) && slices.Equal(a.ReservedActivityIds, b.ReservedActivityIds)
 }
 
 // discount is what a coupon of the kind takes off goods of that price, in minor

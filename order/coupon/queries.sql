@@ -1,8 +1,9 @@
 -- name: InsertKind :one
 INSERT INTO orders.coupon_kinds (name, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids,
-    valid_from, valid_until, valid_days, total, per_user, claim_from, claim_until)
+    valid_from, valid_until, valid_days, total, per_user, claim_from, claim_until, issue_on, reserved_activity_ids, reserved_item_ids)
 VALUES (@name, @currency, @amount_off, @percent_off, @max_off, @threshold, @activity_ids, @item_ids,
-    @valid_from, @valid_until, @valid_days, @total, @per_user, @claim_from, @claim_until)
+    @valid_from, @valid_until, @valid_days, @total, @per_user, @claim_from, @claim_until,
+    @issue_on, @reserved_activity_ids, @reserved_item_ids)
 RETURNING *;
 
 -- name: LockKind :one
@@ -14,9 +15,40 @@ UPDATE orders.coupon_kinds
 SET name = @name, status = @status, currency = @currency, amount_off = @amount_off, percent_off = @percent_off, max_off = @max_off,
     threshold = @threshold, activity_ids = @activity_ids, item_ids = @item_ids, valid_from = @valid_from, valid_until = @valid_until,
     valid_days = @valid_days, total = @total, per_user = @per_user, claim_from = @claim_from, claim_until = @claim_until,
+    issue_on = @issue_on, reserved_activity_ids = @reserved_activity_ids, reserved_item_ids = @reserved_item_ids,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = @id
 RETURNING *;
+
+-- name: KindsOnRule :many
+-- The kinds that a rule issues now, oldest first.
+SELECT * FROM orders.coupon_kinds
+WHERE status = 'active' AND issue_on = @issue_on AND issued < total AND (valid_until IS NULL OR valid_until > clock_timestamp())
+ORDER BY id;
+
+-- name: KindsUsedUp :many
+-- The kinds whose rule would issue more than their total.
+SELECT id, total FROM orders.coupon_kinds
+WHERE status = 'active' AND issue_on <> '' AND issued >= total AND (valid_until IS NULL OR valid_until > clock_timestamp())
+ORDER BY id LIMIT @most;
+
+-- name: ProgressOf :many
+SELECT * FROM orders.coupon_progress WHERE kind_id = @kind_id;
+
+-- name: SaveProgress :exec
+INSERT INTO orders.coupon_progress (kind_id, item_id, closed_at, after_user, done) VALUES (@kind_id, @item_id, @closed_at, @after_user, @done)
+ON CONFLICT (kind_id, item_id) DO UPDATE SET closed_at = excluded.closed_at, after_user = excluded.after_user, done = excluded.done;
+
+-- name: RecallKind :exec
+-- No coupon is issued meanwhile: the kind's row is locked.
+UPDATE orders.coupon_kinds SET recalled_at = clock_timestamp(), status = 'stopped', version = version + 1, updated_at = clock_timestamp() WHERE id = @id;
+
+-- name: RecallCoupon :execrows
+UPDATE orders.coupons SET recalled_at = clock_timestamp()
+WHERE coupon_no = @coupon_no AND bucket = @bucket AND kind_id = @kind_id AND recalled_at IS NULL;
+
+-- name: OwnerOf :one
+SELECT user_id FROM orders.coupons WHERE coupon_no = @coupon_no AND bucket = @bucket AND kind_id = @kind_id;
 
 -- name: DeleteKind :exec
 DELETE FROM orders.coupon_kinds WHERE id = @id;
@@ -64,8 +96,10 @@ FROM orders.coupons c
 JOIN orders.coupon_kinds k ON k.id = c.kind_id
 LEFT JOIN orders.coupon_uses u ON u.coupon_no = c.coupon_no AND u.bucket = c.bucket AND u.status IN ('locked', 'used')
 CROSS JOIN LATERAL (SELECT CASE WHEN u.status = 'used' OR u.order_no <> @for_order THEN u.status
+    WHEN u.order_no IS NULL AND (c.recalled_at IS NOT NULL OR c.issued_at <= k.recalled_at) THEN 'recalled'
     WHEN u.order_no IS NULL AND c.valid_until <= clock_timestamp() THEN 'expired' ELSE 'available' END AS status) s
-WHERE c.bucket = @bucket AND c.user_id = @user_id AND c.coupon_no < @before AND (@status::text = '' OR s.status = @status)
+WHERE c.bucket = @bucket AND c.user_id = @user_id AND c.coupon_no < @before AND (@kind_id::bigint = 0 OR c.kind_id = @kind_id)
+    AND (@single::uuid = '00000000-0000-0000-0000-000000000000' OR c.coupon_no = @single) AND (@status::text = '' OR s.status = @status)
 ORDER BY c.coupon_no DESC LIMIT @most;
 
 -- name: LockCoupon :one
@@ -136,3 +170,10 @@ WHERE o.order_no IS NULL OR u.discount <> o.discount
         WHEN o.status IN ('paid', 'completed', 'refunding', 'refund_failed') THEN '{used,borne}'
         ELSE '{missing}' END::text[])
 ORDER BY 1 LIMIT @most;
+
+-- name: RecalledInUse :many
+-- I4: recalled coupons that were chosen more than a minute later; a choice that began before the recall may end after it.
+SELECT u.order_no, u.coupon_no FROM orders.coupon_uses u
+JOIN orders.coupons c ON c.coupon_no = u.coupon_no AND c.bucket = u.bucket JOIN orders.coupon_kinds k ON k.id = c.kind_id
+WHERE u.status = 'locked' AND (u.updated_at > c.recalled_at + interval '1 minute' OR c.issued_at <= k.recalled_at AND u.updated_at > k.recalled_at + interval '1 minute')
+ORDER BY u.order_no LIMIT @most;

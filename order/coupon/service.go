@@ -118,6 +118,8 @@ func (s *Service) Choose(ctx context.Context, tx pgx.Tx, o orderevent.Order, cho
 func fits(c *coupondb.OrdersCoupon, k *coupondb.OrdersCouponKind, o *orderevent.Order, now time.Time) (off int64, err error) {
 	goods := o.Goods()
 	switch {
+	case isRecalled(c, k):
+		return 0, ErrNotUsable.Saying("The shop has recalled this coupon.")
 	case now.Before(c.ValidFrom):
 		return 0, ErrNotUsable.Saying("This coupon is not valid yet.")
 	case !now.Before(c.ValidUntil):
@@ -133,6 +135,11 @@ func fits(c *coupondb.OrdersCoupon, k *coupondb.OrdersCouponKind, o *orderevent.
 		return 0, ErrNotUsable.Saying("This coupon takes nothing off this order.")
 	}
 	return off, nil
+}
+
+// isRecalled reports whether a coupon may serve no further order.
+func isRecalled(c *coupondb.OrdersCoupon, k *coupondb.OrdersCouponKind) bool {
+	return c.RecalledAt != nil || k.RecalledAt != nil && !c.IssuedAt.After(*k.RecalledAt)
 }
 
 // covers reports whether the kind is for the order's goods.

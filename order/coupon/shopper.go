@@ -29,7 +29,7 @@ type couponView struct {
 	CouponNo   ids.ID            `json:"coupon_no"`
 	KindID     string            `json:"kind_id"`
 	Name       string            `json:"name"`
-	Status     string            `json:"status" enum:"available,locked,used,expired" doc:"locked: chosen for an order that waits for its payment"`
+	Status     string            `json:"status" enum:"available,locked,used,expired,recalled" doc:"locked: chosen for an order that waits for its payment; recalled: by the shop"`
 	AmountOff  *orderevent.Money `json:"amount_off,omitempty"`
 	PercentOff int16             `json:"percent_off,omitempty"`
 	MaxOff     *orderevent.Money `json:"max_off,omitempty" doc:"The most that percent_off takes off"`
@@ -98,7 +98,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 
 type ownInput struct {
 	httpx.PageInput
-	Status  string `query:"status" enum:"available,locked,used,expired" doc:"Only coupons in this state"`
+	Status  string `query:"status" enum:"available,locked,used,expired,recalled" doc:"Only coupons in this state"`
 	OrderNo string `query:"order_no" doc:"Only coupons that fit this order, best first" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 }
 
@@ -118,10 +118,10 @@ func (s *Service) own(ctx context.Context, in *ownInput) (*httpx.PageOutput[coup
 			return httpx.PageOf(in.PageInput, nil, view, placeOf), nil
 		}
 		p.ForOrder, p.Status, p.Most = o.No, available, maxFitting
-	} else if in.Cursor != "" {
-		before, err := ids.Parse(in.Cursor)
+	} else {
+		before, err := in.BeforeNumber()
 		if err != nil {
-			return nil, httpx.ErrCursor.Because(err)
+			return nil, err
 		}
 		p.Before = before
 	}

@@ -1,12 +1,9 @@
 package dispute
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,145 +11,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
-	"stampede/order/disputeevent"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
-	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/pgtest"
 )
-
-func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
-
-const operator = 9_000_001
-
-// bundle is disputes with their routes; refunds are counted, not made.
-type bundle struct {
-	*testing.T
-	*Service
-	db      *pgxpool.Pool
-	router  *httpx.Router
-	tokens  *auth.Tokens
-	refunds atomic.Int64
-	refused error
-	hold    chan struct{} // if set, refunds wait for its end
-}
-
-func setup(t *testing.T) *bundle {
-	t.Helper()
-	s := &bundle{T: t, db: pgtest.DB(t), tokens: auth.NewTokens([]byte(strings.Repeat("key!", 8)), time.Now)}
-	log := slog.New(slog.DiscardHandler)
-	s.Service = New(Deps{DB: s.db, Wake: func() {}, Log: log, Refund: func(_ context.Context, r Refund) (ids.ID, error) {
-		if r.By != operator || r.OrderNo.IsZero() || r.Note == "" || r.Since.IsZero() {
-			t.Errorf("refund requested as %+v", r)
-		}
-		s.refunds.Add(1)
-		if s.hold != nil {
-			<-s.hold
-		}
-		return ids.New(), s.refused
-	}})
-	s.router = httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
-	s.Routes(s.router)
-	return s
-}
-
-// order is an order of a user in a state.
-func (s *bundle) order(user int64, status string) ids.ID {
-	s.Helper()
-	no := ids.NewFor(user)
-	if _, err := s.db.Exec(s.Context(), `INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
-		VALUES ($1, $2, $3, $3, 1, 1, 1, 1, 100, 'CNY', 'mug', $4, now())`, no.Bucket(), no, user, status); err != nil {
-		s.Fatal(err)
-	}
-	return no
-}
-
-type answer struct {
-	status int
-	doc    map[string]any
-}
-
-func (a answer) text(key string) string { v, _ := a.doc[key].(string); return v }
-
-// says is the status of a dispute, or a problem's code.
-func (a answer) says() string {
-	if a.status < http.StatusBadRequest {
-		return a.text("status")
-	}
-	return a.text("code")
-}
-
-func (s *bundle) call(user int64, role auth.Role, method, path, body string, headers ...string) answer {
-	s.Helper()
-	token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Minute)
-	if err != nil {
-		s.Fatal(err)
-	}
-	req := httptest.NewRequestWithContext(s.Context(), method, "/api/v1/"+path, strings.NewReader(body))
-	req.Header.Set("Authorization", "Bearer "+token)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	s.router.ServeHTTP(rec, req)
-	a := answer{status: rec.Code}
-	if err := json.Unmarshal(rec.Body.Bytes(), &a.doc); err != nil {
-		s.Errorf("%s %s: %s", method, path, rec.Body)
-	}
-	return a
-}
-
-func (s *bundle) shopper(user int64, method, path, body string, headers ...string) answer {
-	s.Helper()
-	return s.call(user, auth.Shopper, method, path, body, headers...)
-}
-
-func (s *bundle) staff(method, path, body string, headers ...string) answer {
-	s.Helper()
-	return s.call(operator, auth.Operator, method, "admin/"+path, body, headers...)
-}
-
-// opened is a new dispute about a new paid order.
-func (s *bundle) opened(user int64) (order ids.ID, dispute string) {
-	s.Helper()
-	order = s.order(user, orderevent.StatusPaid)
-	a := s.shopper(user, http.MethodPost, "orders/"+order.String()+"/disputes", `{"reason":"收到的鞋码不对"}`)
-	if a.status != http.StatusCreated || a.says() != disputeevent.StatusOpen {
-		s.Fatalf("open: %d %v", a.status, a.doc)
-	}
-	return order, a.text("dispute_no")
-}
-
-// events are the subjects of an order's events with the statuses in them.
-func (s *bundle) events(order ids.ID) (list []string) {
-	s.Helper()
-	rows, err := s.db.Query(s.Context(), `SELECT subject, payload FROM platform.outbox WHERE position(convert_to($1, 'UTF8') IN payload) > 0 ORDER BY id`, order.String())
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var subject string
-		var payload []byte
-		var e disputeevent.Changed
-		if err := errors.Join(rows.Scan(&subject, &payload), json.Unmarshal(payload, &e)); err != nil {
-			s.Fatal(err)
-		}
-		list = append(list, subject+" "+e.Status+e.Outcome)
-	}
-	return list
-}
 
 // Both sides write in turns until the shop closes it; each change is an event, the
 // shop's are audited, and nothing can be written afterwards.
@@ -171,6 +38,9 @@ func TestCourseOfADispute(t *testing.T) {
 		{"of a stranger's order", func() answer {
 			return s.shopper(8, http.MethodPost, "orders/"+order.String()+"/disputes", `{"reason":"x"}`)
 		}, "not-found"},
+		{"of a stranger's order in one's bucket", func() answer {
+			return s.shopper(twin(7), http.MethodPost, "orders/"+order.String()+"/disputes", `{"reason":"x"}`)
+		}, "not-found"},
 		{"a stranger's reply", func() answer { return s.shopper(8, http.MethodPost, "disputes/"+no+"/replies", `{"text":"x"}`) }, "not-found"},
 		{"a viewer's answer", func() answer {
 			return s.call(operator, auth.Viewer, http.MethodPost, "admin/disputes/"+no+"/answers", `{"text":"x"}`)
@@ -186,6 +56,9 @@ func TestCourseOfADispute(t *testing.T) {
 		}, "open"},
 		{"the end", func() answer { return s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"尺码无误"}`) }, "closed"},
 		{"the end again", func() answer { return s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"尺码无误"}`) }, "closed"},
+		{"another operator's", func() answer {
+			return s.call(operator+1, auth.Operator, http.MethodPost, "admin/disputes/"+no+"/close", `{"text":"尺码无误"}`)
+		}, "dispute-closed"},
 		{"another end", func() answer { return s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"x","refund":{}}`) }, "dispute-closed"},
 		{"an answer after it", func() answer { return s.staff(http.MethodPost, "disputes/"+no+"/answers", `{"text":"x"}`) }, "dispute-closed"},
 		{"a reply after it", func() answer { return s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"x"}`) }, "dispute-closed"},
@@ -219,8 +92,16 @@ func TestCourseOfADispute(t *testing.T) {
 		t.Errorf("the operator reads %v", detail.doc)
 	}
 	actions, err := audit.List(t.Context(), s.db, audit.Filter{Subject: "dispute " + no})
-	if err != nil || len(actions) != 2 {
-		t.Errorf("audited %+v, %v", actions, err)
+	var audited []string
+	for _, e := range actions {
+		var d struct{ Before, After string }
+		if err := json.Unmarshal(e.Detail, &d); err != nil {
+			t.Fatal(err)
+		}
+		audited = append(audited, e.Action+" "+d.Before+" "+d.After)
+	}
+	if got := strings.Join(audited, ", "); err != nil || got != "dispute.close open closed, dispute.answer open answered" {
+		t.Errorf("audited %s, %v", got, err)
 	}
 }
 
@@ -325,6 +206,21 @@ func TestRefundThatClosesADispute(t *testing.T) {
 	if a := s.staff(http.MethodGet, "disputes/"+no, ""); a.says() != "open" || a.text("waiting_since") == "" {
 		t.Errorf("after it: %v", a.doc)
 	}
+	var claims int
+	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM orders.disputes WHERE closing_by IS NOT NULL`).Scan(&claims); err != nil || claims != 0 {
+		t.Errorf("after it %d disputes are claimed, %v; another operator would have to wait", claims, err)
+	}
+	claimed := func(until string) {
+		t.Helper()
+		if _, err := s.db.Exec(t.Context(), `UPDATE orders.disputes SET closing_by = 5, closing_until = now() + $1::interval`, until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claimed("1 minute")
+	if a := s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"退款","refund":{}}`); a.says() != "dispute-closing" {
+		t.Errorf("while another operator closes it: %d %v", a.status, a.doc)
+	}
+	claimed("-1 second")
 	s.refused, s.hold = nil, make(chan struct{})
 	done := make(chan answer)
 	go func() { done <- s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"退款","refund":{}}`) }()
@@ -395,6 +291,8 @@ func TestUnansweredDisputesAreAnAlarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	finds(1)
+	s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"还在吗"}`)
+	finds(1)
 	s.staff(http.MethodPost, "disputes/"+no+"/answers", `{"text":"x"}`)
 	finds(0)
 }
@@ -426,5 +324,27 @@ func TestErasureOfDisputes(t *testing.T) {
 		if a.status != http.StatusOK || (a.text("reason") != "") != kept || (len(texts) > 0) != kept {
 			t.Errorf("dispute %d: %v", i, a.doc)
 		}
+	}
+}
+
+// A shopper writes so many texts and no more; the shop can still answer and close.
+func TestTextsOfADisputeAreBounded(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	_, no := s.opened(7)
+	if _, err := s.db.Exec(t.Context(), `INSERT INTO orders.dispute_texts (bucket, dispute_no, line, text)
+		SELECT d.bucket, d.dispute_no, n, 'x' FROM orders.disputes d, generate_series(1, $1) n`, maxTexts-1); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"open", "dispute-limit"} {
+		if a := s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"x"}`); a.says() != want {
+			t.Errorf("reply %d: %d %v", maxTexts+i, a.status, a.doc)
+		}
+	}
+	if a := s.staff(http.MethodPost, "disputes/"+no+"/answers", `{"text":"x"}`); a.says() != "answered" {
+		t.Errorf("an answer after it: %d %v", a.status, a.doc)
+	}
+	if a := s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"x"}`); a.says() != "closed" {
+		t.Errorf("the end after it: %d %v", a.status, a.doc)
 	}
 }

@@ -11,6 +11,10 @@ ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING *;
 -- name: LockDispute :one
 SELECT * FROM orders.disputes WHERE dispute_no = @dispute_no AND bucket = @bucket FOR UPDATE;
 
+-- name: BeingClosed :one
+-- Whether an operator's claim of the closing, which ends by this clock, is in force.
+SELECT coalesce(closing_until > clock_timestamp(), false)::boolean FROM orders.disputes WHERE dispute_no = @dispute_no AND bucket = @bucket;
+
 -- name: Dispute :one
 SELECT * FROM orders.disputes WHERE dispute_no = @dispute_no AND bucket = @bucket;
 
@@ -41,9 +45,6 @@ WHERE dispute_no = @dispute_no AND bucket = @bucket RETURNING *;
 
 -- name: DisputesOfOrder :many
 SELECT * FROM orders.disputes WHERE order_no = @order_no ORDER BY dispute_no;
-
--- name: LatestDispute :one
-SELECT * FROM orders.disputes WHERE order_no = @order_no ORDER BY dispute_no DESC LIMIT 1;
 
 -- name: TextsOf :many
 SELECT * FROM orders.dispute_texts WHERE dispute_no = ANY(@dispute_nos::uuid[]) ORDER BY dispute_no, line;

@@ -145,16 +145,16 @@ func (s *Service) replyRoute(ctx context.Context, in *textInput) (*httpx.Output[
 	if err != nil {
 		return nil, err
 	}
-	return s.shown(ctx, no, func() (row, error) { return s.reply(ctx, in.Key, no, in.Body.Text) })
+	return shown(ctx, s, view, func() (row, error) { return s.reply(ctx, in.Key, no, in.Body.Text) })
 }
 
-// shown changes a dispute and returns all of it, as the shopper reads it.
-func (s *Service) shown(ctx context.Context, no ids.ID, change func() (row, error)) (*httpx.Output[Dispute], error) {
-	d, err := change()
+// shown changes or reads a dispute and returns all of it, in one of the two views.
+func shown[V any](ctx context.Context, s *Service, view func(row, []disputedb.OrdersDisputeText) V, do func() (row, error)) (*httpx.Output[V], error) {
+	d, err := do()
 	if err != nil {
 		return nil, away(err)
 	}
-	texts, err := disputedb.New(s.deps.DB).TextsOf(ctx, []ids.ID{no})
+	texts, err := disputedb.New(s.deps.DB).TextsOf(ctx, []ids.ID{d.DisputeNo})
 	if err != nil {
 		return nil, away(err)
 	}
@@ -183,20 +183,7 @@ func (s *Service) get(ctx context.Context, in *disputeInput) (*httpx.Output[Admi
 	if err != nil {
 		return nil, err
 	}
-	return s.adminShown(ctx, no, func() (row, error) { return s.read(ctx, no) })
-}
-
-// adminShown changes or reads a dispute and returns all of it, as operators read it.
-func (s *Service) adminShown(ctx context.Context, no ids.ID, change func() (row, error)) (*httpx.Output[AdminDispute], error) {
-	d, err := change()
-	if err != nil {
-		return nil, away(err)
-	}
-	texts, err := disputedb.New(s.deps.DB).TextsOf(ctx, []ids.ID{no})
-	if err != nil {
-		return nil, away(err)
-	}
-	return httpx.Answer(adminView(d, texts)), nil
+	return shown(ctx, s, adminView, func() (row, error) { return s.read(ctx, no) })
 }
 
 func (s *Service) answerRoute(ctx context.Context, in *textInput) (*httpx.Output[AdminDispute], error) {
@@ -204,7 +191,7 @@ func (s *Service) answerRoute(ctx context.Context, in *textInput) (*httpx.Output
 	if err != nil {
 		return nil, err
 	}
-	return s.adminShown(ctx, no, func() (row, error) { return s.answer(ctx, in.Key, no, in.Body.Text) })
+	return shown(ctx, s, adminView, func() (row, error) { return s.answer(ctx, in.Key, no, in.Body.Text) })
 }
 
 type closeInput struct {
@@ -229,7 +216,7 @@ func (s *Service) closeRoute(ctx context.Context, in *closeInput) (*httpx.Output
 	if r := in.Body.Refund; r != nil {
 		refund = &Refund{Amount: r.Amount, Units: r.Units}
 	}
-	return s.adminShown(ctx, no, func() (row, error) { return s.end(ctx, no, in.Body.Text, refund) })
+	return shown(ctx, s, adminView, func() (row, error) { return s.end(ctx, no, in.Body.Text, refund) })
 }
 
 // away is the answer to a request whose query failed.

@@ -212,11 +212,12 @@ func (s *Service) answer(ctx context.Context, key string, no ids.ID, text string
 		return row{}, err
 	}
 	return s.change(ctx, request{no, text, key, "dispute.answer"}, disputeevent.SubjectAnswered, func(ctx context.Context, tx pgx.Tx, d row) (row, error) {
+		before := d.Status
 		d, err := move(ctx, tx, d, &operator, text, disputeevent.StatusAnswered)
 		if err != nil {
 			return d, err
 		}
-		return d, audit.Record(ctx, tx, "dispute.answer", "dispute "+no.String(), map[string]any{"order_no": d.OrderNo})
+		return d, audit.Record(ctx, tx, "dispute.answer", "dispute "+no.String(), map[string]any{"order_no": d.OrderNo, "before": before, "after": d.Status})
 	})
 }
 
@@ -246,9 +247,16 @@ func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refun
 		}
 	}
 	d, err := s.change(ctx, request{No: no, name: "dispute.close"}, disputeevent.SubjectClosed, func(ctx context.Context, tx pgx.Tx, d row) (row, error) {
-		if refund == nil && d.ClosingUntil != nil && time.Until(*d.ClosingUntil) > 0 {
-			return d, errBeingEnded
+		if refund == nil {
+			claimed, err := disputedb.New(tx).BeingClosed(ctx, disputedb.BeingClosedParams{DisputeNo: no, Bucket: no.Bucket()})
+			if err != nil {
+				return d, err
+			}
+			if claimed {
+				return d, errBeingEnded
+			}
 		}
+		before := d.Status
 		if err := write(ctx, tx, d, &operator, text); err != nil {
 			return d, err
 		}
@@ -258,7 +266,9 @@ func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refun
 		if err != nil {
 			return d, err
 		}
-		return d, audit.Record(ctx, tx, "dispute.close", "dispute "+no.String(), map[string]any{"order_no": d.OrderNo, "outcome": outcome, "refund_no": refundNo(d)})
+		return d, audit.Record(ctx, tx, "dispute.close", "dispute "+no.String(), map[string]any{
+			"order_no": d.OrderNo, "before": before, "after": d.Status, "outcome": outcome, "refund_no": refundNo(d),
+		})
 	})
 	if errors.Is(err, errClosed) {
 		was, readErr := s.read(ctx, no)

@@ -2,11 +2,8 @@ package dispute
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"stampede/order/dispute/internal/disputedb"
 	"stampede/platform/base/ids"
@@ -44,51 +41,61 @@ type AdminDispute struct {
 	ClosedBy     string `json:"closed_by,omitempty" doc:"The operator"`
 }
 
-// State is what an order's documents say of its latest dispute.
+// State is what an order's documents say of a dispute.
 type State struct {
 	DisputeNo ids.ID `json:"dispute_no"`
 	Status    string `json:"status" enum:"open,answered,closed" doc:"open: it waits for the shop; answered: for the shopper"`
 	Outcome   string `json:"outcome,omitempty" enum:"refund,no_refund" doc:"Of a closed one"`
+	CreatedAt string `json:"created_at" format:"date-time"`
 	UpdatedAt string `json:"updated_at" format:"date-time"`
 }
 
-// Latest is the state of an order's latest dispute, nil if it never had one.
-func (s *Service) Latest(ctx context.Context, order ids.ID) (*State, error) {
-	d, err := disputedb.New(s.deps.DB).LatestDispute(ctx, order)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // most orders have none
-	}
+// Of returns the disputes of an order, the oldest first; most orders have none.
+func (s *Service) Of(ctx context.Context, order ids.ID) ([]State, error) {
+	rows, err := disputedb.New(s.deps.DB).DisputesOfOrder(ctx, order)
 	if err != nil {
-		return nil, fmt.Errorf("dispute: read the latest of %s: %w", order, err)
+		return nil, fmt.Errorf("dispute: read those of %s: %w", order, err)
 	}
-	return &State{DisputeNo: d.DisputeNo, Status: d.Status, Outcome: d.Outcome, UpdatedAt: httpx.Moment(d.UpdatedAt)}, nil
+	list := make([]State, len(rows))
+	for i, d := range rows {
+		list[i] = State{DisputeNo: d.DisputeNo, Status: d.Status, Outcome: d.Outcome, CreatedAt: httpx.Moment(d.CreatedAt), UpdatedAt: httpx.Moment(d.UpdatedAt)}
+	}
+	return list, nil
 }
 
-// view shows a dispute with those of the texts that are its own.
+// writing is a text with who wrote it.
+func writing(t *disputedb.OrdersDisputeText) disputeText {
+	w := disputeText{By: "shopper", Text: t.Text, At: httpx.Moment(t.At), Operator: operatorID(t.Operator)}
+	if t.Operator != nil {
+		w.By = "shop"
+	}
+	return w
+}
+
+// view shows a dispute to its shopper, with those of the texts that are its own.
 func view(d row, texts []disputedb.OrdersDisputeText) Dispute {
+	v := withOperators(d, texts)
+	for i := range v.Texts {
+		v.Texts[i].Operator = ""
+	}
+	return v
+}
+
+func withOperators(d row, texts []disputedb.OrdersDisputeText) Dispute {
 	v := Dispute{
 		DisputeNo: d.DisputeNo, OrderNo: d.OrderNo, Status: d.Status, Outcome: d.Outcome, RefundNo: refundNo(d), Reason: d.Reason, Version: d.Version,
 		CreatedAt: httpx.Moment(d.CreatedAt), UpdatedAt: httpx.Moment(d.UpdatedAt),
 	}
-	for _, t := range texts {
-		if t.DisputeNo != d.DisputeNo {
-			continue
+	for i := range texts {
+		if texts[i].DisputeNo == d.DisputeNo {
+			v.Texts = append(v.Texts, writing(&texts[i]))
 		}
-		by := "shopper"
-		if t.Operator != nil {
-			by = "shop"
-		}
-		v.Texts = append(v.Texts, disputeText{By: by, Text: t.Text, At: httpx.Moment(t.At)})
 	}
 	return v
 }
 
 func adminView(d row, texts []disputedb.OrdersDisputeText) AdminDispute {
-	v := AdminDispute{Dispute: view(d, texts), UserID: httpx.FormatID(d.UserID), WaitingSince: moment(d.WaitingSince), ClosedBy: operatorID(d.ClosedBy)}
-	for i := range v.Texts {
-		v.Texts[i].Operator = operatorID(texts[i].Operator)
-	}
-	return v
+	return AdminDispute{Dispute: withOperators(d, texts), UserID: httpx.FormatID(d.UserID), WaitingSince: moment(d.WaitingSince), ClosedBy: operatorID(d.ClosedBy)}
 }
 
 func moment(at *time.Time) string {

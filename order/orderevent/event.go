@@ -18,9 +18,10 @@ const (
 	SubjectRefused = "events.order.refused" // → refused; the hold is to be released
 	SubjectPaid    = "events.order.paid"    // → paid; the hold is to be committed
 	SubjectClosed  = "events.order.closed"  // → closed; the units are to be released
-	SubjectAmended = "events.order.amended" // still pending_payment, with another freight or discount
+	SubjectAmended = "events.order.amended" // still pending_payment, with another freight or discount; or refunded, with another reason
 
 	SubjectCompleted    = "events.order.completed"     // → completed: handed over, or so long ago that it must have been
+	SubjectShipped      = "events.order.shipped"       // still paid or completed, with another carrier or tracking number
 	SubjectRefunding    = "events.order.refunding"     // → refunding: all of its money is asked back
 	SubjectRefundFailed = "events.order.refund_failed" // → refund_failed: an operator has to act
 	SubjectRefunded     = "events.order.refunded"      // → refunded; the hold is to be released
@@ -68,6 +69,8 @@ const (
 	ReasonBlocked     = "blocked"     // the user was blacklisted or disabled between the grant and the order
 	ReasonTimeout     = "timeout"     // not paid in time
 	ReasonCanceled    = "canceled"    // by the shopper
+	ReasonWithdrawn   = "withdrawn"   // by an operator
+	ReasonTakenBack   = "taken-back"  // of a refunded order: a provider took its refund back, and the shop owes it again
 	ReasonBackup      = "backup"      // of a paid order: it was closed when the money arrived, and got units of the backup
 )
 

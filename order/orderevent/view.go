@@ -20,8 +20,8 @@ func Time(t time.Time) string { return t.UTC().Format(timeLayout) }
 // to 2^53.
 type OrderView struct {
 	OrderNo     ids.ID `json:"order_no" doc:"The number of the attempt, known since the rush path" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"queued: in line; pending_payment: to be paid by pay_deadline; paid: also an order that was closed, if its money arrived late and units were held back (reason backup); closed: not paid in time or canceled; refused: never an order, see reason"`
-	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed, or paid after that" enum:"duplicate,shortfall,interrupted,not-available,timeout,canceled,backup"`
+	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"queued: in line; pending_payment: to be paid by pay_deadline; paid: also an order that was closed, if its money arrived late and units were held back (reason backup); closed: not paid in time, canceled, or withdrawn by the shop; refused: never an order, see reason"`
+	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed, or paid after that; taken-back: the bank returned a refund that was made, and the shop will pay it back again" enum:"duplicate,shortfall,interrupted,not-available,timeout,canceled,withdrawn,backup,taken-back"`
 	Position    *int64 `json:"position,omitempty" doc:"Place in line: 1 is the next to become an order, 0 is becoming one; only while queued"`
 	PollAfterMS int64  `json:"poll_after_ms,omitempty" doc:"When asking again makes sense, in milliseconds; only while queued"`
 	ItemID      string `json:"item_id,omitempty"`

@@ -160,8 +160,9 @@ func (s *Service) create(ctx context.Context, in *createInput) (*httpx.Output[Ma
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return s.change(ctx, "store.create", in.Key, p, func(q *storesdb.Queries) (storesdb.OrdersStore, error) {
-		return q.CreateStore(ctx, storesdb.CreateStoreParams{Name: p.Name, Address: p.Address, Phone: p.Phone, Hours: p.Hours})
+	return s.change(ctx, "store.create", in.Key, p, func(q *storesdb.Queries) (before any, row storesdb.OrdersStore, err error) {
+		row, err = q.CreateStore(ctx, storesdb.CreateStoreParams{Name: p.Name, Address: p.Address, Phone: p.Phone, Hours: p.Hours})
+		return nil, row, err
 	})
 }
 
@@ -183,29 +184,31 @@ func (s *Service) edit(ctx context.Context, in *editInput) (*httpx.Output[Manage
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return s.change(ctx, "store.edit", "", nil, func(q *storesdb.Queries) (storesdb.OrdersStore, error) {
-		row, err := q.UpdateStore(ctx, storesdb.UpdateStoreParams{
-			ID: id, Version: in.Body.Version, Name: p.Name, Address: p.Address, Phone: p.Phone, Hours: p.Hours, Open: in.Body.Open,
-		})
-		if errors.Is(err, pgx.ErrNoRows) {
-			if _, err = q.Store(ctx, id); err == nil {
-				err = errStale
-			}
+	return s.change(ctx, "store.edit", "", nil, func(q *storesdb.Queries) (before any, row storesdb.OrdersStore, err error) {
+		was, err := q.LockStore(ctx, id)
+		if err == nil && was.Version != in.Body.Version {
+			err = errStale
 		}
-		return row, err
+		if err != nil {
+			return nil, row, err
+		}
+		row, err = q.UpdateStore(ctx, storesdb.UpdateStoreParams{
+			ID: id, Name: p.Name, Address: p.Address, Phone: p.Phone, Hours: p.Hours, Open: in.Body.Open,
+		})
+		return managed(was), row, err
 	})
 }
 
 // change makes a change of a store and its record in the audit log, once for a key.
-func (s *Service) change(ctx context.Context, action, key string, request any, do func(*storesdb.Queries) (storesdb.OrdersStore, error)) (*httpx.Output[ManagedStore], error) {
+func (s *Service) change(ctx context.Context, action, key string, request any, do func(*storesdb.Queries) (before any, row storesdb.OrdersStore, err error)) (*httpx.Output[ManagedStore], error) {
 	var view ManagedStore
 	err := pg.InTx(ctx, s.db, func(tx pgx.Tx) (err error) {
 		view, err = idempotency.Once(ctx, tx, key, action, request, func() (ManagedStore, error) {
-			row, err := do(storesdb.New(tx))
+			before, row, err := do(storesdb.New(tx))
 			if err != nil {
 				return ManagedStore{}, orMissing(err)
 			}
-			return managed(row), audit.Record(ctx, tx, action, subject(row.ID), managed(row))
+			return managed(row), audit.Record(ctx, tx, action, subject(row.ID), map[string]any{"before": before, "after": managed(row)})
 		})
 		return err
 	})
@@ -221,16 +224,17 @@ func (s *Service) remove(ctx context.Context, in *StoreInput) (*struct{}, error)
 		return nil, err
 	}
 	return nil, pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
-		n, err := storesdb.New(tx).DeleteStore(ctx, id)
-		switch {
-		case pg.ViolatesForeignKey(err):
-			return errInUse
-		case err != nil:
-			return fmt.Errorf("stores: delete: %w", err)
-		case n == 0:
-			return errNoStore
+		q := storesdb.New(tx)
+		was, err := q.LockStore(ctx, id)
+		if err != nil {
+			return orMissing(err)
 		}
-		return audit.Record(ctx, tx, "store.delete", subject(id), struct{}{})
+		if err := q.DeleteStore(ctx, id); pg.ViolatesForeignKey(err) {
+			return errInUse
+		} else if err != nil {
+			return fmt.Errorf("stores: delete: %w", err)
+		}
+		return audit.Record(ctx, tx, "store.delete", subject(id), map[string]any{"before": managed(was)})
 	})
 }
 

@@ -33,6 +33,8 @@ const (
 	summaryName = "汇总"
 	// maxBillBytes bounds what is stored of a bill: ten million rows.
 	maxBillBytes = 1 << 30
+	// maxUnpackedBytes bounds what is read of an archive, which may be a bomb: as many rows.
+	maxUnpackedBytes = 4 << 30
 	// maxRowBytes bounds a row, whose longest cells are the product and the shop's own data.
 	maxRowBytes = 64 << 10
 )
@@ -105,7 +107,7 @@ func (c *Client) readBill(ctx context.Context, address string, pass func(provide
 		if err != nil {
 			return err
 		}
-		ended, err := readRows(simplifiedchinese.GBK.NewDecoder().Reader(rows), pass)
+		ended, err := readRows(simplifiedchinese.GBK.NewDecoder().Reader(&bounded{ctx: ctx, r: rows, left: maxUnpackedBytes}), pass)
 		if err = errors.Join(err, rows.Close()); err != nil || ended {
 			return err
 		}
@@ -114,6 +116,25 @@ func (c *Client) readBill(ctx context.Context, address string, pass func(provide
 		return errors.New("the archive has no details")
 	}
 	return nil
+}
+
+// bounded reads so many bytes, and no longer than its context lives.
+type bounded struct {
+	ctx  context.Context //nolint:containedctx // io.Reader takes none
+	r    io.Reader
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errors.New("the bill is too long when it is unpacked")
+	}
+	return n, err
 }
 
 // utf8Name is the flag of a file whose name in the archive is UTF-8.

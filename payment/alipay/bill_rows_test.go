@@ -1,6 +1,8 @@
 package alipay
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -34,5 +36,24 @@ func TestSubjectHasNoCharacterThatAlipayRefuses(t *testing.T) {
 	}
 	if got := subject(strings.Repeat("鞋", 300)); len([]rune(got)) != maxSubjectRunes {
 		t.Errorf("%d characters", len([]rune(got)))
+	}
+}
+
+// A small archive may unpack to more than a disk holds, in rows that are no movements.
+func TestUnpackedBillIsBounded(t *testing.T) {
+	t.Parallel()
+	endless := strings.NewReader(strings.Repeat("#\n", 1<<20))
+	read := func(ctx context.Context, most int64) error {
+		endless.Reset(strings.Repeat("#\n", 1<<20))
+		_, err := readRows(&bounded{ctx: ctx, r: endless, left: most}, func(provider.Line) bool { return true })
+		return err
+	}
+	if err := read(t.Context(), 1<<20); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a bill above its bound: %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := read(ctx, 1<<30); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the fetch was given up: %v", err)
 	}
 }

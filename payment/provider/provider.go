@@ -68,6 +68,9 @@ type Profile struct {
 	MinWindow time.Duration
 	// Kinds says what a method's handoff is; Redirect for those that are not in it.
 	Kinds map[Method]Kind
+	// Logins are the apps of the provider with which a shopper has to be logged in, for the
+	// methods that need it.
+	Logins map[Method]string
 	// Currencies are those that it takes; empty is any.
 	Currencies []string
 	// Zone is that of the days of which it makes statements; nil: it states any span.
@@ -208,11 +211,40 @@ type RefundStatus struct {
 	At          time.Time
 }
 
-// Notice is the content of a callback: one of the two is set, or neither if the
+// ChargebackState is how a chargeback stands.
+type ChargebackState string
+
+// The states of a chargeback.
+const (
+	ChargebackOpen   ChargebackState = "open"
+	ChargebackWon    ChargebackState = "won"    // the shop keeps the money
+	ChargebackLost   ChargebackState = "lost"   // the shopper does
+	ChargebackClosed ChargebackState = "closed" // it ended before money moved
+)
+
+// Chargeback is a payment that the shopper's bank takes back, or a part of it, as far as
+// the report knows. No is the provider's number of the chargeback.
+type Chargeback struct {
+	Merchant  string
+	No        string
+	Capture   string // Capture.Transaction of the payment
+	Amount    int64  // minor units
+	Currency  string
+	Reason    string
+	State     ChargebackState
+	Withdrawn bool // the money was taken from the shop
+	// Reinstated says that it was given back since.
+	Reinstated bool
+	RespondBy  time.Time // when the shop's answer is due; may be zero
+	Link       string    // where an operator answers
+}
+
+// Notice is the content of a callback: one of these is set, or none if the
 // message is genuine and requires no action.
 type Notice struct {
-	Capture *Capture
-	Refund  *RefundStatus
+	Capture    *Capture
+	Refund     *RefundStatus
+	Chargeback *Chargeback
 }
 
 // Reply is an HTTP answer.

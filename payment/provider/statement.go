@@ -22,6 +22,8 @@ type Movement string
 const (
 	Paid     Movement = "capture" // from a shopper to us
 	PaidBack Movement = "refund"  // from us to a shopper
+	// ChargedBack is money that a shopper's bank took from us, and, below 0, gave back.
+	ChargedBack Movement = "chargeback"
 )
 
 // Line is a movement of money in a provider's books. Lines with the same kind and

@@ -82,10 +82,15 @@ func Open(set Settings, deps Deps) (*Ways, error) {
 	if err := w.openReal(set, deps); err != nil {
 		return nil, err
 	}
+	practice := sandbox.Deps{DB: deps.DB, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics}
+	if set.Sandbox.BankURL != "" {
+		err := w.add(sandbox.At(set.Sandbox.BankURL, deps.Secret, practice))
+		return w, err
+	}
 	if !set.Sandbox.SandboxBank && len(set.PayWith) == 0 {
 		return w, nil
 	}
-	bank, own, err := sandbox.Open(deps.Secret, deps.PublicURL, deps.LocalURL, sandbox.Deps{DB: deps.DB, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics})
+	bank, own, err := sandbox.Open(deps.Secret, deps.PublicURL, deps.LocalURL, practice)
 	if err != nil {
 		return nil, err
 	}

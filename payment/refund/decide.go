@@ -92,8 +92,12 @@ func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve boo
 			return r, errSecond
 		}
 		units := r.Units
-		if c.order.Status == orderevent.StatusCompleted && c.order.UpdatedAt.After(r.CreatedAt) {
-			units = order.UnitsWriteOff // the goods were handed over while the refund waited
+		at, sent, err := order.SentAt(ctx, c.tx, r.OrderNo)
+		if err != nil {
+			return r, err
+		}
+		if sent && at.After(r.CreatedAt) || c.order.Status == orderevent.StatusCompleted && c.order.UpdatedAt.After(r.CreatedAt) {
+			units = order.UnitsWriteOff // the goods left the shop while the refund waited
 		}
 		return c.q.DecideRefund(ctx, paymentdb.DecideRefundParams{Status: status, Units: units, DecidedBy: by, RefundNo: no, Bucket: no.Bucket()})
 	}})
@@ -128,7 +132,7 @@ func (s *Service) settleByHand(ctx context.Context, no ids.ID, key, receipt stri
 	return s.decide(ctx, decision{
 		name: "settle-by-hand", no: no, key: key, with: receipt,
 		first: func(q *paymentdb.Queries, r paymentdb.PaymentsRefund) error {
-			_, err := s.record(ctx, q, ByHand, no.String(), r)
+			_, err := s.record(ctx, q, ByHand, kindRefund, no.String(), r)
 			return err
 		},
 		do: func(c *change, _ paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {

@@ -7,20 +7,23 @@
 //
 //	awaiting_approval → requested | rejected        a second operator decides
 //	requested         → succeeded | failed          the provider decides
+//	succeeded         → failed                      it took the refund back, as card networks do
 //	failed            → succeeded                   it made the refund after all
 //	                  → settled_by_hand             paid back with a receipt
 //	                  → replaced                    a new refund takes its place
 //
 // A provider that has failed a refund keeps that answer for its number, so a retry is
 // a new refund. Should the provider make the old one too, its report contradicts the
-// books and raises an alarm; so does a provider that takes back a refund it had made,
-// as card networks do: the refund stays succeeded, and its alarm is refund-failed.
+// books and raises an alarm. What was taken back has a reversal in the ledger beside its
+// refund, and is failed like any other. Reports overtake each other: one that contradicts
+// how a refund ended is not believed, but the provider asked.
 //
 // The order follows its refunds: while they do not reach all that was paid, its
 // status stays. Then it is refunding, refund_failed while one of them has failed, and
 // refunded when each has succeeded or was settled by hand. One function, follow,
 // derives the state from the rows after each change of one, in the same transaction.
-// The units of a refunded order return to the stock or are written off there.
+// The units of a refunded order return to the stock or are written off there; so it stays
+// refunded if money is taken back later, with the reason taken-back until it is paid again.
 //
 // # Invariants
 //

@@ -30,7 +30,7 @@ func (s *Service) Succeeded(ctx context.Context, name string, r provider.RefundS
 	// A provider without numbers for refunds makes each of ours once, so ours names the movement.
 	txn := cmp.Or(r.Transaction, r.RefundNo.String())
 	err = s.move(ctx, row.OrderNo, "provider "+name, func(q *paymentdb.Queries) (bool, error) {
-		done, err = s.record(ctx, q, name, txn, row)
+		done, err = s.record(ctx, q, name, kindRefund, txn, row)
 		return done, err
 	}, func(c *change) error {
 		n, err := c.q.SucceedRefund(ctx, paymentdb.SucceedRefundParams{RefundNo: row.RefundNo, Bucket: row.Bucket})
@@ -45,16 +45,16 @@ func (s *Service) Succeeded(ctx context.Context, name string, r provider.RefundS
 	return done && err == nil, err
 }
 
-// record writes the ledger row of a refund and returns false if it is there already.
-func (s *Service) record(ctx context.Context, q *paymentdb.Queries, provider, txn string, row paymentdb.PaymentsRefund) (bool, error) {
+// record writes a ledger row of a refund and returns false if it is there already.
+func (s *Service) record(ctx context.Context, q *paymentdb.Queries, provider, kind, txn string, row paymentdb.PaymentsRefund) (bool, error) {
 	n, err := q.RecordMoney(ctx, paymentdb.RecordMoneyParams{
-		Provider: provider, Kind: kindRefund, ProviderTxn: txn, PaymentNo: row.PaymentNo, OrderNo: row.OrderNo,
+		Provider: provider, Kind: kind, ProviderTxn: txn, PaymentNo: row.PaymentNo, OrderNo: row.OrderNo,
 		RefundNo: pgtype.UUID{Bytes: row.RefundNo, Valid: true}, Amount: row.Amount, Currency: row.Currency,
 	})
 	if err != nil || n > 0 {
 		return n > 0, err
 	}
-	known, err := q.Movement(ctx, paymentdb.MovementParams{Provider: provider, Kind: kindRefund, ProviderTxn: txn})
+	known, err := q.Movement(ctx, paymentdb.MovementParams{Provider: provider, Kind: kind, ProviderTxn: txn})
 	if err == nil && known.PaymentNo != row.PaymentNo {
 		err = ErrReused // a correct provider never gives two movements one number
 	}
@@ -70,30 +70,57 @@ func announce(ctx context.Context, tx pgx.Tx, row paymentdb.PaymentsRefund, whol
 
 // Failed ends a refund that the provider will never make; changed is false if it had
 // ended. The money stays with us, and the checks report it (I5), until an operator
-// retries the refund or pays it back by hand. One that had succeeded keeps its state,
-// because the ledger only grows: the provider took it back, or reports out of order.
-// raise runs in the transaction of either; takenBack says which it is.
+// retries the refund or pays it back by hand. One that had succeeded was taken back: the
+// ledger gets a reversal, and the refund is failed like any other. raise runs in the
+// transaction of either; takenBack says which it is.
 func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise func(tx pgx.Tx, takenBack bool) error) (changed bool, err error) {
 	row, err := s.row(ctx, s.q, no, name)
 	if err != nil {
 		return false, err
 	}
-	err = s.move(ctx, row.OrderNo, "provider "+name, nil, func(c *change) error {
-		n, err := c.q.FailRefund(ctx, paymentdb.FailRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
-		if changed = n > 0; err != nil {
-			return err
+	takenBack := row.Status == succeeded
+	err = s.move(ctx, row.OrderNo, "provider "+name, func(q *paymentdb.Queries) (bool, error) {
+		if !takenBack {
+			return true, nil
 		}
-		if !changed {
-			now, err := c.q.Refund(ctx, paymentdb.RefundParams{RefundNo: no, Bucket: no.Bucket()})
-			if err != nil || now.Status != succeeded {
-				return err
+		of, err := q.RefundThatStands(ctx, paymentdb.RefundThatStandsParams{OrderNo: row.OrderNo, RefundNo: pgtype.UUID{Bytes: no, Valid: true}, Provider: name})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return false, nil // taken back before
+		}
+		if err != nil {
+			return false, err
+		}
+		return s.record(ctx, q, name, kindReversal, of.ProviderTxn, row)
+	}, func(c *change) (err error) {
+		var n int64
+		if takenBack {
+			n, err = c.q.ReverseRefund(ctx, paymentdb.ReverseRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
+			if err == nil && n == 0 {
+				err = errMeanwhile
 			}
+		} else {
+			n, err = c.q.FailRefund(ctx, paymentdb.FailRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
+			if err == nil && n == 0 {
+				// Acknowledged, it would not be repeated, although the provider may have taken back what it just made.
+				if row, err = s.row(ctx, c.q, no, name); err == nil && row.Status == succeeded {
+					err = errMeanwhile
+				}
+			}
+		}
+		if changed = n > 0; err != nil || !changed {
+			return err
 		}
 		// No worker retries a failed refund; only the operator who gets this alarm
 		// will act on it, so the two are committed together.
-		return raise(c.tx, !changed)
+		return raise(c.tx, takenBack)
 	}, nothing)
 	return changed && err == nil, err
+}
+
+// Contradicts reports whether a provider's report differs from how a refund ended before.
+// Reports overtake each other, so that only an answer to a question tells the latest.
+func Contradicts(row paymentdb.PaymentsRefund, told provider.RefundState) bool {
+	return row.Status == succeeded && told == provider.Failed || row.Status == failed && told == provider.Succeeded
 }
 
 // row is the refund of this number at a provider, or ErrUnknown.

@@ -51,7 +51,7 @@ func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(
 			if changed, err = s.follow(ctx, tx, q, o, units, actor); err != nil {
 				return err
 			}
-			whole := len(changed) > 0 && changed[len(changed)-1].Status == orderevent.StatusRefunded
+			whole := len(changed) > 0 && changed[len(changed)-1].Status == orderevent.StatusRefunded && o.Status != orderevent.StatusRefunded
 			return after(tx, whole)
 		})
 		if errors.Is(err, errUnits) {
@@ -72,6 +72,10 @@ func (s *Service) follow(ctx context.Context, tx pgx.Tx, q *paymentdb.Queries, o
 	b, err := readBook(ctx, q, o)
 	if err != nil || !b.whole() {
 		return nil, err
+	}
+	if back := b.failed > 0 || b.open > 0; o.Status == orderevent.StatusRefunded && back != (o.Reason == orderevent.ReasonTakenBack) {
+		noted, err := s.deps.Orders.NoteTakenBack(ctx, tx, o.No, back, actor)
+		return []orderevent.Order{noted}, err
 	}
 	status := o.Status
 	step := func(to string) error {

@@ -21,16 +21,22 @@ var (
 	errNotRefundable = fault.New(fault.Conflict, "order-not-refundable", fault.Titles{"This order cannot be refunded now", "订单当前不可退款"}, "Only an order that is paid or completed can be refunded, and only until all of it is.")
 	errTooMuch       = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"More than is left of what was paid", "退款金额超过可退余额"}, "The refund exceeds what is left of the payment after the refunds that were asked for before.")
 	errNotAllowed    = fault.New(fault.Conflict, "refund-not-allowed", fault.Titles{"You can no longer refund this order yourself", "该订单不支持自助退款，请联系商家"}, "The activity does not let shoppers refund this order, or not any more; ask the shop.")
+	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back", "该笔支付已被持卡行拒付"}, "A refund would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here.")
+	errNoKey         = fault.New(fault.Invalid, "idempotency-key-required", fault.Titles{"A refund of a part needs an Idempotency-Key", "部分退款须携带 Idempotency-Key"}, "Two equal refunds of a part look like one that was sent twice. Send an Idempotency-Key header, new for each refund and the same when a request is repeated.")
 	errNoOrder       = fault.Plain(fault.NotFound, "There is no order with this number.")
 )
 
 // Request asks for a refund in a transaction of its own, as idempotency.Once with the
 // key, and returns it. It fails with order-not-refundable, refund-exceeds, for shoppers
-// refund-not-allowed, or not-found.
+// refund-not-allowed, or not-found. An operator's refund of a part without a key fails
+// with idempotency-key-required.
 func (s *Service) Request(ctx context.Context, key string, r order.RefundRequest) (made AdminRefund, err error) {
+	if key == "" && r.Amount > 0 && r.Reason == order.RefundByOperator {
+		return made, errNoKey
+	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	err = s.move(ctx, r.OrderNo, actor(r), nil, func(c *change) error {
+	err = s.move(ctx, r.OrderNo, actor(ctx, r), nil, func(c *change) error {
 		made, err = idempotency.Once(ctx, c.tx, key, "refund.request", r, func() (AdminRefund, error) { return s.request(ctx, c, r) })
 		return err
 	}, nothing)
@@ -51,12 +57,12 @@ func (s *Service) wake(r AdminRefund) {
 func nothing(pgx.Tx, bool) error { return nil }
 
 // actor is who asks, for the order's history.
-func actor(r order.RefundRequest) string {
+func actor(ctx context.Context, r order.RefundRequest) string {
 	if r.By == 0 {
 		return "system"
 	}
 	if r.Reason == order.RefundByShopper {
-		return "shopper"
+		return order.ShopperIn(ctx)
 	}
 	return operatorActor(r.By)
 }
@@ -79,8 +85,15 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if err != nil {
 		return none, err
 	}
-	if r.Reason == order.RefundByShopper && !allowed(rule, c.order, b) {
+	_, sent, err := order.SentAt(ctx, c.tx, c.order.No)
+	if err != nil {
+		return none, err
+	}
+	if r.Reason == order.RefundByShopper && (sent || !allowed(rule, c.order, b)) {
 		return none, errNotAllowed
+	}
+	if b.paying.ChargedBack > 0 {
+		return none, errChargedBack
 	}
 	amount := r.Amount
 	if amount == 0 {
@@ -92,8 +105,8 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	units := r.Units
 	switch {
 	case units != "":
-	case c.order.Status == orderevent.StatusCompleted || rule.WriteOff:
-		units = order.UnitsWriteOff // who has the goods keeps them until an operator says otherwise
+	case sent || c.order.Status == orderevent.StatusCompleted || rule.WriteOff:
+		units = order.UnitsWriteOff // goods that left the shop are not sold again until an operator says otherwise
 	default:
 		units = order.UnitsReturn
 	}
@@ -109,6 +122,11 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if err != nil {
 		return none, fmt.Errorf("refund: write: %w", err)
 	}
+	if r.Reason == order.RefundByOperator {
+		if err := order.NoteRefund(ctx, c.tx, &c.order, r.Note); err != nil {
+			return none, err
+		}
+	}
 	view := viewOf(row)
 	if r.Reason == order.RefundByShopper {
 		return view, nil // the audit log is about operators
@@ -120,7 +138,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 func subject(no ids.ID) string { return "refund " + no.String() }
 
 // allowed reports whether the activity lets a shopper refund this order: as a whole,
-// before it is completed, and for so long after it was paid.
+// before it is sent or completed, and for so long after it was paid.
 func allowed(rule order.RefundRule, o orderevent.Order, b book) bool {
 	return o.Status == orderevent.StatusPaid && b.asked == 0 && rule.Within > 0 && b.paying.Now.Sub(b.paying.PaidAt) < rule.Within
 }

@@ -20,7 +20,7 @@ import (
 func (s *Service) Routes(rt *httpx.Router) {
 	rt.API.Member("left", huma.Schema{Type: huma.TypeObject, Description: "What can still be refunded of the order, of refund-exceeds"})
 	rt.API.Member("refund_status", huma.Schema{Type: huma.TypeString, Description: "What the refund is now, of refund-not-waiting", Examples: []any{succeeded}})
-	const refundProblems, keyProblems = "order-not-refundable, refund-exceeds", "idempotency-in-flight"
+	const refundProblems, keyProblems = "order-not-refundable, refund-exceeds, payment-charged-back", "idempotency-in-flight"
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/refunds", ID: "refund-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
 		Summary: "Return a paid order for its money",
@@ -34,11 +34,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/refunds", ID: "admin-refund-order", Tag: "operator", Role: auth.Operator,
 		Summary: "Refund a paid order, in whole or in part",
-		Description: "Without an amount, all that is left. A part leaves the order as it is; once its refunds reach all that was paid it is `refunding`, and its units " +
+		Description: "Without an amount, all that is left; with one, an Idempotency-Key is required, because a repeated request would pay twice. A part leaves the order as it is; once its refunds reach all that was paid it is `refunding`, and its units " +
 			"return to the stock or are written off when the money is back. Above the shop's limit (`--refund-approval-above`) the refund is `awaiting_approval`.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: refundProblems + ", " + keyProblems,
-			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
+			http.StatusUnprocessableEntity: "invalid, idempotency-key-required, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.askAsOperator)
 	httpx.Register(rt.API, httpx.Op{
@@ -90,7 +90,7 @@ type askInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
 	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why, in the shopper's words"`
+		Note string `json:"note,omitempty" maxLength:"500" doc:"Why, in the shopper's words"`
 	} `required:"false" nameHint:"ShopperRefundRequest"`
 }
 
@@ -103,7 +103,7 @@ func (s *Service) askAsShopper(ctx context.Context, in *askInput) (*httpx.Output
 	}
 	note := ""
 	if in.Body != nil {
-		note = in.Body.Reason
+		note = in.Body.Note
 	}
 	made, err := s.Request(ctx, in.Key, order.RefundRequest{OrderNo: no, Reason: order.RefundByShopper, Note: note, By: by})
 	return answered(made.RefundView, err)
@@ -114,7 +114,7 @@ type orderInput struct {
 	idempotency.Header
 	Body struct {
 		Amount int64  `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out or 0: all that is left"`
-		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; shown to operators"`
+		Note   string `json:"note" minLength:"1" maxLength:"500" doc:"Why; shown to operators"`
 		Units  string `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded: back on sale, or never sold again because they are with the shopper, damaged or lost. Left out: the activity's rule, and write_off for an order that is completed"`
 	} `nameHint:"RefundRequest"`
 }
@@ -126,7 +126,7 @@ func (s *Service) askAsOperator(ctx context.Context, in *orderInput) (*httpx.Out
 		return nil, errNoOrder.Because(err)
 	}
 	return answered(s.Request(ctx, in.Key, order.RefundRequest{
-		OrderNo: no, Amount: in.Body.Amount, Reason: order.RefundByOperator, Note: in.Body.Reason, By: auth.From(ctx).UserID, Units: in.Body.Units,
+		OrderNo: no, Amount: in.Body.Amount, Reason: order.RefundByOperator, Note: in.Body.Note, By: auth.From(ctx).UserID, Units: in.Body.Units,
 	}))
 }
 

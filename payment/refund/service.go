@@ -50,7 +50,8 @@ const (
 
 // Names in the ledger.
 const (
-	kindRefund = "refund"
+	kindRefund   = "refund"
+	kindReversal = "refund_reversal" // of the refund with the same transaction
 	// ByHand stands in a provider's place for the shop's own ways to pay back, which
 	// have no statement; no provider may have this name.
 	ByHand = "by-hand"
@@ -61,6 +62,8 @@ var (
 	ErrUnknown  = errors.New("refund: there is no such refund")
 	ErrMismatch = errors.New("refund: the amount is not the one that was requested")
 	ErrReused   = errors.New("refund: the provider reports a second movement for one refund, or one number for two")
+	// errMeanwhile lets a provider report again what was changed at the same moment.
+	errMeanwhile = errors.New("refund: it changed while the report was read")
 )
 
 // bookTimeout bounds a change of the books: far more than its transaction needs.

@@ -43,19 +43,28 @@ type Bank struct {
 	callbacks *prometheus.CounterVec
 }
 
+// ownMerchant is the shop's number at the bank that Open and At open.
+const ownMerchant = "stampede"
+
 // Open opens the bank for the shop in this process, as its only merchant, and
 // returns the bank with the shop's client. Shoppers reach both at publicURL, this
 // process at localURL.
 func Open(secret []byte, publicURL, localURL string, deps Deps) (*Bank, *Client, error) {
-	cfg, way := DefaultConfig(), DefaultClientConfig()
-	cfg.Merchant, cfg.Secret, cfg.PublicURL = "stampede", secret, publicURL
-	way.Merchant, way.Secret, way.BankURL, way.Metrics = cfg.Merchant, secret, localURL, deps.Metrics
+	cfg := DefaultConfig()
+	cfg.Merchant, cfg.Secret, cfg.PublicURL = ownMerchant, secret, publicURL
 	bank, err := New(cfg, deps)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := NewClient(way, deps.Clock)
+	client, err := At(localURL, secret, deps)
 	return bank, client, err
+}
+
+// At opens the shop's client of a bank that another process opened with the secret.
+func At(bankURL string, secret []byte, deps Deps) (*Client, error) {
+	cfg := DefaultClientConfig()
+	cfg.Merchant, cfg.Secret, cfg.BankURL, cfg.Metrics = ownMerchant, secret, bankURL, deps.Metrics
+	return NewClient(cfg, deps.Clock)
 }
 
 // New opens the bank. Its books are in deps.DB, schema sandbox.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -41,6 +42,16 @@ func (w *bundle) create(t *testing.T, c provider.Charge) string {
 		t.Fatal(err)
 	}
 	return h.URL
+}
+
+// silentFor reports whether every payment stays without an answer for at least d.
+func (w *bundle) silentFor(t *testing.T, d time.Duration) (silent bool) {
+	t.Helper()
+	err := w.db.QueryRow(t.Context(), `SELECT bool_and(silent_until IS NOT NULL AND silent_until > clock_timestamp() + $1::interval) FROM sandbox.payments`, d).Scan(&silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return silent
 }
 
 type callbackRow struct {
@@ -89,6 +100,7 @@ func TestBehaviours(t *testing.T) {
 		{Underpaid, 0, 1, 99, 99},
 		{Late, 3600, 1, 100, 100},
 		{Never, 0, 0, 0, 100},
+		{Silent, 3600, 1, 100, 100},
 	} {
 		t.Run(string(tt.behaviour), func(t *testing.T) {
 			t.Parallel()
@@ -107,9 +119,15 @@ func TestBehaviours(t *testing.T) {
 				if r.body.Amount != tt.says || r.body.Transaction != out.Transaction {
 					t.Errorf("callback says %d under %q, want %d under %q", r.body.Amount, r.body.Transaction, tt.says, out.Transaction)
 				}
-				if late := tt.behaviour == Late; late != (r.wait > time.Hour-time.Second) {
+				if late := tt.seconds > 0; late != (r.wait > time.Hour-time.Second) {
 					t.Errorf("callback is due %v after the capture", r.wait)
 				}
+			}
+			if tt.behaviour == Silent { // until the callback
+				if !w.silentFor(t, time.Hour-time.Minute) {
+					t.Error("the bank would answer the merchant")
+				}
+				return
 			}
 			got, err := w.client.Query(t.Context(), provider.Payment{No: c.PaymentNo})
 			if err != nil || got.State != provider.Captured || got.Capture.Amount != tt.truth {
@@ -155,6 +173,39 @@ func TestRefundFailsOnRequest(t *testing.T) {
 	if err := w.db.QueryRow(t.Context(), `SELECT refunded FROM sandbox.payments`).Scan(&refunded); err != nil || refunded != 0 {
 		t.Errorf("after a failed refund %d units are set aside, %v", refunded, err)
 	}
+}
+
+// A silent bank has the money, sends no callback and answers no question until its time
+// has passed; a refund that bounces succeeds first.
+func TestSilenceAndBounce(t *testing.T) {
+	t.Parallel()
+	w := setup(t, testConfig())
+	notifyURL, calls := merchant(t, http.StatusOK, ackWord)
+	c := w.charge(notifyURL)
+	silent, seconds := Silent, int32(3600)
+	_, paid, err := payAs(w.create(t, c), payRequest{Behaviour: &silent, DelaySeconds: &seconds})
+	if err != nil || paid.Status != StatusCaptured {
+		t.Fatal(paid, err)
+	}
+	of := provider.Payment{No: c.PaymentNo}
+	_, asked := w.client.Query(t.Context(), of)
+	_, closed := w.client.Close(t.Context(), of)
+	if asked == nil || closed == nil || errors.Is(closed, provider.ErrRefused) || calls.Load() != 0 {
+		t.Errorf("a silent bank answers %v, %v, and has sent %d callbacks", asked, closed, calls.Load())
+	}
+	for _, sql := range []string{`UPDATE sandbox.payments SET silent_until = now(), behaviour = 'refund_bounces', delay_seconds = 0`, `UPDATE sandbox.callbacks SET next_try = now()`} {
+		if _, err := w.db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st, err := w.client.Query(t.Context(), of); err != nil || st.State != provider.Captured {
+		t.Errorf("after its time: %+v, %v", st, err)
+	}
+	r := provider.Return{RefundNo: ids.NewFor(7), Payment: of, Transaction: paid.Transaction, Amount: 100, Captured: 100, Currency: "CNY", NotifyURL: notifyURL}
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		got, err := w.client.Refund(t.Context(), r)
+		return err == nil && got.State == provider.Failed && calls.Load() == 3 // the capture, the refund, its return
+	}, "the refund is made and comes back")
 }
 
 func TestGivesUpAfterEightAttempts(t *testing.T) {

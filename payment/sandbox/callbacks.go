@@ -40,6 +40,9 @@ func (b *Bank) enqueue(ctx context.Context, q *sandboxdb.Queries, merchant, url 
 	if err != nil {
 		return fmt.Errorf("sandbox: encode callback: %w", err)
 	}
+	if body == nil {
+		return nil
+	}
 	return q.CreateCallback(ctx, sandboxdb.CreateCallbackParams{ID: ids.New(), Merchant: merchant, Url: url, Body: body, DelayMs: delay.Milliseconds()})
 }
 
@@ -71,10 +74,12 @@ func (b *Bank) run(ctx context.Context) error {
 	}}.Run(ctx)
 }
 
-// round settles refunds and fills due with what may be sent now.
+// round settles refunds and disputes, and fills due with what may be sent now.
 func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow) error {
 	settled, refundErr := b.settleRefunds(ctx)
-	if settled == batch {
+	disputed, disputeErr := b.advanceDisputes(ctx)
+	refundErr = errors.Join(refundErr, disputeErr)
+	if max(settled, disputed) >= batch {
 		b.nudge()
 	}
 	free := cap(due) - len(due)

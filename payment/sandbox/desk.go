@@ -23,10 +23,12 @@ import (
 type Dialect interface {
 	// Merchant is the shop's number; its payments and refunds are those of the dialect.
 	Merchant() string
+	// Company is whose protocol it is, for the page; empty for the bank's own.
+	Company() string
 	// Routes serves the merchant's API at the desk.
 	Routes(mux chi.Router, desk Desk)
-	// Callback writes an event as the company reports it. It is sent, unchanged,
-	// until it is acknowledged.
+	// Callback writes an event as the company reports it, or nothing if it does not. It
+	// is sent, unchanged, until it is acknowledged.
 	Callback(e Event) (body []byte, err error)
 	// Head sets the media type and the signature of one attempt to send a callback.
 	Head(h http.Header, body []byte)
@@ -95,11 +97,12 @@ type Refund struct {
 	At          time.Time
 }
 
-// Event is what a callback reports: a payment that was captured or a refund that
-// ended.
+// Event is what a callback reports: a payment that was captured, a refund that ended,
+// or a dispute.
 type Event struct {
 	Payment Payment
-	Refund  *Refund // nil for a capture
+	Refund  *Refund  // nil for a capture
+	Dispute *Dispute // nil for a capture
 }
 
 // minWindow is the shortest life of a payment that the bank accepts: in less
@@ -156,31 +159,27 @@ func (d Desk) Create(ctx context.Context, o Opening) (Payment, error) {
 	if err := o.check(); err != nil {
 		return Payment{}, err
 	}
-	now, err := b.q.Clock(ctx)
-	if err != nil {
-		return Payment{}, err
-	}
 	if o.Behaviour == "" {
 		o.Behaviour = Normal
 	}
-	p, err := b.q.PaymentByNumber(ctx, sandboxdb.PaymentByNumberParams{Merchant: d.merchant, PaymentNo: o.PaymentNo})
+	p, err := b.q.CreatePayment(ctx, sandboxdb.CreatePaymentParams{
+		Ref: ids.New(), Merchant: d.merchant, PaymentNo: o.PaymentNo, Title: o.Title, Amount: o.Amount, Currency: o.Currency,
+		Behaviour: string(o.Behaviour), DelaySeconds: o.DelaySeconds, NotifyUrl: o.NotifyURL, ReturnUrl: o.ReturnURL, ExpiresAt: o.ExpiresAt,
+		LeastWindowMs: minWindow.Milliseconds(),
+	})
+	if err == nil {
+		return b.shown(p), nil
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		if o.ExpiresAt.Before(now.Add(minWindow)) {
-			return Payment{}, refuse(http.StatusUnprocessableEntity, "invalid", "expires_at leaves the shopper less than a second")
-		}
-		// A concurrent creation may be faster; the row that won is read back below.
-		if _, err = b.q.CreatePayment(ctx, sandboxdb.CreatePaymentParams{
-			Ref: ids.New(), Merchant: d.merchant, PaymentNo: o.PaymentNo, Title: o.Title, Amount: o.Amount, Currency: o.Currency,
-			Behaviour: string(o.Behaviour), DelaySeconds: o.DelaySeconds, NotifyUrl: o.NotifyURL, ReturnUrl: o.ReturnURL, ExpiresAt: o.ExpiresAt,
-		}); err != nil {
-			return Payment{}, err
-		}
 		p, err = b.q.PaymentByNumber(ctx, sandboxdb.PaymentByNumberParams{Merchant: d.merchant, PaymentNo: o.PaymentNo})
 	}
-	if err != nil {
-		return Payment{}, err
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = refuse(http.StatusUnprocessableEntity, "invalid", "expires_at leaves the shopper less than a second")
 	}
-	if p, err = b.upToDate(ctx, p); err != nil {
+	if err == nil {
+		p, err = b.answers(ctx, p)
+	}
+	if err != nil {
 		return Payment{}, err
 	}
 	if p.Status == StatusOpen && (p.Amount != o.Amount || p.Currency != o.Currency) {
@@ -196,7 +195,7 @@ func (d Desk) Payment(ctx context.Context, no string) (p Payment, known bool, er
 		return Payment{}, false, nil
 	}
 	if err == nil {
-		row, err = d.bank.upToDate(ctx, row)
+		row, err = d.bank.answers(ctx, row)
 	}
 	return d.bank.shown(row), err == nil, err
 }
@@ -208,7 +207,7 @@ func (d Desk) PaymentByRef(ctx context.Context, ref ids.ID) (p Payment, known bo
 		return Payment{}, false, nil
 	}
 	if err == nil {
-		row, err = d.bank.upToDate(ctx, row)
+		row, err = d.bank.answers(ctx, row)
 	}
 	return d.bank.shown(row), err == nil, err
 }
@@ -282,15 +281,33 @@ func (d Desk) RefundsOf(ctx context.Context, p Payment, atMost int32) ([]Refund,
 	return list, err
 }
 
+// errSilent leaves a call about a payment without an answer; see Silent.
+var errSilent = errors.New("sandbox: the payment's behaviour is silence")
+
+// answers is upToDate for a merchant's call, which Silent leaves without an answer.
+func (b *Bank) answers(ctx context.Context, p sandboxdb.SandboxPayment) (sandboxdb.SandboxPayment, error) {
+	if p.SilentUntil != nil {
+		now, err := b.q.Clock(ctx)
+		if err == nil && now.Before(*p.SilentUntil) {
+			err = errSilent
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	return b.upToDate(ctx, p)
+}
+
 // upToDate records an expiry that has not been recorded yet.
 func (b *Bank) upToDate(ctx context.Context, p sandboxdb.SandboxPayment) (sandboxdb.SandboxPayment, error) {
 	if p.Status != StatusOpen {
 		return p, nil
 	}
-	if err := b.q.Expire(ctx, p.Ref); err != nil {
-		return p, err
+	expired, err := b.q.Expire(ctx, p.Ref)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, nil // as it was read
 	}
-	return b.q.PaymentByRef(ctx, p.Ref)
+	return expired, err
 }
 
 // shown is a payment as its merchant sees it.

@@ -25,6 +25,9 @@ type native struct {
 // Merchant implements Dialect.
 func (n native) Merchant() string { return n.number }
 
+// Company implements Dialect.
+func (native) Company() string { return "" }
+
 // Routes implements Dialect.
 func (n native) Routes(mux chi.Router, desk Desk) {
 	mux.Post(Prefix+"/v1/payments", n.signed(opCreate, func(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
@@ -152,6 +155,9 @@ func (n native) refundReply(nonce ids.ID, r Refund) refundReply {
 
 // Callback implements Dialect.
 func (n native) Callback(e Event) ([]byte, error) {
+	if e.Dispute != nil {
+		return nil, nil
+	}
 	said := notice{
 		Event: eventCaptured, Merchant: n.number, PaymentNo: e.Payment.No, Transaction: e.Payment.Transaction, Amount: e.Payment.Captured,
 		Currency: e.Payment.Currency, At: e.Payment.At,

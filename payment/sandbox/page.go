@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
+	"stampede/payment/sandbox/internal/sandboxdb"
 	"stampede/platform/edge/httpx"
 )
 
@@ -24,7 +25,8 @@ type words struct {
 	Lang, Other, OtherName                         string
 	Title, Sandbox, Merchant, Item, Number, Amount string
 	Left, Pay, Fail, Paid, Closed, Failed, Missing string
-	Back                                           string
+	Back, Way, Seconds, AsCreated                  string
+	Behaviours                                     map[Behaviour]string
 }
 
 var pageWords = map[httpx.Language]words{
@@ -32,13 +34,24 @@ var pageWords = map[httpx.Language]words{
 		Lang: "en", Other: "zh", OtherName: "中文", Title: "Sandbox bank", Sandbox: "For testing only: no real money moves.",
 		Merchant: "Merchant", Item: "For", Number: "Payment", Amount: "Amount", Left: "Time left", Pay: "Pay", Fail: "Fail",
 		Paid: "Paid. The shop is being notified.", Closed: "This payment is closed. Nothing was charged.",
-		Failed: "The payment failed. Nothing was charged; you may try again.", Missing: "There is no such payment.", Back: "Back to the shop",
+		Failed: "The payment failed. Nothing was charged; you may try again.", Missing: "There is no such payment.", Back: "Back to the shop", Way: "Practise a fault", Seconds: "Seconds", AsCreated: "none",
+		Behaviours: map[Behaviour]string{
+			Normal: "everything as it should be", Duplicate: "the shop is told twice", WrongAmount: "the callback states another amount", Underpaid: "too little is taken",
+			Late: "the shop is told so many seconds later", Never: "the shop is never told", Silent: "no word and no answer for so many seconds",
+			RefundFails: "a refund fails", RefundBounces: "a refund comes back after so many seconds",
+			ChargebackWon: "a chargeback after so many seconds, which the shop wins", ChargebackLost: "a chargeback after so many seconds, which the shop loses",
+		},
 	},
 	httpx.Chinese: {
 		Lang: "zh", Other: "en", OtherName: "English", Title: "沙箱银行", Sandbox: "仅供测试，不会产生真实扣款。",
 		Merchant: "商户", Item: "商品", Number: "支付单号", Amount: "金额", Left: "剩余时间", Pay: "付款", Fail: "模拟失败",
 		Paid: "付款成功，正在通知商户。", Closed: "该支付单已关闭，未扣款。", Failed: "付款失败，未扣款，可以重试。",
-		Missing: "没有这笔支付单。", Back: "返回商户",
+		Missing: "没有这笔支付单。", Back: "返回商户", Way: "模拟故障", Seconds: "秒数", AsCreated: "无",
+		Behaviours: map[Behaviour]string{
+			Normal: "一切正常", Duplicate: "重复通知商户", WrongAmount: "通知金额不符", Underpaid: "实际少扣款", Late: "延迟指定秒数后通知", Never: "从不通知",
+			Silent: "指定秒数内不通知也不应答", RefundFails: "退款失败", RefundBounces: "退款成功后指定秒数被退回",
+			ChargebackWon: "指定秒数后拒付，商户胜诉", ChargebackLost: "指定秒数后拒付，商户败诉",
+		},
 	},
 }
 
@@ -49,6 +62,7 @@ type page struct {
 	State            string // open, captured, closed, missing
 	FailedBefore     bool
 	MerchantName     string
+	Faults           []Behaviour
 	What             string
 	PaymentNo        string
 	Money            string
@@ -61,9 +75,10 @@ type page struct {
 // showPage is GET /sandbox-bank/pay/{ref}?t=…[&lang=zh|en]. It works without
 // the script, which only updates the countdown.
 func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
-	p, err := b.paymentOf(r)
+	var p sandboxdb.SandboxPayment
+	ref, err := b.refOf(r)
 	if err == nil {
-		p, err = b.upToDate(r.Context(), p)
+		p, err = b.payment(r.Context(), ref)
 	}
 	if no, ok := errors.AsType[*RefusalError](err); ok {
 		b.showNothing(w, r, no.Status)
@@ -86,8 +101,12 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	action := r.URL.Path + "?" + q.Encode()
 	q.Set("lang", pageWords[lang].Other)
 	left := max(p.ExpiresAt.Sub(now), 0)
+	merchant := merchantName
+	if d := b.dialects[p.Merchant]; d != nil && d.Company() != "" {
+		merchant += " · " + d.Company() + " " + p.Merchant
+	}
 	b.render(w, r, http.StatusOK, page{
-		words: pageWords[lang], State: p.Status, FailedBefore: q.Get("failed") != "", MerchantName: merchantName,
+		words: pageWords[lang], State: p.Status, FailedBefore: q.Get("failed") != "", MerchantName: merchant, Faults: behaviours,
 		What: p.Title, PaymentNo: p.PaymentNo, Money: orderevent.Money{Amount: p.Amount, Currency: p.Currency}.String(), LeftMillis: left.Milliseconds(),
 		LeftText: fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60), //nolint:mnd // minutes and seconds
 		Action:   action, OtherURL: r.URL.Path + "?" + q.Encode(), ReturnURL: p.ReturnUrl,

@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("status %d", status)
 	}
-	wants(t, body, "Stampede", "CNY 1299.00", "&lt;script&gt;alert", `<button name="action" value="pay"`, `value="fail"`, `id="left"`, "中文")
+	wants(t, body, "Stampede", "CNY 1299.00", "&lt;script&gt;alert", `<button name="action" value="pay"`, `value="fail"`, `id="left"`, "中文", `<option value="silent">no word and no answer`)
 	if strings.Contains(body, `<script>alert`) || strings.Contains(body, "://") {
 		t.Error("the open payment's page contains an injected script or an address")
 	}
@@ -68,7 +68,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("policy %q", csp)
 	}
 	_, body, _ = w.browse(t, http.MethodGet, address, "zh-CN,zh;q=0.9", nil)
-	wants(t, body, `lang="zh"`, "付款", "剩余时间", "English")
+	wants(t, body, `lang="zh"`, "付款", "剩余时间", "English", "模拟故障", `<option value="silent">指定秒数内`)
 	_, body, _ = w.browse(t, http.MethodGet, address+"&lang=en", "zh-CN", nil)
 	wants(t, body, "Time left")
 
@@ -80,7 +80,7 @@ func TestPage(t *testing.T) {
 	wants(t, body, "The payment failed", `value="pay"`)
 
 	for range 2 { // a second press changes nothing
-		status, _, h = w.browse(t, http.MethodPost, address+"&failed=1", "en", url.Values{"action": {"pay"}})
+		status, _, h = w.browse(t, http.MethodPost, address+"&failed=1", "en", url.Values{"action": {"pay"}, "behaviour": {""}, "delay_seconds": {""}})
 		if status != http.StatusSeeOther || strings.Contains(h.Get("Location"), "failed") {
 			t.Fatalf("paying gave %d to %q", status, h.Get("Location"))
 		}

@@ -39,7 +39,7 @@ type payReply struct {
 // the money has already moved.
 func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 	wantsJSON := mediaType(r) == "application/json"
-	p, err := b.paymentOf(r)
+	ref, err := b.refOf(r)
 	if err != nil {
 		b.payRefused(w, r, wantsJSON, err)
 		return
@@ -55,16 +55,13 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	failed := in.Action == "fail"
+	var p sandboxdb.SandboxPayment
 	if failed {
-		err = b.q.CountFailedAttempt(r.Context(), p.Ref)
+		if err = b.q.CountFailedAttempt(r.Context(), ref); err == nil {
+			p, err = b.payment(r.Context(), ref)
+		}
 	} else {
-		err = b.capture(r.Context(), p, in)
-	}
-	if err == nil {
-		p, err = b.q.PaymentByRef(r.Context(), p.Ref)
-	}
-	if err == nil {
-		p, err = b.upToDate(r.Context(), p)
+		p, err = b.capture(r.Context(), ref, in)
 	}
 	if err != nil {
 		b.payRefused(w, r, wantsJSON, err)
@@ -93,75 +90,68 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 
 // capture takes the money, unless a close, another payment or the expiry was
 // faster, and enqueues the callbacks that the behaviour requires in the same
-// transaction.
-func (b *Bank) capture(ctx context.Context, p sandboxdb.SandboxPayment, in payRequest) error {
-	behaviour, seconds := Behaviour(p.Behaviour), p.DelaySeconds
-	if in.Behaviour != nil {
-		behaviour = *in.Behaviour
-	}
-	if in.DelaySeconds != nil {
-		seconds = *in.DelaySeconds
-	}
-	var withheld int64
-	if behaviour == Underpaid && p.Amount > 1 { // some money has to move, or it would not be a capture
-		withheld = 1
-	}
-	err := pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
+// transaction. It returns the payment as it is then.
+func (b *Bank) capture(ctx context.Context, ref ids.ID, in payRequest) (p sandboxdb.SandboxPayment, err error) {
+	err = pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
 		q := b.q.WithTx(tx)
 		txn := "sb-" + ids.New().String()
-		c, err := q.Capture(ctx, sandboxdb.CaptureParams{
-			Txn: &txn, Withheld: withheld, Behaviour: string(behaviour), DelaySeconds: seconds, Ref: p.Ref,
-		})
-		if errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
+		p, err = q.Capture(ctx, sandboxdb.CaptureParams{Txn: &txn, Behaviour: (*string)(in.Behaviour), DelaySeconds: in.DelaySeconds, Ref: ref})
 		if err != nil {
 			return err
 		}
-		told := b.shown(c)
+		told := b.shown(p)
 		copies, delay := 1, time.Duration(0)
-		switch behaviour {
+		switch Behaviour(p.Behaviour) {
 		case Duplicate:
 			copies = 2
 		case Never:
 			copies = 0
-		case Late:
-			delay = time.Duration(seconds) * time.Second
+		case Late, Silent:
+			delay = time.Duration(p.DelaySeconds) * time.Second
 		case WrongAmount:
 			told.Captured++ // in the callback only: a query returns what really moved
-		case Normal, Underpaid, RefundFails:
+		case Normal, Underpaid, RefundFails, RefundBounces, ChargebackWon, ChargebackLost:
 		}
 		for range copies {
-			if err := b.enqueue(ctx, q, c.Merchant, c.NotifyUrl, delay, Event{Payment: told}); err != nil {
+			if err := b.enqueue(ctx, q, p.Merchant, p.NotifyUrl, delay, Event{Payment: told}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil // not open any more; the caller reads the final state
+		return b.payment(ctx, ref) // not open any more
 	}
 	if err != nil {
-		return err
+		return p, err
 	}
 	b.captures.Inc()
 	b.nudge()
-	return nil
+	return p, nil
 }
 
-// paymentOf finds the payment of a pay URL. A wrong token and an unknown number
-// get the same answer, so that numbers cannot be probed.
-func (b *Bank) paymentOf(r *http.Request) (sandboxdb.SandboxPayment, error) {
-	missing := refuse(http.StatusNotFound, "not-found", "there is no such payment")
+// errNoPayment is also the answer to a wrong token, so that numbers cannot be probed.
+var errNoPayment = refuse(http.StatusNotFound, "not-found", "there is no such payment")
+
+// refOf is the bank's number in a pay URL whose token is right.
+func (b *Bank) refOf(r *http.Request) (ids.ID, error) {
 	ref, err := ids.Parse(chi.URLParam(r, "ref"))
 	if err != nil || subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("t")), []byte(b.pageToken(ref))) != 1 {
-		return sandboxdb.SandboxPayment{}, missing
+		return ids.ID{}, errNoPayment
 	}
-	p, err := b.q.PaymentByRef(r.Context(), ref)
+	return ref, nil
+}
+
+// payment is the current state of a payment.
+func (b *Bank) payment(ctx context.Context, ref ids.ID) (sandboxdb.SandboxPayment, error) {
+	p, err := b.q.PaymentByRef(ctx, ref)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return p, missing
+		return p, errNoPayment
 	}
-	return p, err
+	if err != nil {
+		return p, err
+	}
+	return b.upToDate(ctx, p)
 }
 
 // parsePay decodes the form or the JSON into the same request and applies the

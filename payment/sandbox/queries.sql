@@ -1,16 +1,19 @@
 -- The state machine of the bank. Every change is one conditional statement on the clock of the database: a second attempt changes
 -- no row. The clock is clock_timestamp(), not now(), because a statement that waited for a lock must see the time after the wait.
 
--- name: CreatePayment :execrows
--- Opens a payment unless the number is known already, in any state.
+-- name: CreatePayment :one
+-- Opens a payment unless the number is known already, in any state, or less than the least time to pay is left.
 INSERT INTO sandbox.payments (ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at)
-VALUES (@ref, @merchant, @payment_no, @title, @amount, @currency, 'open', @behaviour, @delay_seconds, @notify_url, @return_url, @expires_at)
-ON CONFLICT (merchant, payment_no) DO NOTHING;
+SELECT @ref, @merchant, @payment_no, @title, @amount, @currency, 'open', @behaviour, @delay_seconds, @notify_url, @return_url, @expires_at::timestamptz
+WHERE @expires_at::timestamptz >= clock_timestamp() + interval '1 millisecond' * @least_window_ms::bigint
+ON CONFLICT (merchant, payment_no) DO NOTHING
+RETURNING *;
 
--- name: Expire :exec
+-- name: Expire :one
 -- Records the expiry of a payment when it is next read.
 UPDATE sandbox.payments SET status = 'closed', updated_at = clock_timestamp()
-WHERE ref = @ref AND status = 'open' AND expires_at <= clock_timestamp();
+WHERE ref = @ref AND status = 'open' AND expires_at <= clock_timestamp()
+RETURNING *;
 
 -- name: PaymentByNumber :one
 SELECT * FROM sandbox.payments WHERE merchant = @merchant AND payment_no = @payment_no;
@@ -28,10 +31,15 @@ VALUES (@ref, @merchant, @payment_no, 0, '', 'closed', clock_timestamp())
 ON CONFLICT (merchant, payment_no) DO UPDATE SET status = 'closed', updated_at = clock_timestamp() WHERE p.status = 'open';
 
 -- name: Capture :one
--- Takes the money once: of several payers, a close and the expiry, one wins.
-UPDATE sandbox.payments
-SET status = 'captured', txn = @txn, captured_amount = amount - @withheld::bigint, captured_at = clock_timestamp(),
-    behaviour = @behaviour, delay_seconds = @delay_seconds, updated_at = clock_timestamp()
+-- Takes the money once: of several payers, a close and the expiry, one wins. A bank that underpays withholds one, and
+-- takes at least one, or it would not be a capture.
+UPDATE sandbox.payments p
+SET status = 'captured', txn = @txn, captured_at = clock_timestamp(),
+    captured_amount = amount - (coalesce(sqlc.narg(behaviour), p.behaviour) = 'underpaid' AND amount > 1)::int,
+    behaviour = coalesce(sqlc.narg(behaviour), p.behaviour), delay_seconds = coalesce(sqlc.narg(delay_seconds), p.delay_seconds),
+    silent_until = CASE WHEN coalesce(sqlc.narg(behaviour), p.behaviour) = 'silent'
+        THEN clock_timestamp() + interval '1 second' * coalesce(sqlc.narg(delay_seconds), p.delay_seconds) END,
+    updated_at = clock_timestamp()
 WHERE ref = @ref AND status = 'open' AND expires_at > clock_timestamp()
 RETURNING *;
 
@@ -48,8 +56,8 @@ WHERE merchant = @merchant AND payment_no = @payment_no AND status = 'captured' 
 RETURNING *;
 
 -- name: CreateRefund :exec
-INSERT INTO sandbox.refunds (ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, notify_url, ready_at)
-VALUES (@ref, @merchant, @refund_no, @payment_ref, @payment_no, @amount, @currency, @reason, 'processing', @fails, @notify_url,
+INSERT INTO sandbox.refunds (ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, bounces_ms, notify_url, ready_at)
+VALUES (@ref, @merchant, @refund_no, @payment_ref, @payment_no, @amount, @currency, @reason, 'processing', @fails, @bounces_ms, @notify_url,
         clock_timestamp() + interval '1 millisecond' * @delay_ms::bigint);
 
 -- name: RefundByNumber :one
@@ -58,10 +66,29 @@ SELECT * FROM sandbox.refunds WHERE merchant = @merchant AND refund_no = @refund
 -- name: SettleDueRefunds :many
 -- Settles the refunds that are due; several processes share them.
 UPDATE sandbox.refunds r
-SET status = CASE WHEN r.fails THEN 'failed' ELSE 'succeeded' END, updated_at = clock_timestamp()
+SET status = CASE WHEN r.fails THEN 'failed' ELSE 'succeeded' END, updated_at = clock_timestamp(),
+    ready_at = clock_timestamp() + interval '1 millisecond' * coalesce(r.bounces_ms, 0)
 WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing' AND d.ready_at <= clock_timestamp()
                 ORDER BY d.ready_at LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING r.*;
+
+-- name: BounceDueRefunds :many
+-- Takes back refunds that succeeded: the shopper's own bank did not accept the money.
+UPDATE sandbox.refunds r SET status = 'failed', bounced_at = clock_timestamp()
+WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'succeeded' AND d.bounces_ms IS NOT NULL AND d.ready_at <= clock_timestamp()
+                ORDER BY d.ready_at LIMIT @at_most FOR UPDATE SKIP LOCKED)
+RETURNING r.*;
+
+-- name: AdvanceDisputes :many
+-- Begins the chargebacks that are due, and ends those that have lasted as long as their payment did before.
+UPDATE sandbox.payments p
+SET dispute_ended_at = CASE WHEN p.disputed_at IS NOT NULL THEN clock_timestamp() END, disputed_at = coalesce(p.disputed_at, clock_timestamp())
+WHERE p.ref IN (
+    SELECT d.ref FROM sandbox.payments d
+    WHERE d.status = 'captured' AND d.behaviour IN ('chargeback_won', 'chargeback_lost') AND d.dispute_ended_at IS NULL
+      AND coalesce(d.disputed_at, d.captured_at) + interval '1 second' * d.delay_seconds <= clock_timestamp()
+    ORDER BY d.captured_at LIMIT @at_most FOR UPDATE SKIP LOCKED)
+RETURNING p.*;
 
 -- name: GiveBackSetAside :exec
 -- A failed refund returns the reserved money.
@@ -107,13 +134,23 @@ ORDER BY ref DESC LIMIT @at_most;
 
 -- name: Movements :many
 -- A page of what moved in a span of time, oldest first.
-SELECT m.kind::text AS kind, m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no, m.txn::text AS txn, m.amount, m.currency, m.at::timestamptz AS at
+SELECT m.kind::text AS kind, m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no, m.txn::text AS txn, m.amount, m.currency, m.at::timestamptz AS at, m.bounced::boolean AS bounced
 FROM (
-    SELECT 'capture' AS kind, p.ref, p.ref AS payment_ref, p.payment_no, '' AS refund_no, p.txn, p.captured_amount AS amount, p.currency, p.captured_at AS at
+    SELECT 'capture' AS kind, p.ref, p.ref AS payment_ref, p.payment_no, '' AS refund_no, p.txn, p.captured_amount AS amount, p.currency, p.captured_at AS at, false AS bounced
     FROM sandbox.payments p WHERE p.merchant = @merchant AND p.captured_at >= @from_time::timestamptz AND p.captured_at < @to_time::timestamptz
     UNION ALL
-    SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', r.amount, r.currency, r.updated_at
-    FROM sandbox.refunds r WHERE r.merchant = @merchant AND r.status = 'succeeded' AND r.updated_at >= @from_time::timestamptz AND r.updated_at < @to_time::timestamptz
+    SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', r.amount, r.currency, r.updated_at, r.bounced_at IS NOT NULL
+    FROM sandbox.refunds r WHERE r.merchant = @merchant AND (r.status = 'succeeded' OR r.bounced_at IS NOT NULL) AND r.updated_at >= @from_time::timestamptz AND r.updated_at < @to_time::timestamptz
+    UNION ALL
+    SELECT 'bounce', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', -r.amount, r.currency, r.bounced_at, true
+    FROM sandbox.refunds r WHERE r.merchant = @merchant AND r.bounced_at >= @from_time::timestamptz AND r.bounced_at < @to_time::timestamptz
+    UNION ALL
+    SELECT 'chargeback', p.ref, p.ref, p.payment_no, '', '', p.captured_amount, p.currency, p.disputed_at, false
+    FROM sandbox.payments p WHERE p.merchant = @merchant AND p.disputed_at >= @from_time::timestamptz AND p.disputed_at < @to_time::timestamptz
+    UNION ALL
+    SELECT 'chargeback', p.ref, p.ref, p.payment_no, '', '', -p.captured_amount, p.currency, p.dispute_ended_at, false
+    FROM sandbox.payments p WHERE p.merchant = @merchant AND p.behaviour = 'chargeback_won'
+      AND p.dispute_ended_at >= @from_time::timestamptz AND p.dispute_ended_at < @to_time::timestamptz
 ) m
 WHERE (m.at, m.ref) > (@after_time::timestamptz, @after_ref::uuid)
 ORDER BY m.at, m.ref LIMIT @at_most;

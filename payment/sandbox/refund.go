@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,16 +48,20 @@ func (d Desk) startRefund(ctx context.Context, c Repayment) error {
 		if err != nil {
 			return err
 		}
+		var bounces *int64
+		if Behaviour(p.Behaviour) == RefundBounces {
+			bounces = new((time.Duration(p.DelaySeconds) * time.Second).Milliseconds())
+		}
 		return q.CreateRefund(ctx, sandboxdb.CreateRefundParams{
 			Ref: ids.New(), Merchant: d.merchant, RefundNo: c.RefundNo, PaymentRef: p.Ref, PaymentNo: c.PaymentNo, Amount: c.Amount,
-			Currency: c.Currency, Reason: c.Reason, Fails: Behaviour(p.Behaviour) == RefundFails, NotifyUrl: c.NotifyURL,
+			Currency: c.Currency, Reason: c.Reason, Fails: Behaviour(p.Behaviour) == RefundFails, BouncesMs: bounces, NotifyUrl: c.NotifyURL,
 			DelayMs: b.cfg.RefundDelay.Milliseconds(),
 		})
 	})
 }
 
-// settleRefunds settles the refunds that are due, with a callback for each in
-// the same transaction, and returns how many.
+// settleRefunds settles the refunds that are due and takes back those that bounce, with
+// a callback for each in the same transaction, and returns how many.
 func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
 	n := 0
 	err := pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
@@ -65,6 +70,11 @@ func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
 		if err != nil {
 			return err
 		}
+		bounced, err := q.BounceDueRefunds(ctx, batch)
+		if err != nil {
+			return err
+		}
+		settled = append(settled, bounced...)
 		n = len(settled)
 		for _, r := range settled {
 			if r.Status == StatusFailed {

@@ -14,7 +14,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// Movement is a line of the bank's statement: a capture, or a refund that succeeded.
+// Movement is a line of the bank's statement: a capture, or a refund that succeeded; one
+// that bounced has a second line with the amount below 0.
 type Movement struct {
 	Ref         ids.ID // the payment's or the refund's
 	PaymentRef  ids.ID
@@ -24,6 +25,8 @@ type Movement struct {
 	Amount      int64
 	Currency    string
 	At          time.Time
+	Bounced     bool // of both lines of a refund that bounced
+	ChargedBack bool // and not a capture; the amount is below 0 where the merchant won it back
 }
 
 // Mark is a place in a statement: after the movement with this time and number.
@@ -48,7 +51,7 @@ func (d Desk) Movements(ctx context.Context, day provider.Day, after Mark, atMos
 	list := make([]Movement, len(rows))
 	for i, r := range rows {
 		list[i] = Movement{
-			Ref: r.Ref, PaymentRef: r.PaymentRef, PaymentNo: r.PaymentNo, RefundNo: r.RefundNo, Transaction: r.Txn, Amount: r.Amount, Currency: r.Currency, At: r.At,
+			Ref: r.Ref, PaymentRef: r.PaymentRef, PaymentNo: r.PaymentNo, RefundNo: r.RefundNo, Transaction: r.Txn, Amount: r.Amount, Currency: r.Currency, At: r.At, Bounced: r.Bounced, ChargedBack: r.Kind == "chargeback",
 		}
 		if r.RefundNo != "" {
 			list[i].Transaction = refundTxn(r.Ref)
@@ -94,6 +97,9 @@ func (n native) statement(ctx context.Context, desk Desk, nonce ids.ID, c statem
 	var text strings.Builder
 	w := csv.NewWriter(&text)
 	for _, m := range rows {
+		if m.ChargedBack {
+			continue
+		}
 		if err := w.Write([]string{m.PaymentNo, m.RefundNo, m.Transaction, strconv.FormatInt(m.Amount, 10), m.Currency, m.At.Format(time.RFC3339Nano), m.Ref.String()}); err != nil {
 			return out, err
 		}

@@ -62,8 +62,12 @@ func (s *Service) settle(ctx context.Context, name string, d Unmatched) error {
 		})
 		return err
 	}
-	return s.deps.SettleRefund(ctx, name, provider.RefundStatus{
+	back := provider.RefundStatus{
 		State: provider.Succeeded, Merchant: merchant, RefundNo: d.refundNo, PaymentNo: d.paymentNo, Transaction: d.Transaction,
 		Amount: d.Stated.Amount, Currency: d.Stated.Currency, At: d.at,
-	})
+	}
+	if d.takenBack() {
+		back.State = provider.Failed
+	}
+	return s.deps.SettleRefund(ctx, name, back)
 }

@@ -2,10 +2,8 @@ package statement
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"text/tabwriter"
@@ -15,65 +13,32 @@ import (
 	"stampede/platform/edge/outbound"
 )
 
-const (
-	// askEvery is how often a program asks for a statement that is being fetched.
-	askEvery = time.Second
-	// maxComparisonBytes is far above a comparison, which lists 500 rows of each statement.
-	maxComparisonBytes = 16 << 20
-)
+// askEvery is how often a program asks for a statement that is being fetched.
+const askEvery = time.Second
 
 // Ask has a server compare a day's statements, and settle what is proposed if apply is
 // set. It waits until they are fetched. An error means that a statement is not compared.
 func Ask(ctx context.Context, server, token, date, provider string, apply bool) (Comparison, error) {
-	c := caller{
-		Client: outbound.New(outbound.Config{Peer: "server", Timeout: waitAtMost + 15*time.Second, Attempts: 1, MaxBytes: maxComparisonBytes}), //nolint:mnd // for the answer
-		url:    server + strings.Replace(path, "{date}", url.PathEscape(date), 1), token: token,
-	}
-	defer c.CloseIdleConnections()
-	all, err := c.call(ctx, map[string]any{"provider": provider})
+	api := outbound.NewAPI(server, token, waitAtMost+15*time.Second) //nolint:mnd // for the answer
+	defer api.Close()
+	day := strings.Replace(path, "{date}", url.PathEscape(date), 1)
+	var all Comparison
+	err := api.Call(ctx, day, map[string]any{"provider": provider}, &all)
 	for err == nil && all.fetching() {
 		if err = app.Sleep(ctx, askEvery); err == nil {
-			c.query = "?provider=" + url.QueryEscape(provider)
-			all, err = c.call(ctx, nil)
+			all = Comparison{}
+			err = api.Call(ctx, day+"?provider="+url.QueryEscape(provider), nil, &all)
 		}
 	}
-	c.query = ""
 	if err == nil {
 		err = all.compared()
 	}
 	if err == nil && apply {
-		if all, err = c.call(ctx, map[string]any{"provider": provider, "apply": true}); err == nil {
+		all = Comparison{}
+		if err = api.Call(ctx, day, map[string]any{"provider": provider, "apply": true}, &all); err == nil {
 			err = all.compared()
 		}
 	}
-	return all, err
-}
-
-// caller calls a server's route.
-type caller struct {
-	*outbound.Client
-	url, query, token string
-}
-
-// call posts a body, or asks without one.
-func (c caller) call(ctx context.Context, body map[string]any) (all Comparison, err error) {
-	r := outbound.Request{URL: c.url + c.query, Head: func(h http.Header) { h.Set("Authorization", "Bearer "+c.token) }}
-	if body != nil {
-		if r.Body, err = json.Marshal(body); err != nil {
-			return all, err
-		}
-		r.Type = "application/json"
-	}
-	err = c.Do(ctx, r, func(r outbound.Reply) error {
-		if r.Status == http.StatusOK {
-			return json.Unmarshal(r.Body, &all)
-		}
-		var problem struct{ Code, Detail string }
-		if err := json.Unmarshal(r.Body, &problem); err != nil {
-			return fmt.Errorf("the server answers with status %d; is it the server's address?", r.Status)
-		}
-		return fmt.Errorf("the server answers %s: %s", problem.Code, problem.Detail)
-	})
 	return all, err
 }
 

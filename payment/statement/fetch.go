@@ -61,7 +61,7 @@ func (s *Service) fetchLines(ctx context.Context, row statementdb.PaymentsStatem
 		if err != nil {
 			return err
 		}
-		if l.Transaction == "" || l.Kind != provider.Paid && l.Kind != provider.PaidBack {
+		if l.Transaction == "" || l.Kind != provider.Paid && l.Kind != provider.PaidBack && l.Kind != provider.ChargedBack {
 			return fmt.Errorf("statement: a line without kind or transaction: %+v", l)
 		}
 		total++

@@ -43,22 +43,31 @@ DELETE FROM payments.statement_differences WHERE provider = @provider AND day = 
 -- name: Compare :exec
 -- Compares by key, not by date: a line is looked up in the whole ledger, and a row of the ledger in the lines of all days.
 -- A row that was recorded after midnight may be the day before's line, so that extra rows are known once that day is
--- fetched too.
+-- fetched too. A reversal is a line of its movement with a negative amount, and one of a later day leaves this day's line
+-- as it is; or the statement leaves both out.
 INSERT INTO payments.statement_differences (provider, day, class, kind, provider_txn, payment_no, refund_no, stated, booked, currency, at)
 SELECT @provider::text AS provider, @day::date AS day, CASE WHEN g.provider_txn IS NULL THEN 'missing' ELSE 'different' END AS class, l.kind, l.provider_txn,
-       coalesce(l.payment_no, g.payment_no) AS payment_no, coalesce(l.refund_no, g.refund_no) AS refund_no, l.stated, coalesce(g.amount, 0) AS booked, l.currency, l.at
+       coalesce(l.payment_no, g.payment_no) AS payment_no, coalesce(l.refund_no, g.refund_no) AS refund_no, l.stated,
+       coalesce(g.amount, 0) - coalesce(b.amount, 0) AS booked, l.currency, l.at
 FROM (
     SELECT d.*, (SELECT sum(a.amount) FROM payments.statement_lines a
                  WHERE a.provider = d.provider AND a.kind = d.kind AND a.provider_txn = d.provider_txn)::bigint AS stated
     FROM payments.statement_lines d WHERE d.provider = @provider AND d.day = @day
 ) l
 LEFT JOIN payments.ledger g ON g.provider = l.provider AND g.kind = l.kind AND g.provider_txn = l.provider_txn
-WHERE coalesce(g.amount, 0) <> l.stated OR g.currency <> l.currency OR g.payment_no <> l.payment_no OR g.refund_no <> l.refund_no
+LEFT JOIN payments.ledger b ON b.provider = l.provider AND b.kind = l.kind || '_reversal' AND b.provider_txn = l.provider_txn
+WHERE coalesce(g.amount, 0) - coalesce(b.amount, 0) <> l.stated AND NOT coalesce(b.at >= @to_time AND g.amount = l.stated, false)
+   OR g.currency <> l.currency OR g.payment_no <> l.payment_no OR g.refund_no <> l.refund_no
 UNION ALL
 SELECT @provider, @day, 'extra', g.kind, g.provider_txn, g.payment_no, g.refund_no, 0, g.amount, g.currency, g.at
 FROM payments.ledger g
 WHERE g.provider = @provider AND g.at >= @from_time AND g.at < @to_time AND NOT @partial::boolean
-  AND NOT EXISTS (SELECT FROM payments.statement_lines a WHERE a.provider = g.provider AND a.kind = g.kind AND a.provider_txn = g.provider_txn);
+  AND CASE WHEN g.kind LIKE '%\_reversal' THEN (
+        SELECT sum(a.amount) <> 0 AND NOT bool_or(a.day = @day) FROM payments.statement_lines a
+        WHERE a.provider = g.provider AND a.provider_txn = g.provider_txn AND a.kind || '_reversal' = g.kind)
+      ELSE NOT EXISTS (SELECT FROM payments.statement_lines a WHERE a.provider = g.provider AND a.kind = g.kind AND a.provider_txn = g.provider_txn)
+        AND NOT EXISTS (SELECT FROM payments.ledger b WHERE b.provider = g.provider AND b.kind = g.kind || '_reversal' AND b.provider_txn = g.provider_txn)
+      END;
 
 -- name: Compared :exec
 UPDATE payments.statements SET compared_at = clock_timestamp(), partial = @partial WHERE provider = @provider AND day = @day;
@@ -102,3 +111,12 @@ WHERE r.provider = @provider;
 DELETE FROM payments.statement_lines
 WHERE (provider, kind, provider_txn, day) IN (
     SELECT d.provider, d.kind, d.provider_txn, d.day FROM payments.statement_lines d WHERE d.day < @before LIMIT @at_most);
+
+-- name: NotCompared :many
+-- Days of which money is in the ledger and the statement was not compared in time: it failed, or nothing asked for it.
+SELECT coalesce(s.provider, l.provider)::text AS provider, coalesce(s.day, l.at::date)::date AS day, coalesce(max(s.last_error), 'nothing has asked for it')::text AS why
+FROM payments.ledger l
+LEFT JOIN payments.statements s ON s.provider = l.provider AND l.at >= s.from_time AND l.at < s.to_time
+WHERE l.at > clock_timestamp() - @since::interval AND l.at < clock_timestamp() - @grace::interval AND l.provider <> ALL(@without::text[])
+  AND (s.provider IS NULL OR s.compared_at IS NULL AND s.to_time < clock_timestamp() - @late::interval)
+GROUP BY 1, 2 ORDER BY 1, 2 LIMIT @at_most;

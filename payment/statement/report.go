@@ -36,7 +36,7 @@ type Statement struct {
 // UnmatchedSum adds up the differences of one kind.
 type UnmatchedSum struct {
 	Class    string           `json:"class" enum:"missing,extra,different"`
-	Kind     string           `json:"kind" enum:"capture,refund"`
+	Kind     string           `json:"kind" enum:"capture,refund,refund_reversal,chargeback,chargeback_reversal"`
 	Lines    int64            `json:"lines"`
 	Stated   orderevent.Money `json:"stated" doc:"In the statement"`
 	Recorded orderevent.Money `json:"recorded" doc:"In the ledger"`
@@ -45,7 +45,7 @@ type UnmatchedSum struct {
 // Unmatched is a movement in which statement and ledger differ.
 type Unmatched struct {
 	Class       string           `json:"class" enum:"missing,extra,different"`
-	Kind        string           `json:"kind" enum:"capture,refund"`
+	Kind        string           `json:"kind" enum:"capture,refund,refund_reversal,chargeback,chargeback_reversal"`
 	Transaction string           `json:"transaction" doc:"The provider's number of the movement"`
 	PaymentNo   string           `json:"payment_no,omitempty"`
 	RefundNo    string           `json:"refund_no,omitempty"`
@@ -56,6 +56,12 @@ type Unmatched struct {
 
 	paymentNo, refundNo ids.ID
 	at                  time.Time
+}
+
+// takenBack reports whether the provider made a refund and took it back, of which we
+// know the first alone.
+func (d Unmatched) takenBack() bool {
+	return d.Class == "different" && d.Kind == string(provider.PaidBack) && d.Stated.Amount == 0 && d.Recorded.Amount > 0
 }
 
 // Settled is what settling the proposals did.
@@ -168,7 +174,7 @@ func (s *Service) differences(ctx context.Context, t target, after Unmatched) ([
 		if r.Kind == string(provider.PaidBack) {
 			no = r.RefundNo
 		}
-		if r.Class == "missing" && r.Stated > 0 && known[no] {
+		if r.Kind != string(provider.ChargedBack) && known[no] && (r.Class == "missing" && r.Stated > 0 || d.takenBack()) {
 			d.Proposal = settleIt
 		}
 		if r.PaymentNo != none {

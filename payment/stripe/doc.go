@@ -27,8 +27,9 @@
 //     14 of them; with one of 30 minutes or less Stripe is not offered.
 //   - Callbacks are sent where the endpoint in Stripe's dashboard says:
 //     {public URL}/api/v1/payments/stripe/notify, for checkout.session.completed,
-//     checkout.session.async_payment_succeeded, refund.created, refund.updated and
-//     refund.failed. Others are acknowledged and change nothing.
+//     checkout.session.async_payment_succeeded, refund.created, refund.updated,
+//     refund.failed and charge.dispute.* (created, updated, closed, funds_withdrawn,
+//     funds_reinstated): a dispute is a chargeback (package chargeback). Others are acknowledged and change nothing.
 //   - A refund that is made in the dashboard has no number of ours. The statement shows it.
 //   - Amounts are in the currency's minor unit as Stripe counts it, without conversion.
 //

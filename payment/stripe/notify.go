@@ -69,6 +69,17 @@ func (c *Client) read(body []byte) (n provider.Notice, err error) {
 		}
 		st, err := c.refunded(&r, merchant, at)
 		return provider.Notice{Refund: &st}, err
+	case api.EventTypeChargeDisputeCreated, api.EventTypeChargeDisputeUpdated, api.EventTypeChargeDisputeClosed,
+		api.EventTypeChargeDisputeFundsWithdrawn, api.EventTypeChargeDisputeFundsReinstated:
+		var d api.Dispute
+		if err := json.Unmarshal(e.Data.Raw, &d); err != nil {
+			return n, err
+		}
+		if d.PaymentIntent == nil {
+			return n, nil // another use of the account
+		}
+		c, err := c.disputed(&d, e.Type, merchant)
+		return provider.Notice{Chargeback: &c}, err
 	default: // such as checkout.session.expired and charge.refunded: nothing moved that another event does not report
 		return n, nil
 	}

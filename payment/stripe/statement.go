@@ -11,8 +11,8 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// Statement implements provider.Provider: the balance transactions of charges and refunds
-// that belong to payments of ours, also refunds that were made in the dashboard.
+// Statement implements provider.Provider: the balance transactions of charges, refunds
+// and disputes that belong to payments of ours, also refunds that were made in the dashboard.
 func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
 	if time.Now().Before(d.To) {
 		return provider.NoLines(provider.ErrNotReady)
@@ -65,7 +65,17 @@ func lineOf(t *api.BalanceTransaction) (l provider.Line, ours bool, err error) {
 		if t.Type == api.BalanceTransactionTypeRefundFailure {
 			l.Amount = -l.Amount
 		}
-	default: // payouts, fees, disputes
+	case api.BalanceTransactionTypeAdjustment:
+		d := t.Source.Dispute
+		if d == nil || d.PaymentIntent == nil {
+			return l, false, nil
+		}
+		of, money = d.PaymentIntent, d.Currency
+		l = provider.Line{Kind: provider.ChargedBack, Transaction: d.ID, Amount: d.Amount}
+		if t.Amount > 0 {
+			l.Amount = -l.Amount
+		}
+	default: // payouts, fees
 		return l, false, nil
 	}
 	if of.Metadata[MetaPayment] == "" {

@@ -56,7 +56,8 @@ func (c *Client) Profile() provider.Profile {
 	return provider.Profile{
 		Name: "wechat", Merchant: c.cfg.Merchant, Methods: []provider.Method{Native, JSAPI, H5}, MinWindow: company.MinWindow,
 		Kinds: map[provider.Method]provider.Kind{Native: provider.Scan, JSAPI: provider.InApp}, Currencies: []string{company.CNY},
-		Zone: company.China, StatementAfter: company.BillsAfter,
+		Logins: map[provider.Method]string{JSAPI: c.cfg.App},
+		Zone:   company.China, StatementAfter: company.BillsAfter,
 	}
 }
 

@@ -109,6 +109,9 @@ func shopItemOf(s *Session, i *Item, state inventory.State, loaded bool, now tim
 	if !i.Unlimited {
 		v.Total, v.Remaining = &total, &remaining
 	}
+	if i.Paused && v.Status != shopEnded {
+		v.Status = shopPaused
+	}
 	if v.Status != shopOnSale {
 		return v
 	}

@@ -41,6 +41,9 @@ type Plan interface {
 	Activity(ctx context.Context, id int64) (a Activity, visible bool, err error)
 	// Activities are all visible activities, from one snapshot.
 	Activities(ctx context.Context) ([]Activity, error)
+	// Detail is what there is to read about an item beside its view; visible is false
+	// for an item of a draft.
+	Detail(ctx context.Context, item int64) (d Detail, visible bool, err error)
 }
 
 // Deps are the shop window's dependencies; all are required.
@@ -144,6 +147,13 @@ func (b *Service) Routes(api httpx.API) {
 		Summary: "An item and its remaining units", Problems: notThere,
 	}, func(ctx context.Context, in *browseInput) (*shown[shopItem], error) {
 		return show[shopItem](ctx, b, "i", in, "There is no item with this id.", b.buildItem)
+	})
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/items/{id}/detail", ID: "get-item-detail", Tag: "shopper", Class: httpx.Sheddable,
+		Summary: "What an item is: its description, pictures and the activity's rules", Problems: notThere,
+		Description: "The same for everyone and rarely changed: read it once per page, and the units from the item.",
+	}, func(ctx context.Context, in *browseInput) (*shown[itemDetail], error) {
+		return show[itemDetail](ctx, b, "d", in, "There is no item with this id.", b.buildDetail)
 	})
 	b.registerTime(api)
 }

@@ -4,7 +4,8 @@
 //
 // # Owns
 //
-// In Redis, the views (sv:*, one hash per session) and their index. A view has only
+// In Redis, the views (sv:*, one hash per session) and their index, and for a minute
+// each the details of items (sd:*), which are finished answers. A view has only
 // data that changes with the plan; the remaining units are read from the item's
 // stock state on each read. The root owns the plan: this package is given a Plan
 // and reads no table.
@@ -29,8 +30,10 @@
 //
 // # Invariants
 //
-//   - Browsing never queries Postgres, with one exception: a view that Redis lost
-//     of a session that the catalogue knows is rewritten, once for all who miss it.
+//   - Browsing never queries Postgres, with two exceptions: a view that Redis lost
+//     of a session that the catalogue knows is rewritten, once for all who miss it,
+//     and the detail of an item is read about once a minute.
+//   - HTML made of an operator's text executes nothing.
 //   - The status is "sold out" only when every unit is paid for; before that it is
 //     "all held".
 package browse

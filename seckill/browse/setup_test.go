@@ -55,6 +55,12 @@ func (p *plan) Activities(context.Context) ([]Activity, error) {
 	return slices.Collect(maps.Values(p.activities)), p.read()
 }
 
+func (p *plan) Detail(_ context.Context, item int64) (Detail, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Detail{Description: fmt.Sprintf("Item %d", item)}, true, p.read()
+}
+
 // window is a shop window on a real Redis and real stock, with its plan.
 type window struct {
 	*seckilltest.Bundle

@@ -31,7 +31,7 @@ const (
 )
 
 // RedisKeys are the prefixes of the package's keys.
-var RedisKeys = []string{viewKeyPrefix, viewIndexKey, viewOfActivityPrefix, viewTakeovers}
+var RedisKeys = []string{viewKeyPrefix, viewIndexKey, viewOfActivityPrefix, viewTakeovers, detailKeyPrefix}
 
 const (
 	viewRevField     = "rev"
@@ -89,6 +89,7 @@ type Item struct {
 	Unlimited        bool  `json:"unlimited"`
 	LimitPerUser     int32 `json:"limit_per_user"`
 	PayWindowSeconds int64 `json:"payment_window_seconds"`
+	Paused           bool  `json:"paused,omitempty"` // by itself; see Session.Paused
 }
 
 // fields are the hash's fields and values, alternating.

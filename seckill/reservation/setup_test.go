@@ -87,7 +87,7 @@ func open(t testing.TB, change ...plan) *shop {
 		t.Fatal(err)
 	}
 	cfg := seckill.DefaultConfig()
-	cfg.CanPay = true
+	cfg.BrowseCacheBytes, cfg.Rush.NumberBytes, cfg.CanPay = 512<<10, 512<<10, true
 	deps := seckill.Deps{
 		DB: s.db, Redis: s.rdb, Bus: b, Stock: stock, Outbox: noWaker{}, Clock: s.clock, Log: quiet,
 		Metrics: prometheus.NewRegistry(), Orders: noOrders{}, SigningKey: testKey,
@@ -332,7 +332,7 @@ type noOrders struct{}
 
 func (noOrders) Statuses(context.Context, []ids.ID) (map[ids.ID]string, error) { return nil, nil }
 
-func (noOrders) ClosedWithin(context.Context, []ids.ID, time.Duration) (map[ids.ID]bool, error) {
+func (noOrders) EndedWithin(context.Context, []ids.ID, time.Duration) (map[ids.ID]bool, error) {
 	return nil, nil
 }
 

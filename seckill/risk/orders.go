@@ -49,7 +49,7 @@ func (s *Service) learn(ctx context.Context, m bus.Msg) error {
 		if exclusive[o.ItemID] {
 			claimed = append(claimed, o)
 		}
-		if o.Status == orderevent.StatusClosed {
+		if o.Status == orderevent.StatusClosed && o.Reason != orderevent.ReasonWithdrawn {
 			unpaid = append(unpaid, o)
 		}
 		if paidLate(&o) {

@@ -24,23 +24,27 @@ const (
 var RedisKeys = []string{admissionKey}
 
 // Admission is how many attempts a second each instance admits to an item's line,
-// 0 if there is no limit. It reads from where every instance reads, so that the
+// nil if there is no limit. It reads from where every instance reads, so that the
 // shown rate is the rate in force.
-func (r *Service) Admission(ctx context.Context, itemID int64) (perSecond int, err error) {
-	perSecond, err = r.deps.Redis.HGet(ctx, admissionKey, strconv.FormatInt(itemID, 10)).Int()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, fmt.Errorf("seckill: read admission rate of item %d: %w", itemID, err)
+func (r *Service) Admission(ctx context.Context, itemID int64) (perSecond *int, err error) {
+	rate, err := r.deps.Redis.HGet(ctx, admissionKey, strconv.FormatInt(itemID, 10)).Int()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, nil //nolint:nilnil // no limit is a rate
+	case err != nil:
+		return nil, fmt.Errorf("seckill: read admission rate of item %d: %w", itemID, err)
 	}
-	return perSecond, nil
+	return &rate, nil
 }
 
-// SetAdmission sets an item's rate on every instance; 0 removes the limit.
-func (r *Service) SetAdmission(ctx context.Context, itemID int64, perSecond int) (err error) {
+// SetAdmission sets an item's rate on every instance: 0 admits no attempt, nil
+// removes the limit.
+func (r *Service) SetAdmission(ctx context.Context, itemID int64, perSecond *int) (err error) {
 	field := strconv.FormatInt(itemID, 10)
-	if perSecond == 0 {
+	if perSecond == nil {
 		err = r.deps.Redis.HDel(ctx, admissionKey, field).Err()
 	} else {
-		err = r.deps.Redis.HSet(ctx, admissionKey, field, perSecond).Err()
+		err = r.deps.Redis.HSet(ctx, admissionKey, field, *perSecond).Err()
 	}
 	if err != nil {
 		return fmt.Errorf("seckill: store admission rate: %w", err)

@@ -22,7 +22,7 @@ func TestAdmissionRateIsLiveEverywhere(t *testing.T) {
 	}
 	b.buy(2, it)
 
-	if err := a.rush.SetAdmission(t.Context(), it.ID, 1); err != nil {
+	if err := a.rush.SetAdmission(t.Context(), it.ID, new(1)); err != nil {
 		t.Fatal(err)
 	}
 	for n, i := range []*instance{a, b} {
@@ -40,7 +40,24 @@ func TestAdmissionRateIsLiveEverywhere(t *testing.T) {
 	if got := a.send(held.Path); got.Status != http.StatusAccepted {
 		t.Fatalf("a holder was not admitted: %+v", got)
 	}
-	if err := a.rush.SetAdmission(t.Context(), it.ID, 0); err != nil {
+	if err := a.rush.SetAdmission(t.Context(), it.ID, new(0)); err != nil {
+		t.Fatal(err)
+	}
+	for n, i := range []*instance{a, b} {
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			lim := i.rush.lanes.find(it.ID).limiter.Load()
+			return lim != nil && lim.Limit() == 0
+		}, "the line was closed")
+		for k := range int64(10) {
+			if _, got := i.buy(int64(n+3)*100+k, it); got.Code != "too-hot" {
+				t.Fatalf("instance %d answered %+v at none a second", n, got)
+			}
+		}
+	}
+	if got := a.send(held.Path); got.Status != http.StatusAccepted {
+		t.Fatalf("a holder was not admitted to a closed line: %+v", got)
+	}
+	if err := a.rush.SetAdmission(t.Context(), it.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range []*instance{a, b} {

@@ -110,8 +110,8 @@ func TestRepeatedPathIsAnsweredWhileTheSaleRefuses(t *testing.T) {
 				}
 				refused(who+", a stranger", i.send(never.Path))
 			}
-			if old.rush.Funnel(it.ID)["repeated"] != 3 && name != "forgotten" {
-				t.Errorf("funnel %v", old.rush.Funnel(it.ID))
+			if old.answers(it.ID)["repeated"] != 3 && name != "forgotten" {
+				t.Errorf("funnel %v", old.answers(it.ID))
 			}
 		})
 	}

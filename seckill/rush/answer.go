@@ -128,7 +128,9 @@ func renderRefusals() (all [outcomes]rendered) {
 }
 
 func renderProblem(f *fault.Error, lang httpx.Language) []byte {
-	body, err := json.Marshal(httpx.NewProblem(f, lang))
+	p := httpx.NewProblem(f, lang)
+	p.Next = "" // the detail says it too, and most requests of a rush end here
+	body, err := json.Marshal(p)
 	if err != nil {
 		panic("seckill: render " + f.Code + ": " + err.Error()) // strings and an int cannot fail to encode
 	}

@@ -48,9 +48,6 @@ const (
 	// reserveTimeout bounds one decision in Redis; after that its result is
 	// unknown.
 	reserveTimeout = 2 * time.Second
-	// numberMemoryBytes bounds the memory that maps numbers to items, some 250,000
-	// numbers; a forgotten number is searched for among the items on sale.
-	numberMemoryBytes = 16 << 20
 )
 
 // Config is the settings, what main knows about the process, and values that only
@@ -71,6 +68,9 @@ type Config struct {
 	// PathLead is how long before the opening paths are issued: clients spread
 	// their requests over it, so that the opening second carries only rushes.
 	PathLead time.Duration
+	// NumberBytes bounds the memory that maps numbers to items, some 250,000
+	// numbers; a forgotten number is searched for among the items on sale.
+	NumberBytes int
 	// MinPlaces are open however few units remain, so that some attempts reach
 	// Redis and find units that came back.
 	MinPlaces int
@@ -105,6 +105,7 @@ func NewConfig(set Settings, publishDeadline time.Duration, previousKeys ...[]by
 		PublishDeadline:     publishDeadline,
 
 		PathLead:         2 * time.Minute,
+		NumberBytes:      16 << 20,
 		MinPlaces:        64,
 		HotFor:           500 * time.Millisecond,
 		FlagLife:         2 * time.Second,

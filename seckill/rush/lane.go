@@ -161,15 +161,15 @@ func (l *lane) returned(epoch, rel int64) {
 	l.places.Store(-1)
 }
 
-// admit sets how many attempts a second may enter here; 0 removes the limit. The
-// burst is a tenth of a second's worth, so that the rate takes effect within
-// that time.
+// admit sets how many attempts a second may enter here. The burst is a tenth of a
+// second's worth, so that the rate takes effect within that time; a rate of 0 has
+// none.
 func (l *lane) admit(perSecond int) {
-	if perSecond <= 0 {
+	if perSecond == noRate {
 		l.limiter.Store(nil)
 		return
 	}
-	burst := max(1, perSecond/10)
+	burst := min(perSecond, max(1, perSecond/10))
 	if lim := l.limiter.Load(); lim != nil {
 		lim.SetLimit(rate.Limit(perSecond))
 		lim.SetBurst(burst)

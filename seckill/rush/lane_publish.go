@@ -41,7 +41,7 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 	if err == nil {
 		err = afterPublish.Err()
 	}
-	ls.metrics.countPublished(len(w.granted), len(w.repeats), err)
+	ls.metrics.countPublished(item.ID, len(w.granted), len(w.repeats), err)
 
 	for i, a := range w.granted {
 		position := w.position(w.grants[i].seq)

@@ -62,6 +62,9 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 		default:
 		}
 	}
+	if len(w.granted) > 0 {
+		l.line.granted(item, d.Remaining)
+	}
 	if len(w.granted) > 0 && !item.Unlimited {
 		l.flag.remember(d.Epoch, d.Total, w.grants)
 	}

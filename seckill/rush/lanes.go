@@ -12,6 +12,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/inventory/inventoryevent"
+	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
 	"stampede/seckill/catalogue"
@@ -46,6 +47,7 @@ type lanes struct {
 	flags     *freecache.Cache
 	numbers   *numbers
 	metrics   *metrics
+	clock     clock.Clock
 	log       *slog.Logger
 	trace     *tracing.Tracer
 
@@ -74,7 +76,7 @@ func (ls *lanes) open(item int64) *lane {
 			return nil
 		}
 		l := newLane(item, ls)
-		l.admit(ls.rate(item))
+		l.admit(rateOf(ls.rates.Load(), item))
 		l.begin()
 		return l
 	})
@@ -102,19 +104,33 @@ func (ls *lanes) depths(yield func(item int64, waiting int)) {
 	}
 }
 
-// rate is the admission rate that is set for an item, 0 for none.
-func (ls *lanes) rate(item int64) int {
-	if m := ls.rates.Load(); m != nil {
-		return (*m)[item]
+// noRate is an admission rate without a limit.
+const noRate = -1
+
+// rateOf is the admission rate that is set for an item.
+func rateOf(rates *map[int64]int, item int64) int {
+	if rates != nil {
+		if rate, set := (*rates)[item]; set {
+			return rate
+		}
 	}
-	return 0
+	return noRate
 }
 
 // setRates replaces all admission rates.
 func (ls *lanes) setRates(rates map[int64]int) {
 	ls.rates.Store(&rates)
 	for item, l := range ls.all.items() {
-		l.admit(rates[item])
+		l.admit(rateOf(&rates, item))
+	}
+}
+
+// granted notes the moment of a batch's grants.
+func (ls *lanes) granted(item *catalogue.Item, remaining int64) {
+	now := ls.clock.Now()
+	ls.metrics.board.Mark(item.ID, MomentGranted, now)
+	if remaining == 0 && !item.Unlimited {
+		ls.metrics.board.Mark(item.ID, MomentEmptied, now)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 	if refused.Code != "rate-limited" || refused.Status != http.StatusTooManyRequests || refused.RetryAfter != "1" {
 		t.Errorf("%+v, want rate-limited", refused)
 	}
-	if got := i.rush.metrics.funnel(it.ID)["rate-limited"]; got != 1 {
+	if got := i.answers(it.ID)["rate-limited"]; got != 1 {
 		t.Errorf("the funnel counts %d refusals, want 1", got)
 	}
 	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {

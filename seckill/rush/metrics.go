@@ -2,27 +2,25 @@ package rush
 
 import (
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/watch/tally"
 )
-
-// tally counts answers by outcome, exactly.
-type tally [outcomes]atomic.Int64
-
-// maxTallies bounds the items whose tallies are kept. Above it, tallies of
-// items that have left the catalogue are dropped; a shop has a few dozen items
-// a day.
-const maxTallies = 4096
 
 // metrics is everything that a rush measures. Answers are counted in plain
 // atomics, because a labelled counter costs several times as much and the
-// funnel needs exact figures per item anyway.
+// funnel needs exact figures per item anyway. An answer is one addition, to the
+// counter of its item and its shopper's stripe; what is not about a known item is
+// counted in others.
 type metrics struct {
-	answers tally
-	perItem itemIndex[tally]
+	others  [outcomes]atomic.Int64
+	perItem itemIndex[counters]
+	trimmed sync.RWMutex // held to read others and all tallies together, and to move tallies into others
+	board   *tally.Board // merges the funnel of all instances; nil for none
 
 	paths     *prometheus.CounterVec
 	batch     prometheus.Histogram
@@ -46,8 +44,9 @@ func (p publication) String() string { return [...]string{"stored", "repeated", 
 // counted under their own codes.
 const pathIssued = "issued"
 
-func newMetrics(reg prometheus.Registerer, depths func(yield func(item int64, waiting int))) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, board *tally.Board, depths func(yield func(item int64, waiting int))) (*metrics, error) {
 	m := &metrics{
+		board: board,
 		paths: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_paths_total",
 			Help: "Requests for a rush path, by code: issued, or the refusal's code.",
@@ -79,59 +78,26 @@ func newMetrics(reg prometheus.Registerer, depths func(yield func(item int64, wa
 	return m, nil
 }
 
-// count counts an answer about an item. known is false for items that are not
-// in the catalogue, which get no tally.
-func (m *metrics) count(item int64, known bool, o outcome) {
-	m.answers[o].Add(1)
-	if !known {
-		return
-	}
-	t := m.perItem.find(item)
-	if t == nil {
-		t = m.perItem.findOrAdd(item, func() *tally { return new(tally) })
-	}
-	t[o].Add(1)
-}
-
-// countPath counts a request for a path.
-func (m *metrics) countPath(err error) {
+// countPath counts a request for a path to an item.
+func (m *metrics) countPath(item int64, err error) {
 	code := pathIssued
 	if err != nil {
 		code = fault.From(err).Code // one of a handful, all defined in this module
 	}
 	m.paths.WithLabelValues(code).Inc()
+	m.board.Count(item, StagePaths, code, 1)
 }
 
 // countPublished counts the grants of one message.
-func (m *metrics) countPublished(fresh, repeated int, err error) {
+func (m *metrics) countPublished(item int64, fresh, repeated int, err error) {
 	if err != nil {
 		m.published[grantUncertain].Add(float64(fresh + repeated))
+		m.board.Count(item, StageGrants, grantUncertain.String(), int64(fresh+repeated))
 		return
 	}
 	m.published[grantStored].Add(float64(fresh))
 	m.published[grantRepeated].Add(float64(repeated))
-}
-
-// funnel is the answers about one item by code; only those that happened.
-func (m *metrics) funnel(item int64) map[string]int64 {
-	f := make(map[string]int64)
-	t := m.perItem.find(item)
-	if t == nil {
-		return f
-	}
-	for o := outQueued; o < outcomes; o++ {
-		if n := t[o].Load(); n > 0 {
-			f[o.String()] = n
-		}
-	}
-	return f
-}
-
-// trim keeps the tallies within their bound.
-func (m *metrics) trim(published func(item int64) bool) {
-	if len(m.perItem.items()) > maxTallies {
-		m.perItem.drop(func(item int64) bool { return !published(item) })
-	}
+	m.board.Count(item, StageGrants, grantStored.String(), int64(fresh))
 }
 
 // collector passes the tallies and the lanes' depths to Prometheus.
@@ -155,10 +121,16 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect sends the present values.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
+	m := c.metrics
+	m.trimmed.RLock()
 	for o := outQueued; o < outcomes; o++ {
-		out <- prometheus.MustNewConstMetric(answersDesc, prometheus.CounterValue,
-			float64(c.metrics.answers[o].Load()), o.String())
+		n := m.others[o].Load()
+		for _, t := range m.perItem.items() {
+			n += t.answered(o)
+		}
+		out <- prometheus.MustNewConstMetric(answersDesc, prometheus.CounterValue, float64(n), o.String())
 	}
+	m.trimmed.RUnlock()
 	c.depths(func(item int64, waiting int) {
 		out <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue,
 			float64(waiting), strconv.FormatInt(item, 10))

@@ -1,38 +1,111 @@
 package rush
 
 import (
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/clock"
+	"stampede/platform/watch/tally"
 	"stampede/seckill/catalogue"
 )
 
-// Many items concurrently, each with its own lane; all counts agree.
-func TestFunnelCountsEveryAnswer(t *testing.T) {
+// Two instances and two items, each with its own lane: the board has what both
+// told their shoppers, the waits of those that went through a lane, and the moment of
+// the sell-out.
+func TestBoardHasTheAnswersOfEveryInstance(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
 	items := []*catalogue.Item{y.Item(20), y.Item(30)}
-	i := y.instance(items)
+	var boards []*tally.Board
+	var instances []*instance
+	for range 2 {
+		i := y.instance(items)
+		b := tally.New(y.DB, clock.System{}, slog.New(slog.DiscardHandler))
+		i.rush.metrics.board = b
+		b.From(i.rush.metrics.handOver)
+		boards, instances = append(boards, b), append(instances, i)
+	}
+	fold := func() {
+		for _, b := range boards {
+			if err := b.Fold(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	const shoppers = 100
-	var wg sync.WaitGroup
+	var mu sync.Mutex
+	told := map[int64]map[string]int64{items[0].ID: {}, items[1].ID: {}}
+	var group sync.WaitGroup
 	for _, it := range items {
 		for u := range int64(shoppers) {
+			i := instances[u%2]
 			p := i.issue(u+1, it, 1)
-			wg.Go(func() { i.send(p.Path) })
+			group.Go(func() {
+				a := i.send(p.Path)
+				code := a.Code
+				if a.Status == http.StatusAccepted {
+					code = "queued"
+				}
+				mu.Lock()
+				told[it.ID][code]++
+				mu.Unlock()
+			})
 		}
 	}
-	wg.Wait()
+	fold() // in the middle of it
+	group.Wait()
+	fold()
+	totals, err := tally.Totals(t.Context(), y.DB, items[0].ID, items[1].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, it := range items {
-		f := i.rush.Funnel(it.ID)
-		sum := int64(0)
-		for _, n := range f {
-			sum += n
+		have := totals[it.ID]
+		if !maps.Equal(have[StageAnswers], told[it.ID]) || told[it.ID]["queued"] != int64(it.Total) {
+			t.Errorf("item with %d units: counted %v, told %v", it.Total, have[StageAnswers], told[it.ID])
 		}
-		if sum != shoppers || f["queued"] != int64(it.Total) {
-			t.Fatalf("item with %d units: %v", it.Total, f)
+		if have.Sum(StageWaits) < int64(it.Total) || have[StageGrants]["stored"] != int64(it.Total) {
+			t.Errorf("waits %v, grants %v", have[StageWaits], have[StageGrants])
+		}
+		moments, err := tally.Moments(t.Context(), y.DB, it.ID)
+		if err != nil || moments[MomentEmptied].First.Before(moments[MomentGranted].First) || moments[MomentGranted].First.IsZero() {
+			t.Errorf("moments %v %v", moments, err)
 		}
 	}
-	if f := i.rush.Funnel(12345); len(f) != 0 {
-		t.Fatalf("an unknown item: %v", f)
+}
+
+// An item's counters are dropped with their item; /metrics keeps their sum.
+func TestTrimKeepsTheSum(t *testing.T) {
+	t.Parallel()
+	m, err := newMetrics(prometheus.NewRegistry(), nil, func(func(int64, int)) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for item := range int64(maxTallies + 1) {
+		m.count(item+1, item, true, outSoldOut)
+	}
+	m.trim(func(item int64) bool { return item == 1 })
+	if n, others := len(m.perItem.items()), m.others[outSoldOut].Load(); n != 1 || others != maxTallies {
+		t.Errorf("%d items left, %d answers of others", n, others)
+	}
+}
+
+// An item that is not in the catalogue has no funnel.
+func TestUnknownItemIsNotCounted(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	i := y.instance([]*catalogue.Item{y.Item(1)})
+	i.do(httptest.NewRequest(http.MethodPost, rushPrefix+"nonsense", nil))
+	if n := len(i.rush.metrics.perItem.items()); n != 0 {
+		t.Errorf("%d items counted", n)
+	}
+	if i.rush.known("12345") != 0 || i.rush.known("x") != 0 {
+		t.Error("an unknown item is known")
 	}
 }

@@ -128,6 +128,15 @@ func (r *Service) payWithin(a *Applicant) int32 {
 	return int32(min(window/time.Second, math.MaxUint16)) //nolint:gosec // bounded by the minimum
 }
 
+// known returns the id of an item in the catalogue, 0 for anything else.
+func (r *Service) known(id string) int64 {
+	item, err := httpx.ParseID(id)
+	if _, ok := r.catalogue.Item(item); err != nil || !ok {
+		return 0
+	}
+	return item
+}
+
 // registerIssue adds the route.
 func (r *Service) registerIssue(api httpx.API) {
 	api.Member("limit", huma.Schema{Type: huma.TypeInteger, Description: "Units that one shopper may buy, in an over-limit problem", Examples: []any{2}})
@@ -154,7 +163,7 @@ func (r *Service) registerIssue(api httpx.API) {
 		},
 	}, func(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
 		out, err := r.issue(ctx, in)
-		r.metrics.countPath(err)
+		r.metrics.countPath(r.known(in.ID), err)
 		return out, err
 	})
 }

@@ -109,7 +109,7 @@ func TestLostAnswerIsGivenAgain(t *testing.T) {
 	if _, a := i.buy(1, it); a.Status != http.StatusAccepted {
 		t.Fatalf("buying again: %+v", a)
 	}
-	f := i.rush.Funnel(it.ID)
+	f := i.answers(it.ID)
 	if f["queued"] != 3 || f["repeated"] != 4 || f["all-held"] != 1 || f["already-bought"] != 1 {
 		t.Fatalf("funnel: %v", f)
 	}

@@ -25,14 +25,14 @@ const maxBodyBytes = 1024
 func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	lang := language(req.Header["Accept-Language"])
 	if req.ContentLength > maxBodyBytes {
-		r.metrics.count(0, false, outTooLarge)
+		r.metrics.count(0, 0, false, outTooLarge)
 		refuse(w, lang, outTooLarge, 0)
 		return
 	}
 	var t token
 	path, _ := strings.CutPrefix(req.URL.Path, rushPrefix)
 	if r.keys.verify(path, &t) != nil {
-		r.metrics.count(0, false, outBadPath)
+		r.metrics.count(0, 0, false, outBadPath)
 		writeBadPath(w, lang, httpx.SetRequestID(w, req))
 		return
 	}
@@ -43,7 +43,7 @@ func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		v = r.inLine(req, &t)
 	}
 	v = r.again(req.Context(), &t, item, v)
-	r.metrics.count(t.item, known, v.outcome)
+	r.metrics.count(t.item, t.user, known, v.outcome)
 	r.write(w, req, lang, t.no, v)
 }
 
@@ -99,9 +99,11 @@ func (r *Service) inLine(req *http.Request, t *token) verdict {
 		a.span = r.follow(t)
 	}
 	v := verdict{}
-	if o, in := l.enter(a, time.Now()); in {
+	entered := time.Now()
+	if o, in := l.enter(a, entered); in {
 		<-a.done
 		v = a.verdict
+		r.metrics.countWait(t.item, t.user, time.Since(entered))
 		endAttempt(a, v)
 	} else {
 		v.outcome = o

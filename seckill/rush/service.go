@@ -23,6 +23,7 @@ import (
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/store/bus"
+	"stampede/platform/watch/tally"
 	"stampede/seckill/catalogue"
 )
 
@@ -53,6 +54,7 @@ type Deps struct {
 	// accepts; no path gives less.
 	ShortestPay time.Duration
 	Trace       *tracing.Tracer // nil is off
+	Tally       *tally.Board    // merges what every instance counts; nil for none
 	// Admit decides who gets a path; nil admits every user.
 	Admit DoorCheck
 	// OverLimit is called for users who request paths more often than the limits
@@ -91,11 +93,15 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	ls := &lanes{
 		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, bus: deps.Bus,
-		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: newNumbers(numberMemoryBytes), log: deps.Log, trace: deps.Trace,
+		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: newNumbers(cfg.NumberBytes), clock: deps.Clock, log: deps.Log, trace: deps.Trace,
 	}
-	if ls.metrics, err = newMetrics(deps.Metrics, ls.depths); err != nil {
+	if ls.metrics, err = newMetrics(deps.Metrics, deps.Tally, ls.depths); err != nil {
 		return nil, fmt.Errorf("seckill: register the rush's metrics: %w", err)
 	}
+	deps.Tally.From(func(add func(item int64, stage, code string, n int64)) {
+		ls.metrics.handOver(add)
+		ls.metrics.trim(func(item int64) bool { _, ok := deps.Catalogue.Item(item); return ok })
+	})
 	repeats, err := ratelimit.NewRepeats(cfg.RushesPerSecond)
 	if err != nil {
 		return nil, err
@@ -105,11 +111,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		keys: ring, stock: deps.Stock, lanes: ls, metrics: ls.metrics, strangers: newStrangerLimit(),
 	}, nil
 }
-
-// Funnel is the number of this instance's answers to rushes for an item since
-// it started, by code: "queued" and "repeated" are the 202s, "left" are clients
-// that disconnected in line, everything else are the refusals' codes.
-func (r *Service) Funnel(itemID int64) map[string]int64 { return r.metrics.funnel(itemID) }
 
 // Workers are the background loops of a rush.
 func (r *Service) Workers() []app.Worker {
@@ -150,6 +151,5 @@ func (r *Service) careForLanes(ctx context.Context) error {
 		it, ok := r.catalogue.Item(item)
 		return ok && it.OnSale
 	})
-	r.metrics.trim(func(item int64) bool { _, ok := r.catalogue.Item(item); return ok })
 	return nil
 }

@@ -104,8 +104,8 @@ func (q *Queries) ChangeStock(ctx context.Context, arg ChangeStockParams) (int64
 }
 
 const createStock = `-- name: CreateStock :exec
-INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, backup, unlimited, user_limit, rebuy, opens_at, closes_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+INSERT INTO inventory.stock (item_id, shard, activity_id, per_activity, total, available, backup, unlimited, user_limit, rebuy, opens_at, closes_at, paused)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 `
 
 type CreateStockParams struct {
@@ -121,6 +121,7 @@ type CreateStockParams struct {
 	Rebuy       bool
 	OpensAt     time.Time
 	ClosesAt    time.Time
+	Paused      bool
 }
 
 // The first stock of an item: everything is available, except for the backup beside it.
@@ -138,6 +139,7 @@ func (q *Queries) CreateStock(ctx context.Context, arg CreateStockParams) error 
 		arg.Rebuy,
 		arg.OpensAt,
 		arg.ClosesAt,
+		arg.Paused,
 	)
 	return err
 }
@@ -694,6 +696,40 @@ func (q *Queries) StockOnSale(ctx context.Context, atMost int32) ([]InventorySto
 		return nil, err
 	}
 	return items, nil
+}
+
+const takeOff = `-- name: TakeOff :exec
+UPDATE inventory.stock SET total = total - $1, available = available - $1, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = $2 AND shard = $3
+`
+
+type TakeOffParams struct {
+	Units  int32
+	ItemID int64
+	Shard  int16
+}
+
+// Units leave the sale for good. rev tells Redis.
+func (q *Queries) TakeOff(ctx context.Context, arg TakeOffParams) error {
+	_, err := q.db.Exec(ctx, takeOff, arg.Units, arg.ItemID, arg.Shard)
+	return err
+}
+
+const writeOffFree = `-- name: WriteOffFree :exec
+UPDATE inventory.stock SET available = available - $1, written_off = written_off + $1, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = $2 AND shard = $3
+`
+
+type WriteOffFreeParams struct {
+	Units  int32
+	ItemID int64
+	Shard  int16
+}
+
+// Units that no order holds are lost or broken. rev tells Redis.
+func (q *Queries) WriteOffFree(ctx context.Context, arg WriteOffFreeParams) error {
+	_, err := q.db.Exec(ctx, writeOffFree, arg.Units, arg.ItemID, arg.Shard)
+	return err
 }
 
 const writeOffStock = `-- name: WriteOffStock :execrows

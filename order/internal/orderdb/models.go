@@ -7,6 +7,7 @@ package orderdb
 import (
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"stampede/platform/base/ids"
 )
 
@@ -34,4 +35,8 @@ type OrdersOrder struct {
 	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"stampede/platform/base/ids"
 )
 
@@ -16,12 +17,12 @@ const amend = `-- name: Amend :one
 WITH amended AS (
     UPDATE orders.orders o SET freight = $1, discount = $2, version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $3 AND o.bucket = $4 AND o.status = 'pending_payment'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
-    SELECT amended.bucket, amended.order_no, amended.version, amended.status, $5::text, 'shopper', amended.updated_at FROM amended
+    SELECT amended.bucket, amended.order_no, amended.version, amended.status, $5::text, $6::text, amended.updated_at FROM amended
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM amended
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM amended
 `
 
 type AmendParams struct {
@@ -30,6 +31,7 @@ type AmendParams struct {
 	OrderNo  ids.ID
 	Bucket   int16
 	Line     string
+	Actor    string
 }
 
 type AmendRow struct {
@@ -56,6 +58,10 @@ type AmendRow struct {
 	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
 }
 
 // Changes the lines of a pending order whose row is locked.
@@ -66,6 +72,7 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 		arg.OrderNo,
 		arg.Bucket,
 		arg.Line,
+		arg.Actor,
 	)
 	var i AmendRow
 	err := row.Scan(
@@ -92,6 +99,10 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
 	)
 	return i, err
 }
@@ -142,7 +153,7 @@ const claimOrder = `-- name: ClaimOrder :one
 UPDATE orders.orders SET closing_until = clock_timestamp() + make_interval(secs => $1::float8)
 WHERE order_no = $2 AND bucket = $3 AND user_id = $4 AND status = 'pending_payment'
   AND (closing_until IS NULL OR closing_until < clock_timestamp())
-RETURNING bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at
+RETURNING bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn
 `
 
 type ClaimOrderParams struct {
@@ -185,6 +196,10 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
 	)
 	return i, err
 }
@@ -211,12 +226,12 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED 
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n, t
     WHERE o.order_no = n.no AND o.bucket = n.b
       AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT closed.bucket, closed.order_no, closed.version, closed.status, closed.reason, $4::text, closed.updated_at FROM closed
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM closed ORDER BY order_no
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM closed ORDER BY order_no
 `
 
 type CloseClaimedParams struct {
@@ -250,6 +265,10 @@ type CloseClaimedRow struct {
 	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
 }
 
 // Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
@@ -293,6 +312,10 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.PaymentNo,
+			&i.Provider,
+			&i.Method,
+			&i.ProviderTxn,
 		); err != nil {
 			return nil, err
 		}
@@ -339,39 +362,6 @@ func (q *Queries) ClosedOrdersOfItem(ctx context.Context, itemID int64) ([]Close
 	return items, nil
 }
 
-const closedWithin = `-- name: ClosedWithin :many
-SELECT o.order_no FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT order_no, status, updated_at FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
-WHERE o.status = 'closed' AND o.updated_at > clock_timestamp() - $3::interval
-`
-
-type ClosedWithinParams struct {
-	OrderNos []ids.ID
-	Buckets  []int16
-	Within   time.Duration
-}
-
-// Those of the orders that were closed that recently.
-func (q *Queries) ClosedWithin(ctx context.Context, arg ClosedWithinParams) ([]ids.ID, error) {
-	rows, err := q.db.Query(ctx, closedWithin, arg.OrderNos, arg.Buckets, arg.Within)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ids.ID
-	for rows.Next() {
-		var order_no ids.ID
-		if err := rows.Scan(&order_no); err != nil {
-			return nil, err
-		}
-		items = append(items, order_no)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const completeDue = `-- name: CompleteDue :many
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
     SELECT o.bucket, o.order_no FROM orders.orders o
@@ -383,12 +373,12 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
     UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = t.at
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n, t
     WHERE o.order_no = n.no AND o.bucket = n.b AND o.status = 'paid'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, at)
     SELECT done.bucket, done.order_no, done.version, done.status, $3::text, done.updated_at FROM done
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM done ORDER BY order_no
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM done ORDER BY order_no
 `
 
 type CompleteDueParams struct {
@@ -421,6 +411,10 @@ type CompleteDueRow struct {
 	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
 }
 
 // Completes what was paid that long ago, oldest first; what is to be picked up waits for its shopper. A row that is
@@ -459,6 +453,10 @@ func (q *Queries) CompleteDue(ctx context.Context, arg CompleteDueParams) ([]Com
 			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.PaymentNo,
+			&i.Provider,
+			&i.Method,
+			&i.ProviderTxn,
 		); err != nil {
 			return nil, err
 		}
@@ -474,12 +472,12 @@ const completeOrder = `-- name: CompleteOrder :one
 WITH done AS (
     UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'paid'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT done.bucket, done.order_no, done.version, done.status, $3::text, $4::text, done.updated_at FROM done
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM done
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM done
 `
 
 type CompleteOrderParams struct {
@@ -513,6 +511,10 @@ type CompleteOrderRow struct {
 	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
 }
 
 func (q *Queries) CompleteOrder(ctx context.Context, arg CompleteOrderParams) (CompleteOrderRow, error) {
@@ -547,6 +549,10 @@ func (q *Queries) CompleteOrder(ctx context.Context, arg CompleteOrderParams) (C
 		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
 	)
 	return i, err
 }
@@ -581,6 +587,39 @@ func (q *Queries) EndedOrdersOfItem(ctx context.Context, arg EndedOrdersOfItemPa
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endedWithin = `-- name: EndedWithin :many
+SELECT o.order_no FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT order_no, status, updated_at FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+WHERE o.status IN ('closed', 'refunded') AND o.updated_at > clock_timestamp() - $3::interval
+`
+
+type EndedWithinParams struct {
+	OrderNos []ids.ID
+	Buckets  []int16
+	Within   time.Duration
+}
+
+// Those of the orders that were closed, or refunded in full, that recently.
+func (q *Queries) EndedWithin(ctx context.Context, arg EndedWithinParams) ([]ids.ID, error) {
+	rows, err := q.db.Query(ctx, endedWithin, arg.OrderNos, arg.Buckets, arg.Within)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ids.ID
+	for rows.Next() {
+		var order_no ids.ID
+		if err := rows.Scan(&order_no); err != nil {
+			return nil, err
+		}
+		items = append(items, order_no)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -693,177 +732,6 @@ func (q *Queries) LargestLiveQuantities(ctx context.Context) ([]LargestLiveQuant
 	for rows.Next() {
 		var i LargestLiveQuantitiesRow
 		if err := rows.Scan(&i.ItemID, &i.Quantity); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listDisputedOrders = `-- name: ListDisputedOrders :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at FROM orders.orders o
-WHERE o.order_no < $1 AND o.order_no >= $2
-  AND ($3::smallint IS NULL OR o.bucket = $3)
-  AND ($4::bigint IS NULL OR o.user_id = $4)
-  AND ($5::bigint IS NULL OR o.item_id = $5)
-  AND ($6::bigint IS NULL OR o.session_id = $6)
-  AND ($7::bigint IS NULL OR o.activity_id = $7)
-  AND ($8::text IS NULL OR o.status = $8)
-  AND ($9::timestamptz IS NULL OR o.created_at >= $9)
-  AND ($10::timestamptz IS NULL OR o.created_at < $10)
-  AND (o.order_no, o.bucket) IN (SELECT d.order_no, d.bucket FROM orders.disputes d WHERE d.status <> 'closed')
-ORDER BY o.order_no DESC LIMIT $11
-`
-
-type ListDisputedOrdersParams struct {
-	Before      ids.ID
-	Since       ids.ID
-	Bucket      *int16
-	UserID      *int64
-	ItemID      *int64
-	SessionID   *int64
-	ActivityID  *int64
-	Status      *string
-	CreatedFrom *time.Time
-	CreatedTo   *time.Time
-	Most        int32
-}
-
-// The same of orders with a dispute that is not closed, which are few: they are found first.
-func (q *Queries) ListDisputedOrders(ctx context.Context, arg ListDisputedOrdersParams) ([]OrdersOrder, error) {
-	rows, err := q.db.Query(ctx, listDisputedOrders,
-		arg.Before,
-		arg.Since,
-		arg.Bucket,
-		arg.UserID,
-		arg.ItemID,
-		arg.SessionID,
-		arg.ActivityID,
-		arg.Status,
-		arg.CreatedFrom,
-		arg.CreatedTo,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OrdersOrder
-	for rows.Next() {
-		var i OrdersOrder
-		if err := rows.Scan(
-			&i.Bucket,
-			&i.OrderNo,
-			&i.UserID,
-			&i.ItemID,
-			&i.ActivityID,
-			&i.SessionID,
-			&i.Shard,
-			&i.Epoch,
-			&i.Quantity,
-			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
-			&i.Currency,
-			&i.Title,
-			&i.OnePerActivity,
-			&i.Status,
-			&i.Reason,
-			&i.Version,
-			&i.PayDeadline,
-			&i.ClosingUntil,
-			&i.PaidAt,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listOrders = `-- name: ListOrders :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders
-WHERE order_no < $1 AND order_no >= $2
-  AND ($3::smallint IS NULL OR bucket = $3)
-  AND ($4::bigint IS NULL OR user_id = $4)
-  AND ($5::bigint IS NULL OR item_id = $5)
-  AND ($6::bigint IS NULL OR session_id = $6)
-  AND ($7::bigint IS NULL OR activity_id = $7)
-  AND ($8::text IS NULL OR status = $8)
-  AND ($9::timestamptz IS NULL OR created_at >= $9)
-  AND ($10::timestamptz IS NULL OR created_at < $10)
-ORDER BY order_no DESC LIMIT $11
-`
-
-type ListOrdersParams struct {
-	Before      ids.ID
-	Since       ids.ID
-	Bucket      *int16
-	UserID      *int64
-	ItemID      *int64
-	SessionID   *int64
-	ActivityID  *int64
-	Status      *string
-	CreatedFrom *time.Time
-	CreatedTo   *time.Time
-	Most        int32
-}
-
-// Orders for an operator, newest first, between two numbers; see onsale.go.
-func (q *Queries) ListOrders(ctx context.Context, arg ListOrdersParams) ([]OrdersOrder, error) {
-	rows, err := q.db.Query(ctx, listOrders,
-		arg.Before,
-		arg.Since,
-		arg.Bucket,
-		arg.UserID,
-		arg.ItemID,
-		arg.SessionID,
-		arg.ActivityID,
-		arg.Status,
-		arg.CreatedFrom,
-		arg.CreatedTo,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OrdersOrder
-	for rows.Next() {
-		var i OrdersOrder
-		if err := rows.Scan(
-			&i.Bucket,
-			&i.OrderNo,
-			&i.UserID,
-			&i.ItemID,
-			&i.ActivityID,
-			&i.SessionID,
-			&i.Shard,
-			&i.Epoch,
-			&i.Quantity,
-			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
-			&i.Currency,
-			&i.Title,
-			&i.OnePerActivity,
-			&i.Status,
-			&i.Reason,
-			&i.Version,
-			&i.PayDeadline,
-			&i.ClosingUntil,
-			&i.PaidAt,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1009,7 +877,7 @@ func (q *Queries) LiveUnits(ctx context.Context) ([]LiveUnitsRow, error) {
 }
 
 const lockOrder = `-- name: LockOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
 `
 
 type LockOrderParams struct {
@@ -1045,6 +913,10 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
 	)
 	return i, err
 }
@@ -1052,22 +924,27 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 const markPaid = `-- name: MarkPaid :one
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL,
-        paid_at = clock_timestamp(), updated_at = clock_timestamp()
-    WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'pending_payment'
-      AND orders.amount(o.unit_price, o.quantity, o.freight, o.discount) = $3
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+        paid_at = clock_timestamp(), updated_at = clock_timestamp(),
+        payment_no = $1::uuid, provider = $2::text, method = $3::text, provider_txn = $4::text
+    WHERE o.order_no = $5 AND o.bucket = $6 AND o.status = 'pending_payment'
+      AND orders.amount(o.unit_price, o.quantity, o.freight, o.discount) = $7
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
-    SELECT paid.bucket, paid.order_no, paid.version, paid.status, $4::text, paid.updated_at FROM paid
+    SELECT paid.bucket, paid.order_no, paid.version, paid.status, $8::text, paid.updated_at FROM paid
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM paid
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM paid
 `
 
 type MarkPaidParams struct {
-	OrderNo ids.ID
-	Bucket  int16
-	Amount  int64
-	Actor   string
+	PaymentNo   ids.ID
+	Provider    string
+	Method      string
+	ProviderTxn string
+	OrderNo     ids.ID
+	Bucket      int16
+	Amount      int64
+	Actor       string
 }
 
 type MarkPaidRow struct {
@@ -1094,11 +971,19 @@ type MarkPaidRow struct {
 	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
 }
 
 // The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
 func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow, error) {
 	row := q.db.QueryRow(ctx, markPaid,
+		arg.PaymentNo,
+		arg.Provider,
+		arg.Method,
+		arg.ProviderTxn,
 		arg.OrderNo,
 		arg.Bucket,
 		arg.Amount,
@@ -1129,6 +1014,100 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
+	)
+	return i, err
+}
+
+const markShipped = `-- name: MarkShipped :one
+WITH sent AS (
+    UPDATE orders.orders o SET version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = $1 AND o.bucket = $2 AND o.status IN ('paid', 'completed')
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT sent.bucket, sent.order_no, sent.version, sent.status, $3::text, $4::text, sent.updated_at FROM sent
+)
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM sent
+`
+
+type MarkShippedParams struct {
+	OrderNo ids.ID
+	Bucket  int16
+	Reason  string
+	Actor   string
+}
+
+type MarkShippedRow struct {
+	Bucket         int16
+	OrderNo        ids.ID
+	UserID         int64
+	ItemID         int64
+	ActivityID     int64
+	SessionID      int64
+	Shard          int16
+	Epoch          int64
+	Quantity       int32
+	UnitPrice      int64
+	Freight        int64
+	Discount       int64
+	Currency       string
+	Title          string
+	OnePerActivity bool
+	Status         string
+	Reason         string
+	Version        int32
+	PayDeadline    time.Time
+	ClosingUntil   *time.Time
+	PaidAt         *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
+}
+
+// Tells readers of an order whose row is locked that its shipment was noted.
+func (q *Queries) MarkShipped(ctx context.Context, arg MarkShippedParams) (MarkShippedRow, error) {
+	row := q.db.QueryRow(ctx, markShipped,
+		arg.OrderNo,
+		arg.Bucket,
+		arg.Reason,
+		arg.Actor,
+	)
+	var i MarkShippedRow
+	err := row.Scan(
+		&i.Bucket,
+		&i.OrderNo,
+		&i.UserID,
+		&i.ItemID,
+		&i.ActivityID,
+		&i.SessionID,
+		&i.Shard,
+		&i.Epoch,
+		&i.Quantity,
+		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
+		&i.Currency,
+		&i.Title,
+		&i.OnePerActivity,
+		&i.Status,
+		&i.Reason,
+		&i.Version,
+		&i.PayDeadline,
+		&i.ClosingUntil,
+		&i.PaidAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
 	)
 	return i, err
 }
@@ -1137,12 +1116,12 @@ const moveRefunding = `-- name: MoveRefunding :one
 WITH moved AS (
     UPDATE orders.orders o SET status = $1, version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = ANY($4::text[])
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
     SELECT moved.bucket, moved.order_no, moved.version, moved.status, $5::text, moved.updated_at FROM moved
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM moved
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM moved
 `
 
 type MoveRefundingParams struct {
@@ -1177,6 +1156,10 @@ type MoveRefundingRow struct {
 	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
 }
 
 // Moves an order on the way of its refund, from one of the given states.
@@ -1213,6 +1196,100 @@ func (q *Queries) MoveRefunding(ctx context.Context, arg MoveRefundingParams) (M
 		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
+	)
+	return i, err
+}
+
+const noteRefund = `-- name: NoteRefund :one
+WITH noted AS (
+    UPDATE orders.orders o SET reason = $1, version = o.version + 1, updated_at = clock_timestamp()
+    WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = 'refunded' AND o.reason <> $1
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+), recorded AS (
+    INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
+    SELECT noted.bucket, noted.order_no, noted.version, noted.status, noted.reason, $4::text, noted.updated_at FROM noted
+)
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM noted
+`
+
+type NoteRefundParams struct {
+	Reason  string
+	OrderNo ids.ID
+	Bucket  int16
+	Actor   string
+}
+
+type NoteRefundRow struct {
+	Bucket         int16
+	OrderNo        ids.ID
+	UserID         int64
+	ItemID         int64
+	ActivityID     int64
+	SessionID      int64
+	Shard          int16
+	Epoch          int64
+	Quantity       int32
+	UnitPrice      int64
+	Freight        int64
+	Discount       int64
+	Currency       string
+	Title          string
+	OnePerActivity bool
+	Status         string
+	Reason         string
+	Version        int32
+	PayDeadline    time.Time
+	ClosingUntil   *time.Time
+	PaidAt         *time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
+}
+
+// Notes of a refunded order whether a provider has taken its refund back (reason).
+func (q *Queries) NoteRefund(ctx context.Context, arg NoteRefundParams) (NoteRefundRow, error) {
+	row := q.db.QueryRow(ctx, noteRefund,
+		arg.Reason,
+		arg.OrderNo,
+		arg.Bucket,
+		arg.Actor,
+	)
+	var i NoteRefundRow
+	err := row.Scan(
+		&i.Bucket,
+		&i.OrderNo,
+		&i.UserID,
+		&i.ItemID,
+		&i.ActivityID,
+		&i.SessionID,
+		&i.Shard,
+		&i.Epoch,
+		&i.Quantity,
+		&i.UnitPrice,
+		&i.Freight,
+		&i.Discount,
+		&i.Currency,
+		&i.Title,
+		&i.OnePerActivity,
+		&i.Status,
+		&i.Reason,
+		&i.Version,
+		&i.PayDeadline,
+		&i.ClosingUntil,
+		&i.PaidAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
 	)
 	return i, err
 }
@@ -1254,7 +1331,7 @@ func (q *Queries) OpenUnpaid(ctx context.Context, arg OpenUnpaidParams) ([]OpenU
 }
 
 const ordersOfUser = `-- name: OrdersOfUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -1305,6 +1382,10 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.PaymentNo,
+			&i.Provider,
+			&i.Method,
+			&i.ProviderTxn,
 		); err != nil {
 			return nil, err
 		}
@@ -1320,6 +1401,7 @@ const putShipment = `-- name: PutShipment :execrows
 INSERT INTO orders.shipments (bucket, order_no, carrier, tracking_no)
 SELECT $1, $2, $3, $4
 WHERE NOT EXISTS (SELECT FROM orders.details d WHERE d.order_no = $2 AND d.bucket = $1 AND d.way = 'pickup')
+ON CONFLICT (order_no, bucket) DO UPDATE SET carrier = excluded.carrier, tracking_no = excluded.tracking_no
 `
 
 type PutShipmentParams struct {
@@ -1329,7 +1411,7 @@ type PutShipmentParams struct {
 	TrackingNo string
 }
 
-// Notes how an order was sent, unless its shopper is to pick it up.
+// Notes how an order was sent, or corrects it, unless its shopper is to pick it up.
 func (q *Queries) PutShipment(ctx context.Context, arg PutShipmentParams) (int64, error) {
 	result, err := q.db.Exec(ctx, putShipment,
 		arg.Bucket,
@@ -1344,7 +1426,7 @@ func (q *Queries) PutShipment(ctx context.Context, arg PutShipmentParams) (int64
 }
 
 const readOrder = `-- name: ReadOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders WHERE order_no = $1 AND bucket = $2
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = $1 AND bucket = $2
 `
 
 type ReadOrderParams struct {
@@ -1379,13 +1461,17 @@ func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersOrd
 		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
 	)
 	return i, err
 }
 
 const readOrders = `-- name: ReadOrders :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 `
 
 type ReadOrdersParams struct {
@@ -1427,6 +1513,10 @@ func (q *Queries) ReadOrders(ctx context.Context, arg ReadOrdersParams) ([]Order
 			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.PaymentNo,
+			&i.Provider,
+			&i.Method,
+			&i.ProviderTxn,
 		); err != nil {
 			return nil, err
 		}
@@ -1477,20 +1567,25 @@ func (q *Queries) ReadStatuses(ctx context.Context, arg ReadStatusesParams) ([]R
 const retake = `-- name: Retake :one
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', reason = 'backup', version = o.version + 1,
-        paid_at = clock_timestamp(), updated_at = clock_timestamp()
-    WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'closed'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at
+        paid_at = clock_timestamp(), updated_at = clock_timestamp(),
+        payment_no = $1::uuid, provider = $2::text, method = $3::text, provider_txn = $4::text
+    WHERE o.order_no = $5 AND o.bucket = $6 AND o.status = 'closed'
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
-    SELECT paid.bucket, paid.order_no, paid.version, paid.status, paid.reason, $3::text, paid.updated_at FROM paid
+    SELECT paid.bucket, paid.order_no, paid.version, paid.status, paid.reason, $7::text, paid.updated_at FROM paid
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at FROM paid
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM paid
 `
 
 type RetakeParams struct {
-	OrderNo ids.ID
-	Bucket  int16
-	Actor   string
+	PaymentNo   ids.ID
+	Provider    string
+	Method      string
+	ProviderTxn string
+	OrderNo     ids.ID
+	Bucket      int16
+	Actor       string
 }
 
 type RetakeRow struct {
@@ -1517,11 +1612,23 @@ type RetakeRow struct {
 	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	PaymentNo      pgtype.UUID
+	Provider       *string
+	Method         *string
+	ProviderTxn    *string
 }
 
 // A closed order becomes paid, with units of the backup. A refused one never does: it has never held any.
 func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (RetakeRow, error) {
-	row := q.db.QueryRow(ctx, retake, arg.OrderNo, arg.Bucket, arg.Actor)
+	row := q.db.QueryRow(ctx, retake,
+		arg.PaymentNo,
+		arg.Provider,
+		arg.Method,
+		arg.ProviderTxn,
+		arg.OrderNo,
+		arg.Bucket,
+		arg.Actor,
+	)
 	var i RetakeRow
 	err := row.Scan(
 		&i.Bucket,
@@ -1547,6 +1654,10 @@ func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (RetakeRow, erro
 		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.PaymentNo,
+		&i.Provider,
+		&i.Method,
+		&i.ProviderTxn,
 	)
 	return i, err
 }

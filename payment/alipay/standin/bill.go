@@ -86,6 +86,9 @@ func (c *Company) details(ctx context.Context, out io.Writer, desk sandbox.Desk,
 		}
 		for _, m := range rows {
 			after = sandbox.Mark{At: m.At, Ref: m.Ref}
+			if m.Bounced || m.ChargedBack {
+				continue
+			}
 			business, sign, trade := "交易", "", number(m.Transaction)
 			if m.RefundNo != "" {
 				business, sign, trade = alipay.BusinessRefund, "-", "2026"+m.PaymentRef.String()

@@ -54,6 +54,9 @@ func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, alipay.
 // Merchant implements sandbox.Dialect.
 func (c *Company) Merchant() string { return c.seller }
 
+// Company implements sandbox.Dialect.
+func (*Company) Company() string { return "Alipay" }
+
 // Routes implements sandbox.Dialect.
 func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
 	mux.Get(Gateway, func(w http.ResponseWriter, r *http.Request) { c.open(w, r, desk) })
@@ -242,6 +245,9 @@ func number(transaction string) string { return "2026" + strings.TrimPrefix(tran
 // Callback implements sandbox.Dialect. It is signed when it is written: the company
 // repeats the same message.
 func (c *Company) Callback(e sandbox.Event) ([]byte, error) {
+	if e.Dispute != nil {
+		return nil, nil
+	}
 	p := url.Values{
 		"notify_time": {alipay.Time(c.now())}, "notify_type": {"trade_status_sync"}, "notify_id": {rand.Text()}, "app_id": {c.app},
 		"charset": {"utf-8"}, "version": {"1.0"}, "sign_type": {"RSA2"}, "seller_id": {c.seller}, "out_trade_no": {e.Payment.No},

@@ -721,13 +721,14 @@ WITH asked AS (
         bool_or(status = 'failed') AS failed, bool_or(status = 'requested') AS open
     FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no
 ), expected AS (
-    SELECT o.order_no, o.status, CASE
+    SELECT o.order_no, o.status || CASE WHEN o.status = 'refunded' AND o.reason = 'taken-back' THEN ' but taken back' ELSE '' END AS status, CASE
         WHEN a.granted IS NULL OR a.granted < orders.amount(o.unit_price, o.quantity, o.freight, o.discount) THEN 'paid'
+        WHEN o.status = 'refunded' AND (a.failed OR a.open) THEN 'refunded but taken back'
         WHEN a.failed THEN 'refund_failed' WHEN a.open THEN 'refunding' ELSE 'refunded' END AS by_refunds
     FROM orders.orders o LEFT JOIN asked a USING (order_no)
     WHERE a.order_no IS NOT NULL OR o.status IN ('refunding', 'refund_failed', 'refunded')
 )
-SELECT order_no, status, by_refunds::text AS by_refunds FROM expected
+SELECT order_no, status::text AS status, by_refunds::text AS by_refunds FROM expected
 WHERE status <> by_refunds AND NOT (status = 'completed' AND by_refunds = 'paid')
 ORDER BY order_no LIMIT $1
 `
@@ -759,10 +760,72 @@ func (q *Queries) OrdersBehindTheirRefunds(ctx context.Context, atMost int32) ([
 	return items, nil
 }
 
+const ordersNamingOtherMoney = `-- name: OrdersNamingOtherMoney :many
+SELECT o.order_no FROM orders.orders o
+LEFT JOIN payments.ledger l ON l.provider = o.provider AND l.kind = 'capture' AND l.provider_txn = o.provider_txn
+    AND l.order_no = o.order_no AND l.payment_no = o.payment_no
+WHERE (o.paid_at IS NOT NULL OR o.payment_no IS NOT NULL) AND (o.paid_at IS NULL OR l.payment_no IS NULL)
+ORDER BY 1 LIMIT $1
+`
+
+// Orders whose row names no capture of theirs, though they were paid, or the other way round.
+func (q *Queries) OrdersNamingOtherMoney(ctx context.Context, atMost int32) ([]ids.ID, error) {
+	rows, err := q.db.Query(ctx, ordersNamingOtherMoney, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ids.ID
+	for rows.Next() {
+		var order_no ids.ID
+		if err := rows.Scan(&order_no); err != nil {
+			return nil, err
+		}
+		items = append(items, order_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ordersOfTransaction = `-- name: OrdersOfTransaction :many
+WITH RECURSIVE kinds AS (
+    (SELECT l.provider, l.kind FROM payments.ledger l ORDER BY l.provider, l.kind LIMIT 1)
+    UNION ALL
+    SELECT n.provider, n.kind FROM kinds k CROSS JOIN LATERAL (
+        SELECT l.provider, l.kind FROM payments.ledger l WHERE (l.provider, l.kind) > (k.provider, k.kind)
+        ORDER BY l.provider, l.kind LIMIT 1) n
+)
+SELECT DISTINCT l.order_no FROM kinds k
+JOIN payments.ledger l ON l.provider = k.provider AND l.kind = k.kind AND l.provider_txn = $1::text
+`
+
+// The orders of a provider's transaction, whichever provider's and kind it is: these are few and found one after the other.
+func (q *Queries) OrdersOfTransaction(ctx context.Context, providerTxn string) ([]ids.ID, error) {
+	rows, err := q.db.Query(ctx, ordersOfTransaction, providerTxn)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ids.ID
+	for rows.Next() {
+		var order_no ids.ID
+		if err := rows.Scan(&order_no); err != nil {
+			return nil, err
+		}
+		items = append(items, order_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ordersThatDiffer = `-- name: OrdersThatDiffer :many
 WITH moved AS (
-    SELECT order_no, currency, sum(CASE kind WHEN 'capture' THEN amount ELSE -amount END) AS net
-    FROM payments.ledger GROUP BY order_no, currency
+    SELECT order_no, currency, sum(CASE kind WHEN 'refund' THEN -amount ELSE amount END) AS net
+    FROM payments.ledger WHERE kind IN ('capture', 'refund', 'refund_reversal') GROUP BY order_no, currency
 ), promised AS (
     SELECT order_no, currency, sum(amount) AS back
     FROM payments.refunds WHERE status IN ('requested', 'failed') GROUP BY order_no, currency
@@ -820,7 +883,9 @@ func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersT
 }
 
 const payingCapture = `-- name: PayingCapture :one
-SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
+SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now,
+    (SELECT coalesce(sum(CASE c.kind WHEN 'chargeback' THEN c.amount ELSE -c.amount END), 0)
+     FROM payments.ledger c WHERE c.payment_no = l.payment_no AND c.kind IN ('chargeback', 'chargeback_reversal'))::bigint AS charged_back
 FROM payments.ledger l JOIN payments.payments p USING (payment_no)
 WHERE l.order_no = $1 AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
     SELECT FROM payments.refunds r
@@ -838,6 +903,7 @@ type PayingCaptureRow struct {
 	Currency    string
 	PaidAt      time.Time
 	Now         time.Time
+	ChargedBack int64
 }
 
 // The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
@@ -855,6 +921,7 @@ func (q *Queries) PayingCapture(ctx context.Context, orderNo ids.ID) (PayingCapt
 		&i.Currency,
 		&i.PaidAt,
 		&i.Now,
+		&i.ChargedBack,
 	)
 	return i, err
 }
@@ -940,6 +1007,70 @@ func (q *Queries) PaymentsOfOrder(ctx context.Context, arg PaymentsOfOrderParams
 	return items, nil
 }
 
+const recordCapture = `-- name: RecordCapture :one
+WITH recorded AS (
+    INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency)
+    SELECT p.provider, 'capture', $3::text, p.payment_no, p.order_no, $4::bigint, $5::text
+    FROM payments.payments p
+    WHERE p.payment_no = $1 AND p.bucket = $2 AND p.provider = $6 AND $4 >= 0
+      AND ($7::boolean OR p.amount = $4 AND p.currency = $5)
+    ON CONFLICT (provider, kind, provider_txn) DO NOTHING
+    RETURNING 1
+)
+SELECT p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.method, p.handoff, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, EXISTS (SELECT FROM recorded) AS recorded FROM payments.payments p WHERE p.payment_no = $1 AND p.bucket = $2
+`
+
+type RecordCaptureParams struct {
+	PaymentNo   ids.ID
+	Bucket      int16
+	ProviderTxn string
+	Amount      int64
+	Currency    string
+	Provider    string
+	Believed    bool
+}
+
+type RecordCaptureRow struct {
+	PaymentsPayment PaymentsPayment
+	Recorded        bool
+}
+
+// Reads a payment, and records a movement for it once: if it is what was charged at that provider, or has to be
+// believed. A second callback for it waits here for the first to commit, then records nothing.
+func (q *Queries) RecordCapture(ctx context.Context, arg RecordCaptureParams) (RecordCaptureRow, error) {
+	row := q.db.QueryRow(ctx, recordCapture,
+		arg.PaymentNo,
+		arg.Bucket,
+		arg.ProviderTxn,
+		arg.Amount,
+		arg.Currency,
+		arg.Provider,
+		arg.Believed,
+	)
+	var i RecordCaptureRow
+	err := row.Scan(
+		&i.PaymentsPayment.Bucket,
+		&i.PaymentsPayment.PaymentNo,
+		&i.PaymentsPayment.OrderNo,
+		&i.PaymentsPayment.UserID,
+		&i.PaymentsPayment.Provider,
+		&i.PaymentsPayment.Amount,
+		&i.PaymentsPayment.Currency,
+		&i.PaymentsPayment.Status,
+		&i.PaymentsPayment.ProviderTxn,
+		&i.PaymentsPayment.Method,
+		&i.PaymentsPayment.Handoff,
+		&i.PaymentsPayment.ExpiresAt,
+		&i.PaymentsPayment.NextQuery,
+		&i.PaymentsPayment.Queries,
+		&i.PaymentsPayment.Version,
+		&i.PaymentsPayment.CreatedAt,
+		&i.PaymentsPayment.UpdatedAt,
+		&i.Recorded,
+	)
+	return i, err
+}
+
 const recordMoney = `-- name: RecordMoney :execrows
 INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -1011,6 +1142,36 @@ func (q *Queries) Refund(ctx context.Context, arg RefundParams) (PaymentsRefund,
 		&i.LastError,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+	)
+	return i, err
+}
+
+const refundThatStands = `-- name: RefundThatStands :one
+SELECT l.provider, l.kind, l.provider_txn, l.payment_no, l.order_no, l.refund_no, l.amount, l.currency, l.at FROM payments.ledger l
+WHERE l.order_no = $1 AND l.refund_no = $2 AND l.kind = 'refund' AND l.provider = $3 AND NOT EXISTS (
+    SELECT FROM payments.ledger b WHERE b.provider = l.provider AND b.kind = 'refund_reversal' AND b.provider_txn = l.provider_txn)
+`
+
+type RefundThatStandsParams struct {
+	OrderNo  ids.ID
+	RefundNo pgtype.UUID
+	Provider string
+}
+
+// The ledger's row of a refund that its provider has made and not taken back.
+func (q *Queries) RefundThatStands(ctx context.Context, arg RefundThatStandsParams) (PaymentsLedger, error) {
+	row := q.db.QueryRow(ctx, refundThatStands, arg.OrderNo, arg.RefundNo, arg.Provider)
+	var i PaymentsLedger
+	err := row.Scan(
+		&i.Provider,
+		&i.Kind,
+		&i.ProviderTxn,
+		&i.PaymentNo,
+		&i.OrderNo,
+		&i.RefundNo,
+		&i.Amount,
+		&i.Currency,
+		&i.At,
 	)
 	return i, err
 }
@@ -1167,11 +1328,14 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 
 const refundsThatDiffer = `-- name: RefundsThatDiffer :many
 SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
-    coalesce(l.currency, r.currency)::text AS currency, count(l.provider_txn) AS ledger_rows
+    coalesce(l.currency, r.currency)::text AS currency, coalesce(l.stand, 0)::bigint AS ledger_rows
 FROM (SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status IN ('succeeded', 'settled_by_hand')) r
-FULL JOIN (SELECT provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at FROM payments.ledger WHERE kind = 'refund') l ON l.refund_no = r.refund_no
-GROUP BY coalesce(l.refund_no, r.refund_no), l.amount, r.amount, l.currency, r.currency, l.payment_no, r.payment_no
-HAVING count(l.provider_txn) <> 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
+FULL JOIN (
+    SELECT refund_no, payment_no, currency, sum(CASE kind WHEN 'refund' THEN 1 ELSE -1 END) AS stand, sum(CASE kind WHEN 'refund' THEN amount ELSE -amount END) AS amount
+    FROM payments.ledger WHERE kind IN ('refund', 'refund_reversal') GROUP BY refund_no, payment_no, currency
+    HAVING sum(CASE kind WHEN 'refund' THEN 1 ELSE -1 END) <> 0 OR sum(CASE kind WHEN 'refund' THEN amount ELSE -amount END) <> 0
+) l ON l.refund_no = r.refund_no
+WHERE l.stand IS DISTINCT FROM 1 OR r.amount IS DISTINCT FROM l.amount OR r.payment_no IS DISTINCT FROM l.payment_no
 ORDER BY 1 LIMIT $1
 `
 
@@ -1183,6 +1347,7 @@ type RefundsThatDifferRow struct {
 	LedgerRows int64
 }
 
+// A refund that was made stands once in the ledger, and any other not at all: each of its rows was taken back.
 func (q *Queries) RefundsThatDiffer(ctx context.Context, atMost int32) ([]RefundsThatDifferRow, error) {
 	rows, err := q.db.Query(ctx, refundsThatDiffer, atMost)
 	if err != nil {
@@ -1343,6 +1508,26 @@ func (q *Queries) RequestRefund(ctx context.Context, arg RequestRefundParams) (i
 	return result.RowsAffected(), nil
 }
 
+const reverseRefund = `-- name: ReverseRefund :execrows
+UPDATE payments.refunds SET status = 'failed', last_error = $1, updated_at = clock_timestamp()
+WHERE refund_no = $2 AND bucket = $3 AND status = 'succeeded'
+`
+
+type ReverseRefundParams struct {
+	LastError string
+	RefundNo  ids.ID
+	Bucket    int16
+}
+
+// The provider has taken back what it had made: the money is with the shop again.
+func (q *Queries) ReverseRefund(ctx context.Context, arg ReverseRefundParams) (int64, error) {
+	result, err := q.db.Exec(ctx, reverseRefund, arg.LastError, arg.RefundNo, arg.Bucket)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const settleRefundByHand = `-- name: SettleRefundByHand :one
 UPDATE payments.refunds SET status = 'settled_by_hand', receipt = $1, settled_by = $2, updated_at = clock_timestamp()
 WHERE refund_no = $3 AND bucket = $4 AND status = 'failed'
@@ -1397,6 +1582,7 @@ INSERT INTO payments.payments (bucket, payment_no, order_no, user_id, provider, 
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'created', $9::timestamptz,
        clock_timestamp() + interval '1 millisecond' * $10::bigint
 WHERE $9::timestamptz > clock_timestamp() + interval '1 millisecond' * $11::bigint
+ON CONFLICT (order_no, bucket) WHERE status = 'created' DO NOTHING
 RETURNING bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at
 `
 
@@ -1414,7 +1600,7 @@ type StartPaymentParams struct {
 	LeastWindowMs int64
 }
 
-// Opens a payment unless so little time is left that the provider would refuse it.
+// Opens a payment unless the order has an open one, or so little time is left that the provider would refuse it.
 func (q *Queries) StartPayment(ctx context.Context, arg StartPaymentParams) (PaymentsPayment, error) {
 	row := q.db.QueryRow(ctx, startPayment,
 		arg.Bucket,

@@ -66,6 +66,16 @@ func (b *Bank) Pass(t *testing.T, d time.Duration) {
 	}
 }
 
+// DisputesEnd waits until every chargeback that payments behave for has ended.
+func (b *Bank) DisputesEnd(t *testing.T) {
+	t.Helper()
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		open := true
+		err := b.db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM sandbox.payments WHERE behaviour LIKE 'chargeback%' AND dispute_ended_at IS NULL)`).Scan(&open)
+		return err == nil && !open
+	}, "the disputes have ended")
+}
+
 // Backdate moves what a payment and its refunds moved into the past.
 func (b *Bank) Backdate(t *testing.T, no ids.ID, d time.Duration) {
 	t.Helper()
@@ -76,8 +86,8 @@ func (b *Bank) Backdate(t *testing.T, no ids.ID, d time.Duration) {
 func Backdate(t *testing.T, db *pgxpool.Pool, no ids.ID, d time.Duration) {
 	t.Helper()
 	for _, sql := range []string{
-		`UPDATE sandbox.payments SET captured_at = captured_at - $2::interval WHERE payment_no = $1`,
-		`UPDATE sandbox.refunds SET updated_at = updated_at - $2::interval WHERE payment_no = $1`,
+		`UPDATE sandbox.payments SET captured_at = captured_at - $2::interval, disputed_at = disputed_at - $2::interval, dispute_ended_at = dispute_ended_at - $2::interval WHERE payment_no = $1`,
+		`UPDATE sandbox.refunds SET updated_at = updated_at - $2::interval, bounced_at = bounced_at - $2::interval WHERE payment_no = $1`,
 	} {
 		if _, err := db.Exec(t.Context(), sql, no.String(), d); err != nil {
 			t.Error(err)

@@ -58,6 +58,9 @@ func (c *Company) Roll() string {
 // Merchant implements sandbox.Dialect.
 func (c *Company) Merchant() string { return c.account }
 
+// Company implements sandbox.Dialect.
+func (*Company) Company() string { return "Stripe" }
+
 // Routes implements sandbox.Dialect.
 func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
 	d := counter{c, desk}
@@ -155,6 +158,9 @@ func (c *Company) Callback(e sandbox.Event) ([]byte, error) {
 			kind = "refund.failed"
 		}
 	}
+	if e.Dispute != nil {
+		kind, content = disputed(e.Payment, *e.Dispute)
+	}
 	return json.Marshal(object{
 		"id": "evt_" + rand.Text(), "object": "event", "api_version": "2020-08-27", "created": c.now().Unix(), "livemode": false,
 		"type": kind, "data": object{"object": content},
@@ -172,6 +178,7 @@ const (
 	sessionID = "cs_test_"
 	intentID  = "pi_"
 	refundID  = "re_"
+	disputeID = "dp_"
 )
 
 func (c counter) create(r *http.Request, f url.Values) (object, error) {

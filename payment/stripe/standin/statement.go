@@ -54,10 +54,17 @@ func transaction(m sandbox.Movement) object {
 		"type": "charge", "amount": m.Amount, "fee": m.Amount * feePercent / 100, //nolint:mnd // percent
 		"source": object{"id": "ch_" + m.Ref.String(), "object": "charge", "amount": m.Amount, "currency": money, "payment_intent": intent},
 	}
+	if m.ChargedBack {
+		o["type"], o["reporting_category"], o["amount"], o["fee"] = "adjustment", "dispute", -m.Amount, 0
+		o["source"] = object{"id": disputeID + m.Ref.String(), "object": "dispute", "amount": max(m.Amount, -m.Amount), "currency": money, "payment_intent": intent}
+	}
 	if m.RefundNo != "" {
 		o["type"], o["amount"], o["fee"] = "refund", -m.Amount, 0
+		if m.Amount < 0 {
+			o["type"] = "refund_failure"
+		}
 		o["source"] = object{
-			"id": refundID + m.Ref.String(), "object": "refund", "amount": m.Amount, "currency": money, "payment_intent": intent,
+			"id": refundID + m.Ref.String(), "object": "refund", "amount": max(m.Amount, -m.Amount), "currency": money, "payment_intent": intent,
 			"metadata": object{"refund_no": m.RefundNo, "payment_no": m.PaymentNo},
 		}
 	}

@@ -68,7 +68,7 @@ func (c counter) billOf(ctx context.Context, date, kind string) ([]byte, error) 
 		}
 		for _, m := range rows {
 			after = sandbox.Mark{At: m.At, Ref: m.Ref}
-			if refunded := m.RefundNo != ""; refunded == (kind == wechatpay.BillRefund) {
+			if refunded := m.RefundNo != ""; refunded == (kind == wechatpay.BillRefund) && !m.Bounced && !m.ChargedBack { // the bill has a refund as it ended
 				n++
 				c.row(&out, m)
 			}

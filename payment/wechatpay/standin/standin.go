@@ -99,6 +99,9 @@ func (c *Company) Rotate() { c.with.Store((c.with.Load() + 1) % int32(len(c.cfg.
 // Merchant implements sandbox.Dialect.
 func (c *Company) Merchant() string { return c.cfg.Merchant }
 
+// Company implements sandbox.Dialect.
+func (*Company) Company() string { return "WeChat Pay" }
+
 // Routes implements sandbox.Dialect.
 func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
 	d := counter{c, desk}
@@ -200,6 +203,9 @@ func (c *Company) Acknowledged(r outbound.Reply) bool {
 
 // Callback implements sandbox.Dialect.
 func (c *Company) Callback(e sandbox.Event) ([]byte, error) {
+	if e.Dispute != nil {
+		return nil, nil
+	}
 	event, kind := wechatpay.EventCaptured, "transaction"
 	var content any = c.transaction(e.Payment)
 	if r := e.Refund; r != nil {

@@ -1,5 +1,5 @@
 // Package fault gives every error that reaches a person a kind, a stable code,
-// titles and a sentence. It is mapped to HTTP once, in platform/edge/httpx.
+// titles, a sentence, and what to do instead. It is mapped to HTTP once, in platform/edge/httpx.
 package fault
 
 import (

@@ -49,12 +49,18 @@ type Principal struct {
 	Login int64
 	// Device is the id that the client gave its device at login, up to 128 bytes.
 	Device string
+	// Act is what acts for the user (the subject of act, RFC 8693, 4.1), such as
+	// ByCLI; empty for the user and for practice.
+	Act string
 	// IssuedAt is when the token was minted, to the microsecond; revocations of a
 	// user's tokens compare it.
 	IssuedAt time.Time
 	// ExpiresAt is when the token expires, to the second.
 	ExpiresAt time.Time
 }
+
+// ByCLI is the Act of tokens of `stampede token`, which an operator holds.
+const ByCLI = "cli"
 
 type contextKey struct{}
 
@@ -165,7 +171,12 @@ type claims struct {
 	// cannot tell whether a token from the second of a revocation was issued before
 	// or after it.
 	IssuedMicros int64 `json:"iat_us"`
+	Act          act   `json:"act,omitzero"`
 	jwt.RegisteredClaims
+}
+
+type act struct {
+	Subject string `json:"sub"`
 }
 
 // Mint returns an access token for a user, valid for the lifetime: at most
@@ -180,7 +191,7 @@ func (t *Tokens) Mint(p Principal, lifetime time.Duration) (string, error) {
 	}
 	now := t.now()
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
-		Role: p.Role, Login: p.Login, Device: p.Device, IssuedMicros: now.UnixMicro(),
+		Role: p.Role, Login: p.Login, Device: p.Device, IssuedMicros: now.UnixMicro(), Act: act{p.Act},
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: issuer, Audience: jwt.ClaimStrings{audience}, Subject: strconv.FormatInt(p.UserID, 10),
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(lifetime)),
@@ -209,7 +220,7 @@ func (t *Tokens) Verify(token string) (Principal, error) {
 	if err != nil || id <= 0 || !c.Role.Valid() {
 		return Principal{}, ErrBadToken.Because(err)
 	}
-	p := Principal{UserID: id, Role: c.Role, Login: c.Login, Device: c.Device, IssuedAt: time.UnixMicro(c.IssuedMicros).UTC(), ExpiresAt: c.ExpiresAt.UTC()}
+	p := Principal{UserID: id, Role: c.Role, Login: c.Login, Device: c.Device, Act: c.Act.Subject, IssuedAt: time.UnixMicro(c.IssuedMicros).UTC(), ExpiresAt: c.ExpiresAt.UTC()}
 	// exp is truncated to seconds, so the difference never exceeds the lifetime
 	// given to Mint.
 	if c.ExpiresAt.Sub(p.IssuedAt) > p.longestLife() {

@@ -25,7 +25,7 @@ func at(t time.Time) func() time.Time { return func() time.Time { return t } }
 func TestATokenNamesItsHolder(t *testing.T) {
 	t.Parallel()
 	tokens := auth.NewTokens(key, at(now))
-	want := auth.Principal{UserID: 1 << 60, Role: auth.Operator, Login: 12, Device: "web-1"}
+	want := auth.Principal{UserID: 1 << 60, Role: auth.Operator, Login: 12, Device: "web-1", Act: auth.ByCLI}
 	s, err := tokens.Mint(want, time.Hour)
 	if err != nil {
 		t.Fatal(err)

@@ -167,14 +167,16 @@ func (l *connections) admit(raw net.Conn) *conn {
 }
 
 // seat registers a connection if its bounds allow it, and returns the bound that was
-// reached, if any, with the connections that must be closed. The caller holds l.mu.
+// reached, if any, with the connections that must be closed. The smallest network comes
+// first: a device at its own bound closes no neighbor's connection only to be refused.
+// The caller holds l.mu.
 func (l *connections) seat(c *conn) (bound string, closing []*conn, ok bool) {
 	for i, prefix := range c.networks {
 		g := l.networks[prefix]
 		if g == nil {
 			continue
 		}
-		old, room := l.makeRoom(g, l.ofNetwork(i))
+		old, room := l.makeRoom(g, l.ofNetwork(i == len(c.networks)-1))
 		if old != nil || !room {
 			bound, closing = byAddress, append(closing, old...)
 		}
@@ -203,22 +205,19 @@ func (l *connections) seat(c *conn) (bound string, closing []*conn, ok bool) {
 	return bound, closing, true
 }
 
-// ofNetwork is the bound of a connection's network by its position in networksOf.
-func (l *connections) ofNetwork(i int) int {
-	if i == 0 {
+// ofNetwork is the bound of one of a connection's networks.
+func (l *connections) ofNetwork(largest bool) int {
+	if largest {
 		return l.bounds.OfAddress
 	}
 	return max(1, l.bounds.OfAddress/2)
 }
 
-// networksOf are the networks whose bounds an address counts towards, the larger one
-// first.
+// networksOf are the networks whose bounds an address counts towards, the smallest
+// first: see Connections.OfAddress.
 func networksOf(addr netip.Addr) []netip.Prefix {
 	networks := ratelimit.Networks(addr)
-	if len(networks) < 2 {
-		return networks
-	}
-	return []netip.Prefix{networks[1], networks[0]}
+	return networks[:min(2, len(networks))]
 }
 
 // makeRoom unregisters the connections of a group that have been idle for longest if

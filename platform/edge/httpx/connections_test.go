@@ -279,6 +279,23 @@ func TestConnectionsCountNetworks(t *testing.T) {
 	}
 }
 
+// TestAttackDeviceAtItsBoundClosesNoNeighbor: a /64 whose connections are all busy is
+// refused another one, and the idle ones of the same /56 stay.
+func TestAttackDeviceAtItsBoundClosesNoNeighbor(t *testing.T) {
+	t.Parallel()
+	l := newConnections(Connections{Total: 1000, OfAddress: 8}, slog.New(slog.DiscardHandler))
+	for i := range 4 {
+		l.track(l.admit(remote{addr: fmt.Sprintf("2001:db8:0:1::%x", i)}), http.StateActive)
+		l.admit(remote{addr: fmt.Sprintf("2001:db8:0:2::%x", i)})
+	}
+	if c := l.admit(remote{addr: "2001:db8:0:1::9"}); c != nil || l.open() != 8 {
+		t.Errorf("a fifth connection of the device was admitted: %v; %d of 8 are open", c != nil, l.open())
+	}
+	if c := l.admit(remote{addr: "2001:db8:0:3::1"}); c == nil || l.open() != 8 {
+		t.Errorf("a neighbor's connection was admitted: %v; %d are open", c != nil, l.open())
+	}
+}
+
 func TestConnectionsFitTheDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

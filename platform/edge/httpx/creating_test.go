@@ -12,7 +12,7 @@ import (
 var withoutKey = map[string][]string{
 	"it sets a state, and the repetition finds it set": {
 		"publish-activity", "pause-activity", "resume-activity", "terminate-activity", "acknowledge-alarm",
-		"disable-user", "enable-user", "end-user-logins", "set-role", "cancel-order", "admin-close-dispute",
+		"disable-user", "enable-user", "end-user-logins", "set-role", "cancel-order", "admin-cancel-order", "admin-close-dispute",
 		"logout", "logout-others", "link-wechat", "bind-phone", "activate-coupon-kind", "stop-coupon-kind", "issue-coupons",
 	},
 	"an order is completed once, and the repetition says that it is":           {"pick-up-order", "complete-order"},
@@ -30,6 +30,8 @@ var withoutKey = map[string][]string{
 		"login", "ask-qr-login", "send-sms-code",
 	},
 	"messages keep their ids, so that their effect happens once": {"redrive-dead-letter", "redrive-dead-letters", "redrive-message", "redrive-messages"},
+	"it names a state, and the repetition finds it reached":      {"pause-item", "resume-item", "recall-coupon", "recall-coupon-kind"},
+	"one runs at a time, and another one proves as much":         {"start-proof"},
 	"it stores nothing": {"try-risk-rule", "start-wechat-login"},
 	"it settles a movement once, under the provider's number":                       {"compare-statements"},
 	"it brings Redis to what Postgres says, and the repetition finds nothing to do": {"reconcile"},

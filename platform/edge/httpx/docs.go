@@ -33,8 +33,8 @@ var problemsPage = template.Must(template.New("problems").Parse(`<!doctype html>
 <meta name="viewport" content="width=device-width"><title>Stampede problem codes</title>
 <style>body{font:16px/1.5 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}td,th{text-align:left;padding:.3rem 1rem .3rem 0;vertical-align:top}:target{background:#ffd}</style>
 <h1>Problem codes</h1><p>Every error is <code>application/problem+json</code> with a stable <code>code</code>.</p>
-<table><tr><th>code<th>title<th>标题</tr>
-{{range .}}<tr id="{{.Code}}"><td><code>{{.Code}}</code><td>{{.English}}<td lang="zh">{{.Chinese}}</tr>
+<table><tr><th>code<th>title<th>标题<th>instead<th>怎么办</tr>
+{{range .}}<tr id="{{.Code}}"><td><code>{{.Code}}</code><td>{{.English}}<td lang="zh">{{.Chinese}}<td>{{.Next}}<td lang="zh">{{.NextChinese}}</tr>
 {{end}}</table>`))
 
 // Document returns the OpenAPI 3.1 document as indented JSON with sorted keys:
@@ -65,10 +65,11 @@ func (rt *Router) renderDocument() ([]byte, error) {
 // because it is a noticeable part of a start and few processes serve it.
 func (rt *Router) ServeDocs() error {
 	rt.documentRates()
-	type row struct{ Code, English, Chinese string }
+	type row struct{ Code, English, Chinese, Next, NextChinese string }
 	var rows []row
 	for code, t := range fault.Codes() {
-		rows = append(rows, row{code, t[English], t[Chinese]})
+		next := fault.NextOf(code)
+		rows = append(rows, row{code, t[English], t[Chinese], next[English], next[Chinese]})
 	}
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.Code, b.Code) })
 	var problems strings.Builder

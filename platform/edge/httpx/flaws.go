@@ -62,7 +62,7 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 	if f == nil {
 		f, status = fault.ErrInternal, http.StatusInternalServerError
 	}
-	p := &Problem{Type: problemBase + f.Code, Title: f.Titles[lang], Status: status, Code: f.Code, header: http.Header{}}
+	p := &Problem{Type: problemBase + f.Code, Title: f.Titles[lang], Status: status, Code: f.Code, Next: fault.NextOf(f.Code)[lang], header: http.Header{}}
 	lang.inHeader(p.header)
 	switch {
 	case status == http.StatusInternalServerError:

@@ -29,6 +29,7 @@ type Problem struct { //nolint:errname // RFC 9457's term
 	Status int    `json:"status" example:"404"`
 	Code   string `json:"code" doc:"Stable, machine-readable" example:"not-found"`
 	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
+	Next   string `json:"next,omitempty" doc:"What to do instead, in the language of the title; the rush leaves it out" example:"Check the number or id; the lists show what there is."`
 	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"The invalid fields, at most 20"`
 	// RequestID is empty on the rush, which its order number identifies, except for
 	// requests without a valid path.
@@ -56,7 +57,7 @@ func NewProblem(err error, lang Language) *Problem {
 	f := fault.From(away(elsewhere, err))
 	p := &Problem{
 		Type: problemBase + f.Code, Title: f.Titles[lang], Status: statusOf[f.Kind], Code: f.Code,
-		Detail: f.Detail, extension: f.Fields, header: http.Header{},
+		Detail: f.Detail, Next: fault.NextOf(f.Code)[lang], extension: f.Fields, header: http.Header{},
 	}
 	if f.RetryAfter > 0 {
 		// Retry-After counts whole seconds; rounding down would invite the client too early.
@@ -72,6 +73,15 @@ func NewProblem(err error, lang Language) *Problem {
 	return p
 }
 
+// ProblemIn renders err in the language of the request in ctx and logs its cause, for a
+// handler that answers in parts: the request succeeds and one of its subjects fails.
+func ProblemIn(ctx context.Context, log *slog.Logger, operation string, err error) *Problem {
+	logFault(ctx, log, err, operation)
+	p := NewProblem(err, languageFrom(ctx))
+	p.RequestID = RequestID(ctx)
+	return p
+}
+
 // inHeader tells caches that the language of the title depends on Accept-Language.
 func (lang Language) inHeader(h http.Header) {
 	h.Set("Content-Language", [...]string{English: "en", Chinese: "zh"}[lang])
@@ -84,11 +94,14 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	if len(p.extension) == 0 {
 		return json.Marshal((*plain)(p))
 	}
-	doc := make(map[string]any, len(p.extension)+7)
+	doc := make(map[string]any, len(p.extension)+8)
 	maps.Copy(doc, p.extension)
 	doc["type"], doc["title"], doc["status"], doc["code"] = p.Type, p.Title, p.Status, p.Code
 	if p.Detail != "" {
 		doc["detail"] = p.Detail
+	}
+	if p.Next != "" {
+		doc["next"] = p.Next
 	}
 	if len(p.Errors) > 0 {
 		doc["errors"] = p.Errors

@@ -12,7 +12,6 @@ import (
 // that distinguish it from a table's row are dropped, a page is named for its rows,
 // and an unnamed struct takes its field's tag nameHint. huma refuses two types with
 // one name at the start.
-// one name at the start.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	if row, page := strings.CutPrefix(name, "Page"); page {

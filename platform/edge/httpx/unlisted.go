@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"stampede/platform/base/network"
 )
 
 const (
@@ -24,10 +26,6 @@ const (
 	// recentRequests is how many requests are compared: older ones count half.
 	recentRequests = 1 << 14
 )
-
-// carrierNAT is the shared address space (RFC 6598), from which clouds number their
-// load balancers.
-var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
 
 // unlisted counts the requests in which a peer that is not a trusted proxy names its
 // client. If it is a proxy of the shop, all shoppers behind it count as one address.
@@ -70,7 +68,7 @@ func (u *unlisted) proxies() (found []netip.Addr) {
 	defer u.mu.Unlock()
 	all := u.all.Load()
 	for peer, n := range u.of {
-		if n >= leastPrivate && private(peer) || n >= leastPublic && n*unlistedShare >= all {
+		if n >= leastPrivate && !network.Public(peer) || n >= leastPublic && n*unlistedShare >= all {
 			found = append(found, peer)
 		}
 	}
@@ -83,10 +81,6 @@ func (u *unlisted) proxies() (found []netip.Addr) {
 		})
 	}
 	return found
-}
-
-func private(addr netip.Addr) bool {
-	return addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || carrierNAT.Contains(addr)
 }
 
 // UnlistedProxies are the peers that seem to be proxies of the shop, because recent

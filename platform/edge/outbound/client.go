@@ -8,8 +8,7 @@
 // answer must not lead a request to a private address. Bodies are read up to a bound.
 //
 // Addresses come from the settings of the operator, who may run a gateway on loopback
-// or a private network. Do not pass an address from an untrusted source here without
-// a check of what it resolves to.
+// or a private network; Public is for all others.
 package outbound
 
 import (
@@ -18,8 +17,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go"
@@ -27,6 +29,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"github.com/failsafe-go/failsafe-go/timeout"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/network"
 )
 
 // Config is how one peer is called.
@@ -55,6 +59,10 @@ type Config struct {
 	MaxBytes int64
 	// Direct bypasses the proxy in the environment.
 	Direct bool
+	// Public refuses addresses that are not the Internet's once a name is resolved,
+	// and bypasses the proxy: for addresses that are not from the settings, which must
+	// not make the server talk to its own network.
+	Public bool
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
 }
@@ -65,6 +73,28 @@ func (c Config) Validate() error {
 		return fmt.Errorf("outbound: timeout, attempts, breaker and bytes of calls to %s must be above 0", c.Peer)
 	}
 	return nil
+}
+
+// ErrPrivate refuses a call to a private address.
+var ErrPrivate = errors.New("outbound: the address is private, where shoppers do not reach it")
+
+// dialer returns the transport's; one for public addresses only compares what the
+// name resolved to, so that no second lookup can differ.
+func dialer(public bool) *net.Dialer {
+	d := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second} //nolint:mnd // as http.DefaultTransport
+	if public {
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			if !network.Public(at.Addr()) {
+				return ErrPrivate
+			}
+			return nil
+		}
+	}
+	return d
 }
 
 // idleFor is how long a connection stays open between two calls.
@@ -88,7 +118,7 @@ func New(cfg Config) *Client {
 		http: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
-				Proxy: proxy(cfg.Direct), MaxIdleConnsPerHost: cfg.Conns, MaxConnsPerHost: cfg.MaxConns, IdleConnTimeout: idleFor,
+				Proxy: proxy(cfg.Direct || cfg.Public), DialContext: dialer(cfg.Public).DialContext, MaxIdleConnsPerHost: cfg.Conns, MaxConnsPerHost: cfg.MaxConns, IdleConnTimeout: idleFor,
 			},
 		},
 	}

@@ -126,7 +126,7 @@ func TestTextsExistInBothLanguages(t *testing.T) {
 	for _, status := range []string{"pending_payment", "paid", "completed", "closed", "refused", "refunding", "refunded", "refund_failed"} {
 		used = append(used, "step_"+status)
 	}
-	for _, reason := range []string{"duplicate", "shortfall", "interrupted", "not-available", "timeout", "canceled"} {
+	for _, reason := range []string{"duplicate", "shortfall", "interrupted", "not-available", "timeout", "canceled", "withdrawn"} {
 		used = append(used, "reason_"+reason)
 	}
 	for _, status := range []string{"upcoming", "on_sale", "preparing", "all_held", "sold_out", "paused", "ended"} {

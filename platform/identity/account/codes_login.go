@@ -49,7 +49,7 @@ func (s *Service) Register(ctx context.Context, phone Phone, code, secret, name 
 	}
 	return s.byCode(ctx, phone, ForRegister, code, from, func(tx pgx.Tx) (Tokens, error) {
 		text := string(phone)
-		u, err := accountdb.New(tx).CreateUser(ctx, accountdb.CreateUserParams{Phone: &text, Name: name, Password: &phc})
+		u, err := newUser(ctx, tx, accountdb.CreateUserParams{Phone: &text, Name: name, Password: &phc})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return Tokens{}, errPhoneTaken
 		}
@@ -72,7 +72,7 @@ func (s *Service) LoginByCode(ctx context.Context, phone Phone, code string, d D
 	created := false
 	out, err := s.byCode(ctx, phone, ForLogin, code, from, func(tx pgx.Tx) (Tokens, error) {
 		q, text := accountdb.New(tx), string(phone)
-		u, err := q.CreateUser(ctx, accountdb.CreateUserParams{Phone: &text})
+		u, err := newUser(ctx, tx, accountdb.CreateUserParams{Phone: &text})
 		if created = err == nil; created {
 			err = s.take(ctx, s.registerAsk(from))
 		} else if errors.Is(err, pgx.ErrNoRows) {

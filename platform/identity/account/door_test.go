@@ -13,6 +13,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/accountevent"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 )
@@ -84,11 +85,13 @@ func TestWaysIn(t *testing.T) {
 	if fresh.status != 200 || fresh.str("user_id") == a.str("user_id") {
 		t.Errorf("first login by code: %d %s", fresh.status, fresh.raw)
 	}
-	if got, err := b.accts.PhoneOf(t.Context(), id(t, fresh.str("user_id"))); got != "+4915112345678" || err != nil {
-		t.Errorf("PhoneOf = %q, %v", got, err)
+	if n := b.count(`SELECT count(*) FROM platform.outbox o JOIN account.users u ON o.payload = convert_to(format('{"user_id":"%s"}', u.id), 'UTF8')
+		WHERE o.subject = $1`, accountevent.SubjectRegistered); n != 2 {
+		t.Errorf("%d of 2 registrations are events, of their users", n)
 	}
-	if got, err := b.accts.PhoneOf(t.Context(), 42); got != "" || err != nil {
-		t.Errorf("PhoneOf a user without an account = %q, %v", got, err)
+	user := id(t, fresh.str("user_id"))
+	if got, err := b.accts.PhonesOf(t.Context(), []int64{42, user}); len(got) != 1 || got[user] != "+4915112345678" || err != nil {
+		t.Errorf("PhonesOf this user and one without an account = %v, %v", got, err)
 	}
 	if a := b.call(http.MethodGet, "/api/v1/me", b.mint(42, auth.Shopper), nil); !a.is(404, "no-account") {
 		t.Errorf("me of a minted token: %d %s", a.status, a.raw)

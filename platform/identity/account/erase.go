@@ -48,10 +48,10 @@ func (s *Service) Erase(ctx context.Context, user int64, p Proof) error {
 	return s.inTx(ctx, "erase", func(tx pgx.Tx) error { return s.erase(ctx, tx, user) })
 }
 
-// AlsoErase makes every erasure of a user call f in its transaction. Call it before
-// Routes.
-func (s *Service) AlsoErase(f func(ctx context.Context, tx pgx.Tx, user int64) error) {
-	s.alsoErase = append(s.alsoErase, f)
+// AlsoErase makes every erasure of a user call these functions in its transaction.
+// Call it before Routes.
+func (s *Service) AlsoErase(also ...func(ctx context.Context, tx pgx.Tx, user int64) error) {
+	s.alsoErase = append(s.alsoErase, also...)
 }
 
 // prove checks a proof other than a code.

@@ -8,6 +8,9 @@ SELECT * FROM account.users WHERE id = @id;
 -- name: UserByPhone :one
 SELECT * FROM account.users WHERE phone = @phone;
 
+-- name: PhonesOf :many
+SELECT id, phone::text AS phone FROM account.users WHERE id = ANY(@ids::bigint[]) AND phone IS NOT NULL;
+
 -- name: CreateUser :one
 -- Returns no row when the phone already has an account.
 INSERT INTO account.users (phone, name, password) VALUES (@phone, @name, @password)

@@ -118,17 +118,31 @@ const (
 
 var errNoAccount = fault.New(fault.NotFound, "no-account", fault.Titles{"There is no account for this login", "账号不存在"}, "This user has no account here; a token can be minted without one.")
 
-// PhoneOf returns a user's phone in E.164, "" for a user without one or without
-// an account.
-func (s *Service) PhoneOf(ctx context.Context, user int64) (string, error) {
-	u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows), err == nil && u.Phone == nil:
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("account: phone of a user: %w", err)
+// PhonesOf returns the phones of those of the users who have one, in E.164.
+func (s *Service) PhonesOf(ctx context.Context, users []int64) (map[int64]string, error) {
+	rows, err := accountdb.New(s.deps.DB).PhonesOf(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("account: read phones: %w", err)
 	}
-	return *u.Phone, nil
+	phones := make(map[int64]string, len(rows))
+	for _, r := range rows {
+		phones[r.ID] = r.Phone
+	}
+	return phones, nil
+}
+
+// Searched returns the user with a phone, 0 for none, for an operator's search, which
+// it counts and records. Its error is a fault.
+func (s *Service) Searched(ctx context.Context, raw string) (int64, error) {
+	phone, err := s.searched(ctx, raw)
+	if err != nil {
+		return 0, err
+	}
+	u, err := accountdb.New(s.deps.DB).UserByPhone(ctx, (*string)(&phone))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	return u.ID, asFault("search by phone", err)
 }
 
 // OpenIDOf returns a user's openid in a WeChat app, which WeChat payments need; ""

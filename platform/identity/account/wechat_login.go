@@ -53,7 +53,7 @@ func (s *Service) LoginByWeChat(ctx context.Context, code, state, cookie string,
 			return err
 		}
 		if created = !found; created {
-			u, err := accountdb.New(tx).CreateUser(ctx, accountdb.CreateUserParams{})
+			u, err := newUser(ctx, tx, accountdb.CreateUserParams{})
 			if err != nil {
 				return fmt.Errorf("account: create user: %w", err)
 			}

@@ -29,7 +29,7 @@ func TestWeChatLogin(t *testing.T) {
 		}
 		users[a.str("user_id")] = true
 	}
-	if len(users) != 1 || b.count(`SELECT count(*) FROM account.users`) != 1 {
+	if len(users) != 1 || b.count(`SELECT count(*) FROM account.users`) != 1 || b.count(`SELECT count(*) FROM platform.outbox WHERE subject = 'events.account.registered'`) != 1 {
 		t.Fatalf("one person became the users %v", users)
 	}
 	for user := range users {

@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"golang.org/x/sys/unix"
+
+	"stampede/platform/base/disk"
 )
 
 const (
@@ -151,11 +152,7 @@ func freeBytes(dir string) (int64, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, fmt.Errorf("bus: create store folder: %w", err)
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("bus: read free disk space of %s: %w", dir, err)
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:gosec,unconvert // sizes of real disks; the types differ by system
+	return disk.Free(dir)
 }
 
 // serverLog passes the server's log lines to slog.

@@ -57,6 +57,14 @@ func NewHousekeeper(pool *pgxpool.Pool, keep time.Duration, log *slog.Logger) *H
 	return &Housekeeper{pool: pool, log: log, keep: keep}
 }
 
+// Workers are the relay's worker and that of a Housekeeper that keeps records for
+// the given time.
+func (r *Relay) Workers(keep time.Duration) []app.Worker {
+	return []app.Worker{
+		{Name: "outbox-relay", Run: r.Run}, {Name: "housekeeping", Run: NewHousekeeper(r.pool, keep, r.log).Run},
+	}
+}
+
 // Run runs a round immediately and then every six hours until ctx ends, then
 // returns nil.
 func (h *Housekeeper) Run(ctx context.Context) error {

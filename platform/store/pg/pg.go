@@ -50,6 +50,21 @@ func Close(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
+// OpenPools opens one pool for each name with its number of connections; the
+// process a closes them when it stops.
+func OpenPools(ctx context.Context, a *app.App, url string, conns map[string]int32) (map[string]*pgxpool.Pool, error) {
+	pools := make(map[string]*pgxpool.Pool, len(conns))
+	for name, n := range conns {
+		pool, err := Open(ctx, url, name, n)
+		if err != nil {
+			return nil, err
+		}
+		pools[name] = pool
+		a.OnStop("pool "+name, func(ctx context.Context) error { return Close(ctx, pool) })
+	}
+	return pools, nil
+}
+
 // errReadOnly is what Writable returns for a standby or a read-only database.
 var errReadOnly = errors.New("pg: reads only: a standby, or default_transaction_read_only is on")
 
@@ -96,6 +111,14 @@ func InTx(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
 func InTxWaiting(ctx context.Context, db Beginner, wait time.Duration, fn func(tx pgx.Tx) error) error {
 	begin := fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", wait.Milliseconds())
 	return inTx(ctx, db, pgx.TxOptions{BeginQuery: begin}, fn)
+}
+
+// InTxPlannedOnce is InTx for statements that Postgres plans once for each connection.
+// By default it plans one by key of a partitioned table for every call, to leave the
+// other partitions out, which takes longer than to look into none of them when it
+// runs. The setting travels with BEGIN.
+func InTxPlannedOnce(ctx context.Context, db Beginner, fn func(tx pgx.Tx) error) error {
+	return inTx(ctx, db, pgx.TxOptions{BeginQuery: "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan"}, fn)
 }
 
 func inTx(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(tx pgx.Tx) error) error {

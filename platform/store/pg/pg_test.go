@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
 )
@@ -122,5 +123,35 @@ func TestLockWaitTravelsWithBegin(t *testing.T) {
 	var wait string // of a session that had the bound for one transaction
 	if err := pool.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&wait); err != nil || wait != "0" {
 		t.Errorf("lock_timeout is %s after the transaction (%v)", wait, err)
+	}
+}
+
+// A statement by key of a partitioned table is planned once, and other transactions of
+// the session plan as before.
+func TestInTxPlannedOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	const read = `SELECT FROM platform.outbox WHERE id = $1 AND day = $2`
+	for range 7 { // the first five are always planned for their parameters by default
+		err := pg.InTxPlannedOnce(t.Context(), conn, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), read, ids.New(), time.Now())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var once, anew int
+	var mode string
+	if err := conn.QueryRow(t.Context(), `SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement = $1`, read).Scan(&once, &anew); err != nil || once != 7 || anew != 0 {
+		t.Errorf("%d calls with the one plan and %d with their own (%v), want 7 and 0", once, anew, err)
+	}
+	if err := conn.QueryRow(t.Context(), `SHOW plan_cache_mode`).Scan(&mode); err != nil || mode != "auto" {
+		t.Errorf("plan_cache_mode is %s after the transactions (%v)", mode, err)
 	}
 }

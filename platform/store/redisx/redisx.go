@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/app"
 )
 
 // MinMajor is the oldest major version of Redis whose script flags and
@@ -54,6 +56,18 @@ func Open(ctx context.Context, url string) (redis.UniversalClient, error) {
 		_ = rdb.Close()
 		return nil, fmt.Errorf("redisx: connect: %w", err)
 	}
+	return rdb, nil
+}
+
+// OpenFor is Open for the process a, which closes the client when it stops and
+// names "redis" in its readiness.
+func OpenFor(ctx context.Context, a *app.App, url string) (redis.UniversalClient, error) {
+	rdb, err := Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	a.OnStop("redis", func(context.Context) error { return rdb.Close() })
+	a.OnReady("redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() })
 	return rdb, nil
 }
 

@@ -89,6 +89,9 @@ type Place struct {
 // After is the place after an alarm.
 func After(a Alarm) Place { return Place{a.OpenedAt, a.ID} }
 
+// OpenedBefore is the place before which every incident began earlier than at.
+func OpenedBefore(at time.Time) Place { return Place{at, 1} }
+
 // String encodes the place, so that clients do not rely on its content.
 func (p Place) String() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.openedAt.UnixMicro(), 10) + "." + strconv.FormatInt(p.id, 10)))

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sys/unix"
 
+	"stampede/platform/base/disk"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/proof"
 )
@@ -93,11 +93,10 @@ func ping(d *Definition, subject string, lasts time.Duration, ask func(ctx conte
 // bytes in total, and the difference must be free.
 func diskSpace(dir string, most int64) Probe {
 	return Probe{Alarm: DiskNearlyFull, Every: diskEvery, Look: func(context.Context) ([]Finding, error) {
-		var st unix.Statfs_t
-		if err := unix.Statfs(dir, &st); err != nil {
-			return nil, fmt.Errorf("alarm: free space of %s: %w", dir, err)
+		free, err := disk.Free(dir)
+		if err != nil {
+			return nil, fmt.Errorf("alarm: %w", err)
 		}
-		free := int64(st.Bavail) * int64(st.Bsize) //nolint:unconvert // no disk has 2^63 bytes; the types differ between systems
 		used, err := bytesIn(dir)
 		if err != nil {
 			return nil, fmt.Errorf("alarm: size of %s: %w", dir, err)

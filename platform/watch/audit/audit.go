@@ -25,6 +25,13 @@ type Entry struct {
 	Detail  json.RawMessage `json:"detail"`
 }
 
+// Change is the detail of an action that changed something.
+type Change struct {
+	Before any    `json:"before,omitempty"` // nil for what did not exist
+	After  any    `json:"after,omitempty"`  // nil for what exists no more
+	Reason string `json:"reason,omitempty"` // in the operator's words
+}
+
 // Record writes one action of the principal in ctx inside the transaction that
 // performs it, so that neither exists without the other.
 func Record(ctx context.Context, tx pgx.Tx, action, subject string, detail any) error {

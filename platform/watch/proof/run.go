@@ -25,8 +25,14 @@ func (o Outcome) OK() bool { return o.Error == "" && len(o.Violations) == 0 }
 // down, and returns the outcomes ordered by id. Several checks may share an id: an
 // invariant that two modules prove in parts.
 func Run(ctx context.Context, checks []Check) []Outcome {
+	return Follow(ctx, checks, func(int, Check) {})
+}
+
+// Follow is Run that calls before with each check and the number of those done.
+func Follow(ctx context.Context, checks []Check, before func(done int, next Check)) []Outcome {
 	outcomes := make([]Outcome, 0, len(checks))
-	for _, c := range checks {
+	for i, c := range checks {
+		before(i, c)
 		began := time.Now()
 		violations, err := c.Run(ctx)
 		o := Outcome{ID: c.ID, Name: c.Name, Violations: violations, Took: time.Since(began)}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -61,9 +60,7 @@ func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
 	// A Ctrl-C in the terminal must reach only this process, which then ends
 	// its children.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if r.needsStores != nil {
-		cmd.ExtraFiles = []*os.File{r.needsStores} // the child only inherits it
-	}
+	cmd.ExtraFiles = r.needsStores // the child only inherits them
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("bench: start %s: %w", args[0], err)

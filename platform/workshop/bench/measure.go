@@ -65,6 +65,7 @@ type measurement struct {
 
 // run opens the stage, warms both sides up and measures them alternately.
 func (m *measurement) run(ctx context.Context) (err error) {
+	m.rig.quick = m.cfg.Quick
 	baseline, ours, closeSides, err := m.stage.Open(ctx, m.rig)
 	if closeSides != nil {
 		defer func() { err = errors.Join(err, closeSides(context.WithoutCancel(ctx))) }()

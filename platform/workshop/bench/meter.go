@@ -11,6 +11,7 @@ import (
 const (
 	nameSelf     = "this process"
 	nameServer   = "server"
+	nameBank     = "bank"
 	nameBaseline = "bare"
 )
 

@@ -122,7 +122,7 @@ func (l *listeners) connect(ctx context.Context, n int) error {
 }
 
 func (l *listeners) rush(ctx context.Context, n int) (Sample, error) {
-	if _, _, err := fireAll(ctx, l.crowd, n); err != nil {
+	if _, _, err := fireAll(ctx, l.crowd, n, flatOut); err != nil {
 		return Sample{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writtenPatience)

@@ -16,17 +16,18 @@ import (
 // Rig is a private stack for one run of measurements.
 type Rig struct {
 	exe    string
-	dir    string
 	key    string
 	stores storesReady
 	tokens *auth.Tokens
 	server *Server
-	// needsStores keeps the stores alive as long as any process has it open;
+	bank   *Server // pays for the server's orders; nil while the server has its own
+	// needsStores keep the stores alive as long as any process has them open;
 	// every child does.
-	needsStores *os.File
+	needsStores []*os.File
 	closers     []func(context.Context) error // the last is called first
 	names       map[int]string                // what the report calls a child, by process id
 	users       int64
+	quick       bool // as [Config.Quick]
 }
 
 // firstUser is the first shopper id; operators' ids are below it.
@@ -39,31 +40,36 @@ func NewRig(ctx context.Context) (_ *Rig, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: find this program: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "stampede-bench-")
-	if err != nil {
-		return nil, fmt.Errorf("bench: make a temporary folder: %w", err)
-	}
-	r := &Rig{exe: executable, dir: dir, users: firstUser, names: map[int]string{}}
-	r.onClose(func(context.Context) error { return os.RemoveAll(dir) })
+	r := &Rig{exe: executable, users: firstUser, names: map[int]string{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	// Started by root, Postgres runs as another account, which needs access.
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above; its contents are 0700
-		return nil, fmt.Errorf("bench: open the temporary folder: %w", err)
-	}
 	var secret [auth.MinKeyBytes]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	r.key = hex.EncodeToString(secret[:])
 	r.tokens = auth.NewTokens([]byte(r.key), time.Now)
 	// A million shoppers' marks need more memory than a demo's.
 	const redisMemoryBytes = 2 << 30
-	if r.stores, err = r.startStores(ctx, redisMemoryBytes); err != nil {
+	if r.stores, err = r.startStores(ctx, "", storesOrder{RedisMemoryBytes: redisMemoryBytes}); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// folder makes a temporary folder that is deleted with the rig.
+func (r *Rig) folder() (string, error) {
+	dir, err := os.MkdirTemp("", "stampede-bench-")
+	if err != nil {
+		return "", fmt.Errorf("bench: make a temporary folder: %w", err)
+	}
+	r.onClose(func(context.Context) error { return os.RemoveAll(dir) })
+	// Started by root, Postgres runs as another account, which needs access.
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above; its contents are 0700
+		return "", fmt.Errorf("bench: open the temporary folder: %w", err)
+	}
+	return dir, nil
 }
 
 func (r *Rig) onClose(f func(context.Context) error) { r.closers = append(r.closers, f) }

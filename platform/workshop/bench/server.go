@@ -31,18 +31,44 @@ type Server struct {
 // ready matches the line in which `stampede serve` reports its addresses.
 var ready = regexp.MustCompile(`serves (http://\S+); health at (http://\S+)/readyz`)
 
-// Server starts the server at the first call.
-func (r *Rig) Server(ctx context.Context) (*Server, error) {
-	if r.server != nil {
-		return r.server, nil
+// Server starts the server at the first call. It serves the sandbox bank too, unless
+// that has a process of its own.
+func (r *Rig) Server(ctx context.Context) (_ *Server, err error) {
+	if r.server == nil {
+		bank := "--sandbox-bank"
+		if r.bank != nil {
+			bank = "--sandbox-bank-url=" + r.bank.URL
+		}
+		r.server, err = r.serve(ctx, nameServer, r.stores, bank)
 	}
-	child, err := r.spawn(ctx, "serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--sandbox-bank", "--end-with-input",
-		"--database-url="+r.stores.DatabaseURL, "--redis-url="+r.stores.RedisURL, "--nats-dir="+filepath.Join(r.dir, "nats"),
-		"--signing-key="+r.key)
+	return r.server, err
+}
+
+// bankElsewhere starts the sandbox bank in a process of its own, as a shop's bank is
+// elsewhere, with stores that never wait for the disk. It restarts the server.
+func (r *Rig) bankElsewhere(ctx context.Context) error {
+	if r.bank != nil {
+		return nil
+	}
+	const redisMemoryBytes = 64 << 20 // a bank has no sales
+	stores, err := r.startStores(ctx, nameBank, storesOrder{RedisMemoryBytes: redisMemoryBytes, Throwaway: true})
+	if err != nil {
+		return err
+	}
+	if r.bank, err = r.serve(ctx, nameBank, stores, "--sandbox-bank"); err != nil {
+		return err
+	}
+	return r.restart(ctx)
+}
+
+// serve starts a server on the stores, which the report lists under name.
+func (r *Rig) serve(ctx context.Context, name string, stores storesReady, bank string) (*Server, error) {
+	child, err := r.spawn(ctx, "serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--log-level=warn", "--end-with-input", bank,
+		"--database-url="+stores.DatabaseURL, "--redis-url="+stores.RedisURL, "--nats-dir="+filepath.Join(stores.Folder, "nats"), "--signing-key="+r.key)
 	if err != nil {
 		return nil, err
 	}
-	r.names[child.PID()] = nameServer
+	r.names[child.PID()] = name
 	for {
 		line, err := child.line()
 		if err != nil {
@@ -52,8 +78,7 @@ func (r *Rig) Server(ctx context.Context) (*Server, error) {
 		if m == nil {
 			continue
 		}
-		r.server = &Server{Child: child, URL: string(m[1]), OpsURL: string(m[2]), DatabaseURL: r.stores.DatabaseURL, RedisURL: r.stores.RedisURL, rig: r}
-		return r.server, nil
+		return &Server{Child: child, URL: string(m[1]), OpsURL: string(m[2]), DatabaseURL: stores.DatabaseURL, RedisURL: stores.RedisURL, rig: r}, nil
 	}
 }
 

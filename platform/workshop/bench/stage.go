@@ -32,7 +32,9 @@ type Stage struct {
 }
 
 // Stages lists all stages in the order of the report.
-func Stages() []Stage { return []Stage{Refusal(), Paths(), Whole(), Beside(), Push()} }
+func Stages() []Stage {
+	return []Stage{Refusal(), Paths(), Whole(), Beside(), Saturated(), Push()}
+}
 
 // Side is one of the two compared sides.
 type Side struct {

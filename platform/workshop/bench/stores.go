@@ -25,12 +25,14 @@ import (
 type storesOrder struct {
 	Folder           string `json:"folder"` // deleted at the end; it contains the data
 	RedisMemoryBytes int64  `json:"redis_memory_bytes"`
+	Throwaway        bool   `json:"throwaway"` // never waits for the disk
 }
 
 // storesReady is the only line that it writes.
 type storesReady struct {
 	DatabaseURL string `json:"database_url"`
 	RedisURL    string `json:"redis_url"`
+	Folder      string `json:"folder"`
 	Refused     string `json:"refused,omitempty"` // why the stores did not start
 	Exit        int    `json:"exit,omitempty"`    // the matching exit code
 }
@@ -58,7 +60,7 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer func() { _ = os.RemoveAll(order.Folder) }() // the process that created it may have exited
 
 	stack, err := embedded.Start(ctx, embedded.Config{
-		DataDir: filepath.Join(order.Folder, "stores"), RedisMaxMemoryBytes: order.RedisMemoryBytes,
+		DataDir: filepath.Join(order.Folder, "stores"), RedisMaxMemoryBytes: order.RedisMemoryBytes, Throwaway: order.Throwaway,
 	})
 	if err != nil {
 		refused := storesReady{Refused: err.Error(), Exit: 1}
@@ -68,7 +70,7 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		return json.NewEncoder(out).Encode(refused)
 	}
-	if err := json.NewEncoder(out).Encode(storesReady{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL}); err == nil {
+	if err := json.NewEncoder(out).Encode(storesReady{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL, Folder: order.Folder}); err == nil {
 		<-ctx.Done()
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
@@ -76,9 +78,13 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 	return stack.Stop(stop)
 }
 
-// startStores starts the child and returns when the stores answer. They stop
-// when the rig is closed and all other children have ended.
-func (r *Rig) startStores(ctx context.Context, redisMemoryBytes int64) (storesReady, error) {
+// startStores starts the child, in a folder of its own, and returns when the stores
+// answer. The report lists them under name, or each by its own. They stop when the
+// rig is closed and all other children have ended.
+func (r *Rig) startStores(ctx context.Context, name string, order storesOrder) (_ storesReady, err error) {
+	if order.Folder, err = r.folder(); err != nil {
+		return storesReady{}, err
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return storesReady{}, fmt.Errorf("bench: open a pipe to the stores: %w", err)
@@ -93,15 +99,15 @@ func (r *Rig) startStores(ctx context.Context, redisMemoryBytes int64) (storesRe
 	if err != nil {
 		return storesReady{}, errors.Join(err, write.Close())
 	}
-	r.needsStores = write
-	r.names[c.PID()] = "" // its children are named instead: postgres, redis-server
+	r.needsStores = append(r.needsStores, write)
+	r.names[c.PID()] = name // if empty, its children are named instead: postgres, redis-server
 	r.onClose(c.await)
 	// An interrupted start ends when its input does.
 	release := context.AfterFunc(ctx, func() { _ = write.Close() })
 	defer release()
 
 	var ready storesReady
-	if err := errors.Join(c.Tell(storesOrder{Folder: r.dir, RedisMemoryBytes: redisMemoryBytes}), c.Hear(&ready)); err != nil {
+	if err := errors.Join(c.Tell(order), c.Hear(&ready)); err != nil {
 		return storesReady{}, errors.Join(context.Cause(ctx), err)
 	}
 	if ready.Refused != "" {

@@ -61,11 +61,15 @@ func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides f
 			return Sample{Figures: percentiles(v.Grant)}, allAnswered(v, n, "queued")
 		},
 	}
-	return baseline, s.orders(item), bare.End, nil
+	return baseline, s.orders(item, flatOut), bare.End, nil
 }
 
-// orders is the side that takes attempts for an item to their orders.
-func (s *Server) orders(item int64) Side {
+// flatOut is the rate of attempts that are sent as fast as they are answered.
+const flatOut = 0
+
+// orders is the side that takes attempts for an item to their orders, at a rate in
+// attempts a second or flatOut.
+func (s *Server) orders(item int64, perSecond float64) Side {
 	var crowd *loadgen.Crowd
 	return Side{
 		Prepare: func(ctx context.Context, n int) (err error) {
@@ -73,7 +77,7 @@ func (s *Server) orders(item int64) Side {
 			return err
 		},
 		Work: func(ctx context.Context, n int) (Sample, error) {
-			v, hot, err := fireAll(ctx, crowd, n)
+			v, hot, err := fireAll(ctx, crowd, n, perSecond)
 			if err != nil {
 				return Sample{}, err
 			}
@@ -111,8 +115,12 @@ func granted(ctx context.Context, rig *Rig) (s *Server, item int64, first *loadg
 
 // fireAll fires a crowd until each of its n attempts is granted. hot counts the
 // attempts that were told to retry; they do, as a page would.
-func fireAll(ctx context.Context, crowd *loadgen.Crowd, n int) (v loadgen.Volley, hot int64, err error) {
-	v = crowd.Fire(ctx)
+func fireAll(ctx context.Context, crowd *loadgen.Crowd, n int, perSecond float64) (v loadgen.Volley, hot int64, err error) {
+	if perSecond == flatOut {
+		v = crowd.Fire(ctx)
+	} else {
+		v = crowd.FireAt(ctx, perSecond)
+	}
 	hot = v.Answers[tooHot]
 	for again := v; again.Answers[tooHot] > 0; {
 		if err := pause(ctx, againAfter); err != nil {

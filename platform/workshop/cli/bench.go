@@ -14,7 +14,7 @@ import (
 
 // Bench is `stampede bench`.
 type Bench struct {
-	Stages  []string      `help:"Measure only these stages, comma-separated: refusal, paths, whole, beside, push."`
+	Stages  []string      `help:"Measure only these stages, comma-separated: refusal, paths, whole, beside, saturated, push."`
 	Rounds  int           `default:"5" help:"How many times each side of a stage is measured, alternating."`
 	Round   time.Duration `default:"1500ms" help:"How long one measurement of a side takes, as a duration, 200ms to 20s."`
 	Quick   bool          `help:"Only check that every stage works: few operations, one round; the figures are meaningless."`

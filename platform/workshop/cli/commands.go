@@ -21,6 +21,7 @@ type Commands struct {
 	Rush      Rush         `cmd:"" help:"Play shoppers against a running server and report."`
 	Verify    Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
 	Reconcile ReconcileAll `cmd:"" help:"Compare Redis with the orders in Postgres, or the ledger with the payment providers' statements; exits 1 if differences remain."`
+	Preflight Preflight    `cmd:"" help:"Check whether an activity's plan and the servers are ready; exits 1 at a stop."`
 	Bench     Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
 	Version   PrintVersion `cmd:"" help:"Print the version."`
 	BenchPart BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"stampede/platform/base/config"
+	"stampede/platform/base/network"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/alarm"
 )
@@ -78,18 +79,13 @@ func public(listen string) bool {
 	host, _, _ := net.SplitHostPort(listen) // validated by Check
 	addr, err := netip.ParseAddr(cmp.Or(host, "::"))
 	if err != nil || !addr.IsUnspecified() {
-		return err == nil && global(addr) // only DNS knows a name
+		return err == nil && network.Public(addr) // only DNS knows a name
 	}
 	bound, err := net.InterfaceAddrs()
 	return err == nil && slices.ContainsFunc(bound, func(a net.Addr) bool {
 		prefix, err := netip.ParsePrefix(a.String())
-		return err == nil && global(prefix.Addr())
+		return err == nil && network.Public(prefix.Addr())
 	})
-}
-
-// global reports whether an address is reachable from the Internet.
-func global(addr netip.Addr) bool {
-	return addr.IsGlobalUnicast() && !addr.IsPrivate()
 }
 
 // ProxyProbe finds proxies that are missing from --trusted-proxies, and logs the first.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"stampede/platform/edge/auth"
@@ -17,14 +16,12 @@ type StatementComparer func(ctx context.Context, server, token, date, provider s
 
 // ReconcilePayments is `stampede reconcile payments`.
 type ReconcilePayments struct {
-	Date       string        `required:"" help:"The shop's day, YYYY-MM-DD; it must be over."`
-	Provider   string        `help:"Only this provider."`
-	Apply      bool          `help:"Settle what is proposed, as lost callbacks would have. Recorded in the audit log."`
-	JSON       bool          `name:"json" help:"Print the comparison as JSON."`
-	Wait       time.Duration `default:"15m" help:"How long to wait for the statements, as a duration."`
-	URL        string        `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
-	SigningKey string        `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as an operator. Default: the one in --data." secret:"" found:""`
-	Data       string        `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run, to find the server."`
+	Date         string        `required:"" help:"The shop's day, YYYY-MM-DD; it must be over."`
+	Provider     string        `help:"Only this provider."`
+	Apply        bool          `help:"Settle what is proposed, as lost callbacks would have. Recorded in the audit log."`
+	JSON         bool          `name:"json" help:"Print the comparison as JSON."`
+	Wait         time.Duration `default:"15m" help:"How long to wait for the statements, as a duration."`
+	ServerAccess `embed:""`
 }
 
 // Validate checks the date before anything is asked.
@@ -43,24 +40,7 @@ var errStatementDiffers = errors.New("statement and ledger differ, see above")
 
 // Run compares.
 func (c *ReconcilePayments) Run(ctx context.Context, io Streams, compare StatementComparer) error {
-	stack, err := ReadStack(c.Data)
-	if err != nil && !errors.Is(err, ErrNoStack) {
-		return blindError{err}
-	}
-	if c.SigningKey == "" {
-		c.SigningKey = stack.SigningKey
-	}
-	if c.SigningKey == "" {
-		return blindError{fmt.Errorf("no signing key: give --signing-key, or --data with the folder of `stampede run` (looked in %s)", c.Data)}
-	}
-	server := "http://127.0.0.1:8080"
-	switch {
-	case c.URL != "":
-		server = strings.TrimSuffix(c.URL, "/")
-	case stack.BaseURL != "":
-		server = stack.BaseURL
-	}
-	token, err := auth.NewTokens([]byte(c.SigningKey), time.Now).Mint(auth.Principal{UserID: 1, Role: auth.Operator}, staffLifetime)
+	server, token, err := c.Operator(auth.Operator)
 	if err != nil {
 		return blindError{err}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -23,34 +24,37 @@ func TestTokenRefusesKeysThatServeRefuses(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		c := Token{User: 7, Role: auth.Shopper, Count: 1, Lifetime: time.Hour, SigningKey: key}
-		err := c.Run(t.Context(), Streams{Out: &out}, given{"signing-key": true})
+		err := c.Run(t.Context(), Streams{Out: &out, Err: io.Discard}, given{"signing-key": true})
 		if errors.Is(err, auth.ErrSigningKey) != refused || (out.Len() == 0) != refused {
 			t.Errorf("key %q: %v, wrote %q; want refused %v", key, err, out.String(), refused)
 		}
 	}
 }
 
-// TestStaffTokensAreShortAndRecorded: a token of the staff lives for an hour unless the
-// operator wants more, and the audit log knows of it.
-func TestStaffTokensAreShortAndRecorded(t *testing.T) {
+// TestMintingIsRecorded: the audit log has one record of each command, and the tokens say
+// what acts for the user. A token of the staff lives for an hour unless the operator
+// wants more.
+func TestMintingIsRecorded(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
 	for _, c := range []struct {
-		token    Token
-		want     time.Duration
-		recorded int
+		token Token
+		want  time.Duration
 	}{
-		{Token{User: 7, Role: auth.Shopper}, 24 * time.Hour, 0},
-		{Token{User: 8, Role: auth.Viewer}, time.Hour, 1},
-		{Token{User: 9, Role: auth.Admin, Lifetime: 2 * time.Hour}, 2 * time.Hour, 1},
+		{Token{User: 7, Role: auth.Shopper, Count: 3}, 24 * time.Hour},
+		{Token{User: 10, Role: auth.Viewer, Count: 1}, time.Hour},
+		{Token{User: 11, Role: auth.Admin, Count: 1, Lifetime: 2 * time.Hour}, 2 * time.Hour},
 	} {
 		var out, errs bytes.Buffer
-		c.token.Count, c.token.SigningKey, c.token.DatabaseURL = 1, key, db.Config().ConnString()
+		c.token.SigningKey, c.token.DatabaseURL = key, db.Config().ConnString()
 		if err := c.token.Run(t.Context(), Streams{Out: &out, Err: &errs}, given{}); err != nil || errs.Len() > 0 {
 			t.Fatalf("%s: %v %s", c.token.Role, err, errs.String())
 		}
-		var claims struct{ Iat, Exp int64 }
+		var claims struct {
+			Iat, Exp int64
+			Act      struct{ Sub string }
+		}
 		payload, err := base64.RawURLEncoding.DecodeString(strings.Split(out.String(), ".")[1])
 		if err == nil {
 			err = json.Unmarshal(payload, &claims)
@@ -58,9 +62,12 @@ func TestStaffTokensAreShortAndRecorded(t *testing.T) {
 		if got := time.Duration(claims.Exp-claims.Iat) * time.Second; err != nil || got != c.want {
 			t.Errorf("a token of a %s lives for %s, %v; want %s", c.token.Role, got, err, c.want)
 		}
+		if claims.Act.Sub != auth.ByCLI {
+			t.Errorf("what acts in a token of a %s is %q", c.token.Role, claims.Act.Sub)
+		}
 		list, err := audit.List(t.Context(), db, audit.Filter{Action: "token.mint", Subject: fmt.Sprintf("user %d", c.token.User)})
-		if err != nil || len(list) != c.recorded {
-			t.Errorf("%d records of a token of a %s, %v; want %d", len(list), c.token.Role, err, c.recorded)
+		if err != nil || len(list) != 1 || !strings.Contains(string(list[0].Detail), fmt.Sprintf(`"count": %d`, c.token.Count)) {
+			t.Errorf("records of a token of a %s: %+v, %v; want one", c.token.Role, list, err)
 		}
 	}
 	var out, errs bytes.Buffer

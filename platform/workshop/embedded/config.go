@@ -82,7 +82,7 @@ type Config struct {
 
 	// minFree replaces minFreeBytes in tests of a disk that is nearly full, and
 	// pace usualPace in tests of restarts.
-	minFree uint64
+	minFree int64
 	pace    pace
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"stampede/platform/base/disk"
 )
 
 const (
@@ -318,13 +320,11 @@ func (d *dataDir) openPlain(name string, flags int) (*os.File, error) {
 }
 
 // enoughSpace refuses a disk that is nearly full, before anything is started on it.
-func (d *dataDir) enoughSpace(minFree uint64) error {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(d.path, &stat); err != nil {
+func (d *dataDir) enoughSpace(minFree int64) error {
+	free, err := disk.Free(d.path)
+	if err != nil {
 		return dataError(d.path, err)
 	}
-	// Bavail excludes blocks reserved for root: the servers never run as root.
-	free := uint64(stat.Bavail) * uint64(stat.Bsize) //nolint:unconvert // types differ between systems
 	if free < minFree {
 		return fail(CodeDiskLow, nil, d.path, free>>20, minFree>>20)
 	}

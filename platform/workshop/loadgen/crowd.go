@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/identity/humancheck"
@@ -179,6 +177,18 @@ func (v *Volley) PerSecond() float64 { return float64(v.Sent) / max(v.Elapsed.Se
 // Fire sends every attempt once, as fast as the connections allow.
 func (c *Crowd) Fire(ctx context.Context) Volley { return c.fire(ctx, firing{}) }
 
+// FireAt sends every attempt once, at a rate, in attempts a second, whether or not the
+// earlier ones are answered. The times count from when an attempt was due, so that a
+// server that falls behind cannot hide it by keeping the connections busy.
+func (c *Crowd) FireAt(ctx context.Context, perSecond float64) Volley {
+	return c.fire(ctx, firing{every: interval(perSecond)})
+}
+
+// interval is the time between two events of a rate.
+func interval(perSecond float64) time.Duration {
+	return time.Duration(float64(time.Second) / perSecond)
+}
+
 // FireAgain repeats the attempts whose last answer was one of the codes;
 // without codes, the refused ones. The same path is the same attempt, so no new
 // paths are needed.
@@ -196,7 +206,7 @@ func (c *Crowd) FireAgain(ctx context.Context, codes ...string) Volley {
 // firing configures a firing; the zero value sends every attempt as fast as possible.
 type firing struct {
 	which func(*shopper) bool  // which shoppers send; nil means all
-	pace  *rate.Limiter        // nil means as fast as possible
+	every time.Duration        // when the next one is due; 0 means as fast as possible
 	after func(w *hand, i int) // runs after each answer; may be nil
 }
 
@@ -205,10 +215,17 @@ func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 	began := time.Since(c.base)
 	c.each(ctx, len(c.shoppers), func(w *hand, i int) {
 		s := &c.shoppers[i]
-		if f.which != nil && !f.which(s) || f.pace != nil && f.pace.Wait(ctx) != nil {
+		due := began + time.Duration(i)*f.every
+		if f.which != nil && !f.which(s) {
+			return
+		}
+		if wait := due - time.Since(c.base); wait > 0 && app.Sleep(ctx, wait) != nil {
 			return
 		}
 		c.attempt(ctx, w, i)
+		if f.every > 0 {
+			s.sent = due
+		}
 		c.tally.add(s.answer, s.answered-began)
 		c.done.Add(1)
 		if f.after != nil {

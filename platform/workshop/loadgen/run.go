@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"stampede/platform/base/app"
 )
 
@@ -163,9 +161,7 @@ func (r *run) rush(ctx context.Context) Volley {
 		r.followers.add(s.trail)
 	}}
 	if r.cfg.Rate > 0 {
-		// A burst of 10 ms: single attempts cannot be timed finely enough for
-		// tens of thousands a second.
-		f.pace = rate.NewLimiter(rate.Limit(r.cfg.Rate), max(1, int(r.cfg.Rate/100)))
+		f.every = interval(r.cfg.Rate)
 	}
 	return r.fire(ctx, f)
 }

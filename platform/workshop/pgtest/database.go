@@ -95,18 +95,57 @@ func DatabaseURL(t testing.TB) string {
 	return withDatabase(server, name)
 }
 
-// administer runs one statement on a new connection, so that nothing stays open
-// between tests for goleak to find; a connection over a unix socket takes two
-// milliseconds.
+// mostIdle bounds the idle connections of a process: as many tests as usually
+// run in parallel may end at the same time.
+const mostIdle = 4
+
+// idle are this process's connections for administer, by server: a new one would
+// cost the server as much processor time as the queries of many a test.
+var idle = struct {
+	sync.Mutex
+	conns map[string][]*pgx.Conn
+}{conns: map[string][]*pgx.Conn{}}
+
+// closeIdle closes them: one whose write was slow has a goroutine that reads.
+func closeIdle() {
+	idle.Lock()
+	defer idle.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	for _, conns := range idle.conns {
+		for _, conn := range conns {
+			_ = conn.Close(ctx)
+		}
+	}
+	clear(idle.conns)
+}
+
+// administer runs one statement on the server's own database.
 func administer(server, sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return err
+	idle.Lock()
+	var conn *pgx.Conn
+	if conns := idle.conns[server]; len(conns) > 0 {
+		conn, idle.conns[server] = conns[len(conns)-1], conns[:len(conns)-1]
 	}
-	defer func() { _ = conn.Close(ctx) }() // the statement is done, or its error is returned
-	_, err = conn.Exec(ctx, sql)
+	idle.Unlock()
+	if conn == nil {
+		var err error
+		if conn, err = pgx.Connect(ctx, server); err != nil {
+			return err
+		}
+	}
+	_, err := conn.Exec(ctx, sql)
+	idle.Lock()
+	kept := err == nil && len(idle.conns[server]) < mostIdle
+	if kept {
+		idle.conns[server] = append(idle.conns[server], conn)
+	}
+	idle.Unlock()
+	if !kept {
+		_ = conn.Close(ctx) // the statement is done, or its error is returned
+	}
 	return err
 }
 

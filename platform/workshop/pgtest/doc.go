@@ -25,7 +25,7 @@
 // data. Durability is switched off: a crash of the machine ends the tests
 // anyway.
 //
-// A package needs no TestMain for any of this: no goroutine and no connection
-// outlives a test. Main is for packages that want the checks of a TestMain,
+// A package needs no TestMain for any of this: no goroutine and no connection to
+// a test's database outlives the test. Main is for packages that want the checks of a TestMain,
 // such as goleak, in one line.
 package pgtest

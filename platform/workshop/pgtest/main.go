@@ -13,6 +13,7 @@ import (
 //	func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 func Main(m *testing.M, checks ...func() error) {
 	code := m.Run()
+	closeIdle()
 	for _, check := range checks {
 		if code != 0 {
 			break

@@ -49,6 +49,7 @@ type SeckillItem struct {
 	Stock           int32
 	Backup          int32
 	Unlimited       bool
+	Paused          bool
 	LimitPerUser    *int32
 	Version         int32
 	LoadWanted      int32

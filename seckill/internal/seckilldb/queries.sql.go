@@ -100,8 +100,19 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 	return i, err
 }
 
+const activityRules = `-- name: ActivityRules :one
+SELECT rules FROM seckill.activity_rules WHERE activity_id = $1
+`
+
+func (q *Queries) ActivityRules(ctx context.Context, activityID int64) (string, error) {
+	row := q.db.QueryRow(ctx, activityRules, activityID)
+	var rules string
+	err := row.Scan(&rules)
+	return rules, err
+}
+
 const addItemStock = `-- name: AddItemStock :one
-UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type AddItemStockParams struct {
@@ -126,6 +137,7 @@ func (q *Queries) AddItemStock(ctx context.Context, arg AddItemStockParams) (Sec
 		&i.Stock,
 		&i.Backup,
 		&i.Unlimited,
+		&i.Paused,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -150,6 +162,36 @@ func (q *Queries) CatalogueFingerprint(ctx context.Context, keptSeconds float64)
 	var column_1 string
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const copyActivityRules = `-- name: CopyActivityRules :exec
+INSERT INTO seckill.activity_rules (activity_id, rules)
+SELECT $1, r.rules FROM seckill.activity_rules r WHERE r.activity_id = $2
+`
+
+type CopyActivityRulesParams struct {
+	CopyID     int64
+	OriginalID int64
+}
+
+func (q *Queries) CopyActivityRules(ctx context.Context, arg CopyActivityRulesParams) error {
+	_, err := q.db.Exec(ctx, copyActivityRules, arg.CopyID, arg.OriginalID)
+	return err
+}
+
+const copyItemDetail = `-- name: CopyItemDetail :exec
+INSERT INTO seckill.item_details (item_id, description, images)
+SELECT $1, d.description, d.images FROM seckill.item_details d WHERE d.item_id = $2
+`
+
+type CopyItemDetailParams struct {
+	CopyID     int64
+	OriginalID int64
+}
+
+func (q *Queries) CopyItemDetail(ctx context.Context, arg CopyItemDetailParams) error {
+	_, err := q.db.Exec(ctx, copyItemDetail, arg.CopyID, arg.OriginalID)
+	return err
 }
 
 const countReservations = `-- name: CountReservations :many
@@ -376,7 +418,7 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 const insertItem = `-- name: InsertItem :one
 INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
     stock, backup, unlimited, limit_per_user, oversell_percent, oversell_reason)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type InsertItemParams struct {
@@ -430,6 +472,7 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 		&i.Stock,
 		&i.Backup,
 		&i.Unlimited,
+		&i.Paused,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -492,7 +535,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (S
 }
 
 const item = `-- name: Item :one
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE id = $1
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE id = $1
 `
 
 func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
@@ -512,6 +555,7 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 		&i.Stock,
 		&i.Backup,
 		&i.Unlimited,
+		&i.Paused,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -524,8 +568,24 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 	return i, err
 }
 
+const itemDetail = `-- name: ItemDetail :one
+SELECT description, images FROM seckill.item_details WHERE item_id = $1
+`
+
+type ItemDetailRow struct {
+	Description string
+	Images      []string
+}
+
+func (q *Queries) ItemDetail(ctx context.Context, itemID int64) (ItemDetailRow, error) {
+	row := q.db.QueryRow(ctx, itemDetail, itemID)
+	var i ItemDetailRow
+	err := row.Scan(&i.Description, &i.Images)
+	return i, err
+}
+
 const items = `-- name: Items :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
     AND ($3::bigint = 0 OR session_id = $3)
 ORDER BY id DESC LIMIT $4
@@ -566,6 +626,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 			&i.Stock,
 			&i.Backup,
 			&i.Unlimited,
+			&i.Paused,
 			&i.LimitPerUser,
 			&i.Version,
 			&i.LoadWanted,
@@ -586,7 +647,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 }
 
 const itemsOf = `-- name: ItemsOf :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillItem, error) {
@@ -612,6 +673,7 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 			&i.Stock,
 			&i.Backup,
 			&i.Unlimited,
+			&i.Paused,
 			&i.LimitPerUser,
 			&i.Version,
 			&i.LoadWanted,
@@ -621,6 +683,43 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 			&i.OversellPercent,
 			&i.OversellReason,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const itemsOfSKU = `-- name: ItemsOfSKU :many
+SELECT i.id, s.opens_at, s.closes_at FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id
+WHERE i.sku = $1 ORDER BY s.opens_at DESC, i.id DESC LIMIT $2
+`
+
+type ItemsOfSKUParams struct {
+	Sku  string
+	Most int32
+}
+
+type ItemsOfSKURow struct {
+	ID       int64
+	OpensAt  time.Time
+	ClosesAt time.Time
+}
+
+// What was ever on sale under a SKU, the latest first, and when.
+func (q *Queries) ItemsOfSKU(ctx context.Context, arg ItemsOfSKUParams) ([]ItemsOfSKURow, error) {
+	rows, err := q.db.Query(ctx, itemsOfSKU, arg.Sku, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ItemsOfSKURow
+	for rows.Next() {
+		var i ItemsOfSKURow
+		if err := rows.Scan(&i.ID, &i.OpensAt, &i.ClosesAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -770,7 +869,7 @@ func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([
 }
 
 const moveItemBackup = `-- name: MoveItemBackup :one
-UPDATE seckill.items SET stock = stock - $1, backup = backup + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET stock = stock - $1, backup = backup + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type MoveItemBackupParams struct {
@@ -795,6 +894,7 @@ func (q *Queries) MoveItemBackup(ctx context.Context, arg MoveItemBackupParams) 
 		&i.Stock,
 		&i.Backup,
 		&i.Unlimited,
+		&i.Paused,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -808,7 +908,8 @@ func (q *Queries) MoveItemBackup(ctx context.Context, arg MoveItemBackupParams) 
 }
 
 const plannedStock = `-- name: PlannedStock :many
-SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale, i.backup
+SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale, i.backup,
+    (a.paused OR i.paused)::boolean AS paused, (a.status IN ('scheduled', 'running'))::boolean AS alive
 FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
 WHERE a.status <> 'draft' ORDER BY i.id
 `
@@ -818,10 +919,12 @@ type PlannedStockRow struct {
 	Unlimited bool
 	OnSale    int64
 	Backup    int32
+	Paused    bool
+	Alive     bool
 }
 
-// The units that every published item should have on sale and in its backup. Computed here and not by the program, whose result
-// it checks.
+// The units that every published item should have on sale and in its backup, and whether it should be paused. Computed
+// here and not by the program, whose result it checks.
 func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 	rows, err := q.db.Query(ctx, plannedStock)
 	if err != nil {
@@ -836,6 +939,8 @@ func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 			&i.Unlimited,
 			&i.OnSale,
 			&i.Backup,
+			&i.Paused,
+			&i.Alive,
 		); err != nil {
 			return nil, err
 		}
@@ -892,6 +997,37 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 		return nil, err
 	}
 	return items, nil
+}
+
+const putActivityRules = `-- name: PutActivityRules :exec
+INSERT INTO seckill.activity_rules (activity_id, rules) VALUES ($1, $2)
+ON CONFLICT (activity_id) DO UPDATE SET rules = excluded.rules, updated_at = clock_timestamp()
+`
+
+type PutActivityRulesParams struct {
+	ActivityID int64
+	Rules      string
+}
+
+func (q *Queries) PutActivityRules(ctx context.Context, arg PutActivityRulesParams) error {
+	_, err := q.db.Exec(ctx, putActivityRules, arg.ActivityID, arg.Rules)
+	return err
+}
+
+const putItemDetail = `-- name: PutItemDetail :exec
+INSERT INTO seckill.item_details (item_id, description, images) VALUES ($1, $2, $3)
+ON CONFLICT (item_id) DO UPDATE SET description = excluded.description, images = excluded.images, updated_at = clock_timestamp()
+`
+
+type PutItemDetailParams struct {
+	ItemID      int64
+	Description string
+	Images      []string
+}
+
+func (q *Queries) PutItemDetail(ctx context.Context, arg PutItemDetailParams) error {
+	_, err := q.db.Exec(ctx, putItemDetail, arg.ItemID, arg.Description, arg.Images)
+	return err
 }
 
 const refundRule = `-- name: RefundRule :one
@@ -966,6 +1102,46 @@ func (q *Queries) ReservationsAmong(ctx context.Context, arg ReservationsAmongPa
 			&i.HumanOk,
 			&i.At,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const reservationsClosed = `-- name: ReservationsClosed :many
+SELECT i.id, s.reservation_closes_at::timestamptz AS closed_at
+FROM seckill.items i JOIN seckill.sessions s ON s.id = i.session_id JOIN seckill.activities a ON a.id = s.activity_id
+WHERE (i.id = ANY($1::bigint[]) OR a.id = ANY($2::bigint[]))
+  AND a.status IN ('scheduled', 'running', 'ended') AND s.reservation_closes_at < now() - $3::interval
+`
+
+type ReservationsClosedParams struct {
+	ItemIds     []int64
+	ActivityIds []int64
+	Settle      time.Duration
+}
+
+type ReservationsClosedRow struct {
+	ID       int64
+	ClosedAt time.Time
+}
+
+// When the reservation of items closed, of those that can get no reservation any more: a statement that began before
+// the closing has ended, or was given up, within @settle.
+func (q *Queries) ReservationsClosed(ctx context.Context, arg ReservationsClosedParams) ([]ReservationsClosedRow, error) {
+	rows, err := q.db.Query(ctx, reservationsClosed, arg.ItemIds, arg.ActivityIds, arg.Settle)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReservationsClosedRow
+	for rows.Next() {
+		var i ReservationsClosedRow
+		if err := rows.Scan(&i.ID, &i.ClosedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1338,9 +1514,48 @@ func (q *Queries) SetActivityStatus(ctx context.Context, arg SetActivityStatusPa
 	return i, err
 }
 
+const setItemPaused = `-- name: SetItemPaused :one
+UPDATE seckill.items SET paused = $1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+`
+
+type SetItemPausedParams struct {
+	Paused bool
+	ID     int64
+}
+
+func (q *Queries) SetItemPaused(ctx context.Context, arg SetItemPausedParams) (SeckillItem, error) {
+	row := q.db.QueryRow(ctx, setItemPaused, arg.Paused, arg.ID)
+	var i SeckillItem
+	err := row.Scan(
+		&i.ID,
+		&i.SessionID,
+		&i.ActivityID,
+		&i.Sku,
+		&i.Title,
+		&i.Spec,
+		&i.ImageUrl,
+		&i.ListPrice,
+		&i.SalePrice,
+		&i.Currency,
+		&i.Stock,
+		&i.Backup,
+		&i.Unlimited,
+		&i.Paused,
+		&i.LimitPerUser,
+		&i.Version,
+		&i.LoadWanted,
+		&i.LoadDone,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.OversellPercent,
+		&i.OversellReason,
+	)
+	return i, err
+}
+
 const setOversell = `-- name: SetOversell :one
 UPDATE seckill.items SET oversell_percent = $1, oversell_reason = $2, version = version + 1, updated_at = now()
-WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type SetOversellParams struct {
@@ -1366,6 +1581,7 @@ func (q *Queries) SetOversell(ctx context.Context, arg SetOversellParams) (Secki
 		&i.Stock,
 		&i.Backup,
 		&i.Unlimited,
+		&i.Paused,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -1375,6 +1591,27 @@ func (q *Queries) SetOversell(ctx context.Context, arg SetOversellParams) (Secki
 		&i.OversellPercent,
 		&i.OversellReason,
 	)
+	return i, err
+}
+
+const shownDetail = `-- name: ShownDetail :one
+SELECT coalesce(d.description, '')::text AS description, coalesce(d.images, '{}')::text[] AS images, coalesce(r.rules, '')::text AS rules
+FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
+    LEFT JOIN seckill.item_details d ON d.item_id = i.id LEFT JOIN seckill.activity_rules r ON r.activity_id = a.id
+WHERE i.id = $1 AND a.status <> 'draft'
+`
+
+type ShownDetailRow struct {
+	Description string
+	Images      []string
+	Rules       string
+}
+
+// What shoppers may read about an item; no row for an item of a draft.
+func (q *Queries) ShownDetail(ctx context.Context, itemID int64) (ShownDetailRow, error) {
+	row := q.db.QueryRow(ctx, shownDetail, itemID)
+	var i ShownDetailRow
+	err := row.Scan(&i.Description, &i.Images, &i.Rules)
 	return i, err
 }
 
@@ -1491,7 +1728,7 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 const updateItem = `-- name: UpdateItem :one
 UPDATE seckill.items SET sku = $2, title = $3, spec = $4, image_url = $5, list_price = $6, sale_price = $7,
     currency = $8, stock = $9, backup = $10, unlimited = $11, limit_per_user = $12, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type UpdateItemParams struct {
@@ -1539,6 +1776,7 @@ func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (Seckill
 		&i.Stock,
 		&i.Backup,
 		&i.Unlimited,
+		&i.Paused,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,

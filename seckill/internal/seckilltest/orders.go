@@ -78,8 +78,8 @@ func (o *Orders) Statuses(_ context.Context, nos []ids.ID) (map[ids.ID]string, e
 	return known, nil
 }
 
-// ClosedWithin returns none: units of closed orders return at once here.
-func (o *Orders) ClosedWithin(context.Context, []ids.ID, time.Duration) (map[ids.ID]bool, error) {
+// EndedWithin returns none: units of ended orders return at once here.
+func (o *Orders) EndedWithin(context.Context, []ids.ID, time.Duration) (map[ids.ID]bool, error) {
 	return nil, nil
 }
 

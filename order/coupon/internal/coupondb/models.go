@@ -19,30 +19,43 @@ type OrdersCoupon struct {
 	ValidFrom  time.Time
 	ValidUntil time.Time
 	IssuedAt   time.Time
+	RecalledAt *time.Time
 }
 
 type OrdersCouponKind struct {
-	ID          int64
-	Name        string
-	Status      string
-	Currency    string
-	AmountOff   int64
-	PercentOff  int16
-	MaxOff      int64
-	Threshold   int64
-	ActivityIds []int64
-	ItemIds     []int64
-	ValidFrom   *time.Time
-	ValidUntil  *time.Time
-	ValidDays   int32
-	Total       int64
-	PerUser     int16
-	Issued      int64
-	ClaimFrom   *time.Time
-	ClaimUntil  *time.Time
-	Version     int32
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	ID                  int64
+	Name                string
+	Status              string
+	Currency            string
+	AmountOff           int64
+	PercentOff          int16
+	MaxOff              int64
+	Threshold           int64
+	ActivityIds         []int64
+	ItemIds             []int64
+	ValidFrom           *time.Time
+	ValidUntil          *time.Time
+	ValidDays           int32
+	Total               int64
+	PerUser             int16
+	Issued              int64
+	ClaimFrom           *time.Time
+	ClaimUntil          *time.Time
+	IssueOn             string
+	ReservedActivityIds []int64
+	ReservedItemIds     []int64
+	RecalledAt          *time.Time
+	Version             int32
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
+}
+
+type OrdersCouponProgress struct {
+	KindID    int64
+	ItemID    int64
+	ClosedAt  time.Time
+	AfterUser int64
+	Done      bool
 }
 
 type OrdersCouponUse struct {

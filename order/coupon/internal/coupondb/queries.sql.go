@@ -13,7 +13,7 @@ import (
 )
 
 const claimableKinds = `-- name: ClaimableKinds :many
-SELECT id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, version, created_at, updated_at FROM orders.coupon_kinds
+SELECT id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, issue_on, reserved_activity_ids, reserved_item_ids, recalled_at, version, created_at, updated_at FROM orders.coupon_kinds
 WHERE status = 'active' AND claim_until > clock_timestamp() AND (valid_until IS NULL OR valid_until > clock_timestamp())
 ORDER BY claim_until, id LIMIT $1
 `
@@ -47,6 +47,10 @@ func (q *Queries) ClaimableKinds(ctx context.Context, most int32) ([]OrdersCoupo
 			&i.Issued,
 			&i.ClaimFrom,
 			&i.ClaimUntil,
+			&i.IssueOn,
+			&i.ReservedActivityIds,
+			&i.ReservedItemIds,
+			&i.RecalledAt,
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
@@ -151,15 +155,17 @@ func (q *Queries) CouponsInUseTwice(ctx context.Context, most int32) ([]CouponsI
 }
 
 const couponsOfUser = `-- name: CouponsOfUser :many
-SELECT c.bucket, c.coupon_no, c.kind_id, c.user_id, c.nth, c.valid_from, c.valid_until, c.issued_at, k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.version, k.created_at, k.updated_at, coalesce(u.order_no, '00000000-0000-0000-0000-000000000000')::uuid AS used_by,
+SELECT c.bucket, c.coupon_no, c.kind_id, c.user_id, c.nth, c.valid_from, c.valid_until, c.issued_at, c.recalled_at, k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.issue_on, k.reserved_activity_ids, k.reserved_item_ids, k.recalled_at, k.version, k.created_at, k.updated_at, coalesce(u.order_no, '00000000-0000-0000-0000-000000000000')::uuid AS used_by,
        coalesce(u.discount, 0)::bigint AS discount, s.status::text AS status
 FROM orders.coupons c
 JOIN orders.coupon_kinds k ON k.id = c.kind_id
 LEFT JOIN orders.coupon_uses u ON u.coupon_no = c.coupon_no AND u.bucket = c.bucket AND u.status IN ('locked', 'used')
 CROSS JOIN LATERAL (SELECT CASE WHEN u.status = 'used' OR u.order_no <> $1 THEN u.status
+    WHEN u.order_no IS NULL AND (c.recalled_at IS NOT NULL OR c.issued_at <= k.recalled_at) THEN 'recalled'
     WHEN u.order_no IS NULL AND c.valid_until <= clock_timestamp() THEN 'expired' ELSE 'available' END AS status) s
-WHERE c.bucket = $2 AND c.user_id = $3 AND c.coupon_no < $4 AND ($5::text = '' OR s.status = $5)
-ORDER BY c.coupon_no DESC LIMIT $6
+WHERE c.bucket = $2 AND c.user_id = $3 AND c.coupon_no < $4 AND ($5::bigint = 0 OR c.kind_id = $5)
+    AND ($6::uuid = '00000000-0000-0000-0000-000000000000' OR c.coupon_no = $6) AND ($7::text = '' OR s.status = $7)
+ORDER BY c.coupon_no DESC LIMIT $8
 `
 
 type CouponsOfUserParams struct {
@@ -167,6 +173,8 @@ type CouponsOfUserParams struct {
 	Bucket   int16
 	UserID   int64
 	Before   ids.ID
+	KindID   int64
+	Single   ids.ID
 	Status   string
 	Most     int32
 }
@@ -186,6 +194,8 @@ func (q *Queries) CouponsOfUser(ctx context.Context, arg CouponsOfUserParams) ([
 		arg.Bucket,
 		arg.UserID,
 		arg.Before,
+		arg.KindID,
+		arg.Single,
 		arg.Status,
 		arg.Most,
 	)
@@ -205,6 +215,7 @@ func (q *Queries) CouponsOfUser(ctx context.Context, arg CouponsOfUserParams) ([
 			&i.OrdersCoupon.ValidFrom,
 			&i.OrdersCoupon.ValidUntil,
 			&i.OrdersCoupon.IssuedAt,
+			&i.OrdersCoupon.RecalledAt,
 			&i.OrdersCouponKind.ID,
 			&i.OrdersCouponKind.Name,
 			&i.OrdersCouponKind.Status,
@@ -223,6 +234,10 @@ func (q *Queries) CouponsOfUser(ctx context.Context, arg CouponsOfUserParams) ([
 			&i.OrdersCouponKind.Issued,
 			&i.OrdersCouponKind.ClaimFrom,
 			&i.OrdersCouponKind.ClaimUntil,
+			&i.OrdersCouponKind.IssueOn,
+			&i.OrdersCouponKind.ReservedActivityIds,
+			&i.OrdersCouponKind.ReservedItemIds,
+			&i.OrdersCouponKind.RecalledAt,
 			&i.OrdersCouponKind.Version,
 			&i.OrdersCouponKind.CreatedAt,
 			&i.OrdersCouponKind.UpdatedAt,
@@ -299,28 +314,32 @@ func (q *Queries) DiscountsThatDiffer(ctx context.Context, most int32) ([]Discou
 
 const insertKind = `-- name: InsertKind :one
 INSERT INTO orders.coupon_kinds (name, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids,
-    valid_from, valid_until, valid_days, total, per_user, claim_from, claim_until)
+    valid_from, valid_until, valid_days, total, per_user, claim_from, claim_until, issue_on, reserved_activity_ids, reserved_item_ids)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-    $9, $10, $11, $12, $13, $14, $15)
-RETURNING id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, version, created_at, updated_at
+    $9, $10, $11, $12, $13, $14, $15,
+    $16, $17, $18)
+RETURNING id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, issue_on, reserved_activity_ids, reserved_item_ids, recalled_at, version, created_at, updated_at
 `
 
 type InsertKindParams struct {
-	Name        string
-	Currency    string
-	AmountOff   int64
-	PercentOff  int16
-	MaxOff      int64
-	Threshold   int64
-	ActivityIds []int64
-	ItemIds     []int64
-	ValidFrom   *time.Time
-	ValidUntil  *time.Time
-	ValidDays   int32
-	Total       int64
-	PerUser     int16
-	ClaimFrom   *time.Time
-	ClaimUntil  *time.Time
+	Name                string
+	Currency            string
+	AmountOff           int64
+	PercentOff          int16
+	MaxOff              int64
+	Threshold           int64
+	ActivityIds         []int64
+	ItemIds             []int64
+	ValidFrom           *time.Time
+	ValidUntil          *time.Time
+	ValidDays           int32
+	Total               int64
+	PerUser             int16
+	ClaimFrom           *time.Time
+	ClaimUntil          *time.Time
+	IssueOn             string
+	ReservedActivityIds []int64
+	ReservedItemIds     []int64
 }
 
 func (q *Queries) InsertKind(ctx context.Context, arg InsertKindParams) (OrdersCouponKind, error) {
@@ -340,6 +359,9 @@ func (q *Queries) InsertKind(ctx context.Context, arg InsertKindParams) (OrdersC
 		arg.PerUser,
 		arg.ClaimFrom,
 		arg.ClaimUntil,
+		arg.IssueOn,
+		arg.ReservedActivityIds,
+		arg.ReservedItemIds,
 	)
 	var i OrdersCouponKind
 	err := row.Scan(
@@ -361,6 +383,10 @@ func (q *Queries) InsertKind(ctx context.Context, arg InsertKindParams) (OrdersC
 		&i.Issued,
 		&i.ClaimFrom,
 		&i.ClaimUntil,
+		&i.IssueOn,
+		&i.ReservedActivityIds,
+		&i.ReservedItemIds,
+		&i.RecalledAt,
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
@@ -407,7 +433,7 @@ func (q *Queries) Issue(ctx context.Context, arg IssueParams) (int64, error) {
 }
 
 const kinds = `-- name: Kinds :many
-SELECT k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.version, k.created_at, k.updated_at, coalesce(f.locked, 0)::bigint AS locked, coalesce(f.used, 0)::bigint AS used,
+SELECT k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.issue_on, k.reserved_activity_ids, k.reserved_item_ids, k.recalled_at, k.version, k.created_at, k.updated_at, coalesce(f.locked, 0)::bigint AS locked, coalesce(f.used, 0)::bigint AS used,
        coalesce(f.borne, 0)::bigint AS borne, coalesce(f.discount, 0)::bigint AS discount
 FROM orders.coupon_kinds k
 LEFT JOIN LATERAL (
@@ -468,6 +494,10 @@ func (q *Queries) Kinds(ctx context.Context, arg KindsParams) ([]KindsRow, error
 			&i.OrdersCouponKind.Issued,
 			&i.OrdersCouponKind.ClaimFrom,
 			&i.OrdersCouponKind.ClaimUntil,
+			&i.OrdersCouponKind.IssueOn,
+			&i.OrdersCouponKind.ReservedActivityIds,
+			&i.OrdersCouponKind.ReservedItemIds,
+			&i.OrdersCouponKind.RecalledAt,
 			&i.OrdersCouponKind.Version,
 			&i.OrdersCouponKind.CreatedAt,
 			&i.OrdersCouponKind.UpdatedAt,
@@ -475,6 +505,59 @@ func (q *Queries) Kinds(ctx context.Context, arg KindsParams) ([]KindsRow, error
 			&i.Used,
 			&i.Borne,
 			&i.Discount,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const kindsOnRule = `-- name: KindsOnRule :many
+SELECT id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, issue_on, reserved_activity_ids, reserved_item_ids, recalled_at, version, created_at, updated_at FROM orders.coupon_kinds
+WHERE status = 'active' AND issue_on = $1 AND issued < total AND (valid_until IS NULL OR valid_until > clock_timestamp())
+ORDER BY id
+`
+
+// The kinds that a rule issues now, oldest first.
+func (q *Queries) KindsOnRule(ctx context.Context, issueOn string) ([]OrdersCouponKind, error) {
+	rows, err := q.db.Query(ctx, kindsOnRule, issueOn)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrdersCouponKind
+	for rows.Next() {
+		var i OrdersCouponKind
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Status,
+			&i.Currency,
+			&i.AmountOff,
+			&i.PercentOff,
+			&i.MaxOff,
+			&i.Threshold,
+			&i.ActivityIds,
+			&i.ItemIds,
+			&i.ValidFrom,
+			&i.ValidUntil,
+			&i.ValidDays,
+			&i.Total,
+			&i.PerUser,
+			&i.Issued,
+			&i.ClaimFrom,
+			&i.ClaimUntil,
+			&i.IssueOn,
+			&i.ReservedActivityIds,
+			&i.ReservedItemIds,
+			&i.RecalledAt,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -531,6 +614,38 @@ func (q *Queries) KindsThatDiffer(ctx context.Context, mostRows int32) ([]KindsT
 	return items, nil
 }
 
+const kindsUsedUp = `-- name: KindsUsedUp :many
+SELECT id, total FROM orders.coupon_kinds
+WHERE status = 'active' AND issue_on <> '' AND issued >= total AND (valid_until IS NULL OR valid_until > clock_timestamp())
+ORDER BY id LIMIT $1
+`
+
+type KindsUsedUpRow struct {
+	ID    int64
+	Total int64
+}
+
+// The kinds whose rule would issue more than their total.
+func (q *Queries) KindsUsedUp(ctx context.Context, most int32) ([]KindsUsedUpRow, error) {
+	rows, err := q.db.Query(ctx, kindsUsedUp, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []KindsUsedUpRow
+	for rows.Next() {
+		var i KindsUsedUpRow
+		if err := rows.Scan(&i.ID, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lastOfUser = `-- name: LastOfUser :one
 SELECT coalesce(max(nth), 0)::smallint AS last FROM orders.coupons WHERE bucket = $1 AND user_id = $2 AND kind_id = $3
 `
@@ -550,7 +665,7 @@ func (q *Queries) LastOfUser(ctx context.Context, arg LastOfUserParams) (int16, 
 }
 
 const lockCoupon = `-- name: LockCoupon :one
-SELECT c.bucket, c.coupon_no, c.kind_id, c.user_id, c.nth, c.valid_from, c.valid_until, c.issued_at, k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.version, k.created_at, k.updated_at FROM orders.coupons c JOIN orders.coupon_kinds k ON k.id = c.kind_id
+SELECT c.bucket, c.coupon_no, c.kind_id, c.user_id, c.nth, c.valid_from, c.valid_until, c.issued_at, c.recalled_at, k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.issue_on, k.reserved_activity_ids, k.reserved_item_ids, k.recalled_at, k.version, k.created_at, k.updated_at FROM orders.coupons c JOIN orders.coupon_kinds k ON k.id = c.kind_id
 WHERE c.coupon_no = $1 AND c.bucket = $2 AND c.user_id = $3 FOR UPDATE OF c
 `
 
@@ -578,6 +693,7 @@ func (q *Queries) LockCoupon(ctx context.Context, arg LockCouponParams) (LockCou
 		&i.OrdersCoupon.ValidFrom,
 		&i.OrdersCoupon.ValidUntil,
 		&i.OrdersCoupon.IssuedAt,
+		&i.OrdersCoupon.RecalledAt,
 		&i.OrdersCouponKind.ID,
 		&i.OrdersCouponKind.Name,
 		&i.OrdersCouponKind.Status,
@@ -596,6 +712,10 @@ func (q *Queries) LockCoupon(ctx context.Context, arg LockCouponParams) (LockCou
 		&i.OrdersCouponKind.Issued,
 		&i.OrdersCouponKind.ClaimFrom,
 		&i.OrdersCouponKind.ClaimUntil,
+		&i.OrdersCouponKind.IssueOn,
+		&i.OrdersCouponKind.ReservedActivityIds,
+		&i.OrdersCouponKind.ReservedItemIds,
+		&i.OrdersCouponKind.RecalledAt,
 		&i.OrdersCouponKind.Version,
 		&i.OrdersCouponKind.CreatedAt,
 		&i.OrdersCouponKind.UpdatedAt,
@@ -630,7 +750,7 @@ func (q *Queries) LockFor(ctx context.Context, arg LockForParams) error {
 }
 
 const lockKind = `-- name: LockKind :one
-SELECT k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.version, k.created_at, k.updated_at, clock_timestamp()::timestamptz AS at FROM orders.coupon_kinds k WHERE id = $1 FOR UPDATE OF k
+SELECT k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.issue_on, k.reserved_activity_ids, k.reserved_item_ids, k.recalled_at, k.version, k.created_at, k.updated_at, clock_timestamp()::timestamptz AS at FROM orders.coupon_kinds k WHERE id = $1 FOR UPDATE OF k
 `
 
 type LockKindRow struct {
@@ -661,12 +781,125 @@ func (q *Queries) LockKind(ctx context.Context, id int64) (LockKindRow, error) {
 		&i.OrdersCouponKind.Issued,
 		&i.OrdersCouponKind.ClaimFrom,
 		&i.OrdersCouponKind.ClaimUntil,
+		&i.OrdersCouponKind.IssueOn,
+		&i.OrdersCouponKind.ReservedActivityIds,
+		&i.OrdersCouponKind.ReservedItemIds,
+		&i.OrdersCouponKind.RecalledAt,
 		&i.OrdersCouponKind.Version,
 		&i.OrdersCouponKind.CreatedAt,
 		&i.OrdersCouponKind.UpdatedAt,
 		&i.At,
 	)
 	return i, err
+}
+
+const ownerOf = `-- name: OwnerOf :one
+SELECT user_id FROM orders.coupons WHERE coupon_no = $1 AND bucket = $2 AND kind_id = $3
+`
+
+type OwnerOfParams struct {
+	CouponNo ids.ID
+	Bucket   int16
+	KindID   int64
+}
+
+func (q *Queries) OwnerOf(ctx context.Context, arg OwnerOfParams) (int64, error) {
+	row := q.db.QueryRow(ctx, ownerOf, arg.CouponNo, arg.Bucket, arg.KindID)
+	var user_id int64
+	err := row.Scan(&user_id)
+	return user_id, err
+}
+
+const progressOf = `-- name: ProgressOf :many
+SELECT kind_id, item_id, closed_at, after_user, done FROM orders.coupon_progress WHERE kind_id = $1
+`
+
+func (q *Queries) ProgressOf(ctx context.Context, kindID int64) ([]OrdersCouponProgress, error) {
+	rows, err := q.db.Query(ctx, progressOf, kindID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OrdersCouponProgress
+	for rows.Next() {
+		var i OrdersCouponProgress
+		if err := rows.Scan(
+			&i.KindID,
+			&i.ItemID,
+			&i.ClosedAt,
+			&i.AfterUser,
+			&i.Done,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const recallCoupon = `-- name: RecallCoupon :execrows
+UPDATE orders.coupons SET recalled_at = clock_timestamp()
+WHERE coupon_no = $1 AND bucket = $2 AND kind_id = $3 AND recalled_at IS NULL
+`
+
+type RecallCouponParams struct {
+	CouponNo ids.ID
+	Bucket   int16
+	KindID   int64
+}
+
+func (q *Queries) RecallCoupon(ctx context.Context, arg RecallCouponParams) (int64, error) {
+	result, err := q.db.Exec(ctx, recallCoupon, arg.CouponNo, arg.Bucket, arg.KindID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const recallKind = `-- name: RecallKind :exec
+UPDATE orders.coupon_kinds SET recalled_at = clock_timestamp(), status = 'stopped', version = version + 1, updated_at = clock_timestamp() WHERE id = $1
+`
+
+// No coupon is issued meanwhile: the kind's row is locked.
+func (q *Queries) RecallKind(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, recallKind, id)
+	return err
+}
+
+const recalledInUse = `-- name: RecalledInUse :many
+SELECT u.order_no, u.coupon_no FROM orders.coupon_uses u
+JOIN orders.coupons c ON c.coupon_no = u.coupon_no AND c.bucket = u.bucket JOIN orders.coupon_kinds k ON k.id = c.kind_id
+WHERE u.status = 'locked' AND (u.updated_at > c.recalled_at + interval '1 minute' OR c.issued_at <= k.recalled_at AND u.updated_at > k.recalled_at + interval '1 minute')
+ORDER BY u.order_no LIMIT $1
+`
+
+type RecalledInUseRow struct {
+	OrderNo  ids.ID
+	CouponNo ids.ID
+}
+
+// I4: recalled coupons that were chosen more than a minute later; a choice that began before the recall may end after it.
+func (q *Queries) RecalledInUse(ctx context.Context, most int32) ([]RecalledInUseRow, error) {
+	rows, err := q.db.Query(ctx, recalledInUse, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RecalledInUseRow
+	for rows.Next() {
+		var i RecalledInUseRow
+		if err := rows.Scan(&i.OrderNo, &i.CouponNo); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const returnUses = `-- name: ReturnUses :execrows
@@ -687,6 +920,30 @@ func (q *Queries) ReturnUses(ctx context.Context, arg ReturnUsesParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const saveProgress = `-- name: SaveProgress :exec
+INSERT INTO orders.coupon_progress (kind_id, item_id, closed_at, after_user, done) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (kind_id, item_id) DO UPDATE SET closed_at = excluded.closed_at, after_user = excluded.after_user, done = excluded.done
+`
+
+type SaveProgressParams struct {
+	KindID    int64
+	ItemID    int64
+	ClosedAt  time.Time
+	AfterUser int64
+	Done      bool
+}
+
+func (q *Queries) SaveProgress(ctx context.Context, arg SaveProgressParams) error {
+	_, err := q.db.Exec(ctx, saveProgress,
+		arg.KindID,
+		arg.ItemID,
+		arg.ClosedAt,
+		arg.AfterUser,
+		arg.Done,
+	)
+	return err
 }
 
 const setUse = `-- name: SetUse :execrows
@@ -767,29 +1024,33 @@ UPDATE orders.coupon_kinds
 SET name = $1, status = $2, currency = $3, amount_off = $4, percent_off = $5, max_off = $6,
     threshold = $7, activity_ids = $8, item_ids = $9, valid_from = $10, valid_until = $11,
     valid_days = $12, total = $13, per_user = $14, claim_from = $15, claim_until = $16,
+    issue_on = $17, reserved_activity_ids = $18, reserved_item_ids = $19,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $17
-RETURNING id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, version, created_at, updated_at
+WHERE id = $20
+RETURNING id, name, status, currency, amount_off, percent_off, max_off, threshold, activity_ids, item_ids, valid_from, valid_until, valid_days, total, per_user, issued, claim_from, claim_until, issue_on, reserved_activity_ids, reserved_item_ids, recalled_at, version, created_at, updated_at
 `
 
 type UpdateKindParams struct {
-	Name        string
-	Status      string
-	Currency    string
-	AmountOff   int64
-	PercentOff  int16
-	MaxOff      int64
-	Threshold   int64
-	ActivityIds []int64
-	ItemIds     []int64
-	ValidFrom   *time.Time
-	ValidUntil  *time.Time
-	ValidDays   int32
-	Total       int64
-	PerUser     int16
-	ClaimFrom   *time.Time
-	ClaimUntil  *time.Time
-	ID          int64
+	Name                string
+	Status              string
+	Currency            string
+	AmountOff           int64
+	PercentOff          int16
+	MaxOff              int64
+	Threshold           int64
+	ActivityIds         []int64
+	ItemIds             []int64
+	ValidFrom           *time.Time
+	ValidUntil          *time.Time
+	ValidDays           int32
+	Total               int64
+	PerUser             int16
+	ClaimFrom           *time.Time
+	ClaimUntil          *time.Time
+	IssueOn             string
+	ReservedActivityIds []int64
+	ReservedItemIds     []int64
+	ID                  int64
 }
 
 func (q *Queries) UpdateKind(ctx context.Context, arg UpdateKindParams) (OrdersCouponKind, error) {
@@ -810,6 +1071,9 @@ func (q *Queries) UpdateKind(ctx context.Context, arg UpdateKindParams) (OrdersC
 		arg.PerUser,
 		arg.ClaimFrom,
 		arg.ClaimUntil,
+		arg.IssueOn,
+		arg.ReservedActivityIds,
+		arg.ReservedItemIds,
 		arg.ID,
 	)
 	var i OrdersCouponKind
@@ -832,6 +1096,10 @@ func (q *Queries) UpdateKind(ctx context.Context, arg UpdateKindParams) (OrdersC
 		&i.Issued,
 		&i.ClaimFrom,
 		&i.ClaimUntil,
+		&i.IssueOn,
+		&i.ReservedActivityIds,
+		&i.ReservedItemIds,
+		&i.RecalledAt,
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,

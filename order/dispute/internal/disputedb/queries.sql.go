@@ -39,6 +39,23 @@ func (q *Queries) AddText(ctx context.Context, arg AddTextParams) (int32, error)
 	return line, err
 }
 
+const beingClosed = `-- name: BeingClosed :one
+SELECT coalesce(closing_until > clock_timestamp(), false)::boolean FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2
+`
+
+type BeingClosedParams struct {
+	DisputeNo ids.ID
+	Bucket    int16
+}
+
+// Whether an operator's claim of the closing, which ends by this clock, is in force.
+func (q *Queries) BeingClosed(ctx context.Context, arg BeingClosedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, beingClosed, arg.DisputeNo, arg.Bucket)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const claimClosing = `-- name: ClaimClosing :execrows
 UPDATE orders.disputes SET closing_by = $1, closing_until = clock_timestamp() + $2::interval
 WHERE dispute_no = $3 AND bucket = $4 AND status <> 'closed'
@@ -229,35 +246,6 @@ UPDATE orders.disputes SET forget = true WHERE user_id = $1 AND erased_at IS NUL
 func (q *Queries) Forget(ctx context.Context, userID int64) error {
 	_, err := q.db.Exec(ctx, forget, userID)
 	return err
-}
-
-const latestDispute = `-- name: LatestDispute :one
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no DESC LIMIT 1
-`
-
-func (q *Queries) LatestDispute(ctx context.Context, orderNo ids.ID) (OrdersDispute, error) {
-	row := q.db.QueryRow(ctx, latestDispute, orderNo)
-	var i OrdersDispute
-	err := row.Scan(
-		&i.Bucket,
-		&i.DisputeNo,
-		&i.OrderNo,
-		&i.UserID,
-		&i.Reason,
-		&i.Status,
-		&i.Outcome,
-		&i.RefundNo,
-		&i.Version,
-		&i.WaitingSince,
-		&i.ClosingBy,
-		&i.ClosingUntil,
-		&i.ClosedBy,
-		&i.Forget,
-		&i.ErasedAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
 }
 
 const listDisputes = `-- name: ListDisputes :many

@@ -42,16 +42,34 @@ func (q *Queries) CreateStore(ctx context.Context, arg CreateStoreParams) (Order
 	return i, err
 }
 
-const deleteStore = `-- name: DeleteStore :execrows
+const deleteStore = `-- name: DeleteStore :exec
 DELETE FROM orders.stores WHERE id = $1
 `
 
-func (q *Queries) DeleteStore(ctx context.Context, id int64) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteStore, id)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) DeleteStore(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, deleteStore, id)
+	return err
+}
+
+const lockStore = `-- name: LockStore :one
+SELECT id, name, address, phone, hours, open, version, created_at, updated_at FROM orders.stores WHERE id = $1 FOR UPDATE
+`
+
+func (q *Queries) LockStore(ctx context.Context, id int64) (OrdersStore, error) {
+	row := q.db.QueryRow(ctx, lockStore, id)
+	var i OrdersStore
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Address,
+		&i.Phone,
+		&i.Hours,
+		&i.Open,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
 }
 
 const store = `-- name: Store :one
@@ -118,7 +136,7 @@ func (q *Queries) Stores(ctx context.Context, arg StoresParams) ([]OrdersStore, 
 const updateStore = `-- name: UpdateStore :one
 UPDATE orders.stores SET name = $1, address = $2, phone = $3, hours = $4, open = $5,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $6 AND version = $7 RETURNING id, name, address, phone, hours, open, version, created_at, updated_at
+WHERE id = $6 RETURNING id, name, address, phone, hours, open, version, created_at, updated_at
 `
 
 type UpdateStoreParams struct {
@@ -128,7 +146,6 @@ type UpdateStoreParams struct {
 	Hours   string
 	Open    bool
 	ID      int64
-	Version int32
 }
 
 func (q *Queries) UpdateStore(ctx context.Context, arg UpdateStoreParams) (OrdersStore, error) {
@@ -139,7 +156,6 @@ func (q *Queries) UpdateStore(ctx context.Context, arg UpdateStoreParams) (Order
 		arg.Hours,
 		arg.Open,
 		arg.ID,
-		arg.Version,
 	)
 	var i OrdersStore
 	err := row.Scan(

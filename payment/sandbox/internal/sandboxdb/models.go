@@ -28,6 +28,9 @@ type SandboxPayment struct {
 	CapturedAmount int64
 	CapturedAt     *time.Time
 	Refunded       int64
+	SilentUntil    *time.Time
+	DisputedAt     *time.Time
+	DisputeEndedAt *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -43,6 +46,8 @@ type SandboxRefund struct {
 	Reason     string
 	Status     string
 	Fails      bool
+	BouncesMs  *int64
+	BouncedAt  *time.Time
 	NotifyUrl  string
 	ReadyAt    time.Time
 	CreatedAt  time.Time

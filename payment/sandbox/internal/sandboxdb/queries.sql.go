@@ -21,27 +21,130 @@ func (q *Queries) Acknowledge(ctx context.Context, id ids.ID) error {
 	return err
 }
 
+const advanceDisputes = `-- name: AdvanceDisputes :many
+UPDATE sandbox.payments p
+SET dispute_ended_at = CASE WHEN p.disputed_at IS NOT NULL THEN clock_timestamp() END, disputed_at = coalesce(p.disputed_at, clock_timestamp())
+WHERE p.ref IN (
+    SELECT d.ref FROM sandbox.payments d
+    WHERE d.status = 'captured' AND d.behaviour IN ('chargeback_won', 'chargeback_lost') AND d.dispute_ended_at IS NULL
+      AND coalesce(d.disputed_at, d.captured_at) + interval '1 second' * d.delay_seconds <= clock_timestamp()
+    ORDER BY d.captured_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+RETURNING p.ref, p.merchant, p.payment_no, p.title, p.amount, p.currency, p.status, p.behaviour, p.delay_seconds, p.notify_url, p.return_url, p.expires_at, p.failed_attempts, p.txn, p.captured_amount, p.captured_at, p.refunded, p.silent_until, p.disputed_at, p.dispute_ended_at, p.created_at, p.updated_at
+`
+
+// Begins the chargebacks that are due, and ends those that have lasted as long as their payment did before.
+func (q *Queries) AdvanceDisputes(ctx context.Context, atMost int32) ([]SandboxPayment, error) {
+	rows, err := q.db.Query(ctx, advanceDisputes, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SandboxPayment
+	for rows.Next() {
+		var i SandboxPayment
+		if err := rows.Scan(
+			&i.Ref,
+			&i.Merchant,
+			&i.PaymentNo,
+			&i.Title,
+			&i.Amount,
+			&i.Currency,
+			&i.Status,
+			&i.Behaviour,
+			&i.DelaySeconds,
+			&i.NotifyUrl,
+			&i.ReturnUrl,
+			&i.ExpiresAt,
+			&i.FailedAttempts,
+			&i.Txn,
+			&i.CapturedAmount,
+			&i.CapturedAt,
+			&i.Refunded,
+			&i.SilentUntil,
+			&i.DisputedAt,
+			&i.DisputeEndedAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const bounceDueRefunds = `-- name: BounceDueRefunds :many
+UPDATE sandbox.refunds r SET status = 'failed', bounced_at = clock_timestamp()
+WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'succeeded' AND d.bounces_ms IS NOT NULL AND d.ready_at <= clock_timestamp()
+                ORDER BY d.ready_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.bounces_ms, r.bounced_at, r.notify_url, r.ready_at, r.created_at, r.updated_at
+`
+
+// Takes back refunds that succeeded: the shopper's own bank did not accept the money.
+func (q *Queries) BounceDueRefunds(ctx context.Context, atMost int32) ([]SandboxRefund, error) {
+	rows, err := q.db.Query(ctx, bounceDueRefunds, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SandboxRefund
+	for rows.Next() {
+		var i SandboxRefund
+		if err := rows.Scan(
+			&i.Ref,
+			&i.Merchant,
+			&i.RefundNo,
+			&i.PaymentRef,
+			&i.PaymentNo,
+			&i.Amount,
+			&i.Currency,
+			&i.Reason,
+			&i.Status,
+			&i.Fails,
+			&i.BouncesMs,
+			&i.BouncedAt,
+			&i.NotifyUrl,
+			&i.ReadyAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const capture = `-- name: Capture :one
-UPDATE sandbox.payments
-SET status = 'captured', txn = $1, captured_amount = amount - $2::bigint, captured_at = clock_timestamp(),
-    behaviour = $3, delay_seconds = $4, updated_at = clock_timestamp()
-WHERE ref = $5 AND status = 'open' AND expires_at > clock_timestamp()
-RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at
+UPDATE sandbox.payments p
+SET status = 'captured', txn = $1, captured_at = clock_timestamp(),
+    captured_amount = amount - (coalesce($2, p.behaviour) = 'underpaid' AND amount > 1)::int,
+    behaviour = coalesce($2, p.behaviour), delay_seconds = coalesce($3, p.delay_seconds),
+    silent_until = CASE WHEN coalesce($2, p.behaviour) = 'silent'
+        THEN clock_timestamp() + interval '1 second' * coalesce($3, p.delay_seconds) END,
+    updated_at = clock_timestamp()
+WHERE ref = $4 AND status = 'open' AND expires_at > clock_timestamp()
+RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at
 `
 
 type CaptureParams struct {
 	Txn          *string
-	Withheld     int64
-	Behaviour    string
-	DelaySeconds int32
+	Behaviour    *string
+	DelaySeconds *int32
 	Ref          ids.ID
 }
 
-// Takes the money once: of several payers, a close and the expiry, one wins.
+// Takes the money once: of several payers, a close and the expiry, one wins. A bank that underpays withholds one, and
+// takes at least one, or it would not be a capture.
 func (q *Queries) Capture(ctx context.Context, arg CaptureParams) (SandboxPayment, error) {
 	row := q.db.QueryRow(ctx, capture,
 		arg.Txn,
-		arg.Withheld,
 		arg.Behaviour,
 		arg.DelaySeconds,
 		arg.Ref,
@@ -65,6 +168,9 @@ func (q *Queries) Capture(ctx context.Context, arg CaptureParams) (SandboxPaymen
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.SilentUntil,
+		&i.DisputedAt,
+		&i.DisputeEndedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -183,32 +289,35 @@ func (q *Queries) CreateCallback(ctx context.Context, arg CreateCallbackParams) 
 	return err
 }
 
-const createPayment = `-- name: CreatePayment :execrows
+const createPayment = `-- name: CreatePayment :one
 
 INSERT INTO sandbox.payments (ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, $10, $11)
+SELECT $1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, $10, $11::timestamptz
+WHERE $11::timestamptz >= clock_timestamp() + interval '1 millisecond' * $12::bigint
 ON CONFLICT (merchant, payment_no) DO NOTHING
+RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at
 `
 
 type CreatePaymentParams struct {
-	Ref          ids.ID
-	Merchant     string
-	PaymentNo    string
-	Title        string
-	Amount       int64
-	Currency     string
-	Behaviour    string
-	DelaySeconds int32
-	NotifyUrl    string
-	ReturnUrl    string
-	ExpiresAt    time.Time
+	Ref           ids.ID
+	Merchant      string
+	PaymentNo     string
+	Title         string
+	Amount        int64
+	Currency      string
+	Behaviour     string
+	DelaySeconds  int32
+	NotifyUrl     string
+	ReturnUrl     string
+	ExpiresAt     time.Time
+	LeastWindowMs int64
 }
 
 // The state machine of the bank. Every change is one conditional statement on the clock of the database: a second attempt changes
 // no row. The clock is clock_timestamp(), not now(), because a statement that waited for a lock must see the time after the wait.
-// Opens a payment unless the number is known already, in any state.
-func (q *Queries) CreatePayment(ctx context.Context, arg CreatePaymentParams) (int64, error) {
-	result, err := q.db.Exec(ctx, createPayment,
+// Opens a payment unless the number is known already, in any state, or less than the least time to pay is left.
+func (q *Queries) CreatePayment(ctx context.Context, arg CreatePaymentParams) (SandboxPayment, error) {
+	row := q.db.QueryRow(ctx, createPayment,
 		arg.Ref,
 		arg.Merchant,
 		arg.PaymentNo,
@@ -220,17 +329,40 @@ func (q *Queries) CreatePayment(ctx context.Context, arg CreatePaymentParams) (i
 		arg.NotifyUrl,
 		arg.ReturnUrl,
 		arg.ExpiresAt,
+		arg.LeastWindowMs,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var i SandboxPayment
+	err := row.Scan(
+		&i.Ref,
+		&i.Merchant,
+		&i.PaymentNo,
+		&i.Title,
+		&i.Amount,
+		&i.Currency,
+		&i.Status,
+		&i.Behaviour,
+		&i.DelaySeconds,
+		&i.NotifyUrl,
+		&i.ReturnUrl,
+		&i.ExpiresAt,
+		&i.FailedAttempts,
+		&i.Txn,
+		&i.CapturedAmount,
+		&i.CapturedAt,
+		&i.Refunded,
+		&i.SilentUntil,
+		&i.DisputedAt,
+		&i.DisputeEndedAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
 }
 
 const createRefund = `-- name: CreateRefund :exec
-INSERT INTO sandbox.refunds (ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, notify_url, ready_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'processing', $9, $10,
-        clock_timestamp() + interval '1 millisecond' * $11::bigint)
+INSERT INTO sandbox.refunds (ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, bounces_ms, notify_url, ready_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'processing', $9, $10, $11,
+        clock_timestamp() + interval '1 millisecond' * $12::bigint)
 `
 
 type CreateRefundParams struct {
@@ -243,6 +375,7 @@ type CreateRefundParams struct {
 	Currency   string
 	Reason     string
 	Fails      bool
+	BouncesMs  *int64
 	NotifyUrl  string
 	DelayMs    int64
 }
@@ -258,21 +391,48 @@ func (q *Queries) CreateRefund(ctx context.Context, arg CreateRefundParams) erro
 		arg.Currency,
 		arg.Reason,
 		arg.Fails,
+		arg.BouncesMs,
 		arg.NotifyUrl,
 		arg.DelayMs,
 	)
 	return err
 }
 
-const expire = `-- name: Expire :exec
+const expire = `-- name: Expire :one
 UPDATE sandbox.payments SET status = 'closed', updated_at = clock_timestamp()
 WHERE ref = $1 AND status = 'open' AND expires_at <= clock_timestamp()
+RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at
 `
 
 // Records the expiry of a payment when it is next read.
-func (q *Queries) Expire(ctx context.Context, ref ids.ID) error {
-	_, err := q.db.Exec(ctx, expire, ref)
-	return err
+func (q *Queries) Expire(ctx context.Context, ref ids.ID) (SandboxPayment, error) {
+	row := q.db.QueryRow(ctx, expire, ref)
+	var i SandboxPayment
+	err := row.Scan(
+		&i.Ref,
+		&i.Merchant,
+		&i.PaymentNo,
+		&i.Title,
+		&i.Amount,
+		&i.Currency,
+		&i.Status,
+		&i.Behaviour,
+		&i.DelaySeconds,
+		&i.NotifyUrl,
+		&i.ReturnUrl,
+		&i.ExpiresAt,
+		&i.FailedAttempts,
+		&i.Txn,
+		&i.CapturedAmount,
+		&i.CapturedAt,
+		&i.Refunded,
+		&i.SilentUntil,
+		&i.DisputedAt,
+		&i.DisputeEndedAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
 }
 
 const forgetCallbacks = `-- name: ForgetCallbacks :execrows
@@ -320,13 +480,23 @@ func (q *Queries) GiveUp(ctx context.Context, arg GiveUpParams) error {
 }
 
 const movements = `-- name: Movements :many
-SELECT m.kind::text AS kind, m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no, m.txn::text AS txn, m.amount, m.currency, m.at::timestamptz AS at
+SELECT m.kind::text AS kind, m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no, m.txn::text AS txn, m.amount, m.currency, m.at::timestamptz AS at, m.bounced::boolean AS bounced
 FROM (
-    SELECT 'capture' AS kind, p.ref, p.ref AS payment_ref, p.payment_no, '' AS refund_no, p.txn, p.captured_amount AS amount, p.currency, p.captured_at AS at
+    SELECT 'capture' AS kind, p.ref, p.ref AS payment_ref, p.payment_no, '' AS refund_no, p.txn, p.captured_amount AS amount, p.currency, p.captured_at AS at, false AS bounced
     FROM sandbox.payments p WHERE p.merchant = $1 AND p.captured_at >= $2::timestamptz AND p.captured_at < $3::timestamptz
     UNION ALL
-    SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', r.amount, r.currency, r.updated_at
-    FROM sandbox.refunds r WHERE r.merchant = $1 AND r.status = 'succeeded' AND r.updated_at >= $2::timestamptz AND r.updated_at < $3::timestamptz
+    SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', r.amount, r.currency, r.updated_at, r.bounced_at IS NOT NULL
+    FROM sandbox.refunds r WHERE r.merchant = $1 AND (r.status = 'succeeded' OR r.bounced_at IS NOT NULL) AND r.updated_at >= $2::timestamptz AND r.updated_at < $3::timestamptz
+    UNION ALL
+    SELECT 'bounce', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', -r.amount, r.currency, r.bounced_at, true
+    FROM sandbox.refunds r WHERE r.merchant = $1 AND r.bounced_at >= $2::timestamptz AND r.bounced_at < $3::timestamptz
+    UNION ALL
+    SELECT 'chargeback', p.ref, p.ref, p.payment_no, '', '', p.captured_amount, p.currency, p.disputed_at, false
+    FROM sandbox.payments p WHERE p.merchant = $1 AND p.disputed_at >= $2::timestamptz AND p.disputed_at < $3::timestamptz
+    UNION ALL
+    SELECT 'chargeback', p.ref, p.ref, p.payment_no, '', '', -p.captured_amount, p.currency, p.dispute_ended_at, false
+    FROM sandbox.payments p WHERE p.merchant = $1 AND p.behaviour = 'chargeback_won'
+      AND p.dispute_ended_at >= $2::timestamptz AND p.dispute_ended_at < $3::timestamptz
 ) m
 WHERE (m.at, m.ref) > ($4::timestamptz, $5::uuid)
 ORDER BY m.at, m.ref LIMIT $6
@@ -351,6 +521,7 @@ type MovementsRow struct {
 	Amount     int64
 	Currency   string
 	At         time.Time
+	Bounced    bool
 }
 
 // A page of what moved in a span of time, oldest first.
@@ -380,6 +551,7 @@ func (q *Queries) Movements(ctx context.Context, arg MovementsParams) ([]Movemen
 			&i.Amount,
 			&i.Currency,
 			&i.At,
+			&i.Bounced,
 		); err != nil {
 			return nil, err
 		}
@@ -392,7 +564,7 @@ func (q *Queries) Movements(ctx context.Context, arg MovementsParams) ([]Movemen
 }
 
 const paymentByNumber = `-- name: PaymentByNumber :one
-SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at FROM sandbox.payments WHERE merchant = $1 AND payment_no = $2
+SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at FROM sandbox.payments WHERE merchant = $1 AND payment_no = $2
 `
 
 type PaymentByNumberParams struct {
@@ -421,6 +593,9 @@ func (q *Queries) PaymentByNumber(ctx context.Context, arg PaymentByNumberParams
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.SilentUntil,
+		&i.DisputedAt,
+		&i.DisputeEndedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -428,7 +603,7 @@ func (q *Queries) PaymentByNumber(ctx context.Context, arg PaymentByNumberParams
 }
 
 const paymentByRef = `-- name: PaymentByRef :one
-SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at FROM sandbox.payments WHERE ref = $1
+SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at FROM sandbox.payments WHERE ref = $1
 `
 
 func (q *Queries) PaymentByRef(ctx context.Context, ref ids.ID) (SandboxPayment, error) {
@@ -452,6 +627,9 @@ func (q *Queries) PaymentByRef(ctx context.Context, ref ids.ID) (SandboxPayment,
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.SilentUntil,
+		&i.DisputedAt,
+		&i.DisputeEndedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -459,7 +637,7 @@ func (q *Queries) PaymentByRef(ctx context.Context, ref ids.ID) (SandboxPayment,
 }
 
 const paymentsOpened = `-- name: PaymentsOpened :many
-SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at FROM sandbox.payments
+SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at FROM sandbox.payments
 WHERE merchant = $1 AND created_at >= $2 AND ref < $3
 ORDER BY ref DESC LIMIT $4
 `
@@ -504,6 +682,9 @@ func (q *Queries) PaymentsOpened(ctx context.Context, arg PaymentsOpenedParams) 
 			&i.CapturedAmount,
 			&i.CapturedAt,
 			&i.Refunded,
+			&i.SilentUntil,
+			&i.DisputedAt,
+			&i.DisputeEndedAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -518,7 +699,7 @@ func (q *Queries) PaymentsOpened(ctx context.Context, arg PaymentsOpenedParams) 
 }
 
 const refundByNumber = `-- name: RefundByNumber :one
-SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, notify_url, ready_at, created_at, updated_at FROM sandbox.refunds WHERE merchant = $1 AND refund_no = $2
+SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, bounces_ms, bounced_at, notify_url, ready_at, created_at, updated_at FROM sandbox.refunds WHERE merchant = $1 AND refund_no = $2
 `
 
 type RefundByNumberParams struct {
@@ -540,6 +721,8 @@ func (q *Queries) RefundByNumber(ctx context.Context, arg RefundByNumberParams) 
 		&i.Reason,
 		&i.Status,
 		&i.Fails,
+		&i.BouncesMs,
+		&i.BouncedAt,
 		&i.NotifyUrl,
 		&i.ReadyAt,
 		&i.CreatedAt,
@@ -549,7 +732,7 @@ func (q *Queries) RefundByNumber(ctx context.Context, arg RefundByNumberParams) 
 }
 
 const refundsOfPayment = `-- name: RefundsOfPayment :many
-SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, notify_url, ready_at, created_at, updated_at FROM sandbox.refunds WHERE payment_ref = $1 ORDER BY ref DESC LIMIT $2
+SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, bounces_ms, bounced_at, notify_url, ready_at, created_at, updated_at FROM sandbox.refunds WHERE payment_ref = $1 ORDER BY ref DESC LIMIT $2
 `
 
 type RefundsOfPaymentParams struct {
@@ -577,6 +760,8 @@ func (q *Queries) RefundsOfPayment(ctx context.Context, arg RefundsOfPaymentPara
 			&i.Reason,
 			&i.Status,
 			&i.Fails,
+			&i.BouncesMs,
+			&i.BouncedAt,
 			&i.NotifyUrl,
 			&i.ReadyAt,
 			&i.CreatedAt,
@@ -596,7 +781,7 @@ const setAsideRefund = `-- name: SetAsideRefund :one
 UPDATE sandbox.payments SET refunded = refunded + $1, updated_at = clock_timestamp()
 WHERE merchant = $2 AND payment_no = $3 AND status = 'captured' AND txn = $4::text AND currency = $5
   AND refunded + $1 <= captured_amount
-RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at
+RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at
 `
 
 type SetAsideRefundParams struct {
@@ -636,6 +821,9 @@ func (q *Queries) SetAsideRefund(ctx context.Context, arg SetAsideRefundParams) 
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.SilentUntil,
+		&i.DisputedAt,
+		&i.DisputeEndedAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -644,10 +832,11 @@ func (q *Queries) SetAsideRefund(ctx context.Context, arg SetAsideRefundParams) 
 
 const settleDueRefunds = `-- name: SettleDueRefunds :many
 UPDATE sandbox.refunds r
-SET status = CASE WHEN r.fails THEN 'failed' ELSE 'succeeded' END, updated_at = clock_timestamp()
+SET status = CASE WHEN r.fails THEN 'failed' ELSE 'succeeded' END, updated_at = clock_timestamp(),
+    ready_at = clock_timestamp() + interval '1 millisecond' * coalesce(r.bounces_ms, 0)
 WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing' AND d.ready_at <= clock_timestamp()
                 ORDER BY d.ready_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.notify_url, r.ready_at, r.created_at, r.updated_at
+RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.bounces_ms, r.bounced_at, r.notify_url, r.ready_at, r.created_at, r.updated_at
 `
 
 // Settles the refunds that are due; several processes share them.
@@ -671,6 +860,8 @@ func (q *Queries) SettleDueRefunds(ctx context.Context, atMost int32) ([]Sandbox
 			&i.Reason,
 			&i.Status,
 			&i.Fails,
+			&i.BouncesMs,
+			&i.BouncedAt,
 			&i.NotifyUrl,
 			&i.ReadyAt,
 			&i.CreatedAt,

@@ -103,38 +103,47 @@ func (q *Queries) ClaimStatement(ctx context.Context, arg ClaimStatementParams) 
 const compare = `-- name: Compare :exec
 INSERT INTO payments.statement_differences (provider, day, class, kind, provider_txn, payment_no, refund_no, stated, booked, currency, at)
 SELECT $1::text AS provider, $2::date AS day, CASE WHEN g.provider_txn IS NULL THEN 'missing' ELSE 'different' END AS class, l.kind, l.provider_txn,
-       coalesce(l.payment_no, g.payment_no) AS payment_no, coalesce(l.refund_no, g.refund_no) AS refund_no, l.stated, coalesce(g.amount, 0) AS booked, l.currency, l.at
+       coalesce(l.payment_no, g.payment_no) AS payment_no, coalesce(l.refund_no, g.refund_no) AS refund_no, l.stated,
+       coalesce(g.amount, 0) - coalesce(b.amount, 0) AS booked, l.currency, l.at
 FROM (
     SELECT d.provider, d.day, d.kind, d.provider_txn, d.payment_no, d.refund_no, d.amount, d.fee, d.currency, d.at, (SELECT sum(a.amount) FROM payments.statement_lines a
                  WHERE a.provider = d.provider AND a.kind = d.kind AND a.provider_txn = d.provider_txn)::bigint AS stated
     FROM payments.statement_lines d WHERE d.provider = $1 AND d.day = $2
 ) l
 LEFT JOIN payments.ledger g ON g.provider = l.provider AND g.kind = l.kind AND g.provider_txn = l.provider_txn
-WHERE coalesce(g.amount, 0) <> l.stated OR g.currency <> l.currency OR g.payment_no <> l.payment_no OR g.refund_no <> l.refund_no
+LEFT JOIN payments.ledger b ON b.provider = l.provider AND b.kind = l.kind || '_reversal' AND b.provider_txn = l.provider_txn
+WHERE coalesce(g.amount, 0) - coalesce(b.amount, 0) <> l.stated AND NOT coalesce(b.at >= $3 AND g.amount = l.stated, false)
+   OR g.currency <> l.currency OR g.payment_no <> l.payment_no OR g.refund_no <> l.refund_no
 UNION ALL
 SELECT $1, $2, 'extra', g.kind, g.provider_txn, g.payment_no, g.refund_no, 0, g.amount, g.currency, g.at
 FROM payments.ledger g
-WHERE g.provider = $1 AND g.at >= $3 AND g.at < $4 AND NOT $5::boolean
-  AND NOT EXISTS (SELECT FROM payments.statement_lines a WHERE a.provider = g.provider AND a.kind = g.kind AND a.provider_txn = g.provider_txn)
+WHERE g.provider = $1 AND g.at >= $4 AND g.at < $3 AND NOT $5::boolean
+  AND CASE WHEN g.kind LIKE '%\_reversal' THEN (
+        SELECT sum(a.amount) <> 0 AND NOT bool_or(a.day = $2) FROM payments.statement_lines a
+        WHERE a.provider = g.provider AND a.provider_txn = g.provider_txn AND a.kind || '_reversal' = g.kind)
+      ELSE NOT EXISTS (SELECT FROM payments.statement_lines a WHERE a.provider = g.provider AND a.kind = g.kind AND a.provider_txn = g.provider_txn)
+        AND NOT EXISTS (SELECT FROM payments.ledger b WHERE b.provider = g.provider AND b.kind = g.kind || '_reversal' AND b.provider_txn = g.provider_txn)
+      END
 `
 
 type CompareParams struct {
 	Provider string
 	Day      time.Time
-	FromTime time.Time
 	ToTime   time.Time
+	FromTime time.Time
 	Partial  bool
 }
 
 // Compares by key, not by date: a line is looked up in the whole ledger, and a row of the ledger in the lines of all days.
 // A row that was recorded after midnight may be the day before's line, so that extra rows are known once that day is
-// fetched too.
+// fetched too. A reversal is a line of its movement with a negative amount, and one of a later day leaves this day's line
+// as it is; or the statement leaves both out.
 func (q *Queries) Compare(ctx context.Context, arg CompareParams) error {
 	_, err := q.db.Exec(ctx, compare,
 		arg.Provider,
 		arg.Day,
-		arg.FromTime,
 		arg.ToTime,
+		arg.FromTime,
 		arg.Partial,
 	)
 	return err
@@ -415,6 +424,56 @@ func (q *Queries) LockStatement(ctx context.Context, arg LockStatementParams) ([
 			&i.Partial,
 			&i.ComparedAt,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const notCompared = `-- name: NotCompared :many
+SELECT coalesce(s.provider, l.provider)::text AS provider, coalesce(s.day, l.at::date)::date AS day, coalesce(max(s.last_error), 'nothing has asked for it')::text AS why
+FROM payments.ledger l
+LEFT JOIN payments.statements s ON s.provider = l.provider AND l.at >= s.from_time AND l.at < s.to_time
+WHERE l.at > clock_timestamp() - $1::interval AND l.at < clock_timestamp() - $2::interval AND l.provider <> ALL($3::text[])
+  AND (s.provider IS NULL OR s.compared_at IS NULL AND s.to_time < clock_timestamp() - $4::interval)
+GROUP BY 1, 2 ORDER BY 1, 2 LIMIT $5
+`
+
+type NotComparedParams struct {
+	Since   time.Duration
+	Grace   time.Duration
+	Without []string
+	Late    time.Duration
+	AtMost  int32
+}
+
+type NotComparedRow struct {
+	Provider string
+	Day      time.Time
+	Why      string
+}
+
+// Days of which money is in the ledger and the statement was not compared in time: it failed, or nothing asked for it.
+func (q *Queries) NotCompared(ctx context.Context, arg NotComparedParams) ([]NotComparedRow, error) {
+	rows, err := q.db.Query(ctx, notCompared,
+		arg.Since,
+		arg.Grace,
+		arg.Without,
+		arg.Late,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotComparedRow
+	for rows.Next() {
+		var i NotComparedRow
+		if err := rows.Scan(&i.Provider, &i.Day, &i.Why); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

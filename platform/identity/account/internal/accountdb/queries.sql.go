@@ -728,6 +728,35 @@ func (q *Queries) OwnerOfLogin(ctx context.Context, id int64) (int64, error) {
 	return user_id, err
 }
 
+const phonesOf = `-- name: PhonesOf :many
+SELECT id, phone::text AS phone FROM account.users WHERE id = ANY($1::bigint[]) AND phone IS NOT NULL
+`
+
+type PhonesOfRow struct {
+	ID    int64
+	Phone string
+}
+
+func (q *Queries) PhonesOf(ctx context.Context, argIds []int64) ([]PhonesOfRow, error) {
+	rows, err := q.db.Query(ctx, phonesOf, argIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PhonesOfRow
+	for rows.Next() {
+		var i PhonesOfRow
+		if err := rows.Scan(&i.ID, &i.Phone); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const postponeNote = `-- name: PostponeNote :exec
 UPDATE account.notes SET attempts = attempts - 1, next_try = clock_timestamp() + make_interval(secs => $1::float8) WHERE id = $2
 `

@@ -1,0 +1,157 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory/internal/inventorydb"
+	"stampede/inventory/inventoryevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
+)
+
+// The codes of withdraw.lua.
+const (
+	withdrawDone     = 0
+	withdrawOtherRev = 3
+)
+
+// TakeOff takes units off an item's sale for good inside the caller's transaction, as
+// many of them as are available in both counts, and returns how many: the item's total
+// falls by them. It fails with ErrFenced while the item is on sale and does not
+// decide. The caller calls Apply after the commit.
+func (s *Service) TakeOff(ctx context.Context, tx pgx.Tx, itemID int64, units int32) (taken int32, err error) {
+	return s.offSale(ctx, tx, itemID, units, func(ctx context.Context, q *inventorydb.Queries, st Stock, units int32) error {
+		return q.TakeOff(ctx, inventorydb.TakeOffParams{Units: units, ItemID: st.ItemID, Shard: st.Shard})
+	})
+}
+
+// WriteOffFree is TakeOff for units that are lost or broken: they stay part of the
+// total, as written off.
+func (s *Service) WriteOffFree(ctx context.Context, tx pgx.Tx, itemID int64, units int32) (written int32, err error) {
+	return s.offSale(ctx, tx, itemID, units, func(ctx context.Context, q *inventorydb.Queries, st Stock, units int32) error {
+		return q.WriteOffFree(ctx, inventorydb.WriteOffFreeParams{Units: units, ItemID: st.ItemID, Shard: st.Shard})
+	})
+}
+
+// move writes to a stock row where units go that leave what is available.
+type move func(ctx context.Context, q *inventorydb.Queries, st Stock, units int32) error
+
+// offSale takes units that no shopper holds off an item's sale.
+//
+// Redis comes first: it may have granted units whose orders Postgres does not have
+// yet, and must not grant what Postgres has moved. The row lock is held meanwhile, so
+// that the writer of this item waits for one call to Redis. If tx is rolled back the
+// units are missing in Redis until the next change of the item or a comparison,
+// see mend.
+func (s *Service) offSale(ctx context.Context, tx pgx.Tx, itemID int64, units int32, write move) (moved int32, err error) {
+	return s.moveUnits(ctx, tx, itemID, units, func(st Stock, units int32) (int32, error) {
+		taken, err := s.withdraw(ctx, tx, st, units)
+		return min(taken, st.Available), err
+	}, write)
+}
+
+// moveUnits locks an item's stock rows and writes what of says of each until units
+// have moved.
+func (s *Service) moveUnits(ctx context.Context, tx pgx.Tx, itemID int64, units int32, of func(st Stock, units int32) (int32, error), write move) (moved int32, err error) {
+	if units < 1 || units > MaxUnits {
+		return 0, fault.Plainf(fault.Invalid, "Between 1 and %d units can be moved, not %d.", MaxUnits, units)
+	}
+	q := inventorydb.New(tx)
+	rows, err := q.LockStockOfItem(ctx, itemID)
+	if err != nil {
+		return 0, fmt.Errorf("inventory: lock stock of item %d: %w", itemID, err)
+	}
+	if len(rows) == 0 {
+		return 0, fmt.Errorf("inventory: move units of item %d: %w", itemID, ErrNoStock)
+	}
+	for _, st := range stocksOf(rows) {
+		if st.Unlimited {
+			return 0, fault.Plain(fault.Invalid, "An unlimited item has no units to move.")
+		}
+		n, err := of(st, units-moved)
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			continue
+		}
+		moved += n
+		if err := write(ctx, q, st, n); err != nil {
+			return 0, fmt.Errorf("inventory: move units of item %d: %w", itemID, err)
+		}
+	}
+	return moved, nil
+}
+
+// withdraw takes units off the sale in Redis, at most those that remain, and returns
+// how many. The stock row is locked by tx. Where Redis has nothing to say Postgres
+// decides alone.
+func (s *Service) withdraw(ctx context.Context, tx pgx.Tx, st Stock, units int32) (int32, error) {
+	for range epochTurns {
+		r, err := withdrawScript.run(ctx, s.deps.Redis, 2, []string{st.item().stateKey()}, st.Rev, st.planned(), units)
+		if err != nil {
+			return 0, err
+		}
+		switch r.int(0) {
+		case withdrawDone:
+			return int32(r.int(1)), nil //nolint:gosec // at most units
+		case withdrawOtherRev: // an earlier change is on its way
+			if err := s.Apply(ctx, st.ItemID); err != nil {
+				return 0, err
+			}
+		default:
+			stands, err := inventorydb.New(tx).SaleStands(ctx, inventorydb.SaleStandsParams{ItemID: st.ItemID, Shard: st.Shard})
+			if err != nil {
+				return 0, fmt.Errorf("inventory: check whether item %d is on sale: %w", st.ItemID, err)
+			}
+			if stands {
+				return min(units, st.Available), nil
+			}
+			return 0, fmt.Errorf("inventory: take units of item %d off the sale: %w", st.ItemID, ErrFenced)
+		}
+	}
+	return 0, fmt.Errorf("inventory: item %d: its changes do not reach Redis: %w", st.ItemID, ErrFenced)
+}
+
+// withdrawn are units that a withdrawal took off the sale in Redis and that Postgres
+// has not moved: it is under way, or its transaction ended without a commit.
+func withdrawn(st Stock, state State) int64 {
+	if state.Rev != st.Rev {
+		return 0
+	}
+	return int64(st.planned()) - (state.Total - state.Retaken)
+}
+
+// mend returns to the sale in Redis what a withdrawal took whose transaction was
+// rolled back, and reports whether there was any. The row lock excludes one that is
+// under way.
+func (s *Service) mend(ctx context.Context, item Item) (mended bool, err error) {
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		mended = false
+		locked, err := s.Lock(ctx, tx, []Key{{ItemID: item.ID, Shard: item.Shard}})
+		if err != nil {
+			return err
+		}
+		for _, st := range locked {
+			state, ok, err := s.State(ctx, item)
+			if err != nil || !ok || withdrawn(st, state) <= 0 {
+				return err
+			}
+			r, err := withdrawScript.run(ctx, s.deps.Redis, 2, []string{item.stateKey()}, st.Rev, st.planned(), 0)
+			if err != nil {
+				return err
+			}
+			if mended = r.int(0) == withdrawDone && r.int(1) == 0; mended {
+				s.announce(ctx, inventoryevent.SubjectReturned, inventoryevent.Returned{ItemID: item.ID, Epoch: state.Epoch, Rel: state.Rel + 1})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("inventory: item %d: return what was withdrawn: %w", item.ID, err)
+	}
+	return mended, nil
+}

@@ -1,0 +1,90 @@
+// Package acts keeps what operators did with orders and why, and what they noted about
+// them.
+//
+// # Owns
+//
+// The table orders.acts: a row per act, written in the transaction of its effect. An
+// order's history has what became of it; an act adds the operator's words, which
+// shoppers do not read. They may name people: [Erase] removes them when the order ended
+// long enough ago, or soon after its end if the shopper deleted the account.
+package acts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/acts/internal/actsdb"
+	"stampede/platform/base/ids"
+)
+
+// What an operator did.
+const (
+	Cancel   = "cancel"
+	Refund   = "refund"
+	Complete = "complete"
+	Ship     = "ship"
+	Note     = "note"
+)
+
+// Act is one act on an order.
+type Act struct {
+	Operator int64
+	Action   string // Cancel …
+	Text     string // why, or the note; at most 500 characters
+	Version  int32  // the order's after it
+	At       time.Time
+}
+
+// Put writes an act on a user's order in the transaction of its effect; a.At is the
+// database's.
+func Put(ctx context.Context, tx pgx.Tx, no ids.ID, user int64, a Act) error {
+	err := actsdb.New(tx).Put(ctx, actsdb.PutParams{
+		Bucket: no.Bucket(), OrderNo: no, ActNo: ids.NewFor(user), UserID: user, Operator: a.Operator, Action: a.Action, Text: a.Text, Version: a.Version,
+	})
+	if err != nil {
+		return fmt.Errorf("acts: put %s of order %s: %w", a.Action, no, err)
+	}
+	return nil
+}
+
+// Of returns an order's acts, oldest first.
+func Of(ctx context.Context, db actsdb.DBTX, no ids.ID) ([]Act, error) {
+	rows, err := actsdb.New(db).OfOrder(ctx, actsdb.OfOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	if err != nil {
+		return nil, fmt.Errorf("acts: read those of order %s: %w", no, err)
+	}
+	list := make([]Act, len(rows))
+	for i, r := range rows {
+		list[i] = Act(r)
+	}
+	return list, nil
+}
+
+// Forget marks the acts on the orders of a user who deletes the account, in the
+// transaction that does: Erase removes their texts as soon as the orders have ended.
+func Forget(ctx context.Context, tx pgx.Tx, user int64) error {
+	if err := actsdb.New(tx).Forget(ctx, user); err != nil {
+		return fmt.Errorf("acts: forget: %w", err)
+	}
+	return nil
+}
+
+// eraseLimit is how many acts one statement erases.
+const eraseLimit = 500
+
+// Erase removes the texts of acts on orders that ended longer ago than keep, or ended
+// at all and whose shopper has deleted the account.
+func Erase(ctx context.Context, db actsdb.DBTX, keep time.Duration) error {
+	for {
+		n, err := actsdb.New(db).Erase(ctx, actsdb.EraseParams{Keep: keep, AtMost: eraseLimit})
+		if err != nil {
+			return fmt.Errorf("acts: erase: %w", err)
+		}
+		if n < eraseLimit {
+			return nil
+		}
+	}
+}

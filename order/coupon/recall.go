@@ -1,0 +1,155 @@
+package coupon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/coupon/internal/coupondb"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+)
+
+var errNoCoupon = fault.Plain(fault.NotFound, "No coupon of this kind has this number; GET admin/coupons/{id}/issued lists those of a user.")
+
+// RecallNote is why coupons are recalled. It is exported for huma, as Terms is.
+type RecallNote struct {
+	Note string `json:"note" minLength:"1" maxLength:"500" doc:"Why, for the audit log"`
+}
+
+type issuedInput struct {
+	KindInput
+	httpx.PageInput
+	UserID string `query:"user_id" required:"true" doc:"Whose coupons"`
+}
+
+// issued lists the coupons of a kind that a user was issued.
+func (s *Service) issued(ctx context.Context, in *issuedInput) (*httpx.PageOutput[couponView], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, errNoKind.Because(err)
+	}
+	user, err := httpx.ParseID(in.UserID)
+	if err != nil {
+		return nil, fault.Plain(fault.Invalid, "user_id is no id of a user: those are positive decimal numbers.").Because(err)
+	}
+	before, err := in.BeforeNumber()
+	if err != nil {
+		return nil, err
+	}
+	q := coupondb.New(s.db)
+	if _, err := read(ctx, q, id); err != nil {
+		return nil, err
+	}
+	rows, err := q.CouponsOfUser(ctx, coupondb.CouponsOfUserParams{
+		Bucket: ids.Bucket(user), UserID: user, KindID: id, Before: before, Most: int32(in.Ask()), //nolint:gosec // a page is small
+	})
+	if err != nil {
+		return nil, fmt.Errorf("coupon: list the coupons of kind %d of a user: %w", id, err)
+	}
+	return httpx.PageOf(in.PageInput, rows, view, placeOf), nil
+}
+
+type recallKindInput struct {
+	KindInput
+	Body struct{ RecallNote } `nameHint:"CouponRecall"`
+}
+
+// recallKind recalls every coupon that the kind issued so far. It is one row's change,
+// whatever their number: each coupon is compared with it when it is to be used.
+func (s *Service) recallKind(ctx context.Context, in *recallKindInput) (*httpx.Output[couponKind], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, errNoKind.Because(err)
+	}
+	var after couponKind
+	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		q := coupondb.New(tx)
+		k, _, err := lockKind(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if k.Status == draft {
+			return errNotActive.Saying("A draft has issued no coupons; delete it.")
+		}
+		before, err := read(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if err := q.RecallKind(ctx, id); err != nil {
+			return fmt.Errorf("coupon: recall kind %d: %w", id, err)
+		}
+		if after, err = read(ctx, q, id); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, "coupon.recall", subject(id), map[string]any{"note": in.Body.Note, "before": before, "after": after})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(after), nil
+}
+
+type recallOneInput struct {
+	KindInput
+	Coupon string               `path:"coupon" doc:"The coupon's number"`
+	Body   struct{ RecallNote } `nameHint:"CouponRecall"`
+}
+
+// recallOne recalls one coupon; a repetition changes nothing.
+func (s *Service) recallOne(ctx context.Context, in *recallOneInput) (*httpx.Output[couponView], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, errNoKind.Because(err)
+	}
+	no, err := ids.Parse(in.Coupon)
+	if err != nil {
+		return nil, errNoCoupon.Because(err)
+	}
+	var after couponView
+	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		q := coupondb.New(tx)
+		user, err := q.OwnerOf(ctx, coupondb.OwnerOfParams{CouponNo: no, Bucket: no.Bucket(), KindID: id})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errNoCoupon
+		}
+		if err != nil {
+			return fmt.Errorf("coupon: read the owner of %s: %w", no, err)
+		}
+		before, err := one(ctx, q, no, user)
+		if err != nil {
+			return err
+		}
+		n, err := q.RecallCoupon(ctx, coupondb.RecallCouponParams{CouponNo: no, Bucket: no.Bucket(), KindID: id})
+		if err != nil {
+			return fmt.Errorf("coupon: recall %s: %w", no, err)
+		}
+		if after, err = one(ctx, q, no, user); err != nil || n == 0 {
+			return err
+		}
+		return audit.Record(ctx, tx, "coupon.recall-one", subject(id), map[string]any{
+			"note": in.Body.Note, "user_id": httpx.FormatID(user), "before": before, "after": after,
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return httpx.Answer(after), nil
+}
+
+// one reads a coupon of a user.
+func one(ctx context.Context, q *coupondb.Queries, no ids.ID, user int64) (none couponView, err error) {
+	rows, err := q.CouponsOfUser(ctx, coupondb.CouponsOfUserParams{Bucket: no.Bucket(), UserID: user, Single: no, Before: httpx.LastNumber, Most: 1})
+	if err != nil {
+		return none, fmt.Errorf("coupon: read %s: %w", no, err)
+	}
+	if len(rows) == 0 {
+		return none, errNoCoupon
+	}
+	return view(rows[0]), nil
+}

@@ -1,0 +1,127 @@
+package coupon
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+)
+
+// A recalled coupon serves no further order: one that is locked pays for its order or
+// is gone with it, and what is issued afterwards is valid.
+func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	issue := func(kind, body string) {
+		t.Helper()
+		s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/issue", body)
+	}
+	kind := s.kind(terms(`"per_user":3`))
+	issue(kind, `{"user_ids":["5"],"each":2}`)
+	held := func(want ...string) (nos []string) {
+		t.Helper()
+		var got []string
+		for _, c := range s.must("200", 9, auth.Viewer, http.MethodGet, "admin/coupons/"+kind+"/issued?user_id=5", "")["data"].([]any) {
+			got, nos = append(got, c.(map[string]any)["status"].(string)), append(nos, c.(map[string]any)["coupon_no"].(string))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the user's coupons are %v, want %v", got, want)
+		}
+		return nos
+	}
+	order := func() orderevent.Order {
+		t.Helper()
+		o := orderevent.Order{No: ids.NewFor(5), UserID: 5, ItemID: 1, ActivityID: 1, Quantity: 1, UnitPrice: 20_000, Currency: "CNY", Status: orderevent.StatusPending}
+		s.exec(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline, discount)
+			VALUES ($1, $2, 5, (extract(epoch FROM clock_timestamp()) * 1e6)::bigint, 1, 1, 1, 1, 20000, 'CNY', 'mug', 'pending_payment', now(), 1000)`, o.No.Bucket(), o.No)
+		return o
+	}
+	choose := func(o orderevent.Order, coupon string) error {
+		return pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
+			_, _, err := s.Choose(t.Context(), tx, o, coupon)
+			return err
+		})
+	}
+	nos := held("available", "available")
+	locked := order()
+	if err := choose(locked, nos[0]); err != nil {
+		t.Fatal(err)
+	}
+	one := "admin/coupons/" + kind + "/issued/" + nos[0] + "/recall"
+	if c := s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"印错了"}`); c["status"] != "locked" {
+		t.Errorf("recalled while locked: %v", c)
+	}
+	s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"again"}`)
+	held("locked", "available")
+	if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Return(t.Context(), tx, []ids.ID{locked.No}) }); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, locked.No)
+	held("recalled", "available")
+	other := order()
+	s.order = other
+	if err := choose(other, nos[0]); err == nil || !strings.Contains(err.Error(), "recalled") {
+		t.Errorf("a recalled coupon is chosen: %v", err)
+	}
+	if err := choose(other, nos[1]); err != nil {
+		t.Fatal(err)
+	}
+	if k := s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"note":"算错了"}`); k["status"] != stopped || k["locked"] != 1.0 || k["recalled_at"] == nil {
+		t.Errorf("recalled: %v", k)
+	}
+	if found := s.violations(); found != nil { // a choice from before the recall
+		t.Errorf("%q", found)
+	}
+	s.exec(`UPDATE orders.coupon_uses SET updated_at = now() + interval '2 minutes' WHERE order_no = $1`, other.No)
+	if found := s.violations(); len(found) != 1 || !strings.Contains(found[0], "recalled before") {
+		t.Errorf("a choice from after the recall: %q", found)
+	}
+	if fitting := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?order_no="+other.No.String(), "")["data"].([]any); len(fitting) != 1 {
+		t.Errorf("for its own order: %v", fitting)
+	}
+	if err := choose(other, ""); err != nil {
+		t.Fatal(err)
+	}
+	held("recalled", "recalled")
+	if list := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?status=recalled", "")["data"].([]any); len(list) != 2 {
+		t.Errorf("the shopper reads %v", list)
+	}
+	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/activate", "")
+	issue(kind, `{"user_ids":["5"],"each":3}`)
+	if err := choose(other, held("available", "recalled", "recalled")[0]); err != nil {
+		t.Error(err)
+	}
+
+	draft := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", terms(""))["id"].(string)
+	for path, want := range map[string]string{
+		draft + "/recall": "409 coupon-not-active", "999/recall": "404 not-found", draft + "/issued/" + nos[0] + "/recall": "404 not-found",
+		kind + "/issued/x/recall": "404 not-found",
+	} {
+		s.must(want, 9, auth.Operator, http.MethodPost, "admin/coupons/"+path, `{"note":"x"}`)
+	}
+	s.must("422 invalid", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"note":""}`)
+	s.must("422 invalid", 9, auth.Viewer, http.MethodGet, "admin/coupons/"+kind+"/issued", "")
+	entries, err := audit.List(t.Context(), s.db, audit.Filter{Subject: "coupon " + kind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recalls []string
+	for _, e := range entries {
+		var d struct{ Before, After struct{ Status string } }
+		if strings.HasPrefix(e.Action, "coupon.recall") && json.Unmarshal(e.Detail, &d) == nil {
+			recalls = append(recalls, e.Action+" "+d.Before.Status+" "+d.After.Status)
+		}
+	}
+	if !slices.Equal(recalls, []string{"coupon.recall active stopped", "coupon.recall-one locked locked"}) {
+		t.Errorf("audited %q", recalls)
+	}
+}

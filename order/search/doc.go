@@ -1,0 +1,34 @@
+// Package search finds orders for operators: the list and the export.
+//
+// # How it finds
+//
+// A search follows one index of orders, the newest first, and checks every filter that
+// the index does not bound in memory (see filter.walks): what a query costs depends on
+// how many rows it may read, not on how many orders there are, nor on a plan that
+// another combination of filters could change. A page reads at most maxRead rows and
+// then ends, with fewer rows than asked for and the place to go on: a filter that
+// matches one order in a million gives short pages, never a slow one.
+//
+//	order_no, payment_no, provider_txn, pickup_code → those numbers
+//	disputed → open disputes    user_id, phone → the user's orders
+//	updated_from, updated_to → unpaid orders by deadline, then the others by change
+//	paid_from, paid_to → by payment        status → by state
+//	item_id, sku, session_id, activity_id, from, to → numbers of that time
+//
+// The indexes have no entry for an order that waits for its payment, except the one by
+// deadline that the expiry needs: the writer pays for none of them (ADR 0034).
+//
+// # How it exports
+//
+// An export is pages of the list, one query each: between them it holds no connection
+// and rests as long as the query took, so that a sale and a slow client do not feel each
+// other. CSV leaves with each page; XLSX is a temporary file until its last row. Either
+// takes the memory of one page and a buffer, whatever the number of orders. Every row
+// ends with the cursor behind it, which is all that going on after a broken line needs.
+//
+// # Owns
+//
+// Nothing: it reads order's table, asks payment for the orders of its numbers, the
+// account module for phones and seckill for what was on sale. Who may read a whole
+// phone is decided here, by role.
+package search

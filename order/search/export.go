@@ -1,0 +1,236 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+)
+
+const (
+	// maxExports is how many exports an instance makes at a time: each holds a place among the
+	// operators' requests, and one connection while it reads a batch.
+	maxExports = 2
+	// exportBatch is how many orders are read and written at a time: some 500 KiB of
+	// memory.
+	exportBatch = 1000
+	// exportTries is how often an export tries to read a batch, a second apart: through a
+	// restart of Postgres, or through the seconds in which others read all the lists they may.
+	exportTries = 30
+)
+
+// The media types of exports.
+const (
+	csvType  = "text/csv"
+	xlsxType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+)
+
+// exportInput is an export, or the rest of one.
+type exportInput struct {
+	Format string `query:"format" enum:"csv,xlsx" default:"csv" doc:"csv is sent as it is read; xlsx when it is complete, with 1,048,575 orders at most"`
+	Cursor string `query:"cursor" maxLength:"64" doc:"The last column of the last whole row that arrived: the export goes on behind it, in CSV without a heading"`
+	Filters
+}
+
+// exportOutput streams an export.
+type exportOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	ContentType  string `header:"Content-Type"`
+	Disposition  string `header:"Content-Disposition"`
+	Body         func(huma.Context)
+}
+
+var errExporting = fault.Plain(fault.Unavailable, "Two exports are under way on this instance. Try again when one has ended.").After(10 * time.Second)
+
+// sheet is a file that an export writes.
+type sheet interface {
+	// write appends a row, heading apart from its texts.
+	write(cells []string) error
+	// flush sends what was written so far, where the format can.
+	flush() error
+	// close ends the file and sends it; discard frees what it holds, also after close.
+	close() error
+	discard()
+	// most is how many rows it can hold, 0 for any number.
+	most() int
+}
+
+const exportPath = "/api/v1/admin/orders/export"
+
+func (s *Service) exportRoute(api httpx.API) {
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: exportPath, ID: "export-orders", Load: httpx.Costly, Tag: "operator", Role: auth.Viewer,
+		Summary: "Orders as CSV or XLSX",
+		Description: "All orders that match, with the filters and in the order of the list; amounts in minor units, phones as the list shows them. A line that breaks costs nothing: " +
+			"what arrived is whole up to its last line break, and the last column of its last row is the `cursor` of the rest. It is read slowly, so that a sale does not notice.",
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+	}, s.export)
+	file := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+	api.Huma.OpenAPI().Paths[exportPath].Get.Responses[strconv.Itoa(http.StatusOK)].Content = map[string]*huma.MediaType{csvType: file, xlsxType: file}
+}
+
+// export streams the orders that match, in the order of the list. No transaction is
+// open while the client reads: each batch is a query of its own behind the last one.
+func (s *Service) export(ctx context.Context, in *exportInput) (*exportOutput, error) {
+	f, err := s.filterOf(ctx, &in.Filters)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := f.begin(in.Cursor); err != nil {
+		return nil, err
+	}
+	select {
+	case s.exports <- struct{}{}:
+	default:
+		return nil, errExporting
+	}
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error { return audit.Record(ctx, tx, "order.export", "orders", in.recorded(ctx)) })
+	if err != nil {
+		<-s.exports
+		return nil, errReading.Because(err)
+	}
+	kind := csvType + "; charset=utf-8"
+	if in.Format == "xlsx" {
+		kind = xlsxType
+	}
+	return &exportOutput{
+		CacheControl: httpx.NoStore, ContentType: kind, Disposition: `attachment; filename="orders.` + in.Format + `"`,
+		Body: func(h huma.Context) {
+			defer func() { <-s.exports }()
+			if err := s.stream(ctx, f, in, h.BodyWriter()); err != nil {
+				s.deps.Log.WarnContext(ctx, "export ended early", "error", err)
+				// The client sees that the file is not complete.
+				panic(http.ErrAbortHandler)
+			}
+		},
+	}, nil
+}
+
+// recorded is what the audit log keeps of an export.
+func (in *exportInput) recorded(ctx context.Context) map[string]any {
+	detail := map[string]any{"format": in.Format, "whole_phones": auth.From(ctx).Role.May(auth.Operator)}
+	for name, text := range map[string]string{
+		"cursor": in.Cursor, "order_no": in.OrderNo, "payment_no": in.PaymentNo, "provider_txn": in.ProviderTxn, "sku": in.SKU, "status": in.Status,
+		"phone": account.Phone(in.Phone).Masked(),
+	} {
+		if text != "" {
+			detail[name] = text
+		}
+	}
+	for name, id := range map[string]int64{"item_id": in.ItemID, "session_id": in.SessionID, "activity_id": in.ActivityID, "user_id": in.UserID} {
+		if id != 0 {
+			detail[name] = httpx.FormatID(id)
+		}
+	}
+	for name, at := range map[string]time.Time{
+		"from": in.From, "to": in.To, "paid_from": in.PaidFrom, "paid_to": in.PaidTo, "updated_from": in.UpdatedFrom, "updated_to": in.UpdatedTo,
+	} {
+		if !at.IsZero() {
+			detail[name] = httpx.Moment(at)
+		}
+	}
+	if in.PickupCode != "" {
+		detail["pickup_code"] = true // the code itself is worth the goods
+	}
+	if in.Disputed {
+		detail["disputed"] = true
+	}
+	return detail
+}
+
+// stream writes the orders that match to w.
+func (s *Service) stream(ctx context.Context, f *filter, in *exportInput, w io.Writer) error {
+	out, err := newSheet(in.Format, w)
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	if in.Cursor == "" || in.Format == "xlsx" {
+		if err := out.write(heading); err != nil {
+			return err
+		}
+	}
+	written := 0
+	for cursor, more := in.Cursor, true; more; {
+		most := exportBatch
+		if out.most() > 0 {
+			most = min(most, out.most()-written)
+		}
+		began := time.Now()
+		rows, next, err := s.batch(ctx, f, cursor, most)
+		if err != nil {
+			return err
+		}
+		took := time.Since(began)
+		for i := range rows {
+			if err := out.write(rows[i].cells()); err != nil {
+				return err
+			}
+		}
+		if err := out.flush(); err != nil {
+			return err
+		}
+		written += len(rows)
+		cursor, more = next, next != "" && (out.most() == 0 || written < out.most())
+		if !more {
+			break
+		}
+		// Half of the time belongs to a sale that may be running.
+		if err := app.Sleep(ctx, took); err != nil {
+			return err
+		}
+	}
+	if err := out.close(); err != nil {
+		return err
+	}
+	s.deps.Log.InfoContext(ctx, "orders exported", "rows", written, "format", in.Format)
+	return nil
+}
+
+// batch reads the next orders, and tries again while they cannot be read.
+func (s *Service) batch(ctx context.Context, f *filter, cursor string, most int) (rows []AdminOrderRow, next string, err error) {
+	for try := 1; ; try++ {
+		rows, next, err = s.page(ctx, f, cursor, most, s.maxRead)
+		if err == nil || try == exportTries {
+			return rows, next, err
+		}
+		if stop := app.Sleep(ctx, time.Second); stop != nil {
+			return nil, "", errors.Join(err, stop)
+		}
+	}
+}
+
+// heading names the columns, as the list names its members.
+var heading = []string{
+	"order_no", "status", "reason", "user_id", "phone", "activity_id", "session_id", "item_id", "sku", "spec", "title", "quantity",
+	"unit_price", "freight", "discount", "total", "currency", "created_at", "paid_at", "updated_at",
+	"payment_no", "provider", "method", "provider_txn", "cursor",
+}
+
+// cells are a row's columns; amounts are in minor units.
+func (r *AdminOrderRow) cells() []string {
+	amount := func(n int64) string { return strconv.FormatInt(n, 10) }
+	var by PaidBy
+	payment := ""
+	if r.Paid != nil {
+		by, payment = *r.Paid, r.Paid.PaymentNo.String()
+	}
+	return []string{
+		r.OrderNo.String(), r.Status, r.Reason, r.UserID, r.Phone, r.ActivityID, r.SessionID, r.ItemID, r.SKU, r.Spec, r.Title, amount(int64(r.Quantity)),
+		amount(r.UnitPrice.Amount), amount(r.Lines.Freight.Amount), amount(r.Lines.Discount.Amount), amount(r.Amount.Amount), r.Amount.Currency,
+		r.CreatedAt, r.PaidAt, r.UpdatedAt, payment, by.Provider, by.Method, by.ProviderTxn, r.next,
+	}
+}

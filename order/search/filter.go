@@ -1,0 +1,202 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"stampede/order/details"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+)
+
+// Filters narrow a list or an export; one that is not given matches everything. It is
+// exported because huma requires that of embedded fields.
+type Filters struct {
+	OrderNo     string    `query:"order_no" doc:"The one order of this number" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+	PaymentNo   string    `query:"payment_no" doc:"The order of this payment, whatever became of it" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
+	ProviderTxn string    `query:"provider_txn" maxLength:"128" doc:"The order that money moved for under this number of a provider"`
+	PickupCode  string    `query:"pickup_code" maxLength:"32" doc:"The order of this code, as its shopper shows it" example:"7K3M-Q9TD-X2HV"`
+	Phone       string    `query:"phone" maxLength:"32" doc:"Only of the account with this phone; the whole number, in E.164 the plus sign is written %2B"`
+	ItemID      int64     `query:"item_id" minimum:"1" doc:"Only of this item"`
+	SKU         string    `query:"sku" maxLength:"64" doc:"Only of this SKU, in whichever session; of its 1000 latest"`
+	SessionID   int64     `query:"session_id" minimum:"1" doc:"Only of this session"`
+	ActivityID  int64     `query:"activity_id" minimum:"1" doc:"Only of this activity"`
+	UserID      int64     `query:"user_id" minimum:"1" doc:"Only of this user"`
+	Status      string    `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"Only in this state"`
+	Disputed    bool      `query:"disputed" doc:"Only with a dispute that is not closed"`
+	From        time.Time `query:"from" doc:"Orders created at this time or later" example:"2026-11-11T20:00:00+08:00"`
+	To          time.Time `query:"to" doc:"Orders created before this time" example:"2026-11-11T21:00:00+08:00"`
+	PaidFrom    time.Time `query:"paid_from" doc:"Orders paid at this time or later" example:"2026-11-11T20:00:00+08:00"`
+	PaidTo      time.Time `query:"paid_to" doc:"Orders paid before this time" example:"2026-11-12T20:00:00+08:00"`
+	UpdatedFrom time.Time `query:"updated_from" doc:"Orders changed at this time or later" example:"2026-11-11T20:00:00+08:00"`
+	UpdatedTo   time.Time `query:"updated_to" doc:"Orders last changed before this time" example:"2026-11-12T20:00:00+08:00"`
+}
+
+// Errors of bad filters.
+var (
+	errNumber = fault.Plain(fault.Invalid, "order_no and payment_no have 32 hex digits; copy the whole number.")
+	errSpan   = fault.Plain(fault.Invalid, "from must be before to, paid_from before paid_to, and updated_from before updated_to.")
+)
+
+// maxItems bounds the items of a SKU that a search looks for.
+const maxItems = 1000
+
+// filter is Filters, checked, with what is known by another name looked up.
+type filter struct {
+	// only holds the numbers that can match; nil for all.
+	only []ids.ID
+	// items that can match; nil for all.
+	items                   []int64
+	user, session, activity int64
+	status                  string
+	disputed                bool
+	created, paid, updated  timeSpan
+	// numbers bounds the numbers that can match.
+	numbers numberSpan
+}
+
+// matches checks what the walk may not have bounded.
+func (f *filter) matches(r *row) bool {
+	switch {
+	case f.items != nil && !slices.Contains(f.items, r.ItemID), f.user != 0 && r.UserID != f.user,
+		f.session != 0 && r.SessionID != f.session, f.activity != 0 && r.ActivityID != f.activity,
+		f.status != "" && r.Status != f.status,
+		!f.created.has(r.CreatedAt), !f.updated.has(r.UpdatedAt):
+		return false
+	}
+	return !f.paid.given() || r.PaidAt != nil && f.paid.has(*r.PaidAt)
+}
+
+// filterOf checks filters and looks up the orders, users and items that they name in
+// another way.
+func (s *Service) filterOf(ctx context.Context, in *Filters) (*filter, error) {
+	f := &filter{
+		user: in.UserID, session: in.SessionID, activity: in.ActivityID, status: in.Status, disputed: in.Disputed,
+		created: timeSpan{in.From, in.To}, paid: timeSpan{in.PaidFrom, in.PaidTo}, updated: timeSpan{in.UpdatedFrom, in.UpdatedTo},
+	}
+	for _, t := range []timeSpan{f.created, f.paid, f.updated} {
+		if !t.from.IsZero() && !t.to.IsZero() && !t.from.Before(t.to) {
+			return nil, errSpan
+		}
+	}
+	f.numbers = f.created.numbers()
+	if err := s.lookUpNumbers(ctx, in, f); err != nil {
+		return nil, err
+	}
+	if in.Phone != "" {
+		user, err := s.userOf(ctx, in.Phone)
+		if err != nil {
+			return nil, err
+		}
+		if f.user != 0 && f.user != user {
+			f.only = []ids.ID{}
+		}
+		if f.user = user; user == 0 {
+			f.only = []ids.ID{}
+		}
+	}
+	return f, s.lookUpSale(ctx, in, f)
+}
+
+// userOf is the user with a phone, 0 for none.
+func (s *Service) userOf(ctx context.Context, phone string) (int64, error) {
+	if s.deps.Accounts == nil {
+		return 0, nil
+	}
+	user, err := s.deps.Accounts.Searched(ctx, phone)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // a fault, whose text says what is wrong with the phone
+	}
+	return user, nil
+}
+
+// lookUpNumbers finds the orders of each number or code that is given.
+func (s *Service) lookUpNumbers(ctx context.Context, in *Filters, f *filter) error {
+	also := func(nos ...ids.ID) {
+		if f.only == nil {
+			f.only = append([]ids.ID{}, nos...)
+			return
+		}
+		f.only = slices.DeleteFunc(f.only, func(no ids.ID) bool { return !slices.Contains(nos, no) })
+	}
+	if in.OrderNo != "" {
+		no, err := ids.Parse(in.OrderNo)
+		if err != nil {
+			return errNumber.Because(err)
+		}
+		also(no)
+	}
+	if in.PaymentNo != "" {
+		no, err := ids.Parse(in.PaymentNo)
+		if err != nil {
+			return errNumber.Because(err)
+		}
+		nos, err := s.deps.Payments.OrdersOfPayment(ctx, no)
+		if err != nil {
+			return fmt.Errorf("order: search: %w", err)
+		}
+		also(nos...)
+	}
+	if in.ProviderTxn != "" {
+		nos, err := s.deps.Payments.OrdersOfTransaction(ctx, in.ProviderTxn)
+		if err != nil {
+			return fmt.Errorf("order: search: %w", err)
+		}
+		also(nos...)
+	}
+	if in.PickupCode != "" {
+		no, ok, err := details.OrderOf(ctx, s.deps.DB, in.PickupCode)
+		if err != nil {
+			return err //nolint:wrapcheck // it names the module and the operation
+		}
+		if ok {
+			also(no)
+		} else {
+			f.only = []ids.ID{}
+		}
+	}
+	return nil
+}
+
+// lookUpSale bounds the numbers by when the items, the session and the activity were on
+// sale. Something that was never on sale bounds nothing.
+func (s *Service) lookUpSale(ctx context.Context, in *Filters, f *filter) error {
+	if in.SKU != "" {
+		items, opens, closes, err := s.deps.Plan.ItemsOfSKU(ctx, in.SKU, maxItems)
+		if err != nil {
+			return fmt.Errorf("order: search: %w", err)
+		}
+		if f.items = append([]int64{}, items...); len(items) == 0 {
+			f.only = []ids.ID{}
+			return nil
+		}
+		f.numbers = f.numbers.within(onSale(opens, closes))
+	}
+	if in.ItemID != 0 {
+		if f.items != nil && !slices.Contains(f.items, in.ItemID) {
+			f.only = []ids.ID{}
+		}
+		f.items = []int64{in.ItemID}
+	}
+	if in.ItemID == 0 && in.SessionID == 0 && in.ActivityID == 0 {
+		return nil
+	}
+	opens, closes, known, err := s.deps.Plan.WhenOnSale(ctx, given(in.ItemID), given(in.SessionID), given(in.ActivityID))
+	if err != nil {
+		return fmt.Errorf("order: search: %w", err)
+	}
+	if known {
+		f.numbers = f.numbers.within(onSale(opens, closes))
+	}
+	return nil
+}
+
+// given is a filter's value, nil when it is left out.
+func given(id int64) *int64 {
+	if id == 0 {
+		return nil
+	}
+	return &id
+}

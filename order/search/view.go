@@ -1,0 +1,91 @@
+package search
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/order/internal/orderdb"
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+)
+
+// AdminOrder is an operator's view of an order: the shopper's document plus
+// what only concerns the shop.
+type AdminOrder struct {
+	orderevent.OrderView
+	// Reason is the stored reason; shoppers see a reduced one.
+	Reason string `json:"reason,omitempty" doc:"Why it was refused or closed, or paid after that" enum:"duplicate,shortfall,interrupted,blocked,timeout,canceled,withdrawn,backup,taken-back"`
+	UserID string `json:"user_id"`
+	Epoch  int64  `json:"epoch" doc:"The Load of the item under which the unit was granted"`
+	Shard  int16  `json:"shard" doc:"The part of the item's stock that the unit is from"`
+}
+
+// View renders an order for an operator.
+func View(o orderevent.Order) AdminOrder {
+	return AdminOrder{OrderView: orderevent.View(o), Reason: o.Reason, UserID: httpx.FormatID(o.UserID), Epoch: o.Epoch, Shard: o.Shard}
+}
+
+// AdminOrderRow is an order in the operators' list.
+type AdminOrderRow struct {
+	AdminOrder
+	SKU   string  `json:"sku,omitempty" doc:"The shop's own name for the goods"`
+	Spec  string  `json:"spec,omitempty" doc:"Which variant it is"`
+	Phone string  `json:"phone,omitempty" doc:"The account's; viewers read it masked"`
+	Paid  *PaidBy `json:"paid_by,omitempty" doc:"The payment that paid it, given from then on"`
+
+	// next is the place behind the row.
+	next string
+}
+
+// PaidBy is the payment that paid an order.
+type PaidBy struct {
+	PaymentNo   ids.ID `json:"payment_no"`
+	Provider    string `json:"provider" example:"sandbox"`
+	Method      string `json:"method,omitempty" doc:"The provider's way to pay" example:"page"`
+	ProviderTxn string `json:"provider_txn" doc:"The provider's own number"`
+}
+
+// views renders rows, with phones as the caller in ctx may read them.
+func (s *Service) views(ctx context.Context, rows []hit) ([]AdminOrderRow, error) {
+	phones, err := s.phonesOf(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]AdminOrderRow, len(rows)) // an empty list, not null
+	for i := range rows {
+		r := &rows[i]
+		sale, err := s.deps.SaleOf(ctx, r.ItemID)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it names the module and the operation
+		}
+		views[i] = AdminOrderRow{AdminOrder: View(orderdb.OrdersOrder(r.row).Order()), SKU: sale.SKU, Spec: sale.Spec, Phone: phones[r.UserID], next: r.next.String()}
+		if r.PaymentNo.Valid {
+			views[i].Paid = &PaidBy{PaymentNo: r.PaymentNo.Bytes, Provider: *r.Provider, Method: *r.Method, ProviderTxn: *r.ProviderTxn}
+		}
+	}
+	return views, nil
+}
+
+// phonesOf reads the phones of the rows' users.
+func (s *Service) phonesOf(ctx context.Context, rows []hit) (map[int64]string, error) {
+	if s.deps.Accounts == nil || len(rows) == 0 {
+		return nil, nil
+	}
+	users := make([]int64, len(rows))
+	for i := range rows {
+		users[i] = rows[i].UserID
+	}
+	phones, err := s.deps.Accounts.PhonesOf(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("order: read phones: %w", err)
+	}
+	if !auth.From(ctx).Role.May(auth.Operator) {
+		for user, phone := range phones {
+			phones[user] = account.Phone(phone).Masked()
+		}
+	}
+	return phones, nil
+}

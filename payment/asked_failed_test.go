@@ -1,0 +1,160 @@
+package payment
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
+	"stampede/payment/provider"
+	"stampede/payment/refund"
+	"stampede/payment/sandbox"
+	"stampede/platform/base/ids"
+)
+
+// failedRefund is an order whose refund the bank failed.
+func (s *bundle) failedRefund(body string) (no ids.ID, refundNo string) {
+	s.t.Helper()
+	no, _ = s.paidFor(100, sandbox.RefundFails)
+	refundNo = s.askBack(no, body, "requested")
+	s.refundsDone(no)
+	return no, refundNo
+}
+
+func aFailedRefundIsRetried(t *testing.T, s *bundle) {
+	t.Helper()
+	no, refundNo := s.failedRefund(`{"note":"damaged"}`)
+	s.orderIs(no, orderevent.StatusRefundFailed)
+	if found, err := s.checkReturned(t.Context(), s.db); err != nil || len(found) != 1 {
+		t.Errorf("I5 sees %v, %v", found, err)
+	}
+	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
+		t.Errorf("I4 sees %v, %v", found, err)
+	}
+	s.askBack(no, `{"note":"again"}`, "order-not-refundable")
+	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal' WHERE payment_no = (SELECT replace(payment_no::text, '-', '') FROM payments.payments WHERE order_no = $1)`, no)
+	next := s.act(firstOperator, refundNo, "retry", "", "requested").text("refund_no")
+	if next == refundNo {
+		t.Error("the retry has the number that the bank failed")
+	}
+	s.orderIs(no, orderevent.StatusRefunding)
+	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefunded)
+	want := fmt.Sprintf("refunding by operator %d, refund_failed by provider sandbox, refunding by operator %d, refunded by provider sandbox", firstOperator, firstOperator)
+	if got := s.story(no); got != want {
+		t.Errorf("history: %s; want %s", got, want)
+	}
+	for subject, want := range map[string]int{orderevent.SubjectRefunding: 2, orderevent.SubjectRefunded: 1, orderevent.SubjectRefundFailed: 1, paymentevent.SubjectRefunded: 1} {
+		if n := s.events(subject, no); n != want {
+			t.Errorf("%d events %s", n, subject)
+		}
+	}
+	// The bank makes the replaced refund after all: an operator has to know.
+	err := s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "late"), told)
+	if !errors.Is(err, refund.ErrReused) || s.alarms("payment-transaction-reused", "sandbox transaction late") != 1 {
+		t.Errorf("a second movement: %v", err)
+	}
+	s.booksAreRight()
+}
+
+// succeededAt is the bank's report that it made a refund.
+func (s *bundle) succeededAt(refundNo, txn string) provider.RefundStatus {
+	s.t.Helper()
+	no, err := ids.Parse(refundNo)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return provider.RefundStatus{
+		State: provider.Succeeded, Merchant: merchantNo, RefundNo: no, PaymentNo: read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE refund_no = $1`, no),
+		Transaction: txn, Amount: read[int64](s, `SELECT amount FROM payments.refunds WHERE refund_no = $1`, no), Currency: "CNY", At: time.Now(),
+	}
+}
+
+func aFailedRefundIsSettledByHand(t *testing.T, s *bundle) {
+	t.Helper()
+	no, refundNo := s.failedRefund(`{"note":"damaged"}`)
+	for _, blank := range []string{"", "  "} {
+		s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"`+blank+`"}`, "invalid")
+	}
+	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 42"}`, "settled_by_hand")
+	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 43"}`, "refund-not-waiting")
+	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")
+	s.orderIs(no, orderevent.StatusRefunded)
+	if got := read[string](s, `SELECT provider || ' ' || amount FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no); got != "by-hand 100" {
+		t.Errorf("the ledger has %s", got)
+	}
+	if n, whole := s.events(paymentevent.SubjectRefunded, no), s.wholeEvents(no); n != 1 || whole != 1 {
+		t.Errorf("%d events, %d of them about the whole", n, whole)
+	}
+	// An automatic refund is settled by hand, or retried, in the same way.
+	late, _ := s.late(sandbox.RefundFails)
+	s.refundsDone(late)
+	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, late).String(), "settle-by-hand", `{"receipt":"cash"}`, "settled_by_hand")
+	s.orderIs(late, orderevent.StatusClosed)
+	late, _ = s.late(sandbox.RefundFails)
+	s.refundsDone(late)
+	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
+	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, late).String(), "retry", "", "requested")
+	s.refundsDone(late)
+	s.booksAreRight()
+	// And one that the bank made after it had failed it needs no operator.
+	no, refundNo = s.failedRefund(`{"note":"damaged"}`)
+	s.exec(`UPDATE sandbox.refunds SET status = 'succeeded' WHERE refund_no = $1`, refundNo)
+	if err := s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "after all"), told); err != nil {
+		t.Fatal(err)
+	}
+	s.orderIs(no, orderevent.StatusRefunded)
+	s.booksAreRight()
+}
+
+func aFailedPartKeepsTheOrderFromBeingRefunded(_ *testing.T, s *bundle) {
+	no, part := s.failedRefund(`{"amount":40,"note":"scratched"}`)
+	s.orderIs(no, orderevent.StatusPaid)
+	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
+	s.askBack(no, `{"note":"the rest"}`, "requested")
+	s.orderIs(no, orderevent.StatusRefundFailed) // through refunding
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusRefundFailed)
+	s.act(secondOperator, part, "settle-by-hand", `{"receipt":"cash 7"}`, "settled_by_hand")
+	s.orderIs(no, orderevent.StatusRefunded)
+	s.booksAreRight()
+}
+
+func theWorklistPages(t *testing.T, s *bundle) {
+	t.Helper()
+	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
+	var want []string
+	for range 3 {
+		refundNo := s.askBack(no, `{"amount":`+strconv.Itoa(approvalAbove+1)+`,"note":"again"}`, "awaiting_approval")
+		s.act(secondOperator, refundNo, "reject", "", "rejected")
+		want = append([]string{refundNo}, want...)
+	}
+	var got []string
+	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+		a := s.staff(firstOperator, http.MethodGet, "refunds?status=rejected&limit=2&cursor="+cursor, "")
+		if a.status != http.StatusOK || pages > 9 {
+			t.Fatalf("page %d: %d %v", pages, a.status, a.body)
+		}
+		for _, row := range a.body["data"].([]any) {
+			got = append(got, row.(map[string]any)["refund_no"].(string))
+		}
+		cursor = a.text("next_cursor")
+	}
+	if got = got[:min(len(got), 3)]; !slices.Equal(got, want) {
+		t.Errorf("the list begins with %v, want %v", got, want)
+	}
+	for query, want := range map[string]int{"status=nonsense": 422, "cursor=x": 422, "status=failed": 200} {
+		if a := s.staff(firstOperator, http.MethodGet, "refunds?"+query, ""); a.status != want {
+			t.Errorf("%s: %d", query, a.status)
+		}
+	}
+	if a := s.staff(firstOperator, http.MethodPost, "refunds/"+ids.New().String()+"/retry", ""); a.text("code") != "not-found" {
+		t.Errorf("an unknown refund: %v", a.body)
+	}
+}

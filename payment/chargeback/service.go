@@ -1,0 +1,136 @@
+package chargeback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/order"
+	"stampede/order/orderevent"
+	"stampede/payment/chargeback/internal/chargebackdb"
+	"stampede/payment/provider"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/proof"
+)
+
+var raised = alarm.Define("chargeback", alarm.Critical,
+	"A shopper's bank takes a payment back, or inquires about it. What the provider takes for it is gone unless the shop wins.",
+	"Answer it at the link in the detail before the date named there, with proof of delivery. Do not refund the order as well.")
+
+// Kinds of ledger rows; a reversal has the transaction of its chargeback.
+const (
+	kindChargeback = "chargeback"
+	kindReversal   = "chargeback_reversal"
+)
+
+// Why a report cannot be accepted.
+var (
+	ErrUnknown  = errors.New("chargeback: there is no such capture")
+	ErrMismatch = errors.New("chargeback: more than the capture, or in another currency")
+)
+
+// Service records chargebacks. Safe for concurrent use.
+type Service struct {
+	db *pgxpool.Pool
+	q  *chargebackdb.Queries
+}
+
+// New returns the service; it starts nothing.
+func New(db *pgxpool.Pool) *Service { return &Service{db: db, q: chargebackdb.New(db)} }
+
+// Record applies a provider's report, in one transaction with its alarm. It fails with
+// ErrUnknown if the capture is not in the ledger, as for another use of the account, or
+// with ErrMismatch.
+func (s *Service) Record(ctx context.Context, name string, c provider.Chargeback) error {
+	err := pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+		q := s.q.WithTx(tx)
+		of, err := q.CaptureOf(ctx, chargebackdb.CaptureOfParams{Provider: name, ProviderTxn: c.Capture})
+		switch {
+		case err != nil:
+			return err
+		case len(of) == 0:
+			return ErrUnknown
+		case c.Amount <= 0 || c.Amount > of[0].Amount || c.Currency != of[0].Currency:
+			return ErrMismatch
+		}
+		// In one order, so that two reports at once do not wait for each other.
+		for _, money := range []struct {
+			kind  string
+			moved bool
+		}{{kindChargeback, c.Withdrawn}, {kindReversal, c.Reinstated}} {
+			if !money.moved {
+				continue
+			}
+			if _, err := q.RecordMoney(ctx, chargebackdb.RecordMoneyParams{
+				Provider: name, Kind: money.kind, ProviderTxn: c.No, PaymentNo: of[0].PaymentNo, OrderNo: of[0].OrderNo, Amount: c.Amount, Currency: c.Currency,
+			}); err != nil {
+				return err
+			}
+		}
+		var by *time.Time
+		if !c.RespondBy.IsZero() {
+			by = &c.RespondBy
+		}
+		changed, err := q.Put(ctx, chargebackdb.PutParams{
+			Provider: name, ChargebackNo: c.No, PaymentNo: of[0].PaymentNo, OrderNo: of[0].OrderNo, Amount: c.Amount, Currency: c.Currency,
+			Reason: c.Reason, Status: string(c.State), RespondBy: by,
+		})
+		if err != nil || changed == 0 || c.State == provider.ChargebackWon || c.State == provider.ChargebackClosed {
+			return err
+		}
+		return raised.Raise(ctx, tx, "chargeback "+c.No, detail(of[0].OrderNo, c))
+	})
+	if err != nil {
+		return fmt.Errorf("chargeback %s: %w", c.No, err)
+	}
+	return nil
+}
+
+// detail is what an operator needs to answer.
+func detail(no ids.ID, c provider.Chargeback) string {
+	said := fmt.Sprintf("%s of order %s, reason %s, is %s", orderevent.Money{Amount: c.Amount, Currency: c.Currency}, no, c.Reason, c.State)
+	if !c.RespondBy.IsZero() && c.State == provider.ChargebackOpen {
+		said += ", answer by " + orderevent.Time(c.RespondBy)
+	}
+	if c.Link != "" {
+		said += ": " + c.Link
+	}
+	return said
+}
+
+// Of returns an order's chargebacks by payment, oldest first.
+func (s *Service) Of(ctx context.Context, no ids.ID) (map[ids.ID][]order.ChargebackView, error) {
+	rows, err := s.q.OfOrder(ctx, no)
+	if err != nil {
+		return nil, fmt.Errorf("chargeback: read those of order %s: %w", no, err)
+	}
+	of := make(map[ids.ID][]order.ChargebackView)
+	for _, r := range rows {
+		v := order.ChargebackView{
+			ChargebackNo: r.ChargebackNo, Amount: orderevent.Money{Amount: r.Amount, Currency: r.Currency}, Reason: r.Reason, Status: r.Status,
+			Withdrawn: r.Withdrawn && !r.Reinstated, CreatedAt: orderevent.Time(r.CreatedAt), UpdatedAt: orderevent.Time(r.UpdatedAt),
+		}
+		if r.RespondBy != nil && r.Status == string(provider.ChargebackOpen) {
+			v.RespondBy = orderevent.Time(*r.RespondBy)
+		}
+		of[r.PaymentNo] = append(of[r.PaymentNo], v)
+	}
+	return of, nil
+}
+
+// Check compares chargebacks with the ledger, a part of I4. A provider may take
+// providerTakes to move what an outcome says.
+func Check(ctx context.Context, db chargebackdb.DBTX, providerTakes time.Duration, atMost int32) (all []proof.Violation, err error) {
+	rows, err := chargebackdb.New(db).ThatDiffer(ctx, chargebackdb.ThatDifferParams{ProviderTakes: providerTakes, AtMost: atMost})
+	for _, r := range rows {
+		all = append(all, proof.Violation{Subject: "chargeback " + r.ChargebackNo, Detail: fmt.Sprintf("it is %s over %s, and the ledger says that %s is withdrawn",
+			r.Status, orderevent.Money{Amount: r.Amount, Currency: r.Currency}, orderevent.Money{Amount: r.Net, Currency: r.Currency})})
+	}
+	return all, err
+}

@@ -1,0 +1,166 @@
+package payment
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/order/orderevent"
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/payment/sandbox/sandboxtest"
+	"stampede/payment/statement"
+	"stampede/payment/stripe"
+	"stampede/payment/stripe/standin"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/modeltest"
+)
+
+// TestChargebacks has a company report chargebacks in orders of all kinds, and compares
+// books, order and statement with what it did.
+func TestChargebacks(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	var cfg stripe.Config
+	var company *standin.Company
+	bank := sandboxtest.Open(t, func(url string) []sandbox.Dialect {
+		company, cfg = standin.Pair(url, time.Now, slog.New(slog.DiscardHandler))
+		return []sandbox.Dialect{company}
+	})
+	client, err := stripe.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	shop := s.instance(options{}, client)
+
+	// paid is an order that was paid, and taken back at the bank at once.
+	paid := func(how sandbox.Behaviour) (ids.ID, provider.Capture) {
+		t.Helper()
+		no, user := s.one(4200)
+		s.exec(`UPDATE orders.orders SET pay_deadline = now() + interval '45 minutes' WHERE order_no = $1`, no)
+		p, err := shop.begin(t.Context(), no, user, way{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.payAt(p.Handoff.URL, how)
+		st, err := client.Query(t.Context(), provider.Payment{No: p.PaymentNo, Ref: p.Handoff.Ref})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := shop.settle(t.Context(), "stripe", st.Capture, asked); err != nil || got != outcomePaid {
+			t.Fatal(got, err)
+		}
+		return no, st.Capture
+	}
+	// report delivers a company's report, as if its capture were that of an order.
+	report := func(of provider.Capture, d sandbox.Dispute) {
+		t.Helper()
+		ref, err := ids.Parse(of.Transaction[len("pi_"):])
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := company.Callback(sandbox.Event{Payment: sandbox.Payment{Ref: ref, Captured: of.Amount, Currency: of.Currency, At: of.At}, Dispute: &d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{}
+		company.Head(h, text)
+		n, err := client.Parse(h, text)
+		if err != nil || n.Chargeback == nil {
+			t.Fatalf("%s is read as %+v, %v", text, n, err)
+		}
+		if err := shop.chargedBack(t.Context(), "stripe", *n.Chargeback); err != nil {
+			t.Error(err)
+		}
+	}
+	is := func(no ids.ID, want string) {
+		t.Helper()
+		got := ""
+		views, err := shop.PaymentsOf(t.Context(), no)
+		if err == nil && len(views) == 1 && len(views[0].Chargebacks) == 1 {
+			c := views[0].Chargebacks[0]
+			got = fmt.Sprintf("%s %d withdrawn %t, rows %d %d, alarms %d", c.Status, c.Amount.Amount, c.Withdrawn,
+				s.ledger(no, "chargeback"), s.ledger(no, "chargeback_reversal"), s.alarms("chargeback", "chargeback "+c.ChargebackNo))
+		}
+		if got != want {
+			t.Errorf("the chargeback is %q, %v, want %q", got, err, want)
+		}
+	}
+	created, withdrawn := sandbox.Dispute{}, sandbox.Dispute{Moved: true}
+	lost, won, reinstated := sandbox.Dispute{Ended: true}, sandbox.Dispute{Ended: true, Won: true}, sandbox.Dispute{Ended: true, Won: true, Moved: true}
+
+	no, capture := paid(sandbox.ChargebackWon)
+	report(capture, created)
+	is(no, "open 4200 withdrawn false, rows 0 0, alarms 1")
+	report(capture, withdrawn)
+	is(no, "open 4200 withdrawn true, rows 1 0, alarms 1")
+	s.orderIs(no, orderevent.StatusPaid)
+	s.booksAreRight()
+	s.askBack(no, `{"note":"the shopper asks"}`, "payment-charged-back")
+	report(capture, reinstated)
+	s.booksAreRight()
+	s.askBack(no, `{"amount":1,"note":"the shopper asks"}`, "requested")
+	s.exec(`DELETE FROM payments.refunds`) // the bank would make it
+
+	nos := []ids.ID{no}
+	all := []sandbox.Dispute{created, withdrawn, won, reinstated, lost}
+	for how, which := range map[sandbox.Behaviour][]int{sandbox.ChargebackWon: {0, 1, 2, 3}, sandbox.ChargebackLost: {0, 1, 4}} {
+		for _, reports := range modeltest.Permutations(which, 4) {
+			no, capture := paid(how)
+			for _, i := range append(reports, reports[0]) {
+				report(capture, all[i])
+				s.booksAreRight()
+			}
+			want := "won 4200 withdrawn false, rows 1 1, alarms "
+			alarms := 1
+			if how == sandbox.ChargebackLost {
+				want = "lost 4200 withdrawn true, rows 1 0, alarms "
+			} else if all[reports[0]].Won {
+				alarms = 0 // an operator has nothing to do
+			}
+			is(no, fmt.Sprint(want, alarms))
+			nos = append(nos, no)
+		}
+	}
+	missed, missing := paid(sandbox.ChargebackLost)
+	nos = append(nos, missed)
+
+	// What is not ours changes nothing.
+	report(provider.Capture{Transaction: "pi_" + ids.New().String(), Amount: 1, Currency: "USD"}, withdrawn)
+	if n := read[int](s, `SELECT count(*) FROM payments.chargebacks`); n != len(nos)-1 {
+		t.Errorf("%d chargebacks, want %d", n, len(nos)-1)
+	}
+	if err := shop.chargedBack(t.Context(), "stripe", provider.Chargeback{Merchant: cfg.Account, No: "dp_1", Capture: missing.Transaction, Amount: 4201, Currency: "CNY", State: provider.ChargebackOpen}); err == nil || s.alarms("payment-mismatch", "chargeback dp_1") != 1 {
+		t.Errorf("a chargeback of more than the capture: %v", err)
+	}
+
+	// The statement of the day has all of it.
+	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "shop", prometheus.NewRegistry())
+	shop.Routes(rt)
+	srv := httptest.NewServer(rt)
+	t.Cleanup(srv.Close)
+	s.inBackground(shop.statements.Workers()[0].Run)
+	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bank.DisputesEnd(t)
+	for _, no := range nos {
+		bank.Backdate(t, read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no), 24*time.Hour)
+	}
+	found, err := statement.Ask(t.Context(), srv.URL, token, missing.At.UTC().AddDate(0, 0, -1).Format(time.DateOnly), "stripe", true)
+	if err != nil || found.Open() != 1 {
+		t.Fatalf("%+v, %v, want one difference", found, err)
+	}
+	if d := found.Statements[0].Differences[0]; d.Class != "missing" || d.Kind != "chargeback" || d.Stated.Amount != 4200 || d.Proposal != "look" {
+		t.Errorf("the statement misses %+v", d)
+	}
+}

@@ -1,0 +1,331 @@
+package payment
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/order/orderevent"
+	"stampede/payment/sandbox"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+)
+
+func TestOperatorsActOnOrders(t *testing.T) {
+	t.Parallel()
+	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}), []subtest{
+		{"an operator cancels for a shopper", anOperatorCancelsForAShopper},
+		{"money that is faster than an operator", moneyThatIsFasterThanAnOperator},
+		{"sending is a step of its own", sendingIsAStepOfItsOwn},
+		{"goods that left the shop are refunded by the shop alone", goodsThatLeftTheShop},
+		{"notes stay among operators", notesStayAmongOperators},
+		{"a list does what can be done", aListDoesWhatCanBeDone},
+		{"a list is repeatable", aListIsRepeatable},
+		{"a list respects the approval limit", aListRespectsTheApprovalLimit},
+		{"a list that refunds parts needs a key", aListThatRefundsPartsNeedsAKey},
+		{"a list that cannot be meant", aListThatCannotBeMeant},
+	})
+}
+
+// history is an order's history as operators read it, a line each: "closed by operator
+// 9000001: cancel because …".
+func (s *bundle) history(no ids.ID) string {
+	s.t.Helper()
+	a := s.staff(firstOperator, http.MethodGet, "orders/"+no.String(), "")
+	lines, _ := a.body["history"].([]any)
+	var text []string
+	for _, l := range lines {
+		m, _ := l.(map[string]any)
+		text = append(text, strings.TrimSuffix(fmt.Sprintf("%v by %v: %v %v", m["status"], m["actor"], m["action"], m["note"]), ": <nil> <nil>"))
+	}
+	return strings.Join(text, "; ")
+}
+
+// audited is the detail of the newest audit record of an action on an order.
+func (s *bundle) audited(action string, no ids.ID) string {
+	s.t.Helper()
+	return read[string](s, `SELECT coalesce((SELECT detail::text FROM platform.audit WHERE action = $1 AND subject = $2 AND actor = $3 ORDER BY id DESC LIMIT 1), '')`,
+		action, "order "+no.String(), firstOperator)
+}
+
+func anOperatorCancelsForAShopper(t *testing.T, s *bundle) {
+	before := s.stockIs()
+	no, user := s.one(100)
+	paymentNo, _ := s.startPayment(no, user)
+	path := "orders/" + no.String() + "/cancel"
+	if a := s.staff(firstOperator, http.MethodPost, path, `{"reason":" "}`); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("without a reason: %d %v", a.status, a.body)
+	}
+	for range 2 { // the second finds it canceled
+		if a := s.staff(firstOperator, http.MethodPost, path, `{"reason":"asked by phone"}`); a.status != http.StatusOK {
+			t.Fatalf("%d %v", a.status, a.body)
+		}
+	}
+	s.orderIs(no, orderevent.StatusClosed)
+	s.paymentIs(paymentNo, "closed")
+	if got, want := s.history(no), fmt.Sprintf("pending_payment by system; closed by operator %d: cancel asked by phone", firstOperator); got != want {
+		t.Errorf("history: %s; want %s", got, want)
+	}
+	if got := s.audited("order.cancel", no); got != `{"after": {"reason": "withdrawn", "status": "closed"}, "before": {"status": "pending_payment"}, "reason": "asked by phone"}` {
+		t.Errorf("audit: %s", got)
+	}
+	a := s.document(no, user)
+	s.has(a, http.StatusOK, `"reason":"withdrawn"`)
+	if raw, _ := json.Marshal(a.body); strings.Contains(string(raw), "phone\"") || strings.Contains(string(raw), "operator") {
+		t.Errorf("the shopper reads the operator's words: %s", raw)
+	}
+	if got := s.stockIs(); got != before {
+		t.Errorf("stock is %s, was %s", got, before)
+	}
+	if a := s.staff(firstOperator, http.MethodPost, "orders/"+ids.NewFor(7).String()+"/cancel", `{"reason":"x"}`); a.status != http.StatusNotFound {
+		t.Errorf("an unknown order: %d %v", a.status, a.body)
+	}
+}
+
+func moneyThatIsFasterThanAnOperator(_ *testing.T, s *bundle) {
+	no, _ := s.paidFor(100, sandbox.Normal)
+	a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/cancel", `{"reason":"x"}`)
+	s.says(a, "order-not-cancelable")
+	s.orderIs(no, orderevent.StatusPaid)
+}
+
+func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	path := "orders/" + no.String() + "/shipment"
+	s.says(s.staff(firstOperator, http.MethodPut, path, `{"carrier":"SF","tracking_no":"1"}`), "order-not-shippable")
+	_, url := s.startPayment(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	for _, number := range []string{"1", "1", "2"} { // the second changes nothing, the third corrects
+		if a := s.staff(firstOperator, http.MethodPut, path, `{"carrier":"SF","tracking_no":"`+number+`"}`); a.status != http.StatusOK {
+			t.Fatalf("%d %v", a.status, a.body)
+		}
+	}
+	s.orderIs(no, orderevent.StatusPaid)
+	s.has(s.document(no, user), http.StatusOK, `"tracking_no":"2"`)
+	if n := s.events(orderevent.SubjectShipped, no); n != 2 {
+		t.Errorf("%d events", n)
+	}
+	if got := s.audited("order.ship", no); got != `{"after": {"status": "paid", "carrier": "SF", "tracking_no": "2"}, "before": {"status": "paid", "carrier": "SF", "tracking_no": "1"}}` {
+		t.Errorf("audit: %s", got)
+	}
+	if a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", ""); a.status != http.StatusOK {
+		t.Fatalf("complete: %d %v", a.status, a.body)
+	}
+	want := fmt.Sprintf("paid by operator %[1]d: ship SF 1; paid by operator %[1]d: ship SF 2; completed by operator %[1]d", firstOperator)
+	if got := s.history(no); !strings.HasSuffix(got, want) {
+		t.Errorf("history: %s; want %s", got, want)
+	}
+	s.booksAreRight()
+}
+
+// A shopper cannot have both, and the units are not sold again.
+func goodsThatLeftTheShop(t *testing.T, s *bundle) {
+	s.plan.within = time.Hour
+	t.Cleanup(func() { s.plan.within = 0 })
+	no, user := s.paidFor(100, sandbox.Normal)
+	s.staff(firstOperator, http.MethodPut, "orders/"+no.String()+"/shipment", `{"carrier":"SF","tracking_no":"1"}`)
+	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", ""), "refund-not-allowed")
+	s.askBack(no, `{"note":"lost on its way"}`, "requested")
+	if units := read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no); units != "write_off" {
+		t.Errorf("the units: %s", units)
+	}
+	s.refundsDone(no)
+	if got, want := s.history(no), fmt.Sprintf("paid by operator %[1]d: refund lost on its way; refunding by operator %[1]d; refunded by provider sandbox", firstOperator); !strings.HasSuffix(got, want) {
+		t.Errorf("history: %s; want %s", got, want)
+	}
+	s.booksAreRight()
+
+	// A refund that waited for its approval while the parcel left.
+	no, _ = s.paidFor(approvalAbove+1, sandbox.Normal)
+	refundNo := s.askBack(no, `{"note":"broken"}`, "awaiting_approval")
+	s.staff(firstOperator, http.MethodPut, "orders/"+no.String()+"/shipment", `{"carrier":"SF","tracking_no":"1"}`)
+	s.act(secondOperator, refundNo, "approve", "", "requested")
+	if units := read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no); units != "write_off" {
+		t.Errorf("the units of the one that waited: %s", units)
+	}
+	s.refundsDone(no)
+}
+
+func notesStayAmongOperators(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	path := "orders/" + no.String() + "/notes"
+	for range 2 {
+		if a := s.staff(firstOperator, http.MethodPost, path, `{"text":"call back on Friday"}`, "Idempotency-Key", "n1"); a.status != http.StatusOK {
+			t.Fatalf("%d %v", a.status, a.body)
+		}
+	}
+	if got, want := s.history(no), fmt.Sprintf("pending_payment by system; pending_payment by operator %d: note call back on Friday", firstOperator); got != want {
+		t.Errorf("history: %s; want %s", got, want)
+	}
+	if got := s.audited("order.note", no); strings.Contains(got, "Friday") || got == "" {
+		t.Errorf("audit: %q", got)
+	}
+	if raw, _ := json.Marshal(s.document(no, user).body); strings.Contains(string(raw), "Friday") {
+		t.Errorf("the shopper reads the note: %s", raw)
+	}
+}
+
+// list sends a list and returns the outcome of each order, and the sums.
+func (s *bundle) list(key, body string) (outcome map[string]string, sums string) {
+	s.t.Helper()
+	token, err := s.tokens.Mint(auth.Principal{UserID: firstOperator, Role: auth.Operator}, time.Minute)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/api/v1/admin/orders/actions", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept-Language", "zh")
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if kind := resp.Header.Get("Content-Type"); resp.StatusCode == http.StatusOK && kind != "application/jsonl" {
+		s.t.Errorf("content type %s", kind)
+	}
+	outcome = map[string]string{}
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		var l struct {
+			OrderNo      string `json:"order_no"`
+			OK           bool
+			Status       any    // a number in a problem that is the whole answer
+			RefundStatus string `json:"refund_status"`
+			Problem      *struct{ Code, Title string }
+			Code         string // of such a problem
+			Done, Failed int
+		}
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			s.t.Fatalf("%v: %s", err, lines.Text())
+		}
+		switch {
+		case l.Code != "":
+			return nil, l.Code
+		case l.OrderNo == "":
+			sums = fmt.Sprintf("%v %d %d", l.OK, l.Done, l.Failed)
+		case l.Problem != nil:
+			outcome[l.OrderNo] = l.Problem.Code + " " + l.Problem.Title
+		default:
+			outcome[l.OrderNo] = strings.TrimSpace(fmt.Sprint(l.Status, " ", l.RefundStatus))
+		}
+	}
+	return outcome, sums
+}
+
+func listOf(action, reason string, nos ...ids.ID) string {
+	rows := make([]map[string]string, len(nos))
+	for i, no := range nos {
+		rows[i] = map[string]string{"order_no": no.String()}
+	}
+	raw, _ := json.Marshal(map[string]any{"action": action, "reason": reason, "orders": rows})
+	return string(raw)
+}
+
+func aListDoesWhatCanBeDone(t *testing.T, s *bundle) {
+	paid, _ := s.paidFor(100, sandbox.Normal)
+	open, _ := s.buy(6, 100)
+	unknown := ids.NewFor(7)
+	got, sums := s.list("", listOf("cancel", "the shop closes", append(open, paid, unknown)...))
+	if sums != "false 6 2" || len(got) != 8 {
+		t.Fatalf("sums %s of %v", sums, got)
+	}
+	for _, no := range open {
+		if got[no.String()] != "closed" {
+			t.Errorf("%s: %s", no, got[no.String()])
+		}
+	}
+	if got[paid.String()] != "order-not-cancelable 订单已无法取消" || got[unknown.String()] != "not-found 未找到" {
+		t.Errorf("paid: %s; unknown: %s", got[paid.String()], got[unknown.String()])
+	}
+	body := fmt.Sprintf(`{"action":"ship","orders":[{"order_no":%q,"carrier":"SF","tracking_no":"7"},{"order_no":%q,"carrier":"SF","tracking_no":"8"}]}`, paid, open[0])
+	got, sums = s.list("", body)
+	if sums != "false 1 1" || got[paid.String()] != "paid" || !strings.HasPrefix(got[open[0].String()], "order-not-shippable") {
+		t.Errorf("ship: %s of %v", sums, got)
+	}
+	got, sums = s.list("", listOf("complete", "handed over", paid))
+	if sums != "true 1 0" || got[paid.String()] != "completed" {
+		t.Errorf("complete: %s of %v", sums, got)
+	}
+	if h := s.history(paid); !strings.HasSuffix(h, fmt.Sprintf("completed by operator %d: complete handed over", firstOperator)) {
+		t.Errorf("history: %s", h)
+	}
+}
+
+// Every action of a list that is sent twice with a key answers the same and has its
+// effect once.
+func aListIsRepeatable(t *testing.T, s *bundle) {
+	for _, action := range []string{"cancel", "refund", "complete", "note"} {
+		var no ids.ID
+		if action == "cancel" {
+			no, _ = s.one(100)
+		} else {
+			no, _ = s.paidFor(100, sandbox.Normal)
+		}
+		first, sums := s.list("again", listOf(action, "because", no))
+		second, again := s.list("again", listOf(action, "because", no))
+		if sums != "true 1 0" || again != sums {
+			t.Errorf("%s: %s %v, then %s %v", action, sums, first, again, second)
+		}
+		if n := read[int](s, `SELECT count(*) FROM orders.acts WHERE order_no = $1 AND action = $2`, no, action); n != 1 {
+			t.Errorf("%s: %d acts", action, n)
+		}
+	}
+}
+
+func aListRespectsTheApprovalLimit(t *testing.T, s *bundle) {
+	small, _ := s.paidFor(100, sandbox.Normal)
+	large, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
+	got, sums := s.list("", listOf("refund", "recalled", small, large))
+	if sums != "true 2 0" || got[small.String()] != "refunding requested" || got[large.String()] != "paid awaiting_approval" {
+		t.Errorf("%s of %v", sums, got)
+	}
+	s.refundsDone(small)
+}
+
+// A list that broke off is sent again: without a key it would refund a part twice.
+func aListThatRefundsPartsNeedsAKey(t *testing.T, s *bundle) {
+	no, _ := s.paidFor(100, sandbox.Normal)
+	part := fmt.Sprintf(`{"action":"refund","reason":"scratched","orders":[{"order_no":%q,"amount":30}]}`, no)
+	if got, sums := s.list("", part); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "idempotency-key-required") {
+		t.Errorf("without a key: %s of %v", sums, got)
+	}
+	for range 2 {
+		if got, sums := s.list("scratches", part); sums != "true 1 0" || got[no.String()] != "paid requested" {
+			t.Errorf("with a key: %s of %v", sums, got)
+		}
+	}
+	s.refundsDone(no)
+	if n := read[int64](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no); n != 30 {
+		t.Errorf("%d were refunded", n)
+	}
+}
+
+func aListThatCannotBeMeant(t *testing.T, s *bundle) {
+	no := ids.NewFor(7)
+	for name, body := range map[string]string{
+		"no reason":       listOf("cancel", "", no),
+		"an order twice":  listOf("note", "x", no, no),
+		"no parcel":       listOf("ship", "", no),
+		"a parcel":        fmt.Sprintf(`{"action":"note","reason":"x","orders":[{"order_no":%q,"carrier":"SF","tracking_no":"7"}]}`, no),
+		"half a parcel":   fmt.Sprintf(`{"action":"complete","orders":[{"order_no":%q,"carrier":"SF"}]}`, no),
+		"an amount":       fmt.Sprintf(`{"action":"cancel","reason":"x","orders":[{"order_no":%q,"amount":1}]}`, no),
+		"an empty list":   `{"action":"cancel","reason":"x","orders":[]}`,
+		"another action":  listOf("delete", "x", no),
+		"too many orders": listOf("note", "x", make([]ids.ID, 1001)...),
+	} {
+		if outcome, code := s.list("", body); code != "invalid" || outcome != nil {
+			t.Errorf("%s: %s %v", name, code, outcome)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"stampede/payment/provider"
+	"stampede/platform/base/fault"
+	"stampede/platform/base/ids"
+	"stampede/platform/watch/preflight"
+)
+
+// Preflight returns the checks of the providers: each is asked for a payment that
+// does not exist, which proves address, keys and clock without moving money.
+func (s *Service) Preflight() []preflight.Check {
+	return []preflight.Check{{
+		Code: "provider-ready", Titles: fault.Titles{"The payment providers answer", "支付渠道有应答"},
+		Next: fault.Titles{
+			"Check the provider's keys and the network; shoppers are offered the others meanwhile.",
+			"检查该渠道的密钥和网络；期间买家可用其他渠道。",
+		},
+		Look: s.askProviders,
+	}, {
+		Code: "practice", Titles: fault.Titles{"Shoppers pay real money", "买家支付真实货币"},
+		Next: fault.Titles{"Start the server without --sandbox-bank and with a provider's keys.", "去掉 --sandbox-bank，并配置真实支付渠道后重启。"},
+		Look: s.practised,
+	}}
+}
+
+// practised finds the sandbox bank.
+func (s *Service) practised(context.Context, preflight.Need) ([]preflight.Finding, error) {
+	if s.named["sandbox"] == nil {
+		return nil, nil
+	}
+	return []preflight.Finding{{Level: preflight.Warning, Found: "The sandbox bank is among the ways to pay: it takes no money."}}, nil
+}
+
+func (s *Service) askProviders(ctx context.Context, _ preflight.Need) ([]preflight.Finding, error) {
+	found := make([]preflight.Finding, len(s.deps.Providers))
+	var wg sync.WaitGroup
+	for i, p := range s.deps.Providers {
+		wg.Go(func() { found[i] = ask(ctx, p) })
+	}
+	wg.Wait()
+	if !slices.ContainsFunc(found, func(f preflight.Finding) bool { return f.Level == preflight.OK }) {
+		for i := range found {
+			found[i].Level = preflight.Stop // nothing else takes money
+		}
+	}
+	return found, nil
+}
+
+func ask(ctx context.Context, p provider.Provider) preflight.Finding {
+	profile := p.Profile()
+	f := preflight.Finding{Level: preflight.OK, Subject: profile.Name}
+	_, err := p.Query(ctx, provider.Payment{No: ids.New()})
+	if err != nil {
+		f.Level, f.Found = preflight.Warning, fmt.Sprintf("No usable answer: %v.", err)
+	} else {
+		f.Found = fmt.Sprintf("Ready, for payment windows from %s.", profile.MinWindow)
+	}
+	return f
+}

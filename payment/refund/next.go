@@ -1,0 +1,16 @@
+package refund
+
+import "stampede/platform/base/fault"
+
+// What callers do instead, by code.
+func init() {
+	fault.Instead(map[string]fault.Titles{
+		"refund-not-waiting":       {"Read the refund again: refund_status says what it is now.", "请刷新退款详情，按最新状态处理。"},
+		"refund-second-operator":   {"Ask another operator to approve it.", "请由另一位运营人员审批。"},
+		"order-not-refundable":     {"Read the order: cancel one that is unpaid; follow the refund of one that is refunding.", "请查看订单：未付款的可取消，退款中的请跟进退款进度。"},
+		"refund-exceeds":           {"Ask for at most what left says.", "请将金额改为不超过可退余额。"},
+		"idempotency-key-required": {"Send an Idempotency-Key header, new for each refund.", "请携带 Idempotency-Key 请求头，每笔退款使用新的值。"},
+		"payment-charged-back":     {"Answer the chargeback at the provider; refund once its money is back.", "请先在支付渠道处理拒付，款项退回后再退款。"},
+		"refund-not-allowed":       {"Ask the shop for the refund.", "请联系商家办理退款。"},
+	})
+}

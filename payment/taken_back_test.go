@@ -1,0 +1,161 @@
+package payment
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/orderevent"
+	"stampede/payment/provider"
+	"stampede/payment/sandbox"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/pg"
+)
+
+func TestRefundsTakenBack(t *testing.T) {
+	t.Parallel()
+	run(t, setup(t, options{}), []subtest{
+		{"a refund that is taken back is owed again", aRefundThatIsTakenBackIsOwedAgain},
+		{"a part that is taken back is settled by hand", aPartThatIsTakenBackIsSettledByHand},
+		{"the statement shows what was taken back", theStatementShowsWhatWasTakenBack},
+		{"a failure that is reported as the refund succeeds is not lost", aFailureAsTheRefundSucceedsIsNotLost},
+	})
+}
+
+// bounce has the bank take back an order's refund that it has made.
+func (s *bundle) bounce(no ids.ID) {
+	s.t.Helper()
+	s.exec(`UPDATE sandbox.refunds SET bounces_ms = 0, ready_at = now() WHERE status = 'succeeded'
+		AND refund_no IN (SELECT replace(refund_no::text, '-', '') FROM payments.refunds WHERE order_no = $1)`, no)
+}
+
+// oneIsOwed requires that the books name one refund as failed, and are right otherwise.
+func (s *bundle) oneIsOwed() {
+	s.t.Helper()
+	if found, err := checkMoney(s.t.Context(), s.db); err != nil || len(found) != 0 {
+		s.t.Errorf("I4: %v, %v", found, err)
+	}
+	if found, err := s.checkReturned(s.t.Context(), s.db); err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "failed") {
+		s.t.Errorf("I5: %v, %v", found, err)
+	}
+}
+
+// The order stays refunded, because its units are sold again, and says that money is
+// owed. Reports of what was true before change nothing, in whatever order they arrive.
+func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
+	t.Helper()
+	no, _ := s.paidFor(100, sandbox.Normal)
+	refundNo := s.askBack(no, `{"note":"damaged"}`, "requested")
+	s.refundsDone(no)
+	stock := s.stockIs()
+	succeeded := s.succeededAt(refundNo, read[string](s, `SELECT provider_txn FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no))
+	failed := succeeded
+	failed.State = provider.Failed
+	if err := s.settleRefund(t.Context(), "sandbox", failed, told); err != nil || s.refundOf(no) != "operator succeeded" {
+		t.Errorf("the report of an earlier failure is believed: %s, %v", s.refundOf(no), err)
+	}
+	s.bounce(no)
+	s.until("the refund is taken back", func() bool { return s.refundOf(no) == "operator failed" })
+	for _, again := range []provider.RefundStatus{failed, succeeded, failed} {
+		if err := s.settleRefund(t.Context(), "sandbox", again, told); err != nil {
+			t.Error(err)
+		}
+	}
+	if n, r := s.alarms("refund-failed", "refund "+refundNo), s.ledger(no, "refund_reversal"); n != 1 || r != 1 {
+		t.Errorf("%d alarms, %d reversals", n, r)
+	}
+	reason := func() string {
+		return read[string](s, `SELECT status || ' ' || reason FROM orders.orders WHERE order_no = $1`, no)
+	}
+	if got := reason(); got != "refunded taken-back" || s.stockIs() != stock || s.events(orderevent.SubjectAmended, no) != 1 {
+		t.Errorf("the order is %s, the stock %s, before %s", got, s.stockIs(), stock)
+	}
+	s.oneIsOwed()
+	s.act(firstOperator, refundNo, "retry", "", "requested")
+	if got := reason(); got != "refunded taken-back" {
+		t.Errorf("while the retry is under way the order is %s", got)
+	}
+	s.refundsDone(no)
+	if got := reason(); got != "refunded " || s.stockIs() != stock || s.wholeEvents(no) != 1 {
+		t.Errorf("after the retry the order is %s, the stock %s, before %s", got, s.stockIs(), stock)
+	}
+	s.booksAreRight()
+}
+
+func aPartThatIsTakenBackIsSettledByHand(_ *testing.T, s *bundle) {
+	no, _ := s.paidFor(100, sandbox.Normal)
+	refundNo := s.askBack(no, `{"amount":30,"note":"scratched"}`, "requested")
+	s.refundsDone(no)
+	s.bounce(no)
+	s.until("the refund is taken back", func() bool { return s.refundOf(no) == "operator failed" })
+	s.orderIs(no, orderevent.StatusPaid)
+	s.oneIsOwed()
+	s.act(firstOperator, refundNo, "settle-by-hand", `{"receipt":"ICBC 7"}`, "settled_by_hand")
+	s.booksAreRight()
+}
+
+// The bank makes a refund on one day and takes it back on the next.
+func theStatementShowsWhatWasTakenBack(t *testing.T, s *bundle) {
+	t.Helper()
+	s.inBackground(s.statements.Workers()[0].Run)
+	yesterday := time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour)
+	first, second := yesterday.AddDate(0, 0, -1).Format(time.DateOnly), yesterday.Format(time.DateOnly)
+	heard, _ := s.paidFor(100, sandbox.Normal)
+	lost, _ := s.paidFor(100, sandbox.Normal)
+	for _, no := range []ids.ID{heard, lost} {
+		s.askBack(no, `{"note":"damaged"}`, "requested")
+		s.refundsDone(no)
+	}
+	s.bounce(heard)
+	s.until("the refund is taken back", func() bool { return s.refundOf(heard) == "operator failed" })
+	s.door.lose.Store(true)
+	s.bounce(lost)
+	s.until("the bank has taken both back", func() bool {
+		return read[int](s, `SELECT count(*) FROM sandbox.refunds r JOIN payments.refunds o ON replace(o.refund_no::text, '-', '') = r.refund_no
+			WHERE r.bounced_at IS NOT NULL AND o.order_no = ANY($1)`, []ids.ID{heard, lost}) == 2
+	})
+	s.exec(`UPDATE sandbox.payments SET captured_at = $1`, yesterday.AddDate(0, 0, -1))
+	s.exec(`UPDATE sandbox.refunds SET updated_at = $1, bounced_at = CASE WHEN bounced_at IS NOT NULL THEN $2::timestamptz END`, yesterday.AddDate(0, 0, -1), yesterday)
+	txn := read[string](s, `SELECT provider_txn FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, lost)
+	s.differ(s.reconcile(first, `{"provider":"sandbox"}`), map[string]string{})
+	s.differ(s.reconcile(second, `{"provider":"sandbox"}`), map[string]string{txn: "different refund settle 0 100"})
+	s.differ(s.reconcile(second, `{"provider":"sandbox","apply":true}`), map[string]string{})
+	if got := s.refundOf(lost); got != "operator failed" || s.ledger(lost, "refund_reversal") != 1 {
+		t.Errorf("the refund is %s", got)
+	}
+	s.differ(s.reconcile(first, `{"provider":"sandbox"}`), map[string]string{})
+	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
+		t.Errorf("I4: %v, %v", found, err)
+	}
+}
+
+// The report of the failure is read while that of the success waits for the order.
+func aFailureAsTheRefundSucceedsIsNotLost(t *testing.T, s *bundle) {
+	t.Helper()
+	no, _ := s.paidFor(100, sandbox.Normal)
+	made := s.succeededAt(s.askBack(no, `{"amount":30,"note":"scratched"}`, "requested"), "made and taken back")
+	var reports sync.WaitGroup
+	var succeeded, failed error
+	waiting := func(want int) {
+		s.until("the reports wait for the order", func() bool {
+			return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == want
+		})
+	}
+	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
+			return err
+		}
+		reports.Go(func() { succeeded = s.refundSucceeded(t.Context(), "sandbox", made) })
+		waiting(1)
+		reports.Go(func() { failed = s.refundFailed(t.Context(), made.RefundNo, "sandbox", "taken back") })
+		waiting(2)
+		return nil
+	})
+	reports.Wait()
+	if err != nil || succeeded != nil || failed == nil || s.refundOf(no) != "operator succeeded" {
+		t.Errorf("%v; the refund is %s, %v, and the failure is answered with %v", err, s.refundOf(no), succeeded, failed)
+	}
+}

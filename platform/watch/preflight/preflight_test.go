@@ -1,0 +1,104 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// A check that hangs, even one that ignores its context, is a warning after 3 s and
+// delays no other; a stop comes first.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ends := make(chan struct{})
+		defer close(ends)
+		look := func(f ...Finding) func(context.Context, Need) ([]Finding, error) {
+			return func(context.Context, Need) ([]Finding, error) { return f, nil }
+		}
+		checks := []Check{
+			{Code: "fine", Look: look()},
+			{Code: "hangs", Look: func(context.Context, Need) ([]Finding, error) { <-ends; return nil, nil }},
+			{Code: "fails", Look: func(context.Context, Need) ([]Finding, error) { return nil, errors.New("no route") }},
+			{Code: "stops", Next: fault.Titles{"Do it", "去做"}, Look: look(Finding{Level: Warning}, Finding{Level: Stop, Subject: "item 1", Found: "None."})},
+		}
+		began := time.Now()
+		lines := Run(t.Context(), Need{}, checks)
+		if took := time.Since(began); took != patience {
+			t.Errorf("took %s", took)
+		}
+		var codes []string
+		for _, l := range lines {
+			codes = append(codes, l.Code+" "+string(l.Level))
+			if (l.Code == "stops") != (l.NextZH == "去做") {
+				t.Errorf("next of %s is %q", l.Code, l.NextZH)
+			}
+		}
+		if got, want := strings.Join(codes, ", "), "stops stop, hangs warning, fails warning, stops warning, fine ok"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if lines[1].Found != "Not checked: no answer within 3s." || lines[2].Found != "Not checked: no route." {
+			t.Errorf("said %q and %q", lines[1].Found, lines[2].Found)
+		}
+	})
+}
+
+// Each check of the servers is ok where it can be, and finds its fault.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	pool, rdb := pgtest.DB(t), pgtest.Redis(t)
+	good := Servers{
+		DB: pool, Redis: rdb, Connections: 100, Disk: t.TempDir(),
+		Clock: func() (time.Duration, time.Duration) { return time.Millisecond, 0 },
+		NATS:  func(context.Context) error { return nil },
+	}
+	lines := func(s Servers, n Need) map[string]Line {
+		worst := map[string]Line{}
+		for _, l := range Run(t.Context(), n, s.Checks()) {
+			if _, known := worst[l.Code]; !known {
+				worst[l.Code] = l // the first is the worst
+			}
+		}
+		return worst
+	}
+	ready := lines(good, Need{Units: 10, Shoppers: 100})
+	for _, code := range []string{"nats", "memory", "disk", "clock", "connections", "alarms"} {
+		if ready[code].Level != OK {
+			t.Errorf("%s: %+v", code, ready[code])
+		}
+	}
+
+	if err := tooHot.Raise(t.Context(), pool, "item 7", "hot"); err != nil {
+		t.Fatal(err)
+	}
+	bad := good
+	bad.NATS = func(context.Context) error { return errors.New("no stream") }
+	bad.Clock = func() (time.Duration, time.Duration) { return -5 * time.Second, 0 }
+	found := lines(bad, Need{Units: 1 << 45, Shoppers: 101})
+	for code, want := range map[string]Finding{
+		"nats":        {Stop, "", "NATS takes no grants: no stream."},
+		"postgres":    {Stop, "fsync", "fsync is off: a crash of its machine may destroy the database."}, // the tests' Postgres
+		"memory":      {Stop, "", ""},
+		"disk":        {Stop, bad.Disk, ""},
+		"clock":       {Warning, "Redis", "Redis is -5s ahead of this machine."},
+		"connections": {Warning, "", "101 shoppers are expected; this instance holds 100 connections."},
+		"backup":      {Warning, "", "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."},
+		"alarms":      {Warning, "preflight-test item 7", ""},
+	} {
+		got := found[code]
+		if got.Level != want.Level || got.Subject != want.Subject || want.Found != "" && got.Found != want.Found || got.Next == "" || got.NextZH == "" {
+			t.Errorf("%s: %+v", code, got)
+		}
+	}
+}
+
+var tooHot = alarm.Define("preflight-test", alarm.Warning, "Only in this test.", "Do nothing.")

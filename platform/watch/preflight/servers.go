@@ -1,0 +1,257 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/disk"
+	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
+	"stampede/platform/store/redisx"
+	"stampede/platform/watch/alarm"
+)
+
+// Servers are the parts of an instance that its checks look at.
+type Servers struct {
+	DB    pg.DB
+	Redis redis.UniversalClient
+	// Clock returns how far the Redis server's clock is ahead of this machine's, and
+	// how old that knowledge is.
+	Clock func() (offset, age time.Duration)
+	// NATS returns nil while it takes grants.
+	NATS func(ctx context.Context) error
+	// Disk is a folder on the disk that grows with a sale, "" where that is another
+	// machine's.
+	Disk string
+	// Connections is how many clients this instance holds.
+	Connections int
+}
+
+const (
+	// clockBound: a shopper's page counts down by Redis's time, so that a machine's
+	// clock disturbs only logs, certificates and providers' time stamps, which take a
+	// few seconds.
+	clockBound = 2 * time.Second
+	// redisBytes is what a unit takes in Redis: its hold and its user's mark, with the
+	// overhead of their hashes while they grow.
+	redisBytes = 400
+	// diskBytes is what a unit takes on disk over its life: order, payment and events
+	// in Postgres and its write-ahead log, Redis's log, NATS's streams.
+	diskBytes = 8 << 10
+	// archivedWithin is how old the newest archived piece of Postgres's log may be: an
+	// idle server archives none, a sale one in seconds.
+	archivedWithin = 24 * time.Hour
+)
+
+// Checks are the checks of the stores and of this instance.
+func (s Servers) Checks() []Check {
+	return []Check{
+		{
+			Code: "nats", Titles: fault.Titles{"NATS takes grants", "NATS 可以接收抢购资格"},
+			Next: fault.Titles{"Read /readyz and NATS's log. Nothing sells without it.", "查看 /readyz 和 NATS 日志；不恢复则无法开抢。"}, Look: s.nats,
+		},
+		{
+			Code: "postgres", Titles: fault.Titles{"Postgres keeps what it confirms", "Postgres 不会丢已确认的数据"},
+			Next: fault.Titles{"Correct the setting in postgresql.conf and reload or restart Postgres.", "在 postgresql.conf 中改正，并重新加载或重启 Postgres。"}, Look: s.postgres,
+		},
+		{
+			Code: "redis", Titles: fault.Titles{"Redis keeps what it confirms", "Redis 不会丢已确认的数据"},
+			Next: fault.Titles{"Correct the setting with CONFIG SET and in redis.conf.", "用 CONFIG SET 改正，并写入 redis.conf。"}, Look: s.redis,
+		},
+		{
+			Code: "memory", Titles: fault.Titles{"Redis has the memory for this stock", "Redis 内存足够"},
+			Next: fault.Titles{"Raise maxmemory, or put fewer units on sale at once.", "调大 maxmemory，或减少同场库存。"}, Look: s.memory,
+		},
+		{
+			Code: "disk", Titles: fault.Titles{"The disk has room for this stock", "磁盘空间足够"},
+			Next: fault.Titles{"Free or add disk space.", "清理或扩容磁盘。"}, Look: s.disk,
+		},
+		{
+			Code: "clock", Titles: fault.Titles{"The clocks agree", "各服务器时钟一致"},
+			Next: fault.Titles{"Start a time service (chrony, systemd-timesyncd) on every machine.", "在每台机器上启用时间同步（chrony 或 systemd-timesyncd）。"}, Look: s.clocks,
+		},
+		{
+			Code: "connections", Titles: fault.Titles{"Every shopper gets a connection", "连接数足够"},
+			Next: fault.Titles{
+				"Raise the limit of open files (LimitNOFILE, ulimit -n) or start more instances behind the proxy.",
+				"提高打开文件数上限（LimitNOFILE、ulimit -n），或在代理后增加实例。",
+			}, Look: s.connections,
+		},
+		{
+			Code: "backup", Titles: fault.Titles{"The database is backed up", "数据库有备份"},
+			Next: fault.Titles{
+				"Archive Postgres's log (archive_mode, pgBackRest, WAL-G) or take a base backup now; ignore this if the provider of your database does it.",
+				"开启 WAL 归档（archive_mode、pgBackRest、WAL-G）或立即做一次全量备份；托管数据库可忽略。",
+			}, Look: s.backup,
+		},
+		{
+			Code: "alarms", Titles: fault.Titles{"No alarm is open", "没有未处理的告警"},
+			Next: fault.Titles{"Follow the alarm's next action, then acknowledge it.", "按告警的“下一步”处理，然后确认。"}, Look: s.alarms,
+		},
+	}
+}
+
+func (s Servers) nats(ctx context.Context, _ Need) ([]Finding, error) {
+	if err := s.NATS(ctx); err != nil {
+		return []Finding{{Level: Stop, Found: fmt.Sprintf("NATS takes no grants: %v.", err)}}, nil
+	}
+	return nil, nil
+}
+
+// postgres looks at the settings by which a crash loses commits.
+func (s Servers) postgres(ctx context.Context, _ Need) (found []Finding, err error) {
+	for _, want := range []struct {
+		name, lost string
+		level      Level
+	}{
+		{"fsync", "a crash of its machine may destroy the database", Stop},
+		{"full_page_writes", "a crash of its machine may destroy pages", Stop},
+		{"synchronous_commit", "a crash loses the orders and payments of the last moments", Warning},
+	} {
+		var value string
+		if err := s.DB.QueryRow(ctx, `SELECT setting FROM pg_settings WHERE name = $1`, want.name).Scan(&value); err != nil {
+			return found, fmt.Errorf("read %s: %w", want.name, err)
+		}
+		if value == "off" {
+			found = append(found, Finding{want.level, want.name, fmt.Sprintf("%s is off: %s.", want.name, want.lost)})
+		}
+	}
+	return found, nil
+}
+
+func (s Servers) redis(ctx context.Context, _ Need) (found []Finding, err error) {
+	err = redisx.Check(ctx, s.Redis, func(warning string) {
+		found = append(found, Finding{Level: Warning, Found: warning + "."})
+	})
+	return found, err
+}
+
+// memory compares what the plan's units take with what is left below maxmemory, or
+// on the machine where that is unset. Of a cluster it asks one node.
+func (s Servers) memory(ctx context.Context, need Need) ([]Finding, error) {
+	info, err := s.Redis.Info(ctx, "memory").Result()
+	if err != nil {
+		return nil, err
+	}
+	used, most := memoryField(info, "used_memory"), memoryField(info, "maxmemory")
+	if most == 0 {
+		most = memoryField(info, "total_system_memory")
+	}
+	if most == 0 {
+		return nil, errors.New("Redis does not say how much memory it may use") //nolint:staticcheck // a name
+	}
+	wanted, left := need.Units*redisBytes, most-used
+	f := Finding{OK, "", fmt.Sprintf("%d units take about %d MiB; %d MiB of %d MiB are left.", need.Units, mib(wanted), left>>20, most>>20)}
+	switch {
+	case wanted > left:
+		f.Level = Stop
+	case wanted > left/2:
+		f.Level = Warning
+	}
+	return []Finding{f}, nil
+}
+
+// memoryField is a number in an answer to INFO; 0 if it is missing.
+func memoryField(info, name string) int64 {
+	for line := range strings.SplitSeq(info, "\r\n") {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			n, _ := strconv.ParseInt(value, 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+func (s Servers) disk(_ context.Context, need Need) ([]Finding, error) {
+	if s.Disk == "" {
+		return []Finding{{OK, "", "Postgres, Redis and NATS are other servers' disks, which are not checked."}}, nil
+	}
+	free, err := disk.Free(s.Disk)
+	if err != nil {
+		return nil, err
+	}
+	wanted := need.Units * diskBytes
+	f := Finding{OK, s.Disk, fmt.Sprintf("%d units take about %d MiB; %d MiB are free.", need.Units, mib(wanted), free>>20)}
+	switch {
+	case wanted > free:
+		f.Level = Stop
+	case wanted > free/2:
+		f.Level = Warning
+	}
+	return []Finding{f}, nil
+}
+
+// mib rounds up, so that little is not 0.
+func mib(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
+
+// clocks compares this machine's clock with Redis's, which opens sales, and with
+// Postgres's, which ends payments.
+func (s Servers) clocks(ctx context.Context, _ Need) (found []Finding, err error) {
+	began := time.Now()
+	var theirs time.Time
+	if err := s.DB.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&theirs); err != nil {
+		return nil, err
+	}
+	half := time.Since(began) / 2 //nolint:mnd // the answer's way
+	offset, _ := s.Clock()
+	for _, c := range []struct {
+		name string
+		off  time.Duration
+	}{{"Redis", offset}, {"Postgres", theirs.Sub(began.Add(half))}} {
+		f := Finding{OK, c.name, fmt.Sprintf("%s is %s ahead of this machine.", c.name, c.off.Round(time.Millisecond))}
+		if c.off.Abs() > clockBound {
+			f.Level = Warning
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+func (s Servers) connections(_ context.Context, need Need) ([]Finding, error) {
+	if need.Shoppers == 0 {
+		return []Finding{{OK, "", fmt.Sprintf("This instance holds %d connections. Give the expected number of shoppers to compare.", s.Connections)}}, nil
+	}
+	f := Finding{OK, "", fmt.Sprintf("%d shoppers are expected; this instance holds %d connections.", need.Shoppers, s.Connections)}
+	if need.Shoppers > s.Connections {
+		f.Level = Warning
+	}
+	return []Finding{f}, nil
+}
+
+// backup reads how Postgres archives its log. Backups by other means are unknown to it.
+func (s Servers) backup(ctx context.Context, _ Need) ([]Finding, error) {
+	var mode string
+	var last, failed *time.Time
+	err := s.DB.QueryRow(ctx, `SELECT current_setting('archive_mode'), last_archived_time, last_failed_time FROM pg_stat_archiver`).Scan(&mode, &last, &failed)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, errors.New("Postgres does not show its archiver") //nolint:staticcheck // a name
+	case err != nil:
+		return nil, err
+	case mode == "off":
+		return []Finding{{Level: Warning, Found: "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."}}, nil
+	case failed != nil && (last == nil || failed.After(*last)):
+		return []Finding{{Level: Warning, Found: fmt.Sprintf("Archiving has failed since %s.", failed.UTC().Format(time.RFC3339))}}, nil
+	case last == nil || time.Since(*last) > archivedWithin:
+		return []Finding{{Level: Warning, Found: "Postgres archived nothing within the last day."}}, nil
+	}
+	return []Finding{{OK, "", fmt.Sprintf("Postgres archived last at %s.", last.UTC().Format(time.RFC3339))}}, nil
+}
+
+// mostAlarms bounds the alarms that are listed one by one.
+const mostAlarms = 20
+
+func (s Servers) alarms(ctx context.Context, _ Need) (found []Finding, err error) {
+	open, err := alarm.List(ctx, s.DB, alarm.Filter{Open: true, Limit: mostAlarms})
+	for _, a := range open {
+		found = append(found, Finding{Warning, string(a.Code) + " " + a.Subject, fmt.Sprintf("%s, last seen at %s: %s", a.Severity, a.LastSeen.UTC().Format(time.RFC3339), a.NextAction)})
+	}
+	return found, err
+}

@@ -1,0 +1,134 @@
+package tally
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/base/clock"
+	"stampede/platform/base/ids"
+)
+
+// Counts are numbers by stage and code.
+type Counts map[string]map[string]int64
+
+// Add adds n to a code of a stage.
+func (c Counts) Add(stage, code string, n int64) {
+	if n == 0 {
+		return
+	}
+	of := c[stage]
+	if of == nil {
+		of = make(map[string]int64)
+		c[stage] = of
+	}
+	of[code] += n
+}
+
+// merge adds all of other.
+func (c Counts) merge(other Counts) {
+	for stage, codes := range other {
+		for code, n := range codes {
+			c.Add(stage, code, n)
+		}
+	}
+}
+
+// Sum is the total of a stage's codes.
+func (c Counts) Sum(stage string) int64 {
+	sum := int64(0)
+	for _, n := range c[stage] {
+		sum += n
+	}
+	return sum
+}
+
+// Source hands over what a module's own counters have counted since its last call.
+// Only one goroutine calls it.
+type Source func(add func(subject int64, stage, code string, n int64))
+
+// Moment is the time span in which something happened.
+type Moment struct{ First, Last time.Time }
+
+// mark identifies a moment.
+type mark struct {
+	subject int64
+	name    string
+}
+
+// Board collects the counts of one instance. Safe for concurrent use; a nil Board
+// counts nothing, for processes that serve nothing.
+type Board struct {
+	pool     *pgxpool.Pool
+	clock    clock.Clock
+	log      *slog.Logger
+	instance ids.ID // of this process's life, part of its rows' key
+
+	mu      sync.Mutex
+	counts  map[int64]Counts // since the last fold
+	moments map[mark]Moment  // since the last fold
+	sources []Source
+
+	// The rest belongs to the goroutine that folds.
+	pending *fold
+	last    time.Time // the second of the last fold; no two folds share one
+}
+
+// New returns a Board that stores in pool. Nothing is stored before its worker runs.
+func New(pool *pgxpool.Pool, now clock.Clock, log *slog.Logger) *Board {
+	return &Board{pool: pool, clock: now, log: log, instance: ids.New(), counts: map[int64]Counts{}, moments: map[mark]Moment{}}
+}
+
+// From adds a source.
+func (b *Board) From(s Source) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sources = append(b.sources, s)
+}
+
+// Count counts n times a code of a stage. It takes a lock: a batch is one call.
+// Subject 0 is none and is not counted.
+func (b *Board) Count(subject int64, stage, code string, n int64) {
+	if b == nil || subject == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.add(subject, stage, code, n)
+}
+
+// add counts under mu.
+func (b *Board) add(subject int64, stage, code string, n int64) {
+	if n == 0 {
+		return
+	}
+	of := b.counts[subject]
+	if of == nil {
+		of = Counts{}
+		b.counts[subject] = of
+	}
+	of.Add(stage, code, n)
+}
+
+// Mark notes that something happened at a moment.
+func (b *Board) Mark(subject int64, name string, at time.Time) {
+	if b == nil || subject == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := mark{subject, name}
+	m, known := b.moments[key]
+	if !known || at.Before(m.First) {
+		m.First = at
+	}
+	if at.After(m.Last) {
+		m.Last = at
+	}
+	b.moments[key] = m
+}

@@ -1,0 +1,41 @@
+-- name: StoreCounts :exec
+-- A repetition of the same rows adds nothing: only what was inserted now goes into the totals.
+WITH added AS (
+    INSERT INTO platform.tally (subject, at, instance, counts)
+    SELECT unnest(@subjects::bigint[]), @at::timestamptz, @instance::uuid, unnest(@counts::text[])::jsonb
+    ON CONFLICT DO NOTHING
+    RETURNING subject, counts
+)
+INSERT INTO platform.tally_totals AS t (subject, counts)
+SELECT subject, counts FROM added ORDER BY subject
+ON CONFLICT (subject) DO UPDATE SET counts = platform.add_counts(t.counts, EXCLUDED.counts);
+
+-- name: StoreMoments :exec
+INSERT INTO platform.tally_moments AS m (subject, name, first_at, last_at)
+SELECT unnest(@subjects::bigint[]) AS subject, unnest(@names::text[]) AS name, unnest(@firsts::timestamptz[]), unnest(@lasts::timestamptz[])
+ORDER BY subject, name
+ON CONFLICT (subject, name) DO UPDATE SET first_at = LEAST(m.first_at, EXCLUDED.first_at), last_at = GREATEST(m.last_at, EXCLUDED.last_at);
+
+-- name: Totals :many
+SELECT subject, counts FROM platform.tally_totals WHERE subject = ANY(@subjects::bigint[]);
+
+-- name: Moments :many
+SELECT name, min(first_at)::timestamptz AS first_at, max(last_at)::timestamptz AS last_at
+FROM platform.tally_moments WHERE subject = ANY(@subjects::bigint[]) GROUP BY name;
+
+-- name: Seconds :many
+-- The rows of a curve, packed; the newest, if there are more.
+SELECT at, counts FROM platform.tally
+WHERE subject = ANY(@subjects::bigint[]) AND at >= @from_at AND at < @until_at
+ORDER BY at DESC LIMIT @at_most;
+
+-- name: DeleteSeconds :exec
+DELETE FROM platform.tally WHERE ctid = ANY(ARRAY(
+    SELECT old.ctid FROM platform.tally AS old WHERE old.at < now() - @keep::interval LIMIT @at_most));
+
+-- name: Busiest :one
+-- The most that a stage counted in one second, over all subjects and instances; the age of rows is indexed.
+SELECT coalesce(max(n), 0)::bigint AS most FROM (
+    SELECT sum(code.value::bigint) AS n FROM platform.tally AS t, jsonb_each_text(t.counts -> @stage::text) AS code
+    WHERE t.at > now() - @within::interval GROUP BY t.at
+) AS seconds;

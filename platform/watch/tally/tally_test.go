@@ -1,0 +1,195 @@
+package tally
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"stampede/platform/workshop/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
+
+// fixed is a clock that stands still until a test sets it.
+type fixed struct{ at time.Time }
+
+func (f *fixed) Now() time.Time { return f.at }
+
+var opening = time.Date(2026, 11, 11, 12, 0, 0, 400_000_000, time.UTC)
+
+func board(pool *pgxpool.Pool) (*Board, *fixed) {
+	now := &fixed{opening}
+	return New(pool, now, slog.New(slog.DiscardHandler)), now
+}
+
+func mustFold(t *testing.T, boards ...*Board) {
+	t.Helper()
+	for _, b := range boards {
+		if err := b.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func totals(t *testing.T, pool *pgxpool.Pool, subjects ...int64) map[int64]Counts {
+	t.Helper()
+	all, err := Totals(t.Context(), pool, subjects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Two instances count concurrently, and by sources; nothing is lost or counted twice.
+func TestTotalsAndCurveAreTheSumOverInstances(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	one, clock := board(pool)
+	two, _ := board(pool)
+	var group sync.WaitGroup
+	for range 50 {
+		for _, b := range []*Board{one, two} {
+			group.Go(func() { b.Count(7, "orders", "created", 2); b.Count(8, "pushes", "sent", 1) })
+		}
+	}
+	group.Wait()
+	left := int64(3)
+	one.From(func(add func(int64, string, string, int64)) { add(7, "answers", "queued", left); left = 0 })
+	mustFold(t, one, two)
+	clock.at = opening.Add(time.Second)
+	one.Count(7, "orders", "paid", 5)
+	one.Count(0, "orders", "paid", 5) // no subject
+	mustFold(t, one, two)
+	mustFold(t, one, two) // nothing new
+
+	want := map[int64]Counts{
+		7: {"orders": {"created": 200, "paid": 5}, "answers": {"queued": 3}},
+		8: {"pushes": {"sent": 100}},
+	}
+	if diff := cmp.Diff(want, totals(t, pool, 7, 8, 9)); diff != "" {
+		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+	if got := Sum(want); got["orders"]["created"] != 200 || got.Sum("pushes") != 100 {
+		t.Errorf("sum %v", got)
+	}
+	curve, err := Curve(t.Context(), pool, opening.Add(-time.Minute), opening.Add(time.Minute), time.Second, 7, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := opening.Truncate(time.Second)
+	if diff := cmp.Diff([]Point{
+		{At: first, Counts: Counts{"orders": {"created": 200}, "answers": {"queued": 3}, "pushes": {"sent": 100}}},
+		{At: first.Add(time.Second), Counts: Counts{"orders": {"paid": 5}}},
+	}, curve); diff != "" {
+		t.Errorf("curve (-want +got):\n%s", diff)
+	}
+	coarse, err := Curve(t.Context(), pool, opening.Add(-time.Minute), opening.Add(time.Minute), time.Minute, 7)
+	if err != nil || len(coarse) != 1 || coarse[0].Counts["orders"]["paid"] != 5 {
+		t.Errorf("in minutes: %v %v", coarse, err)
+	}
+}
+
+// The commit's answer is lost, and the same rows are sent again: counted once. What was
+// counted meanwhile follows.
+func TestFoldRepeatsUnclearRowsOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	b, _ := board(pool)
+	b.Count(1, "orders", "created", 4)
+	mustFold(t, b)
+	b.Count(1, "orders", "created", 6)
+	lost := b.collect()
+	b.pending = lost
+	mustFold(t, b)
+	b.pending = lost // stored, but the answer was lost
+	b.Count(1, "orders", "created", 1)
+	mustFold(t, b, b)
+	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 11 {
+		t.Errorf("counted %d, want 11", got)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.Count(1, "orders", "created", 2)
+	if err := b.Fold(stopped); err == nil {
+		t.Error("a fold without Postgres succeeded")
+	}
+	b.Count(1, "orders", "created", 1)
+	if err := b.run(stopped); err != nil { // the process stops: both folds are stored
+		t.Error(err)
+	}
+	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 14 {
+		t.Errorf("after the stop %d, want 14", got)
+	}
+}
+
+// A clock that stands still or is set back gives no two folds one second.
+func TestFoldsHaveSecondsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	b, clock := board(pool)
+	for range 3 {
+		b.Count(1, "orders", "created", 1)
+		mustFold(t, b)
+		clock.at = clock.at.Add(-time.Hour)
+	}
+	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 3 {
+		t.Errorf("counted %d, want 3", got)
+	}
+}
+
+func TestMomentsKeepFirstAndLast(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	one, _ := board(pool)
+	two, _ := board(pool)
+	one.Mark(1, "emptied", opening.Add(time.Second))
+	one.Mark(1, "emptied", opening)
+	two.Mark(1, "emptied", opening.Add(time.Minute))
+	two.Mark(2, "emptied", opening.Add(time.Hour))
+	mustFold(t, two, one)
+	for _, c := range []struct {
+		subjects    []int64
+		first, last time.Duration
+	}{{[]int64{1}, 0, time.Minute}, {[]int64{1, 2}, 0, time.Hour}} {
+		got, err := Moments(t.Context(), pool, c.subjects...)
+		if err != nil || !got["emptied"].First.Equal(opening.Add(c.first)) || !got["emptied"].Last.Equal(opening.Add(c.last)) {
+			t.Errorf("moments of %v: %v %v", c.subjects, got, err)
+		}
+	}
+}
+
+func TestOldSecondsGoAndTotalsStay(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	b, clock := board(pool)
+	for _, age := range []time.Duration{keepCurves + time.Hour, keepCurves - time.Hour} {
+		clock.at = time.Now().Add(-age)
+		b.Count(1, "orders", "created", 1)
+		mustFold(t, b)
+	}
+	if err := b.tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	curve, err := Curve(t.Context(), pool, time.Now().Add(-2*keepCurves), time.Now(), time.Second, 1)
+	if err != nil || len(curve) != 1 {
+		t.Errorf("seconds left: %v %v", curve, err)
+	}
+	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 2 {
+		t.Errorf("total %d, want 2", got)
+	}
+}
+
+// A process that serves nothing has no board.
+func TestNilBoardCountsNothing(t *testing.T) {
+	t.Parallel()
+	var b *Board
+	b.Count(1, "orders", "created", 1)
+	b.Mark(1, "emptied", opening)
+	b.From(nil)
+}

@@ -1,0 +1,99 @@
+package seckill
+
+import (
+	"bufio"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/base/clock"
+	"stampede/platform/watch/tally"
+)
+
+// A followed funnel sends what is counted while it is followed, and ends with the
+// server.
+func TestFollowedFunnelSendsChangesAndEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(-time.Minute)
+	board := tally.New(d.DB, clock.System{}, slog.New(slog.DiscardHandler))
+	server := httptest.NewServer(d.rt)
+	defer server.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/admin/items/"+s.item+"/funnel/live", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+d.tokens["viewer"])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	for counted := false; lines.Scan(); {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var v struct {
+			Orders map[string]int64
+			Stock  int32
+		}
+		if err := json.Unmarshal([]byte(data), &v); err != nil || v.Stock != 10 {
+			t.Fatalf("%q: %v", data, err)
+		}
+		switch {
+		case v.Orders["created"] == 3:
+			if err := d.svc.EndStreams(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		case !counted:
+			counted = true
+			board.Count(s.stockItem(t, false).ID, "orders", "created", 3)
+			if err := board.Fold(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if lines.Err() != nil || resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("%v, %s", lines.Err(), resp.Header.Get("Content-Type"))
+	}
+}
+
+// The sum has each item's share, and a curve has only what its span and step ask for.
+func TestSessionFunnelHasItemsAndCurve(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(-time.Minute)
+	board := tally.New(d.DB, clock.System{}, slog.New(slog.DiscardHandler))
+	board.Count(s.stockItem(t, false).ID, "answers", "sold-out", 5)
+	board.Mark(s.stockItem(t, false).ID, "emptied", time.Now())
+	if err := board.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for query, points := range map[string]int{"": 0, "?step=60": 1, "?step=1&until=2020-01-01T00:00:00Z": 0} {
+		for _, of := range []string{"sessions/" + s.session, "activities/" + s.activity} {
+			r := d.as("viewer", http.MethodGet, "/api/v1/admin/"+of+"/funnel"+query, nil)
+			curve, _ := r.body["curve"].([]any)
+			items, _ := r.body["items"].([]any)
+			if r.status != 200 || r.body["attempts"] != 5.0 || len(curve) != points || len(items) != 1 || r.body["emptied_at"] == nil ||
+				items[0].(map[string]any)["counts"].(map[string]any)["answers"].(map[string]any)["sold-out"] != 5.0 {
+				t.Errorf("%s%s: %d %s", of, query, r.status, r.raw)
+			}
+		}
+	}
+	made := d.as("viewer", http.MethodGet, "/api/v1/admin/sessions/"+s.session+"/report", nil)
+	if orders, _ := made.body["orders"].(map[string]any); made.status != 200 || orders["attempts"] != 5.0 || len(made.body["curve"].([]any)) != 1 || len(made.body["items"].([]any)) != 1 {
+		t.Errorf("report: %d %s", made.status, made.raw)
+	}
+	if r := d.as("viewer", http.MethodGet, "/api/v1/admin/sessions/"+s.item+"99/report", nil); r.status != 404 {
+		t.Errorf("report of no session: %d %s", r.status, r.raw)
+	}
+	if r := d.as("viewer", http.MethodGet, "/api/v1/admin/items/"+s.item+"/funnel?step=7", nil); r.status != 422 {
+		t.Errorf("an odd step: %d %s", r.status, r.raw)
+	}
+}

@@ -1,0 +1,111 @@
+package browse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/microcosm-cc/bluemonday"
+	"github.com/redis/go-redis/v9"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+
+	"stampede/seckill/internal/wire"
+)
+
+const (
+	// detailKeyPrefix + item: the finished answer, JSON.
+	detailKeyPrefix = "sd:"
+	// A detail is kept in Redis for a minute, so that a shop full of items reads
+	// Postgres a few times a second, and a correction whose removal was lost is seen
+	// after as long. The jitter keeps details from expiring together.
+	detailLeast  = time.Minute
+	detailJitter = 15 * time.Second
+)
+
+// Detail is what shoppers read about an item besides its view: texts in Markdown, as
+// operators wrote them.
+type Detail struct {
+	Images      []string
+	Description string
+	Rules       string // of the activity
+}
+
+// itemDetail is the same as shoppers get it.
+type itemDetail struct {
+	ItemID          wire.ID  `json:"item_id"`
+	Images          []string `json:"images" nullable:"false" doc:"Addresses of up to nine pictures, in the order to show them"`
+	DescriptionHTML string   `json:"description_html" doc:"What the item is, as HTML without scripts, styles and attributes of the writer's; empty if there is no description"`
+	RulesHTML       string   `json:"rules_html" doc:"The activity's rules, likewise"`
+}
+
+// texts converts Markdown (CommonMark with tables and strikethrough) to HTML, without
+// HTML in the text. It lets some addresses pass that a browser executes (autolinks,
+// entities), so that harmless has the last word: known elements and attributes, and
+// addresses of http, https and mailto.
+var (
+	texts    = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough))
+	harmless = bluemonday.UGCPolicy()
+)
+
+func html(markdown string) (string, error) {
+	var out bytes.Buffer
+	if err := texts.Convert([]byte(markdown), &out); err != nil {
+		return "", fmt.Errorf("seckill: render a text: %w", err)
+	}
+	return harmless.Sanitize(out.String()), nil
+}
+
+func detailKey(item int64) string { return detailKeyPrefix + strconv.FormatInt(item, 10) }
+
+// buildDetail builds an item's detail; nil if the item is not published.
+func (b *Service) buildDetail(ctx context.Context, id int64) (any, time.Time, error) {
+	if _, ok := b.deps.Catalogue.Item(id); !ok {
+		return nil, time.Time{}, nil
+	}
+	kept, err := b.deps.Redis.Get(ctx, detailKey(id)).Bytes()
+	if err == nil {
+		return json.RawMessage(kept), time.Time{}, nil
+	}
+	if !errors.Is(err, redis.Nil) {
+		return nil, time.Time{}, fmt.Errorf("seckill: read item detail: %w", err)
+	}
+	d, visible, err := b.deps.Plan.Detail(ctx, id)
+	if err != nil || !visible {
+		return nil, time.Time{}, err
+	}
+	out := itemDetail{ItemID: wire.ID(id), Images: append([]string{}, d.Images...)}
+	if out.DescriptionHTML, err = html(d.Description); err != nil {
+		return nil, time.Time{}, err
+	}
+	if out.RulesHTML, err = html(d.Rules); err != nil {
+		return nil, time.Time{}, err
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("seckill: encode item detail: %w", err)
+	}
+	if err := b.deps.Redis.Set(ctx, detailKey(id), raw, detailLeast+rand.N(detailJitter)).Err(); err != nil { //nolint:gosec // jitter is no secret
+		return nil, time.Time{}, fmt.Errorf("seckill: keep item detail: %w", err)
+	}
+	return json.RawMessage(raw), time.Time{}, nil
+}
+
+// ForgetDetails makes the next readers of items read their details again.
+func (b *Service) ForgetDetails(ctx context.Context, items ...int64) error {
+	_, err := b.deps.Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, id := range items {
+			pipe.Del(ctx, detailKey(id))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("seckill: forget item details: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package seckill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/platform/edge/httpx"
+	"stampede/seckill/browse"
+	"stampede/seckill/internal/seckilldb"
+)
+
+const (
+	// maxTextRunes is five pages of Chinese; with its HTML an answer stays small
+	// enough to be cached by every instance.
+	maxTextRunes = 10_000
+	maxImages    = 9 // what shop pages in China show
+)
+
+// writtenDetail is what shoppers read about an item on its page. It is beside the item's
+// row because every look at a plan reads the rows.
+type writtenDetail struct {
+	Description string   `json:"description" maxLength:"10000" doc:"CommonMark with tables; shoppers get it as HTML, without HTML of its own"`
+	Images      []string `json:"images" nullable:"false" maxItems:"9" doc:"http or https addresses of pictures, in the order to show them"`
+}
+
+// activityRules are an activity's rules in words.
+type activityRules struct {
+	Rules string `json:"rules" maxLength:"10000" doc:"CommonMark with tables; shoppers read it on the page of each item"`
+}
+
+// detailRoutes registers the routes that read and write these texts.
+func (s *Service) detailRoutes(api httpx.API) {
+	const items, activities = adminBase + "/items/{id}/detail", adminBase + "/activities/{id}/rules"
+	httpx.Register(api, readOp(items, "admin-get-item-detail", "An item's description and pictures, as operators wrote them", readProblems),
+		func(ctx context.Context, in *ByID) (*bodyOf[writtenDetail], error) {
+			return answerByID(in.ID, func(id int64) (writtenDetail, error) { return s.readDetail(ctx, id) })
+		})
+	httpx.Register(api, writeOp(http.MethodPut, items, "set-item-detail", "Replace an item's description and pictures, at any time until the end", http.StatusOK, editProblems),
+		func(ctx context.Context, in *editing[writtenDetail]) (*bodyOf[writtenDetail], error) {
+			return answerByID(in.ID, func(id int64) (writtenDetail, error) { return s.setDetail(ctx, id, in.Body) })
+		})
+	httpx.Register(api, readOp(activities, "get-activity-rules", "An activity's rules in words, as operators wrote them", readProblems),
+		func(ctx context.Context, in *ByID) (*bodyOf[activityRules], error) {
+			return answerByID(in.ID, func(id int64) (activityRules, error) { return s.readRules(ctx, id) })
+		})
+	httpx.Register(api, writeOp(http.MethodPut, activities, "set-activity-rules", "Replace an activity's rules in words, at any time until the end", http.StatusOK, editProblems),
+		func(ctx context.Context, in *editing[activityRules]) (*bodyOf[activityRules], error) {
+			return answerByID(in.ID, func(id int64) (activityRules, error) { return s.setRules(ctx, id, in.Body) })
+		})
+}
+
+// markdown checks a text of several lines.
+func (f *flaws) markdown(location, text string) {
+	f.add(utf8.RuneCountInString(text) <= maxTextRunes, location, nil, "This has up to %d characters.", maxTextRunes)
+	f.add(inEncoding(text), location, nil, "This text was not sent as UTF-8, or contains U+FFFD; send it again as UTF-8.")
+	ruled := func(r rune) bool { return unruly(r) && !strings.ContainsRune("\n\r\t", r) }
+	f.add(!strings.ContainsFunc(text, ruled), location, nil, "This contains a control character or a character that changes the direction of writing; remove it.")
+}
+
+func (s *Service) readDetail(ctx context.Context, id int64) (writtenDetail, error) {
+	if _, err := s.readItem(ctx, id); err != nil {
+		return writtenDetail{}, err
+	}
+	return detailOf(ctx, seckilldb.New(s.deps.DB), id)
+}
+
+// detailOf reads an item's detail, which is empty until it is written.
+func detailOf(ctx context.Context, q *seckilldb.Queries, id int64) (writtenDetail, error) {
+	row, err := q.ItemDetail(ctx, id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return writtenDetail{}, fmt.Errorf("seckill: read item detail: %w", err)
+	}
+	return writtenDetail{Description: row.Description, Images: append([]string{}, row.Images...)}, nil
+}
+
+func (s *Service) setDetail(ctx context.Context, id int64, in writtenDetail) (writtenDetail, error) {
+	in.Images = append([]string{}, in.Images...)
+	err := s.transact(ctx, func(ctx context.Context, c *change) error {
+		if _, _, err := c.lockItem(ctx, id, actAmend); err != nil {
+			return err
+		}
+		var f flaws
+		f.markdown("body.description", in.Description)
+		f.add(len(in.Images) <= maxImages, "body.images", nil, "An item has up to %d pictures.", maxImages)
+		for i, image := range in.Images {
+			location := fmt.Sprintf("body.images[%d]", i)
+			f.add(image != "" && validImage(image), location, image, "An image URL starts with http:// or https://, names a host and has up to %d bytes.", maxImageURLBytes)
+			f.add(!slices.Contains(in.Images[:i], image), location, image, "A picture is listed once.")
+		}
+		if err := f.err(); err != nil {
+			return err
+		}
+		before, err := detailOf(ctx, c.q, id)
+		if err != nil || unchanged(before, in) {
+			return err
+		}
+		if err := c.q.PutItemDetail(ctx, seckilldb.PutItemDetailParams{ItemID: id, Description: in.Description, Images: in.Images}); err != nil {
+			return fmt.Errorf("seckill: write item detail: %w", err)
+		}
+		c.details = []int64{id}
+		if err := c.touch(ctx); err != nil {
+			return err
+		}
+		return c.record(ctx, "item.detail", inventory.ItemSubject(id), edited(before, in))
+	})
+	return in, err
+}
+
+func (s *Service) readRules(ctx context.Context, id int64) (activityRules, error) {
+	if _, err := seckilldb.New(s.deps.DB).Activity(ctx, id); err != nil {
+		return activityRules{}, orNotFound(err, errNoActivity, "read activity")
+	}
+	return rulesOf(ctx, seckilldb.New(s.deps.DB), id)
+}
+
+func rulesOf(ctx context.Context, q *seckilldb.Queries, id int64) (activityRules, error) {
+	rules, err := q.ActivityRules(ctx, id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return activityRules{}, fmt.Errorf("seckill: read activity rules: %w", err)
+	}
+	return activityRules{rules}, nil
+}
+
+func (s *Service) setRules(ctx context.Context, id int64, in activityRules) (activityRules, error) {
+	err := s.transact(ctx, func(ctx context.Context, c *change) error {
+		if err := c.lock(ctx, id, actAmend); err != nil {
+			return err
+		}
+		var f flaws
+		f.markdown("body.rules", in.Rules)
+		if err := f.err(); err != nil {
+			return err
+		}
+		before, err := rulesOf(ctx, c.q, id)
+		if err != nil || before == in {
+			return err
+		}
+		if err := c.q.PutActivityRules(ctx, seckilldb.PutActivityRulesParams{ActivityID: id, Rules: in.Rules}); err != nil {
+			return fmt.Errorf("seckill: write activity rules: %w", err)
+		}
+		items, err := c.q.ItemsOf(ctx, []int64{id})
+		if err != nil {
+			return fmt.Errorf("seckill: read items of activity %d: %w", id, err)
+		}
+		for i := range items {
+			c.details = append(c.details, items[i].ID)
+		}
+		if err := c.touch(ctx); err != nil {
+			return err
+		}
+		return c.record(ctx, "activity.rules", activitySubject(id), edited(before, in))
+	})
+	return in, err
+}
+
+// Detail is what shoppers may read about an item; visible is false for an item of a
+// draft.
+func (p *publishedPlan) Detail(ctx context.Context, item int64) (d browse.Detail, visible bool, err error) {
+	row, err := seckilldb.New(p.db).ShownDetail(ctx, item)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return d, false, nil
+	}
+	if err != nil {
+		return d, false, fmt.Errorf("seckill: read item detail: %w", err)
+	}
+	return browse.Detail{Images: row.Images, Description: row.Description, Rules: row.Rules}, true, nil
+}

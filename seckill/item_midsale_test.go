@@ -1,0 +1,338 @@
+package seckill
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+)
+
+// rush sends one attempt of a user past the door, and returns the gate and, if that is
+// open, the verdict.
+func (d *instance) rush(item inventory.Item, user int64) string {
+	d.T.Helper()
+	var into inventory.Decision
+	epoch := d.number(`SELECT epoch FROM inventory.stock WHERE item_id = $1`, item.ID)
+	if err := d.Stock.Reserve(d.T.Context(), item, epoch, []inventory.Attempt{{User: user, No: ids.NewFor(user), Quantity: 1}}, &into); err != nil {
+		d.T.Fatal(err)
+	}
+	if into.Gate != inventory.Open {
+		return fmt.Sprint("gate ", into.Gate)
+	}
+	return fmt.Sprint(into.Results[0].Verdict)
+}
+
+// followsPlan expects the stock rows to be as planned and the books to agree.
+func (d *instance) followsPlan(after string, items ...inventory.Item) {
+	d.T.Helper()
+	if found, err := offPlan(d.T.Context(), d.DB, d.Stock); err != nil || len(found) != 0 {
+		d.T.Errorf("%s: %v, %v", after, found, err)
+	}
+	for _, item := range items {
+		if row, _, err := d.Stock.Book(d.T.Context(), item.ID); err != nil || row.Difference != 0 {
+			d.T.Errorf("%s: %+v, %v", after, row, err)
+		}
+	}
+}
+
+// lastChange is what the newest record of an action says.
+func (d *instance) lastChange(action string) (before, after map[string]any) {
+	d.T.Helper()
+	all, _ := d.trace()
+	for _, e := range all {
+		if e.Action != action {
+			continue
+		}
+		var detail struct{ Before, After map[string]any }
+		if err := json.Unmarshal(e.Detail, &detail); err != nil {
+			d.T.Fatal(err)
+		}
+		return detail.Before, detail.After
+	}
+	d.T.Errorf("no record of %s", action)
+	return nil, nil
+}
+
+// TestPauseOneItem pauses one item of three: its attempts are refused and shoppers see
+// why, the others sell, and it stays paused through a pause of the activity and a Load.
+func TestPauseOneItem(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.draft(-time.Minute)
+	items := []inventory.Item{s.stockItem(t, false)}
+	for _, sku := range []string{"b", "c"} {
+		r := d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", `{"session_id":"`+s.session+`","sku":"`+sku+`","title":"x","stock":9,
+			"list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"}}`)
+		items = append(items, sale{activity: s.activity, item: r.id(t, "id")}.stockItem(t, false))
+	}
+	activity := "/api/v1/admin/activities/" + s.activity
+	d.do(http.StatusOK, http.MethodPost, activity+"/publish", nil)
+	for _, item := range items {
+		if err := d.Stock.Load(t.Context(), item.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user := int64(0)
+	must := func(after string, want ...string) {
+		t.Helper()
+		d.forgetBrowse()
+		session := d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.session, nil)
+		for i, item := range items {
+			user++
+			seen := session.body["items"].([]any)[i].(map[string]any)["status"]
+			if got := fmt.Sprint(d.rush(item, user), ", ", seen); got != want[i] {
+				t.Errorf("%s: item %d: %s, want %s", after, i, got, want[i])
+			}
+			alone := d.do(http.StatusOK, http.MethodGet, fmt.Sprint("/api/v1/items/", item.ID), nil)
+			if alone.body["status"] != seen {
+				t.Errorf("%s: item %d alone is %v", after, i, alone.body["status"])
+			}
+			if c, _ := d.svc.Catalogue.Item(item.ID); c.Paused != (seen == "paused") {
+				t.Errorf("%s: the catalogue has item %d paused %v", after, i, c.Paused)
+			}
+		}
+		d.followsPlan(after)
+	}
+	selling, stopped := fmt.Sprint(inventory.Granted, ", on_sale"), fmt.Sprint("gate ", inventory.Paused, ", paused")
+	path := fmt.Sprint("/api/v1/admin/items/", items[1].ID)
+	var r reply
+	tr := d.traced(func() { r = d.do(http.StatusOK, http.MethodPost, path+"/pause", nil) })
+	if r.body["paused"] != true || tr.String() != "[activity.start item.pause] and 2 events" {
+		t.Errorf("pausing: %s, left %v", r.raw, tr)
+	}
+	must("paused", selling, stopped, selling)
+	if tr := d.traced(func() { d.do(http.StatusOK, http.MethodPost, path+"/pause", nil) }); tr.String() != "[] and 0 events" {
+		t.Errorf("pausing again left %v", tr)
+	}
+	if before, after := d.lastChange("item.pause"); before["paused"] != false || after["paused"] != true {
+		t.Errorf("recorded %v and %v", before, after)
+	}
+	d.do(http.StatusOK, http.MethodPost, activity+"/pause", nil)
+	must("all paused", stopped, stopped, stopped)
+	d.do(http.StatusOK, http.MethodPost, activity+"/resume", nil)
+	must("all but one resumed", selling, stopped, selling)
+	if err := d.Stock.Load(t.Context(), items[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	must("loaded again", selling, stopped, selling)
+	d.sql(`UPDATE inventory.stock SET paused = false WHERE item_id = $1`, items[1].ID)
+	if found, err := offPlan(t.Context(), d.DB, d.Stock); err != nil || len(found) != 1 {
+		t.Errorf("a pause that the stock row lost: %v, %v", found, err)
+	}
+	d.sql(`UPDATE inventory.stock SET paused = true WHERE item_id = $1`, items[1].ID)
+	d.do(http.StatusOK, http.MethodPost, path+"/resume", nil)
+	must("resumed", selling, selling, selling)
+	if r := d.as(auth.Viewer, http.MethodPost, path+"/pause", nil); r.status != http.StatusForbidden {
+		t.Errorf("a viewer pauses an item: %d", r.status)
+	}
+}
+
+// TestAPausedItemStaysPausedWhenEdited lowers the stock of a paused item before its
+// opening, which replaces its stock row.
+func TestAPausedItemStaysPausedWhenEdited(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(time.Hour)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.item+"/pause", nil)
+	d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/items/"+s.item, `{"version":1,"stock":4}`)
+	d.followsPlan("edited")
+	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND paused AND total = 4`, s.item); n != 1 {
+		t.Error("the stock row is not paused")
+	}
+}
+
+// TestStockGoesDown takes units off a running sale and writes some off: no more than no
+// shopper holds, also those that Redis has granted and no order shows yet, once per key, and
+// nothing that left is granted.
+func TestStockGoesDown(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(-time.Minute)
+	item := s.stockItem(t, false)
+	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/v1/admin/items/" + s.item
+	must := func(what, want string) {
+		t.Helper()
+		st, ok, err := d.Stock.State(t.Context(), item)
+		row := func(column string) int64 {
+			return d.number(`SELECT coalesce(sum(`+column+`), 0) FROM inventory.stock WHERE item_id = $1`, s.item)
+		}
+		plan := d.do(http.StatusOK, http.MethodGet, path, nil)
+		got := fmt.Sprintf("stock %v: total %d, available %d, written off %d; Redis offers %d, %d remain", plan.body["stock"], row("total"), row("available"), row("written_off"), st.Total, st.Remaining)
+		if err != nil || !ok || got != want {
+			t.Errorf("%s: %s, want %s (%v)", what, got, want, err)
+		}
+		d.followsPlan(what, item)
+	}
+	for user := range int64(3) {
+		if got := d.rush(item, user+1); got != fmt.Sprint(inventory.Granted) {
+			t.Fatal(got)
+		}
+	}
+	must("three are granted", "stock 10: total 10, available 10, written off 0; Redis offers 10, 7 remain")
+	var r reply
+	tr := d.traced(func() {
+		for range 2 { // once per key
+			r = d.do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":-2}`, "Idempotency-Key", "k1")
+		}
+	})
+	if r.body["changed"] != -2.0 || r.body["stock"] != 8.0 || tr.String() != "[activity.start item.add-stock] and 2 events" {
+		t.Errorf("took off: %s, left %v", r.raw, tr)
+	}
+	must("two taken off", "stock 8: total 8, available 8, written off 0; Redis offers 8, 5 remain")
+	if before, after := d.lastChange("item.add-stock"); before["stock"] != 10.0 || after["stock"] != 8.0 {
+		t.Errorf("recorded %v and %v", before, after)
+	}
+	if r = d.do(http.StatusOK, http.MethodPost, path+"/write-off", `{"units":4,"reason":"Broken in transport"}`); r.body["written_off"] != 4.0 {
+		t.Errorf("wrote off: %s", r.raw)
+	}
+	must("four written off", "stock 8: total 8, available 4, written off 4; Redis offers 4, 1 remain")
+	if before, after := d.lastChange("item.write-off"); before["written_off"] != 0.0 || after["written_off"] != 4.0 {
+		t.Errorf("recorded %v and %v", before, after)
+	}
+	if r = d.do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":-100}`); r.body["changed"] != -1.0 {
+		t.Errorf("down to what is free: %s", r.raw)
+	}
+	must("down to what is held", "stock 7: total 7, available 3, written off 4; Redis offers 3, 0 remain")
+	if got := d.rush(item, 9); got != fmt.Sprint(inventory.AllHeld) {
+		t.Errorf("the next shopper: %s", got)
+	}
+	for _, body := range []string{`{"units":1,"reason":"x"}`, `{"add":-1}`} {
+		route := map[bool]string{true: "/write-off", false: "/stock"}[strings.Contains(body, "units")]
+		if r = d.do(http.StatusOK, http.MethodPost, path+route, body); r.body["written_off"] != 0.0 && r.body["changed"] != 0.0 {
+			t.Errorf("nothing is free: %s", r.raw)
+		}
+	}
+	must("and no further", "stock 7: total 7, available 3, written off 4; Redis offers 3, 0 remain")
+	d.do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":2}`)
+	must("two more", "stock 9: total 9, available 5, written off 4; Redis offers 5, 2 remain")
+	for _, body := range []string{`{"add":0}`, `{"add":-10000001}`} {
+		d.do(http.StatusUnprocessableEntity, http.MethodPost, path+"/stock", body)
+	}
+	for _, body := range []string{`{"units":0,"reason":"x"}`, `{"units":1,"reason":""}`, `{"units":1,"reason":"\u2028"}`} {
+		d.do(http.StatusUnprocessableEntity, http.MethodPost, path+"/write-off", body)
+	}
+	if r := d.as(auth.Viewer, http.MethodPost, path+"/write-off", `{"units":1,"reason":"x"}`); r.status != http.StatusForbidden {
+		t.Errorf("a viewer writes off: %d", r.status)
+	}
+	// While an item on sale does not decide, no unit leaves it.
+	d.Redis.Del(t.Context(), "{g:i"+s.item+":0}:"+s.item+":state")
+	if r := d.as(auth.Operator, http.MethodPost, path+"/stock", `{"add":-1}`); r.status != http.StatusServiceUnavailable || r.text("code") != "fenced" {
+		t.Errorf("without Redis: %d %s", r.status, r.raw)
+	}
+}
+
+// TestStockOfAnOversoldItemGoesDown takes goods off with the agreed share beyond them,
+// in whole units.
+func TestStockOfAnOversoldItemGoesDown(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(time.Hour)
+	path := "/api/v1/admin/items/" + s.item
+	d.do(http.StatusOK, http.MethodPut, path+"/oversell", `{"percent":50,"reason":"agreed"}`)
+	// Of the fifteen units as many are held as are not free; -1 leaves them as they are.
+	for _, c := range []struct{ free, add, changed, stock, total float64 }{
+		{5, -2, -2, 8, 12},
+		{-1, -9, -1, 7, 10},
+		{-1, -1, 0, 7, 10},
+		{1, -1, -1, 6, 9},
+		{1, -1, 0, 6, 9}, // the next one of goods would leave with two units, of which one is free: it comes back
+	} {
+		if c.free >= 0 {
+			d.sql(`UPDATE inventory.stock SET available = $2 WHERE item_id = $1`, s.item, c.free)
+		}
+		r := d.do(http.StatusOK, http.MethodPost, path+"/stock", fmt.Sprintf(`{"add":%v}`, c.add))
+		if r.body["changed"] != c.changed || r.body["stock"] != c.stock || float64(d.number(`SELECT total FROM inventory.stock WHERE item_id = $1`, s.item)) != c.total {
+			t.Errorf("%+v: %s", c, r.raw)
+		}
+		d.followsPlan("oversold")
+	}
+}
+
+// TestARunningSaleIsCorrected corrects texts and extends the end of a running sale, and
+// expects the rest to stay.
+func TestARunningSaleIsCorrected(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(-time.Minute)
+	item := s.stockItem(t, false)
+	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
+		t.Fatal(err)
+	}
+	activity, session, path := "/api/v1/admin/activities/"+s.activity, "/api/v1/admin/sessions/"+s.session, "/api/v1/admin/items/"+s.item
+	for _, late := range [][2]string{
+		{path, `{"version":1,"title":"New","sale_price":{"amount":9800,"currency":"CNY"}}`},
+		{path, `{"version":1,"limit_per_user":1}`},
+		{session, `{"version":1,"reservation_cap":2}`},
+		{activity, `{"version":1,"name":"New","human_check":"pow"}`},
+	} {
+		var r reply
+		tr := d.traced(func() { r = d.as(auth.Operator, http.MethodPatch, late[0], late[1]) })
+		if r.status != http.StatusConflict && r.status != http.StatusUnprocessableEntity || strings.Contains(tr.String(), "edit") {
+			t.Errorf("%s %s: %d %s, left %v", late[0], late[1], r.status, r.raw, tr)
+		}
+	}
+	if r := d.as(auth.Operator, http.MethodPatch, path, `{"version":1,"sale_price":{"amount":9800,"currency":"CNY"}}`); r.status != http.StatusConflict || !strings.Contains(r.text("detail"), amendsItem) {
+		t.Errorf("a price: %d %s", r.status, r.raw)
+	}
+	d.do(http.StatusOK, http.MethodPatch, path, `{"version":1,"title":"A telephone","spec":"black","image_url":"https://img.example/q.png"}`)
+	d.do(http.StatusOK, http.MethodPatch, activity, `{"version":1,"name":"Great sale"}`)
+	d.forgetBrowse()
+	seen := d.do(http.StatusOK, http.MethodGet, "/api/v1/items/"+s.item, nil)
+	if seen.text("title") != "A telephone" || seen.text("spec") != "black" || seen.text("image_url") != "https://img.example/q.png" {
+		t.Errorf("shoppers see %s", seen.raw)
+	}
+	if before, after := d.lastChange("item.edit"); before["title"] != "A phone" || after["title"] != "A telephone" {
+		t.Errorf("recorded %v and %v", before, after)
+	}
+
+	closes := func() time.Time {
+		t.Helper()
+		st, ok, err := d.Stock.State(t.Context(), item)
+		if err != nil || !ok {
+			t.Fatal(st, ok, err)
+		}
+		return st.ClosesAt
+	}
+	at := func(d time.Duration) string {
+		return time.Now().Add(d).UTC().Truncate(time.Second).Format(time.RFC3339)
+	}
+	was := closes()
+	for _, flawed := range []string{at(time.Minute), at(5 * time.Hour)} { // earlier; after the activity's end
+		d.do(http.StatusUnprocessableEntity, http.MethodPatch, session, `{"version":1,"closes_at":"`+flawed+`"}`)
+	}
+	later := at(90 * time.Minute)
+	d.do(http.StatusOK, http.MethodPatch, session, `{"version":1,"closes_at":"`+later+`"}`)
+	if now := closes(); now.Format(time.RFC3339) != later || !now.After(was) {
+		t.Errorf("Redis closes at %v, not at %s", now, later)
+	}
+	if c, _ := d.svc.Catalogue.Item(item.ID); c.ClosesAt.UTC().Format(time.RFC3339) != later {
+		t.Errorf("the catalogue closes at %v", c.ClosesAt)
+	}
+	d.followsPlan("extended", item)
+	end := at(5 * time.Hour)
+	d.do(http.StatusUnprocessableEntity, http.MethodPatch, activity, `{"version":2,"ends_at":"`+at(time.Hour)+`"}`)
+	d.do(http.StatusOK, http.MethodPatch, activity, `{"version":2,"ends_at":"`+end+`"}`)
+	d.do(http.StatusOK, http.MethodPatch, session, `{"version":2,"closes_at":"`+end+`"}`)
+	if now := closes(); now.Format(time.RFC3339) != end {
+		t.Errorf("Redis closes at %v, not at %s", now, end)
+	}
+
+	// What is over stays over, and shoppers of an exclusive activity are bound to it for as long as it said.
+	d.sql(`UPDATE seckill.sessions SET closes_at = now() - interval '1 second' WHERE id = $1`, s.session)
+	if r := d.as(auth.Operator, http.MethodPatch, session, `{"version":3,"closes_at":"`+at(time.Hour)+`"}`); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "is over") {
+		t.Errorf("a session that is over: %d %s", r.status, r.raw)
+	}
+	d.sql(`UPDATE seckill.activities SET exclusive = true WHERE id = $1`, s.activity)
+	if r := d.as(auth.Operator, http.MethodPatch, activity, `{"version":3,"ends_at":"`+at(6*time.Hour)+`"}`); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "exclusive") {
+		t.Errorf("an exclusive activity: %d %s", r.status, r.raw)
+	}
+}

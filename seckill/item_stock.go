@@ -1,0 +1,177 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sort"
+
+	"stampede/inventory"
+	"stampede/platform/edge/httpx"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
+)
+
+// stockAddition is the body of a request to change the stock.
+type stockAddition struct {
+	Add int32 `json:"add" minimum:"-10000000" maximum:"10000000" doc:"Units to add to the stock; below 0, units to take off it. An agreed share beyond it follows" example:"5"`
+}
+
+// writingOff is the body of a request to write units off.
+type writingOff struct {
+	Units  int32  `json:"units" minimum:"1" maximum:"10000000" doc:"Units that cannot be sold any more; no more of them than no shopper holds are written off"`
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for the audit log" example:"Broken in transport, report 2026-88"`
+}
+
+// writtenOff is the answer to it.
+type writtenOff struct {
+	WrittenOff int32    `json:"written_off" doc:"How many units were written off: no more than were free"`
+	Item       itemView `json:"item"`
+}
+
+// stockRoutes registers the routes that change how many units an item sells while
+// it runs.
+func (s *Service) stockRoutes(api httpx.API, base string) {
+	change := writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, or take free ones off it, at any time until the end", http.StatusOK, backupProblems)
+	change.Description = "With `add` below 0 as many units leave the sale as no shopper holds; `changed` says how many did."
+	makeRoute(api, change, s.changeStockBy)
+	off := writeOp(http.MethodPost, base+"/{id}/write-off", "write-off", "Write units off that are lost or broken, from 60 s before the opening until the end", http.StatusOK, backupProblems)
+	off.Description = "As many units as no shopper holds leave the sale for good and count as written off; `written_off` says how many did. Before that, edit the stock."
+	makeRoute(api, off, s.writeOff)
+}
+
+// changeStockBy adds units of an item to its sale or takes free ones off it, also
+// while it runs.
+func (s *Service) changeStockBy(ctx context.Context, key string, id int64, in stockAddition) (itemView, error) {
+	return changeUnits(ctx, s, key, "item.add-stock", id, in, func(ctx context.Context, c *change) (itemView, error) { return c.changeStockBy(ctx, id, in.Add) })
+}
+
+// changeUnits makes a change of an item's units in a transaction, once per key: these
+// requests state differences, so that a repetition would add up.
+func changeUnits[B, T any](ctx context.Context, s *Service, key, action string, id int64, body B, do func(ctx context.Context, c *change) (T, error)) (out T, err error) {
+	request := struct {
+		ItemID wire.ID
+		Body   B
+	}{wire.ID(id), body}
+	err = s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+		out, err = once(ctx, c, key, action, request, func() (T, error) { return do(ctx, c) })
+		return err
+	})
+	return out, err
+}
+
+// changedUnits completes such a change of an activity that is published: logs, carries
+// it to Redis after the commit, and records it.
+func (c *change) changedUnits(ctx context.Context, id int64, what string, units int32, detail any) error {
+	c.did = []slog.Attr{slog.String("action", what), slog.Int64("item_id", id), slog.Int("units", int(units))}
+	c.apply = append(c.apply, id)
+	if err := c.touch(ctx); err != nil {
+		return err
+	}
+	return c.record(ctx, "item."+what, inventory.ItemSubject(id), detail)
+}
+
+// changeStockBy changes the plan's stock and the stock row's total together. It
+// moves by a difference and never sets a value, so that two operators who add at the
+// same time both get what they requested.
+func (c *change) changeStockBy(ctx context.Context, id int64, units int32) (itemView, error) {
+	_, old, err := c.lockItem(ctx, id, actAddStock)
+	if err != nil {
+		return itemView{}, err
+	}
+	var f flaws
+	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.add", units, "Between 1 and %d units are added, or with a minus sign taken off.", maxStock)
+	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to change.")
+	more := old
+	more.Stock += min(units, maxStock) // the sum is checked next and must not overflow before that
+	f.add(units < 0 || unitsOnSale(&more)+more.Backup <= maxStock, "body.add", units,
+		"The new stock, with %d %% oversold and the backup of %d, is %d units at most; the stock is %d now.", old.OversellPercent, old.Backup, maxStock, old.Stock)
+	if err := f.err(); err != nil {
+		return itemView{}, err
+	}
+	if units > 0 {
+		added := unitsOnSale(&more) - unitsOnSale(&old)
+		err = c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &added})
+	} else {
+		units, err = c.takeOff(ctx, &old, -units)
+	}
+	if err != nil {
+		return itemView{}, fmt.Errorf("seckill: change stock of item %d by %d: %w", id, units, err)
+	}
+	if units == 0 {
+		c.apply, c.announce = append(c.apply, id), true // a rest may have come back
+		view := viewItem(&old)
+		view.Changed = new(int32)
+		return view, nil
+	}
+	row, err := c.q.AddItemStock(ctx, seckilldb.AddItemStockParams{ID: id, Added: units})
+	if err != nil {
+		return itemView{}, fmt.Errorf("seckill: change stock: %w", err)
+	}
+	was, view := viewItem(&old), viewItem(&row)
+	view.Changed = &units
+	return view, c.changedUnits(ctx, id, string(actAddStock), units, edited(was, view))
+}
+
+// takeOff takes up to so many units of goods off the stock row, with the agreed
+// share beyond them, and returns the change of the stock, 0 or below.
+func (c *change) takeOff(ctx context.Context, old *seckilldb.SeckillItem, units int32) (int32, error) {
+	units = min(units, old.Stock)
+	sold := func(fewer int32) int32 { // units on sale that leave with so many units of goods
+		less := *old
+		less.Stock -= fewer
+		return unitsOnSale(old) - unitsOnSale(&less)
+	}
+	if units == 0 {
+		return 0, nil
+	}
+	taken, err := c.s.deps.Stock.TakeOff(ctx, c.tx, old.ID, sold(units))
+	if err != nil {
+		return 0, err
+	}
+	// Of an item that is sold beyond its stock, the units that were free need not be a whole number of goods and
+	// their shares; the rest stays on sale.
+	units = int32(sort.Search(int(units), func(n int) bool { return sold(int32(n)+1) > taken })) //nolint:gosec // at most maxStock
+	if rest := taken - sold(units); rest > 0 {
+		err = c.s.deps.Stock.Change(ctx, c.tx, old.ID, inventory.Change{AddStock: &rest})
+	}
+	return -units, err
+}
+
+// writeOff writes free units of an item off, also while it runs.
+func (s *Service) writeOff(ctx context.Context, key string, id int64, in writingOff) (writtenOff, error) {
+	return changeUnits(ctx, s, key, "item.write-off", id, in, func(ctx context.Context, c *change) (writtenOff, error) { return c.writeOff(ctx, id, in) })
+}
+
+// writeOff leaves the plan as it is: the units were put on sale, and the stock row
+// says what became of them.
+func (c *change) writeOff(ctx context.Context, id int64, in writingOff) (writtenOff, error) {
+	_, item, err := c.lockItem(ctx, id, actWriteOff)
+	if err != nil {
+		return writtenOff{}, err
+	}
+	var f flaws
+	f.add(in.Units >= 1 && in.Units <= maxStock, "body.units", in.Units, "Between 1 and %d units are written off.", maxStock)
+	f.add(!item.Unlimited, "body.units", in.Units, "An unlimited item has no units to write off.")
+	f.text("body.reason", in.Reason, 1, maxReasonRunes)
+	if err := f.err(); err != nil {
+		return writtenOff{}, err
+	}
+	rows, err := c.s.deps.Stock.Lock(ctx, c.tx, []inventory.Key{{ItemID: id}})
+	if err != nil {
+		return writtenOff{}, err
+	}
+	before := rows[inventory.Key{ItemID: id}].WrittenOff
+	units, err := c.s.deps.Stock.WriteOffFree(ctx, c.tx, id, in.Units)
+	if err != nil {
+		return writtenOff{}, fmt.Errorf("seckill: write off units of item %d: %w", id, err)
+	}
+	out := writtenOff{WrittenOff: units, Item: viewItem(&item)}
+	if units == 0 {
+		return out, nil
+	}
+	return out, c.changedUnits(ctx, id, string(actWriteOff), units, map[string]any{
+		"reason": in.Reason, "before": map[string]int32{"written_off": before}, "after": map[string]int32{"written_off": before + units},
+	})
+}

@@ -1,0 +1,65 @@
+package seckill
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestClosedReservationsAreFinal lists the reservations of an item, by the item and by
+// its activity, only once no more can be granted.
+func TestClosedReservationsAreFinal(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	now := time.Now()
+	s := d.publish(time.Hour, guarded(now.Add(-time.Hour), now.Add(time.Hour)))
+	id := func(text string) int64 {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	item, activity := id(s.item), id(s.activity)
+	closes := func(sql string) {
+		t.Helper()
+		if _, err := d.DB.Exec(t.Context(), `UPDATE seckill.sessions SET reservation_closes_at = `+sql+` WHERE id = $1`, id(s.session)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := func() (n int) {
+		t.Helper()
+		for _, ask := range [][2][]int64{{{item}, nil}, {nil, {activity}}, {{item}, {activity}}, {{item + 1}, {activity + 1}}} {
+			closed, err := d.svc.ReservationsClosed(t.Context(), ask[0], ask[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at, ok := closed[item]; ok && at.Before(time.Now()) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		closes string
+		want   int
+	}{{`now() + interval '1 minute'`, 0}, {`now() - interval '5 seconds'`, 0}, {`now() - interval '40 seconds'`, 3}} {
+		closes(c.closes)
+		if n := found(); n != c.want {
+			t.Errorf("closing at %s, %d questions find it, want %d", c.closes, n, c.want)
+		}
+	}
+	if _, err := d.DB.Exec(t.Context(), `INSERT INTO seckill.reservations (item_id, user_id) SELECT $1, n FROM generate_series(1, 5) n`, item); err != nil {
+		t.Fatal(err)
+	}
+	users, err := d.svc.ReservedBy(t.Context(), item, 2, 2)
+	if err != nil || !slices.Equal(users, []int64{3, 4}) {
+		t.Errorf("the two users after 2 are %v, %v", users, err)
+	}
+	d.do(http.StatusOK, http.MethodPost, adminActivities+s.activity+"/terminate", nil)
+	if n := found(); n != 0 {
+		t.Errorf("%d questions find an item of a terminated activity", n)
+	}
+}

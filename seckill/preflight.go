@@ -1,0 +1,309 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/preflight"
+	"stampede/platform/watch/tally"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
+	"stampede/seckill/rush"
+)
+
+// What the checks of a plan look at, and what an operator does about it.
+var (
+	preflightPlan = preflight.Check{
+		Code: "plan", Titles: fault.Titles{"The plan is complete", "活动内容完整"},
+		Next: fault.Titles{"Edit the activity; it cannot be published as it is.", "修改活动；否则无法发布。"},
+	}
+	preflightOpening = preflight.Check{
+		Code: "opening", Titles: fault.Titles{"The sessions open in the future", "开抢时间在未来"},
+		Next: fault.Titles{"Move the session, or expect that shoppers were not told of it.", "调整场次时间；否则买家来不及知道。"},
+	}
+	preflightHours = preflight.Check{
+		Code: "shop-hours", Titles: fault.Titles{"The sessions open in waking hours", "开抢时间在白天"},
+		Next: fault.Titles{"Check the hour and the shop's time zone (--time-zone).", "核对开抢钟点和店铺时区（--time-zone）。"},
+	}
+	preflightPrice = preflight.Check{
+		Code: "price", Titles: fault.Titles{"The prices look right", "价格合理"},
+		Next: fault.Titles{"Check the price in minor units: 19900 is 199.00.", "核对价格，单位是分：19900 即 199.00 元。"},
+	}
+	preflightPay = preflight.Check{
+		Code: "provider", Titles: fault.Titles{"Shoppers can pay", "买家可以付款"},
+		Next: fault.Titles{"Set up a payment provider or lengthen the payment window; the detail says which.", "配置支付渠道，或延长付款时限，详见说明。"},
+	}
+	preflightReserved = preflight.Check{
+		Code: "reservations", Titles: fault.Titles{"Shoppers reserve", "预约情况"},
+		Next: fault.Titles{"Shoppers without a reservation cannot take part: announce it, or open the session to all.", "未预约的买家不能参加：请宣传预约，或取消预约要求。"},
+	}
+	preflightCapacity = preflight.Check{
+		Code: "capacity", Titles: fault.Titles{"The crowd is no larger than one before", "人数没有超过以往"},
+		Next: fault.Titles{
+			"Practise with that many: `stampede rush --item ID --shoppers N`. Then add instances, or set an admission rate so that shoppers are answered in turn.",
+			"先用同样的人数演练：`stampede rush --item ID --shoppers N`；再增加实例，或设置放行速率让买家依次得到答复。",
+		},
+	}
+	preflightImages = preflight.Check{
+		Code: "images", Titles: fault.Titles{"The images can be fetched", "图片可以访问"},
+		Next: fault.Titles{"Open the image's address in a browser without a login, and correct it.", "在未登录的浏览器中打开图片地址并改正。"},
+	}
+)
+
+// preflightView is the answer of a preflight.
+type preflightView struct {
+	ActivityID wire.ID          `json:"activity_id"`
+	At         wire.Time        `json:"at"`
+	Level      preflight.Level  `json:"level" enum:"ok,warning,stop" doc:"The highest level of all lines"`
+	Units      int64            `json:"units" doc:"Counted units on sale in the largest session"`
+	Shoppers   int              `json:"shoppers,omitempty" doc:"Those expected, as asked"`
+	Lines      []preflight.Line `json:"lines" nullable:"false" doc:"Stops first, then warnings"`
+}
+
+// askPreflight is the request of a preflight.
+type askPreflight struct {
+	ByID
+	Shoppers int `query:"shoppers" minimum:"1" maximum:"100000000" doc:"How many are expected at the opening" example:"50000"`
+}
+
+// preflightRoutes registers the preflight.
+func (s *Service) preflightRoutes(api httpx.API) {
+	op := httpx.Op{
+		Method: http.MethodGet, Path: adminBase + "/activities/{id}/preflight", ID: "preflight-activity", Tag: "operator", Role: auth.Viewer,
+		Summary:     "Whether the plan and the servers are ready for the activity",
+		Description: "Changes nothing and takes 3 s at most. A stop would make the sale fail; publication refuses those of the plan.",
+		Problems:    readProblems, Away: awayRead,
+	}
+	httpx.Register(api, op, func(ctx context.Context, in *askPreflight) (*bodyOf[preflightView], error) {
+		return answerByID(in.ID, func(id int64) (preflightView, error) { return s.preflight(ctx, id, in.Shoppers) })
+	})
+}
+
+// preflight reads the plan and runs its checks and the servers'.
+func (s *Service) preflight(ctx context.Context, id int64, shoppers int) (preflightView, error) {
+	plan := planned{s: s}
+	err := s.snapshot(ctx, func(q *seckilldb.Queries) error {
+		row, err := q.Activity(ctx, id)
+		if err != nil {
+			return orNotFound(err, errNoActivity, "read activity")
+		}
+		tree, err := readTree(ctx, q, []seckilldb.SeckillActivity{row})
+		if err == nil {
+			plan.branch, err = tree[0], nil
+		}
+		return err
+	})
+	if err != nil {
+		return preflightView{}, err
+	}
+	plan.at = s.deps.Clock.Now()
+	need := preflight.Need{Units: plan.units(), Shoppers: shoppers}
+	lines := preflight.Run(ctx, need, append(plan.checks(), s.deps.Servers...))
+	return preflightView{
+		ActivityID: wire.ID(id), At: wire.Time(plan.at), Level: lines[0].Level, Units: need.Units, Shoppers: shoppers, Lines: lines,
+	}, nil
+}
+
+// planned is an activity's plan at a moment.
+type planned struct {
+	branch
+	s  *Service
+	at time.Time
+}
+
+// units are those on sale at one opening: the largest session's.
+func (p *planned) units() (most int64) {
+	for i := range p.sessions {
+		sum := int64(0)
+		for j := range p.sessions[i].items {
+			if item := &p.sessions[i].items[j]; !item.Unlimited {
+				sum += int64(unitsOnSale(item)) + int64(item.Backup)
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// checks are the plan's.
+func (p *planned) checks() []preflight.Check {
+	looking := func(c preflight.Check, look func() []preflight.Finding) preflight.Check {
+		c.Look = func(context.Context, preflight.Need) ([]preflight.Finding, error) { return look(), nil }
+		return c
+	}
+	reserved, capacity, images := preflightReserved, preflightCapacity, preflightImages
+	reserved.Look = p.reservations
+	capacity.Look = p.capacity
+	images.Look = p.images
+	return []preflight.Check{
+		looking(preflightPlan, p.contents), looking(preflightOpening, p.opening), looking(preflightHours, p.hours),
+		looking(preflightPrice, p.prices), looking(preflightPay, p.payment), reserved, capacity, images,
+	}
+}
+
+// stops turns what publication refuses into findings.
+func stops(f flaws) (found []preflight.Finding) {
+	for _, flaw := range f {
+		found = append(found, preflight.Finding{Level: preflight.Stop, Subject: flaw.Location, Found: flaw.Message})
+	}
+	return found
+}
+
+// contents is what publication requires of the plan itself.
+func (p *planned) contents() []preflight.Finding {
+	c := change{s: p.s, activity: p.activity, at: p.at}
+	return stops(c.complete(&p.branch))
+}
+
+// payment is what publication requires for the payments.
+func (p *planned) payment() []preflight.Finding {
+	var f flaws
+	c := change{s: p.s, activity: p.activity, at: p.at}
+	c.payable(&f, &p.branch)
+	return stops(f)
+}
+
+// openingSoon is the time that shoppers need to learn of a session, and an operator
+// to act on what a preflight finds.
+const openingSoon = 10 * time.Minute
+
+func (p *planned) opening() (found []preflight.Finding) {
+	for i := range p.sessions {
+		session := &p.sessions[i].session
+		left := session.OpensAt.Sub(p.at)
+		f := preflight.Finding{Level: preflight.Warning, Subject: sessionSubject(session.ID)}
+		switch {
+		case session.ClosesAt.Before(p.at): // of a draft, contents says so
+			continue
+		case left <= 0 && p.activity.Status == statusDraft:
+			f.Found = fmt.Sprintf("Session %q has opened: it sells as soon as it is published.", session.Name)
+		case left <= 0:
+			f.Level, f.Found = preflight.OK, fmt.Sprintf("Session %q is open.", session.Name)
+		case left < openingSoon:
+			f.Found = fmt.Sprintf("Session %q opens in %s.", session.Name, left.Round(time.Second))
+		default:
+			f.Level, f.Found = preflight.OK, fmt.Sprintf("Session %q opens at %s.", session.Name, session.OpensAt.In(p.s.cfg.Zone()).Format(time.DateTime))
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// The hours of the shop's clock in which shoppers are awake: sales open on the full
+// hour from 8:00 to 24:00.
+const firstHour = 8
+
+func (p *planned) hours() (found []preflight.Finding) {
+	for i := range p.sessions {
+		session := &p.sessions[i].session
+		if at := session.OpensAt.In(p.s.cfg.Zone()); at.Hour() < firstHour {
+			found = append(found, preflight.Finding{
+				Level: preflight.Warning, Subject: sessionSubject(session.ID),
+				Found: fmt.Sprintf("Session %q opens at %s in %s.", session.Name, at.Format("15:04"), p.s.cfg.TimeZone),
+			})
+		}
+	}
+	return found
+}
+
+// steepest is the share of the list price below which a sale price is more often a
+// slipped decimal point than an offer.
+const steepest = 10 // percent
+
+func (p *planned) prices() (found []preflight.Finding) {
+	for i := range p.sessions {
+		for j := range p.sessions[i].items {
+			item := &p.sessions[i].items[j]
+			f := preflight.Finding{Level: preflight.Warning, Subject: inventory.ItemSubject(item.ID)}
+			switch {
+			case item.ListPrice == 0:
+				continue // a gift
+			case item.SalePrice == 0:
+				f.Found = fmt.Sprintf("%q is free; its list price is %s.", item.Title, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+			case item.SalePrice < item.ListPrice*steepest/100:
+				f.Found = fmt.Sprintf("%q costs %s, less than %d %% of its list price %s.", item.Title, orderevent.Money{Amount: item.SalePrice, Currency: item.Currency}, steepest, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+			case item.SalePrice == item.ListPrice:
+				f.Found = fmt.Sprintf("%q costs its list price %s.", item.Title, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+			default:
+				continue
+			}
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// reservations tells how many have reserved where only they may take part.
+func (p *planned) reservations(ctx context.Context, _ preflight.Need) (found []preflight.Finding, err error) {
+	var ids []int64
+	for i := range p.sessions {
+		if p.sessions[i].session.ReservationOpensAt == nil {
+			continue
+		}
+		for j := range p.sessions[i].items {
+			ids = append(ids, p.sessions[i].items[j].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	counts, err := p.s.reservationsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.sessions {
+		session := &p.sessions[i].session
+		if session.ReservationOpensAt == nil {
+			continue
+		}
+		for j := range p.sessions[i].items {
+			item := &p.sessions[i].items[j]
+			n := counts[item.ID]
+			f := preflight.Finding{
+				Level: preflight.OK, Subject: inventory.ItemSubject(item.ID),
+				Found: fmt.Sprintf("%d shoppers have reserved %q, of which %d units are on sale.", n, item.Title, unitsOnSale(item)),
+			}
+			if n == 0 && p.at.After(*session.ReservationOpensAt) {
+				f.Level = preflight.Warning
+			}
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+const (
+	// measuredWithin is how long ago a sale or a practice still says what this shop
+	// can do: machines and versions change.
+	measuredWithin = 30 * 24 * time.Hour
+	// answeredWithin is how long a crowd that presses at once may wait for its answers.
+	answeredWithin = 5 // seconds
+)
+
+// capacity compares the expected crowd with the busiest second of the sales and
+// practices before. That they were not asked for more than they answered is unknown,
+// so that it never stops a sale.
+func (p *planned) capacity(ctx context.Context, need preflight.Need) ([]preflight.Finding, error) {
+	if need.Shoppers == 0 {
+		return []preflight.Finding{{Level: preflight.OK, Found: "Give the expected number of shoppers to compare it with what was answered before."}}, nil
+	}
+	most, err := tally.Busiest(ctx, p.s.deps.DB, rush.StageAnswers, measuredWithin)
+	if err != nil {
+		return nil, err
+	}
+	f := preflight.Finding{Level: preflight.Warning, Found: "No rush was answered within the last 30 days, so that nothing is known."}
+	if most > 0 {
+		f.Found = fmt.Sprintf("%d shoppers are expected; the most answered in one second of the last 30 days is %d.", need.Shoppers, most)
+		if int64(need.Shoppers) <= most*answeredWithin {
+			f.Level = preflight.OK
+		}
+	}
+	return []preflight.Finding{f}, nil
+}

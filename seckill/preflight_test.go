@@ -1,0 +1,118 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/outbound"
+	"stampede/platform/watch/preflight"
+)
+
+// Each kind of finding of a plan is raised by a plan that has it, and by no other.
+func TestPreflight(t *testing.T) {
+	t.Parallel()
+	pictures := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/p.png":
+			w.Header().Set("Content-Type", "image/png")
+		case "/page":
+			w.Header().Set("Content-Type", "text/html")
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(pictures.Close)
+	images := outbound.New(outbound.Config{Peer: "images", Timeout: 30 * time.Second, Attempts: 1, MaxBytes: 1})
+	t.Cleanup(images.CloseIdleConnections)
+	y := setup(t)
+	d := y.instance(func(cfg *Config, deps *Deps) {
+		cfg.TimeZone, deps.Images = noonZone(time.Now().UTC().Hour()), images
+		deps.Servers = []preflight.Check{{Code: "nats", Look: func(_ context.Context, n preflight.Need) ([]preflight.Finding, error) {
+			return []preflight.Finding{{Level: preflight.OK, Found: fmt.Sprintf("%d units, %d shoppers", n.Units, n.Shoppers)}}, nil
+		}}}
+	})
+	d.sql(`INSERT INTO platform.tally (subject, at, instance, counts) VALUES (1, date_trunc('second', now()), gen_random_uuid(), '{"answers":{"queued":10,"sold-out":490}}'),
+		(2, date_trunc('second', now()), gen_random_uuid(), '{"answers":{"sold-out":500},"paths":{"given":9000}}'), (2, now() - interval '31 days', gen_random_uuid(), '{"answers":{"sold-out":9000}}')`)
+	type parts = map[string]any
+	for name, c := range map[string]struct {
+		opens  time.Duration
+		change func(activity, session, item parts)
+		after  string // SQL after the draft exists
+		code   string
+		level  preflight.Level
+		found  string
+	}{
+		"a good plan":         {opens: time.Hour},
+		"opens in a minute":   {opens: time.Minute, code: "opening", level: preflight.Warning, found: `Session "First" opens in`},
+		"has opened":          {opens: -time.Minute, code: "opening", level: preflight.Warning, found: "it sells as soon as it is published"},
+		"over":                {opens: -2 * time.Hour, code: "plan", level: preflight.Stop, found: `Session "First" is already over.`},
+		"in the night":        {opens: 14 * time.Hour, code: "shop-hours", level: preflight.Warning, found: "opens at 0"},
+		"a slipped decimal":   {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = parts{"amount": 99, "currency": "CNY"} }, code: "price", level: preflight.Warning, found: "less than 10 % of its list price"},
+		"free":                {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = parts{"amount": 0, "currency": "CNY"} }, code: "price", level: preflight.Warning, found: "is free"},
+		"no discount":         {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = i["list_price"] }, code: "price", level: preflight.Warning, found: "costs its list price"},
+		"a missing image":     {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/missing.png" }, code: "images", level: preflight.Warning, found: "status 404"},
+		"a page for an image": {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/page" }, code: "images", level: preflight.Warning, found: "not an image"},
+		"no reservations": {opens: time.Hour, change: func(_, s, _ parts) {
+			s["reservation_opens_at"], s["reservation_closes_at"] = time.Now().Add(-time.Hour).UTC(), time.Now().Add(30*time.Minute).UTC()
+		}, code: "reservations", level: preflight.Warning, found: "0 shoppers have reserved"},
+		"a short window": {opens: time.Hour, after: `UPDATE seckill.activities SET payment_window_share = NULL, payment_window_seconds = 10 WHERE id = $1`, code: "provider", level: preflight.Stop, found: "needs 1m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := d.draft(c.opens, func(a, session, i parts) {
+				i["image_url"] = pictures.URL + "/p.png"
+				if c.change != nil {
+					c.change(a, session, i)
+				}
+			})
+			if c.after != "" {
+				d.svc.cfg.ShortestPayWindow = time.Minute
+				defer func() { d.svc.cfg.ShortestPayWindow = minPayWindow }()
+				d.sql(c.after, s.activity)
+			}
+			r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/"+s.activity+"/preflight?shoppers=5000", nil)
+			if r.status != http.StatusOK || !strings.Contains(string(r.raw), "10 units, 5000 shoppers") {
+				t.Fatalf("%d %s", r.status, r.raw)
+			}
+			want := preflight.OK
+			if c.code != "" {
+				want = c.level
+			}
+			if r.text("level") != string(want) {
+				t.Errorf("level %q: %s", r.text("level"), r.raw)
+			}
+			for _, l := range r.body["lines"].([]any) {
+				line := l.(map[string]any)
+				switch {
+				case line["level"] == "ok":
+				case line["code"] != c.code || !strings.Contains(fmt.Sprint(line["found"]), c.found) || line["next"] == "" || line["next_zh"] == "":
+					t.Errorf("%v", line)
+				}
+			}
+		})
+	}
+	s := d.draft(time.Hour)
+	for shoppers, want := range map[string]string{"?shoppers=5001": "the most answered in one second of the last 30 days is 1000", "": "Give the expected number"} {
+		r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/"+s.activity+"/preflight"+shoppers, nil)
+		if warned := strings.Contains(string(r.raw), `"code":"capacity","level":"warning"`); !strings.Contains(string(r.raw), want) || warned != (shoppers != "") {
+			t.Errorf("%s: %s", shoppers, r.raw)
+		}
+	}
+	if r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/999999/preflight", nil); r.status != http.StatusNotFound {
+		t.Errorf("an unknown activity: %d", r.status)
+	}
+}
+
+// noonZone names a zone in which it is noon when it is this hour in UTC.
+func noonZone(hour int) string {
+	// The sign of these names is inverted: Etc/GMT-8 is eight hours east.
+	if hour <= 12 {
+		return fmt.Sprintf("Etc/GMT-%d", 12-hour)
+	}
+	return fmt.Sprintf("Etc/GMT+%d", hour-12)
+}

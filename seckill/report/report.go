@@ -1,0 +1,155 @@
+// Package report renders what a session was: how many tried, what they were told,
+// who paid, what went wrong, whether the books agree, and what to do better. It only
+// computes; seckill's root reads the figures.
+package report
+
+import (
+	"time"
+
+	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/proof/runs"
+	"stampede/platform/watch/tally"
+	"stampede/seckill/internal/wire"
+)
+
+// Report is a session's, as JSON and as a page.
+type Report struct {
+	SessionID wire.ID         `json:"session_id"`
+	Name      string          `json:"name"`
+	OpensAt   time.Time       `json:"opens_at"`
+	ClosesAt  time.Time       `json:"closes_at"`
+	MadeAt    time.Time       `json:"made_at" doc:"A report made before the last order is settled is a state, not the end"`
+	Items     []ItemOutcome   `json:"items"`
+	Funnel    tally.Counts    `json:"funnel" doc:"All items together, by stage and code, as in the funnel"`
+	Orders    OrderOutcomes   `json:"orders"`
+	Latency   []LatencyBounds `json:"latency" doc:"Only what was measured"`
+	Step      int             `json:"step" doc:"Seconds per point of the curve"`
+	Curve     []CurveStep     `json:"curve"`
+	Alarms    []SessionAlarm  `json:"alarms" doc:"Those that occurred from an hour before the opening until the last order's payment window, the newest first; at most 100"`
+	Proof     *LatestProof    `json:"proof,omitempty" doc:"The latest proof of the books; absent before the first"`
+	Advice    []Advice        `json:"advice" doc:"What to do better next time"`
+}
+
+// ItemOutcome is one item's share.
+type ItemOutcome struct {
+	ID             wire.ID      `json:"id"`
+	Title          string       `json:"title"`
+	Units          int64        `json:"units" doc:"On sale; 0 when unlimited"`
+	Unlimited      bool         `json:"unlimited"`
+	GrantedAt      *time.Time   `json:"granted_at,omitempty" doc:"The first unit was granted"`
+	EmptiedAt      *time.Time   `json:"emptied_at,omitempty" doc:"The last free unit was granted for the first time"`
+	SecondsToEmpty *float64     `json:"seconds_to_empty,omitempty" doc:"From the opening until then"`
+	Sold           int64        `json:"sold" doc:"Units of paid orders"`
+	Held           int64        `json:"held" doc:"Units of orders that may still be paid"`
+	Difference     int64        `json:"difference" doc:"0 when every unit is accounted for"`
+	Counts         tally.Counts `json:"counts"`
+}
+
+// OrderOutcomes are the ends of the session's orders.
+type OrderOutcomes struct {
+	Attempts  int64 `json:"attempts" doc:"Rushes answered"`
+	Refused   int64 `json:"refused" doc:"Rushes that got neither a place in line nor the number of an order"`
+	Created   int64 `json:"created"`
+	Paid      int64 `json:"paid" doc:"With those paid late from the backup"`
+	Unpaid    int64 `json:"unpaid" doc:"Closed without a payment"`
+	Refunds   int64 `json:"refunds" doc:"Refunds that succeeded"`
+	Returned  int64 `json:"returned_units" doc:"Units of orders that were closed unpaid"`
+	SoldAgain int64 `json:"sold_again_units" doc:"Of these, those that another order got"`
+}
+
+// LatencyBounds is a percentile pair of something that was measured, as upper bounds.
+type LatencyBounds struct {
+	What string `json:"what" enum:"wait,visible" doc:"wait: from entering the line to the answer; visible: from the grant until the order could be read"`
+	P50  int64  `json:"p50_ms"`
+	P99  int64  `json:"p99_ms"`
+}
+
+// CurveStep is a step of the curve.
+type CurveStep struct {
+	At      time.Time `json:"at"`
+	Granted int64     `json:"granted"`
+	Refused int64     `json:"refused"`
+	Created int64     `json:"created"`
+	Paid    int64     `json:"paid"`
+	Unpaid  int64     `json:"unpaid"`
+}
+
+// SessionAlarm is an alarm that occurred in the time of the session.
+type SessionAlarm struct {
+	Code       alarm.Code     `json:"code"`
+	Subject    string         `json:"subject"`
+	Severity   alarm.Severity `json:"severity" enum:"warning,critical"`
+	Detail     string         `json:"detail"`
+	NextAction string         `json:"next_action"`
+	OpenedAt   time.Time      `json:"opened_at"`
+	LastSeen   time.Time      `json:"last_seen"`
+	Incident   int            `json:"incident"`
+}
+
+// LatestProof is the latest proof of the books.
+type LatestProof struct {
+	ID      string `json:"id"`
+	Status  string `json:"status" enum:"proved,violated,failed"`
+	EndedAt string `json:"ended_at" format:"date-time"`
+	SHA256  string `json:"sha256" doc:"Of what GET /api/v1/admin/proof/{id} answers as document"`
+}
+
+// LatestProofOf takes over a run.
+func LatestProofOf(r runs.RunView) *LatestProof {
+	return &LatestProof{r.ID, r.Status, r.EndedAt, r.SHA256}
+}
+
+// Finish computes what follows from the figures: the ends of orders, latencies and
+// the advice.
+func (r *Report) Finish() {
+	orders, units := r.Funnel["orders"], r.Funnel["units"]
+	r.Orders = OrderOutcomes{
+		Attempts: r.Funnel.Sum("answers"), Refused: refused(r.Funnel), Created: orders["created"], Paid: orders["paid"] + orders["retaken"],
+		Unpaid: closed(orders), Refunds: r.Funnel["refunds"]["succeeded"], Returned: closed(units),
+	}
+	for _, i := range r.Items {
+		if of := i.Counts["units"]; !i.Unlimited {
+			r.Orders.SoldAgain += min(closed(of), max(0, of["created"]-i.Units))
+		}
+	}
+	r.Latency = []LatencyBounds{}
+	for what, stage := range map[string]string{"wait": "waits", "visible": "visible"} {
+		p50, ok := tally.Percentile(r.Funnel[stage], .5)
+		if p99, _ := tally.Percentile(r.Funnel[stage], .99); ok {
+			r.Latency = append(r.Latency, LatencyBounds{what, p50.Milliseconds(), p99.Milliseconds()})
+		}
+	}
+	if len(r.Latency) == 2 && r.Latency[0].What == "visible" {
+		r.Latency[0], r.Latency[1] = r.Latency[1], r.Latency[0]
+	}
+	r.Advice = advise(r)
+}
+
+// refused is the number of rushes that got neither a place in line nor an order's
+// number.
+func refused(c tally.Counts) int64 {
+	return c.Sum("answers") - c["answers"]["queued"] - c["answers"]["repeated"] - c["answers"]["already-bought"]
+}
+
+// closed is what was closed without a payment.
+func closed(codes map[string]int64) int64 { return codes["closed-timeout"] + codes["closed-canceled"] }
+
+// StepOf is a step of a funnel's curve.
+func StepOf(p tally.Point) CurveStep {
+	orders := p.Counts["orders"]
+	return CurveStep{
+		At: p.At, Granted: p.Counts["answers"]["queued"], Refused: refused(p.Counts), Created: orders["created"],
+		Paid: orders["paid"] + orders["retaken"], Unpaid: closed(orders),
+	}
+}
+
+// StepFor is the finest step, in seconds, with which a curve of a time span has at
+// most 600 points.
+func StepFor(span time.Duration) int {
+	for _, step := range []int{1, 10, 60} {
+		if span <= 600*time.Duration(step)*time.Second {
+			return step
+		}
+	}
+	return 3600
+}
