@@ -6,15 +6,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
 	"stampede/notify"
@@ -25,24 +22,20 @@ import (
 	"stampede/payment/refund"
 	"stampede/payment/statement"
 	"stampede/platform/base/app"
-	"stampede/platform/base/clock"
 	"stampede/platform/base/telemetry"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/store"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
-	"stampede/platform/store/redisx"
-	"stampede/platform/store/rollback"
+	"stampede/platform/watch"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters"
-	"stampede/platform/watch/messages"
-	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/proof"
-	"stampede/platform/watch/proof/runs"
 	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/demo"
@@ -122,22 +115,16 @@ func (s *settings) program() cli.Program {
 
 // server is the wired process.
 type server struct {
-	end            context.CancelCauseFunc // shuts the process down, with a reason
-	set            *settings
-	log            *slog.Logger
-	app            *app.App
-	registry       *prometheus.Registry
-	trace          *tracing.Tracer // nil unless traces are on
-	singleInstance bool            // no other process publishes: the instance lock is ours and NATS is embedded
-	natsDir        string          // where the embedded NATS keeps its streams
-	connections    int             // that this instance holds at most
+	end         context.CancelCauseFunc // shuts the process down, with a reason
+	set         *settings
+	log         *slog.Logger
+	app         *app.App
+	registry    *prometheus.Registry
+	trace       *tracing.Tracer // nil unless traces are on
+	connections int             // that this instance holds at most
 
-	pools     map[string]*pgxpool.Pool
-	redis     redis.UniversalClient
-	locks     *redisx.Locks
-	bus       *bus.Bus
-	relay     *outbox.Relay
-	clock     *clock.Server
+	*store.Stores
+	watch     *watch.Watch
 	tally     *tally.Board // nil where nothing is served
 	identity  *identity.Service
 	inventory *inventory.Service
@@ -155,7 +142,7 @@ func (s *settings) server(log *slog.Logger) *server {
 
 // checks are every module's.
 func (s *server) checks() []proof.Check {
-	return slices.Concat(s.inventory.Checks(), seckill.Checks(s.pools["seckill"], s.inventory), s.order.Checks(), s.payment.Checks())
+	return slices.Concat(s.inventory.Checks(), seckill.Checks(s.Pools["seckill"], s.inventory), s.order.Checks(), s.payment.Checks())
 }
 
 // prove runs every module's checks.
@@ -192,11 +179,18 @@ func (s *settings) reconcile(ctx context.Context, stores cli.Stores, item int64,
 	return found, err
 }
 
+// stores is what a process wants of the stores at these addresses.
+func (s *settings) stores(at cli.Stores) store.Config {
+	return store.Config{
+		Addresses: store.Addresses(at), Postgres: s.Postgres, Bus: s.Bus, Records: s.Records, Weights: poolWeights, RedisKeys: redisKeys,
+	}
+}
+
 // onStores runs work on the modules that keep the books.
 func (s *settings) onStores(ctx context.Context, stores cli.Stores, work func(*server) error) (err error) {
 	srv := s.server(telemetry.Logger("error", "text", os.Stderr, nil))
 	defer func() { err = errors.Join(err, srv.app.Stop(context.WithoutCancel(ctx))) }()
-	if err := srv.openPools(ctx, stores); err != nil {
+	if srv.Stores, err = store.OpenBooks(ctx, srv.app, s.stores(stores)); err != nil {
 		return err
 	}
 	if err := srv.openBooks(nil); err != nil {
@@ -213,29 +207,19 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 		return err
 	}
 	s.app.OnStop("traces", s.trace.Stop)
-	if err := s.openStores(ctx, stores); err != nil {
+	s.Stores, err = store.Open(ctx, s.app, s.set.stores(stores), store.Deps{
+		Log: s.log, Metrics: s.registry, Trace: s.trace, End: s.end,
+		WentBack: alarm.DatabaseWentBack.Raise, Refused: alarm.OutboxRefused.Raise, Failed: alarm.OutboxFailed.Raise,
+	})
+	if err != nil {
 		return err
 	}
-	s.natsDir = stores.NATSDir
-	busCfg := bus.Config{URL: stores.NATSURL, StoreDir: s.natsDir, Settings: s.set.Bus, Log: s.log, Metrics: s.registry, Trace: s.trace}
-	if s.bus, err = bus.Open(ctx, busCfg); err != nil {
-		return err
-	}
-	s.app.OnStop("bus", s.bus.Close)
-	s.app.OnReady("nats", s.bus.Healthy)
-	s.app.OnReady("orders", s.bus.GrantsMoving)
-	s.relay = outbox.New(s.pools["platform"], s.bus, alarm.OutboxRefused.Raise, s.log, s.registry,
-		outbox.GiveUpAfter(s.set.Records.RetryRefused, alarm.OutboxFailed.Raise))
-	s.clock = clock.NewServer(s.redis, s.log)
-	s.registry.MustRegister(telemetry.NewPools(s.pools, s.redis), s.clock)
-	if err := s.clock.Sample(ctx); err != nil {
-		return fmt.Errorf("read the Redis server's time: %w", err)
-	}
-	s.tally = tally.New(s.pools["platform"], s.clock, s.log)
+	s.watch = watch.New(s.Stores, s.log, s.registry)
+	s.tally = s.watch.Tally
 	s.identity, err = identity.New(s.set.Identity, identity.Deps{
 		Addresses: s.set.Addresses, Keep: s.set.Records.KeepRecords,
-		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.singleInstance, Version: version,
-		DB: s.pools["account"], Redis: s.redis, Bus: s.bus, Clock: s.clock, Log: s.log,
+		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.SingleInstance(), Version: version,
+		DB: s.Pools["account"], Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Log: s.log,
 		Metrics: s.registry, Trace: s.trace,
 	})
 	if err != nil {
@@ -243,7 +227,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	}
 	ways, err := providers.Open(s.set.Pay, providers.Deps{
 		Secret: auth.Derive([]byte(key), "sandbox-bank"), PublicURL: s.set.Addresses.BaseURL(), LocalURL: s.set.Addresses.LocalURL(),
-		DB: s.pools["payment"], Clock: s.clock, Log: s.log, Metrics: s.registry,
+		DB: s.Pools["payment"], Clock: s.Clock, Log: s.log, Metrics: s.registry,
 	})
 	if err != nil {
 		return err
@@ -256,60 +240,25 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	return s.openDoors([]byte(key))
 }
 
-func (s *server) openStores(ctx context.Context, stores cli.Stores) error {
-	if _, _, err := pg.Migrate(ctx, stores.DatabaseURL); err != nil {
-		return err
-	}
-	if err := s.openPools(ctx, stores); err != nil {
-		return err
-	}
-	warn := func(w string) { s.log.WarnContext(ctx, "redis setting", "warning", w) }
-	if err := redisx.Check(ctx, s.redis, warn); err != nil {
-		return err
-	}
-	var err error
-	if s.locks, err = redisx.OpenLocks(ctx, s.log, s.redis, stores.LockRedisURLs...); err != nil {
-		return err
-	}
-	s.app.OnStop("lock nodes", func(context.Context) error { return s.locks.Close() })
-	if stores.NATSURL == "" {
-		if err := pg.HoldInstanceLock(ctx, stores.DatabaseURL, s.log, s.app, s.end); err != nil {
-			return err
-		}
-		s.singleInstance = true
-	}
-	return rollback.Start(ctx, s.app, s.pools["platform"], s.redis, redisKeys, alarm.DatabaseWentBack.Raise, s.log)
-}
-
-func (s *server) openPools(ctx context.Context, stores cli.Stores) error {
-	var err error
-	if s.pools, err = pg.OpenPools(ctx, s.app, stores.DatabaseURL, pg.Share(s.set.Postgres.MaxConns, poolWeights)); err != nil {
-		return err
-	}
-	s.app.OnReady("postgres", func(ctx context.Context) error { return pg.Writable(ctx, s.pools["platform"]) })
-	s.redis, err = redisx.OpenFor(ctx, s.app, stores.RedisURL)
-	return err
-}
-
 // openBooks builds the modules that keep the books. Without a bus, as in verify
 // and reconcile, they serve nothing.
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
 	stockCfg := inventory.NewConfig(s.set.Stock, s.set.Bus.PublishDeadline)
-	stockCfg.SingleInstance = s.singleInstance
-	orders := order.Reader{DB: s.pools["order"]}
+	stockCfg.SingleInstance = s.SingleInstance()
+	orders := order.Reader{DB: s.Pools["order"]}
 	stockDeps := inventory.Deps{
-		DB: s.pools["inventory"], Redis: s.redis, Holds: orders, Books: orders, Log: s.log, Metrics: s.registry,
+		DB: s.Pools["inventory"], Redis: s.Redis, Holds: orders, Books: orders, Log: s.log, Metrics: s.registry,
 	}
-	if s.bus != nil {
-		stockDeps.Bus = s.bus
+	if s.Bus != nil {
+		stockDeps.Bus = s.Bus
 	}
 	s.inventory, err = inventory.New(stockCfg, stockDeps)
 	if err != nil {
 		return err
 	}
 	orderDeps := order.Deps{
-		DB: s.pools["order"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Outbox: s.relay,
+		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Outbox: s.Relay,
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -325,7 +274,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = s.set.Addresses.BaseURL()+"/", s.set.Sale.Zone()
 	payDeps := payment.Deps{
-		DB: s.pools["payment"], Orders: s.order, Outbox: s.relay, Providers: providers,
+		DB: s.Pools["payment"], Orders: s.order, Outbox: s.Relay, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -341,27 +290,23 @@ func (s *server) openDoors(key []byte) error {
 	window, canPay := s.payment.Window()
 	saleCfg.ShortestPayWindow, saleCfg.CanPay = max(saleCfg.ShortestPayWindow, window), canPay
 	saleCfg.Verifier = s.identity.Human.Offers(humancheck.Verifier)
-	items, err := seckill.NewCatalogue(saleCfg, s.pools["seckill"], s.log, s.registry)
+	items, err := seckill.NewCatalogue(saleCfg, s.Pools["seckill"], s.log, s.registry)
 	if err != nil {
 		return err
 	}
 	s.door, err = door.New(door.Config{
 		Settings: s.set.Door, Keep: s.set.Records.KeepRecords, PathLead: saleCfg.Rush.PathLead,
 	}, door.Deps{
-		Catalogue: items, DB: s.pools["seckill"], Redis: s.redis, Bus: s.bus, Clock: s.clock, Orders: s.order,
-		Human: s.identity.Human, Limits: s.identity.Limits, Blacklist: s.identity.Blacklist, Locks: s.locks,
+		Catalogue: items, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Orders: s.order,
+		Human: s.identity.Human, Limits: s.identity.Limits, Blacklist: s.identity.Blacklist, Locks: s.Locks,
 		SigningKey: key, Log: s.log, Metrics: s.registry,
 	})
 	if err != nil {
 		return err
 	}
-	servers := preflight.Servers{DB: s.pools["platform"], Redis: s.redis, Clock: s.clock.Offset, NATS: s.bus.Healthy, Connections: s.connections}
-	if s.singleInstance {
-		servers.Disk = s.natsDir
-	}
 	s.seckill, err = seckill.New(saleCfg, seckill.Deps{
-		Catalogue: items, DB: s.pools["seckill"], Redis: s.redis, Bus: s.bus, Stock: s.inventory, Orders: s.order,
-		Admit: s.door.Admit, OverLimit: s.door.OverLimit, Paused: s.door.Paused, Servers: slices.Concat(s.payment.Preflight(), servers.Checks()), Outbox: s.relay, Clock: s.clock, SigningKey: key,
+		Catalogue: items, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Orders: s.order,
+		Admit: s.door.Admit, OverLimit: s.door.OverLimit, Paused: s.door.Paused, Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
 	if err != nil {
@@ -371,7 +316,7 @@ func (s *server) openDoors(key []byte) error {
 	s.identity.Accounts.AlsoErase(s.order.Forget, s.payment.Forget)
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.order.Bind(order.Peers{Queue: s.seckill.Rush, Payments: s.payment, Sales: s.seckill})
-	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry, Tally: s.tally})
+	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry, Tally: s.tally})
 	return err
 }
 
@@ -379,14 +324,14 @@ func (s *server) openDoors(key []byte) error {
 // sockets close, lanes finish, consumers and workers end, the relay sends the
 // remaining events; app.Stop then closes bus, Redis and pools.
 func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
-	s.app.Go("clock", app.Worker{Name: "clock", Run: s.clock.Run})
+	s.app.Go("clock", app.Worker{Name: "clock", Run: s.Clock.Run})
 	s.app.Go("tally", s.tally.Workers()...)
-	s.app.Go("relay", s.relay.Workers(s.set.Records.KeepRecords)...)
+	s.app.Go("relay", s.Relay.Workers(s.set.Records.KeepRecords)...)
 	subs := slices.Concat(
 		s.seckill.Subscriptions(), s.door.Subscriptions(), s.order.Subscriptions(),
 		s.inventory.Subscriptions(), s.notify.Subscriptions(),
 	)
-	stop, err := s.bus.Subscribe(ctx, subs, deadletters.Keeper(s.pools["platform"]))
+	stop, err := s.Bus.Subscribe(ctx, subs, deadletters.Keeper(s.Pools["platform"]))
 	if err != nil {
 		return err
 	}
@@ -412,29 +357,18 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 
 // watchOver starts the server's self-monitoring and its alarms; probes are the stack's.
 func (s *server) watchOver(probes []alarm.Probe) error {
-	pool := s.pools["platform"]
-	parts := alarm.Parts{
-		Listen: s.set.Addresses.Listen, Bus: s.bus,
-		Redis: func(ctx context.Context) error { return s.redis.Ping(ctx).Err() },
-	}
-	if s.singleInstance {
-		parts.StreamDir, parts.StreamBytes = s.natsDir, (s.set.Bus.GrantsMaxMiB+s.set.Bus.EventsMaxMiB)<<20
-	}
-	samples := slices.Concat(s.inventory.Samples(), seckill.Samples(s.pools["seckill"], s.inventory))
-	probes = slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), []alarm.Probe{
-		cli.ProxyProbe(s.identity.Router, s.log), s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
-	})
-	workers, err := alarm.Workers(pool, s.set.Alarms, parts, s.log, s.registry, probes...)
+	samples := slices.Concat(s.inventory.Samples(), seckill.Samples(s.Pools["seckill"], s.inventory))
+	workers, err := s.watch.Open(watch.Config{
+		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen, StreamBytes: (s.set.Bus.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
+		Probes: slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), []alarm.Probe{
+			cli.ProxyProbe(s.identity.Router, s.log), s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
+		}),
+		Checks: s.checks(),
+	}, s.identity.Router)
 	if err != nil {
 		return err
 	}
 	s.app.Go("watch", workers...)
-	alarm.Routes(s.identity.Router, pool)
-	deadletters.Routes(s.identity.Router, pool, s.bus)
-	messages.Routes(s.identity.Router, pool, s.relay)
-	proofs := runs.New(pool, s.checks(), s.log)
-	proofs.Routes(s.identity.Router)
-	s.app.Go("proof", proofs.Workers()...)
 	return nil
 }
 

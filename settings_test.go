@@ -47,7 +47,7 @@ func TestEffectiveSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, pool := range s.pools {
+	for name, pool := range s.Pools {
 		lines = append(lines, fmt.Sprintf("pool %s=%d", name, pool.Config().MaxConns))
 	}
 	found := configs{seen: map[uintptr]bool{}, values: map[string]string{}}

@@ -1,0 +1,75 @@
+// Package watch wires what watches over an instance: alarms, proofs of the books, dead
+// letters, the message table and the funnel. Each is a separate package.
+package watch
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/app"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/deadletters"
+	"stampede/platform/watch/messages"
+	"stampede/platform/watch/preflight"
+	"stampede/platform/watch/proof"
+	"stampede/platform/watch/proof/runs"
+	"stampede/platform/watch/tally"
+)
+
+// Watch watches over one instance.
+type Watch struct {
+	Tally   *tally.Board // what the modules count in
+	stores  *store.Stores
+	log     *slog.Logger
+	metrics prometheus.Registerer
+}
+
+// New returns the watch over these stores.
+func New(stores *store.Stores, log *slog.Logger, metrics prometheus.Registerer) *Watch {
+	return &Watch{Tally: tally.New(stores.Pools["platform"], stores.Clock, log), stores: stores, log: log, metrics: metrics}
+}
+
+// Preflight returns the checks of the stores and of this instance, which holds so many
+// connections at most.
+func (w *Watch) Preflight(connections int) []preflight.Check {
+	s := w.stores
+	return preflight.Servers{
+		DB: s.Pools["platform"], Redis: s.Redis, Clock: s.Clock.Offset, NATS: s.Bus.Healthy, Disk: s.StreamDir, Connections: connections,
+	}.Checks()
+}
+
+// Config is what there is to watch besides the stores.
+type Config struct {
+	Webhook     alarm.Webhook
+	Listen      string // the public address
+	StreamBytes int64  // what the embedded NATS may keep
+	Probes      []alarm.Probe
+	Checks      []proof.Check
+}
+
+// Open registers the operators' routes and returns the loops. Call it once, after the
+// modules are built.
+func (w *Watch) Open(cfg Config, rt *httpx.Router) ([]app.Worker, error) {
+	pool := w.stores.Pools["platform"]
+	parts := alarm.Parts{
+		Listen: cfg.Listen, Bus: w.stores.Bus,
+		Redis: func(ctx context.Context) error { return w.stores.Redis.Ping(ctx).Err() },
+	}
+	if w.stores.SingleInstance() {
+		parts.StreamDir, parts.StreamBytes = w.stores.StreamDir, cfg.StreamBytes
+	}
+	workers, err := alarm.Workers(pool, cfg.Webhook, parts, w.log, w.metrics, cfg.Probes...)
+	if err != nil {
+		return nil, err
+	}
+	proofs := runs.New(pool, cfg.Checks, w.log)
+	alarm.Routes(rt, pool)
+	deadletters.Routes(rt, pool, w.stores.Bus)
+	messages.Routes(rt, pool, w.stores.Relay)
+	proofs.Routes(rt)
+	return append(workers, proofs.Workers()...), nil
+}
