@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stampede/inventory"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
@@ -103,7 +104,7 @@ func validImage(s string) bool {
 		return true
 	}
 	u, err := url.Parse(s)
-	return err == nil && len(s) <= maxImageURLBytes && inEncoding(s) && !strings.ContainsFunc(s, unruly) && (u.Scheme == "http" || u.Scheme == "https") &&
+	return err == nil && len(s) <= maxImageURLBytes && inEncoding(s) && !strings.ContainsFunc(s, plaintext.Unruly) && (u.Scheme == "http" || u.Scheme == "https") &&
 		u.Host != "" && u.User == nil
 }
 

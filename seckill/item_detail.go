@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/httpx"
 	"stampede/seckill/browse"
 	"stampede/seckill/internal/seckilldb"
@@ -61,7 +62,7 @@ func (s *Service) detailRoutes(api httpx.API) {
 func (f *flaws) markdown(location, text string) {
 	f.add(utf8.RuneCountInString(text) <= maxTextRunes, location, nil, "This has up to %d characters.", maxTextRunes)
 	f.add(inEncoding(text), location, nil, "This text was not sent as UTF-8, or contains U+FFFD; send it again as UTF-8.")
-	ruled := func(r rune) bool { return unruly(r) && !strings.ContainsRune("\n\r\t", r) }
+	ruled := func(r rune) bool { return plaintext.Unruly(r) && !strings.ContainsRune("\n\r\t", r) }
 	f.add(!strings.ContainsFunc(text, ruled), location, nil, "This contains a control character or a character that changes the direction of writing; remove it.")
 }
 

@@ -11,6 +11,7 @@ import (
 	"stampede/order/coupon/internal/coupondb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/httpx"
 )
 
@@ -80,14 +81,14 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 		return list
 	}
 	k = coupondb.OrdersCouponKind{
-		Name: strings.TrimSpace(t.Name), Currency: t.Threshold.Currency, AmountOff: money("amount_off", t.AmountOff), PercentOff: t.PercentOff,
+		Name: plaintext.Clean(t.Name), Currency: t.Threshold.Currency, AmountOff: money("amount_off", t.AmountOff), PercentOff: t.PercentOff,
 		MaxOff: money("max_off", t.MaxOff), Threshold: t.Threshold.Amount,
 		ActivityIds: among("activity_ids", t.ActivityIDs), ItemIds: among("item_ids", t.ItemIDs),
 		ValidFrom: (*time.Time)(t.ValidFrom), ValidUntil: (*time.Time)(t.ValidUntil), ValidDays: t.ValidDays,
 		Total: t.Total, PerUser: max(t.PerUser, 1), ClaimFrom: (*time.Time)(t.ClaimFrom), ClaimUntil: (*time.Time)(t.ClaimUntil),
 		IssueOn: t.IssueOn, ReservedItemIds: among("reserved_item_ids", t.Reserved), ReservedActivityIds: among("reserved_activity_ids", t.ReservedIn),
 	}
-	check(k.Name != "", "name", "A name is not blank.")
+	check(k.Name != "" && !strings.ContainsFunc(k.Name, plaintext.Unruly), "name", "A name is one line and not blank.")
 	check(len(k.Currency) == 3 && strings.Trim(k.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "threshold.currency", "A currency is three letters of ISO 4217.")
 	check(k.Threshold >= 0 && k.Threshold <= maxAmount, "threshold.amount", fmt.Sprintf("A threshold is 0 to %d minor units.", int64(maxAmount)))
 	check((k.AmountOff > 0) != (k.PercentOff > 0), "amount_off", "A coupon takes off an amount or a percentage, one of the two.")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -15,6 +14,7 @@ import (
 	"stampede/order/details/internal/detailsdb"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
 	"stampede/seckill/seckillevent"
@@ -51,8 +51,8 @@ func Missing(c *seckillevent.Checkout) []string {
 	return names
 }
 
-// Check normalizes an input and compares it with what the activity asks for. Its
-// error is a fault that lists every flaw.
+// Check cleans an input and compares it with what the activity asks for. Its error is
+// a fault that lists every flaw.
 func (in *Choices) Check(c *seckillevent.Checkout) error {
 	var flaws []*huma.ErrorDetail
 	flaw := func(field, message string) {
@@ -76,13 +76,13 @@ func (in *Choices) Check(c *seckillevent.Checkout) error {
 		text *string
 		ask  seckillevent.Ask
 	}{{"name", &in.Name, c.Name}, {"phone", &in.Phone, c.Phone}, {"address", &in.Address, address}, {"note", &in.Note, c.Note}} {
-		*f.text = strings.TrimSpace(*f.text)
+		*f.text = plaintext.Clean(*f.text)
 		switch {
 		case *f.text == "" && f.ask == seckillevent.Required:
 			flaw(f.name, "This is required.")
 		case *f.text != "" && f.ask == "":
 			flaw(f.name, "This is not asked for; leave it out.")
-		case strings.ContainsFunc(*f.text, unicode.IsControl) || !utf8.ValidString(*f.text):
+		case strings.ContainsFunc(*f.text, plaintext.Unruly) || !utf8.ValidString(*f.text):
 			flaw(f.name, "This contains a control character or a line break; remove it.")
 		}
 	}

@@ -2,10 +2,10 @@ package dispute
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/base/plaintext"
 )
 
 // textRunes is the longest text of either side: a few paragraphs.
@@ -19,10 +19,9 @@ var errText = fault.Plain(fault.Invalid, "The text must have 1 to 500 characters
 func legible(s string) (string, error) {
 	s = strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n"))
 	bad := func(r rune) bool {
-		return r != '\n' && unicode.IsControl(r) || r == utf8.RuneError || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+		return r != '\n' && plaintext.Unruly(r) || r == utf8.RuneError
 	}
-	visible := func(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
-	if n := utf8.RuneCountInString(s); n > textRunes || strings.ContainsFunc(s, bad) || !strings.ContainsFunc(s, visible) {
+	if n := utf8.RuneCountInString(s); n > textRunes || strings.ContainsFunc(s, bad) || !strings.ContainsFunc(s, plaintext.Visible) {
 		return "", errText
 	}
 	return s, nil

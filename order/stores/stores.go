@@ -10,13 +10,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/order/stores/internal/storesdb"
 	"stampede/platform/base/fault"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
@@ -71,7 +71,7 @@ func managed(r storesdb.OrdersStore) ManagedStore {
 // check trims a place and refuses texts that would not show as one line.
 func (p *Place) check() error {
 	for _, text := range []*string{&p.Name, &p.Address, &p.Phone, &p.Hours} {
-		if *text = strings.TrimSpace(*text); strings.ContainsFunc(*text, unicode.IsControl) {
+		if *text = plaintext.Clean(*text); strings.ContainsFunc(*text, plaintext.Unruly) {
 			return errBlank
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
@@ -103,7 +104,7 @@ func (s *Service) askAsShopper(ctx context.Context, in *askInput) (*httpx.Output
 	}
 	note := ""
 	if in.Body != nil {
-		note = in.Body.Note
+		note = plaintext.Clean(in.Body.Note)
 	}
 	made, err := s.Request(ctx, in.Key, order.RefundRequest{OrderNo: no, Reason: order.RefundByShopper, Note: note, By: by})
 	return answered(made.RefundView, err)
