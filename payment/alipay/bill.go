@@ -2,7 +2,6 @@ package alipay
 
 import (
 	"archive/zip"
-	"bufio"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -17,7 +16,6 @@ import (
 
 	"stampede/payment/internal/company"
 	"stampede/payment/provider"
-	"stampede/platform/base/ids"
 	"stampede/platform/edge/outbound"
 )
 
@@ -35,8 +33,6 @@ const (
 	maxBillBytes = 1 << 30
 	// maxUnpackedBytes bounds what is read of an archive, which may be a bomb: as many rows.
 	maxUnpackedBytes = 4 << 30
-	// maxRowBytes bounds a row, whose longest cells are the product and the shop's own data.
-	maxRowBytes = 64 << 10
 )
 
 // errNoBill means that Alipay has no bill of the day: nothing moved, or it is too early.
@@ -107,7 +103,7 @@ func (c *Client) readBill(ctx context.Context, address string, pass func(provide
 		if err != nil {
 			return err
 		}
-		ended, err := readRows(simplifiedchinese.GBK.NewDecoder().Reader(&bounded{ctx: ctx, r: rows, left: maxUnpackedBytes}), pass)
+		ended, err := details.Read(simplifiedchinese.GBK.NewDecoder().Reader(&bounded{ctx: ctx, r: rows, left: maxUnpackedBytes}), pass)
 		if err = errors.Join(err, rows.Close()); err != nil || ended {
 			return err
 		}
@@ -140,44 +136,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 // utf8Name is the flag of a file whose name in the archive is UTF-8.
 const utf8Name = 0x800
 
-// readRows reads the details: comments, which begin with #, around a header and rows.
-func readRows(r io.Reader, pass func(provider.Line) bool) (ended bool, err error) {
-	rows := bufio.NewScanner(r)
-	rows.Buffer(nil, maxRowBytes)
-	var header []string
-	for rows.Scan() {
-		text := strings.TrimRight(rows.Text(), "\r")
-		if text == "" || strings.HasPrefix(text, "#") {
-			continue
-		}
-		cells := cellsOf(text, len(header))
-		if header == nil {
-			header = cells
-			continue
-		}
-		l, err := lineOf(func(column string) string {
-			for i, name := range header {
-				if strings.HasPrefix(strings.TrimSpace(name), column) && i < len(cells) {
-					return strings.TrimSpace(cells[i]) // cells are padded with tabs
-				}
-			}
-			return ""
-		})
-		if err != nil {
-			return false, err
-		}
-		if !pass(l) {
-			return true, nil
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return false, err
-	}
-	if header == nil {
-		return false, errors.New("the details have no header")
-	}
-	return false, nil
-}
+// details is how Alipay writes the rows: between comments, with cells padded by tabs.
+var details = company.Bill{Comment: "#", Cells: cellsOf, Line: lineOf}
 
 // cellsOf splits one row. A quotation mark at the beginning of a cell may be a quote or,
 // as in a product's name, only a character: then it must not swallow the cells after it,
@@ -192,17 +152,17 @@ func cellsOf(row string, columns int) []string {
 }
 
 // lineOf reads a row. The amounts of refunds are negative, and so are fees.
-func lineOf(cell func(string) string) (l provider.Line, err error) {
-	l = provider.Line{Kind: provider.Paid, Transaction: cell(colTrade), PaymentNo: ours(cell(colPayment)), Currency: company.CNY}
+func lineOf(cell func(string) string) (l provider.Line, moved bool, err error) {
+	l = provider.Line{Kind: provider.Paid, Transaction: cell(colTrade), PaymentNo: company.OurNumber(cell(colPayment)), Currency: company.CNY}
 	if cell(colBusiness) == BusinessRefund {
 		// Our number names the movement in the ledger too: Alipay has none for refunds.
-		l.Kind, l.Transaction, l.RefundNo = provider.PaidBack, cell(colRefund), ours(cell(colRefund))
+		l.Kind, l.Transaction, l.RefundNo = provider.PaidBack, cell(colRefund), company.OurNumber(cell(colRefund))
 		if l.Transaction == "" {
 			l.Transaction = cell(colTrade) + " " + cell(colDone) // made in Alipay's console
 		}
 	}
 	if l.Transaction == "" {
-		return l, errors.New("a row without a trade number")
+		return l, false, errors.New("a row without a trade number")
 	}
 	var err1, err2 error
 	l.Amount, err1 = company.ParseYuan(strings.TrimPrefix(cell(colAmount), "-"))
@@ -210,16 +170,7 @@ func lineOf(cell func(string) string) (l provider.Line, err error) {
 	if fee, err := company.ParseYuan(strings.TrimPrefix(cell(colFee), "-")); err == nil {
 		l.Fee = fee
 	}
-	return l, errors.Join(err1, err2)
-}
-
-// ours is a number of ours, or zero for one that was made elsewhere.
-func ours(text string) ids.ID {
-	no, err := ids.Parse(text)
-	if err != nil {
-		return ids.ID{}
-	}
-	return no
+	return l, true, errors.Join(err1, err2)
 }
 
 // CloseIdleConnections closes the connections that no call uses.

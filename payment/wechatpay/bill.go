@@ -1,7 +1,6 @@
 package wechatpay
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha1" //nolint:gosec // the company's choice; the address of the bill came in a signed reply
 	"encoding/hex"
@@ -17,7 +16,6 @@ import (
 
 	"stampede/payment/internal/company"
 	"stampede/payment/provider"
-	"stampede/platform/base/ids"
 	"stampede/platform/edge/outbound"
 )
 
@@ -45,8 +43,6 @@ const (
 	totals = "总交易单数"
 	// billTime is the form of its times, of China.
 	billTime = "2006-01-02 15:04:05"
-	// maxRowBytes bounds a row, whose longest cells are the product and the shop's own data.
-	maxRowBytes = 64 << 10
 )
 
 // errNoBill means that WeChat Pay has no bill of the day: nothing moved, or it is too early.
@@ -114,7 +110,7 @@ func (c *Client) bill(ctx context.Context, d provider.Day, kind string, pass fun
 		}
 		sum := sha1.New() //nolint:gosec // as above
 		body = io.TeeReader(body, sum)
-		if ended, err := readBill(body, kind, pass); err != nil || ended {
+		if ended, err := form(kind).Read(body, pass); err != nil || ended {
 			return err
 		}
 		if _, err := io.Copy(io.Discard, body); err != nil {
@@ -127,44 +123,19 @@ func (c *Client) bill(ctx context.Context, d provider.Day, kind string, pass fun
 	})
 }
 
-// readBill reads a bill row by row. ended is true if the reader of the lines wants no more.
-// A cell begins with a backtick, so that the separator is a comma with a backtick: product
-// names have commas.
-func readBill(r io.Reader, kind string, pass func(provider.Line) bool) (ended bool, err error) {
-	rows := bufio.NewScanner(r)
-	rows.Buffer(nil, maxRowBytes)
-	var at map[string]int
-	for rows.Scan() {
-		text := strings.TrimRight(strings.TrimPrefix(rows.Text(), "\ufeff"), "\r")
-		switch {
-		case text == "":
-		case at == nil:
-			at = make(map[string]int)
-			for i, name := range strings.Split(text, ",") {
-				at[name] = i
+// form is how WeChat Pay writes bills. A cell begins with a backtick, so that the
+// separator is a comma with a backtick: product names have commas.
+func form(kind string) company.Bill {
+	return company.Bill{
+		Totals: totals,
+		Cells: func(row string, columns int) []string {
+			if columns == 0 {
+				return strings.Split(row, ",")
 			}
-		case strings.HasPrefix(text, totals):
-			return false, rows.Err()
-		default:
-			cells := strings.Split(strings.TrimPrefix(text, "`"), ",`")
-			l, moved, err := lineOf(kind, func(column string) string {
-				if i, ok := at[column]; ok && i < len(cells) {
-					return cells[i]
-				}
-				return ""
-			})
-			if err != nil {
-				return false, err
-			}
-			if moved && !pass(l) {
-				return true, nil
-			}
-		}
+			return strings.Split(strings.TrimPrefix(row, "`"), ",`")
+		},
+		Line: func(cell func(string) string) (provider.Line, bool, error) { return lineOf(kind, cell) },
 	}
-	if err := rows.Err(); err != nil {
-		return false, err
-	}
-	return false, errors.New("the bill has no totals: it is cut off")
 }
 
 // lineOf reads a row; moved is false for a refund that is not made.
@@ -181,9 +152,9 @@ func lineOf(kind string, cell func(string) string) (l provider.Line, moved bool,
 		}
 	}
 	var err1, err2, err3 error
-	l.PaymentNo = ours(cell(colPayment))
+	l.PaymentNo = company.OurNumber(cell(colPayment))
 	if kind == BillRefund {
-		l.RefundNo = ours(cell(colRefund))
+		l.RefundNo = company.OurNumber(cell(colRefund))
 	}
 	l.Amount, err1 = company.ParseYuan(amount)
 	l.At, err2 = time.ParseInLocation(billTime, at, company.China)
@@ -194,15 +165,6 @@ func lineOf(kind string, cell func(string) string) (l provider.Line, moved bool,
 		l.Fee = int64(math.Round(fee * 100)) //nolint:mnd // fen; the bill has fractions of them
 	}
 	return l, true, errors.Join(err1, err2, err3)
-}
-
-// ours is a number of ours, or zero for one that was made elsewhere.
-func ours(text string) ids.ID {
-	no, err := ids.Parse(text)
-	if err != nil {
-		return ids.ID{}
-	}
-	return no
 }
 
 // CloseIdleConnections closes the connections that no call uses.
