@@ -3,6 +3,9 @@ package messages
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -33,22 +36,40 @@ var personal = map[string]bool{"phone": true, "email": true, "address": true, "r
 // masked takes the place of personal data.
 const masked = "***"
 
-// ContentOf is a payload with the personal data of JSON masked.
+// ContentOf is a payload with the personal data of JSON masked, in each of its values if
+// it has several.
 func ContentOf(payload []byte) Content {
 	if !utf8.Valid(payload) {
 		return Content{PayloadBinary: payload}
 	}
 	in := json.NewDecoder(bytes.NewReader(payload))
 	in.UseNumber() // numbers stay as they are written
-	var v any
-	if in.Decode(&v) != nil || !mask(v) {
+	var values []string
+	found := false
+	for {
+		var v any
+		err := in.Decode(&v)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			if len(values) == 0 { // a text that is no JSON
+				return Content{Payload: string(payload)}
+			}
+			found, values = true, append(values, masked) // what follows cannot be searched
+			break
+		}
+		found = mask(v) || found
+		text, err := json.Marshal(v)
+		if err != nil {
+			return Content{Payload: masked}
+		}
+		values = append(values, string(text))
+	}
+	if !found {
 		return Content{Payload: string(payload)}
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return Content{Payload: masked}
-	}
-	return Content{Payload: string(text)}
+	return Content{Payload: strings.Join(values, "\n")}
 }
 
 // mask masks personal data inside a decoded value and reports whether there was any.

@@ -162,6 +162,7 @@ func TestDetailOfAMessage(t *testing.T) {
 	plain := s.event("events.a", `{"no": 12345678901234567890, "x":1}`) // stays as it is written
 	s.exec(`UPDATE platform.outbox SET payload = '{"no": 12345678901234567890, "x":1}'`)
 	private := s.event("events.b", map[string]any{"orders": []any{map[string]any{"no": 1, "phone": "+8613800138000", "buyer": map[string]string{"name": "李雷"}, "note": ""}}})
+	several, broken := s.event("events.e", []byte(`{"x":1} {"phone":"1"}`)), s.event("events.f", []byte(`{"x":1}, {"phone":"1"}`))
 	binary := s.event("events.c", []byte("\xff\x00"))
 	failed := s.event("events.d", []byte("text"))
 	s.refused(true, failed)
@@ -172,6 +173,8 @@ func TestDetailOfAMessage(t *testing.T) {
 	}{
 		{plain, "pending", "payload", `{"no": 12345678901234567890, "x":1}`},
 		{private, "pending", "payload", `{"orders":[{"buyer":"***","no":1,"note":"","phone":"***"}]}`},
+		{several, "pending", "payload", "{\"x\":1}\n{\"phone\":\"***\"}"},
+		{broken, "pending", "payload", "{\"x\":1}\n***"},
 		{binary, "sent", "payload_binary", "/wA="},
 		{failed, "failed", "payload", "text"},
 	} {
