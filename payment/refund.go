@@ -8,6 +8,7 @@ import (
 
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
+	"stampede/payment/refund"
 )
 
 // refundDue requests the refunds that are due and returns how many. A repeated
@@ -62,13 +63,18 @@ func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) err
 		return s.refundSucceeded(ctx, free, provider.RefundStatus{RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Amount: r.Amount, Currency: r.Currency})
 	}
 	st, err := s.requestRefund(ctx, r)
-	if errors.Is(err, provider.ErrRefused) {
-		return s.refundFailed(ctx, r.RefundNo, r.Provider, err.Error())
+	switch {
+	case errors.Is(err, provider.ErrRefused):
+		err = s.refundFailed(ctx, r.RefundNo, r.Provider, err.Error())
+	case err == nil:
+		err = s.settleRefund(ctx, r.Provider, st, asked)
 	}
-	if err != nil {
-		return err
+	if errors.Is(err, refund.ErrMeanwhile) { // the refund is no longer requested, so that no later round asks
+		if st, err = s.requestRefund(ctx, r); err == nil {
+			err = s.settleRefund(ctx, r.Provider, st, asked)
+		}
 	}
-	return s.settleRefund(ctx, r.Provider, st, asked)
+	return err
 }
 
 // requestRefund is the provider's answer to the request for a refund: its state.

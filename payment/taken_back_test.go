@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
+	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
@@ -22,6 +23,7 @@ func TestRefundsTakenBack(t *testing.T) {
 		{"a part that is taken back is settled by hand", aPartThatIsTakenBackIsSettledByHand},
 		{"the statement shows what was taken back", theStatementShowsWhatWasTakenBack},
 		{"a failure that is reported as the refund succeeds is not lost", aFailureAsTheRefundSucceedsIsNotLost},
+		{"a failure that is asked for as the refund succeeds is asked for again", aFailureAskedForAsTheRefundSucceeds},
 	})
 }
 
@@ -137,25 +139,56 @@ func aFailureAsTheRefundSucceedsIsNotLost(t *testing.T, s *bundle) {
 	t.Helper()
 	no, _ := s.paidFor(100, sandbox.Normal)
 	made := s.succeededAt(s.askBack(no, `{"amount":30,"note":"scratched"}`, "requested"), "made and taken back")
+	succeeded, failed := s.atOnce(no, made, func() error { return s.refundFailed(t.Context(), made.RefundNo, "sandbox", "taken back") })
+	if succeeded != nil || failed == nil || s.refundOf(no) != "operator succeeded" {
+		t.Errorf("the refund is %s, %v, and the failure is answered with %v", s.refundOf(no), succeeded, failed)
+	}
+}
+
+// The bank has taken the refund back when it is asked, while its report of the success
+// waits for the order.
+func aFailureAskedForAsTheRefundSucceeds(t *testing.T, s *bundle) {
+	t.Helper()
+	no, _ := s.paidFor(100, sandbox.RefundFails)
+	s.door.lose.Store(true)
+	defer s.door.lose.Store(false)
+	made := s.succeededAt(s.askBack(no, `{"amount":30,"note":"scratched"}`, "requested"), "made and taken back too")
+	row, err := s.q.Refund(t.Context(), paymentdb.RefundParams{RefundNo: made.RefundNo, Bucket: made.RefundNo.Bucket()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.until("the bank says failed", func() bool {
+		st, err := s.requestRefund(t.Context(), row)
+		return err == nil && st.State == provider.Failed
+	})
+	succeeded, failed := s.atOnce(no, made, func() error { return s.askRefund(t.Context(), row) })
+	if succeeded != nil || failed != nil || s.refundOf(no) != "operator failed" || s.ledger(no, "refund_reversal") != 1 {
+		t.Errorf("the refund is %s, %v, and the failure is answered with %v", s.refundOf(no), succeeded, failed)
+	}
+}
+
+// atOnce lets a report that a refund succeeded and then fail wait for the order.
+func (s *bundle) atOnce(no ids.ID, made provider.RefundStatus, fail func() error) (succeeded, failed error) {
+	s.t.Helper()
 	var reports sync.WaitGroup
-	var succeeded, failed error
 	waiting := func(want int) {
 		s.until("the reports wait for the order", func() bool {
 			return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == want
 		})
 	}
-	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
+	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(s.t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
 			return err
 		}
-		reports.Go(func() { succeeded = s.refundSucceeded(t.Context(), "sandbox", made) })
+		reports.Go(func() { succeeded = s.refundSucceeded(s.t.Context(), "sandbox", made) })
 		waiting(1)
-		reports.Go(func() { failed = s.refundFailed(t.Context(), made.RefundNo, "sandbox", "taken back") })
+		reports.Go(func() { failed = fail() })
 		waiting(2)
 		return nil
 	})
 	reports.Wait()
-	if err != nil || succeeded != nil || failed == nil || s.refundOf(no) != "operator succeeded" {
-		t.Errorf("%v; the refund is %s, %v, and the failure is answered with %v", err, s.refundOf(no), succeeded, failed)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	return succeeded, failed
 }

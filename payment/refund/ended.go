@@ -96,14 +96,14 @@ func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise
 		if takenBack {
 			n, err = c.q.ReverseRefund(ctx, paymentdb.ReverseRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
 			if err == nil && n == 0 {
-				err = errMeanwhile
+				err = ErrMeanwhile
 			}
 		} else {
 			n, err = c.q.FailRefund(ctx, paymentdb.FailRefundParams{LastError: why, RefundNo: no, Bucket: no.Bucket()})
 			if err == nil && n == 0 {
 				// Acknowledged, it would not be repeated, although the provider may have taken back what it just made.
 				if row, err = s.row(ctx, c.q, no, name); err == nil && row.Status == succeeded {
-					err = errMeanwhile
+					err = ErrMeanwhile
 				}
 			}
 		}

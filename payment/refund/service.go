@@ -62,8 +62,9 @@ var (
 	ErrUnknown  = errors.New("refund: there is no such refund")
 	ErrMismatch = errors.New("refund: the amount is not the one that was requested")
 	ErrReused   = errors.New("refund: the provider reports a second movement for one refund, or one number for two")
-	// errMeanwhile lets a provider report again what was changed at the same moment.
-	errMeanwhile = errors.New("refund: it changed while the report was read")
+	// ErrMeanwhile asks for a report again, or for it to be asked for: another changed the
+	// refund at the same moment, and only the provider knows which is the later.
+	ErrMeanwhile = errors.New("refund: it changed while the report was read")
 )
 
 // bookTimeout bounds a change of the books: far more than its transaction needs.
