@@ -221,6 +221,14 @@ func (r Reconciliation) Open() (n int) {
 	return n
 }
 
+// Next is what an operator does about the open differences.
+func (r Reconciliation) Next() string {
+	if slices.ContainsFunc(r.Differences, func(d Difference) bool { return d.Repair == repairPossible }) {
+		return "repeat the command with --repair, which repairs those marked possible; what then remains needs your decision"
+	}
+	return "no order proves how to repair them; their causes are above, and the alarm redis-differs says what to do"
+}
+
 // Write prints the differences for a person.
 func (r Reconciliation) Write(w io.Writer) error {
 	var b strings.Builder

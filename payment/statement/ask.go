@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -61,6 +62,16 @@ func (c Comparison) Open() int {
 		}
 	}
 	return int(n)
+}
+
+// Next is what an operator does about them.
+func (c Comparison) Next() string {
+	for _, st := range c.Statements {
+		if slices.ContainsFunc(st.Differences, func(d Unmatched) bool { return d.Proposal == settleIt }) {
+			return "repeat the command with --apply, which settles those marked settle; look up the others in the provider's console"
+		}
+	}
+	return "look each up by its number in the provider's console; no command settles what a person has to find out"
 }
 
 // Write prints the comparison for a person.

@@ -311,6 +311,7 @@ type report struct {
 }
 
 func (r report) Open() int               { return r.N }
+func (r report) Next() string            { return "ask a friend" }
 func (r report) Write(w io.Writer) error { _, err := io.WriteString(w, "a table"); return err }
 
 func TestReconcileExitCodes(t *testing.T) {
@@ -337,7 +338,7 @@ func TestReconcileExitCodes(t *testing.T) {
 		}
 		var out, errs bytes.Buffer
 		code := Main(t.Context(), Program{Settings: newTestSettings(), Reconcile: reconcile}, slices.Concat([]string{"reconcile"}, c.args, stores), Streams{Out: &out, Err: &errs})
-		if code != c.code || repaired != c.repair || !strings.Contains(out.String(), c.out) {
+		if code != c.code || repaired != c.repair || !strings.Contains(out.String(), c.out) || (code == 1) != strings.Contains(errs.String(), fmt.Sprintf("%d differences remain: ask a friend", c.open)) {
 			t.Errorf("%v: exit %d, repair %t, %q %q", c.args, code, repaired, out.String(), errs.String())
 		}
 	}
@@ -371,7 +372,7 @@ func TestReconcilePaymentsExitCodes(t *testing.T) {
 		var out bytes.Buffer
 		args := slices.Concat([]string{"reconcile", "payments"}, c.args, []string{"--signing-key=" + oneKey, "--data=" + t.TempDir()})
 		code := Main(t.Context(), Program{Settings: newTestSettings(), Statement: compare}, args, Streams{Out: &out, Err: &out})
-		if code != c.code || asked != c.asked || !strings.Contains(out.String(), c.out) {
+		if code != c.code || asked != c.asked || !strings.Contains(out.String(), c.out) || (code == 1) != strings.Contains(out.String(), "differences remain: ask a friend") {
 			t.Errorf("%v: exit %d, asked %q: %q", c.args, code, asked, out.String())
 		}
 	}

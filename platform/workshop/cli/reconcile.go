@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"fmt"
 )
 
 // Reconciler compares Redis with Postgres in the given stores, for one item or,
@@ -12,7 +12,8 @@ type Reconciler func(ctx context.Context, stores Stores, item int64, repair bool
 // Differences are a reconciler's result. Its JSON is stable.
 type Differences interface {
 	table
-	Open() int // how many are not repaired
+	Open() int    // how many are not repaired
+	Next() string // what to do about them
 }
 
 // ReconcileAll is `stampede reconcile`, whose first command is the default.
@@ -30,8 +31,13 @@ type Reconcile struct {
 	JSON   bool  `name:"json" help:"Print the differences as JSON."`
 }
 
-// errDiffers makes reconcile exit 1; the table says why.
-var errDiffers = errors.New("the stores differ, see above")
+// remaining makes a reconciliation exit 1 while differences are open; the table has them.
+func remaining(found Differences) error {
+	if n := found.Open(); n > 0 {
+		return fmt.Errorf("%d differences remain: %s", n, found.Next())
+	}
+	return nil
+}
 
 // Run reconciles.
 func (c *Reconcile) Run(ctx context.Context, io Streams, reconcile Reconciler) error {
@@ -43,11 +49,8 @@ func (c *Reconcile) Run(ctx context.Context, io Streams, reconcile Reconciler) e
 	if err == nil {
 		err = printReport(io.Out, found, c.JSON)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return blindError{err}
-	case found.Open() > 0:
-		return errDiffers
 	}
-	return nil
+	return remaining(found)
 }
