@@ -165,11 +165,12 @@ func (s *story) plans(t *testing.T) {
 		s.post(t, item+"/stock", s.operator, `{"add":`+add+`}`, 200)
 	}
 	s.post(t, item+"/write-off", s.operator, `{"units":1,"reason":"broken"}`, 409)
-	for _, detail := range [][2]string{{item + "/detail", `{"description":"**New**","images":["https://img.example/1.png"]}`}, {activity + "/rules", `{"rules":"One each."}`}} {
+	for _, detail := range [][2]string{{item + "/detail", `{"description":"**New**","images":["https://127.0.0.1/1.png"],"version":0}`}, {activity + "/rules", `{"rules":"One each.","version":0}`}} {
 		s.ask(t, http.MethodPut, detail[0], s.operator, detail[1], 200)
 		s.get(t, detail[0], s.operator, 200)
 	}
-	s.ask(t, http.MethodPut, item+"/detail", s.operator, `{"description":"","images":["ftp://img.example"]}`, 422)
+	s.ask(t, http.MethodPut, item+"/detail", s.operator, `{"description":"","images":["ftp://img.example"],"version":1}`, 422)
+	s.ask(t, http.MethodPut, item+"/detail", s.operator, `{"description":"","images":[],"version":0}`, 409)
 	s.get(t, strings.TrimPrefix(item, "admin/")+"/detail", "", 200)
 	s.get(t, "items/999999/detail", "", 404)
 	for _, rate := range []string{"100", "0", "null"} {

@@ -127,6 +127,7 @@ CREATE TABLE seckill.item_details (
     item_id     bigint      PRIMARY KEY REFERENCES seckill.items ON DELETE CASCADE,
     description text        NOT NULL DEFAULT '',
     images      text[]      NOT NULL DEFAULT '{}',
+    version     int         NOT NULL DEFAULT 1,
     updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT description_is_bounded CHECK (length(description) <= 10000),
     CONSTRAINT images_are_few CHECK (cardinality(images) <= 9)
@@ -136,6 +137,7 @@ CREATE TABLE seckill.item_details (
 CREATE TABLE seckill.activity_rules (
     activity_id bigint      PRIMARY KEY REFERENCES seckill.activities ON DELETE CASCADE,
     rules       text        NOT NULL DEFAULT '',
+    version     int         NOT NULL DEFAULT 1,
     updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT rules_are_bounded CHECK (length(rules) <= 10000)
 );

@@ -46,6 +46,7 @@ type activityDraft struct {
 	RefundWithinHours    int32                 `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
 	RefundUnits          string                `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
 	Checkout             seckillevent.Checkout `json:"checkout,omitzero" doc:"What is settled between the order and its payment: how the goods reach the shopper, freight, and what the shopper tells about themselves"`
+	Rules                string                `json:"rules,omitempty" maxLength:"10000" doc:"The rules in words, which shoppers read on the page of each item; GET and PUT activities/{id}/rules have them"`
 	Sessions             []SessionDraft        `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
 }
 
@@ -123,6 +124,7 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 	}
 	var f flaws
 	f.activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
+	f.markdown("body.rules", in.Rules)
 	for i := range in.Sessions {
 		f.sessionDraft(fmt.Sprintf("body.sessions[%d]", i), &in.Sessions[i], &row)
 	}
@@ -136,8 +138,13 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 	if err := c.record(ctx, "activity.create", activitySubject(c.activity.ID), view); err != nil {
 		return activityView{}, err
 	}
+	if in.Rules != "" {
+		if err := c.putRules(ctx, activityRules{}, activityRules{in.Rules, 1}); err != nil {
+			return activityView{}, err
+		}
+	}
 	for i := range in.Sessions {
-		session, err := c.insertSession(ctx, fmt.Sprintf("body.sessions[%d]", i), in.Sessions[i].rows())
+		session, err := c.insertDraft(ctx, fmt.Sprintf("body.sessions[%d]", i), &in.Sessions[i])
 		if err != nil {
 			return activityView{}, err
 		}

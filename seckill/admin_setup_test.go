@@ -157,7 +157,7 @@ func (d *instance) draft(opensIn time.Duration, change ...func(activity, session
 	now := time.Now().UTC()
 	item := map[string]any{
 		"sku": "phone", "title": "A phone", "list_price": map[string]any{"amount": 20000, "currency": "CNY"},
-		"sale_price": map[string]any{"amount": 9900, "currency": "CNY"}, "stock": 10, "image_url": "https://img.example/p.png",
+		"sale_price": map[string]any{"amount": 9900, "currency": "CNY"}, "stock": 10, "image_url": "https://127.0.0.1/p.png", // refused before it is dialed
 	}
 	session := map[string]any{"name": "First", "opens_at": now.Add(opensIn), "closes_at": now.Add(opensIn + time.Hour)}
 	activity := map[string]any{"name": "Sale", "starts_at": now.Add(opensIn - time.Hour), "ends_at": now.Add(opensIn + 2*time.Hour)}

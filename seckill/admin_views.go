@@ -33,6 +33,7 @@ type activityView struct {
 	CreatedAt            wire.Time             `json:"created_at"`
 	UpdatedAt            wire.Time             `json:"updated_at"`
 	Sessions             []sessionView         `json:"sessions,omitempty" nullable:"false" doc:"Given when one activity is read, not in lists"`
+	Preflight            *preflightView        `json:"preflight,omitempty" doc:"Given when it is published: the lines above ok, to be put right before the opening"`
 }
 
 // sessionView is a session as operators see it.

@@ -53,9 +53,9 @@
 // added, taken off or written off, and an item is paused by itself; its stock row has
 // the pause of the item or the activity, so that the rush looks at one field. What
 // shoppers read on an item's page, and an activity's rules in words, are in tables of
-// their own. A clone and a daily repetition move by the shop's wall clock
-// (session_clock.go). An item has on sale its stock and the agreed share beyond
-// it (unitsOnSale); every total is that number.
+// their own, with versions of their own. A clone and a daily repetition move by the
+// shop's wall clock (session_clock.go). An item has on sale its stock and the agreed
+// share beyond it (unitsOnSale); every total is that number.
 //
 // # Invariants
 //

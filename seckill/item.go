@@ -25,16 +25,17 @@ const (
 
 // ItemDraft is the body that creates an item.
 type ItemDraft struct {
-	SKU          string     `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
-	Title        string     `json:"title" doc:"1 to 120 characters"`
-	Spec         string     `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
-	ImageURL     string     `json:"image_url,omitempty" doc:"http, https or empty"`
-	ListPrice    wire.Money `json:"list_price" doc:"What it costs outside the sale"`
-	SalePrice    wire.Money `json:"sale_price" doc:"No more than the list price, in the same currency"`
-	Stock        int32      `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
-	Backup       int32      `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock: an order that was closed unpaid gets them if its money still arrives"`
-	Unlimited    bool       `json:"unlimited,omitempty" doc:"Nothing is counted down"`
-	LimitPerUser int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
+	SKU          string       `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
+	Title        string       `json:"title" doc:"1 to 120 characters"`
+	Spec         string       `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
+	ImageURL     string       `json:"image_url,omitempty" doc:"http, https or empty"`
+	ListPrice    wire.Money   `json:"list_price" doc:"What it costs outside the sale"`
+	SalePrice    wire.Money   `json:"sale_price" doc:"No more than the list price, in the same currency"`
+	Stock        int32        `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Backup       int32        `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock: an order that was closed unpaid gets them if its money still arrives"`
+	Unlimited    bool         `json:"unlimited,omitempty" doc:"Nothing is counted down"`
+	LimitPerUser int32        `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
+	Detail       *DetailDraft `json:"detail,omitempty" doc:"What shoppers read on its page; GET and PUT items/{id}/detail have it"`
 }
 
 // newItem is an item draft with the session it belongs to.
@@ -75,6 +76,15 @@ func ownLimit(limit int32) *int32 {
 }
 
 var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// itemDraft checks an item that is created.
+func (f *flaws) itemDraft(location string, in *ItemDraft) {
+	row := in.row()
+	f.item(location, &row, in.SalePrice.Currency)
+	if in.Detail != nil {
+		f.detail(location+".detail", in.Detail)
+	}
+}
 
 // item checks what an operator sets on an item; saleCurrency is the currency
 // given with the sale price.
@@ -119,7 +129,7 @@ func (s *Service) createItem(ctx context.Context, key string, in newItem) (itemV
 			}
 			before, row := b.stock(), in.row()
 			var f flaws
-			f.item("body", &row, in.SalePrice.Currency)
+			f.itemDraft("body", &in.ItemDraft)
 			f.add(len(before) < maxItemsPerActivity, "body.session_id", in.SessionID, "An activity has %d items at most.", maxItemsPerActivity)
 			if err := f.err(); err != nil {
 				return itemView{}, err
@@ -127,7 +137,11 @@ func (s *Service) createItem(ctx context.Context, key string, in newItem) (itemV
 			if row, err = c.insertItem(ctx, "body", t.session.ID, row); err != nil {
 				return itemView{}, err
 			}
-			return viewItem(&row), c.changedBelow(ctx, before)
+			view := viewItem(&row)
+			if err := c.putDetails(ctx, []itemView{view}, []ItemDraft{in.ItemDraft}); err != nil {
+				return itemView{}, err
+			}
+			return view, c.changedBelow(ctx, before)
 		})
 		return err
 	})

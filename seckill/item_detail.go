@@ -25,16 +25,24 @@ const (
 	maxImages    = 9 // what shop pages in China show
 )
 
-// writtenDetail is what shoppers read about an item on its page. It is beside the item's
+// DetailDraft is what shoppers read about an item on its page. It is beside the item's
 // row because every look at a plan reads the rows.
-type writtenDetail struct {
+type DetailDraft struct {
 	Description string   `json:"description" maxLength:"10000" doc:"CommonMark with tables; shoppers get it as HTML, without HTML of its own"`
 	Images      []string `json:"images" nullable:"false" maxItems:"9" doc:"http or https addresses of pictures, in the order to show them"`
 }
 
+// writtenDetail is an item's detail with its own version: what operators write for
+// shoppers to read makes no edit of the plan stale.
+type writtenDetail struct {
+	DetailDraft
+	Version int32 `json:"version" minimum:"0" doc:"The version that was read, 0 before the first; the change is refused if the database has another one"`
+}
+
 // activityRules are an activity's rules in words.
 type activityRules struct {
-	Rules string `json:"rules" maxLength:"10000" doc:"CommonMark with tables; shoppers read it on the page of each item"`
+	Rules   string `json:"rules" maxLength:"10000" doc:"CommonMark with tables; shoppers read it on the page of each item"`
+	Version int32  `json:"version" minimum:"0" doc:"The version that was read, 0 before the first; the change is refused if the database has another one"`
 }
 
 // detailRoutes registers the routes that read and write these texts.
@@ -44,7 +52,7 @@ func (s *Service) detailRoutes(api httpx.API) {
 		func(ctx context.Context, in *ByID) (*bodyOf[writtenDetail], error) {
 			return answerByID(in.ID, func(id int64) (writtenDetail, error) { return s.readDetail(ctx, id) })
 		})
-	httpx.Register(api, writeOp(http.MethodPut, items, "set-item-detail", "Replace an item's description and pictures, at any time until the end", http.StatusOK, editProblems),
+	httpx.Register(api, writeOp(http.MethodPut, items, "set-item-detail", "Replace an item's description and pictures, at any time until the end", http.StatusOK, patchProblems),
 		func(ctx context.Context, in *editing[writtenDetail]) (*bodyOf[writtenDetail], error) {
 			return answerByID(in.ID, func(id int64) (writtenDetail, error) { return s.setDetail(ctx, id, in.Body) })
 		})
@@ -52,7 +60,7 @@ func (s *Service) detailRoutes(api httpx.API) {
 		func(ctx context.Context, in *ByID) (*bodyOf[activityRules], error) {
 			return answerByID(in.ID, func(id int64) (activityRules, error) { return s.readRules(ctx, id) })
 		})
-	httpx.Register(api, writeOp(http.MethodPut, activities, "set-activity-rules", "Replace an activity's rules in words, at any time until the end", http.StatusOK, editProblems),
+	httpx.Register(api, writeOp(http.MethodPut, activities, "set-activity-rules", "Replace an activity's rules in words, at any time until the end", http.StatusOK, patchProblems),
 		func(ctx context.Context, in *editing[activityRules]) (*bodyOf[activityRules], error) {
 			return answerByID(in.ID, func(id int64) (activityRules, error) { return s.setRules(ctx, id, in.Body) })
 		})
@@ -73,13 +81,24 @@ func (s *Service) readDetail(ctx context.Context, id int64) (writtenDetail, erro
 	return detailOf(ctx, seckilldb.New(s.deps.DB), id)
 }
 
+// detail checks what shoppers would read about an item.
+func (f *flaws) detail(location string, in *DetailDraft) {
+	f.markdown(location+".description", in.Description)
+	f.add(len(in.Images) <= maxImages, location+".images", nil, "An item has up to %d pictures.", maxImages)
+	for i, image := range in.Images {
+		location := fmt.Sprintf("%s.images[%d]", location, i)
+		f.add(image != "" && validImage(image), location, image, "An image URL starts with http:// or https://, names a host and has up to %d bytes.", maxImageURLBytes)
+		f.add(!slices.Contains(in.Images[:i], image), location, image, "A picture is listed once.")
+	}
+}
+
 // detailOf reads an item's detail, which is empty until it is written.
 func detailOf(ctx context.Context, q *seckilldb.Queries, id int64) (writtenDetail, error) {
 	row, err := q.ItemDetail(ctx, id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return writtenDetail{}, fmt.Errorf("seckill: read item detail: %w", err)
 	}
-	return writtenDetail{Description: row.Description, Images: append([]string{}, row.Images...)}, nil
+	return writtenDetail{DetailDraft{row.Description, append([]string{}, row.Images...)}, row.Version}, nil
 }
 
 func (s *Service) setDetail(ctx context.Context, id int64, in writtenDetail) (writtenDetail, error) {
@@ -89,30 +108,52 @@ func (s *Service) setDetail(ctx context.Context, id int64, in writtenDetail) (wr
 			return err
 		}
 		var f flaws
-		f.markdown("body.description", in.Description)
-		f.add(len(in.Images) <= maxImages, "body.images", nil, "An item has up to %d pictures.", maxImages)
-		for i, image := range in.Images {
-			location := fmt.Sprintf("body.images[%d]", i)
-			f.add(image != "" && validImage(image), location, image, "An image URL starts with http:// or https://, names a host and has up to %d bytes.", maxImageURLBytes)
-			f.add(!slices.Contains(in.Images[:i], image), location, image, "A picture is listed once.")
-		}
+		f.detail("body", &in.DetailDraft)
 		if err := f.err(); err != nil {
 			return err
 		}
 		before, err := detailOf(ctx, c.q, id)
-		if err != nil || unchanged(before, in) {
+		if err != nil {
 			return err
 		}
-		if err := c.q.PutItemDetail(ctx, seckilldb.PutItemDetailParams{ItemID: id, Description: in.Description, Images: in.Images}); err != nil {
-			return fmt.Errorf("seckill: write item detail: %w", err)
+		if unchanged(before.DetailDraft, in.DetailDraft) { // a repeated request has the version of the first
+			in = before
+			return nil
 		}
-		c.details = []int64{id}
-		if err := c.touch(ctx); err != nil {
+		if in.Version != before.Version {
+			return errStale(before.Version)
+		}
+		in.Version++
+		if err := c.putDetail(ctx, id, before, in); err != nil {
 			return err
 		}
-		return c.record(ctx, "item.detail", inventory.ItemSubject(id), edited(before, in))
+		return c.touch(ctx)
 	})
 	return in, err
+}
+
+// putDetail writes a checked detail.
+func (c *change) putDetail(ctx context.Context, id int64, before, in writtenDetail) error {
+	if err := c.q.PutItemDetail(ctx, seckilldb.PutItemDetailParams{ItemID: id, Description: in.Description, Images: in.Images}); err != nil {
+		return fmt.Errorf("seckill: write item detail: %w", err)
+	}
+	c.details = append(c.details, id)
+	return c.record(ctx, "item.detail", inventory.ItemSubject(id), edited(before, in))
+}
+
+// putDetails writes the checked details of items that were created from drafts.
+func (c *change) putDetails(ctx context.Context, items []itemView, drafts []ItemDraft) error {
+	for i := range drafts {
+		if drafts[i].Detail == nil {
+			continue
+		}
+		none := DetailDraft{Images: []string{}}
+		made := DetailDraft{drafts[i].Detail.Description, append([]string{}, drafts[i].Detail.Images...)}
+		if err := c.putDetail(ctx, int64(items[i].ID), writtenDetail{none, 0}, writtenDetail{made, 1}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Service) readRules(ctx context.Context, id int64) (activityRules, error) {
@@ -123,11 +164,11 @@ func (s *Service) readRules(ctx context.Context, id int64) (activityRules, error
 }
 
 func rulesOf(ctx context.Context, q *seckilldb.Queries, id int64) (activityRules, error) {
-	rules, err := q.ActivityRules(ctx, id)
+	row, err := q.ActivityRules(ctx, id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return activityRules{}, fmt.Errorf("seckill: read activity rules: %w", err)
 	}
-	return activityRules{rules}, nil
+	return activityRules{row.Rules, row.Version}, nil
 }
 
 func (s *Service) setRules(ctx context.Context, id int64, in activityRules) (activityRules, error) {
@@ -141,11 +182,19 @@ func (s *Service) setRules(ctx context.Context, id int64, in activityRules) (act
 			return err
 		}
 		before, err := rulesOf(ctx, c.q, id)
-		if err != nil || before == in {
+		if err != nil {
 			return err
 		}
-		if err := c.q.PutActivityRules(ctx, seckilldb.PutActivityRulesParams{ActivityID: id, Rules: in.Rules}); err != nil {
-			return fmt.Errorf("seckill: write activity rules: %w", err)
+		if before.Rules == in.Rules {
+			in = before
+			return nil
+		}
+		if in.Version != before.Version {
+			return errStale(before.Version)
+		}
+		in.Version++
+		if err := c.putRules(ctx, before, in); err != nil {
+			return err
 		}
 		items, err := c.q.ItemsOf(ctx, []int64{id})
 		if err != nil {
@@ -154,12 +203,17 @@ func (s *Service) setRules(ctx context.Context, id int64, in activityRules) (act
 		for i := range items {
 			c.details = append(c.details, items[i].ID)
 		}
-		if err := c.touch(ctx); err != nil {
-			return err
-		}
-		return c.record(ctx, "activity.rules", activitySubject(id), edited(before, in))
+		return c.touch(ctx)
 	})
 	return in, err
+}
+
+// putRules writes the checked rules of the activity.
+func (c *change) putRules(ctx context.Context, before, in activityRules) error {
+	if err := c.q.PutActivityRules(ctx, seckilldb.PutActivityRulesParams{ActivityID: c.activity.ID, Rules: in.Rules}); err != nil {
+		return fmt.Errorf("seckill: write activity rules: %w", err)
+	}
+	return c.record(ctx, "activity.rules", activitySubject(c.activity.ID), edited(before, in))
 }
 
 // Detail is what shoppers may read about an item; visible is false for an item of a

@@ -1,16 +1,22 @@
 package seckill
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/redistest"
 )
 
 // rush sends one attempt of a user past the door, and returns the gate and, if that is
@@ -227,6 +233,65 @@ func TestStockGoesDown(t *testing.T) {
 	d.Redis.Del(t.Context(), "{g:i"+s.item+":0}:"+s.item+":state")
 	if r := d.as(auth.Operator, http.MethodPost, path+"/stock", `{"add":-1}`); r.status != http.StatusServiceUnavailable || r.text("code") != "fenced" {
 		t.Errorf("without Redis: %d %s", r.status, r.raw)
+	}
+}
+
+// TestCorrectionsSurviveRedis restarts Redis in mid-sale, with its files, without them
+// and with older ones: what operators corrected is in force after the Load.
+func TestCorrectionsSurviveRedis(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	var server atomic.Pointer[redistest.Server]
+	dir := t.TempDir()
+	server.Store(redistest.Start(t, "--dir", dir))
+	y.Redis = redis.NewClient(&redis.Options{Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", server.Load().Addr)
+	}})
+	t.Cleanup(func() { _ = y.Redis.Close() })
+	y.Stock = y.NewStock()
+	d := y.instance()
+	s := d.draft(-time.Minute)
+	other := d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", `{"session_id":"`+s.session+`","sku":"b","title":"x","stock":9,
+		"list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"}}`).text("id")
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
+	selling, stopped := s.stockItem(t, false), sale{activity: s.activity, item: other}.stockItem(t, false)
+	load := func() {
+		t.Helper()
+		for _, item := range []inventory.Item{selling, stopped} {
+			if err := d.Stock.Load(t.Context(), item.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	load()
+	end := time.Now().Add(90 * time.Minute).UTC().Truncate(time.Second)
+	d.do(http.StatusOK, http.MethodPatch, "/api/v1/admin/sessions/"+s.session, `{"version":1,"closes_at":"`+end.Format(time.RFC3339)+`"}`)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.item+"/stock", `{"add":-2}`)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.item+"/write-off", `{"units":1,"reason":"broken"}`)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+other+"/pause", nil)
+	must := func(after string) {
+		t.Helper()
+		st, ok, err := d.Stock.State(t.Context(), selling)
+		if err != nil || !ok || st.Total != 7 || st.Remaining != 7 || !st.ClosesAt.Equal(end) {
+			t.Errorf("%s: %+v, %v, %v", after, st, ok, err)
+		}
+		if got, want := d.rush(stopped, 1), fmt.Sprint("gate ", inventory.Paused); got != want {
+			t.Errorf("%s: the paused item answers %s", after, got)
+		}
+		d.followsPlan(after, selling, stopped)
+	}
+	must("corrected")
+	for _, files := range []struct{ what, dir string }{{"restarted", dir}, {"restarted with nothing", t.TempDir()}, {"restarted with an old copy", dir}} {
+		server.Load().Kill()
+		server.Store(redistest.Start(t, "--dir", files.dir))
+		if got, want := d.rush(selling, 1), fmt.Sprint("gate ", inventory.Fenced); got != want {
+			t.Errorf("%s: before the Load %s", files.what, got)
+		}
+		load()
+		must(files.what)
+	}
+	if got := d.rush(selling, 1); got != fmt.Sprint(inventory.Granted) {
+		t.Errorf("the next shopper: %s", got)
 	}
 }
 

@@ -9,13 +9,18 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/watch/preflight"
 	"stampede/seckill/internal/seckilldb"
 )
 
 // publish shows a draft to shoppers. It creates the items' stock rows together
 // with the new status, so that a scheduled activity without stock cannot exist.
+// What the plan lacks refuses it. The rest of the preflight runs after the commit and
+// only advises: a server can be put right until the opening, which may be weeks away.
 func (s *Service) publish(ctx context.Context, id int64) (activityView, error) {
-	return s.act(ctx, id, actPublish, func(ctx context.Context, c *change, b *branch) error {
+	plan := planned{s: s}
+	out, err := s.act(ctx, id, actPublish, func(ctx context.Context, c *change, b *branch) error {
+		plan.branch, plan.at = *b, c.at
 		if err := c.publishable(b).err(); err != nil {
 			return err
 		}
@@ -26,6 +31,12 @@ func (s *Service) publish(ctx context.Context, id int64) (activityView, error) {
 		}
 		return c.setStatus(ctx, statusScheduled)
 	})
+	if err == nil && !plan.at.IsZero() {
+		found := plan.preflight(ctx, 0)
+		found.Lines = slices.DeleteFunc(found.Lines, func(l preflight.Line) bool { return l.Level == preflight.OK })
+		out.Preflight = &found
+	}
+	return out, err
 }
 
 // publishable lists what prevents a draft from being published.

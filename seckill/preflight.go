@@ -78,7 +78,7 @@ func (s *Service) preflightRoutes(api httpx.API) {
 	op := httpx.Op{
 		Method: http.MethodGet, Path: adminBase + "/activities/{id}/preflight", ID: "preflight-activity", Tag: "operator", Role: auth.Viewer,
 		Summary:     "Whether the plan and the servers are ready for the activity",
-		Description: "Changes nothing and takes 3 s at most. A stop would make the sale fail; publication refuses those of the plan.",
+		Description: "Changes nothing and takes 3 s at most. A stop would make the sale fail. Publication refuses those of the codes plan and provider, and answers with the other lines above ok.",
 		Problems:    readProblems, Away: awayRead,
 	}
 	httpx.Register(api, op, func(ctx context.Context, in *askPreflight) (*bodyOf[preflightView], error) {
@@ -86,7 +86,7 @@ func (s *Service) preflightRoutes(api httpx.API) {
 	})
 }
 
-// preflight reads the plan and runs its checks and the servers'.
+// preflight reads the plan and checks it.
 func (s *Service) preflight(ctx context.Context, id int64, shoppers int) (preflightView, error) {
 	plan := planned{s: s}
 	err := s.snapshot(ctx, func(q *seckilldb.Queries) error {
@@ -104,11 +104,7 @@ func (s *Service) preflight(ctx context.Context, id int64, shoppers int) (prefli
 		return preflightView{}, err
 	}
 	plan.at = s.deps.Clock.Now()
-	need := preflight.Need{Units: plan.units(), Shoppers: shoppers}
-	lines := preflight.Run(ctx, need, append(plan.checks(), s.deps.Servers...))
-	return preflightView{
-		ActivityID: wire.ID(id), At: wire.Time(plan.at), Level: lines[0].Level, Units: need.Units, Shoppers: shoppers, Lines: lines,
-	}, nil
+	return plan.preflight(ctx, shoppers), nil
 }
 
 // planned is an activity's plan at a moment.
@@ -116,6 +112,15 @@ type planned struct {
 	branch
 	s  *Service
 	at time.Time
+}
+
+// preflight runs the plan's checks and the servers'.
+func (p *planned) preflight(ctx context.Context, shoppers int) preflightView {
+	need := preflight.Need{Units: p.units(), Shoppers: shoppers}
+	lines := preflight.Run(ctx, need, append(p.checks(), p.s.deps.Servers...))
+	return preflightView{
+		ActivityID: wire.ID(p.activity.ID), At: wire.Time(p.at), Level: lines[0].Level, Units: need.Units, Shoppers: shoppers, Lines: lines,
+	}
 }
 
 // units are those on sale at one opening: the largest session's.

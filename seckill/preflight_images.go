@@ -14,6 +14,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/watch/preflight"
+	"stampede/seckill/internal/seckilldb"
 )
 
 const (
@@ -21,35 +22,62 @@ const (
 	// it fetches together.
 	mostImages   = 50
 	imagesAtOnce = 8
-	imageTimeout = 2500 * time.Millisecond // within the time of a check
+	imageTimeout = 2500 * time.Millisecond // of all images, within the time of a check
 )
 
-// images fetches the items' images as a shopper would.
+// images fetches the items' images, and the pictures of their details, as a shopper would.
 func (p *planned) images(ctx context.Context, _ preflight.Need) ([]preflight.Finding, error) {
-	var found []preflight.Finding // of each image
-	var all errgroup.Group
-	all.SetLimit(imagesAtOnce)
-	for i := range p.sessions {
-		for j := range p.sessions[i].items {
-			item := &p.sessions[i].items[j]
-			if !strings.HasPrefix(item.ImageUrl, "http") || len(found) == mostImages { // another is a path of the shop's own pages
-				continue
-			}
-			found = append(found, preflight.Finding{Level: preflight.Warning, Subject: inventory.ItemSubject(item.ID), Found: item.ImageUrl})
-		}
+	all, err := p.pictures(ctx)
+	if err != nil {
+		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
+	defer cancel()
+	found := all[:min(len(all), mostImages)]
+	var fetching errgroup.Group
+	fetching.SetLimit(imagesAtOnce)
 	for i := range found {
-		all.Go(func() error {
+		fetching.Go(func() error {
 			if err := fetchImage(ctx, p.s.deps.Images, found[i].Found); err != nil {
+				found[i].Level = preflight.Warning
 				found[i].Found += ": " + err.Error() + "."
-			} else {
-				found[i].Level = preflight.OK
 			}
 			return nil
 		})
 	}
-	_ = all.Wait() // each image's error is in its finding
-	return slices.DeleteFunc(found, func(f preflight.Finding) bool { return f.Level == preflight.OK }), nil
+	_ = fetching.Wait() // each image's error is in its finding
+	bad := slices.DeleteFunc(slices.Clone(found), func(f preflight.Finding) bool { return f.Level == preflight.OK })
+	if len(found) < len(all) {
+		bad = append(bad, preflight.Finding{Level: preflight.OK, Found: fmt.Sprintf("The first %d of %d images were fetched.", len(found), len(all))})
+	}
+	return bad, nil
+}
+
+// pictures are the addresses of all images, each once, with the item that has it:
+// first what shoppers see in lists.
+func (p *planned) pictures(ctx context.Context) (all []preflight.Finding, err error) {
+	known := map[string]bool{"": true}
+	add := func(item int64, url string) {
+		if !known[url] {
+			known[url] = true
+			all = append(all, preflight.Finding{Level: preflight.OK, Subject: inventory.ItemSubject(item), Found: url})
+		}
+	}
+	for i := range p.sessions {
+		for j := range p.sessions[i].items {
+			add(p.sessions[i].items[j].ID, p.sessions[i].items[j].ImageUrl)
+		}
+	}
+	rows, err := seckilldb.New(p.s.deps.DB).PicturesOf(ctx, p.activity.ID)
+	if err != nil {
+		return nil, fmt.Errorf("seckill: read pictures: %w", err)
+	}
+	for _, row := range rows {
+		for _, url := range row.Images {
+			add(row.ItemID, url)
+		}
+	}
+	return all, nil
 }
 
 // fetchImage returns an error unless url answers with an image. It reads no more

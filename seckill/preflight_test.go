@@ -58,6 +58,10 @@ func TestPreflight(t *testing.T) {
 		"no discount":         {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = i["list_price"] }, code: "price", level: preflight.Warning, found: "costs its list price"},
 		"a missing image":     {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/missing.png" }, code: "images", level: preflight.Warning, found: "status 404"},
 		"a page for an image": {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/page" }, code: "images", level: preflight.Warning, found: "not an image"},
+		"without an image":    {opens: time.Hour, change: func(_, _, i parts) { delete(i, "image_url") }},
+		"a missing picture": {opens: time.Hour, change: func(_, _, i parts) {
+			i["detail"] = parts{"description": "", "images": []string{pictures.URL + "/p.png", pictures.URL + "/missing.png"}}
+		}, code: "images", level: preflight.Warning, found: "/missing.png: status 404"},
 		"no reservations": {opens: time.Hour, change: func(_, s, _ parts) {
 			s["reservation_opens_at"], s["reservation_closes_at"] = time.Now().Add(-time.Hour).UTC(), time.Now().Add(30*time.Minute).UTC()
 		}, code: "reservations", level: preflight.Warning, found: "0 shoppers have reserved"},
@@ -95,6 +99,29 @@ func TestPreflight(t *testing.T) {
 				}
 			}
 		})
+	}
+	// Publication refuses the plan's stops, and answers with what it does not refuse.
+	d.svc.deps.Servers = append(d.svc.deps.Servers, preflight.Check{Code: "disk", Look: func(context.Context, preflight.Need) ([]preflight.Finding, error) {
+		return []preflight.Finding{{Level: preflight.Stop, Found: "None is free."}}, nil
+	}})
+	late := d.draft(-time.Minute, func(_, _, i parts) { i["image_url"] = pictures.URL + "/p.png" })
+	publish := "/api/v1/admin/activities/" + late.activity + "/publish"
+	r := d.do(http.StatusOK, http.MethodPost, publish, nil)
+	found, _ := r.body["preflight"].(parts)
+	lines, _ := found["lines"].([]any)
+	var codes []string
+	for _, l := range lines {
+		codes = append(codes, fmt.Sprint(l.(parts)["code"], " ", l.(parts)["level"]))
+	}
+	if r.text("status") != statusScheduled || found["level"] != "stop" || fmt.Sprint(codes) != "[disk stop opening warning]" || !strings.Contains(string(r.raw), "it sells as soon as it is published") {
+		t.Errorf("published: %s", r.raw)
+	}
+	if r := d.do(http.StatusOK, http.MethodPost, publish, nil); r.body["preflight"] != nil {
+		t.Errorf("published before: %s", r.raw)
+	}
+	over := d.draft(-2 * time.Hour)
+	if r := d.do(http.StatusUnprocessableEntity, http.MethodPost, "/api/v1/admin/activities/"+over.activity+"/publish", nil); !strings.Contains(string(r.raw), "already over") {
+		t.Errorf("a plan that is over: %s", r.raw)
 	}
 	s := d.draft(time.Hour)
 	for shoppers, want := range map[string]string{"?shoppers=5001": "the most answered in one second of the last 30 days is 1000", "": "Give the expected number"} {

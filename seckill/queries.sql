@@ -306,22 +306,27 @@ JOIN orders.orders y ON y.activity_id = b.id AND y.user_id = x.user_id AND y.buc
 GROUP BY x.user_id, a.id, b.id ORDER BY x.user_id, a.id, b.id LIMIT @most;
 
 -- name: ItemDetail :one
-SELECT description, images FROM seckill.item_details WHERE item_id = @item_id;
+SELECT description, images, version FROM seckill.item_details WHERE item_id = @item_id;
 
 -- name: PutItemDetail :exec
 INSERT INTO seckill.item_details (item_id, description, images) VALUES (@item_id, @description, @images)
-ON CONFLICT (item_id) DO UPDATE SET description = excluded.description, images = excluded.images, updated_at = clock_timestamp();
+ON CONFLICT (item_id) DO UPDATE SET description = excluded.description, images = excluded.images, version = item_details.version + 1,
+    updated_at = clock_timestamp();
+
+-- name: PicturesOf :many
+SELECT d.item_id, d.images FROM seckill.item_details d JOIN seckill.items i ON i.id = d.item_id
+WHERE i.activity_id = @activity_id ORDER BY d.item_id;
 
 -- name: CopyItemDetail :exec
 INSERT INTO seckill.item_details (item_id, description, images)
 SELECT @copy_id, d.description, d.images FROM seckill.item_details d WHERE d.item_id = @original_id;
 
 -- name: ActivityRules :one
-SELECT rules FROM seckill.activity_rules WHERE activity_id = @activity_id;
+SELECT rules, version FROM seckill.activity_rules WHERE activity_id = @activity_id;
 
 -- name: PutActivityRules :exec
 INSERT INTO seckill.activity_rules (activity_id, rules) VALUES (@activity_id, @rules)
-ON CONFLICT (activity_id) DO UPDATE SET rules = excluded.rules, updated_at = clock_timestamp();
+ON CONFLICT (activity_id) DO UPDATE SET rules = excluded.rules, version = activity_rules.version + 1, updated_at = clock_timestamp();
 
 -- name: CopyActivityRules :exec
 INSERT INTO seckill.activity_rules (activity_id, rules)

@@ -60,8 +60,7 @@ func (in *SessionDraft) rows() *twig {
 func (f *flaws) sessionDraft(location string, in *SessionDraft, a *seckilldb.SeckillActivity) {
 	f.session(location, &in.rows().session, a)
 	for i := range in.Items {
-		item := in.Items[i].row()
-		f.item(fmt.Sprintf("%s.items[%d]", location, i), &item, in.Items[i].SalePrice.Currency)
+		f.itemDraft(fmt.Sprintf("%s.items[%d]", location, i), &in.Items[i])
 	}
 }
 
@@ -131,11 +130,20 @@ func (c *change) addSession(ctx context.Context, in *newSession) (sessionView, e
 	if err := f.err(); err != nil {
 		return sessionView{}, err
 	}
-	view, err := c.insertSession(ctx, "body", in.rows())
+	view, err := c.insertDraft(ctx, "body", &in.SessionDraft)
 	if err != nil {
 		return sessionView{}, err
 	}
 	return view, c.changedBelow(ctx, before)
+}
+
+// insertDraft writes a checked session with its items and their details.
+func (c *change) insertDraft(ctx context.Context, location string, in *SessionDraft) (sessionView, error) {
+	view, err := c.insertSession(ctx, location, in.rows())
+	if err != nil {
+		return sessionView{}, err
+	}
+	return view, c.putDetails(ctx, view.Items, in.Items)
 }
 
 // insertSession writes a checked session and its items. It ignores ids and

@@ -179,6 +179,9 @@ func planDemo(ctx context.Context, baseURL string, tokens *auth.Tokens, progress
 		return 0, fmt.Errorf("is the server running at %s? %w", baseURL, err)
 	}
 	_, _ = fmt.Fprintf(progress, "Planned a sale of %d units, item %s; it opens in %s.\n", demoStock, planned.ItemID, demoOpensIn)
+	if n := len(planned.Warnings); n > 0 {
+		_, _ = fmt.Fprintf(progress, "Its preflight has %d warnings or stops; `stampede preflight --activity %s` shows them.\n", n, planned.ActivityID)
+	}
 	return strconv.ParseInt(planned.ItemID, 10, 64)
 }
 

@@ -22,6 +22,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/web"
+	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/loadgen"
 )
@@ -208,6 +209,11 @@ func (s *Service) plan(ctx context.Context, opens time.Time) error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, l := range planned.Warnings {
+		if l.Level == preflight.Stop { // a warning of a demo, such as a missing backup, would be one every few minutes
+			s.deps.Log.WarnContext(ctx, "demo sale published, its preflight has a stop", "activity_id", planned.ActivityID, "check", l.Title, "found", l.Found, "next", l.Next)
+		}
 	}
 	s.remember(loadgen.OpenSale{Planned: planned, Stock: s.deps.Stock, OpensAt: opens, ClosesAt: opens.Add(s.open())})
 	return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"stampede/platform/watch/preflight"
 )
 
 // Sale describes a small sale to plan through the operator's API.
@@ -24,6 +26,7 @@ type Planned struct {
 	SessionID  string
 	ItemID     string // the first
 	ItemIDs    []string
+	Warnings   []preflight.Line // what the server found when it published the sale
 }
 
 // The prices of a planned sale, in fen: a typical discount.
@@ -97,10 +100,17 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	if len(made.Sessions) != 1 || len(made.Sessions[0].Items) != len(items) {
 		return Planned{}, fmt.Errorf("plan a sale: the server's answer lacks the session or an item")
 	}
-	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities/"+made.ID+"/publish", operatorToken, nil, nil); err != nil {
+	var published struct {
+		Preflight struct {
+			Lines []preflight.Line `json:"lines"`
+		} `json:"preflight"`
+	}
+	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities/"+made.ID+"/publish", operatorToken, nil, &published); err != nil {
 		return Planned{}, fmt.Errorf("publish the sale: %w", err)
 	}
-	planned := Planned{ActivityID: made.ID, SessionID: made.Sessions[0].ID, ItemID: made.Sessions[0].Items[0].ID}
+	planned := Planned{
+		ActivityID: made.ID, SessionID: made.Sessions[0].ID, ItemID: made.Sessions[0].Items[0].ID, Warnings: published.Preflight.Lines,
+	}
 	for _, it := range made.Sessions[0].Items {
 		planned.ItemIDs = append(planned.ItemIDs, it.ID)
 	}

@@ -101,14 +101,19 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 }
 
 const activityRules = `-- name: ActivityRules :one
-SELECT rules FROM seckill.activity_rules WHERE activity_id = $1
+SELECT rules, version FROM seckill.activity_rules WHERE activity_id = $1
 `
 
-func (q *Queries) ActivityRules(ctx context.Context, activityID int64) (string, error) {
+type ActivityRulesRow struct {
+	Rules   string
+	Version int32
+}
+
+func (q *Queries) ActivityRules(ctx context.Context, activityID int64) (ActivityRulesRow, error) {
 	row := q.db.QueryRow(ctx, activityRules, activityID)
-	var rules string
-	err := row.Scan(&rules)
-	return rules, err
+	var i ActivityRulesRow
+	err := row.Scan(&i.Rules, &i.Version)
+	return i, err
 }
 
 const addItemStock = `-- name: AddItemStock :one
@@ -569,18 +574,19 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 }
 
 const itemDetail = `-- name: ItemDetail :one
-SELECT description, images FROM seckill.item_details WHERE item_id = $1
+SELECT description, images, version FROM seckill.item_details WHERE item_id = $1
 `
 
 type ItemDetailRow struct {
 	Description string
 	Images      []string
+	Version     int32
 }
 
 func (q *Queries) ItemDetail(ctx context.Context, itemID int64) (ItemDetailRow, error) {
 	row := q.db.QueryRow(ctx, itemDetail, itemID)
 	var i ItemDetailRow
-	err := row.Scan(&i.Description, &i.Images)
+	err := row.Scan(&i.Description, &i.Images, &i.Version)
 	return i, err
 }
 
@@ -907,6 +913,36 @@ func (q *Queries) MoveItemBackup(ctx context.Context, arg MoveItemBackupParams) 
 	return i, err
 }
 
+const picturesOf = `-- name: PicturesOf :many
+SELECT d.item_id, d.images FROM seckill.item_details d JOIN seckill.items i ON i.id = d.item_id
+WHERE i.activity_id = $1 ORDER BY d.item_id
+`
+
+type PicturesOfRow struct {
+	ItemID int64
+	Images []string
+}
+
+func (q *Queries) PicturesOf(ctx context.Context, activityID int64) ([]PicturesOfRow, error) {
+	rows, err := q.db.Query(ctx, picturesOf, activityID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PicturesOfRow
+	for rows.Next() {
+		var i PicturesOfRow
+		if err := rows.Scan(&i.ItemID, &i.Images); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const plannedStock = `-- name: PlannedStock :many
 SELECT i.id, i.unlimited, (i.stock + i.stock::bigint * i.oversell_percent / 100)::bigint AS on_sale, i.backup,
     (a.paused OR i.paused)::boolean AS paused, (a.status IN ('scheduled', 'running'))::boolean AS alive
@@ -1001,7 +1037,7 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 
 const putActivityRules = `-- name: PutActivityRules :exec
 INSERT INTO seckill.activity_rules (activity_id, rules) VALUES ($1, $2)
-ON CONFLICT (activity_id) DO UPDATE SET rules = excluded.rules, updated_at = clock_timestamp()
+ON CONFLICT (activity_id) DO UPDATE SET rules = excluded.rules, version = activity_rules.version + 1, updated_at = clock_timestamp()
 `
 
 type PutActivityRulesParams struct {
@@ -1016,7 +1052,8 @@ func (q *Queries) PutActivityRules(ctx context.Context, arg PutActivityRulesPara
 
 const putItemDetail = `-- name: PutItemDetail :exec
 INSERT INTO seckill.item_details (item_id, description, images) VALUES ($1, $2, $3)
-ON CONFLICT (item_id) DO UPDATE SET description = excluded.description, images = excluded.images, updated_at = clock_timestamp()
+ON CONFLICT (item_id) DO UPDATE SET description = excluded.description, images = excluded.images, version = item_details.version + 1,
+    updated_at = clock_timestamp()
 `
 
 type PutItemDetailParams struct {
