@@ -21,10 +21,15 @@
 // # How it exports
 //
 // An export is pages of the list, one query each: between them it holds no connection
-// and rests as long as the query took, so that a sale and a slow client do not feel each
-// other. CSV leaves with each page; XLSX is a temporary file until its last row. Either
+// and rests three times as long as the page took, so that a sale and a slow client do not
+// feel each other. CSV and XLSX leave with each page, and nothing of them is stored: either
 // takes the memory of one page and a buffer, whatever the number of orders. Every row
 // ends with the cursor behind it, which is all that going on after a broken line needs.
+// The number of orders is not known before the last: progress is what has arrived, the
+// time of its last row, and a log line every 100,000 rows. On two busy cores a million
+// paid orders took one to five minutes, 300 MB of CSV or 160 MB of XLSX; the server's
+// peak was 218 MiB after 300,000 rows and 228 MiB after a million, and rush's attempts per
+// second with an export under way were 0.9 of those without, which differed by more.
 //
 // # Owns
 //

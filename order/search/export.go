@@ -30,6 +30,14 @@ const (
 	// exportTries is how often an export tries to read a batch, a second apart: through a
 	// restart of Postgres, or through the seconds in which others read all the lists they may.
 	exportTries = 30
+	// exportRest is for how many times the time of a batch an export rests after it: three
+	// quarters of one core, and of one connection, belong to a sale that may be running.
+	exportRest = 3
+	// exportRestMost is the longest rest: a batch that took longer waited for Postgres or for
+	// its client, and rested meanwhile.
+	exportRestMost = time.Second
+	// exportLogged is after how many rows a log line says how far an export is.
+	exportLogged = 100_000
 )
 
 // The media types of exports.
@@ -40,7 +48,7 @@ const (
 
 // exportInput is an export, or the rest of one.
 type exportInput struct {
-	Format string `query:"format" enum:"csv,xlsx" default:"csv" doc:"csv is sent as it is read; xlsx when it is complete, with 1,048,575 orders at most"`
+	Format string `query:"format" enum:"csv,xlsx" default:"csv" doc:"Both are sent as they are read; xlsx has 1,048,575 orders at most, and the rest begins behind its last row"`
 	Cursor string `query:"cursor" maxLength:"64" doc:"The last column of the last whole row that arrived: the export goes on behind it, in CSV without a heading"`
 	Filters
 }
@@ -59,11 +67,9 @@ var errExporting = fault.Plain(fault.Unavailable, "Two exports are under way on 
 type sheet interface {
 	// write appends a row, heading apart from its texts.
 	write(cells []string) error
-	// flush sends what was written so far, where the format can.
+	// flush sends what was written so far.
 	flush() error
-	// close ends the file and sends it; discard frees what it holds, also after close.
 	close() error
-	discard()
 	// most is how many rows it can hold, 0 for any number.
 	most() int
 }
@@ -74,8 +80,9 @@ func (s *Service) exportRoute(api httpx.API) {
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: exportPath, ID: "export-orders", Load: httpx.Costly, Tag: "operator", Role: auth.Viewer,
 		Summary: "Orders as CSV or XLSX",
-		Description: "All orders that match, with the filters and in the order of the list; amounts in minor units, phones as the list shows them. A line that breaks costs nothing: " +
-			"what arrived is whole up to its last line break, and the last column of its last row is the `cursor` of the rest. It is read slowly, so that a sale does not notice.",
+		Description: "All orders that match, with the filters and in the order of the list; amounts in minor units, phones as the list shows them. A connection that breaks costs a CSV file nothing: " +
+			"what arrived is whole up to its last line break, and the last column of its last row is the `cursor` of the rest; a broken XLSX cannot be opened. " +
+			"It is read slowly, so that a sale does not notice: a million orders take some minutes. How many there will be is not counted beforehand; what has arrived grows all the time, and its last row says back to when.",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.export)
 	file := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
@@ -157,7 +164,6 @@ func (s *Service) stream(ctx context.Context, f *filter, in *exportInput, w io.W
 	if err != nil {
 		return err
 	}
-	defer out.discard()
 	if in.Cursor == "" || in.Format == "xlsx" {
 		if err := out.write(heading); err != nil {
 			return err
@@ -174,7 +180,6 @@ func (s *Service) stream(ctx context.Context, f *filter, in *exportInput, w io.W
 		if err != nil {
 			return err
 		}
-		took := time.Since(began)
 		for i := range rows {
 			if err := out.write(rows[i].cells()); err != nil {
 				return err
@@ -184,12 +189,14 @@ func (s *Service) stream(ctx context.Context, f *filter, in *exportInput, w io.W
 			return err
 		}
 		written += len(rows)
+		if len(rows) > 0 && written/exportLogged > (written-len(rows))/exportLogged {
+			s.deps.Log.InfoContext(ctx, "export under way", "rows", written, "format", in.Format, "back_to", rows[len(rows)-1].CreatedAt)
+		}
 		cursor, more = next, next != "" && (out.most() == 0 || written < out.most())
 		if !more {
 			break
 		}
-		// Half of the time belongs to a sale that may be running.
-		if err := app.Sleep(ctx, took); err != nil {
+		if err := app.Sleep(ctx, min(exportRest*time.Since(began), exportRestMost)); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,14 @@
 package search
 
 import (
+	"archive/zip"
+	"bytes"
+	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/xuri/excelize/v2"
 )
 
 // pieces counts what a file is sent in.
@@ -15,9 +19,10 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestFilesAreSentInPieces checks that no file is put together in memory before it is
-// sent: what memory an export takes does not grow with its rows.
-func TestFilesAreSentInPieces(t *testing.T) {
+// TestFilesAreSentAsTheyAreWritten checks that no file is put together in memory or on
+// disk before it is sent: what an export takes does not grow with its rows, and a client
+// sees that it goes on.
+func TestFilesAreSentAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 10
 	for _, format := range []string{"csv", "xlsx"} {
@@ -26,7 +31,6 @@ func TestFilesAreSentInPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(out.discard)
 		cells := make([]string, len(heading))
 		for row := range 4000 {
 			for i := range cells {
@@ -37,12 +41,62 @@ func TestFilesAreSentInPieces(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := out.close(); err != nil {
+		if err := out.flush(); err != nil {
 			t.Fatal(err)
 		}
 		if sent.total < 2*most || sent.largest > most {
 			t.Errorf("%s of %d bytes is sent in pieces of up to %d", format, sent.total, sent.largest)
 		}
+	}
+}
+
+// TestWorkbookKeepsTexts reads a workbook as a spreadsheet does.
+func TestWorkbookKeepsTexts(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	out, err := newWorkbook(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := make([]string, len(heading))
+	title, quantity := slices.Index(heading, "title"), slices.Index(heading, "quantity")
+	texts := []string{"手机 <b>&\"'</b>", " edges\t", "two\nlines", "=1+1", "a_x0041_b", "-5", "_x"}
+	for _, text := range texts {
+		row[title], row[quantity], row[len(row)-1] = text, "-7", "end"
+		if err := out.write(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.close(); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := zip.NewReader(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range parts.File {
+		if seen[f.Name] {
+			t.Errorf("the archive has %s twice, which spreadsheets call damaged", f.Name)
+		}
+		seen[f.Name] = true
+	}
+	book, err := excelize.OpenReader(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := book.GetRows(book.GetSheetName(0))
+	if err != nil || len(rows) != len(texts) {
+		t.Fatalf("%v %q", err, rows)
+	}
+	for i, text := range texts {
+		if got := rows[i]; got[title] != text || got[quantity] != "-7" || got[0] != "" || got[len(heading)-1] != "end" {
+			t.Errorf("%q is read as %q", text, got)
+		}
+	}
+	kind, err := book.GetCellType(book.GetSheetName(0), string(rune('A'+quantity))+"1")
+	if err != nil || kind == excelize.CellTypeInlineString {
+		t.Errorf("a quantity has the type %v, %v", kind, err)
 	}
 }
 
