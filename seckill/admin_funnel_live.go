@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,9 +25,11 @@ const (
 
 // liveRoute registers the funnel as server-sent events.
 func (s *Service) liveRoute(api httpx.API) {
-	op := readOp(adminBase+"/items/{id}/funnel/live", "follow-funnel", "An item's funnel every second, as server-sent events", readProblems)
+	const path = adminBase + "/items/{id}/funnel/live"
+	op := readOp(path, "follow-funnel", "An item's funnel every second, as server-sent events", readProblems)
 	op.Class = httpx.Held
-	op.Description = "`text/event-stream`: each `data:` line is what GET /api/v1/admin/items/{id}/funnel answers. The stream ends after ten minutes or when the server stops; connect again."
+	op.Description = "Events without a name or an id, one at once and then one every second: the `data` of each is the JSON document that GET /api/v1/admin/items/{id}/funnel answers, in one line. " +
+		"It is the whole state, so that a client that missed some needs no others. The stream ends after ten minutes or when the server stops; connect again."
 	httpx.Register(api, op, func(ctx context.Context, in *ByID) (*huma.StreamResponse, error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {
@@ -37,6 +41,11 @@ func (s *Service) liveRoute(api httpx.API) {
 		}
 		return &huma.StreamResponse{Body: func(out huma.Context) { s.follow(out, id, first) }}, nil //nolint:contextcheck // huma.Context carries the request's context
 	})
+	funnel := api.Huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[itemFunnelView](), true, "")
+	api.Huma.OpenAPI().Paths[path].Get.Responses["200"].Content = map[string]*huma.MediaType{"text/event-stream": {
+		Schema:  &huma.Schema{Type: huma.TypeString, Description: "Each event is `data: ` and the document " + funnel.Ref[strings.LastIndexByte(funnel.Ref, '/')+1:] + ", ended by an empty line"},
+		Example: "data: {\"item_id\":\"7\",\"attempts\":1200,\"answers\":{\"queued\":100,\"all-held\":1100},…}\n\n",
+	}}
 }
 
 // follow writes the funnel until the client leaves, the server stops or the time is

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof/runs"
 	"stampede/platform/watch/tally"
+	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 	"stampede/seckill/report"
 	"stampede/seckill/rush"
@@ -83,9 +84,13 @@ func (s *Service) report(ctx context.Context, id int64) (*report.Report, error) 
 	if err != nil {
 		return nil, err
 	}
+	activity, err := seckilldb.New(s.deps.DB).Activity(ctx, int64(session.ActivityID))
+	if err != nil {
+		return nil, orNotFound(err, errNoSession, "read activity")
+	}
 	opens, closes := time.Time(session.OpensAt).UTC(), time.Time(session.ClosesAt).UTC()
 	r := &report.Report{
-		SessionID: wire.ID(id), Name: session.Name, OpensAt: opens, ClosesAt: closes, MadeAt: s.deps.Clock.Now().UTC(), Items: []report.ItemOutcome{}, Curve: []report.CurveStep{}, Alarms: []report.SessionAlarm{},
+		SessionID: wire.ID(id), Activity: activity.Name, Name: session.Name, OpensAt: opens, ClosesAt: closes, MadeAt: s.deps.Clock.Now().UTC(), Items: []report.ItemOutcome{}, Curve: []report.CurveStep{}, Alarms: []report.SessionAlarm{},
 	}
 	ids := make([]int64, len(session.Items))
 	for i := range session.Items {

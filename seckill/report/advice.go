@@ -45,7 +45,9 @@ func advise(r *Report) []Advice {
 			fmt.Sprintf("有 %d 件对不上账：先核验账目（POST /api/v1/admin/proof），再执行 `stampede reconcile`。", difference))
 	}
 	switch {
-	case r.Proof == nil || r.MadeAt.After(r.ClosesAt) && r.Proof.EndedAt < r.ClosesAt.UTC().Format(time.RFC3339):
+	case r.MadeAt.Before(r.ClosesAt):
+		add("not-over", "The session was still open when this report was made: make it again once the last payment window is over.", "生成报告时场次尚未结束：请在最后的付款时限过后重新生成。")
+	case r.Proof == nil || r.Proof.EndedAt < r.ClosesAt.UTC().Format(time.RFC3339):
 		add("not-proved", "The books were not proved after the session: POST /api/v1/admin/proof, then make the report again.", "场次结束后尚未核验账目：请先 POST /api/v1/admin/proof，再重新生成报告。")
 	case r.Proof.Status != runs.StatusProved:
 		add("proof-"+r.Proof.Status, "The latest proof of the books did not pass: read it with GET /api/v1/admin/proof/"+r.Proof.ID+".", "最近一次账目核验未通过：请查看 GET /api/v1/admin/proof/"+r.Proof.ID+"。")

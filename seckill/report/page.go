@@ -17,59 +17,50 @@ import (
 //go:embed page.html
 var pageSource string
 
-var page = template.Must(template.New("report").Parse(pageSource))
+var page = template.Must(template.New("report").Funcs(template.FuncMap{"count": grouped}).Parse(pageSource))
 
-// words are the page's texts in one language.
-type words struct {
-	Lang, Report, Opened, Closed, Made, Items, Item, Units, SoldOutAfter, Sold, Held, Difference, Attempts, Refused, Created, Paid, Unpaid, Returned,
-	SoldAgain, Refunds, Answers, Share, Latency, Alarms, None, Proof, NotProved, Advice, WaitIs, VisibleIs, Tried, Granted, Orders, Unlimited, NotEmptied, DoNext string
-	Proofs map[string]string
-}
-
-var pageWords = map[httpx.Language]words{
-	httpx.English: {
-		Lang: "en", Report: "Sale report", Opened: "Opened", Closed: "Closed", Made: "Made", Items: "Items", Item: "Item", Units: "Units", SoldOutAfter: "Taken after",
-		Sold: "Sold", Held: "Held", Difference: "Difference", Attempts: "Attempts", Refused: "Refused", Created: "Orders", Paid: "Paid", Unpaid: "Closed unpaid",
-		Returned: "Units returned", SoldAgain: "Sold again", Refunds: "Refunds", Answers: "Answers to attempts", Share: "Share", Latency: "Latency (upper bounds)", Alarms: "Alarms and incidents",
-		None: "None.", Proof: "Proof of the books", NotProved: "The books have not been proved yet.", Advice: "Next time", WaitIs: "In line until the answer", VisibleIs: "Grant until the order is readable",
-		Tried: "Attempts per step", Granted: "Granted", Orders: "Orders so far", Unlimited: "unlimited", NotEmptied: "not taken", DoNext: "Next action",
-		Proofs: map[string]string{"proved": "Proved", "violated": "Violated", "failed": "Could not be proved"},
-	},
-	httpx.Chinese: {
-		Lang: "zh", Report: "场次报告", Opened: "开始", Closed: "结束", Made: "生成时间", Items: "商品", Item: "商品", Units: "件数", SoldOutAfter: "抢空用时",
-		Sold: "已售", Held: "待付款", Difference: "差额", Attempts: "抢购请求", Refused: "未抢到", Created: "订单", Paid: "已付款", Unpaid: "未付关闭",
-		Returned: "退回件数", SoldAgain: "再次售出", Refunds: "退款", Answers: "请求的答复", Share: "占比", Latency: "延迟（上限）", Alarms: "告警与故障",
-		None: "无。", Proof: "账目核验", NotProved: "尚未核验账目。", Advice: "下次改进", WaitIs: "排队到答复", VisibleIs: "抢到至订单可查",
-		Tried: "每步请求数", Granted: "抢到", Orders: "累计订单", Unlimited: "不限", NotEmptied: "未抢空", DoNext: "处理办法",
-		Proofs: map[string]string{"proved": "核验通过", "violated": "发现问题", "failed": "未能完成核验"},
-	},
-}
-
-// answer is a row of the table of answers.
+// answer is a row of a table of answers.
 type answer struct {
-	Code  string
-	Count int64
-	Share string
+	Code, Meaning string
+	Count         int64
+	Share         string
+}
+
+// answers are the rows of a stage's codes, the most frequent first.
+func answers(codes map[string]int64, w *words, lang httpx.Language) (rows []answer) {
+	all := int64(0)
+	for _, n := range codes {
+		all += n
+	}
+	for _, code := range slices.SortedFunc(maps.Keys(codes), func(a, b string) int { return cmp.Or(cmp.Compare(codes[b], codes[a]), strings.Compare(a, b)) }) {
+		rows = append(rows, answer{code, w.meaning(code, lang), codes[code], fmt.Sprintf("%.1f %%", 100*share(codes[code], all))})
+	}
+	return rows
 }
 
 // data is the template's.
 type data struct {
 	*Report
 	W                    words
-	Opens, Closes, At    string
-	Rows                 []answer
+	zone                 *time.Location
+	Tried                string
+	Rows, PathRows       []answer
 	TriedChart, EndChart template.HTML
 }
 
 // Taken is how long an item took to be taken.
 func (d data) Taken(i ItemOutcome) string {
 	switch {
+	case i.SecondsToEmpty != nil && *i.SecondsToEmpty < 10:
+		return fmt.Sprintf("%.2f s", *i.SecondsToEmpty)
+	case i.SecondsToEmpty != nil && *i.SecondsToEmpty < 300:
+		return fmt.Sprintf("%.0f s", *i.SecondsToEmpty)
 	case i.SecondsToEmpty != nil:
-		return fmt.Sprintf("%.1f s", *i.SecondsToEmpty)
+		return fmt.Sprintf("%.0f min", *i.SecondsToEmpty/60)
 	case i.Unlimited:
-		return d.W.Unlimited
+		return "–"
 	default:
-		return d.W.NotEmptied
+		return d.W.NotTaken
 	}
 }
 
@@ -90,19 +81,35 @@ func (d data) What(l LatencyBounds) string {
 }
 
 // Clock is a moment in the shop's zone.
-func clock(at time.Time, zone *time.Location) string {
-	return at.In(zone).Format("2006-01-02 15:04:05 MST")
+func (d data) Clock(at time.Time) string { return at.In(d.zone).Format("2006-01-02 15:04:05 MST") }
+
+// ProvedAt is when the proof ended, in the shop's zone.
+func (d data) ProvedAt() string {
+	ended, err := time.Parse(time.RFC3339, d.Proof.EndedAt)
+	if err != nil {
+		return d.Proof.EndedAt
+	}
+	return d.Clock(ended)
 }
 
-// edged adds the empty steps beside a gap, of which the curve has none, so that a
-// line falls to 0 and rises where it did.
+// OfPaths is the data with the answers to requests for a path in place of those to attempts.
+func (d data) OfPaths() data { d.Rows = d.PathRows; return d }
+
+// edged adds the empty steps around what happened, of which the curve has none, so
+// that a line rises from 0 and falls to it where it did.
 func edged(curve []CurveStep, step time.Duration) (all []CurveStep) {
 	var last time.Time
 	for _, p := range curve {
-		if !last.IsZero() && p.At.Sub(last) > step {
-			all = append(all, CurveStep{At: last.Add(step)}, CurveStep{At: p.At.Add(-step)})
+		if p.At.Sub(last) > step {
+			if !last.IsZero() {
+				all = append(all, CurveStep{At: last.Add(step)})
+			}
+			all = append(all, CurveStep{At: p.At.Add(-step)})
 		}
 		all, last = append(all, p), p.At
+	}
+	if !last.IsZero() {
+		all = append(all, CurveStep{At: last.Add(step)})
 	}
 	return all
 }
@@ -111,15 +118,14 @@ func edged(curve []CurveStep, step time.Duration) (all []CurveStep) {
 // printer, with times in the shop's zone.
 func (r *Report) HTML(lang httpx.Language, zone *time.Location) ([]byte, error) {
 	w := pageWords[lang]
-	d := data{Report: r, W: w, Opens: clock(r.OpensAt, zone), Closes: clock(r.ClosesAt, zone), At: clock(r.MadeAt, zone)}
-	codes := r.Funnel["answers"]
-	for _, code := range slices.SortedFunc(maps.Keys(codes), func(a, b string) int { return cmp.Or(cmp.Compare(codes[b], codes[a]), strings.Compare(a, b)) }) {
-		d.Rows = append(d.Rows, answer{code, codes[code], fmt.Sprintf("%.1f %%", 100*share(codes[code], r.Orders.Attempts))})
-	}
-	tried := []line{{w.Granted, "#0a7d38", nil}, {w.Refused, "#b3261e", nil}}
-	ends := []line{{w.Created, "#1f5fbf", nil}, {w.Paid, "#0a7d38", nil}, {w.Unpaid, "#b3261e", nil}}
+	d := data{Report: r, W: w, zone: zone, Tried: w.tried(r.Step), Rows: answers(r.Funnel["answers"], &w, lang), PathRows: answers(r.Funnel["paths"], &w, lang)}
+	const green, red, blue, dashes, dots = "#0a7d38", "#b3261e", "#1f5fbf", "7 3", "2 3"
+	tried := []line{{w.Granted, green, "", nil}, {w.Refused, red, dashes, nil}}
+	ends := []line{{w.Created, blue, "", nil}, {w.Paid, green, dots, nil}, {w.Unpaid, red, dashes, nil}}
 	var sum CurveStep
-	for _, p := range edged(r.Curve, time.Duration(r.Step)*time.Second) {
+	step := time.Duration(r.Step) * time.Second
+	for _, p := range edged(r.Curve, step) {
+		p.At = p.At.Add(step / 2) // the step's middle: what followed the opening is drawn behind it
 		sum.Created, sum.Paid, sum.Unpaid = sum.Created+p.Created, sum.Paid+p.Paid, sum.Unpaid+p.Unpaid
 		tried[0].add(p.At, p.Granted)
 		tried[1].add(p.At, p.Refused)
@@ -127,7 +133,8 @@ func (r *Report) HTML(lang httpx.Language, zone *time.Location) ([]byte, error) 
 		ends[1].add(p.At, sum.Paid)
 		ends[2].add(p.At, sum.Unpaid)
 	}
-	d.TriedChart, d.EndChart = chart(tried, zone), chart(ends, zone)
+	opened := moment{w.Opened, r.OpensAt}
+	d.TriedChart, d.EndChart = chart(d.Tried, tried, opened, zone), chart(w.Orders, ends, opened, zone)
 	var b bytes.Buffer
 	if err := page.Execute(&b, d); err != nil {
 		return nil, fmt.Errorf("report: render: %w", err)

@@ -15,6 +15,7 @@ import (
 // Report is a session's, as JSON and as a page.
 type Report struct {
 	SessionID wire.ID         `json:"session_id"`
+	Activity  string          `json:"activity" doc:"The name of the activity"`
 	Name      string          `json:"name"`
 	OpensAt   time.Time       `json:"opens_at"`
 	ClosesAt  time.Time       `json:"closes_at"`
@@ -59,9 +60,10 @@ type OrderOutcomes struct {
 
 // LatencyBounds is a percentile pair of something that was measured, as upper bounds.
 type LatencyBounds struct {
-	What string `json:"what" enum:"wait,visible" doc:"wait: from entering the line to the answer; visible: from the grant until the order could be read"`
-	P50  int64  `json:"p50_ms"`
-	P99  int64  `json:"p99_ms"`
+	What  string `json:"what" enum:"wait,visible" doc:"wait: from entering the line to the answer, which most refusals need not wait for; visible: from the grant until the order could be read"`
+	Count int64  `json:"count" doc:"How many were measured"`
+	P50   int64  `json:"p50_ms"`
+	P99   int64  `json:"p99_ms"`
 }
 
 // CurveStep is a step of the curve.
@@ -113,14 +115,11 @@ func (r *Report) Finish() {
 		}
 	}
 	r.Latency = []LatencyBounds{}
-	for what, stage := range map[string]string{"wait": "waits", "visible": "visible"} {
-		p50, ok := tally.Percentile(r.Funnel[stage], .5)
-		if p99, _ := tally.Percentile(r.Funnel[stage], .99); ok {
-			r.Latency = append(r.Latency, LatencyBounds{what, p50.Milliseconds(), p99.Milliseconds()})
+	for _, l := range [][2]string{{"wait", "waits"}, {"visible", "visible"}} {
+		p50, ok := tally.Percentile(r.Funnel[l[1]], .5)
+		if p99, _ := tally.Percentile(r.Funnel[l[1]], .99); ok {
+			r.Latency = append(r.Latency, LatencyBounds{l[0], r.Funnel.Sum(l[1]), p50.Milliseconds(), p99.Milliseconds()})
 		}
-	}
-	if len(r.Latency) == 2 && r.Latency[0].What == "visible" {
-		r.Latency[0], r.Latency[1] = r.Latency[1], r.Latency[0]
 	}
 	r.Advice = advise(r)
 }

@@ -33,7 +33,7 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 	if want := (OrderOutcomes{Attempts: 100, Refused: 88, Created: 11, Paid: 9, Unpaid: 3, Refunds: 1, Returned: 3, SoldAgain: 1}); r.Orders != want {
 		t.Errorf("orders %+v, want %+v", r.Orders, want)
 	}
-	if len(r.Latency) != 1 || r.Latency[0] != (LatencyBounds{"wait", 5, 200}) {
+	if len(r.Latency) != 1 || r.Latency[0] != (LatencyBounds{"wait", 100, 5, 200}) {
 		t.Errorf("latency %+v", r.Latency)
 	}
 	var codes []string
@@ -50,6 +50,11 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 	if r.Finish(); r.Advice[0].Code != "many-unpaid" {
 		t.Errorf("after a proof: %+v", r.Advice)
 	}
+	r.MadeAt, r.Proof = opens.Add(time.Minute), nil
+	if r.Finish(); r.Advice[0].Code != "not-over" {
+		t.Errorf("while it runs: %+v", r.Advice)
+	}
+	r.MadeAt, r.Proof = opens.Add(2*time.Hour), &LatestProof{ID: "1", Status: "proved", EndedAt: httpx.Moment(opens.Add(90 * time.Minute))}
 	r.Items[0].EmptiedAt = nil // too-hot cost units only if some were left
 	if r.Finish(); r.Advice[0].Code != "lane-too-small" {
 		t.Errorf("with units left: %+v", r.Advice)
@@ -59,14 +64,17 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
 	t.Parallel()
 	r := sample()
+	r.Funnel["answers"]["sold-out"] = 1234567
 	r.Finish()
-	for lang, word := range map[httpx.Language]string{httpx.English: "Sale report", httpx.Chinese: "场次报告"} {
+	for lang, words := range map[httpx.Language][]string{
+		httpx.English: {"Sale report", "In line, with a unit", "Attempts per second"}, httpx.Chinese: {"场次报告", "抢到，等待生成订单", "每秒抢购请求"},
+	} {
 		raw, err := r.HTML(lang, time.FixedZone("CST", 8*3600))
 		if err != nil {
 			t.Fatal(err)
 		}
 		text := string(raw)
-		for _, want := range []string{word, "Night &lt;sale&gt;", "2026-11-11 20:00:00 CST", "1.5 s", "50.0 %", "38.0 %", "<polyline"} {
+		for _, want := range append(words, "Night &lt;sale&gt;", "2026-11-11 20:00:00 CST", "1.50 s", "100.0 %", "≤ 200 ms", ">20:00:30</text>", "1,234,567") {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page lacks %q", want)
 			}
@@ -76,7 +84,7 @@ func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
 		}
 	}
 	empty := &Report{}
-	if empty.Finish(); len(empty.Advice) != 1 {
+	if empty.Finish(); len(empty.Advice) != 1 || empty.Advice[0].Code != "not-proved" {
 		t.Errorf("advice about nothing: %+v", empty.Advice)
 	}
 	if _, err := empty.HTML(httpx.English, time.UTC); err != nil {
@@ -84,14 +92,47 @@ func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
 	}
 }
 
-// A line falls to 0 in the seconds in which nothing happened, which the curve leaves
-// out; seconds side by side stay as they are.
+// A line rises from 0 and falls to it around what happened, of which the curve leaves
+// the rest out; seconds side by side stay as they are, and one alone is seen.
 func TestGapsAreDrawnAsNothing(t *testing.T) {
 	t.Parallel()
 	at := func(second int) time.Time { return time.Date(2026, 11, 11, 12, 0, second, 0, time.UTC) }
 	got := edged([]CurveStep{{At: at(0), Refused: 1}, {At: at(10), Refused: 9}, {At: at(11), Refused: 3}}, time.Second)
-	want := []CurveStep{{At: at(0), Refused: 1}, {At: at(1)}, {At: at(9)}, {At: at(10), Refused: 9}, {At: at(11), Refused: 3}}
+	want := []CurveStep{{At: at(-1)}, {At: at(0), Refused: 1}, {At: at(1)}, {At: at(9)}, {At: at(10), Refused: 9}, {At: at(11), Refused: 3}, {At: at(12)}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Labels of both axes are round, few, and reach above the largest number.
+func TestAxesHaveRoundLabels(t *testing.T) {
+	t.Parallel()
+	zone := time.FixedZone("IST", 5*3600+1800)
+	for _, c := range []struct {
+		from, until time.Time
+		most        int64
+		want, not   []string
+	}{
+		{opens.Add(-1500 * time.Millisecond), opens.Add(6 * time.Second), 2900, []string{">17:30:00<", ">17:30:06<", ">3,000<"}, []string{">17:30:01<", ">3,500<", ">4,000<"}},
+		{opens, opens.Add(50 * time.Minute), 100, []string{">17:30<", ">17:50<", ">100<", ">80<"}, []string{">17:35<", ">120<"}},
+		{opens, opens.Add(80 * time.Hour), 0, []string{">11-12 00:00<", ">11-14 00:00<", ">1<"}, []string{">11-12 12:00<", ">2<"}},
+	} {
+		l := line{name: "a & b", points: []at{{c.from, 0}, {c.until, c.most}}}
+		svg := string(chart("both", []line{l}, moment{"Opened", opens.Add(time.Second)}, zone))
+		for _, want := range append(c.want, "a &amp; b", ">Opened<") {
+			if !strings.Contains(svg, want) {
+				t.Errorf("%s for %d lacks %s:\n%s", c.until.Sub(c.from), c.most, want, svg)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(svg, not) {
+				t.Errorf("%s for %d has %s:\n%s", c.until.Sub(c.from), c.most, not, svg)
+			}
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567", -999: "-999"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d is written %s, want %s", n, got, want)
+		}
 	}
 }
