@@ -40,9 +40,30 @@ func (a *API) Call(ctx context.Context, path string, body, out any) (err error) 
 		}
 		r.Type = "application/json"
 	}
+	return a.do(ctx, r, func(body []byte) error { return json.Unmarshal(body, out) })
+}
+
+// Document gets a document in a language as it is.
+func (a *API) Document(ctx context.Context, path, language string) (doc []byte, err error) {
+	r := Request{URL: a.server + path, Head: func(h http.Header) {
+		h.Set("Authorization", "Bearer "+a.token)
+		h.Set("Accept-Language", language)
+	}}
+	err = a.do(ctx, r, func(body []byte) error {
+		if len(body) == maxAnswerBytes {
+			return fmt.Errorf("the answer is longer than %d MiB", maxAnswerBytes>>20)
+		}
+		doc = body
+		return nil
+	})
+	return doc, err
+}
+
+// do makes a call whose success take reads.
+func (a *API) do(ctx context.Context, r Request, take func(body []byte) error) error {
 	return a.client.Do(ctx, r, func(r Reply) error {
 		if r.Status/100 == 2 { //nolint:mnd // any success
-			return json.Unmarshal(r.Body, out)
+			return take(r.Body)
 		}
 		var problem struct{ Code, Detail string }
 		if err := json.Unmarshal(r.Body, &problem); err != nil || problem.Code == "" {

@@ -22,6 +22,7 @@ type Commands struct {
 	Verify    Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
 	Reconcile ReconcileAll `cmd:"" help:"Compare Redis with the orders in Postgres, or the ledger with the payment providers' statements; exits 1 if differences remain."`
 	Preflight Preflight    `cmd:"" help:"Check whether an activity's plan and the servers are ready; exits 1 at a stop."`
+	Report    Report       `cmd:"" help:"Fetch what a session was, as a page to print or as JSON."`
 	Bench     Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
 	Version   PrintVersion `cmd:"" help:"Print the version."`
 	BenchPart BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`

@@ -20,5 +20,6 @@ func printReport(w io.Writer, report table, asJSON bool) error {
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false) // no page contains it
 	return enc.Encode(v)
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ type Rush struct {
 	Log        string        `type:"path" help:"Write the client log, which records every answer that shoppers got, to this file."`
 	SigningKey string        `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:"" found:""`
 	NoVerify   bool          `help:"Do not prove the books afterwards."`
+	Require    []string      `help:"Exit 1 unless the run meets these: p99<200ms, errors<0.1%, granted=300, rate>=1000, …; repeated or separated by commas." placeholder:"BOUND"`
 	Books      `embed:""`
 }
 
@@ -44,6 +46,7 @@ var (
 	ErrBroken = errors.New("a promise was broken, see above")
 	// errDeserted means that the server went away before every outcome was known.
 	errDeserted = errors.New("the server went away, see above")
+	errMissed   = errors.New("a requirement is missed, see above")
 )
 
 // Demo's size and timing: short, with more shoppers than units.
@@ -68,7 +71,20 @@ func (c *Rush) Validate() error {
 		cfg.ItemID = 1 // it is planned later
 	}
 	cfg.Token = func(int64) (string, error) { return "", nil } // the key is looked up later
-	return cfg.Validate()
+	_, err = c.requirements()
+	return errors.Join(cfg.Validate(), err)
+}
+
+// requirements reads --require.
+func (c *Rush) requirements() (all []loadgen.Requirement, err error) {
+	for _, text := range c.Require {
+		r, wrong := loadgen.ParseRequirement(text)
+		if wrong != nil {
+			return nil, fmt.Errorf("--require: %w", wrong)
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // Run plays, reports, and proves the books if the stores are known.
@@ -107,7 +123,9 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 	report, err := loadgen.Run(ctx, cfg)
 	switch {
 	case errors.Is(err, loadgen.ErrInterrupted):
-		c.NoVerify = true // orders are still in flight; run verify --client-log with the log later
+		// Orders are still in flight: run verify --client-log with the log later. The
+		// figures are those of a part.
+		c.NoVerify, c.Require = true, nil
 		if broken := c.finish(ctx, io.Out, report, c.stores(stack), prove); broken != nil {
 			return errors.Join(broken, err)
 		}
@@ -196,6 +214,8 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 		*loadgen.Report
 		BooksProved *bool `json:"books_proved"` // null if they were not checked
 		*Evidence         // the books of the item, and the checks
+
+		Requirements []loadgen.Verdict `json:"requirements,omitempty"`
 	}{Report: report}
 	table := io.Discard // with --json, standard output contains only the document
 	if !c.JSON {
@@ -222,10 +242,24 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 			return err
 		}
 	}
+	requirements, err := c.requirements()
+	if err != nil {
+		return err
+	}
+	for _, r := range requirements {
+		v := r.Judge(report)
+		result.Requirements = append(result.Requirements, v)
+		if err := v.Write(table); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
 		if err := printJSON(out, result); err != nil {
 			return fmt.Errorf("write the report: %w", err)
 		}
+	}
+	if slices.ContainsFunc(result.Requirements, func(v loadgen.Verdict) bool { return !v.Met }) {
+		blind = errors.Join(errMissed, blind)
 	}
 	switch {
 	case len(report.Violations) > 0 || result.BooksProved != nil && !*result.BooksProved:

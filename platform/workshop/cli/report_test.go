@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+)
+
+// The command asks as a viewer, in the page's language, and replaces a file only by a
+// whole report.
+func TestReportIsWritten(t *testing.T) {
+	t.Parallel()
+	asked := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, err := auth.NewTokens([]byte(oneKey), time.Now).Verify(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		if err != nil || p.Role != auth.Viewer {
+			t.Errorf("asked as %+v, %v", p, err)
+		}
+		if asked = r.URL.String() + " " + r.Header.Get("Accept-Language"); strings.Contains(asked, "/404/") {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"code":"not-found","detail":"There is no session with this id."}`))
+			return
+		}
+		_, _ = w.Write([]byte("the report"))
+	}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(file("kept.html"), []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file("linked.html"), file("link.html")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file("linked.html"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const route = "/api/v1/admin/sessions/7/report?format="
+	for _, c := range []struct {
+		args             []string
+		code             int
+		asked, out, errs string
+		file, content    string
+	}{
+		{[]string{"7"}, 0, route + "json en", "the report", "", "", ""},
+		{[]string{"7", "--format=html", "--lang=zh"}, 0, route + "html zh", "the report", "", "", ""},
+		{[]string{"7", "--out=" + file("new.HTML"), "--lang=zh"}, 0, route + "html zh", "", "", "new.HTML", "the report"},
+		{[]string{"7", "--out=" + file("link.html")}, 0, route + "html en", "", "", "linked.html", "the report"},
+		{[]string{"7", "--out=" + file("new.json")}, 0, route + "json en", "", "", "new.json", "the report"},
+		{[]string{"7", "--out=" + file("new"), "--format=json"}, 0, route + "json en", "", "", "new", "the report"},
+		{[]string{"404", "--out=" + file("kept.html")}, exitBlind, "/api/v1/admin/sessions/404/report?format=html en", "", "the server answers not-found: There is no session with this id.", "kept.html", "kept"},
+		{[]string{"7", "--out=/dev/null", "--format=json"}, 1, route + "json en", "", "/dev/null is not a file", "", ""},
+		{[]string{"7", "--out=" + file("none/new.json")}, 1, route + "json en", "", "write the report: ", "", ""},
+		{[]string{"7", "--out=" + file("new.pdf")}, exitUsage, "", "", "ends neither in .html nor in .json", "", ""},
+		{[]string{"0"}, exitUsage, "", "", "--session must be an id", "", ""},
+	} {
+		asked = ""
+		args := append([]string{"report", "--url=" + server.URL, "--signing-key=" + oneKey, "--session"}, c.args...)
+		code, out, errs := carryOut(t.Context(), nil, args...)
+		if code != c.code || asked != c.asked || out != c.out || !strings.Contains(errs, c.errs) || (errs == "") != (c.errs == "") {
+			t.Errorf("%v: exit %d, asked for %q, printed %q and %q", c.args, code, asked, out, errs)
+		}
+		if c.file == "" {
+			continue
+		}
+		if raw, err := os.ReadFile(file(c.file)); err != nil || string(raw) != c.content {
+			t.Errorf("%v: %s has %q, %v", c.args, c.file, raw, err)
+		}
+	}
+	if left, err := filepath.Glob(file(".*")); err != nil || len(left) > 0 {
+		t.Errorf("unfinished files are left: %v, %v", left, err)
+	}
+}

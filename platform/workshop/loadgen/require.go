@@ -1,0 +1,213 @@
+package loadgen
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Requirement is a bound on one figure of a report, such as p99<200ms, so that a
+// program can tell a good run from a bad one.
+type Requirement struct {
+	name     string
+	figure   figure
+	operator string
+	bound    float64
+}
+
+// Verdict says what a run had where it was required to meet a bound.
+type Verdict struct {
+	Required string `json:"required"`
+	Found    string `json:"found"`
+	Met      bool   `json:"met"`
+}
+
+// figure is a number of a report that a requirement may name.
+type figure struct {
+	unit unit
+	// of returns false where the run did not measure it.
+	of func(*Report) (float64, bool)
+}
+
+// unit is how the bounds of a figure are written and printed.
+type unit uint8
+
+const (
+	inMillis unit = iota
+	inShare
+	inCount
+	inPerSecond
+)
+
+// requirable lists the names, for errors and help.
+const requirable = "p50, p90, p99 and max (of every answer, or of one kind: path.p99, refusal.p99, grant.p99, order.p99, push.p99), " +
+	"errors, granted, paid, rate and visible, as in p99<200ms, errors<0.1%, granted=300, rate>=1000 and visible<2s"
+
+// undecided are the answers that count as errors: they decide nothing about the attempt.
+var undecided = []string{answerNone, answerUnknown, answerFenced, "internal", "unavailable", "draining"}
+
+// figureOf returns the figure of a name.
+func figureOf(name string) (figure, bool) {
+	switch name {
+	case "errors":
+		return figure{inShare, errorShare}, true
+	case "granted":
+		return figure{inCount, func(r *Report) (float64, bool) { return float64(r.Answers[answerQueued]), true }}, true
+	case "paid":
+		return figure{inCount, func(r *Report) (float64, bool) { return float64(r.Outcomes["paid"]), true }}, true
+	case "rate":
+		return figure{inPerSecond, func(r *Report) (float64, bool) { return r.PerSecond, r.PerSecond > 0 }}, true
+	case "visible":
+		return figure{inMillis, func(r *Report) (float64, bool) { return 1000 * r.AllVisible, r.AllVisible > 0 }}, true
+	}
+	kind, quantile, one := strings.Cut(name, ".")
+	kinds := []string{kind}
+	switch {
+	case !one:
+		quantile, kinds = name, []string{"refusal", "grant"}
+	case kind == "order":
+		kinds[0] = "order visible"
+	case kind != "path" && kind != "refusal" && kind != "grant" && kind != "push":
+		return figure{}, false
+	}
+	var pick func(Latency) float64
+	switch quantile {
+	case "p50":
+		pick = func(l Latency) float64 { return l.P50 }
+	case "p90":
+		pick = func(l Latency) float64 { return l.P90 }
+	case "p99":
+		pick = func(l Latency) float64 { return l.P99 }
+	case "max":
+		pick = func(l Latency) float64 { return l.Max }
+	default:
+		return figure{}, false
+	}
+	// Of several kinds the slowest counts: the quantile of all together is not above it.
+	return figure{inMillis, func(r *Report) (slowest float64, measured bool) {
+		for _, kind := range kinds {
+			if l := r.Latency[kind]; l.Count > 0 {
+				slowest, measured = max(slowest, pick(l)), true
+			}
+		}
+		return slowest, measured
+	}}, true
+}
+
+// errorShare is the share of the attempts whose answer decided nothing.
+func errorShare(r *Report) (float64, bool) {
+	var failed, all int64
+	for _, n := range r.Answers {
+		all += n
+	}
+	for _, code := range undecided {
+		failed += r.Answers[code] + r.Answers[pathRefused+code]
+	}
+	return float64(failed) / float64(max(all, 1)), all > 0
+}
+
+// ParseRequirement reads a figure's name, an operator and a bound with its unit.
+func ParseRequirement(text string) (Requirement, error) {
+	at := strings.IndexAny(text, "<>=")
+	if at < 0 {
+		return Requirement{}, fmt.Errorf("%q has none of <, <=, =, >= and >; a requirement names one of %s", text, requirable)
+	}
+	r := Requirement{name: strings.TrimSpace(text[:at]), operator: text[at : at+1]}
+	bound := text[at+1:]
+	if strings.HasPrefix(bound, "=") && r.operator != "=" {
+		r.operator, bound = r.operator+"=", bound[1:]
+	}
+	var known bool
+	if r.figure, known = figureOf(r.name); !known {
+		return Requirement{}, fmt.Errorf("%q is no figure of a rush; a requirement names one of %s", r.name, requirable)
+	}
+	var err error
+	if r.bound, err = r.figure.unit.parse(strings.TrimSpace(bound)); err != nil {
+		return Requirement{}, fmt.Errorf("the bound of %q must be %w", text, err)
+	}
+	return r, nil
+}
+
+// wanted are the errors of parse: what a bound must look like.
+var wanted = [...]string{
+	inMillis: "a duration such as 200ms", inShare: "a share such as 0.1% or 0.001", inCount: "a whole number such as 300", inPerSecond: "attempts per second such as 1000",
+}
+
+// parse reads a bound.
+func (u unit) parse(text string) (n float64, err error) {
+	switch u {
+	case inMillis:
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		n = float64(d) / float64(time.Millisecond)
+	case inShare:
+		number, percent := strings.CutSuffix(text, "%")
+		n, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if percent {
+			n /= 100
+		}
+	case inCount:
+		var whole uint64
+		whole, err = strconv.ParseUint(text, 10, 32)
+		n = float64(whole)
+	default:
+		n, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
+	}
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 || u == inShare && n > 1 {
+		return 0, fmt.Errorf("%s, not %q", wanted[u], text)
+	}
+	return n, nil
+}
+
+// print writes a figure or a bound.
+func (u unit) print(n float64) string {
+	round := func(n float64) string { return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64) }
+	switch u {
+	case inMillis:
+		return round(n) + " ms"
+	case inShare:
+		return round(100*n) + " %"
+	case inCount:
+		return round(n)
+	default:
+		return round(n) + "/s"
+	}
+}
+
+// Judge compares a report with the requirement. What was not measured is not met.
+func (r Requirement) Judge(rep *Report) Verdict {
+	v := Verdict{Required: r.name + " " + r.operator + " " + r.figure.unit.print(r.bound), Found: "not measured"}
+	n, measured := r.figure.of(rep)
+	if !measured {
+		return v
+	}
+	v.Found = r.figure.unit.print(n)
+	switch c := cmp.Compare(n, r.bound); r.operator {
+	case "<":
+		v.Met = c < 0
+	case "<=":
+		v.Met = c <= 0
+	case "=":
+		v.Met = c == 0
+	case ">=":
+		v.Met = c >= 0
+	default:
+		v.Met = c > 0
+	}
+	return v
+}
+
+// Write prints the verdict as a line.
+func (v Verdict) Write(w io.Writer) error {
+	name, rest, _ := strings.Cut(v.Required, " ")
+	line := fmt.Sprintf("ok      %s %s %s\n", name, v.Found, rest)
+	if !v.Met {
+		line = fmt.Sprintf("MISSED  %s %s, required %s\n", name, v.Found, rest)
+	}
+	_, err := io.WriteString(w, line)
+	return err
+}
