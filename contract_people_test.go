@@ -23,7 +23,6 @@ func (s *story) operates(t *testing.T) {
 	s.post(t, "admin/risk/rules/dry-run", s.operator, rule, 200)
 	s.ask(t, http.MethodPut, "admin/risk/rules/"+text(made, "id"), s.operator, rule, 200)
 	s.get(t, "admin/risk/rules", s.operator, 200)
-	s.get(t, "admin/risk/decisions", s.operator, 200)
 	s.ask(t, http.MethodDelete, "admin/risk/rules/"+text(made, "id"), s.operator, "", 200)
 
 	var alarm int64
@@ -38,6 +37,11 @@ func (s *story) operates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.db.Exec(t.Context(), `INSERT INTO risk.decisions (at, user_id, item_id, activity_id, order_no, rule_id, rule, inputs, result)
+		VALUES (now(), 3001, 1, 1, gen_random_uuid(), 0, '{}', '{}', 'refused')`); err != nil {
+		t.Fatal(err)
+	}
+	s.get(t, "admin/risk/decisions", s.operator, 200)
 	s.get(t, "admin/alarms", s.operator, 200)
 	s.post(t, fmt.Sprintf("admin/alarms/%d/acknowledge", alarm), s.operator, `{"name":"Li Wei"}`, 200)
 	s.get(t, "admin/dead-letters", s.operator, 200)

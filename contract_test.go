@@ -123,6 +123,20 @@ func (d *document) at(path ...string) map[string]any {
 	return node
 }
 
+// parameters returns the documented operation of a path and the names of its parameters.
+func (d *document) parameters(method, path string) (operation string, names []string) {
+	found := chi.NewRouteContext()
+	if !d.routes.Match(found, method, path) {
+		return "", nil
+	}
+	list, _ := d.at("paths", found.RoutePattern(), strings.ToLower(method))["parameters"].([]any)
+	for _, p := range list {
+		name, _ := p.(map[string]any)["name"].(string)
+		names = append(names, name)
+	}
+	return method + " " + found.RoutePattern(), names
+}
+
 // check compares an answer with the document and records operations seen to succeed.
 func (d *document) check(test string, req *http.Request, resp *http.Response, body []byte) error {
 	method := req.Method

@@ -188,26 +188,27 @@ func (s *Service) repair(ctx context.Context, shards []Stock, list []Difference)
 			}
 		}
 	}
-	repaired, open := map[string]int{}, map[string]int{}
+	found, open := map[string]int{}, map[string]int{}
 	detail := ""
 	for _, d := range list {
+		found[d.Kind]++
 		if d.Repair == repairDone {
-			repaired[d.Kind]++
 			continue
 		}
 		open[d.Kind]++
 		detail = cmp.Or(detail, d.Detail)
 	}
-	if err := s.record(ctx, itemID, repaired, open); err != nil || len(open) == 0 {
+	if err := s.record(ctx, itemID, found, open); err != nil || len(open) == 0 {
 		return err
 	}
 	return alarmRedisDiffers.Raise(ctx, s.deps.DB, ItemSubject(itemID), detail)
 }
 
-// record adds a reconciliation to the audit log.
-func (s *Service) record(ctx context.Context, itemID int64, repaired, open map[string]int) error {
+// record adds a reconciliation to the audit log: how many differences of each kind were
+// found, and are open.
+func (s *Service) record(ctx context.Context, itemID int64, found, open map[string]int) error {
 	return pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, "item.reconcile", ItemSubject(itemID), map[string]any{"repaired": repaired, "open": open})
+		return audit.Record(ctx, tx, "item.reconcile", ItemSubject(itemID), audit.Change{Before: found, After: open})
 	})
 }
 

@@ -193,6 +193,7 @@ CREATE TABLE platform.blacklist (
     expires_at timestamptz,
     created_by bigint      NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT listed_once UNIQUE (kind, value),
     CONSTRAINT only_phones_have_owners CHECK (owner = 0 OR kind = 'phone')
 );

@@ -91,6 +91,8 @@ CREATE TABLE orders.disputes (
     order_no      uuid        NOT NULL,
     user_id       bigint      NOT NULL,
     reason        text        NOT NULL CHECK (length(reason) <= 500),
+    -- The reason came with a token that was minted for the shopper.
+    minted        boolean     NOT NULL DEFAULT false,
     status        text        NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'answered', 'closed')),
     outcome       text        NOT NULL DEFAULT '' CHECK (outcome IN ('', 'refund', 'no_refund')),
     refund_no     uuid,
@@ -117,12 +119,14 @@ CREATE INDEX disputes_of_order ON orders.disputes (order_no, dispute_no);
 CREATE INDEX disputes_to_erase ON orders.disputes (user_id) WHERE erased_at IS NULL;
 CREATE INDEX disputes_waiting ON orders.disputes (waiting_since) WHERE status = 'open';
 
--- What was written after the reason, by the shopper (operator is NULL) or an operator.
+-- What was written after the reason, by the shopper (operator is NULL), with a token that was minted for the shopper (then
+-- minted is true), or by an operator.
 CREATE TABLE orders.dispute_texts (
     bucket     smallint    NOT NULL,
     dispute_no uuid        NOT NULL,
     line       int         NOT NULL,
     operator   bigint,
+    minted     boolean     NOT NULL DEFAULT false,
     text       text        NOT NULL CHECK (length(text) BETWEEN 1 AND 500),
     at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (dispute_no, bucket, line)
@@ -279,6 +283,7 @@ CREATE TABLE orders.coupon_uses (
     PRIMARY KEY (order_no, bucket)
 );
 CREATE UNIQUE INDEX one_order_per_coupon ON orders.coupon_uses (coupon_no, bucket) WHERE status IN ('locked', 'used');
+CREATE INDEX coupon_uses_of_coupon ON orders.coupon_uses (coupon_no);
 CREATE INDEX coupon_uses_of_kind ON orders.coupon_uses (kind_id) WHERE status <> 'returned';
 
 -- +goose Down

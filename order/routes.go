@@ -59,24 +59,27 @@ func (in *orderInput) number() (ids.ID, error) {
 // placeOfRow is the cursor of the page after a row.
 func placeOfRow(r orderdb.OrdersOrder) string { return r.OrderNo.String() }
 
-func (s *Service) listOwn(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[orderevent.OrderView], error) {
-	before, err := in.BeforeNumber()
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.PageOutput[orderevent.OrderView], error) {
 	ctx, done, err := s.enterReading(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	user := auth.From(ctx).UserID
-	rows, err := orderdb.New(s.deps.DB).OrdersOfUser(ctx, orderdb.OrdersOfUserParams{
-		Bucket: ids.Bucket(user), UserID: user, Before: before, Most: int32(in.Ask()), //nolint:gosec // a page is small
-	})
-	if err != nil {
-		return nil, errReading(err)
-	}
-	return httpx.PageOf(*in, rows, func(r orderdb.OrdersOrder) orderevent.OrderView { return orderevent.View(fromRow(r)) }, placeOfRow), nil
+	return httpx.PageOfChanges(*in, func(p httpx.PageInput) ([]orderdb.OrdersOrder, error) {
+		before, err := p.BeforeNumber()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := orderdb.New(s.deps.DB).OrdersOfUser(ctx, orderdb.OrdersOfUserParams{
+			Bucket: ids.Bucket(user), UserID: user, Before: before, Most: int32(p.Ask()), //nolint:gosec // a page is small
+		})
+		if err != nil {
+			return nil, errReading(err)
+		}
+		return rows, nil
+	}, func(r orderdb.OrdersOrder) time.Time { return r.UpdatedAt },
+		func(r orderdb.OrdersOrder) orderevent.OrderView { return orderevent.View(fromRow(r)) }, placeOfRow)
 }
 
 // newReading makes the slots for list queries: a third of the module's

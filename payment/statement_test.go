@@ -150,7 +150,7 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	}
 
 	s.differ(s.reconcile(day, `{"provider":"sandbox","apply":true}`), map[string]string{})
-	if n := read[int](s, `SELECT jsonb_array_length(detail) FROM platform.audit WHERE action = 'statement.apply' AND subject = $1 AND actor = 1`, "statement sandbox "+day); n != 2 {
+	if n := read[int](s, `SELECT jsonb_array_length(detail->'before') FROM platform.audit WHERE action = 'statement.apply' AND subject = $1 AND actor = 1`, "statement sandbox "+day); n != 2 {
 		t.Errorf("the audit log names %d settlements", n)
 	}
 	if got := s.refundOf(refunded); got != "late succeeded" {

@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/seckillevent"
 )
@@ -135,7 +136,7 @@ func (c *change) createActivity(ctx context.Context, in *activityDraft) (activit
 		return activityView{}, err
 	}
 	view := viewActivity(&c.activity)
-	if err := c.record(ctx, "activity.create", activitySubject(c.activity.ID), view); err != nil {
+	if err := c.record(ctx, "activity.create", activitySubject(c.activity.ID), created(view)); err != nil {
 		return activityView{}, err
 	}
 	if in.Rules != "" {
@@ -315,17 +316,21 @@ func (s *Service) deleteActivity(ctx context.Context, id int64) error {
 		}
 		c.announce = c.published()
 		c.logDeletion("activity", id)
-		return c.record(ctx, "activity.delete", activitySubject(id), tree[0].view())
+		return c.record(ctx, "activity.delete", activitySubject(id), deleted(tree[0].view()))
 	})
 }
 
 // activitySubject names an activity in the audit log.
 func activitySubject(id int64) string { return fmt.Sprintf("activity %d", id) }
 
-// edited is an edit's detail in the audit log.
-func edited(before, after any) any {
-	return map[string]any{"before": before, "after": after}
-}
+// edited is an edit in the audit log.
+func edited(before, after any) audit.Change { return audit.Change{Before: before, After: after} }
+
+// created is something new in the audit log.
+func created(after any) audit.Change { return audit.Change{After: after} }
+
+// deleted is something that is gone, in the audit log.
+func deleted(before any) audit.Change { return audit.Change{Before: before} }
 
 // unchanged reports whether an edit leaves everything in a row's view as it
 // was. Such an edit keeps the version, so that it does not make other edits

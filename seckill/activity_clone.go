@@ -69,7 +69,7 @@ func (c *change) cloneActivity(ctx context.Context, id int64, in *activityClonin
 		return activityView{}, err
 	}
 	view := viewActivity(&c.activity)
-	err = c.record(ctx, "activity.clone", activitySubject(c.activity.ID), map[string]any{"of": activitySubject(id), "activity": view})
+	err = c.record(ctx, "activity.clone", activitySubject(c.activity.ID), created(map[string]any{"of": activitySubject(id), "activity": view}))
 	if err != nil {
 		return activityView{}, err
 	}

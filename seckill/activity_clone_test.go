@@ -63,7 +63,7 @@ func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 		t.Errorf("the clone differs:\n%v\n%v", got, want)
 	}
 	var of string
-	if err := d.DB.QueryRow(t.Context(), `SELECT detail->>'of' FROM platform.audit WHERE action = 'activity.clone' AND subject = $1 AND actor = 72`,
+	if err := d.DB.QueryRow(t.Context(), `SELECT detail->'after'->>'of' FROM platform.audit WHERE action = 'activity.clone' AND subject = $1 AND actor = 72`,
 		"activity "+clone.text("id")).Scan(&of); err != nil || of != "activity "+s.activity {
 		t.Errorf("the log says it is a clone of %q (%v)", of, err)
 	}

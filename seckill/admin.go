@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -16,20 +17,20 @@ const adminBase = "/api/v1/admin"
 // Filters of the lists, besides the page.
 type (
 	listing struct {
-		httpx.PageInput
+		httpx.ChangesInput
 		Status string `query:"status" enum:"draft,scheduled,running,ended,terminated" doc:"Only activities in this status"`
 	}
 	listingSessions struct {
-		httpx.PageInput
+		httpx.ChangesInput
 		ActivityID int64 `query:"activity_id" minimum:"1" doc:"Only sessions of this activity"`
 	}
 	listingItems struct {
-		httpx.PageInput
+		httpx.ChangesInput
 		ActivityID int64 `query:"activity_id" minimum:"1" doc:"Only items of this activity"`
 		SessionID  int64 `query:"session_id" minimum:"1" doc:"Only items of this session"`
 	}
 	listingAudit struct {
-		httpx.PageInput
+		httpx.ChangesInput
 		Subject string `query:"subject" maxLength:"100" doc:"Only actions on this subject" example:"activity 12"`
 		Action  string `query:"action" maxLength:"100" doc:"Only this action" example:"activity.publish"`
 		Actor   int64  `query:"actor" minimum:"1" doc:"Only actions of the operator with this user id"`
@@ -61,7 +62,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 	createRoute(api, base, "activity", "Create a draft, with its sessions and items if given", nil, s.createActivity)
 	httpx.Register(api, readOp(base, "admin-list-activities", "Activities, newest first", nil),
 		func(ctx context.Context, in *listing) (*httpx.PageOutput[activityView], error) {
-			return listPage(&in.PageInput, viewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID },
+			return listPage(&in.ChangesInput, viewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID }, func(a *seckilldb.SeckillActivity) time.Time { return a.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillActivity, error) {
 					return seckilldb.New(s.deps.DB).Activities(ctx, seckilldb.ActivitiesParams{Before: before, Status: in.Status, RowLimit: limit})
 				})
@@ -94,7 +95,7 @@ func (s *Service) sessionRoutes(api httpx.API) {
 	createRoute(api, base, "session", "Add a session to an activity, with its items if given", editProblems, s.createSession)
 	httpx.Register(api, readOp(base, "admin-list-sessions", "Sessions, newest first", nil),
 		func(ctx context.Context, in *listingSessions) (*httpx.PageOutput[sessionView], error) {
-			return listPage(&in.PageInput, viewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID },
+			return listPage(&in.ChangesInput, viewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID }, func(r *seckilldb.SeckillSession) time.Time { return r.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillSession, error) {
 					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID, RowLimit: limit})
 				})
@@ -113,7 +114,7 @@ func (s *Service) itemRoutes(api httpx.API) {
 	createRoute(api, base, "item", "Add an item to a session", editProblems, s.createItem)
 	httpx.Register(api, readOp(base, "admin-list-items", "Items, newest first", nil),
 		func(ctx context.Context, in *listingItems) (*httpx.PageOutput[itemView], error) {
-			out, err := listPage(&in.PageInput, viewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
+			out, err := listPage(&in.ChangesInput, viewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID }, func(r *seckilldb.SeckillItem) time.Time { return r.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {
 					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: in.ActivityID, SessionID: in.SessionID, RowLimit: limit})
 				})
@@ -138,8 +139,9 @@ func (s *Service) itemRoutes(api httpx.API) {
 
 // listAudit answers a page of operator actions, newest first.
 func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*httpx.PageOutput[auditEntry], error) {
-	return listPage(&in.PageInput, func(e *audit.Entry) auditEntry { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID },
+	return listPage(&in.ChangesInput, func(e *audit.Entry) auditEntry { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID }, func(e *audit.Entry) time.Time { return e.At },
 		func(before int64, limit int32) ([]audit.Entry, error) {
-			return audit.List(ctx, s.deps.DB, audit.Filter{Subject: in.Subject, Action: in.Action, Actor: in.Actor, Before: before, Limit: int(limit)})
+			list, err := audit.List(ctx, s.deps.DB, audit.Filter{Subject: in.Subject, Action: in.Action, Actor: in.Actor, Before: before, Limit: int(limit)})
+			return httpx.MadeSince(list, in.UpdatedFrom, func(e audit.Entry) time.Time { return e.At }), err
 		})
 }

@@ -130,8 +130,8 @@ func (c *change) touch(ctx context.Context) error {
 }
 
 // record writes the action to the audit log.
-func (c *change) record(ctx context.Context, name, subject string, detail any) error {
-	return audit.Record(ctx, c.tx, name, subject, detail)
+func (c *change) record(ctx context.Context, name, subject string, did audit.Change) error {
+	return audit.Record(ctx, c.tx, name, subject, did)
 }
 
 // prepareCommit adds to the transaction the work that must not be lost.

@@ -1,6 +1,10 @@
 package seckill
 
-import "stampede/platform/edge/httpx"
+import (
+	"time"
+
+	"stampede/platform/edge/httpx"
+)
 
 // answerByID reads the id from the path and wraps what do returns.
 func answerByID[V any](rawID string, do func(id int64) (V, error)) (*bodyOf[V], error) {
@@ -15,16 +19,13 @@ func answerByID[V any](rawID string, do func(id int64) (V, error)) (*bodyOf[V], 
 	return &bodyOf[V]{v}, nil
 }
 
-// listPage reads one page plus one row, which tells whether there is another
-// page.
-func listPage[R, V any](in *httpx.PageInput, view func(*R) V, id func(*R) int64, query func(before int64, limit int32) ([]R, error)) (*httpx.PageOutput[V], error) {
-	before, err := in.BeforeID()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := query(before, int32(in.Ask()))
-	if err != nil {
-		return nil, err
-	}
-	return httpx.PageOf(*in, rows, func(r R) V { return view(&r) }, func(r R) string { return httpx.FormatID(id(&r)) }), nil
+// listPage answers a page of a list whose cursor is a row's id.
+func listPage[R, V any](in *httpx.ChangesInput, view func(*R) V, id func(*R) int64, changed func(*R) time.Time, query func(before int64, limit int32) ([]R, error)) (*httpx.PageOutput[V], error) {
+	return httpx.PageOfChanges(*in, func(p httpx.PageInput) ([]R, error) {
+		before, err := p.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		return query(before, int32(p.Ask())) //nolint:gosec // a page
+	}, func(r R) time.Time { return changed(&r) }, func(r R) V { return view(&r) }, func(r R) string { return httpx.FormatID(id(&r)) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"stampede/platform/edge/httpx"
 	"stampede/seckill/internal/seckilldb"
@@ -16,7 +17,7 @@ var listReservationProblems = map[int]string{http.StatusNotFound: "not-found", h
 
 type listingReservations struct {
 	ByID
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 // itemReservation is a reservation as operators see it.
@@ -41,7 +42,7 @@ func (s *Service) listReservations(ctx context.Context, in *listingReservations)
 	if _, err := q.Item(ctx, id); err != nil {
 		return nil, orNotFound(err, errNoItem, "read item")
 	}
-	return listPage(&in.PageInput, viewReservation, func(r *seckilldb.SeckillReservation) int64 { return r.UserID },
+	return listPage(&in.ChangesInput, viewReservation, func(r *seckilldb.SeckillReservation) int64 { return r.UserID }, func(r *seckilldb.SeckillReservation) time.Time { return r.ReservedAt },
 		func(after int64, limit int32) ([]seckilldb.SeckillReservation, error) {
 			return q.ReservationsOf(ctx, seckilldb.ReservationsOfParams{ItemID: id, After: after, RowLimit: limit})
 		})

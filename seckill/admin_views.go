@@ -82,7 +82,7 @@ type auditEntry struct {
 	Role    string          `json:"role" doc:"The operator's role at that time"`
 	Action  string          `json:"action" example:"activity.publish" doc:"The thing and what was done to it; refused.… was requested and not allowed"`
 	Subject string          `json:"subject" example:"activity 12" doc:"What it was done to"`
-	Detail  json.RawMessage `json:"detail" doc:"What was requested or changed; its members depend on the action"`
+	Detail  json.RawMessage `json:"detail" doc:"What was before and after the change, one of them left out of what is new or gone, and the reason if one was given; of a search or an export, what was asked for"`
 }
 
 // The views hide how rows are stored: 0 means that the item has no limit besides

@@ -163,7 +163,7 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 			return out, fmt.Errorf("seckill: copy item detail: %w", err)
 		}
 	}
-	err = c.record(ctx, "item.create", inventory.ItemSubject(out.ID), viewItem(&out))
+	err = c.record(ctx, "item.create", inventory.ItemSubject(out.ID), created(viewItem(&out)))
 	return out, err
 }
 

@@ -67,6 +67,11 @@ func (c *change) moveBackup(ctx context.Context, id int64, units int32) (backupM
 			return backupMoved{}, fmt.Errorf("seckill: add the share beyond the stock of item %d: %w", id, err)
 		}
 	}
-	err = c.changedUnits(ctx, id, "backup", moved, map[string]int32{"requested": units, "moved": moved, "stock": item.Stock, "backup": item.Backup, "on_sale": unitsOnSale(&item)})
+	err = c.changedUnits(ctx, id, "backup", moved, edited(unitsOf(&before), unitsOf(&item)))
 	return backupMoved{Moved: moved, Item: viewItem(&item)}, err
+}
+
+// unitsOf is what a move of the backup changes, in the form that the audit log keeps.
+func unitsOf(i *seckilldb.SeckillItem) map[string]int32 {
+	return map[string]int32{"stock": i.Stock, "backup": i.Backup, "on_sale": unitsOnSale(i)}
 }

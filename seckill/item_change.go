@@ -93,7 +93,7 @@ func (s *Service) deleteItem(ctx context.Context, id int64) error {
 			return err
 		}
 		c.logDeletion("item", id)
-		return c.record(ctx, "item.delete", inventory.ItemSubject(id), viewItem(&old))
+		return c.record(ctx, "item.delete", inventory.ItemSubject(id), deleted(viewItem(&old)))
 	})
 }
 

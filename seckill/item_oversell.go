@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stampede/inventory"
+	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -73,8 +74,8 @@ func (s *Service) setOversell(ctx context.Context, id int64, in oversellAgreemen
 			return err
 		}
 		out = viewItem(&row)
-		return c.record(ctx, "item.oversell", inventory.ItemSubject(id), map[string]any{
-			"reason": in.Reason, "before": agreedOn(&old), "after": agreedOn(&row),
+		return c.record(ctx, "item.oversell", inventory.ItemSubject(id), audit.Change{
+			Before: agreedOn(&old), After: agreedOn(&row), Reason: in.Reason,
 		})
 	})
 	return out, err

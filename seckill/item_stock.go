@@ -9,6 +9,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -63,13 +64,13 @@ func changeUnits[B, T any](ctx context.Context, s *Service, key, action string, 
 
 // changedUnits completes such a change of an activity that is published: logs, carries
 // it to Redis after the commit, and records it.
-func (c *change) changedUnits(ctx context.Context, id int64, what string, units int32, detail any) error {
+func (c *change) changedUnits(ctx context.Context, id int64, what string, units int32, did audit.Change) error {
 	c.did = []slog.Attr{slog.String("action", what), slog.Int64("item_id", id), slog.Int("units", int(units))}
 	c.apply = append(c.apply, id)
 	if err := c.touch(ctx); err != nil {
 		return err
 	}
-	return c.record(ctx, "item."+what, inventory.ItemSubject(id), detail)
+	return c.record(ctx, "item."+what, inventory.ItemSubject(id), did)
 }
 
 // changeStockBy changes the plan's stock and the stock row's total together. It
@@ -171,7 +172,7 @@ func (c *change) writeOff(ctx context.Context, id int64, in writingOff) (written
 	if units == 0 {
 		return out, nil
 	}
-	return out, c.changedUnits(ctx, id, string(actWriteOff), units, map[string]any{
-		"reason": in.Reason, "before": map[string]int32{"written_off": before}, "after": map[string]int32{"written_off": before + units},
+	return out, c.changedUnits(ctx, id, string(actWriteOff), units, audit.Change{
+		Before: map[string]int32{"written_off": before}, After: map[string]int32{"written_off": before + units}, Reason: in.Reason,
 	})
 }

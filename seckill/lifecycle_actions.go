@@ -147,7 +147,7 @@ func (s *Service) act(ctx context.Context, id int64, act action, fn func(ctx con
 		if err := permit(c.phase, c.activity.Paused, act); err != nil {
 			return err
 		}
-		was := c.activity.Status
+		was := stateOf(&c.activity)
 		if err := fn(ctx, c, &tree[0]); err != nil {
 			return err
 		}
@@ -155,11 +155,18 @@ func (s *Service) act(ctx context.Context, id int64, act action, fn func(ctx con
 		c.did = []slog.Attr{slog.String("action", string(act)), slog.Int64("activity_id", id)}
 		tree[0].activity = c.activity
 		out = tree[0].view()
-		return c.record(ctx, "activity."+string(act), activitySubject(id),
-			map[string]any{"from": was, "to": c.activity.Status, "paused": c.activity.Paused})
+		return c.record(ctx, "activity."+string(act), activitySubject(id), edited(was, stateOf(&c.activity)))
 	})
 	return out, err
 }
+
+// activityState is what a transition changes, in the form that the audit log keeps.
+type activityState struct {
+	Status string `json:"status"`
+	Paused bool   `json:"paused"`
+}
+
+func stateOf(a *seckilldb.SeckillActivity) activityState { return activityState{a.Status, a.Paused} }
 
 func (c *change) setStatus(ctx context.Context, status string) error {
 	row, err := c.q.SetActivityStatus(ctx, seckilldb.SetActivityStatusParams{ID: c.activity.ID, Status: status})

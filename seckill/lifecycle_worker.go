@@ -90,7 +90,7 @@ func advance(ctx context.Context, tx pgx.Tx, activityID int64) (int, error) {
 // announceMove records a transition that time made. Its actor is 0, unless an
 // operator's request made the transition before the worker.
 func announceMove(ctx context.Context, tx pgx.Tx, id int64, name, from, to string) error {
-	if err := audit.Record(ctx, tx, name, activitySubject(id), map[string]string{"from": from, "to": to}); err != nil {
+	if err := audit.Record(ctx, tx, name, activitySubject(id), edited(map[string]string{"status": from}, map[string]string{"status": to})); err != nil {
 		return err
 	}
 	_, err := outbox.Append(ctx, tx, seckillevent.SubjectChanged, seckillevent.Changed{ActivityID: id})

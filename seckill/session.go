@@ -159,7 +159,7 @@ func (c *change) insertSession(ctx context.Context, location string, t *twig) (s
 		return sessionView{}, fmt.Errorf("seckill: insert session: %w", err)
 	}
 	view := viewSession(&row)
-	if err := c.record(ctx, "session.create", sessionSubject(row.ID), view); err != nil {
+	if err := c.record(ctx, "session.create", sessionSubject(row.ID), created(view)); err != nil {
 		return sessionView{}, err
 	}
 	for i := range t.items {
@@ -284,7 +284,7 @@ func (s *Service) deleteSession(ctx context.Context, id int64) error {
 			return err
 		}
 		c.logDeletion("session", id)
-		return c.record(ctx, "session.delete", sessionSubject(id), viewTwig(t))
+		return c.record(ctx, "session.delete", sessionSubject(id), deleted(viewTwig(t)))
 	})
 }
 

@@ -93,7 +93,7 @@ func (c *change) repeatSession(ctx context.Context, id int64, in *sessionRepetit
 	if err := c.changedBelow(ctx, before); err != nil {
 		return repeatedSessions{}, err
 	}
-	return out, c.record(ctx, "session.repeat", sessionSubject(id), map[string]any{"until": in.Until, "created": made, "existing": out.Existing})
+	return out, c.record(ctx, "session.repeat", sessionSubject(id), created(map[string]any{"until": in.Until, "created": made, "existing": out.Existing}))
 }
 
 // makeRoom checks the copies against their activity, and extends the activity

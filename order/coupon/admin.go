@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -109,20 +110,23 @@ type KindInput struct {
 }
 
 type listInput struct {
-	httpx.PageInput
+	httpx.ChangesInput
 	Status string `query:"status" enum:"draft,active,stopped" doc:"Only kinds in this state"`
 }
 
 func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[couponKind], error) {
-	before, err := in.BeforeID()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := coupondb.New(s.db).Kinds(ctx, coupondb.KindsParams{Before: before, Status: in.Status, Most: int32(in.Ask())}) //nolint:gosec // a page is small
-	if err != nil {
-		return nil, fmt.Errorf("coupon: list kinds: %w", err)
-	}
-	return httpx.PageOf(in.PageInput, rows, viewKind, func(r coupondb.KindsRow) string { return httpx.FormatID(r.OrdersCouponKind.ID) }), nil
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]coupondb.KindsRow, error) {
+		before, err := p.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := coupondb.New(s.db).Kinds(ctx, coupondb.KindsParams{Before: before, Status: in.Status, Most: int32(p.Ask())}) //nolint:gosec // a page is small
+		if err != nil {
+			return nil, fmt.Errorf("coupon: list kinds: %w", err)
+		}
+		return rows, nil
+	}, func(r coupondb.KindsRow) time.Time { return r.OrdersCouponKind.UpdatedAt }, viewKind,
+		func(r coupondb.KindsRow) string { return httpx.FormatID(r.OrdersCouponKind.ID) })
 }
 
 func (s *Service) get(ctx context.Context, in *KindInput) (*httpx.Output[couponKind], error) {
@@ -172,7 +176,7 @@ func (s *Service) create(ctx context.Context, in *createInput) (*httpx.Output[co
 				return none, fmt.Errorf("coupon: insert kind: %w", err)
 			}
 			out := viewKind(coupondb.KindsRow{OrdersCouponKind: made})
-			return out, audit.Record(ctx, tx, "coupon.create", subject(made.ID), out.Terms)
+			return out, audit.Record(ctx, tx, "coupon.create", subject(made.ID), audit.Change{After: recorded(&made)})
 		})
 		return err
 	})
@@ -236,6 +240,7 @@ func (s *Service) change(ctx context.Context, in *KindInput, action string, edit
 		if err != nil {
 			return err
 		}
+		before := recorded(&k)
 		changed, err := edit(&k)
 		if err != nil {
 			return err
@@ -250,7 +255,7 @@ func (s *Service) change(ctx context.Context, in *KindInput, action string, edit
 			if err != nil {
 				return fmt.Errorf("coupon: change kind %d: %w", id, err)
 			}
-			if err := audit.Record(ctx, tx, action, subject(id), termsOf(&k)); err != nil {
+			if err := audit.Record(ctx, tx, action, subject(id), audit.Change{Before: before, After: recorded(&k)}); err != nil {
 				return err
 			}
 		}
@@ -280,9 +285,17 @@ func (s *Service) remove(ctx context.Context, in *KindInput) (*struct{}, error) 
 		if err := q.DeleteKind(ctx, id); err != nil {
 			return fmt.Errorf("coupon: delete kind %d: %w", id, err)
 		}
-		return audit.Record(ctx, tx, "coupon.delete", subject(id), termsOf(&k))
+		return audit.Record(ctx, tx, "coupon.delete", subject(id), audit.Change{Before: recorded(&k)})
 	})
 }
+
+// kindState is what the audit log keeps of a kind before and after a change.
+type kindState struct {
+	Status string `json:"status"`
+	Terms
+}
+
+func recorded(k *coupondb.OrdersCouponKind) kindState { return kindState{k.Status, termsOf(k)} }
 
 // subject names a kind in the audit log.
 func subject(id int64) string { return "coupon " + httpx.FormatID(id) }

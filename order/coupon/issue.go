@@ -41,6 +41,14 @@ type couponIssue struct {
 	Issued int64 `json:"issued" doc:"Coupons that this request issued"`
 }
 
+// issuedSoFar is what the audit log keeps of a kind before and after coupons of it were
+// issued to a list of users.
+type issuedSoFar struct {
+	Issued int64 `json:"issued"`
+	Users  int   `json:"users,omitempty"`
+	Each   int16 `json:"each,omitempty"`
+}
+
 // issue issues coupons to a list of users: to all of them or to none.
 func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[couponIssue], error) {
 	id, err := httpx.ParseID(in.ID)
@@ -78,7 +86,9 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 		if out.Issued, err = s.put(ctx, q, p); err != nil || out.Issued == 0 {
 			return err
 		}
-		return audit.Record(ctx, tx, "coupon.issue", subject(id), map[string]any{"users": len(in.Body.UserIDs), "each": in.Body.Each, "issued": out.Issued})
+		return audit.Record(ctx, tx, "coupon.issue", subject(id), audit.Change{
+			Before: issuedSoFar{Issued: k.Issued}, After: issuedSoFar{k.Issued + out.Issued, len(in.Body.UserIDs), in.Body.Each},
+		})
 	})
 	if err != nil {
 		return nil, err

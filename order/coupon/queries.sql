@@ -91,7 +91,9 @@ RETURNING (SELECT count(*) FROM made)::bigint AS made;
 -- name: CouponsOfUser :many
 -- A user's coupons, newest first. One that is locked for the order named by for_order counts as available, to that order.
 SELECT sqlc.embed(c), sqlc.embed(k), coalesce(u.order_no, '00000000-0000-0000-0000-000000000000')::uuid AS used_by,
-       coalesce(u.discount, 0)::bigint AS discount, s.status::text AS status
+       coalesce(u.discount, 0)::bigint AS discount, s.status::text AS status,
+       GREATEST(c.issued_at, c.recalled_at, k.updated_at,
+           (SELECT max(e.updated_at) FROM orders.coupon_uses e WHERE e.coupon_no = c.coupon_no AND e.bucket = c.bucket))::timestamptz AS changed_at
 FROM orders.coupons c
 JOIN orders.coupon_kinds k ON k.id = c.kind_id
 LEFT JOIN orders.coupon_uses u ON u.coupon_no = c.coupon_no AND u.bucket = c.bucket AND u.status IN ('locked', 'used')

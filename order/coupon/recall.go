@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,7 +25,7 @@ type RecallNote struct {
 
 type issuedInput struct {
 	KindInput
-	httpx.PageInput
+	httpx.ChangesInput
 	UserID string `query:"user_id" required:"true" doc:"Whose coupons"`
 }
 
@@ -38,21 +39,23 @@ func (s *Service) issued(ctx context.Context, in *issuedInput) (*httpx.PageOutpu
 	if err != nil {
 		return nil, fault.Plain(fault.Invalid, "user_id is no id of a user: those are positive decimal numbers.").Because(err)
 	}
-	before, err := in.BeforeNumber()
-	if err != nil {
-		return nil, err
-	}
 	q := coupondb.New(s.db)
 	if _, err := read(ctx, q, id); err != nil {
 		return nil, err
 	}
-	rows, err := q.CouponsOfUser(ctx, coupondb.CouponsOfUserParams{
-		Bucket: ids.Bucket(user), UserID: user, KindID: id, Before: before, Most: int32(in.Ask()), //nolint:gosec // a page is small
-	})
-	if err != nil {
-		return nil, fmt.Errorf("coupon: list the coupons of kind %d of a user: %w", id, err)
-	}
-	return httpx.PageOf(in.PageInput, rows, view, placeOf), nil
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]coupondb.CouponsOfUserRow, error) {
+		before, err := p.BeforeNumber()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := q.CouponsOfUser(ctx, coupondb.CouponsOfUserParams{
+			Bucket: ids.Bucket(user), UserID: user, KindID: id, Before: before, Most: int32(p.Ask()), //nolint:gosec // a page is small
+		})
+		if err != nil {
+			return nil, fmt.Errorf("coupon: list the coupons of kind %d of a user: %w", id, err)
+		}
+		return rows, nil
+	}, func(r coupondb.CouponsOfUserRow) time.Time { return r.ChangedAt }, view, placeOf)
 }
 
 type recallKindInput struct {
@@ -87,7 +90,7 @@ func (s *Service) recallKind(ctx context.Context, in *recallKindInput) (*httpx.O
 		if after, err = read(ctx, q, id); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "coupon.recall", subject(id), map[string]any{"note": in.Body.Note, "before": before, "after": after})
+		return audit.Record(ctx, tx, "coupon.recall", subject(id), audit.Change{Before: before, After: after, Reason: in.Body.Note})
 	})
 	if err != nil {
 		return nil, err
@@ -99,6 +102,12 @@ type recallOneInput struct {
 	KindInput
 	Coupon string               `path:"coupon" doc:"The coupon's number"`
 	Body   struct{ RecallNote } `nameHint:"CouponRecall"`
+}
+
+// owned is a coupon in the audit log.
+type owned struct {
+	couponView
+	UserID string `json:"user_id"`
 }
 
 // recallOne recalls one coupon; a repetition changes nothing.
@@ -132,9 +141,7 @@ func (s *Service) recallOne(ctx context.Context, in *recallOneInput) (*httpx.Out
 		if after, err = one(ctx, q, no, user); err != nil || n == 0 {
 			return err
 		}
-		return audit.Record(ctx, tx, "coupon.recall-one", subject(id), map[string]any{
-			"note": in.Body.Note, "user_id": httpx.FormatID(user), "before": before, "after": after,
-		})
+		return audit.Record(ctx, tx, "coupon.recall-one", subject(id), audit.Change{Before: owned{before, httpx.FormatID(user)}, After: owned{after, httpx.FormatID(user)}, Reason: in.Body.Note})
 	})
 	if err != nil {
 		return nil, err

@@ -54,6 +54,9 @@ func TestCourseOfADispute(t *testing.T) {
 		{"a reply", func() answer {
 			return s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"已发\n第二行"}`)
 		}, "open"},
+		{"a reply with a minted token", func() answer {
+			return s.as(auth.Principal{UserID: 7, Role: auth.Shopper, Act: auth.ByCLI}, http.MethodPost, "disputes/"+no+"/replies", `{"text":"by phone"}`)
+		}, "open"},
 		{"the end", func() answer { return s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"尺码无误"}`) }, "closed"},
 		{"the end again", func() answer { return s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"尺码无误"}`) }, "closed"},
 		{"another operator's", func() answer {
@@ -70,13 +73,13 @@ func TestCourseOfADispute(t *testing.T) {
 	if n := s.refunds.Load(); n != 0 {
 		t.Errorf("%d refunds", n)
 	}
-	want := "events.dispute.opened open, events.dispute.answered answered, events.dispute.replied open, events.dispute.closed closedno_refund"
+	want := "events.dispute.opened open, events.dispute.answered answered, events.dispute.replied open, events.dispute.replied open, events.dispute.closed closedno_refund"
 	if got := strings.Join(s.events(order), ", "); got != want {
 		t.Errorf("events %s", got)
 	}
 	list := s.shopper(7, http.MethodGet, "orders/"+order.String()+"/disputes", "")
 	raw, _ := json.Marshal(list.doc["data"])
-	for _, part := range []string{`"by":"shop"`, `"by":"shopper"`, `"outcome":"no_refund"`, "请发照片", "尺码无误"} {
+	for _, part := range []string{`"by":"shop"`, `"by":"shopper"`, `"by":"minted token"`, `"outcome":"no_refund"`, "请发照片", "尺码无误"} {
 		if !strings.Contains(string(raw), part) {
 			t.Errorf("the shopper reads %s, without %s", raw, part)
 		}
@@ -88,17 +91,17 @@ func TestCourseOfADispute(t *testing.T) {
 		t.Errorf("a stranger reads %d %v", a.status, a.doc)
 	}
 	detail := s.staff(http.MethodGet, "disputes/"+no, "")
-	if raw, _ := json.Marshal(detail.doc["texts"]); strings.Count(string(raw), `"operator":"9000001"`) != 2 || detail.text("closed_by") != "9000001" {
+	if raw, _ := json.Marshal(detail.doc["texts"]); strings.Count(string(raw), `"operator":"9000001"`) != 2 || detail.text("closed_by") != "9000001" || detail.text("opened_by") != "shopper" {
 		t.Errorf("the operator reads %v", detail.doc)
 	}
 	actions, err := audit.List(t.Context(), s.db, audit.Filter{Subject: "dispute " + no})
 	var audited []string
 	for _, e := range actions {
-		var d struct{ Before, After string }
+		var d struct{ Before, After struct{ Status string } }
 		if err := json.Unmarshal(e.Detail, &d); err != nil {
 			t.Fatal(err)
 		}
-		audited = append(audited, e.Action+" "+d.Before+" "+d.After)
+		audited = append(audited, e.Action+" "+d.Before.Status+" "+d.After.Status)
 	}
 	if got := strings.Join(audited, ", "); err != nil || got != "dispute.close open closed, dispute.answer open answered" {
 		t.Errorf("audited %s, %v", got, err)

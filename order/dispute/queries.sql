@@ -5,7 +5,8 @@ SELECT user_id, status FROM orders.orders WHERE order_no = @order_no AND bucket 
 SELECT count(*) FROM orders.disputes WHERE order_no = @order_no;
 
 -- name: OpenDispute :one
-INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason) VALUES (@bucket, @dispute_no, @order_no, @user_id, @reason)
+INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason, minted)
+VALUES (@bucket, @dispute_no, @order_no, @user_id, @reason, @minted)
 ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING *;
 
 -- name: LockDispute :one
@@ -20,8 +21,8 @@ SELECT * FROM orders.disputes WHERE dispute_no = @dispute_no AND bucket = @bucke
 
 -- name: AddText :one
 -- Returns the line's number, from 1.
-INSERT INTO orders.dispute_texts (bucket, dispute_no, line, operator, text)
-SELECT @bucket, @dispute_no, count(*) + 1, sqlc.narg(operator)::bigint, @text FROM orders.dispute_texts t WHERE t.dispute_no = @dispute_no AND t.bucket = @bucket
+INSERT INTO orders.dispute_texts (bucket, dispute_no, line, operator, minted, text)
+SELECT @bucket, @dispute_no, count(*) + 1, sqlc.narg(operator)::bigint, @minted, @text FROM orders.dispute_texts t WHERE t.dispute_no = @dispute_no AND t.bucket = @bucket
 RETURNING line;
 
 -- name: MoveDispute :one

@@ -3,6 +3,7 @@ package dispute
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"stampede/order/dispute/internal/disputedb"
 	"stampede/platform/base/ids"
@@ -163,19 +164,18 @@ func shown[V any](ctx context.Context, s *Service, view func(row, []disputedb.Or
 
 type listInput struct {
 	Status string `query:"status" enum:"open,answered,closed" doc:"Only in this state"`
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminDispute], error) {
-	before, err := in.BeforeNumber()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := disputedb.New(s.deps.DB).ListDisputes(ctx, disputedb.ListDisputesParams{Before: before, Status: in.Status, AtMost: int32(in.Ask())}) //nolint:gosec // a page
-	if err != nil {
-		return nil, away(err)
-	}
-	return httpx.PageOf(in.PageInput, rows, func(d row) AdminDispute { return adminView(d, nil) }, func(d row) string { return d.DisputeNo.String() }), nil
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]row, error) {
+		before, err := p.BeforeNumber()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := disputedb.New(s.deps.DB).ListDisputes(ctx, disputedb.ListDisputesParams{Before: before, Status: in.Status, AtMost: int32(p.Ask())}) //nolint:gosec // a page
+		return rows, away(err)
+	}, func(d row) time.Time { return d.UpdatedAt }, func(d row) AdminDispute { return adminView(d, nil) }, func(d row) string { return d.DisputeNo.String() })
 }
 
 func (s *Service) get(ctx context.Context, in *disputeInput) (*httpx.Output[AdminDispute], error) {

@@ -115,6 +115,17 @@ func lock(ctx context.Context, tx pgx.Tx, no ids.ID) (row, error) {
 	return d, err
 }
 
+// state is what the audit log keeps of a dispute before and after a change; not its
+// texts, which are erased one day.
+type state struct {
+	OrderNo  ids.ID  `json:"order_no"`
+	Status   string  `json:"status"`
+	Outcome  string  `json:"outcome,omitempty"`
+	RefundNo *ids.ID `json:"refund_no,omitempty"`
+}
+
+func stateOf(d row) state { return state{d.OrderNo, d.Status, d.Outcome, refundNo(d)} }
+
 func publish(ctx context.Context, tx pgx.Tx, subject string, d row) error {
 	_, err := outbox.Append(ctx, tx, subject, disputeevent.Changed{
 		DisputeNo: d.DisputeNo, OrderNo: d.OrderNo, UserID: d.UserID, Status: d.Status, Outcome: d.Outcome, RefundNo: refundNo(d), Version: d.Version,
@@ -170,7 +181,7 @@ func (s *Service) openIn(ctx context.Context, tx pgx.Tx, order ids.ID, user int6
 	if n >= maxDisputes {
 		return d, errTooMany
 	}
-	d, err = q.OpenDispute(ctx, disputedb.OpenDisputeParams{Bucket: order.Bucket(), DisputeNo: ids.NewFor(user), OrderNo: order, UserID: user, Reason: reason})
+	d, err = q.OpenDispute(ctx, disputedb.OpenDisputeParams{Bucket: order.Bucket(), DisputeNo: ids.NewFor(user), OrderNo: order, UserID: user, Reason: reason, Minted: minted(ctx)})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return d, errAlready
 	}
@@ -180,9 +191,13 @@ func (s *Service) openIn(ctx context.Context, tx pgx.Tx, order ids.ID, user int6
 	return d, publish(ctx, tx, disputeevent.SubjectOpened, d)
 }
 
+// minted reports whether a shopper's request came with a token that was minted for the
+// shopper.
+func minted(ctx context.Context) bool { return auth.From(ctx).Act != "" }
+
 // write appends a text to a dispute.
 func write(ctx context.Context, tx pgx.Tx, d row, operator *int64, text string) error {
-	line, err := disputedb.New(tx).AddText(ctx, disputedb.AddTextParams{Bucket: d.Bucket, DisputeNo: d.DisputeNo, Operator: operator, Text: text})
+	line, err := disputedb.New(tx).AddText(ctx, disputedb.AddTextParams{Bucket: d.Bucket, DisputeNo: d.DisputeNo, Operator: operator, Minted: operator == nil && minted(ctx), Text: text})
 	if err == nil && line > maxTexts && operator == nil {
 		err = errTooMany // an operator can always answer and close
 	}
@@ -212,12 +227,12 @@ func (s *Service) answer(ctx context.Context, key string, no ids.ID, text string
 		return row{}, err
 	}
 	return s.change(ctx, request{no, text, key, "dispute.answer"}, disputeevent.SubjectAnswered, func(ctx context.Context, tx pgx.Tx, d row) (row, error) {
-		before := d.Status
+		before := stateOf(d)
 		d, err := move(ctx, tx, d, &operator, text, disputeevent.StatusAnswered)
 		if err != nil {
 			return d, err
 		}
-		return d, audit.Record(ctx, tx, "dispute.answer", "dispute "+no.String(), map[string]any{"order_no": d.OrderNo, "before": before, "after": d.Status})
+		return d, audit.Record(ctx, tx, "dispute.answer", "dispute "+no.String(), audit.Change{Before: before, After: stateOf(d)})
 	})
 }
 
@@ -256,7 +271,7 @@ func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refun
 				return d, errBeingEnded
 			}
 		}
-		before := d.Status
+		before := stateOf(d)
 		if err := write(ctx, tx, d, &operator, text); err != nil {
 			return d, err
 		}
@@ -266,9 +281,7 @@ func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refun
 		if err != nil {
 			return d, err
 		}
-		return d, audit.Record(ctx, tx, "dispute.close", "dispute "+no.String(), map[string]any{
-			"order_no": d.OrderNo, "before": before, "after": d.Status, "outcome": outcome, "refund_no": refundNo(d),
-		})
+		return d, audit.Record(ctx, tx, "dispute.close", "dispute "+no.String(), audit.Change{Before: before, After: stateOf(d)})
 	})
 	if errors.Is(err, errClosed) {
 		was, readErr := s.read(ctx, no)

@@ -87,7 +87,12 @@ func (a answer) says() string {
 
 func (s *bundle) call(user int64, role auth.Role, method, path, body string, headers ...string) answer {
 	s.Helper()
-	token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Minute)
+	return s.as(auth.Principal{UserID: user, Role: role}, method, path, body, headers...)
+}
+
+func (s *bundle) as(p auth.Principal, method, path, body string, headers ...string) answer {
+	s.Helper()
+	token, err := s.tokens.Mint(p, time.Minute)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type Dispute struct {
 
 // disputeText is what one side wrote.
 type disputeText struct {
-	By   string `json:"by" enum:"shopper,shop"`
+	By   string `json:"by" enum:"shopper,minted token,shop" doc:"minted token: of stampede token, for the shopper"`
 	Text string `json:"text"`
 	At   string `json:"at" format:"date-time"`
 	// Operator is left out for shoppers.
@@ -37,6 +37,7 @@ type disputeText struct {
 type AdminDispute struct {
 	Dispute
 	UserID       string `json:"user_id"`
+	OpenedBy     string `json:"opened_by" enum:"shopper,minted token" doc:"minted token: of stampede token, for the shopper"`
 	WaitingSince string `json:"waiting_since,omitempty" format:"date-time" doc:"Since when an open one waits for the shop"`
 	ClosedBy     string `json:"closed_by,omitempty" doc:"The operator"`
 }
@@ -65,11 +66,19 @@ func (s *Service) Of(ctx context.Context, order ids.ID) ([]State, error) {
 
 // writing is a text with who wrote it.
 func writing(t *disputedb.OrdersDisputeText) disputeText {
-	w := disputeText{By: "shopper", Text: t.Text, At: httpx.Moment(t.At), Operator: operatorID(t.Operator)}
+	w := disputeText{By: shopperOr(t.Minted), Text: t.Text, At: httpx.Moment(t.At), Operator: operatorID(t.Operator)}
 	if t.Operator != nil {
 		w.By = "shop"
 	}
 	return w
+}
+
+// shopperOr names who wrote as the shopper, as an order's history does.
+func shopperOr(minted bool) string {
+	if minted {
+		return "minted token"
+	}
+	return "shopper"
 }
 
 // view shows a dispute to its shopper, with those of the texts that are its own.
@@ -95,7 +104,10 @@ func withOperators(d row, texts []disputedb.OrdersDisputeText) Dispute {
 }
 
 func adminView(d row, texts []disputedb.OrdersDisputeText) AdminDispute {
-	return AdminDispute{Dispute: withOperators(d, texts), UserID: httpx.FormatID(d.UserID), WaitingSince: moment(d.WaitingSince), ClosedBy: operatorID(d.ClosedBy)}
+	return AdminDispute{
+		Dispute: withOperators(d, texts), UserID: httpx.FormatID(d.UserID), OpenedBy: shopperOr(d.Minted),
+		WaitingSince: moment(d.WaitingSince), ClosedBy: operatorID(d.ClosedBy),
+	}
 }
 
 func moment(at *time.Time) string {

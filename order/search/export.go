@@ -104,7 +104,7 @@ func (s *Service) export(ctx context.Context, in *exportInput) (*exportOutput, e
 	default:
 		return nil, errExporting
 	}
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error { return audit.Record(ctx, tx, "order.export", "orders", in.recorded(ctx)) })
+	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error { return audit.Note(ctx, tx, "order.export", "orders", in.recorded(ctx)) })
 	if err != nil {
 		<-s.exports
 		return nil, errReading.Because(err)

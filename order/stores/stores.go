@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -89,12 +89,12 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary:  "The stores at which orders can be picked up",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid"},
 	}, func(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[Store], error) {
-		return list(ctx, s, *in, true, placeOf)
+		return list(ctx, s, httpx.ChangesInput{PageInput: *in}, true, placeOf)
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base, ID: "admin-list-stores", Tag: "operator", Role: auth.Viewer, Summary: "All stores",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid"},
-	}, func(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[ManagedStore], error) {
+	}, func(ctx context.Context, in *httpx.ChangesInput) (*httpx.PageOutput[ManagedStore], error) {
 		return list(ctx, s, *in, false, managed)
 	})
 	httpx.Register(rt.API, httpx.Op{
@@ -117,19 +117,18 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.remove)
 }
 
-func list[T any](ctx context.Context, s *Service, in httpx.PageInput, onlyOpen bool, view func(storesdb.OrdersStore) T) (*httpx.PageOutput[T], error) {
-	after := int64(0)
-	if in.Cursor != "" {
-		var err error
-		if after, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil {
-			return nil, httpx.ErrCursor.Because(err)
+func list[T any](ctx context.Context, s *Service, in httpx.ChangesInput, onlyOpen bool, view func(storesdb.OrdersStore) T) (*httpx.PageOutput[T], error) {
+	return httpx.PageOfChanges(in, func(p httpx.PageInput) ([]storesdb.OrdersStore, error) {
+		after, err := p.BeforeID()
+		if err != nil {
+			return nil, err
 		}
-	}
-	rows, err := storesdb.New(s.db).Stores(ctx, storesdb.StoresParams{OnlyOpen: onlyOpen, After: after, Most: int32(in.Ask())}) //nolint:gosec // a page is small
-	if err != nil {
-		return nil, fmt.Errorf("stores: list: %w", err)
-	}
-	return httpx.PageOf(in, rows, view, func(r storesdb.OrdersStore) string { return httpx.FormatID(r.ID) }), nil
+		rows, err := storesdb.New(s.db).Stores(ctx, storesdb.StoresParams{OnlyOpen: onlyOpen, After: after, Most: int32(p.Ask())}) //nolint:gosec // a page is small
+		if err != nil {
+			return nil, fmt.Errorf("stores: list: %w", err)
+		}
+		return rows, nil
+	}, func(r storesdb.OrdersStore) time.Time { return r.UpdatedAt }, view, func(r storesdb.OrdersStore) string { return httpx.FormatID(r.ID) })
 }
 
 // StoreInput is the id in a path. It is exported because huma only inspects exported
@@ -208,7 +207,7 @@ func (s *Service) change(ctx context.Context, action, key string, request any, d
 			if err != nil {
 				return ManagedStore{}, orMissing(err)
 			}
-			return managed(row), audit.Record(ctx, tx, action, subject(row.ID), map[string]any{"before": before, "after": managed(row)})
+			return managed(row), audit.Record(ctx, tx, action, subject(row.ID), audit.Change{Before: before, After: managed(row)})
 		})
 		return err
 	})
@@ -234,7 +233,7 @@ func (s *Service) remove(ctx context.Context, in *StoreInput) (*struct{}, error)
 		} else if err != nil {
 			return fmt.Errorf("stores: delete: %w", err)
 		}
-		return audit.Record(ctx, tx, "store.delete", subject(id), map[string]any{"before": managed(was)})
+		return audit.Record(ctx, tx, "store.delete", subject(id), audit.Change{Before: managed(was)})
 	})
 }
 

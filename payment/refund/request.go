@@ -131,7 +131,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if r.Reason == order.RefundByShopper {
 		return view, nil // the audit log is about operators
 	}
-	return view, audit.Record(ctx, c.tx, "refund.request", subject(row.RefundNo), view)
+	return view, audit.Record(ctx, c.tx, "refund.request", subject(row.RefundNo), audit.Change{After: view})
 }
 
 // subject names a refund in the audit log and in alarms.

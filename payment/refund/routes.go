@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -185,27 +186,28 @@ func (s *Service) paidByHand(ctx context.Context, in *byHandInput) (*httpx.Outpu
 }
 
 type listInput struct {
-	httpx.PageInput
+	httpx.ChangesInput
 	Status string `query:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,replaced" doc:"Only in this state"`
 }
 
 // list is GET admin/refunds.
 func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[AdminRefund], error) {
-	before, err := in.BeforeNumber()
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
-	atMost := int32(in.Ask()) //nolint:gosec // a page is small
-	var rows []paymentdb.PaymentsRefund
-	if in.Status == "" {
-		rows, err = s.q.ListRefunds(ctx, paymentdb.ListRefundsParams{Before: before, AtMost: atMost})
-	} else {
-		rows, err = s.q.RefundsWithStatus(ctx, paymentdb.RefundsWithStatusParams{Status: in.Status, Before: before, AtMost: atMost})
-	}
-	if err != nil {
-		return nil, fault.Plain(fault.Unavailable, "The refunds cannot be read right now; ask again in a moment.").Because(fmt.Errorf("refund: list: %w", err))
-	}
-	return httpx.PageOf(in.PageInput, rows, viewOf, func(r paymentdb.PaymentsRefund) string { return r.RefundNo.String() }), nil
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) (rows []paymentdb.PaymentsRefund, err error) {
+		before, err := p.BeforeNumber()
+		if err != nil {
+			return nil, err
+		}
+		atMost := int32(p.Ask()) //nolint:gosec // a page is small
+		if in.Status == "" {
+			rows, err = s.q.ListRefunds(ctx, paymentdb.ListRefundsParams{Before: before, AtMost: atMost})
+		} else {
+			rows, err = s.q.RefundsWithStatus(ctx, paymentdb.RefundsWithStatusParams{Status: in.Status, Before: before, AtMost: atMost})
+		}
+		if err != nil {
+			return nil, fault.Plain(fault.Unavailable, "The refunds cannot be read right now; ask again in a moment.").Because(fmt.Errorf("refund: list: %w", err))
+		}
+		return rows, nil
+	}, func(r paymentdb.PaymentsRefund) time.Time { return r.UpdatedAt }, viewOf, func(r paymentdb.PaymentsRefund) string { return r.RefundNo.String() })
 }

@@ -34,7 +34,7 @@ func (s *Service) apply(ctx context.Context, t target) (*Settled, error) {
 			continue
 		}
 		err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-			return audit.Record(ctx, tx, "statement.apply", "statement "+t.name+" "+t.day.Date(), all)
+			return audit.Record(ctx, tx, "statement.apply", "statement "+t.name+" "+t.day.Date(), audit.Change{Before: all})
 		})
 		if err != nil {
 			return done, err

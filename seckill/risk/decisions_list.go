@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,6 +25,8 @@ type riskDecision struct {
 	Rule       map[string]any `json:"rule" doc:"The rule at that time, the blacklist's entry, or kind unpaid_in_activity for a pause"`
 	Inputs     map[string]any `json:"inputs" doc:"The rule's data about the user: the count, and until when the rule applies"`
 	Result     string         `json:"result" enum:"short-window,later,refused-by-chance,refused,paused,dry-run" doc:"short-window, later: a weaker path; refused-by-chance, refused, paused: none; dry-run: not restricted yet"`
+
+	at time.Time
 }
 
 // readDecisions returns decisions, newest first; 0 means any user, any rule,
@@ -45,7 +48,7 @@ func readDecisions(ctx context.Context, db *pgxpool.Pool, user, rule, before int
 func viewOf(d *riskdb.RiskDecision) (riskDecision, error) {
 	v := riskDecision{
 		ID: httpx.FormatID(d.ID), At: httpx.Moment(d.At), UserID: httpx.FormatID(d.UserID), ItemID: httpx.FormatID(d.ItemID),
-		ActivityID: httpx.FormatID(d.ActivityID), OrderNo: d.OrderNo, Result: d.Result,
+		ActivityID: httpx.FormatID(d.ActivityID), OrderNo: d.OrderNo, Result: d.Result, at: d.At,
 	}
 	if d.RuleID != 0 {
 		v.RuleID = httpx.FormatID(d.RuleID)

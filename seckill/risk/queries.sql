@@ -141,5 +141,5 @@ WHERE id = @id AND kind = @kind RETURNING *;
 -- Its marks are deleted with it.
 DELETE FROM risk.rules WHERE id = @id RETURNING *;
 
--- name: RuleExists :one
-SELECT EXISTS (SELECT FROM risk.rules WHERE id = @id);
+-- name: LockRule :one
+SELECT * FROM risk.rules WHERE id = @id FOR UPDATE;

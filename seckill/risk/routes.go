@@ -3,6 +3,7 @@ package risk
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -70,17 +71,17 @@ func (s *Service) Routes(rt *httpx.Router) {
 type decisionsInput struct {
 	UserID int64 `query:"user_id" minimum:"1" doc:"Only about this user"`
 	RuleID int64 `query:"rule_id" minimum:"1" doc:"Only by this rule"`
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*httpx.PageOutput[riskDecision], error) {
-	before, err := in.BeforeID()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := readDecisions(ctx, s.deps.DB, in.UserID, in.RuleID, before, in.Ask())
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.PageOf(in.PageInput, rows, func(d riskDecision) riskDecision { return d }, func(d riskDecision) string { return d.ID }), nil
+	made := func(d riskDecision) time.Time { return d.at }
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]riskDecision, error) {
+		before, err := p.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := readDecisions(ctx, s.deps.DB, in.UserID, in.RuleID, before, p.Ask())
+		return httpx.MadeSince(rows, in.UpdatedFrom, made), unreachable(err)
+	}, made, func(d riskDecision) riskDecision { return d }, func(d riskDecision) string { return d.ID })
 }

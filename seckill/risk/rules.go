@@ -75,18 +75,17 @@ func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	return r, err
 }
 
-type rulesInput struct{ httpx.PageInput }
+type rulesInput struct{ httpx.ChangesInput }
 
 func (s *Service) listRules(ctx context.Context, in *rulesInput) (*httpx.PageOutput[riskRule], error) {
-	before, err := in.BeforeID()
-	if err != nil {
-		return nil, err
-	}
-	rules, err := listRules(ctx, s.deps.DB, before, in.Ask())
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.PageOf(in.PageInput, rules, s.view, func(r Rule) string { return httpx.FormatID(r.ID) }), nil
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]Rule, error) {
+		before, err := p.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		rules, err := listRules(ctx, s.deps.DB, before, p.Ask())
+		return rules, unreachable(err)
+	}, func(r Rule) time.Time { return r.UpdatedAt }, s.view, func(r Rule) string { return httpx.FormatID(r.ID) })
 }
 
 type ruleOutput struct {
@@ -104,7 +103,10 @@ func (s *Service) addRule(ctx context.Context, in *addRuleInput) (*ruleOutput, e
 	if err != nil {
 		return nil, err
 	}
-	return s.storeRule(ctx, "risk-rule.add", in.Key, r, errTooMany, insertRule)
+	return s.storeRule(ctx, "risk-rule.add", in.Key, r, errTooMany, func(ctx context.Context, tx pgx.Tx, r Rule) (before any, stored Rule, ok bool, err error) {
+		stored, ok, err = insertRule(ctx, tx, r)
+		return nil, stored, ok, err
+	})
 }
 
 type changeRuleInput struct {
@@ -122,24 +124,23 @@ func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOut
 		return nil, err
 	}
 	r.ID = id
-	return s.storeRule(ctx, "risk-rule.change", "", r, errNoRule, func(ctx context.Context, tx pgx.Tx, r Rule) (Rule, bool, error) {
-		stored, found, err := updateRule(ctx, tx, r)
-		if err != nil || found {
-			return stored, found, err
+	return s.storeRule(ctx, "risk-rule.change", "", r, errNoRule, func(ctx context.Context, tx pgx.Tx, r Rule) (before any, stored Rule, found bool, err error) {
+		was, found, err := oneRule(riskdb.New(tx).LockRule(ctx, id))
+		if err != nil || !found {
+			return nil, r, found, err
 		}
-		if exists, err := riskdb.New(tx).RuleExists(ctx, id); err != nil {
-			return r, false, err
-		} else if exists {
-			return r, false, errKindStay
+		if was.Kind != r.Kind {
+			return nil, r, false, errKindStay
 		}
-		return r, false, nil
+		stored, found, err = updateRule(ctx, tx, r)
+		return s.view(was), stored, found, err
 	})
 }
 
 // storeRule stores one rule together with its marks and its audit record; once per
 // Idempotency-Key.
 func (s *Service) storeRule(ctx context.Context, action, key string, r Rule, missing *fault.Error,
-	put func(context.Context, pgx.Tx, Rule) (Rule, bool, error),
+	put func(context.Context, pgx.Tx, Rule) (before any, stored Rule, ok bool, err error),
 ) (*ruleOutput, error) {
 	// Before the transaction: counting in other modules may take a while.
 	hits, err := s.hits(ctx, s.deps.DB, &r, nil)
@@ -149,7 +150,7 @@ func (s *Service) storeRule(ctx context.Context, action, key string, r Rule, mis
 	out := &ruleOutput{CacheControl: httpx.NoStore}
 	err = s.current.Change(ctx, func(tx pgx.Tx) (stored bool, err error) {
 		out.Body, err = idempotency.Once(ctx, tx, key, action, r, func() (none riskRule, err error) {
-			rule, ok, err := put(ctx, tx, r)
+			before, rule, ok, err := put(ctx, tx, r)
 			if err != nil {
 				return none, err
 			}
@@ -160,7 +161,7 @@ func (s *Service) storeRule(ctx context.Context, action, key string, r Rule, mis
 				return none, err
 			}
 			stored = true
-			return s.view(rule), audit.Record(ctx, tx, action, "risk rule "+httpx.FormatID(rule.ID), s.view(rule))
+			return s.view(rule), audit.Record(ctx, tx, action, "risk rule "+httpx.FormatID(rule.ID), audit.Change{Before: before, After: s.view(rule)})
 		})
 		return stored, err
 	})
@@ -189,7 +190,7 @@ func (s *Service) removeRule(ctx context.Context, in *removeRuleInput) (*ruleOut
 			return false, errNoRule
 		}
 		gone = r
-		return true, audit.Record(ctx, tx, "risk-rule.remove", "risk rule "+httpx.FormatID(id), s.view(r))
+		return true, audit.Record(ctx, tx, "risk-rule.remove", "risk rule "+httpx.FormatID(id), audit.Change{Before: s.view(r)})
 	})
 	if err != nil {
 		return nil, unreachable(err)

@@ -20,6 +20,13 @@ var (
 	errErased = fault.New(fault.Conflict, "forbidden-transition", fault.Titles{"Not possible in this state", "当前状态不允许此操作"}, "This account was erased and can no longer be changed.")
 )
 
+// state is what the audit log keeps of an account before and after a change; a member
+// that the change leaves alone is empty.
+type state struct {
+	Role   string `json:"role,omitempty"`
+	Status string `json:"status,omitempty"`
+}
+
 // SetRole gives a user a role. Access tokens with the old role end immediately; the
 // logins stay and get the new role with their next refresh. Every change is audited
 // under the principal in ctx.
@@ -40,7 +47,7 @@ func (s *Service) SetRole(ctx context.Context, user int64, role auth.Role) error
 		if err := s.noteTo(ctx, tx, user, sms.NoteRole); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "user.role", "user "+httpx.FormatID(user), map[string]any{"from": u.Role, "to": role})
+		return audit.Record(ctx, tx, "user.role", "user "+httpx.FormatID(user), audit.Change{Before: state{Role: u.Role}, After: state{Role: string(role)}})
 	})
 }
 
@@ -64,7 +71,7 @@ func (s *Service) Disable(ctx context.Context, user int64, reason string) error 
 		if err := s.deps.Revoke.User(ctx, tx, endedByDisable, user); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "user.disable", "user "+httpx.FormatID(user), map[string]any{"reason": reason})
+		return audit.Record(ctx, tx, "user.disable", "user "+httpx.FormatID(user), audit.Change{Before: state{Status: u.Status}, After: state{Status: statusDisabled}, Reason: reason})
 	})
 }
 
@@ -77,7 +84,7 @@ func (s *Service) Enable(ctx context.Context, user int64) error {
 		if err := accountdb.New(tx).SetStatus(ctx, accountdb.SetStatusParams{ID: user, Status: statusActive}); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "user.enable", "user "+httpx.FormatID(user), map[string]any{})
+		return audit.Record(ctx, tx, "user.enable", "user "+httpx.FormatID(user), audit.Change{Before: state{Status: u.Status}, After: state{Status: statusActive}})
 	})
 }
 
@@ -92,13 +99,17 @@ func (s *Service) EndLogins(ctx context.Context, user int64) error {
 		case u.Status == statusErased:
 			return errErased
 		}
-		if err := s.endLogins(ctx, tx, user, 0, endedByOperator); err != nil {
+		ended, err := accountdb.New(tx).EndLoginsExcept(ctx, accountdb.EndLoginsExceptParams{UserID: user, Why: endedByOperator})
+		if err == nil {
+			err = s.revokeLogins(ctx, tx, endedByOperator, ended)
+		}
+		if err != nil {
 			return err
 		}
 		if err := s.deps.Revoke.User(ctx, tx, endedByOperator, user); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, "user.end-logins", "user "+httpx.FormatID(user), map[string]any{})
+		return audit.Record(ctx, tx, "user.end-logins", "user "+httpx.FormatID(user), audit.Change{Before: map[string]int{"logins": len(ended)}, After: map[string]int{"logins": 0}})
 	})
 }
 

@@ -29,7 +29,9 @@ func (s *Service) firstAdmin(ctx context.Context, tx pgx.Tx, u accountdb.Account
 	if err := accountdb.New(tx).SetRole(ctx, accountdb.SetRoleParams{ID: u.ID, Role: string(auth.Admin)}); err != nil {
 		return "", fmt.Errorf("account: first admin: %w", err)
 	}
-	err = audit.Record(ctx, tx, "user.first-admin", "user "+httpx.FormatID(u.ID), map[string]any{"by": "--first-admin-phone"})
+	err = audit.Record(ctx, tx, "user.first-admin", "user "+httpx.FormatID(u.ID), audit.Change{
+		Before: state{Role: u.Role}, After: state{Role: string(auth.Admin)}, Reason: "--first-admin-phone",
+	})
 	return string(auth.Admin), err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/watch/audit"
@@ -97,7 +98,7 @@ func (s *Service) erase(ctx context.Context, tx pgx.Tx, user int64) error {
 		func() error { return q.EraseCodes(ctx, string(phoneIn(u))) },
 		func() error { return q.EraseUser(ctx, user) },
 		func() error {
-			return audit.Record(ctx, tx, "user.erase", "user "+httpx.FormatID(user), map[string]any{})
+			return audit.Record(ctx, tx, "user.erase", "user "+httpx.FormatID(user), audit.Change{Before: state{u.Role, u.Status}, After: state{string(auth.Shopper), statusErased}})
 		},
 	} {
 		if err := step(); err != nil {

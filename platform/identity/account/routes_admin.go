@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -115,7 +116,7 @@ func userView(ctx context.Context, u accountdb.AccountUser) UserView {
 }
 
 type adminListInput struct {
-	httpx.PageInput
+	httpx.ChangesInput
 	ID     int64  `query:"id" minimum:"1" doc:"Only this account"`
 	Phone  string `query:"phone" maxLength:"32" doc:"The whole number; in E.164 the plus sign is written %2B"`
 	Role   string `query:"role" enum:"shopper,viewer,operator,admin" doc:"Only with this role"`
@@ -123,11 +124,7 @@ type adminListInput struct {
 }
 
 func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.PageOutput[UserView], error) {
-	before, err := in.BeforeID()
-	if err != nil {
-		return nil, err
-	}
-	p := accountdb.ListUsersParams{Before: cmp.Or(before, math.MaxInt64), Most: int32(in.Ask())} //nolint:gosec // a page has at most 100
+	p := accountdb.ListUsersParams{}
 	if in.ID != 0 {
 		p.ID = &in.ID
 	}
@@ -145,12 +142,19 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 	if in.Status != "" {
 		p.Status = &in.Status
 	}
-	rows, err := accountdb.New(s.deps.DB).ListUsers(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("account: list users: %w", err)
-	}
-	view := func(u accountdb.AccountUser) UserView { return userView(ctx, u) }
-	return httpx.PageOf(in.PageInput, rows, view, func(u accountdb.AccountUser) string { return httpx.FormatID(u.ID) }), nil
+	return httpx.PageOfChanges(in.ChangesInput, func(page httpx.PageInput) ([]accountdb.AccountUser, error) {
+		before, err := page.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		p.Before, p.Most = cmp.Or(before, math.MaxInt64), int32(page.Ask()) //nolint:gosec // a page
+		rows, err := accountdb.New(s.deps.DB).ListUsers(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("account: list users: %w", err)
+		}
+		return rows, nil
+	}, func(u accountdb.AccountUser) time.Time { return u.UpdatedAt },
+		func(u accountdb.AccountUser) UserView { return userView(ctx, u) }, func(u accountdb.AccountUser) string { return httpx.FormatID(u.ID) })
 }
 
 var errSearch = auth.ErrForbidden.Saying("Viewers cannot search by phone; ask an operator.")
@@ -173,7 +177,7 @@ func (s *Service) searched(ctx context.Context, raw string) (Phone, error) {
 		return "", err
 	}
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, "user.search", "users", map[string]any{"phone": phone.Masked()})
+		return audit.Note(ctx, tx, "user.search", "users", map[string]any{"phone": phone.Masked()})
 	})
 	return phone, asFault("record a search", err)
 }

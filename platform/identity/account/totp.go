@@ -174,7 +174,7 @@ func (s *Service) StartTOTP(ctx context.Context, user int64) (secret, url string
 // ConfirmTOTP puts a user's new secret into force with its first code and ends the
 // user's other logins, none of which has shown a code; keep is the current one.
 func (s *Service) ConfirmTOTP(ctx context.Context, user, keep int64, code string) error {
-	return s.changeTOTP(ctx, user, "user.totp-add", func(tx pgx.Tx, t accountdb.TOTPOfRow) error {
+	return s.changeTOTP(ctx, user, addTOTP, func(tx pgx.Tx, t accountdb.TOTPOfRow) error {
 		if t.Confirmed {
 			return errTOTPSet
 		}
@@ -213,6 +213,14 @@ func (s *Service) ResetTOTP(ctx context.Context, user int64) error {
 	})
 }
 
+// addTOTP is the action in the audit log of a secret that comes into force.
+const addTOTP = "user.totp-add"
+
+// factor is what the audit log keeps of a second factor before and after a change.
+type factor struct {
+	InForce bool `json:"totp_in_force"` // false also while the first code is awaited
+}
+
 // changeTOTP runs do on a user who has a second factor, under the user's lock, and
 // records it.
 func (s *Service) changeTOTP(ctx context.Context, user int64, action string, do func(tx pgx.Tx, t accountdb.TOTPOfRow) error) error {
@@ -230,6 +238,6 @@ func (s *Service) changeTOTP(ctx context.Context, user int64, action string, do 
 		if err := s.noteTo(ctx, tx, user, sms.NoteFactor); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, action, "user "+httpx.FormatID(user), map[string]any{})
+		return audit.Record(ctx, tx, action, "user "+httpx.FormatID(user), audit.Change{Before: factor{t.Confirmed}, After: factor{action == addTOTP}})
 	})
 }

@@ -31,6 +31,7 @@ type Entry struct {
 	ExpiresAt time.Time // zero: until it is removed
 	CreatedBy int64
 	CreatedAt time.Time
+	UpdatedAt time.Time
 }
 
 // over reports whether the entry has ended.

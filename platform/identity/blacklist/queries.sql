@@ -13,7 +13,8 @@ ORDER BY id DESC LIMIT @at_most;
 INSERT INTO platform.blacklist AS b (kind, value, owner, reason, expires_at, created_by)
 VALUES (@kind, @value, @owner, @reason, @expires_at, @created_by)
 ON CONFLICT (kind, value) DO UPDATE SET owner = GREATEST(b.owner, excluded.owner),
-    reason = excluded.reason, expires_at = excluded.expires_at, created_by = excluded.created_by
+    reason = excluded.reason, expires_at = excluded.expires_at, created_by = excluded.created_by,
+    updated_at = clock_timestamp()
 RETURNING *;
 
 -- name: LockEntries :exec
@@ -36,4 +37,4 @@ SELECT value FROM platform.blacklist WHERE kind = 'phone' AND owner = 0 AND (exp
 ORDER BY random() LIMIT @at_most;
 
 -- name: SetOwner :exec
-UPDATE platform.blacklist SET owner = @owner WHERE kind = 'phone' AND value = @phone;
+UPDATE platform.blacklist SET owner = @owner, updated_at = clock_timestamp() WHERE kind = 'phone' AND value = @phone;

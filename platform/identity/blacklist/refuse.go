@@ -107,7 +107,7 @@ func (s *Service) recordRefusals(ctx context.Context) error {
 			if r.user > 0 {
 				d["user"] = r.user
 			}
-			if err := audit.Record(ctx, tx, "blacklist.refuse", subjectOf(r.entry), d); err != nil {
+			if err := audit.Note(ctx, tx, "blacklist.refuse", subjectOf(r.entry), d); err != nil {
 				return err
 			}
 		}

@@ -34,12 +34,13 @@ type blacklistEntry struct {
 	InForce   bool   `json:"in_force" doc:"false once it has expired"`
 	CreatedBy string `json:"created_by" doc:"The operator's user id"`
 	CreatedAt string `json:"created_at" format:"date-time"`
+	UpdatedAt string `json:"updated_at" format:"date-time"`
 }
 
 func (s *Service) view(e Entry) blacklistEntry {
 	v := blacklistEntry{
 		ID: httpx.FormatID(e.ID), Kind: e.Kind, Value: e.masked(), Reason: e.Reason, InForce: !e.over(s.deps.Clock.Now()),
-		CreatedBy: httpx.FormatID(e.CreatedBy), CreatedAt: httpx.Moment(e.CreatedAt),
+		CreatedBy: httpx.FormatID(e.CreatedBy), CreatedAt: httpx.Moment(e.CreatedAt), UpdatedAt: httpx.Moment(e.UpdatedAt),
 	}
 	if e.Owner > 0 {
 		v.UserID = httpx.FormatID(e.Owner)
@@ -81,15 +82,11 @@ type listInput struct {
 	Kind   Kind   `query:"kind" enum:"user,phone,address,device" doc:"Only entries of this kind"`
 	Value  string `query:"value" maxLength:"128" doc:"Only the entry with this value; requires kind"`
 	Active bool   `query:"active" doc:"Only entries in force"`
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[blacklistEntry], error) {
-	f := filter{kind: in.Kind, active: in.Active, limit: in.Ask()}
-	var err error
-	if f.before, err = in.BeforeID(); err != nil {
-		return nil, err
-	}
+	f := filter{kind: in.Kind, active: in.Active}
 	if in.Value != "" {
 		if in.Kind == "" {
 			return nil, fault.Plain(fault.Invalid, "value requires kind: user, phone, address or device.")
@@ -97,15 +94,19 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[bl
 		if in.Kind == Phone && !auth.From(ctx).Role.May(auth.Operator) {
 			return nil, errSearch
 		}
+		var err error
 		if f.value, _, err = s.spell(ctx, in.Kind, in.Value); err != nil {
 			return nil, err
 		}
 	}
-	entries, err := list(ctx, s.deps.DB, f)
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.PageOf(in.PageInput, entries, s.view, func(e Entry) string { return httpx.FormatID(e.ID) }), nil
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) (entries []Entry, err error) {
+		if f.before, err = p.BeforeID(); err != nil {
+			return nil, err
+		}
+		f.limit = p.Ask()
+		entries, err = list(ctx, s.deps.DB, f)
+		return entries, unreachable(err)
+	}, func(e Entry) time.Time { return e.UpdatedAt }, s.view, func(e Entry) string { return httpx.FormatID(e.ID) })
 }
 
 type addInput struct {
@@ -152,6 +153,10 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, e Entry) (none blacklistEn
 	if err := lock(ctx, tx); err != nil {
 		return none, err
 	}
+	had, err := list(ctx, tx, filter{kind: e.Kind, value: e.Value, limit: 1})
+	if err != nil {
+		return none, err
+	}
 	if e, err = put(ctx, tx, e); err != nil {
 		return none, err
 	}
@@ -161,7 +166,11 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, e Entry) (none blacklistEn
 	case n > s.set.MaxEntries:
 		return none, errFull
 	}
-	return s.view(e), audit.Record(ctx, tx, "blacklist.add", subjectOf(e), detail(e))
+	did := audit.Change{After: detail(e)}
+	if len(had) > 0 {
+		did.Before = detail(had[0])
+	}
+	return s.view(e), audit.Record(ctx, tx, "blacklist.add", subjectOf(e), did)
 }
 
 // spell returns a value's canonical form, and the user of a phone.
@@ -211,7 +220,7 @@ func (s *Service) remove(ctx context.Context, in *removeInput) (*httpx.Output[bl
 			return false, errNone
 		}
 		gone = e
-		return true, audit.Record(ctx, tx, "blacklist.remove", subjectOf(e), detail(e))
+		return true, audit.Record(ctx, tx, "blacklist.remove", subjectOf(e), audit.Change{Before: detail(e)})
 	})
 	if err != nil {
 		return nil, unreachable(err)

@@ -16,7 +16,7 @@ import (
 
 func entryOf(row blacklistdb.PlatformBlacklist) Entry {
 	e := Entry{
-		ID: row.ID, Kind: Kind(row.Kind), Value: row.Value, Owner: row.Owner, Reason: row.Reason, CreatedBy: row.CreatedBy, CreatedAt: row.CreatedAt,
+		ID: row.ID, Kind: Kind(row.Kind), Value: row.Value, Owner: row.Owner, Reason: row.Reason, CreatedBy: row.CreatedBy, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	if row.ExpiresAt != nil {
 		e.ExpiresAt = *row.ExpiresAt
@@ -55,7 +55,7 @@ type filter struct {
 }
 
 // list returns the entries that match the filter, newest first.
-func list(ctx context.Context, db *pgxpool.Pool, f filter) ([]Entry, error) {
+func list(ctx context.Context, db blacklistdb.DBTX, f filter) ([]Entry, error) {
 	return collect(blacklistdb.New(db).Entries(ctx, blacklistdb.EntriesParams{
 		Kind: string(f.kind), Value: f.value, Active: f.active, Before: f.before, AtMost: int32(f.limit), //nolint:gosec // a page
 	}))

@@ -82,11 +82,12 @@ SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, clock_t
 -- name: Redrive :many
 -- The oldest failed events, or the one with the id, also while it is still tried.
 UPDATE platform.outbox_refused u SET refused_at = clock_timestamp(), next_try = clock_timestamp(), failed_at = NULL
-WHERE u.id IN (
-    SELECT r.id FROM platform.outbox_refused r
+FROM (
+    SELECT r.id, r.failed_at IS NOT NULL AS failed FROM platform.outbox_refused r
     WHERE CASE WHEN @one::boolean THEN r.id = @id ELSE r.failed_at IS NOT NULL END AND (@subject::text = '' OR r.subject = @subject)
-    ORDER BY r.id LIMIT @at_most FOR UPDATE)
-RETURNING u.id, u.subject, u.attempts;
+    ORDER BY r.id LIMIT @at_most FOR UPDATE) old
+WHERE u.id = old.id
+RETURNING u.id, u.subject, u.attempts, old.failed::boolean AS failed;
 
 -- name: CountFailed :one
 SELECT count(*) FROM platform.outbox_refused WHERE failed_at IS NOT NULL AND (@subject::text = '' OR subject = @subject);

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -41,7 +42,7 @@ type listInput struct {
 	Open     bool   `query:"open" doc:"Only unacknowledged alarms"`
 	Severity string `query:"severity" enum:"warning,critical" doc:"Only this severity"`
 	Code     string `query:"code" maxLength:"64" doc:"Only this code"`
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 // list returns a page of alarms. An unknown code is refused: an empty page would
@@ -50,17 +51,24 @@ func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*httpx.PageOu
 	if in.Code != "" && defined[Code(in.Code)] == nil {
 		return nil, fault.Plainf(fault.Invalid, "%q is not an alarm code; the description of this route lists them.", in.Code)
 	}
-	before, err := ParsePlace(in.Cursor)
-	if err != nil {
-		return nil, httpx.ErrCursor.Because(err)
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]Alarm, error) {
+		before, err := ParsePlace(p.Cursor)
+		if err != nil {
+			return nil, httpx.ErrCursor.Because(err)
+		}
+		rows, err := List(ctx, pool, Filter{
+			Open: in.Open, Severity: Severity(in.Severity), Code: Code(in.Code), Before: before, Limit: p.Ask(),
+		})
+		return rows, unreachable(err)
+	}, changed, func(a Alarm) Alarm { return a }, func(a Alarm) string { return After(a).String() })
+}
+
+// changed is when an alarm last occurred or was acknowledged.
+func changed(a Alarm) time.Time {
+	if a.AcknowledgedAt != nil && a.AcknowledgedAt.After(a.LastSeen) {
+		return *a.AcknowledgedAt
 	}
-	rows, err := List(ctx, pool, Filter{
-		Open: in.Open, Severity: Severity(in.Severity), Code: Code(in.Code), Before: before, Limit: in.Ask(),
-	})
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.PageOf(in.PageInput, rows, func(a Alarm) Alarm { return a }, func(a Alarm) string { return After(a).String() }), nil
+	return a.LastSeen
 }
 
 type acknowledgeInput struct {
@@ -68,6 +76,13 @@ type acknowledgeInput struct {
 	Body *struct {
 		Name string `json:"name,omitempty" maxLength:"64" doc:"Who handles it; by default the operator's user id" example:"Li Wei"`
 	} `nameHint:"AlarmAcknowledgement"`
+}
+
+// handled is what the audit log keeps of an alarm before and after its acknowledgement.
+type handled struct {
+	Code           Code   `json:"code"`
+	About          string `json:"about"`
+	AcknowledgedBy string `json:"acknowledged_by"`
 }
 
 // acknowledge records who handles an alarm, with its audit record. Only a change is
@@ -88,7 +103,7 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 			return err
 		}
 		return audit.Record(ctx, tx, "alarm.acknowledge", "alarm "+httpx.FormatID(id),
-			map[string]any{"name": by, "code": a.Code, "about": a.Subject})
+			audit.Change{Before: handled{Code: a.Code, About: a.Subject}, After: handled{a.Code, a.Subject, by}})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Plain(fault.NotFound, "There is no such alarm; old ones are deleted.")

@@ -32,10 +32,19 @@ type Change struct {
 	Reason string `json:"reason,omitempty"` // in the operator's words
 }
 
-// Record writes one action of the principal in ctx inside the transaction that
-// performs it, so that neither exists without the other.
-func Record(ctx context.Context, tx pgx.Tx, action, subject string, detail any) error {
-	return insert(ctx, tx, action, subject, detail)
+// Record writes one change by the principal in ctx inside the transaction that
+// makes it, so that neither exists without the other.
+func Record(ctx context.Context, tx pgx.Tx, action, subject string, c Change) error {
+	if c.Before == nil && c.After == nil {
+		return fmt.Errorf("audit: %s names neither what was before nor what is after", action)
+	}
+	return insert(ctx, tx, action, subject, c)
+}
+
+// Note writes one action that changed none of the shop's data, such as a search, with
+// what was asked for.
+func Note(ctx context.Context, tx pgx.Tx, action, subject string, asked any) error {
+	return insert(ctx, tx, action, subject, asked)
 }
 
 func insert(ctx context.Context, db auditdb.DBTX, action, subject string, detail any) error {

@@ -28,7 +28,7 @@ func TestLogIsFilteredAndAppendOnly(t *testing.T) {
 		if a.actor != 0 {
 			ctx = auth.Into(ctx, auth.Principal{UserID: a.actor, Role: auth.Operator})
 		}
-		if err := pg.InTx(ctx, pool, func(tx pgx.Tx) error { return audit.Record(ctx, tx, a.action, a.subject, map[string]int{"n": 1}) }); err != nil {
+		if err := pg.InTx(ctx, pool, func(tx pgx.Tx) error { return audit.Record(ctx, tx, a.action, a.subject, audit.Change{After: 1}) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,6 +56,9 @@ func TestLogIsFilteredAndAppendOnly(t *testing.T) {
 		if got := strings.Join(ids, ","); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+	if err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error { return audit.Record(t.Context(), tx, "x", "y", audit.Change{Reason: "z"}) }); err == nil {
+		t.Error("a change without before and after was recorded")
 	}
 	for _, sql := range []string{`UPDATE platform.audit SET actor = 3`, `DELETE FROM platform.audit`, `TRUNCATE platform.audit`} {
 		if _, err := pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "append-only") {

@@ -62,7 +62,7 @@ func remove(ctx context.Context, tx pgx.Tx, id ids.ID, d Letter) error {
 		return ErrNotFound
 	}
 	return audit.Record(ctx, tx, "dead-letter.redrive", "dead letter "+id.String(),
-		map[string]string{"consumer": d.Consumer, "subject": d.Subject, "message_id": d.MessageID})
+		audit.Change{Before: map[string]string{"consumer": d.Consumer, "subject": d.Subject, "message_id": d.MessageID}})
 }
 
 // redriveGrants publishes to the letter's original subject, because only the writer

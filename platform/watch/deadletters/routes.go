@@ -85,29 +85,30 @@ func view(d Letter) DeadLetterView {
 
 type listInput struct {
 	Consumer string `query:"consumer" maxLength:"128" doc:"Only letters of this consumer"`
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 // list returns a page of letters without their payloads, which may be large.
 func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[DeadLetterView], error) {
-	f := Filter{Consumer: in.Consumer, Limit: in.Ask()}
-	if in.Cursor != "" {
-		before, err := ids.Parse(in.Cursor)
-		if err != nil || before.IsZero() {
-			return nil, httpx.ErrCursor.Because(err)
+	made := func(d Letter) time.Time { return d.CreatedAt }
+	read := func(p httpx.PageInput) ([]Letter, error) {
+		f := Filter{Consumer: in.Consumer, Limit: p.Ask()}
+		if p.Cursor != "" {
+			before, err := ids.Parse(p.Cursor)
+			if err != nil || before.IsZero() {
+				return nil, httpx.ErrCursor.Because(err)
+			}
+			f.Before = before
 		}
-		f.Before = before
-	}
-	letters, err := List(ctx, r.pool, f)
-	if err != nil {
-		return nil, unreachable(err)
+		letters, err := List(ctx, r.pool, f)
+		return httpx.MadeSince(letters, in.UpdatedFrom, made), unreachable(err)
 	}
 	inList := func(d Letter) DeadLetterView {
 		v := view(d)
 		v.Error = messages.Beginning(v.Error)
 		return v
 	}
-	return httpx.PageOf(in.PageInput, letters, inList, func(d Letter) string { return d.ID.String() }), nil
+	return httpx.PageOfChanges(in.ChangesInput, read, made, inList, func(d Letter) string { return d.ID.String() })
 }
 
 type letterInput struct {

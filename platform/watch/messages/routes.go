@@ -108,7 +108,7 @@ type listInput struct {
 	Subject string    `query:"subject" maxLength:"256" doc:"Only of this subject" example:"events.example"`
 	From    time.Time `query:"from" doc:"Events committed at this time or later" example:"2026-11-11T20:00:00+08:00"`
 	To      time.Time `query:"to" doc:"Events committed before this time" example:"2026-11-11T21:00:00+08:00"`
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 // list returns a page of events without their payloads, which may be large.
@@ -116,28 +116,43 @@ func (r routes) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Mess
 	if !in.From.IsZero() && !in.To.IsZero() && !in.From.Before(in.To) {
 		return nil, errNoSpan
 	}
-	f := outbox.Filter{Status: outbox.Status(in.Status), Subject: in.Subject, Since: in.From, Until: in.To, Limit: in.Ask()}
-	if in.Cursor != "" {
-		var err error
-		if f.BeforeDay, f.Before, err = parsePlace(in.Cursor); err != nil {
-			return nil, httpx.ErrCursor.Because(err)
-		}
-	}
+	f := outbox.Filter{Status: outbox.Status(in.Status), Subject: in.Subject, Since: in.From, Until: in.To}
 	reading, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	found, err := outbox.List(reading, r.pool, f)
-	if err != nil && reading.Err() != nil && ctx.Err() == nil {
-		return nil, errTooWide.Because(err)
-	}
-	if err != nil {
-		return nil, unreachable(err)
+	read := func(p httpx.PageInput) (found []outbox.Message, err error) {
+		if p.Cursor != "" {
+			if f.BeforeDay, f.Before, err = parsePlace(p.Cursor); err != nil {
+				return nil, httpx.ErrCursor.Because(err)
+			}
+		}
+		f.Limit = p.Ask()
+		found, err = outbox.List(reading, r.pool, f)
+		if err != nil && reading.Err() != nil && ctx.Err() == nil {
+			return nil, errTooWide.Because(err)
+		}
+		return found, unreachable(err)
 	}
 	inList := func(m outbox.Message) Message {
 		v := view(m)
 		v.Error = Beginning(v.Error)
 		return v
 	}
-	return httpx.PageOf(in.PageInput, found, inList, place), nil
+	return httpx.PageOfChanges(in.ChangesInput, read, changed, inList, place)
+}
+
+// changed is when an event came into its state; one that NATS refuses is tried again
+// all the time.
+func changed(m outbox.Message) time.Time {
+	switch {
+	case m.SentAt != nil:
+		return *m.SentAt
+	case m.FailedAt != nil:
+		return *m.FailedAt
+	case m.NextTry != nil:
+		return time.Now()
+	default:
+		return m.CreatedAt
+	}
 }
 
 // place is the cursor after an event: its day, by which sent ones are ordered first,
@@ -230,7 +245,7 @@ func (r routes) release(ctx context.Context, subject string, redrive func(pgx.Tx
 			return err
 		}
 		for _, e := range events {
-			if err := audit.Record(ctx, tx, "message.redrive", "message "+e.ID.String(), map[string]any{"subject": e.Subject, "attempts": e.Attempts}); err != nil {
+			if err := audit.Record(ctx, tx, "message.redrive", "message "+e.ID.String(), redriven(e)); err != nil {
 				return err
 			}
 		}
@@ -243,6 +258,18 @@ func (r routes) release(ctx context.Context, subject string, redrive func(pgx.Tx
 	}
 	r.relay.Wake()
 	return out, nil
+}
+
+// redriven is a redriven event in the audit log.
+func redriven(e outbox.Redriven) audit.Change {
+	state := func(s outbox.Status) map[string]any {
+		return map[string]any{"subject": e.Subject, "attempts": e.Attempts, "status": s}
+	}
+	c := audit.Change{Before: state(outbox.Pending), After: state(outbox.Pending)}
+	if e.Failed {
+		c.Before = state(outbox.Failed)
+	}
+	return c
 }
 
 // unreachable is the answer to an operator whose query failed.

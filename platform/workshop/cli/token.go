@@ -118,7 +118,7 @@ func (c *Token) record(ctx context.Context) error {
 		by = u.Username
 	}
 	return pg.InTx(ctx, pool, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, "token.mint", "user "+strconv.FormatInt(c.User, 10), map[string]any{
+		return audit.Note(ctx, tx, "token.mint", "user "+strconv.FormatInt(c.User, 10), map[string]any{
 			"role": c.Role, "count": c.Count, "lifetime": c.lifetime().String(), "by": by,
 		})
 	})

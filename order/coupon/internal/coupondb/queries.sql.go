@@ -156,7 +156,9 @@ func (q *Queries) CouponsInUseTwice(ctx context.Context, most int32) ([]CouponsI
 
 const couponsOfUser = `-- name: CouponsOfUser :many
 SELECT c.bucket, c.coupon_no, c.kind_id, c.user_id, c.nth, c.valid_from, c.valid_until, c.issued_at, c.recalled_at, k.id, k.name, k.status, k.currency, k.amount_off, k.percent_off, k.max_off, k.threshold, k.activity_ids, k.item_ids, k.valid_from, k.valid_until, k.valid_days, k.total, k.per_user, k.issued, k.claim_from, k.claim_until, k.issue_on, k.reserved_activity_ids, k.reserved_item_ids, k.recalled_at, k.version, k.created_at, k.updated_at, coalesce(u.order_no, '00000000-0000-0000-0000-000000000000')::uuid AS used_by,
-       coalesce(u.discount, 0)::bigint AS discount, s.status::text AS status
+       coalesce(u.discount, 0)::bigint AS discount, s.status::text AS status,
+       GREATEST(c.issued_at, c.recalled_at, k.updated_at,
+           (SELECT max(e.updated_at) FROM orders.coupon_uses e WHERE e.coupon_no = c.coupon_no AND e.bucket = c.bucket))::timestamptz AS changed_at
 FROM orders.coupons c
 JOIN orders.coupon_kinds k ON k.id = c.kind_id
 LEFT JOIN orders.coupon_uses u ON u.coupon_no = c.coupon_no AND u.bucket = c.bucket AND u.status IN ('locked', 'used')
@@ -185,6 +187,7 @@ type CouponsOfUserRow struct {
 	UsedBy           ids.ID
 	Discount         int64
 	Status           string
+	ChangedAt        time.Time
 }
 
 // A user's coupons, newest first. One that is locked for the order named by for_order counts as available, to that order.
@@ -244,6 +247,7 @@ func (q *Queries) CouponsOfUser(ctx context.Context, arg CouponsOfUserParams) ([
 			&i.UsedBy,
 			&i.Discount,
 			&i.Status,
+			&i.ChangedAt,
 		); err != nil {
 			return nil, err
 		}

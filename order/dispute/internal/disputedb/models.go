@@ -17,6 +17,7 @@ type OrdersDispute struct {
 	OrderNo      ids.ID
 	UserID       int64
 	Reason       string
+	Minted       bool
 	Status       string
 	Outcome      string
 	RefundNo     pgtype.UUID
@@ -36,6 +37,7 @@ type OrdersDisputeText struct {
 	DisputeNo ids.ID
 	Line      int32
 	Operator  *int64
+	Minted    bool
 	Text      string
 	At        time.Time
 }

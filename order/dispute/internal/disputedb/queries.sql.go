@@ -14,8 +14,8 @@ import (
 )
 
 const addText = `-- name: AddText :one
-INSERT INTO orders.dispute_texts (bucket, dispute_no, line, operator, text)
-SELECT $1, $2, count(*) + 1, $3::bigint, $4 FROM orders.dispute_texts t WHERE t.dispute_no = $2 AND t.bucket = $1
+INSERT INTO orders.dispute_texts (bucket, dispute_no, line, operator, minted, text)
+SELECT $1, $2, count(*) + 1, $3::bigint, $4, $5 FROM orders.dispute_texts t WHERE t.dispute_no = $2 AND t.bucket = $1
 RETURNING line
 `
 
@@ -23,6 +23,7 @@ type AddTextParams struct {
 	Bucket    int16
 	DisputeNo ids.ID
 	Operator  *int64
+	Minted    bool
 	Text      string
 }
 
@@ -32,6 +33,7 @@ func (q *Queries) AddText(ctx context.Context, arg AddTextParams) (int32, error)
 		arg.Bucket,
 		arg.DisputeNo,
 		arg.Operator,
+		arg.Minted,
 		arg.Text,
 	)
 	var line int32
@@ -85,7 +87,7 @@ func (q *Queries) ClaimClosing(ctx context.Context, arg ClaimClosingParams) (int
 const closeDispute = `-- name: CloseDispute :one
 UPDATE orders.disputes SET status = 'closed', outcome = $1, refund_no = $2, closed_by = $3, waiting_since = NULL,
     closing_by = NULL, closing_until = NULL, version = version + 1, updated_at = clock_timestamp()
-WHERE dispute_no = $4 AND bucket = $5 RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
+WHERE dispute_no = $4 AND bucket = $5 RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type CloseDisputeParams struct {
@@ -111,6 +113,7 @@ func (q *Queries) CloseDispute(ctx context.Context, arg CloseDisputeParams) (Ord
 		&i.OrderNo,
 		&i.UserID,
 		&i.Reason,
+		&i.Minted,
 		&i.Status,
 		&i.Outcome,
 		&i.RefundNo,
@@ -139,7 +142,7 @@ func (q *Queries) CountDisputes(ctx context.Context, orderNo ids.ID) (int64, err
 }
 
 const dispute = `-- name: Dispute :one
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2
+SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2
 `
 
 type DisputeParams struct {
@@ -156,6 +159,7 @@ func (q *Queries) Dispute(ctx context.Context, arg DisputeParams) (OrdersDispute
 		&i.OrderNo,
 		&i.UserID,
 		&i.Reason,
+		&i.Minted,
 		&i.Status,
 		&i.Outcome,
 		&i.RefundNo,
@@ -173,7 +177,7 @@ func (q *Queries) Dispute(ctx context.Context, arg DisputeParams) (OrdersDispute
 }
 
 const disputesOfOrder = `-- name: DisputesOfOrder :many
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no
+SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no
 `
 
 func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]OrdersDispute, error) {
@@ -191,6 +195,7 @@ func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]Orders
 			&i.OrderNo,
 			&i.UserID,
 			&i.Reason,
+			&i.Minted,
 			&i.Status,
 			&i.Outcome,
 			&i.RefundNo,
@@ -249,7 +254,7 @@ func (q *Queries) Forget(ctx context.Context, userID int64) error {
 }
 
 const listDisputes = `-- name: ListDisputes :many
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes
+SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes
 WHERE dispute_no < $1 AND ($2::text = '' OR status = $2)
 ORDER BY dispute_no DESC LIMIT $3
 `
@@ -275,6 +280,7 @@ func (q *Queries) ListDisputes(ctx context.Context, arg ListDisputesParams) ([]O
 			&i.OrderNo,
 			&i.UserID,
 			&i.Reason,
+			&i.Minted,
 			&i.Status,
 			&i.Outcome,
 			&i.RefundNo,
@@ -299,7 +305,7 @@ func (q *Queries) ListDisputes(ctx context.Context, arg ListDisputesParams) ([]O
 }
 
 const lockDispute = `-- name: LockDispute :one
-SELECT bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2 FOR UPDATE
+SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2 FOR UPDATE
 `
 
 type LockDisputeParams struct {
@@ -316,6 +322,7 @@ func (q *Queries) LockDispute(ctx context.Context, arg LockDisputeParams) (Order
 		&i.OrderNo,
 		&i.UserID,
 		&i.Reason,
+		&i.Minted,
 		&i.Status,
 		&i.Outcome,
 		&i.RefundNo,
@@ -335,7 +342,7 @@ func (q *Queries) LockDispute(ctx context.Context, arg LockDisputeParams) (Order
 const moveDispute = `-- name: MoveDispute :one
 UPDATE orders.disputes SET status = $1, version = version + 1, updated_at = clock_timestamp(),
     waiting_since = CASE WHEN $1::text = 'open' THEN coalesce(waiting_since, clock_timestamp()) END
-WHERE dispute_no = $2 AND bucket = $3 RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
+WHERE dispute_no = $2 AND bucket = $3 RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type MoveDisputeParams struct {
@@ -354,6 +361,7 @@ func (q *Queries) MoveDispute(ctx context.Context, arg MoveDisputeParams) (Order
 		&i.OrderNo,
 		&i.UserID,
 		&i.Reason,
+		&i.Minted,
 		&i.Status,
 		&i.Outcome,
 		&i.RefundNo,
@@ -371,8 +379,9 @@ func (q *Queries) MoveDispute(ctx context.Context, arg MoveDisputeParams) (Order
 }
 
 const openDispute = `-- name: OpenDispute :one
-INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING bucket, dispute_no, order_no, user_id, reason, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
+INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason, minted)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type OpenDisputeParams struct {
@@ -381,6 +390,7 @@ type OpenDisputeParams struct {
 	OrderNo   ids.ID
 	UserID    int64
 	Reason    string
+	Minted    bool
 }
 
 func (q *Queries) OpenDispute(ctx context.Context, arg OpenDisputeParams) (OrdersDispute, error) {
@@ -390,6 +400,7 @@ func (q *Queries) OpenDispute(ctx context.Context, arg OpenDisputeParams) (Order
 		arg.OrderNo,
 		arg.UserID,
 		arg.Reason,
+		arg.Minted,
 	)
 	var i OrdersDispute
 	err := row.Scan(
@@ -398,6 +409,7 @@ func (q *Queries) OpenDispute(ctx context.Context, arg OpenDisputeParams) (Order
 		&i.OrderNo,
 		&i.UserID,
 		&i.Reason,
+		&i.Minted,
 		&i.Status,
 		&i.Outcome,
 		&i.RefundNo,
@@ -451,7 +463,7 @@ func (q *Queries) ReleaseClosing(ctx context.Context, arg ReleaseClosingParams) 
 }
 
 const textsOf = `-- name: TextsOf :many
-SELECT bucket, dispute_no, line, operator, text, at FROM orders.dispute_texts WHERE dispute_no = ANY($1::uuid[]) ORDER BY dispute_no, line
+SELECT bucket, dispute_no, line, operator, minted, text, at FROM orders.dispute_texts WHERE dispute_no = ANY($1::uuid[]) ORDER BY dispute_no, line
 `
 
 func (q *Queries) TextsOf(ctx context.Context, disputeNos []ids.ID) ([]OrdersDisputeText, error) {
@@ -468,6 +480,7 @@ func (q *Queries) TextsOf(ctx context.Context, disputeNos []ids.ID) ([]OrdersDis
 			&i.DisputeNo,
 			&i.Line,
 			&i.Operator,
+			&i.Minted,
 			&i.Text,
 			&i.At,
 		); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -89,7 +90,7 @@ func (s *Service) start(ctx context.Context, _ *struct{}) (*httpx.Output[RunView
 		if err != nil {
 			return fmt.Errorf("proof: start a run: %w", err)
 		}
-		return audit.Record(ctx, tx, "proof.start", "proof "+httpx.FormatID(run.ID), map[string]any{"checks": len(s.checks)})
+		return audit.Record(ctx, tx, "proof.start", "proof "+httpx.FormatID(run.ID), audit.Change{After: view(run)})
 	})
 	if err != nil {
 		return nil, unreachable(err)
@@ -101,16 +102,23 @@ func (s *Service) start(ctx context.Context, _ *struct{}) (*httpx.Output[RunView
 	return httpx.Answer(view(run)), nil
 }
 
-func (s *Service) list(ctx context.Context, in *struct{ httpx.PageInput }) (*httpx.PageOutput[RunView], error) {
-	before, err := in.BeforeID()
-	if err != nil {
-		return nil, err
+func (s *Service) list(ctx context.Context, in *struct{ httpx.ChangesInput }) (*httpx.PageOutput[RunView], error) {
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]runsdb.PlatformProofRun, error) {
+		before, err := p.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := runsdb.New(s.pool).Runs(ctx, runsdb.RunsParams{Before: before, AtMost: int32(p.Ask())}) //nolint:gosec // a page
+		return rows, unreachable(err)
+	}, changed, view, func(r runsdb.PlatformProofRun) string { return httpx.FormatID(r.ID) })
+}
+
+// changed is when a run ended; one that has not makes progress all the time.
+func changed(r runsdb.PlatformProofRun) time.Time {
+	if r.EndedAt == nil {
+		return time.Now()
 	}
-	rows, err := runsdb.New(s.pool).Runs(ctx, runsdb.RunsParams{Before: before, AtMost: int32(in.Ask())}) //nolint:gosec // a page
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.PageOf(in.PageInput, rows, view, func(r runsdb.PlatformProofRun) string { return httpx.FormatID(r.ID) }), nil
+	return *r.EndedAt
 }
 
 type runInput struct {

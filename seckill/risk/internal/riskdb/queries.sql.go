@@ -217,6 +217,29 @@ func (q *Queries) InsertRule(ctx context.Context, arg InsertRuleParams) (RiskRul
 	return i, err
 }
 
+const lockRule = `-- name: LockRule :one
+SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at FROM risk.rules WHERE id = $1 FOR UPDATE
+`
+
+func (q *Queries) LockRule(ctx context.Context, id int64) (RiskRule, error) {
+	row := q.db.QueryRow(ctx, lockRule, id)
+	var i RiskRule
+	err := row.Scan(
+		&i.ID,
+		&i.Kind,
+		&i.Threshold,
+		&i.WindowSeconds,
+		&i.Action,
+		&i.Amount,
+		&i.Note,
+		&i.ExpiresAt,
+		&i.DryRunUntil,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+	)
+	return i, err
+}
+
 const putClaimOrders = `-- name: PutClaimOrders :exec
 INSERT INTO risk.claim_orders AS o (order_no, user_id, activity_id, live, version, ends_at)
 SELECT e.no, e.usr, e.activity, e.live, e.version, a.ends_at + $1::interval
@@ -424,17 +447,6 @@ ORDER BY o.order_no ON CONFLICT (user_id) DO NOTHING
 func (q *Queries) RestoreClaims(ctx context.Context, orderNos []ids.ID) error {
 	_, err := q.db.Exec(ctx, restoreClaims, orderNos)
 	return err
-}
-
-const ruleExists = `-- name: RuleExists :one
-SELECT EXISTS (SELECT FROM risk.rules WHERE id = $1)
-`
-
-func (q *Queries) RuleExists(ctx context.Context, id int64) (bool, error) {
-	row := q.db.QueryRow(ctx, ruleExists, id)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
 }
 
 const rules = `-- name: Rules :many

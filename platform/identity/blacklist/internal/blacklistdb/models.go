@@ -17,4 +17,5 @@ type PlatformBlacklist struct {
 	ExpiresAt *time.Time
 	CreatedBy int64
 	CreatedAt time.Time
+	UpdatedAt time.Time
 }

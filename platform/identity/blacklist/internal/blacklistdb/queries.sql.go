@@ -22,7 +22,7 @@ func (q *Queries) CountEntries(ctx context.Context) (int64, error) {
 }
 
 const entries = `-- name: Entries :many
-SELECT id, kind, value, owner, reason, expires_at, created_by, created_at FROM platform.blacklist
+SELECT id, kind, value, owner, reason, expires_at, created_by, created_at, updated_at FROM platform.blacklist
 WHERE ($1::text = '' OR kind = $1) AND ($2::text = '' OR value = $2)
   AND (NOT $3::boolean OR expires_at IS NULL OR expires_at > clock_timestamp()) AND ($4::bigint = 0 OR id < $4)
 ORDER BY id DESC LIMIT $5
@@ -61,6 +61,7 @@ func (q *Queries) Entries(ctx context.Context, arg EntriesParams) ([]PlatformBla
 			&i.ExpiresAt,
 			&i.CreatedBy,
 			&i.CreatedAt,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -73,7 +74,7 @@ func (q *Queries) Entries(ctx context.Context, arg EntriesParams) ([]PlatformBla
 }
 
 const entriesInForce = `-- name: EntriesInForce :many
-SELECT id, kind, value, owner, reason, expires_at, created_by, created_at FROM platform.blacklist WHERE expires_at IS NULL OR expires_at > clock_timestamp()
+SELECT id, kind, value, owner, reason, expires_at, created_by, created_at, updated_at FROM platform.blacklist WHERE expires_at IS NULL OR expires_at > clock_timestamp()
 `
 
 func (q *Queries) EntriesInForce(ctx context.Context) ([]PlatformBlacklist, error) {
@@ -94,6 +95,7 @@ func (q *Queries) EntriesInForce(ctx context.Context) ([]PlatformBlacklist, erro
 			&i.ExpiresAt,
 			&i.CreatedBy,
 			&i.CreatedAt,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -145,8 +147,9 @@ const putEntry = `-- name: PutEntry :one
 INSERT INTO platform.blacklist AS b (kind, value, owner, reason, expires_at, created_by)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (kind, value) DO UPDATE SET owner = GREATEST(b.owner, excluded.owner),
-    reason = excluded.reason, expires_at = excluded.expires_at, created_by = excluded.created_by
-RETURNING id, kind, value, owner, reason, expires_at, created_by, created_at
+    reason = excluded.reason, expires_at = excluded.expires_at, created_by = excluded.created_by,
+    updated_at = clock_timestamp()
+RETURNING id, kind, value, owner, reason, expires_at, created_by, created_at, updated_at
 `
 
 type PutEntryParams struct {
@@ -178,6 +181,7 @@ func (q *Queries) PutEntry(ctx context.Context, arg PutEntryParams) (PlatformBla
 		&i.ExpiresAt,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -198,7 +202,7 @@ func (q *Queries) RemoveEndedEntries(ctx context.Context, arg RemoveEndedEntries
 }
 
 const removeEntry = `-- name: RemoveEntry :one
-DELETE FROM platform.blacklist WHERE id = $1 RETURNING id, kind, value, owner, reason, expires_at, created_by, created_at
+DELETE FROM platform.blacklist WHERE id = $1 RETURNING id, kind, value, owner, reason, expires_at, created_by, created_at, updated_at
 `
 
 func (q *Queries) RemoveEntry(ctx context.Context, id int64) (PlatformBlacklist, error) {
@@ -213,12 +217,13 @@ func (q *Queries) RemoveEntry(ctx context.Context, id int64) (PlatformBlacklist,
 		&i.ExpiresAt,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.UpdatedAt,
 	)
 	return i, err
 }
 
 const setOwner = `-- name: SetOwner :exec
-UPDATE platform.blacklist SET owner = $1 WHERE kind = 'phone' AND value = $2
+UPDATE platform.blacklist SET owner = $1, updated_at = clock_timestamp() WHERE kind = 'phone' AND value = $2
 `
 
 type SetOwnerParams struct {

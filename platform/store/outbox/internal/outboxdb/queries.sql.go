@@ -231,11 +231,12 @@ func (q *Queries) OldestUnsent(ctx context.Context) (OldestUnsentRow, error) {
 
 const redrive = `-- name: Redrive :many
 UPDATE platform.outbox_refused u SET refused_at = clock_timestamp(), next_try = clock_timestamp(), failed_at = NULL
-WHERE u.id IN (
-    SELECT r.id FROM platform.outbox_refused r
+FROM (
+    SELECT r.id, r.failed_at IS NOT NULL AS failed FROM platform.outbox_refused r
     WHERE CASE WHEN $1::boolean THEN r.id = $2 ELSE r.failed_at IS NOT NULL END AND ($3::text = '' OR r.subject = $3)
-    ORDER BY r.id LIMIT $4 FOR UPDATE)
-RETURNING u.id, u.subject, u.attempts
+    ORDER BY r.id LIMIT $4 FOR UPDATE) old
+WHERE u.id = old.id
+RETURNING u.id, u.subject, u.attempts, old.failed::boolean AS failed
 `
 
 type RedriveParams struct {
@@ -249,6 +250,7 @@ type RedriveRow struct {
 	ID       ids.ID
 	Subject  string
 	Attempts int32
+	Failed   bool
 }
 
 // The oldest failed events, or the one with the id, also while it is still tried.
@@ -266,7 +268,12 @@ func (q *Queries) Redrive(ctx context.Context, arg RedriveParams) ([]RedriveRow,
 	var items []RedriveRow
 	for rows.Next() {
 		var i RedriveRow
-		if err := rows.Scan(&i.ID, &i.Subject, &i.Attempts); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Subject,
+			&i.Attempts,
+			&i.Failed,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
