@@ -129,7 +129,7 @@ func (w *walk) happens(what happening, group []*account) {
 			if what == partAsked {
 				r.Amount = askedPart
 			}
-			_, err := w.RequestRefund(ctx, r)
+			_, err := w.refunds.Request(ctx, ids.New().String(), r)
 			if _, refused := errors.AsType[*fault.Error](err); refused {
 				return nil
 			}
