@@ -163,8 +163,8 @@ func (u unit) parse(text string) (n float64, err error) {
 	return n, nil
 }
 
-// print writes a figure or a bound.
-func (u unit) print(n float64) string {
+// text writes a figure or a bound.
+func (u unit) text(n float64) string {
 	round := func(n float64) string { return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64) }
 	switch u {
 	case inMillis:
@@ -180,12 +180,12 @@ func (u unit) print(n float64) string {
 
 // Judge compares a report with the requirement. What was not measured is not met.
 func (r Requirement) Judge(rep *Report) Verdict {
-	v := Verdict{Required: r.name + " " + r.operator + " " + r.figure.unit.print(r.bound), Found: "not measured"}
+	v := Verdict{Required: r.name + " " + r.operator + " " + r.figure.unit.text(r.bound), Found: "not measured"}
 	n, measured := r.figure.of(rep)
 	if !measured {
 		return v
 	}
-	v.Found = r.figure.unit.print(n)
+	v.Found = r.figure.unit.text(n)
 	switch c := cmp.Compare(n, r.bound); r.operator {
 	case "<":
 		v.Met = c < 0
