@@ -73,7 +73,7 @@ func itemPage(t *testing.T, in *instance, item string, user int64) chromedp.Acti
 	t.Helper()
 	login := fmt.Sprintf(`{"access":%q,"refresh":"none","until":%d,"user":"%d"}`, mint(t, user, auth.Shopper), time.Now().Add(time.Hour).UnixMilli(), user)
 	return chromedp.Tasks{
-		chromedp.Navigate(in.url + "/static/words.js"), // anything of the same origin
+		chromedp.Navigate(in.url + "/static/style.css"), // anything of the same origin
 		chromedp.Evaluate(`localStorage.setItem("stampede-login", `+strconv.Quote(login)+`)`, nil),
 		chromedp.Navigate(in.url + "/?item=" + item),
 	}
@@ -88,21 +88,23 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	in := serveInstance(t, pgtest.DatabaseURL(t), redisURL, "--human-check-strength=low", "--challenges-per-minute=0")
 	do(first, t, "open a tab", chromedp.Navigate(in.url+"/"))
 	second := visitor(first, t)
-	do(second, t, "open a window", chromedp.Navigate(in.url+"/"))
+	do(second, t, "open a window", chromedp.Navigate("about:blank"))
 	puzzle := in.planAsked(t, askingSale{human: "slide"})
 	ops := in.opsURL(t)
 	pgtest.Eventually(t, time.Minute, func() bool { // otherwise a busy machine has none for the second attempt
 		drawn := scrape(t, ops)["stampede_human_pictures"].GetMetric()
 		return len(drawn) == 1 && drawn[0].GetGauge().GetValue() >= 3
 	}, "slides to be drawn")
+	lookColdly(t, second, in, puzzle)
+	checkLosers := loseNothing(t, first, in)
 	// Enough time to reserve; the other visitor solves the slide meanwhile.
 	reserved := in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 12 * time.Second, checkout: map[string]any{
 		"ways": []string{"delivery", "pickup"}, "address": "required", "note": "optional", "freight": 800,
 	}})
 
 	do(first, t, "reserve, work, wait for the opening",
-		itemPage(t, in, reserved, 7), click("#reserve"), until(`document.querySelector("sale-card").dataset.reserved === "true"`),
-		click("#buy"), until(`document.querySelector("#steps").textContent.includes("waiting for the opening")`))
+		itemPage(t, in, reserved, 7), click("#buy"), until(`document.querySelector("sale-card").dataset.reserved === "true"`),
+		click("#arm"), until(`document.querySelector("sale-card").dataset.armed === "true"`))
 
 	opts, err := redis.ParseURL(redisURL)
 	if err != nil {
@@ -112,11 +114,12 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	do(second, t, "get the slide", itemPage(t, in, puzzle, 9), click("#buy"), until(`document.querySelector("dialog.slide")`))
 	do(second, t, "fail the slide", slideTo(tileAnswer(t, rdb)+50),
-		until(`document.querySelector("#steps").textContent.includes("not passed") && document.querySelector("dialog.slide")`))
+		until(`document.querySelector("#said").textContent.includes("not passed") && document.querySelector("dialog.slide")`))
 	do(second, t, "solve the slide", slideTo(tileAnswer(t, rdb)), ordered("pending_payment"))
 
+	checkLosers()
 	do(second, t, "see what is left", itemPage(t, in, puzzle, 10),
-		until(`document.querySelector("#left")?.textContent === "19 of 20 units left" && document.querySelector("#buy:not([disabled])")`))
+		until(`document.querySelector("#left")?.textContent === "19 of 20 left" && document.querySelector("#buy:not([disabled])")`))
 	_, item := in.call(t, http.MethodGet, "/api/v1/items/"+puzzle, "", nil)
 	activity, _ := item["activity_id"].(string)
 	if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/pause", mint(t, 1, auth.Operator), nil); status != http.StatusOK {
@@ -138,7 +141,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	// the server.
 	do(first, t, "find an order that was made elsewhere", itemPage(t, in, puzzle, 9), ordered("pending_payment"))
 	do(second, t, "come without a reservation", itemPage(t, in, reserved, 8),
-		until(`document.querySelector("#note")?.textContent.includes("only shoppers with a reservation") && document.querySelector("#buy").disabled`))
+		until(`document.querySelector("#said")?.textContent.includes("only shoppers with a reservation") && document.querySelector("#buy").disabled`))
 }
 
 // slideTo drags the tile's left edge, slowly at first, and submits the position.

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"net/http"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,24 +10,22 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-
-	"stampede/platform/edge/auth"
 )
 
 // hurry makes a page's timers run a hundred times as fast.
 const hurry = `{ const later = setTimeout; window.setTimeout = (f, ms, ...rest) => later(f, ms / 100, ...rest) }`
 
 // prices are in minor units, which are not hundredths everywhere; the browser knows.
-const prices = `import("/static/words.js").then(({ money }) => ["CNY", "JPY", "KWD"].map((currency) => money({ amount: 9900, currency }).replace(/[^0-9.,]/g, "")).join(" "))`
+const prices = `import(document.querySelector("script[src]").src).then(({ $words }) => ["CNY", "JPY", "KWD"].map((currency) => $words.money({ amount: 9900, currency }).replace(/[^0-9.,]/g, "")).join(" "))`
 
 // listAsked counts the page's requests for the list of sessions.
 const listAsked = `performance.getEntriesByType("resource").filter((r) => r.name.includes("/sessions?")).length`
 
-// lookAtAnEmptyShop returns the commands that its page shows, on a phone and a
-// desktop, and checks how the page polls for new sessions.
-func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) (commands string) {
+// lookAtAnEmptyShop checks that a shop without sales says only that, on a phone and a
+// desktop, and how its page polls for new sessions.
+func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) {
 	t.Helper()
-	var shown string
+	var shown, says string
 	var seen, later int
 	var remove page.ScriptIdentifier
 	do(tab, t, "open an empty shop",
@@ -39,9 +33,12 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) (command
 			remove, err = page.AddScriptToEvaluateOnNewDocument(hurry).Do(ctx)
 			return err
 		}),
-		emulation.SetDeviceMetricsOverride(390, 800, 1, false), chromedp.Navigate(in.url+"/"),
-		until(`document.querySelector("pre")`), until(`document.documentElement.scrollWidth <= 390 && document.querySelector("pre").scrollWidth <= document.querySelector("pre").clientWidth`),
-		emulation.ClearDeviceMetricsOverride(), chromedp.Evaluate(`document.querySelector("pre").textContent`, &commands))
+		emulation.SetDeviceMetricsOverride(320, 640, 1, false), chromedp.Navigate(in.url+"/"),
+		until(`document.querySelector("#empty")`), until(`document.documentElement.scrollWidth <= 320`),
+		emulation.ClearDeviceMetricsOverride(), chromedp.Evaluate(`document.body.textContent`, &says))
+	if !strings.Contains(says, "No sale at the moment") || regexp.MustCompile(`curl|token|API`).MatchString(says) {
+		t.Errorf("an empty shop tells the public:\n%s", says)
+	}
 
 	do(tab, t, "poll only while visible",
 		until(listAsked+` > 2`),
@@ -61,37 +58,22 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) (command
 	do(tab, t, "restore normal timers", chromedp.ActionFunc(func(ctx context.Context) error {
 		return page.RemoveScriptToEvaluateOnNewDocument(remove).Do(ctx)
 	}))
-	return commands
 }
 
-// publishAsSaid does what the commands do: it plans a sale, takes the id from
-// the answer and publishes it.
-func publishAsSaid(t *testing.T, in *instance, commands string) {
+// cold is what a page has loaded: how often and how many bytes with headers, but an item
+// that is polled only once.
+const cold = `(() => {
+	const all = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+	const once = all.filter((r, i) => !r.name.includes("/items/") || all.findIndex((o) => o.name === r.name) === i)
+	return { requests: once.length, bytes: once.reduce((sum, r) => sum + r.transferSize, 0) }
+})()`
+
+// lookColdly checks what an item's page costs a visitor who has never been there.
+func lookColdly(t *testing.T, tab context.Context, in *instance, item string) {
 	t.Helper()
-	plan := regexp.MustCompile(`-d '(\{.*\})'`).FindStringSubmatch(commands)
-	if len(plan) < 2 || !strings.Contains(plan[1], `"sale_price":{"amount":0,`) {
-		t.Fatalf("the page shows no command that a shop without a payment provider accepts:\n%s", commands)
-	}
-	operator := mint(t, 1, auth.Operator)
-	status, made := in.call(t, http.MethodPost, "/api/v1/admin/activities", operator, json.RawMessage(plan[1]))
-	if status != http.StatusCreated {
-		t.Fatalf("the page's plan is refused: %d %v", status, made)
-	}
-	id := regexp.MustCompile(`(?m)^ID=(.*)$`).FindStringSubmatch(commands)
-	if id == nil {
-		t.Fatalf("the page does not show how to get the id:\n%s", commands)
-	}
-	answer, err := json.Marshal(made)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", "echo "+id[1])
-	cmd.Env = append(cmd.Environ(), "MADE="+string(answer))
-	out, err := cmd.Output()
-	if got := string(bytes.TrimSpace(out)); err != nil || got != made["id"] {
-		t.Errorf("the page's commands extract %q for the id %v: %v", got, made["id"], err)
-	}
-	if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/activities/"+strings.TrimSpace(string(out))+"/publish", operator, nil); status != http.StatusOK {
-		t.Fatalf("the page's plan cannot be published: %d %v", status, doc)
+	var loaded struct{ Requests, Bytes int }
+	do(tab, t, "come for the first time", chromedp.Navigate(in.url+"/?item="+item), until(`document.querySelector("#buy")?.textContent && document.querySelector(".product").naturalWidth`), chromedp.Evaluate(cold, &loaded))
+	if loaded.Requests > 8 || loaded.Bytes > 35_000 || loaded.Bytes < 5_000 {
+		t.Errorf("an item's page takes %d requests and %d bytes, want at most 8 and 35000", loaded.Requests, loaded.Bytes)
 	}
 }

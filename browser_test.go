@@ -148,13 +148,13 @@ func TestLivePage(t *testing.T) {
 			return err
 		}),
 		chromedp.Navigate(p.url+"/"),
-		chromedp.Evaluate(`import("/static/clock.js").then((m) => m.ready.then(() => Date.now() - m.serverNow()))`, &ahead, awaitPromise),
+		chromedp.Evaluate(`import(document.querySelector("script[src]").src).then(({ $clock }) => $clock.ready.then(() => Date.now() - $clock.serverNow()))`, &ahead, awaitPromise),
 		until(timeToBuy),
 		chromedp.Text(`#price`, &price, chromedp.ByQuery),
 		click("#buy"),
 		ordered("pending_payment"),
-		chromedp.Text("#number code", &number, chromedp.ByQuery), // fails unless it is visible
-		emulation.SetFocusEmulationEnabled(true),                 // browsers copy only for the focused page
+		chromedp.WaitVisible("#number code", chromedp.ByQuery), chromedp.Evaluate(wholeNumber, &number),
+		emulation.SetFocusEmulationEnabled(true), // browsers copy only for the focused page
 		chromedp.Evaluate(`document.querySelector("#number .copy").click()`, nil, asAPerson), until(`document.querySelector("#number .copy").textContent === "Copied"`),
 	)
 	if price == "" {
@@ -167,7 +167,7 @@ func TestLivePage(t *testing.T) {
 	defer cancel()
 	watchScripts(second, t)
 	do(second, t, "find the order in a second tab", chromedp.ActionFunc(inChinese),
-		chromedp.Navigate(p.url+"/?order="+number), ordered("pending_payment"), until(`document.querySelector("#buy").textContent === "去支付"`))
+		chromedp.Navigate(p.url+"/?order="+number), ordered("pending_payment"), until(`document.querySelector("#buy").textContent === "去支付 ¥99.00"`))
 	do(ctx, t, "choose the code and change one's mind",
 		click("#buy"), click(`.ways [data-provider="wechat"]`), until(`document.querySelector("dialog img.code")?.naturalWidth === 256`),
 		until(`document.querySelector("#practice").href.startsWith("http")`), click("dialog .row button"))

@@ -231,7 +231,7 @@ func TestBehindNginx(t *testing.T) {
 		}
 	}
 	for i, want := range []string{"MISS", "HIT"} {
-		if a := ask(t, client, http.MethodGet, saleName+"/static/words.js", "", ""); a.status != http.StatusOK || a.header.Get("X-Cache") != want {
+		if a := ask(t, client, http.MethodGet, saleName+"/static/style.css", "", ""); a.status != http.StatusOK || a.header.Get("X-Cache") != want {
 			t.Errorf("page %d: %d, X-Cache %s, want %s", i, a.status, a.header.Get("X-Cache"), want)
 		}
 	}

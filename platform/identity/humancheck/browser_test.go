@@ -58,7 +58,7 @@ func TestABrowserSolvesTheWork(t *testing.T) {
 		const began = performance.now()
 		return { Header: await m.solve(%s), Took: performance.now() - began }
 	})`, c)
-	err = chromedp.Run(ctx, chromedp.Navigate(srv.URL+"/static/words.js"), // any page of the same origin
+	err = chromedp.Run(ctx, chromedp.Navigate(srv.URL+"/static/style.css"), // any page of the same origin
 		chromedp.Evaluate(script, &solved, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 	if err != nil {
 		t.Fatal(err)

@@ -25,12 +25,23 @@ export class Refusal extends Error {
   }
 }
 
+// patience is how long a request waits for its answer, in ms: a network that is gone may
+// never say so, and every request that matters is repeated.
+const patience = 10_000;
+
+// unanswered tells errors of requests whose outcome is unknown: no answer came.
+export const unanswered = (e) => e instanceof TypeError || e.name === "TimeoutError";
+
+// passing tells errors after which the same request makes sense again: nothing was
+// decided, or nothing is known.
+export const passing = (e) => unanswered(e) || e.status >= 500 || e.status === 425 || (e.status === 429 && e.code !== "cooling-down");
+
 // send makes a plain request. An answer that is not JSON comes from a proxy.
 export async function send(method, path, { body, token, proof, headers = {}, signal } = {}) {
   if (token) headers.Authorization = `Bearer ${token}`;
   if (proof) headers["Human-Check"] = proof;
   if (body) headers["Content-Type"] = "application/json";
-  const answer = await fetch(path.startsWith("/") ? path : `${api}/${path}`, { method, headers, body: body && JSON.stringify(body), signal });
+  const answer = await fetch(path.startsWith("/") ? path : `${api}/${path}`, { method, headers, body: body && JSON.stringify(body), signal: signal ?? AbortSignal.timeout(patience) });
   const doc = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refusal(answer, doc);
   return doc;

@@ -1,102 +1,160 @@
 // Buyer takes one shopper through one item: reservation, human check, path, rush,
-// queue, order, payment. It does not touch the page; it reports to `hears`:
+// queue, order, payment. It does not touch the page; it calls changed() when what it
+// shows has changed, and returned() when units of the item came back.
 //
-//   step(text, kind, key, link)  a line to show: kind is done, wait or bad, a key
-//                                replaces the previous line with that key, a link
-//                                is the line's target
-//   changed()                    number, order, reserved or busy has changed
-//
-// The state of an order comes from pushes; polling continues beside them and must
-// agree.
-import { bearer, call, mayAct, who } from "./api.js";
+// An attempt survives its page: see attempt.js. It is sent again until it has an answer
+// or its path has expired; then GET /api/v1/orders/{no} decides.
+import { bearer, call, passing, send, unanswered, who } from "./api.js";
+import { alone, forget, keep, recall, slot } from "./attempt.js";
+import { ready, serverNow, sleep, until } from "./clock.js";
 import { firstChallenge, withProof } from "./door.js";
-import { askLogin } from "./login.js";
-import { ready, serverNow } from "./clock.js";
+import { Follower } from "./follow.js";
 import { count, explain, t } from "./words.js";
 
-const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const pathsFrom = 120_000; // ms before the opening that paths are issued from
-const jitter = 1000; // ms over which shoppers spread requests that would otherwise coincide
-// The same path is one attempt: sending it again after one of these gives the same
-// answer or a first one, never a second unit.
-const again = ["too-hot", "unknown", "fenced", "not-started", "paused", "unavailable", "draining"];
-const sends = 5;
-const pathLife = 120_000; // ms that a path can be sent for
-// numbered is when a number was made, in Unix ms: numbers are UUIDs of version 7.
-const numbered = (no) => parseInt(no.slice(0, 12), 16);
+const spread = 30_000; // ms over which shoppers who armed earlier spread the requests for their paths
+const coolDown = 5000; // ms after a press in which the button stays grey
+const mostTries = 6; // to get a path after the opening
 const ended = ["refused", "closed", "refunded"]; // the item may be bought again
+const sendAgain = ["all-held", "not-enough"]; // the shopper may send the same path again
+
+// backoff is how long to wait before trying again, in ms.
+const backoff = (e, failed) => Math.max(1000 * (e.retryAfter ?? 0), Math.min(8000, 300 * 2 ** failed)) * (1 + Math.random() / 2);
 
 export class Buyer {
-  item; // as the server last showed it
-  number; // of the attempt, from its path on; a shopper quotes it to the shop
-  order; busy = false;
+  quantity = 1;
   reserved; // true or false once it is known
-  pushed; // the last status from a push
-  #hears; #timer; #socket; #retry = 0; #gone = false;
-  #code; // the dialog with the code to scan
-  #late = false; // refused because others held every unit
+  busy = false; // with a reservation, a payment or a cancellation
+  said; // the last words for the shopper: {text, kind, link}; kind is wait, done or bad
+  coolUntil = 0; // server time until which the button stays grey
+  #item; #attempt; #follower; #hears; #round = 0; #gone = false; #code;
 
-  // no is the number to show, where the address names one.
   constructor(item, hears, no) {
-    this.item = item;
+    this.#item = item;
     this.#hears = hears;
+    this.#follower = new Follower(item.id, {
+      changed: () => this.#followed(), missing: (number) => this.#missing(number), returned: () => this.#returned(),
+      surplus: (reason) => this.#say(t(`surplus_${reason}`), "wait"),
+    });
+    addEventListener("storage", this.#stored);
     queueMicrotask(() => this.#resume(no)); // once its maker has it
   }
 
-  // The attempt is remembered for this user alone: the next one here is another.
-  get #key() { return `stampede-attempt-${who()}-${this.item.id}`; }
+  #stored = (e) => e.key === slot(who(), this.item.id) && this.#elsewhere();
 
-  // leave ends the work in the background.
-  leave() {
-    this.#gone = true;
-    clearTimeout(this.#timer);
-    this.#code?.close();
-    this.#socket?.close();
+  // #elsewhere follows what another tab did to the attempt: one that was armed or begun
+  // there is taken up here, one that was disarmed there ends here.
+  #elsewhere() {
+    const kept = recall(who(), this.item.id, serverNow());
+    if (!kept && this.armed) {
+      this.#round++;
+      this.#attempt = this.said = undefined;
+      this.#hears.changed();
+    } else if (kept && !this.#attempt && !(this.order && !ended.includes(this.order.status))) {
+      this.#follower.forget();
+      this.#resume();
+    }
   }
 
-  // #resume restores the shopper's place after a reload, here or in another tab.
+  // item is as the server last showed it. An armed attempt follows an opening that is moved.
+  get item() { return this.#item; }
+  set item(item) {
+    this.#item = item;
+    const opens = Date.parse(item.opens_at);
+    if (!this.armed || this.#attempt.path || this.#attempt.opens === opens) return;
+    this.#save({ opens });
+    this.#run();
+  }
+
+  get order() { return this.#follower.order; }
+  get pushed() { return this.#follower.pushed; }
+  get attempt() { return this.#attempt; }
+  get armed() { return Boolean(this.#attempt && !this.#attempt.sent && !this.#attempt.manual); }
+  // sending: the attempt is under way and its answer is not there yet.
+  get sending() {
+    const a = this.#attempt;
+    return Boolean(a && !a.refused && !this.order && (a.manual || a.sent || serverNow() >= a.opens));
+  }
+
+  // number is what the shopper can quote to the shop; a lost attempt leaves none.
+  get number() {
+    if (this.order) return ended.includes(this.order.status) ? undefined : this.order.order_no;
+    return this.#attempt?.sent && !this.#attempt.refused ? this.#attempt.no : undefined;
+  }
+
+  // leave ends the work in the background; what is remembered stays.
+  leave() {
+    this.#gone = true;
+    this.#round++;
+    removeEventListener("storage", this.#stored);
+    this.#code?.close();
+    this.#follower.leave();
+  }
+
+  // #resume restores the shopper's place after a reload, here or in another tab. no is
+  // the number to show, where the address names one.
   async #resume(no) {
     if (!who()) return;
     if (this.item.reservation_opens_at) {
       call("GET", `items/${this.item.id}/reservation`).then(() => true, (e) => (e.status === 404 ? false : undefined))
         .then((reserved) => { this.reserved = reserved; this.#hears.changed(); });
     }
-    no = localStorage.getItem(this.#key) ?? no; // what was tried here since is newer
-    const o = no ? { order_no: no, status: "queued" } : await this.#bought();
-    if (!o || this.order || this.busy || this.#gone) return;
-    this.number = o.order_no;
-    this.order = { order_no: o.order_no, status: "queued" };
-    this.#listen();
-    if (no) this.#poll(no, 0);
-    else this.#told(o);
-    this.#hears.changed();
+    await ready;
+    if (this.#gone || this.#attempt || this.order) return;
+    const kept = recall(who(), this.item.id, serverNow());
+    if (kept) {
+      this.#attempt = kept;
+      this.quantity = kept.quantity;
+      this.#hears.changed();
+      if (kept.queued) return this.#follower.follow({ order_no: kept.no });
+      if (kept.refused) return this.#follower.listen();
+      return this.#run();
+    }
+    const o = no ? { order_no: no } : await this.#bought();
+    if (o && !this.order && !this.#attempt && !this.#gone) this.#follower.follow(o);
   }
 
   // #bought is the user's newest order of the item that is open or paid. Before the
   // opening there is none, so the waiting crowd sends no request for it.
   async #bought() {
-    await ready;
-    while (!this.#gone) {
-      if (serverNow() < Date.parse(this.item.opens_at)) return undefined;
+    while (!this.#gone && serverNow() >= Date.parse(this.item.opens_at)) {
       try {
         const { data } = await call("GET", "orders?limit=100");
         return data.find((o) => o.item_id === this.item.id && !ended.includes(o.status));
       } catch (e) {
-        if (e.status < 500) return undefined;
-        await wait(2000 + Math.random() * jitter);
+        if (!passing(e)) return undefined;
+        await sleep(backoff(e, 3));
       }
     }
+    return undefined;
   }
 
-  // #act runs one thing at a time, for a logged-in shopper or a guest.
+  #say(text, kind, link) {
+    this.said = { text, kind, link };
+    this.#hears.changed();
+  }
+
+  #save(more) {
+    this.#attempt = { ...this.#attempt, ...more };
+    keep(who(), this.item.id, this.#attempt);
+    this.#hears.changed();
+  }
+
+  #drop() {
+    this.#round++;
+    this.#attempt = undefined;
+    if (who()) forget(who(), this.item.id);
+  }
+
+  // #act runs one thing at a time.
   async #act(work) {
-    if (this.busy || !(mayAct() || (await askLogin()))) return;
+    if (this.busy) return;
     this.busy = true;
     this.#hears.changed();
     try {
       await work();
     } catch (e) {
-      this.#hears.step(explain(e), "bad");
+      this.#say(explain(e), "bad");
     } finally {
       this.busy = false;
       this.#hears.changed();
@@ -104,140 +162,162 @@ export class Buyer {
   }
 
   #proved(purpose, work) {
-    return withProof(work, { first: firstChallenge(this.item, purpose), say: (text) => this.#hears.step(text, "wait", "door") });
+    return withProof(work, { first: firstChallenge(this.item, purpose), say: (text) => this.#say(text, "wait") });
   }
 
   reserve() {
     return this.#act(async () => {
       await this.#proved("reservation", (proof) => call("POST", `items/${this.item.id}/reservation`, { proof }));
       this.reserved = true;
-      this.#hears.step(t("step_reserved"), "done", "door");
+      this.#say(t("step_reserved"), "done");
     });
   }
 
+  // arm makes the page send at the opening by itself.
+  arm() { return this.#begin({ opens: Date.parse(this.item.opens_at), quantity: this.quantity }); }
+
+  disarm() {
+    if (!this.armed) return;
+    this.#drop();
+    this.said = undefined;
+    this.#hears.changed();
+  }
+
+  // buy makes an attempt, or sends the last one's path again while it lasts: never two.
   buy() {
-    return this.#act(async () => {
-      this.order = this.number = undefined;
-      this.#listen();
-      const early = Date.parse(this.item.opens_at) - pathsFrom - serverNow();
-      if (early > 0) {
-        this.#hears.step(t("step_early"), "wait", "door");
-        await wait(early + Math.random() * jitter);
-      }
-      if (this.#gone) return;
-      const p = await this.#proved("rush", (proof) => call("POST", `items/${this.item.id}/rush-path`, { proof, body: { quantity: 1 } }));
-      this.number = p.order_no;
-      this.#hears.step(t("step_path"), "done", "door");
-      const left = Date.parse(p.usable_from) - serverNow();
-      if (left > 0) {
-        this.#hears.step(t("step_wait"), "wait", "wait");
-        await wait(left + 5);
-        this.#hears.step(t("step_wait"), "done", "wait");
-      }
-      if (this.#gone) return;
-      localStorage.setItem(this.#key, p.order_no); // from here on the number may be in line
-      await this.#rush(p);
-    });
+    const now = serverNow(), a = this.#attempt;
+    if (this.sending || now < this.coolUntil || (this.order && !ended.includes(this.order.status))) return undefined;
+    this.coolUntil = now + coolDown;
+    this.#follower.forget();
+    const again = a?.refused && now < a.until && a.quantity === this.quantity;
+    return this.#begin(again ? { ...a, refused: undefined } : { opens: now, quantity: this.quantity, manual: true });
   }
 
-  async #rush({ path, order_no }) {
-    for (let i = 1; ; i++) {
+  async #begin(attempt) {
+    this.#attempt = attempt;
+    this.said = undefined;
+    this.#hears.changed();
+    try {
+      await bearer(); // a guest has an id from here on
+      if (this.#gone) return;
+      this.#save({});
+      await this.#run();
+    } catch (e) {
+      this.#refuse(e);
+    }
+  }
+
+  // #run takes the attempt from where it is to an answer.
+  async #run() {
+    const round = ++this.#round, stale = () => this.#gone || round !== this.#round;
+    this.#follower.listen();
+    try {
+      if (!this.#attempt.path) await this.#fetchPath(stale);
+      if (stale()) return;
+      await until(this.#attempt.from);
+      if (stale()) return;
+      if (recall(who(), this.item.id, serverNow())?.no === this.#attempt.no) await this.#send(stale);
+      else this.#elsewhere(); // it was disarmed in another tab
+    } catch (e) {
+      if (!stale()) this.#refuse(e);
+    }
+  }
+
+  async #fetchPath(stale) {
+    const { opens, manual, quantity } = this.#attempt, user = who(), id = this.item.id;
+    const from = opens - pathsFrom - serverNow();
+    if (from > 0) await until(serverNow() + from + Math.random() * spread);
+    const issue = async () => {
+      const other = recall(user, id, serverNow()); // of another tab
+      if (other?.path && !other.refused) return other;
+      const p = await this.#proved("rush", (proof) => call("POST", `items/${id}/rush-path`, { proof, body: { quantity } }));
+      return { no: p.order_no, path: p.path, from: Date.parse(p.usable_from), until: Date.parse(p.expires_at) };
+    };
+    for (let failed = 0; !stale(); failed++) {
       try {
-        const ticket = await call("POST", `rush/${path}`);
-        this.order = { order_no, status: "queued" };
-        this.#hears.step(t("step_rush"), "done");
-        if ((ticket.status ?? "queued") === "queued") this.#line(ticket.position ?? 0);
-        this.#poll(order_no, ticket.poll_after_ms ?? 200);
+        const path = await alone(user, id, issue);
+        if (!stale()) this.#save(path);
+        if (!stale() && this.armed) this.said = undefined;
         return;
       } catch (e) {
-        if (e.code === "already-bought" && e.doc.order_no) {
-          this.number = e.doc.order_no;
-          this.order = { order_no: e.doc.order_no, status: "queued" };
-          this.#poll(e.doc.order_no, 0);
-          throw e;
-        }
-        if (i === sends || !(again.includes(e.code) || e instanceof TypeError)) {
-          // An unclear outcome is resolved by the number; any other refusal is final for it.
-          if (e.code === "unknown" || e instanceof TypeError) this.#poll(order_no, 1000);
-          else localStorage.removeItem(this.#key);
-          this.#late = e.code === "all-held";
-          throw e;
-        }
-        await wait(300 + Math.random() * 700);
+        if (stale() || !passing(e) || (manual ? failed >= mostTries : serverNow() > opens + pathsFrom)) throw e;
+        this.#say(explain(e), "wait");
+        await sleep(backoff(e, failed));
       }
     }
   }
 
-  // #line shows the place in the queue: 1 is the next one to be written, 0 is being written.
-  #line(position) { this.#hears.step(position > 0 ? t("step_line", { n: count(position) }) : t("step_next"), "wait", "line"); }
-
-  // #told handles an answer about the order, and polls again while it may change.
-  #told(o) {
-    this.#heard(o, "via_poll");
-    if (o.status === "queued") this.#poll(o.order_no, o.poll_after_ms ?? 500);
-    else if (o.status === "pending_payment") this.#poll(o.order_no, 3000);
-  }
-
-  #poll(no, after) {
-    clearTimeout(this.#timer);
-    if (this.#gone) return;
-    this.#timer = setTimeout(async () => {
+  // #send repeats the path until it has an answer: sending it again gives the same answer
+  // or a first one, never a second unit.
+  async #send(stale) {
+    const a = this.#attempt;
+    let unclear = Boolean(a.sent); // an earlier sending may have had an effect
+    this.coolUntil = Math.max(this.coolUntil, serverNow() + coolDown);
+    this.#save({ sent: true });
+    for (let failed = 0; !stale() && serverNow() < a.until; failed++) {
       try {
-        this.#told(await call("GET", `orders/${no}`));
+        const ticket = await send("POST", `rush/${a.path}`);
+        if (stale()) return;
+        this.#save({ queued: true });
+        return this.#follower.follow({ order_no: a.no, position: ticket.position }, ticket.poll_after_ms ?? 200);
       } catch (e) {
-        if (e.code !== "not-entered" && e.code !== "not-found") return this.#poll(no, 2000);
-        // Not in line. Another tab may be about to send it, until its path has ended.
-        if (serverNow() - numbered(no) > pathLife) localStorage.removeItem(this.#key);
-        this.order = this.number = undefined;
-        this.#hears.changed();
+        if (stale()) return;
+        if (e.code === "already-bought" && e.doc.order_no) {
+          this.#drop();
+          this.#follower.follow({ order_no: e.doc.order_no });
+          return this.#say(explain(e), "wait");
+        }
+        if (!passing(e) && unclear) return this.#ask(e);
+        if (!passing(e)) throw e;
+        unclear ||= unanswered(e) || e.code === "unknown" || e.status === 502 || e.status === 504;
+        this.#say(unanswered(e) ? t("said_repeating") : explain(e), "wait");
+        await sleep(backoff(e, failed));
       }
-    }, after);
+    }
+    if (!stale()) this.#ask();
   }
 
-  #heard(o, via) {
-    if (o.order_no !== this.order?.order_no) return;
-    if (o.status === "queued") return this.#line(o.position ?? 0);
-    if (this.order.status === o.status) return;
-    // A push has overtaken this older answer.
-    if (this.order.version && o.version && o.version < this.order.version) return;
-    // The lines with the place in the queue and the pay link are outdated.
-    const key = { queued: "line", pending_payment: "pay" }[this.order.status];
-    this.order = o;
+  // #ask finds out by the number what came of an attempt; refusal is what the path said
+  // last, which holds for a number that is not in line.
+  #ask(refusal) {
+    this.#save({ over: refusal ? explain(refusal) : t("said_notEntered") });
+    this.#follower.follow({ order_no: this.#attempt.no });
+  }
+
+  #missing(no) {
+    const a = this.#attempt;
+    this.#follower.forget();
+    if (a?.no === no && !a.over && serverNow() < a.until) { // it can still be sent
+      this.#attempt = { ...a, queued: undefined };
+      sleep(1000).then(() => this.#attempt?.no === no && this.#run());
+    } else {
+      if (a?.no === no) this.#drop();
+      this.#say((a?.no === no && a.over) || t("said_notEntered"), "bad");
+    }
+  }
+
+  #refuse(e) {
+    if (sendAgain.includes(e.code) && this.#attempt?.path) this.#save({ refused: e.code });
+    else this.#drop();
+    this.#say(explain(e), "bad");
+  }
+
+  #returned() {
+    if (this.order && !ended.includes(this.order.status)) return;
+    if (this.#attempt?.refused) this.said = { text: t("step_returned"), kind: "done" };
+    this.#hears.returned();
+  }
+
+  #followed() {
+    const o = this.order;
+    if (!o) return this.#hears.changed();
+    if (o.status === "queued") {
+      const place = o.position;
+      return this.#say(place > 0 ? t("step_line", { n: count(place) }) : t("step_next"), "wait");
+    }
     this.#code?.close();
-    const bad = ended.includes(o.status);
-    if (bad) localStorage.removeItem(this.#key);
-    this.#hears.step(`${t(`step_${o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}${t(via)}`, bad ? "bad" : "done", key);
-    this.#hears.changed();
-  }
-
-  // #listen opens the socket for pushes, and reopens it when it was closed. A
-  // browser cannot set a header on it, so the token travels as a subprotocol.
-  async #listen() {
-    if (this.#gone || this.#socket) return;
-    this.#socket = { close() {} }; // an attempt is in progress
-    const later = () => {
-      this.#socket = undefined;
-      if (!this.#gone) setTimeout(() => this.#listen(), Math.min(30_000, 1000 * 2 ** this.#retry++) * (1 + Math.random()));
-    };
-    const token = await bearer().catch(() => undefined);
-    if (!token || this.#gone) return later();
-    const url = new URL("/api/v1/ws", location.href);
-    url.protocol = url.protocol.replace("http", "ws");
-    const socket = new WebSocket(url, ["stampede.v1", `bearer.${token}`]);
-    socket.onopen = () => { this.#retry = 0; };
-    socket.onmessage = (e) => {
-      const m = JSON.parse(e.data);
-      if (m.type === "returned" && this.#late && m.items.includes(this.item.id)) {
-        this.#late = false;
-        this.#hears.step(t("step_returned"), "wait", "door");
-      }
-      if (m.type === "surplus" && m.order_no === this.order?.order_no) this.#hears.step(t(`surplus_${m.reason}`), "wait", "surplus");
-      if (m.type !== "order") return;
-      this.#heard(m.order, "via_push");
-      this.pushed = m.order.status;
-    };
-    socket.onclose = later;
-    this.#socket = socket;
+    if (o.status !== "pending_payment") this.#drop();
+    this.#say(`${t(`step_${o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}`, ended.includes(o.status) ? "bad" : "done");
   }
 
   cancel() {
@@ -259,8 +339,7 @@ export class Buyer {
         } catch (e) {
           const settled = e.code === "details-missing" ? await settle(no) : undefined;
           if (!settled) throw e;
-          this.order = settled; // with its freight
-          this.#hears.changed();
+          this.#follower.replace(settled); // with its freight
         }
       }
       if (p.qr_code) {
@@ -268,7 +347,7 @@ export class Buyer {
       } else if (p.jsapi) {
         inApp(p.jsapi);
       } else if (p.pay_url) {
-        this.#hears.step(t("step_pay"), "wait", "pay", p.pay_url);
+        this.#say(t("step_pay"), "wait", p.pay_url);
         location.assign(p.pay_url);
       }
     });

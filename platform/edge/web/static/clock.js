@@ -1,8 +1,10 @@
 // The server's time, for countdowns: the offset protocol of GET /api/v1/time. The
 // visitor's clock may be wrong by any amount and may be set while the page is
 // open; performance.now() runs on regardless, so only it is read here.
-const asks = 5; // the answer with the shortest round trip is the best of them
+const asks = 3; // the answer with the shortest round trip is the best of them
 const every = 60_000; // ms; quartz drifts some 3 ms in that time
+const retry = 2000; // ms until the next round when the first one failed
+const patience = 5000; // ms for an answer; a network that is gone may never say so
 
 let ahead = Date.now() - performance.now(); // until the first answer the visitor's clock must do
 let best; // round trip of the answer in force, in ms
@@ -12,7 +14,7 @@ export const serverNow = () => performance.now() + ahead;
 
 async function ask() {
   const t0 = performance.now();
-  const answer = await fetch(`/api/v1/time?client_send=${Math.round(t0)}`, { cache: "no-store" });
+  const answer = await fetch(`/api/v1/time?client_send=${Math.round(t0)}`, { cache: "no-store", signal: AbortSignal.timeout(patience) });
   const doc = await answer.json();
   const t3 = performance.now();
   if (!answer.ok) throw new Error(doc.title);
@@ -24,19 +26,71 @@ async function ask() {
   }
 }
 
+let syncing; // one round at a time
 // sync asks a few times, one after the other: answers that travel side by side
-// slow each other down.
-async function sync() {
-  best = undefined;
-  try {
-    for (let i = 0; i < asks; i++) await ask();
-  } catch {
-    // Without an answer the last offset stays in force; the next round asks again.
-  }
+// slow each other down. It returns whether the offset is the server's.
+function sync() {
+  syncing ??= (async () => {
+    best = undefined;
+    try {
+      for (let i = 0; i < asks; i++) await ask();
+    } catch {
+      // Without an answer the last offset stays in force; the next round asks again.
+    }
+    syncing = undefined;
+    return best !== undefined;
+  })();
+  return syncing;
 }
 
-// ready settles when the first round is through.
-export const ready = sync();
+// ready settles when the server's time is known.
+export const ready = (async () => {
+  while (!(await sync())) await new Promise((done) => setTimeout(done, retry));
+})();
 setInterval(sync, every);
-// A device that slept may have stopped performance.now().
-document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && sync());
+
+// awake fires "wake" when the page may have missed something: it was hidden, frozen,
+// restored from the browser's memory, or without a network. A device that slept may
+// have stopped performance.now(), so the time is asked for first.
+export const awake = new EventTarget();
+const wake = () => sync().then(() => awake.dispatchEvent(new Event("wake")));
+for (const name of ["online", "pageshow"]) addEventListener(name, (e) => (name === "online" || e.persisted) && wake());
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && wake());
+document.addEventListener("resume", wake);
+
+// Timers of a hidden page may be delayed by a minute, those of a worker are not.
+let ticker;
+const due = new Map();
+function inWorker(ms, done) {
+  if (!ticker) {
+    ticker = new Worker(new URL("./ticker.js", import.meta.url), { type: "module" });
+    ticker.onmessage = ({ data }) => {
+      due.get(data)?.();
+      due.delete(data);
+    };
+  }
+  const id = crypto.getRandomValues(new Uint32Array(1))[0];
+  due.set(id, done);
+  ticker.postMessage({ id, ms });
+}
+
+// sleep resolves after some milliseconds, or earlier when the page wakes; punctual
+// says that the shopper may be looking elsewhere meanwhile.
+export function sleep(ms, punctual) {
+  return new Promise((done) => {
+    const end = () => {
+      clearTimeout(timer);
+      awake.removeEventListener("wake", end);
+      done();
+    };
+    const timer = setTimeout(end, ms);
+    if (punctual) inWorker(ms, end);
+    awake.addEventListener("wake", end);
+  });
+}
+
+const longest = 86_400_000; // ms; a timer of more than 24 days would fire at once
+// until resolves when the server's clock shows a time in Unix milliseconds.
+export async function until(at) {
+  for (let left; (left = at - serverNow()) > 0;) await sleep(Math.min(left + 1, longest), true);
+}

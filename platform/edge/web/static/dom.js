@@ -11,18 +11,38 @@ export function el(tag, props = {}, ...children) {
   return made;
 }
 
-// copyButton copies the text of a node. It is selected first: that way of copying needs
-// no https, which the clipboard of newer browsers does, and where both are refused the
-// visitor has the text selected.
+// copyButton copies the text of a node, or what the node shortens (data-whole). It is
+// selected first: that way of copying needs no https, which the clipboard of newer
+// browsers does, and where both are refused the visitor has the text selected.
 export function copyButton(node) {
   const bySelection = () => {
+    const short = node.textContent;
+    if (node.dataset.whole) node.textContent = node.dataset.whole;
     getSelection().selectAllChildren(node);
-    return document.execCommand("copy");
+    const done = document.execCommand("copy");
+    if (done) node.textContent = short;
+    return done;
   };
   const button = el("button", { type: "button", className: "second small copy", attrs: { "aria-live": "polite" } }, t("copy"));
   button.onclick = async () => {
-    const done = bySelection() || (await navigator.clipboard?.writeText(node.textContent).then(() => true, () => false));
+    const done = bySelection() || (await navigator.clipboard?.writeText(node.dataset.whole || node.textContent).then(() => true, () => false));
     button.textContent = t(done ? "copied" : "copy");
   };
   return button;
 }
+
+// ask opens a dialog and returns it, with a promise of what was chosen: the value of the
+// button of a form with method=dialog; undefined when it was closed.
+export function ask(title, ...content) {
+  const dialog = el("dialog", { attrs: { "aria-label": title } },
+    el("div", { className: "row" }, el("h2", { className: "grow" }, title), el("button", { className: "second close", onclick: () => dialog.close(), attrs: { "aria-label": t("close") } }, "✕")),
+    ...content);
+  document.body.append(dialog);
+  dialog.showModal();
+  const answered = new Promise((answer) => { dialog.onclose = () => { dialog.remove(); answer(dialog.returnValue || undefined); }; });
+  return { dialog, answered };
+}
+
+// written makes nodes of a text that the server wrote as HTML from CommonMark, without
+// scripts, styles and attributes of the writer's.
+export const written = (html) => [...new DOMParser().parseFromString(html, "text/html").body.childNodes].map((node) => document.adoptNode(node));

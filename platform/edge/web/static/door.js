@@ -2,8 +2,6 @@
 // challenge. The page solves a proof of work by itself; a slide asks the shopper.
 import { call } from "./api.js";
 import { t } from "./words.js";
-import { solve } from "./pow.js";
-import { askSlide } from "./slide.js";
 
 // tries bounds how often a wrong solution is tried again; each costs one of the
 // few paths that a user gets in a minute.
@@ -16,9 +14,9 @@ async function prove(challenge, say) {
       return undefined;
     case "pow":
       say(t("checking"));
-      return solve(challenge);
+      return (await import("./pow.js")).solve(challenge);
     case "slide": {
-      const answer = await askSlide(challenge.slide);
+      const answer = await (await import("./slide.js")).askSlide(challenge.slide);
       if (answer === undefined) throw Object.assign(new Error(t("checkCanceled")), { code: "check-canceled" });
       return `slide:${challenge.challenge}.${answer}`;
     }

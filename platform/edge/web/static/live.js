@@ -1,20 +1,21 @@
 // The live page of `stampede run`: a sale every few minutes, a crowd to send at it,
 // the books while it runs and their proof.
 import { el } from "./dom.js";
-import { allowGuests, call, problem, send } from "./api.js";
+import { call, problem, send } from "./api.js";
 import { drawChart } from "./chart.js";
-import { countdown } from "./sale.js";
+import "./sale.js";
+import { countdown } from "./step.js";
 import { serverNow } from "./clock.js";
 import { answerName, checkName, count, explain, t, translate } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
+const phone = new URL("./phone.svg", import.meta.url).href;
 const crowdSize = 10_000;
 const samples = []; // answers per quarter second: {granted, refused}
 let last = { granted: 0, refused: 0 };
 let proving = false;
 
 export function show(main) {
-  allowGuests(document.body.dataset.guests);
   main.append($("live").content.cloneNode(true));
   translate(main);
   $("send").onclick = sendCrowd;
@@ -29,7 +30,7 @@ function update({ sale, crowd, books }) {
   $("lost").hidden = true;
   if (sale) {
     const none = books?.total > 0 && books.remaining === 0;
-    $("sale").show({ ...sale, remaining: books?.remaining, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
+    $("sale").show({ ...sale, image_url: phone, remaining: books?.remaining, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
   } else if (!$("sale").shown) {
     $("sale").replaceChildren(el("p", { className: "dim" }, t("waiting")));
   }

@@ -2,8 +2,8 @@
 import { el } from "./dom.js";
 import { call, changes, device, keep, login, logout, problem, send } from "./api.js";
 import { explain, t } from "./words.js";
+import { sleep } from "./clock.js";
 import { withProof } from "./door.js";
-import { QRLogin } from "./qr.js";
 
 const field = (label, props) => el("label", {}, label, el("input", { required: true, ...props }));
 const phone = () => field(t("phone"), { name: "phone", type: "tel", autocomplete: "tel", inputMode: "tel", autofocus: true });
@@ -19,7 +19,8 @@ export class LoginForm extends HTMLElement {
     const ways = ["sms", "password", ...(this.hasAttribute("scan") ? ["qr"] : [])];
     const tabs = el("div", { className: "tabs" }, ...ways.map((w) =>
       el("button", { type: "button", onclick: () => this.#show(w), attrs: { "aria-pressed": w === way } }, t(`way_${w}`))));
-    this.replaceChildren(tabs, way === "qr" ? new QRLogin() : this.#form(way));
+    this.replaceChildren(tabs, way === "qr" ? el("qr-login") : this.#form(way));
+    if (way === "qr") import("./qr.js"); // defines the element
     this.querySelector("form input")?.focus(); // autofocus is for a dialog's opening only
   }
 
@@ -65,7 +66,13 @@ export class LoginForm extends HTMLElement {
       }
       pause = e.retryAfter ?? 0;
     }
-    setTimeout(() => { button.disabled = false; }, Math.min(pause, 60) * 1000);
+    const text = button.textContent;
+    for (let left = Math.min(pause, 60); left > 0; left--) {
+      button.textContent = t("resend", { n: left });
+      await sleep(1000);
+    }
+    button.textContent = text;
+    button.disabled = false;
   }
 }
 customElements.define("login-form", LoginForm);
@@ -104,7 +111,7 @@ customElements.define("login-box", class extends HTMLElement {
     // Of a phone's number a narrow page shows the end.
     const whose = el("span", { className: "dim" }, ...(tel ? [el("i", {}, tel.slice(0, -4)), tel.slice(-4)] : [`#${now?.user}`]));
     this.replaceChildren(...(now
-      ? [whose, el("button", { className: "second small", onclick: logout }, t("logout"))]
+      ? [el("a", { href: "/?account", attrs: { "aria-label": t("account") } }, whose), el("button", { className: "second small", onclick: logout }, t("logout"))]
       : [el("button", { className: "second small", onclick: askLogin }, t("login"))]));
   }
 });

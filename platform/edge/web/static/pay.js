@@ -1,6 +1,6 @@
 // Paying: what is to be settled before, which way, and what that way needs of the
 // shopper's device.
-import { el } from "./dom.js";
+import { ask, el } from "./dom.js";
 import { call, problem, send } from "./api.js";
 import { serverNow } from "./clock.js";
 import { explain, money, t } from "./words.js";
@@ -14,30 +14,23 @@ const only = {
 
 let known; // the shop's ways: they change only when the server restarts
 
-// ask opens a dialog and returns what was chosen; undefined when it was closed.
-function ask(title, ...content) {
-  const dialog = el("dialog", { className: "pay" },
-    el("div", { className: "row" }, el("h2", { className: "grow" }, title), el("button", { className: "second", onclick: () => dialog.close(), attrs: { "aria-label": t("close") } }, "✕")),
-    ...content);
-  document.body.append(dialog);
-  dialog.showModal();
-  const answered = new Promise((answer) => { dialog.onclose = () => { dialog.remove(); answer(dialog.returnValue || undefined); }; });
-  return { dialog, answered };
-}
-
-// chooseWay returns the provider and method to pay an order with: the only one that
-// fits the device, the currency and the time left, or the shopper's choice; undefined
-// when the shopper chose none. Without any, the server says why.
-export async function chooseWay({ amount, pay_deadline }) {
+// chooseWay returns the provider, method and coupon to pay an order with: the only way
+// that fits the device, the currency and the time left, or the shopper's choice;
+// undefined when the shopper chose none. Without any, the server says why.
+export async function chooseWay({ order_no, amount, pay_deadline }) {
   known ??= (await send("GET", "payment-methods")).methods;
   const left = (Date.parse(pay_deadline) - serverNow()) / 1000;
   const fit = known.filter((m) => (only[`${m.provider} ${m.method}`] ?? true) && left > m.least_seconds && (m.currencies?.includes(amount.currency) ?? true));
+  // The largest discount comes first. Without an answer the order can be paid all the same.
+  const { data: coupons } = await call("GET", `coupons?order_no=${order_no}`).catch(() => ({ data: [] }));
   const way = (m) => m && { provider: m.provider, method: m.method };
-  if (fit.length < 2 || amount.amount === 0) return way(fit[0]) ?? {};
+  if (coupons.length === 0 && (fit.length < 2 || amount.amount === 0)) return way(fit[0]) ?? {};
+  const select = el("select", { name: "coupon" }, ...coupons.map((c) => el("option", { value: c.coupon_no }, `${c.name} − ${money(c.discount)}`)), el("option", { value: "" }, t("noCoupon")));
   const { answered } = ask(t("payWith", { amount: money(amount) }),
-    el("form", { method: "dialog", className: "ways" }, ...fit.map((m, i) => el("button", { value: String(i), data: { provider: m.provider } }, t(`pay_${m.provider}`)))));
+    el("form", { method: "dialog", className: "ways" }, ...(coupons.length > 0 ? [el("label", {}, t("coupon"), select)] : []),
+      ...(fit.length > 0 ? fit : [{ provider: "" }]).map((m, i) => el("button", { value: String(i), data: { provider: m.provider } }, m.provider ? t(`pay_${m.provider}`) : t("details_go")))));
   const chosen = await answered;
-  return chosen === undefined ? undefined : way(fit[chosen]);
+  return chosen === undefined ? undefined : { ...way(fit[chosen]), ...(coupons.length > 0 && { coupon: select.value }) };
 }
 
 // settle asks for what an order's activity wants to know before the payment, and returns

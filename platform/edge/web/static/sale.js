@@ -1,132 +1,227 @@
-// SaleCard shows one item with its countdown and lets the visitor buy it.
-import { copyButton, el } from "./dom.js";
-import { changes } from "./api.js";
+// SaleCard shows one item and takes the shopper through it with one button. Every part
+// has its place from the beginning, filled or not, so that nothing moves when the state
+// changes.
+import { ask, copyButton, el } from "./dom.js";
+import { changes, mayAct } from "./api.js";
 import { Buyer } from "./buyer.js";
-import { serverNow } from "./clock.js";
-import { count, money, t } from "./words.js";
+import { ready, serverNow } from "./clock.js";
+import { askLogin } from "./login.js";
+import { clockOf, hint, nextStep, parts } from "./step.js";
+import { count, language, money, t } from "./words.js";
 
 const reading = 10_000; // ms that a visitor has for what was said last
-const two = (n) => String(n).padStart(2, "0");
-// countdown writes a time that is left; days only where there are some.
-export function countdown(ms) {
-  const s = Math.max(0, Math.ceil(ms / 1000)), h = Math.floor(s / 3600);
-  const clock = `${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
-  return h >= 24 ? `${Math.floor(h / 24)} ${t("days")} ${two(h % 24)}:${clock}` : h ? `${two(h)}:${clock}` : clock;
-}
+const often = 200; // ms between two looks at the clock
+const awakeBefore = 120_000; // ms before the opening from which the screen stays on
+const set = (node, text) => { if (node.textContent !== text) node.textContent = text; };
+// shows keeps the place of what it hides.
+const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
+// short is a number as people read it out: its end differs most.
+const short = (no) => `${no.slice(0, 4)}…${no.slice(-8)}`;
+const drawn = new URL("./goods.svg", import.meta.url).href;
 
 export class SaleCard extends HTMLElement {
-  #item; #buyer; #lines = {}; #timer; #parts; #no; #readUntil = 0;
+  #item; #buyer; #timer; #parts; #no; #readUntil = 0; #said; #known = false; #lock;
   #login = () => this.#begin(); // another shopper, another way through
 
   connectedCallback() {
-    this.className = "card";
-    this.#timer = setInterval(() => this.#tick(), 200);
+    this.classList.add("card", "sale");
     changes.addEventListener("login", this.#login);
+    ready.then(() => { this.#known = true; this.#tick(); });
   }
 
   disconnectedCallback() {
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer);
     changes.removeEventListener("login", this.#login);
     this.#buyer?.leave();
+    this.#lock?.release();
   }
 
   get shown() { return this.#item; }
+  get order() { return this.#buyer?.order; }
 
   // show takes what the server says of the item, and the number of the order to show
   // with it, if that is known. Another item begins anew, but not while the visitor is
   // in the middle of this one, nor before the end could be read.
   show(item, no) {
     const other = item.id !== this.#item?.id;
-    if (this.#item && other && (this.#buyer.busy || ["queued", "pending_payment"].includes(this.#buyer.order?.status) || performance.now() < this.#readUntil)) return;
+    if (this.#item && other && (this.#buyer.busy || this.#buyer.sending || ["queued", "pending_payment"].includes(this.order?.status) || performance.now() < this.#readUntil)) return;
+    const back = !other && this.#item.status === "all_held" && item.status === "on_sale";
     this.#item = item;
     if (!other) {
       this.#buyer.item = item;
+      if (back) this.#tell();
       return this.#tick();
     }
     this.#no = no;
-    const code = el("code"), number = el("div", { className: "number dim", id: "number", hidden: true }, el("span", {}, t("orderNumber")), code, copyButton(code));
-    const p = (this.#parts = {
-      number, code, left: el("div", { className: "dim", id: "left" }),
-      phase: el("div", { className: "dim", id: "phase" }), clock: el("div", { className: "countdown", id: "countdown", attrs: { role: "timer" } }, "–"),
-      reserve: el("button", { id: "reserve", onclick: () => this.#buyer.reserve() }), note: el("p", { className: "dim", id: "note" }), sum: el("p", { className: "dim", id: "sum" }),
-      buy: el("button", { id: "buy", disabled: true, onclick: () => this.#press() }),
-      cancel: el("button", { id: "cancel", className: "second", hidden: true, onclick: () => this.#buyer.cancel() }, t("cancel")),
-      steps: el("ol", { className: "steps", id: "steps", attrs: { "aria-live": "polite" } }),
-    });
-    this.replaceChildren(
-      ...(item.image_url ? [el("img", { className: "product", src: item.image_url, alt: "" })] : []),
-      el("h2", {}, item.title), ...(item.spec ? [el("div", { className: "dim" }, item.spec)] : []),
-      el("div", { className: "price", id: "price" }, money(item.sale_price), el("s", {}, money(item.list_price))),
-      p.left, p.phase, p.clock, p.note, p.sum, el("div", { className: "row" }, p.reserve, p.buy, p.cancel), p.number, p.steps);
+    this.#build(item);
     this.#begin();
+  }
+
+  #build(item) {
+    const code = el("code");
+    const box = () => el("b", {}, "--");
+    const p = (this.#parts = {
+      code, of: el("span"), number: el("div", { className: "ticket", id: "number" }),
+      phase: el("span", { id: "phase" }), days: el("span"), h: box(), m: box(), s: box(),
+      left: el("span", { id: "left" }), taken: el("span", { id: "taken" }), bar: el("i"),
+      said: el("p", { id: "said", attrs: { role: "status" } }),
+      sum: el("p", { className: "dim", id: "sum" }),
+      arm: el("input", { type: "checkbox", id: "arm", role: "switch" }), tell: el("input", { type: "checkbox", id: "tell", role: "switch" }), quantity: el("output", {}, "1"),
+      buy: el("button", { id: "buy", disabled: true }), cancel: el("button", { id: "cancel", className: "link" }, t("cancel")),
+    });
+    p.buy.onclick = () => this.#press();
+    p.cancel.onclick = () => this.#cancel();
+    p.arm.onchange = () => this.#arm(p.arm.checked);
+    p.armed = el("label", { className: "switch" }, p.arm, t("arm"));
+    // Browsers let a page ask for notifications only after a press.
+    p.tell.onchange = () => p.tell.checked && window.Notification?.requestPermission();
+    p.told = el("label", { className: "switch" }, p.tell, t("tell"));
+    p.number.append(p.of, code, copyButton(code), p.cancel);
+    const step = (by, key) => el("button", { className: "second small", onclick: () => this.#count(by), attrs: { "aria-label": t(key) } }, by > 0 ? "+" : "−");
+    const limit = item.limit_per_user ?? 1;
+    const facts = [
+      item.opens_at && t("opensOn", { at: new Date(item.opens_at).toLocaleString(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" }) }),
+      t("limit", { n: count(limit) }), item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
+    ];
+    p.quantities = el("div", { className: "row quantity" }, el("span", { className: "dim grow" }, t("quantity")), step(-1, "fewer"), p.quantity, step(1, "more_units"));
+    p.countdown = el("div", { className: "countdown", id: "countdown", attrs: { role: "timer" } }, p.days, p.h, ":", p.m, ":", p.s);
+    this.replaceChildren(
+      el("div", { className: "picture" }, el("img", { className: "product", src: item.image_url || drawn, alt: item.title })),
+      el("div", { className: "band" },
+        el("div", { className: "price", id: "price" }, money(item.sale_price), el("s", {}, money(item.list_price))),
+        el("div", { className: "when" }, p.phase, p.countdown),
+        el("div", { className: "taken" }, el("div", { className: "meter" }, p.bar), p.taken, p.left)),
+      el("div", { className: "about" }, el("h2", {}, item.title), ...(item.spec ? [el("div", { className: "dim" }, item.spec)] : []),
+        el("ul", { className: "facts" }, ...facts.filter(Boolean).map((text) => el("li", {}, text)))),
+      el("div", { className: "stage" }, p.said, el("div", { className: "slot" }, p.armed, p.told, p.number), p.sum, ...(limit > 1 ? [p.quantities] : [])),
+      el("div", { className: "action" }, p.buy));
   }
 
   #begin() {
     if (!this.#item) return;
+    const quantity = this.#buyer?.quantity ?? 1;
     this.#buyer?.leave();
-    this.#clear();
-    this.#buyer = new Buyer(this.#item, { step: (...line) => this.#step(...line), changed: () => this.#tick() }, this.#no);
+    this.#buyer = new Buyer(this.#item, { changed: () => this.#tick(), returned: () => this.#returned() }, this.#no);
+    this.#buyer.quantity = quantity;
     this.#tick();
   }
 
-  #clear() {
-    this.#parts.steps.replaceChildren();
-    this.#lines = {};
+  // #returned lights the button again before the next poll says so.
+  #returned() {
+    if (this.#item.status === "all_held") this.show({ ...this.#item, status: "on_sale" });
+    else this.#tick();
   }
 
-  #press() {
-    if (this.#buyer.order?.status === "pending_payment") return this.#buyer.pay();
-    this.#clear();
-    return this.#buyer.buy();
+  // #tell says that units are back, to a shopper who may be looking elsewhere.
+  #tell() {
+    if (!this.#parts.tell.checked) return;
+    this.#parts.tell.checked = false;
+    navigator.vibrate?.(200);
+    document.title = t("step_returned");
+    try {
+      if (window.Notification?.permission === "granted") new Notification(this.#item.title, { body: t("step_returned") });
+    } catch {
+      // Phones show notifications of service workers only; title and button say it there.
+    }
   }
 
-  #step(text, kind, key, link) {
-    let li = this.#lines[key];
-    if (!li) this.#parts.steps.append((li = el("li")));
-    if (key) this.#lines[key] = li;
-    li.className = kind;
-    if (link) li.replaceChildren(el("a", { href: link }, text));
-    else if (li.textContent !== text || li.firstElementChild) li.textContent = text;
-    this.#readUntil = performance.now() + reading;
+  // #loggedIn asks for a login where one is needed; the buyer is another one afterwards.
+  async #loggedIn() { return mayAct() || askLogin(); }
+
+  async #press() {
+    const { does } = nextStep(this.#item, this.#buyer, serverNow(), this.#no);
+    if (!does || !(await this.#loggedIn())) return;
+    if (does === "browse") location.assign("/?sessions");
+    else if (does === "see") location.assign(`/?order=${this.order.order_no}`);
+    else this.#buyer[does]();
+  }
+
+  async #arm(on) {
+    if (on && !(await this.#loggedIn())) this.#tick();
+    else if (on) this.#buyer.arm();
+    else this.#buyer.disarm();
+  }
+
+  #count(by) {
+    if (this.#buyer.attempt || this.order) return;
+    this.#buyer.quantity = Math.min(this.#item.limit_per_user, Math.max(1, this.#buyer.quantity + by));
     this.#tick();
+  }
+
+  async #cancel() {
+    const { answered } = ask(t("cancelAsk"), el("p", {}, t("cancelWarn")),
+      el("form", { method: "dialog", className: "row end" }, el("button", { className: "second", value: "cancel", id: "cancelYes" }, t("cancel")), el("button", { value: "" }, t("cancelNo"))));
+    if ((await answered) === "cancel" && this.order?.status === "pending_payment") this.#buyer.cancel();
   }
 
   #tick() {
-    if (!this.#item) return;
-    const { opens_at, closes_at, reservation_opens_at, reservation_closes_at, status, total, remaining } = this.#item;
-    const now = serverNow(), p = this.#parts, { number, order, busy, reserved } = this.#buyer;
-    const until = (at) => Date.parse(at) - now;
-    const reserving = Boolean(reservation_opens_at) && until(reservation_closes_at) > 0;
-    const early = until(opens_at) > 0, over = until(closes_at) <= 0;
-    const [phase, left] = reserving && until(reservation_opens_at) > 0 ? ["reserveOpensIn", until(reservation_opens_at)]
-      : reserving && !reserved ? ["reserveClosesIn", until(reservation_closes_at)]
-        : early ? ["opensIn", until(opens_at)] : over ? ["over", 0] : [status === "paused" ? "paused" : "onSale", until(closes_at)];
-    const set = (node, text) => { if (node.textContent !== text) node.textContent = text; };
+    clearTimeout(this.#timer);
+    if (!this.#item || !this.isConnected) return;
+    const now = serverNow();
+    if (this.#known) this.#draw(now);
+    // All buttons light at the same instant.
+    const opens = Date.parse(this.#item.opens_at) - now;
+    this.#timer = setTimeout(() => this.#tick(), opens > 0 && opens < often ? opens + 1 : often);
+  }
+
+  #draw(now) {
+    const item = this.#item, p = this.#parts, b = this.#buyer, { order } = b;
+    const clock = clockOf(item, b, now), step = nextStep(item, b, now, this.#no), time = parts(clock.left);
+    set(p.phase, t(clock.label));
+    set(p.days, time.d ? `${time.d} ${t("days")} ` : "");
+    for (const key of ["h", "m", "s"]) set(p[key], time[key]);
+    this.#drawUnits(item, p);
+    p.buy.disabled = !step.does || b.busy;
+    set(p.buy, step.text);
+    p.arm.checked = b.armed;
+    shows(p.armed, step.early);
+    shows(p.told, !b.number && !step.early && item.status === "all_held");
+    this.#drawSaid(b.said ?? { text: hint(item, b, now, mayAct()), kind: "" });
+    const pays = order?.status === "pending_payment";
+    set(p.of, t(b.number && order && order.status !== "queued" ? "orderNumber" : "queueNumber"));
+    p.code.dataset.whole = b.number ?? "";
+    set(p.code, b.number ? short(b.number) : "");
+    shows(p.number, b.number);
+    shows(p.cancel, b.number && pays);
+    p.cancel.disabled = b.busy;
+    set(p.quantity, String(b.quantity));
+    const { goods, freight, discount, total } = order?.lines ?? {};
+    const extra = pays && (freight?.amount || discount?.amount);
+    shows(p.sum, extra);
+    if (extra) set(p.sum, [money(goods), freight.amount && `+ ${t("freight")} ${money(freight)}`, discount.amount && `− ${t("discount")} ${money(discount)}`, `= ${money(total)}`].filter(Boolean).join(" "));
+    Object.assign(this.dataset, { order: order?.status ?? "", pushed: b.pushed ?? "", reserved: String(Boolean(b.reserved)), armed: String(b.armed), clock: clock.label });
+    const left = Date.parse(item.opens_at) - now;
+    this.#stayAwake(b.sending || (left > 0 && left < (b.armed ? Infinity : awakeBefore)));
+  }
+
+  #drawUnits({ total, remaining }, p) {
+    const known = total != null && remaining != null;
+    const taken = known ? Math.floor((100 * (total - remaining)) / Math.max(1, total)) : 0;
+    set(p.taken, known ? t("taken", { n: count(taken) }) : "");
+    p.bar.style.width = `${taken}%`;
     set(p.left, total == null ? t("unlimited") : remaining == null ? t("units", { n: count(total) }) : t("unitsLeft", { n: count(remaining), total: count(total) }));
-    set(p.code, number ?? "");
-    p.number.hidden = !number;
-    set(p.phase, t(phase));
-    set(p.clock, countdown(left));
-    p.reserve.hidden = !reserving;
-    p.reserve.disabled = busy || reserved || until(reservation_opens_at) > 0;
-    set(p.reserve, t(reserved ? "reserved" : "reserve"));
-    const pays = order?.status === "pending_payment", has = ["paid", "completed", "refunding", "refund_failed"].includes(order?.status);
-    const stopped = !busy && !pays && !has && order?.status !== "queued" && ["paused", "sold_out"].includes(status);
-    p.buy.hidden = reserving && !reserved;
-    p.buy.disabled = busy || has || stopped || order?.status === "queued" || (over && !pays) || (reservation_opens_at && reserved === false);
-    set(p.buy, t(pays ? "pay" : has ? "bought" : stopped ? `status_${status}` : busy && early ? "ready" : order?.status === "queued" ? "queued" : order ? "buyAgain" : "buy"));
-    p.cancel.hidden = !pays;
-    p.cancel.disabled = busy;
-    const note = pays && order.pay_deadline ? `${t("payWithin")} ${countdown(until(order.pay_deadline))}` : order || over ? "" : ["sold_out", "all_held", "preparing"].includes(status) ? t(`note_${status}`)
-      : reservation_opens_at && !reserving && !reserved ? t("note_reservedOnly") : reserved && early ? t("note_reserved") : "";
-    p.note.hidden = !note;
-    const { goods, freight, discount, total: due } = order?.lines ?? {};
-    p.sum.hidden = !freight?.amount && !discount?.amount;
-    if (!p.sum.hidden) set(p.sum, [money(goods), freight.amount && `+ ${t("freight")} ${money(freight)}`, discount.amount && `− ${t("discount")} ${money(discount)}`, `= ${money(due)}`].filter(Boolean).join(" "));
-    set(p.note, note);
-    this.dataset.order = order?.status ?? "";
-    this.dataset.pushed = this.#buyer.pushed ?? "";
-    this.dataset.reserved = String(Boolean(reserved));
+  }
+
+  #drawSaid({ text, kind, link }) {
+    const p = this.#parts, now = `${kind} ${text} ${link ?? ""}`;
+    if (now === this.#said) return;
+    this.#said = now;
+    p.said.className = kind;
+    p.said.replaceChildren(link ? el("a", { href: link }, text) : text);
+    if (kind) this.#readUntil = performance.now() + reading;
+  }
+
+  // #stayAwake keeps the screen of a waiting phone on, where the browser can.
+  async #stayAwake(on) {
+    if (!on || document.hidden) {
+      if (!on) { this.#lock?.release(); this.#lock = undefined; }
+      return;
+    }
+    if (this.#lock && !this.#lock.released) return;
+    const asked = (this.#lock = { released: false, release() {} }); // until there is an answer
+    const lock = await navigator.wakeLock?.request("screen").catch(() => {});
+    if (this.#lock === asked) this.#lock = lock ?? asked;
+    else lock?.release();
   }
 }
 customElements.define("sale-card", SaleCard);

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	// wholeNumber is the number that the page shows, of which the shopper sees the ends.
+	wholeNumber = `document.querySelector("#number code").dataset.whole`
+	// keptNumber is the number that the browser keeps of an attempt; undefined without one.
+	keptNumber = `Object.entries(localStorage).filter(([key]) => key.startsWith("stampede-attempt-")).map(([, kept]) => JSON.parse(kept).no)[0]`
+	// answerLost lets the page's first rush reach the server and loses the answer.
+	answerLost = `{ const real = fetch; let lost = false; window.fetch = async (...request) => {
+		const answer = await real(...request);
+		if (lost || !String(request[0]).includes("/rush/")) return answer;
+		lost = true;
+		throw new TypeError("the answer was lost");
+	} }`
+	// clockFiveMinutesBehind simulates a visitor's wrong clock.
+	clockFiveMinutesBehind = `{ const right = Date.now; Date.now = () => right() - 300_000 }`
+	// shiftsCounted adds up by how much the page's parts have moved, also after input.
+	shiftsCounted = `window.shifted = 0; new PerformanceObserver((list) => { for (const e of list.getEntries()) window.shifted += e.value }).observe({ type: "layout-shift", buffered: true })`
+	sends         = `document.querySelector("#buy").textContent === "In line …"`
+)
+
+// requests counts the page's requests whose address contains a text.
+func requests(text string) string {
+	return `performance.getEntriesByType("resource").filter((r) => r.name.includes(` + strconv.Quote(text) + `)).length`
+}
+
+// onEachDocument runs a script before those of every page of the tab.
+func onEachDocument(script string) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(script).Do(ctx)
+		return err
+	})
+}
+
+// offline cuts the tab's network, or gives it back.
+func offline(cut bool) chromedp.Action {
+	return chromedp.Tasks{network.Enable(), network.EmulateNetworkConditions(cut, 0, -1, -1), until(`navigator.onLine === ` + strconv.FormatBool(!cut))}
+}
+
+// loser is a shopper who arms an item's attempt and whose page then comes to grief
+// until the item has opened.
+type loser struct {
+	what          string
+	before, after chromedp.Action
+	tab           context.Context
+	number        string
+}
+
+// loseNothing lets shoppers who have armed an item reload, leave, freeze, and lose the
+// network or an answer over the opening. What it returns checks after the opening that
+// each got the answer of the one number that was issued; and that a shopper with a wrong
+// clock, who waits for the button and presses it twice, makes one attempt.
+func loseNothing(t *testing.T, first context.Context, in *instance) (check func()) {
+	t.Helper()
+	const opensIn = 15 * time.Second // all are armed by then, also on a busy machine
+	item := in.planAsked(t, askingSale{human: "none", opensIn: opensIn})
+	losers := []*loser{
+		{what: "reload, and the rush's answer is lost", before: chromedp.Tasks{onEachDocument(answerLost), chromedp.Reload()}, after: until(requests("/rush/") + ` === 2`)},
+		{what: "offline over the opening", before: offline(true), after: chromedp.Tasks{until(sends), until(`document.querySelector("#said").textContent.includes("unsteady")`), offline(false)}},
+		{what: "frozen over the opening", before: page.SetWebLifecycleState(page.SetWebLifecycleStateStateFrozen), after: page.SetWebLifecycleState(page.SetWebLifecycleStateStateActive)},
+		{what: "closed, and opened again", before: chromedp.Navigate("about:blank"), after: chromedp.Navigate(in.url + "/?item=" + item)},
+	}
+	wrong := visitor(first, t)
+	do(wrong, t, "come with a wrong clock", onEachDocument(clockFiveMinutesBehind), onEachDocument(shiftsCounted), itemPage(t, in, item, 31))
+	for i, l := range losers {
+		l.tab = visitor(first, t)
+		do(l.tab, t, "arm: "+l.what, itemPage(t, in, item, int64(32+i)), click("#arm"), until(keptNumber), chromedp.Evaluate(keptNumber, &l.number), l.before)
+	}
+	return func() {
+		var paths, rushes int
+		var shifted float64
+		do(wrong, t, "be told of the opening, and press twice", until(`document.querySelector("#said").textContent.includes("is open") && !document.querySelector("#buy").disabled`),
+			chromedp.Evaluate(`document.querySelector("#buy").click(); document.querySelector("#buy").click()`, nil), ordered("pending_payment"),
+			chromedp.Evaluate(requests("/rush-path"), &paths), chromedp.Evaluate(requests("/rush/"), &rushes))
+		if paths != 1 || rushes != 1 {
+			t.Errorf("two presses made %d requests for a path and sent it %d times, want once each", paths, rushes)
+		}
+		for _, l := range losers {
+			var shown string
+			do(l.tab, t, l.what, l.after, ordered("pending_payment"), chromedp.Evaluate(wholeNumber, &shown))
+			if shown != l.number || shown == "" {
+				t.Errorf("%s: the order has the number %q, want the one of the path, %q", l.what, shown, l.number)
+			}
+		}
+		do(wrong, t, "cancel after a question", click("#cancel"), click("#cancelYes"), ordered("closed"), chromedp.Evaluate(`window.shifted`, &shifted),
+			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`))
+		if shifted > 0 {
+			t.Errorf("the page's parts moved by %f between its first picture and the closed order, want 0", shifted)
+		}
+	}
+}

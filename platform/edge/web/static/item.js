@@ -1,0 +1,57 @@
+// The page of one item.
+import { el, written } from "./dom.js";
+import { send } from "./api.js";
+import { serverNow } from "./clock.js";
+import { every, keepAsking, skeleton } from "./poll.js";
+import { SaleCard } from "./sale.js";
+import { language, t } from "./words.js";
+
+const everyOnSale = 2000; // ms; an item that may be bought, or soon: the server keeps an answer for a second or two
+const soon = 60_000; // ms before the opening
+
+export function show(main, query) {
+  const id = encodeURIComponent(query.get("item"));
+  const card = new SaleCard(), error = el("div", { className: "toast" }), waits = skeleton(560);
+  document.body.classList.add("shop");
+  main.classList.add("item");
+  main.append(el("p", {}, el("a", { href: "/?sessions" }, `‹ ${t("sessions")}`)), error, el("div", { className: "narrow" }, waits));
+  keepAsking(error, async () => {
+    const item = await send("GET", `items/${id}`);
+    card.show(item);
+    if (!card.isConnected) {
+      waits.replaceWith(card);
+      card.append(fold(id, item));
+      document.title = item.title;
+    }
+    return item.status === "ended" || Date.parse(item.opens_at) - serverNow() > soon ? every : everyOnSale;
+  });
+}
+
+// fold is what there is to read about an item; it is loaded when it is opened.
+function fold(id, item) {
+  const body = el("div", { attrs: { "aria-live": "polite" } });
+  const details = el("details", { className: "fold" }, el("summary", {}, t("aboutItem")), body, calendar(item));
+  details.ontoggle = async () => {
+    if (!details.open || body.firstChild) return;
+    const asked = await send("GET", `items/${id}/detail`).catch((e) => e);
+    if (asked instanceof Error) return body.replaceChildren(); // the next opening asks again
+    body.replaceChildren(...written(asked.description_html),
+      ...asked.images.map((src) => el("img", { src, alt: "", loading: "lazy" })),
+      ...(asked.rules_html ? [el("h3", {}, t("rules")), ...written(asked.rules_html)] : []),
+      ...(asked.description_html || asked.rules_html || asked.images.length > 0 ? [] : [el("p", { className: "dim" }, t("noDetail"))]));
+    body.lang = language;
+  };
+  return details;
+}
+
+// calendar is a link to an entry for the shopper's calendar, with a reminder ten minutes
+// before the opening.
+function calendar({ id, title, opens_at, closes_at }) {
+  const stamp = (time) => new Date(time).toISOString().replace(/[-:]|\.\d+/g, "");
+  const text = title.replace(/[\\;,]/g, "\\$&").replace(/\s+/g, " "), url = `${location.origin}/?item=${id}`;
+  const lines = [
+    "BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Stampede//shop//EN", "BEGIN:VEVENT", `UID:item-${id}@${location.hostname}`, `DTSTAMP:${stamp(serverNow())}`,
+    `DTSTART:${stamp(opens_at)}`, `DTEND:${stamp(closes_at)}`, `SUMMARY:${text}`, `URL:${url}`, "BEGIN:VALARM", "ACTION:DISPLAY", `DESCRIPTION:${text}`, "TRIGGER:-PT10M", "END:VALARM", "END:VEVENT", "END:VCALENDAR", "",
+  ];
+  return el("p", {}, el("a", { href: `data:text/calendar;charset=utf-8,${encodeURIComponent(lines.join("\r\n"))}`, download: `${id}.ics` }, t("toCalendar")));
+}

@@ -1,0 +1,31 @@
+// Pages whose content comes from the server again and again.
+import { changes, problem } from "./api.js";
+import { sleep } from "./clock.js";
+import { el } from "./dom.js";
+import { explain } from "./words.js";
+
+export const every = 10_000; // ms between two polls; a crowd's pages spread over half of it more
+
+// keepAsking does some work, which returns in how many ms it makes sense again; 0 waits
+// for a login. A hidden page does not poll; one that becomes visible, or whose user
+// changed by a login, polls immediately.
+export async function keepAsking(error, work) {
+  let wake;
+  changes.addEventListener("login", () => wake?.());
+  const say = (text) => { if (error.textContent !== text) error.replaceChildren(...(text ? [problem(text)] : [])); };
+  for (;;) {
+    let next = every;
+    try {
+      next = (await work()) ?? every;
+      say("");
+    } catch (e) {
+      say(explain(e));
+      if (e.status === 404 || e.status === 401) next = 0; // until another user logs in, for whom it may exist
+    }
+    await Promise.race([new Promise((done) => { wake = done; }), ...(next ? [sleep(next * (1 + Math.random() / 2))] : [])]);
+    while (document.hidden) await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
+  }
+}
+
+// skeleton is what a page shows until its first answer.
+export const skeleton = (height) => el("div", { className: "skeleton", style: `height:${height}px`, attrs: { "aria-hidden": "true" } });

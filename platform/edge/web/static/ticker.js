@@ -1,0 +1,2 @@
+// A worker that answers after the time it was given; see clock.js.
+self.onmessage = ({ data: { id, ms } }) => setTimeout(() => self.postMessage(id), ms);
