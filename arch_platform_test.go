@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -38,7 +39,7 @@ func TestPlatformNamesNothingOfAModule(t *testing.T) {
 		}
 	}
 	files := 0
-	for name, file := range parseAll(t, "platform") {
+	for name, file := range parsed(t, "platform") {
 		if strings.HasPrefix(name, "platform/workshop/") {
 			continue
 		}
@@ -117,12 +118,12 @@ func moduleNames(t *testing.T) names {
 	t.Helper()
 	words := names{}
 	for _, module := range modules {
-		for name, file := range parseAll(t, module) {
+		for name, file := range parsed(t, module) {
 			collect(words, name, file)
 		}
 	}
 	platform := names{}
-	for name, file := range parseAll(t, "platform") {
+	for name, file := range parsed(t, "platform") {
 		collect(platform, name, file)
 	}
 	for name := range platform {
@@ -199,22 +200,39 @@ func collect(words names, name string, file *ast.File) {
 	})
 }
 
-// parseAll parses the files below a folder, without tests.
-func parseAll(t *testing.T, folder string) map[string]*ast.File {
+// parsed returns the files below a module's or platform's folder, without tests.
+func parsed(t *testing.T, folder string) map[string]*ast.File {
 	t.Helper()
-	files := map[string]*ast.File{}
-	fset := token.NewFileSet()
-	err := filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
-			files[filepath.ToSlash(name)], err = parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		}
-		return err
-	})
+	all, err := parseAll()
 	if err != nil {
 		t.Fatal(err)
 	}
+	files := map[string]*ast.File{}
+	for name, file := range all {
+		if strings.HasPrefix(name, folder+"/") {
+			files[name] = file
+		}
+	}
 	return files
 }
+
+// parseAll parses the files of all modules and of platform once for all tests.
+var parseAll = sync.OnceValues(func() (map[string]*ast.File, error) {
+	files := map[string]*ast.File{}
+	fset := token.NewFileSet()
+	for _, folder := range append([]string{"platform"}, modules...) {
+		err := filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+				files[filepath.ToSlash(name)], err = parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+})
 
 // literals returns the strings of a file without its imports.
 func literals(file *ast.File) []string {
