@@ -34,7 +34,7 @@ const (
 )
 
 // setting is a session setting of Postgres, in Postgres's own unit: milliseconds, for the
-// keepalives seconds.
+// keepalives seconds; a switch is 0 or 1.
 type setting struct {
 	name  string
 	value int
@@ -57,6 +57,10 @@ var sessionSettings = []setting{
 	// A statement that runs, or waits for a lock, notices by it that its client
 	// has gone.
 	{"client_connection_check_interval", 5_000},
+	// Off. Postgres compiles a plan that it takes to be expensive, and the limit of a
+	// page, a parameter, makes the plans of lists over many partitions look so: half a
+	// second of compiling for a millisecond of reading.
+	{"jit", 0},
 }
 
 // connConfig parses a database URL for a single connection. Like a pool's, the
