@@ -72,6 +72,44 @@ CREATE INDEX orders_by_status ON orders.orders (status, order_no) WHERE status <
 CREATE INDEX orders_by_payment ON orders.orders (paid_at, order_no) WHERE paid_at IS NOT NULL;
 CREATE INDEX orders_by_change ON orders.orders (updated_at, order_no) WHERE status <> 'pending_payment';
 
+-- Orders that ended long ago, moved here so that the table that sales write and its indexes stay small. A month of orders is
+-- a range of numbers, because these begin with the time they were minted at.
+CREATE TABLE orders.archive (
+    LIKE orders.orders INCLUDING DEFAULTS INCLUDING CONSTRAINTS,
+    CONSTRAINT archived_orders_have_ended CHECK (status IN ('completed', 'closed', 'refused', 'refunded')),
+    PRIMARY KEY (order_no, bucket)
+) PARTITION BY RANGE (order_no);
+CREATE INDEX archive_of_user ON orders.archive (user_id, order_no);
+CREATE INDEX archive_by_status ON orders.archive (status, order_no);
+CREATE INDEX archive_by_payment ON orders.archive (paid_at, order_no) WHERE paid_at IS NOT NULL;
+CREATE INDEX archive_by_change ON orders.archive (updated_at, order_no);
+
+-- Every order, wherever it lies. Moving one is one statement, so that a statement finds it once.
+CREATE VIEW orders.with_archive AS SELECT * FROM orders.orders UNION ALL SELECT * FROM orders.archive;
+
+-- Sorts before every number that is minted at that time or later.
+CREATE FUNCTION orders.first_number(at timestamptz) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN (lpad(to_hex(floor(extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+
+-- Creates the archive's partition for the month that a number was minted in. It is created alone and then attached, which,
+-- unlike PARTITION OF, lets readers and writers of the archive pass.
+-- +goose StatementBegin
+CREATE FUNCTION orders.ensure_archive(no uuid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    month timestamptz := date_trunc('month', to_timestamp(('x' || left(replace(no::text, '-', ''), 12))::bit(48)::bigint / 1000.0), 'UTC');
+    part  text := 'archive_' || to_char(month AT TIME ZONE 'UTC', 'YYYYMM');
+BEGIN
+    IF to_regclass(format('orders.%I', part)) IS NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtext('orders.ensure_archive'));
+        IF to_regclass(format('orders.%I', part)) IS NULL THEN
+            EXECUTE format('CREATE TABLE orders.%I (LIKE orders.archive INCLUDING ALL)', part);
+            EXECUTE format('ALTER TABLE orders.archive ATTACH PARTITION orders.%I FOR VALUES FROM (%L) TO (%L)',
+                part, orders.first_number(month), orders.first_number((month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC'));
+        END IF;
+    END IF;
+END $$;
+-- +goose StatementEnd
+
 -- Every change after the insert; the first state is the order row's own created_at.
 CREATE TABLE orders.history (
     bucket   smallint    NOT NULL,

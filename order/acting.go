@@ -111,7 +111,7 @@ type state struct {
 
 // ClaimAny is Claim at an operator's request, whose order it is does not matter.
 func (s *Service) ClaimAny(ctx context.Context, no ids.ID) (orderevent.Order, error) {
-	row, err := orderdb.New(s.deps.DB).ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	row, err := read(ctx, s.deps.DB, no)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return orderevent.Order{}, errNoOrder
 	}
@@ -249,7 +249,7 @@ func (s *Service) Note(ctx context.Context, no ids.ID, key, text string) (o orde
 
 // lockAny returns an order with its row locked, or errNoOrder.
 func lockAny(ctx context.Context, tx pgx.Tx, no ids.ID) (orderevent.Order, error) {
-	row, err := orderdb.New(tx).LockOrder(ctx, orderdb.LockOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	row, err := lock(ctx, tx, no)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return orderevent.Order{}, errNoOrder
 	}

@@ -38,8 +38,7 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.Order{}, ErrNotFound
 	}
-	q := orderdb.New(s.deps.DB)
-	row, err := q.ClaimOrder(ctx, orderdb.ClaimOrderParams{
+	row, err := orderdb.New(s.deps.DB).ClaimOrder(ctx, orderdb.ClaimOrderParams{
 		OrderNo: no, Bucket: no.Bucket(), UserID: user, ClosingSeconds: s.cfg.ClosingFor.Seconds(),
 	})
 	if err == nil {
@@ -50,7 +49,7 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.
 	}
 	// Not claimed; the row says why. It may have changed since; the caller then
 	// gets a reason that was true a moment ago and can retry.
-	row, err = q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	row, err = read(ctx, s.deps.DB, no)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user:
 		return orderevent.Order{}, s.Missing(ctx, no, user)

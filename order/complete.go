@@ -195,15 +195,15 @@ func (s *Service) completeIn(ctx context.Context, tx pgx.Tx, no ids.ID, by compl
 
 const (
 	// keepHouseEvery is how often orders are completed by rule, which counts days,
-	// and personal data is erased.
+	// personal data is erased, and old orders are archived.
 	keepHouseEvery = time.Minute
 	// completeLimit is how many orders one transaction completes.
 	completeLimit = 500
 )
 
-// housekeeping completes what was paid long ago and erases what is kept no longer.
+// housekeeping completes what was paid long ago, erases what is kept no longer, and archives what is old.
 func (s *Service) housekeeping(ctx context.Context) error {
-	return app.Loop{Every: keepHouseEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "completing and erasing of old orders failed"}.Run(ctx)
+	return app.Loop{Every: keepHouseEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "completing, erasing or archiving of old orders failed"}.Run(ctx)
 }
 
 func (s *Service) keepHouse(ctx context.Context) error {
@@ -211,7 +211,7 @@ func (s *Service) keepHouse(ctx context.Context) error {
 	for n := completeLimit; n == completeLimit && err == nil && s.cfg.CompleteAfter > 0; {
 		n, err = s.completeDue(ctx)
 	}
-	return err
+	return errors.Join(err, s.archiveOld(ctx))
 }
 
 // completeDue completes the orders that were paid CompleteAfter ago and are not to be

@@ -59,7 +59,7 @@ func (s *Service) returnCoupons(ctx context.Context, tx pgx.Tx, ended []ordereve
 
 // ownOrder returns a user's order as it is in Postgres, or ErrNotFound.
 func (s *Service) ownOrder(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
-	row, err := orderdb.New(s.deps.DB).ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	row, err := read(ctx, s.deps.DB, no)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user {
 		return orderevent.Order{}, ErrNotFound
 	}

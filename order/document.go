@@ -151,7 +151,7 @@ type whole struct {
 // as errReading says.
 func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
 	q := orderdb.New(s.deps.DB)
-	row, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	row, err := read(ctx, s.deps.DB, no)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrNotFound
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
@@ -35,7 +34,7 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 		return err
 	})
 	s.Announce(t.Context(), paid)
-	row, err := orderdb.New(s.db).ReadOrder(t.Context(), orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	row, err := read(t.Context(), s.db, no)
 	if err != nil {
 		t.Fatal(err)
 	}

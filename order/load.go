@@ -3,13 +3,11 @@ package order
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
@@ -170,13 +168,13 @@ func (s *Service) fill(ctx context.Context, orders []orderevent.Order) (noRoom i
 
 // readRows reads orders from Postgres; numbers without a row are left out.
 func (s *Service) readRows(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
-	rows, err := orderdb.New(s.deps.DB).ReadOrders(ctx, orderdb.ReadOrdersParams{OrderNos: nos, Buckets: bucketsOf(nos)})
+	rows, err := readMany(ctx, s.deps.DB, nos)
 	if err != nil {
-		return nil, fmt.Errorf("order: read %d orders: %w", len(nos), err)
+		return nil, err
 	}
 	orders := make(map[ids.ID]orderevent.Order, len(rows))
-	for _, r := range rows {
-		orders[r.OrderNo] = fromRow(r)
+	for i := range rows {
+		orders[rows[i].No] = rows[i]
 	}
 	return orders, nil
 }

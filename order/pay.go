@@ -43,7 +43,7 @@ func (s *Service) lockPending(ctx context.Context, tx pgx.Tx, no ids.ID, user in
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.Order{}, ErrNotFound
 	}
-	row, err := orderdb.New(tx).LockOrder(ctx, orderdb.LockOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	row, err := lock(ctx, tx, no)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user {
 		return orderevent.Order{}, ErrNotFound
 	}
@@ -84,13 +84,12 @@ func whatItIs(err *fault.Error, row orderdb.OrdersOrder) *fault.Error {
 // another coupon was chosen; the money must then be refunded. After the commit the
 // caller calls Announce.
 func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no ids.ID, by PaidBy, amount int64) (orderevent.Order, bool, error) {
-	q := orderdb.New(tx)
-	row, err := q.MarkPaid(ctx, orderdb.MarkPaidParams{
+	row, err := orderdb.New(tx).MarkPaid(ctx, orderdb.MarkPaidParams{
 		OrderNo: no, Bucket: no.Bucket(), Amount: amount, Actor: "payment " + by.PaymentNo.String(),
 		PaymentNo: by.PaymentNo, Provider: by.Provider, Method: by.Method, ProviderTxn: by.ProviderTxn,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		have, err := q.ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+		have, err := read(ctx, tx, no)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return orderevent.Order{}, false, ErrNotFound
 		}

@@ -18,21 +18,20 @@ import (
 // units also locks the stock row that its units come from, as MoveRefunding to
 // refunded requires: stock comes before orders in the lock order.
 func (s *Service) LockForRefund(ctx context.Context, tx pgx.Tx, no ids.ID, units bool) (orderevent.Order, error) {
-	q := orderdb.New(tx)
 	if units {
-		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: []ids.ID{no}, Buckets: []int16{no.Bucket()}})
+		// Neither column changes after the insert, so the row need not be locked for them.
+		row, err := read(ctx, tx, no)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return orderevent.Order{}, ErrNotFound
+		}
 		if err != nil {
 			return orderevent.Order{}, fmt.Errorf("order: read stock row of %s: %w", no, err)
 		}
-		keys := make([]inventory.Key, len(stock))
-		for i, r := range stock {
-			keys[i] = inventory.Key{ItemID: r.ItemID, Shard: r.Shard}
-		}
-		if _, err := s.deps.Stock.Lock(ctx, tx, keys); err != nil {
+		if _, err := s.deps.Stock.Lock(ctx, tx, []inventory.Key{{ItemID: row.ItemID, Shard: row.Shard}}); err != nil {
 			return orderevent.Order{}, fmt.Errorf("order: lock stock of %s: %w", no, err)
 		}
 	}
-	row, err := q.LockOrder(ctx, orderdb.LockOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	row, err := lock(ctx, tx, no)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return orderevent.Order{}, ErrNotFound
 	}

@@ -71,7 +71,7 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.P
 		if err != nil {
 			return nil, err
 		}
-		rows, err := orderdb.New(s.deps.DB).OrdersOfUser(ctx, orderdb.OrdersOfUserParams{
+		rows, err := readOwn(ctx, s.deps.DB, orderdb.OrdersOfUserParams{
 			Bucket: ids.Bucket(user), UserID: user, Before: before, Most: int32(p.Ask()), //nolint:gosec // a page is small
 		})
 		if err != nil {

@@ -15,7 +15,8 @@ import (
 const erase = `-- name: Erase :execrows
 UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
 WHERE (a.order_no, a.bucket, a.act_no) IN (
-    SELECT x.order_no, x.bucket, x.act_no FROM orders.acts x JOIN orders.orders o ON o.order_no = x.order_no AND o.bucket = x.bucket
+    SELECT x.order_no, x.bucket, x.act_no FROM orders.acts x
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.with_archive WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
     WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
       AND (x.forget OR greatest(o.updated_at, x.at) < clock_timestamp() - $1::interval)
     LIMIT $2 FOR UPDATE OF x SKIP LOCKED)
@@ -26,7 +27,7 @@ type EraseParams struct {
 	AtMost int32
 }
 
-// That an operator acted stays, without the words.
+// That an operator acted stays, without the words. OFFSET 0 keeps Postgres from beginning with the orders.
 func (q *Queries) Erase(ctx context.Context, arg EraseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erase, arg.Keep, arg.AtMost)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 const byChange = `-- name: ByChange :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE (updated_at, order_no) < ($1::timestamptz, $2::uuid) AND updated_at >= $3::timestamptz AND status <> 'pending_payment'
 ORDER BY updated_at DESC, order_no DESC LIMIT $4
 `
@@ -26,7 +26,7 @@ type ByChangeParams struct {
 }
 
 // Orders that no longer wait for their payment.
-func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersOrder, error) {
+func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersWithArchive, error) {
 	rows, err := q.db.Query(ctx, byChange,
 		arg.BeforeAt,
 		arg.Before,
@@ -37,9 +37,9 @@ func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersOrd
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersOrder
+	var items []OrdersWithArchive
 	for rows.Next() {
-		var i OrdersOrder
+		var i OrdersWithArchive
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -91,7 +91,7 @@ type ByDeadlineParams struct {
 	Most     int32
 }
 
-// Orders that wait for their payment. Those of one transaction of the writer share a deadline.
+// Orders that wait for their payment, of which the archive has none. Those of one transaction of the writer share a deadline.
 func (q *Queries) ByDeadline(ctx context.Context, arg ByDeadlineParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, byDeadline, arg.BeforeAt, arg.Before, arg.Most)
 	if err != nil {
@@ -144,7 +144,7 @@ const byDispute = `-- name: ByDispute :many
 SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (
     SELECT d.order_no, d.bucket FROM orders.disputes d
     WHERE d.status <> 'closed' AND d.order_no < $1 AND d.order_no >= $2 ORDER BY d.order_no DESC LIMIT $3) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
 ORDER BY o.order_no DESC
 `
 
@@ -155,15 +155,15 @@ type ByDisputeParams struct {
 }
 
 // Orders with a dispute that is not closed. OFFSET 0 keeps the planner from scanning orders.
-func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersOrder, error) {
+func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersWithArchive, error) {
 	rows, err := q.db.Query(ctx, byDispute, arg.Before, arg.Since, arg.Most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersOrder
+	var items []OrdersWithArchive
 	for rows.Next() {
-		var i OrdersOrder
+		var i OrdersWithArchive
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -205,7 +205,7 @@ func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersO
 
 const byNumber = `-- name: ByNumber :many
 
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE order_no < $1 AND order_no >= $2
 ORDER BY order_no DESC LIMIT $3
 `
@@ -217,16 +217,17 @@ type ByNumberParams struct {
 }
 
 // Each query walks one index of orders from a place on, newest first, and filters nothing else: its plan depends on no
-// filter, and what it reads on its limit alone.
-func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersOrder, error) {
+// filter, and what it reads on its limit alone. The archive has the same indexes in each month; a span of numbers leaves
+// out the months beside it.
+func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersWithArchive, error) {
 	rows, err := q.db.Query(ctx, byNumber, arg.Before, arg.Since, arg.Most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersOrder
+	var items []OrdersWithArchive
 	for rows.Next() {
-		var i OrdersOrder
+		var i OrdersWithArchive
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -267,7 +268,7 @@ func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersOrd
 }
 
 const byPayment = `-- name: ByPayment :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE (paid_at, order_no) < ($1::timestamptz, $2::uuid) AND paid_at >= $3::timestamptz
 ORDER BY paid_at DESC, order_no DESC LIMIT $4
 `
@@ -279,7 +280,7 @@ type ByPaymentParams struct {
 	Most     int32
 }
 
-func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersOrder, error) {
+func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersWithArchive, error) {
 	rows, err := q.db.Query(ctx, byPayment,
 		arg.BeforeAt,
 		arg.Before,
@@ -290,9 +291,9 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersO
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersOrder
+	var items []OrdersWithArchive
 	for rows.Next() {
-		var i OrdersOrder
+		var i OrdersWithArchive
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -333,7 +334,7 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersO
 }
 
 const byStatus = `-- name: ByStatus :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE status = $1 AND status <> 'pending_payment' AND order_no < $2 AND order_no >= $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -346,7 +347,7 @@ type ByStatusParams struct {
 }
 
 // The second condition is the index's own.
-func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersOrder, error) {
+func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWithArchive, error) {
 	rows, err := q.db.Query(ctx, byStatus,
 		arg.Status,
 		arg.Before,
@@ -357,9 +358,9 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersOrd
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersOrder
+	var items []OrdersWithArchive
 	for rows.Next() {
-		var i OrdersOrder
+		var i OrdersWithArchive
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -400,7 +401,7 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersOrd
 }
 
 const byUser = `-- name: ByUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3 AND order_no >= $4
 ORDER BY order_no DESC LIMIT $5
 `
@@ -414,7 +415,7 @@ type ByUserParams struct {
 }
 
 // The bucket prunes to the one partition that a user's orders lie in.
-func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersOrder, error) {
+func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArchive, error) {
 	rows, err := q.db.Query(ctx, byUser,
 		arg.Bucket,
 		arg.UserID,
@@ -426,9 +427,9 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersOrder, 
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersOrder
+	var items []OrdersWithArchive
 	for rows.Next() {
-		var i OrdersOrder
+		var i OrdersWithArchive
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -470,7 +471,7 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersOrder, 
 
 const numbered = `-- name: Numbered :many
 SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 ORDER BY o.order_no DESC
 `
 
@@ -479,15 +480,15 @@ type NumberedParams struct {
 	Buckets  []int16
 }
 
-func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersOrder, error) {
+func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersWithArchive, error) {
 	rows, err := q.db.Query(ctx, numbered, arg.OrderNos, arg.Buckets)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersOrder
+	var items []OrdersWithArchive
 	for rows.Next() {
-		var i OrdersOrder
+		var i OrdersWithArchive
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
