@@ -152,6 +152,8 @@ CREATE TABLE platform.audit (
     detail  jsonb       NOT NULL DEFAULT '{}'
 );
 CREATE INDEX audit_subject ON platform.audit (subject, id);
+CREATE INDEX audit_action ON platform.audit (action, id);
+CREATE INDEX audit_actor ON platform.audit (actor, id);
 
 -- +goose StatementBegin
 CREATE FUNCTION platform.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
