@@ -82,6 +82,9 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	}
 	do(other, t, "log out", click("login-box button"))
 	do(desktop, t, "be logged out as well", until(`document.querySelector("login-box").textContent.includes("Log in")`))
+	sale := in.plan(t, 5, time.Second)
+	in.awaitLoaded(t, sale.ItemID)
+	worksInTheOffice(desktop, t, in, sale)
 }
 
 // smsCode returns the code that the sandbox's gateway has for a phone.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,14 @@ func (s *story) operates(t *testing.T) {
 func (s *story) knowsPeople(t *testing.T) {
 	t.Helper()
 	const phone, password = "13800138555", "a-password-of-the-story"
+	_, link, _ := strings.Cut(s.out.String(), "/admin/first-admin?link=")
+	link, _, _ = strings.Cut(link, " ")
+	for _, try := range []struct {
+		link string
+		want int
+	}{{"made-up", 403}, {link, 201}, {link, 403}} { // the second time there is an admin
+		s.post(t, "auth/first-admin", "", fmt.Sprintf(`{"link":%q,"phone":"13800138550","password":%q}`, try.link, password), try.want)
+	}
 	code := func(purpose string) string {
 		t.Helper()
 		s.post(t, "auth/sms-codes", "", fmt.Sprintf(`{"phone":%q,"purpose":%q}`, phone, purpose), 202)

@@ -419,7 +419,7 @@ func (in *instance) checkClasses(t *testing.T) {
 		expected, listed := want[route]
 		switch {
 		case listed:
-		case pattern == "/openapi.json" || pattern == "/" || strings.HasPrefix(pattern, "/docs") || strings.HasPrefix(pattern, "/static/"):
+		case pattern == "/openapi.json" || pattern == "/" || strings.HasPrefix(pattern, "/docs") || strings.HasPrefix(pattern, "/static/") || strings.HasPrefix(pattern, "/admin"):
 			expected = httpx.Static
 		case method == http.MethodGet && !strings.HasPrefix(pattern, "/api/"): // pages
 			expected = httpx.Sheddable

@@ -14,9 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/inventory"
+	stockoffice "stampede/inventory/office"
 	"stampede/notify"
 	"stampede/order"
+	orderoffice "stampede/order/office"
 	"stampede/payment"
+	paymentoffice "stampede/payment/office"
 	"stampede/payment/provider"
 	"stampede/payment/providers"
 	"stampede/payment/refund"
@@ -26,8 +29,10 @@ import (
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/office"
 	"stampede/platform/identity"
 	"stampede/platform/identity/humancheck"
+	peopleoffice "stampede/platform/identity/office"
 	"stampede/platform/store"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
@@ -35,12 +40,14 @@ import (
 	"stampede/platform/watch"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters"
+	watchoffice "stampede/platform/watch/office"
 	"stampede/platform/watch/proof"
 	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/demo"
 	"stampede/seckill"
 	"stampede/seckill/door"
+	seckilloffice "stampede/seckill/office"
 	"stampede/seckill/rush"
 )
 
@@ -237,7 +244,14 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	if err := s.openBooks(ways.Providers); err != nil {
 		return err
 	}
-	return s.openDoors([]byte(key))
+	return s.openDoors([]byte(key)) //nolint:contextcheck // the office works in its requests' contexts
+}
+
+// openOffice adds the back office, with the modules' pages in the order of its menu.
+func (s *server) openOffice(key []byte) error {
+	return office.Open(s.identity.Router, office.Deps{
+		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, Log: s.log,
+	}, orderoffice.Section(), seckilloffice.Section(), paymentoffice.Section(), watchoffice.Section(), stockoffice.Section(), peopleoffice.Section())
 }
 
 // openBooks builds the modules that keep the books. Without a bus, as in verify
@@ -317,7 +331,10 @@ func (s *server) openDoors(key []byte) error {
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.order.Bind(order.Peers{Queue: s.seckill.Rush, Payments: s.payment, Sales: s.seckill})
 	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry, Tally: s.tally})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.openOffice(key)
 }
 
 // start starts the modules. The last one registered stops first: HTTP drains,
@@ -423,7 +440,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
 	s.app.OnStop("waiting logins", s.identity.Stop)
 	s.app.OnStop("followed funnels", s.seckill.EndStreams)
-	if err := show(cli.Parts{App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Book: s.book, Prove: s.prove}); err != nil {
+	if err := show(cli.Parts{App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Book: s.book, Prove: s.prove, Invite: s.identity.Accounts.InviteFirstAdmin}); err != nil {
 		return nil, err
 	}
 	s.app.OnStop("readiness", s.set.Stop.Notice)

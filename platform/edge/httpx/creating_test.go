@@ -22,7 +22,7 @@ var withoutKey = map[string][]string{
 	"the provider's transaction number is the key":                             {"payment-callback", "refund-callback"},
 	"a new secret replaces one that was not confirmed":                         {"start-totp"},
 	"its input is valid once: a code, a scan token, the old password": {
-		"register", "login-sms", "login-wechat", "reset-password", "change-password", "scan-qr-login", "confirm-qr-login", "deny-qr-login",
+		"register", "create-first-admin", "login-sms", "login-wechat", "reset-password", "change-password", "scan-qr-login", "confirm-qr-login", "deny-qr-login",
 		"confirm-totp",
 	},
 	"a repeated refresh token gets the same successor while the answer may have been lost": {"refresh"},

@@ -41,6 +41,9 @@
 //     login that is being opened at the same time is either ended or refused: both
 //     take the user's row lock.
 //   - At least one active admin remains, however many remove each other concurrently.
+//   - The first admin comes by the phone in the settings, or by the secret of a link that
+//     a start prints; it is derived from the signing key, valid for 24 hours and until
+//     there is an admin, and opens no account that exists.
 //   - No phone, name, code, password, token or openid is logged, put into an
 //     error, or written to Redis.
 //

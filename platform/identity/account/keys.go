@@ -15,7 +15,7 @@ import (
 // keys are the secrets of this package, each for one purpose, all derived from one
 // of the server's signing keys: access to the database alone suffices neither to
 // guess codes offline nor to make refresh tokens.
-type keys struct{ code, refresh, tag, totp, state []byte }
+type keys struct{ code, refresh, tag, totp, state, invite []byte }
 
 // ring holds the accepted keys, the current one first. During a signing key
 // rotation, codes and tokens made with the other keys are valid too.
@@ -26,7 +26,7 @@ func newRing(current []byte, previous [][]byte) ring {
 	for _, k := range append([][]byte{current}, previous...) {
 		r = append(r, keys{
 			code: auth.Derive(k, "account-sms-code"), refresh: auth.Derive(k, "account-refresh-token"), tag: auth.Derive(k, "account-limit-tag"),
-			totp: auth.Derive(k, "account-totp"), state: auth.Derive(k, "account-wechat-state"),
+			totp: auth.Derive(k, "account-totp"), state: auth.Derive(k, "account-wechat-state"), invite: auth.Derive(k, "account-first-admin"),
 		})
 	}
 	return r

@@ -29,6 +29,7 @@ func init() {
 		"no-password":         {"Set a password with an SMS code (auth/password/reset).", "请先通过短信验证码设置密码。"},
 		"sms-ceiling":         {"Try again later, or log in with the password.", "请稍后再试，或使用密码登录。"},
 		"sms-country-refused": {"Use a phone number of a country that the shop serves.", "请使用商家支持的国家或地区的手机号。"},
+		"first-admin-link":    {"Start the server again for another link, or ask an admin for a role.", "请重新启动服务以获取新链接，或联系管理员授予角色。"},
 		"login-refused":       {"Contact the shop.", "请联系商家客服。"},
 	})
 }

@@ -16,6 +16,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.meRoutes(rt)
 	s.totpRoutes(rt)
 	s.adminRoutes(rt)
+	s.firstAdminRoute(rt)
 }
 
 const authPath = "/api/v1/auth"

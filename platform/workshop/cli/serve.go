@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/office"
 	"stampede/platform/edge/web"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
@@ -45,6 +46,8 @@ type Parts struct {
 	Log    *slog.Logger
 	Book   func(ctx context.Context, itemID int64) (demo.Books, error)
 	Prove  func(ctx context.Context) []proof.Outcome
+	// Invite returns the secret that makes the shop's first admin, "" if it has one.
+	Invite func(ctx context.Context) (string, error)
 }
 
 // Run is `stampede run`, the embedded default.
@@ -123,9 +126,13 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		step("start NATS, schema, modules, demo sale", time.Since(began))
 		base := c.Addresses.BaseURL()
 		live, docs, health := base+"/", base+"/docs", "http://"+c.Addresses.OpsListen+"/readyz"
+		desk, err := backOffice(ctx, s, base)
+		if err != nil {
+			return err
+		}
 		try := fmt.Sprintf("%s rush --demo --data %s", word(self(os.Args[0])), word(c.Data))
-		said.say(ctx, fmt.Sprintf("\nStampede %s is ready.\n  Live page   %s\n  API         %s\n  Health      %s\n  Try         %s\nCtrl-C stops it in order; the data is kept.",
-			version, live, docs, health, try), "ready", "version", version, "live_page", live, "api", docs, "health", health, "try", try)
+		said.say(ctx, fmt.Sprintf("\nStampede %s is ready.\n  Live page   %s\n  Back office %s\n  API         %s\n  Health      %s\n  Try         %s\nCtrl-C stops it in order; the data is kept.",
+			version, live, desk, docs, health, try), "ready", "version", version, "live_page", live, "back_office", desk, "api", docs, "health", health, "try", try)
 		return nil
 	})
 	if taken, ok := errors.AsType[*embedded.StartError](err); ok && taken.Code == embedded.CodePortTaken {
@@ -182,8 +189,22 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 		health := "http://" + c.Addresses.OpsListen + "/readyz"
 		said.say(ctx, fmt.Sprintf("Stampede %s serves %s; health at %s", version, c.Addresses.BaseURL(), health),
 			"serving", "version", version, "url", c.Addresses.BaseURL(), "health", health)
-		return nil
+		desk, err := backOffice(ctx, s, c.Addresses.BaseURL())
+		if err == nil {
+			said.say(ctx, "The back office is at "+desk, "back office", "url", desk)
+		}
+		return err
 	})
+}
+
+// backOffice is where the staff signs in: for the first admin, who has no password yet,
+// a link that is a secret.
+func backOffice(ctx context.Context, s Parts, base string) (string, error) {
+	secret, err := s.Invite(ctx)
+	if err != nil || secret == "" {
+		return base + "/admin", err
+	}
+	return base + office.FirstAdminPath(secret) + " (makes the first admin, for 24 hours)", nil
 }
 
 // warnOnlyHere warns that links would send other users to their own machine.

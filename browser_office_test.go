@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/pquerna/otp/totp"
+
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
+)
+
+// fill types a text into a visible field of a form.
+func fill(selector, text string) chromedp.Action {
+	return chromedp.Tasks{until("document.querySelector(" + strconv.Quote(selector) + ")"), chromedp.Evaluate("document.querySelector("+strconv.Quote(selector)+").value = "+strconv.Quote(text), nil)}
+}
+
+// says waits for a text on the page.
+func says(text string) chromedp.Action {
+	return until("document.body?.innerText.includes(" + strconv.Quote(text) + ")")
+}
+
+// fitsPhone is true on a page that a phone shows without scrolling sideways.
+const fitsPhone = `document.documentElement.scrollWidth <= 390`
+
+// shot writes a picture of the page to the folder of SCREENSHOTS.
+func shot(name string) chromedp.Action {
+	return chromedp.ActionFunc(func(tab context.Context) error {
+		folder := os.Getenv("SCREENSHOTS")
+		if folder == "" {
+			return nil
+		}
+		for _, width := range []int64{390, 1280} {
+			for _, scheme := range []string{"light", "dark"} {
+				var png []byte
+				features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+				steps := chromedp.Tasks{emulation.SetDeviceMetricsOverride(width, 900, 1, false), emulation.SetEmulatedMedia().WithFeatures(features), chromedp.FullScreenshot(&png, 100)}
+				if err := steps.Do(tab); err != nil {
+					return err
+				}
+				if err := os.WriteFile(folder+"/"+name+"-"+strconv.FormatInt(width, 10)+"-"+scheme+".png", png, 0o600); err != nil {
+					return err
+				}
+			}
+		}
+		return emulation.SetDeviceMetricsOverride(390, 800, 1, true).Do(tab)
+	})
+}
+
+// worksInTheOffice makes the first admin by the link that the server printed, and
+// looks at a shopper's order and cancels it, on a desktop and a phone.
+//
+//nolint:contextcheck // the tab's context is the browser's, not a request's
+func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale loadgen.Planned) {
+	t.Helper()
+	shopper := newBuyer(t, in, 77)
+	var no string
+	pgtest.Eventually(t, 30*time.Second, func() (granted bool) { // once it has opened
+		got, code := shopper.rush(t, sale.ItemID)
+		no = got
+		return code == ""
+	}, "the shopper's grant")
+	shopper.awaitStatus(t, no, "pending_payment", 10*time.Second)
+
+	link := regexp.MustCompile(`http://\S+/admin/first-admin\?link=\S+`).FindString(in.out.String())
+	if link == "" {
+		t.Fatalf("the server printed no link for the first admin:\n%s", in.out)
+	}
+	const phone, password = "13800138111", "an office's long password"
+	var secret string
+	do(tab, t, "become the first admin",
+		chromedp.Navigate(link), fill(`[name=phone]`, phone), fill(`[name=password]`, password), click(`main button`),
+		says("Authenticator app"), click(`main button`), until(`document.querySelector("img.qr")?.naturalWidth === 256`),
+		chromedp.Text(`main code`, &secret, chromedp.ByQuery))
+	digits, err := totp.GenerateCode(secret, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(tab, t, "add the authenticator app and see the orders",
+		fill(`[name=code]`, digits), click(`main button`), until(`document.querySelector("table a[href$='`+no+`']")`), says("Admin"), shot("orders"))
+	if status, doc := in.call(t, http.MethodPost, "/api/v1/auth/first-admin", "", map[string]string{"link": link[len(in.url+"/admin/first-admin?link="):], "phone": "13800138112", "password": password}); status != http.StatusForbidden {
+		t.Errorf("the link makes a second admin: %d %v", status, doc)
+	}
+	do(tab, t, "search by the keyboard",
+		input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithText("/"), until(`document.activeElement.name === "q"`), chromedp.KeyEvent(no+"\r"),
+		until(`location.search.includes("q=`+no+`")`), until(`document.querySelectorAll("tbody tr").length === 1`), click("tbody a"), says("History"))
+	do(tab, t, "cancel it with a reason, on a phone",
+		emulation.SetDeviceMetricsOverride(390, 800, 1, true), until(fitsPhone),
+		click(`form[action$="/cancel"] button`), until(`!location.search.includes("done")`), // the browser asks for the reason
+		fill(`form[action$="/cancel"] [name=reason]`, "The shopper called."), click(`form[action$="/cancel"] button`),
+		says("The order is canceled"), says("The shopper called."), until(fitsPhone), shot("order"))
+	shopper.awaitStatus(t, no, "closed", 10*time.Second)
+	do(tab, t, "read the sale in Chinese",
+		chromedp.Navigate(in.url+"/admin/activities/"+sale.ActivityID+"?language=zh"), says("暂停活动"), until(fitsPhone), shot("sale-zh"),
+		click(`form[action$="/activities/`+sale.ActivityID+`/pause"] button`), says("活动已在所有实例上暂停"), says("已暂停"),
+		click(`form[action$="/activities/`+sale.ActivityID+`/resume"] button`), says("活动已恢复"))
+	do(tab, t, "sign out", click(`form[action="/admin/sign-out"] button`), says("登录"), chromedp.Navigate(in.url+"/admin/orders"),
+		until(`location.pathname === "/admin/sign-in"`), shot("sign-in-zh"))
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"text/template/parse"
+	"unicode"
+)
+
+// ofPages are the names that pages give to documents and what they add to them.
+var ofPages = []string{"export", "funnel", "phone", "code", "next", "link", "secret", "url", "picture", "challenge", "difficulty", "kind"}
+
+// TestOfficeNamesMembersOfTheAPI: a template shows nothing for a member that the API does
+// not have, and no other test would notice.
+func TestOfficeNamesMembersOfTheAPI(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("platform/edge/httpx/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct{ Properties map[string]any }
+		}
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	members := map[string]bool{}
+	for _, schema := range doc.Components.Schemas {
+		for name := range schema.Properties {
+			members[name] = true
+		}
+	}
+	var files []string
+	for _, pattern := range []string{"*/office/*.html", "platform/*/office/*.html", "platform/edge/office/templates/*.html"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) < 20 {
+		t.Fatalf("only %d templates were found", len(files))
+	}
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := parse.New(name)
+		page.Mode = parse.SkipFuncCheck
+		trees := map[string]*parse.Tree{}
+		if _, err := page.Parse(string(raw), "", "", trees); err != nil {
+			t.Fatal(err)
+		}
+		for _, tree := range trees {
+			for _, member := range membersIn(tree.Root) {
+				if !members[member] && !slices.Contains(ofPages, member) {
+					t.Errorf("%s shows %s, which no document of the API has", name, member)
+				}
+			}
+		}
+	}
+	if planted, err := parse.Parse("planted", "{{define \"x\"}}{{range .Data.orders.data}}{{$.Time .creatd_at}}{{end}}{{end}}", "", ""); err != nil || !slices.Contains(membersIn(planted["x"].Root), "creatd_at") {
+		t.Errorf("a planted member was not found: %v", err)
+	}
+}
+
+// membersIn are the names of JSON members in a template, which begin with a small
+// letter; what follows Data is the page's own name of a document.
+func membersIn(node parse.Node) (found []string) {
+	add := func(names []string) {
+		for i, name := range names {
+			if unicode.IsLower(rune(name[0])) && (i == 0 || names[i-1] != "Data") {
+				found = append(found, name)
+			}
+		}
+	}
+	var walk func(parse.Node)
+	branch := func(b *parse.BranchNode) {
+		walk(b.Pipe)
+		walk(b.List)
+		if b.ElseList != nil {
+			walk(b.ElseList)
+		}
+	}
+	walk = func(node parse.Node) {
+		switch n := node.(type) {
+		case *parse.ListNode:
+			for _, child := range n.Nodes {
+				walk(child)
+			}
+		case *parse.ActionNode:
+			walk(n.Pipe)
+		case *parse.PipeNode:
+			for _, c := range n.Cmds {
+				for _, arg := range c.Args {
+					walk(arg)
+				}
+			}
+		case *parse.TemplateNode:
+			if n.Pipe != nil {
+				walk(n.Pipe)
+			}
+		case *parse.IfNode:
+			branch(&n.BranchNode)
+		case *parse.RangeNode:
+			branch(&n.BranchNode)
+		case *parse.WithNode:
+			branch(&n.BranchNode)
+		case *parse.FieldNode:
+			add(n.Ident)
+		case *parse.VariableNode:
+			add(n.Ident[1:])
+		case *parse.ChainNode:
+			add(n.Field)
+		}
+	}
+	walk(node)
+	return found
+}

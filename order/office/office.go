@@ -1,0 +1,148 @@
+// Package office describes the back office's pages about orders, disputes and parcels:
+// which routes of the order module they show, and which forms change something. See
+// platform/edge/office for how such a description becomes pages.
+package office
+
+import (
+	"embed"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"stampede/order/orderevent"
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+)
+
+//go:embed *.html
+var files embed.FS
+
+const (
+	api    = "/api/v1/admin/orders"
+	list   = "/admin/orders"
+	detail = list + "/{no}"
+)
+
+// Section is the module's part of the office.
+func Section() kit.Section {
+	return kit.Section{
+		Files: files, Words: words,
+		Menu: append([]kit.Entry{
+			{Path: list, Name: kit.Text{"Orders", "订单"}, Role: auth.Viewer},
+			{Path: "/admin/disputes", Name: kit.Text{"Disputes", "售后纠纷"}, Role: auth.Viewer},
+		}, shopMenu...),
+		Pages: append([]kit.Page{
+			{Path: list, Title: kit.Text{"Orders", "订单"}, Role: auth.Viewer, Template: "orders.html", Filters: filters, Load: search},
+			{Path: list + "/export", Role: auth.Viewer, Download: api + "/export", Filters: exported},
+			{Path: detail, Title: kit.Text{"Order", "订单详情"}, Role: auth.Viewer, Template: "order.html", Reads: []kit.Read{{Name: "order", Path: api + "/{no}"}}},
+			{Path: "/admin/disputes", Title: kit.Text{"Disputes", "售后纠纷"}, Role: auth.Viewer, Template: "disputes.html", Filters: disputeFilters, Reads: []kit.Read{{Name: "disputes", Path: "/api/v1/admin/disputes", Query: true}}},
+			{Path: "/admin/disputes/{no}", Title: kit.Text{"Dispute", "纠纷详情"}, Role: auth.Viewer, Template: "dispute.html", Load: dispute},
+		}, shopPages...),
+		Acts: slices.Concat(acts, shopActs),
+	}
+}
+
+var statuses = []string{
+	orderevent.StatusPending, orderevent.StatusPaid, orderevent.StatusCompleted, orderevent.StatusClosed, orderevent.StatusRefused,
+	orderevent.StatusRefunding, orderevent.StatusRefunded, orderevent.StatusRefundFailed,
+}
+
+var disputeFilters = []kit.Field{{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: []string{"open", "answered", "closed"}}}
+
+// filters are the search form; the first is not the API's.
+var filters = []kit.Field{
+	{Name: "q", Label: kit.Text{"Number, phone, transaction, pickup code, SKU", "订单号、手机号、流水号、提货码、SKU"}},
+	{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: statuses},
+	{Name: "from", Label: kit.Text{"Created from", "下单时间起"}, Kind: kit.Moment},
+	{Name: "to", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
+	{Name: "paid_from", Label: kit.Text{"Paid from", "支付时间起"}, Kind: kit.Moment},
+	{Name: "paid_to", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
+	{Name: "item_id", Label: kit.Text{"Item", "商品编号"}, Kind: kit.Whole},
+	{Name: "session_id", Label: kit.Text{"Session", "场次编号"}, Kind: kit.Whole},
+	{Name: "user_id", Label: kit.Text{"User", "用户编号"}, Kind: kit.Whole},
+	{Name: "disputed", Label: kit.Text{"Only with an open dispute", "仅看有纠纷的"}, Kind: kit.Tick},
+}
+
+// exported are the filters of a download, which are all that a search may have used: one
+// that was left out would export more than the list shows.
+var exported = append([]kit.Field{{Name: "order_no"}, {Name: "payment_no"}, {Name: "provider_txn"}, {Name: "pickup_code"}, {Name: "phone"}, {Name: "sku"}}, filters[1:]...)
+
+var (
+	aNumber = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
+	aPhone  = regexp.MustCompile(`^\+?[0-9][0-9 -]{6,18}$`)
+	aCode   = regexp.MustCompile(`^[0-9A-Za-z]{4}-?[0-9A-Za-z]{4}-?[0-9A-Za-z]{4}$`)
+)
+
+// guesses are the filters that a text may be meant for, the likeliest first.
+func guesses(q string) []string {
+	switch {
+	case aNumber.MatchString(q):
+		return []string{"order_no", "payment_no", "provider_txn"}
+	case aPhone.MatchString(q):
+		return []string{"phone", "provider_txn", "sku"}
+	case aCode.MatchString(q):
+		return []string{"pickup_code", "provider_txn", "sku"}
+	default:
+		return []string{"provider_txn", "sku"}
+	}
+}
+
+// search reads a page of orders. The one search field takes whatever an operator has
+// at hand: it tries each filter that the text may be meant for until one finds orders.
+func search(c *kit.Call) (map[string]any, error) {
+	query := c.Filled(filters)
+	q := strings.TrimSpace(query.Get("q"))
+	query.Del("q")
+	if q == "" {
+		found, err := c.Get(api, query)
+		return map[string]any{"orders": found, "export": export(query)}, err
+	}
+	var found map[string]any
+	for _, by := range guesses(q) {
+		narrowed := url.Values{by: {q}}
+		for name := range query {
+			narrowed.Set(name, query.Get(name))
+		}
+		next, err := c.Get(api, narrowed)
+		if p, refused := errors.AsType[*kit.Problem](err); refused && (p.Status == http.StatusUnprocessableEntity || p.Status == http.StatusForbidden) {
+			continue // a viewer may not search by phone, and the text may be no phone
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found = next; len(rows(found)) > 0 || c.Next(found) != "" {
+			return map[string]any{"orders": found, "export": export(narrowed)}, nil
+		}
+	}
+	return map[string]any{"orders": found}, nil
+}
+
+// dispute reads a dispute and its order.
+func dispute(c *kit.Call) (map[string]any, error) {
+	found, err := c.Get("/api/v1/admin/disputes/"+url.PathEscape(c.Value("no")), nil)
+	if err != nil {
+		return nil, err
+	}
+	of, _ := found["order_no"].(string)
+	about, err := c.Get(api+"/"+of, nil)
+	return map[string]any{"dispute": found, "order": about}, err
+}
+
+func rows(list map[string]any) []any {
+	data, _ := list["data"].([]any)
+	return data
+}
+
+// export is the query of the download that has the list's orders.
+func export(query url.Values) string {
+	q := url.Values{}
+	for name := range query {
+		if name != "cursor" {
+			q.Set(name, query.Get(name))
+		}
+	}
+	return q.Encode()
+}

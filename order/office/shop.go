@@ -1,0 +1,80 @@
+package office
+
+import (
+	"net/url"
+
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+)
+
+const (
+	pickups = "/admin/pickups"
+	stores  = "/admin/stores"
+	coupons = "/admin/coupons"
+)
+
+var shopMenu = []kit.Entry{
+	{Path: pickups, Name: kit.Text{"Pickup", "自提核销"}, Role: auth.Operator},
+	{Path: coupons, Name: kit.Text{"Coupons", "优惠券"}, Role: auth.Viewer, Later: true},
+	{Path: stores, Name: kit.Text{"Stores", "门店"}, Role: auth.Viewer, Later: true},
+}
+
+var shopPages = []kit.Page{
+	{Path: pickups, Title: kit.Text{"Hand over an order", "自提核销"}, Role: auth.Operator, Template: "pickups.html"},
+	{Path: stores, Title: kit.Text{"Stores", "门店"}, Role: auth.Viewer, Template: "stores.html", Reads: []kit.Read{{Name: "doc", Path: "/api/v1/admin/stores", Query: true}}},
+	{Path: coupons, Title: kit.Text{"Coupons", "优惠券"}, Role: auth.Viewer, Template: "coupons.html", Reads: []kit.Read{{Name: "doc", Path: "/api/v1/admin/coupons", Query: true}}, Filters: []kit.Field{
+		{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: []string{"draft", "active", "stopped"}},
+	}},
+}
+
+var place = []kit.Field{
+	{Name: "name", Label: kit.Text{"Name", "名称"}, Required: true, Max: 120},
+	{Name: "address", Label: kit.Text{"Address", "地址"}, Required: true, Max: 300},
+	{Name: "phone", Label: kit.Text{"Phone", "电话"}, Max: 32},
+	{Name: "hours", Label: kit.Text{"Hours, in words", "营业时间"}, Max: 120},
+}
+
+var shopActs = []kit.Act{
+	{
+		Path: pickups + "/hand-over", API: "POST /api/v1/admin/pickups", Role: auth.Operator,
+		Title: kit.Text{"Hand over", "核销"}, Done: kit.Text{"The code is right and the order is completed: hand the goods over.", "提货码正确，订单已完成，请交付商品。"},
+		Warning: kit.Text{"Type the code that the shopper shows.", "请输入顾客出示的提货码。"},
+		Fields:  []kit.Field{{Name: "code", Label: kit.Text{"Pickup code", "提货码"}, Required: true, Max: 32}},
+	},
+	{
+		Path: stores + "/add", API: "POST /api/v1/admin/stores", Role: auth.Operator, On: stores,
+		Title: kit.Text{"Add a store", "添加门店"}, Done: kit.Text{"The store is added and open.", "门店已添加并营业。"}, Fields: place,
+	},
+	{
+		Path: stores + "/{id}/edit", API: "PUT /api/v1/admin/stores/{id}", Role: auth.Operator,
+		Title: kit.Text{"Change", "修改"}, Done: kit.Text{"The store is changed.", "门店已修改。"},
+		Fields: append([]kit.Field{{Name: "version", Kind: kit.Whole, Hidden: true}, {Name: "open", Label: kit.Text{"Shoppers may choose it", "顾客可选"}, Kind: kit.Tick}}, place...),
+		Body: func(form url.Values, body map[string]any) map[string]any {
+			body["open"] = form.Get("open") != ""
+			return body
+		},
+	},
+	{
+		Path: stores + "/{id}/delete", API: "DELETE /api/v1/admin/stores/{id}", Role: auth.Operator,
+		Title: kit.Text{"Delete", "删除"}, Done: kit.Text{"The store is deleted.", "门店已删除。"}, Dangerous: true,
+		Warning: kit.Text{"Only a store that no order names can be deleted; close the others.", "只能删除没有订单的门店，其他请停止营业。"},
+	},
+	{
+		Path: coupons + "/{id}/activate", API: "POST /api/v1/admin/coupons/{id}/activate", Role: auth.Operator,
+		Title: kit.Text{"Activate", "启用"}, Done: kit.Text{"Coupons of this kind are issued and can be claimed.", "已启用，可发放和领取。"},
+	},
+	{
+		Path: coupons + "/{id}/issue", API: "POST /api/v1/admin/coupons/{id}/issue", Role: auth.Operator,
+		Title: kit.Text{"Issue to users", "发给用户"}, Done: kit.Text{"The users have the coupon, unless they had all they may.", "已发放（已达上限的用户除外）。"},
+		Fields: []kit.Field{{Name: "user_ids", Label: kit.Text{"User ids, one a line", "用户编号，每行一个"}, Kind: kit.Lines, Required: true}},
+	},
+	{
+		Path: coupons + "/{id}/stop", API: "POST /api/v1/admin/coupons/{id}/stop", Role: auth.Operator,
+		Title: kit.Text{"Stop", "停止发放"}, Done: kit.Text{"No more are issued; those that were stay valid.", "已停止发放，已发放的仍可使用。"},
+	},
+	{
+		Path: coupons + "/{id}/recall", API: "POST /api/v1/admin/coupons/{id}/recall", Role: auth.Operator, Dangerous: true, Typed: true,
+		Title: kit.Text{"Recall all", "全部召回"}, Done: kit.Text{"No order can use them any more.", "已召回，不能再使用。"},
+		Warning: kit.Text{"Shoppers lose the coupons that no order uses. Those in use keep serving their order.", "顾客未使用的优惠券将失效，已用于订单的不受影响。"},
+	},
+}

@@ -1,0 +1,152 @@
+// Package office describes the back office's pages about money: refunds as a worklist,
+// and the forms on an order's page that cancel it or pay back. See platform/edge/office
+// for how such a description becomes pages.
+package office
+
+import (
+	"embed"
+	"net/url"
+	"slices"
+
+	"stampede/order/orderevent"
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+)
+
+//go:embed *.html
+var files embed.FS
+
+const (
+	onOrder = "/admin/orders/{no}"
+	list    = "/admin/refunds"
+	refunds = "/api/v1/admin/refunds"
+
+	statements    = "/admin/statements"
+	statementsAPI = "/api/v1/admin/statements"
+)
+
+var statuses = []string{"awaiting_approval", "requested", "failed", "succeeded", "rejected", "settled_by_hand", "replaced"}
+
+var filters = []kit.Field{{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: statuses}}
+
+// Section is the module's part of the office.
+func Section() kit.Section {
+	return kit.Section{
+		Files: files, Words: words,
+		Menu: []kit.Entry{
+			{Path: list, Name: kit.Text{"Refunds", "退款"}, Role: auth.Viewer},
+			{Path: statements, Name: kit.Text{"Statements", "对账"}, Role: auth.Viewer, Later: true},
+		},
+		Pages: []kit.Page{
+			{Path: list, Title: kit.Text{"Refunds", "退款"}, Role: auth.Viewer, Template: "refunds.html", Filters: filters, Reads: []kit.Read{{Name: "refunds", Path: refunds, Query: true}}},
+			{Path: statements, Title: kit.Text{"Statements", "对账"}, Role: auth.Viewer, Template: "statements.html", Filters: days, Load: statement},
+		},
+		Acts: acts,
+	}
+}
+
+var days = []kit.Field{{Name: "date", Label: kit.Text{"Day", "日期"}, Kind: kit.Day}}
+
+// statement reads how the providers' statements of a day differ from the ledger; of
+// yesterday, which is the last whole day, unless the query names another one.
+func statement(c *kit.Call) (map[string]any, error) {
+	date := c.Query().Get("date")
+	if date == "" {
+		date = c.Today(-1)
+	}
+	found, err := c.Get(statementsAPI+"/"+url.PathEscape(date), nil)
+	return map[string]any{"doc": found}, err
+}
+
+// of gives the day that a page shows to its forms.
+func of(data map[string]any) []any {
+	doc, _ := data["doc"].(map[string]any)
+	return []any{"date", doc["date"]}
+}
+
+// applying settles what the comparison proposes, or only compares.
+func applying(settle bool) func(url.Values, map[string]any) map[string]any {
+	return func(url.Values, map[string]any) map[string]any { return map[string]any{"apply": settle} }
+}
+
+var acts = []kit.Act{
+	{
+		Path: statements + "/{date}/compare", API: "POST " + statementsAPI + "/{date}", Role: auth.Operator, On: statements, With: of, Body: applying(false),
+		Title: kit.Text{"Fetch and compare", "获取并核对"}, Done: kit.Text{"The statements are fetched and compared; look again in a moment.", "正在获取账单并核对，请稍后刷新。"},
+	},
+	{
+		Path: statements + "/{date}/settle", API: "POST " + statementsAPI + "/{date}", Role: auth.Operator, On: statements, With: of, Body: applying(true), Again: true,
+		Title: kit.Text{"Settle what is proposed", "按建议入账"}, Done: kit.Text{"What was proposed is in the ledger.", "建议项已入账。"},
+		Warning: kit.Text{"Each movement marked “settle” is recorded as its callback would have been.", "标为“入账”的每笔款项将按支付回调入账。"},
+	},
+	{
+		Path: onOrder + "/cancel", API: "POST /api/v1/admin/orders/{no}/cancel", Role: auth.Operator, On: onOrder, When: in(orderevent.StatusPending),
+		Title: kit.Text{"Cancel the order", "取消订单"}, Done: kit.Text{"The order is canceled and its units are free again.", "订单已取消，库存已释放。"}, Dangerous: true,
+		Warning: kit.Text{"The shopper reads that the shop has canceled. It does not count as left unpaid.", "顾客将看到“店铺取消”，不计入未支付记录。"},
+		Fields:  []kit.Field{{Name: "reason", Label: kit.Text{"Why, for the staff", "取消原因（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500}},
+	},
+	{
+		Path: onOrder + "/refund", API: "POST /api/v1/admin/orders/{no}/refunds", Role: auth.Operator, On: onOrder, When: in(orderevent.StatusPaid, orderevent.StatusCompleted),
+		Title: kit.Text{"Refund", "退款"}, Done: kit.Text{"The refund is requested; its state is with the payment.", "退款已发起，进度见支付信息。"}, Dangerous: true, Again: true,
+		Warning: kit.Text{"Above the shop's limit a second operator has to approve it.", "超过店铺限额的退款需第二位运营人员审批。"},
+		Fields: []kit.Field{
+			{Name: "amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount},
+			{Name: "note", Label: kit.Text{"Why, for the staff", "退款原因（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500},
+			{Name: "units", Label: kit.Text{"The units; empty: by the activity's rule", "商品数量如何处理；留空按活动规则"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
+		},
+		With: currencyOf,
+	},
+	{
+		Path: list + "/{no}/approve", API: "POST " + refunds + "/{no}/approve", Role: auth.Operator, Again: true,
+		Title: kit.Text{"Approve", "批准"}, Done: kit.Text{"The refund is approved and requested.", "已批准，退款已发起。"},
+		Warning: kit.Text{"The money goes back to the shopper. Whoever asked for it cannot approve it.", "款项将退回顾客；发起人不能自己审批。"},
+	},
+	{
+		Path: list + "/{no}/reject", API: "POST " + refunds + "/{no}/reject", Role: auth.Operator,
+		Title: kit.Text{"Reject", "驳回"}, Done: kit.Text{"The refund is rejected; the order stays as it is.", "已驳回，订单状态不变。"},
+	},
+	{
+		Path: list + "/{no}/retry", API: "POST " + refunds + "/{no}/retry", Role: auth.Operator, Again: true,
+		Title: kit.Text{"Retry", "重试"}, Done: kit.Text{"The refund is requested again, under a new number.", "已用新的退款单号重新发起。"},
+		Warning: kit.Text{"A new refund of the same money takes this one's place.", "将以一笔新的退款代替本笔。"},
+	},
+	{
+		Path: list + "/{no}/settle", API: "POST " + refunds + "/{no}/settle-by-hand", Role: auth.Operator, Again: true, Dangerous: true,
+		Title: kit.Text{"Paid by hand", "已线下退款"}, Done: kit.Text{"It is noted that the money was paid back by hand.", "已登记线下退款。"},
+		Warning: kit.Text{"It cannot be retried after that.", "登记后不能再重试。"},
+		Fields:  []kit.Field{{Name: "receipt", Label: kit.Text{"Number on the receipt", "凭证号"}, Required: true, Max: 100}},
+	},
+}
+
+// in applies to orders in one of the states.
+func in(states ...string) func(map[string]any) bool {
+	return func(data map[string]any) bool {
+		status, _ := order(data)["status"].(string)
+		return slices.Contains(states, status)
+	}
+}
+
+// currencyOf is the currency of amounts in a form: the order's.
+func currencyOf(data map[string]any) []any {
+	amount, _ := order(data)["amount"].(map[string]any)
+	return []any{"currency", amount["currency"]}
+}
+
+// order is the order that a page shows.
+func order(data map[string]any) map[string]any {
+	page, _ := data["order"].(map[string]any)
+	o, _ := page["order"].(map[string]any)
+	return o
+}
+
+// words are the states of payments and refunds as operators read them.
+var words = map[string]kit.Text{
+	"created": {"Open at the provider", "待支付"}, "captured": {"Paid", "已支付"},
+	"awaiting_approval": {"Waiting for approval", "待审批"}, "requested": {"Under way", "处理中"}, "succeeded": {"Paid back", "已退回"}, "failed": {"Failed", "失败"},
+	"rejected": {"Rejected", "已驳回"}, "settled_by_hand": {"Paid back by hand", "已线下退款"}, "replaced": {"Retried as another", "已被新退款代替"},
+	"late": {"Paid too late", "逾期支付"}, "mismatch": {"Wrong amount", "金额不符"}, "operator": {"Operator", "运营"}, "dispute": {"Dispute", "纠纷"},
+	"settle": {"Settle", "入账"}, "look": {"Needs a person", "需人工核查"}, "missing": {"Missing in the ledger", "系统缺少"}, "extra": {"Only in the ledger", "账单缺少"}, "different": {"Different", "金额不同"},
+	"fetching": {"Being fetched", "获取中"}, "compared": {"Compared", "已核对"},
+	"capture": {"Payment", "收款"}, "refund_reversal": {"Refund returned", "退款退回"}, "chargeback": {"Chargeback", "拒付"}, "chargeback_reversal": {"Chargeback returned", "拒付退回"},
+	"won": {"Won", "胜诉"}, "lost": {"Lost", "败诉"},
+}

@@ -1,0 +1,184 @@
+package office
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/text/currency"
+)
+
+// FieldView is a field as a template shows it.
+type FieldView struct {
+	Field
+	ID       string
+	Text     string
+	Flaw     string // what is wrong with it
+	Currency string // of an Amount
+
+	c *Call
+}
+
+// InputType is the type of its input element.
+func (f FieldView) InputType() string {
+	switch f.Kind {
+	case Whole:
+		return "number"
+	case Moment:
+		return "datetime-local"
+	case Day:
+		return "date"
+	default:
+		return "text"
+	}
+}
+
+// Is reports whether it is of a kind, by name.
+func (f FieldView) Is(kind string) bool {
+	return map[string]Kind{"area": Area, "lines": Lines, "choice": Choice, "tick": Tick, "amount": Amount, "number": Number}[kind] == f.Kind && f.Kind != Line
+}
+
+// LabelText is its label in the language of the page.
+func (f FieldView) LabelText() string { return f.c.In(f.Label) }
+
+// HelpText is its help in the language of the page.
+func (f FieldView) HelpText() string { return f.c.In(f.Help) }
+
+// Word is an option in the language of the page.
+func (f FieldView) Word(option string) string { return f.c.Word(option) }
+
+// body builds a request's body from a form, nil if the act has no fields.
+func (c *Call) body(a *Act, form url.Values) (map[string]any, error) {
+	var body map[string]any
+	for i := range a.Fields {
+		f := &a.Fields[i]
+		value, given, err := c.read1(f, form)
+		if err != nil {
+			return nil, err
+		}
+		if !given && f.Null {
+			value, given = nil, true
+		}
+		if given {
+			if body == nil {
+				body = map[string]any{}
+			}
+			put(body, f.Name, value)
+		}
+	}
+	if body == nil && len(a.Fields) > 0 {
+		body = map[string]any{}
+	}
+	if a.Body != nil {
+		body = a.Body(form, body)
+	}
+	return body, nil
+}
+
+// put sets a member whose name's dots separate nested ones.
+func put(body map[string]any, name string, value any) {
+	outer, inner, nested := strings.Cut(name, ".")
+	if !nested {
+		body[name] = value
+		return
+	}
+	within, _ := body[outer].(map[string]any)
+	if within == nil {
+		within = map[string]any{}
+		body[outer] = within
+	}
+	put(within, inner, value)
+}
+
+// read1 reads one field; an empty one is not given.
+func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err error) {
+	typed := strings.TrimSpace(strings.ReplaceAll(form.Get(f.Name), "\r\n", "\n"))
+	if typed == "" {
+		if f.Required {
+			return nil, false, c.invalid(f.Name, c.T("This is needed.", "必填。"))
+		}
+		return nil, false, nil
+	}
+	switch f.Kind {
+	case Whole, Number:
+		value = json.Number(typed)
+		if _, err := strconv.ParseFloat(typed, 64); err != nil || f.Kind == Whole && !isWhole(typed) {
+			return nil, false, c.invalid(f.Name, c.T("This is not a number.", "请输入数字。"))
+		}
+	case Amount:
+		minor, ok := minorUnits(typed, form.Get("_currency"))
+		if !ok {
+			return nil, false, c.invalid(f.Name, c.T("This is not an amount such as 19.90.", "请输入金额，例如 19.90。"))
+		}
+		value = minor
+	case Tick:
+		value = true
+	case Moment, Day:
+		at, err := c.office.moment(typed)
+		if err != nil {
+			return nil, false, c.invalid(f.Name, c.T("This is not a date and time.", "请输入日期和时间。"))
+		}
+		value = at
+	case Lines:
+		value = strings.Fields(typed)
+	default:
+		value = typed
+	}
+	return value, true, nil
+}
+
+func isWhole(text string) bool {
+	_, err := strconv.ParseInt(text, 10, 64)
+	return err == nil
+}
+
+// moment reads what a browser's field for dates or for dates with times sends, in the
+// shop's zone, and renders it for the API.
+func (o *Office) moment(typed string) (string, error) {
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, typed, o.deps.Zone); err == nil {
+			return at.Format(time.RFC3339), nil
+		}
+	}
+	_, err := time.Parse(time.RFC3339, typed)
+	return typed, err
+}
+
+// decimals is how many decimals a currency has (ISO 4217).
+func decimals(code string) int {
+	unit, err := currency.ParseISO(code)
+	if err != nil {
+		return 2
+	}
+	scale, _ := currency.Standard.Rounding(unit)
+	return scale
+}
+
+// minorUnits reads an amount such as 19.90, exactly.
+func minorUnits(typed, code string) (minor int64, ok bool) {
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(typed, "¥"), ".")
+	scale := decimals(code)
+	if len(fraction) > scale || whole == "" || strings.HasPrefix(whole, "-") {
+		return 0, false
+	}
+	minor, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", scale-len(fraction)), 10, 64)
+	return minor, err == nil
+}
+
+// mainUnits renders an amount in minor units for a person.
+func mainUnits(minor int64, code string) string {
+	scale, sign := decimals(code), ""
+	if minor < 0 {
+		minor, sign = -minor, "-"
+	}
+	digits := strconv.FormatInt(minor, 10)
+	if len(digits) <= scale {
+		digits = strings.Repeat("0", scale+1-len(digits)) + digits
+	}
+	if scale > 0 {
+		digits = digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+	}
+	return sign + digits
+}

@@ -1,0 +1,312 @@
+package office
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+)
+
+const (
+	// root is where the office is.
+	root     = "/admin"
+	authPath = "/api/v1/auth"
+	mePath   = "/api/v1/me"
+)
+
+// Deps are the office's dependencies; all but PublicURL are required.
+type Deps struct {
+	API    http.Handler // the router; Open sets it
+	Tokens *auth.Tokens
+	// SigningKeys are the process's, the current one first.
+	SigningKeys [][]byte
+	// Zone is the shop's: times are shown and typed in it.
+	Zone *time.Location
+	// PublicURL is where browsers reach the server; with https:// the cookies are Secure.
+	PublicURL string
+	Log       *slog.Logger
+}
+
+// Office serves the pages. Safe for concurrent use.
+type Office struct {
+	deps       Deps
+	now        func() time.Time
+	sealer     sealer
+	mux        *http.ServeMux
+	guarded    http.Handler // the mux behind the check of a request's origin
+	base       *template.Template
+	words      map[string]Text
+	menu       []Entry
+	acts       map[string]*Act               // by path
+	listed     []*Act                        // those with a page
+	own        map[string]*template.Template // the pages that belong to no module
+	refreshing singleflight.Group
+}
+
+// Open registers an office with the modules' sections on the router, which is the API
+// that it speaks.
+func Open(rt *httpx.Router, deps Deps, sections ...Section) error {
+	deps.API = rt
+	o, err := New(deps, sections...)
+	if err != nil {
+		return err
+	}
+	o.Routes(rt)
+	return nil
+}
+
+// New returns an office with the modules' sections, the navigation in their order.
+func New(deps Deps, sections ...Section) (*Office, error) {
+	sealer, err := newSealer(deps.SigningKeys...)
+	if err != nil {
+		return nil, err
+	}
+	base, err := baseTemplates()
+	if err != nil {
+		return nil, err
+	}
+	o := &Office{
+		deps: deps, now: time.Now, sealer: sealer, mux: http.NewServeMux(), base: base,
+		words: map[string]Text{}, acts: map[string]*Act{},
+	}
+	if err := o.ownPages(); err != nil {
+		return nil, err
+	}
+	for _, s := range append([]Section{{Words: roleWords}}, sections...) {
+		if err := o.add(s); err != nil {
+			return nil, err
+		}
+	}
+	guard := http.NewCrossOriginProtection()
+	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.sayProblem(o.call(w, r), &Problem{
+			Status: http.StatusForbidden, Code: "forbidden", Title: Text{"This request came from another site", "请求来自其他网站，已拒绝"}[httpx.LanguageOf(r.Header.Get("Accept-Language"))],
+			Next: Text{"Open the page in the back office and send the form there.", "请在管理后台中打开页面后再提交。"}[httpx.LanguageOf(r.Header.Get("Accept-Language"))],
+		})
+	}))
+	o.guarded = guard.Handler(http.HandlerFunc(o.received))
+	return o, nil
+}
+
+// add registers a section.
+func (o *Office) add(s Section) error {
+	for word, text := range s.Words {
+		if known, twice := o.words[word]; twice && known != text {
+			return fmt.Errorf("office: the word %q has two texts", word)
+		}
+		o.words[word] = text
+	}
+	o.menu = append(o.menu, s.Menu...)
+	for i := range s.Pages {
+		p := &s.Pages[i]
+		if p.Download != "" {
+			o.mux.HandleFunc("GET "+p.Path, o.signedIn(func(c *Call) { o.download(c, p) }))
+			continue
+		}
+		shown, err := o.parse(s.Files, p.Template)
+		if err != nil {
+			return err
+		}
+		o.mux.HandleFunc("GET "+p.Path, o.signedIn(func(c *Call) { o.show(c, p, shown) }))
+	}
+	for i := range s.Acts {
+		a := &s.Acts[i]
+		if method, path, ok := strings.Cut(a.API, " "); !ok || method == "" || !strings.HasPrefix(path, "/api/") {
+			return fmt.Errorf("office: the act %s makes no request: %q", a.Path, a.API)
+		}
+		o.acts[a.Path] = a
+		if a.On != "" {
+			o.listed = append(o.listed, a)
+		}
+		o.mux.HandleFunc("POST "+a.Path, o.signedIn(func(c *Call) { o.act(c, a) }))
+	}
+	return nil
+}
+
+// Routes registers the office on the router. Its requests take no place among those in
+// flight, because the requests that they make to the API do.
+func (o *Office) Routes(rt *httpx.Router) {
+	for _, pattern := range []string{root, root + "/*"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			rt.Handle(httpx.Static, method, pattern, o.ServeHTTP)
+		}
+	}
+}
+
+// policy lets a page load and send nothing but the office's own files and forms.
+// Pictures of goods lie elsewhere, and QR codes are part of their page.
+const policy = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' https: data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP answers a request below /admin.
+func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cache-Control", "no-store")
+	// Without a referrer a browser states its forms' origin as null, and over plain http it
+	// states nothing else that tells whose they are.
+	h.Set("Referrer-Policy", "same-origin")
+	if tag := r.URL.Query().Get("language"); tag == "en" || tag == "zh" {
+		o.switchLanguage(w, r, tag)
+		return
+	}
+	o.guarded.ServeHTTP(w, r)
+}
+
+// received reads a form, bounded in size and time because no limit of the API has
+// counted the request yet. The deadline goes before the work begins: it would cancel
+// that otherwise.
+func (o *Office) received(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		connection := http.NewResponseController(w)
+		_ = connection.SetReadDeadline(time.Now().Add(formTimeout)) // a recorder in a test has no deadlines
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			c := o.call(w, r)
+			o.sayProblem(c, &Problem{
+				Status: http.StatusBadRequest, Code: "bad-request", Title: c.T("The form could not be read", "表单无法读取"),
+				Next: c.T("Go back, shorten the text and send it again.", "请返回，缩短内容后重新提交。"),
+			})
+			return
+		}
+		_ = connection.SetReadDeadline(time.Time{})
+	}
+	o.mux.ServeHTTP(w, r)
+}
+
+const (
+	// maxForm fits the longest text that the API takes in a form.
+	maxForm = 64 << 10
+	// formTimeout bounds the sending of a form.
+	formTimeout = 5 * time.Second
+)
+
+func (o *Office) overTLS() bool { return strings.HasPrefix(o.deps.PublicURL, "https://") }
+
+// call returns the call of a request without a session.
+func (o *Office) call(w http.ResponseWriter, r *http.Request) *Call {
+	return &Call{Lang: languageOf(r), office: o, r: r, w: w}
+}
+
+// signedIn runs do for an operator with a session whose access token is valid, and
+// shows the sign-in page to others.
+func (o *Office) signedIn(do func(c *Call)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := o.call(w, r)
+		if from, again := r.Context().Value(carriedKey{}).(carried); again {
+			c.failed, c.session, c.changed = from.failed, from.session, from.changed
+		} else {
+			c.session = o.sessionOf(r)
+		}
+		if c.session == nil {
+			o.askSignIn(c)
+			return
+		}
+		if err := c.renew(); err != nil {
+			o.endOrSay(c, err)
+			return
+		}
+		if !c.Who.Role.May(auth.Viewer) {
+			o.tellNoStaff(c)
+			return
+		}
+		do(c)
+	}
+}
+
+// renew verifies the access token, and refreshes one that ends soon.
+func (c *Call) renew() error {
+	if c.office.now().Add(refreshEarly).Unix() < c.session.Until {
+		who, err := c.office.deps.Tokens.Verify(c.session.Access)
+		if err == nil {
+			c.Who = who
+			return nil
+		}
+	}
+	c.refreshed = true
+	return c.refresh()
+}
+
+// endOrSay ends a session whose login has ended, and shows any other error.
+func (o *Office) endOrSay(c *Call, err error) {
+	if p, refused := errors.AsType[*Problem](err); refused && p.Status == http.StatusUnauthorized {
+		o.keep(c.w, nil)
+		c.session = nil
+		o.askSignIn(c)
+		return
+	}
+	o.sayProblem(c, err)
+}
+
+// askSignIn sends the browser to the sign-in page, and from there back. A browser that
+// follows a link of another site sends no SameSite=Strict cookie: it is made to ask
+// again from this site.
+func (o *Office) askSignIn(c *Call) {
+	back := c.r.URL.RequestURI()
+	if c.r.Method != http.MethodGet {
+		back = local(c.r.PostFormValue("_back"))
+	} else if c.r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		c.w.Header().Set("Refresh", "0; url="+back)
+		o.render(c, http.StatusOK, o.own["again.html"], &View{Title: Text{"Back office", "管理后台"}})
+		return
+	}
+	http.Redirect(c.w, c.r, signInPath+"?next="+url.QueryEscape(back), http.StatusSeeOther)
+}
+
+// local returns a path of the office, its root for anything else: a link with a next
+// page must not lead to another site.
+func local(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.Host != "" || u.Scheme != "" || u.Path != root && !strings.HasPrefix(u.Path, root+"/") || strings.Contains(path, `\`) {
+		return root
+	}
+	return u.RequestURI()
+}
+
+// languageCookie keeps the chosen language, because a browser's is often the system's.
+const languageCookie = "stampede_language"
+
+var languageTags = [...]string{httpx.English: "en", httpx.Chinese: "zh"}
+
+func languageOf(r *http.Request) httpx.Language {
+	chosen := ""
+	if c, err := r.Cookie(languageCookie); err == nil {
+		chosen = c.Value
+	}
+	return httpx.LanguageOf(cmp.Or(chosen, r.Header.Get("Accept-Language")))
+}
+
+func (o *Office) switchLanguage(w http.ResponseWriter, r *http.Request, tag string) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever browsers use https
+		Name: languageCookie, Value: tag, Path: root, MaxAge: int((365 * 24 * time.Hour).Seconds()), HttpOnly: true, Secure: o.overTLS(), SameSite: http.SameSiteLaxMode,
+	})
+	q := r.URL.Query()
+	q.Del("language")
+	back := *r.URL
+	back.RawQuery = q.Encode()
+	http.Redirect(w, r, local(back.RequestURI()), http.StatusSeeOther) //nolint:gosec // local is a path of this office
+}
+
+// FirstAdminPath is the page that a secret of the accounts opens, for the shop's first
+// admin.
+func FirstAdminPath(secret string) string { return firstPath + "?link=" + url.QueryEscape(secret) }
+
+// roleWords are the roles as operators read them.
+var roleWords = map[string]Text{
+	string(auth.Shopper): {"Shopper", "顾客"}, string(auth.Viewer): {"Viewer", "只读"},
+	string(auth.Operator): {"Operator", "运营"}, string(auth.Admin): {"Admin", "管理员"},
+}
+
+// errNoStaff is shown to a shopper who signs in.
+var errNoStaff = fault.Plain(fault.Forbidden, "This account has no role in the shop's staff.")

@@ -1,0 +1,444 @@
+package office
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"stampede/platform/edge/auth"
+)
+
+const testKey = "a signing key of tests, long enough for all"
+
+// bundle is an office over an API that answers what a test says.
+type bundle struct {
+	*Office
+	tokens *auth.Tokens
+	now    time.Time
+
+	mu      sync.Mutex
+	asked   []asked
+	answers map[string]http.HandlerFunc // by method and path
+}
+
+// asked is a request that the API got.
+type asked struct {
+	line, token, key, from, language string
+	body                             map[string]any
+	length                           int64
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{now: time.Now(), answers: map[string]http.HandlerFunc{}}
+	b.tokens = auth.NewTokens([]byte(testKey), func() time.Time { return b.now })
+	pages := fstest.MapFS{
+		"thing.html": {Data: []byte(`{{define "content"}}<h1>{{.Data.thing.name}}</h1>{{.Word .Data.thing.status}} {{.Money .Data.thing.price}} {{.Time .Data.thing.at}}{{range .Acts}}{{template "act" .}}{{end}}{{end}}`)},
+		"list.html":  {Data: []byte(`{{define "content"}}{{template "search" .}}{{with .Next .Data.things}}<a rel="next" href="{{.}}">next</a>{{end}}{{end}}`)},
+	}
+	var err error
+	b.Office, err = New(Deps{API: http.HandlerFunc(b.api), Tokens: b.tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.FixedZone("shop", 8*3600), PublicURL: "https://shop.example", Log: slog.New(slog.DiscardHandler)}, Section{
+		Files: pages, Words: map[string]Text{"fine": {"Fine", "正常"}}, Menu: []Entry{{Path: "/admin/things", Name: Text{"Things", "东西"}, Role: auth.Viewer}, {Path: "/admin/secrets", Name: Text{"Secrets", "机密"}, Role: auth.Admin}},
+		Pages: []Page{
+			{Path: "/admin/things/{id}", Title: Text{"Thing", "东西"}, Role: auth.Viewer, Template: "thing.html", Reads: []Read{{Name: "thing", Path: "/api/v1/things/{id}"}}},
+			{Path: "/admin/things", Title: Text{"Things", "东西"}, Role: auth.Viewer, Template: "list.html", Filters: []Field{{Name: "from", Kind: Moment}, {Name: "sku"}}, Reads: []Read{{Name: "things", Path: "/api/v1/things", Query: true}}},
+			{Path: "/admin/secrets", Title: Text{"Secrets", "机密"}, Role: auth.Admin, Template: "list.html", Reads: []Read{{Name: "things", Path: "/api/v1/things"}}},
+			{Path: "/admin/things/export", Role: auth.Viewer, Download: "/api/v1/things/export", Filters: []Field{{Name: "sku"}}},
+		},
+		Acts: []Act{
+			{
+				Path: "/admin/things/{id}/break", API: "PUT /api/v1/things/{id}/broken", Role: auth.Operator, Title: Text{"Break", "打碎"}, Done: Text{"It is broken.", "已打碎。"}, On: "/admin/things/{id}",
+				Fields: []Field{{Name: "why", Label: Text{"Why", "原因"}, Required: true}, {Name: "cost.amount", Kind: Amount}, {Name: "rate", Kind: Whole, Null: true}},
+				With:   func(map[string]any) []any { return []any{"currency", "CNY"} },
+			},
+			{Path: "/admin/things/{id}/give", API: "POST /api/v1/things/{id}/given", Role: auth.Operator, Title: Text{"Give", "送出"}, Done: Text{"It is given.", "已送出。"}, On: "/admin/things/{id}", Again: true, Typed: true, With: func(map[string]any) []any { return []any{"typed", "my thing"} }},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Office.now = func() time.Time { return b.now }
+	b.answer("GET /api/v1/things/7", http.StatusOK, `{"name":"<b>Lamp</b>","status":"fine","price":{"amount":1990,"currency":"CNY"},"at":"2026-11-11T12:00:00.000Z"}`)
+	b.answer("GET /api/v1/things", http.StatusOK, `{"data":[],"next_cursor":"c2"}`)
+	b.answer("POST /api/v1/auth/logout", http.StatusNoContent, "")
+	return b
+}
+
+func (b *bundle) answer(line string, status int, body string) {
+	b.answers[line] = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// api answers as the test says, and 404 for the rest.
+func (b *bundle) api(w http.ResponseWriter, r *http.Request) {
+	got := asked{line: r.Method + " " + r.URL.RequestURI(), token: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), key: r.Header.Get("Idempotency-Key"), from: r.RemoteAddr, language: r.Header.Get("Accept-Language"), length: r.ContentLength}
+	_ = json.NewDecoder(r.Body).Decode(&got.body)
+	b.mu.Lock()
+	b.asked = append(b.asked, got)
+	answer := b.answers[r.Method+" "+r.URL.Path]
+	b.mu.Unlock()
+	if answer == nil {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"status":404,"code":"not-found","title":"Not found","next":"Check the number."}`)
+		return
+	}
+	answer(w, r)
+}
+
+// tokensFor answers a login or a refresh with a login's tokens.
+func (b *bundle) tokensFor(t *testing.T, role auth.Role, login int64) http.HandlerFunc {
+	t.Helper()
+	return func(w http.ResponseWriter, _ *http.Request) {
+		access, err := b.tokens.Mint(auth.Principal{UserID: 5, Role: role, Login: login}, 15*time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": access, "refresh_token": fmt.Sprint("refresh-", login), "expires_in": 900})
+	}
+}
+
+// send makes a browser's request; a body makes it a form.
+func (b *bundle) send(t *testing.T, path string, form url.Values, cookie *http.Cookie, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	if form != nil {
+		r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if cookie != nil {
+		r.AddCookie(cookie)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	return w
+}
+
+// signedInAs returns the cookie of a sign-in.
+func (b *bundle) signedInAs(t *testing.T, role auth.Role) *http.Cookie {
+	t.Helper()
+	b.answers["POST /api/v1/auth/login"] = b.tokensFor(t, role, 1)
+	w := b.send(t, "/admin/sign-in", url.Values{"phone": {"13800138000"}, "password": {"secret words"}, "next": {"/admin/things/7"}}, nil)
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/admin/things/7" {
+		t.Fatalf("sign-in: %d %v", w.Code, w.Header())
+	}
+	b.asked = nil
+	return cookieOf(t, w)
+}
+
+func cookieOf(t *testing.T, w *httptest.ResponseRecorder) *http.Cookie {
+	t.Helper()
+	for _, c := range w.Result().Cookies() {
+		if c.Name == cookieName {
+			return c
+		}
+	}
+	t.Fatalf("no session cookie: %v", w.Header())
+	return nil
+}
+
+func (b *bundle) open(t *testing.T, c *http.Cookie) *session {
+	t.Helper()
+	s, err := b.sealer.open(c.Value, b.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// lines are the requests that the API got.
+func (b *bundle) lines() string {
+	var all []string
+	for _, a := range b.asked {
+		all = append(all, a.line)
+	}
+	return strings.Join(all, ", ")
+}
+
+func has(t *testing.T, w *httptest.ResponseRecorder, status int, texts ...string) {
+	t.Helper()
+	if w.Code != status {
+		t.Errorf("%d, want %d", w.Code, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(w.Body.String(), text) {
+			t.Errorf("the page lacks %q:\n%s", text, w.Body)
+		}
+	}
+}
+
+func TestSessionIsOneSealedCookie(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Operator)
+	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != "/admin" || strings.Contains(c.Value, "refresh") {
+		t.Errorf("cookie %+v", c)
+	}
+	w := b.send(t, "/admin/things/7", nil, c, "Accept-Language", "zh-CN")
+	has(t, w, http.StatusOK, "&lt;b&gt;Lamp", "正常", "¥19.90", "2026-11-11 20:00:00", "打碎")
+	for header, want := range map[string]string{"Cache-Control": "no-store", "Content-Security-Policy": "frame-ancestors 'none'"} {
+		if got := w.Header().Get(header); !strings.Contains(got, want) || strings.Contains(got, "unsafe") {
+			t.Errorf("%s: %q", header, got)
+		}
+	}
+	if inline := regexp.MustCompile(`<script(?: type="module")?>| style=| on[a-z]+=`).FindString(w.Body.String()); inline != "" {
+		t.Errorf("the policy forbids %q", inline)
+	}
+	if got := b.asked[0]; got.line != "GET /api/v1/things/7" || got.from != "192.0.2.1:1234" || got.language != "zh" || got.token == "" {
+		t.Errorf("the API got %+v", got)
+	}
+	for name, cookie := range map[string]*http.Cookie{"no cookie": nil, "a made-up one": {Name: cookieName, Value: "AAAA"}} {
+		if w := b.send(t, "/admin/things/7?x=1", nil, cookie); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/admin/sign-in?next=%2Fadmin%2Fthings%2F7%3Fx%3D1" {
+			t.Errorf("%s: %d %v", name, w.Code, w.Header())
+		}
+	}
+	b.now = b.now.Add(idleFor + time.Second)
+	if w := b.send(t, "/admin/things/7", nil, c); w.Code != http.StatusSeeOther {
+		t.Errorf("the session of yesterday: %d", w.Code)
+	}
+}
+
+func TestViewerIsShownNoForms(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Viewer)
+	if w := b.send(t, "/admin/things/7", nil, c); strings.Contains(w.Body.String(), "Break") || strings.Contains(w.Body.String(), "Secrets") {
+		t.Errorf("a viewer sees what only others may use:\n%s", w.Body)
+	}
+	b.answer("PUT /api/v1/things/7/broken", http.StatusForbidden, `{"status":403,"code":"forbidden","title":"Not allowed","next":"Ask an admin for the role."}`)
+	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {"x"}, "_back": {"/admin/things/7"}}, c), http.StatusForbidden, "Not allowed", "Ask an admin for the role.")
+	has(t, b.send(t, "/admin/secrets", nil, c), http.StatusForbidden, "Your role may not open this page")
+	b.answers["POST /api/v1/auth/login"] = b.tokensFor(t, auth.Shopper, 2)
+	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"shopper"}`)
+	has(t, b.send(t, "/admin/sign-in", url.Values{"phone": {"1"}, "password": {"p"}}, nil), http.StatusForbidden, "not one of the shop")
+	if !strings.Contains(b.lines(), "POST /api/v1/auth/logout") {
+		t.Errorf("the shopper's login stays: %s", b.lines())
+	}
+	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"admin"}`)
+	if w := b.send(t, "/admin/sign-in", url.Values{"phone": {"1"}, "password": {"p"}}, nil); w.Header().Get("Location") != factorPath {
+		t.Errorf("an admin without a second factor: %d %v", w.Code, w.Header())
+	}
+}
+
+func TestFormsSpeakTheAPI(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Operator)
+	key := regexp.MustCompile(`name="_key" value="([^"]+)"`).FindStringSubmatch(b.send(t, "/admin/things/7", nil, c).Body.String())
+	if key == nil {
+		t.Fatal("the form has no key")
+	}
+	form := url.Values{"why": {" old\r\nand dusty "}, "cost.amount": {"12.5"}, "_currency": {"CNY"}, "_key": key[1:], "_back": {"/admin/things/7?page=2"}}
+	b.answer("PUT /api/v1/things/7/broken", http.StatusOK, `{}`)
+	w := b.send(t, "/admin/things/7/break", form, c)
+	if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != "/admin/things/7?done=%2Fadmin%2Fthings%2F%7Bid%7D%2Fbreak&page=2" {
+		t.Errorf("%d to %s", w.Code, got)
+	}
+	has(t, b.send(t, w.Header().Get("Location"), nil, c), http.StatusOK, "It is broken.")
+	last := b.asked[len(b.asked)-2]
+	body, _ := json.Marshal(last.body)
+	if last.key != key[1] || string(body) != `{"cost":{"amount":1250},"rate":null,"why":"old\nand dusty"}` {
+		t.Errorf("the API got %+v %s", last, body)
+	}
+
+	b.answer("PUT /api/v1/things/7/broken", http.StatusConflict, `{"status":409,"code":"whole","title":"It cannot be broken","detail":"It is of steel.","next":"Melt it.","errors":[{"location":"body.why","message":"not a reason"}]}`)
+	has(t, b.send(t, "/admin/things/7/break", form, c), http.StatusConflict, `<details class="act" open`, "It cannot be broken", "Melt it.", "not a reason", "and dusty", `value="12.5"`)
+	b.answer("PUT /api/v1/things/7/broken", http.StatusServiceUnavailable, `{"status":503,"code":"unavailable","title":"Away"}`)
+	has(t, b.send(t, "/admin/things/7/break", form, c), http.StatusServiceUnavailable, `value="`+key[1]+`"`) // it may have been done
+
+	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {"x"}, "_back": {"/admin/things"}}, c), http.StatusServiceUnavailable, "Away") // of a page without the form
+
+	asked := len(b.asked)
+	for name, wrong := range map[string]url.Values{
+		"nothing": {}, "an amount with three decimals": {"why": {"x"}, "cost.amount": {"1.005"}, "_currency": {"CNY"}}, "a rate in words": {"why": {"x"}, "rate": {"many"}},
+	} {
+		wrong.Set("_back", "/admin/things/7")
+		if w := b.send(t, "/admin/things/7/break", wrong, c); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `class="flaw"`) {
+			t.Errorf("%s: %d\n%s", name, w.Code, w.Body)
+		}
+	}
+	for _, a := range b.asked[asked:] {
+		if strings.HasPrefix(a.line, "PUT") {
+			t.Errorf("the API got %s", a.line)
+		}
+	}
+	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {strings.Repeat("x", maxForm)}}, c), http.StatusBadRequest, "could not be read")
+	asked = len(b.asked)
+	has(t, b.send(t, "/admin/things/7/break", form, c, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden, "came from another site")
+	if len(b.asked) != asked {
+		t.Errorf("a form of another site reached the API: %s", b.lines())
+	}
+}
+
+func TestListsForwardTheirFilters(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Viewer)
+	w := b.send(t, "/admin/things?from=2026-11-11T20:00&sku=ab&other=1&cursor=c1", nil, c)
+	has(t, w, http.StatusOK, `href="/admin/things?cursor=c2&amp;from=2026-11-11T20%3A00&amp;other=1&amp;sku=ab"`)
+	if want := "GET /api/v1/things?cursor=c1&from=2026-11-11T20%3A00%3A00%2B08%3A00&sku=ab"; b.lines() != want {
+		t.Errorf("the API got %s, want %s", b.lines(), want)
+	}
+	b.answers["GET /api/v1/things/export"] = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/csv")
+		w.Header().Set("Set-Cookie", "a=b")
+		_, _ = io.WriteString(w, "1,2\n")
+	}
+	if w := b.send(t, "/admin/things/export?format=csv&sku=x", nil, c); w.Body.String() != "1,2\n" || w.Header().Get("Content-Type") != "text/csv" || w.Header().Get("Set-Cookie") != "" {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	delete(b.answers, "GET /api/v1/things/export")
+	has(t, b.send(t, "/admin/things/export", nil, c), http.StatusNotFound, "Check the number.")
+	b.answer("GET /api/v1/things", http.StatusServiceUnavailable, `{"status":503,"code":"unavailable","title":"Away"}`)
+	has(t, b.send(t, "/admin/things", nil, c), http.StatusServiceUnavailable, "Away", `href="/admin/things">Try again`)
+}
+
+// After five minutes a form for money asks for the password, and only a right one sends
+// it; the login that it opens takes the place of the session's.
+func TestPasswordIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Operator)
+	b.answer("POST /api/v1/things/7/given", http.StatusOK, `{}`)
+	form := url.Values{"_typed": {"my thing"}, "_expected": {"my thing"}, "_back": {"/admin/things/7"}}
+	if w := b.send(t, "/admin/things/7/give", form, c); w.Code != http.StatusSeeOther {
+		t.Errorf("moments after the sign-in: %d\n%s", w.Code, w.Body)
+	}
+	if got := b.asked[len(b.asked)-1]; got.length != 0 { // a route whose body is optional refuses null
+		t.Errorf("the API got a body: %+v", got)
+	}
+	form.Set("_typed", "another thing")
+	has(t, b.send(t, "/admin/things/7/give", form, c), http.StatusUnprocessableEntity, "Type exactly: my thing")
+	form.Set("_typed", "my thing")
+
+	b.now = b.now.Add(freshFor)
+	has(t, b.send(t, "/admin/things/7", nil, c), http.StatusOK, `name="_password"`)
+	b.asked = nil
+	has(t, b.send(t, "/admin/things/7/give", form, c), http.StatusUnprocessableEntity, "Type your password")
+	b.answer("POST /api/v1/auth/login", http.StatusUnauthorized, `{"status":401,"code":"wrong-login","title":"Phone or password is wrong"}`)
+	form.Set("_password", "guess")
+	has(t, b.send(t, "/admin/things/7/give", form, c), http.StatusUnauthorized, "Phone or password is wrong", `name="_password"`)
+	if strings.Contains(b.lines(), "given") {
+		t.Fatalf("the API got %s", b.lines())
+	}
+	b.asked = nil
+	b.answers["POST /api/v1/auth/login"] = b.tokensFor(t, auth.Operator, 2)
+	w := b.send(t, "/admin/things/7/give", form, c)
+	if want := "POST /api/v1/auth/login, POST /api/v1/auth/logout, POST /api/v1/things/7/given"; w.Code != http.StatusSeeOther || b.lines() != want {
+		t.Errorf("%d; the API got %s, want %s", w.Code, b.lines(), want)
+	}
+	if body := b.asked[0].body; body["phone"] != "13800138000" || body["password"] != "guess" {
+		t.Errorf("the login is %v", body)
+	}
+	if s := b.open(t, cookieOf(t, w)); s.Refresh != "refresh-2" || !s.fresh(b.now) {
+		t.Errorf("the session is %+v", s)
+	}
+}
+
+// Two tabs need a new access token at the same moment: one refresh, and both go on.
+func TestTabsRefreshOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		c := b.signedInAs(t, auth.Viewer)
+		b.now = b.now.Add(15 * time.Minute)
+		answer, refresh := make(chan struct{}), b.tokensFor(t, auth.Viewer, 3)
+		b.answers["POST /api/v1/auth/refresh"] = func(w http.ResponseWriter, r *http.Request) { <-answer; refresh(w, r) }
+		var tabs sync.WaitGroup
+		for range 2 {
+			tabs.Go(func() {
+				w := b.send(t, "/admin/things/7", nil, c)
+				if w.Code != http.StatusOK || b.open(t, cookieOf(t, w)).Refresh != "refresh-3" {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		close(answer)
+		tabs.Wait()
+		if got := strings.Count(b.lines(), "/auth/refresh"); got != 1 {
+			t.Errorf("%d refreshes: %s", got, b.lines())
+		}
+	})
+}
+
+// A token that was revoked, as by a change of role, is refreshed once; a login that has
+// ended leads to the sign-in page.
+func TestEndedTokens(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Operator)
+	read := b.answers["GET /api/v1/things/7"]
+	b.answers["GET /api/v1/things/7"] = func(w http.ResponseWriter, r *http.Request) {
+		if p, _ := b.tokens.Verify(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); p.Login == 4 {
+			read(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"status":401,"code":"bad-token","title":"Please log in again"}`)
+	}
+	b.answers["POST /api/v1/auth/refresh"] = b.tokensFor(t, auth.Viewer, 4)
+	w := b.send(t, "/admin/things/7", nil, c)
+	has(t, w, http.StatusOK, "Lamp")
+	if s := b.open(t, cookieOf(t, w)); s.Refresh != "refresh-4" {
+		t.Errorf("the session is %+v", s)
+	}
+	b.answer("POST /api/v1/auth/refresh", http.StatusUnauthorized, `{"status":401,"code":"refresh-reused","title":"Please log in again"}`)
+	w = b.send(t, "/admin/things/7", nil, c)
+	if w.Code != http.StatusSeeOther || cookieOf(t, w).MaxAge >= 0 || !strings.HasPrefix(w.Header().Get("Location"), "/admin/sign-in?next=") {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+}
+
+func TestNextPageIsOurs(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/admin/things?a=b": "/admin/things?a=b", "/admin": "/admin", "": "/admin", "https://evil.example/admin": "/admin", "//evil.example/admin": "/admin",
+		"/api/v1/me": "/admin", "/administrator": "/admin", `/admin\..\x`: "/admin", "javascript:alert(1)": "/admin",
+	} {
+		if got := local(path); got != want {
+			t.Errorf("local(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestAmounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		typed, code string
+		minor       int64
+		ok          bool
+		shown       string
+	}{
+		{"19.90", "CNY", 1990, true, "19.90"},
+		{"19.9", "CNY", 1990, true, "19.90"},
+		{"0.05", "CNY", 5, true, "0.05"},
+		{"1999", "JPY", 1999, true, "1999"},
+		{"1.234", "KWD", 1234, true, "1.234"},
+		{"1.5", "JPY", 0, false, ""},
+		{"1.001", "CNY", 0, false, ""},
+		{"-1", "CNY", 0, false, ""},
+		{"", "CNY", 0, false, ""},
+		{"1e3", "CNY", 0, false, ""},
+	} {
+		minor, ok := minorUnits(c.typed, c.code)
+		if minor != c.minor && c.ok || ok != c.ok || ok && mainUnits(minor, c.code) != c.shown {
+			t.Errorf("%s %s: %d %v %s, want %+v", c.typed, c.code, minor, ok, mainUnits(minor, c.code), c)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package office
+
+import (
+	"io/fs"
+	"net/url"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+)
+
+// Text is a text in English and Chinese.
+type Text = fault.Titles
+
+// Section is what one module adds to the office.
+type Section struct {
+	// Files has the templates. Each page's file defines "content".
+	Files fs.FS
+	// Words are the API's enumerated values in words.
+	Words map[string]Text
+	// Menu are the entries of the navigation, in this order.
+	Menu  []Entry
+	Pages []Page
+	Acts  []Act
+}
+
+// Entry is a place in the navigation.
+type Entry struct {
+	Path string
+	Name Text
+	Role auth.Role // the least that sees it
+	// Later puts it behind the entries of every day.
+	Later bool
+}
+
+// Page is shown at GET Path.
+type Page struct {
+	Path     string // "/admin/things/{id}"
+	Title    Text
+	Role     auth.Role // the least that may read it
+	Template string    // the file
+	// Filters are the fields of a list's search form. Their values, with the page's
+	// cursor, are the query of reads that take it.
+	Filters []Field
+	// Reads are the documents of the API that the template gets as Data.
+	Reads []Read
+	// Load replaces Reads where one request depends on another's answer.
+	Load func(c *Call) (map[string]any, error)
+	// Download is a path of the API whose answer is passed on as it is; the page has
+	// no template then.
+	Download string
+}
+
+// Read is one document that a page shows.
+type Read struct {
+	Name  string // in Data
+	Path  string // of the API, with the page's {placeholders}
+	Query bool   // the page's filters and cursor are its query
+}
+
+// Act is a form, sent to POST Path.
+type Act struct {
+	Path   string // "/admin/things/{id}/stop"
+	API    string // the request that it makes: "POST /api/v1/admin/things/{id}/stop"
+	Role   auth.Role
+	Title  Text // of the form and of its button
+	Fields []Field
+	// Warning says what the operator should know before.
+	Warning Text
+	// Dangerous marks what cannot be undone.
+	Dangerous bool
+	// Typed makes the operator type a text that the page passes as "typed".
+	Typed bool
+	// Again asks for the password again unless the operator has signed in within
+	// freshFor: for money and roles, in case the computer was left unlocked.
+	Again bool
+	// Done says that it was done.
+	Done Text
+	// On is the page that lists the form among its Acts, "" if a template places it. So
+	// a module adds a form to a page of another one.
+	On string
+	// When reports whether the page lists it, from the page's documents; nil is always.
+	When func(data map[string]any) bool
+	// With gives the form's values for Call.Act; nil is none.
+	With func(data map[string]any) []any
+	// Body changes the request's body, where it is not what the fields say.
+	Body func(form url.Values, body map[string]any) map[string]any
+}
+
+// Kind is how a field is typed and sent.
+type Kind uint8
+
+// The kinds.
+const (
+	Line   Kind = iota // one line of text
+	Area               // several lines of text
+	Whole              // a whole number
+	Number             // a number with decimals
+	Amount             // money: typed in the currency's main unit, sent in its minor one
+	Choice             // one of Options
+	Tick               // a check box: true, or left out
+	Moment             // a date and time in the shop's zone
+	Day                // a date
+	Lines              // a list, one member a line
+)
+
+// Field is an input of a form.
+type Field struct {
+	// Name is the member of the request's body; a dot separates nested members.
+	Name     string
+	Label    Text
+	Help     Text
+	Kind     Kind
+	Required bool
+	Max      int      // characters; 0 is unlimited here
+	Options  []string // of a Choice; shown in words
+	// Hidden fields carry what the page knows, such as a version.
+	Hidden bool
+	// Null sends null for an empty field instead of leaving it out.
+	Null bool
+}

@@ -1,0 +1,158 @@
+package office
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"stampede/platform/edge/auth"
+)
+
+const (
+	// cookieName is the session's.
+	cookieName = "stampede_office"
+	// idleFor is how long a session lasts without a request: a shift. A computer that
+	// is switched on the next morning asks for the password.
+	idleFor = 12 * time.Hour
+	// freshFor is how long after a sign-in forms with Act.Again need no password.
+	freshFor = 5 * time.Minute
+	// refreshEarly is how long before its end an access token is refreshed: longer than
+	// the requests of a page take.
+	refreshEarly = 20 * time.Second
+)
+
+// session is what the cookie holds: a login of the API.
+type session struct {
+	Access  string `json:"access"`
+	Refresh string `json:"refresh"`
+	// Until is when the access token ends, Unix seconds.
+	Until int64 `json:"until"`
+	// Phone is what the operator signed in with, to ask for the password again.
+	Phone string `json:"phone"`
+	// Signed is when the operator last showed the password, Unix seconds.
+	Signed int64 `json:"signed"`
+	// Seen is when the cookie was written, Unix seconds.
+	Seen int64 `json:"seen"`
+}
+
+// fresh reports whether the operator showed the password moments ago.
+func (s *session) fresh(now time.Time) bool { return now.Sub(time.Unix(s.Signed, 0)) < freshFor }
+
+// take puts the tokens of an answer into the session.
+func (s *session) take(t tokens, now time.Time) {
+	s.Access, s.Refresh = t.AccessToken, t.RefreshToken
+	s.Until = now.Add(time.Duration(t.ExpiresIn) * time.Second).Unix()
+}
+
+// tokens is the API's answer to a login and to a refresh.
+type tokens struct {
+	AccessToken  string `json:"access_token"`
+	RefreshToken string `json:"refresh_token"`
+	ExpiresIn    int64  `json:"expires_in"`
+}
+
+// sealer encrypts the cookies, with its first key, and opens those of any key.
+type sealer []cipher.AEAD
+
+func newSealer(signingKeys ...[]byte) (sealer, error) {
+	var s sealer
+	for _, key := range signingKeys {
+		block, err := aes.NewCipher(auth.Derive(key, "office-session"))
+		if err != nil {
+			return nil, fmt.Errorf("office: session key: %w", err)
+		}
+		box, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, fmt.Errorf("office: session key: %w", err)
+		}
+		s = append(s, box)
+	}
+	return s, nil
+}
+
+var errNoSession = errors.New("office: no valid session")
+
+func (s sealer) seal(v *session) string {
+	raw, _ := json.Marshal(v)                                                                 // plain strings and numbers
+	return base64.RawURLEncoding.EncodeToString(s[0].Seal(nil, nil, raw, []byte(cookieName))) //nolint:gosec // the cipher makes its own random nonce
+}
+
+func (s sealer) open(text string, now time.Time) (*session, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return nil, errNoSession
+	}
+	for _, box := range s {
+		plain, err := box.Open(nil, nil, raw, []byte(cookieName))
+		if err != nil {
+			continue
+		}
+		v := new(session)
+		if err := json.Unmarshal(plain, v); err != nil || now.Sub(time.Unix(v.Seen, 0)) > idleFor {
+			return nil, errNoSession
+		}
+		return v, nil
+	}
+	return nil, errNoSession
+}
+
+// sessionOf reads the request's session, nil if there is none.
+func (o *Office) sessionOf(r *http.Request) *session {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return nil
+	}
+	s, err := o.sealer.open(c.Value, o.now())
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+// keep writes the session's cookie, or removes it for nil. A browser drops it when it
+// is closed.
+func (o *Office) keep(w http.ResponseWriter, s *session) {
+	c := &http.Cookie{Name: cookieName, Path: root, HttpOnly: true, Secure: o.overTLS(), SameSite: http.SameSiteStrictMode, MaxAge: -1} //nolint:gosec // Secure wherever browsers use https
+	if s != nil {
+		s.Seen = o.now().Unix()
+		c.Value, c.MaxAge = o.sealer.seal(s), 0
+	}
+	http.SetCookie(w, c)
+}
+
+// refresh exchanges the session's refresh token, once for all requests that need it at
+// the same moment. A refusal (401) means that the login has ended.
+func (c *Call) refresh() error {
+	old := c.session.Refresh
+	made, err, _ := c.office.refreshing.Do(old, func() (any, error) {
+		// The other requests wait for it too, so it ends although this client has left.
+		alone := *c
+		alone.r = c.r.WithContext(context.WithoutCancel(c.r.Context()))
+		var t tokens
+		err := alone.exchange(http.MethodPost, authPath+"/refresh", "", map[string]any{"refresh_token": old}, &t, "")
+		return t, err
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // a *Problem
+	}
+	next := *c.session
+	t, _ := made.(tokens)
+	next.take(t, c.office.now())
+	return c.use(&next)
+}
+
+// use makes a session the call's, and has the answer set its cookie.
+func (c *Call) use(s *session) error {
+	who, err := c.office.deps.Tokens.Verify(s.Access)
+	if err != nil {
+		return fmt.Errorf("office: the API's own token: %w", err)
+	}
+	c.session, c.Who, c.changed = s, who, true
+	return nil
+}

@@ -1,0 +1,264 @@
+package office
+
+import (
+	"encoding/base64"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/qrcode"
+)
+
+const (
+	signInPath = root + "/sign-in"
+	factorPath = root + "/second-factor"
+	firstPath  = root + "/first-admin"
+)
+
+// ownPages registers the pages that belong to no module.
+func (o *Office) ownPages() error {
+	o.own = map[string]*template.Template{}
+	for _, name := range []string{"sign-in.html", "first-admin.html", "second-factor.html", "problem.html", "again.html"} {
+		page, err := o.parse(files, "templates/"+name)
+		if err != nil {
+			return err
+		}
+		o.own[name] = page
+	}
+	o.mux.HandleFunc("GET "+root+"/static/{name}", o.serveFile)
+	o.mux.HandleFunc("GET "+signInPath, func(w http.ResponseWriter, r *http.Request) { o.showSignIn(o.call(w, r), nil) })
+	o.mux.HandleFunc("POST "+signInPath, func(w http.ResponseWriter, r *http.Request) { o.signIn(o.call(w, r)) })
+	o.mux.HandleFunc("GET "+firstPath, func(w http.ResponseWriter, r *http.Request) { o.showFirst(o.call(w, r), nil) })
+	o.mux.HandleFunc("POST "+firstPath, func(w http.ResponseWriter, r *http.Request) { o.makeFirst(o.call(w, r)) })
+	o.mux.HandleFunc("POST "+root+"/sign-out", func(w http.ResponseWriter, r *http.Request) { o.signOut(o.call(w, r)) })
+	for pattern, do := range map[string]func(*Call){"GET " + factorPath: o.showFactor, "POST " + factorPath: o.startFactor, "POST " + factorPath + "/confirm": o.confirmFactor} {
+		o.mux.HandleFunc(pattern, o.withLogin(do))
+	}
+	o.mux.HandleFunc("GET "+root+"/{$}", o.signedIn(o.home))
+	o.mux.HandleFunc("GET "+root, o.signedIn(o.home))
+	o.mux.HandleFunc(root+"/", o.signedIn(func(c *Call) {
+		o.sayProblem(c, &Problem{Status: http.StatusNotFound, Code: "not-found", Title: c.T("There is no such page", "页面不存在"), Next: c.T("Choose one of the menu.", "请从菜单中选择。")})
+	}))
+	return nil
+}
+
+// home opens the first page of the menu.
+func (o *Office) home(c *Call) {
+	for _, e := range c.Menu() {
+		http.Redirect(c.w, c.r, e.Path, http.StatusSeeOther)
+		return
+	}
+	o.tellNoStaff(c)
+}
+
+// withLogin runs do for a caller with a session, whatever the role.
+func (o *Office) withLogin(do func(c *Call)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := o.call(w, r)
+		if c.session = o.sessionOf(r); c.session == nil {
+			o.askSignIn(c)
+			return
+		}
+		if err := c.renew(); err != nil {
+			o.endOrSay(c, err)
+			return
+		}
+		do(c)
+	}
+}
+
+func (o *Office) showSignIn(c *Call, p *Problem) {
+	status := http.StatusOK
+	if p != nil {
+		status = p.Status
+		if p.Challenge != nil { // the API's words are for programs
+			p.Next = c.T("Type your password again; this page proves meanwhile that you are a person.", "请重新输入密码，页面会自动完成人机验证。")
+		}
+	}
+	o.render(c, status, o.own["sign-in.html"], &View{Title: Text{"Sign in", "登录"}, Problem: p, Bare: true, Data: map[string]any{
+		"next": local(c.r.FormValue("next")), "phone": c.r.PostFormValue("phone"), "code": c.r.PostFormValue("way") == "code",
+	}})
+}
+
+// signIn opens a login of the API with the form's phone, and password or code.
+func (o *Office) signIn(c *Call) {
+	form := c.r.PostFormValue
+	path, body := authPath+"/login", map[string]any{"phone": form("phone"), "totp": form("totp"), "device": device()}
+	if form("way") == "code" {
+		path, body["code"] = path+"/sms", form("code")
+	} else {
+		body["password"] = form("password")
+	}
+	before := o.sessionOf(c.r)
+	err := c.open(path, body, form("human_check"))
+	if p, refused := errors.AsType[*Problem](err); refused {
+		o.showSignIn(c, p)
+		return
+	}
+	if err != nil {
+		o.sayProblem(c, err)
+		return
+	}
+	c.end(before)
+	o.enter(c, local(form("next")))
+}
+
+// enter begins a session: at a page, or where an admin adds the second factor.
+func (o *Office) enter(c *Call, next string) {
+	if !c.Who.Role.May(auth.Viewer) {
+		me, err := c.Get(mePath, nil)
+		if err == nil && text(me["role"]) == string(auth.Admin) { // whose token has the role from the second factor on
+			o.keep(c.w, c.session)
+			http.Redirect(c.w, c.r, factorPath, http.StatusSeeOther)
+			return
+		}
+		c.end(c.session)
+		o.tellNoStaff(c)
+		return
+	}
+	o.keep(c.w, c.session)
+	http.Redirect(c.w, c.r, next, http.StatusSeeOther)
+}
+
+func (o *Office) showFirst(c *Call, p *Problem) {
+	status := http.StatusOK
+	if p != nil {
+		status = p.Status
+	}
+	o.render(c, status, o.own["first-admin.html"], &View{Title: Text{"The first admin", "首位管理员"}, Problem: p, Bare: true, Data: map[string]any{
+		"link": c.r.FormValue("link"), "phone": c.r.PostFormValue("phone"),
+	}})
+}
+
+// makeFirst creates the first admin's account with the link's secret.
+func (o *Office) makeFirst(c *Call) {
+	form := c.r.PostFormValue
+	err := c.open(authPath+"/first-admin", map[string]any{"link": form("link"), "phone": form("phone"), "password": form("password"), "device": device()}, "")
+	if p, refused := errors.AsType[*Problem](err); refused {
+		o.showFirst(c, p)
+		return
+	}
+	if err != nil {
+		o.sayProblem(c, err)
+		return
+	}
+	o.enter(c, root)
+}
+
+// device is how an operator's list of logins names the office.
+func device() map[string]any { return map[string]any{"kind": "web", "name": "Stampede office"} }
+
+// open opens a login and makes it the call's session.
+func (c *Call) open(path string, body map[string]any, human string) error {
+	var t tokens
+	if err := c.exchange(http.MethodPost, path, "", body, &t, "", "Human-Check", human); err != nil {
+		return err
+	}
+	now := c.office.now()
+	s := &session{Phone: text(body["phone"]), Signed: now.Unix()}
+	s.take(t, now)
+	return c.use(s)
+}
+
+// signInAgain checks the password in a form: it opens another login in place of the
+// session's.
+func (c *Call) signInAgain(form url.Values) error {
+	before := c.session
+	err := c.open(authPath+"/login", map[string]any{
+		"phone": before.Phone, "password": form.Get("_password"), "totp": form.Get("_totp"), "device": device(),
+	}, form.Get("human_check"))
+	if err == nil {
+		c.end(before)
+		return nil
+	}
+	if p, refused := errors.AsType[*Problem](err); refused && len(p.Errors) == 0 {
+		p.Errors = append(p.Errors, flaw{Location: "_password", Message: p.Title})
+	}
+	return err
+}
+
+// end ends a session's login at the server; one that has ended, or a server that is
+// away, changes nothing for the browser, whose cookie goes.
+func (c *Call) end(s *session) {
+	if s == nil {
+		return
+	}
+	err := c.exchange(http.MethodPost, authPath+"/logout", s.Access, nil, nil, "")
+	if p, refused := errors.AsType[*Problem](err); refused && p.Status == http.StatusUnauthorized && s.Until <= c.office.now().Unix() {
+		var t tokens // its access token has expired, but not the login
+		if c.exchange(http.MethodPost, authPath+"/refresh", "", map[string]any{"refresh_token": s.Refresh}, &t, "") == nil {
+			_ = c.exchange(http.MethodPost, authPath+"/logout", t.AccessToken, nil, nil, "")
+		}
+	}
+}
+
+func (o *Office) signOut(c *Call) {
+	c.end(o.sessionOf(c.r))
+	o.keep(c.w, nil)
+	http.Redirect(c.w, c.r, signInPath, http.StatusSeeOther)
+}
+
+// tellNoStaff refuses a caller without a role.
+func (o *Office) tellNoStaff(c *Call) {
+	o.keep(c.w, nil)
+	c.session, c.changed = nil, false
+	o.sayProblem(c, &Problem{
+		Status: http.StatusForbidden, Code: errNoStaff.Code, Title: c.T("This account is not one of the shop's staff", "该账号不是店铺员工"),
+		Next: c.T("Ask an admin for a role, then sign in again.", "请联系管理员授予角色，然后重新登录。"),
+	})
+}
+
+// showFactor explains the second factor, which an admin's role needs.
+func (o *Office) showFactor(c *Call) { o.factor(c, http.StatusOK, nil, nil) }
+
+func (o *Office) factor(c *Call, status int, data map[string]any, p *Problem) {
+	o.render(c, status, o.own["second-factor.html"], &View{Title: Text{"Authenticator app", "动态验证码"}, Data: data, Problem: p, Bare: !c.Who.Role.May(auth.Viewer)})
+}
+
+// startFactor shows a new secret as a QR code.
+func (o *Office) startFactor(c *Call) {
+	doc, err := c.send(http.MethodPost, mePath+"/totp", "", map[string]any{"refresh_token": c.session.Refresh})
+	if err != nil {
+		o.factorOr(c, nil, err)
+		return
+	}
+	o.factor(c, http.StatusOK, map[string]any{"secret": doc["secret"], "url": doc["url"], "picture": pictureOf(text(doc["url"]))}, nil)
+}
+
+// confirmFactor puts the secret into force; the next access token has the role.
+func (o *Office) confirmFactor(c *Call) {
+	form := c.r.PostFormValue
+	_, err := c.send(http.MethodPost, mePath+"/totp/confirm", "", map[string]any{"code": form("code")})
+	if err == nil {
+		err = c.refresh()
+	}
+	if err != nil {
+		o.factorOr(c, map[string]any{"secret": form("secret"), "url": form("url"), "picture": pictureOf(form("url"))}, err)
+		return
+	}
+	o.keep(c.w, c.session)
+	http.Redirect(c.w, c.r, root, http.StatusSeeOther)
+}
+
+func (o *Office) factorOr(c *Call, data map[string]any, err error) {
+	if p, refused := errors.AsType[*Problem](err); refused && p.Status < http.StatusInternalServerError {
+		o.factor(c, p.Status, data, p)
+		return
+	}
+	o.sayProblem(c, err)
+}
+
+// pictureOf is the QR code of a secret's address, "" for one that is none.
+func pictureOf(address string) template.URL {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "otpauth" {
+		return ""
+	}
+	png, err := qrcode.PNG(address)
+	if err != nil {
+		return ""
+	}
+	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(png)) //nolint:gosec // our own picture
+}

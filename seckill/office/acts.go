@@ -1,0 +1,118 @@
+package office
+
+import (
+	"slices"
+
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+)
+
+// acts are the forms, in the order in which a page lists them.
+var acts = []kit.Act{
+	{
+		Path: activity + "/pause", API: "POST " + api + "/activities/{id}/pause", Role: auth.Operator, On: activity, When: all(in("running", "scheduled"), paused(false)),
+		Title: kit.Text{"Pause the sale", "暂停活动"}, Done: kit.Text{"The sale is paused on every instance.", "活动已在所有实例上暂停。"},
+	},
+	{
+		Path: activity + "/resume", API: "POST " + api + "/activities/{id}/resume", Role: auth.Operator, On: activity, When: all(in("running", "scheduled"), paused(true)),
+		Title: kit.Text{"Resume the sale", "恢复活动"}, Done: kit.Text{"The sale goes on.", "活动已恢复。"},
+	},
+	{
+		Path: activity + "/publish", API: "POST " + api + "/activities/{id}/publish", Role: auth.Operator, On: activity, When: in("draft"),
+		Title: kit.Text{"Publish", "发布"}, Done: kit.Text{"Shoppers see the sale; its stock is planned.", "活动已发布，库存已计划。"},
+		Warning: kit.Text{"Shoppers see it from then on. Check it before: the link below.", "发布后顾客即可看到。请先完成下方的开场前检查。"},
+	},
+	{
+		Path: activity + "/extend", API: "PATCH " + api + "/activities/{id}", Role: auth.Operator, On: activity, When: in("draft", "scheduled", "running"), With: activityValues,
+		Title: kit.Text{"Move the end", "延长活动"}, Done: kit.Text{"The end is moved. Extend the session that should sell longer too.", "结束时间已修改；如需延长场次请一并修改。"},
+		Fields: []kit.Field{version, {Name: "ends_at", Label: kit.Text{"Ends at", "结束时间"}, Kind: kit.Moment, Required: true}},
+	},
+	{
+		Path: activity + "/clone", API: "POST " + api + "/activities/{id}/clone", Role: auth.Operator, On: activity,
+		Title: kit.Text{"Plan it again", "复制活动"}, Done: kit.Text{"A draft with the same rules and items was made; it is the first of the list.", "已复制为草稿，位于列表首位。"},
+		Fields: []kit.Field{
+			{Name: "name", Label: kit.Text{"Name", "名称"}, Required: true, Max: 100},
+			{Name: "shift_days", Label: kit.Text{"Days later", "推迟天数"}, Kind: kit.Whole, Required: true},
+		},
+	},
+	{
+		Path: activity + "/terminate", API: "POST " + api + "/activities/{id}/terminate", Role: auth.Operator, On: activity, When: in("scheduled", "running"), With: activityValues,
+		Title: kit.Text{"End it for good", "终止活动"}, Done: kit.Text{"The sale has ended for good.", "活动已终止。"}, Dangerous: true, Typed: true,
+		Warning: kit.Text{"Nobody can buy after that, and it cannot be started again. Orders that exist stay payable. To stop for a while, pause it.", "终止后无法再次开始，已有订单仍可支付。如只需临时停止，请使用暂停。"},
+	},
+	{
+		Path: "/admin/sessions/{id}/extend", API: "PATCH " + api + "/sessions/{id}", Role: auth.Operator,
+		Title: kit.Text{"Move the end", "延长场次"}, Done: kit.Text{"The session's end is moved.", "场次结束时间已修改。"},
+		Fields: []kit.Field{version, {Name: "closes_at", Label: kit.Text{"Closes at", "结束时间"}, Kind: kit.Moment, Required: true}},
+	},
+	{
+		Path: item + "/pause", API: "POST " + api + "/items/{id}/pause", Role: auth.Operator, On: item, When: all(in("running", "scheduled"), itemPaused(false)),
+		Title: kit.Text{"Pause this item", "暂停该商品"}, Done: kit.Text{"The item is paused; the others sell on.", "该商品已暂停，其他商品继续销售。"},
+	},
+	{
+		Path: item + "/resume", API: "POST " + api + "/items/{id}/resume", Role: auth.Operator, On: item, When: all(in("running", "scheduled"), itemPaused(true)),
+		Title: kit.Text{"Resume this item", "恢复该商品"}, Done: kit.Text{"The item sells again.", "该商品已恢复销售。"},
+	},
+	{
+		Path: item + "/stock", API: "POST " + api + "/items/{id}/stock", Role: auth.Operator, On: item, When: in("draft", "scheduled", "running"),
+		Title: kit.Text{"Change the stock", "调整库存"}, Done: kit.Text{"The stock is changed, as far as units were free.", "库存已调整（减少时以未被占用的为限）。"},
+		Fields: []kit.Field{{Name: "add", Label: kit.Text{"Units to add; below 0: to take off", "增加数量；负数为减少"}, Kind: kit.Whole, Required: true}},
+	},
+	{
+		Path: item + "/backup", API: "POST " + api + "/items/{id}/backup", Role: auth.Operator, On: item, When: in("running", "ended", "terminated"),
+		Title: kit.Text{"Move to the backup", "调整备用库存"}, Done: kit.Text{"The units are moved, as many as were free.", "备用库存已调整（以可用数量为限）。"},
+		Fields: []kit.Field{{Name: "units", Label: kit.Text{"Units off the sale; below 0: back to it", "转入备用的数量；负数为转回"}, Kind: kit.Whole, Required: true}},
+	},
+	{
+		Path: item + "/rate", API: "PUT " + api + "/items/{id}/admission", Role: auth.Operator, On: item, When: in("scheduled", "running"),
+		Title: kit.Text{"Slow the line", "限制进入速率"}, Done: kit.Text{"The rate is in force on every instance.", "速率已在所有实例上生效。"},
+		Fields: []kit.Field{{Name: "per_second", Label: kit.Text{"Attempts a second on each instance; 0: none; empty: no limit", "每个实例每秒放行次数；0 为不放行；留空为不限"}, Kind: kit.Whole, Null: true}},
+	},
+	{
+		Path: item + "/write-off", API: "POST " + api + "/items/{id}/write-off", Role: auth.Operator, On: item, When: in("scheduled", "running"),
+		Title: kit.Text{"Write units off", "核销库存"}, Done: kit.Text{"The units are written off, as many as were free.", "已核销（以未被占用的数量为限）。"}, Dangerous: true,
+		Warning: kit.Text{"They are counted as lost and cannot be sold any more.", "核销的商品计为损失，不能再销售。"},
+		Fields: []kit.Field{
+			{Name: "units", Label: kit.Text{"Units", "数量"}, Kind: kit.Whole, Required: true},
+			{Name: "reason", Label: kit.Text{"Why, for the audit log", "原因（写入操作日志）"}, Kind: kit.Area, Required: true, Max: 500},
+		},
+	},
+}
+
+// version makes an edit of something that has changed meanwhile fail.
+var version = kit.Field{Name: "version", Kind: kit.Whole, Hidden: true, Required: true}
+
+type condition = func(map[string]any) bool
+
+func all(conditions ...condition) condition {
+	return func(data map[string]any) bool {
+		return !slices.ContainsFunc(conditions, func(holds condition) bool { return !holds(data) })
+	}
+}
+
+// in applies to activities in one of the states, and to their items.
+func in(states ...string) condition {
+	return func(data map[string]any) bool {
+		status, _ := member(data, "activity", "status").(string)
+		return slices.Contains(states, status)
+	}
+}
+
+func paused(is bool) condition {
+	return func(data map[string]any) bool { return member(data, "activity", "paused") == is }
+}
+
+func itemPaused(is bool) condition {
+	return func(data map[string]any) bool { return member(data, "item", "paused") == is }
+}
+
+// activityValues are what the forms of an activity begin with.
+func activityValues(data map[string]any) []any {
+	return []any{"version", member(data, "activity", "version"), "ends_at", member(data, "activity", "ends_at"), "typed", member(data, "activity", "name")}
+}
+
+// member reads a member of one of the page's documents.
+func member(data map[string]any, name, of string) any {
+	doc, _ := data[name].(map[string]any)
+	return doc[of]
+}

@@ -1,0 +1,119 @@
+// Package office describes the back office's pages about sales: activities with their
+// sessions and items, what is going on with each item, the check before an opening, and
+// the forms that stop, slow, extend and end a sale. See platform/edge/office for how
+// such a description becomes pages.
+package office
+
+import (
+	"embed"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+)
+
+//go:embed *.html
+var files embed.FS
+
+const (
+	api        = "/api/v1/admin"
+	activities = "/admin/activities"
+	activity   = activities + "/{id}"
+	item       = "/admin/items/{id}"
+)
+
+// Section is the module's part of the office.
+func Section() kit.Section {
+	known := maps.Clone(words)
+	maps.Copy(known, riskWords)
+	return kit.Section{
+		Files: files, Words: known,
+		Menu: []kit.Entry{
+			{Path: activities, Name: kit.Text{"Sales", "活动"}, Role: auth.Viewer},
+			{Path: risk, Name: kit.Text{"Risk rules", "风控规则"}, Role: auth.Viewer, Later: true},
+			{Path: "/admin/audit", Name: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Later: true},
+		},
+		Pages: append([]kit.Page{
+			{Path: activities, Title: kit.Text{"Sales", "活动"}, Role: auth.Viewer, Template: "activities.html", Filters: activityFilters, Reads: []kit.Read{{Name: "activities", Path: api + "/activities", Query: true}}},
+			{Path: activity, Title: kit.Text{"Sale", "活动详情"}, Role: auth.Viewer, Template: "activity.html", Load: sale},
+			{Path: activity + "/preflight", Title: kit.Text{"Check before the opening", "开场前检查"}, Role: auth.Viewer, Template: "preflight.html", Reads: []kit.Read{
+				{Name: "preflight", Path: api + "/activities/{id}/preflight"}, {Name: "activity", Path: api + "/activities/{id}"},
+			}},
+			{Path: item, Title: kit.Text{"Item", "商品详情"}, Role: auth.Viewer, Template: "item.html", Load: oneItem},
+			{Path: "/admin/sessions/{id}/report", Role: auth.Viewer, Download: api + "/sessions/{id}/report"},
+			{Path: "/admin/audit", Title: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Template: "audit.html", Filters: auditFilters, Reads: []kit.Read{{Name: "audit", Path: api + "/audit", Query: true}}},
+		}, riskPages...),
+		Acts: slices.Concat(acts, riskActs),
+	}
+}
+
+var (
+	activityFilters = []kit.Field{{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: []string{"draft", "scheduled", "running", "ended", "terminated"}}}
+	auditFilters    = []kit.Field{
+		{Name: "subject", Label: kit.Text{"About, such as: item 12", "对象，例如 item 12"}, Max: 100},
+		{Name: "action", Label: kit.Text{"Action", "操作"}, Max: 100},
+		{Name: "actor", Label: kit.Text{"Operator's user id", "操作人编号"}, Kind: kit.Whole},
+	}
+)
+
+// sale reads an activity, with the books of each item.
+func sale(c *kit.Call) (map[string]any, error) {
+	found, err := c.Get(api+"/activities/"+url.PathEscape(c.Value("id")), nil)
+	if err != nil {
+		return nil, err
+	}
+	sessions, _ := found["sessions"].([]any)
+	for _, s := range sessions {
+		session, _ := s.(map[string]any)
+		items, _ := session["items"].([]any)
+		for _, i := range items {
+			if it, _ := i.(map[string]any); it != nil {
+				id, _ := it["id"].(string)
+				if it["funnel"], err = figures(c, id); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return map[string]any{"activity": found}, nil
+}
+
+// oneItem reads an item with all that is known of its sale.
+func oneItem(c *kit.Call) (map[string]any, error) {
+	id := url.PathEscape(c.Value("id"))
+	found, err := c.Get(api+"/items/"+id, nil)
+	if err != nil {
+		return nil, err
+	}
+	of, _ := found["activity_id"].(string)
+	data := map[string]any{"item": found}
+	if data["activity"], err = c.Get(api+"/activities/"+of, nil); err != nil {
+		return nil, err
+	}
+	rate, err := c.Get(api+"/items/"+id+"/admission", nil)
+	if away(err) != nil {
+		return nil, err
+	}
+	data["rate"] = rate
+	data["funnel"], err = figures(c, id)
+	return data, err
+}
+
+// figures reads an item's funnel. Its books are partly in Redis: with that away the
+// page shows the rest, because its forms are what an operator needs then.
+func figures(c *kit.Call, id string) (map[string]any, error) {
+	found, err := c.Get(api+"/items/"+id+"/funnel", nil)
+	return found, away(err)
+}
+
+// away drops the error of a store that cannot be reached.
+func away(err error) error {
+	if p, refused := errors.AsType[*kit.Problem](err); refused && p.Status == http.StatusServiceUnavailable {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,48 @@
+package office
+
+import (
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+)
+
+const risk = "/admin/risk"
+
+var riskPages = []kit.Page{{Path: risk, Title: kit.Text{"Risk rules", "风控规则"}, Role: auth.Viewer, Template: "risk.html", Load: riskPage}}
+
+// riskPage reads the rules and the latest decisions.
+func riskPage(c *kit.Call) (map[string]any, error) {
+	rules, err := c.Get(api+"/risk/rules", nil)
+	if err != nil {
+		return nil, err
+	}
+	decisions, err := c.Get(api+"/risk/decisions", c.Filled(nil))
+	return map[string]any{"rules": rules, "decisions": decisions}, err
+}
+
+var riskActs = []kit.Act{
+	{
+		Path: risk + "/add", API: "POST " + api + "/risk/rules", Role: auth.Operator, On: risk,
+		Title: kit.Text{"Add a rule", "添加规则"}, Done: kit.Text{"The rule is made.", "规则已添加。"},
+		Warning: kit.Text{"Give it a dry run first: until then it restricts nobody, and the decisions below say whom it would have.", "建议先试运行：期间不限制任何人，下方会列出本应受限的用户。"},
+		Fields: []kit.Field{
+			{Name: "kind", Label: kit.Text{"What is counted", "统计项"}, Kind: kit.Choice, Options: []string{"unpaid_holds", "open_unpaid", "refusals_per_minute"}, Required: true},
+			{Name: "threshold", Label: kit.Text{"From this count on", "达到次数"}, Kind: kit.Whole, Required: true},
+			{Name: "window_seconds", Label: kit.Text{"Seconds looked back", "统计时长（秒）"}, Kind: kit.Whole},
+			{Name: "action", Label: kit.Text{"What happens", "处理方式"}, Kind: kit.Choice, Options: []string{"short_window", "later", "chance", "none"}, Required: true},
+			{Name: "amount", Label: kit.Text{"How much: seconds, milliseconds, or a chance below 1", "数值：支付秒数、延后毫秒数或小于 1 的概率"}, Kind: kit.Number},
+			{Name: "dry_run_until", Label: kit.Text{"Dry run until", "试运行至"}, Kind: kit.Moment},
+			{Name: "expires_at", Label: kit.Text{"Until; empty: for good", "有效至；留空为永久"}, Kind: kit.Moment},
+			{Name: "note", Label: kit.Text{"Why, for the staff", "说明（仅员工可见）"}, Max: 500},
+		},
+	},
+	{
+		Path: risk + "/{id}/remove", API: "DELETE " + api + "/risk/rules/{id}", Role: auth.Operator,
+		Title: kit.Text{"Remove", "移除"}, Done: kit.Text{"The rule is removed.", "规则已移除。"},
+	},
+}
+
+var riskWords = map[string]kit.Text{
+	"unpaid_holds": {"Orders left unpaid", "未支付订单数"}, "open_unpaid": {"Orders waiting for payment", "待支付订单数"}, "refusals_per_minute": {"Refusals a minute", "每分钟被拒次数"},
+	"short_window": {"Less time to pay", "缩短支付时间"}, "later": {"Admitted later", "延后放行"}, "chance": {"Admitted by chance", "按概率放行"}, "short-window": {"Less time to pay", "缩短支付时间"},
+	"refused-by-chance": {"Refused by chance", "概率未通过"}, "dry-run": {"Dry run", "试运行"},
+}
