@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -23,6 +25,7 @@ type askingSale struct {
 	human   string        // the kind of the human check
 	opensIn time.Duration // with reserve, reservations are open until then
 	reserve bool
+	stock   int // 0 is 20
 	// checkout is what is settled between an order and its payment; may be nil.
 	checkout map[string]any
 }
@@ -34,7 +37,7 @@ func (in *instance) planAsked(t *testing.T, a askingSale) string {
 	now := time.Now()
 	opens, closes := now.Add(a.opensIn), now.Add(10*time.Minute)
 	session := object{"name": "door", "opens_at": opens, "closes_at": closes, "items": []object{{
-		"sku": "phone", "title": "Phone", "stock": 20,
+		"sku": "phone", "title": "Phone", "stock": cmp.Or(a.stock, 20),
 		"list_price": object{"amount": 599900, "currency": "CNY"}, "sale_price": object{"amount": 9900, "currency": "CNY"},
 	}}}
 	if a.reserve {
@@ -85,7 +88,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	t.Parallel()
 	redisURL := pgtest.RedisURL(t)
 	first := browser(t)
-	in := serveInstance(t, pgtest.DatabaseURL(t), redisURL, "--human-check-strength=low", "--challenges-per-minute=0")
+	in := serveInstance(t, pgtest.DatabaseURL(t), redisURL, "--human-check-strength=low", "--challenges-per-minute=0", "--units-return-within=0s")
 	do(first, t, "open a tab", chromedp.Navigate(in.url+"/"))
 	second := visitor(first, t)
 	do(second, t, "open a window", chromedp.Navigate("about:blank"))
@@ -95,8 +98,8 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 		drawn := scrape(t, ops)["stampede_human_pictures"].GetMetric()
 		return len(drawn) == 1 && drawn[0].GetGauge().GetValue() >= 3
 	}, "slides to be drawn")
-	lookColdly(t, second, in, puzzle)
-	checkLosers := loseNothing(t, first, in)
+	lookColdly(second, t, in, puzzle)
+	checkLosers := loseNothing(t, in, func() context.Context { return visitor(first, t) })
 	// Enough time to reserve; the other visitor solves the slide meanwhile.
 	reserved := in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 12 * time.Second, checkout: map[string]any{
 		"ways": []string{"delivery", "pickup"}, "address": "required", "note": "optional", "freight": 800,

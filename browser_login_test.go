@@ -80,6 +80,7 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	if refreshes != 1 {
 		t.Errorf("two tabs used a refresh token %d times, want once", refreshes)
 	}
+	do(desktop, t, "see both devices in the account", chromedp.Navigate(in.url+"/?account"), until(`document.querySelectorAll("#logins li").length === 2 && document.querySelectorAll("#logins li button").length === 1`))
 	do(other, t, "log out", click("login-box button"))
 	do(desktop, t, "be logged out as well", until(`document.querySelector("login-box").textContent.includes("Log in")`))
 	sale := in.plan(t, 5, time.Second)

@@ -60,8 +60,9 @@ type loser struct {
 // loseNothing lets shoppers who have armed an item reload, leave, freeze, and lose the
 // network or an answer over the opening. What it returns checks after the opening that
 // each got the answer of the one number that was issued; and that a shopper with a wrong
-// clock, who waits for the button and presses it twice, makes one attempt.
-func loseNothing(t *testing.T, first context.Context, in *instance) (check func()) {
+// clock, who waits for the button and presses it twice, makes one attempt; and what losers
+// see: no number, a grey button, and a lit one when a unit returns.
+func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (check func()) {
 	t.Helper()
 	const opensIn = 15 * time.Second // all are armed by then, also on a busy machine
 	item := in.planAsked(t, askingSale{human: "none", opensIn: opensIn})
@@ -71,10 +72,10 @@ func loseNothing(t *testing.T, first context.Context, in *instance) (check func(
 		{what: "frozen over the opening", before: page.SetWebLifecycleState(page.SetWebLifecycleStateStateFrozen), after: page.SetWebLifecycleState(page.SetWebLifecycleStateStateActive)},
 		{what: "closed, and opened again", before: chromedp.Navigate("about:blank"), after: chromedp.Navigate(in.url + "/?item=" + item)},
 	}
-	wrong := visitor(first, t)
+	wrong := visitor()
 	do(wrong, t, "come with a wrong clock", onEachDocument(clockFiveMinutesBehind), onEachDocument(shiftsCounted), itemPage(t, in, item, 31))
 	for i, l := range losers {
-		l.tab = visitor(first, t)
+		l.tab = visitor()
 		do(l.tab, t, "arm: "+l.what, itemPage(t, in, item, int64(32+i)), click("#arm"), until(keptNumber), chromedp.Evaluate(keptNumber, &l.number), l.before)
 	}
 	return func() {
@@ -98,5 +99,13 @@ func loseNothing(t *testing.T, first context.Context, in *instance) (check func(
 		if shifted > 0 {
 			t.Errorf("the page's parts moved by %f between its first picture and the closed order, want 0", shifted)
 		}
+
+		scarce := in.planAsked(t, askingSale{human: "none", stock: 1})
+		do(wrong, t, "take the only unit", itemPage(t, in, scarce, 31), click("#buy"), ordered("pending_payment"))
+		late := losers[0].tab
+		do(late, t, "come too late", itemPage(t, in, scarce, 32), until(`document.querySelector("#buy").textContent === "All held" && document.querySelector("#buy").disabled`),
+			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`))
+		do(wrong, t, "give it back", click("#cancel"), click("#cancelYes"), ordered("closed"))
+		do(late, t, "get what returned", click("#buy"), ordered("pending_payment"))
 	}
 }

@@ -69,7 +69,7 @@ const cold = `(() => {
 })()`
 
 // lookColdly checks what an item's page costs a visitor who has never been there.
-func lookColdly(t *testing.T, tab context.Context, in *instance, item string) {
+func lookColdly(tab context.Context, t *testing.T, in *instance, item string) {
 	t.Helper()
 	var loaded struct{ Requests, Bytes int }
 	do(tab, t, "come for the first time", chromedp.Navigate(in.url+"/?item="+item), until(`document.querySelector("#buy")?.textContent && document.querySelector(".product").naturalWidth`), chromedp.Evaluate(cold, &loaded))

@@ -180,6 +180,8 @@ func TestLivePage(t *testing.T) {
 		chromedp.WaitReady(`main[data-state="captured"] a[href$="`+number+`"]`, chromedp.ByQuery), click(`main p a`),
 		chromedp.WaitReady(`sale-card[data-order="paid"]`, chromedp.ByQuery))
 	do(second, t, "get a push", ordered("paid"), until(`document.querySelector("sale-card").dataset.pushed === "paid"`))
+	do(ctx, t, "read what happened, and find the order in the list", until(`document.querySelector("#order")?.dataset.status === "paid" && document.querySelector(".timeline").textContent.includes("Payment confirmed")`),
+		chromedp.Navigate(p.url+"/?orders"), until(`document.querySelector('#orders a[href$="`+number+`"] .go')?.textContent === "Paid"`))
 	do(ctx, t, "crowd and proof",
 		chromedp.Navigate(p.url+"/"), click("#send"),
 		until(`document.querySelector("#run").textContent.includes("answers/s")`),

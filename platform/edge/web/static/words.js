@@ -33,7 +33,7 @@ const zh = {
   device: "设备", address: "地址", askedAt: "时间", as: "账号", allow: "确认登录", deny: "拒绝", confirmedHere: "已确认，另一台设备现已登录。", deniedHere: "已拒绝，那台设备不会登录。", toShop: "返回首页",
   sessions: "抢购场次", nav: "场次", more: "显示更多", empty: "暂无抢购活动", emptyNext: "新的场次即将上线，欢迎稍后再来。", item: "商品",
   myOrders: "我的订单", noOrders: "还没有订单。", aboutItem: "商品介绍与活动规则", rules: "活动规则", noDetail: "商家没有更多说明。", browseOn: "返回抢购会场", reload: "重新加载",
-  goodsPrice: "商品金额", due: "应付", paidBy: "支付方式", shipment: "物流", pickup: "提货码", timeline: "订单进度",
+  goodsPrice: "商品金额", due: "合计", paidBy: "支付方式", shipment: "物流", pickup: "提货码", timeline: "订单进度",
   state_queued: "排队中", state_pending_payment: "待付款", state_paid: "已付款", state_completed: "已完成", state_closed: "已关闭", state_refused: "未抢到", state_refunding: "退款中", state_refunded: "已退款", state_refund_failed: "退款失败",
   line_order_pending_payment: "抢购成功，生成订单", line_order_paid: "付款成功", line_order_completed: "订单完成", line_order_closed: "订单关闭", line_order_refused: "未抢到", line_order_refunding: "申请退款", line_order_refunded: "退款完成", line_order_refund_failed: "退款失败",
   line_payment_created: "发起支付", line_payment_captured: "支付机构确认收款", line_payment_closed: "支付已关闭",
