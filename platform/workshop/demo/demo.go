@@ -79,6 +79,7 @@ type sale struct {
 	ItemID    string    `json:"id"`
 	SessionID string    `json:"session_id"`
 	Title     string    `json:"title"`
+	ImageURL  string    `json:"image_url"`
 	Stock     int       `json:"total"`
 	ListPrice any       `json:"list_price"`
 	SalePrice any       `json:"sale_price"`
@@ -189,10 +190,11 @@ const loadTime = 5 * time.Second
 // keptSales is how many past sales the page can still query.
 const keptSales = 3
 
-// goods is the title of the demo's item, and namePrefix is the prefix of each
-// sale's name, before the time of the opening.
+// goods is the title of the demo's item, picture is where the pages have a drawing of
+// it, and namePrefix is the prefix of each sale's name, before the time of the opening.
 const (
 	goods      = "Demo phone 演示手机"
+	picture    = "/static/phone.svg"
 	namePrefix = "Demo "
 	nameLayout = "15:04"
 )
@@ -204,7 +206,7 @@ func (s *Service) plan(ctx context.Context, opens time.Time) error {
 		return err
 	}
 	planned, err := loadgen.PlanSale(ctx, s.deps.BaseURL, token, loadgen.Sale{
-		Name: namePrefix + opens.Format(nameLayout), Title: goods, Stock: s.deps.Stock,
+		Name: namePrefix + opens.Format(nameLayout), Title: goods, ImageURL: s.deps.BaseURL + picture, Stock: s.deps.Stock,
 		OpensAt: opens, Open: s.open(), PayAfter: payAfter,
 	})
 	if err != nil {
@@ -228,7 +230,7 @@ func (s *Service) remember(planned loadgen.OpenSale) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sales = append(s.sales, sale{
-		ItemID: planned.ItemID, SessionID: planned.SessionID, Title: goods, Stock: planned.Stock,
+		ItemID: planned.ItemID, SessionID: planned.SessionID, Title: goods, ImageURL: picture, Stock: planned.Stock,
 		ListPrice: listPrice, SalePrice: salePrice, OpensAt: planned.OpensAt.UTC(), ClosesAt: planned.ClosesAt.UTC(),
 	})
 	if len(s.sales) > keptSales {

@@ -13,8 +13,9 @@ import (
 type Sale struct {
 	Name     string
 	Title    string
-	Stock    int // of each item
-	Items    int // how many items of the same kind; 0 means one
+	ImageURL string // empty without a picture
+	Stock    int    // of each item
+	Items    int    // how many items of the same kind; 0 means one
 	OpensAt  time.Time
 	Open     time.Duration // how long it stays open
 	PayAfter time.Duration // the payment window, at least 10 s; longer where a way to pay of the shop needs it
@@ -73,7 +74,7 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	closes := s.OpensAt.Add(s.Open)
 	items := make([]object, max(s.Items, 1))
 	for i := range items {
-		items[i] = object{"sku": planSKU, "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock}
+		items[i] = object{"sku": planSKU, "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock, "image_url": s.ImageURL}
 		if i > 0 {
 			items[i]["sku"] = fmt.Sprintf("%s-%d", planSKU, i+1)
 		}

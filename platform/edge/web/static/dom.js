@@ -43,6 +43,17 @@ export function ask(title, ...content) {
   return { dialog, answered };
 }
 
+const drawn = new URL("./goods.svg", import.meta.url).href;
+// picture shows goods: a drawn parcel where the shop has no picture or it does not load.
+export function picture(src, props) {
+  const made = el("img", { src: src || drawn, ...props });
+  made.onerror = () => {
+    made.onerror = null;
+    made.src = drawn;
+  };
+  return made;
+}
+
 // written makes nodes of a text that the server wrote as HTML from CommonMark, without
 // scripts, styles and attributes of the writer's.
 export const written = (html) => [...new DOMParser().parseFromString(html, "text/html").body.childNodes].map((node) => document.adoptNode(node));

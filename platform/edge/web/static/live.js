@@ -9,7 +9,6 @@ import { serverNow } from "./clock.js";
 import { answerName, checkName, count, explain, t, translate } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const phone = new URL("./phone.svg", import.meta.url).href;
 const crowdSize = 10_000;
 const samples = []; // answers per quarter second: {granted, refused}
 let last = { granted: 0, refused: 0 };
@@ -30,7 +29,7 @@ function update({ sale, crowd, books }) {
   $("lost").hidden = true;
   if (sale) {
     const none = books?.total > 0 && books.remaining === 0;
-    $("sale").show({ ...sale, image_url: phone, remaining: books?.remaining, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
+    $("sale").show({ ...sale, remaining: books?.remaining, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
   } else if (!$("sale").shown) {
     $("sale").replaceChildren(el("p", { className: "dim" }, t("waiting")));
   }

@@ -1,7 +1,7 @@
 // SaleCard shows one item and takes the shopper through it with one button. Every part
 // has its place from the beginning, filled or not, so that nothing moves when the state
 // changes.
-import { ask, copyButton, el } from "./dom.js";
+import { ask, copyButton, el, picture } from "./dom.js";
 import { changes, mayAct } from "./api.js";
 import { Buyer } from "./buyer.js";
 import { ready, serverNow } from "./clock.js";
@@ -17,7 +17,6 @@ const set = (node, text) => { if (node.textContent !== text) node.textContent = 
 const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
 // short is a number as people read it out: its end differs most.
 const short = (no) => `${no.slice(0, 4)}…${no.slice(-8)}`;
-const drawn = new URL("./goods.svg", import.meta.url).href;
 
 export class SaleCard extends HTMLElement {
   #item; #buyer; #timer; #parts; #no; #readUntil = 0; #said; #known = false; #lock;
@@ -86,7 +85,7 @@ export class SaleCard extends HTMLElement {
     p.quantities = el("div", { className: "row quantity" }, el("span", { className: "dim grow" }, t("quantity")), step(-1, "fewer"), p.quantity, step(1, "more_units"));
     p.countdown = el("div", { className: "countdown", id: "countdown", attrs: { role: "timer" } }, p.days, p.h, ":", p.m, ":", p.s);
     this.replaceChildren(
-      el("div", { className: "picture" }, el("img", { className: "product", src: item.image_url || drawn, alt: item.title })),
+      el("div", { className: "picture" }, picture(item.image_url, { className: "product", alt: item.title })),
       el("div", { className: "band" },
         el("div", { className: "price", id: "price" }, money(item.sale_price), el("s", {}, money(item.list_price))),
         el("div", { className: "when" }, p.phase, p.countdown),

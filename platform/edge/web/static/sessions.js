@@ -1,5 +1,5 @@
 // The shop's sessions with their items.
-import { el } from "./dom.js";
+import { el, picture } from "./dom.js";
 import { problem, send } from "./api.js";
 import { serverNow } from "./clock.js";
 import { every, keepAsking, skeleton } from "./poll.js";
@@ -10,7 +10,6 @@ const detailsFor = 60_000; // ms that the items of a session are kept whose wind
 const mostOver = 5; // sessions that are over
 const more = 30; // sessions that are shown at first, and with each press of the button
 const atOnce = 100; // that the server lists
-const drawn = new URL("./goods.svg", import.meta.url).href;
 
 export function show(main) {
   const list = el("div", { id: "list" }, skeleton(240)), error = el("div", { className: "toast" });
@@ -66,7 +65,7 @@ function entry(item) {
   const taken = known ? Math.floor((100 * (item.total - item.remaining)) / Math.max(1, item.total)) : 0;
   const calls = ["upcoming", "on_sale", "preparing"].includes(item.status);
   return el("li", {}, el("a", { href: `/?item=${item.id}` },
-    el("img", { src: item.image_url || drawn, alt: "", loading: "lazy", width: 104, height: 104 }),
+    picture(item.image_url, { alt: "", loading: "lazy", width: 104, height: 104 }),
     el("span", { className: "grow" }, el("strong", {}, item.title), el("small", { className: "dim" }, item.spec),
       el("span", { className: "progress" }, known ? t("taken", { n: count(taken) }) : ""),
       el("span", { className: "price" }, money(item.sale_price), el("s", {}, money(item.list_price)))),
