@@ -176,8 +176,8 @@ func TestPlatformNamesNoModulesAlarmOrPoint(t *testing.T) {
 // namedByPlatform lists the names in platform's files that a module declares.
 func namedByPlatform(sources map[string]string) (found []string) {
 	for owner, source := range sources {
-		if strings.HasPrefix(owner, "platform/") {
-			continue
+		if strings.HasPrefix(owner, "platform/") || !strings.Contains(source, "alarm.Define(") && !strings.Contains(source, "failpoint.New") {
+			continue // the expression takes seconds for the whole of the modules
 		}
 		for _, declared := range declares.FindAllStringSubmatch(source, -1) {
 			word := regexp.MustCompile(`(^|[^\w-])` + regexp.QuoteMeta(declared[1]) + `([^\w-]|$)`)
