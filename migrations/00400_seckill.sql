@@ -95,6 +95,8 @@ CREATE TABLE seckill.items (
     unlimited        boolean     NOT NULL DEFAULT false,
     -- No attempt at this item is taken; a pause of its activity counts besides.
     paused           boolean     NOT NULL DEFAULT false,
+    -- Attempts a second that each instance admits to the item's line; NULL admits all.
+    admission        int         CHECK (admission BETWEEN 0 AND 1000000),
     -- NULL means the activity's limit; the smaller of the two applies.
     limit_per_user   int         CHECK (limit_per_user BETWEEN 1 AND 1000),
     version          int         NOT NULL DEFAULT 1,

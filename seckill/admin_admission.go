@@ -2,23 +2,19 @@ package seckill
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
 
-	"github.com/jackc/pgx/v5"
-
 	"stampede/inventory"
-	"stampede/platform/base/fault"
-	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/store/pg"
-	"stampede/platform/watch/audit"
+	"stampede/seckill/internal/seckilldb"
 )
 
 // admissionRate is how fast an item's line may be entered.
 type admissionRate struct {
-	PerSecond *int `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
+	PerSecond *int32 `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
 }
 
 // String is the rate in a log line.
@@ -26,7 +22,7 @@ func (r admissionRate) String() string {
 	if r.PerSecond == nil {
 		return "unlimited"
 	}
-	return strconv.Itoa(*r.PerSecond)
+	return strconv.Itoa(int(*r.PerSecond))
 }
 
 // admissionInput sets an item's rate.
@@ -41,54 +37,39 @@ func (s *Service) admissionRoutes(api httpx.API) {
 	const path = adminBase + "/items/{id}/admission"
 	httpx.Register(api, readOp(path, "get-admission-rate", "How fast an item's line may be entered on each instance", readProblems),
 		func(ctx context.Context, in *ByID) (*bodyOf[admissionRate], error) {
-			return answerByID(in.ID, func(id int64) (admissionRate, error) { return s.admission(ctx, id) })
+			return answerByID(in.ID, func(id int64) (admissionRate, error) {
+				item, err := s.readItem(ctx, id)
+				return admissionRate{PerSecond: item.Admission}, err
+			})
 		})
-	httpx.Register(api, httpx.Op{
-		Method: http.MethodPut, Path: path, ID: "set-admission-rate", Tag: "operator", Role: auth.Operator,
-		Summary:     "Limit how fast an item's line may be entered",
-		Description: "Takes effect on every instance immediately. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit. A pause says instead that the shop has paused the item.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: errTransition.Code, http.StatusUnprocessableEntity: "invalid",
-		},
-		Away: awayChange,
-	}, func(ctx context.Context, in *admissionInput) (*bodyOf[admissionRate], error) {
+	op := writeOp(http.MethodPut, path, "set-admission-rate", "Limit how fast an item's line may be entered", http.StatusOK, moveProblems)
+	op.Description = "Takes effect on every instance within a moment, and holds whatever becomes of Redis. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit. A pause says instead that the shop has paused the item."
+	httpx.Register(api, op, func(ctx context.Context, in *admissionInput) (*bodyOf[admissionRate], error) {
 		return answerByID(in.ID, func(id int64) (admissionRate, error) { return s.setAdmission(ctx, id, in.Body) })
 	})
 }
 
-// admission returns the rate of an item, also of an unpublished one.
-func (s *Service) admission(ctx context.Context, id int64) (admissionRate, error) {
-	if _, err := s.readItem(ctx, id); err != nil {
-		return admissionRate{}, err
-	}
-	perSecond, err := s.Rush.Admission(ctx, id)
-	return admissionRate{PerSecond: perSecond}, err
-}
-
-// setAdmission sets the rate of an item on sale.
+// setAdmission sets the rate of an item. It is in the books, because a rate of 0 must
+// survive the loss of Redis; the instances learn it as they learn other changes of the
+// plan.
 func (s *Service) setAdmission(ctx context.Context, id int64, in admissionRate) (admissionRate, error) {
-	item, ok := s.Catalogue.Item(id)
-	if !ok {
-		return admissionRate{}, fault.Plain(fault.NotFound, "There is no such item on sale.")
-	}
-	if !item.OnSale {
-		return admissionRate{}, errTransition.Saying("The item's sale is over; its line admits no more attempts.")
-	}
-	before, err := s.admission(ctx, id)
-	if err != nil {
-		return admissionRate{}, err
-	}
-	// The audit log is written first: a rate in force without an entry would be
-	// worse than an entry for a rate that Redis did not store.
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, "item.admission", inventory.ItemSubject(id), edited(before, in))
+	err := s.transact(ctx, func(ctx context.Context, c *change) error {
+		_, item, err := c.lockItem(ctx, id, actPauseItem)
+		if err != nil {
+			return err
+		}
+		before := admissionRate{PerSecond: item.Admission}
+		if unchanged(before, in) {
+			return nil
+		}
+		if err := c.q.SetItemAdmission(ctx, seckilldb.SetItemAdmissionParams{ID: id, PerSecond: in.PerSecond}); err != nil {
+			return fmt.Errorf("seckill: set admission rate: %w", err)
+		}
+		c.did = []slog.Attr{slog.String("action", "admission"), slog.Int64("item_id", id), slog.String("per_second", in.String())}
+		if err := c.touch(ctx); err != nil {
+			return err
+		}
+		return c.record(ctx, "item.admission", inventory.ItemSubject(id), edited(before, in))
 	})
-	if err != nil {
-		return admissionRate{}, err
-	}
-	if err := s.Rush.SetAdmission(ctx, id, in.PerSecond); err != nil {
-		return admissionRate{}, err
-	}
-	s.logChange(ctx, slog.String("action", "admission"), slog.Int64("item_id", id), slog.String("per_second", in.String()))
-	return in, nil
+	return in, err
 }

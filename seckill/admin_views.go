@@ -66,6 +66,7 @@ type itemView struct {
 	Backup          int32     `json:"backup" doc:"Units held back beside the stock so far, for payments that arrive after their order was closed; the funnel says how many are left"`
 	Unlimited       bool      `json:"unlimited" doc:"Nothing is counted down"`
 	Paused          bool      `json:"paused" doc:"No rush for this item is taken until it is resumed; a pause of its activity counts besides"`
+	Admission       *int32    `json:"admission" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
 	LimitPerUser    int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
 	Reservations    *int64    `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
 	Changed         *int32    `json:"changed,omitempty" doc:"Given when the stock is changed: by how many units, below 0 for units taken off"`
@@ -110,7 +111,7 @@ func viewSession(s *seckilldb.SeckillSession) sessionView {
 func viewItem(i *seckilldb.SeckillItem) itemView {
 	v := itemView{
 		ID: wire.ID(i.ID), SessionID: wire.ID(i.SessionID), ActivityID: wire.ID(i.ActivityID), Goods: goodsOf(i),
-		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, Backup: i.Backup, Unlimited: i.Unlimited, Paused: i.Paused,
+		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, Backup: i.Backup, Unlimited: i.Unlimited, Paused: i.Paused, Admission: i.Admission,
 		LimitPerUser: optional(i.LimitPerUser, 0), Version: i.Version, CreatedAt: wire.Time(i.CreatedAt), UpdatedAt: wire.Time(i.UpdatedAt),
 	}
 	if !i.Unlimited {

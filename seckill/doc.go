@@ -28,8 +28,7 @@
 // imports the root. The plan is not hot: an action may take a transaction and a
 // second to take effect. The rush never queries Postgres before an attempt is
 // decided, and most attempts never leave memory. Like the other packages it knows
-// the plan only through the catalogue. The plan uses the rush for one thing: its
-// admission rates. What the rush counts reaches the funnel through platform/watch/tally.
+// the plan only through the catalogue. What the rush counts reaches the funnel through platform/watch/tally.
 //
 // # A plan's life
 //

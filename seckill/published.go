@@ -88,7 +88,7 @@ func (p *publishedPlan) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillS
 		ID: i.ID, SessionID: s.ID, ActivityID: a.ID, SKU: i.Sku, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageUrl,
 		ListPrice: i.ListPrice, SalePrice: i.SalePrice, Currency: i.Currency, Total: unitsOnSale(i), Unlimited: i.Unlimited,
 		UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
-		PayWindow: payWindow(a, s), Paused: paused(a, i), OnSale: a.Status == statusScheduled || a.Status == statusRunning,
+		PayWindow: payWindow(a, s), Paused: paused(a, i), Admission: i.Admission, OnSale: a.Status == statusScheduled || a.Status == statusRunning,
 		PreheatAt: p.preheatAt(s.OpensAt), Rebuy: mayRebuy(a, i), HumanCheck: humancheck.Kind(a.HumanCheck), HumanCheckRate: a.HumanCheckRate,
 		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt), ReserveCap: s.ReservationCap,
 	}

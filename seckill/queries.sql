@@ -118,6 +118,9 @@ UPDATE seckill.items SET stock = stock - @units, backup = backup + @units, versi
 -- name: SetItemPaused :one
 UPDATE seckill.items SET paused = @paused, updated_at = now() WHERE id = @id RETURNING *;
 
+-- name: SetItemAdmission :exec
+UPDATE seckill.items SET admission = @per_second, updated_at = now() WHERE id = @id;
+
 -- name: SetOversell :one
 UPDATE seckill.items SET oversell_percent = @percent, oversell_reason = @reason, version = version + 1, updated_at = now()
 WHERE id = @id RETURNING *;

@@ -6,8 +6,7 @@ import (
 	"stampede/seckill/browse"
 	"stampede/seckill/reservation"
 	"stampede/seckill/risk"
-	"stampede/seckill/rush"
 )
 
 // RedisKeys are the prefixes of the module's keys.
-var RedisKeys = slices.Concat(browse.RedisKeys, rush.RedisKeys, reservation.RedisKeys, risk.RedisKeys)
+var RedisKeys = slices.Concat(browse.RedisKeys, reservation.RedisKeys, risk.RedisKeys)

@@ -22,7 +22,8 @@ type Item struct {
 	OpensAt, ClosesAt          time.Time
 	PayWindow                  time.Duration
 	Paused                     bool
-	OnSale                     bool // published, and neither ended nor terminated
+	Admission                  *int32 // attempts a second that each instance admits to the line; nil is all
+	OnSale                     bool   // published, and neither ended nor terminated
 	PreheatAt                  time.Time
 	Rebuy                      bool // a user may buy again after the unpaid order closed
 

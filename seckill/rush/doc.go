@@ -79,10 +79,9 @@
 //	lane.deciding    then lane.mu (has it ended)
 //	lane.mu          alone: around one send, or the closing
 //	itemIndex.mu     alone: a lane is created under it, without any call out
-//	Service.ratesMu  alone: one read of the admission rates at a time
 //
-// deciding is held during the call to Redis, ratesMu while the rates are read;
-// none is held while a message is published. A refusal at the flag reads atomics
+// deciding is held during the call to Redis; none is held while a message is
+// published. A refusal at the flag reads atomics
 // and a freecache.
 //
 // # Invariants
@@ -101,7 +100,6 @@
 //
 // # Publishes and consumes
 //
-// Publishes grants.<item> (seckillevent.Batch) straight to the bus and
-// broadcast.seckill.admission, which it also listens to. Listens to inventory's
-// broadcasts of returned units and of Loads, which clear flags.
+// Publishes grants.<item> (seckillevent.Batch) straight to the bus. Listens to
+// inventory's broadcasts of returned units and of Loads, which clear flags.
 package rush

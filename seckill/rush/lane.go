@@ -23,9 +23,11 @@ type attempt struct {
 	user     int64
 	quantity int32
 	within   int32 // the payment window in seconds; 0 for the item's
-	no       ids.ID
-	verdict  verdict
-	done     chan struct{} // capacity 1, so that the lane never waits for a handler
+	// admission is the item's rate, see catalogue.Item.
+	admission *int32
+	no        ids.ID
+	verdict   verdict
+	done      chan struct{} // capacity 1, so that the lane never waits for a handler
 }
 
 // verdict is the lane's answer to an attempt.
@@ -70,7 +72,7 @@ type lane struct {
 	epoch    atomic.Int64 // the Load that the last decision was made under
 	places   atomic.Int64 // how many may wait; below 0 for no bound but the queue's
 	hotUntil atomic.Int64 // Unix nanoseconds; the writer lags until then
-	limiter  atomic.Pointer[rate.Limiter]
+	pace     atomic.Pointer[pace]
 	quiet    rate.Sometimes // rate limit, so that a fault in every batch does not fill the log
 }
 
@@ -107,7 +109,7 @@ func (l *lane) enter(a *attempt, now time.Time) (outcome, bool) {
 		if left := l.hotUntil.Load() - now.UnixNano(); left > 0 && left <= int64(l.line.cfg.HotFor) { // more: the clock was set back
 			return outTooHot, false
 		}
-		if lim := l.limiter.Load(); lim != nil && !lim.AllowN(now, 1) {
+		if !l.admits(a.admission, now) {
 			return outAdmissionRate, false
 		}
 	}
@@ -161,19 +163,27 @@ func (l *lane) returned(epoch, rel int64) {
 	l.places.Store(-1)
 }
 
-// admit sets how many attempts a second may enter here. The burst is a tenth of a
-// second's worth, so that the rate takes effect within that time; a rate of 0 has
-// none.
-func (l *lane) admit(perSecond int) {
-	if perSecond == noRate {
-		l.limiter.Store(nil)
-		return
+// pace limits how many attempts a second enter a lane.
+type pace struct {
+	*rate.Limiter
+	perSecond int32
+}
+
+// admits counts an attempt against the item's admission rate. The burst is a tenth of a
+// second's worth, so that a new rate takes effect within that time; a rate of 0 has none.
+func (l *lane) admits(perSecond *int32, now time.Time) bool {
+	if perSecond == nil {
+		return true
 	}
-	burst := min(perSecond, max(1, perSecond/10))
-	if lim := l.limiter.Load(); lim != nil {
-		lim.SetLimit(rate.Limit(perSecond))
-		lim.SetBurst(burst)
-		return
+	p := l.pace.Load()
+	if p == nil || p.perSecond != *perSecond {
+		burst := min(*perSecond, max(1, *perSecond/10))
+		changed := &pace{rate.NewLimiter(rate.Limit(*perSecond), int(burst)), *perSecond}
+		if l.pace.CompareAndSwap(p, changed) {
+			p = changed
+		} else {
+			p = l.pace.Load()
+		}
 	}
-	l.limiter.Store(rate.NewLimiter(rate.Limit(perSecond), burst))
+	return p.AllowN(now, 1)
 }

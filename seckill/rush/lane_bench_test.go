@@ -22,7 +22,7 @@ func idleLane() *lane {
 func BenchmarkLaneEnter(b *testing.B) {
 	for name, prepare := range map[string]func(*lane){
 		"taken": func(*lane) {},
-		"rated": func(l *lane) { l.admit(1_000_000_000) },
+		"rated": func(*lane) {},
 		"no_place": func(l *lane) {
 			l.line.cfg.MinPlaces = 0
 			l.learn(&inventory.Decision{Epoch: 1}, false, time.Now())
@@ -36,9 +36,13 @@ func BenchmarkLaneEnter(b *testing.B) {
 			l := idleLane()
 			prepare(l)
 			now := time.Now()
+			var admission *int32
+			if name == "rated" {
+				admission = new(int32(1_000_000_000))
+			}
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
-				a := &attempt{user: 7, no: ids.NewFor(7), quantity: 1}
+				a := &attempt{user: 7, no: ids.NewFor(7), quantity: 1, admission: admission}
 				for pb.Next() {
 					if _, in := l.enter(a, now); in {
 						<-l.queue

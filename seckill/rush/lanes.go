@@ -54,7 +54,6 @@ type lanes struct {
 	all      itemIndex[lane]
 	workers  sync.WaitGroup
 	draining atomic.Bool
-	rates    atomic.Pointer[map[int64]int] // admission rates by item, per second
 }
 
 // flagCacheBytes is freecache's minimum, room for some ten thousand flags.
@@ -76,7 +75,6 @@ func (ls *lanes) open(item int64) *lane {
 			return nil
 		}
 		l := newLane(item, ls)
-		l.admit(rateOf(ls.rates.Load(), item))
 		l.begin()
 		return l
 	})
@@ -101,27 +99,6 @@ func (ls *lanes) drain() {
 func (ls *lanes) depths(yield func(item int64, waiting int)) {
 	for item, l := range ls.all.items() {
 		yield(item, len(l.queue))
-	}
-}
-
-// noRate is an admission rate without a limit.
-const noRate = -1
-
-// rateOf is the admission rate that is set for an item.
-func rateOf(rates *map[int64]int, item int64) int {
-	if rates != nil {
-		if rate, set := (*rates)[item]; set {
-			return rate
-		}
-	}
-	return noRate
-}
-
-// setRates replaces all admission rates.
-func (ls *lanes) setRates(rates map[int64]int) {
-	ls.rates.Store(&rates)
-	for item, l := range ls.all.items() {
-		l.admit(rateOf(&rates, item))
 	}
 }
 

@@ -40,7 +40,7 @@ func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	item, known := r.catalogue.Item(t.item)
 	v := r.door(&t, item, now)
 	if v.outcome == outNone {
-		v = r.inLine(req, &t)
+		v = r.inLine(req, &t, item)
 	}
 	v = r.again(req.Context(), &t, item, v)
 	r.metrics.count(t.item, t.user, known, v.outcome)
@@ -88,13 +88,13 @@ func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 
 // inLine takes an attempt through its lane. It needs no timeout: the lane
 // answers every attempt it took, within the deadlines of Redis and of the bus.
-func (r *Service) inLine(req *http.Request, t *token) verdict {
+func (r *Service) inLine(req *http.Request, t *token, item *catalogue.Item) verdict {
 	l := r.lanes.open(t.item)
 	if l == nil {
 		return verdict{outcome: outDraining}
 	}
 	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
-	a.ctx, a.user, a.no, a.quantity, a.within = req.Context(), t.user, t.no, t.quantity, t.payWithin
+	a.ctx, a.user, a.no, a.quantity, a.within, a.admission = req.Context(), t.user, t.no, t.quantity, t.payWithin, item.Admission
 	if r.deps.Trace.On() {
 		a.span = r.follow(t)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/coocood/freecache"
@@ -76,7 +75,6 @@ type Service struct {
 	stock     stock
 	lanes     *lanes
 	metrics   *metrics
-	ratesMu   sync.Mutex // one read of the admission rates at a time
 	strangers *rate.Limiter
 	repeats   *ratelimit.Repeats // limits how often a user sends rushes; nil is no limit
 }
@@ -132,7 +130,6 @@ func (r *Service) keepLanes(ctx context.Context) error {
 	for subject, fn := range map[string]func([]byte){
 		inventoryevent.SubjectReturned: r.lanes.onReturned,
 		inventoryevent.SubjectLoaded:   r.lanes.onLoaded,
-		subjectAdmission:               func([]byte) { r.readRates(ctx) },
 	} {
 		stop, err := r.deps.Bus.OnBroadcast(subject, fn)
 		if err != nil {
@@ -146,7 +143,6 @@ func (r *Service) keepLanes(ctx context.Context) error {
 
 // careForLanes is one round of maintenance; it never fails.
 func (r *Service) careForLanes(ctx context.Context) error {
-	r.readRates(ctx)
 	r.lanes.endGone(func(item int64) bool {
 		it, ok := r.catalogue.Item(item)
 		return ok && it.OnSale

@@ -50,6 +50,7 @@ type SeckillItem struct {
 	Backup          int32
 	Unlimited       bool
 	Paused          bool
+	Admission       *int32
 	LimitPerUser    *int32
 	Version         int32
 	LoadWanted      int32

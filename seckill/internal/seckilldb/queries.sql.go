@@ -117,7 +117,7 @@ func (q *Queries) ActivityRules(ctx context.Context, activityID int64) (Activity
 }
 
 const addItemStock = `-- name: AddItemStock :one
-UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type AddItemStockParams struct {
@@ -143,6 +143,7 @@ func (q *Queries) AddItemStock(ctx context.Context, arg AddItemStockParams) (Sec
 		&i.Backup,
 		&i.Unlimited,
 		&i.Paused,
+		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -423,7 +424,7 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 const insertItem = `-- name: InsertItem :one
 INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
     stock, backup, unlimited, limit_per_user, oversell_percent, oversell_reason)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type InsertItemParams struct {
@@ -478,6 +479,7 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 		&i.Backup,
 		&i.Unlimited,
 		&i.Paused,
+		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -540,7 +542,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (S
 }
 
 const item = `-- name: Item :one
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE id = $1
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE id = $1
 `
 
 func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
@@ -561,6 +563,7 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 		&i.Backup,
 		&i.Unlimited,
 		&i.Paused,
+		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -591,7 +594,7 @@ func (q *Queries) ItemDetail(ctx context.Context, itemID int64) (ItemDetailRow, 
 }
 
 const items = `-- name: Items :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
     AND ($3::bigint = 0 OR session_id = $3)
 ORDER BY id DESC LIMIT $4
@@ -633,6 +636,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 			&i.Backup,
 			&i.Unlimited,
 			&i.Paused,
+			&i.Admission,
 			&i.LimitPerUser,
 			&i.Version,
 			&i.LoadWanted,
@@ -653,7 +657,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 }
 
 const itemsOf = `-- name: ItemsOf :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillItem, error) {
@@ -680,6 +684,7 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 			&i.Backup,
 			&i.Unlimited,
 			&i.Paused,
+			&i.Admission,
 			&i.LimitPerUser,
 			&i.Version,
 			&i.LoadWanted,
@@ -875,7 +880,7 @@ func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([
 }
 
 const moveItemBackup = `-- name: MoveItemBackup :one
-UPDATE seckill.items SET stock = stock - $1, backup = backup + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET stock = stock - $1, backup = backup + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type MoveItemBackupParams struct {
@@ -901,6 +906,7 @@ func (q *Queries) MoveItemBackup(ctx context.Context, arg MoveItemBackupParams) 
 		&i.Backup,
 		&i.Unlimited,
 		&i.Paused,
+		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -1551,8 +1557,22 @@ func (q *Queries) SetActivityStatus(ctx context.Context, arg SetActivityStatusPa
 	return i, err
 }
 
+const setItemAdmission = `-- name: SetItemAdmission :exec
+UPDATE seckill.items SET admission = $1, updated_at = now() WHERE id = $2
+`
+
+type SetItemAdmissionParams struct {
+	PerSecond *int32
+	ID        int64
+}
+
+func (q *Queries) SetItemAdmission(ctx context.Context, arg SetItemAdmissionParams) error {
+	_, err := q.db.Exec(ctx, setItemAdmission, arg.PerSecond, arg.ID)
+	return err
+}
+
 const setItemPaused = `-- name: SetItemPaused :one
-UPDATE seckill.items SET paused = $1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET paused = $1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type SetItemPausedParams struct {
@@ -1578,6 +1598,7 @@ func (q *Queries) SetItemPaused(ctx context.Context, arg SetItemPausedParams) (S
 		&i.Backup,
 		&i.Unlimited,
 		&i.Paused,
+		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -1592,7 +1613,7 @@ func (q *Queries) SetItemPaused(ctx context.Context, arg SetItemPausedParams) (S
 
 const setOversell = `-- name: SetOversell :one
 UPDATE seckill.items SET oversell_percent = $1, oversell_reason = $2, version = version + 1, updated_at = now()
-WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type SetOversellParams struct {
@@ -1619,6 +1640,7 @@ func (q *Queries) SetOversell(ctx context.Context, arg SetOversellParams) (Secki
 		&i.Backup,
 		&i.Unlimited,
 		&i.Paused,
+		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -1765,7 +1787,7 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 const updateItem = `-- name: UpdateItem :one
 UPDATE seckill.items SET sku = $2, title = $3, spec = $4, image_url = $5, list_price = $6, sale_price = $7,
     currency = $8, stock = $9, backup = $10, unlimited = $11, limit_per_user = $12, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
 `
 
 type UpdateItemParams struct {
@@ -1814,6 +1836,7 @@ func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (Seckill
 		&i.Backup,
 		&i.Unlimited,
 		&i.Paused,
+		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
