@@ -31,6 +31,18 @@ func says(text string) chromedp.Action {
 // fitsPhone is true on a page that a phone shows without scrolling sideways.
 const fitsPhone = `document.documentElement.scrollWidth <= 390`
 
+// flawOfPage is what is wrong with any of the office's pages, on a phone.
+const flawOfPage = `(() => {
+	if (document.documentElement.scrollWidth > 390) return "it is wider than a phone: " + document.documentElement.scrollWidth
+	const problem = document.querySelector(".problem")
+	if (problem) return problem.textContent
+	const unnamed = [...document.querySelectorAll("input:not([type=hidden]), select, textarea")].find((field) => !field.labels.length)
+	if (unnamed) return "a field has no label: " + unnamed.name
+	const mute = [...document.querySelectorAll("a, button, summary")].find((control) => !control.textContent.trim())
+	if (mute) return "a control has no name: " + mute.outerHTML
+	return document.querySelector("h1") ? "" : "it has no heading"
+})()`
+
 // shot writes a picture of the page to the folder of SCREENSHOTS.
 func shot(name string) chromedp.Action {
 	return chromedp.ActionFunc(func(tab context.Context) error {
@@ -102,6 +114,27 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		chromedp.Navigate(in.url+"/admin/activities/"+sale.ActivityID+"?language=zh"), says("暂停活动"), until(fitsPhone), shot("sale-zh"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/pause"] button`), says("活动已在所有实例上暂停"), says("已暂停"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/resume"] button`), says("活动已恢复"))
+	plan := func(field, text string) chromedp.Action {
+		return fill(`form[action$="/plan"] [name="`+field+`"]`, text)
+	}
+	in8 := time.FixedZone("the shop's, by default", 8*60*60)
+	do(tab, t, "plan a sale and publish it",
+		chromedp.Navigate(in.url+"/admin/activities"), plan("name", "双十一"), plan("opens_at", time.Now().Add(time.Hour).In(in8).Format("2006-01-02T15:04")),
+		plan("closes_at", time.Now().Add(2*time.Hour).In(in8).Format("2006-01-02T15:04")), plan("sku", "lamp"), plan("title", "台灯"),
+		plan("list_price.amount", "199"), plan("sale_price.amount", "19.90"), plan("stock", "50"), click(`form[action$="/plan"] button`),
+		says("草稿位于列表首位"), click("tbody tr a"), says("¥19.90"), click(`form[action$="/publish"] button`), says("活动已发布"), shot("planned-zh"))
+	var pages []string
+	do(tab, t, "list the menu", chromedp.Evaluate(`[...document.querySelectorAll("nav a")].map((a) => a.href)`, &pages))
+	if len(pages) < 15 {
+		t.Errorf("the menu has only %v", pages)
+	}
+	for _, page := range pages {
+		var flaw string
+		do(tab, t, "open "+page, chromedp.Navigate(page), until(`document.querySelector("nav [aria-current]")`), chromedp.Evaluate(flawOfPage, &flaw))
+		if flaw != "" {
+			t.Errorf("%s: %s", page, flaw)
+		}
+	}
 	do(tab, t, "sign out", click(`form[action="/admin/sign-out"] button`), says("登录"), chromedp.Navigate(in.url+"/admin/orders"),
 		until(`location.pathname === "/admin/sign-in"`), shot("sign-in-zh"))
 }

@@ -29,7 +29,7 @@ var acts = []kit.Act{
 	},
 	{
 		Path: activity + "/clone", API: "POST " + api + "/activities/{id}/clone", Role: auth.Operator, On: activity,
-		Title: kit.Text{"Plan it again", "复制活动"}, Done: kit.Text{"A draft with the same rules and items was made; it is the first of the list.", "已复制为草稿，位于列表首位。"},
+		Title: kit.Text{"Plan it again", "复制活动"}, Then: activities, Done: kit.Text{"A draft with the same rules and items was made; it is the first of the list.", "已复制为草稿，位于列表首位。"},
 		Fields: []kit.Field{
 			{Name: "name", Label: kit.Text{"Name", "名称"}, Required: true, Max: 100},
 			{Name: "shift_days", Label: kit.Text{"Days later", "推迟天数"}, Kind: kit.Whole, Required: true},

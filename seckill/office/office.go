@@ -47,7 +47,7 @@ func Section() kit.Section {
 			{Path: "/admin/sessions/{id}/report", Role: auth.Viewer, Download: api + "/sessions/{id}/report"},
 			{Path: "/admin/audit", Title: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Template: "audit.html", Filters: auditFilters, Reads: []kit.Read{{Name: "audit", Path: api + "/audit", Query: true}}},
 		}, riskPages...),
-		Acts: slices.Concat(acts, riskActs),
+		Acts: slices.Concat(acts, planActs, riskActs),
 	}
 }
 

@@ -36,7 +36,7 @@ func (o *Office) act(c *Call, a *Act) {
 		if c.changed {
 			o.keep(c.w, c.session)
 		}
-		http.Redirect(c.w, c.r, withDone(back, a.Path), http.StatusSeeOther)
+		http.Redirect(c.w, c.r, withDone(cmp.Or(a.Then, back), a.Path), http.StatusSeeOther)
 		return
 	}
 	p, refused := errors.AsType[*Problem](err)

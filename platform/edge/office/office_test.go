@@ -62,7 +62,7 @@ func setup(t *testing.T) *bundle {
 				Fields: []Field{{Name: "why", Label: Text{"Why", "原因"}, Required: true}, {Name: "cost.amount", Kind: Amount}, {Name: "rate", Kind: Whole, Null: true}},
 				With:   func(map[string]any) []any { return []any{"currency", "CNY"} },
 			},
-			{Path: "/admin/things/{id}/give", API: "POST /api/v1/things/{id}/given", Role: auth.Operator, Title: Text{"Give", "送出"}, Done: Text{"It is given.", "已送出。"}, On: "/admin/things/{id}", Again: true, Typed: true, With: func(map[string]any) []any { return []any{"typed", "my thing"} }},
+			{Path: "/admin/things/{id}/give", API: "POST /api/v1/things/{id}/given", Role: auth.Operator, Title: Text{"Give", "送出"}, Done: Text{"It is given.", "已送出。"}, On: "/admin/things/{id}", Again: true, Typed: true, With: func(map[string]any) []any { return []any{"typed", "my thing"} }, Then: "/admin/things"},
 		},
 	})
 	if err != nil {
@@ -316,8 +316,8 @@ func TestPasswordIsAskedAgain(t *testing.T) {
 	c := b.signedInAs(t, auth.Operator)
 	b.answer("POST /api/v1/things/7/given", http.StatusOK, `{}`)
 	form := url.Values{"_typed": {"my thing"}, "_expected": {"my thing"}, "_back": {"/admin/things/7"}}
-	if w := b.send(t, "/admin/things/7/give", form, c); w.Code != http.StatusSeeOther {
-		t.Errorf("moments after the sign-in: %d\n%s", w.Code, w.Body)
+	if w := b.send(t, "/admin/things/7/give", form, c); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/admin/things?done=") {
+		t.Errorf("moments after the sign-in: %d %v\n%s", w.Code, w.Header(), w.Body)
 	}
 	if got := b.asked[len(b.asked)-1]; got.length != 0 { // a route whose body is optional refuses null
 		t.Errorf("the API got a body: %+v", got)

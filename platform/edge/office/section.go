@@ -75,6 +75,8 @@ type Act struct {
 	Again bool
 	// Done says that it was done.
 	Done Text
+	// Then is the page that says so, where the form's own is gone by then.
+	Then string
 	// On is the page that lists the form among its Acts, "" if a template places it. So
 	// a module adds a form to a page of another one.
 	On string
