@@ -41,8 +41,13 @@ func (s *Service) InviteFirstAdmin(ctx context.Context) (string, error) {
 	if err != nil || admins > 0 {
 		return "", asFault("count admins", err)
 	}
-	until := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(invitedFor).Unix())) //nolint:gosec // after 1970
-	return base64.RawURLEncoding.EncodeToString(append(until, s.keys[0].invitation(until)...)), nil
+	return s.keys[0].inviteUntil(time.Now().Add(invitedFor)), nil
+}
+
+// inviteUntil is a secret that is valid until a time, which it says.
+func (k keys) inviteUntil(end time.Time) string {
+	until := binary.BigEndian.AppendUint64(nil, uint64(end.Unix())) //nolint:gosec // after 1970
+	return base64.RawURLEncoding.EncodeToString(append(until, k.invitation(until)...))
 }
 
 // invitation is the part of a secret that only the signing key makes.
