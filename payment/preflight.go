@@ -16,14 +16,14 @@ import (
 // does not exist, which proves address, keys and clock without moving money.
 func (s *Service) Preflight() []preflight.Check {
 	return []preflight.Check{{
-		Code: "provider-ready", Titles: fault.Titles{"The payment providers answer", "支付渠道有应答"},
+		Code: "provider-ready", Titles: fault.Titles{"Payment provider", "支付渠道"},
 		Next: fault.Titles{
 			"Check the provider's keys and the network; shoppers are offered the others meanwhile.",
 			"检查该渠道的密钥和网络；期间买家可用其他渠道。",
 		},
 		Look: s.askProviders,
 	}, {
-		Code: "practice", Titles: fault.Titles{"Shoppers pay real money", "买家支付真实货币"},
+		Code: "practice", Titles: fault.Titles{"Real money", "真实收款"},
 		Next: fault.Titles{"Start the server without --sandbox-bank and with a provider's keys.", "去掉 --sandbox-bank，并配置真实支付渠道后重启。"},
 		Look: s.practised,
 	}}

@@ -168,7 +168,7 @@ func (s *Service) reportItem(ctx context.Context, plan *itemView, opens time.Tim
 		return item, fmt.Errorf("seckill: read books of item %d: %w", item.ID, err)
 	}
 	if ok {
-		item.Sold, item.Held, item.Difference = row.Sold, row.Held, row.Difference
+		item.Sold, item.Held, item.WrittenOff, item.Difference = row.Sold, row.Held, row.WrittenOff, row.Difference
 	}
 	return item, nil
 }

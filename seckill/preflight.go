@@ -21,38 +21,38 @@ import (
 // What the checks of a plan look at, and what an operator does about it.
 var (
 	preflightPlan = preflight.Check{
-		Code: "plan", Titles: fault.Titles{"The plan is complete", "活动内容完整"},
-		Next: fault.Titles{"Edit the activity; it cannot be published as it is.", "修改活动；否则无法发布。"},
+		Code: "plan", Titles: fault.Titles{"Contents of the plan", "活动内容"},
+		Next: fault.Titles{"Correct in the plan what the line names; it cannot be published as it is.", "按说明修改活动；否则无法发布。"},
 	}
 	preflightOpening = preflight.Check{
-		Code: "opening", Titles: fault.Titles{"The sessions open in the future", "开抢时间在未来"},
+		Code: "opening", Titles: fault.Titles{"Opening", "开抢时间"},
 		Next: fault.Titles{"Move the session, or expect that shoppers were not told of it.", "调整场次时间；否则买家来不及知道。"},
 	}
 	preflightHours = preflight.Check{
-		Code: "shop-hours", Titles: fault.Titles{"The sessions open in waking hours", "开抢时间在白天"},
+		Code: "shop-hours", Titles: fault.Titles{"Hour of the opening", "开抢钟点"},
 		Next: fault.Titles{"Check the hour and the shop's time zone (--time-zone).", "核对开抢钟点和店铺时区（--time-zone）。"},
 	}
 	preflightPrice = preflight.Check{
-		Code: "price", Titles: fault.Titles{"The prices look right", "价格合理"},
+		Code: "price", Titles: fault.Titles{"Prices", "价格"},
 		Next: fault.Titles{"Check the price in minor units: 19900 is 199.00.", "核对价格，单位是分：19900 即 199.00 元。"},
 	}
 	preflightPay = preflight.Check{
-		Code: "provider", Titles: fault.Titles{"Shoppers can pay", "买家可以付款"},
+		Code: "provider", Titles: fault.Titles{"Ways to pay", "付款方式"},
 		Next: fault.Titles{"Set up a payment provider or lengthen the payment window; the detail says which.", "配置支付渠道，或延长付款时限，详见说明。"},
 	}
 	preflightReserved = preflight.Check{
-		Code: "reservations", Titles: fault.Titles{"Shoppers reserve", "预约情况"},
+		Code: "reservations", Titles: fault.Titles{"Reservations", "预约"},
 		Next: fault.Titles{"Shoppers without a reservation cannot take part: announce it, or open the session to all.", "未预约的买家不能参加：请宣传预约，或取消预约要求。"},
 	}
 	preflightCapacity = preflight.Check{
-		Code: "capacity", Titles: fault.Titles{"The crowd is no larger than one before", "人数没有超过以往"},
+		Code: "capacity", Titles: fault.Titles{"Size of the crowd", "买家人数"},
 		Next: fault.Titles{
 			"Practise with that many: `stampede rush --item ID --shoppers N`. Then add instances, or set an admission rate so that shoppers are answered in turn.",
 			"先用同样的人数演练：`stampede rush --item ID --shoppers N`；再增加实例，或设置放行速率让买家依次得到答复。",
 		},
 	}
 	preflightImages = preflight.Check{
-		Code: "images", Titles: fault.Titles{"The images can be fetched", "图片可以访问"},
+		Code: "images", Titles: fault.Titles{"Images", "图片"},
 		Next: fault.Titles{"Open the image's address in a browser without a login, and correct it.", "在未登录的浏览器中打开图片地址并改正。"},
 	}
 )
@@ -185,8 +185,8 @@ func (p *planned) opening() (found []preflight.Finding) {
 		left := session.OpensAt.Sub(p.at)
 		f := preflight.Finding{Level: preflight.Warning, Subject: sessionSubject(session.ID)}
 		switch {
-		case session.ClosesAt.Before(p.at): // of a draft, contents says so
-			continue
+		case session.ClosesAt.Before(p.at): // of a draft, contents stops it
+			f.Level, f.Found = preflight.OK, fmt.Sprintf("Session %q is over.", session.Name)
 		case left <= 0 && p.activity.Status == statusDraft:
 			f.Found = fmt.Sprintf("Session %q has opened: it sells as soon as it is published.", session.Name)
 		case left <= 0:

@@ -42,6 +42,7 @@ type ItemOutcome struct {
 	SecondsToEmpty *float64     `json:"seconds_to_empty,omitempty" doc:"From the opening until then"`
 	Sold           int64        `json:"sold" doc:"Units of paid orders"`
 	Held           int64        `json:"held" doc:"Units of orders that may still be paid"`
+	WrittenOff     int64        `json:"written_off" doc:"Units that count as on sale and are never sold"`
 	Difference     int64        `json:"difference" doc:"0 when every unit is accounted for"`
 	Counts         tally.Counts `json:"counts"`
 }
@@ -52,7 +53,7 @@ type OrderOutcomes struct {
 	Refused   int64 `json:"refused" doc:"Rushes that got neither a place in line nor the number of an order"`
 	Created   int64 `json:"created"`
 	Paid      int64 `json:"paid" doc:"With those paid late from the backup"`
-	Unpaid    int64 `json:"unpaid" doc:"Closed without a payment"`
+	Unpaid    int64 `json:"unpaid" doc:"Closed without a payment: in time, by the shopper or by an operator"`
 	Refunds   int64 `json:"refunds" doc:"Refunds that succeeded"`
 	Returned  int64 `json:"returned_units" doc:"Units of orders that were closed unpaid"`
 	SoldAgain int64 `json:"sold_again_units" doc:"Of these, those that another order got"`
@@ -130,8 +131,10 @@ func refused(c tally.Counts) int64 {
 	return c.Sum("answers") - c["answers"]["queued"] - c["answers"]["repeated"] - c["answers"]["already-bought"]
 }
 
-// closed is what was closed without a payment.
-func closed(codes map[string]int64) int64 { return codes["closed-timeout"] + codes["closed-canceled"] }
+// closed is what was closed without a payment, by time, by its shopper or by an operator.
+func closed(codes map[string]int64) int64 {
+	return codes["closed-timeout"] + codes["closed-canceled"] + codes["closed-withdrawn"]
+}
 
 // StepOf is a step of a funnel's curve.
 func StepOf(p tally.Point) CurveStep {

@@ -12,16 +12,16 @@ import (
 
 var opens = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
-// sample is a sale of 10 units of which two came back and one was sold again.
+// sample is a sale of 10 units of which four came back, one was sold again and one written off.
 func sample() *Report {
 	counts := tally.Counts{
-		"answers": {"queued": 11, "repeated": 1, "all-held": 50, "too-hot": 38}, "orders": {"created": 11, "paid": 8, "retaken": 1, "closed-timeout": 3},
-		"units": {"created": 11, "paid": 8, "closed-timeout": 3}, "waits": {"5ms": 98, "200ms": 2}, "refunds": {"succeeded": 1},
+		"answers": {"queued": 11, "repeated": 1, "all-held": 50, "too-hot": 38}, "orders": {"created": 11, "paid": 8, "retaken": 1, "closed-timeout": 3, "closed-withdrawn": 1},
+		"units": {"created": 11, "paid": 8, "closed-timeout": 3, "closed-withdrawn": 1}, "waits": {"5ms": 98, "200ms": 2}, "refunds": {"succeeded": 1},
 	}
 	took := 1.5
 	return &Report{
 		SessionID: 3, Name: "Night <sale>", OpensAt: opens, ClosesAt: opens.Add(time.Hour), MadeAt: opens.Add(2 * time.Hour), Funnel: counts, Step: 1,
-		Items: []ItemOutcome{{ID: 5, Title: "Phone", Units: 10, SecondsToEmpty: &took, EmptiedAt: &opens, Sold: 9, Counts: counts}},
+		Items: []ItemOutcome{{ID: 5, Title: "Phone", Units: 10, SecondsToEmpty: &took, EmptiedAt: &opens, Sold: 9, WrittenOff: 1, Counts: counts}},
 		Curve: []CurveStep{{At: opens, Granted: 11, Refused: 70, Created: 11}, {At: opens.Add(time.Minute), Refused: 18, Paid: 9, Unpaid: 3}},
 	}
 }
@@ -30,7 +30,7 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Finish()
-	if want := (OrderOutcomes{Attempts: 100, Refused: 88, Created: 11, Paid: 9, Unpaid: 3, Refunds: 1, Returned: 3, SoldAgain: 1}); r.Orders != want {
+	if want := (OrderOutcomes{Attempts: 100, Refused: 88, Created: 11, Paid: 9, Unpaid: 4, Refunds: 1, Returned: 4, SoldAgain: 1}); r.Orders != want {
 		t.Errorf("orders %+v, want %+v", r.Orders, want)
 	}
 	if len(r.Latency) != 1 || r.Latency[0] != (LatencyBounds{"wait", 100, 5, 200}) {
@@ -67,7 +67,7 @@ func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
 	r.Funnel["answers"]["sold-out"] = 1234567
 	r.Finish()
 	for lang, words := range map[httpx.Language][]string{
-		httpx.English: {"Sale report", "In line, with a unit", "Attempts per second"}, httpx.Chinese: {"场次报告", "抢到，等待生成订单", "每秒抢购请求"},
+		httpx.English: {"Sale report", "Written off", "In line, with a unit", "Attempts per second"}, httpx.Chinese: {"场次报告", "核销", "抢到，等待生成订单", "每秒抢购请求"},
 	} {
 		raw, err := r.HTML(lang, time.FixedZone("CST", 8*3600))
 		if err != nil {

@@ -89,7 +89,7 @@ func TestServers(t *testing.T) {
 		"postgres":    {Stop, "fsync", "fsync is off: a crash of its machine may destroy the database."}, // the tests' Postgres
 		"memory":      {Stop, "", ""},
 		"disk":        {Stop, bad.Disk, ""},
-		"clock":       {Warning, "Redis", "Redis is -5s ahead of this machine."},
+		"clock":       {Warning, "Redis", "Redis is 5s behind this machine."},
 		"connections": {Warning, "", "101 shoppers are expected; this instance holds 100 connections."},
 		"backup":      {Warning, "", "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."},
 		"alarms":      {Warning, "preflight-test item 7", ""},

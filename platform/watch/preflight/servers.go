@@ -54,45 +54,45 @@ const (
 func (s Servers) Checks() []Check {
 	return []Check{
 		{
-			Code: "nats", Titles: fault.Titles{"NATS takes grants", "NATS 可以接收抢购资格"},
+			Code: "nats", Titles: fault.Titles{"NATS", "NATS"},
 			Next: fault.Titles{"Read /readyz and NATS's log. Nothing sells without it.", "查看 /readyz 和 NATS 日志；不恢复则无法开抢。"}, Look: s.nats,
 		},
 		{
-			Code: "postgres", Titles: fault.Titles{"Postgres keeps what it confirms", "Postgres 不会丢已确认的数据"},
+			Code: "postgres", Titles: fault.Titles{"Durability of Postgres", "Postgres 数据持久性"},
 			Next: fault.Titles{"Correct the setting in postgresql.conf and reload or restart Postgres.", "在 postgresql.conf 中改正，并重新加载或重启 Postgres。"}, Look: s.postgres,
 		},
 		{
-			Code: "redis", Titles: fault.Titles{"Redis keeps what it confirms", "Redis 不会丢已确认的数据"},
+			Code: "redis", Titles: fault.Titles{"Durability of Redis", "Redis 数据持久性"},
 			Next: fault.Titles{"Correct the setting with CONFIG SET and in redis.conf.", "用 CONFIG SET 改正，并写入 redis.conf。"}, Look: s.redis,
 		},
 		{
-			Code: "memory", Titles: fault.Titles{"Redis has the memory for this stock", "Redis 内存足够"},
+			Code: "memory", Titles: fault.Titles{"Memory of Redis", "Redis 内存"},
 			Next: fault.Titles{"Raise maxmemory, or put fewer units on sale at once.", "调大 maxmemory，或减少同场库存。"}, Look: s.memory,
 		},
 		{
-			Code: "disk", Titles: fault.Titles{"The disk has room for this stock", "磁盘空间足够"},
+			Code: "disk", Titles: fault.Titles{"Disk space", "磁盘空间"},
 			Next: fault.Titles{"Free or add disk space.", "清理或扩容磁盘。"}, Look: s.disk,
 		},
 		{
-			Code: "clock", Titles: fault.Titles{"The clocks agree", "各服务器时钟一致"},
+			Code: "clock", Titles: fault.Titles{"Clocks", "服务器时钟"},
 			Next: fault.Titles{"Start a time service (chrony, systemd-timesyncd) on every machine.", "在每台机器上启用时间同步（chrony 或 systemd-timesyncd）。"}, Look: s.clocks,
 		},
 		{
-			Code: "connections", Titles: fault.Titles{"Every shopper gets a connection", "连接数足够"},
+			Code: "connections", Titles: fault.Titles{"Connections", "连接数"},
 			Next: fault.Titles{
 				"Raise the limit of open files (LimitNOFILE, ulimit -n) or start more instances behind the proxy.",
 				"提高打开文件数上限（LimitNOFILE、ulimit -n），或在代理后增加实例。",
 			}, Look: s.connections,
 		},
 		{
-			Code: "backup", Titles: fault.Titles{"The database is backed up", "数据库有备份"},
+			Code: "backup", Titles: fault.Titles{"Backup of the database", "数据库备份"},
 			Next: fault.Titles{
 				"Archive Postgres's log (archive_mode, pgBackRest, WAL-G) or take a base backup now; ignore this if the provider of your database does it.",
 				"开启 WAL 归档（archive_mode、pgBackRest、WAL-G）或立即做一次全量备份；托管数据库可忽略。",
 			}, Look: s.backup,
 		},
 		{
-			Code: "alarms", Titles: fault.Titles{"No alarm is open", "没有未处理的告警"},
+			Code: "alarms", Titles: fault.Titles{"Open alarms", "未处理的告警"},
 			Next: fault.Titles{"Follow the alarm's next action, then acknowledge it.", "按告警的“下一步”处理，然后确认。"}, Look: s.alarms,
 		},
 	}
@@ -205,7 +205,11 @@ func (s Servers) clocks(ctx context.Context, _ Need) (found []Finding, err error
 		name string
 		off  time.Duration
 	}{{"Redis", offset}, {"Postgres", theirs.Sub(began.Add(half))}} {
-		f := Finding{OK, c.name, fmt.Sprintf("%s is %s ahead of this machine.", c.name, c.off.Round(time.Millisecond))}
+		direction := "ahead of"
+		if c.off < 0 {
+			direction = "behind"
+		}
+		f := Finding{OK, c.name, fmt.Sprintf("%s is %s %s this machine.", c.name, c.off.Abs().Round(time.Millisecond), direction)}
 		if c.off.Abs() > clockBound {
 			f.Level = Warning
 		}

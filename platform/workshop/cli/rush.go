@@ -30,7 +30,7 @@ type Rush struct {
 	Pay        string        `default:"80%" help:"Share of the winners that pay, as 80% or 0.8."`
 	Conns      int           `default:"256" help:"HTTP connections, 1 to 10000."`
 	Sockets    int           `default:"-1" help:"Shoppers that also hold a WebSocket; -1 is all, as far as file descriptors allow."`
-	FirstUser  int64         `default:"0" help:"Id of the first shopper; 0 takes a range that no earlier run used."`
+	FirstUser  int64         `default:"0" help:"Id of the first shopper; 0 takes a range that no other run used."`
 	Quantity   int           `default:"1" help:"Units that each shopper asks for, from 1."`
 	Settle     time.Duration `default:"60s" help:"How long to wait for orders and payments, as a duration."`
 	JSON       bool          `name:"json" help:"Print the report as JSON."`
@@ -154,9 +154,10 @@ func (c *Rush) play(stack Noted) (loadgen.Config, error) {
 		cfg.BaseURL = stack.BaseURL
 	}
 	if c.FirstUser == 0 {
-		// A thousand ids for each millisecond: the ids of a million shoppers do
-		// not overlap with those of a run that began a second earlier or later.
-		cfg.FirstUser = time.Now().UnixMilli() * 1000
+		// An id for each nanosecond: the ids of a million shoppers overlap only with
+		// those of a run that began within a millisecond, so that several items can
+		// be rushed at once.
+		cfg.FirstUser = time.Now().UnixNano()
 	}
 	if c.Rate != "max" {
 		rate, err := strconv.ParseFloat(c.Rate, 64)
