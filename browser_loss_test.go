@@ -107,5 +107,8 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`))
 		do(wrong, t, "give it back", click("#cancel"), click("#cancelYes"), ordered("closed"))
 		do(late, t, "get what returned", click("#buy"), ordered("pending_payment"))
+		do(wrong, t, "hear that the opening was missed",
+			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`", '{"opens":1,"quantity":1,"no":"0","path":"0","from":1,"until":2}')`, nil),
+			chromedp.Reload(), until(`document.querySelector("#said")?.textContent.includes("was not open")`))
 	}
 }

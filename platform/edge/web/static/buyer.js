@@ -110,6 +110,10 @@ export class Buyer {
       if (kept.refused) return this.#follower.listen();
       return this.#run();
     }
+    if (recall(who(), this.item.id, 0)) { // armed, but the page was closed until it was too late
+      forget(who(), this.item.id);
+      this.#say(t("said_missed"), "bad");
+    }
     const o = no ? { order_no: no } : await this.#bought();
     if (o && !this.order && !this.#attempt && !this.#gone) this.#follower.follow(o);
   }
