@@ -27,7 +27,7 @@ import (
 // books, order and statement with what it did.
 func TestChargebacks(t *testing.T) {
 	t.Parallel()
-	s := setup(t, options{})
+	s := setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = 4000 }})
 	var cfg stripe.Config
 	var company *standin.Company
 	bank := sandboxtest.Open(t, func(url string) []sandbox.Dialect {
@@ -100,10 +100,15 @@ func TestChargebacks(t *testing.T) {
 	no, capture := paid(sandbox.ChargebackWon)
 	report(capture, created)
 	is(no, "open 4200 withdrawn false, rows 0 0, alarms 1")
+	waiting := s.askBack(no, `{"note":"asked for before the bank took it"}`, "awaiting_approval")
 	report(capture, withdrawn)
 	is(no, "open 4200 withdrawn true, rows 1 0, alarms 1")
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
+	s.act(secondOperator, waiting, "approve", "", "payment-charged-back")
+	s.exec(`UPDATE payments.refunds SET status = 'failed'`)
+	s.act(secondOperator, waiting, "retry", "", "payment-charged-back")
+	s.exec(`DELETE FROM payments.refunds`)
 	s.askBack(no, `{"note":"the shopper asks"}`, "payment-charged-back")
 	report(capture, reinstated)
 	s.booksAreRight()

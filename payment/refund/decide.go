@@ -91,6 +91,13 @@ func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve boo
 		if approve && r.RequestedBy == by {
 			return r, errSecond
 		}
+		if approve {
+			if b, err := readBook(ctx, c.q, c.order); err != nil {
+				return r, err
+			} else if b.chargedBack(r.PaymentNo) {
+				return r, errChargedBack
+			}
+		}
 		units := r.Units
 		at, sent, err := order.SentAt(ctx, c.tx, r.OrderNo)
 		if err != nil {
@@ -109,6 +116,9 @@ func (s *Service) retry(ctx context.Context, no ids.ID, key string) (AdminRefund
 		b, err := readBook(ctx, c.q, c.order)
 		if err != nil {
 			return r, err
+		}
+		if b.chargedBack(r.PaymentNo) {
+			return r, errChargedBack
 		}
 		old, err := c.q.ReplaceRefund(ctx, paymentdb.ReplaceRefundParams{RefundNo: no, Bucket: no.Bucket()})
 		if err != nil {

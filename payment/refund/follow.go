@@ -153,6 +153,12 @@ func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b 
 	return b, nil
 }
 
+// chargedBack reports whether the shopper's bank has taken back the payment that paid the
+// order, and a refund of it would pay the shopper twice.
+func (b book) chargedBack(payment ids.ID) bool {
+	return b.paying.PaymentNo == payment && b.paying.ChargedBack > 0
+}
+
 // left is what can still be asked back.
 func (b book) left() int64 { return b.paying.Amount - b.asked }
 

@@ -92,7 +92,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if r.Reason == order.RefundByShopper && (sent || !allowed(rule, c.order, b)) {
 		return none, errNotAllowed
 	}
-	if b.paying.ChargedBack > 0 {
+	if b.chargedBack(b.paying.PaymentNo) {
 		return none, errChargedBack
 	}
 	amount := r.Amount

@@ -61,6 +61,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusNotFound: "not-found", http.StatusConflict: "refund-not-waiting, " + keyProblems,
 			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
 		}
+		if d.verb != "reject" {
+			problems[http.StatusConflict] += ", payment-charged-back"
+		}
 		if d.verb == "approve" {
 			problems[http.StatusForbidden] = "refund-second-operator"
 		}
