@@ -23,6 +23,9 @@ const (
 	// enough to be cached by every instance.
 	maxTextRunes = 10_000
 	maxImages    = 9 // what shop pages in China show
+	// maxCells bounds the tables of a text: a row gets as many cells as its heading has, also
+	// where it is one character, so that 10,000 characters could make millions of them.
+	maxCells = 10_000
 )
 
 // DetailDraft is what shoppers read about an item on its page. It is beside the item's
@@ -69,6 +72,12 @@ func (s *Service) detailRoutes(api httpx.API) {
 // markdown checks a text of several lines.
 func (f *flaws) markdown(location, text string) {
 	f.add(utf8.RuneCountInString(text) <= maxTextRunes, location, nil, "This has up to %d characters.", maxTextRunes)
+	widest := 0
+	for line := range strings.Lines(text) {
+		widest = max(widest, strings.Count(line, "|"))
+	}
+	f.add(widest*strings.Count(text, "\n") <= maxCells, location, nil,
+		"Its tables are too large: the columns of the widest (its | signs) times the lines of the text are %d at most.", maxCells)
 	f.add(inEncoding(text), location, nil, "This text was not sent as UTF-8, or contains U+FFFD; send it again as UTF-8.")
 	ruled := func(r rune) bool { return plaintext.Unruly(r) && !strings.ContainsRune("\n\r\t", r) }
 	f.add(!strings.ContainsFunc(text, ruled), location, nil, "This contains a control character or a character that changes the direction of writing; remove it.")

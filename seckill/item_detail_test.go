@@ -71,6 +71,7 @@ func TestShoppersReadDetails(t *testing.T) {
 		`{"description":"\u202e","images":[],"version":2}`, `{"description":"","images":["javascript:alert(1)"],"version":2}`, `{"description":"","images":[""],"version":2}`,
 		`{"description":"","images":["https://a.example","https://a.example"],"version":2}`, `{"description":"","images":[` + strings.TrimSuffix(many, ",") + `],"version":2}`,
 		`{"description":"` + strings.Repeat("字", maxTextRunes+1) + `","images":[],"version":2}`,
+		`{"description":"` + strings.Repeat("|a", 200) + `\n` + strings.Repeat("|-", 200) + strings.Repeat(`\na`, 50) + `","images":[],"version":2}`,
 	} {
 		if r := d.do(http.StatusUnprocessableEntity, http.MethodPut, detail, bad); strings.Contains(string(r.raw), "version") {
 			t.Errorf("%.60s: %s", bad, r.raw)
