@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/xuri/excelize/v2"
 )
@@ -52,9 +52,11 @@ func (c *csvFile) write(cells []string) error {
 }
 
 // defused returns a text that no spreadsheet takes for a formula: a title is what a
-// person typed. A negative number stays one.
+// person typed. Chinese and Japanese spreadsheets take the wide signs for the others. A
+// negative number stays one.
 func defused(cell string) string {
-	if cell == "" || !strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+	first, _ := utf8.DecodeRuneInString(cell)
+	if cell == "" || !strings.ContainsRune("=+-@＝＋－＠\t\r\n", first) {
 		return cell
 	}
 	if _, err := strconv.ParseInt(cell, 10, 64); err == nil && cell[0] == '-' {
@@ -129,8 +131,9 @@ func newWorkbook(w io.Writer) (*workbook, error) {
 // spreadsheet evaluates.
 var numeric = map[string]bool{"quantity": true, "unit_price": true, "freight": true, "discount": true, "total": true}
 
-// encoded is what spreadsheets read as one character; a title that has it means what it says.
-var encoded = regexp.MustCompile(`_x[0-9A-Fa-f]{4}_`)
+// encoded begins what spreadsheets read as one character, as in _x0041_; literally is how
+// they read it as it is.
+const encoded, literally = "_x", "_x005F_x"
 
 func (b *workbook) write(cells []string) error {
 	b.rows++
@@ -147,7 +150,7 @@ func (b *workbook) write(cells []string) error {
 			continue
 		}
 		row.WriteString(` t="inlineStr"><is><t xml:space="preserve">`)
-		_ = xml.EscapeText(row, encoded.ReplaceAll([]byte(cell), []byte("_x005F$0"))) // a buffer takes everything
+		_ = xml.EscapeText(row, []byte(strings.ReplaceAll(cell, encoded, literally))) // a buffer takes everything
 		row.WriteString(`</t></is></c>`)
 	}
 	row.WriteString(`</row>`)

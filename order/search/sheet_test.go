@@ -60,7 +60,7 @@ func TestWorkbookKeepsTexts(t *testing.T) {
 	}
 	row := make([]string, len(heading))
 	title, quantity := slices.Index(heading, "title"), slices.Index(heading, "quantity")
-	texts := []string{"手机 <b>&\"'</b>", " edges\t", "two\nlines", "=1+1", "a_x0041_b", "-5", "_x"}
+	texts := []string{"手机 <b>&\"'</b>", " edges\t", "two\nlines", "=1+1", "a_x0041_b", "_x0041_x0042_", "-5", "_x"}
 	for _, text := range texts {
 		row[title], row[quantity], row[len(row)-1] = text, "-7", "end"
 		if err := out.write(row); err != nil {
@@ -104,7 +104,7 @@ func TestWorkbookKeepsTexts(t *testing.T) {
 func TestTextsAreNoFormulas(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
-		"": "", "red": "red", "=1+1": "'=1+1", "+86": "'+86", "@SUM(A1)": "'@SUM(A1)", "-1+1": "'-1+1", "-100": "-100", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1",
+		"": "", "red": "red", "=1+1": "'=1+1", "+86": "'+86", "@SUM(A1)": "'@SUM(A1)", "-1+1": "'-1+1", "-100": "-100", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1", "＝1+1": "'＝1+1", "＠SUM(A1)": "'＠SUM(A1)", "手机": "手机", "a=1": "a=1",
 	} {
 		if got := defused(cell); got != want {
 			t.Errorf("%q is written as %q, want %q", cell, got, want)
