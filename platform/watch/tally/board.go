@@ -61,10 +61,9 @@ type mark struct {
 // Board collects the counts of one instance. Safe for concurrent use; a nil Board
 // counts nothing, for processes that serve nothing.
 type Board struct {
-	pool     *pgxpool.Pool
-	clock    clock.Clock
-	log      *slog.Logger
-	instance ids.ID // of this process's life, part of its rows' key
+	pool  *pgxpool.Pool
+	clock clock.Clock
+	log   *slog.Logger
 
 	mu      sync.Mutex
 	counts  map[int64]Counts // since the last fold
@@ -72,8 +71,9 @@ type Board struct {
 	sources []Source
 
 	// The rest belongs to the goroutine that folds.
-	pending *fold
-	last    time.Time // the second of the last fold; no two folds share one
+	pending  *fold
+	instance ids.ID    // part of its rows' key, with the second: no two folds share both
+	last     time.Time // the second of the last fold
 }
 
 // New returns a Board that stores in pool. Nothing is stored before its worker runs.

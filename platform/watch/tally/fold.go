@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/tally/internal/tallydb"
 )
@@ -120,11 +121,12 @@ func (b *Board) collect() *fold {
 	if len(counts) == 0 && len(moments) == 0 {
 		return nil
 	}
-	// A clock that was set back must not give two folds one second: the second one
-	// would count as a repetition of the first.
-	next := b.last.Add(time.Second)
-	if b.last = b.clock.Now().Truncate(time.Second); b.last.Before(next) {
-		b.last = next
+	// A second fold in one second would count as a repetition of the first, so that after a
+	// clock has stood still or was set back the rows are those of another instance.
+	if at := b.clock.Now().Truncate(time.Second); at.After(b.last) {
+		b.last = at
+	} else {
+		b.last, b.instance = at, ids.New()
 	}
 	f := &fold{at: b.last}
 	for _, subject := range slices.Sorted(maps.Keys(counts)) {

@@ -128,18 +128,25 @@ func TestFoldRepeatsUnclearRowsOnce(t *testing.T) {
 	}
 }
 
-// A clock that stands still or is set back gives no two folds one second.
-func TestFoldsHaveSecondsOfTheirOwn(t *testing.T) {
+// No fold counts as a repetition of another when the clock stands still or is set back,
+// and each is in the second that the clock shows.
+func TestFoldsFollowAClockThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	b, clock := board(pool)
-	for range 3 {
-		b.Count(1, "orders", "created", 1)
-		mustFold(t, b)
-		clock.at = clock.at.Add(-time.Hour)
+	for _, back := range []time.Duration{0, time.Hour, time.Hour} {
+		clock.at = clock.at.Add(-back)
+		for range 2 {
+			b.Count(1, "orders", "created", 1)
+			mustFold(t, b)
+		}
 	}
-	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 3 {
-		t.Errorf("counted %d, want 3", got)
+	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 6 {
+		t.Errorf("counted %d, want 6", got)
+	}
+	curve, err := Curve(t.Context(), pool, opening.Add(-24*time.Hour), opening.Add(time.Hour), time.Second, 1)
+	if err != nil || len(curve) != 3 || !curve[0].At.Equal(clock.at.Truncate(time.Second)) || curve[0].Counts["orders"]["created"] != 2 {
+		t.Errorf("the curve: %v %v", curve, err)
 	}
 }
 
