@@ -24,10 +24,10 @@ SELECT name, min(first_at)::timestamptz AS first_at, max(last_at)::timestamptz A
 FROM platform.tally_moments WHERE subject = ANY(@subjects::bigint[]) GROUP BY name;
 
 -- name: Seconds :many
--- The rows of a curve, packed; the newest, if there are more.
-SELECT at, counts FROM platform.tally
-WHERE subject = ANY(@subjects::bigint[]) AND at >= @from_at AND at < @until_at
-ORDER BY at DESC LIMIT @at_most;
+-- The next rows of a subject's curve, in the order of the key.
+SELECT at, instance, counts FROM platform.tally
+WHERE subject = @subject AND (at, instance) > (@after_at::timestamptz, @after_instance::uuid) AND at < @until_at
+ORDER BY at, instance LIMIT @at_most;
 
 -- name: DeleteSeconds :exec
 DELETE FROM platform.tally WHERE ctid = ANY(ARRAY(

@@ -66,30 +66,63 @@ type Point struct {
 	Counts Counts
 }
 
-// maxRows bounds what one curve reads: three instances for eight hours of seconds.
-const maxRows = 100_000
+const (
+	// maxRows bounds what one curve reads, in some seconds: ten items for a day of seconds on
+	// one instance. Only seconds in which something was counted have a row.
+	maxRows = 1_000_000
+	// pageRows is how many of them are in memory at a time, some megabytes.
+	pageRows = 20_000
+)
 
 // Curve returns the subjects' counts together in steps between from and until,
 // without steps in which nothing happened. step is whole seconds, at least one.
-// Beyond its bound it has the newest part.
+// Of a subject with more than its share of the bound it has the first part.
 func Curve(ctx context.Context, db *pgxpool.Pool, from, until time.Time, step time.Duration, subjects ...int64) ([]Point, error) {
-	rows, err := tallydb.New(db).Seconds(ctx, tallydb.SecondsParams{Subjects: subjects, FromAt: from, UntilAt: until, AtMost: maxRows})
-	if err != nil {
-		return nil, fmt.Errorf("tally: read seconds: %w", err)
-	}
-	var curve []Point
-	for _, row := range slices.Backward(rows) {
-		counts, err := unpack(row.Counts)
+	steps := make(map[time.Time]Counts)
+	for _, subject := range subjects {
+		most := max(maxRows/len(subjects), 1)
+		p := tallydb.SecondsParams{Subject: subject, AfterAt: from, UntilAt: until, AtMost: int32(min(pageRows, most))} //nolint:gosec // at most pageRows
+		err := eachSecond(ctx, db, p, most, func(at time.Time, counts Counts) {
+			at = at.UTC().Truncate(step)
+			if steps[at] == nil {
+				steps[at] = Counts{}
+			}
+			steps[at].merge(counts)
+		})
 		if err != nil {
 			return nil, err
 		}
-		at := row.At.UTC().Truncate(step)
-		if n := len(curve); n == 0 || !curve[n-1].At.Equal(at) {
-			curve = append(curve, Point{At: at, Counts: Counts{}})
-		}
-		curve[len(curve)-1].Counts.merge(counts)
 	}
+	curve := make([]Point, 0, len(steps))
+	for at, counts := range steps {
+		curve = append(curve, Point{At: at, Counts: counts})
+	}
+	slices.SortFunc(curve, func(a, b Point) int { return a.At.Compare(b.At) })
 	return curve, nil
+}
+
+// eachSecond reads a subject's rows in pages of p.AtMost, as many pages as most has
+// begun.
+func eachSecond(ctx context.Context, db *pgxpool.Pool, p tallydb.SecondsParams, most int, each func(at time.Time, counts Counts)) error {
+	for read := 0; read < most; read += int(p.AtMost) {
+		rows, err := tallydb.New(db).Seconds(ctx, p)
+		if err != nil {
+			return fmt.Errorf("tally: read seconds: %w", err)
+		}
+		for _, row := range rows {
+			counts, err := unpack(row.Counts)
+			if err != nil {
+				return err
+			}
+			each(row.At, counts)
+		}
+		if len(rows) < int(p.AtMost) {
+			break
+		}
+		last := rows[len(rows)-1]
+		p.AfterAt, p.AfterInstance = last.At, last.Instance
+	}
+	return nil
 }
 
 func unpack(raw []byte) (Counts, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"stampede/platform/watch/tally/internal/tallydb"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -147,6 +148,31 @@ func TestFoldsFollowAClockThatIsSetBack(t *testing.T) {
 	curve, err := Curve(t.Context(), pool, opening.Add(-24*time.Hour), opening.Add(time.Hour), time.Second, 1)
 	if err != nil || len(curve) != 3 || !curve[0].At.Equal(clock.at.Truncate(time.Second)) || curve[0].Counts["orders"]["created"] != 2 {
 		t.Errorf("the curve: %v %v", curve, err)
+	}
+}
+
+// Pages of a subject's seconds have each row once, from the first on, up to the bound.
+func TestSecondsAreReadFromTheFirstOn(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	one, clock := board(pool)
+	two, _ := board(pool)
+	two.clock = clock
+	for range 4 {
+		for _, b := range []*Board{one, two} {
+			b.Count(1, "orders", "created", 1)
+			b.Count(2, "orders", "created", 1)
+			mustFold(t, b)
+		}
+		clock.at = clock.at.Add(time.Second)
+	}
+	for most, want := range map[int]int{100: 8, 4: 6} {
+		var read []time.Time
+		p := tallydb.SecondsParams{Subject: 1, AfterAt: opening.Truncate(time.Second), UntilAt: clock.at, AtMost: 3}
+		err := eachSecond(t.Context(), pool, p, most, func(at time.Time, _ Counts) { read = append(read, at) })
+		if err != nil || len(read) != want || !read[0].Equal(p.AfterAt) || read[want-1].Sub(p.AfterAt) != time.Duration(want/2-1)*time.Second {
+			t.Errorf("up to %d: %v %v", most, read, err)
+		}
 	}
 }
 

@@ -79,28 +79,31 @@ func (q *Queries) Moments(ctx context.Context, subjects []int64) ([]MomentsRow, 
 }
 
 const seconds = `-- name: Seconds :many
-SELECT at, counts FROM platform.tally
-WHERE subject = ANY($1::bigint[]) AND at >= $2 AND at < $3
-ORDER BY at DESC LIMIT $4
+SELECT at, instance, counts FROM platform.tally
+WHERE subject = $1 AND (at, instance) > ($2::timestamptz, $3::uuid) AND at < $4
+ORDER BY at, instance LIMIT $5
 `
 
 type SecondsParams struct {
-	Subjects []int64
-	FromAt   time.Time
-	UntilAt  time.Time
-	AtMost   int32
+	Subject       int64
+	AfterAt       time.Time
+	AfterInstance ids.ID
+	UntilAt       time.Time
+	AtMost        int32
 }
 
 type SecondsRow struct {
-	At     time.Time
-	Counts []byte
+	At       time.Time
+	Instance ids.ID
+	Counts   []byte
 }
 
-// The rows of a curve, packed; the newest, if there are more.
+// The next rows of a subject's curve, in the order of the key.
 func (q *Queries) Seconds(ctx context.Context, arg SecondsParams) ([]SecondsRow, error) {
 	rows, err := q.db.Query(ctx, seconds,
-		arg.Subjects,
-		arg.FromAt,
+		arg.Subject,
+		arg.AfterAt,
+		arg.AfterInstance,
 		arg.UntilAt,
 		arg.AtMost,
 	)
@@ -111,7 +114,7 @@ func (q *Queries) Seconds(ctx context.Context, arg SecondsParams) ([]SecondsRow,
 	var items []SecondsRow
 	for rows.Next() {
 		var i SecondsRow
-		if err := rows.Scan(&i.At, &i.Counts); err != nil {
+		if err := rows.Scan(&i.At, &i.Instance, &i.Counts); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
