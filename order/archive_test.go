@@ -192,7 +192,13 @@ func TestArchivedOrdersAreReadLikeOthers(t *testing.T) {
 		} else if len(got) != len(want.orders) {
 			t.Errorf("%s: %v, want %v", filter, got, want.orders)
 		}
-		if n := scans(); n > want.months {
+		n := scans()
+		if n > want.months { // what Postgres counted for an earlier page may arrive after the reset, once
+			e.exec(`SELECT pg_stat_reset()`)
+			e.listPage(auth.Viewer, filter)
+			n = scans()
+		}
+		if n > want.months {
 			t.Errorf("%s reads %d months, want at most %d", filter, n, want.months)
 		}
 	}
