@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
@@ -28,6 +30,19 @@ var errNotShippable = fault.New(fault.Conflict, "order-not-shippable", fault.Tit
 type Parcel struct {
 	Carrier    string `json:"carrier" minLength:"1" maxLength:"60" example:"SF Express"`
 	TrackingNo string `json:"tracking_no" minLength:"1" maxLength:"64" example:"SF1234567890"`
+}
+
+var errNoText = fault.Plain(fault.Invalid, "The carrier and the tracking number have one line each, with a letter or a digit.")
+
+// check trims a parcel's texts and refuses those that its shopper would not read as one
+// line.
+func (p *Parcel) check() error {
+	for _, text := range []*string{&p.Carrier, &p.TrackingNo} {
+		if *text = plaintext.Clean(*text); !strings.ContainsFunc(*text, plaintext.Visible) || strings.ContainsFunc(*text, plaintext.Unruly) {
+			return errNoText
+		}
+	}
+	return nil
 }
 
 func (s *Service) actingRoutes(rt *httpx.Router) {
@@ -164,6 +179,9 @@ func acted(ctx context.Context, tx pgx.Tx, o *orderevent.Order, action, why stri
 // picked up.
 func (s *Service) Ship(ctx context.Context, no ids.ID, sent Parcel) (orderevent.Order, error) {
 	var o orderevent.Order
+	if err := sent.check(); err != nil {
+		return o, err
+	}
 	changed := false
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) (err error) {
 		changed = false // InTx may run this again

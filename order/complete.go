@@ -140,6 +140,11 @@ type completion struct {
 }
 
 func (s *Service) complete(ctx context.Context, no ids.ID, key string, by completion) (o orderevent.Order, err error) {
+	if by.sent != nil {
+		if err := by.sent.check(); err != nil {
+			return o, err
+		}
+	}
 	fresh := false
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		fresh = false // InTx may run this again

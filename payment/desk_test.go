@@ -100,7 +100,11 @@ func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
-	for _, number := range []string{"1", "1", "2"} { // the second changes nothing, the third corrects
+	for _, blank := range []string{`{"carrier":"  ","tracking_no":"1"}`, `{"carrier":"SF","tracking_no":"\u202e"}`, `{"carrier":"S\nF","tracking_no":"1"}`} {
+		s.says(s.staff(firstOperator, http.MethodPut, path, blank), "invalid")
+		s.says(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", blank), "invalid")
+	}
+	for _, number := range []string{`\u202e1 `, "1", "2"} { // the second changes nothing, the third corrects
 		if a := s.staff(firstOperator, http.MethodPut, path, `{"carrier":"SF","tracking_no":"`+number+`"}`); a.status != http.StatusOK {
 			t.Fatalf("%d %v", a.status, a.body)
 		}
@@ -315,6 +319,7 @@ func aListThatCannotBeMeant(t *testing.T, s *bundle) {
 	no := ids.NewFor(7)
 	for name, body := range map[string]string{
 		"no reason":       listOf("cancel", "", no),
+		"a blank reason":  listOf("cancel", "  ", no),
 		"an order twice":  listOf("note", "x", no, no),
 		"no parcel":       listOf("ship", "", no),
 		"a parcel":        fmt.Sprintf(`{"action":"note","reason":"x","orders":[{"order_no":%q,"carrier":"SF","tracking_no":"7"}]}`, no),

@@ -15,6 +15,7 @@ import (
 	"stampede/order"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
@@ -98,13 +99,13 @@ func (s *Service) listRoute(rt *httpx.Router) {
 	}
 }
 
-// check refuses a list that cannot be meant as it is.
+// check trims the reason and refuses a list that cannot be meant as it is.
 func (l *actionList) check() error {
 	var flaws []*huma.ErrorDetail
 	flaw := func(field, message string) {
 		flaws = append(flaws, &huma.ErrorDetail{Location: "body." + field, Message: message})
 	}
-	if l.Reason == "" && (l.Action == cancel || l.Action == refunding || l.Action == note) {
+	if l.Reason = plaintext.Clean(l.Reason); l.Reason == "" && (l.Action == cancel || l.Action == refunding || l.Action == note) {
 		flaw("reason", "Say why: "+l.Action+" needs a reason.")
 	}
 	seen := make(map[string]bool, len(l.Orders))
