@@ -78,7 +78,7 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 		l.tab = visitor()
 		do(l.tab, t, "arm: "+l.what, itemPage(t, in, item, int64(32+i)), click("#arm"), until(keptNumber), chromedp.Evaluate(keptNumber, &l.number), l.before)
 	}
-	return func() { //nolint:contextcheck // every shopper has a tab, whose context is its own
+	return func() {
 		var paths, rushes int
 		var shifted float64
 		do(wrong, t, "be told of the opening, and press twice", until(`document.querySelector("#said").textContent.includes("is open") && !document.querySelector("#buy").disabled`),

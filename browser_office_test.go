@@ -69,8 +69,6 @@ func shot(name string) chromedp.Action {
 
 // worksInTheOffice makes the first admin by the link that the server printed, and
 // looks at a shopper's order and cancels it, on a desktop and a phone.
-//
-//nolint:contextcheck // the tab's context is the browser's, not a request's
 func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale loadgen.Planned) {
 	t.Helper()
 	shopper := newBuyer(t, in, 77)

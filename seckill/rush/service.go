@@ -142,7 +142,7 @@ func (r *Service) keepLanes(ctx context.Context) error {
 }
 
 // careForLanes is one round of maintenance; it never fails.
-func (r *Service) careForLanes(ctx context.Context) error {
+func (r *Service) careForLanes(context.Context) error {
 	r.lanes.endGone(func(item int64) bool {
 		it, ok := r.catalogue.Item(item)
 		return ok && it.OnSale
