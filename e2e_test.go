@@ -31,7 +31,7 @@ import (
 // for a server to start, an opening or an election, so one per processor would
 // leave two processors half idle; and each uses up to fifty connections of the
 // Postgres that all packages share.
-const atOnce = "8"
+const atOnce = "4"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -58,7 +58,7 @@ func (s *Service) completionRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/complete", ID: "complete-order", Tag: "operator", Role: auth.Operator,
 		Summary:     "Complete a paid order, with its tracking number if it was sent",
-		Description: "An order that is not completed becomes so by itself --complete-after its payment, unless it is to be picked up; such an order takes no tracking number.",
+		Description: "An order that is not completed becomes so by itself --complete-after its payment, unless it is to be picked up; such an order takes no tracking number. An order that was sent before, or handed over, needs no body.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-completable", http.StatusUnprocessableEntity: "invalid",
 		},

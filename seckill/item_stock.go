@@ -35,10 +35,10 @@ type writtenOff struct {
 // it runs.
 func (s *Service) stockRoutes(api httpx.API, base string) {
 	change := writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, or take free ones off it, at any time until the end", http.StatusOK, backupProblems)
-	change.Description = "With `add` below 0 as many units leave the sale as no shopper holds; `changed` says how many did."
+	change.Description = "With `add` below 0 as many units leave the sale as are free; `changed` says how many did. Units of an order that just ended are not free until they are back on sale: ask again then."
 	makeRoute(api, change, s.changeStockBy)
 	off := writeOp(http.MethodPost, base+"/{id}/write-off", "write-off", "Write units off that are lost or broken, from 60 s before the opening until the end", http.StatusOK, backupProblems)
-	off.Description = "As many units as no shopper holds leave the sale for good and count as written off; `written_off` says how many did. Before that, edit the stock."
+	off.Description = "As many units as are free leave the sale for good and count as written off; `written_off` says how many did. Units of an order that just ended are not free until they are back on sale: ask again then. Before the 60 s, edit the stock."
 	makeRoute(api, off, s.writeOff)
 }
 

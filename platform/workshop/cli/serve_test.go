@@ -18,6 +18,9 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
+// noInvitation is the answer of a shop that has an admin.
+func noInvitation(context.Context) (string, error) { return "", nil }
+
 // TestJSONLogCoversAllOutput checks both streams, since a container's log
 // contains both.
 func TestJSONLogCoversAllOutput(t *testing.T) {
@@ -26,7 +29,7 @@ func TestJSONLogCoversAllOutput(t *testing.T) {
 	var out, errs bytes.Buffer
 	serve := func(_ context.Context, _ Streams, _ Stack, show func(Parts) error) error {
 		lines := slog.New(slog.DiscardHandler)
-		return show(Parts{Log: lines, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
+		return show(Parts{Log: lines, Invite: noInvitation, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
 	}
 	cmd := Serve{Settings: newTestSettings()}
 	cmd.Addresses = httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}
@@ -42,8 +45,9 @@ func TestJSONLogCoversAllOutput(t *testing.T) {
 		}
 		said = append(said, fields)
 	}
-	if len(said) != 3 || said[0]["msg"] != "embedded nats" || said[1]["msg"] != "serving" || said[1]["url"] != "http://127.0.0.1:8080" ||
-		said[1]["version"] != "v1" || said[2]["level"] != "WARN" || !strings.Contains(fmt.Sprint(said[2]["variables"]), "STAMPEDE_X") {
+	if len(said) != 4 || said[0]["msg"] != "embedded nats" || said[1]["msg"] != "serving" || said[1]["url"] != "http://127.0.0.1:8080" ||
+		said[1]["version"] != "v1" || said[2]["url"] != "http://127.0.0.1:8080/admin" ||
+		said[3]["level"] != "WARN" || !strings.Contains(fmt.Sprint(said[3]["variables"]), "STAMPEDE_X") {
 		t.Errorf("it said %v", said)
 	}
 }
@@ -69,7 +73,7 @@ func TestServeAnnouncesWarnings(t *testing.T) {
 		var out, log bytes.Buffer
 		serve := func(_ context.Context, _ Streams, _ Stack, show func(Parts) error) error {
 			lines := slog.New(slog.NewTextHandler(&log, nil))
-			return show(Parts{Log: lines, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
+			return show(Parts{Log: lines, Invite: noInvitation, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
 		}
 		cmd := Serve{Settings: newTestSettings(), Stores: Stores{NATSURL: c.nats}}
 		cmd.Addresses = httpx.Addresses{Listen: c.listen, PublicURL: c.public}

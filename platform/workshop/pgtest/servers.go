@@ -160,7 +160,7 @@ func startServers(ctx context.Context, dataDir string) (*embedded.Stack, error) 
 		PostgresSettings: map[string]string{
 			// Several packages run at a time, several tests in each, with a
 			// pool for every test.
-			"max_connections": "600",
+			"max_connections": "400",
 			// CREATE DATABASE waits for a vacuum of its template, and no test
 			// runs long enough to need one.
 			"autovacuum": "off",
