@@ -210,7 +210,7 @@ func (s *Service) Ship(ctx context.Context, no ids.ID, sent Parcel) (orderevent.
 		return err
 	})
 	if err == nil && changed {
-		s.show(ctx, []orderevent.Order{o})
+		s.Show(ctx, o)
 	}
 	return o, err
 }

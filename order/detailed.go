@@ -68,7 +68,7 @@ func (s *Service) putDetails(ctx context.Context, in *detailsInput) (*httpx.Outp
 		return nil, err
 	}
 	if len(amended) > 0 {
-		s.show(ctx, amended)
+		s.Show(ctx, amended...)
 	}
 	return s.readDocument(ctx, no, user)
 }

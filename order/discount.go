@@ -39,7 +39,7 @@ func amend(ctx context.Context, tx pgx.Tx, no ids.ID, line string, freight, disc
 
 // Amended is Announce for an order that Choose has changed.
 func (s *Service) Amended(ctx context.Context, o orderevent.Order) {
-	s.show(ctx, []orderevent.Order{o})
+	s.Show(ctx, o)
 }
 
 // returnCoupons gives back the coupons of orders that tx has ended. It costs nothing

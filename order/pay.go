@@ -121,11 +121,11 @@ func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
 		s.metrics.changes.WithLabelValues(orders[i].Status, orders[i].Reason).Inc()
 	}
 	s.metrics.tallied(orders)
-	s.show(ctx, orders)
+	s.Show(ctx, orders...)
 }
 
-// show is Announce for a change that is none of the status.
-func (s *Service) show(ctx context.Context, orders []orderevent.Order) {
+// Show is Announce for a change that is none of the status, which no funnel counts.
+func (s *Service) Show(ctx context.Context, orders ...orderevent.Order) {
 	ctx = context.WithoutCancel(ctx) // the change is committed, whether or not its client still waits
 	if err := s.cache.put(ctx, orders); err != nil {
 		s.deps.Log.WarnContext(ctx, "order cache not updated, the event subscription will repeat it", "orders", len(orders), "error", err)

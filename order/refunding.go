@@ -91,7 +91,7 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 // NoteTakenBack notes of a refunded order, inside payment's transaction, which holds the
 // order's lock, whether a provider has taken a refund of it back. It stays refunded: its
 // units and its coupon are gone, and only money is owed. After the commit the caller
-// calls Announce.
+// calls Show.
 func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, takenBack bool, actor string) (orderevent.Order, error) {
 	reason := ""
 	if takenBack {

@@ -32,6 +32,7 @@ func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(
 	do func(c *change) error, after func(tx pgx.Tx, whole bool) error,
 ) error {
 	var changed []orderevent.Order
+	announce := s.deps.Orders.Announce
 	for _, units := range []bool{false, true} {
 		err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 			changed = nil // InTx may run this again
@@ -51,6 +52,9 @@ func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(
 			if changed, err = s.follow(ctx, tx, q, o, units, actor); err != nil {
 				return err
 			}
+			if o.Status == orderevent.StatusRefunded {
+				announce = s.deps.Orders.Show // it stays refunded, and was counted then
+			}
 			whole := len(changed) > 0 && changed[len(changed)-1].Status == orderevent.StatusRefunded && o.Status != orderevent.StatusRefunded
 			return after(tx, whole)
 		})
@@ -58,7 +62,7 @@ func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(
 			continue
 		}
 		if err == nil {
-			s.deps.Orders.Announce(ctx, changed...) // also wakes the relay
+			announce(ctx, changed...) // also wakes the relay
 		}
 		return err
 	}

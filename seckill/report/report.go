@@ -56,7 +56,7 @@ type OrderOutcomes struct {
 	Unpaid    int64 `json:"unpaid" doc:"Closed without a payment: in time, by the shopper or by an operator"`
 	Refunds   int64 `json:"refunds" doc:"Refunds that succeeded"`
 	Returned  int64 `json:"returned_units" doc:"Units of orders that were closed unpaid"`
-	SoldAgain int64 `json:"sold_again_units" doc:"Of these, those that another order got"`
+	SoldAgain int64 `json:"sold_again_units" doc:"Of these, those that another order got, at most: units taken off the sale count too"`
 }
 
 // LatencyBounds is a percentile pair of something that was measured, as upper bounds.
