@@ -17,11 +17,13 @@ import (
 	"stampede/order"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
+	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
+	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/modeltest"
 	"stampede/platform/workshop/pgtest"
@@ -50,6 +52,7 @@ type bundle struct {
 	t      *testing.T
 	db     *pgxpool.Pool
 	orders *order.Service
+	funnel *tally.Board
 	line   *line
 	plan   *plan
 	bus    *bus.Bus
@@ -109,13 +112,14 @@ func setup(t *testing.T, o options) *bundle {
 	}
 	cfg := order.DefaultConfig()
 	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
+	funnel := tally.New(db, clock.System{}, log)
 	orders, err := order.New(cfg, order.Deps{
-		DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: waker{}, Log: log, Metrics: prometheus.NewRegistry(),
+		DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: waker{}, Log: log, Metrics: prometheus.NewRegistry(), Tally: funnel,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &bundle{t: t, db: db, orders: orders, line: new(line), plan: new(plan), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
+	s := &bundle{t: t, db: db, orders: orders, funnel: funnel, line: new(line), plan: new(plan), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
 	rt := httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.door = &recorder{Handler: rt}
 	srv := httptest.NewServer(s.door)

@@ -14,6 +14,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/watch/tally"
 )
 
 func TestRefundsTakenBack(t *testing.T) {
@@ -49,6 +50,7 @@ func (s *bundle) oneIsOwed() {
 // owed. Reports of what was true before change nothing, in whatever order they arrive.
 func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 	t.Helper()
+	before := s.counted("refunded")
 	no, _ := s.paidFor(100, sandbox.Normal)
 	refundNo := s.askBack(no, `{"note":"damaged"}`, "requested")
 	s.refundsDone(no)
@@ -84,7 +86,23 @@ func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 	if got := reason(); got != "refunded " || s.stockIs() != stock || s.wholeEvents(no) != 1 {
 		t.Errorf("after the retry the order is %s, the stock %s, before %s", got, s.stockIs(), stock)
 	}
+	if n := s.counted("refunded") - before; n != 1 {
+		t.Errorf("the funnel counts %d refunded orders, want 1", n)
+	}
 	s.booksAreRight()
+}
+
+// counted is how many orders of the item the funnel counts with a code.
+func (s *bundle) counted(code string) int64 {
+	s.t.Helper()
+	if err := s.funnel.Fold(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	all, err := tally.Totals(s.t.Context(), s.db, s.item)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all[s.item]["orders"][code]
 }
 
 func aPartThatIsTakenBackIsSettledByHand(_ *testing.T, s *bundle) {
