@@ -70,6 +70,7 @@ type Service struct {
 	Rush      *rush.Service
 	Preheat   *preheat.Service
 	browse    *browse.Service
+	follows   follows
 	stopping  chan struct{} // closed by EndStreams
 	endOnce   sync.Once
 }

@@ -1,0 +1,198 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/edge/httpx"
+)
+
+const (
+	// liveEvery is how often what operators follow is read and sent: instances store their
+	// counts as often.
+	liveEvery = time.Second
+	// liveFor ends a stream, so that a token that was revoked meanwhile does not follow a
+	// sale for days; browsers connect again on their own.
+	liveFor = 10 * time.Minute
+	// readFor bounds one reading, so that a store that hangs delays the next one no longer.
+	readFor = 5 * time.Second
+)
+
+// reading is what the followers of a subject are sent once a second.
+type reading struct {
+	// whole makes the document for those who begin to follow, or have missed a reading.
+	whole func() []byte
+	// change is the document for those who have the reading before.
+	change []byte
+}
+
+// source reads a subject once. Only one goroutine calls it.
+type source func(ctx context.Context) (reading, error)
+
+// subject is what is followed: an item's funnel, or an activity.
+type subject struct {
+	kind string
+	id   int64
+}
+
+// follows reads each subject once a second for all who follow it on this instance, as
+// long as at least one does.
+type follows struct {
+	mu sync.Mutex
+	of map[subject]*followed
+}
+
+// followed is a subject with its latest reading.
+type followed struct {
+	followers int // guarded by follows.mu
+	stop      context.CancelFunc
+
+	mu      sync.Mutex
+	latest  reading
+	number  int           // of the latest reading; 0 before the first
+	err     error         // why there is no first reading
+	renewed chan struct{} // closed at the next reading
+}
+
+// join adds a follower and waits for the subject's first reading, whose error it
+// returns. The caller leaves if there is none.
+func (f *follows) join(ctx context.Context, of subject, open func() source) (*followed, error) {
+	f.mu.Lock()
+	one := f.of[of]
+	if one == nil {
+		// The first follower may leave before the others.
+		run, stop := context.WithCancel(context.WithoutCancel(ctx))
+		one = &followed{stop: stop, renewed: make(chan struct{})}
+		if f.of == nil {
+			f.of = map[subject]*followed{}
+		}
+		f.of[of] = one
+		go one.run(run, open(), func() { f.forget(of, one) })
+	}
+	one.followers++
+	f.mu.Unlock()
+	_, number, renewed, err := one.now()
+	if number == 0 && err == nil {
+		select {
+		case <-renewed:
+			_, _, _, err = one.now()
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		f.leave(of, one)
+		return nil, err
+	}
+	return one, nil
+}
+
+// leave takes a follower away; with the last one the readings end.
+func (f *follows) leave(of subject, one *followed) {
+	f.mu.Lock()
+	one.followers--
+	last := one.followers == 0
+	f.mu.Unlock()
+	if last {
+		f.forget(of, one)
+		one.stop()
+	}
+}
+
+// forget makes the next follower open the subject again.
+func (f *follows) forget(of subject, one *followed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of[of] == one {
+		delete(f.of, of)
+	}
+}
+
+// now returns the latest reading, and what is closed at the next one.
+func (one *followed) now() (latest reading, number int, renewed <-chan struct{}, err error) {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	return one.latest, one.number, one.renewed, one.err
+}
+
+// run reads until the last follower has left. A reading that fails is left out, and the
+// next one follows; without a first one there is nothing to follow.
+func (one *followed) run(ctx context.Context, read source, forget func()) {
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	for {
+		bounded, cancel := context.WithTimeout(ctx, readFor)
+		latest, err := read(bounded)
+		cancel()
+		one.mu.Lock()
+		if first := one.number == 0; err == nil || first {
+			if one.latest, one.err = latest, err; err == nil {
+				one.number++
+			}
+			close(one.renewed)
+			one.renewed = make(chan struct{})
+		}
+		failed := one.err != nil
+		one.mu.Unlock()
+		if failed {
+			forget()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// stream answers with a subject's readings as server-sent events.
+func (s *Service) stream(ctx context.Context, of subject, open func() source) (*huma.StreamResponse, error) {
+	one, err := s.follows.join(ctx, of, open)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(out huma.Context) { //nolint:contextcheck // huma.Context carries the request's context
+		defer s.follows.leave(of, one)
+		s.send(out, one)
+	}}, nil
+}
+
+// send writes readings until the client leaves, the server stops or the time is over. A
+// client that has fallen behind is sent the whole again.
+func (s *Service) send(out huma.Context, one *followed) {
+	ctx, cancel := context.WithTimeout(out.Context(), liveFor)
+	defer cancel()
+	out.SetHeader("Content-Type", "text/event-stream")
+	out.SetHeader("Cache-Control", httpx.NoStore)
+	w := out.BodyWriter()
+	flush := func() error { return nil }
+	if answer, ok := w.(http.ResponseWriter); ok {
+		flush = http.NewResponseController(answer).Flush
+	}
+	for sent := 0; ; {
+		latest, number, renewed, _ := one.now()
+		if number != sent {
+			document := latest.change
+			if number != sent+1 || sent == 0 {
+				document = latest.whole()
+			}
+			if _, err := fmt.Fprintf(w, "data: %s\n\n", document); err != nil || flush() != nil {
+				return
+			}
+			sent = number
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.stopping:
+			return
+		case <-renewed:
+		}
+	}
+}
