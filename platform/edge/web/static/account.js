@@ -1,13 +1,13 @@
-// The shopper's account: password, devices, deletion.
+// The shopper's account: phone, password, devices, deletion.
 import { ask, el } from "./dom.js";
-import { call, changes, device, login, logout, problem } from "./api.js";
-import { askLogin } from "./login.js";
-import { withProof } from "./door.js";
+import { call, changes, login, logout, problem } from "./api.js";
+import { codeFields, field, newPassword, tries } from "./code.js";
+import { askLogin, openLogin } from "./login.js";
 import { skeleton } from "./poll.js";
 import { explain, language, t } from "./words.js";
 
 const time = (text) => new Date(text).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
-const field = (label, props) => el("label", {}, label, el("input", props));
+let leaving = false; // the account was deleted here
 
 export async function show(main) {
   const box = el("div", { className: "narrow" }, skeleton(320));
@@ -15,53 +15,62 @@ export async function show(main) {
   document.title = t("account");
   main.append(box);
   const draw = async () => {
+    if (leaving) return undefined;
     if (!login()) return location.assign("/");
     try {
       const [me, { data }] = await Promise.all([call("GET", "me"), call("GET", "me/logins")]);
-      box.replaceChildren(about(me), devices(data, draw), ...(me.has_password ? [password()] : []), erasure(me));
+      return box.replaceChildren(about(me), ...(me.phone ? [] : [phone(draw)]), devices(data, draw), ...(me.has_password ? [password()] : me.phone ? [firstPassword()] : []), erasure(me, box));
     } catch (e) {
-      box.replaceChildren(problem(explain(e)));
+      return box.replaceChildren(problem(explain(e)));
     }
   };
   if (await askLogin()) await draw();
+  else location.assign("/");
   changes.addEventListener("login", draw);
 }
 
-// card is a part of the page; tries runs some work and says what came of it.
+// card is a part of the page; said is where it says what came of some work.
 function card(title, id, make) {
   const said = el("div", { attrs: { "aria-live": "polite" } });
-  const tries = async (button, work) => {
-    button.disabled = true;
-    try {
-      const text = await work();
-      said.replaceChildren(...(text ? [el("p", {}, text)] : []));
-    } catch (e) {
-      said.replaceChildren(problem(explain(e)));
-    }
-    button.disabled = false;
-  };
-  return el("section", { className: "card", id }, el("h2", {}, title), ...make(tries), said);
+  return el("section", { className: "card", id }, el("h2", {}, title), ...make(said), said);
 }
 
-const about = (me) => card(t("account"), "me", () => [el("dl", {}, el("dt", {}, t("phone")), el("dd", {}, me.phone ?? "–"), el("dt", {}, t("since")), el("dd", {}, time(me.created_at)))]);
+const about = (me) => card(t("account"), "me", () => [el("dl", {}, el("dt", {}, t("phone")), el("dd", {}, me.phone ?? t("noPhone")), el("dt", {}, t("wechat")), el("dd", {}, t(me.has_wechat ? "linked" : "notLinked")),
+  el("dt", {}, t("since")), el("dd", {}, time(me.created_at)))]);
 
-const devices = (logins, draw) => card(t("logins"), "logins", (tries) => {
-  const end = (path, method) => async (e) => tries(e.target, async () => { await call(method, path); await draw(); });
+const devices = (logins, draw) => card(t("logins"), "logins", (said) => {
+  const end = (path, method) => async (e) => tries(said, e.target, async () => { await call(method, path); await draw(); });
   return [
-    el("ul", { className: "logins" }, ...logins.map((l) => el("li", {},
-      el("span", { className: "grow" }, l.device_name || l.device_kind, ...(l.current ? [` · ${t("thisDevice")}`] : []), el("small", { className: "dim" }, `${t("lastUsed", { at: time(l.last_used_at) })} · ${l.address}`)),
-      ...(l.current ? [] : [el("button", { className: "second small", onclick: end(`me/logins/${l.id}`, "DELETE") }, t("endLogin"))])))),
+    el("ul", { className: "logins" }, ...logins.map((l) => {
+      const name = l.device_name || l.device_kind;
+      return el("li", {},
+        el("span", { className: "grow" }, name, ...(l.current ? [` · ${t("thisDevice")}`] : []), el("small", { className: "dim" }, `${t("lastUsed", { at: time(l.last_used_at) })} · ${l.address}`)),
+        ...(l.current ? [] : [el("button", { className: "second small", onclick: end(`me/logins/${l.id}`, "DELETE"), attrs: { "aria-label": `${t("endLogin")}: ${name}` } }, t("endLogin"))]));
+    })),
     ...(logins.length > 1 ? [el("div", { className: "row end" }, el("button", { className: "second", onclick: end("me/logout-others", "POST") }, t("endOthers")))] : []),
   ];
 });
 
-const password = () => card(t("changePassword"), "password", (tries) => {
-  const go = el("button", {}, t("changePassword"));
-  const form = el("form", {}, field(t("oldPassword"), { name: "old_password", type: "password", autocomplete: "current-password", required: true, maxLength: 128 }),
-    field(t("newPassword"), { name: "new_password", type: "password", autocomplete: "new-password", required: true, maxLength: 128 }), el("div", { className: "row end" }, go));
+// phone adds one to an account that has none.
+const phone = (draw) => card(t("addPhone"), "phone", (said) => {
+  const go = el("button", {}, t("addPhone"));
+  const form = el("form", {}, el("p", { className: "dim" }, t("addPhoneHint")), ...codeFields("bind", said, call), el("div", { className: "row end" }, go));
   form.onsubmit = (e) => {
     e.preventDefault();
-    tries(go, async () => {
+    tries(said, go, async () => {
+      await call("POST", "me/phone", { body: { phone: form.phone.value, code: form.code.value, refresh_token: login().refresh } });
+      await draw();
+    });
+  };
+  return [form];
+});
+
+const password = () => card(t("changePassword"), "password", (said) => {
+  const go = el("button", {}, t("changePassword"));
+  const form = el("form", {}, field(t("oldPassword"), { name: "old_password", type: "password", autocomplete: "current-password", maxLength: 128 }), newPassword(), el("div", { className: "row end" }, go));
+  form.onsubmit = (e) => {
+    e.preventDefault();
+    tries(said, go, async () => {
       await call("POST", "me/password", { body: Object.fromEntries(new FormData(form)) });
       form.reset();
       return t("changed");
@@ -70,22 +79,24 @@ const password = () => card(t("changePassword"), "password", (tries) => {
   return [form];
 });
 
-const erasure = (me) => card(t("erase"), "erase", (tries) => [el("button", { className: "second", onclick: (e) => tries(e.target, async () => {
-  const tel = field(t("phone"), { name: "phone", type: "tel", autocomplete: "tel", inputMode: "tel" }); // the account's own is shown masked
-  const code = field(t("code"), { name: "code", inputMode: "numeric", autocomplete: "one-time-code", pattern: "[0-9]{6}", maxLength: 6 });
-  const send = el("button", { type: "button", className: "second" }, t("sendCode")), said = el("div", { attrs: { "aria-live": "polite" } });
-  send.onclick = async () => {
-    if (!form.phone.reportValidity()) return;
-    send.disabled = true;
-    await withProof((proof) => call("POST", "auth/sms-codes", { proof, body: { phone: form.phone.value, purpose: "erase", device_id: device().id } }))
-      .then(() => said.replaceChildren(t("codeSent")), (refused) => { said.replaceChildren(problem(explain(refused))); send.disabled = false; });
+// firstPassword is for an account that was made with a code alone.
+const firstPassword = () => card(t("password"), "password", () => [el("p", { className: "dim" }, t("noPassword")),
+  el("div", { className: "row end" }, el("button", { className: "second", onclick: () => openLogin("reset", "resetPassword") }, t("resetPassword")))]);
+
+const erasure = (me, box) => card(t("erase"), "erase", (said) => [el("p", { className: "dim" }, t("erase_card")), el("div", { className: "row end" }, el("button", { className: "second", onclick: (e) => tries(said, e.target, async () => {
+  const wrong = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", {}, t("erase"));
+  // The account's own phone is shown masked, so its owner writes it.
+  const form = el("form", {}, ...(me.phone ? codeFields("erase", wrong, call) : []), wrong, el("div", { className: "row end" }, go));
+  const { dialog, answered } = ask(t("erase"), el("p", {}, t(me.phone ? "erase_hint" : "erase_noPhone")), ...(me.phone ? [form] : []));
+  form.onsubmit = (e) => {
+    e.preventDefault();
+    tries(wrong, go, async () => {
+      await call("DELETE", "me", { body: { code: form.code.value } });
+      leaving = true;
+      dialog.close("erased");
+      await logout();
+      box.replaceChildren(el("section", { className: "card nothing", id: "erased" }, el("p", { attrs: { role: "status" } }, t("erased")), el("p", {}, el("a", { href: "/" }, t("toShop")))));
+    });
   };
-  const form = el("form", { method: "dialog" }, ...(me.has_password ? [field(t("password"), { name: "password", type: "password", autocomplete: "current-password", maxLength: 128 })] : []),
-    ...(me.phone ? [tel, el("div", { className: "row bottom" }, code, send)] : []), said, el("div", { className: "row end" }, el("button", { value: "ok" }, t("erase"))));
-  const { answered } = ask(t("erase"), el("p", {}, t("erase_hint")), form);
-  if ((await answered) !== "ok") return "";
-  const body = Object.fromEntries([...new FormData(form)].filter(([name, text]) => text && name !== "phone"));
-  await call("DELETE", "me", { body });
-  await logout();
-  return t("erased");
-}) }, t("erase"))]);
+  await answered;
+}) }, t("erase")))]);

@@ -1,18 +1,19 @@
 // Logging in: by SMS code, password, or with a phone that scans a QR code.
+import { codeFields, digits, field, newPassword, tries } from "./code.js";
 import { el } from "./dom.js";
-import { call, changes, device, keep, login, logout, problem, send } from "./api.js";
-import { explain, t } from "./words.js";
-import { sleep } from "./clock.js";
+import { call, changes, device, keep, login, logout, send } from "./api.js";
+import { t } from "./words.js";
 import { withProof } from "./door.js";
 
-const field = (label, props) => el("label", {}, label, el("input", { required: true, ...props }));
-const phone = () => field(t("phone"), { name: "phone", type: "tel", autocomplete: "tel", inputMode: "tel", autofocus: true });
+// paths of the API by which a way logs in.
+const paths = { sms: "auth/login/sms", password: "auth/login", reset: "auth/login" };
 
 // LoginForm is the form with its ways; `scan` adds the QR code, which makes no sense
-// on the phone that scans.
+// on the phone that scans. `way` is the first one; a new password is a way too, because
+// it ends with a login.
 export class LoginForm extends HTMLElement {
   connectedCallback() {
-    if (!this.firstChild) this.#show("sms");
+    if (!this.firstChild) this.#show(this.getAttribute("way") ?? "sms");
   }
 
   #show(way) {
@@ -26,64 +27,44 @@ export class LoginForm extends HTMLElement {
 
   #form(way) {
     const said = el("div", { attrs: { "aria-live": "polite" } });
-    const go = el("button", {}, t("login"));
-    const form = el("form", {}, phone());
-    if (way === "sms") {
-      const code = field(t("code"), { name: "code", autocomplete: "one-time-code", inputMode: "numeric", pattern: "[0-9]{6}", maxLength: 6 });
-      const ask = el("button", { type: "button", className: "second" }, t("sendCode"));
-      ask.onclick = () => this.#try(said, ask, async () => {
-        if (!form.phone.reportValidity()) return;
-        const { retry_after } = await withProof((proof) => send("POST", "auth/sms-codes", { proof, body: { phone: form.phone.value, purpose: "login", device_id: device().id } }));
-        const sandbox = document.body.dataset.sms;
-        said.replaceChildren(el("p", { className: "dim" }, t("codeSent"), ...(sandbox ? [" ", el("a", { href: sandbox, target: "_blank" }, t("sandboxSMS"))] : [])));
-        form.code.focus();
-        return retry_after;
-      });
-      form.append(el("div", { className: "row bottom" }, code, ask));
-    } else {
-      form.append(field(t("password"), { name: "password", type: "password", autocomplete: "current-password", maxLength: 128 }));
-    }
-    form.append(said, el("div", { className: "row end" }, go));
+    const go = el("button", {}, t(way === "reset" ? "resetPassword" : "login"));
+    const forgot = el("button", { type: "button", className: "link", id: "forgot", onclick: () => this.#show("reset") }, t("forgotPassword"));
+    const parts = {
+      sms: () => [...codeFields("login", said), el("p", { className: "dim" }, t("registers"))],
+      password: () => [codeFields("login", said)[0], field(t("password"), { name: "password", type: "password", autocomplete: "current-password", maxLength: 128 }), forgot],
+      reset: () => [...codeFields("reset", said), newPassword(), el("p", { className: "dim" }, t("resetHint"))],
+    };
+    const form = el("form", {}, ...parts[way](), said, el("div", { className: "row end" }, go));
     form.onsubmit = (e) => {
       e.preventDefault();
-      const body = { phone: form.phone.value, device: device(), ...(way === "sms" ? { code: form.code.value } : { password: form.password.value }), ...(form.totp && { totp: form.totp.value }) };
-      this.#try(said, go, async () => keep(await withProof((proof) => send("POST", way === "sms" ? "auth/login/sms" : "auth/login", { proof, body }))));
+      tries(said, go, () => this.#logIn(way, form), (refused) => {
+        if (refused.code !== "totp-required" || form.totp) return;
+        said.before(digits("totp", "totp"));
+        form.totp.focus();
+      });
     };
     return form;
   }
 
-  // #try does something with its button off, for as many seconds longer as it says.
-  async #try(said, button, work) {
-    button.disabled = true;
-    let pause = 0;
-    try {
-      pause = (await work()) ?? 0;
-    } catch (e) {
-      said.replaceChildren(problem(explain(e)));
-      if (e.code === "totp-required" && !said.closest("form").totp) {
-        said.before(field(t("totp"), { name: "totp", autocomplete: "one-time-code", inputMode: "numeric", pattern: "[0-9]{6}", maxLength: 6 }));
-        said.closest("form").totp.focus();
-      }
-      pause = e.retryAfter ?? 0;
-    }
-    const text = button.textContent;
-    for (let left = Math.min(pause, 60); left > 0; left--) {
-      button.textContent = t("resend", { n: left });
-      await sleep(1000);
-    }
-    button.textContent = text;
-    button.disabled = false;
+  async #logIn(way, { phone, code, password, new_password, totp }) {
+    if (way === "reset" && !totp) await send("POST", "auth/password/reset", { body: { phone: phone.value, code: code.value, password: new_password.value } });
+    const proves = way === "sms" ? { code: code.value } : { password: (password ?? new_password).value };
+    const body = { phone: phone.value, device: device(), ...proves, ...(totp && { totp: totp.value }) };
+    await keep(await withProof((proof) => send("POST", paths[way], { proof, body })));
   }
 }
 customElements.define("login-form", LoginForm);
 
 // askLogin opens the dialog and returns whether the shopper is logged in afterwards.
-export function askLogin() {
-  if (login()) return true;
+export const askLogin = () => Boolean(login()) || openLogin("sms", "login");
+
+// openLogin opens the dialog with a way in front, also for a shopper who is logged in.
+export function openLogin(way, title) {
   const form = new LoginForm();
   form.setAttribute("scan", "");
+  form.setAttribute("way", way);
   const dialog = el("dialog", { className: "login" },
-    el("div", { className: "row" }, el("h2", { className: "grow" }, t("login")), el("button", { className: "second", onclick: () => dialog.close(), attrs: { "aria-label": t("close") } }, "✕")), form);
+    el("div", { className: "row" }, el("h2", { className: "grow" }, t(title)), el("button", { className: "second close", onclick: () => dialog.close(), attrs: { "aria-label": t("close") } }, "✕")), form);
   document.body.append(dialog);
   const done = () => login() && dialog.close();
   changes.addEventListener("login", done);
@@ -108,10 +89,10 @@ customElements.define("login-box", class extends HTMLElement {
 
   #show() {
     const now = login(), tel = now?.phone ?? "";
-    // Of a phone's number a narrow page shows the end.
-    const whose = el("span", { className: "dim" }, ...(tel ? [el("i", {}, tel.slice(0, -4)), tel.slice(-4)] : [`#${now?.user}`]));
+    // A narrow page has no room for the number.
+    const whose = [el("span", { className: "dim" }, tel || `#${now?.user}`), el("b", {}, t("mine"))];
     this.replaceChildren(...(now
-      ? [el("a", { href: "/?account", attrs: { "aria-label": t("account") } }, whose), el("button", { className: "second small", onclick: logout }, t("logout"))]
+      ? [el("a", { href: "/?account", attrs: { "aria-label": t("account") } }, ...whose), el("button", { className: "second small", onclick: logout }, t("logout"))]
       : [el("button", { className: "second small", onclick: askLogin }, t("login"))]));
   }
 });

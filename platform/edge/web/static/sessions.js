@@ -63,11 +63,12 @@ function section(s) {
 function entry(item) {
   const known = item.total != null && item.remaining != null;
   const taken = known ? Math.floor((100 * (item.total - item.remaining)) / Math.max(1, item.total)) : 0;
+  const early = ["upcoming", "preparing"].includes(item.status);
   const calls = ["upcoming", "on_sale", "preparing"].includes(item.status);
   return el("li", {}, el("a", { href: `/?item=${item.id}` },
     picture(item.image_url, { alt: "", loading: "lazy", width: 104, height: 104 }),
     el("span", { className: "grow" }, el("strong", {}, item.title), el("small", { className: "dim" }, item.spec),
-      el("span", { className: "progress" }, known ? t("taken", { n: count(taken) }) : ""),
+      el("span", { className: "progress" }, early && item.total ? t("offers", { n: count(item.total) }) : known ? t("taken", { n: count(taken) }) : ""),
       el("span", { className: "price" }, money(item.sale_price), el("s", {}, money(item.list_price)))),
     el("span", { className: `go ${calls ? item.status : ""}` }, t(item.status === "on_sale" ? "buy" : `status_${item.status}`))));
 }

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// faintTexts lists the texts that stand out from what is behind them by less than 4.5 to 1,
+// those of disabled controls too. Of a gradient each stop counts. Beneath an open dialog
+// nothing is read.
+const faintTexts = `(() => {
+	const colors = (text) => [...text.matchAll(/(?:rgba?|color\(srgb)[( ]([^)]*)\)/g)].map(([whole, parts]) => {
+		const n = parts.split(/[ ,/]+/).map(Number), unit = whole.startsWith("color") ? 255 : 1
+		return { c: n.slice(0, 3).map((v) => v * unit), a: n[3] ?? 1 }
+	})
+	const over = (top, under) => under.map((v, i) => top.c[i] * top.a + v * (1 - top.a))
+	const behind = (node) => {
+		if (!node) return [[255, 255, 255]]
+		const style = getComputedStyle(node), [flat] = colors(style.backgroundColor), drawn = colors(style.backgroundImage)
+		const under = flat.a === 1 && drawn.length === 0 ? [flat.c] : behind(node.matches("dialog") ? null : node.parentElement).map((below) => over(flat, below))
+		return drawn.length > 0 ? drawn.flatMap((stop) => under.map((below) => over(stop, below))) : under
+	}
+	const light = (c) => c.map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0)
+	const ratio = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05) }
+	const root = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body, shown = []
+	for (let walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), text; (text = walk.nextNode());) if (text.data.trim()) shown.push([text.parentElement, text.data.trim()])
+	for (const field of root.querySelectorAll("input:not([type=checkbox]), textarea")) if (field.value) shown.push([field, field.value])
+	return shown.filter(([node]) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && !node.closest("script, style, noscript, option") && node.getClientRects().length).flatMap(([node, text]) => {
+		const [ink] = colors(getComputedStyle(node).color)
+		for (let up = node; up; up = up.parentElement) ink.a *= Number(getComputedStyle(up).opacity)
+		const worst = Math.min(...behind(node).map((below) => ratio(over(ink, below), below)))
+		return worst >= 4.5 ? [] : [worst.toFixed(2) + " " + text.slice(0, 40)]
+	})
+})()`
+
+// controls are the roles that a person acts on.
+var controls = []string{"button", "link", "textbox", "searchbox", "checkbox", "switch", "combobox", "slider", "spinbutton", "radio", "DisclosureTriangle"}
+
+// readable checks a state of a page: each control has a name for those who hear the page,
+// each text stands out in light and dark, and a phone shows it without scrolling sideways.
+// It writes pictures of it to the folder of SCREENSHOTS.
+func readable(tab context.Context, t *testing.T, state string) {
+	t.Helper()
+	var flaws []string
+	named := chromedp.ActionFunc(func(ctx context.Context) error {
+		type text struct {
+			Value any `json:"value"`
+		}
+		var tree struct {
+			Nodes []struct {
+				Ignored bool `json:"ignored"`
+				Role    text `json:"role"`
+				Name    text `json:"name"`
+			} `json:"nodes"`
+		}
+		// Not by the library's types, which refuse properties that they do not know.
+		if err := cdp.Execute(ctx, accessibility.CommandGetFullAXTree, nil, &tree); err != nil {
+			return err
+		}
+		found := false
+		for _, n := range tree.Nodes {
+			role, _ := n.Role.Value.(string)
+			found = found || role == "button"
+			if name, _ := n.Name.Value.(string); !n.Ignored && slices.Contains(controls, role) && strings.TrimSpace(name) == "" {
+				flaws = append(flaws, "a "+role+" has no name")
+			}
+		}
+		if !found {
+			flaws = append(flaws, "those who hear the page find no button")
+		}
+		return nil
+	})
+	steps := chromedp.Tasks{named}
+	for _, scheme := range []string{"light", "dark"} {
+		var faint []string
+		steps = append(steps, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+			chromedp.Evaluate(faintTexts, &faint),
+			chromedp.ActionFunc(func(context.Context) error {
+				for _, text := range faint {
+					flaws = append(flaws, scheme+": "+text)
+				}
+				return nil
+			}))
+		if folder := os.Getenv("SCREENSHOTS"); folder != "" {
+			for _, width := range []int64{320, 390, 1280} {
+				var png []byte
+				steps = append(steps, emulation.SetDeviceMetricsOverride(width, 800, 1, false), chromedp.FullScreenshot(&png, 100), chromedp.ActionFunc(func(context.Context) error {
+					return os.WriteFile(folder+"/"+state+"-"+strconv.FormatInt(width, 10)+"-"+scheme+".png", png, 0o600)
+				}))
+			}
+		}
+	}
+	for _, width := range []int64{320, 390} {
+		var wide bool
+		steps = append(steps, emulation.SetDeviceMetricsOverride(width, 800, 1, false), chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth`, &wide),
+			chromedp.ActionFunc(func(context.Context) error {
+				if wide {
+					flaws = append(flaws, "it is wider than "+strconv.FormatInt(width, 10)+" px")
+				}
+				return nil
+			}))
+	}
+	do(tab, t, "look at "+state, append(steps, emulation.SetEmulatedMedia(), emulation.ClearDeviceMetricsOverride())...)
+	for _, flaw := range flaws {
+		t.Errorf("%s: %s", state, flaw)
+	}
+}
+
+// enter types a text into a field of the page's dialog, or of the page.
+func enter(field, text string) chromedp.Action {
+	return chromedp.Tasks{until(`document.querySelector('form [name="` + field + `"]')`), chromedp.Evaluate(`document.querySelector('form [name="`+field+`"]').value = `+strconv.Quote(text), nil)}
+}
+
+// keepsAnAccount makes an account by SMS, gives it a password, changes that, and deletes
+// the account, all on the Chinese pages.
+func keepsAnAccount(tab context.Context, t *testing.T, in *instance) {
+	t.Helper()
+	const phone, first, second = "13800138222", "a shopper's long password", "another long password"
+	sendCode := chromedp.Tasks{click("form .bottom button"), says("验证码已发送")}
+	do(tab, t, "open the login in Chinese", chromedp.ActionFunc(inChinese), chromedp.Navigate(in.url+"/"), until(`document.querySelector("#list .card")`))
+	readable(tab, t, "sessions-zh")
+	do(tab, t, "be told that a new number gets an account", click("login-box button"), says("自动创建账号"))
+	readable(tab, t, "login-zh")
+	do(tab, t, "look at the password form", click(".tabs button:nth-child(2)"), click("#forgot"), says("设置新密码"))
+	readable(tab, t, "login-reset-zh")
+	do(tab, t, "ask for a code", click(".tabs button:nth-child(1)"), enter("phone", phone), sendCode)
+	readable(tab, t, "login-code-zh")
+	code := smsCode(t, in, "+86"+phone)
+	do(tab, t, "log in by SMS", enter("code", code), click("form .end button"), until(`!document.querySelector("dialog")`),
+		chromedp.Navigate(in.url+"/?account"), says("您还没有设置密码"))
+	readable(tab, t, "account-zh")
+	do(tab, t, "ask for a code for a password", click("#password button"), enter("phone", phone), sendCode)
+	reset := smsCode(t, in, "+86"+phone, code)
+	do(tab, t, "set a password", enter("code", reset), enter("new_password", first), click("dialog form .end button"), until(`!document.querySelector("dialog")`),
+		until(`document.querySelector("#password [name=old_password]")`))
+	do(tab, t, "change it", enter("old_password", "not the password"), enter("new_password", second), click("#password form button"), until(`document.querySelector("#password .problem")`))
+	readable(tab, t, "account-refused-zh")
+	do(tab, t, "change it with the right one", enter("old_password", first), click("#password form button"), says("已修改"))
+	do(tab, t, "ask to be deleted", click("#erase button"), enter("phone", phone), chromedp.Evaluate(`document.querySelector("dialog [name=phone]").value = "`+phone+`"`, nil), click("dialog form .bottom button"), says("验证码已发送"))
+	readable(tab, t, "account-erase-zh")
+	do(tab, t, "be deleted", chromedp.Evaluate(`document.querySelector("dialog [name=code]").value = "`+smsCode(t, in, "+86"+phone, code, reset)+`"`, nil), click("dialog form .end button"),
+		until(`document.querySelector("#erased") && document.querySelector("login-box").textContent === "登录"`))
+	readable(tab, t, "account-erased-zh")
+}
