@@ -49,7 +49,7 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	defer cancel()
 	do(other, t, "open a second tab", chromedp.Navigate(in.url+"/"), until(`document.querySelector("login-box").textContent.includes("138****8000")`))
 	const renew = `(async () => {
-		const { $api: { bearer } } = await import(document.querySelector("script[src]").src)
+		const { bearer } = await import(document.querySelector("script[src]").src)
 		const channel = new BroadcastChannel("test")
 		window.renewed = new Promise((done) => { channel.onmessage = async () => done(Boolean(await bearer())) })
 	})()`

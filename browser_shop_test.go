@@ -16,7 +16,7 @@ import (
 const hurry = `{ const later = setTimeout; window.setTimeout = (f, ms, ...rest) => later(f, ms / 100, ...rest) }`
 
 // prices are in minor units, which are not hundredths everywhere; the browser knows.
-const prices = `import(document.querySelector("script[src]").src).then(({ $words }) => ["CNY", "JPY", "KWD"].map((currency) => $words.money({ amount: 9900, currency }).replace(/[^0-9.,]/g, "")).join(" "))`
+const prices = `import(document.querySelector("script[src]").src).then(({ money }) => ["CNY", "JPY", "KWD"].map((currency) => money({ amount: 9900, currency }).replace(/[^0-9.,]/g, "")).join(" "))`
 
 // listAsked counts the page's requests for the list of sessions.
 const listAsked = `performance.getEntriesByType("resource").filter((r) => r.name.includes("/sessions?")).length`

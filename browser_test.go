@@ -152,7 +152,7 @@ func TestLivePage(t *testing.T) {
 			return err
 		}),
 		chromedp.Navigate(p.url+"/"),
-		chromedp.Evaluate(`import(document.querySelector("script[src]").src).then(({ $clock }) => $clock.ready.then(() => Date.now() - $clock.serverNow()))`, &ahead, awaitPromise),
+		chromedp.Evaluate(`import(document.querySelector("script[src]").src).then(({ ready, serverNow }) => ready.then(() => Date.now() - serverNow()))`, &ahead, awaitPromise),
 		until(timeToBuy),
 		chromedp.Text(`#price`, &price, chromedp.ByQuery),
 		click("#buy"),

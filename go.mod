@@ -5,6 +5,7 @@ go 1.26.8
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alecthomas/kong v1.17.0
+	github.com/andybalholm/brotli v1.2.8
 	github.com/boombuler/barcode v1.1.0
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
@@ -12,6 +13,7 @@ require (
 	github.com/coder/websocket v1.8.15
 	github.com/coocood/freecache v1.2.7
 	github.com/danielgtaylor/huma/v2 v2.39.1
+	github.com/evanw/esbuild v0.28.2
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-chi/chi/v5 v5.3.1
 	github.com/go-redsync/redsync/v4 v4.18.0

@@ -1,109 +1,104 @@
 package web
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
-	"regexp"
+	"maps"
+	"path"
 	"slices"
 	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
 )
 
 // shell is the module that every document loads. It is served together with all that it
-// imports as one file, because each file more is a round trip more on a phone.
+// imports as one file, because each file more is a round trip more on a phone. Modules
+// that are loaded later import what they share with it from it: it exports all of them.
 const shell = "main.js"
 
-var (
-	importNames  = regexp.MustCompile(`(?m)^import \{([^}]*)\} from "\./([\w-]+\.js)";$`)
-	importAll    = regexp.MustCompile(`(?m)^import \* as (\w+) from "\./([\w-]+\.js)";$`)
-	importEffect = regexp.MustCompile(`(?m)^import "\./([\w-]+\.js)";$`)
-	exported     = regexp.MustCompile(`(?m)^export ((?:const|class|function|async function) (\w+))`)
-	remark       = regexp.MustCompile(`(?m)^\s*//.*\n`)
-	otherForm    = regexp.MustCompile(`(?m)^(?:import|export) .*$`)
-)
-
-// bundle returns the modules as they are served. The shell has its parts as functions
-// that are called in order; each is exported under its own name ("$api" of api.js), so
-// that modules that are loaded later share its state. Comments stay in the sources.
+// bundle returns the modules and style sheets as they are served: minified, and the
+// shell as one file. The files' other contents stay as they are.
 func bundle(sources map[string]string) (map[string]string, error) {
-	order, err := inOrder(sources, shell, nil, nil)
+	served := maps.Clone(sources)
+	written, meta, err := build(sources, nil, shell)
 	if err != nil {
 		return nil, err
 	}
-	served := map[string]string{}
-	var parts, names strings.Builder
-	for _, name := range order {
-		body, exports := exported.ReplaceAllString(sources[name], "$1"), []string{}
-		for _, m := range exported.FindAllStringSubmatch(sources[name], -1) {
-			exports = append(exports, m[2])
-		}
-		body = importNames.ReplaceAllStringFunc(body, func(line string) string {
-			m := importNames.FindStringSubmatch(line)
-			return "const {" + m[1] + "} = " + part(m[2]) + ";"
-		})
-		body = importAll.ReplaceAllStringFunc(body, func(line string) string {
-			m := importAll.FindStringSubmatch(line)
-			return "const " + m[1] + " = " + part(m[2]) + ";"
-		})
-		body = importEffect.ReplaceAllString(body, "")
-		fmt.Fprintf(&parts, "const %s = (() => {\n%s\nreturn { %s };\n})();\n", part(name), body, strings.Join(exports, ", "))
-		fmt.Fprintf(&names, "%s, ", part(name))
+	within := map[string]bool{}
+	for name := range meta.Inputs {
+		name = strings.TrimPrefix(name, namespace+":")
+		within[name] = true
+		delete(served, name)
 	}
-	served[shell] = parts.String() + "export { " + names.String() + "};\n"
-	for name, body := range sources {
-		if slices.Contains(order, name) {
-			continue
+	var rest []string
+	for name := range served {
+		if ext := path.Ext(name); ext == ".js" || ext == ".css" {
+			rest = append(rest, name)
 		}
-		var needed []string
-		body = importNames.ReplaceAllStringFunc(body, func(line string) string {
-			m := importNames.FindStringSubmatch(line)
-			if !slices.Contains(order, m[2]) {
-				return line
-			}
-			needed = append(needed, part(m[2]))
-			return "const {" + m[1] + "} = " + part(m[2]) + ";"
-		})
-		body = importEffect.ReplaceAllStringFunc(body, func(line string) string {
-			if slices.Contains(order, importEffect.FindStringSubmatch(line)[1]) {
-				return ""
-			}
-			return line
-		})
-		if len(needed) > 0 {
-			body = fmt.Sprintf("import { %s } from \"./%s\";\n", strings.Join(needed, ", "), shell) + body
-		}
-		served[name] = body
 	}
-	for name, body := range served {
-		served[name] = remark.ReplaceAllString(body, "")
-	}
-	return served, nil
+	maps.Copy(served, written)
+	slices.Sort(rest)
+	written, _, err = build(sources, within, rest...)
+	maps.Copy(served, written)
+	return served, err
 }
 
-// part is the name of a module within the shell.
-func part(name string) string { return "$" + strings.TrimSuffix(name, ".js") }
+// namespace tells the bundler's modules, which are in memory, from files.
+const namespace = "static"
 
-// inOrder appends a module to done, behind all that it imports.
-func inOrder(sources map[string]string, name string, above, done []string) ([]string, error) {
-	if slices.Contains(done, name) {
-		return done, nil
-	}
-	body, ok := sources[name]
-	if !ok {
-		return nil, fmt.Errorf("web: %s is imported and does not exist", name)
-	}
-	if slices.Contains(above, name) {
-		return nil, fmt.Errorf("web: modules import each other in a circle: %s", strings.Join(append(above, name), " → "))
-	}
-	rest := importNames.ReplaceAllString(importAll.ReplaceAllString(importEffect.ReplaceAllString(exported.ReplaceAllString(body, ""), ""), ""), "")
-	if line := otherForm.FindString(rest); line != "" {
-		return nil, fmt.Errorf("web: %s has an import or export in a form that cannot be served in one file: %s", name, line)
-	}
-	for _, find := range []*regexp.Regexp{importNames, importAll, importEffect} {
-		for _, m := range find.FindAllStringSubmatch(body, -1) {
-			var err error
-			if done, err = inOrder(sources, m[len(m)-1], append(slices.Clone(above), name), done); err != nil {
-				return nil, err
-			}
+// inputs are the modules of which a build's files consist.
+type inputs struct {
+	Inputs map[string]struct{} `json:"inputs"`
+}
+
+// build makes a file of each of the named ones. The shell takes in what it imports
+// statically; every other import stays one, of the shell if that has the module within.
+func build(sources map[string]string, within map[string]bool, names ...string) (map[string]string, inputs, error) {
+	resolve := func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		name := path.Base(a.Path)
+		_, exists := sources[name]
+		switch {
+		case a.Kind == api.ResolveEntryPoint:
+			return api.OnResolveResult{Path: name, Namespace: namespace}, nil
+		case !exists:
+			return api.OnResolveResult{}, fmt.Errorf("%s is imported and does not exist", a.Path)
+		case within[name]:
+			return api.OnResolveResult{Path: "./" + shell, External: true}, nil
+		case within == nil && a.Kind == api.ResolveJSImportStatement:
+			return api.OnResolveResult{Path: name, Namespace: namespace}, nil
 		}
+		return api.OnResolveResult{Path: "./" + name, External: true}, nil
 	}
-	return append(done, name), nil
+	load := func(a api.OnLoadArgs) (api.OnLoadResult, error) { //nolint:unparam // the bundler asks for an error
+		body, loader := sources[a.Path], api.LoaderJS
+		if path.Ext(a.Path) == ".css" {
+			loader = api.LoaderCSS
+		}
+		return api.OnLoadResult{Contents: &body, Loader: loader}, nil
+	}
+	result := api.Build(api.BuildOptions{
+		EntryPoints: names, Bundle: true, Format: api.FormatESModule, Outdir: "/", Metafile: true, Charset: api.CharsetUTF8,
+		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true, LegalComments: api.LegalCommentsNone,
+		Plugins: []api.Plugin{{Name: namespace, Setup: func(b api.PluginBuild) {
+			b.OnResolve(api.OnResolveOptions{Filter: ".*"}, resolve)
+			b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: namespace}, load)
+		}}},
+	})
+	var wrong []error
+	for _, m := range slices.Concat(result.Errors, result.Warnings) {
+		wrong = append(wrong, fmt.Errorf("web: build %s: %s", strings.Join(names, ", "), m.Text))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, inputs{}, err
+	}
+	var meta inputs
+	if err := json.Unmarshal([]byte(result.Metafile), &meta); err != nil {
+		return nil, inputs{}, fmt.Errorf("web: read what %s consists of: %w", shell, err)
+	}
+	written := map[string]string{}
+	for _, f := range result.OutputFiles {
+		written[path.Base(f.Path)] = string(f.Contents)
+	}
+	return written, meta, nil
 }
