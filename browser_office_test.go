@@ -119,8 +119,19 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 	do(tab, t, "plan a sale and publish it",
 		chromedp.Navigate(in.url+"/admin/activities"), plan("name", "双十一"), plan("opens_at", time.Now().Add(time.Hour).In(in8).Format("2006-01-02T15:04")),
 		plan("closes_at", time.Now().Add(2*time.Hour).In(in8).Format("2006-01-02T15:04")), plan("sku", "lamp"), plan("title", "台灯"),
-		plan("list_price.amount", "199"), plan("sale_price.amount", "19.90"), plan("stock", "50"), click(`form[action$="/plan"] button`),
-		says("草稿位于列表首位"), click("tbody tr a"), says("¥19.90"), click(`form[action$="/publish"] button`), says("活动已发布"), shot("planned-zh"))
+		plan("list_price", "199"), plan("sale_price", "19.90"), plan("stock", "50"), click(`form[action$="/plan"] button`),
+		says("草稿已创建"), says("¥19.90"))
+	// The forms of the draft's page are folded; each is sent as it stands with what is typed over.
+	form := func(end string) string { return `form[action$="` + end + `"]` }
+	do(tab, t, "edit the sale, its rules, its session and its item",
+		fill(form("/edit")+` [name=payment_window_seconds]`, "0.5"), fill(form("/edit")+` [name="checkout.freight"]`, "8"), fill(form("/edit")+` [name="checkout.address"]`, "required"), chromedp.Evaluate(`document.querySelector('form[action*="/activities/"][action$="/edit"] [name=delivery]').click()`, nil),
+		click(`form[action*="/activities/"][action$="/edit"] button`), says("活动已修改"),
+		until(`document.querySelector('form[action*="/activities/"][action$="/edit"] [name=payment_window_seconds]').value === "0.5" && document.querySelector('[name=delivery]').checked && document.querySelector('[name="checkout.freight"]').value === "8.00"`),
+		fill(form("/rules")+` [name=rules]`, "每人一件"), click(form("/rules")+` button`), says("活动规则已更新"), until(`document.querySelector("[name=rules]").value === "每人一件"`),
+		fill(`form[action*="/sessions/"][action$="/edit"] [name=name]`, "晚场"), click(`form[action*="/sessions/"][action$="/edit"] button`), says("场次已修改"), says("晚场"),
+		click(`tbody tr a`), says("台灯"), fill(form("/edit")+` [name=sale_price]`, "18.80"), click(form("/edit")+` button`), says("商品已修改"), until(`document.querySelector("[name=sale_price]").value === "18.80"`),
+		fill(form("/detail")+` [name=description]`, "# 暖光"), click(form("/detail")+` button`), says("图文详情已更新"),
+		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), shot("planned-zh"))
 	var pages []string
 	do(tab, t, "list the menu", chromedp.Evaluate(`[...document.querySelectorAll("nav a")].map((a) => a.href)`, &pages))
 	if len(pages) < 15 {

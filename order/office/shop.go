@@ -1,8 +1,6 @@
 package office
 
 import (
-	"net/url"
-
 	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
 )
@@ -48,11 +46,7 @@ var shopActs = []kit.Act{
 	{
 		Path: stores + "/{id}/edit", API: "PUT /api/v1/admin/stores/{id}", Role: auth.Operator,
 		Title: kit.Text{"Change", "修改"}, Done: kit.Text{"The store is changed.", "门店已修改。"},
-		Fields: append([]kit.Field{{Name: "version", Kind: kit.Whole, Hidden: true}, {Name: "open", Label: kit.Text{"Shoppers may choose it", "顾客可选"}, Kind: kit.Tick}}, place...),
-		Body: func(form url.Values, body map[string]any) map[string]any {
-			body["open"] = form.Get("open") != ""
-			return body
-		},
+		Fields: append([]kit.Field{{Name: "version", Kind: kit.Whole, Hidden: true}, {Name: "open", Label: kit.Text{"Shoppers may choose it", "顾客可选"}, Kind: kit.Tick, Blank: false}}, place...),
 	},
 	{
 		Path: stores + "/{id}/delete", API: "DELETE /api/v1/admin/stores/{id}", Role: auth.Operator,

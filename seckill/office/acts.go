@@ -20,18 +20,19 @@ var acts = []kit.Act{
 	{
 		Path: activity + "/publish", API: "POST " + api + "/activities/{id}/publish", Role: auth.Operator, On: activity, When: in("draft"),
 		Title: kit.Text{"Publish", "发布"}, Done: kit.Text{"Shoppers see the sale; its stock is planned.", "活动已发布，库存已计划。"},
-		Warning: kit.Text{"Shoppers see it from then on. Check it before: the link below.", "发布后顾客即可看到。请先完成下方的开场前检查。"},
+		Warning: kit.Text{"Shoppers see it from then on.", "发布后顾客即可看到。请先检查。"},
+		Before:  kit.Entry{Path: activity + "/preflight", Name: kit.Text{"Check before the opening", "开场前检查"}},
 	},
 	{
-		Path: activity + "/extend", API: "PATCH " + api + "/activities/{id}", Role: auth.Operator, On: activity, When: in("draft", "scheduled", "running"), With: activityValues,
+		Path: activity + "/extend", API: "PATCH " + api + "/activities/{id}", Role: auth.Operator, On: activity, When: in("running"), With: activityValues,
 		Title: kit.Text{"Move the end", "延长活动"}, Done: kit.Text{"The end is moved. Extend the session that should sell longer too.", "结束时间已修改；如需延长场次请一并修改。"},
 		Fields: []kit.Field{version, {Name: "ends_at", Label: kit.Text{"Ends at", "结束时间"}, Kind: kit.Moment, Required: true}},
 	},
 	{
-		Path: activity + "/clone", API: "POST " + api + "/activities/{id}/clone", Role: auth.Operator, On: activity,
-		Title: kit.Text{"Plan it again", "复制活动"}, Then: activities, Done: kit.Text{"A draft with the same rules and items was made; it is the first of the list.", "已复制为草稿，位于列表首位。"},
+		Path: activity + "/clone", API: "POST " + api + "/activities/{id}/clone", Role: auth.Operator, On: activity, With: activityValues,
+		Title: kit.Text{"Plan it again", "复制活动"}, Then: activity, Done: kit.Text{"This draft has the same rules, sessions and items, at other times.", "已复制为草稿：规则、场次和商品相同，时间已顺延。"},
 		Fields: []kit.Field{
-			{Name: "name", Label: kit.Text{"Name", "名称"}, Required: true, Max: 100},
+			{Name: "name", Label: kit.Text{"Name", "名称"}, Required: true, Max: maxName},
 			{Name: "shift_days", Label: kit.Text{"Days later", "推迟天数"}, Kind: kit.Whole, Required: true},
 		},
 	},
@@ -54,7 +55,7 @@ var acts = []kit.Act{
 		Title: kit.Text{"Resume this item", "恢复该商品"}, Done: kit.Text{"The item sells again.", "该商品已恢复销售。"},
 	},
 	{
-		Path: item + "/stock", API: "POST " + api + "/items/{id}/stock", Role: auth.Operator, On: item, When: in("draft", "scheduled", "running"),
+		Path: item + "/stock", API: "POST " + api + "/items/{id}/stock", Role: auth.Operator, On: item, When: in("scheduled", "running"),
 		Title: kit.Text{"Change the stock", "调整库存"}, Done: kit.Text{"The stock is changed, as far as units were free.", "库存已调整（减少时以未被占用的为限）。"},
 		Fields: []kit.Field{{Name: "add", Label: kit.Text{"Units to add; below 0: to take off", "增加数量；负数为减少"}, Kind: kit.Whole, Required: true}},
 	},
@@ -66,7 +67,7 @@ var acts = []kit.Act{
 	{
 		Path: item + "/rate", API: "PUT " + api + "/items/{id}/admission", Role: auth.Operator, On: item, When: in("scheduled", "running"),
 		Title: kit.Text{"Slow the line", "限制进入速率"}, Done: kit.Text{"The rate is in force on every instance.", "速率已在所有实例上生效。"},
-		Fields: []kit.Field{{Name: "per_second", Label: kit.Text{"Attempts a second on each instance; 0: none; empty: no limit", "每个实例每秒放行次数；0 为不放行；留空为不限"}, Kind: kit.Whole, Null: true}},
+		Fields: []kit.Field{{Name: "per_second", Label: kit.Text{"Attempts a second on each instance; 0: none; empty: no limit", "每个实例每秒放行次数；0 为不放行；留空为不限"}, Kind: kit.Whole, Blank: kit.Null}},
 	},
 	{
 		Path: item + "/write-off", API: "POST " + api + "/items/{id}/write-off", Role: auth.Operator, On: item, When: in("scheduled", "running"),
@@ -108,7 +109,7 @@ func itemPaused(is bool) condition {
 
 // activityValues are what the forms of an activity begin with.
 func activityValues(data map[string]any) []any {
-	return []any{"version", member(data, "activity", "version"), "ends_at", member(data, "activity", "ends_at"), "typed", member(data, "activity", "name")}
+	return []any{"of", data["activity"], "typed", member(data, "activity", "name")}
 }
 
 // member reads a member of one of the page's documents.

@@ -47,7 +47,7 @@ func Section() kit.Section {
 			{Path: "/admin/sessions/{id}/report", Role: auth.Viewer, Download: api + "/sessions/{id}/report"},
 			{Path: "/admin/audit", Title: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Template: "audit.html", Filters: auditFilters, Reads: []kit.Read{{Name: "audit", Path: api + "/audit", Query: true}}},
 		}, riskPages...),
-		Acts: slices.Concat(acts, planActs, riskActs),
+		Acts: slices.Concat(editActs, acts, planActs, riskActs),
 	}
 }
 
@@ -79,7 +79,8 @@ func sale(c *kit.Call) (map[string]any, error) {
 			}
 		}
 	}
-	return map[string]any{"activity": found}, nil
+	rules, err := c.Get(api+"/activities/"+url.PathEscape(c.Value("id"))+"/rules", nil)
+	return map[string]any{"activity": found, "rules": rules}, err
 }
 
 // oneItem reads an item with all that is known of its sale.
@@ -91,6 +92,9 @@ func oneItem(c *kit.Call) (map[string]any, error) {
 	}
 	of, _ := found["activity_id"].(string)
 	data := map[string]any{"item": found}
+	if data["detail"], err = c.Get(api+"/items/"+id+"/detail", nil); err != nil {
+		return nil, err
+	}
 	if data["activity"], err = c.Get(api+"/activities/"+of, nil); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ var riskActs = []kit.Act{
 			{Name: "kind", Label: kit.Text{"What is counted", "统计项"}, Kind: kit.Choice, Options: []string{"unpaid_holds", "open_unpaid", "refusals_per_minute"}, Required: true},
 			{Name: "threshold", Label: kit.Text{"From this count on", "达到次数"}, Kind: kit.Whole, Required: true},
 			{Name: "window_seconds", Label: kit.Text{"Seconds looked back", "统计时长（秒）"}, Kind: kit.Whole},
-			{Name: "action", Label: kit.Text{"What happens", "处理方式"}, Kind: kit.Choice, Options: []string{"short_window", "later", "chance", "none"}, Required: true},
+			{Name: "action", Label: kit.Text{"What happens", "处理方式"}, Kind: kit.Choice, Options: []string{"short_window", "later", "chance", "none"}, Words: map[string]kit.Text{"none": {"Not admitted", "不予放行"}}, Required: true},
 			{Name: "amount", Label: kit.Text{"How much: seconds, milliseconds, or a chance below 1", "数值：支付秒数、延后毫秒数或小于 1 的概率"}, Kind: kit.Number},
 			{Name: "dry_run_until", Label: kit.Text{"Dry run until", "试运行至"}, Kind: kit.Moment},
 			{Name: "expires_at", Label: kit.Text{"Until; empty: for good", "有效至；留空为永久"}, Kind: kit.Moment},

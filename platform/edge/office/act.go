@@ -23,12 +23,13 @@ type failure struct {
 // what was done, or with the refusal and what was typed.
 func (o *Office) act(c *Call, a *Act) {
 	form := c.r.PostForm //nolint:forbidigo // the form that was received, not a request
+	var made map[string]any
 	err := o.confirmed(c, a, form)
 	if err == nil {
 		var body map[string]any
 		if body, err = c.body(a, form); err == nil {
 			method, path, _ := strings.Cut(a.API, " ")
-			_, err = c.send(method, fill(path, c.Value), form.Get("_key"), body)
+			made, err = c.send(method, fill(path, c.Value), form.Get("_key"), body)
 		}
 	}
 	back := local(form.Get("_back"))
@@ -36,7 +37,8 @@ func (o *Office) act(c *Call, a *Act) {
 		if c.changed {
 			o.keep(c.w, c.session)
 		}
-		http.Redirect(c.w, c.r, withDone(cmp.Or(a.Then, back), a.Path), http.StatusSeeOther)
+		then := fill(a.Then, func(name string) string { return cmp.Or(text(made[name]), c.Value(name)) })
+		http.Redirect(c.w, c.r, withDone(cmp.Or(then, back), a.Path), http.StatusSeeOther) //nolint:gosec // both are paths of this office
 		return
 	}
 	p, refused := errors.AsType[*Problem](err)
@@ -112,27 +114,34 @@ type FormView struct {
 	Password bool   // it asks for the password
 	Open     bool   // it is shown unfolded, as one that was refused is
 	Problem  *Problem
-	Small    bool // one of many, in a table
+	Small    bool   // one of many, in a table
+	Look     string // the address of the page to look at before
 }
 
 // Act returns a form for a template, nil if the operator may not use it. The page's
 // path gives the placeholders unless values, a list of names and texts, does. A value
 // of a field's name is the text it begins with, "typed" what must be typed to confirm,
 // "currency" that of amounts; "_open" shows the form unfolded, "small" a small button.
+// "of" is a document of the API whose members are the values that are not given.
 func (c *Call) Act(path string, values ...any) *FormView {
 	a := c.office.acts[path]
 	if a == nil || !c.Who.Role.May(a.Role) {
 		return nil
 	}
-	given := map[string]string{}
+	given, of := map[string]string{}, map[string]any(nil)
 	for i := 0; i+1 < len(values); i += 2 {
+		if doc, is := values[i+1].(map[string]any); is && values[i] == "of" {
+			of = doc
+			continue
+		}
 		given[text(values[i])] = text(values[i+1])
 	}
 	f := &FormView{
-		Call: c, Act: a, Back: c.with("", ""), Expected: given["typed"], Currency: given["currency"],
-		Action: fill(path, func(name string) string { return cmp.Or(given[name], c.Value(name)) }),
+		Call: c, Act: a, Back: c.with("", ""), Expected: given["typed"], Currency: cmp.Or(given["currency"], currencyOf(of)),
+		Action: fill(path, func(name string) string { return cmp.Or(given[name], text(of[name]), c.Value(name)) }),
 		Key:    ids.New().String(), Password: a.Again && !c.session.fresh(c.office.now()), Small: given["small"] != "", Open: given["_open"] != "",
 	}
+	f.Look = fill(a.Before.Path, func(name string) string { return cmp.Or(given[name], text(of[name]), c.Value(name)) })
 	if c.failed != nil && c.failed.action == f.Action {
 		f.Open, f.Problem, c.failed.shown = true, c.failed.problem, true
 		if c.failed.problem.Status >= http.StatusInternalServerError {
@@ -140,7 +149,11 @@ func (c *Call) Act(path string, values ...any) *FormView {
 		}
 	}
 	for i := range a.Fields {
-		v := FieldView{Field: a.Fields[i], c: c, Text: given[a.Fields[i].Name], Currency: f.Currency, ID: strings.ReplaceAll(f.Action[1:], "/", "-") + "-" + a.Fields[i].Name}
+		begins, is := given[a.Fields[i].Name]
+		if !is {
+			begins = c.shown(&a.Fields[i], of, f.Currency)
+		}
+		v := FieldView{Field: a.Fields[i], c: c, Text: begins, Currency: f.Currency, ID: strings.ReplaceAll(f.Action[1:], "/", "-") + "-" + a.Fields[i].Name}
 		if v.Kind == Moment {
 			v.Text = c.ForField(v.Text)
 		}
@@ -151,6 +164,9 @@ func (c *Call) Act(path string, values ...any) *FormView {
 	}
 	return f
 }
+
+// ButtonText is what its button says.
+func (f *FormView) ButtonText() string { return cmp.Or(f.In(f.Button), f.In(f.Title)) }
 
 // OneClick reports whether the form is a mere button.
 func (f *FormView) OneClick() bool {

@@ -204,7 +204,7 @@ func (p *Problem) of(name string) string {
 		return ""
 	}
 	for _, f := range p.Errors {
-		if f.Location == name || f.Location == "body."+name {
+		if f.Location == name || f.Location == "body."+name || strings.HasPrefix(f.Location, "body."+name+".") || strings.HasPrefix(f.Location, "body."+name+"[") {
 			return f.Message
 		}
 	}

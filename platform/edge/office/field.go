@@ -2,7 +2,10 @@ package office
 
 import (
 	"encoding/json"
+	"maps"
+	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,8 +40,19 @@ func (f FieldView) InputType() string {
 
 // Is reports whether it is of a kind, by name.
 func (f FieldView) Is(kind string) bool {
-	return map[string]Kind{"area": Area, "lines": Lines, "choice": Choice, "tick": Tick, "amount": Amount, "number": Number}[kind] == f.Kind && f.Kind != Line
+	return map[string]Kind{"area": Area, "lines": Lines, "choice": Choice, "tick": Tick, "moment": Moment}[kind] == f.Kind && f.Kind != Line
 }
+
+// Decimal reports whether phones should show their keys for decimals.
+func (f FieldView) Decimal() bool {
+	return f.Kind == Amount || f.Kind == Price || f.Kind == Number || f.Kind == Minutes
+}
+
+// Zone is the name of the shop's zone, in which moments are typed.
+func (f FieldView) Zone() string { return f.c.Zone() }
+
+// Seconds reports whether the moment that the field begins with has seconds.
+func (f FieldView) Seconds() bool { return strings.Count(f.Text, ":") > 1 }
 
 // LabelText is its label in the language of the page.
 func (f FieldView) LabelText() string { return f.c.In(f.Label) }
@@ -47,7 +61,12 @@ func (f FieldView) LabelText() string { return f.c.In(f.Label) }
 func (f FieldView) HelpText() string { return f.c.In(f.Help) }
 
 // Word is an option in the language of the page.
-func (f FieldView) Word(option string) string { return f.c.Word(option) }
+func (f FieldView) Word(option string) string {
+	if t, ok := f.Words[option]; ok {
+		return f.c.In(t)
+	}
+	return f.c.Word(option)
+}
 
 // body builds a request's body from a form, nil if the act has no fields.
 func (c *Call) body(a *Act, form url.Values) (map[string]any, error) {
@@ -58,8 +77,8 @@ func (c *Call) body(a *Act, form url.Values) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !given && f.Null {
-			value, given = nil, true
+		if !given && f.Blank != nil {
+			value, given = f.Blank, true
 		}
 		if given {
 			if body == nil {
@@ -113,9 +132,22 @@ func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err erro
 			return nil, false, c.invalid(f.Name, c.T("This is not an amount such as 19.90.", "请输入金额，例如 19.90。"))
 		}
 		value = minor
+	case Price:
+		code := form.Get("_currency")
+		minor, ok := minorUnits(typed, code)
+		if !ok {
+			return nil, false, c.invalid(f.Name, c.T("This is not an amount such as 19.90.", "请输入金额，例如 19.90。"))
+		}
+		value = map[string]any{"amount": minor, "currency": code}
+	case Minutes:
+		minutes, err := strconv.ParseFloat(typed, 64)
+		if err != nil || math.Abs(minutes) > maxMinutes {
+			return nil, false, c.invalid(f.Name, c.T("This is not a number.", "请输入数字。"))
+		}
+		value = int64(math.Round(minutes * secondsOfMinute))
 	case Tick:
 		value = true
-	case Moment, Day:
+	case Moment:
 		at, err := c.office.moment(typed)
 		if err != nil {
 			return nil, false, c.invalid(f.Name, c.T("This is not a date and time.", "请输入日期和时间。"))
@@ -144,6 +176,61 @@ func (o *Office) moment(typed string) (string, error) {
 	}
 	_, err := time.Parse(time.RFC3339, typed)
 	return typed, err
+}
+
+const (
+	secondsOfMinute = 60
+	// maxMinutes is 200 years; the API has bounds of its own.
+	maxMinutes = 1e8
+)
+
+// shown renders a member of a document of the API as its field shows it.
+func (c *Call) shown(f *Field, doc map[string]any, code string) string {
+	value := inside(doc, f.Name)
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case []any:
+		lines := make([]string, len(v))
+		for i := range v {
+			lines[i] = text(v[i])
+		}
+		return strings.Join(lines, "\n")
+	}
+	switch f.Kind {
+	case Amount:
+		minor, _ := strconv.ParseInt(text(value), 10, 64)
+		return mainUnits(minor, code)
+	case Price:
+		price, _ := value.(map[string]any)
+		minor, _ := strconv.ParseInt(text(price["amount"]), 10, 64)
+		return mainUnits(minor, text(price["currency"]))
+	case Minutes:
+		seconds, _ := strconv.ParseFloat(text(value), 64)
+		return strconv.FormatFloat(seconds/secondsOfMinute, 'f', -1, 64)
+	default:
+		return text(value)
+	}
+}
+
+// inside reads a member whose name's dots separate nested ones.
+func inside(doc map[string]any, name string) any {
+	outer, inner, nested := strings.Cut(name, ".")
+	if !nested {
+		return doc[outer]
+	}
+	within, _ := doc[outer].(map[string]any)
+	return inside(within, inner)
+}
+
+// currencyOf is the currency of a document's first price, "" if it has none.
+func currencyOf(doc map[string]any) string {
+	for _, name := range slices.Sorted(maps.Keys(doc)) {
+		if price, ok := doc[name].(map[string]any); ok && text(price["currency"]) != "" {
+			return text(price["currency"])
+		}
+	}
+	return ""
 }
 
 // decimals is how many decimals a currency has (ISO 4217).

@@ -186,8 +186,9 @@ func (o *Office) received(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	// maxForm fits the longest text that the API takes in a form.
-	maxForm = 64 << 10
+	// maxForm fits the longest text that the API takes in a form: 10,000 characters, each
+	// of nine bytes as browsers send them.
+	maxForm = 128 << 10
 	// formTimeout bounds the sending of a form.
 	formTimeout = 5 * time.Second
 )

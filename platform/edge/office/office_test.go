@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -59,8 +60,23 @@ func setup(t *testing.T) *bundle {
 		Acts: []Act{
 			{
 				Path: "/admin/things/{id}/break", API: "PUT /api/v1/things/{id}/broken", Role: auth.Operator, Title: Text{"Break", "打碎"}, Done: Text{"It is broken.", "已打碎。"}, On: "/admin/things/{id}",
-				Fields: []Field{{Name: "why", Label: Text{"Why", "原因"}, Required: true}, {Name: "cost.amount", Kind: Amount}, {Name: "rate", Kind: Whole, Null: true}},
+				Fields: []Field{{Name: "why", Label: Text{"Why", "原因"}, Required: true}, {Name: "cost.amount", Kind: Amount}, {Name: "rate", Kind: Whole, Blank: Null}},
 				With:   func(map[string]any) []any { return []any{"currency", "CNY"} },
+			},
+			{
+				Path: "/admin/things/{id}/edit", API: "PATCH /api/v1/things/{id}", Role: auth.Operator, Title: Text{"Edit", "编辑"}, Button: Text{"Save", "保存"}, Done: Text{"It is changed.", "已修改。"}, On: "/admin/things/{id}", Then: "/admin/things/{id}/of/{owner}",
+				Before: Entry{Path: "/admin/things/{id}/look", Name: Text{"Look at it", "查看"}},
+				Fields: []Field{
+					{Name: "price", Kind: Price},
+					{Name: "freight.fee", Kind: Amount},
+					{Name: "window", Kind: Minutes},
+					{Name: "at", Kind: Moment},
+					{Name: "open", Kind: Tick, Blank: false},
+					{Name: "pictures", Kind: Lines, Blank: []string{}},
+					{Name: "spec", Blank: ""},
+					{Name: "status", Kind: Choice, Options: []string{"fine"}, Words: map[string]Text{"fine": {"Good enough", "尚可"}}},
+				},
+				With: func(data map[string]any) []any { return []any{"of", data["thing"]} },
 			},
 			{Path: "/admin/things/{id}/give", API: "POST /api/v1/things/{id}/given", Role: auth.Operator, Title: Text{"Give", "送出"}, Done: Text{"It is given.", "已送出。"}, On: "/admin/things/{id}", Again: true, Typed: true, With: func(map[string]any) []any { return []any{"typed", "my thing"} }, Then: "/admin/things"},
 		},
@@ -69,7 +85,7 @@ func setup(t *testing.T) *bundle {
 		t.Fatal(err)
 	}
 	b.Office.now = func() time.Time { return b.now }
-	b.answer("GET /api/v1/things/7", http.StatusOK, `{"name":"<b>Lamp</b>","status":"fine","price":{"amount":1990,"currency":"CNY"},"at":"2026-11-11T12:00:00.000Z"}`)
+	b.answer("GET /api/v1/things/7", http.StatusOK, `{"name":"<b>Lamp</b>","status":"fine","price":{"amount":1990,"currency":"CNY"},"at":"2026-11-11T12:00:00.000Z","window":90,"open":true,"freight":{"fee":800},"pictures":["a","b"]}`)
 	b.answer("GET /api/v1/things", http.StatusOK, `{"data":[],"next_cursor":"c2"}`)
 	b.answer("POST /api/v1/auth/logout", http.StatusNoContent, "")
 	return b
@@ -283,6 +299,28 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 	if len(b.asked) != asked {
 		t.Errorf("a form of another site reached the API: %s", b.lines())
 	}
+}
+
+func TestEditsBeginWithTheDocument(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Operator)
+	page := b.send(t, "/admin/things/7", nil, c)
+	has(t, page, http.StatusOK, `action="/admin/things/7/edit"`, `name="price" value="19.90"`, `name="freight.fee" value="8.00"`, `name="window" value="1.5"`, `name="at" value="2026-11-11T20:00"`, `(shop)`,
+		`name="open" value="true" checked`, "a\nb</textarea>", "Good enough", "Save</button>", `href="/admin/things/7/look"`)
+	b.answer("PATCH /api/v1/things/7", http.StatusOK, `{"owner":"9"}`)
+	w := b.send(t, "/admin/things/7/edit", url.Values{
+		"price": {"0.5"}, "window": {"0.5"}, "at": {"2026-11-12T08:30:15"}, "_currency": {"CNY"}, "_back": {"/admin/things/7"}, "_key": {"k"},
+	}, c)
+	if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.HasPrefix(got, "/admin/things/7/of/9?done=") {
+		t.Errorf("%d, then %q", w.Code, got)
+	}
+	want := map[string]any{"price": map[string]any{"amount": 50.0, "currency": "CNY"}, "window": 30.0, "at": "2026-11-12T08:30:15+08:00", "open": false, "pictures": []any{}, "spec": ""}
+	if got := b.asked[len(b.asked)-1]; got.line != "PATCH /api/v1/things/7" || !reflect.DeepEqual(got.body, want) {
+		t.Errorf("the API got %s %v, want %v", got.line, got.body, want)
+	}
+	b.answer("PATCH /api/v1/things/7", http.StatusUnprocessableEntity, `{"status":422,"code":"invalid","errors":[{"location":"body.price.amount","message":"Too cheap."}]}`)
+	has(t, b.send(t, "/admin/things/7/edit", url.Values{"price": {"0"}, "_currency": {"CNY"}, "_back": {"/admin/things/7"}}, c), http.StatusUnprocessableEntity, `-price-flaw">Too cheap.`)
 }
 
 func TestListsForwardTheirFilters(t *testing.T) {

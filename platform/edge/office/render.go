@@ -131,7 +131,10 @@ func (c *Call) ForField(value any) string {
 	if err != nil {
 		return ""
 	}
-	return at.In(c.office.deps.Zone).Format("2006-01-02T15:04")
+	if at = at.In(c.office.deps.Zone); at.Second() != 0 {
+		return at.Format("2006-01-02T15:04:05")
+	}
+	return at.Format("2006-01-02T15:04")
 }
 
 // Today is the date in the shop's zone, some days later.

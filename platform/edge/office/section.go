@@ -1,6 +1,7 @@
 package office
 
 import (
+	"encoding/json"
 	"io/fs"
 	"net/url"
 
@@ -62,7 +63,8 @@ type Act struct {
 	Path   string // "/admin/things/{id}/stop"
 	API    string // the request that it makes: "POST /api/v1/admin/things/{id}/stop"
 	Role   auth.Role
-	Title  Text // of the form and of its button
+	Title  Text // of the form
+	Button Text // of its button; the title unless given
 	Fields []Field
 	// Warning says what the operator should know before.
 	Warning Text
@@ -75,8 +77,11 @@ type Act struct {
 	Again bool
 	// Done says that it was done.
 	Done Text
-	// Then is the page that says so, where the form's own is gone by then.
+	// Then is the page that says so, where it is not the form's own; its {placeholders}
+	// are members of the API's answer, or of the form's path.
 	Then string
+	// Before is a page to look at before.
+	Before Entry
 	// On is the page that lists the form among its Acts, "" if a template places it. So
 	// a module adds a form to a page of another one.
 	On string
@@ -93,16 +98,18 @@ type Kind uint8
 
 // The kinds.
 const (
-	Line   Kind = iota // one line of text
-	Area               // several lines of text
-	Whole              // a whole number
-	Number             // a number with decimals
-	Amount             // money: typed in the currency's main unit, sent in its minor one
-	Choice             // one of Options
-	Tick               // a check box: true, or left out
-	Moment             // a date and time in the shop's zone
-	Day                // a date
-	Lines              // a list, one member a line
+	Line    Kind = iota // one line of text
+	Area                // several lines of text
+	Whole               // a whole number
+	Number              // a number with decimals
+	Amount              // money: typed in the currency's main unit, sent in its minor one
+	Price               // money with its currency, as {amount, currency}
+	Minutes             // a length: typed in minutes, sent in seconds
+	Choice              // one of Options
+	Tick                // a check box: true, or left out
+	Moment              // a date and time in the shop's zone
+	Day                 // a date
+	Lines               // a list, one member a line
 )
 
 // Field is an input of a form.
@@ -115,8 +122,14 @@ type Field struct {
 	Required bool
 	Max      int      // characters; 0 is unlimited here
 	Options  []string // of a Choice; shown in words
+	// Words are the options whose words differ from those of other documents.
+	Words map[string]Text
 	// Hidden fields carry what the page knows, such as a version.
 	Hidden bool
-	// Null sends null for an empty field instead of leaving it out.
-	Null bool
+	// Blank is sent for an empty field, or a box without its tick; nil leaves it out.
+	// An edit that leaves a member out keeps it.
+	Blank any
 }
+
+// Null is a Blank that sends null.
+var Null = json.RawMessage("null")

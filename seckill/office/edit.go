@@ -1,0 +1,162 @@
+package office
+
+import (
+	"net/url"
+
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+)
+
+// editActs change what was planned: everything until 60 s before the opening, and from
+// then on what can be corrected without taking anything from shoppers who came for it.
+var editActs = []kit.Act{
+	{
+		Path: activity + "/edit", API: "PATCH " + api + "/activities/{id}", Role: auth.Operator, On: activity, When: in("draft", "scheduled"), With: ruled, Body: checkout,
+		Title: kit.Text{"Edit the sale", "编辑活动"}, Button: save, Done: kit.Text{"The sale is changed.", "活动已修改。"},
+		Fields: []kit.Field{
+			version,
+			{Name: "name", Label: kit.Text{"Name of the sale", "活动名称"}, Required: true, Max: maxName},
+			{Name: "starts_at", Label: kit.Text{"Starts at; no session opens earlier", "活动开始时间（各场次不早于此）"}, Kind: kit.Moment, Required: true},
+			{Name: "ends_at", Label: kit.Text{"Ends at; no session closes later", "活动结束时间（各场次不晚于此）"}, Kind: kit.Moment, Required: true},
+			{Name: "limit_per_user", Label: kit.Text{"Units of an item that a shopper may hold", "每人每件商品限购"}, Kind: kit.Whole, Required: true},
+			{Name: "one_item_per_user", Label: kit.Text{"One item of the sale per shopper", "每人限购其中一件商品"}, Kind: kit.Tick, Blank: false},
+			{Name: "payment_window_seconds", Label: kit.Text{"Minutes to pay", "付款时限（分钟）"}, Kind: kit.Minutes},
+			{Name: "rebuy_after_close", Label: kit.Text{"Who left an order unpaid may buy again", "未支付关闭后可再次抢购"}, Kind: kit.Tick, Blank: false},
+			{Name: "human_check", Label: kit.Text{"Human check", "人机验证"}, Kind: kit.Choice, Options: []string{"none", "pow", "slide", "verifier"}, Words: map[string]kit.Text{"none": {"None", "不验证"}}, Required: true},
+			{Name: "exclusive", Label: kit.Text{"Who takes part in this one takes part in no other exclusive sale", "独占活动：参与者不可同时参与其他独占活动"}, Kind: kit.Tick, Blank: false},
+			{Name: "refund_within_hours", Label: kit.Text{"Hours in which shoppers may return an order; 0: never", "支付后多少小时内可申请退款；0 为不支持"}, Kind: kit.Whole, Blank: 0},
+			{Name: "refund_units", Label: kit.Text{"Refunded units", "退款商品"}, Kind: kit.Choice, Options: []string{"return", "write_off"}, Required: true},
+			{Name: byCourier, Label: kit.Text{"Delivery", "快递配送"}, Kind: kit.Tick},
+			{Name: atStore, Label: kit.Text{"Pickup at a store", "到店自提"}, Kind: kit.Tick},
+			{Name: "checkout.freight", Label: kit.Text{"Freight", "运费"}, Kind: kit.Amount},
+			{Name: "checkout.free_from", Label: kit.Text{"Free delivery from", "满额包邮"}, Kind: kit.Amount},
+			asked("name", kit.Text{"Shopper's name", "收货人姓名"}), asked("phone", kit.Text{"Shopper's phone", "联系电话"}),
+			asked("address", kit.Text{"Shopper's address", "收货地址"}), asked("note", kit.Text{"A note to the shop", "买家留言"}),
+		},
+	},
+	{
+		Path: activity + "/correct", API: "PATCH " + api + "/activities/{id}", Role: auth.Operator, On: activity, When: in("running"), With: activityValues,
+		Title: kit.Text{"Correct the name", "修改名称"}, Button: save, Done: kit.Text{"The name is changed.", "名称已修改。"},
+		Fields: []kit.Field{version, {Name: "name", Label: kit.Text{"Name of the sale", "活动名称"}, Required: true, Max: maxName}},
+	},
+	{
+		Path: activity + "/rules", API: "PUT " + api + "/activities/{id}/rules", Role: auth.Operator, On: activity, When: in("draft", "scheduled", "running"),
+		With:  func(data map[string]any) []any { return []any{"of", data["rules"]} },
+		Title: kit.Text{"Rules in words", "活动规则"}, Button: save, Done: kit.Text{"Shoppers read the rules on the page of each item.", "活动规则已更新，顾客可在商品页查看。"},
+		Fields: []kit.Field{version, {Name: "rules", Label: kit.Text{"Rules, in Markdown", "规则（支持 Markdown）"}, Kind: kit.Area, Max: maxText, Blank: ""}},
+	},
+	{
+		Path: "/admin/sessions/{id}/edit", API: "PATCH " + api + "/sessions/{id}", Role: auth.Operator, Body: unreserved,
+		Title: kit.Text{"Edit the session", "编辑场次"}, Button: save, Done: kit.Text{"The session is changed.", "场次已修改。"},
+		Fields: []kit.Field{version, sessionName, opens, closes, reserveFrom, reserveUntil, reserveCap},
+	},
+	{
+		Path: "/admin/sessions/{id}/repeat", API: "POST " + api + "/sessions/{id}/repeat", Role: auth.Operator,
+		Title: kit.Text{"Repeat daily", "每日重复"}, Done: kit.Text{"Each day has its own session; days that had one are left as they are.", "已按天生成场次，原有场次保持不变。"},
+		Fields: []kit.Field{
+			{Name: "until", Label: kit.Text{"Last day, at the same time", "重复至（含当天，时间相同）"}, Kind: kit.Day, Required: true},
+			{Name: "extend_activity", Label: kit.Text{"Move the end of the sale too if needed", "如超出活动时间，自动延长活动"}, Kind: kit.Tick},
+		},
+	},
+	{
+		Path: "/admin/sessions/{id}/delete", API: "DELETE " + api + "/sessions/{id}", Role: auth.Operator, Dangerous: true,
+		Title: kit.Text{"Delete the session", "删除场次"}, Done: kit.Text{"The session is deleted.", "场次已删除。"},
+		Warning: kit.Text{"Its items go with it.", "其商品将一并删除。"},
+	},
+	{
+		Path: item + "/edit", API: "PATCH " + api + "/items/{id}", Role: auth.Operator, On: item, When: in("draft", "scheduled"), With: itemValues, Body: uncounted,
+		Title: kit.Text{"Edit the item", "编辑商品"}, Button: save, Done: kit.Text{"The item is changed.", "商品已修改。"},
+		Fields: append([]kit.Field{version}, goods...),
+	},
+	{
+		Path: item + "/correct", API: "PATCH " + api + "/items/{id}", Role: auth.Operator, On: item, When: in("running"), With: itemValues,
+		Title: kit.Text{"Correct the item", "更正商品信息"}, Button: save, Done: kit.Text{"The item is changed.", "商品已修改。"},
+		Warning: kit.Text{"Prices and limits stay as shoppers saw them when they came.", "活动进行中，价格与限购不可修改。"},
+		Fields:  []kit.Field{version, goods[1], goods[2], goods[3]},
+	},
+	{
+		Path: item + "/detail", API: "PUT " + api + "/items/{id}/detail", Role: auth.Operator, On: item, When: in("draft", "scheduled", "running"),
+		With:  func(data map[string]any) []any { return []any{"of", data["detail"]} },
+		Title: kit.Text{"Description and pictures", "图文详情"}, Button: save, Done: kit.Text{"Shoppers read it on the item's page.", "图文详情已更新。"},
+		Fields: []kit.Field{
+			version,
+			{Name: "description", Label: kit.Text{"Description, in Markdown", "商品描述（支持 Markdown）"}, Kind: kit.Area, Max: maxText, Blank: ""},
+			{Name: "images", Label: kit.Text{"Addresses of pictures, one a line, up to nine", "图片地址，每行一个，最多 9 张"}, Kind: kit.Lines, Blank: []string{}},
+		},
+	},
+	{
+		Path: "/admin/items/{id}/delete", API: "DELETE " + api + "/items/{id}", Role: auth.Operator, Dangerous: true,
+		Title: kit.Text{"Delete", "删除"}, Done: kit.Text{"The item is deleted.", "商品已删除。"},
+		Warning: kit.Text{"The item leaves the session.", "该商品将从场次中移除。"},
+	},
+}
+
+var save = kit.Text{"Save", "保存"}
+
+// The ways in which goods reach the shopper, each a box of the form.
+const (
+	byCourier = "delivery"
+	atStore   = "pickup"
+)
+
+func asked(name string, label kit.Text) kit.Field {
+	return kit.Field{Name: "checkout." + name, Label: label, Kind: kit.Choice, Options: []string{"optional", "required"}}
+}
+
+// ruled are the values of an activity's form. A window that is a share of the session
+// has no length in minutes: the field is empty then, which keeps it.
+func ruled(data map[string]any) []any {
+	values := []any{"of", data["activity"], "currency", currencyOf(data)}
+	if member(data, "activity", "payment_window_share") != nil {
+		values = append(values, "payment_window_seconds", "")
+	}
+	doc, _ := member(data, "activity", "checkout").(map[string]any)
+	ways, _ := doc["ways"].([]any)
+	for _, way := range ways {
+		values = append(values, way, "true")
+	}
+	return values
+}
+
+// currencyOf is the currency of an activity's items; one of a currency has no others.
+func currencyOf(data map[string]any) any {
+	sessions, _ := member(data, "activity", "sessions").([]any)
+	for _, s := range sessions {
+		session, _ := s.(map[string]any)
+		items, _ := session["items"].([]any)
+		for _, i := range items {
+			item, _ := i.(map[string]any)
+			price, _ := item["list_price"].(map[string]any)
+			return price["currency"]
+		}
+	}
+	return yuan
+}
+
+// checkout gives the ways of the form as the API takes them. The whole of it is sent,
+// because the API replaces the whole of it.
+func checkout(form url.Values, body map[string]any) map[string]any {
+	settled, _ := body["checkout"].(map[string]any)
+	if settled == nil {
+		settled = map[string]any{}
+	}
+	ways := []string{}
+	for _, way := range []string{byCourier, atStore} {
+		if delete(body, way); form.Get(way) != "" {
+			ways = append(ways, way)
+		}
+	}
+	settled["ways"], body["checkout"] = ways, settled
+	return body
+}
+
+// unreserved removes the reservation of a session whose form has none.
+func unreserved(form url.Values, body map[string]any) map[string]any {
+	if form.Get(reserveFrom.Name) == "" && form.Get(reserveUntil.Name) == "" {
+		delete(body, reserveCap.Name)
+		body["without_reservation"] = true
+	}
+	return body
+}
+
+func itemValues(data map[string]any) []any { return []any{"of", data["item"]} }
