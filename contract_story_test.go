@@ -17,14 +17,15 @@ import (
 
 // unanswered are operations that cannot succeed in the story, with the reason.
 var unanswered = map[string]string{
-	"POST /api/v1/auth/login/wechat":                 "no WeChat app is configured",
-	"POST /api/v1/auth/wechat/state":                 "no WeChat app is configured",
-	"POST /api/v1/me/phone":                          "the story's account already has a phone",
-	"POST /api/v1/me/wechat":                         "no WeChat app is configured",
-	"GET /api/v1/ws":                                 "a WebSocket is not an HTTP answer; notify's tests cover it",
-	"GET /api/v1/admin/items/{id}/funnel/live":       "a stream that lasts minutes; seckill's tests cover it",
-	"POST /api/v1/payments/{provider}/refund-notify": "the sandbox bank sends all notifications to the other address",
-	"POST /api/v1/payments/{provider}/notify":        "the bank calls it with its own client",
+	"POST /api/v1/auth/login/wechat":                  "no WeChat app is configured",
+	"POST /api/v1/auth/wechat/state":                  "no WeChat app is configured",
+	"POST /api/v1/me/phone":                           "the story's account already has a phone",
+	"POST /api/v1/me/wechat":                          "no WeChat app is configured",
+	"GET /api/v1/ws":                                  "a WebSocket is not an HTTP answer; notify's tests cover it",
+	"GET /api/v1/admin/items/{id}/funnel/live":        "a stream that lasts minutes; seckill's tests cover it",
+	"GET /api/v1/admin/activities/{id}/war-room/live": "a stream that lasts minutes; seckill's tests cover it",
+	"POST /api/v1/payments/{provider}/refund-notify":  "the sandbox bank sends all notifications to the other address",
+	"POST /api/v1/payments/{provider}/notify":         "the bank calls it with its own client",
 }
 
 // story is a server whose every answer is checked against the OpenAPI document.
@@ -185,7 +186,7 @@ func (s *story) plans(t *testing.T) {
 	}
 	proof := "admin/proof/" + text(s.post(t, "admin/proof", s.operator, "", 202), "id")
 	s.get(t, "admin/proof", s.operator, 200)
-	for _, path := range []string{proof, item + "/funnel?step=1", session + "/funnel", session + "/report", activity + "/funnel?step=60"} {
+	for _, path := range []string{proof, item + "/funnel?step=1", session + "/funnel", session + "/report", activity + "/funnel?step=60", activity + "/war-room"} {
 		s.get(t, path, s.operator, 200)
 	}
 }

@@ -249,6 +249,15 @@ CREATE TABLE platform.tally_moments (
     CONSTRAINT first_is_first CHECK (first_at <= last_at)
 );
 
+-- What each instance measured last, such as its open sockets; the shop's figure is the sum over the instances that still report.
+CREATE TABLE platform.tally_gauges (
+    instance uuid        NOT NULL,
+    name     text        NOT NULL,
+    value    bigint      NOT NULL,
+    at       timestamptz NOT NULL,
+    PRIMARY KEY (instance, name)
+) WITH (fillfactor = 50);
+
 -- The sum of two documents of counts.
 CREATE FUNCTION platform.add_counts(a jsonb, b jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(jsonb_object_agg(stage, codes), '{}') FROM (

@@ -68,7 +68,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		pushed:  auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
 		slow:    auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
 	}
-	return &Service{cfg: cfg, deps: deps, hub: newHub(cfg, m), gap: make(chan struct{}, 1), returnedEvery: returnedEvery}, nil
+	h := newHub(cfg, m)
+	deps.Tally.Gauge("sockets", h.count.Load)
+	return &Service{cfg: cfg, deps: deps, hub: h, gap: make(chan struct{}, 1), returnedEvery: returnedEvery}, nil
 }
 
 // message is what a client receives.

@@ -226,4 +226,5 @@ func (s *Service) funnelRoutes(api httpx.API) {
 			})
 		})
 	s.liveRoute(api)
+	s.warRoomRoutes(api)
 }

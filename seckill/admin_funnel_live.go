@@ -23,14 +23,14 @@ func (s *Service) liveRoute(api httpx.API) {
 		if err != nil {
 			return nil, err
 		}
-		return s.stream(ctx, subject{"funnel", id}, func() source {
-			return func(ctx context.Context) (reading, error) {
+		return s.funnels.stream(ctx, id, s.stopping, func() source[itemFunnelView] {
+			return func(ctx context.Context) (reading[itemFunnelView], error) {
 				v, _, err := s.funnel(ctx, id)
 				if err != nil {
-					return reading{}, err
+					return reading[itemFunnelView]{}, err
 				}
 				raw, err := json.Marshal(v)
-				return reading{func() []byte { return raw }, raw}, err
+				return reading[itemFunnelView]{v, raw}, err
 			}
 		})
 	})

@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -24,36 +25,30 @@ const (
 )
 
 // reading is what the followers of a subject are sent once a second.
-type reading struct {
-	// whole makes the document for those who begin to follow, or have missed a reading.
-	whole func() []byte
-	// change is the document for those who have the reading before.
+type reading[D any] struct {
+	// whole is for those who begin to follow, or have missed a reading. It is immutable.
+	whole D
+	// change is the encoded document for those who have the reading before.
 	change []byte
 }
 
 // source reads a subject once. Only one goroutine calls it.
-type source func(ctx context.Context) (reading, error)
+type source[D any] func(ctx context.Context) (reading[D], error)
 
-// subject is what is followed: an item's funnel, or an activity.
-type subject struct {
-	kind string
-	id   int64
-}
-
-// follows reads each subject once a second for all who follow it on this instance, as
-// long as at least one does.
-type follows struct {
+// follows reads each subject, by its id, once a second for all who follow it on this
+// instance, as long as at least one does.
+type follows[D any] struct {
 	mu sync.Mutex
-	of map[subject]*followed
+	of map[int64]*followed[D]
 }
 
 // followed is a subject with its latest reading.
-type followed struct {
+type followed[D any] struct {
 	followers int // guarded by follows.mu
 	stop      context.CancelFunc
 
 	mu      sync.Mutex
-	latest  reading
+	latest  reading[D]
 	number  int           // of the latest reading; 0 before the first
 	err     error         // why there is no first reading
 	renewed chan struct{} // closed at the next reading
@@ -61,15 +56,15 @@ type followed struct {
 
 // join adds a follower and waits for the subject's first reading, whose error it
 // returns. The caller leaves if there is none.
-func (f *follows) join(ctx context.Context, of subject, open func() source) (*followed, error) {
+func (f *follows[D]) join(ctx context.Context, of int64, open func() source[D]) (*followed[D], error) {
 	f.mu.Lock()
 	one := f.of[of]
 	if one == nil {
 		// The first follower may leave before the others.
-		run, stop := context.WithCancel(context.WithoutCancel(ctx))
-		one = &followed{stop: stop, renewed: make(chan struct{})}
+		run, stop := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // leave calls it
+		one = &followed[D]{stop: stop, renewed: make(chan struct{})}
 		if f.of == nil {
-			f.of = map[subject]*followed{}
+			f.of = map[int64]*followed[D]{}
 		}
 		f.of[of] = one
 		go one.run(run, open(), func() { f.forget(of, one) })
@@ -93,7 +88,7 @@ func (f *follows) join(ctx context.Context, of subject, open func() source) (*fo
 }
 
 // leave takes a follower away; with the last one the readings end.
-func (f *follows) leave(of subject, one *followed) {
+func (f *follows[D]) leave(of int64, one *followed[D]) {
 	f.mu.Lock()
 	one.followers--
 	last := one.followers == 0
@@ -105,7 +100,7 @@ func (f *follows) leave(of subject, one *followed) {
 }
 
 // forget makes the next follower open the subject again.
-func (f *follows) forget(of subject, one *followed) {
+func (f *follows[D]) forget(of int64, one *followed[D]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of[of] == one {
@@ -114,7 +109,7 @@ func (f *follows) forget(of subject, one *followed) {
 }
 
 // now returns the latest reading, and what is closed at the next one.
-func (one *followed) now() (latest reading, number int, renewed <-chan struct{}, err error) {
+func (one *followed[D]) now() (latest reading[D], number int, renewed <-chan struct{}, err error) {
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	return one.latest, one.number, one.renewed, one.err
@@ -122,7 +117,7 @@ func (one *followed) now() (latest reading, number int, renewed <-chan struct{},
 
 // run reads until the last follower has left. A reading that fails is left out, and the
 // next one follows; without a first one there is nothing to follow.
-func (one *followed) run(ctx context.Context, read source, forget func()) {
+func (one *followed[D]) run(ctx context.Context, read source[D], forget func()) {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
 	for {
@@ -151,21 +146,33 @@ func (one *followed) run(ctx context.Context, read source, forget func()) {
 	}
 }
 
+// once returns a subject's latest reading, or a new one if no one follows it.
+func (f *follows[D]) once(ctx context.Context, of int64, open func() source[D]) (D, error) {
+	one, err := f.join(ctx, of, open)
+	if err != nil {
+		var none D
+		return none, err
+	}
+	defer f.leave(of, one)
+	latest, _, _, _ := one.now()
+	return latest.whole, nil
+}
+
 // stream answers with a subject's readings as server-sent events.
-func (s *Service) stream(ctx context.Context, of subject, open func() source) (*huma.StreamResponse, error) {
-	one, err := s.follows.join(ctx, of, open)
+func (f *follows[D]) stream(ctx context.Context, of int64, stopping <-chan struct{}, open func() source[D]) (*huma.StreamResponse, error) {
+	one, err := f.join(ctx, of, open)
 	if err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(out huma.Context) { //nolint:contextcheck // huma.Context carries the request's context
-		defer s.follows.leave(of, one)
-		s.send(out, one)
+		defer f.leave(of, one)
+		one.send(out, stopping)
 	}}, nil
 }
 
 // send writes readings until the client leaves, the server stops or the time is over. A
 // client that has fallen behind is sent the whole again.
-func (s *Service) send(out huma.Context, one *followed) {
+func (one *followed[D]) send(out huma.Context, stopping <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(out.Context(), liveFor)
 	defer cancel()
 	out.SetHeader("Content-Type", "text/event-stream")
@@ -179,8 +186,8 @@ func (s *Service) send(out huma.Context, one *followed) {
 		latest, number, renewed, _ := one.now()
 		if number != sent {
 			document := latest.change
-			if number != sent+1 || sent == 0 {
-				document = latest.whole()
+			if sent == 0 || number != sent+1 {
+				document, _ = json.Marshal(latest.whole) // the change of the same kind was encoded
 			}
 			if _, err := fmt.Fprintf(w, "data: %s\n\n", document); err != nil || flush() != nil {
 				return
@@ -190,7 +197,7 @@ func (s *Service) send(out huma.Context, one *followed) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.stopping:
+		case <-stopping:
 			return
 		case <-renewed:
 		}

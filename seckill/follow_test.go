@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // counted is a source whose readings are numbered.
-func counted(readings *int) func() source {
-	return func() source {
-		return func(context.Context) (reading, error) {
-			*readings++
-			n := strconv.Itoa(*readings)
-			return reading{func() []byte { return []byte("whole " + n) }, []byte("change " + n)}, nil
+func counted(readings *atomic.Int64) func() source[string] {
+	return func() source[string] {
+		return func(context.Context) (reading[string], error) {
+			n := strconv.FormatInt(readings.Add(1), 10)
+			return reading[string]{"whole " + n, []byte("change " + n)}, nil
 		}
 	}
 }
@@ -24,40 +24,41 @@ func counted(readings *int) func() source {
 func TestFollowersShareReadings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var all follows
-		this, readings, others := subject{"funnel", 1}, 0, 0
+		var all follows[string]
+		var readings, others atomic.Int64
+		const this, that = 1, 2
 		one, err := all.join(t.Context(), this, counted(&readings))
 		if err != nil {
 			t.Fatal(err)
 		}
 		leaving, cancel := context.WithCancel(t.Context())
 		two, err := all.join(leaving, this, counted(&readings))
-		if err != nil || two != one || readings != 1 {
-			t.Fatalf("%v after %d readings", err, readings)
+		if err != nil || two != one || readings.Load() != 1 {
+			t.Fatalf("%v after %d readings", err, readings.Load())
 		}
-		other, err := all.join(t.Context(), subject{"funnel", 2}, counted(&others))
+		other, err := all.join(t.Context(), that, counted(&others))
 		if err != nil || other == one {
 			t.Fatalf("another subject: %v", err)
 		}
 		_, _, renewed, _ := one.now()
 		<-renewed
 		synctest.Wait()
-		if latest, number, _, _ := two.now(); number != 2 || readings != 2 || string(latest.change) != "change 2" || string(latest.whole()) != "whole 2" {
-			t.Errorf("reading %d of %d: %s", number, readings, latest.change)
+		if latest, number, _, _ := two.now(); number != 2 || readings.Load() != 2 || string(latest.change) != "change 2" || latest.whole != "whole 2" {
+			t.Errorf("reading %d of %d: %s", number, readings.Load(), latest.change)
 		}
 		cancel()
 		all.leave(this, one)      // the first leaves, the second stays
 		time.Sleep(2 * liveEvery) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
-		if readings != 4 {
-			t.Errorf("%d readings for the one who stayed, want 4", readings)
+		if readings.Load() != 4 {
+			t.Errorf("%d readings for the one who stayed, want 4", readings.Load())
 		}
 		all.leave(this, two)
-		all.leave(subject{"funnel", 2}, other)
+		all.leave(that, other)
 		time.Sleep(2 * liveEvery) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
-		if readings != 4 || len(all.of) != 0 {
-			t.Errorf("%d readings and %d subjects after the last has left", readings, len(all.of))
+		if readings.Load() != 4 || len(all.of) != 0 {
+			t.Errorf("%d readings and %d subjects after the last has left", readings.Load(), len(all.of))
 		}
 	})
 }
@@ -67,19 +68,21 @@ func TestFollowersShareReadings(t *testing.T) {
 func TestFollowersOfAFailedReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var all follows
-		broken, this, readings := errors.New("no such thing"), subject{"funnel", 1}, 0
-		if _, err := all.join(t.Context(), this, func() source {
-			return func(context.Context) (reading, error) { return reading{}, broken }
+		var all follows[string]
+		const this = 1
+		broken := errors.New("no such thing")
+		var readings atomic.Int64
+		if _, err := all.join(t.Context(), this, func() source[string] {
+			return func(context.Context) (reading[string], error) { return reading[string]{}, broken }
 		}); !errors.Is(err, broken) || len(all.of) != 0 {
 			t.Fatalf("%v, %d subjects", err, len(all.of))
 		}
-		one, err := all.join(t.Context(), this, func() source {
-			return func(ctx context.Context) (reading, error) {
-				if readings++; readings == 2 {
-					return reading{}, broken
+		one, err := all.join(t.Context(), this, func() source[string] {
+			return func(ctx context.Context) (reading[string], error) {
+				if readings.Add(1) == 2 {
+					return reading[string]{}, broken
 				}
-				return counted(new(int))()(ctx)
+				return counted(new(atomic.Int64))()(ctx)
 			}
 		})
 		if err != nil {
@@ -87,8 +90,8 @@ func TestFollowersOfAFailedReading(t *testing.T) {
 		}
 		time.Sleep(2*liveEvery + liveEvery/2) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
-		if _, number, _, err := one.now(); number != 2 || readings != 3 || err != nil {
-			t.Errorf("%d of %d readings: %v", number, readings, err)
+		if _, number, _, err := one.now(); number != 2 || readings.Load() != 3 || err != nil {
+			t.Errorf("%d of %d readings: %v", number, readings.Load(), err)
 		}
 		all.leave(this, one)
 	})

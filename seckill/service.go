@@ -70,7 +70,8 @@ type Service struct {
 	Rush      *rush.Service
 	Preheat   *preheat.Service
 	browse    *browse.Service
-	follows   follows
+	funnels   follows[itemFunnelView]
+	rooms     follows[warRoomView]
 	stopping  chan struct{} // closed by EndStreams
 	endOnce   sync.Once
 }

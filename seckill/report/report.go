@@ -148,7 +148,7 @@ func StepOf(p tally.Point) CurveStep {
 // StepFor is the finest step, in seconds, with which a curve of a time span has at
 // most 600 points.
 func StepFor(span time.Duration) int {
-	for _, step := range []int{1, 10, 60} {
+	for _, step := range []int{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800} {
 		if span <= 600*time.Duration(step)*time.Second {
 			return step
 		}

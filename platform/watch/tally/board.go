@@ -69,16 +69,22 @@ type Board struct {
 	counts  map[int64]Counts // since the last fold
 	moments map[mark]Moment  // since the last fold
 	sources []Source
+	gauges  map[string]func() int64
 
 	// The rest belongs to the goroutine that folds.
 	pending  *fold
 	instance ids.ID    // part of its rows' key, with the second: no two folds share both
 	last     time.Time // the second of the last fold
+
+	// What follows belongs to the goroutine that reports.
+	reporter ids.ID // under which the gauges are stored
+	reported map[string]int64
+	since    time.Time // when they were stored
 }
 
 // New returns a Board that stores in pool. Nothing is stored before its worker runs.
 func New(pool *pgxpool.Pool, now clock.Clock, log *slog.Logger) *Board {
-	return &Board{pool: pool, clock: now, log: log, instance: ids.New(), counts: map[int64]Counts{}, moments: map[mark]Moment{}}
+	return &Board{pool: pool, clock: now, log: log, instance: ids.New(), reporter: ids.New(), gauges: map[string]func() int64{}, counts: map[int64]Counts{}, moments: map[mark]Moment{}}
 }
 
 // From adds a source.

@@ -21,6 +21,11 @@
 // it is stopped. The funnel is a measurement; the orders and the ledger are the
 // books, and verify does not rely on this package.
 //
+// # Gauges
+//
+// What is measured and not counted, such as open sockets, is a Gauge: each instance
+// stores its latest value, and the sum over those that still report is the shop's.
+//
 // # Bounds
 //
 // Seconds are kept for 90 days, totals and moments as long as the database: one

@@ -41,7 +41,7 @@ type fold struct {
 
 // Workers are the loops that store the counts and delete old seconds.
 func (b *Board) Workers() []app.Worker {
-	return []app.Worker{{Name: "tally", Run: b.run}, {Name: "tally-housekeeping", Run: app.Loop{
+	return []app.Worker{{Name: "tally", Run: b.run}, {Name: "tally-gauges", Run: b.runGauges}, {Name: "tally-housekeeping", Run: app.Loop{
 		Every: tidyEvery, Do: b.tidy, Log: b.log, Failed: "deleting old counts failed, retrying",
 	}.Run}}
 }

@@ -39,3 +39,37 @@ SELECT coalesce(max(n), 0)::bigint AS most FROM (
     SELECT sum(code.value::bigint) AS n FROM platform.tally AS t, jsonb_each_text(t.counts -> @stage::text) AS code
     WHERE t.at > now() - @within::interval GROUP BY t.at
 ) AS seconds;
+
+-- name: StageCurve :many
+-- What a stage counted in each step, over all subjects and instances, by code. Steps begin as Go's Truncate has them.
+SELECT date_bin(@step::interval, t.at, '1970-01-01 00:00:00+00'::timestamptz)::timestamptz AS at, code.key::text AS code, sum(code.value::bigint)::bigint AS n
+FROM platform.tally AS t, jsonb_each_text(t.counts -> @stage::text) AS code
+WHERE t.subject = ANY(@subjects::bigint[]) AND t.at >= @from_at::timestamptz AND t.at < @until_at::timestamptz
+GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- name: BusiestSecond :one
+SELECT t.at, sum(code.value::bigint)::bigint AS n
+FROM platform.tally AS t, jsonb_each_text(t.counts -> @stage::text) AS code
+WHERE t.subject = ANY(@subjects::bigint[]) AND t.at >= @from_at::timestamptz AND t.at < @until_at::timestamptz
+GROUP BY t.at ORDER BY n DESC, t.at LIMIT 1;
+
+-- name: Since :many
+-- The sums over all subjects and instances from a second on.
+SELECT stage.key::text AS stage, code.key::text AS code, sum(code.value::bigint)::bigint AS n
+FROM platform.tally AS t, jsonb_each(t.counts) AS stage, jsonb_each_text(stage.value) AS code
+WHERE t.subject = ANY(@subjects::bigint[]) AND t.at >= @from_at::timestamptz
+GROUP BY 1, 2;
+
+-- name: StoreGauges :exec
+INSERT INTO platform.tally_gauges AS g (instance, name, value, at)
+SELECT @instance::uuid, unnest(@names::text[]), unnest(@numbers::bigint[]), clock_timestamp()
+ON CONFLICT (instance, name) DO UPDATE SET value = EXCLUDED.value, at = EXCLUDED.at;
+
+-- name: Gauges :many
+-- The sums over the instances that have reported within a time, and how many these are.
+SELECT name, sum(value)::bigint AS value, count(*)::bigint AS instances FROM platform.tally_gauges
+WHERE at > clock_timestamp() - @within::interval GROUP BY name;
+
+-- name: DeleteGauges :exec
+-- Those of one instance, and those of instances that ended long ago.
+DELETE FROM platform.tally_gauges WHERE instance = @instance OR at < clock_timestamp() - @keep::interval;

@@ -176,6 +176,86 @@ func TestSecondsAreReadFromTheFirstOn(t *testing.T) {
 	}
 }
 
+// A stage's curve, the busiest second and the last counts are sums over subjects and instances.
+func TestStageCurveIsTheSumOverSubjectsAndInstances(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	one, clock := board(pool)
+	two, _ := board(pool)
+	two.clock = clock
+	first := opening.Truncate(10 * time.Second)
+	for second, n := range map[int]int64{0: 1, 4: 2, 11: 30} {
+		clock.at = first.Add(time.Duration(second) * time.Second)
+		for subject, b := range map[int64]*Board{1: one, 2: two, 3: one} {
+			b.Count(subject, "answers", "queued", n)
+		}
+		one.Count(1, "orders", "paid", n)
+		mustFold(t, one, two)
+	}
+	span := Span{From: first, Until: first.Add(12 * time.Second), Subjects: []int64{1, 2}}
+	steps, err := StageCurve(t.Context(), pool, "answers", 10*time.Second, span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Point{
+		{At: first, Counts: Counts{"answers": {"queued": 6}}}, {At: first.Add(10 * time.Second), Counts: Counts{"answers": {"queued": 60}}},
+	}, steps); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if at, n, ok, err := BusiestSecond(t.Context(), pool, "answers", span); err != nil || !ok || n != 60 || !at.Equal(first.Add(11*time.Second)) {
+		t.Errorf("the busiest second: %v %d %v %v", at, n, ok, err)
+	}
+	span.Until = first.Add(11 * time.Second)
+	if _, n, _, err := BusiestSecond(t.Context(), pool, "answers", span); err != nil || n != 4 {
+		t.Errorf("the busiest second before: %d %v", n, err)
+	}
+	if _, _, ok, err := BusiestSecond(t.Context(), pool, "waits", span); err != nil || ok {
+		t.Errorf("of a stage that counted nothing: %v %v", ok, err)
+	}
+	sum, err := Since(t.Context(), pool, first.Add(4*time.Second), 1, 2)
+	if diff := cmp.Diff(Counts{"answers": {"queued": 64}, "orders": {"paid": 32}}, sum); diff != "" || err != nil {
+		t.Errorf("since (-want +got):\n%s%v", diff, err)
+	}
+}
+
+// A gauge is the sum over the instances that still report: a stopped one takes its own
+// away, and a killed one's is too old after a while.
+func TestGaugesAreTheSumOverLiveInstances(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	var boards [3]*Board
+	for i := range boards {
+		b, _ := board(pool)
+		boards[i] = b
+		b.Gauge("sockets", func() int64 { return int64(1 + i) })
+		if err := b.report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(sum, instances int64) {
+		t.Helper()
+		if all, err := Gauges(t.Context(), pool); err != nil || all["sockets"] != (Measured{sum, instances}) {
+			t.Errorf("%v %v, want %d of %d", all, err, sum, instances)
+		}
+	}
+	expect(6, 3)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := boards[0].runGauges(stopped); err != nil {
+		t.Fatal(err)
+	}
+	expect(5, 2)
+	if _, err := pool.Exec(t.Context(), "UPDATE platform.tally_gauges SET at = at - interval '16 s' WHERE value = 2"); err != nil {
+		t.Fatal(err)
+	}
+	expect(3, 1)
+	boards[2].Gauge("sockets", func() int64 { return 9 })
+	if err := boards[2].report(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(9, 1)
+}
+
 func TestMomentsKeepFirstAndLast(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -225,4 +305,5 @@ func TestNilBoardCountsNothing(t *testing.T) {
 	b.Count(1, "orders", "created", 1)
 	b.Mark(1, "emptied", opening)
 	b.From(nil)
+	b.Gauge("sockets", nil)
 }

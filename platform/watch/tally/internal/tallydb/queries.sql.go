@@ -32,6 +32,52 @@ func (q *Queries) Busiest(ctx context.Context, arg BusiestParams) (int64, error)
 	return most, err
 }
 
+const busiestSecond = `-- name: BusiestSecond :one
+SELECT t.at, sum(code.value::bigint)::bigint AS n
+FROM platform.tally AS t, jsonb_each_text(t.counts -> $1::text) AS code
+WHERE t.subject = ANY($2::bigint[]) AND t.at >= $3::timestamptz AND t.at < $4::timestamptz
+GROUP BY t.at ORDER BY n DESC, t.at LIMIT 1
+`
+
+type BusiestSecondParams struct {
+	Stage    string
+	Subjects []int64
+	FromAt   time.Time
+	UntilAt  time.Time
+}
+
+type BusiestSecondRow struct {
+	At time.Time
+	N  int64
+}
+
+func (q *Queries) BusiestSecond(ctx context.Context, arg BusiestSecondParams) (BusiestSecondRow, error) {
+	row := q.db.QueryRow(ctx, busiestSecond,
+		arg.Stage,
+		arg.Subjects,
+		arg.FromAt,
+		arg.UntilAt,
+	)
+	var i BusiestSecondRow
+	err := row.Scan(&i.At, &i.N)
+	return i, err
+}
+
+const deleteGauges = `-- name: DeleteGauges :exec
+DELETE FROM platform.tally_gauges WHERE instance = $1 OR at < clock_timestamp() - $2::interval
+`
+
+type DeleteGaugesParams struct {
+	Instance ids.ID
+	Keep     time.Duration
+}
+
+// Those of one instance, and those of instances that ended long ago.
+func (q *Queries) DeleteGauges(ctx context.Context, arg DeleteGaugesParams) error {
+	_, err := q.db.Exec(ctx, deleteGauges, arg.Instance, arg.Keep)
+	return err
+}
+
 const deleteSeconds = `-- name: DeleteSeconds :exec
 DELETE FROM platform.tally WHERE ctid = ANY(ARRAY(
     SELECT old.ctid FROM platform.tally AS old WHERE old.at < now() - $1::interval LIMIT $2))
@@ -45,6 +91,38 @@ type DeleteSecondsParams struct {
 func (q *Queries) DeleteSeconds(ctx context.Context, arg DeleteSecondsParams) error {
 	_, err := q.db.Exec(ctx, deleteSeconds, arg.Keep, arg.AtMost)
 	return err
+}
+
+const gauges = `-- name: Gauges :many
+SELECT name, sum(value)::bigint AS value, count(*)::bigint AS instances FROM platform.tally_gauges
+WHERE at > clock_timestamp() - $1::interval GROUP BY name
+`
+
+type GaugesRow struct {
+	Name      string
+	Value     int64
+	Instances int64
+}
+
+// The sums over the instances that have reported within a time, and how many these are.
+func (q *Queries) Gauges(ctx context.Context, within time.Duration) ([]GaugesRow, error) {
+	rows, err := q.db.Query(ctx, gauges, within)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []GaugesRow
+	for rows.Next() {
+		var i GaugesRow
+		if err := rows.Scan(&i.Name, &i.Value, &i.Instances); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const moments = `-- name: Moments :many
@@ -125,6 +203,93 @@ func (q *Queries) Seconds(ctx context.Context, arg SecondsParams) ([]SecondsRow,
 	return items, nil
 }
 
+const since = `-- name: Since :many
+SELECT stage.key::text AS stage, code.key::text AS code, sum(code.value::bigint)::bigint AS n
+FROM platform.tally AS t, jsonb_each(t.counts) AS stage, jsonb_each_text(stage.value) AS code
+WHERE t.subject = ANY($1::bigint[]) AND t.at >= $2::timestamptz
+GROUP BY 1, 2
+`
+
+type SinceParams struct {
+	Subjects []int64
+	FromAt   time.Time
+}
+
+type SinceRow struct {
+	Stage string
+	Code  string
+	N     int64
+}
+
+// The sums over all subjects and instances from a second on.
+func (q *Queries) Since(ctx context.Context, arg SinceParams) ([]SinceRow, error) {
+	rows, err := q.db.Query(ctx, since, arg.Subjects, arg.FromAt)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SinceRow
+	for rows.Next() {
+		var i SinceRow
+		if err := rows.Scan(&i.Stage, &i.Code, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageCurve = `-- name: StageCurve :many
+SELECT date_bin($1::interval, t.at, '1970-01-01 00:00:00+00'::timestamptz)::timestamptz AS at, code.key::text AS code, sum(code.value::bigint)::bigint AS n
+FROM platform.tally AS t, jsonb_each_text(t.counts -> $2::text) AS code
+WHERE t.subject = ANY($3::bigint[]) AND t.at >= $4::timestamptz AND t.at < $5::timestamptz
+GROUP BY 1, 2 ORDER BY 1, 2
+`
+
+type StageCurveParams struct {
+	Step     time.Duration
+	Stage    string
+	Subjects []int64
+	FromAt   time.Time
+	UntilAt  time.Time
+}
+
+type StageCurveRow struct {
+	At   time.Time
+	Code string
+	N    int64
+}
+
+// What a stage counted in each step, over all subjects and instances, by code. Steps begin as Go's Truncate has them.
+func (q *Queries) StageCurve(ctx context.Context, arg StageCurveParams) ([]StageCurveRow, error) {
+	rows, err := q.db.Query(ctx, stageCurve,
+		arg.Step,
+		arg.Stage,
+		arg.Subjects,
+		arg.FromAt,
+		arg.UntilAt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StageCurveRow
+	for rows.Next() {
+		var i StageCurveRow
+		if err := rows.Scan(&i.At, &i.Code, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const storeCounts = `-- name: StoreCounts :exec
 WITH added AS (
     INSERT INTO platform.tally (subject, at, instance, counts)
@@ -152,6 +317,23 @@ func (q *Queries) StoreCounts(ctx context.Context, arg StoreCountsParams) error 
 		arg.Instance,
 		arg.Counts,
 	)
+	return err
+}
+
+const storeGauges = `-- name: StoreGauges :exec
+INSERT INTO platform.tally_gauges AS g (instance, name, value, at)
+SELECT $1::uuid, unnest($2::text[]), unnest($3::bigint[]), clock_timestamp()
+ON CONFLICT (instance, name) DO UPDATE SET value = EXCLUDED.value, at = EXCLUDED.at
+`
+
+type StoreGaugesParams struct {
+	Instance ids.ID
+	Names    []string
+	Numbers  []int64
+}
+
+func (q *Queries) StoreGauges(ctx context.Context, arg StoreGaugesParams) error {
+	_, err := q.db.Exec(ctx, storeGauges, arg.Instance, arg.Names, arg.Numbers)
 	return err
 }
 

@@ -1,0 +1,237 @@
+package seckill
+
+import (
+	"bufio"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/tally"
+	"stampede/seckill/internal/wire"
+)
+
+// screen is a page that follows a war room: it keeps the points as the document of the
+// API says.
+type screen struct {
+	warRoomView
+	points map[string]int64 // attempts by time
+}
+
+// see applies an event.
+func (s *screen) see(t *testing.T, event []byte) {
+	t.Helper()
+	s.warRoomView = warRoomView{}
+	if err := json.Unmarshal(event, &s.warRoomView); err != nil {
+		t.Fatalf("%s: %v", event, err)
+	}
+	if s.Curve.Whole || s.points == nil {
+		s.points = map[string]int64{}
+	}
+	for _, p := range s.Curve.Points {
+		s.points[time.Time(p.At).Format(time.RFC3339)] = p.Answers["queued"] + p.Answers["sold-out"]
+	}
+	for at := range s.points {
+		if at < time.Time(s.Curve.From).UTC().Format(time.RFC3339) {
+			delete(s.points, at)
+		}
+	}
+}
+
+// A page that follows has the same curve as one that is loaded later, whatever arrives
+// meanwhile, and both have the figures of every instance.
+func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(-time.Minute)
+	item, id := s.stockItem(t, false), mustID(t, s.activity)
+	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
+		t.Fatal(err)
+	}
+	now := new(still)
+	one, two := tally.New(d.DB, now, slog.New(slog.DiscardHandler)), tally.New(d.DB, now, slog.New(slog.DiscardHandler))
+	count := func(stage, code string, n int64, late ...time.Duration) {
+		t.Helper()
+		now.at = d.clock.Now() // both count in the same second
+		for _, l := range late {
+			now.at = now.at.Add(-l)
+		}
+		one.Count(item.ID, stage, code, n)
+		two.Count(item.ID, stage, code, n)
+		for _, b := range []*tally.Board{one, two} {
+			if err := b.Fold(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	following := &room{Service: d.svc, id: id}
+	var page, reloaded screen
+	look := func() {
+		t.Helper()
+		followed, err := following.look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		page.see(t, followed.change)
+		fresh := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity+"/war-room", nil)
+		reloaded = screen{}
+		reloaded.see(t, fresh.raw)
+		if diff := cmp.Diff(reloaded.points, page.points); diff != "" || cmp.Diff(reloaded.Busiest, page.Busiest, sameMoment) != "" || reloaded.Curve.Step != page.Curve.Step {
+			t.Errorf("the page that follows (+) is not the one that was loaded (-), in steps of %d s: %s\n%v, %v", page.Curve.Step, diff, reloaded.Busiest, page.Busiest)
+		}
+	}
+	look()
+	if !page.Curve.Whole || len(page.points) != 0 || page.Busiest != nil || page.WaitP99 != nil || page.Alarms == nil {
+		t.Errorf("before the first attempt: %+v", page.warRoomView)
+	}
+	count("answers", "sold-out", 20)
+	count("waits", "50ms", 20)
+	look()
+	d.clock.Advance(3 * time.Second)
+	look()
+	count("answers", "queued", 3)
+	count("orders", "paid", 2)
+	count("visible", "200ms", 3)
+	if err := alarm.BooksBroken.Raise(t.Context(), d.DB, "item 1", "off by 1"); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if len(page.Curve.Points) == 0 || len(page.points) < 2 || page.Attempts != 46 || page.Answers["sold-out"] != 40 || page.Busiest.Attempts != 40 ||
+		page.PaymentsPerMinute != 4 || *page.WaitP99 != 50 || *page.VisibleP99 != 200 || len(page.Items) != 1 || page.Items[0].Books.Available != 10 || *page.Difference != 0 ||
+		len(page.Alarms) != 1 || page.Alarms[0].NextAction == "" {
+		t.Errorf("during the rush: %+v", page.warRoomView)
+	}
+	count("answers", "sold-out", 2, 5*time.Second) // an instance stores them late
+	look()
+	d.clock.Advance(30 * time.Second)
+	look()
+	count("answers", "sold-out", 1)
+	look()
+	if page.Curve.Whole || len(page.Curve.Points) != 1 {
+		t.Errorf("an event has more than is new: %+v", page.Curve)
+	}
+	d.clock.Advance(11 * time.Minute) // more than 600 seconds: longer steps
+	look()
+	if !page.Curve.Whole || page.Curve.Step != 2 {
+		t.Errorf("after 600 s: %+v", page.Curve)
+	}
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.item+"/pause", nil)
+	look()
+	if !page.Items[0].Paused || page.PaymentsPerMinute != 0 {
+		t.Errorf("paused: %+v", page.warRoomView)
+	}
+}
+
+// still is a clock that shows what it was set to.
+type still struct{ at time.Time }
+
+func (c *still) Now() time.Time { return c.at }
+
+var sameMoment = cmp.Comparer(func(a, b warRoomSecond) bool {
+	return time.Time(a.At).Equal(time.Time(b.At)) && a.Attempts == b.Attempts
+})
+
+// Two who follow an activity are sent the same readings, from the whole on, and both
+// streams end with the server.
+func TestWarRoomIsReadOnceForAllWhoFollow(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(-time.Minute)
+	server := httptest.NewServer(d.rt)
+	defer server.Close()
+	path := server.URL + "/api/v1/admin/activities/" + s.activity + "/war-room/live"
+	var events [2]*bufio.Scanner
+	for i := range events {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+d.tokens["viewer"])
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+			t.Fatalf("%d %v", resp.StatusCode, resp.Header)
+		}
+		events[i] = bufio.NewScanner(resp.Body)
+	}
+	next := func(i int) (seen screen) {
+		t.Helper()
+		for events[i].Scan() {
+			if data, ok := strings.CutPrefix(events[i].Text(), "data: "); ok {
+				seen.see(t, []byte(data))
+				return seen
+			}
+		}
+		t.Fatalf("stream %d has ended: %v", i, events[i].Err())
+		return seen
+	}
+	first, second := next(0), next(1)
+	if first.At != second.At || !second.Curve.Whole || second.Name != "Sale" || len(second.Items) != 1 {
+		t.Errorf("two readings for two followers: %v, %v", first, second)
+	}
+	if err := d.svc.EndStreams(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		for events[i].Scan() {
+		}
+		if err := events[i].Err(); err != nil {
+			t.Errorf("stream %d: %v", i, err)
+		}
+	}
+	for _, missing := range []string{"activities/99999/war-room", "activities/99999/war-room/live"} {
+		if r := d.as("viewer", http.MethodGet, "/api/v1/admin/"+missing, nil); r.status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", missing, r.status, r.raw)
+		}
+	}
+}
+
+// The sessions on the screen are those that are open, or else the nearest.
+func TestNearestSessions(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := func(opens, closes time.Duration) sessionView {
+		return sessionView{OpensAt: wire.Time(now.Add(opens)), ClosesAt: wire.Time(now.Add(closes))}
+	}
+	for name, c := range map[string]struct {
+		sessions []sessionView
+		want     []int
+	}{
+		"none":               {},
+		"open, also two":     {[]sessionView{at(-time.Hour, time.Hour), at(time.Minute, time.Hour), at(-time.Minute, time.Hour)}, []int{0, 2}},
+		"over since shortly": {[]sessionView{at(-time.Hour, -time.Minute), at(time.Hour, 2*time.Hour)}, []int{0}},
+		"soon":               {[]sessionView{at(-3*time.Hour, -time.Hour), at(time.Minute, 2*time.Hour)}, []int{1}},
+	} {
+		shown := nearest(c.sessions, now)
+		var got []int
+		for _, s := range shown {
+			for i := range c.sessions {
+				if s.OpensAt == c.sessions[i].OpensAt {
+					got = append(got, i)
+				}
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func mustID(t *testing.T, text string) int64 {
+	t.Helper()
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
