@@ -28,6 +28,8 @@ type askingSale struct {
 	stock   int // 0 is 20
 	// checkout is what is settled between an order and its payment; may be nil.
 	checkout map[string]any
+	// refundHours is for how long its shopper may return an order; 0 is never.
+	refundHours int
 }
 
 // planAsked publishes a sale with one item and returns the item's id.
@@ -43,7 +45,7 @@ func (in *instance) planAsked(t *testing.T, a askingSale) string {
 	if a.reserve {
 		session["reservation_opens_at"], session["reservation_closes_at"] = now, opens
 	}
-	activity := object{"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "sessions": []object{session}}
+	activity := object{"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "refund_within_hours": a.refundHours, "sessions": []object{session}}
 	if a.checkout != nil {
 		activity["checkout"] = a.checkout
 	}
@@ -100,6 +102,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	}, "slides to be drawn")
 	lookColdly(second, t, in, puzzle)
 	checkLosers := loseNothing(t, in, func() context.Context { return visitor(first, t) })
+	settlesAnOrder(visitor(first, t), t, in)
 	// Enough time to reserve; the other visitor solves the slide meanwhile.
 	reserved := in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 12 * time.Second, checkout: map[string]any{
 		"ways": []string{"delivery", "pickup"}, "address": "required", "note": "optional", "freight": 800,

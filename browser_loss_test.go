@@ -104,9 +104,12 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 		do(wrong, t, "take the only unit", itemPage(t, in, scarce, 31), click("#buy"), ordered("pending_payment"))
 		late := losers[0].tab
 		do(late, t, "come too late", itemPage(t, in, scarce, 32), until(`document.querySelector("#buy").textContent === "All held" && document.querySelector("#buy").disabled`),
-			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`))
+			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`), click("#tell"))
+		readable(late, t, "all-held")
 		do(wrong, t, "give it back", click("#cancel"), click("#cancelYes"), ordered("closed"))
-		do(late, t, "get what returned", click("#buy"), ordered("pending_payment"))
+		do(late, t, "be told, get what returned, and pay for it",
+			until(`document.querySelector("#said").textContent.includes("be quick") && document.title.includes("be quick") && !document.querySelector("#tell").checked`),
+			click("#buy"), ordered("pending_payment"), click("#buy"), paysAtTheBank())
 		do(wrong, t, "hear that the opening was missed",
 			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`", '{"opens":1,"quantity":1,"no":"0","path":"0","from":1,"until":2}')`, nil),
 			chromedp.Reload(), until(`document.querySelector("#said")?.textContent.includes("was not open")`))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"stampede/platform/edge/auth"
 )
 
 // faintTexts lists the texts that stand out from what is behind them by less than 4.5 to 1,
@@ -150,4 +153,72 @@ func keepsAnAccount(tab context.Context, t *testing.T, in *instance) {
 	do(tab, t, "be deleted", chromedp.Evaluate(`document.querySelector("dialog [name=code]").value = "`+smsCode(t, in, "+86"+phone, code, reset)+`"`, nil), click("dialog form .end button"),
 		until(`document.querySelector("#erased") && document.querySelector("login-box").textContent === "登录"`))
 	readable(tab, t, "account-erased-zh")
+}
+
+// paysAtTheBank presses the button of the sandbox's page and returns to the order.
+func paysAtTheBank() chromedp.Action {
+	return chromedp.Tasks{
+		chromedp.WaitReady(`main[data-state="open"] button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
+		chromedp.WaitReady(`main[data-state="captured"] p a`, chromedp.ByQuery), click(`main p a`), until(`document.querySelector("#order")?.dataset.status === "paid"`),
+	}
+}
+
+// settlesAnOrder takes a shopper on the Chinese pages from a unit to its refund: details and
+// a store, a coupon, a return from the bank without a payment and one with it, the code for
+// the store, a dispute with the shop's answer, and what a cut network says meanwhile.
+func settlesAnOrder(tab context.Context, t *testing.T, in *instance) {
+	t.Helper()
+	const user = 41
+	type object = map[string]any
+	operator := mint(t, 1, auth.Operator)
+	ask := func(path string, body object) object {
+		t.Helper()
+		status, doc := in.call(t, http.MethodPost, "/api/v1/admin/"+path, operator, body)
+		if status >= http.StatusBadRequest {
+			t.Fatalf("%s: %d %v", path, status, doc)
+		}
+		return doc
+	}
+	item := in.planAsked(t, askingSale{human: "none", refundHours: 1, checkout: object{"ways": []string{"delivery", "pickup"}, "name": "required", "address": "required"}})
+	ask("stores", object{"name": "旗舰店", "address": "南京东路 1 号", "hours": "10:00–22:00"})
+	yuan := func(amount int) object { return object{"amount": amount, "currency": "CNY"} }
+	coupon, _ := ask("coupons", object{"name": "满减券", "amount_off": yuan(1000), "threshold": yuan(0), "valid_days": 7, "total": 5})["id"].(string)
+	ask("coupons/"+coupon+"/activate", nil)
+	ask("coupons/"+coupon+"/issue", object{"user_ids": []string{strconv.Itoa(user)}})
+
+	heading := func(text string) chromedp.Action {
+		return until(`document.querySelector("dialog h2")?.textContent === ` + strconv.Quote(text))
+	}
+	do(tab, t, "buy in Chinese", chromedp.ActionFunc(inChinese), onEachDocument(shiftsCounted), itemPage(t, in, item, user), until(`document.querySelector("#buy:not([disabled])")`))
+	readable(tab, t, "item-zh")
+	do(tab, t, "be ordered", click("#buy"), ordered("pending_payment"))
+	readable(tab, t, "won-zh")
+	do(tab, t, "choose a store", click("#buy"), until(`document.querySelector("dialog [name=way]")`),
+		chromedp.Evaluate(`{ const way = document.querySelector("dialog [name=way]"); way.value = "pickup"; way.dispatchEvent(new Event("change")) }`, nil), enter("name", "王小明"))
+	readable(tab, t, "details-zh")
+	do(tab, t, "see a coupon make it cheaper", click("dialog form .end button"), heading("支付 ¥89.00"))
+	readable(tab, t, "coupon-zh")
+	choose := func(coupon string) chromedp.Action {
+		return chromedp.Evaluate(`{ const one = document.querySelector("dialog [name=coupon]"); one.selectedIndex = `+coupon+`; one.dispatchEvent(new Event("change")) }`, nil)
+	}
+	var no string
+	do(tab, t, "see what it costs without, and go to the bank", choose("1"), heading("支付 ¥99.00"), choose("0"), heading("支付 ¥89.00"), chromedp.Evaluate(wholeNumber, &no),
+		click("dialog .ways button"), until(`document.querySelector("main[data-state=open] .money")?.textContent.includes("89.00")`))
+	do(tab, t, "return without a payment", chromedp.Navigate(in.url+"/?order="+no), until(`document.querySelector("#note")?.textContent.includes("如未付款")`))
+	readable(tab, t, "order-unpaid-zh")
+	do(tab, t, "lose the network and find it again", offline(true), says("您的订单与付款不受影响"), offline(false), until(`!document.body.innerText.includes("您的订单与付款不受影响")`))
+	do(tab, t, "pay", click("#buy"), click("dialog .ways button"), paysAtTheBank(), until(`document.querySelector("#pickup img")?.naturalWidth > 100 && document.querySelector("#order").textContent.includes("旗舰店")`))
+	readable(tab, t, "order-paid-zh")
+	do(tab, t, "write to the shop", click("#dispute"), enter("reason", "盒子压坏了。"), click("dialog form .end button"), until(`document.querySelector("#talk")?.textContent.includes("盒子压坏了")`))
+	_, disputes := in.call(t, http.MethodGet, "/api/v1/orders/"+no+"/disputes", mint(t, user, auth.Shopper), nil)
+	first, _ := disputes["data"].([]any)[0].(object)
+	number, _ := first["dispute_no"].(string)
+	ask("disputes/"+number+"/answers", object{"text": "很抱歉，请申请退款。"})
+	do(tab, t, "read the shop's answer and write again", chromedp.Reload(), until(`document.querySelector("#talk")?.textContent.includes("很抱歉")`),
+		click("#reply"), enter("text", "好的，谢谢。"), click("dialog form .end button"), until(`document.querySelector("#talk")?.textContent.includes("好的，谢谢")`))
+	readable(tab, t, "order-dispute-zh")
+	do(tab, t, "ask for the money back", click("#refund"), click("dialog form .end button"), until(`document.querySelector("#order")?.dataset.status === "refunded" && document.querySelector("#again")`))
+	readable(tab, t, "order-refunded-zh")
+	do(tab, t, "find it in the list", chromedp.Navigate(in.url+"/?orders"), until(`document.querySelector("#orders a .go")?.textContent === "已退款"`))
+	readable(tab, t, "orders-zh")
 }

@@ -178,7 +178,7 @@ func TestLivePage(t *testing.T) {
 	do(ctx, t, "pay at the other company in the same tab and return to the order",
 		click("#buy"), click(`.ways [data-provider="alipay"]`), chromedp.WaitReady(`button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
 		chromedp.WaitReady(`main[data-state="captured"] a[href$="`+number+`"]`, chromedp.ByQuery), click(`main p a`),
-		chromedp.WaitReady(`sale-card[data-order="paid"]`, chromedp.ByQuery))
+		chromedp.WaitReady(`#order[data-status="paid"]`, chromedp.ByQuery))
 	do(second, t, "get a push", ordered("paid"), until(`document.querySelector("sale-card").dataset.pushed === "paid"`))
 	do(ctx, t, "read what happened, and find the order in the list", until(`document.querySelector("#order")?.dataset.status === "paid" && document.querySelector(".timeline").textContent.includes("Payment confirmed")`),
 		chromedp.Navigate(p.url+"/?orders"), until(`document.querySelector('#orders a[href$="`+number+`"] .go')?.textContent === "Paid"`))

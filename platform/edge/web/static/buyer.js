@@ -308,7 +308,6 @@ export class Buyer {
 
   #returned() {
     if (this.order && !ended.includes(this.order.status)) return;
-    if (this.#attempt?.refused) this.said = { text: t("step_returned"), kind: "done" };
     this.#hears.returned();
   }
 
@@ -333,19 +332,15 @@ export class Buyer {
   pay() {
     return this.#act(async () => {
       const { chooseWay, inApp, settle, showCode } = await import("./pay.js"); // only winners need it
-      const no = this.order.order_no;
-      let p;
-      while (!p) {
-        const way = await chooseWay(this.order);
-        if (!way || this.order?.status !== "pending_payment") return;
-        try {
-          p = await call("POST", `orders/${no}/payments`, { body: way });
-        } catch (e) {
-          const settled = e.code === "details-missing" ? await settle(no) : undefined;
-          if (!settled) throw e;
-          this.#follower.replace(settled); // with its freight
-        }
+      const no = this.order.order_no, whole = await call("GET", `orders/${no}/document`);
+      if (whole.checkout?.missing.length > 0) {
+        const settled = await settle(whole);
+        if (!settled) return;
+        this.#follower.replace(settled); // with its freight
       }
+      const way = await chooseWay(this.order);
+      if (!way || this.order?.status !== "pending_payment") return;
+      const p = await call("POST", `orders/${no}/payments`, { body: way });
       if (p.qr_code) {
         this.#code = showCode(p);
       } else if (p.jsapi) {

@@ -11,6 +11,9 @@ export function el(tag, props = {}, ...children) {
   return made;
 }
 
+// short is a number as people read it out: its end differs most.
+export const short = (no) => `${no.slice(0, 4)}…${no.slice(-8)}`;
+
 // copyButton copies the text of a node, or what the node shortens (data-whole). It is
 // selected first: that way of copying needs no https, which the clipboard of newer
 // browsers does, and where both are refused the visitor has the text selected.

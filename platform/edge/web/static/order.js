@@ -1,8 +1,9 @@
 // The page of one order: the shopper returns here from the bank too. While it is to be
 // paid, its item is above; all that is known of it is below.
-import { ask, copyButton, el } from "./dom.js";
+import { ask, copyButton, el, short } from "./dom.js";
 import { bearer, call, login, problem, send } from "./api.js";
 import { askLogin } from "./login.js";
+import { settle } from "./pay.js";
 import { keepAsking, skeleton } from "./poll.js";
 import { SaleCard } from "./sale.js";
 import { explain, language, money, t } from "./words.js";
@@ -18,26 +19,26 @@ export function show(main, query) {
   main.append(el("p", {}, el("a", { href: "/?orders" }, `‹ ${t("myOrders")}`)), error, box);
   box.append(sheet);
   let version, itemLeft = false;
-  keepAsking(error, async () => {
+  keepAsking(error, async (soon) => {
     if (!login() && !document.body.dataset.guests) await askLogin();
     const order = await call("GET", path);
     if (order.item_id && !itemLeft) {
       const item = await send("GET", `items/${order.item_id}`).catch((e) => { if (e.status !== 404) throw e; });
       itemLeft = !item; // its session closed long ago
       if (item) {
-        if (!card.isConnected && !final.includes(order.status)) box.prepend(card);
+        if (!card.isConnected && ["queued", "pending_payment"].includes(order.status)) box.prepend(card);
         if (card.isConnected) card.show(item, no);
       }
     }
     if (order.version !== version && order.status !== "queued") {
       const whole = await call("GET", `${path}/document`);
-      sheet.replaceChildren(...(await draw(whole, () => { version = undefined; })));
+      sheet.replaceChildren(...(await draw(whole, () => { version = undefined; soon(); })));
       version = order.version;
     } else if (order.status === "queued") {
       sheet.replaceChildren(el("section", { className: "card nothing" }, el("p", {}, t("step_next"))));
     }
     return ["queued", "pending_payment", "refunding"].includes(order.status) ? often : rarely;
-  });
+  }, t("offlineOrder"));
 }
 
 const at = (time) => new Date(time).toLocaleString(language, { dateStyle: "medium", timeStyle: "medium" });
@@ -45,9 +46,11 @@ const rows = (pairs) => el("dl", {}, ...pairs.filter(([, value]) => value).flatM
 
 async function draw(whole, again) {
   const { order, payment, details, shipment, pickup, timeline, dispute } = whole, { lines } = order;
-  const code = el("code", {}, order.order_no);
+  const texts = dispute ? (await call("GET", `orders/${order.order_no}/disputes`)).data.at(-1) : undefined;
+  const code = el("code", { data: { whole: order.order_no } }, short(order.order_no));
   const parts = [el("section", { className: "card", id: "order", data: { status: order.status } },
     el("h2", { attrs: { role: "status" } }, t(`state_${order.status}`), ...(order.reason ? [` · ${t(`reason_${order.reason}`)}`] : [])),
+    ...note(order, payment),
     el("div", { className: "ticket" }, el("span", {}, t("orderNumber")), code, copyButton(code)),
     rows([
       [t("item"), `${order.title ?? ""} ${whole.spec ?? ""} × ${order.quantity}`], [t("goodsPrice"), lines && money(lines.goods)],
@@ -56,12 +59,34 @@ async function draw(whole, again) {
       [t("details_way"), details?.way && t(`way_${details.way}`)], [t("details_store_id"), details?.store && [details.store.name, details.store.address, details.store.hours].filter(Boolean).join(" · ")],
       [t("details_name"), details?.name], [t("details_phone"), details?.phone], [t("details_address"), details?.address], [t("details_note"), details?.note],
       [t("shipment"), shipment && `${shipment.carrier} ${shipment.tracking_no}`],
-    ]), ...actions(order, dispute, again))];
+    ]), ...actions(whole, again))];
+  if (texts) parts.push(disputeCard(texts, again));
   if (pickup) parts.push(await pickupCard(pickup));
   parts.push(el("section", { className: "card" }, el("h2", {}, t("timeline")),
-    el("ol", { className: "timeline" }, ...timeline.slice().reverse().map((e) => el("li", {}, el("strong", {}, t(`line_${e.of}_${e.status}`)), ...(e.amount ? [` ${money(e.amount)}`] : []),
+    el("ol", { className: "timeline" }, ...timeline.filter(news).reverse().map((e) => el("li", {}, el("strong", {}, t(`line_${e.of}_${e.status}`)), ...(e.amount ? [` ${money(e.amount)}`] : []),
       el("small", { className: "dim" }, at(e.at)))))));
   return parts;
+}
+
+// news tells a change of state from one of the details before the payment.
+const news = (e, i, all) => e.of !== "order" || all.slice(0, i).findLast((before) => before.of === "order")?.status !== e.status;
+
+const refundWaits = (payment) => payment?.refunds?.some((r) => r.status === "awaiting_approval");
+
+// note is what a shopper who returns from the bank, or asked for money back, has to know.
+function note({ status }, payment) {
+  const begun = status === "pending_payment" && payment?.status === "created", late = status === "closed" && payment?.status === "captured";
+  const text = begun ? t("payOpen", { way: t(`pay_${payment.provider}`) }) : late ? t("paidLate") : refundWaits(payment) ? t("refundWaits") : "";
+  return text ? [el("p", { id: "note" }, text)] : [];
+}
+
+// disputeCard is what was written about an order's latest dispute, by whom.
+function disputeCard(dispute, again) {
+  const said = el("div", { attrs: { "aria-live": "polite" } });
+  const line = (by, text, time) => el("li", {}, el("strong", {}, t(`by_${by}`)), el("p", {}, text), el("small", { className: "dim" }, at(time)));
+  return el("section", { className: "card", id: "talk" }, el("h2", { attrs: { role: "status" } }, t(`dispute_${dispute.status}`)),
+    el("ul", { className: "talk" }, line("shopper", dispute.reason, dispute.created_at), ...(dispute.texts ?? []).map((e) => line(e.by === "shop" ? "shop" : "shopper", e.text, e.at))),
+    said, ...(dispute.status === "closed" ? [] : [el("div", { className: "row end" }, write(said, again, "reply", "text", true, `disputes/${dispute.dispute_no}/replies`))]));
 }
 
 // pickupCard shows the code that the store scans; its picture needs the token too.
@@ -77,24 +102,30 @@ const dataURL = (blob) => new Promise((done) => {
   reader.readAsDataURL(blob);
 });
 
-// actions are what a shopper can still do about an order that is paid.
-function actions(order, dispute, again) {
-  const said = el("div", { attrs: { "aria-live": "polite" } }), buttons = el("div", { className: "row end" });
-  const write = (key, field, asks, path) => el("button", { className: "second", id: key, onclick: async () => {
-    const text = el("textarea", { name: field, rows: 4, maxLength: 500, required: asks });
+// write is a button that asks for a text and sends it.
+function write(said, again, key, field, asks, path) {
+  return el("button", { className: "second", id: key, onclick: async () => {
+    const text = el("textarea", { name: field, rows: 4, maxLength: 500, required: asks, autofocus: true });
     const { answered } = ask(t(key), el("p", { className: "dim" }, t(`${key}_hint`)),
       el("form", { method: "dialog" }, el("label", {}, t(`${key}_text`), text), el("div", { className: "row end" }, el("button", { value: "ok" }, t(key)))));
     if ((await answered) !== "ok") return;
     try {
       await call("POST", path, { body: text.value.trim() ? { [field]: text.value.trim() } : {} });
-      again();
       said.replaceChildren(el("p", {}, t(`${key}_done`)));
+      again();
     } catch (e) {
       said.replaceChildren(problem(explain(e)));
     }
   } }, t(key));
-  if (order.status === "paid") buttons.append(write("refund", "note", false, `orders/${order.order_no}/refunds`));
-  if (["paid", "completed"].includes(order.status) && (!dispute || dispute.status === "closed")) buttons.append(write("dispute", "reason", true, `orders/${order.order_no}/disputes`));
-  if (dispute) said.append(el("p", { className: "dim" }, t(`dispute_${dispute.status}`)));
+}
+
+// actions are what a shopper can still do about an order.
+function actions(whole, again) {
+  const { order, checkout, details, dispute } = whole, path = `orders/${order.order_no}`;
+  const said = el("div", { attrs: { "aria-live": "polite" } }), buttons = el("div", { className: "row end" });
+  if (checkout && details) buttons.append(el("button", { className: "second", id: "settle", onclick: async () => (await settle(whole)) && again() }, t("changeDetails")));
+  if (order.status === "paid" && !refundWaits(whole.payment)) buttons.append(write(said, again, "refund", "note", false, `${path}/refunds`));
+  if (["paid", "completed"].includes(order.status) && (!dispute || dispute.status === "closed")) buttons.append(write(said, again, "dispute", "reason", true, `${path}/disputes`));
+  if (final.includes(order.status) && order.item_id) buttons.append(el("a", { className: "button", id: "again", href: `/?item=${order.item_id}` }, t("buyItem")));
   return [said, buttons];
 }

@@ -17,7 +17,7 @@ let known; // the shop's ways: they change only when the server restarts
 // chooseWay returns the provider, method and coupon to pay an order with: the only way
 // that fits the device, the currency and the time left, or the shopper's choice;
 // undefined when the shopper chose none. Without any, the server says why.
-export async function chooseWay({ order_no, amount, pay_deadline }) {
+export async function chooseWay({ order_no, amount, lines, pay_deadline }) {
   known ??= (await send("GET", "payment-methods")).methods;
   const left = (Date.parse(pay_deadline) - serverNow()) / 1000;
   const fit = known.filter((m) => (only[`${m.provider} ${m.method}`] ?? true) && left > m.least_seconds && (m.currencies?.includes(amount.currency) ?? true));
@@ -25,22 +25,30 @@ export async function chooseWay({ order_no, amount, pay_deadline }) {
   const { data: coupons } = await call("GET", `coupons?order_no=${order_no}`).catch(() => ({ data: [] }));
   const way = (m) => m && { provider: m.provider, method: m.method };
   if (coupons.length === 0 && (fit.length < 2 || amount.amount === 0)) return way(fit[0]) ?? {};
-  const select = el("select", { name: "coupon" }, ...coupons.map((c) => el("option", { value: c.coupon_no }, `${c.name} − ${money(c.discount)}`)), el("option", { value: "" }, t("noCoupon")));
-  const { answered } = ask(t("payWith", { amount: money(amount) }),
+  const select = el("select", { name: "coupon", autofocus: true }, ...coupons.map((c) => el("option", { value: c.coupon_no }, `${c.name} − ${money(c.discount)}`)), el("option", { value: "" }, t("noCoupon")));
+  // What is to be paid with the chosen coupon; one of an earlier try is off again.
+  const due = () => {
+    const off = coupons.find((c) => c.coupon_no === select.value)?.discount.amount ?? 0;
+    return t("payWith", { amount: money({ ...amount, amount: Math.max(0, amount.amount + (lines?.discount.amount ?? 0) - off) }) });
+  };
+  const { dialog, answered } = ask(due(),
     el("form", { method: "dialog", className: "ways" }, ...(coupons.length > 0 ? [el("label", {}, t("coupon"), select)] : []),
-      ...(fit.length > 0 ? fit : [{ provider: "" }]).map((m, i) => el("button", { value: String(i), data: { provider: m.provider } }, m.provider ? t(`pay_${m.provider}`) : t("details_go")))));
+      ...(fit.length > 0 ? fit : [{ provider: "" }]).map((m, i) => el("button", { value: String(i), autofocus: true, data: { provider: m.provider } }, m.provider ? t(`pay_${m.provider}`) : t("details_go")))));
+  select.onchange = () => {
+    dialog.setAttribute("aria-label", due());
+    dialog.querySelector("h2").textContent = due();
+  };
   const chosen = await answered;
   return chosen === undefined ? undefined : { ...way(fit[chosen]), ...(coupons.length > 0 && { coupon: select.value }) };
 }
 
 // settle asks for what an order's activity wants to know before the payment, and returns
 // the order with its new amount; undefined when the shopper gave up.
-export async function settle(no) {
-  const { checkout, details = {} } = await call("GET", `orders/${no}/document`);
+export async function settle({ order: { order_no: no }, checkout, details = {} }) {
   const { ways = [] } = checkout;
   const stores = ways.includes("pickup") ? (await call("GET", "stores?limit=100")).data : [];
-  const field = (key, props = {}) => el("label", { hidden: !checkout[key] }, t(`details_${key}`), el("input", { name: key, value: details[key] ?? "", required: checkout[key] === "required", disabled: !checkout[key], ...props }));
-  const choice = (name, options) => el("label", {}, t(`details_${name}`), el("select", { name }, ...options));
+  const field = (key, props = {}) => el("label", { hidden: !checkout[key] }, t(`details_${key}`), el("input", { name: key, value: details[key] ?? "", required: checkout[key] === "required", disabled: !checkout[key], autofocus: true, ...props }));
+  const choice = (name, options) => el("label", {}, t(`details_${name}`), el("select", { name, autofocus: true }, ...options));
   const way = choice("way", ways.map((w) => el("option", { value: w, selected: w === details.way }, t(`way_${w}`))));
   const store = choice("store_id", stores.map((s) => el("option", { value: s.id, selected: s.id === details.store?.id }, [s.name, s.address, s.hours].filter(Boolean).join(" · "))));
   const address = field("address", { autocomplete: "street-address", maxLength: 300 });

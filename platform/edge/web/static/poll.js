@@ -1,5 +1,5 @@
 // Pages whose content comes from the server again and again.
-import { changes, problem } from "./api.js";
+import { changes, problem, unanswered } from "./api.js";
 import { sleep } from "./clock.js";
 import { el } from "./dom.js";
 import { explain } from "./words.js";
@@ -7,19 +7,21 @@ import { explain } from "./words.js";
 export const every = 10_000; // ms between two polls; a crowd's pages spread over half of it more
 
 // keepAsking does some work, which returns in how many ms it makes sense again; 0 waits
-// for a login. A hidden page does not poll; one that becomes visible, or whose user
-// changed by a login, polls immediately.
-export async function keepAsking(error, work) {
+// for a login. It is given soon(), which makes the next poll come at once. cut are the
+// words for a network that is gone. A hidden page does not poll; one that becomes visible,
+// or whose user changed by a login, polls immediately.
+export async function keepAsking(error, work, cut) {
   let wake;
-  changes.addEventListener("login", () => wake?.());
+  const soon = () => wake?.();
+  changes.addEventListener("login", soon);
   const say = (text) => { if (error.textContent !== text) error.replaceChildren(...(text ? [problem(text)] : [])); };
   for (;;) {
     let next = every;
     try {
-      next = (await work()) ?? every;
+      next = (await work(soon)) ?? every;
       say("");
     } catch (e) {
-      say(explain(e));
+      say((unanswered(e) && cut) || explain(e));
       if (e.status === 404 || e.status === 401) next = 0; // until another user logs in, for whom it may exist
     }
     await Promise.race([new Promise((done) => { wake = done; }), ...(next ? [sleep(next * (1 + Math.random() / 2))] : [])]);

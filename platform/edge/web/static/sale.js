@@ -1,7 +1,7 @@
 // SaleCard shows one item and takes the shopper through it with one button. Every part
 // has its place from the beginning, filled or not, so that nothing moves when the state
 // changes.
-import { ask, copyButton, el, picture } from "./dom.js";
+import { ask, copyButton, el, picture, short } from "./dom.js";
 import { changes, mayAct } from "./api.js";
 import { Buyer } from "./buyer.js";
 import { ready, serverNow } from "./clock.js";
@@ -12,14 +12,14 @@ import { count, language, money, t } from "./words.js";
 const reading = 10_000; // ms that a visitor has for what was said last
 const often = 200; // ms between two looks at the clock
 const awakeBefore = 120_000; // ms before the opening from which the screen stays on
+// abroad: a shopper whose clock shows another time than China's is told whose time it is.
+const abroad = new Date().getTimezoneOffset() !== -480;
 const set = (node, text) => { if (node.textContent !== text) node.textContent = text; };
 // shows keeps the place of what it hides.
 const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
-// short is a number as people read it out: its end differs most.
-const short = (no) => `${no.slice(0, 4)}…${no.slice(-8)}`;
 
 export class SaleCard extends HTMLElement {
-  #item; #buyer; #timer; #parts; #no; #readUntil = 0; #said; #known = false; #lock;
+  #item; #buyer; #timer; #parts; #no; #news; #readUntil = 0; #said; #known = false; #lock;
   #login = () => this.#begin(); // another shopper, another way through
 
   connectedCallback() {
@@ -46,6 +46,7 @@ export class SaleCard extends HTMLElement {
     if (this.#item && other && (this.#buyer.busy || this.#buyer.sending || ["queued", "pending_payment"].includes(this.order?.status) || performance.now() < this.#readUntil)) return;
     const back = !other && this.#item.status === "all_held" && item.status === "on_sale";
     this.#item = item;
+    if (item.status !== "on_sale" || other) this.#news = undefined;
     if (!other) {
       this.#buyer.item = item;
       if (back) this.#tell();
@@ -79,7 +80,7 @@ export class SaleCard extends HTMLElement {
     const step = (by, key) => el("button", { className: "second small", onclick: () => this.#count(by), attrs: { "aria-label": t(key) } }, by > 0 ? "+" : "−");
     const limit = item.limit_per_user ?? 1;
     const facts = [
-      item.opens_at && t("opensOn", { at: new Date(item.opens_at).toLocaleString(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" }) }),
+      item.opens_at && t("opensOn", { at: new Date(item.opens_at).toLocaleString(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", ...(abroad && { timeZoneName: "short" }) }) }),
       t("limit", { n: count(limit) }), item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
     ];
     p.quantities = el("div", { className: "row quantity" }, el("span", { className: "dim grow" }, t("quantity")), step(-1, "fewer"), p.quantity, step(1, "more_units"));
@@ -107,12 +108,14 @@ export class SaleCard extends HTMLElement {
 
   // #returned lights the button again before the next poll says so.
   #returned() {
-    if (this.#item.status === "all_held") this.show({ ...this.#item, status: "on_sale" });
-    else this.#tick();
+    if (this.#item.status === "all_held") return this.show({ ...this.#item, status: "on_sale" });
+    if (this.#buyer.attempt?.refused) this.#tell();
+    this.#tick();
   }
 
-  // #tell says that units are back, to a shopper who may be looking elsewhere.
+  // #tell says that units are back, and also to a shopper who looks elsewhere and asked for it.
   #tell() {
+    this.#news = { text: t("step_returned"), kind: "done" };
     if (!this.#parts.tell.checked) return;
     this.#parts.tell.checked = false;
     navigator.vibrate?.(200);
@@ -129,10 +132,12 @@ export class SaleCard extends HTMLElement {
 
   async #press() {
     const { does } = nextStep(this.#item, this.#buyer, serverNow(), this.#no);
-    if (!does || !(await this.#loggedIn())) return;
-    if (does === "browse") location.assign("/?sessions");
-    else if (does === "see") location.assign(`/?order=${this.order.order_no}`);
-    else this.#buyer[does]();
+    if (does === "browse") return location.assign("/?sessions");
+    if (!does || !(await this.#loggedIn())) return undefined;
+    if (this.#news) document.title = this.#item.title;
+    this.#news = undefined;
+    if (does === "see") location.assign(`/?order=${this.order.order_no}`);
+    else await this.#buyer[does]();
   }
 
   async #arm(on) {
@@ -149,7 +154,7 @@ export class SaleCard extends HTMLElement {
 
   async #cancel() {
     const { answered } = ask(t("cancelAsk"), el("p", {}, t("cancelWarn")),
-      el("form", { method: "dialog", className: "row end" }, el("button", { className: "second", value: "cancel", id: "cancelYes" }, t("cancel")), el("button", { value: "" }, t("cancelNo"))));
+      el("form", { method: "dialog", className: "row end" }, el("button", { className: "second", value: "cancel", id: "cancelYes" }, t("cancel")), el("button", { value: "", autofocus: true }, t("cancelNo"))));
     if ((await answered) === "cancel" && this.order?.status === "pending_payment") this.#buyer.cancel();
   }
 
@@ -165,6 +170,7 @@ export class SaleCard extends HTMLElement {
 
   #draw(now) {
     const item = this.#item, p = this.#parts, b = this.#buyer, { order } = b;
+    const news = order || b.sending ? undefined : this.#news;
     const clock = clockOf(item, b, now), step = nextStep(item, b, now, this.#no), time = parts(clock.left);
     set(p.phase, t(clock.label));
     set(p.days, time.d ? `${time.d} ${t("days")} ` : "");
@@ -175,7 +181,7 @@ export class SaleCard extends HTMLElement {
     p.arm.checked = b.armed;
     shows(p.armed, step.early);
     shows(p.told, !b.number && !step.early && item.status === "all_held");
-    this.#drawSaid(b.said ?? { text: hint(item, b, now, mayAct()), kind: "" });
+    this.#drawSaid(news ?? b.said ?? { text: hint(item, b, now, mayAct()), kind: "" });
     const pays = order?.status === "pending_payment";
     set(p.of, t(b.number && order && order.status !== "queued" ? "orderNumber" : "queueNumber"));
     p.code.dataset.whole = b.number ?? "";

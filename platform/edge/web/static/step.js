@@ -33,10 +33,11 @@ export function clockOf(item, buyer, now) {
 // the opening is still to come and the attempt can be armed.
 export function nextStep(item, buyer, now, onOrderPage) {
   const until = (at) => Date.parse(at) - now, status = buyer.order?.status;
+  if (status === "pending_payment" && until(buyer.order.pay_deadline) <= 0) return { text: t("closing") };
   if (status === "pending_payment") return { text: t("pay", { amount: money(buyer.order.amount) }), does: "pay" };
   if (status === "queued" || buyer.sending) return { text: t("queued") };
   if (has.includes(status)) return onOrderPage ? { text: t("browseOn"), does: "browse" } : { text: t("seeOrder"), does: "see" };
-  if (item.status === "ended" || until(item.closes_at) <= 0) return { text: t("status_ended") };
+  if (item.status === "ended" || until(item.closes_at) <= 0) return { text: t("browseOn"), does: "browse" };
   if (item.reservation_opens_at) {
     if (until(item.reservation_opens_at) > 0) return { text: t("reserveSoon") };
     if (until(item.reservation_closes_at) > 0 && !buyer.reserved) return { text: t("reserve"), does: "reserve" };

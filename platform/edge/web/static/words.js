@@ -5,7 +5,7 @@ const zh = {
   api: "接口文档", opensIn: "距开抢", onSale: "距结束", paused: "已暂停，距结束", over: "本场已结束", days: "天",
   waiting: "正在准备下一场……", units: "共 {n} 件", unitsLeft: "剩 {n} / {total} 件", unlimited: "不限量", taken: "已抢 {n}%", offers: "限量 {n} 件",
   opensOn: "{at} 开抢", limit: "每人限购 {n} 件", window: "抢到后 {n} 分钟内付款", quantity: "数量", fewer: "减少一件", more_units: "增加一件",
-  buy: "立即抢购", waitsFor: "距开抢 {left}", sendsIn: "自动抢购 {left}", coolsDown: "{n} 秒后可再抢", queued: "排队中……", buyAgain: "再抢一次", seeOrder: "查看订单", pay: "去支付 {amount}",
+  buy: "立即抢购", waitsFor: "距开抢 {left}", sendsIn: "自动抢购 {left}", coolsDown: "{n} 秒后可再抢", queued: "排队中……", buyAgain: "再抢一次", seeOrder: "查看订单", pay: "去支付 {amount}", closing: "付款已截止，正在核实", 
   arm: "预约自动抢", tell: "有货时提醒我", cancel: "取消订单", cancelAsk: "确定取消订单吗？", cancelWarn: "取消后商品会马上释放给其他顾客，无法恢复。", cancelNo: "再想想", queueNumber: "排队号", orderNumber: "订单号", copy: "复制", copied: "已复制",
   reserve: "立即预约", reserveSoon: "预约即将开始", reservedOnly: "仅限已预约的顾客", reserveOpensIn: "距预约开始", reserveClosesIn: "距预约截止", payWithin: "请在此时间内付款",
   hint_login: "请先登录，开抢时才不会错过。", hint_early: "开抢后按钮会亮起；打开“预约自动抢”，到点由本页替您抢。", hint_armed: "{at} 将自动为您抢购，请勿关闭本页。", hint_reserve: "本商品需先预约，预约成功后才能参加抢购。", hint_open: "已开抢，先到先得。",
@@ -33,7 +33,9 @@ const zh = {
   device: "设备", address: "地址", askedAt: "时间", as: "账号", allow: "确认登录", deny: "拒绝", confirmedHere: "已确认，另一台设备现已登录。", deniedHere: "已拒绝，那台设备不会登录。", toShop: "返回首页",
   sessions: "抢购场次", nav: "场次", more: "显示更多", empty: "暂无抢购活动", emptyNext: "新的场次即将上线，欢迎稍后再来。", item: "商品",
   myOrders: "我的订单", noOrders: "还没有订单。", aboutItem: "商品介绍与活动规则", rules: "活动规则", noDetail: "商家没有更多说明。", browseOn: "返回抢购会场", reload: "重新加载",
-  goodsPrice: "商品金额", due: "合计", paidBy: "支付方式", shipment: "物流", pickup: "提货码", timeline: "订单进度",
+  goodsPrice: "商品金额", payOpen: "您已通过{way}发起付款。如已付款，结果通常几秒内自动更新；如未付款，请在倒计时内继续，重复支付的款项会原路退回。", paidLate: "您的付款在订单关闭后才到达，款项将原路退回，无需操作。", buyItem: "返回商品页", changeDetails: "修改收货信息", offlineOrder: "网络已断开。您的订单与付款不受影响，恢复后将自动更新。",
+  reply: "回复商家", reply_hint: "补充说明或回复商家的处理意见。", reply_text: "回复内容", reply_done: "回复已发送。", by_shop: "商家", by_shopper: "我",
+   due: "合计", paidBy: "支付方式", shipment: "物流", pickup: "提货码", timeline: "订单进度",
   state_queued: "排队中", state_pending_payment: "待付款", state_paid: "已付款", state_completed: "已完成", state_closed: "已关闭", state_refused: "未抢到", state_refunding: "退款中", state_refunded: "已退款", state_refund_failed: "退款失败",
   line_order_pending_payment: "抢购成功，生成订单", line_order_paid: "付款成功", line_order_completed: "订单完成", line_order_closed: "订单关闭", line_order_refused: "未抢到", line_order_refunding: "申请退款", line_order_refunded: "退款完成", line_order_refund_failed: "退款失败",
   line_payment_created: "发起支付", line_payment_captured: "支付机构确认收款", line_payment_closed: "支付已关闭",
@@ -43,7 +45,7 @@ const zh = {
   account: "我的账号", mine: "我的", noPhone: "未绑定", addPhone: "绑定手机号", addPhoneHint: "绑定后可用手机号登录，也能收到订单短信。", noPassword: "您还没有设置密码，目前用短信验证码登录。", since: "注册时间", changePassword: "修改密码", oldPassword: "原密码", newPassword: "新密码", changed: "已修改，其他设备需重新登录。",
   logins: "登录设备", thisDevice: "本机", endLogin: "下线", endOthers: "退出其他全部设备", lastUsed: "最近使用 {at}",
   erase: "注销账号", erase_card: "注销后手机号等个人信息将被永久删除，无法恢复。", erase_hint: "手机号、姓名、微信和设备信息将被永久删除，无法恢复。请用短信验证码确认。", erase_noPhone: "注销需用手机验证码确认，请先绑定手机号。", erased: "账号已注销，感谢您曾经的光临。",
-  refund: "申请退款", refund_hint: "将退还整笔订单的款项，退款原路返回。", refund_text: "退款原因（选填）", refund_done: "退款申请已提交。",
+  refund: "申请退款", refund_hint: "将退还整笔订单的款项，退款原路返回。", refund_text: "退款原因（选填）", refund_done: "退款申请已提交。", refundWaits: "退款申请已提交，等待商家审核。",
   dispute: "申请售后", dispute_hint: "请说明遇到的问题，商家会尽快回复。", dispute_text: "问题描述", dispute_done: "售后申请已提交。", dispute_open: "售后申请已提交，等待商家回复。", dispute_answered: "商家已回复您的售后申请。", dispute_closed: "售后已结束。",
   status_upcoming: "即将开抢", status_on_sale: "抢购中", status_preparing: "准备中", status_all_held: "已抢光", status_sold_out: "已售罄", status_paused: "已暂停", status_ended: "已结束",
   offline: "无法连接服务器，请检查网络后重试。", retryIn: "秒后可重试。",
@@ -52,8 +54,8 @@ const en = {
   tagline: "A flash-sale system that never oversells, loses no order and tells the truth. This page is a real sale.",
   api: "API", opensIn: "Opens in", onSale: "Closes in", paused: "Paused, closes in", over: "This sale is over", days: "d",
   waiting: "Preparing the next sale …", units: "{n} units", unitsLeft: "{n} of {total} left", unlimited: "unlimited", taken: "{n}% taken", offers: "{n} units",
-  opensOn: "Opens {at}", limit: "Limit {n} each", window: "Pay within {n} min", quantity: "Quantity", fewer: "One less", more_units: "One more",
-  buy: "Buy now", waitsFor: "Opens in {left}", sendsIn: "Sends for you in {left}", coolsDown: "Again in {n} s", queued: "In line …", buyAgain: "Try again", seeOrder: "See your order", pay: "Pay {amount}",
+  opensOn: "Opening {at}", limit: "Limit {n} each", window: "Pay within {n} min", quantity: "Quantity", fewer: "One less", more_units: "One more",
+  buy: "Buy now", waitsFor: "Opens in {left}", sendsIn: "Sends for you in {left}", coolsDown: "Again in {n} s", queued: "In line …", buyAgain: "Try again", seeOrder: "See your order", pay: "Pay {amount}", closing: "Time is up, checking", 
   arm: "Send for me at the opening", tell: "Tell me when units return", cancel: "Cancel order", cancelAsk: "Cancel this order?", cancelWarn: "Its units go to other shoppers at once; this cannot be undone.", cancelNo: "Keep it", queueNumber: "Queue no.", orderNumber: "Order no.", copy: "Copy", copied: "Copied",
   reserve: "Reserve", reserveSoon: "Reservations open soon", reservedOnly: "Only with a reservation", reserveOpensIn: "Reserve in", reserveClosesIn: "Reserve within", payWithin: "Time left to pay",
   hint_login: "Log in before the opening, so that you do not miss it.", hint_early: "The button lights at the opening. Or let this page send for you.", hint_armed: "This page sends for you at {at}; please keep it open.", hint_reserve: "This item needs a reservation before the opening.", hint_open: "The sale is open: first come, first served.",
@@ -81,7 +83,9 @@ const en = {
   device: "Device", address: "Address", askedAt: "Time", as: "Account", allow: "Log it in", deny: "Refuse", confirmedHere: "Confirmed: the other device is logged in.", deniedHere: "Refused: that device is not logged in.", toShop: "To the shop",
   sessions: "Flash sales", nav: "Flash sales", more: "Show more", empty: "No sale at the moment", emptyNext: "New ones are on their way. Please come back soon.", item: "Item",
   myOrders: "My orders", noOrders: "No orders yet.", aboutItem: "About the item and the rules", rules: "Rules", noDetail: "The shop says nothing more about it.", browseOn: "Back to the sales", reload: "Load again",
-  goodsPrice: "Goods", due: "Total", paidBy: "Paid by", shipment: "Shipped with", pickup: "Pickup code", timeline: "What happened",
+  goodsPrice: "Goods", payOpen: "You began to pay by {way}. If you have paid, this page says so within seconds. If not, go on before the time is over; what is paid twice goes back.", paidLate: "Your payment arrived after the order was closed. It goes back the way it came; you need do nothing.", buyItem: "Back to the item", changeDetails: "Change these details", offlineOrder: "The network is gone. Your order and payment are safe; this page goes on when it is back.",
+  reply: "Answer the shop", reply_hint: "Add what the shop should know.", reply_text: "Your answer", reply_done: "Sent.", by_shop: "The shop", by_shopper: "You",
+   due: "Total", paidBy: "Paid by", shipment: "Shipped with", pickup: "Pickup code", timeline: "What happened",
   state_queued: "In line", state_pending_payment: "To pay", state_paid: "Paid", state_completed: "Completed", state_closed: "Closed", state_refused: "No luck", state_refunding: "Refunding", state_refunded: "Refunded", state_refund_failed: "Refund failed",
   line_order_pending_payment: "Order made", line_order_paid: "Paid", line_order_completed: "Order completed", line_order_closed: "Order closed", line_order_refused: "No luck", line_order_refunding: "Refund asked for", line_order_refunded: "Refunded", line_order_refund_failed: "Refund failed",
   line_payment_created: "Payment begun", line_payment_captured: "Payment confirmed", line_payment_closed: "Payment closed",
@@ -91,7 +95,7 @@ const en = {
   account: "My account", mine: "Me", noPhone: "none", addPhone: "Add your phone", addPhoneHint: "You can then log in with it, and get messages about your orders.", noPassword: "You have no password; you log in with a code by SMS.", since: "Since", changePassword: "Change the password", oldPassword: "Current password", newPassword: "New password", changed: "Changed. Your other devices have to log in again.",
   logins: "Devices", thisDevice: "this one", endLogin: "Log out", endOthers: "Log out everywhere else", lastUsed: "last used {at}",
   erase: "Delete my account", erase_card: "Your phone and all that belongs to you is erased for good.", erase_hint: "Phone, name, WeChat and devices are erased for good. Confirm with a code by SMS.", erase_noPhone: "A code by SMS confirms it: add your phone first.", erased: "Your account is deleted.",
-  refund: "Ask for a refund", refund_hint: "The whole order is paid back the way it was paid.", refund_text: "Reason, if you like", refund_done: "The refund is on its way.",
+  refund: "Ask for a refund", refund_hint: "The whole order is paid back the way it was paid.", refund_text: "Reason, if you like", refund_done: "The shop has your request.", refundWaits: "The shop has your request for a refund and will approve it or answer.",
   dispute: "Report a problem", dispute_hint: "Tell the shop what is wrong; it answers here.", dispute_text: "What happened", dispute_done: "The shop has it now.", dispute_open: "The shop has your report and will answer.", dispute_answered: "The shop has answered your report.", dispute_closed: "Your report is closed.",
   status_upcoming: "Upcoming", status_on_sale: "On sale", status_preparing: "Preparing", status_all_held: "All held", status_sold_out: "Sold out", status_paused: "Paused", status_ended: "Ended",
   offline: "The server cannot be reached; check the network and try again.", retryIn: "s until you can try again.",
@@ -144,7 +148,7 @@ export const checkName = (name) => (language === "zh" && checks[name]) || name;
 
 // explain is what went wrong, and what can be done about it.
 export function explain(e) {
-  if (e instanceof TypeError) return t("offline"); // what fetch throws when no answer came
+  if (e instanceof TypeError || e.name === "TimeoutError") return t("offline"); // what fetch throws when no answer came
   const stop = language === "zh" ? "。" : ". ", end = /[。.!！…]$/.test(e.message) ? " " : stop;
   const then = [next[e.code]?.[column], e.retryAfter > 1 ? `${e.retryAfter} ${t("retryIn")}` : ""].filter(Boolean).join(" ");
   return then ? `${e.message}${end}${then}` : e.message;
