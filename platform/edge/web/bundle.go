@@ -21,15 +21,22 @@ const shell = "main.js"
 // shell as one file. The files' other contents stay as they are.
 func bundle(sources map[string]string) (map[string]string, error) {
 	served := maps.Clone(sources)
-	written, meta, err := build(sources, nil, shell)
+	_, meta, err := build(sources, nil, shell)
 	if err != nil {
 		return nil, err
 	}
-	within := map[string]bool{}
-	for name := range meta.Inputs {
+	within, exporting := map[string]bool{}, maps.Clone(sources)
+	for _, name := range slices.Sorted(maps.Keys(meta.Inputs)) {
 		name = strings.TrimPrefix(name, namespace+":")
 		within[name] = true
 		delete(served, name)
+		if name != shell {
+			exporting[shell] += fmt.Sprintf("\nexport * from \"./%s\";", name)
+		}
+	}
+	written, _, err := build(exporting, nil, shell)
+	if err != nil {
+		return nil, err
 	}
 	var rest []string
 	for name := range served {

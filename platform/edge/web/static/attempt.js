@@ -29,7 +29,7 @@ export function recall(user, item, now) {
   return over ? undefined : kept;
 }
 
-export const keep = (user, item, attempt) => localStorage.setItem(slot(user, item), JSON.stringify(attempt));
+export const keepAttempt = (user, item, attempt) => localStorage.setItem(slot(user, item), JSON.stringify(attempt));
 export const forget = (user, item) => localStorage.removeItem(slot(user, item));
 
 // alone runs work in one tab at a time, so that two tabs get one path. Plain http has no

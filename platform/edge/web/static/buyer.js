@@ -5,7 +5,7 @@
 // An attempt survives its page: see attempt.js. It is sent again until it has an answer
 // or its path has expired; then GET /api/v1/orders/{no} decides.
 import { bearer, call, passing, send, unanswered, who } from "./api.js";
-import { alone, forget, keep, recall, slot } from "./attempt.js";
+import { alone, forget, keepAttempt, recall, slot } from "./attempt.js";
 import { ready, serverNow, sleep, until } from "./clock.js";
 import { firstChallenge, withProof } from "./door.js";
 import { Follower } from "./follow.js";
@@ -140,7 +140,7 @@ export class Buyer {
 
   #save(more) {
     this.#attempt = { ...this.#attempt, ...more };
-    keep(who(), this.item.id, this.#attempt);
+    keepAttempt(who(), this.item.id, this.#attempt);
     this.#hears.changed();
   }
 

@@ -5,19 +5,6 @@ import { t, translate } from "./words.js";
 import "./login.js";
 import * as item from "./item.js";
 
-// What modules that are loaded later share with this one: they import it from here,
-// because all of this is served as one file (see bundle.go).
-export * from "./api.js";
-export * from "./buyer.js";
-export * from "./clock.js";
-export * from "./dom.js";
-export * from "./door.js";
-export * from "./login.js";
-export * from "./poll.js";
-export * from "./sale.js";
-export * from "./step.js";
-export * from "./words.js";
-
 const pages = {
   qr: () => import("./confirm.js"), order: () => import("./order.js"), item: async () => item, orders: () => import("./orders.js"),
   account: () => import("./account.js"), sessions: () => import("./sessions.js"), live: () => import("./live.js"),
