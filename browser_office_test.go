@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +134,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		click(`tbody tr a`), says("台灯"), fill(form("/edit")+` [name=sale_price]`, "18.80"), click(form("/edit")+` button`), says("商品已修改"), until(`document.querySelector("[name=sale_price]").value === "18.80"`),
 		fill(form("/detail")+` [name=description]`, "# 暖光"), click(form("/detail")+` button`), says("图文详情已更新"),
 		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), shot("planned-zh"))
+	importsASale(tab, t, in)
 	var pages []string
 	do(tab, t, "list the menu", chromedp.Evaluate(`[...document.querySelectorAll("nav a")].map((a) => a.href)`, &pages))
 	if len(pages) < 15 {
@@ -146,4 +149,21 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 	}
 	do(tab, t, "sign out", click(`form[action="/admin/sign-out"] button`), says("登录"), chromedp.Navigate(in.url+"/admin/orders"),
 		until(`location.pathname === "/admin/sign-in"`), shot("sign-in-zh"))
+}
+
+// importsASale sends a sheet with a line that the API refuses, and the corrected one.
+func importsASale(tab context.Context, t *testing.T, in *instance) {
+	t.Helper()
+	const sheet = "\ufeff场次,开抢时间,结束时间,商品编码,商品名称,原价,秒杀价,库存\n双十二,2031-12-12 20:00,2031-12-12 22:00,lamp,台灯,199,19.90,50\n,,,desk,书桌,199,299,5\n"
+	file := func(name, content string) chromedp.Action {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return chromedp.Tasks{fill(`form[action$="/import"] [name=name]`, "双十二"), chromedp.SetUploadFiles(`form[action$="/import"] [name=file]`, []string{path}, chromedp.ByQuery)}
+	}
+	do(tab, t, "import a sale",
+		chromedp.Navigate(in.url+"/admin/activities"), file("wrong.csv", sheet), click(`form[action$="/import"] button`),
+		says("第 3 行，秒杀价："), shot("import-zh"), chromedp.Navigate(in.url+"/admin/activities"), until(`document.querySelector("tbody") && !document.querySelector("tbody").innerText.includes("双十二")`),
+		file("right.csv", strings.Replace(sheet, "299", "99", 1)), click(`form[action$="/import"] button`), says("已按文件创建草稿"), says("书桌"), says("2031-12-12 20:00:00"))
 }

@@ -43,11 +43,12 @@ func Section() kit.Section {
 			{Path: activity + "/preflight", Title: kit.Text{"Check before the opening", "开场前检查"}, Role: auth.Viewer, Template: "preflight.html", Reads: []kit.Read{
 				{Name: "preflight", Path: api + "/activities/{id}/preflight"}, {Name: "activity", Path: api + "/activities/{id}"},
 			}},
+			{Path: templatePath, Role: auth.Operator, Attached: template},
 			{Path: item, Title: kit.Text{"Item", "商品详情"}, Role: auth.Viewer, Template: "item.html", Load: oneItem},
 			{Path: "/admin/sessions/{id}/report", Role: auth.Viewer, Download: api + "/sessions/{id}/report"},
 			{Path: "/admin/audit", Title: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Template: "audit.html", Filters: auditFilters, Reads: []kit.Read{{Name: "audit", Path: api + "/audit", Query: true}}},
 		}, riskPages...),
-		Acts: slices.Concat(editActs, acts, planActs, riskActs),
+		Acts: slices.Concat(editActs, acts, planActs, importActs, riskActs),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"stampede/platform/base/ids"
@@ -26,11 +27,7 @@ func (o *Office) act(c *Call, a *Act) {
 	var made map[string]any
 	err := o.confirmed(c, a, form)
 	if err == nil {
-		var body map[string]any
-		if body, err = c.body(a, form); err == nil {
-			method, path, _ := strings.Cut(a.API, " ")
-			made, err = c.send(method, fill(path, c.Value), form.Get("_key"), body)
-		}
+		made, err = c.ask(a, form)
 	}
 	back := local(form.Get("_back"))
 	if err == nil {
@@ -47,6 +44,28 @@ func (o *Office) act(c *Call, a *Act) {
 		return
 	}
 	o.again(c, back, &failure{action: c.r.URL.Path, form: form, problem: p})
+}
+
+// ask makes a form's request.
+func (c *Call) ask(a *Act, form url.Values) (made map[string]any, err error) {
+	var body map[string]any
+	where := func(string) string { return "" }
+	if a.Make != nil {
+		body, where, err = a.Make(c, form)
+	} else {
+		body, err = c.body(a, form)
+	}
+	if err != nil {
+		return nil, err
+	}
+	method, path, _ := strings.Cut(a.API, " ")
+	made, err = c.send(method, fill(path, c.Value), form.Get("_key"), body)
+	if p, refused := errors.AsType[*Problem](err); refused {
+		for i := range p.Errors {
+			p.Errors[i].Message = where(p.Errors[i].Location) + p.Errors[i].Message
+		}
+	}
+	return made, err
 }
 
 // again shows the page of a refused form.
@@ -86,10 +105,14 @@ func (o *Office) confirmed(c *Call, a *Act, form url.Values) error {
 }
 
 // invalid is a refusal of one field by the office.
-func (c *Call) invalid(field, message string) *Problem {
-	p := &Problem{Status: http.StatusUnprocessableEntity, Code: "invalid", Title: c.T("Something is missing", "请补充或修改"), Next: c.T("Correct the marked field.", "请修改标出的字段。")}
-	p.Errors = append(p.Errors, flaw{Location: field, Message: message})
-	return p
+func (c *Call) invalid(field, message string) *Problem { return c.Refuse(Flaw{field, message}) }
+
+// Refuse is a refusal by the office, of what the API would not understand.
+func (c *Call) Refuse(flaws ...Flaw) *Problem {
+	return &Problem{
+		Status: http.StatusUnprocessableEntity, Code: "invalid", Title: c.T("Something is missing", "请补充或修改"), Next: c.T("Correct what is marked.", "请修改标出的内容。"),
+		Errors: flaws,
+	}
 }
 
 // withDone adds what was done to a page's address.
@@ -167,6 +190,11 @@ func (c *Call) Act(path string, values ...any) *FormView {
 
 // ButtonText is what its button says.
 func (f *FormView) ButtonText() string { return cmp.Or(f.In(f.Button), f.In(f.Title)) }
+
+// Upload reports whether it sends a file.
+func (f *FormView) Upload() bool {
+	return slices.ContainsFunc(f.Fields, func(v FieldView) bool { return v.Kind == File })
+}
 
 // OneClick reports whether the form is a mere button.
 func (f *FormView) OneClick() bool {

@@ -183,15 +183,15 @@ type Problem struct { //nolint:errname // RFC 9457's term
 	Detail    string `json:"detail"`
 	Next      string `json:"next"`
 	RequestID string `json:"request_id"`
-	Errors    []flaw `json:"errors"`
+	Errors    []Flaw `json:"errors"`
 	// Challenge is the human check that a sign-in needs.
 	Challenge map[string]any `json:"challenge"`
 	// RetryAfter is in seconds; 0 if the API does not say.
 	RetryAfter int `json:"-"`
 }
 
-// flaw is one invalid member of a request.
-type flaw struct {
+// Flaw is one invalid member of a request.
+type Flaw struct {
 	Location string `json:"location"`
 	Message  string `json:"message"`
 }

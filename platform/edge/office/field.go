@@ -33,6 +33,8 @@ func (f FieldView) InputType() string {
 		return "datetime-local"
 	case Day:
 		return "date"
+	case File:
+		return "file"
 	default:
 		return "text"
 	}
@@ -127,14 +129,14 @@ func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err erro
 			return nil, false, c.invalid(f.Name, c.T("This is not a number.", "请输入数字。"))
 		}
 	case Amount:
-		minor, ok := minorUnits(typed, form.Get("_currency"))
+		minor, ok := MinorUnits(typed, form.Get("_currency"))
 		if !ok {
 			return nil, false, c.invalid(f.Name, c.T("This is not an amount such as 19.90.", "请输入金额，例如 19.90。"))
 		}
 		value = minor
 	case Price:
 		code := form.Get("_currency")
-		minor, ok := minorUnits(typed, code)
+		minor, ok := MinorUnits(typed, code)
 		if !ok {
 			return nil, false, c.invalid(f.Name, c.T("This is not an amount such as 19.90.", "请输入金额，例如 19.90。"))
 		}
@@ -243,8 +245,8 @@ func decimals(code string) int {
 	return scale
 }
 
-// minorUnits reads an amount such as 19.90, exactly.
-func minorUnits(typed, code string) (minor int64, ok bool) {
+// MinorUnits reads an amount such as 19.90, exactly.
+func MinorUnits(typed, code string) (minor int64, ok bool) {
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(typed, "¥"), ".")
 	scale := decimals(code)
 	if len(fraction) > scale || whole == "" || strings.HasPrefix(whole, "-") {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -110,6 +112,10 @@ func (o *Office) add(s Section) error {
 	o.menu = append(o.menu, s.Menu...)
 	for i := range s.Pages {
 		p := &s.Pages[i]
+		if p.Attached != nil {
+			o.mux.HandleFunc("GET "+p.Path, o.signedIn(func(c *Call) { c.attach(p) }))
+			continue
+		}
 		if p.Download != "" {
 			o.mux.HandleFunc("GET "+p.Path, o.signedIn(func(c *Call) { o.download(c, p) }))
 			continue
@@ -170,9 +176,16 @@ func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (o *Office) received(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		connection := http.NewResponseController(w)
-		_ = connection.SetReadDeadline(time.Now().Add(formTimeout)) // a recorder in a test has no deadlines
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if err := r.ParseForm(); err != nil {
+		patience := formTimeout
+		if isUpload(r) {
+			if o.sessionOf(r) == nil { // strangers must not fill the memory
+				http.Redirect(w, r, signInPath, http.StatusSeeOther)
+				return
+			}
+			patience = fileTimeout
+		}
+		_ = connection.SetReadDeadline(time.Now().Add(patience)) // a recorder in a test has no deadlines
+		if err := receive(w, r); err != nil {
 			c := o.call(w, r)
 			o.sayProblem(c, &Problem{
 				Status: http.StatusBadRequest, Code: "bad-request", Title: c.T("The form could not be read", "表单无法读取"),
@@ -189,9 +202,44 @@ const (
 	// maxForm fits the longest text that the API takes in a form: 10,000 characters, each
 	// of nine bytes as browsers send them.
 	maxForm = 128 << 10
-	// formTimeout bounds the sending of a form.
+	// maxUpload fits a sale of a thousand items with their texts, the most that the API
+	// takes.
+	maxUpload = 4 << 20
+	// formTimeout bounds the sending of a form; fileTimeout of one with a file, over a
+	// telephone's network.
 	formTimeout = 5 * time.Second
+	fileTimeout = 30 * time.Second
 )
+
+// isUpload reports whether a form has a file.
+func isUpload(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "multipart/form-data"
+}
+
+// receive reads a form. The content of a file becomes the text of its field.
+func receive(w http.ResponseWriter, r *http.Request) error {
+	if !isUpload(r) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		return r.ParseForm() //nolint:wrapcheck // its reader tells nobody
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxUpload)
+	if err := r.ParseMultipartForm(maxUpload); err != nil { // all of it stays in memory
+		return err //nolint:wrapcheck // as above
+	}
+	for name, sent := range r.MultipartForm.File {
+		f, err := sent[0].Open()
+		if err != nil {
+			return err //nolint:wrapcheck // as above
+		}
+		content, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		r.PostForm.Set(name, string(content)) //nolint:forbidigo // the form that was received, not a request
+	}
+	return nil
+}
 
 func (o *Office) overTLS() bool { return strings.HasPrefix(o.deps.PublicURL, "https://") }
 

@@ -1,10 +1,12 @@
 package office
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -55,6 +57,7 @@ func setup(t *testing.T) *bundle {
 			{Path: "/admin/things/{id}", Title: Text{"Thing", "东西"}, Role: auth.Viewer, Template: "thing.html", Reads: []Read{{Name: "thing", Path: "/api/v1/things/{id}"}}},
 			{Path: "/admin/things", Title: Text{"Things", "东西"}, Role: auth.Viewer, Template: "list.html", Filters: []Field{{Name: "from", Kind: Moment}, {Name: "sku"}}, Reads: []Read{{Name: "things", Path: "/api/v1/things", Query: true}}},
 			{Path: "/admin/secrets", Title: Text{"Secrets", "机密"}, Role: auth.Admin, Template: "list.html", Reads: []Read{{Name: "things", Path: "/api/v1/things"}}},
+			{Path: "/admin/things/template", Role: auth.Operator, Attached: func(*Call) (string, string) { return "模板.csv", "a,b" }},
 			{Path: "/admin/things/export", Role: auth.Viewer, Download: "/api/v1/things/export", Filters: []Field{{Name: "sku"}}},
 		},
 		Acts: []Act{
@@ -77,6 +80,15 @@ func setup(t *testing.T) *bundle {
 					{Name: "status", Kind: Choice, Options: []string{"fine"}, Words: map[string]Text{"fine": {"Good enough", "尚可"}}},
 				},
 				With: func(data map[string]any) []any { return []any{"of", data["thing"]} },
+			},
+			{
+				Path: "/admin/things/{id}/load", API: "POST /api/v1/things/{id}/parts", Role: auth.Operator, Title: Text{"Load", "导入"}, Done: Text{"It is loaded.", "已导入。"}, On: "/admin/things/{id}", Fields: []Field{{Name: "file", Kind: File}},
+				Make: func(c *Call, form url.Values) (map[string]any, func(string) string, error) {
+					if form.Get("file") == "" {
+						return nil, nil, c.Refuse(Flaw{"file", "Empty."})
+					}
+					return map[string]any{"parts": form.Get("file")}, func(location string) string { return "Line of " + location + ": " }, nil
+				},
 			},
 			{Path: "/admin/things/{id}/give", API: "POST /api/v1/things/{id}/given", Role: auth.Operator, Title: Text{"Give", "送出"}, Done: Text{"It is given.", "已送出。"}, On: "/admin/things/{id}", Again: true, Typed: true, With: func(map[string]any) []any { return []any{"typed", "my thing"} }, Then: "/admin/things"},
 		},
@@ -323,6 +335,47 @@ func TestEditsBeginWithTheDocument(t *testing.T) {
 	has(t, b.send(t, "/admin/things/7/edit", url.Values{"price": {"0"}, "_currency": {"CNY"}, "_back": {"/admin/things/7"}}, c), http.StatusUnprocessableEntity, `-price-flaw">Too cheap.`)
 }
 
+func TestFilesAreRead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Operator)
+	has(t, b.send(t, "/admin/things/7", nil, c), http.StatusOK, `action="/admin/things/7/load" enctype="multipart/form-data"`, `<input type="file"`)
+	upload := func(content string, cookie *http.Cookie) *httptest.ResponseRecorder {
+		var body bytes.Buffer
+		w := multipart.NewWriter(&body)
+		_ = w.WriteField("_back", "/admin/things/7")
+		part, _ := w.CreateFormFile("file", "parts.csv")
+		_, _ = io.WriteString(part, content)
+		_ = w.Close()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/things/7/load", &body)
+		r.Header.Set("Content-Type", w.FormDataContentType())
+		if cookie != nil {
+			r.AddCookie(cookie)
+		}
+		rec := httptest.NewRecorder()
+		b.ServeHTTP(rec, r)
+		return rec
+	}
+	has(t, upload("", c), http.StatusUnprocessableEntity, `-file-flaw">Empty.`)
+	b.answer("POST /api/v1/things/7/parts", http.StatusUnprocessableEntity, `{"status":422,"code":"invalid","errors":[{"location":"body.parts[3]","message":"No such part."}]}`)
+	has(t, upload("x", c), http.StatusUnprocessableEntity, "Line of body.parts[3]: No such part.")
+	b.answer("POST /api/v1/things/7/parts", http.StatusCreated, `{}`)
+	if w := upload("x,y", c); w.Code != http.StatusSeeOther || b.asked[len(b.asked)-1].body["parts"] != "x,y" {
+		t.Errorf("%d, the API got %v", w.Code, b.asked[len(b.asked)-1])
+	}
+	if w := upload(strings.Repeat("x", maxUpload), c); w.Code != http.StatusBadRequest {
+		t.Errorf("a file beyond the bound: %d", w.Code)
+	}
+	asked := len(b.asked)
+	if w := upload("x,y", nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != signInPath || len(b.asked) != asked {
+		t.Errorf("a stranger's file: %d %v", w.Code, w.Header())
+	}
+	w := b.send(t, "/admin/things/template", nil, c)
+	if has(t, w, http.StatusOK, "a,b"); !strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment; filename*=utf-8''%E6%A8%A1") {
+		t.Errorf("the template is %v", w.Header())
+	}
+}
+
 func TestListsForwardTheirFilters(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -474,7 +527,7 @@ func TestAmounts(t *testing.T) {
 		{"", "CNY", 0, false, ""},
 		{"1e3", "CNY", 0, false, ""},
 	} {
-		minor, ok := minorUnits(c.typed, c.code)
+		minor, ok := MinorUnits(c.typed, c.code)
 		if minor != c.minor && c.ok || ok != c.ok || ok && mainUnits(minor, c.code) != c.shown {
 			t.Errorf("%s %s: %d %v %s, want %+v", c.typed, c.code, minor, ok, mainUnits(minor, c.code), c)
 		}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -144,6 +145,17 @@ func (c *Call) Today(later int) string {
 
 // Zone is the name of the shop's zone.
 func (c *Call) Zone() string { return c.office.deps.Zone.String() }
+
+// InZone is the shop's zone.
+func (c *Call) InZone() *time.Location { return c.office.deps.Zone }
+
+// Tongue is the language of a text of the API, which words some refusals in English only.
+func (c *Call) Tongue(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+		return languageTags[httpx.Chinese]
+	}
+	return languageTags[httpx.English]
+}
 
 // Short is a number's beginning and end, for tables; its link has all of it.
 func (c *Call) Short(value any) string {

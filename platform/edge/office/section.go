@@ -49,6 +49,8 @@ type Page struct {
 	// Download is a path of the API whose answer is passed on as it is; the page has
 	// no template then.
 	Download string
+	// Attached is a file to save, as a template of an import; the page is only that.
+	Attached func(c *Call) (name, body string)
 }
 
 // Read is one document that a page shows.
@@ -89,6 +91,10 @@ type Act struct {
 	When func(data map[string]any) bool
 	// With gives the form's values for Call.Act; nil is none.
 	With func(data map[string]any) []any
+	// Make makes the request's body, where it is not what the fields say, as from a file.
+	// where names in words what a member of the body was made from, before what the API
+	// says of it.
+	Make func(c *Call, form url.Values) (body map[string]any, where func(location string) string, err error)
 	// Body changes the request's body, where it is not what the fields say.
 	Body func(form url.Values, body map[string]any) map[string]any
 }
@@ -110,6 +116,7 @@ const (
 	Moment              // a date and time in the shop's zone
 	Day                 // a date
 	Lines               // a list, one member a line
+	File                // a file, whose content is for Act.Make
 )
 
 // Field is an input of a form.

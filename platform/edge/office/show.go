@@ -2,6 +2,8 @@ package office
 
 import (
 	"html/template"
+	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -179,6 +181,18 @@ func (o *Office) download(c *Call, p *Page) {
 	if !got.passes() {
 		o.endOrSay(c, problemOf(got))
 	}
+}
+
+// attach answers with a file to save.
+func (c *Call) attach(p *Page) {
+	if !c.Who.Role.May(p.Role) {
+		c.office.sayProblem(c, c.forbidden(p.Role))
+		return
+	}
+	name, body := p.Attached(c)
+	c.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	c.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	_, _ = io.WriteString(c.w, body) // the browser may have left
 }
 
 // Acts are the forms of the page that apply to what it shows and that the operator may

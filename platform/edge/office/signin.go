@@ -174,7 +174,7 @@ func (c *Call) signInAgain(form url.Values) error {
 		return nil
 	}
 	if p, refused := errors.AsType[*Problem](err); refused && len(p.Errors) == 0 {
-		p.Errors = append(p.Errors, flaw{Location: "_password", Message: p.Title})
+		p.Errors = append(p.Errors, Flaw{Location: "_password", Message: p.Title})
 	}
 	return err
 }

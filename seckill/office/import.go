@@ -1,0 +1,103 @@
+package office
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/platform/edge/auth"
+	kit "stampede/platform/edge/office"
+)
+
+const templatePath = activities + "/template.csv"
+
+// importActs plan a whole sale from a file, all of it or nothing.
+var importActs = []kit.Act{{
+	Path: activities + "/import", API: "POST " + api + "/activities", Role: auth.Operator, On: activities, Then: activity, Make: imported,
+	Title: kit.Text{"Import a sale", "导入活动"}, Button: kit.Text{"Import", "导入"}, Done: kit.Text{"The draft is made as the file says. Shoppers see nothing until it is published.", "已按文件创建草稿，发布前顾客不可见。"},
+	Warning: kit.Text{
+		"A sheet (XLSX or CSV) has an item a line, times in the shop's zone and prices in yuan. If one line is wrong, nothing is imported.",
+		"支持 XLSX、CSV：每行一个商品，时间按店铺时区、价格以元填写。任何一行有误则全部不导入。",
+	},
+	Before: kit.Entry{Path: templatePath, Name: kit.Text{"Download a sheet to begin from", "下载模板"}},
+	Fields: []kit.Field{
+		{Name: "name", Label: kit.Text{"Name of the sale; a JSON plan may have its own", "活动名称（JSON 文件可自带名称）"}, Max: maxName},
+		{Name: "file", Label: kit.Text{"File: XLSX, CSV, or the API's JSON plan", "文件（XLSX、CSV 或接口格式的 JSON）"}, Kind: kit.File, Required: true},
+	},
+}}
+
+// imported is the sale that a file plans. where finds the line of what the API refuses.
+func imported(c *kit.Call, form url.Values) (body map[string]any, where func(location string) string, err error) {
+	return planIn(c, c.InZone(), form)
+}
+
+func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]any, where func(location string) string, err error) {
+	name, file := strings.TrimSpace(form.Get("name")), form.Get("file")
+	if strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(file, "\ufeff")), "{") {
+		decoder := json.NewDecoder(strings.NewReader(strings.TrimPrefix(file, "\ufeff")))
+		decoder.UseNumber()
+		if err := decoder.Decode(&body); err != nil {
+			return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("This is not JSON: ", "JSON 格式有误：") + err.Error()})
+		}
+		if name != "" {
+			body["name"] = name
+		}
+		return body, func(location string) string { return strings.TrimPrefix(location, "body.") + ": " }, nil
+	}
+	rows, err := rowsOf(file)
+	if err != nil {
+		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("The file cannot be read: ", "文件无法读取：") + errors.Unwrap(err).Error()})
+	}
+	s := planOf(c, zone, rows)
+	if name == "" {
+		s.flaws = append(s.flaws, kit.Flaw{Location: "name", Message: c.T("This is needed.", "必填。")})
+	}
+	if len(s.flaws) > 0 {
+		return nil, nil, c.Refuse(s.flaws...)
+	}
+	return s.body(name), func(location string) string { return s.where(c, location) }, nil
+}
+
+// body is the request: an activity that lasts as long as its sessions.
+func (s *sheet) body(name string) map[string]any {
+	var from, to time.Time
+	for _, in := range s.sessions {
+		if from.IsZero() || in.OpensAt.Before(from) {
+			from = in.OpensAt
+		}
+		if in.ClosesAt.After(to) {
+			to = in.ClosesAt
+		}
+	}
+	return map[string]any{"name": name, "starts_at": from, "ends_at": to, "sessions": s.sessions}
+}
+
+var ofSheet = regexp.MustCompile(`^body\.sessions\[(\d+)\](?:\.items\[(\d+)\])?(?:\.(\w+))?`)
+
+// where names the cell that a member of the request came from.
+func (s *sheet) where(c *kit.Call, location string) string {
+	found := ofSheet.FindStringSubmatch(location)
+	if found == nil {
+		return ""
+	}
+	i, _ := strconv.Atoi(found[1])
+	if i >= len(s.sessions) {
+		return ""
+	}
+	lines, member := s.sessions[i].lines, found[3]
+	line := lines[0]
+	if found[2] == "" && member == "name" {
+		member = "session"
+	}
+	if j, err := strconv.Atoi(found[2]); err == nil && j < len(lines) {
+		line = lines[j]
+	}
+	if member == "detail" {
+		member = "description"
+	}
+	return whereOf(c, line, member)
+}
