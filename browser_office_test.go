@@ -132,7 +132,14 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		fill(form("/rules")+` [name=rules]`, "每人一件"), click(form("/rules")+` button`), says("活动规则已更新"), until(`document.querySelector("[name=rules]").value === "每人一件"`),
 		fill(`form[action*="/sessions/"][action$="/edit"] [name=name]`, "晚场"), click(`form[action*="/sessions/"][action$="/edit"] button`), says("场次已修改"), says("晚场"),
 		click(`tbody tr a`), says("台灯"), fill(form("/edit")+` [name=sale_price]`, "18.80"), click(form("/edit")+` button`), says("商品已修改"), until(`document.querySelector("[name=sale_price]").value === "18.80"`),
-		fill(form("/detail")+` [name=description]`, "# 暖光"), click(form("/detail")+` button`), says("图文详情已更新"),
+		fill(form("/detail")+` [name=description]`, "# 暖光"), click(form("/detail")+` button`), says("图文详情已更新"))
+	var item, page string
+	do(tab, t, "find the item", chromedp.Evaluate(`location.pathname`, &item), chromedp.Evaluate(`document.querySelector('main a[href^="/?preview="]').href`, &page))
+	do(tab, t, "preview the draft, which only the staff sees", chromedp.Navigate(page), says("¥18.80"), says("暖光"), says("每人一件"), says("Preview: the page as shoppers"), shot("preview-zh"), chromedp.Navigate(in.url+item))
+	if status, _ := in.call(t, http.MethodGet, "/api/v1/items/"+strings.Split(page, "=")[1], "", nil); status != http.StatusNotFound {
+		t.Errorf("shoppers see the draft: %d", status)
+	}
+	do(tab, t, "publish it",
 		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), shot("planned-zh"))
 	importsASale(tab, t, in)
 	var pages []string

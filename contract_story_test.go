@@ -181,7 +181,7 @@ func (s *story) plans(t *testing.T) {
 	for _, rate := range []string{"100", "0", "null"} {
 		s.ask(t, http.MethodPut, item+"/admission", s.operator, `{"per_second":`+rate+`}`, 200)
 	}
-	for _, path := range []string{item + "/admission", item + "/funnel", item + "/reservations", "admin/audit", activity + "/preflight"} {
+	for _, path := range []string{item + "/admission", item + "/funnel", item + "/reservations", item + "/preview", "admin/audit", activity + "/preflight"} {
 		s.get(t, path, s.operator, 200)
 	}
 	proof := "admin/proof/" + text(s.post(t, "admin/proof", s.operator, "", 202), "id")

@@ -53,6 +53,7 @@ func (s *Service) adminRoutes(api httpx.API) {
 	s.admissionRoutes(api)
 	s.detailRoutes(api)
 	s.preflightRoutes(api)
+	s.previewRoute(api)
 }
 
 // activityRoutes registers the routes for whole activities. Each lifecycle

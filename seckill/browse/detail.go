@@ -79,11 +79,8 @@ func (b *Service) buildDetail(ctx context.Context, id int64) (any, time.Time, er
 	if err != nil || !visible {
 		return nil, time.Time{}, err
 	}
-	out := itemDetail{ItemID: wire.ID(id), Images: append([]string{}, d.Images...)}
-	if out.DescriptionHTML, err = html(d.Description); err != nil {
-		return nil, time.Time{}, err
-	}
-	if out.RulesHTML, err = html(d.Rules); err != nil {
+	out, err := detailOf(wire.ID(id), d)
+	if err != nil {
 		return nil, time.Time{}, err
 	}
 	raw, err := json.Marshal(out)
@@ -94,6 +91,16 @@ func (b *Service) buildDetail(ctx context.Context, id int64) (any, time.Time, er
 		return nil, time.Time{}, fmt.Errorf("seckill: keep item detail: %w", err)
 	}
 	return json.RawMessage(raw), time.Time{}, nil
+}
+
+// detailOf renders an item's texts.
+func detailOf(id wire.ID, d Detail) (out itemDetail, err error) {
+	out = itemDetail{ItemID: id, Images: append([]string{}, d.Images...)}
+	if out.DescriptionHTML, err = html(d.Description); err != nil {
+		return out, err
+	}
+	out.RulesHTML, err = html(d.Rules)
+	return out, err
 }
 
 // ForgetDetails makes the next readers of items read their details again.

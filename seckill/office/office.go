@@ -43,6 +43,7 @@ func Section() kit.Section {
 			{Path: activity + "/preflight", Title: kit.Text{"Check before the opening", "开场前检查"}, Role: auth.Viewer, Template: "preflight.html", Reads: []kit.Read{
 				{Name: "preflight", Path: api + "/activities/{id}/preflight"}, {Name: "activity", Path: api + "/activities/{id}"},
 			}},
+			{Path: item + "/preview", Role: auth.Viewer, Download: api + "/items/{id}/preview"},
 			{Path: templatePath, Role: auth.Operator, Attached: template},
 			{Path: item, Title: kit.Text{"Item", "商品详情"}, Role: auth.Viewer, Template: "item.html", Load: oneItem},
 			{Path: "/admin/sessions/{id}/report", Role: auth.Viewer, Download: api + "/sessions/{id}/report"},

@@ -35,14 +35,18 @@ function fold(id, item) {
     if (!details.open || body.firstChild) return;
     const asked = await send("GET", `items/${id}/detail`).catch((e) => e);
     if (asked instanceof Error) return body.replaceChildren(); // the next opening asks again
-    body.replaceChildren(...written(asked.description_html),
-      ...asked.images.map((src) => el("img", { src, alt: "", loading: "lazy" })),
-      ...(asked.rules_html ? [el("h3", {}, t("rules")), ...written(asked.rules_html)] : []),
-      ...(asked.description_html || asked.rules_html || asked.images.length > 0 ? [] : [el("p", { className: "dim" }, t("noDetail"))]));
+    body.replaceChildren(...reading(asked));
     body.lang = language;
   };
   return details;
 }
+
+// reading is what an item's page tells about it.
+export const reading = (detail) => [
+  ...written(detail.description_html), ...detail.images.map((src) => el("img", { src, alt: "", loading: "lazy" })),
+  ...(detail.rules_html ? [el("h3", {}, t("rules")), ...written(detail.rules_html)] : []),
+  ...(detail.description_html || detail.rules_html || detail.images.length > 0 ? [] : [el("p", { className: "dim" }, t("noDetail"))]),
+];
 
 // calendar is a link to an entry for the shopper's calendar, with a reminder ten minutes
 // before the opening.

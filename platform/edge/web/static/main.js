@@ -7,7 +7,7 @@ import * as item from "./item.js";
 
 const pages = {
   qr: () => import("./confirm.js"), order: () => import("./order.js"), item: async () => item, orders: () => import("./orders.js"),
-  account: () => import("./account.js"), sessions: () => import("./sessions.js"), live: () => import("./live.js"),
+  account: () => import("./account.js"), sessions: () => import("./sessions.js"), preview: () => import("./preview.js"), live: () => import("./live.js"),
 };
 const query = new URLSearchParams(location.search);
 const asked = Object.keys(pages).find((name) => name !== "live" && query.has(name));
