@@ -53,22 +53,4 @@ var shopActs = []kit.Act{
 		Title: kit.Text{"Delete", "删除"}, Done: kit.Text{"The store is deleted.", "门店已删除。"}, Dangerous: true,
 		Warning: kit.Text{"Only a store that no order names can be deleted; close the others.", "只能删除没有订单的门店，其他请停止营业。"},
 	},
-	{
-		Path: coupons + "/{id}/activate", API: "POST /api/v1/admin/coupons/{id}/activate", Role: auth.Operator,
-		Title: kit.Text{"Activate", "启用"}, Done: kit.Text{"Coupons of this kind are issued and can be claimed.", "已启用，可发放和领取。"},
-	},
-	{
-		Path: coupons + "/{id}/issue", API: "POST /api/v1/admin/coupons/{id}/issue", Role: auth.Operator,
-		Title: kit.Text{"Issue to users", "发给用户"}, Done: kit.Text{"The users have the coupon, unless they had all they may.", "已发放（已达上限的用户除外）。"},
-		Fields: []kit.Field{{Name: "user_ids", Label: kit.Text{"User ids, one a line", "用户编号，每行一个"}, Kind: kit.Lines, Required: true}},
-	},
-	{
-		Path: coupons + "/{id}/stop", API: "POST /api/v1/admin/coupons/{id}/stop", Role: auth.Operator,
-		Title: kit.Text{"Stop", "停止发放"}, Done: kit.Text{"No more are issued; those that were stay valid.", "已停止发放，已发放的仍可使用。"},
-	},
-	{
-		Path: coupons + "/{id}/recall", API: "POST /api/v1/admin/coupons/{id}/recall", Role: auth.Operator, Dangerous: true, Typed: true,
-		Title: kit.Text{"Recall all", "全部召回"}, Done: kit.Text{"No order can use them any more.", "已召回，不能再使用。"},
-		Warning: kit.Text{"Shoppers lose the coupons that no order uses. Those in use keep serving their order.", "顾客未使用的优惠券将失效，已用于订单的不受影响。"},
-	},
 }

@@ -12,6 +12,7 @@ var words = map[string]kit.Text{
 	"open": {"Waiting for the shop", "待店铺处理"}, "answered": {"Waiting for the shopper", "待顾客回复"}, "refund": {"With a refund", "退款"}, "no_refund": {"Without a refund", "不退款"},
 	"return": {"Back on sale", "退回库存"}, "write_off": {"Written off", "核销"},
 	"draft": {"Draft", "草稿"}, "active": {"Active", "启用"}, "stopped": {"Stopped", "已停止"},
+	"registration": {"To new accounts", "新用户注册时"}, "reservation": {"To those who reserved", "预约后"},
 	"delivery": {"Delivery", "快递"}, "pickup": {"Pickup", "到店自提"},
 	"cancel": {"Canceled", "取消订单"}, "complete": {"Completed", "确认完成"}, "ship": {"Sent", "发货"}, "note": {"Note", "备注"},
 	"shopper": {"Shopper", "顾客"}, "system": {"System", "系统"}, "shop": {"Shop", "店铺"}, "minted token": {"A minted token", "命令行令牌"},

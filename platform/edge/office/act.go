@@ -177,7 +177,7 @@ func (c *Call) Act(path string, values ...any) *FormView {
 			begins = c.shown(&a.Fields[i], of, f.Currency)
 		}
 		v := FieldView{Field: a.Fields[i], c: c, Text: begins, Currency: f.Currency, ID: strings.ReplaceAll(f.Action[1:], "/", "-") + "-" + a.Fields[i].Name}
-		if v.Kind == Moment {
+		if v.Kind == Moment && !v.Hidden {
 			v.Text = c.ForField(v.Text)
 		}
 		if f.Problem != nil {
