@@ -140,6 +140,8 @@ func (s *story) knowsPeople(t *testing.T) {
 	mine = post("auth/login", "", 200, `{"phone":%q,"password":%q}`, phone, password+"3")
 	post("me/totp", text(mine, "access_token"), 201, `{"refresh_token":%q}`, text(mine, "refresh_token"))
 	s.ask(t, http.MethodDelete, user+"/totp", s.admin, "", 204)
+	s.get(t, "admin/settings", s.operator, 403)
+	s.get(t, "admin/settings", s.admin, 200)
 	s.get(t, "admin/users?phone="+phone, s.admin, 200)
 	s.get(t, user, s.admin, 200)
 	post(user+"/disable", s.operator, 403, `{"reason":"x"}`)

@@ -400,7 +400,7 @@ func (in *instance) checkClasses(t *testing.T) {
 		httpx.Held: {"GET /api/v1/ws", "GET /api/v1/auth/qr/{id}", "GET /api/v1/admin/items/{id}/funnel/live", "GET /api/v1/admin/activities/{id}/war-room/live"},
 		httpx.Sheddable: {
 			"GET /api/v1/sessions", "GET /api/v1/sessions/{id}", "GET /api/v1/items/{id}", "GET /api/v1/items/{id}/detail", "GET /api/v1/admin/activities", "GET /api/v1/admin/activities/{id}/rules",
-			"GET /api/v1/admin/activities/{id}", "GET /api/v1/admin/alarms", "GET /api/v1/admin/audit", "GET /api/v1/admin/blacklist", "GET /api/v1/admin/coupons", "GET /api/v1/admin/coupons/{id}", "GET /api/v1/admin/coupons/{id}/issued",
+			"GET /api/v1/admin/activities/{id}", "GET /api/v1/admin/alarms", "GET /api/v1/admin/audit", "GET /api/v1/admin/settings", "GET /api/v1/admin/blacklist", "GET /api/v1/admin/coupons", "GET /api/v1/admin/coupons/{id}", "GET /api/v1/admin/coupons/{id}/issued",
 			"GET /api/v1/admin/dead-letters", "GET /api/v1/admin/dead-letters/{id}", "GET /api/v1/admin/disputes", "GET /api/v1/admin/disputes/{no}", "GET /api/v1/admin/items",
 			"GET /api/v1/admin/items/{id}", "GET /api/v1/admin/items/{id}/admission", "GET /api/v1/admin/items/{id}/detail", "GET /api/v1/admin/items/{id}/preview", "GET /api/v1/admin/activities/{id}/preflight", "GET /api/v1/admin/items/{id}/funnel",
 			"GET /api/v1/admin/sessions/{id}/funnel", "GET /api/v1/admin/sessions/{id}/report", "GET /api/v1/admin/activities/{id}/funnel", "GET /api/v1/admin/proof", "GET /api/v1/admin/proof/{id}",

@@ -11,17 +11,33 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Print writes every setting of a parsed command with its variable, its
-// effective value and the source of that value. A secret shows only whether it
-// is set; a URL keeps its host, which operators look for, and loses its
-// credentials.
+// Setting is a setting of a command as it is in force.
+type Setting struct {
+	Name     string `json:"name" example:"--time-zone" doc:"The flag; without its dashes, the name in the file of --config"`
+	Variable string `json:"variable" example:"STAMPEDE_TIME_ZONE" doc:"The variable that sets the same"`
+	Value    string `json:"value" doc:"A secret shows only whether it is set, an address only where it leads"`
+	From     string `json:"from" example:"environment" doc:"flag, environment, the file with its line, or default"`
+	Help     string `json:"help" doc:"What it does"`
+}
+
+// Effective returns every setting of a parsed command. A secret shows only whether it
+// is set; a URL keeps its host, which operators look for, and loses its credentials.
+func Effective(command *kong.Context, file *File) (list []Setting) {
+	for _, f := range command.Selected().Flags {
+		if len(f.Envs) > 0 {
+			list = append(list, Setting{Name: "--" + f.Name, Variable: f.Envs[0], Value: show(f), From: file.source(command, f), Help: f.Help})
+		}
+	}
+	return list
+}
+
+// Print writes every setting of a parsed command with its variable, its effective value
+// and the source of that value.
 func Print(w io.Writer, command *kong.Context, file *File) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tw, "SETTING\tVARIABLE\tVALUE\tFROM") // errors surface at Flush
-	for _, f := range command.Selected().Flags {
-		if len(f.Envs) > 0 {
-			_, _ = fmt.Fprintf(tw, "--%s\t%s\t%s\t%s\n", f.Name, f.Envs[0], show(f), file.source(command, f))
-		}
+	for _, s := range Effective(command, file) {
+		_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", s.Name, s.Variable, s.Value, s.From)
 	}
 	return tw.Flush()
 }

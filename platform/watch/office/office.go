@@ -5,6 +5,7 @@ package office
 
 import (
 	"embed"
+	"slices"
 
 	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
@@ -27,6 +28,7 @@ func Section() kit.Section {
 			{Path: "/admin/proofs", Name: kit.Text{"Book proofs", "账目证明"}, Role: auth.Viewer},
 			{Path: "/admin/messages", Name: kit.Text{"Messages", "消息"}, Role: auth.Viewer, Later: true},
 			{Path: "/admin/dead-letters", Name: kit.Text{"Dead letters", "死信"}, Role: auth.Viewer, Later: true},
+			{Path: "/admin/settings", Name: kit.Text{"Settings", "运行设置"}, Role: auth.Admin, Later: true},
 		},
 		Pages: []kit.Page{
 			page("/admin/alarms", kit.Text{"Alarms", "告警"}, "alarms.html", alarmFilters, api+"/alarms"),
@@ -36,9 +38,27 @@ func Section() kit.Section {
 			page("/admin/messages/{id}", kit.Text{"Message", "消息"}, "message.html", nil, api+"/messages/{id}"),
 			page("/admin/dead-letters", kit.Text{"Dead letters", "死信"}, "letters.html", letterFilters, api+"/dead-letters"),
 			page("/admin/dead-letters/{id}", kit.Text{"Dead letter", "死信"}, "letter.html", nil, api+"/dead-letters/{id}"),
+			{Path: "/admin/settings", Title: kit.Text{"Settings in force", "当前运行设置"}, Role: auth.Admin, Template: "settings.html", Load: settings},
 		},
 		Acts: acts,
 	}
+}
+
+// settings reads what the shop has set, before what is as by default.
+func settings(c *kit.Call) (map[string]any, error) {
+	doc, err := c.Get(api+"/settings", nil)
+	if err != nil {
+		return nil, err
+	}
+	list, _ := doc["data"].([]any)
+	byDefault := func(of any) int {
+		if setting, _ := of.(map[string]any); setting["from"] == "default" {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(list, func(a, b any) int { return byDefault(a) - byDefault(b) })
+	return map[string]any{"settings": list}, nil
 }
 
 var (
@@ -91,4 +111,5 @@ var acts = []kit.Act{
 var words = map[string]kit.Text{
 	"critical": {"Critical", "严重"}, "warning": {"Warning", "注意"}, "proved": {"Proved", "已证明"}, "violated": {"Violated", "不一致"}, "failed": {"Failed", "失败"},
 	"pending": {"On its way", "投递中"}, "sent": {"Sent", "已投递"}, "running": {"Running", "进行中"},
+	"flag": {"Flag", "启动参数"}, "environment": {"Environment", "环境变量"}, "default": {"Default", "默认"},
 }

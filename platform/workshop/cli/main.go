@@ -57,6 +57,7 @@ func Main(ctx context.Context, p Program, args []string, io Streams) int {
 	ctx, stop := interruptible(ctx, last, io.Err)
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
+	command.Bind(effective(func() []config.Setting { return config.Effective(command, file) }))
 	command.Bind(io, p.Serve, p.Prove, p.Reconcile, p.Statement, p.Version, file, unknown, flags, last)
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil && interrupted(err) {

@@ -74,7 +74,7 @@ func (c *Run) Validate() error {
 }
 
 // Run starts the stack, then serves.
-func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version, unknown unknownVariables, last *lastResort) error {
+func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Server, version Version, unknown unknownVariables, last *lastResort) error {
 	if c.Fresh && !c.Yes {
 		if err := embedded.ConfirmFresh(c.Data, os.Stdin, io.Err); err != nil {
 			return err
@@ -111,6 +111,7 @@ func (c *Run) Run(ctx context.Context, io Streams, serve Server, version Version
 		return Started{Stores: stores, Key: key, Died: parts.Died(), Probes: []alarm.Probe{restarts.probe(), c.dangers(os.Args).probe(ctx, log)}}, err
 	}
 	err := serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
+		showSettings(s.Router, inForce)
 		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery})
 		if err != nil {
 			return err
@@ -152,7 +153,7 @@ type Serve struct {
 func (c *Serve) Validate() error { return refusal(c.Settings, c.Stores) }
 
 // Run serves with given stores.
-func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Version, unknown unknownVariables) error {
+func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Server, version Version, unknown unknownVariables) error {
 	log := c.Logs.Logger(io.Err, nil)
 	unknown.warn(ctx, log)
 	if c.NATSURL == "" {
@@ -176,6 +177,7 @@ func (c *Serve) Run(ctx context.Context, io Streams, serve Server, version Versi
 		return Started{Stores: c.Stores, Key: c.Keys.SigningKey, Probes: []alarm.Probe{dangers.probe(ctx, log)}}, reach(ctx, allOf(c.Stores)...)
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
+		showSettings(s.Router, inForce)
 		if err := web.Pages(s.Router, web.Shop); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/platform/base/config"
 	"stampede/platform/base/telemetry"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -20,6 +21,8 @@ import (
 
 // noInvitation is the answer of a shop that has an admin.
 func noInvitation(context.Context) (string, error) { return "", nil }
+
+func noSettings() []config.Setting { return nil }
 
 // TestJSONLogCoversAllOutput checks both streams, since a container's log
 // contains both.
@@ -34,7 +37,7 @@ func TestJSONLogCoversAllOutput(t *testing.T) {
 	cmd := Serve{Settings: newTestSettings()}
 	cmd.Addresses = httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}
 	cmd.Logs = telemetry.Settings{LogFormat: "json", LogLevel: "warn"}
-	if err := cmd.Run(t.Context(), Streams{Out: &out, Err: &errs}, serve, "v1", unknownVariables{"STAMPEDE_X is not a setting"}); err != nil {
+	if err := cmd.Run(t.Context(), noSettings, Streams{Out: &out, Err: &errs}, serve, "v1", unknownVariables{"STAMPEDE_X is not a setting"}); err != nil {
 		t.Fatal(err)
 	}
 	var said []map[string]any
@@ -77,7 +80,7 @@ func TestServeAnnouncesWarnings(t *testing.T) {
 		}
 		cmd := Serve{Settings: newTestSettings(), Stores: Stores{NATSURL: c.nats}}
 		cmd.Addresses = httpx.Addresses{Listen: c.listen, PublicURL: c.public}
-		if err := cmd.Run(t.Context(), Streams{Out: &out, Err: &out}, serve, "test", nil); err != nil {
+		if err := cmd.Run(t.Context(), noSettings, Streams{Out: &out, Err: &out}, serve, "test", nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "STAMPEDE_PUBLIC_URL"); got != c.warned {
