@@ -24,5 +24,7 @@ func showSettings(rt *httpx.Router, list effective) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/settings", ID: "list-settings", Tag: "operator", Role: auth.Admin,
 		Summary: "The settings in force on the instance that answers, secrets hidden",
-	}, func(context.Context, *struct{}) (*httpx.Output[settingsInForce], error) { return httpx.Answer(inForce), nil })
+	}, func(context.Context, *struct{}) (*httpx.Output[settingsInForce], error) {
+		return httpx.Answer(inForce), nil
+	})
 }
