@@ -151,7 +151,7 @@ func TestLivePage(t *testing.T) {
 			_, err := page.AddScriptToEvaluateOnNewDocument(clockTenMinutesAhead + crowdOfAThousand).Do(ctx)
 			return err
 		}),
-		chromedp.Navigate(p.url+"/"),
+		chromedp.Navigate(p.url+"/demo"),
 		chromedp.Evaluate(`import(document.querySelector("script[src]").src).then(({ ready, serverNow }) => ready.then(() => Date.now() - serverNow()))`, &ahead, awaitPromise),
 		until(timeToBuy),
 		chromedp.Text(`#price`, &price, chromedp.ByQuery),
@@ -183,7 +183,7 @@ func TestLivePage(t *testing.T) {
 	do(ctx, t, "read what happened, and find the order in the list", until(`document.querySelector("#order")?.dataset.status === "paid" && document.querySelector(".timeline").textContent.includes("Payment confirmed")`),
 		chromedp.Navigate(p.url+"/?orders"), until(`document.querySelector('#orders a[href$="`+number+`"] .go')?.textContent === "Paid"`))
 	do(ctx, t, "crowd and proof",
-		chromedp.Navigate(p.url+"/"), click("#send"),
+		chromedp.Navigate(p.url+"/demo"), click("#send"),
 		until(`document.querySelector("#run").textContent.includes("answers/s")`),
 		click("#prove"),
 		until(`document.querySelector("#outcomes table")`),
@@ -193,7 +193,7 @@ func TestLivePage(t *testing.T) {
 	if proved != "true" {
 		t.Errorf("the books were not proved:\n%s", outcomes)
 	}
-	do(second, t, "read that in Chinese", chromedp.Navigate(p.url+"/"),
+	do(second, t, "read that in Chinese", chromedp.Navigate(p.url+"/demo"),
 		until(`document.querySelector("#run").textContent.includes("每秒应答")`), click("#prove"), until(`document.querySelector("#outcomes table")`),
 		chromedp.Text(`#outcomes`, &outcomes, chromedp.ByQuery),
 		chromedp.Evaluate(`String([...document.querySelectorAll("#outcomes td:nth-child(2)")].every((name) => /\p{Script=Han}/u.test(name.textContent)))`, &proved))

@@ -37,7 +37,7 @@ type mortal struct {
 }
 
 var (
-	runIsReady   = regexp.MustCompile(`Live page\s+(http://\S+?)/\n`)
+	runIsReady   = regexp.MustCompile(`Shop\s+(http://\S+?)/\n`)
 	serveIsReady = regexp.MustCompile(`serves (http://\S+);`)
 )
 

@@ -85,7 +85,7 @@ type settings struct {
 // Check validates settings that involve two packages.
 func (s *settings) Check() error {
 	_, _, err := s.Identity.Requests.Connections(httpx.OpenFiles(), "--max-sockets", s.Push.MaxSockets)
-	return errors.Join(err, s.Identity.Human.CheckPages(s.Addresses.PublicURL))
+	return errors.Join(err, s.Identity.Human.CheckPages(s.Addresses.PublicURL), s.Identity.SMS.CheckShop(s.Shop.ShopName))
 }
 
 // practice sets the additions of run: its shop has no contract with a payment
@@ -224,7 +224,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	s.watch = watch.New(s.Stores, s.log, s.registry)
 	s.tally = s.watch.Tally
 	s.identity, err = identity.New(s.set.Identity, identity.Deps{
-		Addresses: s.set.Addresses, Keep: s.set.Records.KeepRecords,
+		Addresses: s.set.Addresses, ShopName: s.set.Shop.ShopName, Keep: s.set.Records.KeepRecords,
 		Key: []byte(key), PreviousKeys: s.set.Keys.Previous(), SingleInstance: s.SingleInstance(), Version: version,
 		DB: s.Pools["account"], Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Log: s.log,
 		Metrics: s.registry, Trace: s.trace,
@@ -250,7 +250,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 // openOffice adds the back office, with the modules' pages in the order of its menu.
 func (s *server) openOffice(key []byte) error {
 	return office.Open(s.identity.Router, office.Deps{
-		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, Log: s.log,
+		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
 	}, orderoffice.Section(), seckilloffice.Section(), paymentoffice.Section(), watchoffice.Section(), stockoffice.Section(), peopleoffice.Section())
 }
 
@@ -440,7 +440,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
 	s.app.OnStop("waiting logins", s.identity.Stop)
 	s.app.OnStop("followed funnels", s.seckill.EndStreams)
-	if err := show(cli.Parts{App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Book: s.book, Prove: s.prove, Invite: s.identity.Accounts.InviteFirstAdmin}); err != nil {
+	if err := show(cli.Parts{App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(), Shown: s.seckill.Shown, Book: s.book, Prove: s.prove, Invite: s.identity.Accounts.InviteFirstAdmin}); err != nil {
 		return nil, err
 	}
 	s.app.OnStop("readiness", s.set.Stop.Notice)

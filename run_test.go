@@ -69,7 +69,7 @@ func (p *process) start(t *testing.T, out ...io.Writer) {
 
 func (p *process) awaitReady(t *testing.T) {
 	t.Helper()
-	p.url = p.out.await(t, `Live page\s+(http://\S+?)/\n`, 2*time.Minute, p.ended)
+	p.url = p.out.await(t, `Shop\s+(http://\S+?)/\n`, 2*time.Minute, p.ended)
 	p.ops = p.out.await(t, `Health\s+(http://\S+)/readyz`, 10*time.Second, p.ended)
 }
 
@@ -220,7 +220,7 @@ func assertOpeningsOnce(t *testing.T, url string) {
 func pressTwice(t *testing.T, data string) {
 	t.Helper()
 	p := startRun(t, data, "--log-format=json")
-	p.url = p.out.await(t, `"live_page":"(http://\S+?)/"`, 2*time.Minute, p.ended)
+	p.url = p.out.await(t, `"shop":"(http://\S+?)/"`, 2*time.Minute, p.ended)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

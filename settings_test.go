@@ -172,7 +172,15 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--sms-countries=", "--sms-countries must be calling prefixes", false},
 		{"--sms-countries=+86,852", "--sms-countries must be calling prefixes such as +86,+852, without blanks, or * alone for every country; \"852\" is not one", false},
 		{"--sms-countries=*,+86", "* alone", false},
-		{"--sms-signature=", "--sms-signature must have 1 to 16 characters", false},
+		{"--sms-signature=TheCornerBookstore", "--sms-signature must have up to 16 characters", false},
+		{"--shop-name=TheCornerBookstore", "--shop-name has 18 characters, and an SMS begins with at most 16: give a shorter name with --sms-signature", true},
+		{"--shop-name=", "--shop-name must have 1 to 40 characters", false},
+		{"--shop-accent=#ff6a00", "--shop-accent=#ff6a00 is too light for white text: their contrast is 2.8 and must be at least 4.5; choose a darker colour", false},
+		{"--shop-accent=orange", "--shop-accent must be a colour like #cf2a20", false},
+		{"--shop-logo=logo.gif", "--shop-logo must be a file that ends with .svg", false},
+		{"--shop-logo=none.svg", "--shop-logo=none.svg must be a file of 1 byte to 32 KiB that the server can read", false},
+		{"--shop-terms-url=javascript:alert(1)", "--shop-terms-url must be like https://www.example.com/terms", false},
+		{"--shop-privacy-url=/privacy", "--shop-privacy-url must be like https://www.example.com/privacy", false},
 		{"--sms-gateway-url=https://sms.example.com", "give both or neither", false},
 		{"--sms-gateway-url=http://sms.example.com --sms-gateway-secret=" + secret, "--sms-gateway-url must begin with https://", false},
 		{"--sms-gateway-url=https://sms.example.com --sms-gateway-secret=short", "--sms-gateway-secret must have at least 32 bytes", false},
@@ -253,7 +261,7 @@ func (b *settingBatches) add(args []string, want string) {
 func TestAllErrorsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	args := []string{
-		"--listen=shop", "--ops-listen=port", "--time-zone=Beijing", "--lane-capacity=0", "--max-conns=1", "--login-per-phone=-1", "--sms-signature=",
+		"--listen=shop", "--ops-listen=port", "--time-zone=Beijing", "--lane-capacity=0", "--max-conns=1", "--login-per-phone=-1", "--shop-name=",
 		"--wechat-app-id=wx1", "--max-in-flight=-1", "--claim-keep=-1s", "--trace-sample=2", "--alarm-webhook-secret=short", "--keep-records=1h",
 	}
 	said := refused(t, args...)

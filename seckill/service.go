@@ -116,6 +116,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
+// Shown is an item as shoppers see it, as JSON; nil if nothing is published under the id.
+func (s *Service) Shown(ctx context.Context, item int64) ([]byte, error) {
+	return s.browse.Shown(ctx, item)
+}
+
 // Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {
 	s.adminRoutes(rt.API)

@@ -12,6 +12,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -65,6 +66,7 @@ func (s Settings) Check() error {
 // Deps are the parts' dependencies; all but Trace are required.
 type Deps struct {
 	Addresses    httpx.Addresses
+	ShopName     string
 	Keep         time.Duration // of records
 	PreviousKeys [][]byte      // signing keys that are accepted beside Key
 
@@ -97,6 +99,7 @@ type Service struct {
 
 // New builds the parts from the process's settings.
 func New(set Settings, deps Deps) (*Service, error) {
+	set.SMS.SMSSignature = cmp.Or(set.SMS.SMSSignature, deps.ShopName)
 	proxies, err := set.Requests.Proxies()
 	if err != nil {
 		return nil, err

@@ -166,10 +166,7 @@ func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, 
 	if err != nil {
 		return nil, err
 	}
-	r, err := b.cache.get(ctx, kind+strconv.FormatInt(id, 10), func(ctx context.Context) (any, time.Time, error) {
-		b.built.WithLabelValues(kind).Inc()
-		return build(ctx, id)
-	})
+	r, err := b.read(ctx, kind, id, build)
 	if err != nil {
 		b.deps.Log.WarnContext(ctx, "browse answer failed", "kind", kind, "id", id, "error", err)
 		return nil, errCannotBrowse.Because(err)
@@ -178,6 +175,21 @@ func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, 
 		return nil, fault.Plain(fault.NotFound, missing)
 	}
 	return answerWith[T](r, in.IfNoneMatch, b.deps.Clock.Now()), nil
+}
+
+// Shown is an item as the API shows it, for the documents of the shop's pages; nil if
+// nothing is published under the id.
+func (b *Service) Shown(ctx context.Context, id int64) ([]byte, error) {
+	r, err := b.read(ctx, "i", id, b.buildItem)
+	return r.raw, err
+}
+
+// read returns the answer of a kind for an id, built by build unless it is cached.
+func (b *Service) read(ctx context.Context, kind string, id int64, build func(ctx context.Context, id int64) (any, time.Time, error)) (browsed, error) {
+	return b.cache.get(ctx, kind+strconv.FormatInt(id, 10), func(ctx context.Context) (any, time.Time, error) {
+		b.built.WithLabelValues(kind).Inc()
+		return build(ctx, id)
+	})
 }
 
 // answerWith sends a browse answer, or 304 to a client that already has it.

@@ -27,7 +27,7 @@ const (
 	mePath   = "/api/v1/me"
 )
 
-// Deps are the office's dependencies; all but PublicURL are required.
+// Deps are the office's dependencies; all but PublicURL and ShopName are required.
 type Deps struct {
 	API    http.Handler // the router; Open sets it
 	Tokens *auth.Tokens
@@ -37,6 +37,7 @@ type Deps struct {
 	Zone *time.Location
 	// PublicURL is where browsers reach the server; with https:// the cookies are Secure.
 	PublicURL string
+	ShopName  string
 	Log       *slog.Logger
 }
 

@@ -103,6 +103,9 @@ func (c *Call) Word(value any) string {
 // May reports whether the operator has a role, by name.
 func (c *Call) May(role string) bool { return c.Who.Role.May(auth.Role(role)) }
 
+// ShopName is the shop's.
+func (c *Call) ShopName() string { return c.office.deps.ShopName }
+
 // Money renders an amount of the API, {amount, currency}.
 func (c *Call) Money(value any) string {
 	money, _ := value.(map[string]any)

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,13 +25,19 @@ type file struct {
 	encoded   map[string]func() []byte
 }
 
-func newFile(name, body string) *file {
+// How hard a file is compressed: those of a folder once, a document each time.
+const (
+	smallest = 11
+	quickly  = 5
+)
+
+func newFile(name, body string, quality int) *file {
 	sum := sha256.Sum256([]byte(body))
 	f := &file{name: name, tag: fmt.Sprintf("%x", sum[:8]), plain: []byte(body), encoded: map[string]func() []byte{}}
 	// The best compression of all files takes half a second, so that each waits for the
 	// first client that takes it.
 	for _, encoding := range encodings {
-		f.encoded[encoding] = sync.OnceValue(func() []byte { return compress(encoding, f.plain) })
+		f.encoded[encoding] = sync.OnceValue(func() []byte { return compress(encoding, f.plain, quality) })
 	}
 	return f
 }
@@ -37,13 +45,38 @@ func newFile(name, body string) *file {
 // encodings are those that the server speaks, the smallest first.
 var encodings = []string{"br", "gzip"}
 
-// compress returns the smallest form of a file.
-func compress(encoding string, plain []byte) []byte {
-	var small bytes.Buffer
-	var w io.WriteCloser = brotli.NewWriterLevel(&small, brotli.BestCompression)
+// encoder is a writer of an encoding; it has a megabyte of tables, so that those of
+// documents are used again.
+type encoder interface {
+	io.WriteCloser
+	Reset(to io.Writer)
+}
+
+func newEncoder(encoding string, quality int) encoder {
 	if encoding == "gzip" {
-		w, _ = gzip.NewWriterLevel(&small, gzip.BestCompression) // fails for unknown levels only
+		w, _ := gzip.NewWriterLevel(nil, min(quality, gzip.BestCompression)) // fails for unknown levels only
+		return w
 	}
+	return brotli.NewWriterLevel(nil, quality)
+}
+
+// quick are encoders of documents, by encoding.
+var quick = map[string]*sync.Pool{
+	"br":   {New: func() any { return newEncoder("br", quickly) }},
+	"gzip": {New: func() any { return newEncoder("gzip", quickly) }},
+}
+
+// compress returns a file's form in an encoding.
+func compress(encoding string, plain []byte, quality int) []byte {
+	var small bytes.Buffer
+	var w encoder
+	if quality == quickly {
+		w, _ = quick[encoding].Get().(encoder)
+		defer quick[encoding].Put(w)
+	} else {
+		w = newEncoder(encoding, quality)
+	}
+	w.Reset(&small)
 	_, _ = w.Write(plain) // memory takes everything
 	_ = w.Close()
 	return small.Bytes()
@@ -51,7 +84,7 @@ func compress(encoding string, plain []byte) []byte {
 
 // serve answers with the file. Embedded files have no date, so caches revalidate by the
 // tag, which is another one for each encoding.
-func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
+func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string, status int) {
 	h := w.Header()
 	h.Set("Cache-Control", keep)
 	h.Add("Vary", "Accept-Encoding")
@@ -59,6 +92,12 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	if encoding := bestEncoding(r.Header.Get("Accept-Encoding")); encoding != "" {
 		h.Set("Content-Encoding", encoding)
 		body, tag = f.encoded[encoding](), tag+"-"+encoding
+	}
+	if status != http.StatusOK {
+		h.Set("Content-Type", mime.TypeByExtension(path.Ext(f.name)))
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // the client may be gone
+		return
 	}
 	h.Set("ETag", strconv.Quote(tag))
 	http.ServeContent(w, r, f.name, time.Time{}, bytes.NewReader(body))

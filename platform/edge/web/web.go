@@ -1,10 +1,19 @@
-// Package web serves the pages: the live page of `run`, the shop of `serve`, and in
-// both the page on which a phone confirms a login. They are plain files without
+// Package web serves the shop's pages, and in `run` the demo's: plain files without
 // third-party scripts, small enough to be deployed to a CDN unchanged.
 //
-// One document serves every URL: its script reads the query (`?qr=`, `?item=`,
-// `?order=`, `?orders`, `?sessions`) and shows that page, so that a cache needs no
-// knowledge of the queries.
+// # Documents
+//
+// One template makes the document of every URL; the query (`?qr=`, `?item=`, `?order=`,
+// `?orders`, `?account`, `?sessions`) says which, and the script fills it. What others
+// show of a link is in the document: title, description and picture, for an item its
+// own, as the API shows it. So is a picture of the item
+// without its state, so that a phone has something to look at while it loads the script.
+// A document depends on its URL and on Accept-Language alone, and caches may keep it for
+// seconds, and use it for a minute while they ask for another: it has nothing that a
+// shopper acts on. While the stores are away a document has no item, and the script asks
+// again; only an item that does not exist makes it a 404.
+//
+// # Files
 //
 // The files of a document are in a folder named after the content of all of them, so
 // that caches keep them forever and scripts of two versions never meet. They are
@@ -12,6 +21,7 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"embed"
 	"fmt"
@@ -20,8 +30,8 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -29,14 +39,8 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-//go:embed static
+//go:embed static templates
 var files embed.FS
-
-// The documents.
-const (
-	Live = "live.html"
-	Shop = "shop.html"
-)
 
 const (
 	// keepForever is for files whose address names their content.
@@ -45,41 +49,60 @@ const (
 	// folders of other versions, which documents of an instance of that version name
 	// during an upgrade.
 	keepBriefly = "public, max-age=60"
-	// keepPage makes caches revalidate each time; usually the answer is 304.
-	keepPage = "no-cache"
 	// versionBytes tell any two versions of the files apart.
 	versionBytes = 6
 )
 
-// Pages adds `/`, which shows the named document, and the files in /static/ to the
-// router.
-func Pages(rt *httpx.Router, page string) error {
+// Config says whose pages these are.
+type Config struct {
+	Settings
+	// BaseURL is how the world reaches the shop: what others link to is absolute.
+	BaseURL string
+	// Zone is the shop's, in which descriptions give times.
+	Zone *time.Location
+	// Shown is what is on sale under an id as the API shows it, as JSON; nil if there is
+	// nothing.
+	Shown func(ctx context.Context, id int64) ([]byte, error)
+	// Demo adds the live page, /demo, and lets shoppers in without a login.
+	Demo bool
+}
+
+// Pages adds the shop's documents and the files in /static/ to the router.
+func Pages(rt *httpx.Router, cfg Config) error {
 	bodies, err := read()
 	if err != nil {
 		return err
 	}
-	document, ok := bodies[page]
-	if !ok {
-		return fmt.Errorf("web: there is no page %s", page)
-	}
 	bodies = maps.Clone(bodies)
-	maps.DeleteFunc(bodies, func(name, _ string) bool { return path.Ext(name) == ".html" })
+	logo, body, err := cfg.logo()
+	if err != nil {
+		return err
+	}
+	if logo != "" {
+		bodies[logo] = body
+	}
 	version := versionOf(bodies)
 	served := map[string]*file{}
 	for name, body := range bodies {
-		served[name] = newFile(name, body)
+		served[name] = newFile(name, body, smallest)
 	}
-	first := newFile(page, strings.ReplaceAll(document, `"/static/`, `"/static/`+version+"/"))
-	rt.Handle(httpx.Static, http.MethodGet, "/", func(w http.ResponseWriter, r *http.Request) { first.serve(w, r, keepPage) })
+	shop := &shop{Config: cfg, folder: "/static/" + version + "/", logo: cfg.ShopLogo}
+	if logo != "" {
+		shop.logo = shop.folder + logo
+	}
+	rt.Handle(httpx.Static, http.MethodGet, "/", shop.page)
+	if cfg.Demo {
+		rt.Handle(httpx.Static, http.MethodGet, "/demo", shop.live)
+	}
 	asset := func(w http.ResponseWriter, r *http.Request) {
 		f, ok := served[chi.URLParam(r, "name")]
 		switch {
 		case !ok:
 			httpx.WriteProblem(w, r, errNoFile)
 		case chi.URLParam(r, "version") == version:
-			f.serve(w, r, keepForever)
+			f.serve(w, r, keepForever, http.StatusOK)
 		default:
-			f.serve(w, r, keepBriefly)
+			f.serve(w, r, keepBriefly, http.StatusOK)
 		}
 	}
 	rt.Handle(httpx.Static, http.MethodGet, "/static/{name}", asset)

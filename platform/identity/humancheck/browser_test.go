@@ -40,7 +40,7 @@ func TestABrowserSolvesTheWork(t *testing.T) {
 	b := setup(t, func(c *Config, _ *Deps) { c.Difficulty = NewConfig(config.Defaults[Settings](), "").Difficulty })
 	log := slog.New(slog.DiscardHandler)
 	rt := httpx.NewRouter(auth.NewTokens(testKey, time.Now), log, "test", prometheus.NewRegistry())
-	if err := web.Pages(rt, web.Shop); err != nil {
+	if err := web.Pages(rt, web.Config{Settings: config.Defaults[web.Settings](), Zone: time.UTC}); err != nil {
 		t.Fatal(err)
 	}
 	srv := httptest.NewServer(rt)

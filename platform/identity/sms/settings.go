@@ -13,7 +13,7 @@ type Settings struct {
 	SMSGatewayURL    string   `name:"sms-gateway-url" default:"" env:"STAMPEDE_SMS_GATEWAY_URL" help:"URL of the gateway that sends SMS; each message is posted to it with a signature, https:// (http:// on this machine only). Empty: codes cannot be sent." secret:""`
 	SMSGatewaySecret string   `name:"sms-gateway-secret" default:"" env:"STAMPEDE_SMS_GATEWAY_SECRET" help:"Secret that signs these messages, at least 32 bytes; the gateway verifies them with it." secret:""`
 	SMSCountries     []string `name:"sms-countries" default:"+86" env:"STAMPEDE_SMS_COUNTRIES" help:"Calling prefixes of the phones that SMS are sent to, comma-separated, e.g. +86,+852. Other numbers are refused, to prevent toll fraud (SMS pumping). * alone: every country."`
-	SMSSignature     string   `name:"sms-signature" default:"Stampede" env:"STAMPEDE_SMS_SIGNATURE" help:"The shop's name at the beginning of each SMS, 1 to 16 characters."`
+	SMSSignature     string   `name:"sms-signature" default:"" env:"STAMPEDE_SMS_SIGNATURE" help:"What each SMS begins with, up to 16 characters, as registered with the carriers. Empty: the shop's name."`
 	SandboxSMS       bool     `name:"sandbox-sms" env:"STAMPEDE_SANDBOX_SMS" help:"Send SMS to a page of this server, /sandbox/sms, instead of to phones. Never use it on a real shop: everyone can read the codes there, except those of staff." group:"Practice:" practice:""`
 }
 
@@ -27,10 +27,18 @@ func (s Settings) Check() error {
 	if _, err := ParseReach(s.SMSCountries); err != nil {
 		wrong = append(wrong, fmt.Errorf("--sms-countries %w", err))
 	}
-	if n := utf8.RuneCountInString(s.SMSSignature); n < 1 || n > maxSignature {
-		wrong = append(wrong, fmt.Errorf("--sms-signature must have 1 to %d characters, not %d", maxSignature, n))
+	if n := utf8.RuneCountInString(s.SMSSignature); n > maxSignature {
+		wrong = append(wrong, fmt.Errorf("--sms-signature must have up to %d characters, not %d", maxSignature, n))
 	}
 	return errors.Join(append(wrong, s.checkGateway())...)
+}
+
+// CheckShop refuses a shop whose SMS would begin with a name that is too long.
+func (s Settings) CheckShop(name string) error {
+	if n := utf8.RuneCountInString(name); s.SMSSignature == "" && n > maxSignature {
+		return fmt.Errorf("--shop-name has %d characters, and an SMS begins with at most %d: give a shorter name with --sms-signature", n, maxSignature)
+	}
+	return nil
 }
 
 func (s Settings) checkGateway() error {

@@ -44,8 +44,11 @@ type Parts struct {
 	Router *httpx.Router
 	Tokens *auth.Tokens
 	Log    *slog.Logger
-	Book   func(ctx context.Context, itemID int64) (demo.Books, error)
-	Prove  func(ctx context.Context) []proof.Outcome
+	Zone   *time.Location // the shop's
+	// Shown is an item as shoppers see it, as JSON; nil if nothing is published under the id.
+	Shown func(ctx context.Context, itemID int64) ([]byte, error)
+	Book  func(ctx context.Context, itemID int64) (demo.Books, error)
+	Prove func(ctx context.Context) []proof.Outcome
 	// Invite returns the secret that makes the shop's first admin, "" if it has one.
 	Invite func(ctx context.Context) (string, error)
 }
@@ -116,7 +119,8 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 		if err != nil {
 			return err
 		}
-		if err := show.Routes(s.Router); err != nil {
+		show.Routes(s.Router)
+		if err := web.Pages(s.Router, web.Config{Settings: c.Shop, BaseURL: c.Addresses.BaseURL(), Zone: s.Zone, Shown: s.Shown, Demo: true}); err != nil {
 			return err
 		}
 		if c.Addresses.PublicURL == "" && c.Addresses.OnlyHere() { // a public URL on loopback means a forwarded port
@@ -126,14 +130,14 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 		s.App.Go("demo sales", show.Workers()...)
 		step("start NATS, schema, modules, demo sale", time.Since(began))
 		base := c.Addresses.BaseURL()
-		live, docs, health := base+"/", base+"/docs", "http://"+c.Addresses.OpsListen+"/readyz"
+		live, docs, health := base+"/demo", base+"/docs", "http://"+c.Addresses.OpsListen+"/readyz"
 		desk, err := backOffice(ctx, s, base)
 		if err != nil {
 			return err
 		}
 		try := fmt.Sprintf("%s rush --demo --data %s", word(self(os.Args[0])), word(c.Data))
-		said.say(ctx, fmt.Sprintf("\nStampede %s is ready.\n  Live page   %s\n  Back office %s\n  API         %s\n  Health      %s\n  Try         %s\nCtrl-C stops it in order; the data is kept.",
-			version, live, desk, docs, health, try), "ready", "version", version, "live_page", live, "back_office", desk, "api", docs, "health", health, "try", try)
+		said.say(ctx, fmt.Sprintf("\nStampede %s is ready.\n  Shop        %s\n  Demo        %s\n  Back office %s\n  API         %s\n  Health      %s\n  Try         %s\nCtrl-C stops it in order; the data is kept.",
+			version, base+"/", live, desk, docs, health, try), "ready", "version", version, "shop", base+"/", "demo", live, "back_office", desk, "api", docs, "health", health, "try", try)
 		return nil
 	})
 	if taken, ok := errors.AsType[*embedded.StartError](err); ok && taken.Code == embedded.CodePortTaken {
@@ -178,7 +182,7 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		showSettings(s.Router, inForce)
-		if err := web.Pages(s.Router, web.Shop); err != nil {
+		if err := web.Pages(s.Router, web.Config{Settings: c.Shop, BaseURL: c.Addresses.BaseURL(), Zone: s.Zone, Shown: s.Shown}); err != nil {
 			return err
 		}
 		if c.Addresses.OnlyHere() {

@@ -21,7 +21,6 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/edge/web"
 	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/loadgen"
@@ -106,13 +105,12 @@ func New(deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Routes adds the live page and its API.
-func (s *Service) Routes(rt *httpx.Router) error {
+// Routes adds the API of the demo's page.
+func (s *Service) Routes(rt *httpx.Router) {
 	rt.Handle(httpx.Held, http.MethodGet, "/demo/live", s.live)
 	for path, h := range map[string]http.HandlerFunc{"/demo/me": s.me, "/demo/shoppers": s.shoppers, "/demo/prove": s.prove} {
 		rt.Mux.Post(path, s.ownPage(h))
 	}
-	return web.Pages(rt, web.Live)
 }
 
 var errForeignPage = fault.Plain(fault.Forbidden, "Only this server's own pages may ask this, with a JSON body.")

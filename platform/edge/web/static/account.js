@@ -11,8 +11,6 @@ let leaving = false; // the account was deleted here
 
 export async function show(main) {
   const box = el("div", { className: "narrow" }, skeleton(320));
-  document.body.classList.add("shop");
-  document.title = t("account");
   main.append(box);
   const draw = async () => {
     if (leaving) return undefined;

@@ -11,17 +11,17 @@ const soon = 60_000; // ms before the opening
 
 export function show(main, query) {
   const id = encodeURIComponent(query.get("item"));
-  const card = new SaleCard(), error = el("div", { className: "toast" }), waits = skeleton(560);
-  document.body.classList.add("shop");
+  const served = main.querySelector(".sale"); // the item as it looks, without its state
+  const card = new SaleCard(), error = el("div", { className: "toast" }), waits = served ?? skeleton(560);
   main.classList.add("item");
-  main.append(el("p", {}, el("a", { href: "/?sessions" }, `‹ ${t("sessions")}`)), error, el("div", { className: "narrow" }, waits));
+  main.replaceChildren(el("p", {}, el("a", { href: "/?sessions" }, `‹ ${t("sessions")}`)), error, el("div", { className: "narrow" }, waits));
   keepAsking(error, async () => {
     const item = await send("GET", `items/${id}`);
     card.show(item);
     if (!card.isConnected) {
       waits.replaceWith(card);
       card.append(fold(id, item));
-      document.title = item.title;
+      if (!served) document.title = item.title;
     }
     return item.status === "ended" || Date.parse(item.opens_at) - serverNow() > soon ? every : everyOnSale;
   });

@@ -55,6 +55,12 @@ export class LoginForm extends HTMLElement {
 }
 customElements.define("login-form", LoginForm);
 
+// agreement links what a shopper agrees to by logging in, if the shop says where it is.
+const agreement = () => {
+  const links = [...document.querySelectorAll("footer a")].flatMap((a) => [" ", a.cloneNode(true)]);
+  return links.length > 0 ? [el("p", { className: "dim small" }, t("agreement"), ...links)] : [];
+};
+
 // askLogin opens the dialog and returns whether the shopper is logged in afterwards.
 export const askLogin = () => Boolean(login()) || openLogin("sms", "login");
 
@@ -64,7 +70,7 @@ export function openLogin(way, title) {
   form.setAttribute("scan", "");
   form.setAttribute("way", way);
   const dialog = el("dialog", { className: "login" },
-    el("div", { className: "row" }, el("h2", { className: "grow" }, t(title)), el("button", { className: "second close", onclick: () => dialog.close(), attrs: { "aria-label": t("close") } }, "✕")), form);
+    el("div", { className: "row" }, el("h2", { className: "grow" }, t(title)), el("button", { className: "second close", onclick: () => dialog.close(), attrs: { "aria-label": t("close") } }, "✕")), form, ...agreement());
   document.body.append(dialog);
   const done = () => login() && dialog.close();
   changes.addEventListener("login", done);

@@ -14,8 +14,6 @@ const final = ["refused", "closed", "refunded"];
 export function show(main, query) {
   const no = query.get("order"), path = `orders/${encodeURIComponent(no)}`;
   const card = new SaleCard(), error = el("div", { className: "toast" }), box = el("div", { className: "narrow" }), sheet = el("div", {}, skeleton(320));
-  document.body.classList.add("shop");
-  document.title = t("orderNumber");
   main.append(el("p", {}, el("a", { href: "/?orders" }, `‹ ${t("myOrders")}`)), error, box);
   box.append(sheet);
   let version, itemLeft = false;

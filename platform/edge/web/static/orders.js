@@ -11,8 +11,6 @@ export function show(main) {
   const list = el("ul", { className: "goods card", id: "orders" }, skeleton(240)), error = el("div", { className: "toast" });
   const button = el("button", { className: "second", hidden: true }, t("more"));
   let most = page;
-  document.body.classList.add("shop");
-  document.title = t("myOrders");
   main.append(el("div", { className: "narrow" }, el("h2", {}, t("myOrders")), error, list, button));
   const work = async () => {
     if (!login() && !document.body.dataset.guests) await askLogin();

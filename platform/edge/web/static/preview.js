@@ -9,7 +9,6 @@ import { explain, t } from "./words.js";
 export async function show(main, query) {
   const id = encodeURIComponent(query.get("preview"));
   const shown = await send("GET", `/admin/items/${id}/preview`).catch((e) => e);
-  document.body.classList.add("shop");
   main.classList.add("item");
   const says = (...what) => main.append(el("p", { className: "problem", attrs: { role: "status" } }, ...what));
   if (shown instanceof Error) return says(explain(shown));

@@ -14,9 +14,7 @@ const atOnce = 100; // that the server lists
 export function show(main) {
   const list = el("div", { id: "list" }, skeleton(240)), error = el("div", { className: "toast" });
   const button = el("button", { className: "second", hidden: true }, t("more"));
-  document.body.classList.add("shop");
   main.append(el("h2", {}, t("sessions")), error, list, button);
-  document.title = t("sessions");
   setInterval(() => tick(list), 250);
   let most = more, shown = "";
   const kept = new Map(); // of sessions with their items: {header, session, until}

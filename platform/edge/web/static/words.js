@@ -1,8 +1,8 @@
-// The pages' words in English and Chinese; which one shows follows the browser. Titles
+// The pages' words in English and Chinese; which one shows follows the document. Titles
 // of refusals come from the server in the same language; what to do next is here.
 const zh = {
   tagline: "一个开源的秒杀系统：不超卖、不丢单、不骗人。本页是一场真实的抢购。",
-  api: "接口文档", opensIn: "距开抢", onSale: "距结束", paused: "已暂停，距结束", over: "本场已结束", days: "天",
+  opensIn: "距开抢", onSale: "距结束", paused: "已暂停，距结束", over: "本场已结束", days: "天",
   waiting: "正在准备下一场……", units: "共 {n} 件", unitsLeft: "剩 {n} / {total} 件", unlimited: "不限量", taken: "已抢 {n}%", offers: "限量 {n} 件",
   opensOn: "{at} 开抢", limit: "每人限购 {n} 件", window: "抢到后 {n} 分钟内付款", quantity: "数量", fewer: "减少一件", more_units: "增加一件",
   buy: "立即抢购", waitsFor: "距开抢 {left}", sendsIn: "自动抢购 {left}", coolsDown: "{n} 秒后可再抢", queued: "排队中……", buyAgain: "再抢一次", seeOrder: "查看订单", pay: "去支付 {amount}", closing: "付款已截止，正在核实", 
@@ -25,13 +25,13 @@ const zh = {
   perQuarter: "每 ¼ 秒应答数", idle: "点击按钮，看一万人同时开抢。", lost: "与服务器的连接断开了，正在重连……",
   checking: "正在验证，约需一秒……", checkCanceled: "验证已取消，可以重新点击。", checkElsewhere: "该验证方式需要商家自己的页面，本页无法完成。",
   slide: "安全验证", slideHint: "拖动滑块或拼图，使其与缺口吻合", done: "确定", cancelCheck: "取消",
-  login: "登录", registers: "未注册的手机号验证后将自动创建账号。", forgotPassword: "忘记密码？", resetPassword: "设置新密码", resetHint: "设置后其他设备需重新登录。", wechat: "微信", linked: "已绑定", notLinked: "未绑定", logout: "退出", close: "关闭", way_sms: "短信登录", way_password: "密码登录", way_qr: "扫码登录",
+  agreement: "登录即表示您已阅读并同意", login: "登录", registers: "未注册的手机号验证后将自动创建账号。", forgotPassword: "忘记密码？", resetPassword: "设置新密码", resetHint: "设置后其他设备需重新登录。", wechat: "微信", linked: "已绑定", notLinked: "未绑定", logout: "退出", close: "关闭", way_sms: "短信登录", way_password: "密码登录", way_qr: "扫码登录",
   phone: "手机号", code: "验证码", totp: "动态验证码", sendCode: "获取验证码", codeSent: "验证码已发送，五分钟内有效。", sandboxSMS: "查看沙箱短信", password: "密码",
   scan: "请用已登录的手机扫描二维码", scanned: "已扫描，请在手机上输入：", qrCode: "登录二维码", newCode: "刷新二维码",
   qr_expired: "二维码已过期。", qr_denied: "手机上拒绝了本次登录。", qr_claimed: "本次登录已在别处完成。",
   confirmTitle: "确认登录", confirmAsk: "是否让这台设备登录您的账号？", confirmWarn: "若不是您本人在操作，请拒绝。", confirmNumber: "那台设备上的数字", confirmLogin: "请先在这台手机上登录，然后确认。",
   device: "设备", address: "地址", askedAt: "时间", as: "账号", allow: "确认登录", deny: "拒绝", confirmedHere: "已确认，另一台设备现已登录。", deniedHere: "已拒绝，那台设备不会登录。", toShop: "返回首页",
-  sessions: "抢购场次", nav: "场次", more: "显示更多", empty: "暂无抢购活动", emptyNext: "新的场次即将上线，欢迎稍后再来。", item: "商品",
+  sessions: "抢购场次", more: "显示更多", empty: "暂无抢购活动", emptyNext: "新的场次即将上线，欢迎稍后再来。", item: "商品",
   myOrders: "我的订单", noOrders: "还没有订单。", aboutItem: "商品介绍与活动规则", rules: "活动规则", noDetail: "商家没有更多说明。", preview: "预览：与顾客看到的页面一致，此处不可购买", previewLogin: "请先登录管理后台，再查看预览", browseOn: "返回抢购会场", reload: "重新加载",
   goodsPrice: "商品金额", payOpen: "您已通过{way}发起付款。如已付款，结果通常几秒内自动更新；如未付款，请在倒计时内继续，重复支付的款项会原路退回。", paidLate: "您的付款在订单关闭后才到达，款项将原路退回，无需操作。", buyItem: "返回商品页", changeDetails: "修改收货信息", offlineOrder: "网络已断开。您的订单与付款不受影响，恢复后将自动更新。",
   reply: "回复商家", reply_hint: "补充说明或回复商家的处理意见。", reply_text: "回复内容", reply_done: "回复已发送。", by_shop: "商家", by_shopper: "我",
@@ -52,7 +52,7 @@ const zh = {
 };
 const en = {
   tagline: "A flash-sale system that never oversells, loses no order and tells the truth. This page is a real sale.",
-  api: "API", opensIn: "Opens in", onSale: "Closes in", paused: "Paused, closes in", over: "This sale is over", days: "d",
+  opensIn: "Opens in", onSale: "Closes in", paused: "Paused, closes in", over: "This sale is over", days: "d",
   waiting: "Preparing the next sale …", units: "{n} units", unitsLeft: "{n} of {total} left", unlimited: "unlimited", taken: "{n}% taken", offers: "{n} units",
   opensOn: "Opening {at}", limit: "Limit {n} each", window: "Pay within {n} min", quantity: "Quantity", fewer: "One less", more_units: "One more",
   buy: "Buy now", waitsFor: "Opens in {left}", sendsIn: "Sends for you in {left}", coolsDown: "Again in {n} s", queued: "In line …", buyAgain: "Try again", seeOrder: "See your order", pay: "Pay {amount}", closing: "Time is up, checking", 
@@ -75,13 +75,13 @@ const en = {
   perQuarter: "answers per ¼ second", idle: "Press the button and watch ten thousand rush.", lost: "Connection lost, trying again …",
   checking: "checking, about a second …", checkCanceled: "The check was canceled; press the button to try again.", checkElsewhere: "This check works only on the shop's own page.",
   slide: "Security check", slideHint: "Slide the piece into its gap", done: "Done", cancelCheck: "Cancel",
-  login: "Log in", registers: "A new number gets an account by itself.", forgotPassword: "Forgot it?", resetPassword: "Set a new password", resetHint: "Your other devices have to log in again.", wechat: "WeChat", linked: "linked", notLinked: "not linked", logout: "Log out", close: "Close", way_sms: "SMS code", way_password: "Password", way_qr: "QR code",
+  agreement: "By logging in you agree to:", login: "Log in", registers: "A new number gets an account by itself.", forgotPassword: "Forgot it?", resetPassword: "Set a new password", resetHint: "Your other devices have to log in again.", wechat: "WeChat", linked: "linked", notLinked: "not linked", logout: "Log out", close: "Close", way_sms: "SMS code", way_password: "Password", way_qr: "QR code",
   phone: "Phone", code: "Code", totp: "Authenticator code", sendCode: "Send code", codeSent: "The code is on its way and good for five minutes.", sandboxSMS: "See the sandbox's messages", password: "Password",
   scan: "Scan this with a phone that is logged in.", scanned: "Scanned. Confirm on the phone with", qrCode: "QR code to log in", newCode: "New code",
   qr_expired: "The code has expired.", qr_denied: "The login was refused on the phone.", qr_claimed: "This login was completed elsewhere.",
   confirmTitle: "Confirm a login", confirmAsk: "Log in on this device with your account?", confirmWarn: "If that is not you, refuse.", confirmNumber: "Number on the other device", confirmLogin: "Log in on this phone first, then confirm.",
   device: "Device", address: "Address", askedAt: "Time", as: "Account", allow: "Log it in", deny: "Refuse", confirmedHere: "Confirmed: the other device is logged in.", deniedHere: "Refused: that device is not logged in.", toShop: "To the shop",
-  sessions: "Flash sales", nav: "Flash sales", more: "Show more", empty: "No sale at the moment", emptyNext: "New ones are on their way. Please come back soon.", item: "Item",
+  sessions: "Flash sales", more: "Show more", empty: "No sale at the moment", emptyNext: "New ones are on their way. Please come back soon.", item: "Item",
   myOrders: "My orders", noOrders: "No orders yet.", aboutItem: "About the item and the rules", rules: "Rules", noDetail: "The shop says nothing more about it.", preview: "Preview: the page as shoppers will see it; nothing can be bought here", previewLogin: "Sign in to the back office to see the preview", browseOn: "Back to the sales", reload: "Load again",
   goodsPrice: "Goods", payOpen: "You began to pay by {way}. If you have paid, this page says so within seconds. If not, go on before the time is over; what is paid twice goes back.", paidLate: "Your payment arrived after the order was closed. It goes back the way it came; you need do nothing.", buyItem: "Back to the item", changeDetails: "Change these details", offlineOrder: "The network is gone. Your order and payment are safe; this page goes on when it is back.",
   reply: "Answer the shop", reply_hint: "Add what the shop should know.", reply_text: "Your answer", reply_done: "Sent.", by_shop: "The shop", by_shopper: "You",
@@ -138,7 +138,8 @@ const checks = {
   "no orphan in Redis": "Redis 中没有无主的预扣",
   "no shopper is shown an order that is not committed": "不向任何人展示未落库的订单",
 };
-export const language = navigator.language.startsWith("zh") ? "zh" : "en";
+// The server chose the document's language by what the browser asked for.
+export const language = document.documentElement.lang === "zh" ? "zh" : "en";
 const [words, column] = language === "zh" ? [zh, 0] : [en, 1];
 // t is the word for a key, with the values in their places.
 export const t = (key, values = {}) => (words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
@@ -155,7 +156,6 @@ export function explain(e) {
 }
 
 export function translate(root = document) {
-  document.documentElement.lang = language;
   for (const node of root.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
   for (const node of root.querySelectorAll("[data-label]")) node.setAttribute("aria-label", t(node.dataset.label));
 }

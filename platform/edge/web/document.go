@@ -1,0 +1,241 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/text/currency"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"golang.org/x/text/number"
+
+	"stampede/platform/edge/httpx"
+)
+
+var templates = template.Must(template.ParseFS(files, "templates/*.html"))
+
+const (
+	// keepPage lets a crowd's documents come from a CDN, and a change be seen by all
+	// within seconds.
+	keepPage = "public, max-age=10, stale-while-revalidate=60"
+	// keepMissing is short: the link to an item may be shared before it is published.
+	keepMissing = "public, max-age=1"
+	// patience is how long a document waits for what it is about. Without that it is as
+	// useful, but for what others show of a link.
+	patience = 300 * time.Millisecond
+)
+
+// shop makes the documents. Safe for concurrent use.
+type shop struct {
+	Config
+	folder string // of the files
+	logo   string // where it is; empty without one
+}
+
+// kinds are the documents by the member of the query that asks for them; the first one
+// that is there counts. Private ones are of no use to a search engine.
+var kinds = []struct {
+	query, page string
+	title       words
+	private     bool
+}{
+	{"qr", "confirm", words{"Confirm a login", "确认登录"}, true},
+	{"order", "order", words{"Order details", "订单详情"}, true},
+	{"item", "item", words{"On sale", "商品详情"}, false},
+	{"orders", "orders", words{"My orders", "我的订单"}, true},
+	{"account", "account", words{"My account", "我的账号"}, true},
+	{"preview", "preview", words{"Preview", "预览"}, true},
+	{"sessions", "sessions", words{"Flash sales", "抢购场次"}, false},
+}
+
+// words are a text in the languages, in httpx's order.
+type words [2]string
+
+// document is what the template shows.
+type document struct {
+	*shop
+	language           httpx.Language
+	Page               string
+	Title, Description string
+	Address            string // of this document, for everyone
+	Private, Live      bool
+	Goods              *goods // of an item's document; nil if it is not known
+}
+
+// goods are what a document shows of an item, as the API names it.
+type goods struct {
+	Title        string    `json:"title"`
+	Spec         string    `json:"spec"`
+	ImageURL     string    `json:"image_url"`
+	ListPrice    money     `json:"list_price"`
+	SalePrice    money     `json:"sale_price"`
+	OpensAt      time.Time `json:"opens_at"`
+	LimitPerUser int       `json:"limit_per_user"`
+}
+
+type money struct {
+	Amount   int64  `json:"amount"` // in the currency's minor units
+	Currency string `json:"currency"`
+}
+
+// page answers with the document that the query asks for.
+func (s *shop) page(w http.ResponseWriter, r *http.Request) {
+	d, query, status := s.document(r), r.URL.Query(), http.StatusOK
+	kind := kinds[len(kinds)-1]
+	for _, k := range kinds {
+		if query.Has(k.query) {
+			kind = k
+			break
+		}
+	}
+	d.Page, d.Title, d.Private = kind.page, d.T(kind.title[0], kind.title[1]), kind.private
+	d.Description = d.T("Limited goods at fixed times: first come, first served.", "限时限量，准点开抢，先到先得。")
+	if d.Page == "item" {
+		var err error
+		switch d.Goods, err = s.goods(r, query.Get("item")); {
+		case errors.Is(err, errNoGoods):
+			status, d.Private = http.StatusNotFound, true
+		case err != nil:
+			httpx.WriteProblem(w, r, err)
+			return
+		case d.Goods != nil:
+			d.Title, d.Description = d.Goods.Title, d.about(d.Goods)
+			d.Address += "?item=" + url.QueryEscape(query.Get("item"))
+		}
+	}
+	s.write(w, r, d, status)
+}
+
+// live answers with the demo's page.
+func (s *shop) live(w http.ResponseWriter, r *http.Request) {
+	d := s.document(r)
+	d.Page, d.Title, d.Live, d.Private = "live", d.T("Demo", "演示"), true, true
+	s.write(w, r, d, http.StatusOK)
+}
+
+func (s *shop) document(r *http.Request) *document {
+	return &document{shop: s, language: httpx.LanguageOf(r.Header.Get("Accept-Language")), Address: s.BaseURL + "/"}
+}
+
+func (s *shop) write(w http.ResponseWriter, r *http.Request, d *document, status int) {
+	var body bytes.Buffer
+	if err := templates.ExecuteTemplate(&body, "shop.html", d); err != nil {
+		httpx.WriteProblem(w, r, err)
+		return
+	}
+	keep := keepPage
+	if status != http.StatusOK {
+		keep = keepMissing
+	}
+	w.Header().Add("Vary", "Accept-Language")
+	newFile("shop.html", body.String(), quickly).serve(w, r, keep, status)
+}
+
+var errNoGoods = errors.New("web: there is no such item")
+
+// goods reads what is on sale under an id; nil if that cannot be read now.
+func (s *shop) goods(r *http.Request, id string) (*goods, error) {
+	number, err := httpx.ParseID(id)
+	if err != nil {
+		return nil, errNoGoods
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	doc, err := s.Shown(ctx, number)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // the page's script asks again, and says what is wrong
+	}
+	if doc == nil {
+		return nil, errNoGoods
+	}
+	g := new(goods)
+	if err := json.Unmarshal(doc, g); err != nil {
+		return nil, fmt.Errorf("web: decode what is on sale under %s: %w", id, err)
+	}
+	return g, nil
+}
+
+// What the template calls.
+
+// T is a text in the document's language.
+func (d *document) T(english, chinese string) string { return words{english, chinese}[d.language] }
+
+// Lang is the document's language, which the script follows.
+func (d *document) Lang() string { return d.T("en", "zh") }
+
+// File is where a file is.
+func (d *document) File(name string) string { return d.folder + name }
+
+// Module is the script of the page that the first one would ask for.
+func (d *document) Module() string {
+	if d.Page == "item" {
+		return ""
+	}
+	return d.File(d.Page + ".js")
+}
+
+// Logo is where the shop's logo is.
+func (d *document) Logo() string { return d.logo }
+
+// Accent is the colour of the browser's own bars.
+func (d *document) Accent() string { return d.ShopAccent }
+
+// Colours are those that differ from the style sheet's.
+func (d *document) Colours() template.CSS { return template.CSS(d.colours()) } //nolint:gosec // made of hexadecimal digits
+
+// Icon is the logo, else the shop's first letter on its colour.
+func (d *document) Icon() template.URL {
+	if d.logo != "" {
+		return template.URL(d.logo) //nolint:gosec // the operator's setting, or a file of ours
+	}
+	letter := template.HTMLEscapeString(string([]rune(strings.ToUpper(d.ShopName))[:1]))
+	svg := `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="` + d.ShopAccent + `"/><text x="16" y="23" font-family="system-ui" font-size="20" font-weight="700" text-anchor="middle" fill="#fff">` + letter + `</text></svg>`
+	return template.URL("data:image/svg+xml," + url.PathEscape(svg)) //nolint:gosec // escaped
+}
+
+// Picture is what others show beside a link to the document.
+func (d *document) Picture() string {
+	if d.Goods != nil && d.Goods.ImageURL != "" {
+		return d.Goods.ImageURL
+	}
+	if strings.HasPrefix(d.logo, "/") {
+		return d.BaseURL + d.logo
+	}
+	return d.logo
+}
+
+// Price writes an amount as the pages' script does.
+func (d *document) Price(m money) string {
+	unit, err := currency.ParseISO(m.Currency)
+	if err != nil {
+		return ""
+	}
+	scale, _ := currency.Standard.Rounding(unit)
+	p := message.NewPrinter([]language.Tag{language.English, language.Chinese}[d.language])
+	return p.Sprint(currency.NarrowSymbol(unit)) + p.Sprint(number.Decimal(float64(m.Amount)/math.Pow10(scale), number.Scale(scale)))
+}
+
+// OpensOn says in the shop's zone when an item opens.
+func (d *document) OpensOn(at time.Time) string {
+	at = at.In(d.Zone)
+	return d.T("Opens on "+at.Format("2 Jan, 15:04 MST"), at.Format("1月2日 15:04 开抢"))
+}
+
+// about describes an item in one sentence.
+func (d *document) about(g *goods) string {
+	sale, list, most := d.Price(g.SalePrice), "", strconv.Itoa(g.LimitPerUser)
+	if g.ListPrice.Amount > g.SalePrice.Amount {
+		list = d.T(" instead of ", "，原价 ") + d.Price(g.ListPrice)
+	}
+	return d.T(sale+list+". "+d.OpensOn(g.OpensAt)+", at most "+most+" for each shopper.", "秒杀价 "+sale+list+"，"+d.OpensOn(g.OpensAt)+"，每人限购 "+most+" 件。")
+}
