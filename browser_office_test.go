@@ -114,15 +114,27 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		chromedp.Navigate(in.url+"/admin/activities/"+sale.ActivityID+"?language=zh"), says("暂停活动"), until(fitsPhone), shot("sale-zh"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/pause"] button`), says("活动已在所有实例上暂停"), says("已暂停"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/resume"] button`), says("活动已恢复"))
-	plan := func(field, text string) chromedp.Action {
-		return fill(`form[action$="/plan"] [name="`+field+`"]`, text)
-	}
 	in8 := time.FixedZone("the shop's, by default", 8*60*60)
-	do(tab, t, "plan a sale and publish it",
-		chromedp.Navigate(in.url+"/admin/activities"), plan("name", "双十一"), plan("opens_at", time.Now().Add(time.Hour).In(in8).Format("2006-01-02T15:04")),
-		plan("closes_at", time.Now().Add(2*time.Hour).In(in8).Format("2006-01-02T15:04")), plan("sku", "lamp"), plan("title", "台灯"),
-		plan("list_price", "199"), plan("sale_price", "19.90"), plan("stock", "50"), click(`form[action$="/plan"] button`),
-		says("草稿已创建"), says("¥19.90"))
+	typed := func(values map[string]string) (steps chromedp.Tasks) {
+		for name, value := range values {
+			steps = append(steps, fill(`.plan [name="`+name+`"]`, value))
+		}
+		return steps
+	}
+	at := func(hours time.Duration) string {
+		return time.Now().Add(hours * time.Hour).In(in8).Format("2006-01-02T15:04")
+	}
+	const session, lamp, desk = "sessions[0].", "sessions[0].items[0].", "sessions[0].items[2]." // the row between is removed
+	do(tab, t, "plan a sale of two items, one of them wrong at first",
+		chromedp.Navigate(in.url+"/admin/activities"), click(`main a[href$="/new"]`), until(`document.querySelector(".plan")`),
+		click(`[data-add="sessions[0].items"]`), click(`[data-add="sessions[0].items"]`), click(`fieldset fieldset[data-row="1"] [data-remove]`),
+		typed(map[string]string{
+			"name": "双十一", session + "name": "早场", session + "opens_at": at(1), session + "closes_at": at(2),
+			lamp + "sku": "lamp", lamp + "title": "台灯", lamp + "list_price": "199", lamp + "sale_price": "19.90", lamp + "stock": "50",
+			desk + "sku": "desk", desk + "title": "书桌", desk + "list_price": "199", desk + "sale_price": "299", desk + "stock": "5",
+		}),
+		click(".plan .end button"), until(`document.querySelector('[name="sessions[0].items[1].sale_price"][aria-invalid]')?.value === "299"`), shot("plan-zh"),
+		typed(map[string]string{"sessions[0].items[1].sale_price": "99"}), click(".plan .end button"), says("草稿已创建"), says("¥19.90"), says("书桌"))
 	// The forms of the draft's page are folded; each is sent as it stands with what is typed over.
 	form := func(end string) string { return `form[action$="` + end + `"]` }
 	do(tab, t, "edit the sale, its rules, its session and its item",

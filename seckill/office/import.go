@@ -64,16 +64,11 @@ func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]
 
 // body is the request: an activity that lasts as long as its sessions.
 func (s *sheet) body(name string) map[string]any {
-	var from, to time.Time
+	var lasts span
 	for _, in := range s.sessions {
-		if from.IsZero() || in.OpensAt.Before(from) {
-			from = in.OpensAt
-		}
-		if in.ClosesAt.After(to) {
-			to = in.ClosesAt
-		}
+		lasts.over(in.OpensAt, in.ClosesAt)
 	}
-	return map[string]any{"name": name, "starts_at": from, "ends_at": to, "sessions": s.sessions}
+	return map[string]any{"name": name, "starts_at": lasts.from, "ends_at": lasts.to, "sessions": s.sessions}
 }
 
 var ofSheet = regexp.MustCompile(`^body\.sessions\[(\d+)\](?:\.items\[(\d+)\])?(?:\.(\w+))?`)

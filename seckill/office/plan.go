@@ -1,7 +1,9 @@
 package office
 
 import (
+	"fmt"
 	"net/url"
+	"time"
 
 	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
@@ -23,14 +25,14 @@ const (
 // page while it can be edited.
 var planActs = []kit.Act{
 	{
-		Path: activities + "/plan", API: "POST " + api + "/activities", Role: auth.Operator, On: activities, With: inYuan, Body: planned,
+		Path: activities + "/plan", API: "POST " + api + "/activities", Role: auth.Operator, Make: planned,
 		Title: kit.Text{"Plan a sale", "新建活动"}, Then: activity, Done: kit.Text{"The draft is made. Shoppers see nothing until it is published.", "草稿已创建，发布前顾客不可见。"},
-		Fields: append([]kit.Field{{Name: "name", Label: kit.Text{"Name of the sale", "活动名称"}, Required: true, Max: maxName}, opens, closes}, goods...),
+		Fields: ofSale, Rows: rows,
 	},
 	{
 		Path: activity + "/session", API: "POST " + api + "/sessions", Role: auth.Operator, On: activity, When: in("draft", "scheduled"), With: ofActivity,
 		Title: kit.Text{"Add a session", "添加场次"}, Done: kit.Text{"The session is added; add its items.", "场次已添加，请继续添加商品。"},
-		Fields: []kit.Field{{Name: "activity_id", Hidden: true}, sessionName, opens, closes, reserveFrom, reserveUntil, reserveCap},
+		Fields: append([]kit.Field{{Name: "activity_id", Hidden: true}}, rows["session"]...),
 	},
 	{
 		Path: "/admin/sessions/{id}/item", API: "POST " + api + "/items", Role: auth.Operator, Body: uncounted,
@@ -45,6 +47,14 @@ var planActs = []kit.Act{
 }
 
 var (
+	// ofSale are what most sales set; a draft's page has the rest.
+	ofSale = []kit.Field{
+		{Name: "name", Label: kit.Text{"Name of the sale", "活动名称"}, Required: true, Max: maxName},
+		{Name: "limit_per_user", Label: kit.Text{"Units of an item that a shopper may hold", "每人每件商品限购"}, Kind: kit.Whole, Required: true},
+		{Name: "payment_window_seconds", Label: kit.Text{"Minutes to pay", "付款时限（分钟）"}, Kind: kit.Minutes, Required: true},
+		{Name: "refund_within_hours", Label: kit.Text{"Hours in which shoppers may return an order; 0: never", "支付后多少小时内可申请退款；0 为不支持"}, Kind: kit.Whole},
+		{Name: "rules", Label: kit.Text{"Rules, in Markdown", "活动规则（支持 Markdown）"}, Kind: kit.Area, Max: maxText},
+	}
 	sessionName  = kit.Field{Name: "name", Label: kit.Text{"Name", "场次名称"}, Required: true, Max: maxName}
 	opens        = kit.Field{Name: "opens_at", Label: kit.Text{"Opens at", "开抢时间"}, Kind: kit.Moment, Required: true}
 	closes       = kit.Field{Name: "closes_at", Label: kit.Text{"Closes at", "结束时间"}, Kind: kit.Moment, Required: true}
@@ -63,10 +73,8 @@ var (
 		{Name: "unlimited", Label: kit.Text{"Unlimited, nothing is counted", "不限量"}, Kind: kit.Tick, Blank: false},
 		{Name: "limit_per_user", Label: kit.Text{"Units a shopper may hold; 0: as the sale says", "每人限购；0 为按活动规则"}, Kind: kit.Whole, Blank: 0},
 	}
+	rows = map[string][]kit.Field{"session": {sessionName, opens, closes, reserveFrom, reserveUntil, reserveCap}, "item": goods}
 )
-
-// inYuan gives a form's amounts their currency.
-func inYuan(map[string]any) []any { return []any{"currency", yuan} }
 
 // ofActivity is the activity of a new session.
 func ofActivity(data map[string]any) []any {
@@ -82,13 +90,46 @@ func uncounted(_ url.Values, body map[string]any) map[string]any {
 	return body
 }
 
-// planned is an activity as long as its only session, with the item of the form.
-func planned(form url.Values, body map[string]any) map[string]any {
-	item := uncounted(form, body)
-	name, from, to := body["name"], body["opens_at"], body["closes_at"]
-	for _, of := range []string{"name", "opens_at", "closes_at"} {
-		delete(item, of)
+// planned is the sale of the form: its sessions and their items, in the order in which
+// the API numbers them, so that what it refuses is shown at its field. It lasts as long
+// as its sessions.
+func planned(c *kit.Call, form url.Values) (body map[string]any, where func(location string) string, err error) {
+	if body, err = c.ReadRow(ofSale, form, ""); err != nil {
+		return nil, nil, err
 	}
-	session := map[string]any{"name": name, "opens_at": from, "closes_at": to, "items": []any{item}}
-	return map[string]any{"name": name, "starts_at": from, "ends_at": to, "sessions": []any{session}}
+	sessions, lasts := []any{}, span{}
+	for _, at := range kit.RowsIn(form, "sessions") {
+		session, err := c.ReadRow(rows["session"], form, at+".")
+		if err != nil {
+			return nil, nil, err
+		}
+		items := []any{}
+		for _, at := range kit.RowsIn(form, at+".items") {
+			item, err := c.ReadRow(rows["item"], form, at+".")
+			if err != nil {
+				return nil, nil, err
+			}
+			items = append(items, uncounted(form, item))
+		}
+		session["items"] = items
+		sessions = append(sessions, session)
+		opens, _ := time.Parse(time.RFC3339, fmt.Sprint(session["opens_at"])) // ReadRow made both
+		closes, _ := time.Parse(time.RFC3339, fmt.Sprint(session["closes_at"]))
+		lasts.over(opens, closes)
+	}
+	body["sessions"], body["starts_at"], body["ends_at"] = sessions, lasts.from.In(c.InZone()), lasts.to.In(c.InZone())
+	return body, func(string) string { return "" }, nil
+}
+
+// span is the time of an activity.
+type span struct{ from, to time.Time }
+
+// over extends it over a session.
+func (s *span) over(opens, closes time.Time) {
+	if s.from.IsZero() || opens.Before(s.from) {
+		s.from = opens
+	}
+	if closes.After(s.to) {
+		s.to = closes
+	}
 }

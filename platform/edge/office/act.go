@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stampede/platform/base/ids"
@@ -176,16 +178,67 @@ func (c *Call) Act(path string, values ...any) *FormView {
 		if !is {
 			begins = c.shown(&a.Fields[i], of, f.Currency)
 		}
-		v := FieldView{Field: a.Fields[i], c: c, Text: begins, Currency: f.Currency, ID: strings.ReplaceAll(f.Action[1:], "/", "-") + "-" + a.Fields[i].Name}
-		if v.Kind == Moment && !v.Hidden {
-			v.Text = c.ForField(v.Text)
-		}
-		if f.Problem != nil {
-			v.Text, v.Flaw = c.failed.form.Get(v.Name), f.Problem.of(v.Name)
-		}
-		f.Fields = append(f.Fields, v)
+		f.Fields = append(f.Fields, f.field(a.Fields[i], begins))
 	}
 	return f
+}
+
+// field is a field that begins with a text, or with what was typed before a refusal.
+func (f *FormView) field(of Field, begins string) FieldView {
+	v := FieldView{Field: of, c: f.Call, Text: begins, Currency: f.Currency, ID: strings.ReplaceAll(f.Action[1:], "/", "-") + "-" + of.Name}
+	if v.Kind == Moment && !v.Hidden {
+		v.Text = f.ForField(v.Text)
+	}
+	if f.Problem != nil {
+		v.Text, v.Flaw = f.failed.form.Get(v.Name), f.Problem.of(v.Name)
+	}
+	return v
+}
+
+// Rows are the prefixes of a form's rows, such as "sessions[0]": one, or as many as
+// were sent before a refusal.
+func (f *FormView) Rows(of string) (prefixes []string) {
+	if f.Problem != nil {
+		prefixes = RowsIn(f.failed.form, of)
+	}
+	if len(prefixes) == 0 {
+		return []string{of + "[0]"}
+	}
+	return prefixes
+}
+
+// Row are the fields of a row.
+func (f *FormView) Row(name, prefix string) (fields []FieldView) {
+	for _, of := range f.Act.Rows[name] {
+		of.Name = prefix + "." + of.Name
+		fields = append(fields, f.field(of, ""))
+	}
+	return fields
+}
+
+// RowsIn are the prefixes of the rows in a form. It numbers them from 0 first, as the API
+// numbers the members of a list: a row that was removed leaves a gap.
+func RowsIn(form url.Values, of string) (prefixes []string) {
+	var sent []string
+	for name := range form {
+		rest, is := strings.CutPrefix(name, of+"[")
+		index, _, closed := strings.Cut(rest, "]")
+		if prefix := of + "[" + index + "]"; is && closed && isWhole(index) && !slices.Contains(sent, prefix) {
+			sent = append(sent, prefix)
+		}
+	}
+	slices.SortFunc(sent, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	for i, was := range sent {
+		is := of + "[" + strconv.Itoa(i) + "]"
+		prefixes = append(prefixes, is)
+		for _, name := range slices.Collect(maps.Keys(form)) {
+			if rest, found := strings.CutPrefix(name, was); found && is != was {
+				form[is+rest] = form[name]
+				delete(form, name)
+			}
+		}
+	}
+	return prefixes
 }
 
 // ButtonText is what its button says.

@@ -71,11 +71,25 @@ func (f FieldView) Word(option string) string {
 }
 
 // body builds a request's body from a form, nil if the act has no fields.
-func (c *Call) body(a *Act, form url.Values) (map[string]any, error) {
-	var body map[string]any
-	for i := range a.Fields {
-		f := &a.Fields[i]
-		value, given, err := c.read1(f, form)
+func (c *Call) body(a *Act, form url.Values) (body map[string]any, err error) {
+	if len(a.Fields) > 0 {
+		if body, err = c.ReadRow(a.Fields, form, ""); err != nil {
+			return nil, err
+		}
+	}
+	if a.Body != nil {
+		body = a.Body(form, body)
+	}
+	return body, nil
+}
+
+// ReadRow reads the fields of a row of a form, whose names begin with the prefix.
+func (c *Call) ReadRow(fields []Field, form url.Values, prefix string) (map[string]any, error) {
+	body := map[string]any{}
+	for _, f := range fields {
+		member := f.Name
+		f.Name = prefix + f.Name
+		value, given, err := c.read1(&f, form)
 		if err != nil {
 			return nil, err
 		}
@@ -83,17 +97,8 @@ func (c *Call) body(a *Act, form url.Values) (map[string]any, error) {
 			value, given = f.Blank, true
 		}
 		if given {
-			if body == nil {
-				body = map[string]any{}
-			}
-			put(body, f.Name, value)
+			put(body, member, value)
 		}
-	}
-	if body == nil && len(a.Fields) > 0 {
-		body = map[string]any{}
-	}
-	if a.Body != nil {
-		body = a.Body(form, body)
 	}
 	return body, nil
 }

@@ -68,6 +68,9 @@ type Act struct {
 	Title  Text // of the form
 	Button Text // of its button; the title unless given
 	Fields []Field
+	// Rows are further fields by the name of a row: a page repeats them (FormView.Rows),
+	// and Make reads them (Call.ReadRow).
+	Rows map[string][]Field
 	// Warning says what the operator should know before.
 	Warning Text
 	// Dangerous marks what cannot be undone.

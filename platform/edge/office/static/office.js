@@ -11,6 +11,35 @@ addEventListener("keydown", (e) => {
   field.select?.();
 });
 
+// A form may repeat a row: another one is a copy of the last, with empty fields but for
+// times, which sessions of a day nearly share.
+addEventListener("click", (e) => {
+  const button = e.target.closest("button[data-add], button[data-remove]");
+  if (!button) return;
+  const rows = [...button.parentElement.children].filter((row) => row.matches("fieldset"));
+  if (button.dataset.remove !== undefined) {
+    const row = button.parentElement, before = row.previousElementSibling ?? row.parentElement;
+    row.remove();
+    before.querySelector("input, button")?.focus();
+    return;
+  }
+  const last = rows.at(-1), row = last.cloneNode(true), next = Math.max(...rows.map((r) => Number(r.dataset.row))) + 1;
+  const [was, is] = [`${button.dataset.add}[${last.dataset.row}]`, `${button.dataset.add}[${next}]`];
+  row.dataset.row = next;
+  for (const inner of [...row.querySelectorAll("fieldset")].slice(1)) inner.remove(); // a new session begins with one item
+  for (const flaw of row.querySelectorAll(".flaw")) flaw.remove();
+  for (const node of row.querySelectorAll("*")) {
+    for (const name of ["id", "name", "for", "data-add", "aria-describedby"]) {
+      if (node.hasAttribute(name)) node.setAttribute(name, node.getAttribute(name).replace(was, is));
+    }
+    node.removeAttribute("aria-invalid");
+    if (node.matches("input, textarea") && node.type !== "datetime-local") { node.value = node.type === "checkbox" ? "true" : ""; node.checked = false; }
+  }
+  for (const gone of row.querySelectorAll(":scope > [data-remove]")) gone.hidden = false;
+  last.after(row);
+  row.querySelector("input")?.focus();
+});
+
 // On a phone the menu scrolls sideways.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
