@@ -235,5 +235,9 @@ func (p *publishedPlan) Detail(ctx context.Context, item int64) (d browse.Detail
 	if err != nil {
 		return d, false, fmt.Errorf("seckill: read item detail: %w", err)
 	}
-	return browse.Detail{Images: row.Images, Description: row.Description, Rules: row.Rules}, true, nil
+	d = browse.Detail{Images: row.Images, Description: row.Description, Rules: row.Rules}
+	if row.ByReservation {
+		d.Reserved = &row.Reserved
+	}
+	return d, true, nil
 }

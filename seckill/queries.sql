@@ -337,7 +337,11 @@ SELECT @copy_id, r.rules FROM seckill.activity_rules r WHERE r.activity_id = @or
 
 -- name: ShownDetail :one
 -- What shoppers may read about an item; no row for an item of a draft.
-SELECT coalesce(d.description, '')::text AS description, coalesce(d.images, '{}')::text[] AS images, coalesce(r.rules, '')::text AS rules
-FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id
+SELECT coalesce(d.description, '')::text AS description, coalesce(d.images, '{}')::text[] AS images, coalesce(r.rules, '')::text AS rules,
+    (s.reservation_opens_at IS NOT NULL)::boolean AS by_reservation,
+    (CASE WHEN s.reservation_opens_at IS NULL THEN 0 ELSE coalesce(
+        (SELECT c.taken FROM seckill.reservation_counts c WHERE c.item_id = i.id),
+        (SELECT count(*) FROM seckill.reservations h WHERE h.item_id = i.id)) END)::bigint AS reserved
+FROM seckill.items i JOIN seckill.activities a ON a.id = i.activity_id JOIN seckill.sessions s ON s.id = i.session_id
     LEFT JOIN seckill.item_details d ON d.item_id = i.id LEFT JOIN seckill.activity_rules r ON r.activity_id = a.id
 WHERE i.id = @item_id AND a.status <> 'draft';

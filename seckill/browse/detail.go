@@ -34,6 +34,7 @@ type Detail struct {
 	Images      []string
 	Description string
 	Rules       string // of the activity
+	Reserved    *int64 // how many shoppers have a reservation; nil where none is required
 }
 
 // itemDetail is the same as shoppers get it.
@@ -42,6 +43,7 @@ type itemDetail struct {
 	Images          []string `json:"images" nullable:"false" doc:"Addresses of up to nine pictures, in the order to show them"`
 	DescriptionHTML string   `json:"description_html" doc:"What the item is, as HTML without scripts, styles and attributes of the writer's; empty if there is no description"`
 	RulesHTML       string   `json:"rules_html" doc:"The activity's rules, likewise"`
+	Reserved        *int64   `json:"reserved,omitempty" doc:"How many shoppers have reserved it, up to a minute old; left out where no reservation is required"`
 }
 
 // texts converts Markdown (CommonMark with tables and strikethrough) to HTML, without
@@ -95,7 +97,7 @@ func (b *Service) buildDetail(ctx context.Context, id int64) (any, time.Time, er
 
 // detailOf renders an item's texts.
 func detailOf(id wire.ID, d Detail) (out itemDetail, err error) {
-	out = itemDetail{ItemID: id, Images: append([]string{}, d.Images...)}
+	out = itemDetail{ItemID: id, Images: append([]string{}, d.Images...), Reserved: d.Reserved}
 	if out.DescriptionHTML, err = html(d.Description); err != nil {
 		return out, err
 	}

@@ -79,6 +79,11 @@ func TestAThousandAtOnce(t *testing.T) {
 			if won != c.want || s.rows() != c.want {
 				t.Errorf("%d users hold a reservation by their answers, %d by Postgres; want %d", won, s.rows(), c.want)
 			}
+			if c.redis {
+				if r := s.as(auth.Shopper, 1, http.MethodGet, s.route("detail"), nil); r.body["reserved"] != float64(c.want) {
+					t.Errorf("shoppers read of %v reservations, want %d: %s", r.body["reserved"], c.want, r.raw)
+				}
+			}
 			counters := 0
 			if c.want != users {
 				counters = c.want

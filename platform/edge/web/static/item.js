@@ -12,6 +12,9 @@ const soon = 60_000; // ms before the opening
 export function show(main, query) {
   const id = encodeURIComponent(query.get("item"));
   const served = main.querySelector(".sale"); // the item as it looks, without its state
+  let read;
+  // detail is read once, by the first who needs it; after a failure the next one asks again.
+  const detail = () => (read ??= send("GET", `items/${id}/detail`).catch((e) => { read = undefined; throw e; }));
   const card = new SaleCard(), error = el("div", { className: "toast" }), waits = served ?? skeleton(560);
   main.classList.add("item");
   main.replaceChildren(el("p", {}, el("a", { href: "/?sessions" }, `‹ ${t("sessions")}`)), error, el("div", { className: "narrow" }, waits));
@@ -20,20 +23,21 @@ export function show(main, query) {
     card.show(item);
     if (!card.isConnected) {
       waits.replaceWith(card);
-      card.append(fold(id, item));
+      card.append(fold(detail, item));
       if (!served) document.title = item.title;
+      if (item.reservation_opens_at && Date.parse(item.opens_at) > serverNow()) detail().then(({ reserved }) => card.reservedBy(reserved), () => {});
     }
     return item.status === "ended" || Date.parse(item.opens_at) - serverNow() > soon ? every : everyOnSale;
   });
 }
 
 // fold is what there is to read about an item; it is loaded when it is opened.
-function fold(id, item) {
+function fold(detail, item) {
   const body = el("div", { attrs: { "aria-live": "polite" } });
   const details = el("details", { className: "fold" }, el("summary", {}, t("aboutItem")), body, calendar(item));
   details.ontoggle = async () => {
     if (!details.open || body.firstChild) return;
-    const asked = await send("GET", `items/${id}/detail`).catch((e) => e);
+    const asked = await detail().catch((e) => e);
     if (asked instanceof Error) return body.replaceChildren(); // the next opening asks again
     body.replaceChildren(...reading(asked));
     body.lang = language;

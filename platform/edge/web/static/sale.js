@@ -19,7 +19,7 @@ const set = (node, text) => { if (node.textContent !== text) node.textContent = 
 const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
 
 export class SaleCard extends HTMLElement {
-  #item; #buyer; #timer; #parts; #no; #news; #readUntil = 0; #said; #known = false; #lock;
+  #item; #buyer; #timer; #parts; #no; #news; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
   #login = () => this.#begin(); // another shopper, another way through
 
   connectedCallback() {
@@ -199,12 +199,22 @@ export class SaleCard extends HTMLElement {
     this.#stayAwake(b.sending || (left > 0 && left < (b.armed ? Infinity : awakeBefore)));
   }
 
-  #drawUnits({ total, remaining }, p) {
+  // reservedBy takes how many shoppers have reserved the item.
+  reservedBy(shoppers) {
+    this.#reservedBy = shoppers;
+    this.#tick();
+  }
+
+  #drawUnits({ total, remaining, status }, p) {
+    if (status === "upcoming") { // nothing is taken before the opening
+      set(p.taken, this.#reservedBy == null ? "" : t("reservedBy", { n: count(this.#reservedBy) }));
+      return set(p.left, total == null ? t("unlimited") : t("units", { n: count(total) }));
+    }
     const known = total != null && remaining != null;
     const taken = known ? Math.floor((100 * (total - remaining)) / Math.max(1, total)) : 0;
     set(p.taken, known ? t("taken", { n: count(taken) }) : "");
     p.bar.style.width = `${taken}%`;
-    set(p.left, total == null ? t("unlimited") : remaining == null ? t("units", { n: count(total) }) : t("unitsLeft", { n: count(remaining), total: count(total) }));
+    return set(p.left, total == null ? t("unlimited") : remaining == null ? t("units", { n: count(total) }) : t("unitsLeft", { n: count(remaining), total: count(total) }));
   }
 
   #drawSaid({ text, kind, link }) {

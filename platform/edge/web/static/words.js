@@ -3,7 +3,7 @@
 const zh = {
   tagline: "一个开源的秒杀系统：不超卖、不丢单、不骗人。本页是一场真实的抢购。",
   opensIn: "距开抢", onSale: "距结束", paused: "已暂停，距结束", over: "本场已结束", days: "天",
-  waiting: "正在准备下一场……", units: "共 {n} 件", unitsLeft: "剩 {n} / {total} 件", unlimited: "不限量", taken: "已抢 {n}%", offers: "限量 {n} 件",
+  waiting: "正在准备下一场……", units: "共 {n} 件", unitsLeft: "剩 {n} / {total} 件", unlimited: "不限量", taken: "已抢 {n}%", reservedBy: "{n} 人已预约", offers: "限量 {n} 件",
   opensOn: "{at} 开抢", limit: "每人限购 {n} 件", window: "抢到后 {n} 分钟内付款", quantity: "数量", fewer: "减少一件", more_units: "增加一件",
   buy: "立即抢购", waitsFor: "距开抢 {left}", sendsIn: "自动抢购 {left}", coolsDown: "{n} 秒后可再抢", queued: "排队中……", buyAgain: "再抢一次", seeOrder: "查看订单", pay: "去支付 {amount}", closing: "付款已截止，正在核实", 
   arm: "预约自动抢", tell: "有货时提醒我", cancel: "取消订单", cancelAsk: "确定取消订单吗？", cancelWarn: "取消后商品会马上释放给其他顾客，无法恢复。", cancelNo: "再想想", queueNumber: "排队号", orderNumber: "订单号", copy: "复制", copied: "已复制",
@@ -53,7 +53,7 @@ const zh = {
 const en = {
   tagline: "A flash-sale system that never oversells, loses no order and tells the truth. This page is a real sale.",
   opensIn: "Opens in", onSale: "Closes in", paused: "Paused, closes in", over: "This sale is over", days: "d",
-  waiting: "Preparing the next sale …", units: "{n} units", unitsLeft: "{n} of {total} left", unlimited: "unlimited", taken: "{n}% taken", offers: "{n} units",
+  waiting: "Preparing the next sale …", units: "{n} units", unitsLeft: "{n} of {total} left", unlimited: "unlimited", taken: "{n}% taken", reservedBy: "{n} reserved", offers: "{n} units",
   opensOn: "Opening {at}", limit: "Limit {n} each", window: "Pay within {n} min", quantity: "Quantity", fewer: "One less", more_units: "One more",
   buy: "Buy now", waitsFor: "Opens in {left}", sendsIn: "Sends for you in {left}", coolsDown: "Again in {n} s", queued: "In line …", buyAgain: "Try again", seeOrder: "See your order", pay: "Pay {amount}", closing: "Time is up, checking", 
   arm: "Send for me at the opening", tell: "Tell me when units return", cancel: "Cancel order", cancelAsk: "Cancel this order?", cancelWarn: "Its units go to other shoppers at once; this cannot be undone.", cancelNo: "Keep it", queueNumber: "Queue no.", orderNumber: "Order no.", copy: "Copy", copied: "Copied",
