@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/wechattest"
 )
 
 // TestPhoneLogsDesktopIn: the desktop shows a code; the phone, not logged in,
@@ -19,7 +20,8 @@ import (
 func TestPhoneLogsDesktopIn(t *testing.T) {
 	t.Parallel()
 	desktop := browser(t)
-	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms")
+	wechat := wechattest.New(t)
+	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms", "--wechat-url="+wechat.URL, "--wechat-app-id="+wechat.AppID, "--wechat-app-secret="+wechat.Secret)
 	lookAtAnEmptyShop(desktop, t, in)
 	in.planAsked(t, askingSale{human: "none", opensIn: time.Minute})
 	do(desktop, t, "see the session", until(`document.querySelector(".session")?.textContent.includes("Phone")`))
@@ -84,6 +86,7 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	do(desktop, t, "see both devices in the account", chromedp.Navigate(in.url+"/?account"), until(`document.querySelectorAll("#logins li").length === 2 && document.querySelectorAll("#logins li button").length === 1`))
 	do(other, t, "log out", click("login-box button"))
 	keepsAnAccount(visitor(desktop, t), t, in)
+	comesFromWeChat(visitor(desktop, t), t, in)
 	do(desktop, t, "be logged out as well", until(`document.querySelector("login-box").textContent.includes("Log in")`))
 	sale := in.plan(t, 5, time.Second)
 	in.awaitLoaded(t, sale.ItemID)

@@ -222,3 +222,26 @@ func settlesAnOrder(tab context.Context, t *testing.T, in *instance) {
 	do(tab, t, "find it in the list", chromedp.Navigate(in.url+"/?orders"), until(`document.querySelector("#orders a .go")?.textContent === "已退款"`))
 	readable(tab, t, "orders-zh")
 }
+
+// insideWeChat makes a tab say that it is WeChat's own browser, in Chinese.
+func insideWeChat(tab context.Context) error {
+	return emulation.SetUserAgentOverride("Mozilla/5.0 (Linux; Android 14) Chrome/130 Mobile MicroMessenger/8.0.50").WithAcceptLanguage("zh-CN").Do(tab)
+}
+
+// comesFromWeChat logs a shopper in by WeChat's page, who then adds a phone; a reload sends
+// the code no second time, and a shopper who does not agree is told what to do.
+func comesFromWeChat(tab context.Context, t *testing.T, in *instance) {
+	t.Helper()
+	const phone = "13800138333"
+	do(tab, t, "refuse in WeChat", chromedp.ActionFunc(insideWeChat), chromedp.Navigate(in.url+"/?wechat&state=0"), says("您没有同意微信授权"))
+	readable(tab, t, "wechat-refused-zh")
+	do(tab, t, "open the login within WeChat", chromedp.Navigate(in.url+"/?orders"), until(requests("/auth/wechat/state")+` === 1`), until(`document.querySelector("dialog")`),
+		chromedp.Evaluate(`document.querySelector("dialog").close()`, nil), until(`!document.querySelector("dialog")`), click("login-box button"), until(`document.querySelector("#wechat")`))
+	readable(tab, t, "login-wechat-zh")
+	do(tab, t, "agree, and be back where it began", click("#wechat"), until(`location.search === "?orders" && document.querySelector("login-box a") && document.querySelector("#orders .nothing")`),
+		chromedp.Navigate(in.url+"/?account"), until(`document.querySelector("#me")?.textContent.includes("已绑定")`))
+	readable(tab, t, "account-wechat-zh")
+	do(tab, t, "be told that a code to a phone deletes the account", click("#erase button"), says("请先绑定手机号"), click("dialog .close"))
+	do(tab, t, "ask for a code", enter("phone", phone), click("#phone .bottom button"), says("验证码已发送"))
+	do(tab, t, "add the phone", enter("code", smsCode(t, in, "+86"+phone)), click("#phone .end button"), until(`document.querySelector("#me")?.textContent.includes("138****8333")`))
+}

@@ -186,7 +186,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--sms-gateway-url=https://sms.example.com --sms-gateway-secret=short", "--sms-gateway-secret must have at least 32 bytes", false},
 		{"--sandbox-sms --sms-gateway-url=https://sms.example.com --sms-gateway-secret=" + secret, "exclude each other", false},
 		{"--wechat-app-id=wx1", "give both or neither", false},
-		{"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-url=http://api.example.com", "--wechat-url must begin with https://", false},
+		{"--wechat-app-id=wx1 --wechat-app-secret=s --wechat-url=http://api.example.com", "--wechat-url must begin with https://, or http:// and a loopback address", false},
 		{"--max-conns=11", "--max-conns must be between 12 and 5000, not 11", false},
 		{"--human-check-strength=26", "--human-check-strength must be one of", true},
 		{"--password-cost=none", "--password-cost must be one of", true},

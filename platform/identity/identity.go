@@ -163,6 +163,10 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 	if wx := set.WeChat; wx.WechatAppID != "" {
 		app := wechat.DefaultConfig()
 		app.BaseURL, app.AppID, app.Secret, app.Kind = strings.TrimSuffix(wx.WechatURL, "/"), wx.WechatAppID, wx.WechatAppSecret, wx.WechatKind
+		app.ReturnURL = deps.Addresses.BaseURL() + "/?wechat"
+		if strings.HasPrefix(app.BaseURL, "http://") { // a stand-in on this machine has its own page
+			app.PageURL = app.BaseURL
+		}
 		app.Metrics = deps.Metrics
 		client, err := wechat.New(app)
 		if err != nil {

@@ -54,6 +54,7 @@ var kinds = []struct {
 	{"item", "item", words{"On sale", "商品详情"}, false},
 	{"orders", "orders", words{"My orders", "我的订单"}, true},
 	{"account", "account", words{"My account", "我的账号"}, true},
+	{"wechat", "wechat", words{"WeChat", "微信登录"}, true},
 	{"preview", "preview", words{"As shoppers will see it", "预览"}, true},
 	{"sessions", "sessions", words{"Flash sales", "抢购场次"}, false},
 }

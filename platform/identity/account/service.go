@@ -47,6 +47,9 @@ type WeChat interface {
 	// Redirects reports whether codes reach the client in a URL, which an attacker
 	// can send to a user.
 	Redirects() bool
+	// AuthorizeURL is where a page inside WeChat sends its shopper for a code; "" if the
+	// app has no such page.
+	AuthorizeURL(state string) string
 }
 
 // Blacklist refuses listed users; platform/identity/blacklist implements it.

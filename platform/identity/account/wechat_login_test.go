@@ -120,7 +120,8 @@ type exchangeAt struct {
 	server *wechattest.Server
 }
 
-func (exchangeAt) Redirects() bool { return false }
+func (exchangeAt) Redirects() bool            { return false }
+func (exchangeAt) AuthorizeURL(string) string { return "" }
 
 func (e exchangeAt) Exchange(ctx context.Context, code string) (wechat.Identity, error) {
 	open, union, _ := strings.Cut(code, " ")

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -74,20 +75,23 @@ type stateOutput struct {
 	SetCookie    http.Cookie `header:"Set-Cookie"`
 	Body         struct {
 		State     string `json:"state" doc:"For WeChat's authorization URL, or its SDK, and then for the login"`
+		URL       string `json:"url,omitempty" doc:"Where a page inside WeChat sends its shopper, who returns to the shop's page with a code; left out for a mini program"`
 		ExpiresIn int64  `json:"expires_in" doc:"Seconds" example:"600"`
 	} `nameHint:"WeChatState"`
 }
 
-func (s *Service) startWeChat(context.Context, *struct{}) (*stateOutput, error) {
+// startWeChat keeps the browser's cookie, which may belong to a login in another tab.
+func (s *Service) startWeChat(_ context.Context, in *StateInput) (*stateOutput, error) {
 	if s.deps.WeChat == nil {
 		return nil, errNoWeChat
 	}
-	cookie := rand.Text()
+	cookie := cmp.Or(in.StateCookie, rand.Text())
 	out := &stateOutput{CacheControl: httpx.NoStore, SetCookie: http.Cookie{ //nolint:gosec // not Secure without https only
 		Name: stateCookie, Value: cookie, Path: "/api/v1", MaxAge: int(stateLifetime.Seconds()),
 		HttpOnly: true, Secure: s.cfg.OverTLS, SameSite: http.SameSiteLaxMode,
 	}}
 	out.Body.State = s.keys[0].wechatState(cookie, time.Now().Add(stateLifetime))
+	out.Body.URL = s.deps.WeChat.AuthorizeURL(out.Body.State)
 	out.Body.ExpiresIn = int64(stateLifetime.Seconds())
 	return out, nil
 }

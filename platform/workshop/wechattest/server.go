@@ -37,6 +37,7 @@ func New(t testing.TB) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /sns/oauth2/access_token", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, "code") })
 	mux.HandleFunc("GET /sns/jscode2session", func(w http.ResponseWriter, r *http.Request) { s.exchange(w, r, "js_code") })
+	mux.HandleFunc("GET /connect/oauth2/authorize", s.authorize)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	s.URL = srv.URL
@@ -66,6 +67,24 @@ func (s *Server) Redirect(t testing.TB, page, state, openID, unionID string) *ur
 	}
 	return to
 }
+
+// authorize sends a browser back with a code of a person who agrees. WeChat refuses an
+// address whose members are in another order.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	back, err := url.Parse(q.Get("redirect_uri"))
+	if !ordered.MatchString(r.URL.RawQuery) || q.Get("appid") != s.AppID || !wellFormed.MatchString(q.Get("state")) || err != nil {
+		http.Error(w, "WeChat refuses this link", http.StatusBadRequest)
+		return
+	}
+	with := back.Query()
+	with.Set("code", s.Code("open-page", ""))
+	with.Set("state", q.Get("state"))
+	back.RawQuery = with.Encode()
+	http.Redirect(w, r, back.String(), http.StatusFound) //nolint:gosec // WeChat itself knows the shop's address; a test may have any
+}
+
+var ordered = regexp.MustCompile(`^appid=[^&]+&redirect_uri=[^&]+&response_type=code&scope=snsapi_(base|userinfo)&state=[^&]+$`)
 
 var wellFormed = regexp.MustCompile(`^[a-zA-Z0-9]{1,128}$`)
 

@@ -2,7 +2,7 @@
 import { ask, el } from "./dom.js";
 import { call, changes, login, logout, problem } from "./api.js";
 import { codeFields, field, newPassword, tries } from "./code.js";
-import { askLogin, openLogin } from "./login.js";
+import { askLogin, canLink, goToWeChat, openLogin } from "./login.js";
 import { skeleton } from "./poll.js";
 import { explain, language, t } from "./words.js";
 
@@ -33,8 +33,9 @@ function card(title, id, make) {
   return el("section", { className: "card", id }, el("h2", {}, title), ...make(said), said);
 }
 
-const about = (me) => card(t("account"), "me", () => [el("dl", {}, el("dt", {}, t("phone")), el("dd", {}, me.phone ?? t("noPhone")), el("dt", {}, t("wechat")), el("dd", {}, t(me.has_wechat ? "linked" : "notLinked")),
-  el("dt", {}, t("since")), el("dd", {}, time(me.created_at)))]);
+const about = (me) => card(t("account"), "me", (said) => [el("dl", {}, el("dt", {}, t("phone")), el("dd", {}, me.phone ?? t("noPhone")), el("dt", {}, t("wechat")), el("dd", {}, t(me.has_wechat ? "linked" : "notLinked")),
+  el("dt", {}, t("since")), el("dd", {}, time(me.created_at))),
+  ...(!me.has_wechat && canLink() ? [el("div", { className: "row end" }, el("button", { className: "second", id: "link", onclick: (e) => tries(said, e.target, () => goToWeChat("link")) }, t("linkWeChat")))] : [])]);
 
 const devices = (logins, draw) => card(t("logins"), "logins", (said) => {
   const end = (path, method) => async (e) => tries(said, e.target, async () => { await call(method, path); await draw(); });
@@ -85,6 +86,7 @@ const erasure = (me, box) => card(t("erase"), "erase", (said) => [el("p", { clas
   const wrong = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", {}, t("erase"));
   // The account's own phone is shown masked, so its owner writes it.
   const form = el("form", {}, ...(me.phone ? codeFields("erase", wrong, call) : []), wrong, el("div", { className: "row end" }, go));
+  if (form.phone) form.phone.autofocus = true;
   const { dialog, answered } = ask(t("erase"), el("p", {}, t(me.phone ? "erase_hint" : "erase_noPhone")), ...(me.phone ? [form] : []));
   form.onsubmit = (e) => {
     e.preventDefault();

@@ -145,6 +145,8 @@ function refresh(used) {
   return renewing;
 }
 
+export const inWeChat = /MicroMessenger/.test(navigator.userAgent);
+
 // device is this browser as the user knows it: the phone that confirms a login
 // shows the name.
 export function device() {
@@ -154,7 +156,7 @@ export function device() {
     localStorage.setItem(deviceKey, id);
   }
   const agent = navigator.userAgent;
-  const browser = /MicroMessenger/.test(agent) ? "WeChat" : /Edg\//.test(agent) ? "Edge" : /Firefox\//.test(agent) ? "Firefox" : /Chrome\//.test(agent) ? "Chrome" : "Safari";
+  const browser = inWeChat ? "WeChat" : /Edg\//.test(agent) ? "Edge" : /Firefox\//.test(agent) ? "Firefox" : /Chrome\//.test(agent) ? "Chrome" : "Safari";
   const system = /Android/.test(agent) ? "Android" : /iPhone|iPad/.test(agent) ? "iOS" : /Windows/.test(agent) ? "Windows" : /Mac OS/.test(agent) ? "macOS" : "Linux";
   return { kind: "web", id, name: `${browser}, ${system}` };
 }

@@ -37,7 +37,7 @@ export async function tries(said, button, work, refused = () => {}) {
 // codeFields are the fields of a phone and of its code, with the button that sends one
 // for a purpose.
 export function codeFields(purpose, said, request = send) {
-  const phone = field(t("phone"), { name: "phone", type: "tel", autocomplete: "tel", inputMode: "tel", maxLength: 32, autofocus: true }), code = digits("code", "code");
+  const phone = field(t("phone"), { name: "phone", type: "tel", autocomplete: "tel", inputMode: "tel", maxLength: 32 }), code = digits("code", "code");
   const button = el("button", { type: "button", className: "second steady" }, t("sendCode")), input = phone.lastChild;
   button.onclick = () => input.reportValidity() && tries(said, button, async () => {
     const { retry_after } = await withProof((proof) => request("POST", "auth/sms-codes", { proof, body: { phone: input.value, purpose, device_id: device().id } }));

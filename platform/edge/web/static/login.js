@@ -1,9 +1,25 @@
 // Logging in: by SMS code, password, or with a phone that scans a QR code.
 import { codeFields, digits, field, newPassword, tries } from "./code.js";
 import { el } from "./dom.js";
-import { call, changes, device, keep, login, logout, send } from "./api.js";
+import { call, changes, device, inWeChat, keep, login, logout, send } from "./api.js";
 import { t } from "./words.js";
 import { withProof } from "./door.js";
+
+// offered tells whether the shop has a page for a login by WeChat, which exists inside
+// WeChat only. The answer is there before a shopper opens the form.
+let offered = false;
+if (inWeChat) send("POST", "auth/wechat/state").then(({ url }) => { offered = Boolean(url); }, () => {});
+export const canLink = () => offered;
+
+// goToWeChat sends the shopper to WeChat's page, to log in or to be linked to an account;
+// wayBack is what was kept for the return.
+const returning = "stampede-wechat";
+export async function goToWeChat(does, back = location.href) {
+  const { url } = await send("POST", "auth/wechat/state");
+  sessionStorage.setItem(returning, JSON.stringify({ does, back }));
+  location.assign(url);
+}
+export const wayBack = () => JSON.parse(sessionStorage.getItem(returning)) ?? { does: "login", back: "/" };
 
 // paths of the API by which a way logs in.
 const paths = { sms: "auth/login/sms", password: "auth/login", reset: "auth/login" };
@@ -13,16 +29,23 @@ const paths = { sms: "auth/login/sms", password: "auth/login", reset: "auth/logi
 // it ends with a login.
 export class LoginForm extends HTMLElement {
   connectedCallback() {
-    if (!this.firstChild) this.#show(this.getAttribute("way") ?? "sms");
+    const way = this.getAttribute("way") ?? "sms";
+    if (!this.firstChild) this.#show(way === "sms" && offered ? "wechat" : way);
   }
 
   #show(way) {
-    const ways = ["sms", "password", ...(this.hasAttribute("scan") ? ["qr"] : [])];
+    const ways = [...(offered ? ["wechat"] : []), "sms", "password", ...(this.hasAttribute("scan") ? ["qr"] : [])];
     const tabs = el("div", { className: "tabs" }, ...ways.map((w) =>
       el("button", { type: "button", onclick: () => this.#show(w), attrs: { "aria-pressed": w === way } }, t(`way_${w}`))));
-    this.replaceChildren(tabs, way === "qr" ? el("qr-login") : this.#form(way));
+    this.replaceChildren(tabs, way === "qr" ? el("qr-login") : way === "wechat" ? this.#weChat() : this.#form(way));
     if (way === "qr") import("./qr.js"); // defines the element
     this.querySelector("form input")?.focus(); // autofocus is for a dialog's opening only
+  }
+
+  #weChat() {
+    const said = el("div", { attrs: { "aria-live": "polite" } });
+    const go = el("button", { id: "wechat", autofocus: true, onclick: () => tries(said, go, () => goToWeChat("login")) }, t("wechatGo"));
+    return el("div", {}, el("p", { className: "dim" }, t("wechatHint")), said, el("div", { className: "row end" }, go));
   }
 
   #form(way) {
@@ -35,6 +58,7 @@ export class LoginForm extends HTMLElement {
       reset: () => [...codeFields("reset", said), newPassword(), el("p", { className: "dim" }, t("resetHint"))],
     };
     const form = el("form", {}, ...parts[way](), said, el("div", { className: "row end" }, go));
+    form.phone.autofocus = true;
     form.onsubmit = (e) => {
       e.preventDefault();
       tries(said, go, () => this.#logIn(way, form), (refused) => {

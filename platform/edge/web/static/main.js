@@ -7,7 +7,7 @@ import * as item from "./item.js";
 
 const pages = {
   confirm: () => import("./confirm.js"), order: () => import("./order.js"), item: async () => item, orders: () => import("./orders.js"),
-  account: () => import("./account.js"), sessions: () => import("./sessions.js"), preview: () => import("./preview.js"), live: () => import("./live.js"),
+  account: () => import("./account.js"), wechat: () => import("./wechat.js"), sessions: () => import("./sessions.js"), preview: () => import("./preview.js"), live: () => import("./live.js"),
 };
 const main = document.querySelector("main"), { page, guests } = document.body.dataset;
 translate();

@@ -1,11 +1,11 @@
 // Paying: what is to be settled before, which way, and what that way needs of the
 // shopper's device.
 import { ask, el } from "./dom.js";
-import { call, problem, send } from "./api.js";
+import { call, inWeChat, problem, send } from "./api.js";
 import { serverNow } from "./clock.js";
 import { explain, money, t } from "./words.js";
 
-const phone = matchMedia("(pointer: coarse)").matches, inWeChat = /MicroMessenger/.test(navigator.userAgent);
+const phone = matchMedia("(pointer: coarse)").matches;
 // Where a company offers several ways, each is for one kind of device; others are for all.
 const only = {
   "wechat native": !inWeChat && !phone, "wechat h5": !inWeChat && phone, "wechat jsapi": inWeChat,

@@ -34,12 +34,16 @@ type Config struct {
 	AppID   string
 	Secret  string
 	Kind    Kind
+	// PageURL is where shoppers agree to a login, without a trailing slash; ReturnURL is
+	// the shop's page to which WeChat sends them then, with a code. Without it there is no
+	// such login: an app or a mini program asks for its codes itself.
+	PageURL, ReturnURL string
 	outbound.Config
 }
 
 // DefaultConfig returns the defaults; the caller sets AppID and Secret.
 func DefaultConfig() Config {
-	return Config{BaseURL: "https://api.weixin.qq.com", Kind: Official, Config: outbound.Config{
+	return Config{BaseURL: "https://api.weixin.qq.com", PageURL: "https://open.weixin.qq.com", Kind: Official, Config: outbound.Config{
 		Peer: "wechat", Conns: 8, MaxBytes: 16 << 10, // more exchanges are rarely in flight, and an answer has under 1 KiB
 		Timeout: 3 * time.Second, Attempts: 1, // a shopper waits, and a code is valid once
 		BreakerFailures: 5, BreakerDelay: 5 * time.Second, // a WeChat that hangs must not tie up the server
@@ -78,6 +82,17 @@ func New(cfg Config) (*Client, error) {
 // Redirects reports whether WeChat passes codes in a URL: those of a page, not those
 // that a mini program asks for itself.
 func (c *Client) Redirects() bool { return c.cfg.Kind == Official }
+
+// AuthorizeURL is where a page inside WeChat sends its shopper for a code; "" where there
+// is no such page. The scope makes WeChat say who the shopper is in the shop's other apps
+// too. WeChat compares the address with a pattern, so the members keep this order.
+func (c *Client) AuthorizeURL(state string) string {
+	if !c.Redirects() || c.cfg.ReturnURL == "" {
+		return ""
+	}
+	return c.cfg.PageURL + "/connect/oauth2/authorize?appid=" + url.QueryEscape(c.cfg.AppID) + "&redirect_uri=" + url.QueryEscape(c.cfg.ReturnURL) +
+		"&response_type=code&scope=snsapi_userinfo&state=" + url.QueryEscape(state) + "#wechat_redirect"
+}
 
 // answer is WeChat's answer, for both kinds of app. Code is 0 or absent on success.
 type answer struct {

@@ -2,7 +2,8 @@ package wechat
 
 import (
 	"errors"
-	"strings"
+
+	"stampede/platform/edge/httpx"
 )
 
 // Settings configure the WeChat app for logins.
@@ -18,8 +19,8 @@ func (s Settings) Check() error {
 	if (s.WechatAppID == "") != (s.WechatAppSecret == "") {
 		return errors.New("--wechat-app-id and --wechat-app-secret belong together: give both or neither")
 	}
-	if s.WechatAppID != "" && !strings.HasPrefix(s.WechatURL, "https://") {
-		return errors.New("--wechat-url must begin with https://: the app's secret is sent there")
+	if s.WechatAppID != "" && !httpx.Private(s.WechatURL) {
+		return errors.New("--wechat-url must begin with https://, or http:// and a loopback address: the app's secret is sent there")
 	}
 	return nil
 }
