@@ -109,7 +109,7 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 		do(wrong, t, "give it back", click("#cancel"), click("#cancelYes"), ordered("closed"))
 		do(late, t, "be told, get what returned, and pay for it",
 			until(`document.querySelector("#said").textContent.includes("be quick") && document.title.includes("be quick") && !document.querySelector("#tell").checked`),
-			click("#buy"), ordered("pending_payment"), click("#buy"), paysAtTheBank())
+			click("#buy"), until(`document.title.startsWith("Phone")`), ordered("pending_payment"), click("#buy"), paysAtTheBank())
 		do(wrong, t, "hear that the opening was missed",
 			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`", '{"opens":1,"quantity":1,"no":"0","path":"0","from":1,"until":2}')`, nil),
 			chromedp.Reload(), until(`document.querySelector("#said")?.textContent.includes("was not open")`))

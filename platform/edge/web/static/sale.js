@@ -19,7 +19,7 @@ const set = (node, text) => { if (node.textContent !== text) node.textContent = 
 const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
 
 export class SaleCard extends HTMLElement {
-  #item; #buyer; #timer; #parts; #no; #news; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
+  #item; #buyer; #timer; #parts; #no; #news; #title; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
   #login = () => this.#begin(); // another shopper, another way through
 
   connectedCallback() {
@@ -119,6 +119,7 @@ export class SaleCard extends HTMLElement {
     if (!this.#parts.tell.checked) return;
     this.#parts.tell.checked = false;
     navigator.vibrate?.(200);
+    this.#title ??= document.title;
     document.title = t("step_returned");
     try {
       if (window.Notification?.permission === "granted") new Notification(this.#item.title, { body: t("step_returned") });
@@ -134,7 +135,7 @@ export class SaleCard extends HTMLElement {
     const { does } = nextStep(this.#item, this.#buyer, serverNow(), this.#no);
     if (does === "browse") return location.assign("/?sessions");
     if (!does || !(await this.#loggedIn())) return undefined;
-    if (this.#news) document.title = this.#item.title;
+    if (this.#news) document.title = this.#title;
     this.#news = undefined;
     if (does === "see") location.assign(`/?order=${this.order.order_no}`);
     else await this.#buyer[does]();
