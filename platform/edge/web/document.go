@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/text/currency"
@@ -40,6 +41,7 @@ type shop struct {
 	Config
 	folder string // of the files
 	logo   string // where it is; empty without one
+	kept   kept
 }
 
 // kinds are the documents by the member of the query that asks for them; the first one
@@ -75,6 +77,7 @@ type document struct {
 
 // goods are what a document shows of an item, as the API names it.
 type goods struct {
+	ID           string    `json:"id"`
 	Title        string    `json:"title"`
 	Spec         string    `json:"spec"`
 	ImageURL     string    `json:"image_url"`
@@ -101,56 +104,88 @@ func (s *shop) page(w http.ResponseWriter, r *http.Request) {
 	}
 	d.Page, d.Title, d.Private = kind.page, d.T(kind.title[0], kind.title[1]), kind.private
 	d.Description = d.T("Limited goods at fixed times: first come, first served.", "限时限量，准点开抢，先到先得。")
+	var shown []byte
 	if d.Page == "item" {
 		var err error
-		switch d.Goods, err = s.goods(r, query.Get("item")); {
-		case errors.Is(err, errNoGoods):
+		if shown, err = s.shown(r.Context(), query.Get("item")); err != nil {
 			status, d.Private = http.StatusNotFound, true
-		case err != nil:
-			httpx.WriteProblem(w, r, err)
-			return
-		case d.Goods != nil:
-			d.Title, d.Description = d.Goods.Title, d.about(d.Goods)
-			d.Address += "?item=" + url.QueryEscape(query.Get("item"))
 		}
 	}
-	s.write(w, r, d, status)
+	// All that documents differ in.
+	key := fmt.Sprint(d.Page, " ", d.language, " ", status, " ", string(shown))
+	s.write(w, r, status, key, func() (*document, error) { return d, d.describe(shown) })
 }
 
 // live answers with the demo's page.
 func (s *shop) live(w http.ResponseWriter, r *http.Request) {
 	d := s.document(r)
 	d.Page, d.Title, d.Live, d.Private = "live", d.T("Demo", "演示"), true, true
-	s.write(w, r, d, http.StatusOK)
+	s.write(w, r, http.StatusOK, fmt.Sprint(d.Page, " ", d.language), func() (*document, error) { return d, nil })
 }
 
 func (s *shop) document(r *http.Request) *document {
 	return &document{shop: s, language: httpx.LanguageOf(r.Header.Get("Accept-Language")), Address: s.BaseURL + "/"}
 }
 
-func (s *shop) write(w http.ResponseWriter, r *http.Request, d *document, status int) {
-	var body bytes.Buffer
-	if err := templates.ExecuteTemplate(&body, "shop.html", d); err != nil {
-		httpx.WriteProblem(w, r, err)
-		return
+// write answers with the document of a key, which is made unless it is kept.
+func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key string, describe func() (*document, error)) {
+	f := s.kept.get(key)
+	if f == nil {
+		d, err := describe()
+		var body bytes.Buffer
+		if err == nil {
+			err = templates.ExecuteTemplate(&body, "shop.html", d)
+		}
+		if err != nil {
+			httpx.WriteProblem(w, r, err)
+			return
+		}
+		f = newFile("shop.html", body.String(), quickly)
+		s.kept.put(key, f)
 	}
 	keep := keepPage
 	if status != http.StatusOK {
 		keep = keepMissing
 	}
 	w.Header().Add("Vary", "Accept-Language")
-	newFile("shop.html", body.String(), quickly).serve(w, r, keep, status)
+	f.serve(w, r, keep, status)
+}
+
+// kept are the documents made last, so that a crowd that loads an item's page in the
+// seconds before the opening costs one rendering for each state of the item. Safe for
+// concurrent use.
+type kept struct {
+	mu    sync.Mutex
+	files map[string]*file
+}
+
+// mostKept is enough for the items of a day; a document is some ten kilobytes.
+const mostKept = 256
+
+func (k *kept) get(key string) *file {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.files[key]
+}
+
+func (k *kept) put(key string, f *file) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.files == nil || len(k.files) >= mostKept {
+		k.files = map[string]*file{}
+	}
+	k.files[key] = f
 }
 
 var errNoGoods = errors.New("web: there is no such item")
 
-// goods reads what is on sale under an id; nil if that cannot be read now.
-func (s *shop) goods(r *http.Request, id string) (*goods, error) {
+// shown reads what is on sale under an id; nil if that cannot be read now.
+func (s *shop) shown(ctx context.Context, id string) ([]byte, error) {
 	number, err := httpx.ParseID(id)
 	if err != nil {
 		return nil, errNoGoods
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	doc, err := s.Shown(ctx, number)
 	if err != nil {
@@ -159,11 +194,21 @@ func (s *shop) goods(r *http.Request, id string) (*goods, error) {
 	if doc == nil {
 		return nil, errNoGoods
 	}
-	g := new(goods)
-	if err := json.Unmarshal(doc, g); err != nil {
-		return nil, fmt.Errorf("web: decode what is on sale under %s: %w", id, err)
+	return doc, nil
+}
+
+// describe makes the document that of an item, if that is known.
+func (d *document) describe(shown []byte) error {
+	if shown == nil {
+		return nil
 	}
-	return g, nil
+	d.Goods = new(goods)
+	if err := json.Unmarshal(shown, d.Goods); err != nil {
+		return fmt.Errorf("web: decode what is on sale: %w", err)
+	}
+	d.Title, d.Description = d.Goods.Title, d.about(d.Goods)
+	d.Address += "?item=" + url.QueryEscape(d.Goods.ID)
+	return nil
 }
 
 // What the template calls.

@@ -71,10 +71,10 @@ func TestTheItemPageStaysSmall(t *testing.T) {
 }
 
 // pages returns a router with the pages of a shop, and what it sells, by id.
-func pages(t *testing.T, settings ...func(*web.Settings)) (*httpx.Router, map[string]string) {
+func pages(t testing.TB, settings ...func(*web.Settings)) (*httpx.Router, map[string]string) {
 	t.Helper()
 	rt := httpx.NewRouter(auth.NewTokens([]byte("6f1c0a92d8e54b7391aa02c4f1e0d9b8e5"), time.Now), slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
-	items := map[string]string{"7": `{"title":"Phone","image_url":"https://cdn.example.com/7.png"}`}
+	items := map[string]string{"7": `{"id":"7","title":"Phone","image_url":"https://cdn.example.com/7.png"}`}
 	shown := func(ctx context.Context, id int64) ([]byte, error) {
 		switch doc, ok := items[strconv.FormatInt(id, 10)]; {
 		case !ok:
