@@ -113,25 +113,26 @@ func (s *shop) page(w http.ResponseWriter, r *http.Request) {
 	}
 	// All that documents differ in.
 	key := fmt.Sprint(d.Page, " ", d.language, " ", status, " ", string(shown))
-	s.write(w, r, status, key, func() (*document, error) { return d, d.describe(shown) })
+	s.write(w, r, status, key, d, shown)
 }
 
 // live answers with the demo's page.
 func (s *shop) live(w http.ResponseWriter, r *http.Request) {
 	d := s.document(r)
 	d.Page, d.Title, d.Live, d.Private = "live", d.T("Demo", "演示"), true, true
-	s.write(w, r, http.StatusOK, fmt.Sprint(d.Page, " ", d.language), func() (*document, error) { return d, nil })
+	s.write(w, r, http.StatusOK, fmt.Sprint(d.Page, " ", d.language), d, nil)
 }
 
 func (s *shop) document(r *http.Request) *document {
 	return &document{shop: s, language: httpx.LanguageOf(r.Header.Get("Accept-Language")), Address: s.BaseURL + "/"}
 }
 
-// write answers with the document of a key, which is made unless it is kept.
-func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key string, describe func() (*document, error)) {
+// write answers with the document of a key, which is made of d and what is shown of an
+// item, unless it is kept.
+func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key string, d *document, shown []byte) {
 	f := s.kept.get(key)
 	if f == nil {
-		d, err := describe()
+		err := d.describe(shown)
 		var body bytes.Buffer
 		if err == nil {
 			err = templates.ExecuteTemplate(&body, "shop.html", d)
