@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -126,6 +127,9 @@ const crowdOfAThousand = `{ const send = fetch; fetch = (url, options) => send(u
 // next 8 s: a visitor who arrives at the last moment sees that it has ended.
 const timeToBuy = `Date.parse(document.querySelector("sale-card")?.shown?.closes_at) - (Date.now() - 600_000) > 8_000`
 
+// chart is what the demo's page has drawn of a rush.
+const chart = `document.querySelector("#chart").innerHTML`
+
 // inChinese sets a tab's language to Chinese.
 func inChinese(tab context.Context) error {
 	var agent string
@@ -137,14 +141,15 @@ func inChinese(tab context.Context) error {
 
 // TestLivePage plays a visitor whose clock is ten minutes ahead: "buy as me"
 // with WeChat's code, then with Alipay's page instead and back, both practised with,
-// followed in a second tab in Chinese; then a crowd and the proof of the books.
+// followed in a second tab in Chinese; then a crowd, Redis killed under it, and the proof
+// of the books.
 func TestLivePage(t *testing.T) {
 	t.Parallel()
 	p := startRun(t, dataDir(t), "--demo-every=12s", "--pay=wechat,alipay")
 	p.awaitReady(t)
 	ctx := browser(t)
 
-	var price, number, outcomes, proved string
+	var price, number, outcomes, proved, healed, drawn, again string
 	var ahead float64 // milliseconds
 	do(ctx, t, "buy as me",
 		chromedp.ActionFunc(func(ctx context.Context) error {
@@ -182,23 +187,32 @@ func TestLivePage(t *testing.T) {
 	do(second, t, "get a push", ordered("paid"), until(`document.querySelector("sale-card").dataset.pushed === "paid"`))
 	do(ctx, t, "read what happened, and find the order in the list", until(`document.querySelector("#order")?.dataset.status === "paid" && document.querySelector(".timeline").textContent.includes("Payment confirmed")`),
 		chromedp.Navigate(p.url+"/?orders"), until(`document.querySelector('#orders a[href$="`+number+`"] .go')?.textContent === "Paid"`))
+	do(ctx, t, "send a crowd", chromedp.Navigate(p.url+"/demo"), click("#send"))
+	do(second, t, "kill Redis meanwhile", chromedp.Navigate(p.url+"/demo"), click("#kill"), until(`document.querySelector("#kill").disabled`),
+		until(`document.querySelector("#outage").textContent.includes("违反 0 处")`), chromedp.Text(`#outage`, &healed, chromedp.ByQuery))
+	if !regexp.MustCompile(`，(0\.[1-9]|[1-9]\d*\.\d) 秒后全部恢复`).MatchString(healed) || !regexp.MustCompile(`核对 [1-9]\d 项`).MatchString(healed) {
+		t.Errorf("after Redis was killed the page says: %s", healed)
+	}
 	do(ctx, t, "crowd and proof",
-		chromedp.Navigate(p.url+"/demo"), click("#send"),
 		until(`document.querySelector("#run").textContent.includes("answers/s")`),
 		click("#prove"),
 		until(`document.querySelector("#outcomes table")`),
 		chromedp.Text(`#outcomes`, &outcomes, chromedp.ByQuery),
+		chromedp.Evaluate(chart, &drawn),
 		chromedp.Evaluate(`document.querySelector("#proof").dataset.proved`, &proved),
 	)
 	if proved != "true" {
 		t.Errorf("the books were not proved:\n%s", outcomes)
 	}
-	do(second, t, "read that in Chinese", chromedp.Navigate(p.url+"/demo"),
-		until(`document.querySelector("#run").textContent.includes("每秒应答")`), click("#prove"), until(`document.querySelector("#outcomes table")`),
+	do(second, t, "read that in Chinese, with the same chart", chromedp.Reload(),
+		until(`document.querySelector("#run").textContent.includes("每秒应答")`), chromedp.Evaluate(chart, &again), click("#prove"), until(`document.querySelector("#outcomes table")`),
 		chromedp.Text(`#outcomes`, &outcomes, chromedp.ByQuery),
 		chromedp.Evaluate(`String([...document.querySelectorAll("#outcomes td:nth-child(2)")].every((name) => /\p{Script=Han}/u.test(name.textContent)))`, &proved))
 	if proved != "true" {
 		t.Errorf("a check has no Chinese name:\n%s", outcomes)
+	}
+	if drawn == "" || again != drawn {
+		t.Errorf("a page that is loaded after the rush has another chart:\n%s\nthan one that saw it:\n%s", again, drawn)
 	}
 	if name := os.Getenv("STAMPEDE_SCREENSHOT"); name != "" {
 		var png []byte

@@ -92,7 +92,8 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 		steps++
 		said.say(ctx, fmt.Sprintf("%2d  %-46s %5.1f s", steps, name, took.Seconds()), "step", "name", name, "took_seconds", took.Seconds())
 	}
-	var began time.Time // when the steps after the stores began
+	var kill func(context.Context) error // ends Redis
+	var began time.Time                  // when the steps after the stores began
 	restarts := &restarts{}
 	start := func(ctx context.Context, a *app.App) (Started, error) {
 		parts, err := embedded.Start(ctx, embedded.Config{
@@ -102,6 +103,7 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 			return Started{}, err
 		}
 		a.OnStop("postgres and redis", parts.Stop)
+		kill = parts.KillRedis
 		began = time.Now()
 		for _, notice := range parts.Notices {
 			noticed.say(ctx, notice, "data folder taken over", "detail", notice)
@@ -115,7 +117,7 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 	}
 	err := serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		showSettings(s.Router, inForce)
-		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery})
+		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery, KillRedis: kill, Readiness: s.App.Readiness})
 		if err != nil {
 			return err
 		}

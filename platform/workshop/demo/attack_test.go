@@ -23,8 +23,9 @@ func TestAttackDemoRoutesFromAnotherSite(t *testing.T) {
 	log, tokens := slog.New(slog.DiscardHandler), auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now)
 	s, err := New(Deps{
 		BaseURL: "http://demo.example.com", Tokens: tokens, Log: log,
-		Books: func(context.Context, int64) (Books, error) { return Books{}, nil },
-		Prove: func(context.Context) []proof.Outcome { return nil },
+		Books:     func(context.Context, int64) (Books, error) { return Books{}, nil },
+		Prove:     func(context.Context) []proof.Outcome { return nil },
+		KillRedis: func(context.Context) error { return nil }, Readiness: func(context.Context) (bool, map[string]error) { return true, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,7 @@ func TestAttackDemoRoutesFromAnotherSite(t *testing.T) {
 		return httpxtest.Send(t, http.MethodPost, srv.URL+path, host, "{}", "Content-Type", kind, header, value)
 	}
 	const json = "application/json"
-	for _, path := range []string{"/demo/me", "/demo/shoppers", "/demo/prove"} {
+	for _, path := range []string{"/demo/me", "/demo/shoppers", "/demo/prove", "/demo/kill-redis"} {
 		for _, c := range []struct{ host, kind, header, value string }{
 			{"", "text/plain", "", ""},
 			{"", "", "", ""},

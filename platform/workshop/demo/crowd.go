@@ -21,6 +21,40 @@ type crowd struct {
 	Figures *figures `json:"figures,omitempty"` // set once the crowd has finished
 	Error   string   `json:"error,omitempty"`
 	ItemID  string   `json:"item_id"`
+
+	samples []sample // of its answers, one for each streamEvery of the rush; those that are there do not change
+	sampled time.Time
+}
+
+// sample is how many answers came within streamEvery.
+type sample struct {
+	Granted int64 `json:"granted"`
+	Refused int64 `json:"refused"`
+}
+
+// mostSamples bounds the chart: two minutes, of a rush that takes seconds.
+const mostSamples = 480
+
+// observe takes the crowd's progress, and what it adds to the chart.
+func (c *crowd) observe(snap loadgen.Snapshot, now time.Time) {
+	c.Snapshot = snap
+	var all, before sample
+	for code, n := range snap.Answers {
+		if code == "queued" {
+			all.Granted += n
+		} else {
+			all.Refused += n
+		}
+	}
+	for _, x := range c.samples {
+		before.Granted += x.Granted
+		before.Refused += x.Refused
+	}
+	news := sample{all.Granted - before.Granted, all.Refused - before.Refused}
+	if now.Sub(c.sampled) < streamEvery || len(c.samples) >= mostSamples || snap.Phase != "rush" && news == (sample{}) {
+		return
+	}
+	c.samples, c.sampled = append(c.samples, news), now
 }
 
 // figures summarize a crowd: answers per second, and 99th percentiles in milliseconds.
@@ -95,7 +129,7 @@ func (s *Service) play(ctx context.Context, c *crowd, n int) {
 	}
 	cfg.Observe = func(snap loadgen.Snapshot) {
 		s.mu.Lock()
-		c.Snapshot = snap
+		c.observe(snap, time.Now())
 		s.mu.Unlock()
 	}
 	report, err := loadgen.Run(ctx, cfg)
@@ -106,7 +140,8 @@ func (s *Service) play(ctx context.Context, c *crowd, n int) {
 		c.Error = err.Error()
 		return
 	}
-	c.Phase, c.Answers, c.Done, c.Total = "done", report.Answers, int64(n), int64(n)
+	c.sampled = time.Time{} // the last sample is shorter
+	c.observe(loadgen.Snapshot{Phase: "done", Answers: report.Answers, Done: int64(n), Total: int64(n)}, time.Now())
 	c.Figures = &figures{
 		PerSecond: report.PerSecond, Refusal: report.Latency["refusal"].P99, Visible: report.Latency["order visible"].P99, Push: report.Latency["push"].P99,
 	}

@@ -1,7 +1,7 @@
 // Package demo is the demo of `stampede run`: a sale that opens every three
-// minutes, a crowd to send to it, the books while it runs and their proof. It
-// drives the server like any client, over its HTTP API; only the books and the
-// proof are passed to it as functions.
+// minutes, a crowd to send to it, a Redis to kill under the crowd, the books while it
+// runs and their proof. It drives the server like any client, over its HTTP API; only
+// the books, the proof and what happens to Redis are passed to it as functions.
 //
 // It exists only in `run`: its routes give a shopper's token to any caller.
 package demo
@@ -42,6 +42,10 @@ type Deps struct {
 	Books   func(ctx context.Context, itemID int64) (Books, error)
 	Prove   func(ctx context.Context) []proof.Outcome
 	Log     *slog.Logger
+	// KillRedis ends the process of Redis, which is then started again.
+	KillRedis func(ctx context.Context) error
+	// Readiness tells each component's error, nil if it is well.
+	Readiness func(ctx context.Context) (ready bool, components map[string]error)
 	// Every is the time between two openings; 0 is three minutes.
 	Every time.Duration
 	// Stock is the units of each sale; 0 is 300.
@@ -64,13 +68,14 @@ const (
 type Service struct {
 	deps Deps
 
-	mu    sync.Mutex
-	sales []sale // planned, oldest first
-	known bool   // set once the sales of an earlier process were taken over
-	crowd *crowd
-	wait  sync.WaitGroup
-	stop  context.CancelFunc
-	ctx   context.Context //nolint:containedctx // the lifetime of crowds, which outlive the request that started them
+	mu     sync.Mutex
+	sales  []sale // planned, oldest first
+	known  bool   // set once the sales of an earlier process were taken over
+	crowd  *crowd
+	outage *outage
+	wait   sync.WaitGroup
+	stop   context.CancelFunc
+	ctx    context.Context //nolint:containedctx // the lifetime of crowds, which outlive the request that started them
 }
 
 // sale is one planned opening, as the API shows items.
@@ -88,7 +93,7 @@ type sale struct {
 
 // New returns a demo; it starts nothing.
 func New(deps Deps) (*Service, error) {
-	if deps.BaseURL == "" || deps.Tokens == nil || deps.Books == nil || deps.Prove == nil || deps.Log == nil {
+	if deps.BaseURL == "" || deps.Tokens == nil || deps.Books == nil || deps.Prove == nil || deps.Log == nil || deps.KillRedis == nil || deps.Readiness == nil {
 		return nil, errors.New("demo: every dependency is required")
 	}
 	if deps.Every == 0 {
@@ -108,7 +113,7 @@ func New(deps Deps) (*Service, error) {
 // Routes adds the API of the demo's page.
 func (s *Service) Routes(rt *httpx.Router) {
 	rt.Handle(httpx.Held, http.MethodGet, "/demo/live", s.live)
-	for path, h := range map[string]http.HandlerFunc{"/demo/me": s.me, "/demo/shoppers": s.shoppers, "/demo/prove": s.prove} {
+	for path, h := range map[string]http.HandlerFunc{"/demo/me": s.me, "/demo/shoppers": s.shoppers, "/demo/prove": s.prove, "/demo/kill-redis": s.killRedis} {
 		rt.Mux.Post(path, s.ownPage(h))
 	}
 }

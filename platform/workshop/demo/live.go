@@ -29,8 +29,9 @@ func (s *Service) live(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
+	var sent seen
 	for {
-		raw, err := json.Marshal(s.state(r.Context()))
+		raw, err := json.Marshal(s.state(r.Context(), &sent))
 		if err != nil {
 			s.deps.Log.ErrorContext(r.Context(), "encoding of live page state failed", "error", err)
 			return
@@ -48,9 +49,15 @@ func (s *Service) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// state is everything that the page shows. Values that cannot currently be read
-// are omitted rather than shown as zero.
-func (s *Service) state(ctx context.Context) map[string]any {
+// seen is what a page has of the chart: how many samples of which crowd.
+type seen struct {
+	crowd   *crowd
+	samples int
+}
+
+// state is everything that the page shows; of the chart, what it has not seen. Values
+// that cannot currently be read are omitted rather than shown as zero.
+func (s *Service) state(ctx context.Context, sent *seen) map[string]any {
 	now := time.Now()
 	state := map[string]any{"server_time": now.UTC()}
 	item := ""
@@ -59,8 +66,19 @@ func (s *Service) state(ctx context.Context) map[string]any {
 	}
 	s.mu.Lock()
 	if s.crowd != nil {
-		c := *s.crowd
-		state["crowd"] = c
+		if sent.crowd != s.crowd {
+			*sent = seen{crowd: s.crowd}
+		}
+		state["crowd"], state["from"] = *s.crowd, sent.samples
+		if news := s.crowd.samples[sent.samples:]; len(news) > 0 {
+			state["samples"] = news
+			sent.samples = len(s.crowd.samples)
+		}
+	}
+	if s.outage != nil {
+		o := *s.outage
+		o.Seconds = time.Since(o.began).Seconds()
+		state["outage"] = o
 	}
 	s.mu.Unlock()
 	if id, err := strconv.ParseInt(item, 10, 64); err == nil {

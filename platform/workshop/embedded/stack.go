@@ -256,6 +256,20 @@ func (s *Stack) Kill() {
 	group.Wait()
 }
 
+// KillRedis ends Redis at once, as a crash would; with [Config].Restarted it is then
+// started again like after one. It returns when the process has ended.
+func (s *Stack) KillRedis(ctx context.Context) error {
+	s.mu.Lock()
+	children := slices.Clone(s.children)
+	s.mu.Unlock()
+	for _, c := range children {
+		if c.file == redisServer(s.data.path, s.sockets.path).file && c.kill(ctx) {
+			return nil
+		}
+	}
+	return errors.New("embedded: Redis could not be killed")
+}
+
 // stop ends the watchers first, so that the exits are not reported, then all
 // children concurrently, and releases the folders last.
 func (s *Stack) stop(ctx context.Context) error {

@@ -10,8 +10,7 @@ import { answerName, checkName, count, explain, t, translate } from "./words.js"
 
 const $ = (id) => document.getElementById(id);
 const crowdSize = 10_000;
-const samples = []; // answers per quarter second: {granted, refused}
-let last = { granted: 0, refused: 0 };
+const samples = []; // answers per quarter second, as the server keeps them: {granted, refused}
 let proving = false;
 
 export function show(main) {
@@ -19,13 +18,14 @@ export function show(main) {
   translate(main);
   $("send").onclick = sendCrowd;
   $("prove").onclick = prove;
+  $("kill").onclick = killRedis;
   // The stream carries the sale, the crowd and the books four times a second.
   const source = new EventSource("/demo/live");
   source.onmessage = (e) => update(JSON.parse(e.data));
   source.onerror = () => { $("lost").hidden = false; };
 }
 
-function update({ sale, crowd, books }) {
+function update({ sale, crowd, books, outage, from, samples: news = [] }) {
   $("lost").hidden = true;
   if (sale) {
     const none = books?.total > 0 && books.remaining === 0;
@@ -33,7 +33,12 @@ function update({ sale, crowd, books }) {
   } else if (!$("sale").shown) {
     $("sale").replaceChildren(el("p", { className: "dim" }, t("waiting")));
   }
+  if (news.length > 0 || from < samples.length) {
+    samples.splice(from, samples.length, ...news);
+    drawChart($("chart"), samples);
+  }
   showCrowd(crowd, sale);
+  showOutage(outage);
   showBooks(books);
 }
 
@@ -51,13 +56,6 @@ function showCrowd(crowd, sale) {
   const answers = crowd?.answers ?? {};
   const granted = answers.queued ?? 0;
   const all = Object.values(answers).reduce((a, b) => a + b, 0);
-  if (all < last.granted + last.refused) last = { granted: 0, refused: 0 };
-  if (crowd?.phase === "rush" || all > last.granted + last.refused) {
-    samples.push({ granted: granted - last.granted, refused: all - granted - last.refused });
-    if (samples.length > 120) samples.shift();
-    drawChart($("chart"), samples);
-  }
-  last = { granted, refused: all - granted };
   const refusals = Object.entries(answers).filter(([code]) => code !== "queued").sort((a, b) => b[1] - a[1]);
   figures($("funnel"), [[t("attempts"), all], [t("inLine"), granted], ...refusals.slice(0, 4).map(([code, n]) => [answerName(code), n])]);
   const running = Boolean(crowd?.running), waits = running && crowd.phase.startsWith("wait");
@@ -83,12 +81,28 @@ function showBooks(books) {
 
 async function sendCrowd() {
   $("send").disabled = true;
-  samples.length = 0;
-  drawChart($("chart"), samples);
   try {
     await send("POST", "/demo/shoppers", { body: { shoppers: crowdSize } });
   } catch (e) {
     $("run").textContent = explain(e);
+  }
+}
+
+function showOutage(outage) {
+  if (!outage) return;
+  const one = (n) => n.toFixed(1);
+  $("kill").disabled = outage.running;
+  $("outage").textContent = outage.error ? outage.error : outage.running ? t("killed", { n: one(outage.seconds) })
+    : t("healed", { away: one(outage.away ?? 0), healed: one(outage.healed ?? 0), checks: outage.checks, violations: outage.violations });
+  $("outage").className = `grow ${outage.running ? "dim" : outage.error || outage.violations > 0 ? "bad" : "ok"}`;
+}
+
+async function killRedis() {
+  $("kill").disabled = true;
+  try {
+    await send("POST", "/demo/kill-redis", { body: {} });
+  } catch (e) {
+    $("outage").textContent = explain(e);
   }
 }
 
