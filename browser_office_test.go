@@ -114,6 +114,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		chromedp.Navigate(in.url+"/admin/activities/"+sale.ActivityID+"?language=zh"), says("暂停活动"), until(fitsPhone), shot("sale-zh"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/pause"] button`), says("活动已在所有实例上暂停"), says("已暂停"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/resume"] button`), says("活动已恢复"))
+	watchesTheRoom(tab, t, in, sale)
 	in8 := time.FixedZone("the shop's, by default", 8*60*60)
 	typed := func(values map[string]string) (steps chromedp.Tasks) {
 		for name, value := range values {
@@ -166,6 +167,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 			t.Errorf("%s: %s", page, flaw)
 		}
 	}
+	seesAsAViewer(tab, t, in, sale)
 	do(tab, t, "sign out", click(`form[action="/admin/sign-out"] button`), says("登录"), chromedp.Navigate(in.url+"/admin/orders"),
 		until(`location.pathname === "/admin/sign-in"`), shot("sign-in-zh"))
 }

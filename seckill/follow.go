@@ -177,6 +177,7 @@ func (one *followed[D]) send(out huma.Context, stopping <-chan struct{}) {
 	defer cancel()
 	out.SetHeader("Content-Type", "text/event-stream")
 	out.SetHeader("Cache-Control", httpx.NoStore)
+	out.SetHeader("X-Accel-Buffering", "no") // nginx would hold events back until a buffer is full
 	w := out.BodyWriter()
 	flush := func() error { return nil }
 	if answer, ok := w.(http.ResponseWriter); ok {

@@ -41,6 +41,8 @@ func Section() kit.Section {
 			{Path: activities, Title: kit.Text{"Sales", "活动"}, Role: auth.Viewer, Template: "activities.html", Filters: activityFilters, Reads: []kit.Read{{Name: "activities", Path: api + "/activities", Query: true}}},
 			{Path: activities + "/new", Title: kit.Text{"Plan a sale", "新建活动"}, Role: auth.Operator, Template: "new.html"},
 			{Path: activity, Title: kit.Text{"Sale", "活动详情"}, Role: auth.Viewer, Template: "activity.html", Load: sale},
+			{Path: activity + "/live", Title: kit.Text{"War room", "作战室"}, Role: auth.Viewer, Template: "live.html", Reads: []kit.Read{{Name: "room", Path: api + "/activities/{id}/war-room"}}},
+			{Path: activity + "/live/events", Role: auth.Viewer, Download: api + "/activities/{id}/war-room/live"},
 			{Path: activity + "/preflight", Title: kit.Text{"Check before the opening", "开场前检查"}, Role: auth.Viewer, Template: "preflight.html", Reads: []kit.Read{
 				{Name: "preflight", Path: api + "/activities/{id}/preflight"}, {Name: "activity", Path: api + "/activities/{id}"},
 			}},

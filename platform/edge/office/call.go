@@ -148,7 +148,7 @@ func (a *recorder) WriteHeader(status int) {
 		return
 	}
 	if a.status = status; a.passes() {
-		for _, name := range []string{"Content-Type", "Content-Disposition", "Content-Security-Policy"} {
+		for _, name := range []string{"Content-Type", "Content-Disposition", "Content-Security-Policy", "X-Accel-Buffering"} {
 			if value := a.header.Get(name); value != "" {
 				a.pass.Header().Set(name, value)
 			}

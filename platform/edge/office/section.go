@@ -46,8 +46,8 @@ type Page struct {
 	Reads []Read
 	// Load replaces Reads where one request depends on another's answer.
 	Load func(c *Call) (map[string]any, error)
-	// Download is a path of the API whose answer is passed on as it is; the page has
-	// no template then.
+	// Download is a path of the API whose answer is passed on as it is, while it is
+	// written: a file, or events. The page has no template then.
 	Download string
 	// Attached is a file to save, as a template of an import; the page is only that.
 	Attached func(c *Call) (name, body string)

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/loadgen"
+)
+
+const (
+	// curveTable opens the table beside the curve.
+	curveTable = `document.querySelector(".numbers").open = true`
+	// curveRows is the table as text, "" before it is filled.
+	curveRows = `[...document.querySelectorAll(".numbers tbody tr")].map((row) => row.innerText).join("\n")`
+)
+
+// watchesTheRoom follows a sale on its war room, on a phone and on a wall: the curve is
+// there, as a table too, and again after a reload; what changes elsewhere shows and moves
+// nothing; and a viewer sees no control.
+func watchesTheRoom(tab context.Context, t *testing.T, in *instance, sale loadgen.Planned) {
+	t.Helper()
+	const room = "/admin/activities/"
+	var flaw, before, after, label string
+	var shifted float64
+	do(tab, t, "watch the sale on a phone",
+		chromedp.Navigate(in.url+room+sale.ActivityID+"/live?language=zh"), until(`document.querySelector(".chart path.granted")`), says("距结束"),
+		until(`/^\d\d:\d\d:\d\d$/.test(document.querySelector("[data-is=clock]").textContent)`), chromedp.Evaluate(flawOfPage, &flaw), shot("war-room-zh"))
+	if flaw != "" {
+		t.Errorf("the war room: %s", flaw)
+	}
+	do(tab, t, "read the curve as a table and reload",
+		chromedp.Navigate(in.url+room+sale.ActivityID+"/live?language=en"), until(`document.querySelector(".chart path.granted")`),
+		chromedp.Evaluate(curveTable, nil), until(curveRows), chromedp.Evaluate(curveRows, &before), chromedp.Evaluate(`document.querySelector(".chart svg").getAttribute("aria-label")`, &label),
+		chromedp.Reload(), until(`document.querySelector(".chart path.granted")`), chromedp.Evaluate(curveTable, nil), until(curveRows), chromedp.Evaluate(curveRows, &after))
+	if before != after || label == "" {
+		t.Errorf("the curve was %q and is %q after a reload; it is described as %q", before, after, label)
+	}
+	operator := mint(t, 1, auth.Operator)
+	do(tab, t, "see a pause of another operator, and what an item's form does",
+		emulation.SetDeviceMetricsOverride(1280, 800, 1, false), until(`document.querySelector(".whole form[action$='/pause']").checkVisibility()`), chromedp.Evaluate(shiftsCounted, nil),
+		chromedp.ActionFunc(func(context.Context) error {
+			if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/activities/"+sale.ActivityID+"/pause", operator, nil); status != http.StatusOK {
+				t.Errorf("pause: %d %v", status, doc)
+			}
+			return nil
+		}),
+		until(`document.querySelector(".whole form[action$='/resume']").checkVisibility() && !document.querySelector("h1 [data-if=paused]").hidden`),
+		chromedp.Evaluate(`window.shifted`, &shifted),
+		click(`.whole form[action$="/resume"] button`), says("The sale goes on"),
+		fill(`tr[data-item] form[action$="/stock"] [name=add]`, "7"), click(`tr[data-item] form[action$="/stock"] button`), says("The stock is changed"),
+		until(`location.pathname.endsWith("/live")`), until(`document.querySelector("tr[data-item] [data-is=remaining]").textContent === "12"`), shot("war-room"))
+	if shifted > 0.001 {
+		t.Errorf("the pause moved the page by %v", shifted)
+	}
+	do(tab, t, "put it on a wall",
+		page.BringToFront(), chromedp.Evaluate(`document.querySelector("#wall").click()`, nil, asAPerson), until(`document.fullscreenElement?.id === "room" && !document.querySelector(".room form").checkVisibility()`),
+		chromedp.Evaluate(`document.exitFullscreen()`, nil, awaitPromise), emulation.SetDeviceMetricsOverride(390, 800, 1, true),
+		chromedp.Navigate(in.url+"/admin/activities?language=zh"), says("活动"))
+}
+
+// seesAsAViewer looks at a war room after another admin has made the operator a viewer.
+func seesAsAViewer(tab context.Context, t *testing.T, in *instance, sale loadgen.Planned) {
+	t.Helper()
+	admin := mint(t, 2, auth.Admin)
+	ids := map[string]string{}
+	_, users := in.call(t, http.MethodGet, "/api/v1/admin/users", admin, nil)
+	for _, u := range users["data"].([]any) {
+		ids[text(u.(map[string]any), "role")] = text(u.(map[string]any), "id")
+	}
+	for _, change := range [][2]string{{ids["shopper"], "admin"}, {ids["admin"], "viewer"}} {
+		if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/users/"+change[0]+"/role", admin, map[string]string{"role": change[1]}); status != http.StatusNoContent {
+			t.Fatalf("make %v: %d %v", change, status, doc)
+		}
+	}
+	var controls int
+	do(tab, t, "watch it as a viewer",
+		chromedp.Navigate(in.url+"/admin/activities/"+sale.ActivityID+"/live"), says("只读"), until(`document.querySelector(".chart path.granted")`),
+		chromedp.Evaluate(`document.querySelectorAll("main form").length`, &controls))
+	if controls > 0 {
+		t.Errorf("a viewer's war room has %d forms", controls)
+	}
+}
