@@ -103,6 +103,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	lookColdly(second, t, in, puzzle)
 	checkLosers := loseNothing(t, in, func() context.Context { return visitor(first, t) })
 	settlesAnOrder(visitor(first, t), t, in)
+	buysByKeyboard(visitor(first, t), t, in)
 	// Enough time to reserve; the other visitor solves the slide meanwhile.
 	reserved := in.planAsked(t, askingSale{human: "pow", reserve: true, opensIn: 12 * time.Second, checkout: map[string]any{
 		"ways": []string{"delivery", "pickup"}, "address": "required", "note": "optional", "freight": 800,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"stampede/platform/edge/auth"
 )
@@ -244,4 +246,53 @@ func comesFromWeChat(tab context.Context, t *testing.T, in *instance) {
 	do(tab, t, "be told that a code to a phone deletes the account", click("#erase button"), says("请先绑定手机号"), click("dialog .close"))
 	do(tab, t, "ask for a code", enter("phone", phone), click("#phone .bottom button"), says("验证码已发送"))
 	do(tab, t, "add the phone", enter("code", smsCode(t, in, "+86"+phone)), click("#phone .end button"), until(`document.querySelector("#me")?.textContent.includes("138****8333")`))
+}
+
+// unseen is why a person at the keyboard does not see where the focus is; "" if it is seen.
+const unseen = `(() => {
+	const at = document.activeElement
+	if (!at || at === document.body) return "" // behind the last one the browser's own controls follow
+	const { outlineStyle, outlineWidth } = getComputedStyle(at), box = at.getBoundingClientRect()
+	const what = at.outerHTML.slice(0, 120)
+	if (outlineStyle !== "auto" && (outlineStyle === "none" || parseFloat(outlineWidth) < 2)) return "no ring around " + what
+	const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)
+	return at.contains(top) || top?.contains(at) && top.matches("label, li, p, dialog") ? "" : "something is above " + what
+})()`
+
+// tabTo presses Tab until an element has the focus, and sees each stop on the way.
+func tabTo(t *testing.T, selector string) chromedp.Action {
+	return chromedp.ActionFunc(func(tab context.Context) error {
+		for range 40 {
+			var flaw string
+			var there bool
+			if err := (chromedp.Tasks{chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(unseen, &flaw), chromedp.Evaluate("document.activeElement.matches("+strconv.Quote(selector)+")", &there)}).Do(tab); err != nil {
+				return err
+			}
+			if flaw != "" {
+				t.Errorf("on the way to %s: %s", selector, flaw)
+			}
+			if there {
+				return nil
+			}
+		}
+		return fmt.Errorf("40 presses of Tab do not reach %s", selector)
+	})
+}
+
+// buysByKeyboard takes a shopper on a phone-sized page from the sessions to a paid order
+// without a pointer.
+func buysByKeyboard(tab context.Context, t *testing.T, in *instance) {
+	t.Helper()
+	item := in.planAsked(t, askingSale{human: "none"})
+	link, enter := `a[href="/?item=`+item+`"]`, chromedp.KeyEvent(kb.Enter)
+	do(tab, t, "choose an item", emulation.SetFocusEmulationEnabled(true), emulation.SetDeviceMetricsOverride(390, 560, 1, false), itemPage(t, in, item, 51), chromedp.Navigate(in.url+"/?sessions"),
+		until(`document.querySelector('`+link+`')`), tabTo(t, link), enter)
+	do(tab, t, "open what there is to read", until(`document.querySelector("#buy:not([disabled])")`), tabTo(t, "summary"), enter, until(`document.querySelector("details[open]")`))
+	do(tab, t, "buy", tabTo(t, "#buy"), chromedp.KeyEvent(" "), ordered("pending_payment"), until(`document.activeElement.id === "buy"`))
+	do(tab, t, "think about a cancellation", tabTo(t, "#cancel"), enter, until(`document.querySelector("dialog") && document.activeElement.textContent === "Keep it"`), enter,
+		until(`!document.querySelector("dialog") && document.activeElement.id === "cancel"`))
+	do(tab, t, "pay and return", tabTo(t, "#buy"), enter, until(`document.activeElement.value === "pay"`), enter,
+		chromedp.WaitReady(`main[data-state="captured"] p a`, chromedp.ByQuery), tabTo(t, "main p a"), enter, until(`document.querySelector("#order")?.dataset.status === "paid"`))
+	do(tab, t, "report a problem", tabTo(t, "#dispute"), enter, until(`document.activeElement.name === "reason"`), chromedp.KeyEvent("Broken."), tabTo(t, "dialog form .end button"), enter,
+		until(`document.querySelector("#talk")`), until(`document.activeElement.matches("h2")`), emulation.ClearDeviceMetricsOverride())
 }

@@ -14,6 +14,7 @@ export const newPassword = () => field(t("newPassword"), { name: "new_password",
 // tries does something with its button off. What the work returns is said, or is the
 // seconds for which the button stays off; a refusal is explained and given to refused.
 export async function tries(said, button, work, refused = () => {}) {
+  const focused = document.activeElement === button;
   button.disabled = true;
   let pause = 0;
   try {
@@ -32,6 +33,7 @@ export async function tries(said, button, work, refused = () => {}) {
   }
   button.textContent = text;
   button.disabled = false;
+  if (focused && document.activeElement === document.body) button.focus();
 }
 
 // codeFields are the fields of a phone and of its code, with the button that sends one

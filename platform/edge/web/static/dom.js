@@ -11,6 +11,15 @@ export function el(tag, props = {}, ...children) {
   return made;
 }
 
+// refill replaces what is in a node. The focus stays on what has the same id or address,
+// or goes to the new heading, so that a keyboard does not begin anew with every answer.
+export function refill(node, ...made) {
+  const at = node.contains(document.activeElement) ? document.activeElement : undefined, href = at?.getAttribute("href");
+  node.replaceChildren(...made);
+  const same = at?.id ? `#${at.id}` : href && `a[href="${CSS.escape(href)}"]`;
+  if (at) ((same && node.querySelector(same)) || node.querySelector("h2"))?.focus({ preventScroll: true });
+}
+
 // short is a number as people read it out: its end differs most.
 export const short = (no) => `${no.slice(0, 4)}…${no.slice(-8)}`;
 

@@ -34,7 +34,7 @@ export function show(main, query) {
 // fold is what there is to read about an item; it is loaded when it is opened.
 function fold(detail, item) {
   const body = el("div", { attrs: { "aria-live": "polite" } });
-  const details = el("details", { className: "fold" }, el("summary", {}, t("aboutItem")), body, calendar(item));
+  const details = el("details", { className: "fold" }, el("summary", {}, t("aboutItem")), calendar(item), body); // what comes later moves nothing
   details.ontoggle = async () => {
     if (!details.open || body.firstChild) return;
     const asked = await detail().catch((e) => e);

@@ -1,6 +1,6 @@
 // The page of one order: the shopper returns here from the bank too. While it is to be
 // paid, its item is above; all that is known of it is below.
-import { ask, copyButton, el, short } from "./dom.js";
+import { ask, copyButton, el, refill, short } from "./dom.js";
 import { bearer, call, login, problem, send } from "./api.js";
 import { askLogin } from "./login.js";
 import { settle } from "./pay.js";
@@ -30,7 +30,7 @@ export function show(main, query) {
     }
     if (order.version !== version && order.status !== "queued") {
       const whole = await call("GET", `${path}/document`);
-      sheet.replaceChildren(...(await draw(whole, () => { version = undefined; soon(); })));
+      refill(sheet, ...(await draw(whole, () => { version = undefined; soon(); })));
       version = order.version;
     } else if (order.status === "queued") {
       sheet.replaceChildren(el("section", { className: "card nothing" }, el("p", {}, t("step_next"))));
@@ -47,7 +47,7 @@ async function draw(whole, again) {
   const texts = dispute ? (await call("GET", `orders/${order.order_no}/disputes`)).data.at(-1) : undefined;
   const code = el("code", { data: { whole: order.order_no } }, short(order.order_no));
   const parts = [el("section", { className: "card", id: "order", data: { status: order.status } },
-    el("h2", { attrs: { role: "status" } }, t(`state_${order.status}`), ...(order.reason ? [` · ${t(`reason_${order.reason}`)}`] : [])),
+    el("h2", { tabIndex: -1, attrs: { role: "status" } }, t(`state_${order.status}`), ...(order.reason ? [` · ${t(`reason_${order.reason}`)}`] : [])),
     ...note(order, payment),
     el("div", { className: "ticket" }, el("span", {}, t("orderNumber")), code, copyButton(code)),
     rows([

@@ -1,5 +1,5 @@
 // The shopper's orders, newest first.
-import { el } from "./dom.js";
+import { el, refill } from "./dom.js";
 import { call, login } from "./api.js";
 import { askLogin } from "./login.js";
 import { keepAsking, skeleton } from "./poll.js";
@@ -16,7 +16,7 @@ export function show(main) {
     if (!login() && !document.body.dataset.guests) await askLogin();
     const { data, next_cursor } = await call("GET", `orders?limit=${most}`);
     button.hidden = !next_cursor || most >= 100;
-    list.replaceChildren(...(data.length > 0 ? data.map(entry) : [el("li", { className: "nothing" }, t("noOrders"))]));
+    refill(list, ...(data.length > 0 ? data.map(entry) : [el("li", { className: "nothing" }, t("noOrders"))]));
   };
   button.onclick = () => { most = Math.min(100, most + page); work().catch(() => {}); };
   keepAsking(error, work);

@@ -19,7 +19,7 @@ const set = (node, text) => { if (node.textContent !== text) node.textContent = 
 const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
 
 export class SaleCard extends HTMLElement {
-  #item; #buyer; #timer; #parts; #no; #news; #title; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
+  #item; #buyer; #timer; #parts; #no; #news; #title; #waits = false; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
   #login = () => this.#begin(); // another shopper, another way through
 
   connectedCallback() {
@@ -177,7 +177,7 @@ export class SaleCard extends HTMLElement {
     set(p.days, time.d ? `${time.d} ${t("days")} ` : "");
     for (const key of ["h", "m", "s"]) set(p[key], time[key]);
     this.#drawUnits(item, p);
-    p.buy.disabled = !step.does || b.busy;
+    this.#enable(p.buy, step.does && !b.busy);
     set(p.buy, step.text);
     p.arm.checked = b.armed;
     shows(p.armed, step.early);
@@ -204,6 +204,15 @@ export class SaleCard extends HTMLElement {
   reservedBy(shoppers) {
     this.#reservedBy = shoppers;
     this.#tick();
+  }
+
+  // #enable gives the focus back to the button that lost it by going grey.
+  #enable(button, on) {
+    if (!on && document.activeElement === button) this.#waits = true;
+    button.disabled = !on;
+    if (!on || !this.#waits) return;
+    this.#waits = false;
+    if (document.activeElement === document.body) button.focus({ preventScroll: true });
   }
 
   #drawUnits({ total, remaining, status }, p) {

@@ -1,5 +1,5 @@
 // The shop's sessions with their items.
-import { el, picture } from "./dom.js";
+import { el, picture, refill } from "./dom.js";
 import { problem, send } from "./api.js";
 import { serverNow } from "./clock.js";
 import { every, keepAsking, skeleton } from "./poll.js";
@@ -38,7 +38,7 @@ export function show(main) {
     const made = sessions.length > 0 ? sessions.filter(Boolean).map(section) : [empty()];
     // Unchanged text stays, so that the reader's selection is not lost.
     const text = made.map((node) => node.outerHTML).join("");
-    if (text !== shown) list.replaceChildren(...made);
+    if (text !== shown) refill(list, ...made);
     shown = text;
     tick(list);
     return every;
