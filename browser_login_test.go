@@ -21,7 +21,7 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	t.Parallel()
 	desktop := browser(t)
 	wechat := wechattest.New(t)
-	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms", "--wechat-url="+wechat.URL, "--wechat-app-id="+wechat.AppID, "--wechat-app-secret="+wechat.Secret)
+	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms", "--refund-approval-above=1", "--wechat-url="+wechat.URL, "--wechat-app-id="+wechat.AppID, "--wechat-app-secret="+wechat.Secret)
 	lookAtAnEmptyShop(desktop, t, in)
 	in.planAsked(t, askingSale{human: "none", opensIn: time.Minute})
 	do(desktop, t, "see the session", until(`document.querySelector(".session")?.textContent.includes("Phone")`))

@@ -33,18 +33,6 @@ func says(text string) chromedp.Action {
 // fitsPhone is true on a page that a phone shows without scrolling sideways.
 const fitsPhone = `document.documentElement.scrollWidth <= 390`
 
-// flawOfPage is what is wrong with any of the office's pages, on a phone.
-const flawOfPage = `(() => {
-	if (document.documentElement.scrollWidth > 390) return "it is wider than a phone: " + document.documentElement.scrollWidth
-	const problem = document.querySelector(".problem")
-	if (problem) return problem.textContent
-	const unnamed = [...document.querySelectorAll("input:not([type=hidden]), select, textarea")].find((field) => !field.labels.length)
-	if (unnamed) return "a field has no label: " + unnamed.name
-	const mute = [...document.querySelectorAll("a, button, summary")].find((control) => !control.textContent.trim())
-	if (mute) return "a control has no name: " + mute.outerHTML
-	return document.querySelector("h1") ? "" : "it has no heading"
-})()`
-
 // shot writes a picture of the page to the folder of SCREENSHOTS.
 func shot(name string) chromedp.Action {
 	return chromedp.ActionFunc(func(tab context.Context) error {
@@ -155,18 +143,8 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 	do(tab, t, "publish it",
 		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), shot("planned-zh"))
 	importsASale(tab, t, in)
-	var pages []string
-	do(tab, t, "list the menu", chromedp.Evaluate(`[...document.querySelectorAll("nav a")].map((a) => a.href)`, &pages))
-	if len(pages) < 15 {
-		t.Errorf("the menu has only %v", pages)
-	}
-	for _, page := range pages {
-		var flaw string
-		do(tab, t, "open "+page, chromedp.Navigate(page), until(`document.querySelector("nav [aria-current]")`), chromedp.Evaluate(flawOfPage, &flaw))
-		if flaw != "" {
-			t.Errorf("%s: %s", page, flaw)
-		}
-	}
+	sharesTheWork(tab, t, in, sale)
+	menuIsReadable(tab, t, in)
 	seesAsAViewer(tab, t, in, sale)
 	do(tab, t, "sign out", click(`form[action="/admin/sign-out"] button`), says("登录"), chromedp.Navigate(in.url+"/admin/orders"),
 		until(`location.pathname === "/admin/sign-in"`), shot("sign-in-zh"))

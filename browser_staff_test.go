@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"stampede/platform/workshop/loadgen"
+)
+
+// flawOfPage is what went wrong on a page of the office, or does not fit a phone.
+const flawOfPage = `document.querySelector(".problem")?.textContent ?? (document.documentElement.scrollWidth > Math.max(390, innerWidth) ? "it is wider than a phone" : document.querySelector("h1") ? "" : "it has no heading")`
+
+// sharesTheWork has a second person in the office: a viewer who may change nothing, and
+// later the operator without whom the first one's refund stays where it is.
+func sharesTheWork(admin context.Context, t *testing.T, in *instance, sale loadgen.Planned) {
+	t.Helper()
+	const phone, password = "13800138333", "a colleague's long password"
+	shopper := newBuyer(t, in, 78)
+	no := shopper.paid(t, sale.ItemID)
+	if status, doc := in.call(t, http.MethodPost, "/api/v1/orders/"+no+"/disputes", shopper.token, map[string]string{"reason": "盒子压坏了"}); status != http.StatusCreated {
+		t.Fatalf("a dispute: %d %v", status, doc)
+	}
+	colleague := visitor(admin, t)
+	const askCode = `(async () => {
+		const ask = (proof) => fetch("/api/v1/auth/sms-codes", { method: "POST", headers: { "Content-Type": "application/json", ...(proof && { "Human-Check": proof }) }, body: JSON.stringify({ phone: "` + phone + `", purpose: "register" }) })
+		const { solve } = await import("/static/pow.js")
+		return (await ask(await solve((await (await ask()).json()).challenge))).ok
+	})()`
+	var asked bool
+	do(colleague, t, "ask for a code", chromedp.Navigate(in.url+"/admin/sign-in?language=zh"), says("短信验证码登录"), chromedp.Evaluate(askCode, &asked, awaitPromise))
+	if status, doc := in.call(t, http.MethodPost, "/api/v1/auth/register", "", map[string]string{"phone": phone, "code": smsCode(t, in, "+86"+phone), "password": password}); !asked || status >= http.StatusBadRequest {
+		t.Fatalf("the colleague has no account: %d %v", status, doc)
+	}
+	giveRole := func(role string) {
+		do(admin, t, "make the colleague "+role, chromedp.Navigate(in.url+"/admin/users?phone="+phone), click("tbody a"), fill(`form[action$="/role"] [name=role]`, role), click(`form[action$="/role"] button`), says("角色已修改"))
+	}
+	giveRole("viewer")
+	page := in.url + "/admin/activities/" + sale.ActivityID
+	var forged int
+	do(colleague, t, "look, as a viewer, and be refused what only operators do",
+		fill("#by-password [name=phone]", phone), fill("#by-password [name=password]", password), click("#by-password button"), says("只读"),
+		chromedp.Navigate(page), says("抢购次数"), until(`!document.querySelector("main form[method=post]")`),
+		chromedp.Evaluate(`fetch(location.pathname + "/pause", { method: "POST", body: new URLSearchParams({ _back: location.pathname }) }).then((answer) => answer.status)`, &forged, awaitPromise),
+		chromedp.Navigate(in.url+"/admin/activities/new"), says("您的角色无权打开此页面"))
+	if forged != http.StatusForbidden {
+		t.Errorf("a viewer's forged form: %d", forged)
+	}
+	giveRole("operator")
+	do(colleague, t, "send a form from another site, which is refused",
+		chromedp.Navigate(`data:text/html,<form method=post action="`+page+`/pause"><button>win a phone</button></form>`), click("button"), says("This request came from another site"),
+		chromedp.Navigate(page), says("暂停活动"))
+
+	do(admin, t, "ask for a refund, by the keyboard alone",
+		chromedp.Navigate(in.url+"/admin/orders/"+no), says("退款"), tabTo(t, ".skip"), chromedp.KeyEvent(kb.Enter), until(`document.activeElement.id === "main"`),
+		tabTo(t, `summary:has(+ form[action$="/refund"])`), chromedp.KeyEvent(kb.Enter), tabTo(t, `form[action$="/refund"] [name=note]`), input.InsertText("顾客来电"),
+		tabTo(t, `form[action$="/refund"] button`), chromedp.KeyEvent(kb.Enter), says("退款已发起"), says("待审批"),
+		chromedp.Navigate(in.url+"/admin/refunds?status=awaiting_approval"), click(`form[action$="/approve"] button`), says("须由另一位管理员审批"))
+	do(colleague, t, "answer the dispute and approve the refund",
+		chromedp.Navigate(in.url+"/admin/disputes"), click("tbody a"), says("盒子压坏了"), fill(`form[action$="/answer"] [name=text]`, "很抱歉，马上为您退款。"), click(`form[action$="/answer"] button`), says("待顾客回复"), shot("dispute-zh"),
+		chromedp.Navigate(in.url+"/admin/refunds?status=awaiting_approval"), click(`form[action$="/approve"] button`), says("已批准"))
+	shopper.awaitStatus(t, no, "refunded", 10*time.Second)
+}
+
+// paid buys an item and pays for it at the sandbox bank.
+func (b buyer) paid(t *testing.T, item string) (no string) {
+	t.Helper()
+	no, code := b.rush(t, item)
+	if code != "" {
+		t.Fatalf("the rush: %s", code)
+	}
+	b.awaitStatus(t, no, "pending_payment", 10*time.Second)
+	_, payment := b.in.call(t, http.MethodPost, "/api/v1/orders/"+no+"/payments", b.token, map[string]string{})
+	address, _ := payment["pay_url"].(string)
+	if status, doc := b.in.call(t, http.MethodPost, address, "", map[string]string{"action": "pay"}); status >= http.StatusMultipleChoices {
+		t.Fatalf("paying: %d %v", status, doc)
+	}
+	b.awaitStatus(t, no, "paid", 10*time.Second)
+	return no
+}
+
+// menuIsReadable opens every page of the menu, and those that plan a sale.
+func menuIsReadable(tab context.Context, t *testing.T, in *instance) {
+	t.Helper()
+	var pages []string
+	do(tab, t, "list the menu", chromedp.Evaluate(`[...document.querySelectorAll("nav a")].map((a) => a.href)`, &pages))
+	if len(pages) < 15 {
+		t.Errorf("the menu has only %v", pages)
+	}
+	for _, page := range append(pages, in.url+"/admin/activities/new") {
+		var flaw string
+		do(tab, t, "open "+page, chromedp.Navigate(page), until(`document.querySelector("nav [aria-current]")`), chromedp.Evaluate(flawOfPage, &flaw))
+		if flaw != "" {
+			t.Errorf("%s: %s", page, flaw)
+		}
+		do(tab, t, "unfold it", chromedp.Evaluate(`for (const fold of document.querySelectorAll("details")) fold.open = true`, nil))
+		readable(tab, t, "office-"+page[strings.LastIndex(page, "/")+1:])
+	}
+}
