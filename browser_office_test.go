@@ -163,6 +163,6 @@ func importsASale(tab context.Context, t *testing.T, in *instance) {
 	}
 	do(tab, t, "import a sale",
 		chromedp.Navigate(in.url+"/admin/activities"), file("wrong.csv", sheet), click(`form[action$="/import"] button`),
-		says("第 3 行，秒杀价："), shot("import-zh"), chromedp.Navigate(in.url+"/admin/activities"), until(`document.querySelector("tbody") && !document.querySelector("tbody").innerText.includes("双十二")`),
+		says("第 3 行，秒杀价：秒杀价不能高于原价。"), shot("import-zh"), chromedp.Navigate(in.url+"/admin/activities"), until(`document.querySelector("tbody") && !document.querySelector("tbody").innerText.includes("双十二")`),
 		file("right.csv", strings.Replace(sheet, "299", "99", 1)), click(`form[action$="/import"] button`), says("已按文件创建草稿"), says("书桌"), says("2031-12-12 20:00:00"))
 }

@@ -21,7 +21,7 @@ const flawOfPage = `document.querySelector(".problem")?.textContent ?? (document
 // later the operator without whom the first one's refund stays where it is.
 func sharesTheWork(admin context.Context, t *testing.T, in *instance, sale loadgen.Planned) {
 	t.Helper()
-	const phone, password = "13800138333", "a colleague's long password"
+	const phone, password = "13800138777", "a colleague's long password"
 	shopper := newBuyer(t, in, 78)
 	no := shopper.paid(t, sale.ItemID)
 	if status, doc := in.call(t, http.MethodPost, "/api/v1/orders/"+no+"/disputes", shopper.token, map[string]string{"reason": "盒子压坏了"}); status != http.StatusCreated {

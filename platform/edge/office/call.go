@@ -89,7 +89,7 @@ func (c *Call) exchange(method, path, token string, body map[string]any, out any
 		c.w.Header().Add("Set-Cookie", cookie)
 	}
 	if got.status >= http.StatusBadRequest {
-		return problemOf(got)
+		return c.problemOf(got)
 	}
 	if out == nil || got.body.Len() == 0 {
 		return nil
@@ -211,13 +211,13 @@ func (p *Problem) of(name string) string {
 	return ""
 }
 
-func problemOf(got *recorder) error {
+func (c *Call) problemOf(got *recorder) error {
 	p := &Problem{Status: got.status}
 	if err := json.Unmarshal(got.body.Bytes(), p); err != nil {
 		return fmt.Errorf("office: the API answered %d with %.100q: %w", got.status, got.body.String(), err)
 	}
 	p.RetryAfter, _ = strconv.Atoi(got.header.Get("Retry-After"))
-	return p
+	return c.inWords(p)
 }
 
 // fill puts a page's values into the placeholders of a path.

@@ -50,6 +50,7 @@ type Office struct {
 	guarded    http.Handler // the mux behind the check of a request's origin
 	base       *template.Template
 	words      map[string]Text
+	sentences  []sentence
 	menu       []Entry
 	acts       map[string]*Act               // by path
 	listed     []*Act                        // those with a page
@@ -86,7 +87,7 @@ func New(deps Deps, sections ...Section) (*Office, error) {
 	if err := o.ownPages(); err != nil {
 		return nil, err
 	}
-	for _, s := range append([]Section{{Words: roleWords}}, sections...) {
+	for _, s := range append([]Section{{Words: roleWords, Sentences: ofValidation()}}, sections...) {
 		if err := o.add(s); err != nil {
 			return nil, err
 		}
@@ -109,6 +110,9 @@ func (o *Office) add(s Section) error {
 			return fmt.Errorf("office: the word %q has two texts", word)
 		}
 		o.words[word] = text
+	}
+	if err := o.learn(s.Sentences); err != nil {
+		return err
 	}
 	o.menu = append(o.menu, s.Menu...)
 	for i := range s.Pages {

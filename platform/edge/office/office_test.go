@@ -52,7 +52,8 @@ func setup(t *testing.T) *bundle {
 	}
 	var err error
 	b.Office, err = New(Deps{API: http.HandlerFunc(b.api), Tokens: b.tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.FixedZone("shop", 8*3600), PublicURL: "https://shop.example", Log: slog.New(slog.DiscardHandler)}, Section{
-		Files: pages, Words: map[string]Text{"fine": {"Fine", "正常"}}, Menu: []Entry{{Path: "/admin/things", Name: Text{"Things", "东西"}, Role: auth.Viewer}, {Path: "/admin/secrets", Name: Text{"Secrets", "机密"}, Role: auth.Admin}},
+		Sentences: map[string]string{"It weighs %d %%, which %q does not.": "“%[2]s”不是 %[1]s%%。", "Thing %d is wrong: %s": "%s 号有误：%s", "Too heavy.": "太重。"},
+		Files:     pages, Words: map[string]Text{"fine": {"Fine", "正常"}}, Menu: []Entry{{Path: "/admin/things", Name: Text{"Things", "东西"}, Role: auth.Viewer}, {Path: "/admin/secrets", Name: Text{"Secrets", "机密"}, Role: auth.Admin}},
 		Pages: []Page{
 			{Path: "/admin/things/{id}", Title: Text{"Thing", "东西"}, Role: auth.Viewer, Template: "thing.html", Reads: []Read{{Name: "thing", Path: "/api/v1/things/{id}"}}},
 			{Path: "/admin/things", Title: Text{"Things", "东西"}, Role: auth.Viewer, Template: "list.html", Filters: []Field{{Name: "from", Kind: Moment}, {Name: "sku"}}, Reads: []Read{{Name: "things", Path: "/api/v1/things", Query: true}}},
@@ -333,6 +334,23 @@ func TestEditsBeginWithTheDocument(t *testing.T) {
 	}
 	b.answer("PATCH /api/v1/things/7", http.StatusUnprocessableEntity, `{"status":422,"code":"invalid","errors":[{"location":"body.price.amount","message":"Too cheap."}]}`)
 	has(t, b.send(t, "/admin/things/7/edit", url.Values{"price": {"0"}, "_currency": {"CNY"}, "_back": {"/admin/things/7"}}, c), http.StatusUnprocessableEntity, `-price-flaw">Too cheap.`)
+}
+
+func TestChinesePagesSayRefusalsInChinese(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	c := b.signedInAs(t, auth.Operator)
+	for english, chinese := range map[string]string{
+		`It weighs 12 %, which \"a \"lamp\"\" does not.`: "“a &#34;lamp&#34;”不是 12%。", "Thing 7 is wrong: Too heavy.": "7 号有误：太重。",
+		"cost.amount must be at least 1.": "不能小于 1。", "What nobody foresaw.": `<p lang="en">What nobody foresaw.</p>`,
+	} {
+		b.answer("PUT /api/v1/things/7/broken", http.StatusUnprocessableEntity, `{"status":422,"code":"invalid","errors":[{"location":"body.other","message":"`+english+`"}]}`)
+		form := url.Values{"why": {"x"}, "_back": {"/admin/things/7"}}
+		has(t, b.send(t, "/admin/things/7/break", form, c, "Accept-Language", "zh"), http.StatusUnprocessableEntity, chinese)
+		if w := b.send(t, "/admin/things/7/break", form, c, "Accept-Language", "en"); strings.Contains(w.Body.String(), "有误") {
+			t.Errorf("an English page says %s", w.Body)
+		}
+	}
 }
 
 func TestFilesAreRead(t *testing.T) {

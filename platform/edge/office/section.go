@@ -18,6 +18,8 @@ type Section struct {
 	Files fs.FS
 	// Words are the API's enumerated values in words.
 	Words map[string]Text
+	// Sentences are the Chinese of the API's English ones, by the formats that make them.
+	Sentences map[string]string
 	// Menu are the entries of the navigation, in this order.
 	Menu  []Entry
 	Pages []Page

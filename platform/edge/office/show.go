@@ -179,7 +179,7 @@ func (o *Office) download(c *Call, p *Page) {
 	got := &recorder{header: http.Header{}, pass: c.w}
 	o.deps.API.ServeHTTP(got, req)
 	if !got.passes() {
-		o.endOrSay(c, problemOf(got))
+		o.endOrSay(c, c.problemOf(got))
 	}
 }
 

@@ -22,7 +22,7 @@ func Section() kit.Section {
 		return kit.Page{Path: path, Title: title, Role: auth.Viewer, Template: template, Filters: filters, Reads: []kit.Read{{Name: "doc", Path: read, Query: true}}}
 	}
 	return kit.Section{
-		Files: files, Words: words,
+		Files: files, Words: words, Sentences: sentences,
 		Menu: []kit.Entry{
 			{Path: "/admin/alarms", Name: kit.Text{"Alarms", "告警"}, Role: auth.Viewer},
 			{Path: "/admin/proofs", Name: kit.Text{"Book proofs", "账目证明"}, Role: auth.Viewer},

@@ -1,0 +1,18 @@
+package office
+
+// sentences are the Chinese of what the API says about a coupon that it refuses.
+var sentences = map[string]string{
+	"An amount is 1 to %d minor units.":                                 "金额须大于 0，最多 %s 分。",
+	"A coupon has one currency, that of threshold.":                     "一张优惠券只能使用一种货币。",
+	"An id is a positive decimal number.":                               "编号为正整数。",
+	"A name is one line and not blank.":                                 "名称为一行文字，不能为空。",
+	"A currency is three letters of ISO 4217.":                          "货币为三个大写字母，例如 CNY。",
+	"A threshold is 0 to %d minor units.":                               "门槛为 0 至 %s 分。",
+	"A coupon takes off an amount or a percentage, one of the two.":     "减免金额与减免百分比须填写其中一项。",
+	"Only a percentage has a most.":                                     "只有百分比减免才能设置上限。",
+	"A span of time has both ends.":                                     "开始和结束时间须同时填写。",
+	"A span of time ends after it begins, in the years 2000 to 2199.":   "结束时间须晚于开始时间，请检查年份。",
+	"A coupon is valid for a span of time or for days, one of the two.": "有效天数与固定有效期须填写其中一项。",
+	"Name the items or activities to reserve in reserved_item_ids or reserved_activity_ids if issue_on is reservation, and only then.": "选择“预约后”发放时，请填写活动或商品编号；其他情况请留空。",
+	"total must not be less than the number of coupons that were issued, and per_user not less than it was.":                           "总量不能少于已发放数量，每人限领不能调低。",
+}
