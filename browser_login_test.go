@@ -21,13 +21,14 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	t.Parallel()
 	desktop := browser(t)
 	wechat := wechattest.New(t)
-	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms", "--refund-approval-above=1", "--wechat-url="+wechat.URL, "--wechat-app-id="+wechat.AppID, "--wechat-app-secret="+wechat.Secret)
+	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--sandbox-sms", "--refund-approval-above=1", "--wechat-url="+wechat.URL, "--wechat-app-id="+wechat.AppID, "--wechat-app-secret="+wechat.Secret,
+		"--shop-name=小铺子", "--shop-terms-url=https://example.com/terms")
 	lookAtAnEmptyShop(desktop, t, in)
 	in.planAsked(t, askingSale{human: "none", opensIn: time.Minute})
 	do(desktop, t, "see the session", until(`document.querySelector(".session")?.textContent.includes("Phone")`))
 	var address string
 	do(desktop, t, "show the code",
-		chromedp.Navigate(in.url+"/"), click("login-box button"), click(".tabs button:nth-child(3)"),
+		chromedp.Navigate(in.url+"/"), click("login-box button"), until(`document.querySelector('dialog a[href="https://example.com/terms"]')`), click(".tabs button:nth-child(3)"),
 		until(`document.querySelector("qr-login img")?.naturalWidth === 256`),
 		chromedp.Evaluate(`document.querySelector("qr-login").dataset.url`, &address))
 

@@ -26,6 +26,7 @@ const listAsked = `performance.getEntriesByType("resource").filter((r) => r.name
 func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) {
 	t.Helper()
 	var shown, says string
+	var shifted float64
 	var seen, later int
 	var remove page.ScriptIdentifier
 	do(tab, t, "open an empty shop",
@@ -33,9 +34,12 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) {
 			remove, err = page.AddScriptToEvaluateOnNewDocument(hurry).Do(ctx)
 			return err
 		}),
-		emulation.SetDeviceMetricsOverride(320, 640, 1, false), chromedp.Navigate(in.url+"/"),
-		until(`document.querySelector("#empty")`), until(`document.documentElement.scrollWidth <= 320`),
+		emulation.SetDeviceMetricsOverride(320, 640, 1, false), onEachDocument(shiftsCounted), chromedp.Navigate(in.url+"/"),
+		until(`document.querySelector("#empty")`), chromedp.Evaluate(`window.shifted`, &shifted), until(`document.documentElement.scrollWidth <= 320`),
 		emulation.ClearDeviceMetricsOverride(), chromedp.Evaluate(`document.body.textContent`, &says))
+	if shifted > 0 || !strings.Contains(says, "小铺子") {
+		t.Errorf("the shop's parts moved by %f while it was loaded, want 0; its page says:\n%s", shifted, says)
+	}
 	if !strings.Contains(says, "No sale at the moment") || regexp.MustCompile(`curl|token|API`).MatchString(says) {
 		t.Errorf("an empty shop tells the public:\n%s", says)
 	}

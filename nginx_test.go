@@ -230,9 +230,11 @@ func TestBehindNginx(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d", c.method, c.url, a.status, c.want)
 		}
 	}
-	for i, want := range []string{"MISS", "HIT"} {
-		if a := ask(t, client, http.MethodGet, saleName+"/static/style.css", "", ""); a.status != http.StatusOK || a.header.Get("X-Cache") != want {
-			t.Errorf("page %d: %d, X-Cache %s, want %s", i, a.status, a.header.Get("X-Cache"), want)
+	for _, path := range []string{"/static/style.css", "/?orders"} {
+		for _, want := range []string{"MISS", "HIT"} {
+			if a := ask(t, client, http.MethodGet, saleName+path, "", ""); a.status != http.StatusOK || a.header.Get("X-Cache") != want {
+				t.Errorf("%s: %d, X-Cache %s, want %s", path, a.status, a.header.Get("X-Cache"), want)
+			}
 		}
 	}
 	if a := ask(t, client, http.MethodPost, pathURL, mint(t, 1004, auth.Shopper), strings.Repeat(" ", 70_000)); a.status != http.StatusRequestEntityTooLarge {

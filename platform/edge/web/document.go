@@ -108,7 +108,7 @@ func (s *shop) page(w http.ResponseWriter, r *http.Request) {
 	if d.Page == "item" {
 		var err error
 		if shown, err = s.shown(r.Context(), query.Get("item")); err != nil {
-			status, d.Private = http.StatusNotFound, true
+			status, d.Private, d.Page = http.StatusNotFound, true, "missing"
 		}
 	}
 	// All that documents differ in.
@@ -148,7 +148,7 @@ func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key str
 	if status != http.StatusOK {
 		keep = keepMissing
 	}
-	w.Header().Add("Vary", "Accept-Language")
+	w.Header().Set("Vary", "Accept-Language")
 	f.serve(w, r, keep, status)
 }
 
@@ -225,7 +225,7 @@ func (d *document) File(name string) string { return d.folder + name }
 
 // Module is the script of the page that the first one would ask for.
 func (d *document) Module() string {
-	if d.Page == "item" {
+	if d.Page == "item" || d.Page == "missing" {
 		return ""
 	}
 	return d.File(d.Page + ".js")

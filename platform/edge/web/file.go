@@ -87,7 +87,7 @@ func compress(encoding string, plain []byte, quality int) []byte {
 func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string, status int) {
 	h := w.Header()
 	h.Set("Cache-Control", keep)
-	h.Add("Vary", "Accept-Encoding")
+	h.Set("Vary", strings.TrimPrefix(h.Get("Vary")+", Accept-Encoding", ", ")) // in one line: some caches read the first only
 	body, tag := f.plain, f.tag
 	if encoding := bestEncoding(r.Header.Get("Accept-Encoding")); encoding != "" {
 		h.Set("Content-Encoding", encoding)

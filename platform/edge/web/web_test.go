@@ -211,7 +211,7 @@ func TestPagesCanBeCached(t *testing.T) {
 		for accepted, encoding := range map[string]string{"": "", "gzip": "gzip", "br, gzip;q=0.5": "br"} {
 			w := get(rt, path, "Accept-Encoding", accepted)
 			tag := w.Header().Get("ETag")
-			if w.Code != 200 || w.Header().Get("Cache-Control") != want || tag == "" || !slices.Contains(w.Header().Values("Vary"), "Accept-Encoding") {
+			if w.Code != 200 || w.Header().Get("Cache-Control") != want || tag == "" || !strings.HasSuffix(w.Header().Get("Vary"), "Accept-Encoding") {
 				t.Errorf("%s: %d, %v", path, w.Code, w.Header())
 			}
 			if w.Header().Get("Content-Encoding") != encoding || plain(t, w) != first || first == "" {

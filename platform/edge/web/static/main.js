@@ -7,13 +7,13 @@ import * as item from "./item.js";
 
 const pages = {
   confirm: () => import("./confirm.js"), order: () => import("./order.js"), item: async () => item, orders: () => import("./orders.js"),
-  account: () => import("./account.js"), wechat: () => import("./wechat.js"), sessions: () => import("./sessions.js"), preview: () => import("./preview.js"), live: () => import("./live.js"),
+  account: () => import("./account.js"), wechat: () => import("./wechat.js"), sessions: () => import("./sessions.js"), missing: async () => ({ show() {} }), preview: () => import("./preview.js"), live: () => import("./live.js"),
 };
 const main = document.querySelector("main"), { page, guests } = document.body.dataset;
 translate();
 if (guests) allowGuests(guests);
 pages[page]().then(({ show }) => {
-  if (page !== "item") main.replaceChildren(); // what there was to look at until here
+  if (!["item", "missing"].includes(page)) main.replaceChildren(); // what there was to look at until here
   show(main, new URLSearchParams(location.search));
 }, () => {
   // The server has other files since this document was made, or the network is gone.
