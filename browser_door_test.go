@@ -113,6 +113,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 		itemPage(t, in, reserved, 7), click("#buy"), until(`document.querySelector("sale-card").dataset.reserved === "true"`),
 		click("#arm"), until(`document.querySelector("sale-card").dataset.armed === "true"`))
 
+	readable(first, t, "armed")
 	opts, err := redis.ParseURL(redisURL)
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +135,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	}
 	paused := time.Now()
 	do(second, t, "see it paused", until(`document.querySelector("#buy[disabled]")?.textContent === "Paused"`))
+	readable(second, t, "paused")
 	// The page polls every two to three seconds, and an answer may be two seconds old.
 	if took := time.Since(paused); took > 15*time.Second {
 		t.Errorf("the page showed the pause after %s", took)

@@ -279,20 +279,37 @@ func tabTo(t *testing.T, selector string) chromedp.Action {
 	})
 }
 
+// still checks that nothing of the page has moved since it was loaded, also after input.
+func still(tab context.Context, t *testing.T, page string) {
+	t.Helper()
+	var shifted float64
+	do(tab, t, "see whether the page of "+page+" moved", chromedp.Evaluate(`window.shifted`, &shifted))
+	if shifted > 0 {
+		t.Errorf("the parts of the page of %s moved by %f, want 0", page, shifted)
+	}
+}
+
 // buysByKeyboard takes a shopper on a phone-sized page from the sessions to a paid order
 // without a pointer.
 func buysByKeyboard(tab context.Context, t *testing.T, in *instance) {
 	t.Helper()
 	item := in.planAsked(t, askingSale{human: "none"})
 	link, enter := `a[href="/?item=`+item+`"]`, chromedp.KeyEvent(kb.Enter)
-	do(tab, t, "choose an item", emulation.SetFocusEmulationEnabled(true), emulation.SetDeviceMetricsOverride(390, 560, 1, false), itemPage(t, in, item, 51), chromedp.Navigate(in.url+"/?sessions"),
-		until(`document.querySelector('`+link+`')`), tabTo(t, link), enter)
-	do(tab, t, "open what there is to read", until(`document.querySelector("#buy:not([disabled])")`), tabTo(t, "summary"), enter, until(`document.querySelector("details[open]")`))
+	var no string
+	do(tab, t, "choose an item", emulation.SetFocusEmulationEnabled(true), emulation.SetDeviceMetricsOverride(390, 560, 1, false), onEachDocument(shiftsCounted), itemPage(t, in, item, 51), chromedp.Navigate(in.url+"/?sessions"),
+		until(`document.querySelector('`+link+`')`), tabTo(t, link))
+	still(tab, t, "the sessions")
+	do(tab, t, "open what there is to read", enter, until(`document.querySelector("#buy:not([disabled])")`), tabTo(t, "summary"), enter, until(`document.querySelector("details[open]")`))
 	do(tab, t, "buy", tabTo(t, "#buy"), chromedp.KeyEvent(" "), ordered("pending_payment"), until(`document.activeElement.id === "buy"`))
 	do(tab, t, "think about a cancellation", tabTo(t, "#cancel"), enter, until(`document.querySelector("dialog") && document.activeElement.textContent === "Keep it"`), enter,
 		until(`!document.querySelector("dialog") && document.activeElement.id === "cancel"`))
+	still(tab, t, "the item")
+	do(tab, t, "read its number", chromedp.Evaluate(wholeNumber, &no))
+	do(tab, t, "look at the order that waits", chromedp.Navigate(in.url+"/?order="+no), until(`document.querySelector("#order") && document.querySelector("#buy:not([disabled])")`))
+	still(tab, t, "the order to pay")
 	do(tab, t, "pay and return", tabTo(t, "#buy"), enter, until(`document.activeElement.value === "pay"`), enter,
 		chromedp.WaitReady(`main[data-state="captured"] p a`, chromedp.ByQuery), tabTo(t, "main p a"), enter, until(`document.querySelector("#order")?.dataset.status === "paid"`))
+	still(tab, t, "the paid order")
 	do(tab, t, "report a problem", tabTo(t, "#dispute"), enter, until(`document.activeElement.name === "reason"`), chromedp.KeyEvent("Broken."), tabTo(t, "dialog form .end button"), enter,
-		until(`document.querySelector("#talk")`), until(`document.activeElement.matches("h2")`), emulation.ClearDeviceMetricsOverride())
+		until(`document.querySelector("#talk")`), until(`document.activeElement.matches("h2")`))
 }

@@ -13,21 +13,18 @@ const final = ["refused", "closed", "refunded"];
 
 export function show(main, query) {
   const no = query.get("order"), path = `orders/${encodeURIComponent(no)}`;
-  const card = new SaleCard(), error = el("div", { className: "toast" }), box = el("div", { className: "narrow" }), sheet = el("div", {}, skeleton(320));
+  const card = new SaleCard(), error = el("div", { className: "toast" }), sheet = el("div"), box = el("div", { className: "narrow" }, skeleton(560));
   main.append(el("p", {}, el("a", { href: "/?orders" }, `‹ ${t("myOrders")}`)), error, box);
-  box.append(sheet);
-  let version, itemLeft = false;
+  let version, item, itemLeft = false;
   keepAsking(error, async (soon) => {
     if (!login() && !document.body.dataset.guests) await askLogin();
     const order = await call("GET", path);
     if (order.item_id && !itemLeft) {
-      const item = await send("GET", `items/${order.item_id}`).catch((e) => { if (e.status !== 404) throw e; });
+      item = await send("GET", `items/${order.item_id}`).catch((e) => { if (e.status !== 404) throw e; });
       itemLeft = !item; // its session closed long ago
-      if (item) {
-        if (!card.isConnected && ["queued", "pending_payment"].includes(order.status)) box.prepend(card);
-        if (card.isConnected) card.show(item, no);
-      }
     }
+    const waits = ["queued", "pending_payment"].includes(order.status), sells = item && (sheet.isConnected ? card.isConnected : waits);
+    if (sells) card.show(item, no);
     if (order.version !== version && order.status !== "queued") {
       const whole = await call("GET", `${path}/document`);
       refill(sheet, ...(await draw(whole, () => { version = undefined; soon(); })));
@@ -35,7 +32,8 @@ export function show(main, query) {
     } else if (order.status === "queued") {
       sheet.replaceChildren(el("section", { className: "card nothing" }, el("p", {}, t("step_next"))));
     }
-    return ["queued", "pending_payment", "refunding"].includes(order.status) ? often : rarely;
+    if (!sheet.isConnected) box.replaceChildren(...(sells ? [card] : []), sheet); // all at once, so that nothing moves
+    return waits || order.status === "refunding" ? often : rarely;
   }, t("offlineOrder"));
 }
 

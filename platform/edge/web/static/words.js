@@ -102,7 +102,8 @@ const en = {
   status_upcoming: "Upcoming", status_on_sale: "On sale", status_preparing: "Preparing", status_all_held: "All held", status_sold_out: "Sold out", status_paused: "Paused", status_ended: "Ended",
   offline: "The server cannot be reached; check the network and try again.", retryIn: "s until you can try again.",
 };
-// What can be done about a refusal, by code; the server's title says what happened.
+// What can be done about a refusal on these pages, by code; the server's title says what
+// happened, and for other codes its words do, which are for programs too.
 const next = {
   "all-held": ["有商品释放时会在此提示。", "This page says when units come back."],
   "cooling-down": ["请先支付已有订单，或稍后再来。", "The pause grows with each unpaid order."],
@@ -114,6 +115,13 @@ const next = {
   "reservation-full": ["可能有人放弃预约，可稍后再试。", "A place may be given back; try again later."],
   "one-activity": ["完成或取消后即可参与本活动。", "When that is over you can take part in this one."],
   paused: ["恢复后即可抢购。", "The sale continues when the shop resumes it."],
+  "too-hot": ["本页会自动重试，请稍候。", "This page tries again by itself."],
+  draining: ["本页会自动重试，请稍候。", "This page tries again by itself."],
+  "bad-path": ["请再次点击抢购。", "Press the button again."],
+  "not-entered": ["可以再抢一次。", "You can try again."],
+  "not-found": ["请核对链接，或返回首页。", "Check the link, or go back to the shop."],
+  "totp-required": ["请输入验证器应用中的六位动态验证码。", "Enter the six digits of your authenticator app."],
+  "payment-unavailable": ["请稍后重试，或换一种支付方式。", "Try again in a moment, or pay another way."],
   "no-token": ["登录后即可继续。", "After that you can continue."],
 };
 // The answers of a crowd, as short as a figure's label.
@@ -153,7 +161,7 @@ export const checkName = (name) => (language === "zh" && checks[name]) || name;
 export function explain(e) {
   if (e instanceof TypeError || e.name === "TimeoutError") return t("offline"); // what fetch throws when no answer came
   const stop = language === "zh" ? "。" : ". ", end = /[。.!！…]$/.test(e.message) ? " " : stop;
-  const then = [next[e.code]?.[column], e.retryAfter > 1 ? `${e.retryAfter} ${t("retryIn")}` : ""].filter(Boolean).join(" ");
+  const then = [next[e.code]?.[column] ?? e.doc?.next, e.retryAfter > 1 ? `${e.retryAfter} ${t("retryIn")}` : ""].filter(Boolean).join(" ");
   return then ? `${e.message}${end}${then}` : e.message;
 }
 
