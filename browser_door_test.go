@@ -113,6 +113,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 		itemPage(t, in, reserved, 7), click("#buy"), until(`document.querySelector("sale-card").dataset.reserved === "true"`),
 		click("#arm"), until(`document.querySelector("sale-card").dataset.armed === "true"`))
 
+	do(first, t, "be counted", until(`document.querySelector("#taken").textContent === "1 reserved"`))
 	readable(first, t, "armed")
 	opts, err := redis.ParseURL(redisURL)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"stampede/platform/edge/auth"
 )
 
 const (
@@ -110,8 +113,19 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 		do(late, t, "be told, get what returned, and pay for it",
 			until(`document.querySelector("#said").textContent.includes("be quick") && document.title.includes("be quick") && !document.querySelector("#tell").checked`),
 			click("#buy"), until(`document.title.startsWith("Phone")`), ordered("pending_payment"), click("#buy"), paysAtTheBank())
+		do(wrong, t, "see that all are paid for", until(`document.querySelector("#buy").textContent === "Sold out"`))
+		readable(wrong, t, "sold-out")
+		_, sold := in.call(t, http.MethodGet, "/api/v1/items/"+scarce, "", nil)
+		activity, _ := sold["activity_id"].(string)
+		if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/terminate", mint(t, 1, auth.Operator), nil); status != http.StatusOK {
+			t.Fatalf("terminate: %d %v", status, doc)
+		}
+		do(wrong, t, "see that it is over, with a way on", until(`document.querySelector("#buy:not([disabled])")?.textContent === "Back to the sales"`))
+		readable(wrong, t, "ended")
+		do(wrong, t, "find the closed order, with a way on", chromedp.Navigate(in.url+"/?orders"), click("#orders a"), until(`document.querySelector("#order")?.dataset.status === "closed" && document.querySelector("#again")`))
+		readable(wrong, t, "order-closed")
 		do(wrong, t, "hear that the opening was missed",
 			chromedp.Evaluate(`localStorage.setItem("stampede-attempt-31-`+scarce+`", '{"opens":1,"quantity":1,"no":"0","path":"0","from":1,"until":2}')`, nil),
-			chromedp.Reload(), until(`document.querySelector("#said")?.textContent.includes("was not open")`))
+			chromedp.Navigate(in.url+"/?item="+scarce), until(`document.querySelector("#said")?.textContent.includes("was not open")`))
 	}
 }

@@ -217,7 +217,9 @@ export class SaleCard extends HTMLElement {
 
   #drawUnits({ total, remaining, status }, p) {
     if (status === "upcoming") { // nothing is taken before the opening
-      set(p.taken, this.#reservedBy == null ? "" : t("reservedBy", { n: count(this.#reservedBy) }));
+      const by = Math.max(this.#reservedBy ?? 0, this.#buyer.reserved ? 1 : 0); // the count may be a minute old
+      set(p.taken, by > 0 ? t("reservedBy", { n: count(by) }) : "");
+      p.bar.style.width = 0;
       return set(p.left, total == null ? t("unlimited") : t("units", { n: count(total) }));
     }
     const known = total != null && remaining != null;
