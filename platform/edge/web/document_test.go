@@ -73,6 +73,10 @@ func TestDocumentsHaveTheShopsFace(t *testing.T) {
 	if address == nil {
 		t.Fatal("the document names no logo")
 	}
+	usual, _ := pages(t)
+	if folder, _ := filepath.Split(address[1]); strings.Contains(plain(t, get(usual, "/", "Accept-Language", "en")), folder) {
+		t.Errorf("a shop with another logo has its files in the same folder, %s, which caches keep for ever", folder)
+	}
 	if w := get(rt, address[1], "Accept-Encoding", ""); w.Code != 200 || w.Header().Get("Content-Type") != "image/svg+xml" {
 		t.Errorf("the logo: %d, %v", w.Code, w.Header())
 	}
