@@ -117,7 +117,7 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 	}
 	err := serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		showSettings(s.Router, inForce)
-		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Every: c.DemoEvery, KillRedis: kill, Readiness: s.App.Readiness})
+		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Zone: s.Zone, Every: c.DemoEvery, KillRedis: kill, Readiness: s.App.Readiness})
 		if err != nil {
 			return err
 		}

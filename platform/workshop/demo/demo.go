@@ -42,6 +42,7 @@ type Deps struct {
 	Books   func(ctx context.Context, itemID int64) (Books, error)
 	Prove   func(ctx context.Context) []proof.Outcome
 	Log     *slog.Logger
+	Zone    *time.Location // the shop's, in which sales are named; nil is the machine's
 	// KillRedis ends the process of Redis, which is then started again.
 	KillRedis func(ctx context.Context) error
 	// Readiness tells each component's error, nil if it is well.
@@ -207,6 +208,9 @@ func (s *Service) plan(ctx context.Context, opens time.Time) error {
 	token, err := s.operator()
 	if err != nil {
 		return err
+	}
+	if s.deps.Zone != nil {
+		opens = opens.In(s.deps.Zone)
 	}
 	planned, err := loadgen.PlanSale(ctx, s.deps.BaseURL, token, loadgen.Sale{
 		Name: namePrefix + opens.Format(nameLayout), Title: goods, ImageURL: s.deps.BaseURL + picture, Stock: s.deps.Stock,
