@@ -41,6 +41,7 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *instance, sale loadge
 	if before != after || label == "" {
 		t.Errorf("the curve was %q and is %q after a reload; it is described as %q", before, after, label)
 	}
+	do(tab, t, "take over a changed plan", chromedp.Evaluate(`document.querySelector("tr[data-item]").remove()`, nil), until(`document.querySelector("tr[data-item]")`))
 	operator := mint(t, 1, auth.Operator)
 	do(tab, t, "see a pause of another operator, and what an item's form does",
 		emulation.SetDeviceMetricsOverride(1280, 800, 1, false), until(`document.querySelector(".whole form[action$='/pause']").checkVisibility()`), chromedp.Evaluate(shiftsCounted, nil),

@@ -127,6 +127,14 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 	if !page.Items[0].Paused || page.PaymentsPerMinute != 0 {
 		t.Errorf("paused: %+v", page.warRoomView)
 	}
+	states, err := d.Redis.Keys(t.Context(), "*:state").Result()
+	if err != nil || len(states) != 1 || d.Redis.Set(t.Context(), states[0], "not a hash", 0).Err() != nil {
+		t.Fatalf("%v: %v", states, err)
+	}
+	look()
+	if page.Difference != nil || page.Items[0].Books != nil || page.Attempts != 52 {
+		t.Errorf("without Redis: %+v", page.warRoomView)
+	}
 }
 
 // still is a clock that shows what it was set to.

@@ -92,14 +92,28 @@ function keep(curve) {
   for (const at of points.keys()) if (at < Date.parse(curve.from)) points.delete(at);
 }
 
-// replanned is whether the page has forms and rows of another plan than the document.
-const replanned = (doc) => doc.status !== room.dataset.status ||
-  [...room.querySelectorAll("tr[data-item]")].map((row) => row.dataset.item).join() !== doc.items.map((item) => item.id).join();
+// replanned is whether the page has rows and forms of other items than the document, or
+// of another state. One that is being filled in stays.
+const replanned = (doc) => !room.querySelector("details.act[open]") && (doc.status !== room.querySelector("#units").dataset.status ||
+  [...room.querySelectorAll("tr[data-item]")].map((row) => row.dataset.item).join() !== doc.items.map((item) => item.id).join());
+
+// replan takes rows and forms from the page as the server has it now. A reload would take
+// the page off a wall at the opening.
+async function replan(status) {
+  const page = await fetch(location.href);
+  if (page.redirected) return location.reload(); // to the sign-in
+  const fresh = page.ok && new DOMParser().parseFromString(await page.text(), "text/html").querySelector("#units");
+  if (!fresh) return;
+  room.querySelector("#units").replaceWith(fresh);
+  const tag = find("status");
+  say(tag, tag.dataset[status]);
+}
+let replanning = Promise.resolve();
 
 function show(event) {
   const doc = JSON.parse(event.data);
   heard = performance.now();
-  if (replanned(doc) && !room.querySelector("details.act[open]")) return location.reload();
+  replanning = replanning.then(() => replanned(doc) && doc === latest && replan(doc.status)).catch(() => {}); // the next event tries again
   if (!latest || Math.abs(Date.parse(doc.at) - now()) > 500) ahead = Date.parse(doc.at) - performance.now();
   const alarmed = JSON.stringify(doc.alarms) !== JSON.stringify(latest?.alarms);
   latest = doc;
@@ -107,7 +121,7 @@ function show(event) {
   for (const name of ["attempts", "queued", "wait_p99_ms", "visible_p99_ms", "payments_per_minute", "sockets", "instances", "difference"]) figure(find(name), doc[name]);
   figure(find("busiest.attempts"), doc.busiest?.attempts);
   figure(find("alarms"), doc.alarms.length);
-  hide(room.querySelectorAll("header [data-if], .whole [data-if]"), { paused: doc.paused, selling: !doc.paused });
+  hide(room.querySelectorAll("h1 [data-if], .whole [data-if]"), { paused: doc.paused, selling: !doc.paused });
   doc.items.forEach(showItem);
   if (alarmed) showAlarms(doc.alarms);
   redraw();
@@ -121,8 +135,14 @@ let events;
 function follow() {
   events = new EventSource(room.dataset.events);
   events.onmessage = show;
-  // A browser connects again by itself after a stream that ended, but not after a refusal.
-  events.onerror = () => { if (events.readyState === EventSource.CLOSED) setTimeout(follow, 3000 + 2000 * Math.random()); };
+  // A browser connects again by itself after a stream that ended, but not after a refusal:
+  // an overload, or a session that has ended.
+  events.onerror = async () => {
+    if (events.readyState !== EventSource.CLOSED) return;
+    const page = await fetch(location.href, { redirect: "manual" }).catch(() => null);
+    if (page?.type === "opaqueredirect") return location.reload(); // to the sign-in
+    setTimeout(follow, 3000 + 2000 * Math.random());
+  };
 }
 follow();
 addEventListener("pagehide", () => events.close());
