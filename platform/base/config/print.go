@@ -13,8 +13,8 @@ import (
 
 // Setting is a setting of a command as it is in force.
 type Setting struct {
-	Name     string `json:"name" example:"--time-zone" doc:"The flag; without its dashes, the name in the file of --config"`
-	Variable string `json:"variable" example:"STAMPEDE_TIME_ZONE" doc:"The variable that sets the same"`
+	Name     string `json:"name" example:"--log-level" doc:"The flag; without its dashes, the name in the file of --config"`
+	Variable string `json:"variable" example:"STAMPEDE_LOG_LEVEL" doc:"The variable that sets the same"`
 	Value    string `json:"value" doc:"A secret shows only whether it is set, an address only where it leads"`
 	From     string `json:"from" example:"environment" doc:"flag, environment, the file with its line, or default"`
 	Help     string `json:"help" doc:"What it does"`
