@@ -122,6 +122,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	rdb := redis.NewClient(opts)
 	t.Cleanup(func() { _ = rdb.Close() })
 	do(second, t, "get the slide", itemPage(t, in, puzzle, 9), click("#buy"), until(`document.querySelector("dialog.slide")`))
+	readable(second, t, "slide")
 	do(second, t, "fail the slide", slideTo(tileAnswer(t, rdb)+50),
 		until(`document.querySelector("#said").textContent.includes("not passed") && document.querySelector("dialog.slide")`))
 	do(second, t, "solve the slide", slideTo(tileAnswer(t, rdb)), ordered("pending_payment"))

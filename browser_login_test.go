@@ -40,6 +40,7 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	do(phone, t, "log in by SMS and be asked",
 		chromedp.Evaluate(`document.querySelector("form").code.value = "`+smsCode(t, in, "+8613800138000")+`"`, nil), click("form .end button"),
 		until(`document.querySelector('#confirm[data-state="asked"]')?.textContent.includes("Chrome, Linux")`))
+	readable(phone, t, "confirm")
 	do(desktop, t, "see that it was scanned", until(`document.querySelector("qr-login").textContent.includes("Confirm on the phone")`))
 	var number string
 	do(desktop, t, "show a number", chromedp.Evaluate(`document.querySelector("qr-login .number").textContent`, &number))

@@ -38,7 +38,7 @@ const faintTexts = `(() => {
 	const ratio = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05) }
 	const root = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body, shown = []
 	for (let walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), text; (text = walk.nextNode());) if (text.data.trim()) shown.push([text.parentElement, text.data.trim()])
-	for (const field of root.querySelectorAll("input:not([type=checkbox]), textarea")) if (field.value) shown.push([field, field.value])
+	for (const field of root.querySelectorAll("input:not([type=checkbox], [type=range]), textarea")) if (field.value) shown.push([field, field.value])
 	return shown.filter(([node]) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && !node.closest("script, style, noscript, option") && node.getClientRects().length).flatMap(([node, text]) => {
 		const [ink] = colors(getComputedStyle(node).color)
 		for (let up = node; up; up = up.parentElement) ink.a *= Number(getComputedStyle(up).opacity)
@@ -106,7 +106,7 @@ func readable(tab context.Context, t *testing.T, state string) {
 	}
 	for _, width := range []int64{320, 390} {
 		var wide bool
-		steps = append(steps, emulation.SetDeviceMetricsOverride(width, 800, 1, false), chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth`, &wide),
+		steps = append(steps, emulation.SetDeviceMetricsOverride(width, 800, 1, false), chromedp.Evaluate(`[document.documentElement, ...document.querySelectorAll("dialog[open]")].some((box) => box.scrollWidth > box.clientWidth)`, &wide),
 			chromedp.ActionFunc(func(context.Context) error {
 				if wide {
 					flaws = append(flaws, "it is wider than "+strconv.FormatInt(width, 10)+" px")
@@ -137,6 +137,8 @@ func keepsAnAccount(tab context.Context, t *testing.T, in *instance) {
 	readable(tab, t, "login-zh")
 	do(tab, t, "look at the password form", click(".tabs button:nth-child(2)"), click("#forgot"), says("设置新密码"))
 	readable(tab, t, "login-reset-zh")
+	do(tab, t, "look at the code to scan", click(".tabs button:nth-child(3)"), until(`document.querySelector("qr-login img")?.naturalWidth === 256`))
+	readable(tab, t, "login-qr-zh")
 	do(tab, t, "ask for a code", click(".tabs button:nth-child(1)"), enter("phone", phone), sendCode)
 	readable(tab, t, "login-code-zh")
 	code := smsCode(t, in, "+86"+phone)
@@ -261,6 +263,7 @@ const unseen = `(() => {
 
 // tabTo presses Tab until an element has the focus, and sees each stop on the way.
 func tabTo(t *testing.T, selector string) chromedp.Action {
+	t.Helper()
 	return chromedp.ActionFunc(func(tab context.Context) error {
 		for range 40 {
 			var flaw string
