@@ -247,8 +247,14 @@ func SentAt(ctx context.Context, tx pgx.Tx, no ids.ID) (at time.Time, ok bool, e
 	return row.At, true, nil
 }
 
+var errNoNote = fault.Plain(fault.Invalid, "A note has a letter or a digit, and neither control characters nor characters that change the direction of writing.")
+
 // Note adds an operator's note to an order's history, as idempotency.Once with the key.
 func (s *Service) Note(ctx context.Context, no ids.ID, key, text string) (o orderevent.Order, err error) {
+	text = plaintext.Clean(text)
+	if !strings.ContainsFunc(text, plaintext.Visible) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && plaintext.Unruly(r) }) {
+		return o, errNoNote
+	}
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 		if o, err = lockAny(ctx, tx, no); err != nil {
 			return err

@@ -2,6 +2,8 @@ package office
 
 // sentences are the Chinese of what the API says about a coupon that it refuses.
 var sentences = map[string]string{
+	"A note has a letter or a digit, and neither control characters nor characters that change the direction of writing.": "备注须包含可见文字，且不能含有控制字符。",
+	"The carrier and the tracking number have one line each, with a letter or a digit.":                                   "请各用一行填写快递公司和单号。",
 	"An amount is 1 to %d minor units.":                                 "金额须大于 0，最多 %s 分。",
 	"A coupon has one currency, that of threshold.":                     "一张优惠券只能使用一种货币。",
 	"An id is a positive decimal number.":                               "编号为正整数。",
