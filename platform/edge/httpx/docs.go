@@ -41,10 +41,6 @@ var problemsPage = template.Must(template.New("problems").Parse(`<!doctype html>
 // the same bytes for the same routes, so that a committed copy can be compared.
 func (rt *Router) Document() ([]byte, error) {
 	rt.documentRates()
-	return rt.renderDocument()
-}
-
-func (rt *Router) renderDocument() ([]byte, error) {
 	raw, err := json.Marshal(rt.API.Huma.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("httpx: encode OpenAPI: %w", err)
@@ -64,7 +60,6 @@ func (rt *Router) renderDocument() ([]byte, error) {
 // registered its routes: the document is rendered once, for the first request,
 // because it is a noticeable part of a start and few processes serve it.
 func (rt *Router) ServeDocs() error {
-	rt.documentRates()
 	type row struct{ Code, English, Chinese, Next, NextChinese string }
 	var rows []row
 	for code, t := range fault.Codes() {
@@ -81,7 +76,7 @@ func (rt *Router) ServeDocs() error {
 		return err
 	}
 	document := sync.OnceValues(func() (*text, error) {
-		raw, err := rt.renderDocument()
+		raw, err := rt.Document()
 		return newText("application/json", string(raw)), err
 	})
 	rt.Handle(Static, http.MethodGet, "/openapi.json", func(w http.ResponseWriter, r *http.Request) {
