@@ -103,3 +103,29 @@ func menuIsReadable(tab context.Context, t *testing.T, in *instance) {
 		readable(tab, t, "office-"+page[strings.LastIndex(page, "/")+1:])
 	}
 }
+
+// plansAhead repeats a session, plans the sale again for later, makes a coupon, and reads
+// the settings. It leaves the tab on the page of the settings.
+func plansAhead(tab context.Context, t *testing.T, in *instance) {
+	t.Helper()
+	var repeated string
+	do(tab, t, "repeat the imported session for two more days, and the whole sale in a year",
+		chromedp.Evaluate(`[...document.querySelectorAll("time")].map((at) => at.textContent).at(-1).slice(0, 10)`, &repeated),
+		fill(`form[action$="/repeat"] [name=until]`, "2031-12-14"), chromedp.Evaluate(`document.querySelector('form[action$="/repeat"] [name=extend_activity]').click()`, nil),
+		click(`form[action$="/repeat"] button`), says("已按天生成场次"), says("2031-12-14 20:00:00"),
+		fill(`form[action$="/clone"] [name=shift_days]`, "366"), click(`form[action$="/clone"] button`), says("已复制为草稿"), says("2032-12-14 20:00:00"))
+	if repeated != "2031-12-12" {
+		t.Errorf("the imported session is on %s", repeated)
+	}
+	do(tab, t, "unfold every form of a draft", chromedp.Evaluate(`for (const fold of document.querySelectorAll("details")) fold.open = true`, nil))
+	readable(tab, t, "office-draft")
+	coupon := func(field, value string) chromedp.Action {
+		return fill(`form[action$="/add"] [name=`+field+`]`, value)
+	}
+	do(tab, t, "make a coupon, correct it and issue it",
+		chromedp.Navigate(in.url+"/admin/coupons"), coupon("name", "满百减十"), coupon("threshold", "100"), coupon("total", "500"), coupon("valid_days", "7"), click(`form[action$="/add"] button`), says("减免金额与减免百分比须填写其中一项"),
+		coupon("amount_off", "10"), click(`form[action$="/add"] button`), says("草稿已创建"), says("−¥10.00"),
+		fill(`form[action$="/edit"] [name=amount_off]`, "12.5"), click(`form[action$="/edit"] button`), says("−¥12.50"),
+		click(`form[action$="/activate"] button`), says("已启用，可发放和领取"), fill(`form[action$="/correct"] [name=total]`, "800"), click(`form[action$="/correct"] button`), says("0/800"), says("−¥12.50"))
+	do(tab, t, "read the settings, without the secrets", chromedp.Navigate(in.url+"/admin/settings"), says("--refund-approval-above"), says("启动参数"), until(`!document.body.innerText.includes("`+testKey+`")`))
+}
