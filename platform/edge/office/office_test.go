@@ -404,12 +404,16 @@ func TestListsForwardTheirFilters(t *testing.T) {
 		t.Errorf("the API got %s, want %s", b.lines(), want)
 	}
 	b.answers["GET /api/v1/things/export"] = func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/csv")
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Accel-Buffering", "no")
 		w.Header().Set("Set-Cookie", "a=b")
 		_, _ = io.WriteString(w, "1,2\n")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Errorf("an event is held back: %v", err)
+		}
 	}
-	if w := b.send(t, "/admin/things/export?format=csv&sku=x", nil, c); w.Body.String() != "1,2\n" || w.Header().Get("Content-Type") != "text/csv" || w.Header().Get("Set-Cookie") != "" {
-		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	if w := b.send(t, "/admin/things/export?format=csv&sku=x", nil, c); w.Body.String() != "1,2\n" || !w.Flushed || w.Header().Get("Content-Type") != "text/event-stream" || w.Header().Get("X-Accel-Buffering") != "no" || w.Header().Get("Set-Cookie") != "" {
+		t.Errorf("%d %v %v %s", w.Code, w.Flushed, w.Header(), w.Body)
 	}
 	delete(b.answers, "GET /api/v1/things/export")
 	has(t, b.send(t, "/admin/things/export", nil, c), http.StatusNotFound, "Check the number.")
