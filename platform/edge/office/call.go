@@ -50,19 +50,26 @@ func (c *Call) Get(path string, query url.Values) (map[string]any, error) {
 	return c.send(http.MethodGet, path, "", nil)
 }
 
-// send makes a request with the session's token. A token that was revoked, as after a
-// change of role, is refreshed once: the API has done nothing when it answers 401.
+// send makes a request with the session's token.
 func (c *Call) send(method, path, key string, body map[string]any) (doc map[string]any, err error) {
-	err = c.exchange(method, path, c.session.Access, body, &doc, key)
+	err = c.admitted(func() error {
+		doc = nil
+		return c.exchange(method, path, c.session.Access, body, &doc, key)
+	})
+	return doc, err
+}
+
+// admitted runs a request. A token that was revoked, as after a change of role, is
+// refreshed once: the API has done nothing when it answers 401.
+func (c *Call) admitted(request func() error) error {
+	err := request()
 	if p, refused := errors.AsType[*Problem](err); refused && p.Status == http.StatusUnauthorized && p.Code == auth.ErrBadToken.Code && !c.refreshed {
 		c.refreshed = true
-		if err := c.refresh(); err != nil {
-			return nil, err
+		if err = c.refresh(); err == nil {
+			err = request()
 		}
-		doc = nil
-		err = c.exchange(method, path, c.session.Access, body, &doc, key)
 	}
-	return doc, err
+	return err
 }
 
 // exchange sends one request to the router and decodes a successful answer.

@@ -129,8 +129,12 @@ func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err erro
 	}
 	switch f.Kind {
 	case Whole, Number:
-		value = json.Number(typed)
-		if _, err := strconv.ParseFloat(typed, 64); err != nil || f.Kind == Whole && !isWhole(typed) {
+		number, err := strconv.ParseFloat(typed, 64)
+		whole, notWhole := strconv.ParseInt(typed, 10, 64)
+		if value = whole; notWhole != nil { // as JSON writes it: people type 007 and 5. too
+			value = json.Number(strconv.FormatFloat(number, 'f', -1, 64))
+		}
+		if err != nil || math.IsInf(number, 0) || math.IsNaN(number) || f.Kind == Whole && notWhole != nil {
 			return nil, false, c.invalid(f.Name, c.T("This is not a number.", "请输入数字。"))
 		}
 	case Amount:
@@ -148,7 +152,7 @@ func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err erro
 		value = map[string]any{"amount": minor, "currency": code}
 	case Minutes:
 		minutes, err := strconv.ParseFloat(typed, 64)
-		if err != nil || math.Abs(minutes) > maxMinutes {
+		if err != nil || !(math.Abs(minutes) <= maxMinutes) { // nor NaN
 			return nil, false, c.invalid(f.Name, c.T("This is not a number.", "请输入数字。"))
 		}
 		value = int64(math.Round(minutes * secondsOfMinute))
@@ -176,13 +180,24 @@ func isWhole(text string) bool {
 // moment reads what a browser's field for dates or for dates with times sends, in the
 // shop's zone, and renders it for the API.
 func (o *Office) moment(typed string) (string, error) {
-	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, typed, o.deps.Zone); err == nil {
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if at, ok := MomentIn(o.deps.Zone, layout, typed); ok {
 			return at.Format(time.RFC3339), nil
 		}
 	}
+	if day, err := time.ParseInLocation(time.DateOnly, typed, o.deps.Zone); err == nil {
+		return day.Format(time.RFC3339), nil
+	}
 	_, err := time.Parse(time.RFC3339, typed)
 	return typed, err
+}
+
+// MomentIn reads a time in a zone; false for one that its clocks leave out when summer
+// begins, for which the operator must choose another.
+func MomentIn(zone *time.Location, layout, typed string) (at time.Time, ok bool) {
+	at, err := time.ParseInLocation(layout, typed, zone)
+	onClock, _ := time.Parse(layout, typed) // every hour is there in UTC
+	return at, err == nil && at.Hour() == onClock.Hour() && at.Minute() == onClock.Minute()
 }
 
 const (

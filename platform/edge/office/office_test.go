@@ -249,8 +249,12 @@ func TestViewerIsShownNoForms(t *testing.T) {
 	if w := b.send(t, "/admin/things/7", nil, c); strings.Contains(w.Body.String(), "Break") || strings.Contains(w.Body.String(), "Secrets") {
 		t.Errorf("a viewer sees what only others may use:\n%s", w.Body)
 	}
-	b.answer("PUT /api/v1/things/7/broken", http.StatusForbidden, `{"status":403,"code":"forbidden","title":"Not allowed","next":"Ask an admin for the role."}`)
-	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {"x"}, "_back": {"/admin/things/7"}}, c), http.StatusForbidden, "Not allowed", "Ask an admin for the role.")
+	asked := len(b.asked)
+	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {"x"}, "_back": {"/admin/things/7"}}, c), http.StatusForbidden, "Ask an admin for the role: Operator")
+	has(t, b.send(t, "/admin/things/7/load", url.Values{}, c), http.StatusForbidden) // the file is not read, which would be the refusal otherwise
+	if len(b.asked) != asked {
+		t.Errorf("a viewer's form reached the API: %s", b.lines())
+	}
 	has(t, b.send(t, "/admin/secrets", nil, c), http.StatusForbidden, "Your role may not open this page")
 	b.answers["POST /api/v1/auth/login"] = b.tokensFor(t, auth.Shopper, 2)
 	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"shopper"}`)
@@ -292,9 +296,13 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 
 	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {"x"}, "_back": {"/admin/things"}}, c), http.StatusServiceUnavailable, "Away") // of a page without the form
 
+	b.answer("PUT /api/v1/things/7/broken", http.StatusOK, `{}`)
+	if b.send(t, "/admin/things/7/break", url.Values{"why": {"x"}, "rate": {"007"}}, c); b.asked[len(b.asked)-1].body["rate"] != 7.0 {
+		t.Errorf("for 007 the API got %v", b.asked[len(b.asked)-1])
+	}
 	asked := len(b.asked)
 	for name, wrong := range map[string]url.Values{
-		"nothing": {}, "an amount with three decimals": {"why": {"x"}, "cost.amount": {"1.005"}, "_currency": {"CNY"}}, "a rate in words": {"why": {"x"}, "rate": {"many"}},
+		"a rate without an end": {"why": {"x"}, "rate": {"inf"}}, "nothing": {}, "an amount with three decimals": {"why": {"x"}, "cost.amount": {"1.005"}, "_currency": {"CNY"}}, "a rate in words": {"why": {"x"}, "rate": {"many"}},
 	} {
 		wrong.Set("_back", "/admin/things/7")
 		if w := b.send(t, "/admin/things/7/break", wrong, c); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `class="flaw"`) {
@@ -511,6 +519,12 @@ func TestEndedTokens(t *testing.T) {
 	if s := b.open(t, cookieOf(t, w)); s.Refresh != "refresh-4" {
 		t.Errorf("the session is %+v", s)
 	}
+	b.answers["GET /api/v1/things/export"] = b.answers["GET /api/v1/things/7"]
+	w = b.send(t, "/admin/things/export", nil, c) // as the events of a page that is open for hours
+	has(t, w, http.StatusOK, "Lamp")
+	if s := b.open(t, cookieOf(t, w)); s.Refresh != "refresh-4" {
+		t.Errorf("the session of a download is %+v", s)
+	}
 	b.answer("POST /api/v1/auth/refresh", http.StatusUnauthorized, `{"status":401,"code":"refresh-reused","title":"Please log in again"}`)
 	w = b.send(t, "/admin/things/7", nil, c)
 	if w.Code != http.StatusSeeOther || cookieOf(t, w).MaxAge >= 0 || !strings.HasPrefix(w.Header().Get("Location"), "/admin/sign-in?next=") {
@@ -526,6 +540,19 @@ func TestNextPageIsOurs(t *testing.T) {
 	} {
 		if got := local(path); got != want {
 			t.Errorf("local(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestMomentsThatClocksLeaveOut(t *testing.T) {
+	t.Parallel()
+	newYork, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typed, is := range map[string]bool{"2026-03-08T01:59": true, "2026-03-08T02:30": false, "2026-03-08T03:00": true, "2026-11-01T01:30": true, "tomorrow": false} {
+		if at, ok := MomentIn(newYork, "2006-01-02T15:04", typed); ok != is {
+			t.Errorf("%s is %s, %v", typed, at, ok)
 		}
 	}
 }

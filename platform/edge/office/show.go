@@ -168,18 +168,22 @@ func (o *Office) download(c *Call, p *Page) {
 	if q := c.Filled(append([]Field{{Name: "format"}}, p.Filters...)); len(q) > 0 {
 		path += "?" + q.Encode()
 	}
-	req, err := c.request(http.MethodGet, path, c.session.Access, http.NoBody)
+	err := c.admitted(func() error {
+		req, err := c.request(http.MethodGet, path, c.session.Access, http.NoBody)
+		if err != nil {
+			return err
+		}
+		if c.changed {
+			o.keep(c.w, c.session)
+		}
+		got := &recorder{header: http.Header{}, pass: c.w}
+		if o.deps.API.ServeHTTP(got, req); !got.passes() {
+			return c.problemOf(got)
+		}
+		return nil
+	})
 	if err != nil {
-		o.sayProblem(c, err)
-		return
-	}
-	if c.changed {
-		o.keep(c.w, c.session)
-	}
-	got := &recorder{header: http.Header{}, pass: c.w}
-	o.deps.API.ServeHTTP(got, req)
-	if !got.passes() {
-		o.endOrSay(c, c.problemOf(got))
+		o.endOrSay(c, err)
 	}
 }
 
