@@ -3,6 +3,7 @@ package office
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -40,7 +41,11 @@ func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]
 	if strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(file, "\ufeff")), "{") {
 		decoder := json.NewDecoder(strings.NewReader(strings.TrimPrefix(file, "\ufeff")))
 		decoder.UseNumber()
-		if err := decoder.Decode(&body); err != nil {
+		err := decoder.Decode(&body)
+		if err == nil && decoder.More() {
+			err = errors.New("something follows the plan")
+		}
+		if err != nil {
 			return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("This is not JSON: ", "JSON 格式有误：") + err.Error()})
 		}
 		if name != "" {
@@ -49,6 +54,9 @@ func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]
 		return body, func(location string) string { return strings.TrimPrefix(location, "body.") + ": " }, nil
 	}
 	rows, err := rowsOf(file)
+	if errors.Is(err, errCells) {
+		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: fmt.Sprintf(c.T("The file has more than %d cells. Delete what is beside and below the items, or plan several sales.", "文件超过 %d 个单元格，请删除商品以外的内容，或拆分为多个活动。"), maxCells)})
+	}
 	if err != nil {
 		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("The file cannot be read: ", "文件无法读取：") + errors.Unwrap(err).Error()})
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -59,20 +60,44 @@ func template(c *kit.Call) (name, body string) {
 	return c.T("sale.csv", "活动模板.csv"), out.String()
 }
 
-// maxUnpacked bounds what an XLSX file may unpack to.
-const maxUnpacked = 32 << 20
+const (
+	// maxUnpacked bounds what an XLSX file may unpack to.
+	maxUnpacked = 32 << 20
+	// maxCells fits a thousand items, the most that the API takes, with as many cells beside
+	// them as people leave. A row of a workbook that names its last cell alone has 16,384.
+	maxCells = 100_000
+)
+
+var errCells = errors.New("too many cells")
 
 // rowsOf reads the rows of a CSV or XLSX file, of which only the first sheet counts.
 // Excel in China writes CSV as GBK.
-func rowsOf(file string) ([][]string, error) {
+func rowsOf(file string) (rows [][]string, err error) {
+	cells := 0
 	if strings.HasPrefix(file, "PK\x03\x04") {
 		book, err := excelize.OpenReader(strings.NewReader(file), excelize.Options{UnzipSizeLimit: maxUnpacked, UnzipXMLSizeLimit: maxUnpacked, RawCellValue: true})
 		if err != nil {
 			return nil, fmt.Errorf("office: read a workbook: %w", err)
 		}
 		defer func() { _ = book.Close() }() // it is in memory
-		rows, err := book.GetRows(book.GetSheetName(0))
+		lines, err := book.Rows(book.GetSheetName(0))
 		if err != nil {
+			return nil, fmt.Errorf("office: read a sheet: %w", err)
+		}
+		defer func() { _ = lines.Close() }() // as above
+		for line := 1; lines.Next(); line++ {
+			row, err := lines.Columns()
+			if cells += len(row); cells > maxCells {
+				err = errCells
+			}
+			if err != nil {
+				return nil, fmt.Errorf("office: read a sheet: %w", err)
+			}
+			if len(row) > 0 {
+				rows = append(append(rows, make([][]string, line-1-len(rows))...), row)
+			}
+		}
+		if err := lines.Error(); err != nil {
 			return nil, fmt.Errorf("office: read a sheet: %w", err)
 		}
 		return rows, nil
@@ -86,11 +111,13 @@ func rowsOf(file string) ([][]string, error) {
 	}
 	r := csv.NewReader(bytes.NewReader([]byte(strings.TrimPrefix(file, "\ufeff"))))
 	r.FieldsPerRecord = -1
-	var rows [][]string
 	for {
 		row, err := r.Read()
 		if err == io.EOF {
 			return rows, nil
+		}
+		if cells += len(row); cells > maxCells {
+			err = errCells
 		}
 		if err != nil {
 			return nil, fmt.Errorf("office: read CSV: %w", err)
@@ -133,12 +160,15 @@ func planOf(c *kit.Call, zone *time.Location, rows [][]string) *sheet {
 		heading = strings.TrimSpace(heading)
 		for _, k := range sheetColumns {
 			if strings.EqualFold(heading, k.heading[0]) || heading == k.heading[1] || strings.EqualFold(heading, k.member) {
+				if _, twice := at[k.member]; twice {
+					s.flaw(c.T("Line 1: this column is there twice: ", "第 1 行：列重复 ") + strconv.Quote(heading))
+				}
 				at[k.member] = i
 				heading = ""
 			}
 		}
 		if heading != "" {
-			s.flaw(c.T("Line 1: there is no column ", "第 1 行：不支持的列 ") + strconv.Quote(heading))
+			s.flaw(c.T("Line 1: there is no column ", "第 1 行：不支持的列 ") + fmt.Sprintf("%.40q", heading))
 		}
 	}
 	for _, member := range []string{"session", "opens_at", "closes_at", "sku", "title", "list_price", "sale_price", "stock"} {
@@ -157,7 +187,7 @@ func planOf(c *kit.Call, zone *time.Location, rows [][]string) *sheet {
 				cells[member] = strings.TrimSpace(row[j])
 			}
 		}
-		if len(cells) > 0 && len(s.flaws) < maxFlaws {
+		if len(cells) > 0 {
 			s.read(c, i+2, cells, above)
 		}
 	}
@@ -168,7 +198,9 @@ func planOf(c *kit.Call, zone *time.Location, rows [][]string) *sheet {
 }
 
 func (s *sheet) flaw(message string) {
-	s.flaws = append(s.flaws, kit.Flaw{Location: "file", Message: message})
+	if len(s.flaws) < maxFlaws {
+		s.flaws = append(s.flaws, kit.Flaw{Location: "file", Message: message})
+	}
 }
 
 // read adds the item of a line.
@@ -267,7 +299,7 @@ func momentOf(zone *time.Location, written string) (time.Time, bool) {
 		}
 	}
 	for _, layout := range []string{"2006-1-2 15:04", "2006-1-2 15:04:05", "2006-1-2T15:04", "2006-1-2T15:04:05"} {
-		if at, err := time.ParseInLocation(layout, strings.ReplaceAll(written, "/", "-"), zone); err == nil {
+		if at, ok := kit.MomentIn(zone, layout, strings.ReplaceAll(written, "/", "-")); ok {
 			return at, true
 		}
 	}

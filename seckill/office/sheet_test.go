@@ -104,12 +104,30 @@ func TestSheetsNameEveryWrongLine(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Errorf("said %q", said)
 	}
-	for file, want := range map[string]string{"": "文件为空。", "场次,颜色\n": `第 1 行：不支持的列 "颜色"`, strings.SplitAfter(goodSheet, "\n")[0]: "表头下没有商品。", "\"x": "文件无法读取", "PK\x03\x04": "文件无法读取", "{": "JSON 格式有误"} {
+	for file, want := range map[string]string{"": "文件为空。", "场次,颜色\n": `第 1 行：不支持的列 "颜色"`, strings.SplitAfter(goodSheet, "\n")[0]: "表头下没有商品。", "\"x": "文件无法读取", "PK\x03\x04": "文件无法读取", "{": "JSON 格式有误",
+		"{}\n{}": "JSON 格式有误", "场次,Session\n": `列重复 "Session"`, "a" + strings.Repeat(",", maxCells): "个单元格", wideWorkbook(t): "个单元格"} {
 		_, _, err := planIn(c, time.UTC, url.Values{"name": {"n"}, "file": {file}})
 		if err == nil || !strings.Contains(err.Error()+flawsOf(err), want) {
-			t.Errorf("%q: %v, want %s", file, err, want)
+			t.Errorf("%.40q: %v %s, want %s", file, err, flawsOf(err), want)
 		}
 	}
+}
+
+// wideWorkbook has few cells, each at the end of its row: as text, rows have all before it.
+func wideWorkbook(t *testing.T) string {
+	t.Helper()
+	book := excelize.NewFile()
+	defer func() { _ = book.Close() }()
+	for line := range 10 {
+		if err := book.SetCellValue("Sheet1", fmt.Sprint("XFD", line+1), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if err := book.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 func flawsOf(err error) (all string) {
