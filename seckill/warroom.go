@@ -215,6 +215,9 @@ func (r *room) addCurve(ctx context.Context, v *warRoomView, now time.Time, ids 
 	if of != r.of {
 		r.points, r.busiest, tail = nil, nil, from
 	}
+	if tail.Before(from) { // long before the opening
+		tail = from
+	}
 	span := tally.Span{From: tail, Until: now, Subjects: ids}
 	steps, err := tally.StageCurve(ctx, r.deps.DB, rush.StageAnswers, step, span)
 	if err != nil {

@@ -137,6 +137,26 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 	}
 }
 
+// Who presses before the curve begins is counted, and on no page's curve.
+func TestWarRoomCurveBeginsBeforeTheOpening(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.publish(10 * time.Minute)
+	item, id := s.stockItem(t, false), mustID(t, s.activity)
+	board := tally.New(d.DB, &still{d.clock.Now()}, slog.New(slog.DiscardHandler))
+	following := &room{Service: d.svc, id: id}
+	for look := range 3 {
+		board.Count(item.ID, "answers", "not-open", 5)
+		if err := board.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.clock.Advance(time.Second)
+		if seen, err := following.look(t.Context()); err != nil || len(seen.whole.Curve.Points) > 0 || seen.whole.Busiest != nil || seen.whole.Attempts != int64(5*(look+1)) {
+			t.Errorf("look %d: %+v, %v", look, seen.whole, err)
+		}
+	}
+}
+
 // still is a clock that shows what it was set to.
 type still struct{ at time.Time }
 
