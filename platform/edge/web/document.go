@@ -70,7 +70,7 @@ type document struct {
 	language           httpx.Language
 	Page               string
 	Title, Description string
-	Address            string // of this document, for everyone
+	Address            string // of this document, for everyone; empty for an item that is not known
 	Private, Live      bool
 	Goods              *goods // of an item's document; nil if it is not known
 }
@@ -201,6 +201,9 @@ func (s *shop) shown(ctx context.Context, id string) ([]byte, error) {
 // describe makes the document that of an item, if that is known.
 func (d *document) describe(shown []byte) error {
 	if shown == nil {
+		if d.Page == "item" { // the shop's own address would tell search engines that this is no page of its own
+			d.Address = ""
+		}
 		return nil
 	}
 	d.Goods = new(goods)

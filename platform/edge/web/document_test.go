@@ -38,7 +38,7 @@ func TestDocumentsDescribeThemselves(t *testing.T) {
 	items["10"] = "" // never answered
 
 	says(t, rt, "/", "zh-CN", 200, `<html lang="zh">`, "<title>抢购场次 · Stampede</title>", `<link rel="canonical" href="https://shop.example.com/">`, `property="og:type" content="website"`, `data-page="sessions"`, "sessions.js", "开启", "!<footer>", "!og:image", "!/docs")
-	says(t, rt, "/?orders", "en", 200, `<html lang="en">`, "<title>My orders · Stampede</title>", "noindex", "!canonical", `data-page="orders"`)
+	says(t, rt, "/?orders", "en", 200, `<html lang="en">`, "<title>My orders · Stampede</title>", "noindex", "!canonical", "!og:url", `data-page="orders"`)
 	says(t, rt, "/?item=9", "zh", 200, "<title>演示手机 · Stampede</title>", `href="https://shop.example.com/?item=9"`, `property="og:type" content="product"`, `property="og:image" content="https://cdn.example.com/9.png"`,
 		"秒杀价 ¥99.00，原价 ¥199.00，11月11日 20:00 开抢，每人限购 1 件。", `<div class="price">¥99.00<s>¥199.00</s></div>`, "128 GB", `src="https://cdn.example.com/9.png"`)
 	says(t, rt, "/?item=9", "en", 200, "¥99.00 instead of ¥199.00. Opens on 11 Nov, 20:00 CST, at most 1 for each shopper.")
@@ -48,7 +48,7 @@ func TestDocumentsDescribeThemselves(t *testing.T) {
 	says(t, rt, "/?item=8", "en", 200, "&lt;/title&gt;&lt;script&gt;", "!<script>alert", "¥1,200,000", "!</title><script>", "!src=\"javascript")
 	says(t, rt, "/?item=404", "en", 404, `data-page="missing"`, "noindex", "This item does not exist", "main.js")
 	says(t, rt, "/?item=zq%22%3E", "en", 404, `!zq">`)
-	says(t, rt, "/?item=10", "en", 200, `data-page="item"`, "<title>On sale · Stampede</title>", "main.js")
+	says(t, rt, "/?item=10", "en", 200, `data-page="item"`, "<title>On sale · Stampede</title>", "main.js", "!canonical", "!og:url")
 	says(t, rt, "/demo", "en", 200, `data-page="live"`, `id="send"`, `data-guests="/demo/me"`, "live.js")
 	if w := get(rt, "/?item=404", "Accept-Encoding", "br"); w.Header().Get("Cache-Control") != "public, max-age=1" || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(plain(t, w), "</html>") {
 		t.Errorf("an item that does not exist: %v", w.Header())
