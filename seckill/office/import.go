@@ -54,10 +54,12 @@ func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]
 		return body, func(location string) string { return strings.TrimPrefix(location, "body.") + ": " }, nil
 	}
 	rows, err := rowsOf(file)
-	if errors.Is(err, errCells) {
+	switch {
+	case errors.Is(err, errEncoding):
+		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("The file's letters cannot be read. Save it as XLSX, or as CSV in UTF-8.", "文件编码无法识别，请另存为 XLSX 或 UTF-8 编码的 CSV。")})
+	case errors.Is(err, errCells):
 		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: fmt.Sprintf(c.T("The file has more than %d cells. Delete what is beside and below the items, or plan several sales.", "文件超过 %d 个单元格，请删除商品以外的内容，或拆分为多个活动。"), maxCells)})
-	}
-	if err != nil {
+	case err != nil:
 		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("The file cannot be read: ", "文件无法读取：") + errors.Unwrap(err).Error()})
 	}
 	s := planOf(c, zone, rows)

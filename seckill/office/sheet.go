@@ -68,7 +68,10 @@ const (
 	maxCells = 100_000
 )
 
-var errCells = errors.New("too many cells")
+var (
+	errCells    = errors.New("too many cells")
+	errEncoding = errors.New("neither UTF-8 nor GB18030")
+)
 
 // rowsOf reads the rows of a CSV or XLSX file, of which only the first sheet counts.
 // Excel in China writes CSV as GBK.
@@ -104,6 +107,9 @@ func rowsOf(file string) (rows [][]string, err error) {
 	}
 	if !utf8.ValidString(file) {
 		decoded, err := simplifiedchinese.GB18030.NewDecoder().String(file)
+		if err == nil && strings.ContainsRune(decoded, utf8.RuneError) { // what it cannot read becomes this
+			err = errEncoding
+		}
 		if err != nil {
 			return nil, fmt.Errorf("office: read a file as GB18030: %w", err)
 		}

@@ -104,8 +104,10 @@ func TestSheetsNameEveryWrongLine(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Errorf("said %q", said)
 	}
-	for file, want := range map[string]string{"": "文件为空。", "场次,颜色\n": `第 1 行：不支持的列 "颜色"`, strings.SplitAfter(goodSheet, "\n")[0]: "表头下没有商品。", "\"x": "文件无法读取", "PK\x03\x04": "文件无法读取", "{": "JSON 格式有误",
-		"{}\n{}": "JSON 格式有误", "场次,Session\n": `列重复 "Session"`, "a" + strings.Repeat(",", maxCells): "个单元格", wideWorkbook(t): "个单元格"} {
+	for file, want := range map[string]string{
+		"": "文件为空。", "场次,颜色\n": `第 1 行：不支持的列 "颜色"`, strings.SplitAfter(goodSheet, "\n")[0]: "表头下没有商品。", "\"x": "文件无法读取", "PK\x03\x04": "文件无法读取", "{": "JSON 格式有误",
+		goodSheet[:len(goodSheet)-2] + "\xe5\xff": "文件编码", "{}\n{}": "JSON 格式有误", "场次,Session\n": `列重复 "Session"`, "a" + strings.Repeat(",", maxCells): "个单元格", wideWorkbook(t): "个单元格",
+	} {
 		_, _, err := planIn(c, time.UTC, url.Values{"name": {"n"}, "file": {file}})
 		if err == nil || !strings.Contains(err.Error()+flawsOf(err), want) {
 			t.Errorf("%.40q: %v %s, want %s", file, err, flawsOf(err), want)
