@@ -30,7 +30,7 @@ func browser(t *testing.T) context.Context {
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
 	// The library logs each unknown kind of event.
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
-	ctx, cancelTime := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancelTime := context.WithTimeout(ctx, 8*time.Minute) // each step has a deadline of its own; this one is below the package's
 	t.Cleanup(func() { cancelTime(); cancel(); cancelAlloc() })
 	watchScripts(ctx, t)
 	return ctx

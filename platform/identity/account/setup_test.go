@@ -90,10 +90,12 @@ func setup(t *testing.T, change ...func(*account.Config, *account.Deps)) *bundle
 	return b
 }
 
-// defaults are the configuration when nothing is set.
+// defaults are the configuration when nothing is set but the shop's name.
 func defaults(t *testing.T, key []byte) account.Config {
 	t.Helper()
-	cfg, err := account.NewConfig(config.Defaults[account.Settings](), config.Defaults[sms.Settings](), key)
+	texts := config.Defaults[sms.Settings]()
+	texts.SMSSignature = "Stampede"
+	cfg, err := account.NewConfig(config.Defaults[account.Settings](), texts, key)
 	if err != nil {
 		t.Fatal(err)
 	}
