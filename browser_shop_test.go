@@ -69,15 +69,22 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) {
 const cold = `(() => {
 	const all = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
 	const once = all.filter((r, i) => !r.name.includes("/items/") || all.findIndex((o) => o.name === r.name) === i)
-	return { requests: once.length, bytes: once.reduce((sum, r) => sum + r.transferSize, 0) }
+	const early = all.some((r) => r.name.includes("/items/") && r.initiatorType === "link")
+	return { requests: once.length, bytes: once.reduce((sum, r) => sum + r.transferSize, 0), early }
 })()`
 
 // lookColdly checks what an item's page costs a visitor who has never been there.
 func lookColdly(tab context.Context, t *testing.T, in *instance, item string) {
 	t.Helper()
-	var loaded struct{ Requests, Bytes int }
+	var loaded struct {
+		Requests, Bytes int
+		Early           bool // the item is asked for before the script has come
+	}
 	do(tab, t, "come for the first time", chromedp.Navigate(in.url+"/?item="+item), until(`document.querySelector("#buy")?.textContent && document.querySelector(".product").naturalWidth`), chromedp.Evaluate(cold, &loaded))
 	if loaded.Requests > 8 || loaded.Bytes > 35_000 || loaded.Bytes < 5_000 {
 		t.Errorf("an item's page takes %d requests and %d bytes, want at most 8 and 35000", loaded.Requests, loaded.Bytes)
+	}
+	if !loaded.Early {
+		t.Error("the item is asked for only by the script: a round trip more until the button")
 	}
 }

@@ -8,6 +8,10 @@ const patience = 5000; // ms for an answer; a network that is gone may never say
 
 let ahead = Date.now() - performance.now(); // until the first answer the visitor's clock must do
 let best; // round trip of the answer in force, in ms
+let known;
+
+// ready settles with the first answer, so that a page far away does not wait for the others.
+export const ready = new Promise((done) => { known = done; });
 
 // serverNow is the server's clock in Unix milliseconds, within half of a round trip.
 export const serverNow = () => performance.now() + ahead;
@@ -24,6 +28,7 @@ async function ask() {
     best = trip;
     ahead = (t1 - t0 + (t2 - t3)) / 2;
   }
+  known();
 }
 
 let syncing; // one round at a time
@@ -43,8 +48,7 @@ function sync() {
   return syncing;
 }
 
-// ready settles when the server's time is known.
-export const ready = (async () => {
+(async () => {
   while (!(await sync())) await new Promise((done) => setTimeout(done, retry));
 })();
 setInterval(sync, every);
