@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"stampede/platform/base/app"
 	"stampede/platform/edge/httpx"
 )
 
@@ -38,12 +40,14 @@ type source[D any] func(ctx context.Context) (reading[D], error)
 // follows reads each subject, by its id, once a second for all who follow it on this
 // instance, as long as at least one does.
 type follows[D any] struct {
-	mu sync.Mutex
-	of map[int64]*followed[D]
+	log *slog.Logger
+	mu  sync.Mutex
+	of  map[int64]*followed[D]
 }
 
 // followed is a subject with its latest reading.
 type followed[D any] struct {
+	log       *slog.Logger
 	followers int // guarded by follows.mu
 	stop      context.CancelFunc
 
@@ -62,7 +66,7 @@ func (f *follows[D]) join(ctx context.Context, of int64, open func() source[D]) 
 	if one == nil {
 		// The first follower may leave before the others.
 		run, stop := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // leave calls it
-		one = &followed[D]{stop: stop, renewed: make(chan struct{})}
+		one = &followed[D]{log: f.log, stop: stop, renewed: make(chan struct{})}
 		if f.of == nil {
 			f.of = map[int64]*followed[D]{}
 		}
@@ -120,10 +124,18 @@ func (one *followed[D]) now() (latest reading[D], number int, renewed <-chan str
 func (one *followed[D]) run(ctx context.Context, read source[D], forget func()) {
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
-	for {
+	for away := false; ; {
+		var latest reading[D]
 		bounded, cancel := context.WithTimeout(ctx, readFor)
-		latest, err := read(bounded)
+		err := app.Guard(func() (err error) { // there is no request here that would survive a panic
+			latest, err = read(bounded)
+			return err
+		})
 		cancel()
+		if err != nil && !away && one.number > 0 && ctx.Err() == nil { // a first one fails before those who wait for it
+			one.log.WarnContext(ctx, "what operators follow cannot be read; they see the last reading until it can", "error", err)
+		}
+		away = err != nil
 		one.mu.Lock()
 		if first := one.number == 0; err == nil || first {
 			if one.latest, one.err = latest, err; err == nil {

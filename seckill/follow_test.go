@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,7 @@ func counted(readings *atomic.Int64) func() source[string] {
 func TestFollowersShareReadings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var all follows[string]
+		all := follows[string]{log: slog.New(slog.DiscardHandler)}
 		var readings, others atomic.Int64
 		const this, that = 1, 2
 		one, err := all.join(t.Context(), this, counted(&readings))
@@ -63,12 +64,12 @@ func TestFollowersShareReadings(t *testing.T) {
 	})
 }
 
-// A first reading that fails is told to those who wait for it, and tried by the next;
-// a later one is left out.
+// A first reading that fails is the error of those who wait for it, and tried by the next;
+// a later one, here a panic, is left out.
 func TestFollowersOfAFailedReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var all follows[string]
+		all := follows[string]{log: slog.New(slog.DiscardHandler)}
 		const this = 1
 		broken := errors.New("no such thing")
 		var readings atomic.Int64
@@ -80,7 +81,7 @@ func TestFollowersOfAFailedReading(t *testing.T) {
 		one, err := all.join(t.Context(), this, func() source[string] {
 			return func(ctx context.Context) (reading[string], error) {
 				if readings.Add(1) == 2 {
-					return reading[string]{}, broken
+					panic(broken)
 				}
 				return counted(new(atomic.Int64))()(ctx)
 			}

@@ -97,6 +97,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	items := deps.Catalogue
 	s := &Service{cfg: cfg, deps: deps, Catalogue: items, stopping: make(chan struct{})}
+	s.funnels.log, s.rooms.log = deps.Log, deps.Log
 	s.browse = browse.New(browse.Deps{
 		Plan: newPublishedPlan(cfg, deps.DB), Redis: deps.Redis, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		CacheBytes: cfg.BrowseCacheBytes,

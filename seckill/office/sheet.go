@@ -1,7 +1,6 @@
 package office
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -115,7 +114,7 @@ func rowsOf(file string) (rows [][]string, err error) {
 		}
 		file = decoded
 	}
-	r := csv.NewReader(bytes.NewReader([]byte(strings.TrimPrefix(file, "\ufeff"))))
+	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(file, "\ufeff")))
 	r.FieldsPerRecord = -1
 	for {
 		row, err := r.Read()

@@ -184,15 +184,19 @@ func (a *App) supervise(ctx context.Context, w Worker) {
 	}
 }
 
-// runOnce turns a panic into an error: one bad message must not end the sale
+// Guard calls f and turns a panic into an error: one bad message must not end the sale
 // for all shoppers.
-func runOnce(ctx context.Context, w Worker) (err error) {
+func Guard(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	err = w.Run(ctx)
+	return f()
+}
+
+func runOnce(ctx context.Context, w Worker) error {
+	err := Guard(func() error { return w.Run(ctx) })
 	if err == nil && ctx.Err() == nil {
 		err = errors.New("returned before the stop")
 	}

@@ -17,8 +17,8 @@ type settingsInForce struct {
 	Data []config.Setting `json:"data" nullable:"false"`
 }
 
-// showSettings lets admins read the settings with which this instance was started, so
-// that nobody needs its command line to know them.
+// showSettings lets admins read the settings with which this instance was started, without
+// a look at its command line.
 func showSettings(rt *httpx.Router, list effective) {
 	inForce := settingsInForce{list()}
 	httpx.Register(rt.API, httpx.Op{
