@@ -125,16 +125,16 @@ type state struct {
 }
 
 // ClaimAny is Claim at an operator's request, whose order it is does not matter.
-func (s *Service) ClaimAny(ctx context.Context, no ids.ID) (orderevent.Order, error) {
+func (s *Service) ClaimAny(ctx context.Context, no ids.ID) (Claimed, error) {
 	row, err := read(ctx, s.deps.DB, no)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return orderevent.Order{}, errNoOrder
+		return Claimed{}, errNoOrder
 	}
 	if err != nil {
-		return orderevent.Order{}, fmt.Errorf("order: read %s: %w", no, err)
+		return Claimed{}, fmt.Errorf("order: read %s: %w", no, err)
 	}
 	if row.Status == orderevent.StatusClosed && row.Reason == orderevent.ReasonWithdrawn {
-		return fromRow(row), nil // a repetition
+		return Claimed{Order: fromRow(row)}, nil // a repetition
 	}
 	return s.Claim(ctx, no, row.UserID)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,39 +28,57 @@ var ordersClosed = failpoint.NewErr("orders-closed",
 //	2 close   the order's open payment is closed at its provider (payment)
 //	3 settle  the order is closed and its units return, if it is still pending
 //
-// If the process dies in between, its claim expires and the sweeper claims the
-// order again. A capture that arrives meanwhile wins: step 3 finds no pending
+// If a closing by request fails, it gives its claim back. If the process dies in
+// between, its claim expires and the sweeper claims the order again. A capture that arrives meanwhile wins: step 3 finds no pending
 // order.
+
+// Claimed is an order that its claimer may close; the zero until is no claim.
+type Claimed struct {
+	orderevent.Order
+	until time.Time
+}
 
 // Claim makes the first step for one order, at its shopper's request. It fails as
 // Missing says, with ErrNotCancelable, or with ErrClosing if the order is already
 // being closed. The claim is in force for Config.ClosingFor.
-func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
+func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (Claimed, error) {
 	if no.Bucket() != ids.Bucket(user) {
-		return orderevent.Order{}, ErrNotFound
+		return Claimed{}, ErrNotFound
 	}
 	row, err := orderdb.New(s.deps.DB).ClaimOrder(ctx, orderdb.ClaimOrderParams{
 		OrderNo: no, Bucket: no.Bucket(), UserID: user, ClosingSeconds: s.cfg.ClosingFor.Seconds(),
 	})
 	if err == nil {
-		return fromRow(row), nil
+		return Claimed{fromRow(row), *row.ClosingUntil}, nil
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return orderevent.Order{}, fmt.Errorf("order: claim %s: %w", no, err)
+		return Claimed{}, fmt.Errorf("order: claim %s: %w", no, err)
 	}
 	// Not claimed; the row says why. It may have changed since; the caller then
 	// gets a reason that was true a moment ago and can retry.
 	row, err = read(ctx, s.deps.DB, no)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user:
-		return orderevent.Order{}, s.Missing(ctx, no, user)
+		return Claimed{}, s.Missing(ctx, no, user)
 	case err != nil:
-		return orderevent.Order{}, fmt.Errorf("order: read %s: %w", no, err)
+		return Claimed{}, fmt.Errorf("order: read %s: %w", no, err)
 	case row.Status != orderevent.StatusPending:
-		return orderevent.Order{}, whatItIs(ErrNotCancelable, row)
+		return Claimed{}, whatItIs(ErrNotCancelable, row)
 	default:
-		return orderevent.Order{}, ErrClosing
+		return Claimed{}, ErrClosing
 	}
+}
+
+// GiveBack ends a claim whose order could not be closed, so that the order can be paid
+// or canceled at once. It does nothing to an order that was closed or paid meanwhile.
+func (s *Service) GiveBack(ctx context.Context, c Claimed) error {
+	err := orderdb.New(s.deps.DB).GiveBackClaim(ctx, orderdb.GiveBackClaimParams{
+		OrderNo: c.No, Bucket: c.No.Bucket(), ClaimedUntil: c.until,
+	})
+	if err != nil {
+		return fmt.Errorf("order: give back the claim of %s: %w", c.No, err)
+	}
+	return nil
 }
 
 // ClaimDue makes the first step for at most limit orders whose deadline has
@@ -124,8 +143,12 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
+	wait := s.cfg.LockWait
+	if how.reason == orderevent.ReasonTimeout {
+		wait /= 4 // the orders of other items wait behind it, and no person does
+	}
 	var closed []orderevent.Order
-	err := pg.InTxWaiting(ctx, s.deps.DB, s.cfg.LockWait/4, func(tx pgx.Tx) error {
+	err := pg.InTxWaiting(ctx, s.deps.DB, wait, func(tx pgx.Tx) error {
 		closed = closed[:0] // InTx may run this again
 		q := orderdb.New(tx)
 		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: nos, Buckets: bucketsOf(nos)})

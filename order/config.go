@@ -32,7 +32,7 @@ type Config struct {
 	// LockWait is how long the writer's transaction waits for a lock before it is
 	// split by item. Transactions lock a stock row for milliseconds, a Load for
 	// a second or two. Derived from it: a fourth for what is aside and for
-	// closing, twenty times for the alarm.
+	// what has expired, twenty times for the alarm.
 	LockWait time.Duration
 	// CacheMaxOrders bounds the cache: at most this many orders get CacheTTL
 	// within any CacheTTL, per process; the others get fillTTL and are read from

@@ -17,7 +17,7 @@
 //	late payment  → Retake: closed → paid, with units of the item's backup
 //	deadline      → expiry: claim → payments closed → CloseClaimed
 //	refund        → LockForRefund, MoveRefunding, NoteTakenBack inside payment's transactions
-//	cancel        → Claim → payments closed → CloseClaimed (payment's route)
+//	cancel        → Claim → payments closed → CloseClaimed, else GiveBack (payment's route)
 //	operator      → ClaimAny, Withdraw, Ship, Note, Complete (payment/desk's routes and ours)
 //	pickup, parcel → complete: paid → completed; else completeDue, by rule
 //	long after     → orders.archive; lock brings back what is to change

@@ -92,6 +92,11 @@ WHERE order_no = @order_no AND bucket = @bucket AND user_id = @user_id AND statu
   AND (closing_until IS NULL OR closing_until < clock_timestamp())
 RETURNING *;
 
+-- name: GiveBackClaim :exec
+-- Ends a claim, unless another one has followed it.
+UPDATE orders.orders SET closing_until = NULL
+WHERE order_no = @order_no AND bucket = @bucket AND status = 'pending_payment' AND closing_until = @claimed_until::timestamptz;
+
 -- name: ClaimDue :many
 -- Claims the due orders, oldest deadline first. A row that is locked (a payment being made, another sweeper) is
 -- skipped and retried a second later. Joined through arrays, which the planner assumes to be short, the rows are

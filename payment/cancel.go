@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"stampede/order"
@@ -23,7 +24,7 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[or
 	}
 	user := auth.From(ctx).UserID
 	closed, err := s.closeBy(ctx, no, canceling{
-		claim: func(ctx context.Context) (orderevent.Order, error) { return s.deps.Orders.Claim(ctx, no, user) },
+		claim: func(ctx context.Context) (order.Claimed, error) { return s.deps.Orders.Claim(ctx, no, user) },
 		end: func(ctx context.Context) (orderevent.Order, bool, error) {
 			closed, err := s.deps.Orders.CloseClaimed(ctx, []ids.ID{no}, orderevent.ReasonCanceled)
 			if err != nil || len(closed) == 0 {
@@ -42,7 +43,7 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[or
 // order that an operator has closed before is returned as it is.
 func (s *Service) cancelFor(ctx context.Context, no ids.ID, why string) (orderevent.Order, error) {
 	return s.closeBy(ctx, no, canceling{
-		claim: func(ctx context.Context) (orderevent.Order, error) { return s.deps.Orders.ClaimAny(ctx, no) },
+		claim: func(ctx context.Context) (order.Claimed, error) { return s.deps.Orders.ClaimAny(ctx, no) },
 		end: func(ctx context.Context) (orderevent.Order, bool, error) {
 			return s.deps.Orders.Withdraw(ctx, no, why)
 		},
@@ -52,46 +53,64 @@ func (s *Service) cancelFor(ctx context.Context, no ids.ID, why string) (orderev
 // canceling is the first and the last step of closing an order by request. claim may
 // return an order that is closed already.
 type canceling struct {
-	claim func(context.Context) (orderevent.Order, error)
+	claim func(context.Context) (order.Claimed, error)
 	end   func(context.Context) (o orderevent.Order, closed bool, err error)
 }
 
+// errNotClosed means that our database or the provider gave no answer about a closing.
+var errNotClosed = errUnavailable.Saying("The order could not be closed right now. Try again in a moment; the order's status shows whether it is closed.")
+
 // closeBy closes an order by the same protocol as expiry: claim, close the payment at
-// its provider, close the order.
+// its provider, close the order. If that fails, it gives the claim back.
 func (s *Service) closeBy(ctx context.Context, no ids.ID, c canceling) (orderevent.Order, error) {
 	// A client that leaves the page has still canceled: the protocol runs to its
 	// end, within its own bounds. The detached context begins before the claim,
 	// which may commit as the client leaves: an order that is claimed and not
 	// closed can be neither paid nor canceled until the claim expires.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout+bookTimeout)
+	ctx = context.WithoutCancel(ctx)
+	closing, stop := context.WithTimeout(ctx, closeTimeout+bookTimeout)
 	defer stop()
-	o, err := c.claim(ctx)
-	if err != nil {
-		return o, honest(err)
+	claimed, err := c.claim(closing)
+	if err != nil || claimed.Status == orderevent.StatusClosed {
+		return claimed.Order, notClosed(err)
 	}
-	if o.Status == orderevent.StatusClosed {
-		return o, nil
-	}
-	closable, err := s.CloseOpen(ctx, []ids.ID{no})
+	o, err := s.closeNow(closing, claimed.Order, c)
 	if err != nil {
-		return o, errUnavailable.Because(err)
+		giving, stop := context.WithTimeout(ctx, bookTimeout)
+		defer stop()
+		if failed := s.deps.Orders.GiveBack(giving, claimed); failed != nil {
+			s.deps.Log.WarnContext(ctx, "order stays claimed after a failed cancel until its claim expires", "order_no", no, "error", failed)
+		}
+	}
+	return o, notClosed(err)
+}
+
+// closeNow makes the second and third step for an order that is claimed.
+func (s *Service) closeNow(ctx context.Context, o orderevent.Order, c canceling) (orderevent.Order, error) {
+	closable, err := s.CloseOpen(ctx, []ids.ID{o.No})
+	if err != nil {
+		return o, err
 	}
 	if len(closable) == 1 {
-		closed, ok, err := c.end(ctx)
-		if err != nil {
-			return o, honest(err)
-		}
-		if ok {
-			return closed, nil
+		if closed, ok, err := c.end(ctx); err != nil || ok {
+			return closed, err
 		}
 	}
 	// The money was faster, or the claim expired during the protocol.
-	statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{no})
+	statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{o.No})
 	if err != nil {
-		return o, honest(fmt.Errorf("payment: read order %s: %w", no, err))
+		return o, fmt.Errorf("payment: read order %s: %w", o.No, err)
 	}
-	if st := statuses[no]; st != orderevent.StatusPending {
+	if st := statuses[o.No]; st != orderevent.StatusPending {
 		return o, order.ErrNotCancelable.With("order_status", st)
 	}
 	return o, order.ErrClosing
+}
+
+// notClosed is honest about an order that was to be closed.
+func notClosed(err error) error {
+	if err = honest(err); errors.Is(err, errUnavailable) {
+		return errNotClosed.Because(err)
+	}
+	return err
 }

@@ -17,6 +17,7 @@ func TestClosing(t *testing.T) {
 	run(t, setup(t, options{}), []subtest{
 		{"cancel", cancel},
 		{"cancel by one who leaves", cancelByOneWhoLeaves},
+		{"cancel of a locked item", cancelOfALockedItem},
 		{"cancel without the bank", cancelWithoutTheBank},
 		{"closing finds the money", closingFindsTheMoney},
 		{"close open sorts orders", closeOpenSortsOrders},
@@ -94,12 +95,43 @@ func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 	s.booksAreRight()
 }
 
+// The item's stock row stays locked for as long as the cancel waits for it: the cancel fails
+// and leaves the order as it was, to be paid or canceled at once.
+func cancelOfALockedItem(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	before := s.available()
+	busy, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = busy.Rollback(context.Background()) }()
+	if _, err := busy.Exec(t.Context(), `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, s.item); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
+		t.Fatalf("locked: %d %v", a.status, a.body)
+	}
+	if err := busy.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.startPayment(no, user)
+	if a := s.cancelOrder(no, user); a.status != http.StatusOK || a.text("reason") != "canceled" {
+		t.Errorf("unlocked: %d %v", a.status, a.body)
+	}
+	if got := s.available(); got != before+1 {
+		t.Errorf("%d units available, were %d", got, before)
+	}
+	s.booksAreRight()
+}
+
 func cancelWithoutTheBank(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.bank.shut.Store(true)
-	if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
-		t.Fatalf("%d %v", a.status, a.body)
+	for range 2 { // a cancel that the provider does not answer may be repeated at once
+		if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
+			t.Fatalf("%d %v", a.status, a.body)
+		}
 	}
 	if got := s.status(no); got != orderevent.StatusPending {
 		t.Fatalf("closed without knowing about the money: %s", got)

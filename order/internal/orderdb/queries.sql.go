@@ -719,6 +719,23 @@ func (q *Queries) EnsureArchive(ctx context.Context, orderNo ids.ID) error {
 	return err
 }
 
+const giveBackClaim = `-- name: GiveBackClaim :exec
+UPDATE orders.orders SET closing_until = NULL
+WHERE order_no = $1 AND bucket = $2 AND status = 'pending_payment' AND closing_until = $3::timestamptz
+`
+
+type GiveBackClaimParams struct {
+	OrderNo      ids.ID
+	Bucket       int16
+	ClaimedUntil time.Time
+}
+
+// Ends a claim, unless another one has followed it.
+func (q *Queries) GiveBackClaim(ctx context.Context, arg GiveBackClaimParams) error {
+	_, err := q.db.Exec(ctx, giveBackClaim, arg.OrderNo, arg.Bucket, arg.ClaimedUntil)
+	return err
+}
+
 const historyOfOrder = `-- name: HistoryOfOrder :many
 SELECT version, status, reason, actor, at FROM orders.history
 WHERE bucket = $1 AND order_no = $2 ORDER BY version
