@@ -397,7 +397,8 @@ func (in *instance) checkClasses(t *testing.T) {
 			"POST /api/v1/payments/{provider}/notify", "POST /api/v1/payments/{provider}/refund-notify", "GET /api/v1/orders",
 			"GET /api/v1/orders/{no}", "PUT /api/v1/orders/{no}/details", "POST /api/v1/orders/{no}/payments", "POST /api/v1/orders/{no}/cancel",
 		},
-		httpx.Held: {"GET /api/v1/ws", "GET /api/v1/auth/qr/{id}", "GET /api/v1/admin/items/{id}/funnel/live", "GET /api/v1/admin/activities/{id}/war-room/live"},
+		httpx.Held:   {"GET /api/v1/ws", "GET /api/v1/auth/qr/{id}"},
+		httpx.Events: {"GET /api/v1/admin/items/{id}/funnel/live", "GET /api/v1/admin/activities/{id}/war-room/live"},
 		httpx.Sheddable: {
 			"GET /api/v1/sessions", "GET /api/v1/sessions/{id}", "GET /api/v1/items/{id}", "GET /api/v1/items/{id}/detail", "GET /api/v1/admin/activities", "GET /api/v1/admin/activities/{id}/rules",
 			"GET /api/v1/admin/activities/{id}", "GET /api/v1/admin/alarms", "GET /api/v1/admin/audit", "GET /api/v1/admin/settings", "GET /api/v1/admin/blacklist", "GET /api/v1/admin/coupons", "GET /api/v1/admin/coupons/{id}", "GET /api/v1/admin/coupons/{id}/issued",

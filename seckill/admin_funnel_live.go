@@ -15,9 +15,9 @@ import (
 func (s *Service) liveRoute(api httpx.API) {
 	const path = adminBase + "/items/{id}/funnel/live"
 	op := readOp(path, "follow-funnel", "An item's funnel every second, as server-sent events", readProblems)
-	op.Class = httpx.Held
+	op.Class = httpx.Events
 	op.Description = "Events without a name or an id, one at once and then one every second: the `data` of each is the JSON document that GET /api/v1/admin/items/{id}/funnel answers, in one line. " +
-		"It is the whole state, so that a client that missed some needs no others. The stream ends after ten minutes or when the server stops; connect again."
+		"It is the whole state, so that a client that missed some needs no others. The stream ends after ten minutes, with its token, or when the server stops; connect again."
 	httpx.Register(api, op, func(ctx context.Context, in *ByID) (*huma.StreamResponse, error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {

@@ -19,8 +19,8 @@ const (
 	// liveEvery is how often what operators follow is read and sent: instances store their
 	// counts as often.
 	liveEvery = time.Second
-	// liveFor ends a stream, so that a token that was revoked meanwhile does not follow a
-	// sale for days; browsers connect again on their own.
+	// liveFor ends a stream, so that those of a page that was left open for days spread
+	// over the instances; browsers connect again on their own.
 	liveFor = 10 * time.Minute
 	// readFor bounds one reading, so that a store that hangs delays the next one no longer.
 	readFor = 5 * time.Second

@@ -28,14 +28,15 @@ type gated struct {
 	tokens *auth.Tokens
 }
 
-func gatedBy(t *testing.T, bounds Bounds, routes func(*Router)) gated {
+func gatedBy(t *testing.T, bounds Bounds, routes func(*Router), change ...func(*connections)) gated {
 	t.Helper()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
 	rt := NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry(), Bounded(bounds))
 	rt.gate.shared = func(netip.Addr) bool { return false }
 	routes(rt)
 	// No client is cut off before the end of its test.
-	return gated{serving(t, Connections{}, rt, func(l *connections) { l.patient = writeTimeout }), rt, tokens}
+	change = append(change, func(l *connections) { l.patient = writeTimeout })
+	return gated{serving(t, Connections{}, rt, change...), rt, tokens}
 }
 
 // code sends a request on a connection of its own and returns the answer's status.

@@ -27,12 +27,15 @@ const (
 	// Held is a connection that stays open for the client. It has separate bounds
 	// and takes no place among requests.
 	Held
+	// Events is a stream of server-sent events. Streams have bounds per user, per address
+	// and in total, give way to every other connection, and end with their token.
+	Events
 	// Static is answered from memory without any work: it takes no place either.
 	Static
 )
 
 func (c Class) String() string {
-	return [...]string{"by-rule", "critical", "normal", "sheddable", "held", "static"}[c]
+	return [...]string{"by-rule", "critical", "normal", "sheddable", "held", "events", "static"}[c]
 }
 
 // route is a method and a registered path pattern. The pattern is chosen by the

@@ -349,7 +349,22 @@ func Idle(ctx context.Context) (end func()) {
 	if !ok {
 		return func() {}
 	}
-	since := int64(c.list.now())
+	return c.idleSince(int64(c.list.now()))
+}
+
+// firstToGo is before every other idle connection's time.
+const firstToGo = 0
+
+// giveWay is Idle for a connection that makes room before all others do.
+func giveWay(ctx context.Context) (end func()) {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	if !ok {
+		return func() {}
+	}
+	return c.idleSince(firstToGo)
+}
+
+func (c *conn) idleSince(since int64) (end func()) {
 	c.idle.Store(since)
 	return func() { c.idle.CompareAndSwap(since, busy) }
 }

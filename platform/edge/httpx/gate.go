@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
 )
 
 // Bounds limit the concurrent requests; 0 is no limit.
@@ -58,11 +59,13 @@ const (
 // consists mostly of these. A free place goes to the first request in a queue that
 // fits, critical ones first.
 type gate struct {
-	bounds Bounds // set before serving
-	routes routes // set before serving
-	rater  rater
-	bodies bodies
-	shared func(netip.Addr) bool // addresses of many clients, without bounds of their own
+	bounds  Bounds // set before serving
+	routes  routes // set before serving
+	rater   rater
+	bodies  bodies
+	streams streams
+	tokens  *auth.Tokens          // set before serving
+	shared  func(netip.Addr) bool // addresses of many clients, without bounds of their own
 
 	mu       sync.Mutex
 	staff    int // operators in operatorPlaces
@@ -120,11 +123,15 @@ func (g *gate) admit(next http.Handler) http.Handler {
 			WriteProblem(w, r, err)
 			return
 		}
-		if known.class == Held {
+		allowed := known.role != "" && authorize(r.Context(), known.role) == nil
+		switch {
+		case known.class == Events && (allowed || known.role == ""):
+			g.stream(w, r, next, shared)
+			return
+		case known.class >= Held:
 			next.ServeHTTP(w, r)
 			return
 		}
-		allowed := known.role != "" && authorize(r.Context(), known.role) == nil
 		operator := allowed && known.operator
 		if allowed || known.role == "" { // otherwise the handler refuses without the body
 			if known.weigh != nil {

@@ -106,6 +106,7 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	// id.
 	rt.API.routes = routes{}
 	rt.gate = newGate(metrics, rt.API.routes)
+	rt.gate.tokens = tokens
 	mux := root.With(newTraffic(metrics).measure, rt.secure, rt.identify(tokens), rt.gate.admit, rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)

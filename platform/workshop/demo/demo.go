@@ -113,7 +113,7 @@ func New(deps Deps) (*Service, error) {
 
 // Routes adds the API of the demo's page.
 func (s *Service) Routes(rt *httpx.Router) {
-	rt.Handle(httpx.Held, http.MethodGet, "/demo/live", s.live)
+	rt.Handle(httpx.Events, http.MethodGet, "/demo/live", s.live)
 	for path, h := range map[string]http.HandlerFunc{"/demo/me": s.me, "/demo/shoppers": s.shoppers, "/demo/prove": s.prove, "/demo/kill-redis": s.killRedis} {
 		rt.Mux.Post(path, s.ownPage(h))
 	}
