@@ -1,9 +1,8 @@
 -- +goose Up
 CREATE SCHEMA inventory;
 
--- One row per item and shard. Held and sold are not columns: they are sums over
--- live orders, so that no counter can drift from the orders it counts. The
--- CHECKs make overselling impossible even for a faulty program.
+-- One row per item and shard. Held and sold are no columns: they are sums over live orders, so that no counter
+-- can drift from the orders it counts. The CHECKs make overselling impossible even for a wrong program.
 CREATE TABLE inventory.stock (
     item_id      bigint      NOT NULL,
     shard        smallint    NOT NULL DEFAULT 0,
@@ -13,11 +12,9 @@ CREATE TABLE inventory.stock (
     available    int         NOT NULL,
     backup       int         NOT NULL DEFAULT 0,
     written_off  int         NOT NULL DEFAULT 0,
-    -- Units of the backup that paid late orders took, ever: the sum of inventory.retaken. They were never on sale.
-    retaken      int         NOT NULL DEFAULT 0,
     unlimited    boolean     NOT NULL DEFAULT false,
     user_limit   int         NOT NULL,
-    -- Whether a user whose unpaid order was closed may buy units of the item again.
+    -- Whether a user whose unpaid order was closed may have units of the item again.
     rebuy        boolean     NOT NULL DEFAULT true,
     opens_at     timestamptz NOT NULL,
     closes_at    timestamptz NOT NULL,
@@ -31,27 +28,15 @@ CREATE TABLE inventory.stock (
     PRIMARY KEY (item_id, shard),
     CONSTRAINT never_oversold CHECK (available >= 0 OR unlimited),
     CONSTRAINT never_over_total CHECK (available + backup + written_off <= total OR unlimited),
-    CONSTRAINT parts_not_negative CHECK (total >= 0 AND backup >= 0 AND written_off >= 0 AND retaken >= 0),
+    CONSTRAINT parts_not_negative CHECK (total >= 0 AND backup >= 0 AND written_off >= 0),
     -- Ten million is far above any sale and keeps sums over an activity's items inside an int.
     CONSTRAINT total_is_bounded CHECK (total <= 10000000),
     CONSTRAINT limit_is_positive CHECK (user_limit > 0),
     CONSTRAINT sale_has_a_span CHECK (closes_at > opens_at)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 1000);
 
--- Closed orders whose money arrived late and was accepted: their units came from the backup. An order is taken up
--- again once; the row stays if it is refunded later.
-CREATE TABLE inventory.retaken (
-    order_no uuid        PRIMARY KEY,
-    item_id  bigint      NOT NULL,
-    shard    smallint    NOT NULL,
-    user_id  bigint      NOT NULL,
-    quantity int         NOT NULL CHECK (quantity > 0),
-    at       timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-CREATE INDEX retaken_of_item ON inventory.retaken (item_id);
-
--- Items whose sale is over and whose keys were removed from Redis. The epoch is
--- that of the Load that wrote the keys: an item loaded again has keys again.
+-- Items whose sale is over and whose keys were removed from Redis. The epoch is the Load whose keys they were: an
+-- item that was loaded again has keys again.
 CREATE TABLE inventory.settled (
     item_id    bigint      PRIMARY KEY,
     epoch      bigint      NOT NULL,

@@ -1,7 +1,6 @@
 -- +goose Up
--- The sandbox bank's own books. No other module reads them: the bank simulates
--- an external company that shares the database while Stampede is being
--- evaluated.
+-- The sandbox bank's own books. No other module reads them: the bank is a foreign company that happens to live in
+-- the same database while Stampede is tried out.
 CREATE SCHEMA sandbox;
 
 CREATE TABLE sandbox.payments (
@@ -23,19 +22,12 @@ CREATE TABLE sandbox.payments (
     captured_amount bigint      NOT NULL DEFAULT 0,
     captured_at     timestamptz,
     refunded        bigint      NOT NULL DEFAULT 0,
-    -- The bank answers no call about the payment until then.
-    silent_until    timestamptz,
-    disputed_at      timestamptz,
-    dispute_ended_at timestamptz,
     created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (merchant, payment_no),
     CONSTRAINT captured_with_a_transaction CHECK ((status = 'captured') = (txn IS NOT NULL)),
     CONSTRAINT never_refunded_beyond_the_capture CHECK (refunded BETWEEN 0 AND captured_amount)
 );
-
-CREATE INDEX payments_to_dispute ON sandbox.payments (captured_at)
-    WHERE status = 'captured' AND behaviour IN ('chargeback_won', 'chargeback_lost') AND dispute_ended_at IS NULL;
 
 CREATE TABLE sandbox.refunds (
     ref         uuid        PRIMARY KEY,
@@ -48,9 +40,6 @@ CREATE TABLE sandbox.refunds (
     reason      text        NOT NULL DEFAULT '',
     status      text        NOT NULL CHECK (status IN ('processing', 'succeeded', 'failed')),
     fails       boolean     NOT NULL DEFAULT false,
-    -- It succeeds, and this long afterwards the money comes back to the merchant.
-    bounces_ms  bigint,
-    bounced_at  timestamptz,
     notify_url  text        NOT NULL DEFAULT '',
     ready_at    timestamptz NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -58,13 +47,10 @@ CREATE TABLE sandbox.refunds (
     UNIQUE (merchant, refund_no)
 );
 CREATE INDEX refunds_to_settle ON sandbox.refunds (ready_at) WHERE status = 'processing';
-CREATE INDEX refunds_to_bounce ON sandbox.refunds (ready_at) WHERE status = 'succeeded' AND bounces_ms IS NOT NULL;
 
--- Pending notifications to the merchant, with the time of the next attempt: a
--- restart loses none.
+-- What the merchant has to be told, with the schedule of the next attempt: a restart forgets nothing.
 CREATE TABLE sandbox.callbacks (
     id         uuid        PRIMARY KEY,
-    merchant   text        NOT NULL,
     url        text        NOT NULL,
     body       bytea       NOT NULL,
     status     text        NOT NULL CHECK (status IN ('pending', 'acknowledged', 'given_up')),

@@ -1,8 +1,7 @@
 -- +goose Up
 CREATE SCHEMA risk;
 
--- The one exclusive activity that a user takes part in. The primary key
--- enforces the rule.
+-- The one exclusive activity that a user takes part in. The primary key is the rule.
 CREATE TABLE risk.claims (
     user_id     bigint      PRIMARY KEY,
     activity_id bigint      NOT NULL,
@@ -18,7 +17,7 @@ CREATE TABLE risk.claims (
 ) WITH (fillfactor = 80);
 CREATE INDEX claims_over ON risk.claims (until);
 
--- The orders of exclusive activities, from the order module's events.
+-- The orders of exclusive activities as the order module told of them.
 CREATE TABLE risk.claim_orders (
     order_no    uuid        PRIMARY KEY,
     user_id     bigint      NOT NULL,
@@ -32,17 +31,12 @@ CREATE INDEX claim_orders_over ON risk.claim_orders (ends_at);
 
 -- Orders that were closed without having been paid.
 CREATE TABLE risk.holds (
-    order_no    uuid        PRIMARY KEY,
-    user_id     bigint      NOT NULL,
-    item_id     bigint      NOT NULL,
-    activity_id bigint      NOT NULL,
-    reason      text        NOT NULL,
-    closed_at   timestamptz NOT NULL,
-    -- When the row was written, which may be long after the closing: instances
-    -- read what was written since their last read.
-    noted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+    order_no  uuid        PRIMARY KEY,
+    user_id   bigint      NOT NULL,
+    item_id   bigint      NOT NULL,
+    reason    text        NOT NULL,
+    closed_at timestamptz NOT NULL
 );
-CREATE INDEX holds_noted ON risk.holds (noted_at);
 CREATE INDEX holds_of_user ON risk.holds (user_id, closed_at);
 CREATE INDEX holds_age ON risk.holds (closed_at);
 
@@ -56,8 +50,6 @@ CREATE TABLE risk.rules (
     amount         double precision NOT NULL DEFAULT 0,
     note           text             NOT NULL DEFAULT '' CHECK (length(note) <= 500),
     expires_at     timestamptz,
-    -- Until then the rule restricts no user; its decisions are recorded as a dry run.
-    dry_run_until  timestamptz,
     created_at     timestamptz      NOT NULL DEFAULT clock_timestamp(),
     updated_at     timestamptz      NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT amount_fits_action CHECK (CASE action
@@ -67,13 +59,7 @@ CREATE TABLE risk.rules (
         ELSE amount = 0 END)
 );
 
--- The rules that a new shop begins with. For a week they only record whom they would restrict.
-INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, dry_run_until) VALUES
-    ('unpaid_holds', 3, 2592000, 'short_window', 180, 'Default: three unpaid orders in 30 days, three minutes to pay.', clock_timestamp() + interval '7 days'),
-    ('unpaid_holds', 8, 2592000, 'later', 10000, 'Default: eight unpaid orders in 30 days, admitted 10 s after the opening.', clock_timestamp() + interval '7 days');
-
--- Users restricted by a rule: the few above its threshold, which every instance
--- keeps in memory.
+-- Whom a rule hits: the few above its threshold, which every instance keeps in memory.
 CREATE TABLE risk.marks (
     rule_id bigint      NOT NULL REFERENCES risk.rules ON DELETE CASCADE,
     user_id bigint      NOT NULL,

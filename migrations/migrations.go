@@ -1,9 +1,21 @@
 // Package migrations contains the SQL that creates Stampede's Postgres schemas,
 // applied in order by goose from the embedded files.
 //
-// The first release has one file per schema. A later change is a new file whose
-// number is the next hundred, so that a fix for an old release finds a free
-// number between two others.
+// A released file never changes (a test has its hash): its database exists in shops.
+// A later change is a new file, whose number leaves room for a fix of an old
+// release between two others.
+//
+// # Expand, and contract a release later
+//
+// An upgrade restarts one instance after the other, so instances of the release before
+// read and write the migrated schema. Hence a migration only adds: tables, indexes, columns that are
+// NULL or have a default, values that a CHECK allows. What a release no longer uses (a
+// column, a name, a looser rule) is dropped, renamed or tightened by a migration of the
+// release after it. A test refuses statements that do so, apart from the ones it lists
+// with their reason; it cannot see a CHECK that forbids what the release before writes.
+//
+// orders.archive has the columns of orders.orders in the same order: add a column to both.
+// Nothing runs a Down: a database returns to an older schema by restoring a backup.
 package migrations
 
 import "embed"

@@ -17,7 +17,6 @@ type InventoryStock struct {
 	Available   int32
 	Backup      int32
 	WrittenOff  int32
-	Retaken     int32
 	Unlimited   bool
 	UserLimit   int32
 	Rebuy       bool
@@ -28,4 +27,5 @@ type InventoryStock struct {
 	Rev         int64
 	Version     int64
 	UpdatedAt   time.Time
+	Retaken     int32
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const allStock = `-- name: AllStock :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock ORDER BY item_id, shard
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock ORDER BY item_id, shard
 `
 
 func (q *Queries) AllStock(ctx context.Context) ([]InventoryStock, error) {
@@ -34,7 +34,6 @@ func (q *Queries) AllStock(ctx context.Context) ([]InventoryStock, error) {
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
-			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -45,6 +44,7 @@ func (q *Queries) AllStock(ctx context.Context) ([]InventoryStock, error) {
 			&i.Rev,
 			&i.Version,
 			&i.UpdatedAt,
+			&i.Retaken,
 		); err != nil {
 			return nil, err
 		}
@@ -191,7 +191,7 @@ func (q *Queries) DueForSettling(ctx context.Context, arg DueForSettlingParams) 
 }
 
 const loadedStock = `-- name: LoadedStock :many
-SELECT s.item_id, s.shard, s.activity_id, s.per_activity, s.total, s.available, s.backup, s.written_off, s.retaken, s.unlimited, s.user_limit, s.rebuy, s.opens_at, s.closes_at, s.paused, s.epoch, s.rev, s.version, s.updated_at FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
+SELECT s.item_id, s.shard, s.activity_id, s.per_activity, s.total, s.available, s.backup, s.written_off, s.unlimited, s.user_limit, s.rebuy, s.opens_at, s.closes_at, s.paused, s.epoch, s.rev, s.version, s.updated_at, s.retaken FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id)
 WHERE s.epoch > coalesce(d.epoch, 0) ORDER BY s.item_id, s.shard
 `
 
@@ -214,7 +214,6 @@ func (q *Queries) LoadedStock(ctx context.Context) ([]InventoryStock, error) {
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
-			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -225,6 +224,7 @@ func (q *Queries) LoadedStock(ctx context.Context) ([]InventoryStock, error) {
 			&i.Rev,
 			&i.Version,
 			&i.UpdatedAt,
+			&i.Retaken,
 		); err != nil {
 			return nil, err
 		}
@@ -237,7 +237,7 @@ func (q *Queries) LoadedStock(ctx context.Context) ([]InventoryStock, error) {
 }
 
 const lockStock = `-- name: LockStock :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock s
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock s
 WHERE (s.item_id, s.shard) IN (SELECT unnest($1::bigint[]), unnest($2::smallint[]))
 ORDER BY s.item_id, s.shard FOR UPDATE
 `
@@ -266,7 +266,6 @@ func (q *Queries) LockStock(ctx context.Context, arg LockStockParams) ([]Invento
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
-			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -277,6 +276,7 @@ func (q *Queries) LockStock(ctx context.Context, arg LockStockParams) ([]Invento
 			&i.Rev,
 			&i.Version,
 			&i.UpdatedAt,
+			&i.Retaken,
 		); err != nil {
 			return nil, err
 		}
@@ -289,7 +289,7 @@ func (q *Queries) LockStock(ctx context.Context, arg LockStockParams) ([]Invento
 }
 
 const lockStockOfItem = `-- name: LockStockOfItem :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard FOR UPDATE
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE item_id = $1 ORDER BY shard FOR UPDATE
 `
 
 func (q *Queries) LockStockOfItem(ctx context.Context, itemID int64) ([]InventoryStock, error) {
@@ -310,7 +310,6 @@ func (q *Queries) LockStockOfItem(ctx context.Context, itemID int64) ([]Inventor
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
-			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -321,6 +320,7 @@ func (q *Queries) LockStockOfItem(ctx context.Context, itemID int64) ([]Inventor
 			&i.Rev,
 			&i.Version,
 			&i.UpdatedAt,
+			&i.Retaken,
 		); err != nil {
 			return nil, err
 		}
@@ -565,7 +565,7 @@ func (q *Queries) SettledItems(ctx context.Context) ([]SettledItemsRow, error) {
 }
 
 const stockOfItem = `-- name: StockOfItem :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = $1 ORDER BY shard
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE item_id = $1 ORDER BY shard
 `
 
 func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventoryStock, error) {
@@ -586,7 +586,6 @@ func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventorySto
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
-			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -597,6 +596,7 @@ func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventorySto
 			&i.Rev,
 			&i.Version,
 			&i.UpdatedAt,
+			&i.Retaken,
 		); err != nil {
 			return nil, err
 		}
@@ -609,7 +609,7 @@ func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventorySto
 }
 
 const stockOfItems = `-- name: StockOfItems :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE item_id = ANY($1::bigint[])
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE item_id = ANY($1::bigint[])
 `
 
 func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]InventoryStock, error) {
@@ -630,7 +630,6 @@ func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]Inventor
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
-			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -641,6 +640,7 @@ func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]Inventor
 			&i.Rev,
 			&i.Version,
 			&i.UpdatedAt,
+			&i.Retaken,
 		); err != nil {
 			return nil, err
 		}
@@ -653,7 +653,7 @@ func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]Inventor
 }
 
 const stockOnSale = `-- name: StockOnSale :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, retaken, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE opens_at <= clock_timestamp() AND closes_at > clock_timestamp()
 ORDER BY closes_at, item_id, shard LIMIT $1
 `
 
@@ -676,7 +676,6 @@ func (q *Queries) StockOnSale(ctx context.Context, atMost int32) ([]InventorySto
 			&i.Available,
 			&i.Backup,
 			&i.WrittenOff,
-			&i.Retaken,
 			&i.Unlimited,
 			&i.UserLimit,
 			&i.Rebuy,
@@ -687,6 +686,7 @@ func (q *Queries) StockOnSale(ctx context.Context, atMost int32) ([]InventorySto
 			&i.Rev,
 			&i.Version,
 			&i.UpdatedAt,
+			&i.Retaken,
 		); err != nil {
 			return nil, err
 		}

@@ -17,12 +17,12 @@ const amend = `-- name: Amend :one
 WITH amended AS (
     UPDATE orders.orders o SET freight = $1, discount = $2, version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $3 AND o.bucket = $4 AND o.status = 'pending_payment'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT amended.bucket, amended.order_no, amended.version, amended.status, $5::text, $6::text, amended.updated_at FROM amended
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM amended
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM amended
 `
 
 type AmendParams struct {
@@ -45,8 +45,6 @@ type AmendRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -55,9 +53,11 @@ type AmendRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -86,8 +86,6 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -96,9 +94,11 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -108,7 +108,7 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 }
 
 const archivedOrdersOfUser = `-- name: ArchivedOrdersOfUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.archive
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -146,8 +146,6 @@ func (q *Queries) ArchivedOrdersOfUser(ctx context.Context, arg ArchivedOrdersOf
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -156,9 +154,11 @@ func (q *Queries) ArchivedOrdersOfUser(ctx context.Context, arg ArchivedOrdersOf
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -175,8 +175,8 @@ func (q *Queries) ArchivedOrdersOfUser(ctx context.Context, arg ArchivedOrdersOf
 }
 
 const bringBack = `-- name: BringBack :exec
-WITH back AS (DELETE FROM orders.archive a WHERE a.order_no = $1 AND a.bucket = $2 RETURNING a.bucket, a.order_no, a.user_id, a.item_id, a.activity_id, a.session_id, a.shard, a.epoch, a.quantity, a.unit_price, a.freight, a.discount, a.currency, a.title, a.one_per_activity, a.status, a.reason, a.version, a.pay_deadline, a.closing_until, a.paid_at, a.created_at, a.updated_at, a.payment_no, a.provider, a.method, a.provider_txn)
-INSERT INTO orders.orders SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM back
+WITH back AS (DELETE FROM orders.archive a WHERE a.order_no = $1 AND a.bucket = $2 RETURNING a.bucket, a.order_no, a.user_id, a.item_id, a.activity_id, a.session_id, a.shard, a.epoch, a.quantity, a.unit_price, a.currency, a.title, a.one_per_activity, a.status, a.reason, a.version, a.pay_deadline, a.closing_until, a.created_at, a.updated_at, a.freight, a.discount, a.paid_at, a.payment_no, a.provider, a.method, a.provider_txn)
+INSERT INTO orders.orders SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM back
 `
 
 type BringBackParams struct {
@@ -236,7 +236,7 @@ const claimOrder = `-- name: ClaimOrder :one
 UPDATE orders.orders SET closing_until = clock_timestamp() + make_interval(secs => $1::float8)
 WHERE order_no = $2 AND bucket = $3 AND user_id = $4 AND status = 'pending_payment'
   AND (closing_until IS NULL OR closing_until < clock_timestamp())
-RETURNING bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn
+RETURNING bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn
 `
 
 type ClaimOrderParams struct {
@@ -266,8 +266,6 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -276,9 +274,11 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -309,12 +309,12 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED 
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n, t
     WHERE o.order_no = n.no AND o.bucket = n.b
       AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT closed.bucket, closed.order_no, closed.version, closed.status, closed.reason, $4::text, closed.updated_at FROM closed
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM closed ORDER BY order_no
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM closed ORDER BY order_no
 `
 
 type CloseClaimedParams struct {
@@ -335,8 +335,6 @@ type CloseClaimedRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -345,9 +343,11 @@ type CloseClaimedRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -382,8 +382,6 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -392,9 +390,11 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -456,12 +456,12 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
     UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = t.at
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n, t
     WHERE o.order_no = n.no AND o.bucket = n.b AND o.status = 'paid'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, at)
     SELECT done.bucket, done.order_no, done.version, done.status, $3::text, done.updated_at FROM done
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM done ORDER BY order_no
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM done ORDER BY order_no
 `
 
 type CompleteDueParams struct {
@@ -481,8 +481,6 @@ type CompleteDueRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -491,9 +489,11 @@ type CompleteDueRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -523,8 +523,6 @@ func (q *Queries) CompleteDue(ctx context.Context, arg CompleteDueParams) ([]Com
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -533,9 +531,11 @@ func (q *Queries) CompleteDue(ctx context.Context, arg CompleteDueParams) ([]Com
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -555,12 +555,12 @@ const completeOrder = `-- name: CompleteOrder :one
 WITH done AS (
     UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'paid'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT done.bucket, done.order_no, done.version, done.status, $3::text, $4::text, done.updated_at FROM done
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM done
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM done
 `
 
 type CompleteOrderParams struct {
@@ -581,8 +581,6 @@ type CompleteOrderRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -591,9 +589,11 @@ type CompleteOrderRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -619,8 +619,6 @@ func (q *Queries) CompleteOrder(ctx context.Context, arg CompleteOrderParams) (C
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -629,9 +627,11 @@ func (q *Queries) CompleteOrder(ctx context.Context, arg CompleteOrderParams) (C
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -986,7 +986,7 @@ func (q *Queries) LiveUnits(ctx context.Context) ([]LiveUnitsRow, error) {
 }
 
 const lockOrder = `-- name: LockOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
 `
 
 type LockOrderParams struct {
@@ -1009,8 +1009,6 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -1019,9 +1017,11 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -1037,12 +1037,12 @@ WITH paid AS (
         payment_no = $1::uuid, provider = $2::text, method = $3::text, provider_txn = $4::text
     WHERE o.order_no = $5 AND o.bucket = $6 AND o.status = 'pending_payment'
       AND orders.amount(o.unit_price, o.quantity, o.freight, o.discount) = $7
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
     SELECT paid.bucket, paid.order_no, paid.version, paid.status, $8::text, paid.updated_at FROM paid
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM paid
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM paid
 `
 
 type MarkPaidParams struct {
@@ -1067,8 +1067,6 @@ type MarkPaidRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -1077,9 +1075,11 @@ type MarkPaidRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -1110,8 +1110,6 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -1120,9 +1118,11 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -1135,12 +1135,12 @@ const markShipped = `-- name: MarkShipped :one
 WITH sent AS (
     UPDATE orders.orders o SET version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $1 AND o.bucket = $2 AND o.status IN ('paid', 'completed')
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT sent.bucket, sent.order_no, sent.version, sent.status, $3::text, $4::text, sent.updated_at FROM sent
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM sent
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM sent
 `
 
 type MarkShippedParams struct {
@@ -1161,8 +1161,6 @@ type MarkShippedRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -1171,9 +1169,11 @@ type MarkShippedRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -1200,8 +1200,6 @@ func (q *Queries) MarkShipped(ctx context.Context, arg MarkShippedParams) (MarkS
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -1210,9 +1208,11 @@ func (q *Queries) MarkShipped(ctx context.Context, arg MarkShippedParams) (MarkS
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -1225,12 +1225,12 @@ const moveRefunding = `-- name: MoveRefunding :one
 WITH moved AS (
     UPDATE orders.orders o SET status = $1, version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = ANY($4::text[])
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
     SELECT moved.bucket, moved.order_no, moved.version, moved.status, $5::text, moved.updated_at FROM moved
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM moved
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM moved
 `
 
 type MoveRefundingParams struct {
@@ -1252,8 +1252,6 @@ type MoveRefundingRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -1262,9 +1260,11 @@ type MoveRefundingRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -1292,8 +1292,6 @@ func (q *Queries) MoveRefunding(ctx context.Context, arg MoveRefundingParams) (M
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -1302,9 +1300,11 @@ func (q *Queries) MoveRefunding(ctx context.Context, arg MoveRefundingParams) (M
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -1326,9 +1326,9 @@ WITH locked AS MATERIALIZED (
     DELETE FROM orders.orders o
     USING (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n
     WHERE o.order_no = n.no AND o.bucket = n.b
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 )
-INSERT INTO orders.archive SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM moved
+INSERT INTO orders.archive SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM moved
 `
 
 type MoveToArchiveParams struct {
@@ -1351,12 +1351,12 @@ const noteRefund = `-- name: NoteRefund :one
 WITH noted AS (
     UPDATE orders.orders o SET reason = $1, version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = 'refunded' AND o.reason <> $1
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT noted.bucket, noted.order_no, noted.version, noted.status, noted.reason, $4::text, noted.updated_at FROM noted
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM noted
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM noted
 `
 
 type NoteRefundParams struct {
@@ -1377,8 +1377,6 @@ type NoteRefundRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -1387,9 +1385,11 @@ type NoteRefundRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -1416,8 +1416,6 @@ func (q *Queries) NoteRefund(ctx context.Context, arg NoteRefundParams) (NoteRef
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -1426,9 +1424,11 @@ func (q *Queries) NoteRefund(ctx context.Context, arg NoteRefundParams) (NoteRef
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -1522,7 +1522,7 @@ func (q *Queries) OpenUnpaid(ctx context.Context, arg OpenUnpaidParams) ([]OpenU
 }
 
 const ordersOfUser = `-- name: OrdersOfUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.orders
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -1560,8 +1560,6 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -1570,9 +1568,11 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -1617,8 +1617,8 @@ func (q *Queries) PutShipment(ctx context.Context, arg PutShipmentParams) (int64
 }
 
 const readOldOrders = `-- name: ReadOldOrders :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 `
 
 type ReadOldOrdersParams struct {
@@ -1647,8 +1647,6 @@ func (q *Queries) ReadOldOrders(ctx context.Context, arg ReadOldOrdersParams) ([
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -1657,9 +1655,11 @@ func (q *Queries) ReadOldOrders(ctx context.Context, arg ReadOldOrdersParams) ([
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -1676,7 +1676,7 @@ func (q *Queries) ReadOldOrders(ctx context.Context, arg ReadOldOrdersParams) ([
 }
 
 const readOrder = `-- name: ReadOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = $1 AND bucket = $2
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = $1 AND bucket = $2
 `
 
 type ReadOrderParams struct {
@@ -1698,8 +1698,6 @@ func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersWit
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -1708,9 +1706,11 @@ func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersWit
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,
@@ -1720,8 +1720,8 @@ func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersWit
 }
 
 const readOrders = `-- name: ReadOrders :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 `
 
 type ReadOrdersParams struct {
@@ -1750,8 +1750,6 @@ func (q *Queries) ReadOrders(ctx context.Context, arg ReadOrdersParams) ([]Order
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -1760,9 +1758,11 @@ func (q *Queries) ReadOrders(ctx context.Context, arg ReadOrdersParams) ([]Order
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -1821,12 +1821,12 @@ WITH paid AS (
         payment_no = $1::uuid, provider = $2::text, method = $3::text, provider_txn = $4::text
     WHERE o.order_no = $5 AND o.bucket = $6 AND o.status = 'closed'
       AND NOT EXISTS (SELECT FROM orders.archive a WHERE a.user_id = o.user_id AND a.activity_id = o.activity_id)
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT paid.bucket, paid.order_no, paid.version, paid.status, paid.reason, $7::text, paid.updated_at FROM paid
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM paid
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM paid
 `
 
 type RetakeParams struct {
@@ -1850,8 +1850,6 @@ type RetakeRow struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -1860,9 +1858,11 @@ type RetakeRow struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -1892,8 +1892,6 @@ func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (RetakeRow, erro
 		&i.Epoch,
 		&i.Quantity,
 		&i.UnitPrice,
-		&i.Freight,
-		&i.Discount,
 		&i.Currency,
 		&i.Title,
 		&i.OnePerActivity,
@@ -1902,9 +1900,11 @@ func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (RetakeRow, erro
 		&i.Version,
 		&i.PayDeadline,
 		&i.ClosingUntil,
-		&i.PaidAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Freight,
+		&i.Discount,
+		&i.PaidAt,
 		&i.PaymentNo,
 		&i.Provider,
 		&i.Method,

@@ -34,14 +34,14 @@ type PaymentsPayment struct {
 	Currency    string
 	Status      string
 	ProviderTxn string
-	Method      provider.Method
-	Handoff     provider.Handoff
 	ExpiresAt   time.Time
 	NextQuery   time.Time
 	Queries     int32
 	Version     int32
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Method      provider.Method
+	Handoff     provider.Handoff
 }
 
 type PaymentsRefund struct {
@@ -56,6 +56,11 @@ type PaymentsRefund struct {
 	Currency    string
 	Reason      string
 	Status      string
+	Attempts    int32
+	NextTry     time.Time
+	LastError   string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 	Note        string
 	RequestedBy int64
 	DecidedBy   int64
@@ -63,9 +68,4 @@ type PaymentsRefund struct {
 	SettledBy   int64
 	Receipt     string
 	Units       string
-	Attempts    int32
-	NextTry     time.Time
-	LastError   string
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
 }

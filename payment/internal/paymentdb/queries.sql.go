@@ -17,7 +17,7 @@ import (
 const askRefund = `-- name: AskRefund :one
 INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, units)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units
 `
 
 type AskRefundParams struct {
@@ -69,6 +69,11 @@ func (q *Queries) AskRefund(ctx context.Context, arg AskRefundParams) (PaymentsR
 		&i.Currency,
 		&i.Reason,
 		&i.Status,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
@@ -76,17 +81,12 @@ func (q *Queries) AskRefund(ctx context.Context, arg AskRefundParams) (PaymentsR
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
-		&i.Attempts,
-		&i.NextTry,
-		&i.LastError,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
 
 const askedRefunds = `-- name: AskedRefunds :many
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units FROM payments.refunds
 WHERE order_no = $1 AND bucket = $2 AND reason IN ('shopper', 'operator', 'dispute') ORDER BY refund_no
 `
 
@@ -117,6 +117,11 @@ func (q *Queries) AskedRefunds(ctx context.Context, arg AskedRefundsParams) ([]P
 			&i.Currency,
 			&i.Reason,
 			&i.Status,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
@@ -124,11 +129,6 @@ func (q *Queries) AskedRefunds(ctx context.Context, arg AskedRefundsParams) ([]P
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
-			&i.Attempts,
-			&i.NextTry,
-			&i.LastError,
-			&i.CreatedAt,
-			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -242,7 +242,7 @@ func (q *Queries) CapturesNotPromisedBack(ctx context.Context, arg CapturesNotPr
 
 const capturesThatDiffer = `-- name: CapturesThatDiffer :many
 SELECT coalesce(l.payment_no, p.payment_no)::uuid AS payment_no, (p.payment_no IS NULL)::boolean AS not_captured, (l.payment_no IS NULL)::boolean AS not_in_ledger
-FROM (SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE status = 'captured') p
+FROM (SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, expires_at, next_query, queries, version, created_at, updated_at, method, handoff FROM payments.payments WHERE status = 'captured') p
 FULL JOIN (SELECT provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at FROM payments.ledger WHERE kind = 'capture') l ON l.payment_no = p.payment_no
 WHERE p.payment_no IS NULL OR l.payment_no IS NULL OR p.provider <> l.provider OR p.order_no <> l.order_no
 ORDER BY 1 LIMIT $1
@@ -284,7 +284,7 @@ SET queries = p.queries + 1,
 WHERE (p.bucket, p.payment_no) IN (
     SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= clock_timestamp()
     ORDER BY d.next_query LIMIT $3 FOR UPDATE SKIP LOCKED)
-RETURNING p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.method, p.handoff, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, (p.expires_at <= clock_timestamp())::boolean AS expired
+RETURNING p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, p.method, p.handoff, (p.expires_at <= clock_timestamp())::boolean AS expired
 `
 
 type ClaimQueriesParams struct {
@@ -319,14 +319,14 @@ func (q *Queries) ClaimQueries(ctx context.Context, arg ClaimQueriesParams) ([]C
 			&i.PaymentsPayment.Currency,
 			&i.PaymentsPayment.Status,
 			&i.PaymentsPayment.ProviderTxn,
-			&i.PaymentsPayment.Method,
-			&i.PaymentsPayment.Handoff,
 			&i.PaymentsPayment.ExpiresAt,
 			&i.PaymentsPayment.NextQuery,
 			&i.PaymentsPayment.Queries,
 			&i.PaymentsPayment.Version,
 			&i.PaymentsPayment.CreatedAt,
 			&i.PaymentsPayment.UpdatedAt,
+			&i.PaymentsPayment.Method,
+			&i.PaymentsPayment.Handoff,
 			&i.Expired,
 		); err != nil {
 			return nil, err
@@ -347,7 +347,7 @@ SET attempts = r.attempts + 1,
 WHERE (r.bucket, r.refund_no) IN (
     SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= clock_timestamp()
     ORDER BY d.next_try LIMIT $3 FOR UPDATE SKIP LOCKED)
-RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.note, r.requested_by, r.decided_by, r.decided_at, r.settled_by, r.receipt, r.units, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at
+RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at, r.note, r.requested_by, r.decided_by, r.decided_at, r.settled_by, r.receipt, r.units
 `
 
 type ClaimRefundsParams struct {
@@ -378,6 +378,11 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]P
 			&i.Currency,
 			&i.Reason,
 			&i.Status,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
@@ -385,11 +390,6 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]P
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
-			&i.Attempts,
-			&i.NextTry,
-			&i.LastError,
-			&i.CreatedAt,
-			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -422,7 +422,7 @@ func (q *Queries) ClosePayment(ctx context.Context, arg ClosePaymentParams) (int
 const decideRefund = `-- name: DecideRefund :one
 UPDATE payments.refunds SET status = $1, units = $2, decided_by = $3, decided_at = clock_timestamp(), next_try = clock_timestamp(), updated_at = clock_timestamp()
 WHERE refund_no = $4 AND bucket = $5 AND status = 'awaiting_approval'
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units
 `
 
 type DecideRefundParams struct {
@@ -454,6 +454,11 @@ func (q *Queries) DecideRefund(ctx context.Context, arg DecideRefundParams) (Pay
 		&i.Currency,
 		&i.Reason,
 		&i.Status,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
@@ -461,11 +466,6 @@ func (q *Queries) DecideRefund(ctx context.Context, arg DecideRefundParams) (Pay
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
-		&i.Attempts,
-		&i.NextTry,
-		&i.LastError,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -505,7 +505,7 @@ func (q *Queries) ForgetNotes(ctx context.Context, arg ForgetNotesParams) error 
 }
 
 const listRefunds = `-- name: ListRefunds :many
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE refund_no < $1 ORDER BY refund_no DESC LIMIT $2
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units FROM payments.refunds WHERE refund_no < $1 ORDER BY refund_no DESC LIMIT $2
 `
 
 type ListRefundsParams struct {
@@ -535,6 +535,11 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Pay
 			&i.Currency,
 			&i.Reason,
 			&i.Status,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
@@ -542,11 +547,6 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Pay
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
-			&i.Attempts,
-			&i.NextTry,
-			&i.LastError,
-			&i.CreatedAt,
-			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -623,7 +623,7 @@ func (q *Queries) NoteRefundError(ctx context.Context, arg NoteRefundErrorParams
 
 const openPayment = `-- name: OpenPayment :one
 
-SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = $1 AND bucket = $2 AND status = 'created'
+SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, expires_at, next_query, queries, version, created_at, updated_at, method, handoff FROM payments.payments WHERE order_no = $1 AND bucket = $2 AND status = 'created'
 `
 
 type OpenPaymentParams struct {
@@ -647,20 +647,20 @@ func (q *Queries) OpenPayment(ctx context.Context, arg OpenPaymentParams) (Payme
 		&i.Currency,
 		&i.Status,
 		&i.ProviderTxn,
-		&i.Method,
-		&i.Handoff,
 		&i.ExpiresAt,
 		&i.NextQuery,
 		&i.Queries,
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Method,
+		&i.Handoff,
 	)
 	return i, err
 }
 
 const openPayments = `-- name: OpenPayments :many
-SELECT p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.method, p.handoff, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, (p.expires_at <= clock_timestamp() - $1::interval)::boolean AS overdue
+SELECT p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, p.method, p.handoff, (p.expires_at <= clock_timestamp() - $1::interval)::boolean AS overdue
 FROM payments.payments p WHERE p.order_no = ANY($2::uuid[]) AND p.status = 'created' ORDER BY p.payment_no
 `
 
@@ -695,14 +695,14 @@ func (q *Queries) OpenPayments(ctx context.Context, arg OpenPaymentsParams) ([]O
 			&i.PaymentsPayment.Currency,
 			&i.PaymentsPayment.Status,
 			&i.PaymentsPayment.ProviderTxn,
-			&i.PaymentsPayment.Method,
-			&i.PaymentsPayment.Handoff,
 			&i.PaymentsPayment.ExpiresAt,
 			&i.PaymentsPayment.NextQuery,
 			&i.PaymentsPayment.Queries,
 			&i.PaymentsPayment.Version,
 			&i.PaymentsPayment.CreatedAt,
 			&i.PaymentsPayment.UpdatedAt,
+			&i.PaymentsPayment.Method,
+			&i.PaymentsPayment.Handoff,
 			&i.Overdue,
 		); err != nil {
 			return nil, err
@@ -927,7 +927,7 @@ func (q *Queries) PayingCapture(ctx context.Context, orderNo ids.ID) (PayingCapt
 }
 
 const payment = `-- name: Payment :one
-SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE payment_no = $1 AND bucket = $2
+SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, expires_at, next_query, queries, version, created_at, updated_at, method, handoff FROM payments.payments WHERE payment_no = $1 AND bucket = $2
 `
 
 type PaymentParams struct {
@@ -948,20 +948,20 @@ func (q *Queries) Payment(ctx context.Context, arg PaymentParams) (PaymentsPayme
 		&i.Currency,
 		&i.Status,
 		&i.ProviderTxn,
-		&i.Method,
-		&i.Handoff,
 		&i.ExpiresAt,
 		&i.NextQuery,
 		&i.Queries,
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Method,
+		&i.Handoff,
 	)
 	return i, err
 }
 
 const paymentsOfOrder = `-- name: PaymentsOfOrder :many
-SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at FROM payments.payments WHERE order_no = $1 AND bucket = $2 ORDER BY payment_no
+SELECT bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, expires_at, next_query, queries, version, created_at, updated_at, method, handoff FROM payments.payments WHERE order_no = $1 AND bucket = $2 ORDER BY payment_no
 `
 
 type PaymentsOfOrderParams struct {
@@ -988,14 +988,14 @@ func (q *Queries) PaymentsOfOrder(ctx context.Context, arg PaymentsOfOrderParams
 			&i.Currency,
 			&i.Status,
 			&i.ProviderTxn,
-			&i.Method,
-			&i.Handoff,
 			&i.ExpiresAt,
 			&i.NextQuery,
 			&i.Queries,
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Method,
+			&i.Handoff,
 		); err != nil {
 			return nil, err
 		}
@@ -1017,7 +1017,7 @@ WITH recorded AS (
     ON CONFLICT (provider, kind, provider_txn) DO NOTHING
     RETURNING 1
 )
-SELECT p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.method, p.handoff, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, EXISTS (SELECT FROM recorded) AS recorded FROM payments.payments p WHERE p.payment_no = $1 AND p.bucket = $2
+SELECT p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, p.method, p.handoff, EXISTS (SELECT FROM recorded) AS recorded FROM payments.payments p WHERE p.payment_no = $1 AND p.bucket = $2
 `
 
 type RecordCaptureParams struct {
@@ -1058,14 +1058,14 @@ func (q *Queries) RecordCapture(ctx context.Context, arg RecordCaptureParams) (R
 		&i.PaymentsPayment.Currency,
 		&i.PaymentsPayment.Status,
 		&i.PaymentsPayment.ProviderTxn,
-		&i.PaymentsPayment.Method,
-		&i.PaymentsPayment.Handoff,
 		&i.PaymentsPayment.ExpiresAt,
 		&i.PaymentsPayment.NextQuery,
 		&i.PaymentsPayment.Queries,
 		&i.PaymentsPayment.Version,
 		&i.PaymentsPayment.CreatedAt,
 		&i.PaymentsPayment.UpdatedAt,
+		&i.PaymentsPayment.Method,
+		&i.PaymentsPayment.Handoff,
 		&i.Recorded,
 	)
 	return i, err
@@ -1107,7 +1107,7 @@ func (q *Queries) RecordMoney(ctx context.Context, arg RecordMoneyParams) (int64
 }
 
 const refund = `-- name: Refund :one
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE refund_no = $1 AND bucket = $2
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units FROM payments.refunds WHERE refund_no = $1 AND bucket = $2
 `
 
 type RefundParams struct {
@@ -1130,6 +1130,11 @@ func (q *Queries) Refund(ctx context.Context, arg RefundParams) (PaymentsRefund,
 		&i.Currency,
 		&i.Reason,
 		&i.Status,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
@@ -1137,11 +1142,6 @@ func (q *Queries) Refund(ctx context.Context, arg RefundParams) (PaymentsRefund,
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
-		&i.Attempts,
-		&i.NextTry,
-		&i.LastError,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -1274,7 +1274,7 @@ func (q *Queries) RefundsNotBack(ctx context.Context, arg RefundsNotBackParams) 
 }
 
 const refundsOfOrder = `-- name: RefundsOfOrder :many
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE order_no = $1 AND bucket = $2 ORDER BY refund_no
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units FROM payments.refunds WHERE order_no = $1 AND bucket = $2 ORDER BY refund_no
 `
 
 type RefundsOfOrderParams struct {
@@ -1303,6 +1303,11 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 			&i.Currency,
 			&i.Reason,
 			&i.Status,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
@@ -1310,11 +1315,6 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
-			&i.Attempts,
-			&i.NextTry,
-			&i.LastError,
-			&i.CreatedAt,
-			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1329,7 +1329,7 @@ func (q *Queries) RefundsOfOrder(ctx context.Context, arg RefundsOfOrderParams) 
 const refundsThatDiffer = `-- name: RefundsThatDiffer :many
 SELECT coalesce(l.refund_no, r.refund_no)::uuid AS refund_no, coalesce(l.amount, 0)::bigint AS moved, coalesce(r.amount, 0)::bigint AS says,
     coalesce(l.currency, r.currency)::text AS currency, coalesce(l.stand, 0)::bigint AS ledger_rows
-FROM (SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status IN ('succeeded', 'settled_by_hand')) r
+FROM (SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units FROM payments.refunds WHERE status IN ('succeeded', 'settled_by_hand')) r
 FULL JOIN (
     SELECT refund_no, payment_no, currency, sum(CASE kind WHEN 'refund' THEN 1 ELSE -1 END) AS stand, sum(CASE kind WHEN 'refund' THEN amount ELSE -amount END) AS amount
     FROM payments.ledger WHERE kind IN ('refund', 'refund_reversal') GROUP BY refund_no, payment_no, currency
@@ -1375,7 +1375,7 @@ func (q *Queries) RefundsThatDiffer(ctx context.Context, atMost int32) ([]Refund
 }
 
 const refundsWithStatus = `-- name: RefundsWithStatus :many
-SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at FROM payments.refunds WHERE status = $1 AND refund_no < $2 ORDER BY refund_no DESC LIMIT $3
+SELECT bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units FROM payments.refunds WHERE status = $1 AND refund_no < $2 ORDER BY refund_no DESC LIMIT $3
 `
 
 type RefundsWithStatusParams struct {
@@ -1405,6 +1405,11 @@ func (q *Queries) RefundsWithStatus(ctx context.Context, arg RefundsWithStatusPa
 			&i.Currency,
 			&i.Reason,
 			&i.Status,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 			&i.Note,
 			&i.RequestedBy,
 			&i.DecidedBy,
@@ -1412,11 +1417,6 @@ func (q *Queries) RefundsWithStatus(ctx context.Context, arg RefundsWithStatusPa
 			&i.SettledBy,
 			&i.Receipt,
 			&i.Units,
-			&i.Attempts,
-			&i.NextTry,
-			&i.LastError,
-			&i.CreatedAt,
-			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1431,7 +1431,7 @@ func (q *Queries) RefundsWithStatus(ctx context.Context, arg RefundsWithStatusPa
 const replaceRefund = `-- name: ReplaceRefund :one
 UPDATE payments.refunds SET status = 'replaced', updated_at = clock_timestamp()
 WHERE refund_no = $1 AND bucket = $2 AND status = 'failed'
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units
 `
 
 type ReplaceRefundParams struct {
@@ -1454,6 +1454,11 @@ func (q *Queries) ReplaceRefund(ctx context.Context, arg ReplaceRefundParams) (P
 		&i.Currency,
 		&i.Reason,
 		&i.Status,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
@@ -1461,11 +1466,6 @@ func (q *Queries) ReplaceRefund(ctx context.Context, arg ReplaceRefundParams) (P
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
-		&i.Attempts,
-		&i.NextTry,
-		&i.LastError,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -1531,7 +1531,7 @@ func (q *Queries) ReverseRefund(ctx context.Context, arg ReverseRefundParams) (i
 const settleRefundByHand = `-- name: SettleRefundByHand :one
 UPDATE payments.refunds SET status = 'settled_by_hand', receipt = $1, settled_by = $2, updated_at = clock_timestamp()
 WHERE refund_no = $3 AND bucket = $4 AND status = 'failed'
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units
 `
 
 type SettleRefundByHandParams struct {
@@ -1561,6 +1561,11 @@ func (q *Queries) SettleRefundByHand(ctx context.Context, arg SettleRefundByHand
 		&i.Currency,
 		&i.Reason,
 		&i.Status,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
@@ -1568,11 +1573,6 @@ func (q *Queries) SettleRefundByHand(ctx context.Context, arg SettleRefundByHand
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
-		&i.Attempts,
-		&i.NextTry,
-		&i.LastError,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -1583,7 +1583,7 @@ SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'created', $9::timestamptz,
        clock_timestamp() + interval '1 millisecond' * $10::bigint
 WHERE $9::timestamptz > clock_timestamp() + interval '1 millisecond' * $11::bigint
 ON CONFLICT (order_no, bucket) WHERE status = 'created' DO NOTHING
-RETURNING bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, method, handoff, expires_at, next_query, queries, version, created_at, updated_at
+RETURNING bucket, payment_no, order_no, user_id, provider, amount, currency, status, provider_txn, expires_at, next_query, queries, version, created_at, updated_at, method, handoff
 `
 
 type StartPaymentParams struct {
@@ -1626,14 +1626,14 @@ func (q *Queries) StartPayment(ctx context.Context, arg StartPaymentParams) (Pay
 		&i.Currency,
 		&i.Status,
 		&i.ProviderTxn,
-		&i.Method,
-		&i.Handoff,
 		&i.ExpiresAt,
 		&i.NextQuery,
 		&i.Queries,
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Method,
+		&i.Handoff,
 	)
 	return i, err
 }

@@ -47,10 +47,7 @@ type SeckillItem struct {
 	SalePrice       int64
 	Currency        string
 	Stock           int32
-	Backup          int32
 	Unlimited       bool
-	Paused          bool
-	Admission       *int32
 	LimitPerUser    *int32
 	Version         int32
 	LoadWanted      int32
@@ -59,6 +56,9 @@ type SeckillItem struct {
 	UpdatedAt       time.Time
 	OversellPercent int16
 	OversellReason  string
+	Backup          int32
+	Paused          bool
+	Admission       *int32
 }
 
 type SeckillReservation struct {

@@ -117,7 +117,7 @@ func (q *Queries) ActivityRules(ctx context.Context, activityID int64) (Activity
 }
 
 const addItemStock = `-- name: AddItemStock :one
-UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
 `
 
 type AddItemStockParams struct {
@@ -140,10 +140,7 @@ func (q *Queries) AddItemStock(ctx context.Context, arg AddItemStockParams) (Sec
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
-		&i.Backup,
 		&i.Unlimited,
-		&i.Paused,
-		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -152,6 +149,9 @@ func (q *Queries) AddItemStock(ctx context.Context, arg AddItemStockParams) (Sec
 		&i.UpdatedAt,
 		&i.OversellPercent,
 		&i.OversellReason,
+		&i.Backup,
+		&i.Paused,
+		&i.Admission,
 	)
 	return i, err
 }
@@ -424,7 +424,7 @@ func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) 
 const insertItem = `-- name: InsertItem :one
 INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
     stock, backup, unlimited, limit_per_user, oversell_percent, oversell_reason)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
 `
 
 type InsertItemParams struct {
@@ -476,10 +476,7 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
-		&i.Backup,
 		&i.Unlimited,
-		&i.Paused,
-		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -488,6 +485,9 @@ func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (Seckill
 		&i.UpdatedAt,
 		&i.OversellPercent,
 		&i.OversellReason,
+		&i.Backup,
+		&i.Paused,
+		&i.Admission,
 	)
 	return i, err
 }
@@ -542,7 +542,7 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (S
 }
 
 const item = `-- name: Item :one
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE id = $1
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission FROM seckill.items WHERE id = $1
 `
 
 func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
@@ -560,10 +560,7 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
-		&i.Backup,
 		&i.Unlimited,
-		&i.Paused,
-		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -572,6 +569,9 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 		&i.UpdatedAt,
 		&i.OversellPercent,
 		&i.OversellReason,
+		&i.Backup,
+		&i.Paused,
+		&i.Admission,
 	)
 	return i, err
 }
@@ -594,7 +594,7 @@ func (q *Queries) ItemDetail(ctx context.Context, itemID int64) (ItemDetailRow, 
 }
 
 const items = `-- name: Items :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission FROM seckill.items
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
     AND ($3::bigint = 0 OR session_id = $3)
 ORDER BY id DESC LIMIT $4
@@ -633,10 +633,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 			&i.SalePrice,
 			&i.Currency,
 			&i.Stock,
-			&i.Backup,
 			&i.Unlimited,
-			&i.Paused,
-			&i.Admission,
 			&i.LimitPerUser,
 			&i.Version,
 			&i.LoadWanted,
@@ -645,6 +642,9 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 			&i.UpdatedAt,
 			&i.OversellPercent,
 			&i.OversellReason,
+			&i.Backup,
+			&i.Paused,
+			&i.Admission,
 		); err != nil {
 			return nil, err
 		}
@@ -657,7 +657,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 }
 
 const itemsOf = `-- name: ItemsOf :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillItem, error) {
@@ -681,10 +681,7 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 			&i.SalePrice,
 			&i.Currency,
 			&i.Stock,
-			&i.Backup,
 			&i.Unlimited,
-			&i.Paused,
-			&i.Admission,
 			&i.LimitPerUser,
 			&i.Version,
 			&i.LoadWanted,
@@ -693,6 +690,9 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 			&i.UpdatedAt,
 			&i.OversellPercent,
 			&i.OversellReason,
+			&i.Backup,
+			&i.Paused,
+			&i.Admission,
 		); err != nil {
 			return nil, err
 		}
@@ -880,7 +880,7 @@ func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([
 }
 
 const moveItemBackup = `-- name: MoveItemBackup :one
-UPDATE seckill.items SET stock = stock - $1, backup = backup + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET stock = stock - $1, backup = backup + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
 `
 
 type MoveItemBackupParams struct {
@@ -903,10 +903,7 @@ func (q *Queries) MoveItemBackup(ctx context.Context, arg MoveItemBackupParams) 
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
-		&i.Backup,
 		&i.Unlimited,
-		&i.Paused,
-		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -915,6 +912,9 @@ func (q *Queries) MoveItemBackup(ctx context.Context, arg MoveItemBackupParams) 
 		&i.UpdatedAt,
 		&i.OversellPercent,
 		&i.OversellReason,
+		&i.Backup,
+		&i.Paused,
+		&i.Admission,
 	)
 	return i, err
 }
@@ -1572,7 +1572,7 @@ func (q *Queries) SetItemAdmission(ctx context.Context, arg SetItemAdmissionPara
 }
 
 const setItemPaused = `-- name: SetItemPaused :one
-UPDATE seckill.items SET paused = $1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+UPDATE seckill.items SET paused = $1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
 `
 
 type SetItemPausedParams struct {
@@ -1595,10 +1595,7 @@ func (q *Queries) SetItemPaused(ctx context.Context, arg SetItemPausedParams) (S
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
-		&i.Backup,
 		&i.Unlimited,
-		&i.Paused,
-		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -1607,13 +1604,16 @@ func (q *Queries) SetItemPaused(ctx context.Context, arg SetItemPausedParams) (S
 		&i.UpdatedAt,
 		&i.OversellPercent,
 		&i.OversellReason,
+		&i.Backup,
+		&i.Paused,
+		&i.Admission,
 	)
 	return i, err
 }
 
 const setOversell = `-- name: SetOversell :one
 UPDATE seckill.items SET oversell_percent = $1, oversell_reason = $2, version = version + 1, updated_at = now()
-WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
 `
 
 type SetOversellParams struct {
@@ -1637,10 +1637,7 @@ func (q *Queries) SetOversell(ctx context.Context, arg SetOversellParams) (Secki
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
-		&i.Backup,
 		&i.Unlimited,
-		&i.Paused,
-		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -1649,6 +1646,9 @@ func (q *Queries) SetOversell(ctx context.Context, arg SetOversellParams) (Secki
 		&i.UpdatedAt,
 		&i.OversellPercent,
 		&i.OversellReason,
+		&i.Backup,
+		&i.Paused,
+		&i.Admission,
 	)
 	return i, err
 }
@@ -1799,7 +1799,7 @@ func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) 
 const updateItem = `-- name: UpdateItem :one
 UPDATE seckill.items SET sku = $2, title = $3, spec = $4, image_url = $5, list_price = $6, sale_price = $7,
     currency = $8, stock = $9, backup = $10, unlimited = $11, limit_per_user = $12, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, backup, unlimited, paused, admission, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason
+WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
 `
 
 type UpdateItemParams struct {
@@ -1845,10 +1845,7 @@ func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (Seckill
 		&i.SalePrice,
 		&i.Currency,
 		&i.Stock,
-		&i.Backup,
 		&i.Unlimited,
-		&i.Paused,
-		&i.Admission,
 		&i.LimitPerUser,
 		&i.Version,
 		&i.LoadWanted,
@@ -1857,6 +1854,9 @@ func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (Seckill
 		&i.UpdatedAt,
 		&i.OversellPercent,
 		&i.OversellReason,
+		&i.Backup,
+		&i.Paused,
+		&i.Admission,
 	)
 	return i, err
 }

@@ -22,8 +22,6 @@ type OrdersOrder struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -32,9 +30,11 @@ type OrdersOrder struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string
@@ -52,8 +52,6 @@ type OrdersWithArchive struct {
 	Epoch          int64
 	Quantity       int32
 	UnitPrice      int64
-	Freight        int64
-	Discount       int64
 	Currency       string
 	Title          string
 	OnePerActivity bool
@@ -62,9 +60,11 @@ type OrdersWithArchive struct {
 	Version        int32
 	PayDeadline    time.Time
 	ClosingUntil   *time.Time
-	PaidAt         *time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Freight        int64
+	Discount       int64
+	PaidAt         *time.Time
 	PaymentNo      pgtype.UUID
 	Provider       *string
 	Method         *string

@@ -13,7 +13,7 @@ import (
 )
 
 const byChange = `-- name: ByChange :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE (updated_at, order_no) < ($1::timestamptz, $2::uuid) AND updated_at >= $3::timestamptz AND status <> 'pending_payment'
 ORDER BY updated_at DESC, order_no DESC LIMIT $4
 `
@@ -51,8 +51,6 @@ func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersWit
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -61,9 +59,11 @@ func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersWit
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -80,7 +80,7 @@ func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersWit
 }
 
 const byDeadline = `-- name: ByDeadline :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.orders
 WHERE status = 'pending_payment' AND pay_deadline <= $1::timestamptz AND (pay_deadline, order_no) < ($1::timestamptz, $2::uuid)
 ORDER BY pay_deadline DESC, order_no DESC LIMIT $3
 `
@@ -112,8 +112,6 @@ func (q *Queries) ByDeadline(ctx context.Context, arg ByDeadlineParams) ([]Order
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -122,9 +120,11 @@ func (q *Queries) ByDeadline(ctx context.Context, arg ByDeadlineParams) ([]Order
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -141,10 +141,10 @@ func (q *Queries) ByDeadline(ctx context.Context, arg ByDeadlineParams) ([]Order
 }
 
 const byDispute = `-- name: ByDispute :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (
     SELECT d.order_no, d.bucket FROM orders.disputes d
     WHERE d.status <> 'closed' AND d.order_no < $1 AND d.order_no >= $2 ORDER BY d.order_no DESC LIMIT $3) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
 ORDER BY o.order_no DESC
 `
 
@@ -175,8 +175,6 @@ func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersW
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -185,9 +183,11 @@ func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersW
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -205,7 +205,7 @@ func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersW
 
 const byNumber = `-- name: ByNumber :many
 
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE order_no < $1 AND order_no >= $2
 ORDER BY order_no DESC LIMIT $3
 `
@@ -239,8 +239,6 @@ func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersWit
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -249,9 +247,11 @@ func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersWit
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -268,7 +268,7 @@ func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersWit
 }
 
 const byPayment = `-- name: ByPayment :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE (paid_at, order_no) < ($1::timestamptz, $2::uuid) AND paid_at >= $3::timestamptz
 ORDER BY paid_at DESC, order_no DESC LIMIT $4
 `
@@ -305,8 +305,6 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersW
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -315,9 +313,11 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersW
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -334,7 +334,7 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersW
 }
 
 const byStatus = `-- name: ByStatus :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE status = $1 AND status <> 'pending_payment' AND order_no < $2 AND order_no >= $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -372,8 +372,6 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWit
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -382,9 +380,11 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWit
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -401,7 +401,7 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWit
 }
 
 const byUser = `-- name: ByUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3 AND order_no >= $4
 ORDER BY order_no DESC LIMIT $5
 `
@@ -441,8 +441,6 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArc
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -451,9 +449,11 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArc
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,
@@ -470,8 +470,8 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArc
 }
 
 const numbered = `-- name: Numbered :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.freight, o.discount, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.paid_at, o.created_at, o.updated_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, freight, discount, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, paid_at, created_at, updated_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 ORDER BY o.order_no DESC
 `
 
@@ -500,8 +500,6 @@ func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersWit
 			&i.Epoch,
 			&i.Quantity,
 			&i.UnitPrice,
-			&i.Freight,
-			&i.Discount,
 			&i.Currency,
 			&i.Title,
 			&i.OnePerActivity,
@@ -510,9 +508,11 @@ func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersWit
 			&i.Version,
 			&i.PayDeadline,
 			&i.ClosingUntil,
-			&i.PaidAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Freight,
+			&i.Discount,
+			&i.PaidAt,
 			&i.PaymentNo,
 			&i.Provider,
 			&i.Method,

@@ -28,11 +28,11 @@ type SandboxPayment struct {
 	CapturedAmount int64
 	CapturedAt     *time.Time
 	Refunded       int64
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
 	SilentUntil    *time.Time
 	DisputedAt     *time.Time
 	DisputeEndedAt *time.Time
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
 }
 
 type SandboxRefund struct {
@@ -46,10 +46,10 @@ type SandboxRefund struct {
 	Reason     string
 	Status     string
 	Fails      bool
-	BouncesMs  *int64
-	BouncedAt  *time.Time
 	NotifyUrl  string
 	ReadyAt    time.Time
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+	BouncesMs  *int64
+	BouncedAt  *time.Time
 }

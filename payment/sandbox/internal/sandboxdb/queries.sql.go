@@ -29,7 +29,7 @@ WHERE p.ref IN (
     WHERE d.status = 'captured' AND d.behaviour IN ('chargeback_won', 'chargeback_lost') AND d.dispute_ended_at IS NULL
       AND coalesce(d.disputed_at, d.captured_at) + interval '1 second' * d.delay_seconds <= clock_timestamp()
     ORDER BY d.captured_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-RETURNING p.ref, p.merchant, p.payment_no, p.title, p.amount, p.currency, p.status, p.behaviour, p.delay_seconds, p.notify_url, p.return_url, p.expires_at, p.failed_attempts, p.txn, p.captured_amount, p.captured_at, p.refunded, p.silent_until, p.disputed_at, p.dispute_ended_at, p.created_at, p.updated_at
+RETURNING p.ref, p.merchant, p.payment_no, p.title, p.amount, p.currency, p.status, p.behaviour, p.delay_seconds, p.notify_url, p.return_url, p.expires_at, p.failed_attempts, p.txn, p.captured_amount, p.captured_at, p.refunded, p.created_at, p.updated_at, p.silent_until, p.disputed_at, p.dispute_ended_at
 `
 
 // Begins the chargebacks that are due, and ends those that have lasted as long as their payment did before.
@@ -60,11 +60,11 @@ func (q *Queries) AdvanceDisputes(ctx context.Context, atMost int32) ([]SandboxP
 			&i.CapturedAmount,
 			&i.CapturedAt,
 			&i.Refunded,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 			&i.SilentUntil,
 			&i.DisputedAt,
 			&i.DisputeEndedAt,
-			&i.CreatedAt,
-			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ const bounceDueRefunds = `-- name: BounceDueRefunds :many
 UPDATE sandbox.refunds r SET status = 'failed', bounced_at = clock_timestamp()
 WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'succeeded' AND d.bounces_ms IS NOT NULL AND d.ready_at <= clock_timestamp()
                 ORDER BY d.ready_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.bounces_ms, r.bounced_at, r.notify_url, r.ready_at, r.created_at, r.updated_at
+RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.notify_url, r.ready_at, r.created_at, r.updated_at, r.bounces_ms, r.bounced_at
 `
 
 // Takes back refunds that succeeded: the shopper's own bank did not accept the money.
@@ -104,12 +104,12 @@ func (q *Queries) BounceDueRefunds(ctx context.Context, atMost int32) ([]Sandbox
 			&i.Reason,
 			&i.Status,
 			&i.Fails,
-			&i.BouncesMs,
-			&i.BouncedAt,
 			&i.NotifyUrl,
 			&i.ReadyAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.BouncesMs,
+			&i.BouncedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ SET status = 'captured', txn = $1, captured_at = clock_timestamp(),
         THEN clock_timestamp() + interval '1 second' * coalesce($3, p.delay_seconds) END,
     updated_at = clock_timestamp()
 WHERE ref = $4 AND status = 'open' AND expires_at > clock_timestamp()
-RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at
+RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at, silent_until, disputed_at, dispute_ended_at
 `
 
 type CaptureParams struct {
@@ -168,11 +168,11 @@ func (q *Queries) Capture(ctx context.Context, arg CaptureParams) (SandboxPaymen
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.SilentUntil,
 		&i.DisputedAt,
 		&i.DisputeEndedAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -295,7 +295,7 @@ INSERT INTO sandbox.payments (ref, merchant, payment_no, title, amount, currency
 SELECT $1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, $10, $11::timestamptz
 WHERE $11::timestamptz >= clock_timestamp() + interval '1 millisecond' * $12::bigint
 ON CONFLICT (merchant, payment_no) DO NOTHING
-RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at
+RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at, silent_until, disputed_at, dispute_ended_at
 `
 
 type CreatePaymentParams struct {
@@ -350,11 +350,11 @@ func (q *Queries) CreatePayment(ctx context.Context, arg CreatePaymentParams) (S
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.SilentUntil,
 		&i.DisputedAt,
 		&i.DisputeEndedAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -401,7 +401,7 @@ func (q *Queries) CreateRefund(ctx context.Context, arg CreateRefundParams) erro
 const expire = `-- name: Expire :one
 UPDATE sandbox.payments SET status = 'closed', updated_at = clock_timestamp()
 WHERE ref = $1 AND status = 'open' AND expires_at <= clock_timestamp()
-RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at
+RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at, silent_until, disputed_at, dispute_ended_at
 `
 
 // Records the expiry of a payment when it is next read.
@@ -426,11 +426,11 @@ func (q *Queries) Expire(ctx context.Context, ref ids.ID) (SandboxPayment, error
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.SilentUntil,
 		&i.DisputedAt,
 		&i.DisputeEndedAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -564,7 +564,7 @@ func (q *Queries) Movements(ctx context.Context, arg MovementsParams) ([]Movemen
 }
 
 const paymentByNumber = `-- name: PaymentByNumber :one
-SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at FROM sandbox.payments WHERE merchant = $1 AND payment_no = $2
+SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at, silent_until, disputed_at, dispute_ended_at FROM sandbox.payments WHERE merchant = $1 AND payment_no = $2
 `
 
 type PaymentByNumberParams struct {
@@ -593,17 +593,17 @@ func (q *Queries) PaymentByNumber(ctx context.Context, arg PaymentByNumberParams
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.SilentUntil,
 		&i.DisputedAt,
 		&i.DisputeEndedAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
 
 const paymentByRef = `-- name: PaymentByRef :one
-SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at FROM sandbox.payments WHERE ref = $1
+SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at, silent_until, disputed_at, dispute_ended_at FROM sandbox.payments WHERE ref = $1
 `
 
 func (q *Queries) PaymentByRef(ctx context.Context, ref ids.ID) (SandboxPayment, error) {
@@ -627,17 +627,17 @@ func (q *Queries) PaymentByRef(ctx context.Context, ref ids.ID) (SandboxPayment,
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.SilentUntil,
 		&i.DisputedAt,
 		&i.DisputeEndedAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
 
 const paymentsOpened = `-- name: PaymentsOpened :many
-SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at FROM sandbox.payments
+SELECT ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at, silent_until, disputed_at, dispute_ended_at FROM sandbox.payments
 WHERE merchant = $1 AND created_at >= $2 AND ref < $3
 ORDER BY ref DESC LIMIT $4
 `
@@ -682,11 +682,11 @@ func (q *Queries) PaymentsOpened(ctx context.Context, arg PaymentsOpenedParams) 
 			&i.CapturedAmount,
 			&i.CapturedAt,
 			&i.Refunded,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 			&i.SilentUntil,
 			&i.DisputedAt,
 			&i.DisputeEndedAt,
-			&i.CreatedAt,
-			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -699,7 +699,7 @@ func (q *Queries) PaymentsOpened(ctx context.Context, arg PaymentsOpenedParams) 
 }
 
 const refundByNumber = `-- name: RefundByNumber :one
-SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, bounces_ms, bounced_at, notify_url, ready_at, created_at, updated_at FROM sandbox.refunds WHERE merchant = $1 AND refund_no = $2
+SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, notify_url, ready_at, created_at, updated_at, bounces_ms, bounced_at FROM sandbox.refunds WHERE merchant = $1 AND refund_no = $2
 `
 
 type RefundByNumberParams struct {
@@ -721,18 +721,18 @@ func (q *Queries) RefundByNumber(ctx context.Context, arg RefundByNumberParams) 
 		&i.Reason,
 		&i.Status,
 		&i.Fails,
-		&i.BouncesMs,
-		&i.BouncedAt,
 		&i.NotifyUrl,
 		&i.ReadyAt,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.BouncesMs,
+		&i.BouncedAt,
 	)
 	return i, err
 }
 
 const refundsOfPayment = `-- name: RefundsOfPayment :many
-SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, bounces_ms, bounced_at, notify_url, ready_at, created_at, updated_at FROM sandbox.refunds WHERE payment_ref = $1 ORDER BY ref DESC LIMIT $2
+SELECT ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, notify_url, ready_at, created_at, updated_at, bounces_ms, bounced_at FROM sandbox.refunds WHERE payment_ref = $1 ORDER BY ref DESC LIMIT $2
 `
 
 type RefundsOfPaymentParams struct {
@@ -760,12 +760,12 @@ func (q *Queries) RefundsOfPayment(ctx context.Context, arg RefundsOfPaymentPara
 			&i.Reason,
 			&i.Status,
 			&i.Fails,
-			&i.BouncesMs,
-			&i.BouncedAt,
 			&i.NotifyUrl,
 			&i.ReadyAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.BouncesMs,
+			&i.BouncedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -781,7 +781,7 @@ const setAsideRefund = `-- name: SetAsideRefund :one
 UPDATE sandbox.payments SET refunded = refunded + $1, updated_at = clock_timestamp()
 WHERE merchant = $2 AND payment_no = $3 AND status = 'captured' AND txn = $4::text AND currency = $5
   AND refunded + $1 <= captured_amount
-RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, silent_until, disputed_at, dispute_ended_at, created_at, updated_at
+RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at, silent_until, disputed_at, dispute_ended_at
 `
 
 type SetAsideRefundParams struct {
@@ -821,11 +821,11 @@ func (q *Queries) SetAsideRefund(ctx context.Context, arg SetAsideRefundParams) 
 		&i.CapturedAmount,
 		&i.CapturedAt,
 		&i.Refunded,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.SilentUntil,
 		&i.DisputedAt,
 		&i.DisputeEndedAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -836,7 +836,7 @@ SET status = CASE WHEN r.fails THEN 'failed' ELSE 'succeeded' END, updated_at = 
     ready_at = clock_timestamp() + interval '1 millisecond' * coalesce(r.bounces_ms, 0)
 WHERE r.ref IN (SELECT d.ref FROM sandbox.refunds d WHERE d.status = 'processing' AND d.ready_at <= clock_timestamp()
                 ORDER BY d.ready_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.bounces_ms, r.bounced_at, r.notify_url, r.ready_at, r.created_at, r.updated_at
+RETURNING r.ref, r.merchant, r.refund_no, r.payment_ref, r.payment_no, r.amount, r.currency, r.reason, r.status, r.fails, r.notify_url, r.ready_at, r.created_at, r.updated_at, r.bounces_ms, r.bounced_at
 `
 
 // Settles the refunds that are due; several processes share them.
@@ -860,12 +860,12 @@ func (q *Queries) SettleDueRefunds(ctx context.Context, atMost int32) ([]Sandbox
 			&i.Reason,
 			&i.Status,
 			&i.Fails,
-			&i.BouncesMs,
-			&i.BouncedAt,
 			&i.NotifyUrl,
 			&i.ReadyAt,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.BouncesMs,
+			&i.BouncedAt,
 		); err != nil {
 			return nil, err
 		}

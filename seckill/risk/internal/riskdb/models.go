@@ -39,7 +39,7 @@ type RiskRule struct {
 	Amount        float64
 	Note          string
 	ExpiresAt     *time.Time
-	DryRunUntil   *time.Time
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+	DryRunUntil   *time.Time
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const activeRules = `-- name: ActiveRules :many
-SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp() ORDER BY id LIMIT $1
+SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp() ORDER BY id LIMIT $1
 `
 
 func (q *Queries) ActiveRules(ctx context.Context, atMost int32) ([]RiskRule, error) {
@@ -34,9 +34,9 @@ func (q *Queries) ActiveRules(ctx context.Context, atMost int32) ([]RiskRule, er
 			&i.Amount,
 			&i.Note,
 			&i.ExpiresAt,
-			&i.DryRunUntil,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.DryRunUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ const insertRule = `-- name: InsertRule :one
 INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8
 WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < $9::int
-RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at
+RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until
 `
 
 type InsertRuleParams struct {
@@ -210,15 +210,15 @@ func (q *Queries) InsertRule(ctx context.Context, arg InsertRuleParams) (RiskRul
 		&i.Amount,
 		&i.Note,
 		&i.ExpiresAt,
-		&i.DryRunUntil,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DryRunUntil,
 	)
 	return i, err
 }
 
 const lockRule = `-- name: LockRule :one
-SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at FROM risk.rules WHERE id = $1 FOR UPDATE
+SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until FROM risk.rules WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockRule(ctx context.Context, id int64) (RiskRule, error) {
@@ -233,9 +233,9 @@ func (q *Queries) LockRule(ctx context.Context, id int64) (RiskRule, error) {
 		&i.Amount,
 		&i.Note,
 		&i.ExpiresAt,
-		&i.DryRunUntil,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DryRunUntil,
 	)
 	return i, err
 }
@@ -412,7 +412,7 @@ func (q *Queries) RemoveOldHolds(ctx context.Context, arg RemoveOldHoldsParams) 
 }
 
 const removeRule = `-- name: RemoveRule :one
-DELETE FROM risk.rules WHERE id = $1 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at
+DELETE FROM risk.rules WHERE id = $1 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until
 `
 
 // Its marks are deleted with it.
@@ -428,9 +428,9 @@ func (q *Queries) RemoveRule(ctx context.Context, id int64) (RiskRule, error) {
 		&i.Amount,
 		&i.Note,
 		&i.ExpiresAt,
-		&i.DryRunUntil,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DryRunUntil,
 	)
 	return i, err
 }
@@ -450,7 +450,7 @@ func (q *Queries) RestoreClaims(ctx context.Context, orderNos []ids.ID) error {
 }
 
 const rules = `-- name: Rules :many
-SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at FROM risk.rules WHERE $1::bigint = 0 OR id < $1 ORDER BY id DESC LIMIT $2
+SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until FROM risk.rules WHERE $1::bigint = 0 OR id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type RulesParams struct {
@@ -476,9 +476,9 @@ func (q *Queries) Rules(ctx context.Context, arg RulesParams) ([]RiskRule, error
 			&i.Amount,
 			&i.Note,
 			&i.ExpiresAt,
-			&i.DryRunUntil,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.DryRunUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -627,7 +627,7 @@ func (q *Queries) UnpaidHits(ctx context.Context, arg UnpaidHitsParams) ([]Unpai
 const updateRule = `-- name: UpdateRule :one
 UPDATE risk.rules SET threshold = $1, window_seconds = $2, action = $3, amount = $4, note = $5,
     expires_at = $6, dry_run_until = $7, updated_at = clock_timestamp()
-WHERE id = $8 AND kind = $9 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until, created_at, updated_at
+WHERE id = $8 AND kind = $9 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until
 `
 
 type UpdateRuleParams struct {
@@ -665,9 +665,9 @@ func (q *Queries) UpdateRule(ctx context.Context, arg UpdateRuleParams) (RiskRul
 		&i.Amount,
 		&i.Note,
 		&i.ExpiresAt,
-		&i.DryRunUntil,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DryRunUntil,
 	)
 	return i, err
 }

@@ -15,10 +15,8 @@ type AccountLogin struct {
 	DeviceKind string
 	DeviceID   string
 	DeviceName string
-	Browser    []byte
 	Address    *netip.Addr
 	How        string
-	ParentID   *int64
 	Salt       []byte
 	Generation int32
 	RotatedAt  time.Time
@@ -27,6 +25,8 @@ type AccountLogin struct {
 	LastUsedAt time.Time
 	EndedAt    *time.Time
 	EndedWhy   *string
+	Browser    []byte
+	ParentID   *int64
 }
 
 type AccountUser struct {

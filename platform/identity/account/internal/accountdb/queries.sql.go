@@ -479,7 +479,7 @@ func (q *Queries) ListUsers(ctx context.Context, arg ListUsersParams) ([]Account
 }
 
 const liveLogins = `-- name: LiveLogins :many
-SELECT id, user_id, device_kind, device_id, device_name, browser, address, how, parent_id, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why FROM account.logins WHERE user_id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
+SELECT id, user_id, device_kind, device_id, device_name, address, how, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why, browser, parent_id FROM account.logins WHERE user_id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 ORDER BY last_used_at DESC, id DESC LIMIT $2
 `
 
@@ -503,10 +503,8 @@ func (q *Queries) LiveLogins(ctx context.Context, arg LiveLoginsParams) ([]Accou
 			&i.DeviceKind,
 			&i.DeviceID,
 			&i.DeviceName,
-			&i.Browser,
 			&i.Address,
 			&i.How,
-			&i.ParentID,
 			&i.Salt,
 			&i.Generation,
 			&i.RotatedAt,
@@ -515,6 +513,8 @@ func (q *Queries) LiveLogins(ctx context.Context, arg LiveLoginsParams) ([]Accou
 			&i.LastUsedAt,
 			&i.EndedAt,
 			&i.EndedWhy,
+			&i.Browser,
+			&i.ParentID,
 		); err != nil {
 			return nil, err
 		}
@@ -552,7 +552,7 @@ func (q *Queries) LockIdentity(ctx context.Context, arg LockIdentityParams) erro
 }
 
 const lockLogin = `-- name: LockLogin :one
-SELECT id, user_id, device_kind, device_id, device_name, browser, address, how, parent_id, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why, (rotated_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS just_rotated,
+SELECT id, user_id, device_kind, device_id, device_name, address, how, salt, generation, rotated_at, expires_at, created_at, last_used_at, ended_at, ended_why, browser, parent_id, (rotated_at > clock_timestamp() - make_interval(secs => $1::float8))::boolean AS just_rotated,
     (expires_at <= clock_timestamp())::boolean AS expired
 FROM account.logins WHERE id = $2 FOR NO KEY UPDATE
 `
@@ -568,10 +568,8 @@ type LockLoginRow struct {
 	DeviceKind  string
 	DeviceID    string
 	DeviceName  string
-	Browser     []byte
 	Address     *netip.Addr
 	How         string
-	ParentID    *int64
 	Salt        []byte
 	Generation  int32
 	RotatedAt   time.Time
@@ -580,6 +578,8 @@ type LockLoginRow struct {
 	LastUsedAt  time.Time
 	EndedAt     *time.Time
 	EndedWhy    *string
+	Browser     []byte
+	ParentID    *int64
 	JustRotated bool
 	Expired     bool
 }
@@ -594,10 +594,8 @@ func (q *Queries) LockLogin(ctx context.Context, arg LockLoginParams) (LockLogin
 		&i.DeviceKind,
 		&i.DeviceID,
 		&i.DeviceName,
-		&i.Browser,
 		&i.Address,
 		&i.How,
-		&i.ParentID,
 		&i.Salt,
 		&i.Generation,
 		&i.RotatedAt,
@@ -606,6 +604,8 @@ func (q *Queries) LockLogin(ctx context.Context, arg LockLoginParams) (LockLogin
 		&i.LastUsedAt,
 		&i.EndedAt,
 		&i.EndedWhy,
+		&i.Browser,
+		&i.ParentID,
 		&i.JustRotated,
 		&i.Expired,
 	)
