@@ -420,8 +420,10 @@ func (in *instance) checkClasses(t *testing.T) {
 		expected, listed := want[route]
 		switch {
 		case listed:
-		case pattern == "/openapi.json" || pattern == "/" || strings.HasPrefix(pattern, "/docs") || strings.HasPrefix(pattern, "/static/") || strings.HasPrefix(pattern, "/admin"):
+		case pattern == "/openapi.json" || pattern == "/" || strings.HasPrefix(pattern, "/docs") || strings.HasPrefix(pattern, "/static/") || strings.HasPrefix(pattern, "/admin/static/"):
 			expected = httpx.Static
+		case strings.HasPrefix(pattern, "/admin"):
+			expected = httpx.Relayed
 		case method == http.MethodGet && !strings.HasPrefix(pattern, "/api/"): // pages
 			expected = httpx.Sheddable
 		default:

@@ -16,8 +16,9 @@ const (
 	// smallBody fits every body that a shopper or a provider sends. The memory of as
 	// many such bodies as there are connections is what the connections take anyway.
 	smallBody = 4 << 10
-	// mostLarge bodies, of up to defaultMaxBody, are 32 MiB; one address gets an
-	// eighth. Operators, who send whole activities, need none of these places.
+	// mostLarge bodies, of up to defaultMaxBody, are 32 MiB, and twice that if all of them
+	// are forms of the back office; one address gets an eighth. Operators, who send whole
+	// activities, need none of these places.
 	mostLarge          = 512
 	mostLargeOfAddress = mostLarge / 8
 )
@@ -81,6 +82,13 @@ func (b *bodies) first(w http.ResponseWriter, r *http.Request, most int64, share
 	// net/http closes the body, after the answer; huma would before, and wait for the rest.
 	r.Body = io.NopCloser(io.MultiReader(&start, rest))
 	return nil
+}
+
+// Receive reads the body of a Relayed route's request into memory, as the gate does for
+// other routes: within the bounds of large bodies unless the client is trusted. The
+// handler deals with a body that is longer than most bytes, and with one that failed.
+func (rt *Router) Receive(w http.ResponseWriter, r *http.Request, most int64, trusted bool) error {
+	return rt.gate.bodies.first(w, r, most, rt.gate.shared(ClientAddr(r.Context())), trusted)
 }
 
 // unread makes net/http answer without waiting for the rest of the body.

@@ -30,12 +30,15 @@ const (
 	// Events is a stream of server-sent events. Streams have bounds per user, per address
 	// and in total, give way to every other connection, and end with their token.
 	Events
+	// Relayed is answered by requests to other routes, which take the places. Its rates
+	// are those of Costly, and its handler reads the body with Receive.
+	Relayed
 	// Static is answered from memory without any work: it takes no place either.
 	Static
 )
 
 func (c Class) String() string {
-	return [...]string{"by-rule", "critical", "normal", "sheddable", "held", "events", "static"}[c]
+	return [...]string{"by-rule", "critical", "normal", "sheddable", "held", "events", "relayed", "static"}[c]
 }
 
 // route is a method and a registered path pattern. The pattern is chosen by the

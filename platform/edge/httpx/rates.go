@@ -21,8 +21,9 @@ import (
 type Load uint8
 
 const (
-	// ByClass is Staff for operators' routes, Callback for critical ones without a
-	// role, Stream for held ones, Write for other methods than GET, else Read.
+	// ByClass is Staff for operators' routes, Costly for relayed ones, Callback for
+	// critical ones without a role, Stream for held ones, Write for other methods than
+	// GET, else Read.
 	ByClass Load = iota
 	// Read is answered from memory, or by one read of an index.
 	Read
@@ -78,6 +79,8 @@ func (d declared) loadOf(method string) Load {
 		return d.load
 	case d.operator:
 		return Staff
+	case d.class == Relayed:
+		return Costly
 	case d.class >= Held:
 		return Stream
 	case d.class == Critical && d.role == "":

@@ -2,6 +2,7 @@ package office
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"html/template"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
 )
 
 const (
@@ -29,7 +32,10 @@ const (
 
 // Deps are the office's dependencies; all but PublicURL and ShopName are required.
 type Deps struct {
-	API    http.Handler // the router; Open sets it
+	API interface { // the router; Open sets it
+		http.Handler
+		Receive(w http.ResponseWriter, r *http.Request, most int64, trusted bool) error
+	}
 	Tokens *auth.Tokens
 	// SigningKeys are the process's, the current one first.
 	SigningKeys [][]byte
@@ -56,6 +62,7 @@ type Office struct {
 	listed     []*Act                        // those with a page
 	own        map[string]*template.Template // the pages that belong to no module
 	refreshing singleflight.Group
+	uploads    ratelimit.Places
 }
 
 // Open registers an office with the modules' sections on the router, which is the API
@@ -148,9 +155,10 @@ func (o *Office) add(s Section) error {
 // Routes registers the office on the router. Its requests take no place among those in
 // flight, because the requests that they make to the API do.
 func (o *Office) Routes(rt *httpx.Router) {
+	rt.Handle(httpx.Static, http.MethodGet, root+"/static/{name}", o.ServeHTTP)
 	for _, pattern := range []string{root, root + "/*"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			rt.Handle(httpx.Static, method, pattern, o.ServeHTTP)
+			rt.Handle(httpx.Relayed, method, pattern, o.ServeHTTP)
 		}
 	}
 }
@@ -175,46 +183,105 @@ func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.guarded.ServeHTTP(w, r)
 }
 
-// received reads a form, bounded in size and time because no limit of the API has
-// counted the request yet. The deadline goes before the work begins: it would cancel
-// that otherwise.
+// received reads a form before its page or act begins.
 func (o *Office) received(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPost {
-		connection := http.NewResponseController(w)
-		patience := formTimeout
-		if isUpload(r) {
-			if o.sessionOf(r) == nil { // strangers must not fill the memory
-				http.Redirect(w, r, signInPath, http.StatusSeeOther)
-				return
-			}
-			patience = fileTimeout
-		}
-		_ = connection.SetReadDeadline(time.Now().Add(patience)) // a recorder in a test has no deadlines
-		if err := receive(w, r); err != nil {
-			c := o.call(w, r)
-			o.sayProblem(c, &Problem{
-				Status: http.StatusBadRequest, Code: "bad-request", Title: c.T("The form could not be read", "表单无法读取"),
-				Next: c.T("Go back, shorten the text and send it again.", "请返回，缩短内容后重新提交。"),
-			})
+	c := o.call(w, r)
+	switch {
+	case r.Method != http.MethodPost:
+	case isUpload(r):
+		if !o.mayUpload(c) {
 			return
 		}
-		_ = connection.SetReadDeadline(time.Time{})
+		if !o.uploads.Enter(netip.Addr{}, 0, mostUploads) {
+			o.sayProblem(c, c.overloaded())
+			return
+		}
+		defer o.uploads.Leave(netip.Addr{})
+		connection := http.NewResponseController(w)
+		_ = connection.SetReadDeadline(time.Now().Add(fileTimeout)) // a recorder in a test has no deadlines
+		if err := receiveFile(w, c.r); err != nil {
+			o.sayUnread(c)
+			return
+		}
+		_ = connection.SetReadDeadline(time.Time{}) // it would cancel the work otherwise
+	default:
+		most, trusted := int64(maxOfStranger), false
+		if s := o.sessionOf(r); s != nil {
+			who, err := o.deps.Tokens.Admit(r.Context(), s.Access)
+			most, trusted = maxForm, err == nil && who.Role.May(auth.Viewer)
+		}
+		if err := o.deps.API.Receive(w, r, most, trusted); err != nil {
+			o.sayProblem(c, c.overloaded())
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
+		if err := r.ParseForm(); err != nil && most == maxOfStranger {
+			http.Redirect(w, r, signInPath, http.StatusSeeOther)
+			return
+		} else if err != nil {
+			o.sayUnread(c)
+			return
+		}
 	}
-	o.mux.ServeHTTP(w, r)
+	o.mux.ServeHTTP(w, c.r)
 }
 
 const (
 	// maxForm fits the longest text that the API takes in a form: 10,000 characters, each
-	// of nine bytes as browsers send them.
-	maxForm = 128 << 10
+	// of nine bytes as browsers send them. A stranger needs a phone, a password and the
+	// token of a human check, which has 2 KiB at most.
+	maxForm       = 128 << 10
+	maxOfStranger = 4 << 10
 	// maxUpload fits a sale of a thousand items with their texts, the most that the API
-	// takes.
-	maxUpload = 4 << 20
-	// formTimeout bounds the sending of a form; fileTimeout of one with a file, over a
-	// telephone's network.
-	formTimeout = 5 * time.Second
+	// takes. mostUploads at the same time are 32 MiB.
+	maxUpload   = 4 << 20
+	mostUploads = 8
+	// fileTimeout bounds the sending of a file over a telephone's network.
 	fileTimeout = 30 * time.Second
 )
+
+// mayUpload reports whether the client is an operator whose login has not ended: others
+// must not fill the memory. It has answered if not. Only acts of operators take a file.
+func (o *Office) mayUpload(c *Call) bool {
+	if c.session = o.sessionOf(c.r); c.session == nil {
+		http.Redirect(c.w, c.r, signInPath, http.StatusSeeOther)
+		return false
+	}
+	var err error
+	if c.Who, err = o.deps.Tokens.Admit(c.r.Context(), c.session.Access); err != nil {
+		err = c.refresh()
+	}
+	switch p, refused := errors.AsType[*Problem](err); {
+	case refused && p.Status == http.StatusUnauthorized:
+		o.keep(c.w, nil)
+		http.Redirect(c.w, c.r, signInPath, http.StatusSeeOther)
+	case err != nil:
+		o.sayProblem(c, err)
+	case !c.Who.Role.May(auth.Operator):
+		o.sayProblem(c, c.forbidden(auth.Operator))
+	default:
+		c.r = c.r.WithContext(context.WithValue(c.r.Context(), carriedKey{}, carried{session: c.session, changed: c.changed}))
+		return true
+	}
+	return false
+}
+
+// overloaded refuses a form before it is read.
+func (c *Call) overloaded() *Problem {
+	c.w.Header().Set("Retry-After", "1")
+	c.w.Header().Set("Connection", "close") // net/http would read the rest of the form
+	return &Problem{
+		Status: http.StatusServiceUnavailable, Code: "overloaded", Title: c.T("Too many forms are being sent at once", "同时提交的表单过多"),
+		Next: c.T("Go back and send it again in a moment.", "请返回，稍后重新提交。"),
+	}
+}
+
+func (o *Office) sayUnread(c *Call) {
+	o.sayProblem(c, &Problem{
+		Status: http.StatusBadRequest, Code: "bad-request", Title: c.T("The form could not be read", "表单无法读取"),
+		Next: c.T("Go back, shorten the text and send it again.", "请返回，缩短内容后重新提交。"),
+	})
+}
 
 // isUpload reports whether a form has a file.
 func isUpload(r *http.Request) bool {
@@ -222,15 +289,11 @@ func isUpload(r *http.Request) bool {
 	return err == nil && kind == "multipart/form-data"
 }
 
-// receive reads a form. The content of a file becomes the text of its field.
-func receive(w http.ResponseWriter, r *http.Request) error {
-	if !isUpload(r) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		return r.ParseForm() //nolint:wrapcheck // its reader tells nobody
-	}
+// receiveFile reads a form with a file, whose content becomes the text of its field.
+func receiveFile(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxUpload)
 	if err := r.ParseMultipartForm(maxUpload); err != nil { // all of it stays in memory
-		return err //nolint:wrapcheck // as above
+		return err //nolint:wrapcheck // its reader tells nobody
 	}
 	for name, sent := range r.MultipartForm.File {
 		f, err := sent[0].Open()

@@ -2,6 +2,7 @@ package office
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,7 +20,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
 )
 
 const testKey = "a signing key of tests, long enough for all"
@@ -28,6 +33,7 @@ const testKey = "a signing key of tests, long enough for all"
 type bundle struct {
 	*Office
 	tokens *auth.Tokens
+	out    signedOut
 	now    time.Time
 
 	mu      sync.Mutex
@@ -44,14 +50,14 @@ type asked struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	b := &bundle{now: time.Now(), answers: map[string]http.HandlerFunc{}}
-	b.tokens = auth.NewTokens([]byte(testKey), func() time.Time { return b.now })
+	b := &bundle{now: time.Now(), answers: map[string]http.HandlerFunc{}, out: signedOut{}}
+	b.tokens = auth.NewTokens([]byte(testKey), func() time.Time { return b.now }, auth.RevokedBy(b.out))
 	pages := fstest.MapFS{
 		"thing.html": {Data: []byte(`{{define "content"}}<h1>{{.Data.thing.name}}</h1>{{.Word .Data.thing.status}} {{.Money .Data.thing.price}} {{.Time .Data.thing.at}}{{range .Acts}}{{template "act" .}}{{end}}{{end}}`)},
 		"list.html":  {Data: []byte(`{{define "content"}}{{template "search" .}}{{with .Next .Data.things}}<a rel="next" href="{{.}}">next</a>{{end}}{{end}}`)},
 	}
 	var err error
-	b.Office, err = New(Deps{API: http.HandlerFunc(b.api), Tokens: b.tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.FixedZone("shop", 8*3600), PublicURL: "https://shop.example", Log: slog.New(slog.DiscardHandler)}, Section{
+	b.Office, err = New(Deps{API: fakeAPI{b}, Tokens: b.tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.FixedZone("shop", 8*3600), PublicURL: "https://shop.example", Log: slog.New(slog.DiscardHandler)}, Section{
 		Sentences: map[string]string{"It weighs %d %%, which %q does not.": "“%[2]s”不是 %[1]s%%。", "Thing %d is wrong: %s": "%s 号有误：%s", "Too heavy.": "太重。"},
 		Files:     pages, Words: map[string]Text{"fine": {"Fine", "正常"}}, Menu: []Entry{{Path: "/admin/things", Name: Text{"Things", "东西"}, Role: auth.Viewer}, {Path: "/admin/secrets", Name: Text{"Secrets", "机密"}, Role: auth.Admin}},
 		Pages: []Page{
@@ -109,6 +115,22 @@ func (b *bundle) answer(line string, status int, body string) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	}
+}
+
+// signedOut are the logins that have ended.
+type signedOut map[int64]bool
+
+func (s signedOut) Revoked(_ context.Context, p auth.Principal) (bool, error) {
+	return s[p.Login], nil
+}
+func (signedOut) Version() uint64 { return 0 }
+
+// fakeAPI is the router of a bundle. It receives every form.
+type fakeAPI struct{ *bundle }
+
+func (f fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.api(w, r) }
+func (fakeAPI) Receive(http.ResponseWriter, *http.Request, int64, bool) error {
+	return nil
 }
 
 // api answers as the test says, and 404 for the rest.
@@ -396,9 +418,57 @@ func TestFilesAreRead(t *testing.T) {
 	if w := upload("x,y", nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != signInPath || len(b.asked) != asked {
 		t.Errorf("a stranger's file: %d %v", w.Code, w.Header())
 	}
+	b.out[1] = true
+	b.answer("POST /api/v1/auth/refresh", http.StatusUnauthorized, `{"status":401,"code":"bad-token"}`)
+	if w := upload("x,y", c); w.Header().Get("Location") != signInPath || len(b.asked) != asked+1 {
+		t.Errorf("a file after the sign-out: %d %v, %s", w.Code, w.Header(), b.lines())
+	}
+	delete(b.out, 1)
 	w := b.send(t, "/admin/things/template", nil, c)
 	if has(t, w, http.StatusOK, "a,b"); !strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment; filename*=utf-8''%E6%A8%A1") {
 		t.Errorf("the template is %v", w.Header())
+	}
+}
+
+// sending is a body of which a test counts what was read.
+type sending struct{ read int }
+
+func (s *sending) Read(p []byte) (int, error) {
+	s.read += len(p)
+	return len(p), nil
+}
+
+// TestAttackOfficeByStrangers: one address gets so many pages, and a stranger's form is
+// read no further than a sign-in needs.
+func TestAttackOfficeByStrangers(t *testing.T) {
+	t.Parallel()
+	log, tokens := slog.New(slog.DiscardHandler), auth.NewTokens([]byte(testKey), time.Now)
+	send := func(rt *httpx.Router, method string, body io.Reader) int {
+		r := httptest.NewRequestWithContext(t.Context(), method, "/admin/sign-in", body)
+		r.RemoteAddr = "203.0.113.7:1"
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		rt.ServeHTTP(w, r)
+		return w.Code
+	}
+	open := func(shoppers int) *httpx.Router {
+		rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry(), httpx.Shoppers(shoppers), httpx.Limited(ratelimit.New(nil, log, prometheus.NewRegistry())))
+		if err := Open(rt, Deps{Tokens: tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.UTC, Log: log}); err != nil {
+			t.Fatal(err)
+		}
+		return rt
+	}
+	flooded := open(1)
+	codes := map[int]int{}
+	for range 100 {
+		codes[send(flooded, http.MethodGet, nil)]++
+	}
+	if codes[http.StatusOK] == 0 || codes[http.StatusTooManyRequests] < 50 {
+		t.Errorf("100 pages at once were answered %v", codes)
+	}
+	var endless sending
+	if code := send(open(1), http.MethodPost, &endless); code != http.StatusSeeOther || endless.read > 8<<10 {
+		t.Errorf("a form without an end was answered %d after %d bytes", code, endless.read)
 	}
 }
 
