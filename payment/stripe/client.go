@@ -84,6 +84,10 @@ func (c *Client) merchant(live bool, account string) string {
 
 // Create implements provider.Provider.
 func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Handoff, error) {
+	units, err := Units(ch.Amount, ch.Currency)
+	if err != nil {
+		return provider.Handoff{}, fmt.Errorf("stripe: create: %w", err)
+	}
 	no := ch.PaymentNo.String()
 	title := []rune(ch.Title)
 	back := new(cmp.Or(ch.ReturnURL, home(ch.NotifyURL)))
@@ -98,7 +102,7 @@ func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Hando
 		AdaptivePricing:   &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: new(false)}, // the shopper pays what was charged
 		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{Metadata: map[string]string{MetaPayment: no}},
 		LineItems: []*api.CheckoutSessionCreateLineItemParams{{Quantity: new(int64(1)), PriceData: &api.CheckoutSessionCreateLineItemPriceDataParams{
-			Currency: new(strings.ToLower(ch.Currency)), UnitAmount: &ch.Amount,
+			Currency: new(strings.ToLower(ch.Currency)), UnitAmount: &units,
 			ProductData: &api.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: new(string(title[:min(len(title), maxTitleRunes)]))},
 		}}},
 	}
@@ -165,11 +169,12 @@ func (c *Client) capture(s *api.CheckoutSession, merchant string, at time.Time) 
 	if err == nil && (s.PaymentIntent == nil || s.PaymentIntent.ID == "" || at.IsZero()) {
 		err = errors.New("a capture without transaction or time")
 	}
-	if err != nil {
+	amount, err2 := Minor(s.AmountTotal, currency(s.Currency))
+	if err := cmp.Or(err, err2); err != nil {
 		return provider.Capture{}, fmt.Errorf("stripe: session %s: %w", s.ID, err)
 	}
 	return provider.Capture{
-		Merchant: merchant, PaymentNo: no, Transaction: s.PaymentIntent.ID, Amount: s.AmountTotal, Currency: currency(s.Currency), At: at,
+		Merchant: merchant, PaymentNo: no, Transaction: s.PaymentIntent.ID, Amount: amount, Currency: currency(s.Currency), At: at,
 	}, nil
 }
 

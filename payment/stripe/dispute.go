@@ -16,8 +16,9 @@ const dashboard = "https://dashboard.stripe.com/"
 // disputed reads a dispute, which is Stripe's word for a chargeback. What moved is in its
 // list and, should that lag behind, in the event's name.
 func (c *Client) disputed(d *api.Dispute, event api.EventType, merchant string) (provider.Chargeback, error) {
+	amount, err := Minor(d.Amount, currency(d.Currency))
 	out := provider.Chargeback{
-		Merchant: merchant, No: d.ID, Capture: d.PaymentIntent.ID, Amount: d.Amount, Currency: currency(d.Currency), Reason: string(d.Reason),
+		Merchant: merchant, No: d.ID, Capture: d.PaymentIntent.ID, Amount: amount, Currency: currency(d.Currency), Reason: string(d.Reason),
 		State: provider.ChargebackOpen, Withdrawn: event == api.EventTypeChargeDisputeFundsWithdrawn, Reinstated: event == api.EventTypeChargeDisputeFundsReinstated,
 		Link: dashboard + "payments/" + d.PaymentIntent.ID,
 	}
@@ -45,5 +46,5 @@ func (c *Client) disputed(d *api.Dispute, event api.EventType, merchant string) 
 		return out, errors.New("stripe: a dispute without number or amount")
 	}
 	out.Reason = strings.ReplaceAll(out.Reason, "_", " ")
-	return out, nil
+	return out, err
 }

@@ -31,7 +31,8 @@
 //     refund.failed and charge.dispute.* (created, updated, closed, funds_withdrawn,
 //     funds_reinstated): a dispute is a chargeback (package chargeback). Others are acknowledged and change nothing.
 //   - A refund that is made in the dashboard has no number of ours. The statement shows it.
-//   - Amounts are in the currency's minor unit as Stripe counts it, without conversion.
+//   - Stripe counts ISK and UGX in hundredths, MGA without them, and takes no third decimal
+//     of BHD, JOD, KWD, OMR and TND: a price such as KWD 5.124 cannot be paid by Stripe.
 //
 // payment/stripe/standin is the company for practice and tests.
 package stripe

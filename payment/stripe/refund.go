@@ -39,8 +39,12 @@ func (c *Client) refund(ctx context.Context, r provider.Return) (*api.Refund, er
 	if of.Metadata[MetaPayment] != r.Payment.No.String() {
 		return nil, fmt.Errorf("%w: %s is the capture of another payment", provider.ErrRefused, r.Transaction)
 	}
+	units, err := Units(r.Amount, r.Currency)
+	if err != nil {
+		return nil, err
+	}
 	create := &api.RefundCreateParams{
-		PaymentIntent: &r.Transaction, Amount: &r.Amount, Reason: new(string(api.RefundReasonRequestedByCustomer)),
+		PaymentIntent: &r.Transaction, Amount: &units, Reason: new(string(api.RefundReasonRequestedByCustomer)),
 		Metadata: map[string]string{MetaPayment: r.Payment.No.String(), MetaRefund: r.RefundNo.String(), "reason": r.Reason},
 	}
 	create.SetIdempotencyKey(r.RefundNo.String())
@@ -57,8 +61,12 @@ func (c *Client) refunded(r *api.Refund, merchant string, at time.Time) (provide
 	if err != nil {
 		return provider.RefundStatus{}, fmt.Errorf("stripe: refund %s: %w", r.ID, err)
 	}
+	amount, err := Minor(r.Amount, currency(r.Currency))
+	if err != nil {
+		return provider.RefundStatus{}, fmt.Errorf("stripe: refund %s: %w", r.ID, err)
+	}
 	out := provider.RefundStatus{
-		State: provider.Processing, Merchant: merchant, RefundNo: no, PaymentNo: paymentNo, Transaction: r.ID, Amount: r.Amount, Currency: currency(r.Currency),
+		State: provider.Processing, Merchant: merchant, RefundNo: no, PaymentNo: paymentNo, Transaction: r.ID, Amount: amount, Currency: currency(r.Currency),
 	}
 	switch r.Status {
 	case api.RefundStatusSucceeded:

@@ -82,8 +82,11 @@ func lineOf(t *api.BalanceTransaction) (l provider.Line, ours bool, err error) {
 		return l, false, nil
 	}
 	l.Currency, l.At = currency(money), time.Unix(t.Created, 0)
-	if t.Currency == money {
-		l.Fee = t.Fee
+	if l.Amount, err = Minor(l.Amount, l.Currency); err != nil {
+		return l, true, err
+	}
+	if fee, err := Minor(t.Fee, l.Currency); err == nil && t.Currency == money {
+		l.Fee = fee // without a fraction that the currency does not have
 	}
 	l.PaymentNo, err = ids.Parse(of.Metadata[MetaPayment])
 	if err == nil && refundNo != "" {

@@ -60,10 +60,28 @@ func TestConformance(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) providertest.Subject {
 		t.Helper()
 		return providertest.Subject{
-			Provider: s.Client, Currency: "USD", Pay: sandboxtest.Pay, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
+			Provider: s.Client, Currency: "ISK", Pay: sandboxtest.Pay, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
 			Backdate: func(no ids.ID, d time.Duration) { s.bank.Backdate(t, no, d) },
 		}
 	})
+}
+
+// TestUnits compares with the examples in Stripe's documentation.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		currency      string
+		amount, units int64
+	}{{"USD", 1000, 1000}, {"JPY", 500, 500}, {"ISK", 5, 500}, {"UGX", 5, 500}, {"KWD", 5120, 5120}, {"KWD", 5124, 0}, {"MGA", 500, 5}, {"MGA", 501, 0}} {
+		units, err := stripe.Units(tt.amount, tt.currency)
+		back, err2 := stripe.Minor(units, tt.currency)
+		if units != tt.units || errors.Is(err, provider.ErrRefused) != (tt.units == 0) || err == nil && (back != tt.amount || err2 != nil) {
+			t.Errorf("%d %s is %d to Stripe, %v, and %d back, %v", tt.amount, tt.currency, units, err, back, err2)
+		}
+	}
+	if got, err := stripe.Minor(4010, "ISK"); err == nil {
+		t.Errorf("40.10 ISK is %d", got)
+	}
 }
 
 func charge() provider.Charge {

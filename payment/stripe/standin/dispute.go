@@ -26,10 +26,10 @@ func disputed(p sandbox.Payment, d sandbox.Dispute) (kind string, content object
 	}
 	money, moved := strings.ToLower(p.Currency), []object{}
 	if d.Moved || d.Ended {
-		moved = append(moved, object{"id": "txn_1", "object": "balance_transaction", "amount": -p.Captured, "currency": money})
+		moved = append(moved, object{"id": "txn_1", "object": "balance_transaction", "amount": -units(p.Captured, p.Currency), "currency": money})
 	}
 	return kind, object{
-		"id": disputeID + p.Ref.String(), "object": "dispute", "livemode": false, "amount": p.Captured, "currency": money, "status": status,
+		"id": disputeID + p.Ref.String(), "object": "dispute", "livemode": false, "amount": units(p.Captured, p.Currency), "currency": money, "status": status,
 		"reason": "product_not_received", "charge": "ch_" + p.Ref.String(), "payment_intent": intentID + p.Ref.String(),
 		"balance_transactions": moved, "evidence_details": object{"due_by": p.At.Add(respondWithin).Unix()},
 	}

@@ -184,7 +184,7 @@ const (
 func (c counter) create(r *http.Request, f url.Values) (object, error) {
 	seconds, err := strconv.ParseInt(f.Get("expires_at"), 10, 64)
 	left := time.Unix(seconds, 0).Sub(c.now())
-	amount, err2 := strconv.ParseInt(f.Get("line_items[0][price_data][unit_amount]"), 10, 64)
+	amount, err2 := minor(f.Get("line_items[0][price_data][unit_amount]"), f.Get("line_items[0][price_data][currency]"))
 	no := f.Get("client_reference_id")
 	switch {
 	case errors.Join(err, err2) != nil:
@@ -298,7 +298,7 @@ func (c counter) refund(r *http.Request, f url.Values) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	amount, err := strconv.ParseInt(f.Get("amount"), 10, 64)
+	amount, err := minor(f.Get("amount"), p.Currency)
 	no := f.Get("metadata[refund_no]")
 	switch {
 	case err != nil:
@@ -316,18 +316,39 @@ func (c counter) refund(r *http.Request, f url.Values) (object, error) {
 	return refunded(p.Ref, made), err
 }
 
+// minor reads an amount that the company takes, and units writes one.
+func minor(text, currency string) (int64, error) {
+	said, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	currency = strings.ToUpper(currency)
+	amount, err := stripe.Minor(said, currency)
+	if err == nil {
+		_, err = stripe.Units(amount, currency)
+	}
+	return amount, err
+}
+
+func units(amount int64, currency string) int64 {
+	if u, err := stripe.Units(amount, currency); err == nil {
+		return u
+	}
+	return amount // an amount that the bank changed by one
+}
+
 // session is a payment in the company's form.
 func session(p sandbox.Payment) object {
 	o := object{
 		"id": sessionID + p.Ref.String(), "object": "checkout.session", "mode": "payment", "livemode": false, "client_reference_id": p.No,
-		"metadata": object{stripe.MetaPayment: p.No}, "amount_total": p.Amount, "currency": strings.ToLower(p.Currency), "expires_at": p.ExpiresAt.Unix(),
+		"metadata": object{stripe.MetaPayment: p.No}, "amount_total": units(p.Amount, p.Currency), "currency": strings.ToLower(p.Currency), "expires_at": p.ExpiresAt.Unix(),
 		"status": "open", "payment_status": "unpaid", "payment_intent": nil, "url": p.PayURL,
 	}
 	switch p.Status {
 	case sandbox.StatusClosed:
 		o["status"], o["url"] = "expired", nil
 	case sandbox.StatusCaptured:
-		o["status"], o["url"], o["payment_status"], o["amount_total"], o["payment_intent"] = "complete", nil, "paid", p.Captured, intent(p)
+		o["status"], o["url"], o["payment_status"], o["amount_total"], o["payment_intent"] = "complete", nil, "paid", units(p.Captured, p.Currency), intent(p)
 	}
 	return o
 }
@@ -342,7 +363,7 @@ func intent(p sandbox.Payment) object {
 
 func charge(p sandbox.Payment) object {
 	return object{
-		"id": "ch_" + p.Ref.String(), "object": "charge", "created": p.At.Unix(), "amount": p.Captured, "currency": strings.ToLower(p.Currency),
+		"id": "ch_" + p.Ref.String(), "object": "charge", "created": p.At.Unix(), "amount": units(p.Captured, p.Currency), "currency": strings.ToLower(p.Currency),
 		"metadata": object{stripe.MetaPayment: p.No}, "payment_intent": intentID + p.Ref.String(),
 	}
 }
@@ -351,7 +372,7 @@ func charge(p sandbox.Payment) object {
 func refunded(payment ids.ID, r sandbox.Refund) object {
 	status := map[string]string{sandbox.StatusProcessing: "pending", sandbox.StatusSucceeded: "succeeded", sandbox.StatusFailed: "failed"}[r.Status]
 	return object{
-		"id": refundID + r.Ref.String(), "object": "refund", "amount": r.Amount, "currency": strings.ToLower(r.Currency), "status": status,
+		"id": refundID + r.Ref.String(), "object": "refund", "amount": units(r.Amount, r.Currency), "currency": strings.ToLower(r.Currency), "status": status,
 		"payment_intent": intentID + payment.String(), "created": r.Ref.Time().Unix(),
 		"metadata": object{stripe.MetaPayment: r.PaymentNo, stripe.MetaRefund: r.No},
 	}

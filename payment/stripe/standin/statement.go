@@ -49,6 +49,7 @@ func (c counter) transactions(r *http.Request, f url.Values) (object, error) {
 func transaction(m sandbox.Movement) object {
 	intent := object{"id": intentID + m.PaymentRef.String(), "object": "payment_intent", "metadata": object{"payment_no": m.PaymentNo}}
 	money := strings.ToLower(m.Currency)
+	m.Amount = units(m.Amount, m.Currency)
 	o := object{
 		"id": fmt.Sprintf("txn_%d_%s", m.At.UnixMicro(), m.Ref), "object": "balance_transaction", "created": m.At.Unix(), "currency": money,
 		"type": "charge", "amount": m.Amount, "fee": m.Amount * feePercent / 100, //nolint:mnd // percent
