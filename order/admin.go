@@ -33,7 +33,7 @@ type ChargebackView struct {
 	ChargebackNo string           `json:"chargeback_no" doc:"The provider's number"`
 	Amount       orderevent.Money `json:"amount"`
 	Reason       string           `json:"reason" doc:"In the provider's word" example:"fraudulent"`
-	Status       string           `json:"status" enum:"open,won,lost,closed" doc:"open: the shop can still answer in the provider's console; closed: it ended before money moved"`
+	Status       string           `json:"status" enum:"inquiry,open,won,lost,closed" doc:"inquiry: the bank asks, and takes no money yet; open: the shop can still answer in the provider's console; closed: it ended before money moved"`
 	Withdrawn    bool             `json:"withdrawn" doc:"The provider has taken the money from the shop, and not given it back"`
 	RespondBy    string           `json:"respond_by,omitempty" format:"date-time" doc:"When the shop's answer is due"`
 	CreatedAt    string           `json:"created_at" format:"date-time"`
@@ -45,7 +45,7 @@ type RefundView struct {
 	RefundNo  ids.ID           `json:"refund_no"`
 	Amount    orderevent.Money `json:"amount"`
 	Reason    string           `json:"reason" enum:"late,duplicate,mismatch,shopper,operator,dispute" doc:"Who asked for it, or why an automatic one had to be made"`
-	Status    string           `json:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,replaced" doc:"awaiting_approval: a second operator has to decide; requested: asked of the provider, not done yet; failed: the provider will not do it; settled_by_hand: paid back in another way; replaced: retried as another refund"`
+	Status    string           `json:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,charged_back,replaced" doc:"awaiting_approval: a second operator has to decide; requested: asked of the provider, not done yet; failed: the provider will not do it; settled_by_hand: paid back in another way; charged_back: the shopper's bank took the money, and the shop lost the chargeback; replaced: retried as another refund"`
 	CreatedAt string           `json:"created_at" format:"date-time"`
 	UpdatedAt string           `json:"updated_at" format:"date-time"`
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,8 +42,8 @@ func TestChargebacks(t *testing.T) {
 	t.Cleanup(client.CloseIdleConnections)
 	shop := s.instance(options{}, client)
 
-	// paid is an order that was paid, and taken back at the bank at once.
-	paid := func(how sandbox.Behaviour) (ids.ID, provider.Capture) {
+	// captured is an order whose money came in time or late, and is taken back at the bank at once.
+	captured := func(how sandbox.Behaviour, outcome string) (ids.ID, provider.Capture) {
 		t.Helper()
 		no, user := s.one(4200)
 		s.exec(`UPDATE orders.orders SET pay_deadline = now() + interval '45 minutes' WHERE order_no = $1`, no)
@@ -50,16 +51,20 @@ func TestChargebacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if outcome == outcomeLate {
+			s.closeBehindTheBank(no, user)
+		}
 		s.payAt(p.Handoff.URL, how)
 		st, err := client.Query(t.Context(), provider.Payment{No: p.PaymentNo, Ref: p.Handoff.Ref})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := shop.settle(t.Context(), "stripe", st.Capture, asked); err != nil || got != outcomePaid {
+		if got, err := shop.settle(t.Context(), "stripe", st.Capture, asked); err != nil || got != outcome {
 			t.Fatal(got, err)
 		}
 		return no, st.Capture
 	}
+	paid := func(how sandbox.Behaviour) (ids.ID, provider.Capture) { return captured(how, outcomePaid) }
 	// report delivers a company's report, as if its capture were that of an order.
 	report := func(of provider.Capture, d sandbox.Dispute) {
 		t.Helper()
@@ -94,6 +99,7 @@ func TestChargebacks(t *testing.T) {
 			t.Errorf("the chargeback is %q, %v, want %q", got, err, want)
 		}
 	}
+	chargebackOf := func(of provider.Capture) string { return "dp_" + strings.TrimPrefix(of.Transaction, "pi_") }
 	created, withdrawn := sandbox.Dispute{}, sandbox.Dispute{Moved: true}
 	lost, won, reinstated := sandbox.Dispute{Ended: true}, sandbox.Dispute{Ended: true, Won: true}, sandbox.Dispute{Ended: true, Won: true, Moved: true}
 
@@ -115,7 +121,34 @@ func TestChargebacks(t *testing.T) {
 	s.askBack(no, `{"amount":1,"note":"the shopper asks"}`, "requested")
 	s.exec(`DELETE FROM payments.refunds`) // the bank would make it
 
-	nos := []ids.ID{no}
+	// The shopper takes back what a failed refund owes: the refund is not made again, and ends once the shop has lost.
+	late, lateMoney := captured(sandbox.ChargebackLost, outcomeLate)
+	owed, owedMoney := paid(sandbox.ChargebackLost)
+	s.askBack(owed, `{"note":"damaged"}`, "awaiting_approval")
+	s.exec(`UPDATE payments.refunds SET status = 'failed'`)
+	s.exec(`UPDATE orders.orders SET status = 'refund_failed' WHERE order_no = $1`, owed)
+	nos := []ids.ID{no, late, owed}
+	for no, of := range map[ids.ID]provider.Capture{late: lateMoney, owed: owedMoney} {
+		refund := read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no).String()
+		s.act(firstOperator, refund, "end-by-chargeback", "", "chargeback-not-lost")
+		report(of, sandbox.Dispute{Asked: true})
+		report(of, created)
+		report(of, withdrawn)
+		if n := s.alarms("chargeback", "inquiry "+chargebackOf(of)) + s.alarms("chargeback", "chargeback "+chargebackOf(of)); n != 2 {
+			t.Errorf("%d alarms about an inquiry and the chargeback that it became", n)
+		}
+		s.act(firstOperator, refund, "retry", "", "payment-charged-back")
+		s.act(firstOperator, refund, "end-by-chargeback", "", "chargeback-not-lost")
+		report(of, lost)
+		report(of, sandbox.Dispute{Asked: true})
+		is(no, "lost 4200 withdrawn true, rows 1 0, alarms 1")
+		s.act(firstOperator, refund, "end-by-chargeback", "", "charged_back")
+		s.act(firstOperator, refund, "end-by-chargeback", "", "refund-not-waiting")
+	}
+	s.orderIs(late, orderevent.StatusClosed)
+	s.orderIs(owed, orderevent.StatusRefunded)
+	s.booksAreRight()
+
 	all := []sandbox.Dispute{created, withdrawn, won, reinstated, lost}
 	for how, which := range map[sandbox.Behaviour][]int{sandbox.ChargebackWon: {0, 1, 2, 3}, sandbox.ChargebackLost: {0, 1, 4}} {
 		for _, reports := range modeltest.Permutations(which, 4) {

@@ -40,8 +40,9 @@ func checkMoney(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, 
 	refunds, err3 := q.RefundsThatDiffer(ctx, maxViolations)
 	beyond, err4 := q.RefundsBeyondCaptures(ctx, maxViolations)
 	strangers, err5 := q.OrdersNamingOtherMoney(ctx, maxViolations)
-	all, err6 := chargeback.Check(ctx, db, providerTakes, maxViolations)
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	covered, err6 := q.RefundsBeyondChargebacks(ctx, maxViolations)
+	all, err7 := chargeback.Check(ctx, db, providerTakes, maxViolations)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return nil, fmt.Errorf("payment: check: %w", err)
 	}
 	for _, no := range strangers {
@@ -68,6 +69,10 @@ func checkMoney(ctx context.Context, db paymentdb.DBTX) (all []proof.Violation, 
 	for _, r := range beyond {
 		all = append(all, proof.Violation{Subject: "payment " + r.PaymentNo.String(), Detail: fmt.Sprintf(
 			"%s is to be refunded of %s that capture %s brought", money(r.Back, r.Currency), money(r.Captured, r.Currency), r.CaptureTxn)})
+	}
+	for _, r := range covered {
+		all = append(all, proof.Violation{Subject: "payment " + r.PaymentNo.String(), Detail: fmt.Sprintf(
+			"refunds of %s ended by chargebacks, which took %s", money(r.Ended, r.Currency), money(r.Taken, r.Currency))})
 	}
 	return all, nil
 }

@@ -72,6 +72,7 @@ func TestPlantedViolations(t *testing.T) {
 		{"a refund settled by hand without a ledger row", "I4", asked + `30, 'settled_by_hand', '42', 7 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "0 ledger rows"},
 		{"a refund settled by hand counts as moved", "I4", `WITH r AS (` + asked + `30, 'settled_by_hand', '42', 7 FROM payments.payments WHERE payment_no = $2) ` + ledger +
 			`SELECT 'by-hand', 'refund', $3::text, $2, $1, $3, 31, 'CNY', now()`, "the order says CNY 0.70, the ledger has CNY 0.69"},
+		{"a refund that no chargeback has ended", "I4", asked + `30, 'charged_back', '', 0 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "refunds of CNY 0.30 ended by chargebacks, which took CNY 0.00"},
 		{"an order that ignores its refunds", "I5", asked + `100, 'requested', '', 0 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "it is paid, and its refunds say refunding"},
 		{"an order whose refund failed", "I5", asked + `100, 'failed', '', 0 FROM payments.payments WHERE payment_no = $2 AND order_no = $1`, "it is paid, and its refunds say refund_failed"},
 		{"an order that hides what was taken back", "I5", `WITH o AS (UPDATE orders.orders SET status = 'refunded' WHERE order_no = $1) ` +

@@ -131,18 +131,18 @@ SELECT * FROM payments.payments WHERE order_no = @order_no AND bucket = @bucket 
 SELECT * FROM payments.refunds WHERE order_no = @order_no AND bucket = @bucket ORDER BY refund_no;
 
 -- name: OrdersThatDiffer :many
--- Money that has to be refunded counts as gone from the moment its refund is requested; an order that is refunded in
--- part costs that much less.
+-- Money that has to be refunded counts as gone from the moment its refund is requested, and so does what a chargeback
+-- took in place of a refund; an order that is refunded in part costs that much less.
 WITH moved AS (
     SELECT order_no, currency, sum(CASE kind WHEN 'refund' THEN -amount ELSE amount END) AS net
     FROM payments.ledger WHERE kind IN ('capture', 'refund', 'refund_reversal') GROUP BY order_no, currency
 ), promised AS (
     SELECT order_no, currency, sum(amount) AS back
-    FROM payments.refunds WHERE status IN ('requested', 'failed') GROUP BY order_no, currency
+    FROM payments.refunds WHERE status IN ('requested', 'failed', 'charged_back') GROUP BY order_no, currency
 ), granted AS (
     SELECT order_no, currency, sum(amount) AS amount
     FROM payments.refunds
-    WHERE reason IN ('shopper', 'operator', 'dispute') AND status IN ('requested', 'failed', 'succeeded', 'settled_by_hand')
+    WHERE reason IN ('shopper', 'operator', 'dispute') AND status IN ('requested', 'failed', 'succeeded', 'settled_by_hand', 'charged_back')
     GROUP BY order_no, currency
 ), owed AS (
     SELECT o.order_no, o.currency, orders.amount(o.unit_price, o.quantity, o.freight, o.discount) - coalesce(g.amount, 0) AS amount
@@ -205,9 +205,7 @@ ORDER BY l.order_no LIMIT @at_most;
 -- name: PayingCapture :one
 -- The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
 -- automatically. paid_at is when we recorded it.
-SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now,
-    (SELECT coalesce(sum(CASE c.kind WHEN 'chargeback' THEN c.amount ELSE -c.amount END), 0)
-     FROM payments.ledger c WHERE c.payment_no = l.payment_no AND c.kind IN ('chargeback', 'chargeback_reversal'))::bigint AS charged_back
+SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
 FROM payments.ledger l JOIN payments.payments p USING (payment_no)
 WHERE l.order_no = @order_no AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
     SELECT FROM payments.refunds r
@@ -239,6 +237,31 @@ UPDATE payments.refunds SET status = 'settled_by_hand', receipt = @receipt, sett
 WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'failed'
 RETURNING *;
 
+-- name: ChargedBack :one
+-- What the shopper's bank has taken back of a payment: in all, and for good, less the refunds that ended by that.
+SELECT coalesce(sum(m.amount), 0)::bigint AS held, (coalesce(sum(m.amount) FILTER (WHERE m.lost), 0) - coalesce(
+    (SELECT sum(r.amount) FROM payments.refunds r WHERE r.payment_no = @payment_no AND r.bucket = @bucket AND r.status = 'charged_back'), 0))::bigint AS lost
+FROM (
+    SELECT CASE l.kind WHEN 'chargeback' THEN l.amount ELSE -l.amount END AS amount, c.status = 'lost' AS lost
+    FROM payments.ledger l LEFT JOIN payments.chargebacks c ON c.provider = l.provider AND c.chargeback_no = l.provider_txn
+    WHERE l.payment_no = @payment_no AND l.kind IN ('chargeback', 'chargeback_reversal')) m;
+
+-- name: EndRefundByChargeback :one
+UPDATE payments.refunds SET status = 'charged_back', updated_at = clock_timestamp()
+WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'failed'
+RETURNING *;
+
+-- name: RefundsBeyondChargebacks :many
+-- Payments of which more refunds ended by a chargeback than banks have taken back.
+SELECT r.payment_no, sum(r.amount)::bigint AS ended, coalesce(max(l.taken), 0)::bigint AS taken, r.currency
+FROM payments.refunds r
+LEFT JOIN (
+    SELECT payment_no, currency, sum(CASE kind WHEN 'chargeback' THEN amount ELSE -amount END) AS taken
+    FROM payments.ledger WHERE kind IN ('chargeback', 'chargeback_reversal') GROUP BY payment_no, currency
+) l ON l.payment_no = r.payment_no AND l.currency = r.currency
+WHERE r.status = 'charged_back' GROUP BY r.payment_no, r.currency HAVING sum(r.amount) > coalesce(max(l.taken), 0)
+ORDER BY 1 LIMIT @at_most;
+
 -- name: ListRefunds :many
 -- Refunds for an operator, newest first.
 SELECT * FROM payments.refunds WHERE refund_no < @before ORDER BY refund_no DESC LIMIT @at_most;
@@ -258,7 +281,7 @@ ORDER BY 1, 2 LIMIT @at_most;
 -- name: OrdersBehindTheirRefunds :many
 -- Orders whose status is not what their refunds make of it.
 WITH asked AS (
-    SELECT order_no, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand')) AS granted,
+    SELECT order_no, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand', 'charged_back')) AS granted,
         bool_or(status = 'failed') AS failed, bool_or(status = 'requested') AS open
     FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no
 ), expected AS (

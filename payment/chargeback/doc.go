@@ -5,7 +5,7 @@
 // A provider reports the whole chargeback with each change, and its reports overtake each
 // other. What moved (the money withdrawn, and reinstated when the shop wins) is a row of
 // the ledger each, under the provider's number of the chargeback; how it stands only goes
-// from open to an end. So the reports may come in any order, and repeatedly.
+// from an inquiry of the bank to open, and to an end. So the reports may come in any order, and repeatedly.
 //
 // The order stays as it is: what becomes of the goods is for an operator. What a
 // chargeback holds cannot be refunded as well (package refund). Statements list both

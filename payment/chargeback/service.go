@@ -84,7 +84,11 @@ func (s *Service) Record(ctx context.Context, name string, c provider.Chargeback
 		if err != nil || changed == 0 || c.State == provider.ChargebackWon || c.State == provider.ChargebackClosed {
 			return err
 		}
-		return raised.Raise(ctx, tx, "chargeback "+c.No, detail(of[0].OrderNo, c))
+		subject := "chargeback " + c.No
+		if c.State == provider.ChargebackInquiry {
+			subject = "inquiry " + c.No // the chargeback that follows it is an alarm of its own, however soon it does
+		}
+		return raised.Raise(ctx, tx, subject, detail(of[0].OrderNo, c))
 	})
 	if err != nil {
 		return fmt.Errorf("chargeback %s: %w", c.No, err)
@@ -95,13 +99,18 @@ func (s *Service) Record(ctx context.Context, name string, c provider.Chargeback
 // detail is what an operator needs to answer.
 func detail(no ids.ID, c provider.Chargeback) string {
 	said := fmt.Sprintf("%s of order %s, reason %s, is %s", orderevent.Money{Amount: c.Amount, Currency: c.Currency}, no, c.Reason, c.State)
-	if !c.RespondBy.IsZero() && c.State == provider.ChargebackOpen {
+	if !c.RespondBy.IsZero() && answerable(string(c.State)) {
 		said += ", answer by " + orderevent.Time(c.RespondBy)
 	}
 	if c.Link != "" {
 		said += ": " + c.Link
 	}
 	return said
+}
+
+// answerable reports whether the shop can answer a chargeback that stands so.
+func answerable(status string) bool {
+	return status == string(provider.ChargebackInquiry) || status == string(provider.ChargebackOpen)
 }
 
 // Of returns an order's chargebacks by payment, oldest first.
@@ -116,7 +125,7 @@ func (s *Service) Of(ctx context.Context, no ids.ID) (map[ids.ID][]order.Chargeb
 			ChargebackNo: r.ChargebackNo, Amount: orderevent.Money{Amount: r.Amount, Currency: r.Currency}, Reason: r.Reason, Status: r.Status,
 			Withdrawn: r.Withdrawn && !r.Reinstated, CreatedAt: orderevent.Time(r.CreatedAt), UpdatedAt: orderevent.Time(r.UpdatedAt),
 		}
-		if r.RespondBy != nil && r.Status == string(provider.ChargebackOpen) {
+		if r.RespondBy != nil && answerable(r.Status) {
 			v.RespondBy = orderevent.Time(*r.RespondBy)
 		}
 		of[r.PaymentNo] = append(of[r.PaymentNo], v)

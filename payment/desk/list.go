@@ -68,7 +68,7 @@ type actionLine struct {
 	OK       bool           `json:"ok" doc:"It was done; of the last line: everything was"`
 	Status   string         `json:"status,omitempty" doc:"The order's, now"`
 	RefundNo *ids.ID        `json:"refund_no,omitempty"`
-	Refund   string         `json:"refund_status,omitempty" enum:"awaiting_approval,requested,succeeded,failed,replaced,rejected,settled_by_hand" doc:"awaiting_approval: a second operator has to decide"`
+	Refund   string         `json:"refund_status,omitempty" enum:"awaiting_approval,requested,succeeded,failed,replaced,rejected,settled_by_hand,charged_back" doc:"awaiting_approval: a second operator has to decide"`
 	Problem  *httpx.Problem `json:"problem,omitempty" doc:"Why it was not done, and what to do instead"`
 	Done     int            `json:"done,omitempty" doc:"Orders that were done; in the last line"`
 	Failed   int            `json:"failed,omitempty" doc:"Orders that were not; in the last line"`

@@ -25,7 +25,7 @@ const (
 	statementsAPI = "/api/v1/admin/statements"
 )
 
-var statuses = []string{"awaiting_approval", "requested", "failed", "succeeded", "rejected", "settled_by_hand", "replaced"}
+var statuses = []string{"awaiting_approval", "requested", "failed", "succeeded", "rejected", "settled_by_hand", "charged_back", "replaced"}
 
 var filters = []kit.Field{{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: statuses}}
 
@@ -116,6 +116,11 @@ var acts = []kit.Act{
 		Warning: kit.Text{"It cannot be retried after that.", "登记后不能再重试。"},
 		Fields:  []kit.Field{{Name: "receipt", Label: kit.Text{"Number on the receipt", "凭证号"}, Required: true, Max: 100}},
 	},
+	{
+		Path: list + "/{no}/charged-back", API: "POST " + refunds + "/{no}/end-by-chargeback", Role: auth.Operator, Again: true, Dangerous: true,
+		Title: kit.Text{"Taken by a chargeback", "由拒付抵偿"}, Done: kit.Text{"It is noted that the shopper has the money from a chargeback.", "已登记：顾客已通过拒付收回款项。"},
+		Warning: kit.Text{"Only for a payment whose chargeback the shop has lost. It cannot be retried after that.", "仅适用于店铺已败诉的拒付；登记后不能再重试。"},
+	},
 }
 
 // in applies to orders in one of the states.
@@ -143,10 +148,10 @@ func order(data map[string]any) map[string]any {
 var words = map[string]kit.Text{
 	"created": {"Open at the provider", "待支付"}, "captured": {"Paid", "已支付"},
 	"awaiting_approval": {"Waiting for approval", "待审批"}, "requested": {"Under way", "处理中"}, "succeeded": {"Paid back", "已退回"}, "failed": {"Failed", "失败"},
-	"rejected": {"Rejected", "已驳回"}, "settled_by_hand": {"Paid back by hand", "已线下退款"}, "replaced": {"Retried as another", "已被新退款代替"},
+	"rejected": {"Rejected", "已驳回"}, "settled_by_hand": {"Paid back by hand", "已线下退款"}, "charged_back": {"Taken by a chargeback", "已由拒付抵偿"}, "replaced": {"Retried as another", "已被新退款代替"},
 	"late": {"Paid too late", "逾期支付"}, "mismatch": {"Wrong amount", "金额不符"}, "operator": {"Operator", "运营"}, "dispute": {"Dispute", "纠纷"},
 	"settle": {"Settle", "入账"}, "look": {"Needs a person", "需人工核查"}, "missing": {"Missing in the ledger", "系统缺少"}, "extra": {"Only in the ledger", "账单缺少"}, "different": {"Different", "金额不同"},
 	"fetching": {"Being fetched", "获取中"}, "compared": {"Compared", "已核对"},
 	"capture": {"Payment", "收款"}, "refund_reversal": {"Refund returned", "退款退回"}, "chargeback": {"Chargeback", "拒付"}, "chargeback_reversal": {"Chargeback returned", "拒付退回"},
-	"won": {"Won", "胜诉"}, "lost": {"Lost", "败诉"},
+	"inquiry": {"The bank asks", "银行查询中"}, "won": {"Won", "胜诉"}, "lost": {"Lost", "败诉"},
 }

@@ -216,10 +216,11 @@ type ChargebackState string
 
 // The states of a chargeback.
 const (
-	ChargebackOpen   ChargebackState = "open"
-	ChargebackWon    ChargebackState = "won"    // the shop keeps the money
-	ChargebackLost   ChargebackState = "lost"   // the shopper does
-	ChargebackClosed ChargebackState = "closed" // it ended before money moved
+	ChargebackInquiry ChargebackState = "inquiry" // the bank only asks; no money moved
+	ChargebackOpen    ChargebackState = "open"
+	ChargebackWon     ChargebackState = "won"    // the shop keeps the money
+	ChargebackLost    ChargebackState = "lost"   // the shopper does
+	ChargebackClosed  ChargebackState = "closed" // it ended before money moved
 )
 
 // Chargeback is a payment that the shopper's bank takes back, or a part of it, as far as

@@ -20,7 +20,8 @@ import (
 // Why an operator's decision about a refund does not apply.
 var (
 	errNoRefund = fault.Plain(fault.NotFound, "There is no refund with this number.")
-	errNotThis  = fault.New(fault.Conflict, "refund-not-waiting", fault.Titles{"This refund does not wait for that", "退款状态已变化，无法执行该操作"}, "Only a refund that awaits approval can be approved or rejected, and only a failed one retried or settled by hand. Read it again.")
+	errNotThis  = fault.New(fault.Conflict, "refund-not-waiting", fault.Titles{"This refund does not wait for that", "退款状态已变化，无法执行该操作"}, "Only a refund that awaits approval can be approved or rejected, and only a failed one retried, settled by hand or ended by a chargeback. Read it again.")
+	errNotLost  = fault.New(fault.Conflict, "chargeback-not-lost", fault.Titles{"No chargeback has ended this refund", "该退款没有对应的已败诉拒付"}, "A failed refund ends by a chargeback only once the shop has lost one of the same payment, over at least as much.")
 	errSecond   = fault.New(fault.Forbidden, "refund-second-operator", fault.Titles{"Another operator has to approve", "须由另一位管理员审批"}, "A refund is approved by an operator other than the one who asked for it.")
 )
 
@@ -92,10 +93,8 @@ func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve boo
 			return r, errSecond
 		}
 		if approve {
-			if b, err := readBook(ctx, c.q, c.order); err != nil {
+			if err := refuseChargedBack(ctx, c.q, r.PaymentNo); err != nil {
 				return r, err
-			} else if b.chargedBack(r.PaymentNo) {
-				return r, errChargedBack
 			}
 		}
 		units := r.Units
@@ -113,12 +112,12 @@ func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve boo
 // retry replaces a failed refund by a new one of the same money.
 func (s *Service) retry(ctx context.Context, no ids.ID, key string) (AdminRefund, error) {
 	return s.decide(ctx, decision{name: "retry", no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+		if err := refuseChargedBack(ctx, c.q, r.PaymentNo); err != nil {
+			return r, err
+		}
 		b, err := readBook(ctx, c.q, c.order)
 		if err != nil {
 			return r, err
-		}
-		if b.chargedBack(r.PaymentNo) {
-			return r, errChargedBack
 		}
 		old, err := c.q.ReplaceRefund(ctx, paymentdb.ReplaceRefundParams{RefundNo: no, Bucket: no.Bucket()})
 		if err != nil {
@@ -152,4 +151,19 @@ func (s *Service) settleByHand(ctx context.Context, no ids.ID, key, receipt stri
 		},
 		after: func(tx pgx.Tx, r paymentdb.PaymentsRefund, whole bool) error { return announce(ctx, tx, r, whole) },
 	})
+}
+
+// endByChargeback ends a failed refund whose money the shopper's bank has taken for good.
+func (s *Service) endByChargeback(ctx context.Context, no ids.ID, key string) (AdminRefund, error) {
+	return s.decide(ctx, decision{name: "end-by-chargeback", no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+		ended, err := c.q.EndRefundByChargeback(ctx, paymentdb.EndRefundByChargebackParams{RefundNo: no, Bucket: no.Bucket()})
+		if err != nil {
+			return r, err
+		}
+		back, err := c.q.ChargedBack(ctx, paymentdb.ChargedBackParams{PaymentNo: r.PaymentNo, Bucket: r.Bucket})
+		if err == nil && back.Lost < 0 {
+			err = errNotLost
+		}
+		return ended, err
+	}})
 }

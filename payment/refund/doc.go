@@ -10,6 +10,7 @@
 //	succeeded         → failed                      it took the refund back, as card networks do
 //	failed            → succeeded                   it made the refund after all
 //	                  → settled_by_hand             paid back with a receipt
+//	                  → charged_back                the shopper's bank took the money, and the shop lost
 //	                  → replaced                    a new refund takes its place
 //
 // A provider that has failed a refund keeps that answer for its number, so a retry is
@@ -20,7 +21,7 @@
 //
 // The order follows its refunds: while they do not reach all that was paid, its
 // status stays. Then it is refunding, refund_failed while one of them has failed, and
-// refunded when each has succeeded or was settled by hand. One function, follow,
+// refunded when each has succeeded, was settled by hand or ended by a chargeback. One function, follow,
 // derives the state from the rows after each change of one, in the same transaction.
 // The units of a refunded order return to the stock or are written off there; so it stays
 // refunded if money is taken back later, with the reason taken-back until it is paid again.

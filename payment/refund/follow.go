@@ -157,10 +157,14 @@ func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b 
 	return b, nil
 }
 
-// chargedBack reports whether the shopper's bank has taken back the payment that paid the
-// order, and a refund of it would pay the shopper twice.
-func (b book) chargedBack(payment ids.ID) bool {
-	return b.paying.PaymentNo == payment && b.paying.ChargedBack > 0
+// refuseChargedBack fails if the shopper's bank has taken a payment back: a refund of it
+// would pay the shopper twice.
+func refuseChargedBack(ctx context.Context, q *paymentdb.Queries, payment ids.ID) error {
+	back, err := q.ChargedBack(ctx, paymentdb.ChargedBackParams{PaymentNo: payment, Bucket: payment.Bucket()})
+	if err == nil && back.Held > 0 {
+		err = errChargedBack
+	}
+	return err
 }
 
 // left is what can still be asked back.

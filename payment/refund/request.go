@@ -21,7 +21,7 @@ var (
 	errNotRefundable = fault.New(fault.Conflict, "order-not-refundable", fault.Titles{"This order cannot be refunded now", "订单当前不可退款"}, "Only an order that is paid or completed can be refunded, and only until all of it is.")
 	errTooMuch       = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"More than is left of what was paid", "退款金额超过可退余额"}, "The refund exceeds what is left of the payment after the refunds that were asked for before.")
 	errNotAllowed    = fault.New(fault.Conflict, "refund-not-allowed", fault.Titles{"You can no longer refund this order yourself", "该订单不支持自助退款，请联系商家"}, "The activity does not let shoppers refund this order, or not any more; ask the shop.")
-	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back", "该笔支付已被持卡行拒付"}, "A refund would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here.")
+	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back", "该笔支付已被持卡行拒付"}, "A refund would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here. If the chargeback is lost, end a failed refund by it.")
 	errNoKey         = fault.New(fault.Invalid, "idempotency-key-required", fault.Titles{"A refund of a part needs an Idempotency-Key", "部分退款须携带 Idempotency-Key"}, "Two equal refunds of a part look like one that was sent twice. Send an Idempotency-Key header, new for each refund and the same when a request is repeated.")
 	errNoOrder       = fault.Plain(fault.NotFound, "There is no order with this number.")
 )
@@ -92,8 +92,8 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if r.Reason == order.RefundByShopper && (sent || !allowed(rule, c.order, b)) {
 		return none, errNotAllowed
 	}
-	if b.chargedBack(b.paying.PaymentNo) {
-		return none, errChargedBack
+	if err := refuseChargedBack(ctx, c.q, b.paying.PaymentNo); err != nil {
+		return none, err
 	}
 	amount := r.Amount
 	if amount == 0 {

@@ -56,16 +56,20 @@ func (s *Service) Routes(rt *httpx.Router) {
 		{"approve", "Approve a refund", "By another operator than the one who asked for it. It is then requested from the provider.", s.approve},
 		{"reject", "Reject a refund", "The order stays as it is; another refund can be asked for.", s.reject},
 		{"retry", "Retry a failed refund", "The answer is a new refund of the same money; the failed one is `replaced`.", s.again},
+		{"end-by-chargeback", "Note that a chargeback has taken a failed refund's money", "For a payment whose chargeback the shop has lost: the shopper has the money from the bank. It is an end: the refund cannot be retried any more.", s.chargedBack},
 	} {
 		problems := map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "refund-not-waiting, " + keyProblems,
 			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
 		}
-		if d.verb != "reject" {
-			problems[http.StatusConflict] += ", payment-charged-back"
-		}
-		if d.verb == "approve" {
+		switch d.verb {
+		case "approve":
 			problems[http.StatusForbidden] = "refund-second-operator"
+			fallthrough
+		case "retry":
+			problems[http.StatusConflict] += ", payment-charged-back"
+		case "end-by-chargeback":
+			problems[http.StatusConflict] += ", chargeback-not-lost"
 		}
 		httpx.Register(rt.API, httpx.Op{
 			Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/" + d.verb, ID: "admin-" + d.verb + "-refund", Tag: "operator", Role: auth.Operator,
@@ -172,6 +176,14 @@ func (s *Service) again(ctx context.Context, in *decideInput) (*httpx.Output[Adm
 	return answered(s.retry(ctx, no, in.Key))
 }
 
+func (s *Service) chargedBack(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
+	no, err := refundNo(in.No)
+	if err != nil {
+		return nil, err
+	}
+	return answered(s.endByChargeback(ctx, no, in.Key))
+}
+
 type byHandInput struct {
 	No string `path:"no" doc:"Refund number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
@@ -190,7 +202,7 @@ func (s *Service) paidByHand(ctx context.Context, in *byHandInput) (*httpx.Outpu
 
 type listInput struct {
 	httpx.ChangesInput
-	Status string `query:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,replaced" doc:"Only in this state"`
+	Status string `query:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,charged_back,replaced" doc:"Only in this state"`
 }
 
 // list is GET admin/refunds.

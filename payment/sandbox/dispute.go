@@ -11,6 +11,7 @@ import (
 
 // Dispute is a chargeback of a payment's whole capture. Its number is the payment's Ref.
 type Dispute struct {
+	Asked bool // the bank only inquires
 	Moved bool // the report is about the money, not about how the dispute stands
 	Ended bool
 	Won   bool // set once it has ended

@@ -26,13 +26,15 @@ func (c *Client) disputed(d *api.Dispute, event api.EventType, merchant string) 
 		out.Link = dashboard + "test/payments/" + d.PaymentIntent.ID
 	}
 	switch d.Status {
+	case api.DisputeStatusWarningNeedsResponse, api.DisputeStatusWarningUnderReview:
+		out.State = provider.ChargebackInquiry
 	case api.DisputeStatusWon:
 		out.State = provider.ChargebackWon
 	case api.DisputeStatusLost:
 		out.State = provider.ChargebackLost
 	case api.DisputeStatusWarningClosed, api.DisputeStatusPrevented:
 		out.State = provider.ChargebackClosed
-	default: // needs_response, under_review, and both as a warning
+	default: // needs_response, under_review
 	}
 	for _, t := range d.BalanceTransactions {
 		out.Withdrawn, out.Reinstated = out.Withdrawn || t.Amount < 0, out.Reinstated || t.Amount > 0

@@ -274,6 +274,33 @@ func (q *Queries) CapturesThatDiffer(ctx context.Context, atMost int32) ([]Captu
 	return items, nil
 }
 
+const chargedBack = `-- name: ChargedBack :one
+SELECT coalesce(sum(m.amount), 0)::bigint AS held, (coalesce(sum(m.amount) FILTER (WHERE m.lost), 0) - coalesce(
+    (SELECT sum(r.amount) FROM payments.refunds r WHERE r.payment_no = $1 AND r.bucket = $2 AND r.status = 'charged_back'), 0))::bigint AS lost
+FROM (
+    SELECT CASE l.kind WHEN 'chargeback' THEN l.amount ELSE -l.amount END AS amount, c.status = 'lost' AS lost
+    FROM payments.ledger l LEFT JOIN payments.chargebacks c ON c.provider = l.provider AND c.chargeback_no = l.provider_txn
+    WHERE l.payment_no = $1 AND l.kind IN ('chargeback', 'chargeback_reversal')) m
+`
+
+type ChargedBackParams struct {
+	PaymentNo ids.ID
+	Bucket    int16
+}
+
+type ChargedBackRow struct {
+	Held int64
+	Lost int64
+}
+
+// What the shopper's bank has taken back of a payment: in all, and for good, less the refunds that ended by that.
+func (q *Queries) ChargedBack(ctx context.Context, arg ChargedBackParams) (ChargedBackRow, error) {
+	row := q.db.QueryRow(ctx, chargedBack, arg.PaymentNo, arg.Bucket)
+	var i ChargedBackRow
+	err := row.Scan(&i.Held, &i.Lost)
+	return i, err
+}
+
 const claimQueries = `-- name: ClaimQueries :many
 UPDATE payments.payments p
 SET queries = p.queries + 1,
@@ -466,6 +493,48 @@ func (q *Queries) DecideRefund(ctx context.Context, arg DecideRefundParams) (Pay
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
+	)
+	return i, err
+}
+
+const endRefundByChargeback = `-- name: EndRefundByChargeback :one
+UPDATE payments.refunds SET status = 'charged_back', updated_at = clock_timestamp()
+WHERE refund_no = $1 AND bucket = $2 AND status = 'failed'
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+`
+
+type EndRefundByChargebackParams struct {
+	RefundNo ids.ID
+	Bucket   int16
+}
+
+func (q *Queries) EndRefundByChargeback(ctx context.Context, arg EndRefundByChargebackParams) (PaymentsRefund, error) {
+	row := q.db.QueryRow(ctx, endRefundByChargeback, arg.RefundNo, arg.Bucket)
+	var i PaymentsRefund
+	err := row.Scan(
+		&i.Bucket,
+		&i.RefundNo,
+		&i.PaymentNo,
+		&i.OrderNo,
+		&i.UserID,
+		&i.Provider,
+		&i.CaptureTxn,
+		&i.Amount,
+		&i.Currency,
+		&i.Reason,
+		&i.Status,
+		&i.Note,
+		&i.RequestedBy,
+		&i.DecidedBy,
+		&i.DecidedAt,
+		&i.SettledBy,
+		&i.Receipt,
+		&i.Units,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 	)
 	return i, err
 }
@@ -717,7 +786,7 @@ func (q *Queries) OpenPayments(ctx context.Context, arg OpenPaymentsParams) ([]O
 
 const ordersBehindTheirRefunds = `-- name: OrdersBehindTheirRefunds :many
 WITH asked AS (
-    SELECT order_no, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand')) AS granted,
+    SELECT order_no, sum(amount) FILTER (WHERE status IN ('requested', 'failed', 'succeeded', 'settled_by_hand', 'charged_back')) AS granted,
         bool_or(status = 'failed') AS failed, bool_or(status = 'requested') AS open
     FROM payments.refunds WHERE reason IN ('shopper', 'operator', 'dispute') GROUP BY order_no
 ), expected AS (
@@ -828,11 +897,11 @@ WITH moved AS (
     FROM payments.ledger WHERE kind IN ('capture', 'refund', 'refund_reversal') GROUP BY order_no, currency
 ), promised AS (
     SELECT order_no, currency, sum(amount) AS back
-    FROM payments.refunds WHERE status IN ('requested', 'failed') GROUP BY order_no, currency
+    FROM payments.refunds WHERE status IN ('requested', 'failed', 'charged_back') GROUP BY order_no, currency
 ), granted AS (
     SELECT order_no, currency, sum(amount) AS amount
     FROM payments.refunds
-    WHERE reason IN ('shopper', 'operator', 'dispute') AND status IN ('requested', 'failed', 'succeeded', 'settled_by_hand')
+    WHERE reason IN ('shopper', 'operator', 'dispute') AND status IN ('requested', 'failed', 'succeeded', 'settled_by_hand', 'charged_back')
     GROUP BY order_no, currency
 ), owed AS (
     SELECT o.order_no, o.currency, orders.amount(o.unit_price, o.quantity, o.freight, o.discount) - coalesce(g.amount, 0) AS amount
@@ -854,8 +923,8 @@ type OrdersThatDifferRow struct {
 	Currency string
 }
 
-// Money that has to be refunded counts as gone from the moment its refund is requested; an order that is refunded in
-// part costs that much less.
+// Money that has to be refunded counts as gone from the moment its refund is requested, and so does what a chargeback
+// took in place of a refund; an order that is refunded in part costs that much less.
 func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersThatDifferRow, error) {
 	rows, err := q.db.Query(ctx, ordersThatDiffer, atMost)
 	if err != nil {
@@ -883,9 +952,7 @@ func (q *Queries) OrdersThatDiffer(ctx context.Context, atMost int32) ([]OrdersT
 }
 
 const payingCapture = `-- name: PayingCapture :one
-SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now,
-    (SELECT coalesce(sum(CASE c.kind WHEN 'chargeback' THEN c.amount ELSE -c.amount END), 0)
-     FROM payments.ledger c WHERE c.payment_no = l.payment_no AND c.kind IN ('chargeback', 'chargeback_reversal'))::bigint AS charged_back
+SELECT p.bucket, p.user_id, l.payment_no, l.provider, l.provider_txn, l.amount, l.currency, l.at AS paid_at, clock_timestamp()::timestamptz AS now
 FROM payments.ledger l JOIN payments.payments p USING (payment_no)
 WHERE l.order_no = $1 AND l.kind = 'capture' AND l.amount = p.amount AND l.currency = p.currency AND NOT EXISTS (
     SELECT FROM payments.refunds r
@@ -903,7 +970,6 @@ type PayingCaptureRow struct {
 	Currency    string
 	PaidAt      time.Time
 	Now         time.Time
-	ChargedBack int64
 }
 
 // The capture that paid an order: of all its captures the one that brought what was charged and is not refunded
@@ -921,7 +987,6 @@ func (q *Queries) PayingCapture(ctx context.Context, orderNo ids.ID) (PayingCapt
 		&i.Currency,
 		&i.PaidAt,
 		&i.Now,
-		&i.ChargedBack,
 	)
 	return i, err
 }
@@ -1208,6 +1273,50 @@ func (q *Queries) RefundsBeyondCaptures(ctx context.Context, atMost int32) ([]Re
 			&i.CaptureTxn,
 			&i.Back,
 			&i.Captured,
+			&i.Currency,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const refundsBeyondChargebacks = `-- name: RefundsBeyondChargebacks :many
+SELECT r.payment_no, sum(r.amount)::bigint AS ended, coalesce(max(l.taken), 0)::bigint AS taken, r.currency
+FROM payments.refunds r
+LEFT JOIN (
+    SELECT payment_no, currency, sum(CASE kind WHEN 'chargeback' THEN amount ELSE -amount END) AS taken
+    FROM payments.ledger WHERE kind IN ('chargeback', 'chargeback_reversal') GROUP BY payment_no, currency
+) l ON l.payment_no = r.payment_no AND l.currency = r.currency
+WHERE r.status = 'charged_back' GROUP BY r.payment_no, r.currency HAVING sum(r.amount) > coalesce(max(l.taken), 0)
+ORDER BY 1 LIMIT $1
+`
+
+type RefundsBeyondChargebacksRow struct {
+	PaymentNo ids.ID
+	Ended     int64
+	Taken     int64
+	Currency  string
+}
+
+// Payments of which more refunds ended by a chargeback than banks have taken back.
+func (q *Queries) RefundsBeyondChargebacks(ctx context.Context, atMost int32) ([]RefundsBeyondChargebacksRow, error) {
+	rows, err := q.db.Query(ctx, refundsBeyondChargebacks, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RefundsBeyondChargebacksRow
+	for rows.Next() {
+		var i RefundsBeyondChargebacksRow
+		if err := rows.Scan(
+			&i.PaymentNo,
+			&i.Ended,
+			&i.Taken,
 			&i.Currency,
 		); err != nil {
 			return nil, err

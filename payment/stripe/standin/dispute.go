@@ -15,6 +15,8 @@ const respondWithin = 7 * 24 * time.Hour
 func disputed(p sandbox.Payment, d sandbox.Dispute) (kind string, content object) {
 	kind, status := "charge.dispute.created", "needs_response"
 	switch {
+	case d.Asked:
+		status = "warning_needs_response"
 	case d.Ended && d.Moved:
 		kind, status = "charge.dispute.funds_reinstated", "won"
 	case d.Ended && d.Won:

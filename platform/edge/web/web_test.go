@@ -175,7 +175,7 @@ func TestTextsExistInBothLanguages(t *testing.T) {
 	for _, line := range []string{
 		"order_pending_payment", "order_paid", "order_completed", "order_closed", "order_refused", "order_refunding", "order_refunded", "order_refund_failed",
 		"payment_created", "payment_captured", "payment_closed", "dispute_open", "dispute_answered", "dispute_closed",
-		"refund_awaiting_approval", "refund_rejected", "refund_requested", "refund_succeeded", "refund_failed", "refund_settled_by_hand", "refund_replaced",
+		"refund_awaiting_approval", "refund_rejected", "refund_requested", "refund_succeeded", "refund_failed", "refund_settled_by_hand", "refund_charged_back", "refund_replaced",
 	} {
 		used = append(used, "line_"+line)
 	}
