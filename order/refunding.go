@@ -110,6 +110,9 @@ func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, taken
 type RefundRequest struct {
 	OrderNo ids.ID
 	Amount  int64  // minor units of the order's currency; 0 is all that is left
+	// Also, if not nil, runs in the transaction that asks for the refund, which may run it
+	// again, and commits with it.
+	Also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error `json:"-"`
 	Reason  string // RefundByShopper, RefundByOperator or RefundByDispute
 	Note    string // in the words of who asks; at most 500 characters
 	By      int64  // the user who asks; 0 is the system

@@ -103,7 +103,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		aside:   newAside(deps.DB.Config().MaxConns),
 	}
 	s.loader = newLoader(s.readThrough)
-	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Wake: deps.Outbox.Wake, Log: deps.Log})
+	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Wake: deps.Outbox.Wake})
 	s.coupons = coupon.New(deps.DB, s.enterReading, s.ownOrder)
 	return s, nil
 }

@@ -38,6 +38,7 @@ func TestRefundsAskedFor(t *testing.T) {
 		{"a failed refund is settled by hand", aFailedRefundIsSettledByHand},
 		{"a failed part keeps the order from being refunded", aFailedPartKeepsTheOrderFromBeingRefunded},
 		{"disputes close with one refund", disputesCloseWithOneRefund},
+		{"a refund and its dispute end together", aRefundAndItsDisputeEndTogether},
 		{"the worklist pages", theWorklistPages},
 	})
 }

@@ -17,9 +17,8 @@
 // # Invariants
 //
 //   - An order has at most one dispute that is not closed, and maxDisputes in all.
-//   - A dispute closes with at most one refund, however often the request is repeated
-//     and whenever a process dies: one operator at a time may close with a refund, and
-//     a refund for a dispute that was requested since it was opened is its own.
+//   - A dispute closes with at most one refund, which is requested in the transaction that
+//     closes it. The order's lock comes before the dispute's.
 //   - Each change, its event and its line in the audit log commit together.
 //
 // # Publishes

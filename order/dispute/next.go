@@ -9,6 +9,5 @@ func init() {
 		"dispute-open":         {"Reply in the dispute that is open.", "请在进行中的维权里继续留言。"},
 		"dispute-limit":        {"Contact the shop by phone or in person.", "请通过电话等其他方式联系商家。"},
 		"dispute-closed":       {"Read the dispute; the shopper may open another one.", "请查看维权结果；如有需要，顾客可重新发起。"},
-		"dispute-closing":      {"Read the dispute again in a moment.", "请稍后重新查看该维权。"},
 	})
 }

@@ -12,10 +12,6 @@ ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING *;
 -- name: LockDispute :one
 SELECT * FROM orders.disputes WHERE dispute_no = @dispute_no AND bucket = @bucket FOR UPDATE;
 
--- name: BeingClosed :one
--- Whether an operator's claim of the closing, which ends by this clock, is in force.
-SELECT coalesce(closing_until > clock_timestamp(), false)::boolean FROM orders.disputes WHERE dispute_no = @dispute_no AND bucket = @bucket;
-
 -- name: Dispute :one
 SELECT * FROM orders.disputes WHERE dispute_no = @dispute_no AND bucket = @bucket;
 
@@ -31,17 +27,9 @@ UPDATE orders.disputes SET status = @status, version = version + 1, updated_at =
     waiting_since = CASE WHEN @status::text = 'open' THEN coalesce(waiting_since, clock_timestamp()) END
 WHERE dispute_no = @dispute_no AND bucket = @bucket RETURNING *;
 
--- name: ClaimClosing :execrows
-UPDATE orders.disputes SET closing_by = @operator, closing_until = clock_timestamp() + @claim::interval
-WHERE dispute_no = @dispute_no AND bucket = @bucket AND status <> 'closed'
-    AND (closing_by IS NULL OR closing_until < clock_timestamp());
-
--- name: ReleaseClosing :exec
-UPDATE orders.disputes SET closing_by = NULL, closing_until = NULL WHERE dispute_no = @dispute_no AND bucket = @bucket AND closing_by = @operator;
-
 -- name: CloseDispute :one
 UPDATE orders.disputes SET status = 'closed', outcome = @outcome, refund_no = sqlc.narg(refund_no), closed_by = @operator, waiting_since = NULL,
-    closing_by = NULL, closing_until = NULL, version = version + 1, updated_at = clock_timestamp()
+    version = version + 1, updated_at = clock_timestamp()
 WHERE dispute_no = @dispute_no AND bucket = @bucket RETURNING *;
 
 -- name: DisputesOfOrder :many

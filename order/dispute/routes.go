@@ -57,7 +57,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "The refund is requested as any other: it may need a second operator's approval, and its state is shown with the order's payments. Repeating the " +
 			"request makes no second refund.",
 		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "dispute-closed, dispute-closing, order-not-refundable, refund-exceeds",
+			http.StatusNotFound: "not-found", http.StatusConflict: "dispute-closed, order-not-refundable, refund-exceeds",
 			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.closeRoute)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -29,40 +27,35 @@ const (
 	maxDisputes = 5
 	// maxTexts bounds one dispute's texts, so that a document stays below 100 KiB.
 	maxTexts = 50
-	// closingFor is how long one operator may take to close a dispute with a refund: the
-	// refund's transaction takes milliseconds, its request is bounded by seconds.
-	closingFor = time.Minute
 )
 
 // Why a dispute cannot be opened or changed.
 var (
-	errNotFound   = fault.Plain(fault.NotFound, "There is no such dispute.")
-	errNoOrder    = fault.Plain(fault.NotFound, "There is no order with this number.")
-	errNotPaid    = fault.New(fault.Conflict, "order-not-disputable", fault.Titles{"This order cannot be disputed", "该订单当前不能发起维权"}, "Only an order that is paid, completed, or whose refund has failed can be disputed.")
-	errAlready    = fault.New(fault.Conflict, "dispute-open", fault.Titles{"This order is being disputed already", "该订单已有进行中的维权"}, "The order has a dispute that is not closed; reply there.")
-	errTooMany    = fault.New(fault.Conflict, "dispute-limit", fault.Titles{"There is nothing more to say here", "维权次数或留言已达上限"}, "An order has at most 5 disputes, and a dispute 50 texts; contact the shop.")
-	errClosed     = fault.New(fault.Conflict, "dispute-closed", fault.Titles{"This dispute is closed", "该维权已结束"}, "A closed dispute does not change any more.")
-	errBeingEnded = fault.New(fault.Conflict, "dispute-closing", fault.Titles{"Another operator is closing this dispute", "其他客服正在结束该维权"}, "A refund for this dispute is being requested. Read the dispute again in a moment.").After(time.Second)
+	errNotFound = fault.Plain(fault.NotFound, "There is no such dispute.")
+	errNoOrder  = fault.Plain(fault.NotFound, "There is no order with this number.")
+	errNotPaid  = fault.New(fault.Conflict, "order-not-disputable", fault.Titles{"This order cannot be disputed", "该订单当前不能发起维权"}, "Only an order that is paid, completed, or whose refund has failed can be disputed.")
+	errAlready  = fault.New(fault.Conflict, "dispute-open", fault.Titles{"This order is being disputed already", "该订单已有进行中的维权"}, "The order has a dispute that is not closed; reply there.")
+	errTooMany  = fault.New(fault.Conflict, "dispute-limit", fault.Titles{"There is nothing more to say here", "维权次数或留言已达上限"}, "An order has at most 5 disputes, and a dispute 50 texts; contact the shop.")
+	errClosed   = fault.New(fault.Conflict, "dispute-closed", fault.Titles{"This dispute is closed", "该维权已结束"}, "A closed dispute does not change any more.")
 )
 
 // Refund is what the shop pays back to close a dispute.
 type Refund struct {
 	OrderNo ids.ID
-	Amount  int64     // minor units of the order's currency; 0 is all that is left
-	Units   string    // return or write_off; empty leaves it to the activity's rule
-	Note    string    // of the operator
-	By      int64     // the operator
-	Since   time.Time // when the dispute was opened: a refund for a dispute since then is this one, made before
+	Amount  int64  // minor units of the order's currency; 0 is all that is left
+	Units   string // return or write_off; empty leaves it to the activity's rule
+	Note    string // of the operator
+	By      int64  // the operator
 }
 
 // Deps are the module's dependencies; all are required.
 type Deps struct {
 	DB *pgxpool.Pool
-	// Refund requests a refund in a transaction of its own, or finds the one that was
-	// requested for this dispute before, and returns its number.
-	Refund func(ctx context.Context, r Refund) (ids.ID, error)
+	// Refund requests a refund in a transaction of its own, which ends although the client
+	// has left. It holds the order's lock, runs also with the refund's number, may be run
+	// again, and commits both or neither.
+	Refund func(ctx context.Context, r Refund, also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error) error
 	Wake   func() // after an event was committed
-	Log    *slog.Logger
 }
 
 // Service is disputes. Safe for concurrent use.
@@ -85,19 +78,7 @@ type request struct {
 // it, in one transaction.
 func (s *Service) change(ctx context.Context, r request, subject string, do func(context.Context, pgx.Tx, row) (row, error)) (d row, err error) {
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		d, err = idempotency.Once(ctx, tx, r.key, r.name, r, func() (row, error) {
-			d, err := lock(ctx, tx, r.No)
-			if err != nil {
-				return d, err
-			}
-			if d.Status == disputeevent.StatusClosed {
-				return d, errClosed
-			}
-			if d, err = do(ctx, tx, d); err != nil {
-				return d, err
-			}
-			return d, publish(ctx, tx, subject, d)
-		})
+		d, err = idempotency.Once(ctx, tx, r.key, r.name, r, func() (row, error) { return changeIn(ctx, tx, r.No, subject, do) })
 		return err
 	})
 	if err != nil {
@@ -105,6 +86,20 @@ func (s *Service) change(ctx context.Context, r request, subject string, do func
 	}
 	s.deps.Wake()
 	return d, nil
+}
+
+func changeIn(ctx context.Context, tx pgx.Tx, no ids.ID, subject string, do func(context.Context, pgx.Tx, row) (row, error)) (row, error) {
+	d, err := lock(ctx, tx, no)
+	if err != nil {
+		return d, err
+	}
+	if d.Status == disputeevent.StatusClosed {
+		return d, errClosed
+	}
+	if d, err = do(ctx, tx, d); err != nil {
+		return d, err
+	}
+	return d, publish(ctx, tx, subject, d)
 }
 
 func lock(ctx context.Context, tx pgx.Tx, no ids.ID) (row, error) {
@@ -243,34 +238,21 @@ func move(ctx context.Context, tx pgx.Tx, d row, operator *int64, text, status s
 	return disputedb.New(tx).MoveDispute(ctx, disputedb.MoveDisputeParams{Status: status, DisputeNo: d.DisputeNo, Bucket: d.Bucket})
 }
 
-// end closes a dispute, with a refund or, if it is nil, without. A dispute that this
-// operator has closed in the same way is returned.
+// end closes a dispute, with a refund or, if it is nil, without. The refund is requested in
+// the transaction that closes the dispute. A dispute that this operator has closed in the
+// same way is returned.
 func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refund) (row, error) {
 	operator := auth.From(ctx).UserID
 	text, err := legible(text)
 	if err != nil {
 		return row{}, err
 	}
-	outcome, paid := disputeevent.OutcomeNoRefund, pgtype.UUID{}
-	if refund != nil {
-		outcome = disputeevent.OutcomeRefund
-		given, err := s.refund(ctx, no, operator, text, *refund)
-		if err == nil {
-			paid = pgtype.UUID{Bytes: given, Valid: true}
-		} else if !errors.Is(err, errClosed) {
-			return row{}, err
-		}
+	was, err := s.read(ctx, no)
+	if err != nil {
+		return was, err
 	}
-	d, err := s.change(ctx, request{No: no, name: "dispute.close"}, disputeevent.SubjectClosed, func(ctx context.Context, tx pgx.Tx, d row) (row, error) {
-		if refund == nil {
-			claimed, err := disputedb.New(tx).BeingClosed(ctx, disputedb.BeingClosedParams{DisputeNo: no, Bucket: no.Bucket()})
-			if err != nil {
-				return d, err
-			}
-			if claimed {
-				return d, errBeingEnded
-			}
-		}
+	outcome, paid := disputeevent.OutcomeNoRefund, pgtype.UUID{}
+	closing := func(ctx context.Context, tx pgx.Tx, d row) (row, error) {
 		before := stateOf(d)
 		if err := write(ctx, tx, d, &operator, text); err != nil {
 			return d, err
@@ -282,43 +264,34 @@ func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refun
 			return d, err
 		}
 		return d, audit.Record(ctx, tx, "dispute.close", "dispute "+no.String(), audit.Change{Before: before, After: stateOf(d)})
-	})
-	if errors.Is(err, errClosed) {
-		was, readErr := s.read(ctx, no)
-		if readErr == nil && was.Outcome == outcome && was.ClosedBy != nil && *was.ClosedBy == operator {
-			return was, nil
+	}
+	var d row
+	if refund == nil {
+		d, err = s.change(ctx, request{No: no, name: "dispute.close"}, disputeevent.SubjectClosed, closing)
+	} else {
+		outcome = disputeevent.OutcomeRefund
+		refund.OrderNo, refund.Note, refund.By = was.OrderNo, text, operator
+		err = errClosed
+		if was.Status != disputeevent.StatusClosed {
+			err = s.deps.Refund(ctx, *refund, func(ctx context.Context, tx pgx.Tx, no ids.ID) (err error) {
+				paid = pgtype.UUID{Bytes: no, Valid: true}
+				d, err = changeIn(ctx, tx, was.DisputeNo, disputeevent.SubjectClosed, closing)
+				return err
+			})
 		}
 	}
+	if err == nil {
+		s.deps.Wake() // again, if change did
+		return d, nil
+	}
+	// Another request may have closed it, and have left nothing to refund.
+	if was, readErr := s.read(ctx, no); readErr == nil && was.Status == disputeevent.StatusClosed {
+		if was.Outcome == outcome && was.ClosedBy != nil && *was.ClosedBy == operator {
+			return was, nil
+		}
+		err = errClosed
+	}
 	return d, err
-}
-
-// refund claims the closing of a dispute and requests its refund. It fails with
-// errClosed if the dispute is closed.
-func (s *Service) refund(ctx context.Context, no ids.ID, operator int64, note string, r Refund) (refund ids.ID, err error) {
-	q := disputedb.New(s.deps.DB)
-	d, err := s.read(ctx, no)
-	if err != nil {
-		return refund, err
-	}
-	if d.Status == disputeevent.StatusClosed {
-		return refund, errClosed
-	}
-	n, err := q.ClaimClosing(ctx, disputedb.ClaimClosingParams{Operator: &operator, Claim: closingFor, DisputeNo: no, Bucket: no.Bucket()})
-	if err != nil {
-		return refund, fmt.Errorf("dispute: claim %s: %w", no, err)
-	}
-	if n == 0 {
-		return refund, errBeingEnded
-	}
-	r.OrderNo, r.Note, r.By, r.Since = d.OrderNo, note, operator, d.CreatedAt
-	if refund, err = s.deps.Refund(ctx, r); err == nil {
-		return refund, nil
-	}
-	// The next request need not wait for the claim's end.
-	if releaseErr := q.ReleaseClosing(context.WithoutCancel(ctx), disputedb.ReleaseClosingParams{DisputeNo: no, Bucket: no.Bucket(), Operator: &operator}); releaseErr != nil {
-		s.deps.Log.WarnContext(ctx, "dispute's closing stays claimed for a minute", "dispute_no", no, "error", releaseErr)
-	}
-	return refund, err
 }
 
 func (s *Service) read(ctx context.Context, no ids.ID) (row, error) {

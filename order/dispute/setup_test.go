@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -21,6 +22,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -37,22 +39,29 @@ type bundle struct {
 	tokens  *auth.Tokens
 	refunds atomic.Int64
 	refused error
-	hold    chan struct{} // if set, refunds wait for its end
+	hold    chan struct{} // if set, a refund sends and waits for an answer
 }
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	s := &bundle{T: t, db: pgtest.DB(t), tokens: auth.NewTokens([]byte(strings.Repeat("key!", 8)), time.Now)}
 	log := slog.New(slog.DiscardHandler)
-	s.Service = New(Deps{DB: s.db, Wake: func() {}, Log: log, Refund: func(_ context.Context, r Refund) (ids.ID, error) {
-		if r.By != operator || r.OrderNo.IsZero() || r.Note == "" || r.Since.IsZero() {
+	s.Service = New(Deps{DB: s.db, Wake: func() {}, Refund: func(ctx context.Context, r Refund, also func(context.Context, pgx.Tx, ids.ID) error) error {
+		if r.By != operator || r.OrderNo.IsZero() || r.Note == "" {
 			t.Errorf("refund requested as %+v", r)
 		}
-		s.refunds.Add(1)
 		if s.hold != nil {
+			s.hold <- struct{}{}
 			<-s.hold
 		}
-		return ids.New(), s.refused
+		if s.refused != nil {
+			return s.refused
+		}
+		err := pg.InTx(ctx, s.db, func(tx pgx.Tx) error { return also(ctx, tx, ids.New()) })
+		if err == nil {
+			s.refunds.Add(1)
+		}
+		return err
 	}})
 	s.router = httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.Routes(s.router)

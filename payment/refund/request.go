@@ -38,6 +38,9 @@ func (s *Service) Request(ctx context.Context, key string, r order.RefundRequest
 	defer cancel()
 	err = s.move(ctx, r.OrderNo, actor(ctx, r), nil, func(c *change) error {
 		made, err = idempotency.Once(ctx, c.tx, key, "refund.request", r, func() (AdminRefund, error) { return s.request(ctx, c, r) })
+		if err == nil && r.Also != nil {
+			err = r.Also(ctx, c.tx, made.RefundNo)
+		}
 		return err
 	}, nothing)
 	if err != nil {

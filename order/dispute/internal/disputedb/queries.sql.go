@@ -41,52 +41,9 @@ func (q *Queries) AddText(ctx context.Context, arg AddTextParams) (int32, error)
 	return line, err
 }
 
-const beingClosed = `-- name: BeingClosed :one
-SELECT coalesce(closing_until > clock_timestamp(), false)::boolean FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2
-`
-
-type BeingClosedParams struct {
-	DisputeNo ids.ID
-	Bucket    int16
-}
-
-// Whether an operator's claim of the closing, which ends by this clock, is in force.
-func (q *Queries) BeingClosed(ctx context.Context, arg BeingClosedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, beingClosed, arg.DisputeNo, arg.Bucket)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
-const claimClosing = `-- name: ClaimClosing :execrows
-UPDATE orders.disputes SET closing_by = $1, closing_until = clock_timestamp() + $2::interval
-WHERE dispute_no = $3 AND bucket = $4 AND status <> 'closed'
-    AND (closing_by IS NULL OR closing_until < clock_timestamp())
-`
-
-type ClaimClosingParams struct {
-	Operator  *int64
-	Claim     time.Duration
-	DisputeNo ids.ID
-	Bucket    int16
-}
-
-func (q *Queries) ClaimClosing(ctx context.Context, arg ClaimClosingParams) (int64, error) {
-	result, err := q.db.Exec(ctx, claimClosing,
-		arg.Operator,
-		arg.Claim,
-		arg.DisputeNo,
-		arg.Bucket,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const closeDispute = `-- name: CloseDispute :one
 UPDATE orders.disputes SET status = 'closed', outcome = $1, refund_no = $2, closed_by = $3, waiting_since = NULL,
-    closing_by = NULL, closing_until = NULL, version = version + 1, updated_at = clock_timestamp()
+    version = version + 1, updated_at = clock_timestamp()
 WHERE dispute_no = $4 AND bucket = $5 RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
 `
 
@@ -445,21 +402,6 @@ func (q *Queries) OrderToDispute(ctx context.Context, arg OrderToDisputeParams) 
 	var i OrderToDisputeRow
 	err := row.Scan(&i.UserID, &i.Status)
 	return i, err
-}
-
-const releaseClosing = `-- name: ReleaseClosing :exec
-UPDATE orders.disputes SET closing_by = NULL, closing_until = NULL WHERE dispute_no = $1 AND bucket = $2 AND closing_by = $3
-`
-
-type ReleaseClosingParams struct {
-	DisputeNo ids.ID
-	Bucket    int16
-	Operator  *int64
-}
-
-func (q *Queries) ReleaseClosing(ctx context.Context, arg ReleaseClosingParams) error {
-	_, err := q.db.Exec(ctx, releaseClosing, arg.DisputeNo, arg.Bucket, arg.Operator)
-	return err
 }
 
 const textsOf = `-- name: TextsOf :many
