@@ -26,7 +26,7 @@
 //     another instance at the same moment, a no-op.
 //   - Capture, order and event change in one transaction. Money for a closed order
 //     pays it nevertheless if its item has units in the backup (package order,
-//     Retake). Other money for an order that is no longer pending, for one that is
+//     Retake) and no operator canceled it. Other money for an order that is no longer pending, for one that is
 //     paid already, or in another amount than was charged gets its refund row in
 //     that same transaction; so the ledger less the open refunds always equals what
 //     paid orders cost (I4).

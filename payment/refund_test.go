@@ -10,6 +10,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 )
 
 func TestRefunds(t *testing.T) {
@@ -20,6 +21,7 @@ func TestRefunds(t *testing.T) {
 		{"a refund outlives the banks absence", aRefundOutlivesTheBanksAbsence},
 		{"a refund without its callback", aRefundWithoutItsCallback},
 		{"refund callback in another sum", refundCallbackInAnotherSum},
+		{"an order that an operator canceled stays closed", anOrderThatAnOperatorCanceledStaysClosed},
 		// From here on refunds stay failed, which the shop's books show.
 		{"a refund that fails", aRefundThatFails},
 		{"a refund that is refused", aRefundThatIsRefused},
@@ -165,6 +167,27 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 	}
 }
 
+// A page of the bank that its shopper opened before stays payable: the money goes back,
+// although the item has a unit in the backup.
+func anOrderThatAnOperatorCanceledStaysClosed(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	_, url := s.startPayment(no, user)
+	if _, err := s.orders.Claim(t.Context(), no, user); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE order_no = $1`, no)
+	if _, closed, err := s.orders.Withdraw(auth.Into(t.Context(), auth.Principal{UserID: firstOperator, Role: auth.Operator}), no, "sold out"); err != nil || !closed {
+		t.Fatal(closed, err)
+	}
+	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = backup + 1`)
+	s.payAt(url, sandbox.Normal)
+	s.refundRequested(no, "late")
+	s.refundsDone(no)
+	s.orderIs(no, orderevent.StatusClosed)
+	s.booksAreRight()
+	s.exec(`UPDATE inventory.stock SET total = total - 1, backup = backup - 1`)
+}
+
 // A permanent refusal by the provider fails the refund immediately.
 func aRefundThatIsRefused(t *testing.T, s *bundle) {
 	no, user := s.one(100)
@@ -176,9 +199,7 @@ func aRefundThatIsRefused(t *testing.T, s *bundle) {
 	}, told); err != nil || got != outcomeLate {
 		t.Fatalf("%s, %v", got, err)
 	}
-	if _, err := s.refundDue(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.refundsDone(no)
 	if got := s.refundOf(no); got != "late failed" || s.alarms("refund-failed", s.refundSubject(no)) != 1 {
 		t.Errorf("refund is %s, %d alarms", got, s.alarms("refund-failed", s.refundSubject(no)))
 	}

@@ -66,7 +66,8 @@ const (
 //	ledger row written     for the first time; else nothing happens (repeated)
 //	order still pending    → paid, with the event
 //	another coupon since   → refund, reason mismatch: the order costs another amount now
-//	order closed           → paid, with units of the backup if they suffice
+//	order closed           → paid, with units of the backup if they suffice, unless
+//	                         an operator has closed it
 //	otherwise, or refused  → refund, reason late
 //	order paid otherwise   → refund, reason duplicate
 //	another amount, asked  → refund of what moved, reason mismatch, and an alarm
@@ -205,7 +206,8 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 }
 
 // payOrder marks the payment's order paid, also a closed one if its item has units
-// in the backup, or returns why it cannot be paid any more.
+// in the backup, or returns why it cannot be paid any more. An order that an operator
+// canceled stays closed: its shopper reads that the shop does not sell it.
 func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
 	by := order.PaidBy{PaymentNo: p.PaymentNo, Provider: p.Provider, Method: string(p.Method), ProviderTxn: p.ProviderTxn}
 	o, paid, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, by, p.Amount)
@@ -213,7 +215,7 @@ func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsP
 		return settled{}, err
 	}
 	outcome := outcomePaid
-	if !paid && o.Status == orderevent.StatusClosed && o.Amount() == p.Amount {
+	if !paid && o.Status == orderevent.StatusClosed && o.Reason != orderevent.ReasonWithdrawn && o.Amount() == p.Amount {
 		outcome = outcomeRetaken
 		if o, paid, err = s.deps.Orders.Retake(ctx, tx, o, by); err != nil {
 			return settled{}, err
