@@ -71,10 +71,13 @@ WITH moved AS (
 SELECT * FROM moved;
 
 -- name: NoteRefund :one
--- Notes of a refunded order whether a provider has taken its refund back (reason).
+-- Notes of a refunded order whether a provider has taken its refund back, in the place of the reason that it was paid
+-- with. That reason is in its history, and returns with the money.
 WITH noted AS (
-    UPDATE orders.orders o SET reason = @reason, version = o.version + 1, updated_at = clock_timestamp()
-    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'refunded' AND o.reason <> @reason
+    UPDATE orders.orders o SET version = o.version + 1, updated_at = clock_timestamp(), reason = CASE WHEN @taken_back::boolean THEN 'taken-back'
+        ELSE coalesce((SELECT h.reason FROM orders.history h WHERE h.order_no = o.order_no AND h.bucket = o.bucket AND h.status = 'paid'
+        ORDER BY h.version LIMIT 1), '') END
+    WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'refunded' AND (o.reason = 'taken-back') <> @taken_back
     RETURNING o.*
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)

@@ -93,11 +93,7 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 // units and its coupon are gone, and only money is owed. After the commit the caller
 // calls Show.
 func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, takenBack bool, actor string) (orderevent.Order, error) {
-	reason := ""
-	if takenBack {
-		reason = orderevent.ReasonTakenBack
-	}
-	row, err := orderdb.New(tx).NoteRefund(ctx, orderdb.NoteRefundParams{Reason: reason, Actor: actor, OrderNo: no, Bucket: no.Bucket()})
+	row, err := orderdb.New(tx).NoteRefund(ctx, orderdb.NoteRefundParams{TakenBack: takenBack, Actor: actor, OrderNo: no, Bucket: no.Bucket()})
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: note of %s that its refund was taken back: %w", no, err)
 	}
@@ -110,13 +106,13 @@ func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, taken
 type RefundRequest struct {
 	OrderNo ids.ID
 	Amount  int64  // minor units of the order's currency; 0 is all that is left
-	// Also, if not nil, runs in the transaction that asks for the refund, which may run it
-	// again, and commits with it.
-	Also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error `json:"-"`
 	Reason  string // RefundByShopper, RefundByOperator or RefundByDispute
 	Note    string // in the words of who asks; at most 500 characters
 	By      int64  // the user who asks; 0 is the system
 	Units   string // UnitsReturn or UnitsWriteOff; empty leaves it to the activity's rule
+	// Also, if not nil, runs in the transaction that asks for the refund, which may run it
+	// again, and commits with it.
+	Also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error `json:"-"`
 }
 
 // Why a refund was asked for.

@@ -51,7 +51,12 @@ func (s *bundle) oneIsOwed() {
 func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 	t.Helper()
 	before := s.counted("refunded")
-	no, _ := s.paidFor(100, sandbox.Normal)
+	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = backup + 1`)
+	no, user := s.one(100)
+	_, url := s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("the order is paid late", func() bool { return s.status(no) == orderevent.StatusPaid })
 	refundNo := s.askBack(no, `{"note":"damaged"}`, "requested")
 	s.refundsDone(no)
 	stock := s.stockIs()
@@ -83,7 +88,7 @@ func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 		t.Errorf("while the retry is under way the order is %s", got)
 	}
 	s.refundsDone(no)
-	if got := reason(); got != "refunded " || s.stockIs() != stock || s.wholeEvents(no) != 1 {
+	if got := reason(); got != "refunded backup" || s.stockIs() != stock || s.wholeEvents(no) != 1 {
 		t.Errorf("after the retry the order is %s, the stock %s, before %s", got, s.stockIs(), stock)
 	}
 	if n := s.counted("refunded") - before; n != 1 {

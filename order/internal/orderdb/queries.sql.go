@@ -1349,8 +1349,10 @@ func (q *Queries) MoveToArchive(ctx context.Context, arg MoveToArchiveParams) (i
 
 const noteRefund = `-- name: NoteRefund :one
 WITH noted AS (
-    UPDATE orders.orders o SET reason = $1, version = o.version + 1, updated_at = clock_timestamp()
-    WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = 'refunded' AND o.reason <> $1
+    UPDATE orders.orders o SET version = o.version + 1, updated_at = clock_timestamp(), reason = CASE WHEN $1::boolean THEN 'taken-back'
+        ELSE coalesce((SELECT h.reason FROM orders.history h WHERE h.order_no = o.order_no AND h.bucket = o.bucket AND h.status = 'paid'
+        ORDER BY h.version LIMIT 1), '') END
+    WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = 'refunded' AND (o.reason = 'taken-back') <> $1
     RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
@@ -1360,10 +1362,10 @@ SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch
 `
 
 type NoteRefundParams struct {
-	Reason  string
-	OrderNo ids.ID
-	Bucket  int16
-	Actor   string
+	TakenBack bool
+	OrderNo   ids.ID
+	Bucket    int16
+	Actor     string
 }
 
 type NoteRefundRow struct {
@@ -1396,10 +1398,11 @@ type NoteRefundRow struct {
 	ProviderTxn    *string
 }
 
-// Notes of a refunded order whether a provider has taken its refund back (reason).
+// Notes of a refunded order whether a provider has taken its refund back, in the place of the reason that it was paid
+// with. That reason is in its history, and returns with the money.
 func (q *Queries) NoteRefund(ctx context.Context, arg NoteRefundParams) (NoteRefundRow, error) {
 	row := q.db.QueryRow(ctx, noteRefund,
-		arg.Reason,
+		arg.TakenBack,
 		arg.OrderNo,
 		arg.Bucket,
 		arg.Actor,

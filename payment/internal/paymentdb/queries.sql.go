@@ -500,7 +500,7 @@ func (q *Queries) DecideRefund(ctx context.Context, arg DecideRefundParams) (Pay
 const endRefundByChargeback = `-- name: EndRefundByChargeback :one
 UPDATE payments.refunds SET status = 'charged_back', updated_at = clock_timestamp()
 WHERE refund_no = $1 AND bucket = $2 AND status = 'failed'
-RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, note, requested_by, decided_by, decided_at, settled_by, receipt, units, attempts, next_try, last_error, created_at, updated_at
+RETURNING bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, attempts, next_try, last_error, created_at, updated_at, note, requested_by, decided_by, decided_at, settled_by, receipt, units
 `
 
 type EndRefundByChargebackParams struct {
@@ -523,6 +523,11 @@ func (q *Queries) EndRefundByChargeback(ctx context.Context, arg EndRefundByChar
 		&i.Currency,
 		&i.Reason,
 		&i.Status,
+		&i.Attempts,
+		&i.NextTry,
+		&i.LastError,
+		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.Note,
 		&i.RequestedBy,
 		&i.DecidedBy,
@@ -530,11 +535,6 @@ func (q *Queries) EndRefundByChargeback(ctx context.Context, arg EndRefundByChar
 		&i.SettledBy,
 		&i.Receipt,
 		&i.Units,
-		&i.Attempts,
-		&i.NextTry,
-		&i.LastError,
-		&i.CreatedAt,
-		&i.UpdatedAt,
 	)
 	return i, err
 }
