@@ -65,6 +65,9 @@ type Config struct {
 	StuckAfter time.Duration
 }
 
+// ClosingFor is Config's: payment's time-outs derive from it.
+const ClosingFor = 30 * time.Second
+
 // NewConfig returns the configuration for settings.
 func NewConfig(set Settings) Config {
 	return Config{
@@ -76,7 +79,7 @@ func NewConfig(set Settings) Config {
 		ListTimeout:    5 * time.Second,
 		SweepEvery:     time.Second,
 		SweepLimit:     500,
-		ClosingFor:     30 * time.Second,
+		ClosingFor:     ClosingFor,
 		KeepDetails:    90 * 24 * time.Hour,
 		CacheBytes:     16 << 20,
 		StuckAfter:     time.Minute,

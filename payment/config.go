@@ -3,6 +3,7 @@ package payment
 import (
 	"time"
 
+	"stampede/order"
 	"stampede/payment/refund"
 )
 
@@ -10,9 +11,10 @@ const (
 	// callTimeout bounds one call to a provider with its retries: a shopper waits no
 	// longer for a payment to be created.
 	callTimeout = 10 * time.Second
-	// closeTimeout bounds the closing of all payments of one CloseOpen, below the 30 s
-	// for which an order is claimed: after those another payment could be started.
-	closeTimeout = 20 * time.Second
+	// closeTimeout bounds the closing of all payments of one CloseOpen, below the time
+	// for which an order is claimed, after which another payment could be started: the
+	// claim and the closing of the order take a bookTimeout each.
+	closeTimeout = order.ClosingFor - 2*bookTimeout
 	// closeParallel is how many payments are closed at their providers
 	// concurrently, and how many a worker queries: a sweep of 500 orders ends in a
 	// second against a provider that answers in 30 ms.

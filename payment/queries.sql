@@ -38,13 +38,13 @@ WHERE payment_no = @payment_no AND bucket = @bucket AND status = 'created';
 
 -- name: ClaimQueries :many
 -- Claims the open payments that are due for a query, and sets the next query: later each time, but not long after
--- the payment has expired. Several instances share the work.
+-- the payment has expired, and never before the claim ends. Several instances share the work.
 UPDATE payments.payments p
 SET queries = p.queries + 1,
-    next_query = clock_timestamp() + least(
+    next_query = clock_timestamp() + greatest(@claim::interval, least(
         interval '1 millisecond' * power(2, least(p.queries, 16)) * @base_ms::bigint,
         greatest(p.expires_at - clock_timestamp(), interval '0') + interval '1 millisecond' * @base_ms::bigint,
-        interval '1 millisecond' * @most_ms::bigint)
+        interval '1 millisecond' * @most_ms::bigint))
 WHERE (p.bucket, p.payment_no) IN (
     SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= clock_timestamp()
     ORDER BY d.next_query LIMIT @at_most FOR UPDATE SKIP LOCKED)
@@ -88,20 +88,20 @@ FROM payments.payments p JOIN payments.ledger l USING (payment_no)
 WHERE p.payment_no = @payment_no AND p.bucket = @bucket AND l.provider = @provider AND l.kind = 'capture' AND l.provider_txn = @capture_txn;
 
 -- name: ClaimRefunds :many
--- Claims refunds that are due to be requested or queried, and sets the next attempt.
-UPDATE payments.refunds r
-SET attempts = r.attempts + 1,
-    next_try = clock_timestamp() + least(interval '1 millisecond' * power(2, least(r.attempts, 16)) * @base_ms::bigint,
-                                         interval '1 millisecond' * @most_ms::bigint)
+-- Claims refunds that are due to be requested or queried. NoteRefundAttempt ends the claim.
+UPDATE payments.refunds r SET attempts = r.attempts + 1, next_try = clock_timestamp() + @claim::interval
 WHERE (r.bucket, r.refund_no) IN (
     SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= clock_timestamp()
     ORDER BY d.next_try LIMIT @at_most FOR UPDATE SKIP LOCKED)
 RETURNING r.*;
 
--- name: NoteRefundError :exec
--- What the last attempt ended with; empty if the provider is at it.
-UPDATE payments.refunds SET last_error = @last_error, updated_at = clock_timestamp()
-WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'requested';
+-- name: NoteRefundAttempt :exec
+-- What the last attempt ended with, empty if the provider is at it, and when the next one is due. Nothing if the refund
+-- was claimed again since.
+UPDATE payments.refunds SET last_error = @last_error, updated_at = CASE last_error WHEN @last_error THEN updated_at ELSE clock_timestamp() END,
+    next_try = clock_timestamp() + least(interval '1 millisecond' * power(2, least(attempts - 1, 16)) * @base_ms::bigint,
+                                         interval '1 millisecond' * @most_ms::bigint)
+WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'requested' AND attempts = @attempts;
 
 -- name: SucceedRefund :execrows
 -- A refund that the provider had reported as failed and then made becomes succeeded too, unless the money went back

@@ -13,9 +13,17 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// claimAtMost is how many payments or refunds a worker claims at a time: all of
-// them are done within a few rounds of closeParallel.
-const claimAtMost = 64
+const (
+	// claimAtMost is how many payments or refunds a worker claims at a time: as many as
+	// it asks about at once, so that none waits for the others while its claim runs out.
+	claimAtMost = closeParallel
+	// stepTimeout bounds what a worker does with one payment or refund.
+	stepTimeout = callTimeout + bookTimeout
+	// claimFor is how long a claimed payment or refund is its worker's. It outlasts the
+	// claiming, which counts from Postgres's clock, and the step, so that no two instances
+	// call a provider about one number at the same time.
+	claimFor = bookTimeout + stepTimeout + time.Second
+)
 
 // bookTimeout bounds how long a step may wait for Postgres in addition to its
 // call to a provider: far more than its transactions need, and with
@@ -54,7 +62,7 @@ func each[T any](ctx context.Context, due []T, step func(context.Context, T)) {
 	g.SetLimit(closeParallel)
 	for _, d := range due {
 		g.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, callTimeout+bookTimeout)
+			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 			defer cancel()
 			step(ctx, d)
 			return nil
@@ -87,7 +95,7 @@ func (s *Service) claimQueries(ctx context.Context) ([]paymentdb.ClaimQueriesRow
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
 	due, err := s.q.ClaimQueries(ctx, paymentdb.ClaimQueriesParams{
-		BaseMs: s.cfg.QueryAfter.Milliseconds(), MostMs: s.cfg.QueryAtMost.Milliseconds(), AtMost: claimAtMost,
+		Claim: claimFor, BaseMs: s.cfg.QueryAfter.Milliseconds(), MostMs: s.cfg.QueryAtMost.Milliseconds(), AtMost: claimAtMost,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("payment: claim queries: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"stampede/payment/internal/paymentdb"
@@ -18,9 +19,7 @@ import (
 func (s *Service) refundDue(ctx context.Context) (int, error) {
 	claiming, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
-	due, err := s.q.ClaimRefunds(claiming, paymentdb.ClaimRefundsParams{
-		BaseMs: s.cfg.RefundBackoff.Milliseconds(), MostMs: s.cfg.RefundAtMost.Milliseconds(), AtMost: claimAtMost,
-	})
+	due, err := s.q.ClaimRefunds(claiming, paymentdb.ClaimRefundsParams{Claim: claimFor, AtMost: claimAtMost})
 	if err != nil {
 		return 0, fmt.Errorf("payment: claim refunds: %w", err)
 	}
@@ -33,7 +32,7 @@ func (s *Service) refundDue(ctx context.Context) (int, error) {
 func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 	err := s.askRefund(ctx, r)
 	if ctx.Err() != nil {
-		return // the process is stopping; the refund is due again later
+		return // the process is stopping, or Postgres hangs; the refund is due again when its claim ends
 	}
 	outcome := ""
 	if err != nil {
@@ -41,10 +40,11 @@ func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 		s.deps.Log.WarnContext(ctx, "refund not done, retrying later", "provider", r.Provider, "refund_no", r.RefundNo,
 			"attempts", r.Attempts, "error", err)
 	}
-	if outcome != r.LastError {
-		if err := s.q.NoteRefundError(ctx, paymentdb.NoteRefundErrorParams{LastError: outcome, RefundNo: r.RefundNo, Bucket: r.Bucket}); err != nil {
-			s.deps.Log.WarnContext(ctx, "refund's error not recorded", "refund_no", r.RefundNo, "error", err)
-		}
+	if err := s.q.NoteRefundAttempt(ctx, paymentdb.NoteRefundAttemptParams{
+		LastError: outcome, RefundNo: r.RefundNo, Bucket: r.Bucket, Attempts: r.Attempts,
+		BaseMs: s.cfg.RefundBackoff.Milliseconds(), MostMs: s.cfg.RefundAtMost.Milliseconds(),
+	}); err != nil {
+		s.deps.Log.WarnContext(ctx, "refund's attempt not recorded", "refund_no", r.RefundNo, "error", err)
 	}
 	if int(r.Attempts) < s.cfg.RefundAlarmAfter {
 		return
@@ -57,14 +57,16 @@ func (s *Service) refundOne(ctx context.Context, r paymentdb.PaymentsRefund) {
 }
 
 // askRefund requests a refund, or its state: the same number makes both the same
-// request. A refusal by the provider is final.
+// request. A refusal is final once the next attempt repeats it: the first may be the
+// answer while a request before it, whose own answer was lost, is carried out. Alipay
+// then says that the trade is closed, and knows the refund some seconds later.
 func (s *Service) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) error {
 	if r.Provider == free { // an order that cost nothing; no provider knows it
 		return s.refundSucceeded(ctx, free, provider.RefundStatus{RefundNo: r.RefundNo, PaymentNo: r.PaymentNo, Amount: r.Amount, Currency: r.Currency})
 	}
 	st, err := s.requestRefund(ctx, r)
 	switch {
-	case errors.Is(err, provider.ErrRefused):
+	case errors.Is(err, provider.ErrRefused) && strings.Contains(r.LastError, provider.ErrRefused.Error()):
 		err = s.refundFailed(ctx, r.RefundNo, r.Provider, err.Error())
 	case err == nil:
 		err = s.settleRefund(ctx, r.Provider, st, asked)

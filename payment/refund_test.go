@@ -1,9 +1,13 @@
 package payment
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
@@ -21,6 +25,8 @@ func TestRefunds(t *testing.T) {
 		{"a refund outlives the banks absence", aRefundOutlivesTheBanksAbsence},
 		{"a refund without its callback", aRefundWithoutItsCallback},
 		{"refund callback in another sum", refundCallbackInAnotherSum},
+		{"one refund asked for by several instances", oneRefundAskedForBySeveralInstances},
+		{"a refusal that is not repeated", aRefusalThatIsNotRepeated},
 		{"an order that an operator canceled stays closed", anOrderThatAnOperatorCanceledStaysClosed},
 		// From here on refunds stay failed, which the shop's books show.
 		{"a refund that fails", aRefundThatFails},
@@ -167,6 +173,69 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 	}
 }
 
+// A bank that answers slowly is asked by the instance that has claimed the refund alone. One
+// whose claim ran out, because its process was frozen, asks for the same refund again, and
+// both are told how that stands.
+func oneRefundAskedForBySeveralInstances(t *testing.T, s *bundle) {
+	no, paymentNo := s.late(sandbox.Normal)
+	tx, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM sandbox.payments WHERE payment_no = $1 FOR UPDATE`, paymentNo.String()); err != nil {
+		t.Fatal(err)
+	}
+	atTheBank := func(n int) {
+		t.Helper()
+		s.until("the bank is at it", func() bool {
+			return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
+		})
+	}
+	var g errgroup.Group
+	ask := func() error { _, err := s.refundDue(t.Context()); return err }
+	g.Go(ask)
+	atTheBank(1)
+	if n, err := s.instance(options{}, s.client).refundDue(t.Context()); n != 0 || err != nil {
+		t.Errorf("another instance asks for %d refunds meanwhile, %v", n, err)
+	}
+	s.exec(`UPDATE payments.refunds SET next_try = now() WHERE order_no = $1 AND status = 'requested'`, no)
+	g.Go(ask)
+	atTheBank(2)
+	if err := errors.Join(tx.Rollback(t.Context()), g.Wait()); err != nil {
+		t.Error(err)
+	}
+	s.refundsDone(no)
+	if got, back := s.refundOf(no), read[int](s, `SELECT refunded FROM sandbox.payments WHERE payment_no = $1`, paymentNo.String()); got != "late succeeded" || back != 100 {
+		t.Errorf("the refund is %s, the bank paid %d back", got, back)
+	}
+	s.booksAreRight()
+}
+
+// refusing refuses the first request for a refund that another one is making.
+type refusing struct {
+	provider.Provider
+	asked int
+}
+
+func (r *refusing) Refund(ctx context.Context, ret provider.Return) (provider.RefundStatus, error) {
+	if r.asked++; r.asked == 1 {
+		return provider.RefundStatus{}, provider.ErrRefused
+	}
+	return r.Provider.Refund(ctx, ret)
+}
+
+func aRefusalThatIsNotRepeated(t *testing.T, s *bundle) {
+	no, _ := s.late(sandbox.Normal)
+	if _, err := s.instance(options{}, &refusing{Provider: s.client}).refundDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.refundsDone(no)
+	if got := s.refundOf(no); got != "late succeeded" {
+		t.Errorf("the refund is %s", got)
+	}
+	s.booksAreRight()
+}
+
 // A page of the bank that its shopper opened before stays payable: the money goes back,
 // although the item has a unit in the backup.
 func anOrderThatAnOperatorCanceledStaysClosed(t *testing.T, s *bundle) {
@@ -188,7 +257,7 @@ func anOrderThatAnOperatorCanceledStaysClosed(t *testing.T, s *bundle) {
 	s.exec(`UPDATE inventory.stock SET total = total - 1, backup = backup - 1`)
 }
 
-// A permanent refusal by the provider fails the refund immediately.
+// A refusal by the provider that it repeats fails the refund.
 func aRefundThatIsRefused(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)

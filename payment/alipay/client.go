@@ -140,7 +140,8 @@ func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status
 }
 
 // Refund implements provider.Provider. The reply to a request does not say whether
-// this refund was made, so it is queried.
+// this refund was made, so it is queried; and so it is after a refusal, which is also the
+// answer to the repetition of a request that refunded all that was left.
 func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.RefundStatus, error) {
 	out := provider.RefundStatus{
 		State: provider.Processing, Merchant: c.cfg.Seller, RefundNo: ret.RefundNo, PaymentNo: ret.Payment.No, Amount: ret.Amount, Currency: company.CNY,
@@ -148,22 +149,20 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 	refund := Biz{OutTradeNo: ret.Payment.No.String(), OutRequestNo: ret.RefundNo.String()}
 	ask := refund
 	ask.RefundAmount, ask.RefundReason = company.Yuan(ret.Amount), ret.Reason
-	_, err := c.call(ctx, MethodRefund, ask)
-	if errors.Is(err, errMissing) || errors.Is(err, provider.ErrClosed) {
-		err = fmt.Errorf("%w: %w", provider.ErrRefused, err) // never paid, or nothing is left
-	}
-	if err != nil {
-		return provider.RefundStatus{}, fmt.Errorf("alipay: refund: %w", err)
+	_, refused := c.call(ctx, MethodRefund, ask)
+	if refused != nil && !errors.Is(refused, errMissing) && !errors.Is(refused, provider.ErrClosed) && !errors.Is(refused, provider.ErrRefused) {
+		return provider.RefundStatus{}, fmt.Errorf("alipay: refund: %w", refused)
 	}
 	refund.QueryOptions = []string{"gmt_refund_pay"}
 	r, err := c.call(ctx, MethodRefundQuery, refund)
-	if err != nil {
+	switch {
+	case refused != nil && (errors.Is(err, errMissing) || err == nil && r.RefundStatus != RefundSuccess):
+		return provider.RefundStatus{}, fmt.Errorf("alipay: refund: %w: %w", provider.ErrRefused, refused)
+	case err != nil:
 		return provider.RefundStatus{}, fmt.Errorf("alipay: query refund: %w", err)
-	}
-	if r.RefundStatus != RefundSuccess {
+	case r.RefundStatus != RefundSuccess:
 		return out, nil
-	}
-	if r.OutTradeNo != ret.Payment.No.String() || r.OutRequestNo != ret.RefundNo.String() {
+	case r.OutTradeNo != ret.Payment.No.String() || r.OutRequestNo != ret.RefundNo.String():
 		return provider.RefundStatus{}, errors.New("alipay: query refund: the reply is about another refund")
 	}
 	out.State = provider.Succeeded

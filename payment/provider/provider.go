@@ -40,7 +40,8 @@ type Provider interface {
 	// nothing to close, and take money until its expiry.
 	Close(ctx context.Context, p Payment) (Status, error)
 	// Refund requests a refund or, if the number was requested before, returns its
-	// state. ErrRefused: this refund can never be made.
+	// state, also while another request for it is carried out and after its answer was
+	// lost. ErrRefused: this refund can never be made, and was not.
 	Refund(ctx context.Context, r Return) (RefundStatus, error)
 	// Statement reads what moved on a day from the provider's books, as far as it is ours,
 	// while it is ranged over. ErrNotReady: it is not made yet.

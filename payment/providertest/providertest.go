@@ -38,6 +38,9 @@ type Subject struct {
 	Backdate func(ids.ID, time.Duration)
 }
 
+// callers are how many make one request at the same moment.
+const callers = 8
+
 // patience bounds every wait for the company's next message.
 const patience = 10 * time.Second
 
@@ -83,7 +86,6 @@ func profile(t *testing.T, s *shop) {
 func creations(t *testing.T, s *shop) {
 	go s.acknowledgeAll()
 	c := s.charge()
-	const callers = 8
 	handoffs, errs := make([]provider.Handoff, callers), make([]error, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
@@ -272,8 +274,8 @@ func tampering(t *testing.T, s *shop) {
 	}
 }
 
-// refund: repeating the request returns its state, and its callback, where the
-// company sends one, states the same.
+// refund: repeating the request returns its state, also at the same moment and after the
+// money is gone, and its callback, where the company sends one, states the same.
 func refund(t *testing.T, s *shop) {
 	c := s.charge()
 	s.pay(s.create(c))
@@ -295,6 +297,15 @@ func refund(t *testing.T, s *shop) {
 	for _, amount := range []int64{300, c.Amount - 300} {
 		r := whole
 		r.RefundNo, r.Amount = ids.NewFor(7), amount
+		var wg sync.WaitGroup
+		for range callers { // instances that do not know of each other
+			wg.Go(func() {
+				if got, err := s.Provider.Refund(t.Context(), r); err != nil || got.State == provider.Failed {
+					t.Errorf("one of several requests for one refund: %+v, %v", got, err)
+				}
+			})
+		}
+		wg.Wait()
 		var got provider.RefundStatus
 		s.eventually(func() (done bool) {
 			var err error

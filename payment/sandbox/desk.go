@@ -14,7 +14,6 @@ import (
 	"stampede/payment/sandbox/internal/sandboxdb"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/outbound"
-	"stampede/platform/store/pg"
 )
 
 // Dialect is a protocol in which the bank serves one merchant: its own, or that of
@@ -250,11 +249,11 @@ func (d Desk) Refund(ctx context.Context, c Repayment) (Refund, error) {
 	}
 	r, known, err := d.RefundOf(ctx, c.RefundNo)
 	if err == nil && !known {
-		if err = d.startRefund(ctx, c); err != nil && !pg.ViolatesUnique(err, "") {
-			return Refund{}, err
+		// Another request for the same refund may have taken the number, or set the money aside, meanwhile.
+		notMade := d.startRefund(ctx, c)
+		if r, known, err = d.RefundOf(ctx, c.RefundNo); err == nil && !known {
+			err = notMade
 		}
-		// A unique violation is a concurrent request for the same refund.
-		r, _, err = d.RefundOf(ctx, c.RefundNo)
 	}
 	if err == nil && (r.PaymentNo != c.PaymentNo || r.Amount != c.Amount || r.Currency != c.Currency) {
 		err = refuse(http.StatusConflict, "number-taken", "this refund_no was used for another refund")

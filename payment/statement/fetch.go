@@ -27,9 +27,11 @@ const (
 // fetch fetches one claimed statement and compares it. A failure is noted on its row.
 func (s *Service) fetch(ctx context.Context, row statementdb.PaymentsStatement) {
 	subject := row.Provider + " " + row.Day.Format(time.DateOnly)
-	err := s.fetchLines(ctx, row)
+	fetching, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	err := s.fetchLines(fetching, row)
 	if err == nil {
-		err = s.compareAll(ctx, row)
+		err = s.compareAll(fetching, row)
 	}
 	if ctx.Err() != nil || err == nil {
 		return // done, or the process stops: the statement is due again when its claim ends
@@ -49,8 +51,6 @@ func (s *Service) fetch(ctx context.Context, row statementdb.PaymentsStatement) 
 // fetchLines replaces the lines of a statement. It holds no transaction meanwhile: until
 // the end, the row says that the statement is due.
 func (s *Service) fetchLines(ctx context.Context, row statementdb.PaymentsStatement) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
 	if err := s.q.DropLines(ctx, statementdb.DropLinesParams{Provider: row.Provider, Day: row.Day}); err != nil {
 		return err
 	}

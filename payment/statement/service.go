@@ -61,7 +61,7 @@ const (
 	planEvery = time.Minute
 	// planDays is how many days back it plans: a shop that was down over a weekend misses none.
 	planDays = 3
-	// fetchTimeout bounds the fetching of one statement: 100,000 lines in pages of a hundred.
+	// fetchTimeout bounds the fetching and comparing of one statement: 100,000 lines in pages of a hundred.
 	fetchTimeout = 14 * time.Minute
 	// lease is how long a claimed statement belongs to one instance.
 	lease = fetchTimeout + time.Minute

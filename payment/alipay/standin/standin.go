@@ -197,12 +197,14 @@ func (c *Company) refund(ctx context.Context, desk sandbox.Desk, p sandbox.Payme
 	if err != nil {
 		return out, &refusal{"ACQ.INVALID_PARAMETER", err.Error()}
 	}
-	_, repeated, err := desk.RefundOf(ctx, biz.OutRequestNo)
+	made, repeated, err := desk.RefundOf(ctx, biz.OutRequestNo)
 	switch {
 	case err != nil:
 		return out, err
-	case !repeated && (p.Status != sandbox.StatusCaptured || p.Refunded == p.Captured):
+	case p.Status != sandbox.StatusCaptured:
 		return out, &refusal{"ACQ.TRADE_STATUS_ERROR", "the trade is " + p.Status}
+	case p.Refunded == p.Captured && (!repeated || made.Status == sandbox.StatusSucceeded): // also for the refund that has closed the trade
+		return out, &refusal{"ACQ.TRADE_HAS_CLOSE", "the trade is closed"}
 	}
 	_, err = desk.Refund(ctx, sandbox.Repayment{
 		RefundNo: biz.OutRequestNo, PaymentNo: p.No, Transaction: p.Transaction, Amount: fen, Currency: p.Currency,

@@ -304,17 +304,18 @@ func (q *Queries) ChargedBack(ctx context.Context, arg ChargedBackParams) (Charg
 const claimQueries = `-- name: ClaimQueries :many
 UPDATE payments.payments p
 SET queries = p.queries + 1,
-    next_query = clock_timestamp() + least(
-        interval '1 millisecond' * power(2, least(p.queries, 16)) * $1::bigint,
-        greatest(p.expires_at - clock_timestamp(), interval '0') + interval '1 millisecond' * $1::bigint,
-        interval '1 millisecond' * $2::bigint)
+    next_query = clock_timestamp() + greatest($1::interval, least(
+        interval '1 millisecond' * power(2, least(p.queries, 16)) * $2::bigint,
+        greatest(p.expires_at - clock_timestamp(), interval '0') + interval '1 millisecond' * $2::bigint,
+        interval '1 millisecond' * $3::bigint))
 WHERE (p.bucket, p.payment_no) IN (
     SELECT d.bucket, d.payment_no FROM payments.payments d WHERE d.status = 'created' AND d.next_query <= clock_timestamp()
-    ORDER BY d.next_query LIMIT $3 FOR UPDATE SKIP LOCKED)
+    ORDER BY d.next_query LIMIT $4 FOR UPDATE SKIP LOCKED)
 RETURNING p.bucket, p.payment_no, p.order_no, p.user_id, p.provider, p.amount, p.currency, p.status, p.provider_txn, p.expires_at, p.next_query, p.queries, p.version, p.created_at, p.updated_at, p.method, p.handoff, (p.expires_at <= clock_timestamp())::boolean AS expired
 `
 
 type ClaimQueriesParams struct {
+	Claim  time.Duration
 	BaseMs int64
 	MostMs int64
 	AtMost int32
@@ -326,9 +327,14 @@ type ClaimQueriesRow struct {
 }
 
 // Claims the open payments that are due for a query, and sets the next query: later each time, but not long after
-// the payment has expired. Several instances share the work.
+// the payment has expired, and never before the claim ends. Several instances share the work.
 func (q *Queries) ClaimQueries(ctx context.Context, arg ClaimQueriesParams) ([]ClaimQueriesRow, error) {
-	rows, err := q.db.Query(ctx, claimQueries, arg.BaseMs, arg.MostMs, arg.AtMost)
+	rows, err := q.db.Query(ctx, claimQueries,
+		arg.Claim,
+		arg.BaseMs,
+		arg.MostMs,
+		arg.AtMost,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -367,25 +373,21 @@ func (q *Queries) ClaimQueries(ctx context.Context, arg ClaimQueriesParams) ([]C
 }
 
 const claimRefunds = `-- name: ClaimRefunds :many
-UPDATE payments.refunds r
-SET attempts = r.attempts + 1,
-    next_try = clock_timestamp() + least(interval '1 millisecond' * power(2, least(r.attempts, 16)) * $1::bigint,
-                                         interval '1 millisecond' * $2::bigint)
+UPDATE payments.refunds r SET attempts = r.attempts + 1, next_try = clock_timestamp() + $1::interval
 WHERE (r.bucket, r.refund_no) IN (
     SELECT d.bucket, d.refund_no FROM payments.refunds d WHERE d.status = 'requested' AND d.next_try <= clock_timestamp()
-    ORDER BY d.next_try LIMIT $3 FOR UPDATE SKIP LOCKED)
+    ORDER BY d.next_try LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at, r.note, r.requested_by, r.decided_by, r.decided_at, r.settled_by, r.receipt, r.units
 `
 
 type ClaimRefundsParams struct {
-	BaseMs int64
-	MostMs int64
+	Claim  time.Duration
 	AtMost int32
 }
 
-// Claims refunds that are due to be requested or queried, and sets the next attempt.
+// Claims refunds that are due to be requested or queried. NoteRefundAttempt ends the claim.
 func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]PaymentsRefund, error) {
-	rows, err := q.db.Query(ctx, claimRefunds, arg.BaseMs, arg.MostMs, arg.AtMost)
+	rows, err := q.db.Query(ctx, claimRefunds, arg.Claim, arg.AtMost)
 	if err != nil {
 		return nil, err
 	}
@@ -673,20 +675,33 @@ func (q *Queries) NoteHandoff(ctx context.Context, arg NoteHandoffParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const noteRefundError = `-- name: NoteRefundError :exec
-UPDATE payments.refunds SET last_error = $1, updated_at = clock_timestamp()
-WHERE refund_no = $2 AND bucket = $3 AND status = 'requested'
+const noteRefundAttempt = `-- name: NoteRefundAttempt :exec
+UPDATE payments.refunds SET last_error = $1, updated_at = CASE last_error WHEN $1 THEN updated_at ELSE clock_timestamp() END,
+    next_try = clock_timestamp() + least(interval '1 millisecond' * power(2, least(attempts - 1, 16)) * $2::bigint,
+                                         interval '1 millisecond' * $3::bigint)
+WHERE refund_no = $4 AND bucket = $5 AND status = 'requested' AND attempts = $6
 `
 
-type NoteRefundErrorParams struct {
+type NoteRefundAttemptParams struct {
 	LastError string
+	BaseMs    int64
+	MostMs    int64
 	RefundNo  ids.ID
 	Bucket    int16
+	Attempts  int32
 }
 
-// What the last attempt ended with; empty if the provider is at it.
-func (q *Queries) NoteRefundError(ctx context.Context, arg NoteRefundErrorParams) error {
-	_, err := q.db.Exec(ctx, noteRefundError, arg.LastError, arg.RefundNo, arg.Bucket)
+// What the last attempt ended with, empty if the provider is at it, and when the next one is due. Nothing if the refund
+// was claimed again since.
+func (q *Queries) NoteRefundAttempt(ctx context.Context, arg NoteRefundAttemptParams) error {
+	_, err := q.db.Exec(ctx, noteRefundAttempt,
+		arg.LastError,
+		arg.BaseMs,
+		arg.MostMs,
+		arg.RefundNo,
+		arg.Bucket,
+		arg.Attempts,
+	)
 	return err
 }
 
