@@ -27,7 +27,7 @@ func packagingMachine(t *testing.T, programs map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{
-		"bash", "sh", "env", "sed", "cut", "tr", "date", "dirname", "basename", "readlink", "mkdir", "uname", "id", "sort", "cat",
+		"bash", "sh", "env", "sed", "cut", "tr", "date", "dirname", "basename", "readlink", "mkdir", "id", "sort", "cat",
 		"echo", "mktemp", "rm", "chmod",
 	} {
 		path, err := exec.LookPath(name)
@@ -58,7 +58,7 @@ func TestPackagingSetup(t *testing.T) {
 		"go":       `if [ "$1" = run ]; then echo "go $*"; else echo go version go` + version + ` linux/amd64; fi`,
 		"postgres": "echo 'postgres (PostgreSQL) 15.3 (Debian 15.3-1)'", "initdb": "",
 		"redis-server": "echo 'Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64'",
-		"gcc":          compiler, "chromium": "", "nginx": "",
+		"gcc":          compiler, "chromium": "", "nginx": "", "uname": "echo Darwin arm64",
 	}
 	for _, test := range []struct {
 		name, command string
@@ -78,6 +78,9 @@ func TestPackagingSetup(t *testing.T) {
 		{"no compiler", "test", map[string]string{"gcc": "exit 1"}, "", true, []string{" -ldflags=-s -w -timeout 10m -v . ./", noRace}},
 		{"no browser", "test", map[string]string{"chromium": "-"}, "", true, []string{"the browser test cannot run"}},
 		{"no browser in CI", "test", map[string]string{"chromium": "-"}, "true", false, []string{"Chromium is required with CI=true"}},
+		{"own browser", "test", nil, "true", true, []string{"Chromium found: ", "tests that measure pages are made for those"}},
+		{"own browser where the pinned one runs", "test", map[string]string{"uname": "echo Linux x86_64"}, "true", false, []string{"The pinned Chromium is required with CI=true"}},
+		{"other bytes", "test", map[string]string{"uname": "echo Linux x86_64", "node": "", "sha512sum": "exit 1", "npm": `echo others >"$6/a.tgz"; echo a.tgz`}, "", true, []string{"does not have the bytes that are pinned", "Chromium found: "}},
 		{"no nginx in CI", "test", map[string]string{"nginx": "-"}, "true", false, []string{"nginx is required with CI=true"}},
 		{"no compiler in CI", "test", map[string]string{"gcc": "-"}, "true", false, []string{"A C compiler is required with CI=true"}},
 	} {

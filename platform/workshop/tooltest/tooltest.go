@@ -4,13 +4,28 @@ package tooltest
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
-// Chromium finds a browser for a test of the pages.
+// Chromium finds a browser for a test of the pages: the pinned one if `make test`
+// has fetched it, because with another browser or other fonts pages measure differently.
 func Chromium(t testing.TB) string {
 	t.Helper()
-	return find(t, "chromium", "chromium-browser", "google-chrome")
+	return find(t, Pinned(t), "chromium", "chromium-browser", "google-chrome")
+}
+
+// Pinned is where .ci/setup puts the browser that has its own fonts.
+func Pinned(t testing.TB) string {
+	t.Helper()
+	root, err := os.Getwd()
+	for err == nil && filepath.Dir(root) != root {
+		if _, missing := os.Stat(filepath.Join(root, "go.mod")); missing == nil {
+			break
+		}
+		root = filepath.Dir(root)
+	}
+	return filepath.Join(root, ".tools", "browser", "bin", "chromium")
 }
 
 // Nginx finds nginx, which is only on root's PATH.
@@ -30,8 +45,8 @@ func find(t testing.TB, names ...string) string {
 		}
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("this test needs %s, and CI must have it", names[0])
+		t.Fatalf("this test needs %s, and CI must have it", filepath.Base(names[0]))
 	}
-	t.Skipf("this test needs %s: `make test` fetches it, or install the package of that name", names[0])
+	t.Skipf("this test needs %s: `make test` fetches it, or install the package of that name", filepath.Base(names[0]))
 	return ""
 }
