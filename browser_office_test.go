@@ -68,7 +68,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		no = got
 		return code == ""
 	}, "the shopper's grant")
-	shopper.awaitStatus(t, no, "pending_payment", 10*time.Second)
+	shopper.awaitStatus(t, no, "pending_payment", time.Minute)
 
 	link := regexp.MustCompile(`http://\S+/admin/first-admin\?link=\S+`).FindString(in.out.String())
 	if link == "" {
@@ -97,7 +97,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		click(`form[action$="/cancel"] button`), until(`!location.search.includes("done")`), // the browser asks for the reason
 		fill(`form[action$="/cancel"] [name=reason]`, "The shopper called."), click(`form[action$="/cancel"] button`),
 		says("The order is canceled"), says("The shopper called."), until(fitsPhone), shot("order"))
-	shopper.awaitStatus(t, no, "closed", 10*time.Second)
+	shopper.awaitStatus(t, no, "closed", time.Minute)
 	do(tab, t, "read the sale in Chinese",
 		chromedp.Navigate(in.url+"/admin/activities/"+sale.ActivityID+"?language=zh"), says("暂停活动"), until(fitsPhone), shot("sale-zh"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/pause"] button`), says("活动已在所有实例上暂停"), says("已暂停"),

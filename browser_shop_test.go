@@ -35,7 +35,7 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) {
 			return err
 		}),
 		emulation.SetDeviceMetricsOverride(320, 640, 1, false), onEachDocument(shiftsCounted), chromedp.Navigate(in.url+"/"),
-		until(`document.querySelector("#empty")`), chromedp.Evaluate(`window.shifted`, &shifted), until(`document.documentElement.scrollWidth <= 320`),
+		until(`document.querySelector("#empty")`), moved(&shifted), until(`document.documentElement.scrollWidth <= 320`),
 		emulation.ClearDeviceMetricsOverride(), chromedp.Evaluate(`document.body.textContent`, &says))
 	if shifted > 0 || !strings.Contains(says, "小铺子") {
 		t.Errorf("the shop's parts moved by %f while it was loaded, want 0; its page says:\n%s", shifted, says)

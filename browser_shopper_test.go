@@ -193,7 +193,7 @@ func settlesAnOrder(tab context.Context, t *testing.T, in *instance) {
 	heading := func(text string) chromedp.Action {
 		return until(`document.querySelector("dialog h2")?.textContent === ` + strconv.Quote(text))
 	}
-	do(tab, t, "buy in Chinese", chromedp.ActionFunc(inChinese), onEachDocument(shiftsCounted), itemPage(t, in, item, user), until(`document.querySelector("#buy:not([disabled])")`))
+	do(tab, t, "buy in Chinese", chromedp.ActionFunc(inChinese), itemPage(t, in, item, user), until(`document.querySelector("#buy:not([disabled])")`))
 	readable(tab, t, "item-zh")
 	do(tab, t, "be ordered", click("#buy"), ordered("pending_payment"))
 	readable(tab, t, "won-zh")
@@ -286,7 +286,7 @@ func tabTo(t *testing.T, selector string) chromedp.Action {
 func still(tab context.Context, t *testing.T, page string) {
 	t.Helper()
 	var shifted float64
-	do(tab, t, "see whether the page of "+page+" moved", chromedp.Evaluate(`window.shifted`, &shifted))
+	do(tab, t, "see whether the page of "+page+" moved", moved(&shifted))
 	if shifted > 0 {
 		t.Errorf("the parts of the page of %s moved by %f, want 0", page, shifted)
 	}
@@ -299,7 +299,7 @@ func buysByKeyboard(tab context.Context, t *testing.T, in *instance) {
 	item := in.planAsked(t, askingSale{human: "none"})
 	link, enter := `a[href="/?item=`+item+`"]`, chromedp.KeyEvent(kb.Enter)
 	var no string
-	do(tab, t, "choose an item", emulation.SetFocusEmulationEnabled(true), emulation.SetDeviceMetricsOverride(390, 560, 1, false), onEachDocument(shiftsCounted), itemPage(t, in, item, 51), chromedp.Navigate(in.url+"/?sessions"),
+	do(tab, t, "choose an item", emulation.SetFocusEmulationEnabled(true), emulation.SetDeviceMetricsOverride(390, 560, 1, false), onEachDocument(everyShiftCounted), itemPage(t, in, item, 51), chromedp.Navigate(in.url+"/?sessions"),
 		until(`document.querySelector('`+link+`')`), tabTo(t, link))
 	still(tab, t, "the sessions")
 	do(tab, t, "open what there is to read", enter, until(`document.querySelector("#buy:not([disabled])")`), tabTo(t, "summary"), enter, until(`document.querySelector("details[open]")`))

@@ -65,7 +65,7 @@ func sharesTheWork(admin context.Context, t *testing.T, in *instance, sale loadg
 	do(colleague, t, "answer the dispute and approve the refund",
 		chromedp.Navigate(in.url+"/admin/disputes"), click("tbody a"), says("盒子压坏了"), fill(`form[action$="/answer"] [name=text]`, "很抱歉，马上为您退款。"), click(`form[action$="/answer"] button`), says("待顾客回复"), shot("dispute-zh"),
 		chromedp.Navigate(in.url+"/admin/refunds?status=awaiting_approval"), click(`form[action$="/approve"] button`), says("已批准"))
-	shopper.awaitStatus(t, no, "refunded", 10*time.Second)
+	shopper.awaitStatus(t, no, "refunded", time.Minute)
 }
 
 // paid buys an item and pays for it at the sandbox bank.
@@ -75,13 +75,13 @@ func (b buyer) paid(t *testing.T, item string) (no string) {
 	if code != "" {
 		t.Fatalf("the rush: %s", code)
 	}
-	b.awaitStatus(t, no, "pending_payment", 10*time.Second)
+	b.awaitStatus(t, no, "pending_payment", time.Minute)
 	_, payment := b.in.call(t, http.MethodPost, "/api/v1/orders/"+no+"/payments", b.token, map[string]string{})
 	address, _ := payment["pay_url"].(string)
 	if status, doc := b.in.call(t, http.MethodPost, address, "", map[string]string{"action": "pay"}); status >= http.StatusMultipleChoices {
 		t.Fatalf("paying: %d %v", status, doc)
 	}
-	b.awaitStatus(t, no, "paid", 10*time.Second)
+	b.awaitStatus(t, no, "paid", time.Minute)
 	return no
 }
 

@@ -44,7 +44,9 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *instance, sale loadge
 	do(tab, t, "take over a changed plan", chromedp.Evaluate(`document.querySelector("tr[data-item]").remove()`, nil), until(`document.querySelector("tr[data-item]")`))
 	operator := mint(t, 1, auth.Operator)
 	do(tab, t, "see a pause of another operator, and what an item's form does",
-		emulation.SetDeviceMetricsOverride(1280, 800, 1, false), until(`document.querySelector(".whole form[action$='/pause']").checkVisibility()`), chromedp.Evaluate(shiftsCounted, nil),
+		emulation.SetDeviceMetricsOverride(1280, 800, 1, false), chromedp.Reload(), // the resize would hide what moves in the half second after it
+		until(`document.querySelector(".whole form[action$='/pause']").checkVisibility() && document.querySelector("[data-is=clock]").textContent`),
+		chromedp.Evaluate(shiftsCounted, nil), moved(&shifted), chromedp.Evaluate(`window.shifted = 0`, nil), // the first figures, which replace the plan's, may move the page
 		chromedp.ActionFunc(func(context.Context) error {
 			if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/activities/"+sale.ActivityID+"/pause", operator, nil); status != http.StatusOK {
 				t.Errorf("pause: %d %v", status, doc)
@@ -52,7 +54,7 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *instance, sale loadge
 			return nil
 		}),
 		until(`document.querySelector(".whole form[action$='/resume']").checkVisibility() && !document.querySelector("h1 [data-if=paused]").hidden`),
-		chromedp.Evaluate(`window.shifted`, &shifted),
+		moved(&shifted),
 		click(`.whole form[action$="/resume"] button`), says("The sale goes on"),
 		fill(`tr[data-item] form[action$="/stock"] [name=add]`, "7"), click(`tr[data-item] form[action$="/stock"] button`), says("The stock is changed"),
 		until(`location.pathname.endsWith("/live")`), until(`document.querySelector("tr[data-item] [data-is=remaining]").textContent === "12"`), shot("war-room"))

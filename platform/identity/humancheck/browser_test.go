@@ -27,7 +27,7 @@ func chromium(t *testing.T) context.Context {
 		chromedp.Flag("disable-component-update", true))
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	ctx, closeTab := chromedp.NewContext(alloc)
-	ctx, late := context.WithTimeout(ctx, time.Minute)
+	ctx, late := context.WithTimeout(ctx, 5*time.Minute) // for a busy machine
 	t.Cleanup(func() { late(); closeTab(); stop(); chromedp.FromContext(alloc).Allocator.Wait() })
 	return ctx
 }
