@@ -12,6 +12,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 )
 
@@ -25,6 +26,7 @@ type words struct {
 	Lang, Other, OtherName                         string
 	Title, Sandbox, Merchant, Item, Number, Amount string
 	Left, Pay, Fail, Paid, Closed, Failed, Missing string
+	Away                                           string
 	Back, Way, Seconds, AsCreated                  string
 	Behaviours                                     map[Behaviour]string
 }
@@ -34,7 +36,7 @@ var pageWords = map[httpx.Language]words{
 		Lang: "en", Other: "zh", OtherName: "中文", Title: "Sandbox bank", Sandbox: "For testing only: no real money moves.",
 		Merchant: "Merchant", Item: "For", Number: "Payment", Amount: "Amount", Left: "Time left", Pay: "Pay", Fail: "Fail",
 		Paid: "Paid. The shop is being notified.", Closed: "This payment is closed. Nothing was charged.",
-		Failed: "The payment failed. Nothing was charged; you may try again.", Missing: "There is no such payment.", Back: "Back to the shop", Way: "Practise a fault", Seconds: "Seconds", AsCreated: "none",
+		Failed: "The payment failed. Nothing was charged; you may try again.", Missing: "There is no such payment.", Away: "The bank cannot be reached at the moment. Reload this page in a few seconds to see whether the payment was made.", Back: "Back to the shop", Way: "Practise a fault", Seconds: "Seconds", AsCreated: "none",
 		Behaviours: map[Behaviour]string{
 			Normal: "everything as it should be", Duplicate: "the shop is told twice", WrongAmount: "the callback states another amount", Underpaid: "too little is taken",
 			Late: "the shop is told so many seconds later", Never: "the shop is never told", Silent: "no word and no answer for so many seconds",
@@ -46,7 +48,7 @@ var pageWords = map[httpx.Language]words{
 		Lang: "zh", Other: "en", OtherName: "English", Title: "沙箱银行", Sandbox: "仅供测试，不会产生真实扣款。",
 		Merchant: "商户", Item: "商品", Number: "支付单号", Amount: "金额", Left: "剩余时间", Pay: "付款", Fail: "模拟失败",
 		Paid: "付款成功，正在通知商户。", Closed: "该支付单已关闭，未扣款。", Failed: "付款失败，未扣款，可以重试。",
-		Missing: "没有这笔支付单。", Back: "返回商户", Way: "模拟故障", Seconds: "秒数", AsCreated: "无",
+		Missing: "没有这笔支付单。", Away: "银行系统暂时无法访问，请过几秒刷新本页查看是否已付款。", Back: "返回商户", Way: "模拟故障", Seconds: "秒数", AsCreated: "无",
 		Behaviours: map[Behaviour]string{
 			Normal: "一切正常", Duplicate: "重复通知商户", WrongAmount: "通知金额不符", Underpaid: "实际少扣款", Late: "延迟指定秒数后通知", Never: "从不通知",
 			Silent: "指定秒数内不通知也不应答", RefundFails: "退款失败", RefundBounces: "退款成功后指定秒数被退回",
@@ -59,7 +61,7 @@ var pageWords = map[httpx.Language]words{
 type page struct {
 	words
 	Nonce            string // of the one inline script
-	State            string // open, captured, closed, missing
+	State            string // open, captured, closed, missing, away
 	FailedBefore     bool
 	MerchantName     string
 	Faults           []Behaviour
@@ -91,8 +93,7 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 		now, err = b.q.Clock(r.Context())
 	}
 	if err != nil {
-		b.log.ErrorContext(r.Context(), "sandbox bank failed", "operation", "page", "error", err)
-		b.showNothing(w, r, http.StatusInternalServerError)
+		b.showNothing(w, r, b.failed(w, r, "page", err).Status)
 		return
 	}
 	lang := pageLanguage(r)
@@ -113,9 +114,26 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// showNothing is the page for an address without a payment.
+// showNothing is the page for an address without a payment, or with one that cannot be
+// read.
 func (b *Bank) showNothing(w http.ResponseWriter, r *http.Request, status int) {
-	b.render(w, r, status, page{words: pageWords[pageLanguage(r)], State: statusMissing})
+	state := statusMissing
+	if status >= http.StatusInternalServerError {
+		state = "away"
+	}
+	b.render(w, r, status, page{words: pageWords[pageLanguage(r)], State: state})
+}
+
+// failed is the answer to an error that is no refusal. With the database away the
+// client retries.
+func (b *Bank) failed(w http.ResponseWriter, r *http.Request, operation string, err error) *RefusalError {
+	if f := fault.From(httpx.Unreachable("The bank", err)); f.Kind == fault.Unavailable {
+		b.log.WarnContext(r.Context(), "sandbox bank unreachable", "operation", operation, "error", err)
+		w.Header().Set("Retry-After", "1")
+		return &RefusalError{http.StatusServiceUnavailable, "unavailable", "the bank cannot be reached; try again in a moment"}
+	}
+	b.log.ErrorContext(r.Context(), "sandbox bank failed", "operation", operation, "error", err)
+	return &RefusalError{http.StatusInternalServerError, "internal", "try again"}
 }
 
 // render writes the page completely or not at all.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"stampede/payment/provider"
 )
 
@@ -92,6 +94,29 @@ func TestPage(t *testing.T) {
 	}
 	if rows := w.callbacks(t); len(rows) != 1 {
 		t.Errorf("%d callbacks after two presses, want 1", len(rows))
+	}
+}
+
+// With Postgres away the page and a payment are answered 503, with what to do.
+func TestPagesWithoutPostgres(t *testing.T) {
+	t.Parallel()
+	w := setup(t, testConfig())
+	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+	address := w.create(t, w.charge(notifyURL))
+	gone, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gone.Close)
+	address = strings.Replace(address, w.url, setupOn(t, gone, testConfig()).url, 1)
+	for method, form := range map[string]url.Values{http.MethodGet: nil, http.MethodPost: {"action": {"pay"}}} {
+		status, body, h := w.browse(t, method, address, "zh", form)
+		if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.Contains(body, "刷新本页") {
+			t.Errorf("%s: %d, Retry-After %q\n%s", method, status, h.Get("Retry-After"), body)
+		}
+	}
+	if status, _, err := payAs(address, payRequest{}); status != http.StatusServiceUnavailable {
+		t.Errorf("a program's payment: %d, %v", status, err)
 	}
 }
 

@@ -201,8 +201,7 @@ func parsePay(body []byte, isJSON bool) (payRequest, error) {
 func (b *Bank) payRefused(w http.ResponseWriter, r *http.Request, wantsJSON bool, err error) {
 	var no *RefusalError
 	if !errors.As(err, &no) {
-		b.log.ErrorContext(r.Context(), "sandbox bank failed", "operation", "pay", "error", err)
-		no = &RefusalError{http.StatusInternalServerError, "internal", "try again"}
+		no = b.failed(w, r, "pay", err)
 	}
 	if wantsJSON {
 		writeJSON(w, no.Status, errorReply{Code: no.Code, Message: no.Message})
