@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	swagger "github.com/swaggo/files/v2"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/encoded"
 )
 
 // docsPage shows the OpenAPI document with the embedded Swagger UI, so that it works
@@ -75,9 +75,9 @@ func (rt *Router) ServeDocs() error {
 	if err != nil {
 		return err
 	}
-	document := sync.OnceValues(func() (*text, error) {
+	document := sync.OnceValues(func() (http.HandlerFunc, error) {
 		raw, err := rt.Document()
-		return newText("application/json", string(raw)), err
+		return text("application/json", string(raw)), err
 	})
 	rt.Handle(Static, http.MethodGet, "/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		doc, err := document()
@@ -85,14 +85,14 @@ func (rt *Router) ServeDocs() error {
 			WriteProblem(w, r, err)
 			return
 		}
-		doc.serve(w, r)
+		doc(w, r)
 	})
-	for path, page := range map[string]*text{
-		"/docs":          newText("text/html; charset=utf-8", strings.ReplaceAll(docsPage, "UI/", ui)),
-		"/docs/start.js": newText("text/javascript; charset=utf-8", docsScript),
-		"/docs/problems": newText("text/html; charset=utf-8", problems.String()),
+	for path, page := range map[string]http.HandlerFunc{
+		"/docs":          text("text/html; charset=utf-8", strings.ReplaceAll(docsPage, "UI/", ui)),
+		"/docs/start.js": text("text/javascript; charset=utf-8", docsScript),
+		"/docs/problems": text("text/html; charset=utf-8", problems.String()),
 	} {
-		rt.Handle(Static, http.MethodGet, path, page.serve)
+		rt.Handle(Static, http.MethodGet, path, page)
 	}
 	files := http.StripPrefix(ui, http.FileServerFS(swagger.FS))
 	rt.Handle(Static, http.MethodGet, ui+"*", func(w http.ResponseWriter, r *http.Request) {
@@ -119,18 +119,12 @@ var uiFolder = sync.OnceValues(func() (string, error) {
 	return fmt.Sprintf("/docs/ui/%x/", hash.Sum64()), nil
 })
 
-// text is a page that does not change while this process runs: a cache keeps it,
+// text serves a page that does not change while this process runs: a cache keeps it,
 // and revalidates it by its hash.
-type text struct{ contentType, body, tag string }
-
-func newText(contentType, body string) *text {
-	return &text{contentType, body, fmt.Sprintf(`"%x"`, xxhash.Sum64String(body))}
-}
-
-func (x *text) serve(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", x.contentType)
-	h.Set("Cache-Control", "no-cache")
-	h.Set("ETag", x.tag)
-	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(x.body))
+func text(contentType, body string) http.HandlerFunc {
+	page := encoded.New("", body, encoded.Quickly)
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		page.Serve(w, r, "no-cache", http.StatusOK)
+	}
 }

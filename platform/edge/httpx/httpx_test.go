@@ -154,6 +154,12 @@ func TestTheDocumentIsStableAndServed(t *testing.T) {
 			t.Errorf("GET %s = %d, want 200 with %q", path, w.Code, want)
 		}
 	}
+	small := httptest.NewRecorder()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.json", nil)
+	req.Header.Set("Accept-Encoding", "gzip, br")
+	if rt.ServeHTTP(small, req); small.Header().Get("Content-Encoding") != "br" || small.Body.Len() > len(first)/4 {
+		t.Errorf("the document of %d bytes is sent as %q in %d", len(first), small.Header().Get("Content-Encoding"), small.Body.Len())
+	}
 	second, err := rt.Document()
 	if err != nil || !bytes.Equal(first, second) {
 		t.Error("two renderings differ")

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/text/message"
 	"golang.org/x/text/number"
 
+	"stampede/platform/edge/encoded"
 	"stampede/platform/edge/httpx"
 )
 
@@ -141,7 +142,7 @@ func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key str
 			httpx.WriteProblem(w, r, err)
 			return
 		}
-		f = newFile("shop.html", body.String(), quickly)
+		f = encoded.New("shop.html", body.String(), encoded.Quickly)
 		s.kept.put(key, f)
 	}
 	keep := keepPage
@@ -149,7 +150,7 @@ func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key str
 		keep = keepMissing
 	}
 	w.Header().Set("Vary", "Accept-Language")
-	f.serve(w, r, keep, status)
+	f.Serve(w, r, keep, status)
 }
 
 // kept are the documents made last, so that a crowd that loads an item's page in the
@@ -157,23 +158,23 @@ func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key str
 // concurrent use.
 type kept struct {
 	mu    sync.Mutex
-	files map[string]*file
+	files map[string]*encoded.File
 }
 
 // mostKept is enough for the items of a day; a document is some ten kilobytes.
 const mostKept = 256
 
-func (k *kept) get(key string) *file {
+func (k *kept) get(key string) *encoded.File {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.files[key]
 }
 
-func (k *kept) put(key string, f *file) {
+func (k *kept) put(key string, f *encoded.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.files == nil || len(k.files) >= mostKept {
-		k.files = map[string]*file{}
+		k.files = map[string]*encoded.File{}
 	}
 	k.files[key] = f
 }

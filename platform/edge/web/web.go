@@ -36,6 +36,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/encoded"
 	"stampede/platform/edge/httpx"
 )
 
@@ -82,9 +83,9 @@ func Pages(rt *httpx.Router, cfg Config) error {
 		bodies[logo] = body
 	}
 	version := versionOf(bodies)
-	served := map[string]*file{}
+	served := map[string]*encoded.File{}
 	for name, body := range bodies {
-		served[name] = newFile(name, body, smallest)
+		served[name] = encoded.New(name, body, encoded.Smallest)
 	}
 	shop := &shop{Config: cfg, folder: "/static/" + version + "/", logo: cfg.ShopLogo}
 	if logo != "" {
@@ -100,9 +101,9 @@ func Pages(rt *httpx.Router, cfg Config) error {
 		case !ok:
 			httpx.WriteProblem(w, r, errNoFile)
 		case chi.URLParam(r, "version") == version:
-			f.serve(w, r, keepForever, http.StatusOK)
+			f.Serve(w, r, keepForever, http.StatusOK)
 		default:
-			f.serve(w, r, keepBriefly, http.StatusOK)
+			f.Serve(w, r, keepBriefly, http.StatusOK)
 		}
 	}
 	rt.Handle(httpx.Static, http.MethodGet, "/static/{name}", asset)

@@ -1,4 +1,6 @@
-package web
+// Package encoded serves files that are in memory, in the smallest encoding that a client
+// takes.
+package encoded
 
 import (
 	"bytes"
@@ -18,8 +20,9 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// file is a file as it is sent, in every encoding that a client may take.
-type file struct {
+// File is a file as it is sent, in every encoding that a client may take. Safe for
+// concurrent use.
+type File struct {
 	name, tag string
 	plain     []byte
 	encoded   map[string]func() []byte
@@ -27,13 +30,15 @@ type file struct {
 
 // How hard a file is compressed: those of a folder once, a document each time.
 const (
-	smallest = 11
-	quickly  = 5
+	Smallest = 11
+	Quickly  = 5
 )
 
-func newFile(name, body string, quality int) *file {
+// New returns a file. Its content type follows from its name, unless an answer has one
+// already.
+func New(name, body string, quality int) *File {
 	sum := sha256.Sum256([]byte(body))
-	f := &file{name: name, tag: fmt.Sprintf("%x", sum[:8]), plain: []byte(body), encoded: map[string]func() []byte{}}
+	f := &File{name: name, tag: fmt.Sprintf("%x", sum[:8]), plain: []byte(body), encoded: map[string]func() []byte{}}
 	// The best compression of all files takes half a second, so that each waits for the
 	// first client that takes it.
 	for _, encoding := range encodings {
@@ -62,15 +67,15 @@ func newEncoder(encoding string, quality int) encoder {
 
 // quick are encoders of documents, by encoding.
 var quick = map[string]*sync.Pool{
-	"br":   {New: func() any { return newEncoder("br", quickly) }},
-	"gzip": {New: func() any { return newEncoder("gzip", quickly) }},
+	"br":   {New: func() any { return newEncoder("br", Quickly) }},
+	"gzip": {New: func() any { return newEncoder("gzip", Quickly) }},
 }
 
 // compress returns a file's form in an encoding.
 func compress(encoding string, plain []byte, quality int) []byte {
 	var small bytes.Buffer
 	var w encoder
-	if quality == quickly {
+	if quality == Quickly {
 		w, _ = quick[encoding].Get().(encoder)
 		defer quick[encoding].Put(w)
 	} else {
@@ -82,9 +87,9 @@ func compress(encoding string, plain []byte, quality int) []byte {
 	return small.Bytes()
 }
 
-// serve answers with the file. Embedded files have no date, so caches revalidate by the
+// Serve answers with the file; keep is its Cache-Control. Embedded files have no date, so caches revalidate by the
 // tag, which is another one for each encoding.
-func (f *file) serve(w http.ResponseWriter, r *http.Request, keep string, status int) {
+func (f *File) Serve(w http.ResponseWriter, r *http.Request, keep string, status int) {
 	h := w.Header()
 	h.Set("Cache-Control", keep)
 	h.Set("Vary", strings.TrimPrefix(h.Get("Vary")+", Accept-Encoding", ", ")) // in one line: some caches read the first only
