@@ -133,7 +133,7 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 		step("start NATS, schema, modules, demo sale", time.Since(began))
 		base := c.Addresses.BaseURL()
 		live, docs, health := base+"/demo", base+"/docs", "http://"+c.Addresses.OpsListen+"/readyz"
-		desk, err := backOffice(ctx, s, base)
+		desk, err := backOffice(ctx, s, base, c.Logs.LogFormat)
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 		health := "http://" + c.Addresses.OpsListen + "/readyz"
 		said.say(ctx, fmt.Sprintf("Stampede %s serves %s; health at %s", version, c.Addresses.BaseURL(), health),
 			"serving", "version", version, "url", c.Addresses.BaseURL(), "health", health)
-		desk, err := backOffice(ctx, s, c.Addresses.BaseURL())
+		desk, err := backOffice(ctx, s, c.Addresses.BaseURL(), c.Logs.LogFormat)
 		if err == nil {
 			said.say(ctx, "The back office is at "+desk, "back office", "url", desk)
 		}
@@ -206,13 +206,27 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 }
 
 // backOffice is where the staff signs in: for the first admin, who has no password yet,
-// a link that is a secret.
-func backOffice(ctx context.Context, s Parts, base string) (string, error) {
+// a link that is a secret. Lines of JSON go to collectors that keep and index them, so
+// the link is in a file there, which only this process's account reads.
+func backOffice(ctx context.Context, s Parts, base, format string) (string, error) {
+	desk := base + "/admin"
 	secret, err := s.Invite(ctx)
 	if err != nil || secret == "" {
-		return base + "/admin", err
+		return desk, err
 	}
-	return base + office.FirstAdminPath(secret) + " (makes the first admin, for 24 hours)", nil
+	link := base + office.FirstAdminPath(secret)
+	if format != "json" {
+		return link + " (makes the first admin, for 24 hours)", nil
+	}
+	file, err := os.CreateTemp("", "stampede-first-admin-") // its mode is 0600
+	if err == nil {
+		_, err = fmt.Fprintln(file, link)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return desk + " (the link that makes the first admin could not be written to a file, " + err.Error() + ": start once with --log-format=text, which prints it)", nil
+	}
+	return desk + " (the link that makes the first admin, for 24 hours, is in the file " + file.Name() + ")", nil
 }
 
 // warnOnlyHere warns that links would send other users to their own machine.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -89,5 +90,32 @@ func TestServeAnnouncesWarnings(t *testing.T) {
 		if got := strings.Contains(out.String(), "keeps its streams in "+here+" (--nats-dir)\n"); got != (c.nats == "") {
 			t.Errorf("%+v: printed %q", c, out.String())
 		}
+	}
+}
+
+// TestFirstAdminsLinkIsInNoJSONLine: collectors keep such lines, which name a file that
+// only the server's account reads.
+func TestFirstAdminsLinkIsInNoJSONLine(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	parts := Parts{Invite: func(context.Context) (string, error) { return "a-secret", nil }}
+	const base, link = "https://sale.example.com", "https://sale.example.com/admin/first-admin?link=a-secret"
+	if said, err := backOffice(t.Context(), parts, base, "text"); err != nil || !strings.HasPrefix(said, link+" ") {
+		t.Errorf("a terminal shows %q, %v", said, err)
+	}
+	said, err := backOffice(t.Context(), parts, base, "json")
+	if err != nil || strings.Contains(said, "a-secret") {
+		t.Fatalf("a line of JSON says %q, %v", said, err)
+	}
+	_, file, _ := strings.Cut(strings.TrimSuffix(said, ")"), "in the file ")
+	raw, err := os.ReadFile(file)
+	if err != nil || string(raw) != link+"\n" {
+		t.Fatalf("the file has %q, %v", raw, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+	t.Setenv("TMPDIR", file) // no folder
+	if said, err := backOffice(t.Context(), parts, base, "json"); err != nil || strings.Contains(said, "a-secret") || !strings.Contains(said, "--log-format=text") {
+		t.Errorf("without a place for the file: %q, %v", said, err)
 	}
 }
