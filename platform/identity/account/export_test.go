@@ -13,5 +13,5 @@ func (s *Service) InviteUntil(end time.Time) string { return s.keys[0].inviteUnt
 
 // WeChatState is a state for the holder of a cookie that ends at a time.
 func (s *Service) WeChatState(cookie string, end time.Time) string {
-	return s.keys[0].wechatState(cookie, end)
+	return s.keys[0].wechatState(cookie, 0, end)
 }

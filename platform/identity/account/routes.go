@@ -70,6 +70,7 @@ func (s *Service) authRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/wechat/state", ID: "start-wechat-login", Tag: "shopper", Status: http.StatusCreated,
 		Summary: "Begin a WeChat login",
 		Description: "Give `state` to WeChat's authorization page or SDK, and send it back with the code; the cookie, which lasts ten minutes, must come with it. " +
+			"Send the access token here to link a WeChat account: the state is then for that account only. " +
 			"So a code that an attacker got logs no other browser in. An app keeps the cookie itself; a mini program needs neither.",
 		Problems: map[int]string{http.StatusServiceUnavailable: "wechat-unavailable"},
 	}, s.startWeChat)

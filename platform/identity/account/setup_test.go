@@ -138,7 +138,7 @@ func header(name, value string) option { return func(r *http.Request) { r.Header
 func (b *bundle) call(method, path, token string, body any, opts ...option) answer {
 	b.t.Helper()
 	if members, ok := body.(map[string]any); ok && strings.HasSuffix(path, "/wechat") && members["state"] == nil {
-		state, cookie := b.state()
+		state, cookie := b.state(token)
 		members["state"] = state
 		opts = append(opts, header("Cookie", cookie))
 	}
@@ -179,10 +179,10 @@ func (b *bundle) post(path string, body any, opts ...option) answer {
 	return b.call(http.MethodPost, "/api/v1/auth/"+path, "", body, opts...)
 }
 
-// state begins a WeChat login.
-func (b *bundle) state() (state, cookie string) {
+// state begins a WeChat login, or the linking of the token's account.
+func (b *bundle) state(token string) (state, cookie string) {
 	b.t.Helper()
-	a := b.post("wechat/state", nil)
+	a := b.call(http.MethodPost, "/api/v1/auth/wechat/state", token, nil)
 	cookie, _, _ = strings.Cut(a.header.Get("Set-Cookie"), ";")
 	return a.str("state"), cookie
 }

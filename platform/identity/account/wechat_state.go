@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 )
@@ -27,21 +28,25 @@ const (
 )
 
 var errWeChatState = fault.New(fault.Forbidden, "wechat-state", fault.Titles{"Please log in with WeChat again", "微信授权已失效，请重新授权"},
-	"This browser did not ask for this code, or asked more than ten minutes ago. Get a state from auth/wechat/state, give it to WeChat, and send it with the code and the cookie.")
+	"This browser did not ask for this code, or asked with another account or more than ten minutes ago. Get a state from auth/wechat/state, give it to WeChat, and send it with the code and the cookie.")
 
 // wechatState is the state that WeChat gives back with a code, in hex: when it ends
-// and a MAC that binds it to a browser's cookie.
-func (k keys) wechatState(cookie string, end time.Time) string {
+// and a MAC that binds it to a browser's cookie and to the user who asked, 0 before a
+// login.
+func (k keys) wechatState(cookie string, user int64, end time.Time) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(end.Unix())) //nolint:gosec // a time after 1970
 	mac := hmac.New(sha256.New, k.state)
 	mac.Write(raw)
+	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(user))) //nolint:gosec // bits of an id
 	mac.Write([]byte(cookie))
 	return hex.EncodeToString(append(raw, mac.Sum(nil)[:stateBytes]...))
 }
 
 // useState refuses a code that another client asked for: an attacker's link must not
-// log a user in to the attacker's account. A state is valid once. Codes of a mini
-// program pass through no URL and need none.
+// log a user in to the attacker's account. It refuses a code that another account asked
+// for as well: one that has logged in since in the same browser must not get the WeChat
+// account of the other. A state is valid once. Codes of a mini program pass through no
+// URL and need none.
 func (s *Service) useState(ctx context.Context, state, cookie string) error {
 	if !s.deps.WeChat.Redirects() {
 		return nil
@@ -52,7 +57,7 @@ func (s *Service) useState(ctx context.Context, state, cookie string) error {
 	}
 	end := time.Unix(int64(binary.BigEndian.Uint64(raw)), 0) //nolint:gosec // verified below
 	for _, k := range s.keys {
-		if !hmac.Equal([]byte(k.wechatState(cookie, end)), []byte(state)) || time.Now().After(end) {
+		if !hmac.Equal([]byte(k.wechatState(cookie, auth.From(ctx).UserID, end)), []byte(state)) || time.Now().After(end) {
 			continue
 		}
 		err := s.take(ctx, ratelimit.Ask{Rule: ratelimit.Rule{Name: "wechat-state", Count: 1, Per: stateLifetime}, Key: state})
@@ -81,7 +86,7 @@ type stateOutput struct {
 }
 
 // startWeChat keeps the browser's cookie, which may belong to a login in another tab.
-func (s *Service) startWeChat(_ context.Context, in *StateInput) (*stateOutput, error) {
+func (s *Service) startWeChat(ctx context.Context, in *StateInput) (*stateOutput, error) {
 	if s.deps.WeChat == nil {
 		return nil, errNoWeChat
 	}
@@ -90,7 +95,7 @@ func (s *Service) startWeChat(_ context.Context, in *StateInput) (*stateOutput, 
 		Name: stateCookie, Value: cookie, Path: "/api/v1", MaxAge: int(stateLifetime.Seconds()),
 		HttpOnly: true, Secure: s.cfg.OverTLS, SameSite: http.SameSiteLaxMode,
 	}}
-	out.Body.State = s.keys[0].wechatState(cookie, time.Now().Add(stateLifetime))
+	out.Body.State = s.keys[0].wechatState(cookie, auth.From(ctx).UserID, time.Now().Add(stateLifetime))
 	out.Body.URL = s.deps.WeChat.AuthorizeURL(out.Body.State)
 	out.Body.ExpiresIn = int64(stateLifetime.Seconds())
 	return out, nil

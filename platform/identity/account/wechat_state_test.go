@@ -23,8 +23,8 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 		}
 	}
 	li := b.register(phone, secret)
-	attackers, theirs := b.state()
-	state, cookie := b.state()
+	attackers, theirs := b.state("")
+	state, cookie := b.state("")
 	_, value, _ := strings.Cut(cookie, "=")
 	calls := b.wechat.Calls()
 	for name, c := range map[string]struct{ state, cookie string }{
@@ -46,6 +46,15 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 		link["refresh_token"] = li.str("refresh_token")
 		if a := b.call(http.MethodPost, "/api/v1/me/wechat", li.str("access_token"), link, header("Cookie", c.cookie)); !a.is(403, "wechat-state") {
 			t.Errorf("link with %s: %d %s", name, a.status, a.raw)
+		}
+	}
+	// Li logs out after asking, and Wang logs in: the same browser, with Li's WeChat.
+	lis, lisCookie := b.state(li.str("access_token"))
+	wang := b.register("13800138066", secret)
+	for asked, cookie := range map[string]string{lis: lisCookie, state: cookie} {
+		link := map[string]any{"code": b.wechat.Code("open-li", ""), "state": asked, "refresh_token": wang.str("refresh_token")}
+		if a := b.call(http.MethodPost, "/api/v1/me/wechat", wang.str("access_token"), link, header("Cookie", cookie)); !a.is(403, "wechat-state") {
+			t.Errorf("link of an account that has not asked: %d %s", a.status, a.raw)
 		}
 	}
 	if n := b.wechat.Calls(); n != calls {

@@ -15,7 +15,7 @@ export const canLink = () => offered;
 // wayBack is what was kept for the return.
 const returning = "stampede-wechat";
 export async function goToWeChat(does, back = location.href) {
-  const { url } = await send("POST", "auth/wechat/state");
+  const { url } = await (does === "link" ? call : send)("POST", "auth/wechat/state"); // the link is for the account that asks
   sessionStorage.setItem(returning, JSON.stringify({ does, back }));
   location.assign(url);
 }
