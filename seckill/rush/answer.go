@@ -94,12 +94,11 @@ var refusals = [outcomes]*fault.Error{
 }
 
 // rendered is a refusal rendered in advance in every language, so that the
-// answer to most requests of a sale costs no work.
+// answer to most requests of a sale costs little work.
 type rendered struct {
 	status int
-	body   [2][]byte   // by httpx.Language
-	length [2][]string // Content-Length
-	retry  []string    // Retry-After; nil says nothing
+	body   [2][]byte // by httpx.Language; without the request's id
+	retry  []string  // Retry-After; nil says nothing
 }
 
 var (
@@ -117,7 +116,6 @@ func renderRefusals() (all [outcomes]rendered) {
 		r := rendered{status: httpx.StatusOf(f.Kind)}
 		for _, lang := range []httpx.Language{httpx.English, httpx.Chinese} {
 			r.body[lang] = renderProblem(f, lang)
-			r.length[lang] = []string{strconv.Itoa(len(r.body[lang]))}
 		}
 		if f.RetryAfter > 0 {
 			r.retry = []string{strconv.Itoa(wholeSeconds(f.RetryAfter))}
@@ -155,19 +153,23 @@ func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time
 
 // refuse writes a refusal. wait replaces the refusal's own Retry-After if it is
 // above 0. It allocates nothing itself; the header map belongs to net/http.
-func refuse(w http.ResponseWriter, lang httpx.Language, o outcome, wait time.Duration) {
+func refuse(w http.ResponseWriter, req *http.Request, lang httpx.Language, o outcome, wait time.Duration) {
 	r := &ready[o]
 	h := w.Header()
-	h["Content-Type"] = problemType
-	h["Content-Length"] = r.length[lang]
 	switch {
 	case wait > 0:
 		h["Retry-After"] = numerals[min(wholeSeconds(wait), maxNumeral)]
 	case r.retry != nil:
 		h["Retry-After"] = r.retry
 	}
-	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body[lang]) // the client may be gone; no reader is left for an error
+	id := httpx.SetRequestID(w, req)
+	writeBody(w, r.status, problemType, func(b []byte) []byte { return append(appendRequestID(b, id), r.body[lang][1:]...) })
+}
+
+// appendRequestID begins a problem with its request's id.
+func appendRequestID(b []byte, id string) []byte {
+	b = append(b, `{"request_id":`...)
+	return append(strconv.AppendQuote(b, id), ',') // of printable ASCII, so it is JSON too
 }
 
 // bodies pools buffers for the answers that contain a number.
@@ -184,25 +186,14 @@ func writeBody(w http.ResponseWriter, status int, contentType []string, fill fun
 		h["Content-Length"] = numerals[buf.Len()]
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // as above
-}
-
-// writeBadPath refuses a request that no order number identifies.
-func writeBadPath(w http.ResponseWriter, lang httpx.Language, requestID string) {
-	r := &ready[outBadPath]
-	writeBody(w, r.status, problemType, func(b []byte) []byte {
-		b = append(b, `{"request_id":`...)
-		b = strconv.AppendQuote(b, requestID) // of printable ASCII, so it is JSON too
-		b = append(b, ',')
-		return append(b, r.body[lang][1:]...)
-	})
+	_, _ = w.Write(buf.Bytes()) // the client may be gone; no reader is left for an error
 }
 
 // writeAlreadyBought refuses with the number under which the user holds units.
-func writeAlreadyBought(w http.ResponseWriter, lang httpx.Language, other ids.ID) {
-	r := &ready[outAlreadyBought]
+func writeAlreadyBought(w http.ResponseWriter, req *http.Request, lang httpx.Language, other ids.ID) {
+	r, id := &ready[outAlreadyBought], httpx.SetRequestID(w, req)
 	writeBody(w, r.status, problemType, func(b []byte) []byte {
-		b = append(b, `{"order_no":"`...)
+		b = append(appendRequestID(b, id), `"order_no":"`...)
 		b, _ = other.AppendText(b) // never fails
 		b = append(b, `",`...)
 		return append(b, r.body[lang][1:]...)

@@ -26,14 +26,14 @@ func (r *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	lang := language(req.Header["Accept-Language"])
 	if req.ContentLength > maxBodyBytes {
 		r.metrics.count(0, 0, false, outTooLarge)
-		refuse(w, lang, outTooLarge, 0)
+		refuse(w, req, lang, outTooLarge, 0)
 		return
 	}
 	var t token
 	path, _ := strings.CutPrefix(req.URL.Path, rushPrefix)
 	if r.keys.verify(path, &t) != nil {
 		r.metrics.count(0, 0, false, outBadPath)
-		writeBadPath(w, lang, httpx.SetRequestID(w, req))
+		refuse(w, req, lang, outBadPath, 0)
 		return
 	}
 	now := r.clock.Now()
@@ -122,13 +122,13 @@ func (r *Service) write(w http.ResponseWriter, req *http.Request, lang httpx.Lan
 	case outRepeated:
 		r.writeRepeated(w, req, lang, no, v)
 	case outAlreadyBought:
-		writeAlreadyBought(w, lang, v.other)
+		writeAlreadyBought(w, req, lang, v.other)
 	case outLeft:
 		// Normally the client is gone and does not read this. If the server's side
 		// ended the request, nothing has been granted.
-		refuse(w, lang, outDraining, 0)
+		refuse(w, req, lang, outDraining, 0)
 	default:
-		refuse(w, lang, v.outcome, v.wait)
+		refuse(w, req, lang, v.outcome, v.wait)
 	}
 }
 
@@ -150,7 +150,7 @@ func (r *Service) writeRepeated(w http.ResponseWriter, req *http.Request, lang h
 	case v.finished:
 		// The number lost its units again, so "queued" would be wrong; the order
 		// has the reason.
-		refuse(w, lang, outUnknown, 0)
+		refuse(w, req, lang, outUnknown, 0)
 	default:
 		writeTicket(w, no, statusQueued, 0)
 	}

@@ -96,6 +96,7 @@ type answer struct {
 	State      string `json:"status"`
 	Position   int64  `json:"position"`
 	PollAfter  int64  `json:"poll_after_ms"`
+	RequestID  string `json:"request_id"`
 	RetryAfter string
 }
 
@@ -141,6 +142,9 @@ func (i *instance) do(req *http.Request) answer {
 		}
 		if res.ContentLength != int64(len(body)) {
 			i.T.Errorf("Content-Length %d for %d bytes", res.ContentLength, len(body))
+		}
+		if id := res.Header.Get("X-Request-Id"); res.StatusCode != http.StatusAccepted && (id == "" || a.RequestID != id) {
+			i.T.Errorf("%d: request id %q in the body, %q in the header", res.StatusCode, a.RequestID, id)
 		}
 		if strings.Contains(res.Header.Get("Content-Type"), "problem") == (res.StatusCode == http.StatusAccepted) {
 			i.T.Errorf("%d as %s", res.StatusCode, res.Header.Get("Content-Type"))
