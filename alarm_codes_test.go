@@ -30,6 +30,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"item-fenced":           {"seckill/preheat/onsale_test.go", "TestItemOnSaleWithoutStateIsAnAlarm", "alarmItemFenced"},
 	"preheat-failed":        {"seckill/preheat/alarm_test.go", "TestLoadThatFailsAgainAndAgainIsAnAlarm", "alarmPreheatFailed"},
 	"redis-unreachable":     {"platform/watch/alarm/watch_test.go", "TestRedisThatIsAwayIsAnAlarm", "RedisUnreachable"},
+	"redis-refuses-writes":  {"outage_test.go", "TestOutageOfAStoreIsA503", "redis-refuses-writes"},
 	"postgres-unreachable":  {"platform/watch/alarm/late_test.go", "TestPostgresThatWasAwayIsAnAlarmAfterwards", "PostgresUnreachable"},
 	"bus-unhealthy":         {"platform/watch/alarm/watch_test.go", "TestBusThatIsUnwellIsAnAlarm", "BusUnhealthy"},
 	"grants-full":           {"platform/watch/alarm/watch_test.go", "TestFullStreamOfGrantsIsAnAlarm", "GrantsFull"},

@@ -18,8 +18,8 @@ import (
 // the caller knows: if it is another one, or the item is not open, nothing is
 // decided and into says why.
 //
-// An error means that the outcome is not known: Redis may have decided and the
-// answer may be lost. A retry with the same numbers is safe; grants of the lost
+// An error that redisx.Refused knows means that Redis has not decided. Any other means
+// that the outcome is not known: Redis may have decided and the answer may be lost. A retry with the same numbers is safe; grants of the lost
 // call are then answered Repeated, and the hold sweeper publishes them.
 func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts []Attempt, into *Decision) error {
 	results := into.Results[:0]

@@ -11,6 +11,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store"
+	"stampede/platform/store/redisx"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/watch/messages"
@@ -57,7 +58,7 @@ func (w *Watch) Open(cfg Config, rt *httpx.Router) ([]app.Worker, error) {
 	pool := w.stores.Pools["platform"]
 	parts := alarm.Parts{
 		Listen: cfg.Listen, Bus: w.stores.Bus,
-		Redis: func(ctx context.Context) error { return w.stores.Redis.Ping(ctx).Err() },
+		Redis: func(ctx context.Context) error { return redisx.Writable(ctx, w.stores.Redis) },
 	}
 	if w.stores.SingleInstance() {
 		parts.StreamDir, parts.StreamBytes = w.stores.StreamDir, cfg.StreamBytes

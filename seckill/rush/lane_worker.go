@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/store/redisx"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/seckillevent"
 )
@@ -111,16 +112,20 @@ func (w *laneWorker) work() {
 		answerAll(w.asked, verdict{outcome: outUnavailable})
 		return
 	}
-	if err := w.reserve(ctx, item); err != nil {
+	switch err := w.reserve(ctx, item); {
+	case err == nil:
+		w.settle(ctx, item, decided)
+	case redisx.Refused(err):
+		w.warn("refusing attempts: redis decides nothing", err)
+		answerAll(w.asked, verdict{outcome: outUnavailable})
+	default:
 		// Redis may have decided all the same. The sweeper settles the holds it
 		// may have made; releasing them here could release units that a
 		// repetition took.
 		w.warn("reservation in redis failed", err)
 		w.suspect(item)
 		answerAll(w.asked, verdict{outcome: outUnknown})
-		return
 	}
-	w.settle(ctx, item, decided)
 }
 
 // sift answers attempts that need no decision: clients that have left, and

@@ -13,6 +13,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/redistest"
 	"stampede/seckill/catalogue"
 )
 
@@ -25,6 +26,31 @@ func (y *bundle) change(it *catalogue.Item, c inventory.Change) {
 	}
 	if err != nil {
 		y.T.Fatal(err)
+	}
+}
+
+// A full Redis says that it decides nothing: the attempt was not taken, and the path is
+// good as soon as there is memory.
+func TestFullRedisIsNoUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	y.Redis = redistest.Start(t).Client
+	y.Stock = y.NewStock()
+	it := y.Item(1)
+	i := y.instance([]*catalogue.Item{it})
+	p := i.issue(1, it, 1)
+	memory := func(limit string) {
+		if err := y.Redis.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory("1")
+	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "unavailable" || a.RetryAfter != "2" {
+		t.Errorf("while Redis is full: %+v", a)
+	}
+	memory("0")
+	if a := i.send(p.Path); a.Status != http.StatusAccepted {
+		t.Errorf("when it has memory: %+v", a)
 	}
 }
 

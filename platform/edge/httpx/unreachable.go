@@ -64,8 +64,5 @@ func isAway(err error) bool {
 		// the server stops, starts or has crashed.
 		return strings.HasPrefix(said.Code, "08") || strings.HasPrefix(said.Code, "53") || strings.HasPrefix(said.Code, "57P")
 	}
-	return redis.IsLoadingError(err) || redis.IsClusterDownError(err) || redis.IsMasterDownError(err) ||
-		redis.IsReadOnlyError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err) ||
-		redis.IsOOMError(err) || redis.IsNoReplicasError(err) || redis.HasErrorPrefix(err, "MISCONF") ||
-		redis.HasErrorPrefix(err, "EXECABORT") // a transaction with a command that was refused for one of these reasons
+	return redisx.Refused(err) || redis.HasErrorPrefix(err, "EXECABORT") // a transaction with a command that was refused for one of these reasons
 }

@@ -67,7 +67,7 @@ func OpenFor(ctx context.Context, a *app.App, url string) (redis.UniversalClient
 		return nil, err
 	}
 	a.OnStop("redis", func(context.Context) error { return rdb.Close() })
-	a.OnReady("redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() })
+	a.OnReady("redis", func(ctx context.Context) error { return Writable(ctx, rdb) })
 	return rdb, nil
 }
 

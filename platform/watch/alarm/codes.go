@@ -17,6 +17,9 @@ var (
 	RedisUnreachable = Define("redis-unreachable", Critical,
 		"An instance cannot reach Redis. It answers rushes with 503.",
 		"Restore Redis or the connection to it. Items that Redis lost are loaded again automatically.")
+	RedisRefuses = Define("redis-refuses-writes", Critical,
+		"Redis answers an instance and takes no writes: it is full, is a replica, or cannot save to its disk. Rushes are refused with 503 before a unit is taken; units that come back wait.",
+		"Read the detail, which says why and what to do. The sale then continues automatically.")
 	PostgresUnreachable = Define("postgres-unreachable", Critical,
 		"An instance could not reach Postgres. Meanwhile grants were queued, shoppers could not pay and operators could not change sales. The alarm is recorded after the outage, with its duration.",
 		"If the outage continues, restore Postgres or the connection to it; the order writer then catches up automatically. Otherwise check the Postgres log for the cause.")

@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/base/disk"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/redisx"
 	"stampede/platform/watch/proof"
 )
 
@@ -22,7 +23,7 @@ type Parts struct {
 	// unhealthy one of several instances.
 	Listen string
 	Bus    *bus.Bus
-	// Redis pings Redis.
+	// Redis is redisx.Writable.
 	Redis func(ctx context.Context) error
 	// StreamDir is where the embedded NATS server keeps its streams, "" for an
 	// external NATS; StreamBytes is their maximum size.
@@ -67,7 +68,18 @@ func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 			}
 			return nil
 		}),
-		ping(RedisUnreachable, instance, awayFor, p.Redis),
+		ping(RedisUnreachable, instance, awayFor, func(ctx context.Context) error {
+			if err := p.Redis(ctx); !errors.Is(err, redisx.ErrRefuses) {
+				return err
+			}
+			return nil
+		}),
+		ping(RedisRefuses, instance, awayFor, func(ctx context.Context) error {
+			if err := p.Redis(ctx); errors.Is(err, redisx.ErrRefuses) {
+				return err
+			}
+			return nil
+		}),
 		ping(PostgresUnreachable, instance, awayFor, pool.Ping),
 		OutboxProbe(pool),
 	}
