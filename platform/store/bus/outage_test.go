@@ -119,6 +119,12 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	if again := b.EventsCreated(); !again.After(made) {
 		t.Errorf("after the loss EVENTS was created %s, want later than %s", again, made)
 	}
+	if err := b.Publish(t.Context(), "events.a", ids.NewTagged(1, 0, time.Now().Add(-time.Hour)), []byte("history")); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(t, 10*time.Second, "shared", shared); got != "history" {
+		t.Fatalf("shared: got %q", got)
+	}
 	mustPublish(t, b, "events.a", "after")
 	for what, ch := range map[string]chan string{"shared": shared, "per instance": own} {
 		if got := receive(t, 10*time.Second, what, ch); got != "after" {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"stampede/platform/base/ids"
 )
 
 const (
@@ -179,6 +181,8 @@ type consumer struct {
 	stream time.Time // when the stream was created of which seen is a sequence
 	seen   uint64    // the last message, before which none is missing
 	due    uint64    // the consumer's own number of the next message
+	since  time.Time // older messages are history, see forgets
+	newest time.Time // of the messages seen
 }
 
 func (c *consumer) run(pulling, handling context.Context) {
@@ -201,6 +205,10 @@ func (c *consumer) run(pulling, handling context.Context) {
 				c.pull.recover(pulling, errGap)
 				break
 			}
+			if c.sub.PerInstance && c.forgets(h.ID) {
+				c.count("skipped")
+				continue
+			}
 			c.take(handling, h)
 		}
 		stop()
@@ -220,6 +228,23 @@ func (c *consumer) follows(h *held) bool {
 	}
 	c.due, c.seen = h.order+1, h.Seq
 	return true
+}
+
+// clockSlack is how much older than it is an event may seem: its id has the time of the
+// instance that wrote it, before its commit.
+const clockSlack = time.Minute
+
+// forgets reports whether a message is older than this instance, or than what it had seen
+// before the stream was lost: days of those are sent again, and are no news here.
+func (c *consumer) forgets(id ids.ID) bool {
+	at := id.Time()
+	if id.IsZero() || at.Before(c.since) {
+		return !id.IsZero()
+	}
+	if at.After(c.newest) && at.Before(time.Now()) { // not by a clock that is ahead
+		c.newest = at
+	}
+	return false
 }
 
 // take handles one message and settles it.
@@ -344,7 +369,8 @@ func backoff(attempt int) time.Duration {
 
 // ephemeral creates the consumer of one instance: at first for new messages
 // only, and when it is created again, from the message after the last one seen.
-// A stream that was lost and created again starts anew, so all of it is new.
+// A stream that was lost and created again starts anew, so all of it is new but for the
+// history that is sent again, see forgets.
 func (c *consumer) ephemeral(ctx context.Context) (jetstream.Consumer, error) {
 	stream, err := c.bus.js.Stream(ctx, streamEvents)
 	if err != nil {
@@ -354,9 +380,10 @@ func (c *consumer) ephemeral(ctx context.Context) (jetstream.Consumer, error) {
 	seen := min(c.seen, info.State.LastSeq) // a stream may have lost its end
 	switch {
 	case c.stream.IsZero():
-		seen = info.State.LastSeq
+		seen, c.newest = info.State.LastSeq, time.Now()
+		c.since = c.newest.Add(-clockSlack)
 	case !c.stream.Equal(info.Created):
-		seen = 0
+		seen, c.since = 0, c.newest.Add(-clockSlack)
 	}
 	made, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		FilterSubject: c.sub.Filter,

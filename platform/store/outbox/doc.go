@@ -9,7 +9,7 @@
 // # Order
 //
 // The relay takes unsent rows in the order of their ids, which is roughly the
-// order of creation. It queries for unsent rows each time and keeps no
+// order of creation, except for those that are sent again (see below). It queries for unsent rows each time and keeps no
 // position: ids of concurrent transactions become visible out of order, and a
 // position would skip a late commit. Consumers must not rely on order and must
 // compare the version in the payload.
@@ -29,7 +29,8 @@
 // Marked rows are on EVENTS and are normally never sent again. When EVENTS was
 // recreated (a fresh volume, a lost store), at the start or later, the relay
 // unmarks the rows that were sent before, as far back as the stream would have
-// kept them, and sends them again under their old ids.
+// kept them, and sends them again under their old ids: beside new events, which go
+// first, and the newest of them before the older ones.
 //
 // # When the bus does not accept events
 //

@@ -7,13 +7,22 @@ SELECT extract(epoch FROM clock_timestamp() - created_at)::float8 AS age, subjec
 FROM platform.outbox WHERE sent_at IS NULL ORDER BY id LIMIT 1;
 
 -- name: Unsent :many
--- The oldest rows, bounded in number and in bytes, but at least one.
+-- The oldest rows from an id on, bounded in number and in bytes, but at least one.
 SELECT day, id, subject, payload, coalesce(trace, '') AS trace, extract(epoch FROM clock_timestamp() - created_at)::float8 AS age FROM (
     SELECT o.*, sum(octet_length(payload)) OVER (ORDER BY id) - octet_length(payload) AS before FROM (
         SELECT day, id, subject, payload, trace, created_at FROM platform.outbox
-        WHERE sent_at IS NULL ORDER BY id LIMIT @at_most
+        WHERE sent_at IS NULL AND id >= @since ORDER BY id LIMIT @at_most
     ) o
 ) w WHERE before < @bytes::bigint ORDER BY id;
+
+-- name: UnsentBefore :many
+-- The newest rows before an id, bounded in number and in bytes, but at least one.
+SELECT day, id, subject, payload, coalesce(trace, '') AS trace, extract(epoch FROM clock_timestamp() - created_at)::float8 AS age FROM (
+    SELECT o.*, sum(octet_length(payload)) OVER (ORDER BY id DESC) - octet_length(payload) AS before FROM (
+        SELECT day, id, subject, payload, trace, created_at FROM platform.outbox
+        WHERE sent_at IS NULL AND id < @since ORDER BY id DESC LIMIT @at_most
+    ) o
+) w WHERE before < @bytes::bigint ORDER BY id DESC;
 
 -- name: MarkSent :exec
 -- The days let Postgres skip the other partitions.
@@ -23,6 +32,12 @@ WHERE o.day = s.day AND o.id = s.id AND o.day BETWEEN @first_day AND @last_day;
 
 -- name: Clock :one
 SELECT clock_timestamp()::timestamptz;
+
+-- name: Recalled :one
+SELECT EXISTS (SELECT FROM platform.outbox_recalls WHERE events_created = @events_created)::boolean;
+
+-- name: NoteRecalled :exec
+INSERT INTO platform.outbox_recalls (events_created) VALUES (@events_created) ON CONFLICT DO NOTHING;
 
 -- name: UnmarkBetween :execrows
 UPDATE platform.outbox SET sent_at = NULL WHERE day = @day AND sent_at >= @from_time::timestamptz AND sent_at < @to_time::timestamptz;

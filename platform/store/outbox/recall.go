@@ -14,8 +14,8 @@ import (
 const (
 	// recallMargin is how long after the creation of EVENTS a row may be marked
 	// although its event was on the lost stream: the mark follows the
-	// acknowledgement by milliseconds, the rest allows for clock skew. Because
-	// of it, rows of the new stream's first half minute are sent twice, which
+	// acknowledgement by milliseconds, the rest allows for clock skew. A recall that
+	// is late sends rows of the new stream's first half minute twice, which
 	// consumers tolerate.
 	recallMargin = 30 * time.Second
 	// recallTimeout bounds the unmarking of one day: a million rows take some
@@ -28,10 +28,9 @@ const (
 
 // recall unmarks the rows whose events were lost with EVENTS, so that they are
 // sent again: those marked before the current stream was created, unless it
-// would have dropped them by their age. It compares only these times and stores
-// no state: rows sent again are marked after the stream's creation, so that a
-// restart after a crash, or a second instance, continues where it was. In
-// normal operation it queries once after the start and finds nothing.
+// would have dropped them by their age. Rows sent again are marked after the
+// stream's creation, so that a restart after a crash, or a second instance,
+// continues where it was. Once a stream's recall is complete no start repeats it.
 func (r *Relay) recall(ctx context.Context) {
 	created := r.bus.EventsCreated()
 	if created.Equal(r.recalled) || time.Now().Before(r.recallAt) {
@@ -62,6 +61,12 @@ type recalled struct{ all, lost int64 }
 // It reports false when another relay is active, which may be about to mark
 // rows.
 func (r *Relay) unmark(ctx context.Context, created time.Time) (sum recalled, done bool, err error) {
+	q := outboxdb.New(r.pool)
+	checking, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if done, err := q.Recalled(checking, created); err != nil || done {
+		return sum, done, err
+	}
 	var asOf time.Time // rows marked after the recall began are on the new stream
 	for age := keepDays; age >= 0; age-- {
 		n, mine, err := r.unmarkDay(ctx, age, created, &asOf)
@@ -70,6 +75,11 @@ func (r *Relay) unmark(ctx context.Context, created time.Time) (sum recalled, do
 		}
 		sum.all += n.all
 		sum.lost += n.lost
+	}
+	noting, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := q.NoteRecalled(noting, created); err != nil {
+		return sum, false, fmt.Errorf("outbox: note the recall: %w", err)
 	}
 	return sum, true, nil
 }

@@ -1,7 +1,9 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,7 +45,7 @@ const (
 // row is one unsent event, with its age in seconds by Postgres's clock.
 type row = outboxdb.UnsentRow
 
-// window publishes and marks the oldest unsent rows in one transaction.
+// window publishes and marks unsent rows in one transaction.
 func (r *Relay) window(ctx context.Context) (outcome, error) {
 	// One deadline before and one after the publishing, which has its own.
 	reading, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -73,7 +75,7 @@ func (r *Relay) window(ctx context.Context) (outcome, error) {
 		r.lag.Set(0)
 		return idle, nil
 	}
-	r.lag.Set(rows[0].Age)
+	r.lag.Set(slices.MaxFunc(rows, func(a, b row) int { return cmp.Compare(a.Age, b.Age) }).Age)
 
 	sent, err := r.publish(ctx, tx, rows)
 	marking, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -96,11 +98,30 @@ func (r *Relay) window(ctx context.Context) (outcome, error) {
 	return more, err
 }
 
-// unsent reads the oldest rows, bounded in number and in bytes, but at least one.
+// firstID is below every id of that time.
+func firstID(at time.Time) (id ids.ID) {
+	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16) //nolint:gosec // not negative
+	return id
+}
+
+// unsent reads rows, bounded in number and in bytes, but at least one. Those from
+// before EVENTS are mostly sent again: they come after the news, and among them those
+// that waited for the new stream before what was on the old one.
 func (r *Relay) unsent(ctx context.Context, tx pgx.Tx) ([]row, error) {
-	rows, err := outboxdb.New(tx).Unsent(ctx, outboxdb.UnsentParams{AtMost: windowRows, Bytes: windowBytes})
+	q, since := outboxdb.New(tx), firstID(r.bus.EventsCreated())
+	rows, err := q.Unsent(ctx, outboxdb.UnsentParams{Since: since, AtMost: windowRows, Bytes: windowBytes})
 	if err != nil {
 		return nil, fmt.Errorf("outbox: read unsent rows: %w", err)
+	}
+	if len(rows) == windowRows {
+		return rows, nil
+	}
+	again, err := q.UnsentBefore(ctx, outboxdb.UnsentBeforeParams{Since: since, AtMost: windowRows - int32(len(rows)), Bytes: windowBytes}) //nolint:gosec // a window
+	if err != nil {
+		return nil, fmt.Errorf("outbox: read rows to send again: %w", err)
+	}
+	for _, w := range again {
+		rows = append(rows, row(w))
 	}
 	return rows, nil
 }

@@ -211,6 +211,15 @@ func (q *Queries) MoveRefused(ctx context.Context, arg MoveRefusedParams) error 
 	return err
 }
 
+const noteRecalled = `-- name: NoteRecalled :exec
+INSERT INTO platform.outbox_recalls (events_created) VALUES ($1) ON CONFLICT DO NOTHING
+`
+
+func (q *Queries) NoteRecalled(ctx context.Context, eventsCreated time.Time) error {
+	_, err := q.db.Exec(ctx, noteRecalled, eventsCreated)
+	return err
+}
+
 const oldestUnsent = `-- name: OldestUnsent :one
 SELECT extract(epoch FROM clock_timestamp() - created_at)::float8 AS age, subject
 FROM platform.outbox WHERE sent_at IS NULL ORDER BY id LIMIT 1
@@ -227,6 +236,17 @@ func (q *Queries) OldestUnsent(ctx context.Context) (OldestUnsentRow, error) {
 	var i OldestUnsentRow
 	err := row.Scan(&i.Age, &i.Subject)
 	return i, err
+}
+
+const recalled = `-- name: Recalled :one
+SELECT EXISTS (SELECT FROM platform.outbox_recalls WHERE events_created = $1)::boolean
+`
+
+func (q *Queries) Recalled(ctx context.Context, eventsCreated time.Time) (bool, error) {
+	row := q.db.QueryRow(ctx, recalled, eventsCreated)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const redrive = `-- name: Redrive :many
@@ -561,12 +581,13 @@ const unsent = `-- name: Unsent :many
 SELECT day, id, subject, payload, coalesce(trace, '') AS trace, extract(epoch FROM clock_timestamp() - created_at)::float8 AS age FROM (
     SELECT o.day, o.id, o.subject, o.payload, o.trace, o.created_at, sum(octet_length(payload)) OVER (ORDER BY id) - octet_length(payload) AS before FROM (
         SELECT day, id, subject, payload, trace, created_at FROM platform.outbox
-        WHERE sent_at IS NULL ORDER BY id LIMIT $1
+        WHERE sent_at IS NULL AND id >= $1 ORDER BY id LIMIT $2
     ) o
-) w WHERE before < $2::bigint ORDER BY id
+) w WHERE before < $3::bigint ORDER BY id
 `
 
 type UnsentParams struct {
+	Since  ids.ID
 	AtMost int32
 	Bytes  int64
 }
@@ -580,9 +601,9 @@ type UnsentRow struct {
 	Age     float64
 }
 
-// The oldest rows, bounded in number and in bytes, but at least one.
+// The oldest rows from an id on, bounded in number and in bytes, but at least one.
 func (q *Queries) Unsent(ctx context.Context, arg UnsentParams) ([]UnsentRow, error) {
-	rows, err := q.db.Query(ctx, unsent, arg.AtMost, arg.Bytes)
+	rows, err := q.db.Query(ctx, unsent, arg.Since, arg.AtMost, arg.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -590,6 +611,58 @@ func (q *Queries) Unsent(ctx context.Context, arg UnsentParams) ([]UnsentRow, er
 	var items []UnsentRow
 	for rows.Next() {
 		var i UnsentRow
+		if err := rows.Scan(
+			&i.Day,
+			&i.ID,
+			&i.Subject,
+			&i.Payload,
+			&i.Trace,
+			&i.Age,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unsentBefore = `-- name: UnsentBefore :many
+SELECT day, id, subject, payload, coalesce(trace, '') AS trace, extract(epoch FROM clock_timestamp() - created_at)::float8 AS age FROM (
+    SELECT o.day, o.id, o.subject, o.payload, o.trace, o.created_at, sum(octet_length(payload)) OVER (ORDER BY id DESC) - octet_length(payload) AS before FROM (
+        SELECT day, id, subject, payload, trace, created_at FROM platform.outbox
+        WHERE sent_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2
+    ) o
+) w WHERE before < $3::bigint ORDER BY id DESC
+`
+
+type UnsentBeforeParams struct {
+	Since  ids.ID
+	AtMost int32
+	Bytes  int64
+}
+
+type UnsentBeforeRow struct {
+	Day     time.Time
+	ID      ids.ID
+	Subject string
+	Payload []byte
+	Trace   string
+	Age     float64
+}
+
+// The newest rows before an id, bounded in number and in bytes, but at least one.
+func (q *Queries) UnsentBefore(ctx context.Context, arg UnsentBeforeParams) ([]UnsentBeforeRow, error) {
+	rows, err := q.db.Query(ctx, unsentBefore, arg.Since, arg.AtMost, arg.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnsentBeforeRow
+	for rows.Next() {
+		var i UnsentBeforeRow
 		if err := rows.Scan(
 			&i.Day,
 			&i.ID,
