@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/user"
@@ -294,5 +295,36 @@ func TestBehindNginx(t *testing.T) {
 	}
 	if logged, err := os.ReadFile(log); err != nil || strings.Contains(string(logged), "/api/v1/rush/") || !strings.Contains(string(logged), "/rush-path") {
 		t.Errorf("the log (%v) has a path, or nothing:\n%s", err, logged)
+	}
+}
+
+// TestNginxLeavesAHungInstance: reads that an instance does not answer go to the other
+// one, and after some of them so do rushes.
+func TestNginxLeavesAHungInstance(t *testing.T) {
+	t.Parallel()
+	program := tooltest.Nginx(t)
+	hung, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hung.Close() }) // it accepts nothing: the kernel does
+	works := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	t.Cleanup(works.Close)
+	client, _ := startNginx(t, program, &instance{url: "http://" + hung.Addr().String()}, &instance{url: works.URL})
+	// Below the 20 s of a rush, far above the 2 s of a read.
+	client.Timeout = 12 * time.Second
+	var reads sync.WaitGroup
+	for item := range 12 {
+		reads.Go(func() {
+			if a := ask(t, client, http.MethodGet, fmt.Sprint(saleName, "/api/v1/items/", item), "", ""); a.status != http.StatusOK {
+				t.Errorf("a read: %d %s", a.status, a.text)
+			}
+		})
+	}
+	reads.Wait()
+	for range 5 {
+		if a := ask(t, client, http.MethodPost, rushName+"/api/v1/rush/path", "", ""); a.status != http.StatusOK {
+			t.Errorf("a rush: %d %s", a.status, a.text)
+		}
 	}
 }
