@@ -16,7 +16,7 @@ import (
 const hurry = `{ const later = setTimeout; window.setTimeout = (f, ms, ...rest) => later(f, ms / 100, ...rest) }`
 
 // prices are in minor units, which are not hundredths everywhere; the browser knows.
-const prices = `import(document.querySelector("script[src]").src).then(({ money }) => ["CNY", "JPY", "KWD"].map((currency) => money({ amount: 9900, currency }).replace(/[^0-9.,]/g, "")).join(" "))`
+const prices = `import(document.querySelector("script[src]").src).then(({ money }) => ["CNY", "JPY", "KWD", "RSD"].map((currency) => money({ amount: 9900, currency }).replace(/[^0-9.,]/g, "")).join(" "))`
 
 // listAsked counts the page's requests for the list of sessions.
 const listAsked = `performance.getEntriesByType("resource").filter((r) => r.name.includes("/sessions?")).length`
@@ -55,8 +55,8 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) {
 	do(tab, t, "become visible again",
 		chromedp.Evaluate(`delete document.hidden; document.dispatchEvent(new Event("visibilitychange"))`, nil), until(listAsked+` > `+strconv.Itoa(later)),
 		chromedp.Evaluate(prices, &shown, awaitPromise))
-	if want := "99.00 9,900 9.900"; shown != want {
-		t.Errorf("9900 minor units of CNY, JPY and KWD are shown as %q, want %q", shown, want)
+	if want := "99.00 9,900 9.900 99.00"; shown != want {
+		t.Errorf("9900 minor units of CNY, JPY, KWD and RSD are shown as %q, want %q", shown, want)
 	}
 
 	do(tab, t, "restore normal timers", chromedp.ActionFunc(func(ctx context.Context) error {

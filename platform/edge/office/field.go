@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/currency"
+	"stampede/platform/base/currency"
 )
 
 // FieldView is a field as a template shows it.
@@ -255,20 +255,10 @@ func currencyOf(doc map[string]any) string {
 	return ""
 }
 
-// decimals is how many decimals a currency has (ISO 4217).
-func decimals(code string) int {
-	unit, err := currency.ParseISO(code)
-	if err != nil {
-		return 2
-	}
-	scale, _ := currency.Standard.Rounding(unit)
-	return scale
-}
-
 // MinorUnits reads an amount such as 19.90, exactly.
 func MinorUnits(typed, code string) (minor int64, ok bool) {
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(typed, "¥"), ".")
-	scale := decimals(code)
+	scale := currency.Decimals(code)
 	if len(fraction) > scale || whole == "" || strings.HasPrefix(whole, "-") {
 		return 0, false
 	}
@@ -278,7 +268,7 @@ func MinorUnits(typed, code string) (minor int64, ok bool) {
 
 // mainUnits renders an amount in minor units for a person.
 func mainUnits(minor int64, code string) string {
-	scale, sign := decimals(code), ""
+	scale, sign := currency.Decimals(code), ""
 	if minor < 0 {
 		minor, sign = -minor, "-"
 	}

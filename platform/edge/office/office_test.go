@@ -640,6 +640,8 @@ func TestAmounts(t *testing.T) {
 		{"0.05", "CNY", 5, true, "0.05"},
 		{"1999", "JPY", 1999, true, "1999"},
 		{"1.234", "KWD", 1234, true, "1.234"},
+		{"15000.50", "IDR", 1500050, true, "15000.50"}, // CLDR has no decimals of these two
+		{"120.05", "RSD", 12005, true, "120.05"},
 		{"1.5", "JPY", 0, false, ""},
 		{"1.001", "CNY", 0, false, ""},
 		{"-1", "CNY", 0, false, ""},

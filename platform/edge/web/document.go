@@ -20,6 +20,7 @@ import (
 	"golang.org/x/text/message"
 	"golang.org/x/text/number"
 
+	decimals "stampede/platform/base/currency"
 	"stampede/platform/edge/encoded"
 	"stampede/platform/edge/httpx"
 )
@@ -271,7 +272,7 @@ func (d *document) Price(m money) string {
 	if err != nil {
 		return ""
 	}
-	scale, _ := currency.Standard.Rounding(unit)
+	scale := decimals.Decimals(m.Currency) // not x/text's, which are CLDR's
 	p := message.NewPrinter([]language.Tag{language.English, language.Chinese}[d.language])
 	return p.Sprint(currency.NarrowSymbol(unit)) + p.Sprint(number.Decimal(float64(m.Amount)/math.Pow10(scale), number.Scale(scale)))
 }

@@ -46,6 +46,8 @@ func TestDocumentsDescribeThemselves(t *testing.T) {
 	says(t, rt, "/?item=9", "en", 200, "<title>Phone")
 	says(t, rt, "/?item=9", "zh", 200, "<title>Phone", "11月11日")
 	says(t, rt, "/?item=8", "en", 200, "&lt;/title&gt;&lt;script&gt;", "!<script>alert", "¥1,200,000", "!</title><script>", "!src=\"javascript")
+	items["8"] = strings.ReplaceAll(items["8"], "JPY", "RSD")
+	says(t, rt, "/?item=8", "en", 200, "RSD12,000.00.")
 	says(t, rt, "/?item=404", "en", 404, `data-page="missing"`, "noindex", "This item does not exist", "main.js")
 	says(t, rt, "/?item=zq%22%3E", "en", 404, `!zq">`)
 	says(t, rt, "/?item=10", "en", 200, `data-page="item"`, "<title>On sale · Stampede</title>", "main.js", "!canonical", "!og:url")

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/base/config"
+	"stampede/platform/base/currency"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/web"
@@ -66,6 +67,31 @@ func TestTheItemPageStaysSmall(t *testing.T) {
 	for name, text := range read(t) {
 		if strings.HasSuffix(name, ".js") && regexp.MustCompile(`innerHTML|eval\(|https?://[^$]`).MatchString(strings.ReplaceAll(text, svgNamespace, "")) {
 			t.Errorf("%s builds markup from strings, or loads something from another host", name)
+		}
+	}
+}
+
+// The script writes amounts with the decimals that the books count in, for each currency.
+func TestScriptHasTheCurrenciesOfTheBooks(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(read(t)["words.js"], "const decimals = {")
+	table, _, _ = strings.Cut(table, "}")
+	script := map[string]int{}
+	for _, m := range regexp.MustCompile(`([A-Z]{3}): (\d)`).FindAllStringSubmatch(table, -1) {
+		script[m[1]], _ = strconv.Atoi(m[2])
+	}
+	if len(script) < 20 {
+		t.Fatalf("words.js has the decimals of %d currencies", len(script))
+	}
+	const letters = 26
+	for i := range letters * letters * letters {
+		code := string([]byte{byte('A' + i/letters/letters), byte('A' + i/letters%letters), byte('A' + i%letters)})
+		digits, listed := script[code]
+		if !listed {
+			digits = 2
+		}
+		if want := currency.Decimals(code); digits != want {
+			t.Errorf("%s has %d decimals in words.js, want %d", code, digits, want)
 		}
 	}
 }

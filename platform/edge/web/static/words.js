@@ -170,9 +170,15 @@ export function translate(root = document) {
   for (const node of root.querySelectorAll("[data-label]")) node.setAttribute("aria-label", t(node.dataset.label));
 }
 
+// decimals has the currencies of ISO 4217 whose minor unit is not a hundredth, as the
+// server does (platform/base/currency). Browsers differ for some, and from each other.
+const decimals = {
+  BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, UYI: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0,
+  BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3, CLF: 4, UYW: 4,
+};
 // money writes an amount, which is in the currency's minor units: 9900 are 99.00 of
 // most, 9,900 of those that have none, as JPY.
 export function money({ amount, currency }) {
-  const format = new Intl.NumberFormat(language, { style: "currency", currency, currencyDisplay: "narrowSymbol" });
-  return format.format(amount / 10 ** format.resolvedOptions().maximumFractionDigits);
+  const digits = decimals[currency] ?? 2, both = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return new Intl.NumberFormat(language, { style: "currency", currency, currencyDisplay: "narrowSymbol", ...both }).format(amount / 10 ** digits);
 }
