@@ -157,8 +157,8 @@ func readMany(ctx context.Context, db orderdb.DBTX, nos []ids.ID) ([]orderevent.
 }
 
 // readOwn returns a shopper's orders, archived or not, the newest first. A page of young ones needs no look at the
-// archive. It reads twice, unlike the operators' lists, because a plan for both would be made anew for each of the many
-// shoppers who ask.
+// archive. It reads them one after the other, unlike the operators' lists, because a plan for both would be made anew
+// for each of the many shoppers who ask.
 func readOwn(ctx context.Context, db orderdb.DBTX, p orderdb.OrdersOfUserParams) ([]orderdb.OrdersOrder, error) {
 	q := orderdb.New(db)
 	rows, err := q.OrdersOfUser(ctx, p)
@@ -169,10 +169,15 @@ func readOwn(ctx context.Context, db orderdb.DBTX, p orderdb.OrdersOfUserParams)
 	if err != nil {
 		return nil, err
 	}
+	back, err := q.OrdersOfUser(ctx, p) // one of them may have come back after the first look, before the second
+	if err != nil {
+		return nil, err
+	}
+	rows = append(back, rows...)
 	for _, r := range old {
 		rows = append(rows, orderdb.OrdersOrder(r))
 	}
-	slices.SortFunc(rows, func(a, b orderdb.OrdersOrder) int { return bytes.Compare(b.OrderNo[:], a.OrderNo[:]) })
+	slices.SortStableFunc(rows, func(a, b orderdb.OrdersOrder) int { return bytes.Compare(b.OrderNo[:], a.OrderNo[:]) })
 	rows = slices.CompactFunc(rows, func(a, b orderdb.OrdersOrder) bool { return a.OrderNo == b.OrderNo }) // it moved in between
 	return rows[:min(len(rows), int(p.Most))], nil
 }

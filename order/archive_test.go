@@ -1,6 +1,7 @@
 package order
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
+	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -123,6 +125,40 @@ func TestArchiveTakesWhatEndedLongAgo(t *testing.T) {
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE status = 'paid'`)
 	s.archive()
 	requireEqual(t, "never", len(s.archivedNumbers()), 54)
+}
+
+// beforeArchive does something before a query of the archive.
+type beforeArchive struct {
+	orderdb.DBTX
+	do func()
+}
+
+func (b beforeArchive) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if strings.Contains(sql, "orders.archive") {
+		b.do()
+	}
+	return b.DBTX.Query(ctx, sql, args...)
+}
+
+// TestOrderThatComesBackIsListed: it was in the archive at the first look and among the others at the second.
+func TestOrderThatComesBackIsListed(t *testing.T) {
+	t.Parallel()
+	s := setup(t, archiving)
+	b := s.pastItem()
+	s.settle(b)
+	no := s.aged(b, 1, "closed", 100*day)
+	s.archive()
+	requireEqual(t, "archived", s.archivedNumbers(), []ids.ID{no})
+	comesBack := func() {
+		if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { _, err := lock(t.Context(), tx, no); return err }); err != nil {
+			t.Error(err)
+		}
+	}
+	last := ids.ID(bytes.Repeat([]byte{0xff}, len(no)))
+	rows, err := readOwn(t.Context(), beforeArchive{s.db, comesBack}, orderdb.OrdersOfUserParams{Bucket: no.Bucket(), UserID: 1, Before: last, Most: 10})
+	if err != nil || len(rows) != 1 || rows[0].OrderNo != no {
+		t.Errorf("the shopper's list has %v, %v, want %s", rows, err, no)
+	}
 }
 
 // TestArchivedOrdersAreReadLikeOthers: by number, in the shopper's list, in every walk of the operators' search, of which
