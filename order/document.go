@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"stampede/order/acts"
 	"stampede/order/details"
@@ -38,9 +39,45 @@ type wholeOrder struct {
 	Order    orderevent.OrderView `json:"order"`
 	Checkout *unsettled           `json:"checkout,omitempty" doc:"What is to be settled before the payment; given while the order waits for it"`
 	About
-	Payment  *PaymentView    `json:"payment,omitempty" doc:"The one that paid the order, or is open"`
-	Pickup   *pickup         `json:"pickup,omitempty" doc:"Given once the order is paid, until it is picked up"`
-	Timeline []timelineEntry `json:"timeline" nullable:"false" doc:"Oldest first"`
+	Payment  *shoppersPayment `json:"payment,omitempty" doc:"The one that paid the order; else the latest that is open or was paid too late"`
+	Pickup   *pickup          `json:"pickup,omitempty" doc:"Given once the order is paid, until it is picked up"`
+	Timeline []timelineEntry  `json:"timeline" nullable:"false" doc:"Oldest first"`
+}
+
+// shoppersPayment is a payment as its shopper reads it.
+type shoppersPayment struct {
+	PaymentView
+	Chargebacks []shoppersChargeback `json:"chargebacks,omitempty" nullable:"false" doc:"Left out where there is none"`
+}
+
+// shoppersChargeback leaves out what is between the shop and its provider: the number, what
+// the bank gives as the reason, and until when the shop may answer.
+type shoppersChargeback struct {
+	Amount    orderevent.Money `json:"amount"`
+	Status    string           `json:"status" doc:"As in the operators' view"`
+	Withdrawn bool             `json:"withdrawn" doc:"The bank has the money back"`
+	CreatedAt string           `json:"created_at" format:"date-time"`
+	UpdatedAt string           `json:"updated_at" format:"date-time"`
+}
+
+// paying returns a shopper's view of the payment that paid the order, else of the latest
+// that is open or was paid too late. A payment beside the one that paid may have been
+// captured too, and later; its money goes back.
+func (w *whole) paying() (view *shoppersPayment) {
+	for _, p := range w.payments {
+		paid := w.paidBy == pgtype.UUID{Bytes: p.PaymentNo, Valid: true}
+		if !paid && view != nil && p.Status == paymentClosed {
+			continue
+		}
+		view = &shoppersPayment{PaymentView: p}
+		for _, c := range p.Chargebacks {
+			view.Chargebacks = append(view.Chargebacks, shoppersChargeback{c.Amount, c.Status, c.Withdrawn, c.CreatedAt, c.UpdatedAt})
+		}
+		if paid {
+			return view
+		}
+	}
+	return view
 }
 
 // unsettled is what an order's activity asks for, and what of it is missing.
@@ -123,11 +160,7 @@ func (s *Service) readDocument(ctx context.Context, no ids.ID, user int64) (*htt
 			doc.Checkout.Missing = details.Missing(&ask)
 		}
 	}
-	for i := range all.payments {
-		if p := &all.payments[i]; doc.Payment == nil || p.Status != paymentClosed {
-			doc.Payment = p
-		}
-	}
+	doc.Payment = all.paying()
 	if d := all.Details; d != nil && d.Code != "" && o.Status == orderevent.StatusPaid {
 		doc.Pickup = &pickup{Code: d.Code, Image: "/api/v1/orders/" + no.String() + "/pickup-code.png"}
 	}
@@ -141,6 +174,7 @@ const paymentClosed = "closed"
 type whole struct {
 	About
 	order    orderevent.Order
+	paidBy   pgtype.UUID // the payment that paid the order
 	sale     seckillevent.Sale
 	payments []PaymentView
 	history  []statusChange
@@ -158,7 +192,7 @@ func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
 	if err != nil {
 		return nil, errReading(err)
 	}
-	all := &whole{order: fromRow(row)}
+	all := &whole{order: fromRow(row), paidBy: row.PaymentNo}
 	changes, err1 := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
 	all.history = history(all.order, changes)
 	var err2, err3, err4, err5, err6 error

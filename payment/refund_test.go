@@ -84,6 +84,13 @@ func lateMoneyGoesBack(t *testing.T, s *bundle) {
 }
 
 func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *bundle) {
+	for _, olderPays := range []bool{false, true} {
+		aCaptureBesideThePaymentGoesBack(t, s, olderPays)
+	}
+}
+
+func aCaptureBesideThePaymentGoesBack(t *testing.T, s *bundle, olderPays bool) {
+	t.Helper()
 	no, user := s.one(9900)
 	first, firstURL := s.startPayment(no, user)
 	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, first) // the bank will not honour its close
@@ -91,12 +98,18 @@ func aSecondCaptureOfAnOrderGoesBack(t *testing.T, s *bundle) {
 	if first == second {
 		t.Fatal("the closed payment was offered again")
 	}
+	if olderPays {
+		first, firstURL, second, secondURL = second, secondURL, first, firstURL
+	}
 	s.payAt(secondURL, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
 	s.payAt(firstURL, sandbox.Normal)
 	s.refundRequested(no, "duplicate")
 	if got := read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE order_no = $1`, no); got != first {
 		t.Errorf("payment %s goes back, want the second to be captured, %s", got, first)
+	}
+	if shown, _ := s.document(no, user).body["payment"].(map[string]any); shown["payment_no"] != second.String() {
+		t.Errorf("the shopper's document names %v as what paid the order, want %s", shown, second)
 	}
 	s.booksAreRight() // also while the refund is under way
 	s.refundsDone(no)
