@@ -64,6 +64,8 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	t.Cleanup(func() { *s.plan = plan{} })
 	no, user := s.paidFor(100, sandbox.Normal)
 	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", `{"note":"my street is too narrow"}`), "requested")
+	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, no)
+	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no).String(), "retry", "", "requested")
 	other, otherUser := s.paidFor(100, sandbox.Normal)
 	s.askBack(other, `{"note":"damaged"}`, "requested")
 	for _, u := range []int64{user, otherUser} {
@@ -76,6 +78,12 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	}
 	if note(no) != "" || note(other) != "damaged" {
 		t.Errorf("notes: %q, %q", note(no), note(other))
+	}
+	audited := func(word string) int {
+		return read[int](s, `SELECT count(*) FROM platform.audit WHERE position($1 IN detail::text) > 0`, word)
+	}
+	if audited("street") != 0 || audited("damaged") == 0 {
+		t.Errorf("the audit log has the shopper's words in %d rows, the operator's in %d", audited("street"), audited("damaged"))
 	}
 	s.refundsDone(no)
 	s.refundsDone(other)

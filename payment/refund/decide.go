@@ -66,7 +66,7 @@ func (s *Service) decide(ctx context.Context, d decision) (out AdminRefund, err 
 			}
 			acted = true
 			view := viewOf(changed)
-			return view, audit.Record(ctx, c.tx, "refund."+d.name, subject(d.no), audit.Change{Before: viewOf(row), After: view})
+			return view, audit.Record(ctx, c.tx, "refund."+d.name, subject(d.no), audit.Change{Before: audited(row), After: audited(changed)})
 		})
 		return err
 	}, func(tx pgx.Tx, whole bool) error {

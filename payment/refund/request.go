@@ -134,7 +134,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if r.Reason == order.RefundByShopper {
 		return view, nil // the audit log is about operators
 	}
-	return view, audit.Record(ctx, c.tx, "refund.request", subject(row.RefundNo), audit.Change{After: view})
+	return view, audit.Record(ctx, c.tx, "refund.request", subject(row.RefundNo), audit.Change{After: audited(row)})
 }
 
 // subject names a refund in the audit log and in alarms.

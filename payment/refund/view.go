@@ -41,6 +41,15 @@ func viewOf(r paymentdb.PaymentsRefund) AdminRefund {
 	}
 }
 
+// audited is a refund as the audit log keeps it. That log is never erased, so it gets why an
+// operator refunds, and not what a shopper wrote or read.
+func audited(r paymentdb.PaymentsRefund) AdminRefund {
+	if r.Reason != order.RefundByOperator {
+		r.Note = ""
+	}
+	return viewOf(r)
+}
+
 // user is a user's id, empty for the system.
 func user(id int64) string {
 	if id == 0 {
