@@ -105,7 +105,7 @@ func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, taken
 // RefundRequest asks to refund a paid order, in whole or in part.
 type RefundRequest struct {
 	OrderNo ids.ID
-	Amount  int64  // minor units of the order's currency; 0 is all that is left
+	Amount  *int64 // minor units of the order's currency; nil is all that is left, and zero is refused
 	Reason  string // RefundByShopper, RefundByOperator or RefundByDispute
 	Note    string // in the words of who asks; at most 500 characters
 	By      int64  // the user who asks; 0 is the system

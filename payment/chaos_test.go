@@ -160,7 +160,7 @@ func (c *chaos) askBack() {
 		}
 		amount := []int64{0, 1, 40}[c.rand.IntN(3)]
 		wg.Go(func() {
-			_, _ = c.two[0].refunds.Request(c.t.Context(), ids.New().String(), order.RefundRequest{OrderNo: no, Amount: amount, Reason: order.RefundByOperator, By: firstOperator})
+			_, _ = c.two[0].refunds.Request(c.t.Context(), ids.New().String(), order.RefundRequest{OrderNo: no, Amount: allIfZero(amount), Reason: order.RefundByOperator, By: firstOperator})
 		})
 	}
 	wg.Wait()

@@ -304,6 +304,9 @@ func aListThatRefundsPartsNeedsAKey(t *testing.T, s *bundle) {
 	if got, sums := s.list("", part); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "idempotency-key-required") {
 		t.Errorf("without a key: %s of %v", sums, got)
 	}
+	if got, sums := s.list("zero", strings.Replace(part, "30", "0", 1)); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "refund-of-nothing") {
+		t.Errorf("of zero: %s of %v", sums, got)
+	}
 	for range 2 {
 		if got, sums := s.list("scratches", part); sums != "true 1 0" || got[no.String()] != "paid requested" {
 			t.Errorf("with a key: %s of %v", sums, got)

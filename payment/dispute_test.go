@@ -98,6 +98,9 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 	if a = s.staff(firstOperator, http.MethodPost, "disputes/"+second+"/close", `{"text":"多退","refund":{"amount":61}}`); a.text("code") != "refund-exceeds" {
 		t.Fatalf("more than is left: %d %v", a.status, a.body)
 	}
+	if a = s.staff(firstOperator, http.MethodPost, "disputes/"+second+"/close", `{"text":"退 0 元","refund":{"amount":0}}`); a.text("code") != "refund-of-nothing" {
+		t.Fatalf("a refund of zero: %d %v", a.status, a.body)
+	}
 	if a = s.staff(firstOperator, http.MethodPost, "disputes/"+second+"/close", `{"text":"全退","refund":{}}`); a.text("status") != "closed" || refunds() != 2 {
 		t.Fatalf("all that is left: %d %v; %d refunds", a.status, a.body, refunds())
 	}

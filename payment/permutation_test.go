@@ -127,7 +127,7 @@ func (w *walk) happens(what happening, group []*account) {
 		w.each(group, func(a *account) error {
 			r := order.RefundRequest{OrderNo: a.no, Reason: order.RefundByOperator, By: firstOperator}
 			if what == partAsked {
-				r.Amount = askedPart
+				r.Amount = new(int64(askedPart))
 			}
 			_, err := w.refunds.Request(ctx, ids.New().String(), r)
 			if _, refused := errors.AsType[*fault.Error](err); refused {

@@ -58,7 +58,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			"request makes no second refund.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "dispute-closed, order-not-refundable, refund-exceeds",
-			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
+			http.StatusUnprocessableEntity: "invalid, refund-of-nothing", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.closeRoute)
 }
@@ -203,7 +203,7 @@ type closeInput struct {
 }
 
 type disputeRefund struct {
-	Amount int64  `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out or 0: all that is left"`
+	Amount *int64 `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out: all that is left. 0 is refused"`
 	Units  string `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded; left out: as for any refund"`
 }
 

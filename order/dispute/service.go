@@ -42,7 +42,7 @@ var (
 // Refund is what the shop pays back to close a dispute.
 type Refund struct {
 	OrderNo ids.ID
-	Amount  int64  // minor units of the order's currency; 0 is all that is left
+	Amount  *int64 // minor units of the order's currency; nil is all that is left
 	Units   string // return or write_off; empty leaves it to the activity's rule
 	Note    string // of the operator
 	By      int64  // the operator

@@ -44,7 +44,7 @@ var acts = []kit.Act{
 		Title: kit.Text{"Close with a refund", "退款并关闭"}, Done: kit.Text{"The dispute is closed and the refund requested.", "纠纷已关闭，退款已发起。"}, Dangerous: true,
 		Fields: []kit.Field{
 			lastWord,
-			{Name: "refund.amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount},
+			{Name: "refund.amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount, Zero: kit.Text{"Type an amount above zero, or leave it empty to refund all that is left.", "金额须大于 0；退全部余款请留空。"}},
 			{Name: "refund.units", Label: kit.Text{"The units", "商品数量如何处理"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
 		},
 		Body: withRefund, With: currencyOf,

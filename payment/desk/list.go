@@ -49,7 +49,7 @@ type actionList struct {
 // actionRow is one order of a list.
 type actionRow struct {
 	OrderNo    string `json:"order_no" doc:"32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
-	Amount     int64  `json:"amount,omitempty" minimum:"0" doc:"Of refund: minor units of the order's currency; left out or 0: all that is left"`
+	Amount     *int64 `json:"amount,omitempty" minimum:"0" doc:"Of refund: minor units of the order's currency; left out: all that is left. 0 is refused"`
 	Carrier    string `json:"carrier,omitempty" maxLength:"60" doc:"Of ship, and of complete for an order that was sent" example:"SF Express"`
 	TrackingNo string `json:"tracking_no,omitempty" maxLength:"64" example:"SF1234567890"`
 }
@@ -122,7 +122,7 @@ func (l *actionList) check() error {
 		if r.Carrier != "" && l.Action != ship && l.Action != complete {
 			flaw(at+".carrier", "Only ship and complete take a carrier.")
 		}
-		if r.Amount != 0 && l.Action != refunding {
+		if r.Amount != nil && l.Action != refunding {
 			flaw(at+".amount", "Only refund takes an amount.")
 		}
 	}

@@ -90,7 +90,7 @@ var acts = []kit.Act{
 		Title: kit.Text{"Refund", "退款"}, Done: kit.Text{"The refund is requested; its state is with the payment.", "退款已发起，进度见支付信息。"}, Dangerous: true, Again: true,
 		Warning: kit.Text{"Above the shop's limit a second operator has to approve it.", "超过店铺限额的退款需第二位运营人员审批。"},
 		Fields: []kit.Field{
-			{Name: "amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount},
+			{Name: "amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount, Zero: kit.Text{"Type an amount above zero, or leave it empty to refund all that is left.", "金额须大于 0；退全部余款请留空。"}},
 			{Name: "note", Label: kit.Text{"Why, for the staff", "退款原因（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500},
 			{Name: "units", Label: kit.Text{"The units; empty: by the activity's rule", "商品数量如何处理；留空按活动规则"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
 		},

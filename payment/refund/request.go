@@ -20,6 +20,7 @@ import (
 var (
 	errNotRefundable = fault.New(fault.Conflict, "order-not-refundable", fault.Titles{"This order cannot be refunded now", "订单当前不可退款"}, "Only an order that is paid or completed can be refunded, and only until all of it is.")
 	errTooMuch       = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"More than is left of what was paid", "退款金额超过可退余额"}, "The refund exceeds what is left of the payment after the refunds that were asked for before.")
+	errNothing       = fault.New(fault.Invalid, "refund-of-nothing", fault.Titles{"A refund of zero pays nothing back", "退款金额须大于 0"}, "The amount is zero. Send one above zero, or leave the amount out to refund all that is left.")
 	errNotAllowed    = fault.New(fault.Conflict, "refund-not-allowed", fault.Titles{"You can no longer refund this order yourself", "该订单不支持自助退款，请联系商家"}, "The activity does not let shoppers refund this order, or not any more; ask the shop.")
 	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back", "该笔支付已被持卡行拒付"}, "A refund would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here. If the chargeback is lost, end a failed refund by it.")
 	errNoKey         = fault.New(fault.Invalid, "idempotency-key-required", fault.Titles{"A refund of a part needs an Idempotency-Key", "部分退款须携带 Idempotency-Key"}, "Two equal refunds of a part look like one that was sent twice. Send an Idempotency-Key header, new for each refund and the same when a request is repeated.")
@@ -28,10 +29,14 @@ var (
 
 // Request asks for a refund in a transaction of its own, as idempotency.Once with the
 // key, and returns it. It fails with order-not-refundable, refund-exceeds, for shoppers
-// refund-not-allowed, or not-found. An operator's refund of a part without a key fails
-// with idempotency-key-required.
+// refund-not-allowed, or not-found; a refund of zero with refund-of-nothing, because an
+// operator who types 0.00 does not mean all that is left. An operator's refund of a
+// part without a key fails with idempotency-key-required.
 func (s *Service) Request(ctx context.Context, key string, r order.RefundRequest) (made AdminRefund, err error) {
-	if key == "" && r.Amount > 0 && r.Reason == order.RefundByOperator {
+	if r.Amount != nil && *r.Amount <= 0 {
+		return made, errNothing
+	}
+	if key == "" && r.Amount != nil && r.Reason == order.RefundByOperator {
 		return made, errNoKey
 	}
 	ctx, cancel := detached(ctx)
@@ -98,9 +103,9 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if err := refuseChargedBack(ctx, c.q, b.paying.PaymentNo); err != nil {
 		return none, err
 	}
-	amount := r.Amount
-	if amount == 0 {
-		amount = b.left()
+	amount := b.left()
+	if r.Amount != nil {
+		amount = *r.Amount
 	}
 	if amount > b.left() || amount == 0 && b.paying.Amount > 0 {
 		return none, errTooMuch.With("left", orderevent.Money{Amount: b.left(), Currency: b.paying.Currency})

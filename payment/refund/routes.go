@@ -40,7 +40,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			"return to the stock or are written off when the money is back. Above the shop's limit (`--refund-approval-above`) the refund is `awaiting_approval`.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: refundProblems + ", " + keyProblems,
-			http.StatusUnprocessableEntity: "invalid, idempotency-key-required, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
+			http.StatusUnprocessableEntity: "invalid, refund-of-nothing, idempotency-key-required, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
 		},
 	}, s.askAsOperator)
 	httpx.Register(rt.API, httpx.Op{
@@ -122,7 +122,7 @@ type orderInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
 	Body struct {
-		Amount int64  `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out or 0: all that is left"`
+		Amount *int64 `json:"amount,omitempty" minimum:"0" doc:"In minor units of the order's currency; left out: all that is left. 0 is refused"`
 		Note   string `json:"note" minLength:"1" maxLength:"500" doc:"Why; shown to operators"`
 		Units  string `json:"units,omitempty" enum:"return,write_off" doc:"What becomes of the units when all is refunded: back on sale, or never sold again because they are with the shopper, damaged or lost. Left out: the activity's rule, and write_off for an order that is completed"`
 	} `nameHint:"RefundRequest"`

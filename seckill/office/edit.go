@@ -29,7 +29,7 @@ var editActs = []kit.Act{
 			{Name: byCourier, Label: kit.Text{"Delivery", "快递配送"}, Kind: kit.Tick},
 			{Name: atStore, Label: kit.Text{"Pickup at a store", "到店自提"}, Kind: kit.Tick},
 			{Name: "checkout.freight", Label: kit.Text{"Freight", "运费"}, Kind: kit.Amount},
-			{Name: "checkout.free_from", Label: kit.Text{"Free delivery from", "满额包邮"}, Kind: kit.Amount},
+			{Name: "checkout.free_from", Label: kit.Text{"Free delivery from", "满额包邮"}, Kind: kit.Amount, Zero: kit.Text{"Leave it empty if delivery is never free; leave the freight empty if it always is.", "没有满额包邮请留空；全场包邮请将运费留空。"}},
 			asked("name", kit.Text{"Shopper's name", "收货人姓名"}), asked("phone", kit.Text{"Shopper's phone", "联系电话"}),
 			asked("address", kit.Text{"Shopper's address", "收货地址"}), asked("note", kit.Text{"A note to the shop", "买家留言"}),
 		},

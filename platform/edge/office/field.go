@@ -142,6 +142,9 @@ func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err erro
 		if !ok {
 			return nil, false, c.invalid(f.Name, c.T("This is not an amount such as 19.90.", "请输入金额，例如 19.90。"))
 		}
+		if minor == 0 && f.Zero != (Text{}) {
+			return nil, false, c.invalid(f.Name, c.In(f.Zero))
+		}
 		value = minor
 	case Price:
 		code := form.Get("_currency")

@@ -70,7 +70,7 @@ func setup(t *testing.T) *bundle {
 		Acts: []Act{
 			{
 				Path: "/admin/things/{id}/break", API: "PUT /api/v1/things/{id}/broken", Role: auth.Operator, Title: Text{"Break", "打碎"}, Done: Text{"It is broken.", "已打碎。"}, On: "/admin/things/{id}",
-				Fields: []Field{{Name: "why", Label: Text{"Why", "原因"}, Required: true}, {Name: "cost.amount", Kind: Amount}, {Name: "rate", Kind: Whole, Blank: Null}},
+				Fields: []Field{{Name: "why", Label: Text{"Why", "原因"}, Required: true}, {Name: "cost.amount", Kind: Amount, Zero: Text{"Not for nothing.", "不能为 0。"}}, {Name: "rate", Kind: Whole, Blank: Null}},
 				With:   func(map[string]any) []any { return []any{"currency", "CNY"} },
 			},
 			{
@@ -324,7 +324,7 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 	}
 	asked := len(b.asked)
 	for name, wrong := range map[string]url.Values{
-		"a rate without an end": {"why": {"x"}, "rate": {"inf"}}, "nothing": {}, "an amount with three decimals": {"why": {"x"}, "cost.amount": {"1.005"}, "_currency": {"CNY"}}, "a rate in words": {"why": {"x"}, "rate": {"many"}},
+		"a rate without an end": {"why": {"x"}, "rate": {"inf"}}, "nothing": {}, "a cost of zero": {"why": {"x"}, "cost.amount": {"0.00"}, "_currency": {"CNY"}}, "an amount with three decimals": {"why": {"x"}, "cost.amount": {"1.005"}, "_currency": {"CNY"}}, "a rate in words": {"why": {"x"}, "rate": {"many"}},
 	} {
 		wrong.Set("_back", "/admin/things/7")
 		if w := b.send(t, "/admin/things/7/break", wrong, c); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `class="flaw"`) {

@@ -136,6 +136,9 @@ type Field struct {
 	Options  []string // of a Choice; shown in words
 	// Words are the options whose words differ from those of other documents.
 	Words map[string]Text
+	// Zero is what the office says to an Amount of zero, for an API that takes it for
+	// something else than what an operator means by 0.00; empty takes it.
+	Zero Text
 	// Hidden fields carry what the page knows, such as a version.
 	Hidden bool
 	// Blank is sent for an empty field, or a box without its tick; nil leaves it out.
