@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -60,8 +61,6 @@ func template(c *kit.Call) (name, body string) {
 }
 
 const (
-	// maxUnpacked bounds what an XLSX file may unpack to.
-	maxUnpacked = 32 << 20
 	// maxCells fits a thousand items, the most that the API takes, with as many cells beside
 	// them as people leave. A row of a workbook that names its last cell alone has 16,384.
 	maxCells = 100_000
@@ -75,32 +74,9 @@ var (
 // rowsOf reads the rows of a CSV or XLSX file, of which only the first sheet counts.
 // Excel in China writes CSV as GBK.
 func rowsOf(file string) (rows [][]string, err error) {
-	cells := 0
 	if strings.HasPrefix(file, "PK\x03\x04") {
-		book, err := excelize.OpenReader(strings.NewReader(file), excelize.Options{UnzipSizeLimit: maxUnpacked, UnzipXMLSizeLimit: maxUnpacked, RawCellValue: true})
-		if err != nil {
+		if rows, err = rowsOfWorkbook(file); err != nil {
 			return nil, fmt.Errorf("office: read a workbook: %w", err)
-		}
-		defer func() { _ = book.Close() }() // it is in memory
-		lines, err := book.Rows(book.GetSheetName(0))
-		if err != nil {
-			return nil, fmt.Errorf("office: read a sheet: %w", err)
-		}
-		defer func() { _ = lines.Close() }() // as above
-		for line := 1; lines.Next(); line++ {
-			row, err := lines.Columns()
-			if cells += len(row); cells > maxCells {
-				err = errCells
-			}
-			if err != nil {
-				return nil, fmt.Errorf("office: read a sheet: %w", err)
-			}
-			if len(row) > 0 {
-				rows = append(append(rows, make([][]string, line-1-len(rows))...), row)
-			}
-		}
-		if err := lines.Error(); err != nil {
-			return nil, fmt.Errorf("office: read a sheet: %w", err)
 		}
 		return rows, nil
 	}
@@ -114,8 +90,14 @@ func rowsOf(file string) (rows [][]string, err error) {
 		}
 		file = decoded
 	}
-	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(file, "\ufeff")))
+	file = strings.TrimPrefix(file, "\ufeff")
+	r, cells := csv.NewReader(strings.NewReader(file)), 0
 	r.FieldsPerRecord = -1
+	// Excel separates cells by what the language of the computer has for it. Headings have
+	// neither of the two.
+	if headings, _, _ := strings.Cut(file, "\n"); strings.Count(headings, ";") > strings.Count(headings, ",") {
+		r.Comma = ';'
+	}
 	for {
 		row, err := r.Read()
 		if err == io.EOF {
@@ -235,7 +217,7 @@ func (s *sheet) read(c *kit.Call, line int, cells, above map[string]string) {
 		}
 	}
 	for _, of := range []string{"list_price", "sale_price"} {
-		minor, ok := kit.MinorUnits(cells[of], yuan)
+		minor, ok := kit.MinorUnits(decimalComma.ReplaceAllString(cells[of], "$1.$2"), yuan)
 		if !ok {
 			bad(of, "This is not an amount such as 19.90.", "请填写金额，例如 19.90。")
 		}
@@ -283,6 +265,9 @@ func whereOf(c *kit.Call, line int, member string) string {
 	}
 	return fmt.Sprintf(c.T("Line %d: ", "第 %d 行："), line)
 }
+
+// decimalComma is a price where a comma separates the decimals; thousands have three digits.
+var decimalComma = regexp.MustCompile(`^(\d+),(\d{1,2})$`)
 
 func headingOf(c *kit.Call, member string) string {
 	for _, k := range sheetColumns {

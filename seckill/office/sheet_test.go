@@ -1,9 +1,13 @@
 package office
 
 import (
+	"archive/zip"
 	"bytes"
 	"fmt"
+	"io"
+	"maps"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +33,7 @@ func TestSheetsPlanSales(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, file := range map[string]string{"UTF-8": goodSheet, "UTF-8 with a mark": "\ufeff" + goodSheet, "GBK": gbk, "XLSX": workbook(t)} {
+	for kind, file := range map[string]string{"UTF-8": goodSheet, "UTF-8 with a mark": "\ufeff" + goodSheet, "GBK": gbk, "XLSX": workbook(t), "XLSX of Excel": zipped(t, ofExcel), "CSV of a German Excel": germanSheet} {
 		rows, err := rowsOf(file)
 		if err != nil {
 			t.Fatal(kind, err)
@@ -47,7 +51,10 @@ func TestSheetsPlanSales(t *testing.T) {
 		if fmt.Sprint(lamp["sale_price"]) != "map[amount:1990 currency:CNY]" || lamp["limit_per_user"] != int64(2) || lamp["detail"] == nil || desk["unlimited"] != true || desk["stock"] != nil {
 			t.Errorf("%s: items %v", kind, first)
 		}
-		if kind == "XLSX" {
+		if spec := desk["spec"]; strings.HasPrefix(kind, "XLSX of") && spec != "0.7" {
+			t.Errorf("%s: the variant is %v, and Excel shows 0.7", kind, spec)
+		}
+		if strings.HasPrefix(kind, "XLSX") {
 			continue
 		}
 		for location, want := range map[string]string{
@@ -57,6 +64,86 @@ func TestSheetsPlanSales(t *testing.T) {
 			if got := s.where(c, location); got != want {
 				t.Errorf("%s: %s is at %q, want %q", kind, location, got, want)
 			}
+		}
+	}
+}
+
+// germanSheet is the same sale in a language that separates decimals by commas.
+var germanSheet = strings.NewReplacer(",", ";", "19.90", "19,90", "999.5", "999,5").Replace(goodSheet)
+
+// ofExcel are the parts of the same sale as Excel itself writes them: numbers with 17
+// digits, texts shared, with runs and with how they are pronounced, times as numbers with a
+// style, a price by a formula. One variant is a number, and there is an error beside.
+var ofExcel = map[string]string{
+	"_rels/.rels": `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>
+<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId3" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/extended-properties" Target="docProps/app.xml"/><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>`,
+	"xl/_rels/workbook.xml.rels": `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId2" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="/xl/worksheets/sheet2.xml"/><Relationship Id="rId4" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings" Target="sharedStrings.xml"/></Relationships>`,
+	"xl/workbook.xml":            `<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><workbookPr defaultThemeVersion="166925"/><bookViews><workbookView xWindow="0" yWindow="0"/></bookViews><sheets><sheet name="活动" sheetId="2" r:id="rId1"/><sheet name="Sheet1" sheetId="1" r:id="rId2"/></sheets></workbook>`,
+	"xl/sharedStrings.xml": `<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" count="20" uniqueCount="18"><si><t>场次</t><phoneticPr fontId="1" type="noConversion"/></si><si><t>开抢时间</t></si><si><t>结束时间</t></si><si><t>商品编码</t></si><si><t>商品名称</t></si><si><t>规格</t></si><si><t>原价</t></si><si><r><t>秒杀</t></r><r><rPr><b/><sz val="11"/></rPr><t>价</t></r><rPh sb="0" eb="2"><t>ミャオシャー</t></rPh></si><si><t>库存</t></si><si><t>每人限购</t></si><si><t>商品描述</t></si>` +
+		`<si><t>20 点场</t></si><si><t>lamp</t></si><si><t>台灯</t></si><si><t xml:space="preserve">白色 </t></si><si><t>暖光_x000D_</t></si><si><t>不限</t></si><si><t>10 点场</t></si></sst>`,
+	"xl/worksheets/sheet1.xml": `<worksheet/>`,
+	"xl/worksheets/sheet2.xml": `<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><dimension ref="A1:K5"/><sheetViews><sheetView tabSelected="1" workbookViewId="0"/></sheetViews><sheetFormatPr defaultRowHeight="14.25"/><cols><col min="2" max="3" width="18.25" style="1" customWidth="1"/></cols><sheetData>` +
+		`<row r="1" spans="1:11" ht="15"><c r="A1" t="s"><v>0</v></c><c r="B1" s="1" t="s"><v>1</v></c><c r="C1" s="1" t="s"><v>2</v></c><c r="D1" t="s"><v>3</v></c><c r="E1" t="s"><v>4</v></c><c r="F1" t="s"><v>5</v></c><c r="G1" t="s"><v>6</v></c><c r="H1" t="s"><v>7</v></c><c r="I1" t="s"><v>8</v></c><c r="J1" t="s"><v>9</v></c><c r="K1" t="s"><v>10</v></c></row>` +
+		`<row r="2" spans="1:11"><c r="A2" t="s"><v>11</v></c><c r="B2" s="1"><v>46337.833333333336</v></c><c r="C2" s="1"><v>46337.916666666664</v></c><c r="D2" t="s"><v>12</v></c><c r="E2" t="s"><v>13</v></c><c r="F2" t="s"><v>14</v></c><c r="G2"><v>199</v></c><c r="H2" s="2"><v>19.899999999999999</v></c><c r="I2"><v>50</v></c><c r="J2"><v>2</v></c><c r="K2" t="s"><v>15</v></c></row>` +
+		`<row r="3" spans="1:11"><c r="B3" s="1"/><c r="C3" s="1"/><c r="D3" t="inlineStr"><is><t>desk</t></is></c><c r="E3" t="str"><f>CONCATENATE("书","桌")</f><v>书桌</v></c><c r="F3"><v>0.69999999999999996</v></c><c r="G3"><v>999.5</v></c><c r="H3"><v>99</v></c><c r="I3" t="s"><v>16</v></c></row>` +
+		`<row r="5" spans="1:11"><c r="A5" t="s"><v>17</v></c><c r="B5" s="1"><v>46338.417013888888</v></c><c r="C5" s="1"><v>46338.458333333336</v></c><c r="D5" t="s"><v>12</v></c><c r="E5" t="s"><v>13</v></c><c r="G5"><v>199</v></c><c r="H5" s="2"><f>G5/10</f><v>19.899999999999999</v></c><c r="I5"><v>0</v></c><c r="L5" t="b"><v>1</v></c><c r="M5" t="e"><v>#N/A</v></c></row>` +
+		`</sheetData><pageMargins left="0.7" right="0.7" top="0.75" bottom="0.75" header="0.3" footer="0.3"/></worksheet>`,
+}
+
+// zipped is a file of these parts.
+func zipped(t *testing.T, parts map[string]string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for name, content := range parts {
+		part, err := w.Create(name)
+		if err == nil {
+			_, err = io.WriteString(part, content)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// excelWith is ofExcel with other parts, each a name and its content.
+func excelWith(t *testing.T, others ...string) string {
+	t.Helper()
+	parts := maps.Clone(ofExcel)
+	for i := 0; i < len(others); i += 2 {
+		parts[others[i]] = others[i+1]
+	}
+	return zipped(t, parts)
+}
+
+// TestWorkbooksThatUnpackToMuchAreRefusedEarly: a file of some kilobytes takes no more
+// memory than a plan does, whatever it unpacks to.
+func TestWorkbooksThatUnpackToMuchAreRefusedEarly(t *testing.T) {
+	c := &kit.Call{Lang: httpx.Chinese}
+	const texts, sheet = "xl/sharedStrings.xml", "xl/worksheets/sheet2.xml"
+	for name, of := range map[string]struct{ file, says string }{
+		"empty texts":    {excelWith(t, texts, "<sst>"+strings.Repeat("<si/>", 300_000)+"</sst>"), "个单元格"},
+		"empty rows":     {excelWith(t, sheet, "<worksheet><sheetData>"+strings.Repeat("<row/>", 300_000)+"</sheetData></worksheet>"), "个单元格"},
+		"one long text":  {excelWith(t, texts, "<sst><si><t>"+strings.Repeat("x", 9<<20)+"</t></si></sst>"), "解压后超过 12 MiB"},
+		"much in all":    {excelWith(t, texts, "<sst>"+strings.Repeat(" ", 7<<20)+"</sst>", sheet, "<worksheet>"+strings.Repeat(" ", 7<<20)+"</worksheet>"), "解压后超过 12 MiB"},
+		"nested":         {excelWith(t, sheet, strings.Repeat("<c>", 300_000)), "无法识别该工作簿"},
+		"no such sheet":  {excelWith(t, "xl/_rels/workbook.xml.rels", "<Relationships/>"), "无法识别该工作簿"},
+		"no such text":   {excelWith(t, texts, "<sst/>"), "无法识别该工作簿"},
+		"cells backward": {excelWith(t, sheet, `<worksheet><row><c r="B1"/><c r="A1"/></row></worksheet>`), "无法识别该工作簿"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err := planIn(c, time.UTC, url.Values{"name": {"n"}, "file": {of.file}})
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(flawsOf(err), of.says) {
+			t.Errorf("%s: %v %s, want %s", name, err, flawsOf(err), of.says)
+		}
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 100 {
+			t.Errorf("%s: %d MiB were allocated", name, took)
 		}
 	}
 }
