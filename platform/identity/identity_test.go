@@ -173,6 +173,28 @@ func (d *door) operator(method, path, body string) told {
 	return got
 }
 
+// A listed user who deletes the account does not come back with the same phone, until the
+// listing would have ended; others may have the phone of a user who was not listed.
+func TestListedUserDoesNotComeBackWithTheSamePhone(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for phone, want := range map[string]int{"13800138000": http.StatusForbidden, "13900139000": http.StatusAccepted} {
+		user := d.register(phone, "phone-1")
+		if want == http.StatusForbidden {
+			d.operator(http.MethodPost, "", `{"kind":"user","value":"`+user.User+`","reason":"resells"}`)
+		}
+		if got := d.call(http.MethodDelete, "me", `{`+secret+`}`, "Authorization", "Bearer "+user.Access); got.status != http.StatusNoContent {
+			t.Fatalf("delete the account: %d %s", got.status, got.raw)
+		}
+		if err := d.Blacklist.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.post("auth/sms-codes", `{"phone":"`+phone+`","purpose":"register"}`); got.status != want {
+			t.Errorf("come back as %s: %d %s, want %d", phone, got.status, got.raw, want)
+		}
+	}
+}
+
 // A listed user, phone, device or address is refused at every login route, with one
 // answer that does not name the entry, and admitted again when the entry is removed.
 func TestBlacklistAppliesAtEveryLogin(t *testing.T) {

@@ -167,7 +167,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 }
 
 // strangers is a blacklist of every registered user.
-type strangers struct{}
+type strangers struct{ account.Blacklist }
 
 func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
 	if user != 0 {
@@ -175,8 +175,6 @@ func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
 	}
 	return nil
 }
-
-func (strangers) Change(context.Context, func(tx pgx.Tx) error) error { panic("not called here") }
 
 // laterList is a blacklist that the test replaces; it starts empty.
 type laterList struct{ account.Blacklist }

@@ -28,7 +28,7 @@ var errNoProof = fault.New(fault.Forbidden, "proof-required", fault.Titles{"Conf
 // Erase anonymizes a user irreversibly: phone, name, password, WeChat account,
 // devices and addresses are deleted and all logins end. The id stays, and with it
 // orders and payments, which the shop must keep. The phone may register again as a
-// new user.
+// new user, unless the blacklist has the user or the phone.
 func (s *Service) Erase(ctx context.Context, user int64, p Proof) error {
 	u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -89,6 +89,12 @@ func (s *Service) erase(ctx context.Context, tx pgx.Tx, user int64) error {
 		return err
 	}
 	for _, step := range []func() error{
+		func() error {
+			if s.deps.Blacklist == nil || u.Phone == nil {
+				return nil
+			}
+			return s.deps.Blacklist.KeepPhone(ctx, tx, user, *u.Phone)
+		},
 		func() error { return s.endLogins(ctx, tx, user, 0, endedByErasure) },
 		func() error { return s.deps.Revoke.User(ctx, tx, endedByErasure, user) },
 		func() error { return q.EraseLogins(ctx, user) },

@@ -61,6 +61,9 @@ type Blacklist interface {
 	// Change runs fn in a transaction that disables or enables an account, and
 	// announces it to every instance after the commit.
 	Change(ctx context.Context, fn func(tx pgx.Tx) error) error
+	// KeepPhone keeps a listed user whose account is erased in tx from coming back with
+	// the same phone.
+	KeepPhone(ctx context.Context, tx pgx.Tx, user int64, phone string) error
 }
 
 // Deps are the accounts' dependencies.

@@ -11,6 +11,8 @@
 // The snapshot also has the users of disabled accounts: the writer of orders asks for
 // both, so that neither wins with a path that was issued before.
 //
+// The listing of a user who deletes the account goes over to the phone, for as long.
+//
 // A listed user gets no rush path, cannot log in, refresh or scan a QR login, and
 // receives no code except for erasing the account. The answer says only that the
 // item is not available or that the login is refused: a more precise answer would

@@ -17,6 +17,20 @@ ON CONFLICT (kind, value) DO UPDATE SET owner = GREATEST(b.owner, excluded.owner
     updated_at = clock_timestamp()
 RETURNING *;
 
+-- name: KeepPhone :exec
+-- Lists the phone of a listed user who deletes the account, as the user was, and lets a listed phone find its next user.
+WITH changed AS (
+    INSERT INTO platform.blacklist AS b (kind, value, reason, expires_at, created_by)
+    SELECT 'phone', @phone::text, l.reason, l.expires_at, l.created_by FROM platform.blacklist l
+    WHERE (l.kind = 'user' AND l.value = @listed::text OR l.kind = 'phone' AND l.value = @phone)
+      AND (l.expires_at IS NULL OR l.expires_at > clock_timestamp())
+    ORDER BY l.expires_at DESC NULLS FIRST LIMIT 1
+    ON CONFLICT (kind, value) DO UPDATE SET owner = 0, reason = excluded.reason, expires_at = excluded.expires_at,
+        created_by = excluded.created_by, updated_at = clock_timestamp()
+    RETURNING id
+)
+UPDATE platform.blacklist_revision SET revision = revision + 1 WHERE EXISTS (SELECT FROM changed);
+
 -- name: LockEntries :exec
 -- Serializes the changes that count the entries.
 SELECT FROM platform.blacklist_revision FOR UPDATE;

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,7 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
+	"stampede/platform/identity/blacklist/internal/blacklistdb"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/snapshot"
 )
@@ -123,6 +125,15 @@ func (s *Service) User(user int64) bool {
 // instance has the change within a second, this one when Change returns.
 func (s *Service) Change(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	return s.current.Change(ctx, func(tx pgx.Tx) (bool, error) { return true, fn(tx) })
+}
+
+// KeepPhone keeps a listed user, who deletes the account in tx, from coming back with the
+// same phone: the phone is listed as the user is. Every instance knows within a second.
+func (s *Service) KeepPhone(ctx context.Context, tx pgx.Tx, user int64, phone string) error {
+	if err := blacklistdb.New(tx).KeepPhone(ctx, blacklistdb.KeepPhoneParams{Listed: strconv.FormatInt(user, 10), Phone: phone}); err != nil {
+		return fmt.Errorf("blacklist: keep the phone of user %d: %w", user, withoutValues(err))
+	}
+	return nil
 }
 
 // Refresh reads the list if it has changed since the last time. Call it before

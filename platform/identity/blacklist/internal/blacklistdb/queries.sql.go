@@ -107,6 +107,31 @@ func (q *Queries) EntriesInForce(ctx context.Context) ([]PlatformBlacklist, erro
 	return items, nil
 }
 
+const keepPhone = `-- name: KeepPhone :exec
+WITH changed AS (
+    INSERT INTO platform.blacklist AS b (kind, value, reason, expires_at, created_by)
+    SELECT 'phone', $1::text, l.reason, l.expires_at, l.created_by FROM platform.blacklist l
+    WHERE (l.kind = 'user' AND l.value = $2::text OR l.kind = 'phone' AND l.value = $1)
+      AND (l.expires_at IS NULL OR l.expires_at > clock_timestamp())
+    ORDER BY l.expires_at DESC NULLS FIRST LIMIT 1
+    ON CONFLICT (kind, value) DO UPDATE SET owner = 0, reason = excluded.reason, expires_at = excluded.expires_at,
+        created_by = excluded.created_by, updated_at = clock_timestamp()
+    RETURNING id
+)
+UPDATE platform.blacklist_revision SET revision = revision + 1 WHERE EXISTS (SELECT FROM changed)
+`
+
+type KeepPhoneParams struct {
+	Phone  string
+	Listed string
+}
+
+// Lists the phone of a listed user who deletes the account, as the user was, and lets a listed phone find its next user.
+func (q *Queries) KeepPhone(ctx context.Context, arg KeepPhoneParams) error {
+	_, err := q.db.Exec(ctx, keepPhone, arg.Phone, arg.Listed)
+	return err
+}
+
 const lockEntries = `-- name: LockEntries :exec
 SELECT FROM platform.blacklist_revision FOR UPDATE
 `
