@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
