@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
