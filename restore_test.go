@@ -92,7 +92,17 @@ func copyDatabase(t *testing.T, databaseURL string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, backup := config.Database, config.Database+"_backup"
+	return databaseBeside(t, databaseURL, "backup", config.Database)
+}
+
+// databaseBeside creates a database from a template beside another and returns its URL.
+func databaseBeside(t *testing.T, databaseURL, suffix, template string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, created := config.Database, config.Database+"_"+suffix
 	config.Database = "postgres"
 	administer := func(ctx context.Context, sql string) error {
 		conn, err := pgx.ConnectConfig(ctx, config)
@@ -104,15 +114,15 @@ func copyDatabase(t *testing.T, databaseURL string) string {
 		return err
 	}
 	t.Cleanup(func() {
-		if err := administer(context.Background(), `DROP DATABASE IF EXISTS "`+backup+`" WITH (FORCE)`); err != nil {
-			t.Errorf("drop the copy: %v", err)
+		if err := administer(context.Background(), `DROP DATABASE IF EXISTS "`+created+`" WITH (FORCE)`); err != nil {
+			t.Errorf("drop the database: %v", err)
 		}
 	})
-	if err := administer(t.Context(), `CREATE DATABASE "`+backup+`" TEMPLATE "`+name+`"`); err != nil {
+	if err := administer(t.Context(), `CREATE DATABASE "`+created+`" TEMPLATE "`+template+`"`); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(databaseURL, name) {
 		t.Fatalf("the URL %s does not contain its database %s", databaseURL, name)
 	}
-	return strings.Replace(databaseURL, name, backup, 1)
+	return strings.Replace(databaseURL, name, created, 1)
 }
