@@ -5,9 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -30,9 +35,13 @@ const (
 // ErrNewerData means that the database was migrated by a newer Stampede.
 var ErrNewerData = errors.New("a newer Stampede migrated the database; start that version or restore a backup from before")
 
+// ErrOlderData means that the database has the schema of an older Stampede.
+var ErrOlderData = errors.New("migrate it with `stampede migrate` or the start of a server, or use the program of that version")
+
 // ErrUnreleased means that the database has the schema of an unreleased build:
-// builds before the first release numbered their migrations from 1.
-var ErrUnreleased = errors.New("a build from before the first release created the database, and its data cannot be converted; " +
+// builds before the first release numbered their migrations from 1, and those
+// between 0.9.0 and 0.10.0 had other files up to lastOf090.
+var ErrUnreleased = errors.New("an unreleased build created the database, and its data cannot be converted; " +
 	"start over with `stampede run --fresh`, or run `stampede serve` with a new database and an emptied Redis")
 
 // Migrate brings the database to this binary's schema, which is version to, and
@@ -70,6 +79,41 @@ func migrate(ctx context.Context, databaseURL string, wait, pause time.Duration)
 	}
 }
 
+// lastOf090 is the last migration of release 0.9.0.
+const lastOf090 = 900
+
+// CheckVersion returns an error if the database has another schema version than this
+// program: ErrNewerData or ErrOlderData. It is for processes that do not migrate.
+func CheckVersion(ctx context.Context, db *pgxpool.Pool) error {
+	names, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil {
+		return fmt.Errorf("pg: list the migrations: %w", err)
+	}
+	number, _, _ := strings.Cut(names[len(names)-1], "_")
+	ours, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return fmt.Errorf("pg: number of a migration: %w", err)
+	}
+	var theirs int64
+	err = db.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&theirs)
+	if missing, ok := errors.AsType[*pgconn.PgError](err); ok && missing.Code == "42P01" {
+		err = nil // there is no such table: the database is empty
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("pg: read the schema version: %w", err)
+	case theirs > ours:
+		return newerData(theirs, ours)
+	case theirs < ours:
+		return fmt.Errorf("the database has schema version %d, this program needs %d: %w", theirs, ours, ErrOlderData)
+	}
+	return nil
+}
+
+func newerData(theirs, ours int64) error {
+	return fmt.Errorf("the database has schema version %d, this program serves up to %d: %w", theirs, ours, ErrNewerData)
+}
+
 // unread is a version that could not be read.
 const unread = -1
 
@@ -90,10 +134,16 @@ func migrateOnce(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	}
 	sources := p.ListSources()
 	to = sources[len(sources)-1].Version
-	known := func(s *goose.Source) bool { return s.Version == from }
+	edited := false // a build between the releases had edited files up to lastOf090
+	if from == lastOf090 {
+		if err := db.QueryRowContext(ctx, `SELECT to_regclass('platform.outbox_refused') IS NOT NULL`).Scan(&edited); err != nil {
+			return from, 0, fmt.Errorf("pg: migrate: %w", err)
+		}
+	}
+	known := func(s *goose.Source) bool { return s.Version == from && !edited }
 	switch {
 	case from > to:
-		return from, 0, fmt.Errorf("the database has schema version %d, this program %d: %w", from, to, ErrNewerData)
+		return from, 0, newerData(from, to)
 	case from != 0 && !slices.ContainsFunc(sources, known):
 		return from, 0, fmt.Errorf("the database has schema version %d, which this program does not know: %w", from, ErrUnreleased)
 	}

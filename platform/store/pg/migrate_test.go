@@ -20,15 +20,25 @@ func TestMigrateRefusesUnknownSchema(t *testing.T) {
 		sql  string
 		want error
 		says []string
+		// What a process that does not migrate reports.
+		unmigrated error
 	}{
-		"newer":      {record + `(99999999, true)`, pg.ErrNewerData, []string{"99999999", "restore a backup"}},
-		"unreleased": {`DELETE FROM goose_db_version; ` + record + `(0, true), (1, true), (19, true)`, pg.ErrUnreleased, []string{"version 19", "`stampede run --fresh`", "`stampede serve`"}},
+		"newer":      {record + `(99999999, true)`, pg.ErrNewerData, []string{"99999999", "restore a backup"}, pg.ErrNewerData},
+		"between":    {`DELETE FROM goose_db_version WHERE version_id > 900`, pg.ErrUnreleased, []string{"version 900", "`stampede run --fresh`"}, pg.ErrOlderData},
+		"empty":      {`DROP TABLE goose_db_version`, nil, nil, pg.ErrOlderData},
+		"unreleased": {`DELETE FROM goose_db_version; ` + record + `(0, true), (1, true), (19, true)`, pg.ErrUnreleased, []string{"version 19", "`stampede run --fresh`", "`stampede serve`"}, pg.ErrOlderData},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.DB(t)
 			if _, err := db.Exec(t.Context(), test.sql); err != nil {
 				t.Fatal(err)
+			}
+			if err := pg.CheckVersion(t.Context(), db); !errors.Is(err, test.unmigrated) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("without migrating: got %v, want %v", err, test.unmigrated)
+			}
+			if test.want == nil {
+				return
 			}
 			_, _, err := pg.Migrate(t.Context(), db.Config().ConnString())
 			if !errors.Is(err, test.want) {
@@ -45,9 +55,13 @@ func TestMigrateRefusesUnknownSchema(t *testing.T) {
 
 func TestMigrateAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	from, to, err := pg.Migrate(t.Context(), pgtest.DatabaseURL(t))
+	db := pgtest.DB(t)
+	from, to, err := pg.Migrate(t.Context(), db.Config().ConnString())
 	if err != nil || from != to || from == 0 {
 		t.Errorf("from %d to %d: %v", from, to, err)
+	}
+	if err := pg.CheckVersion(t.Context(), db); err != nil {
+		t.Error(err)
 	}
 }
 
