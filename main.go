@@ -53,7 +53,7 @@ import (
 
 // release is this program's version, defined only here: a test checks
 // CHANGELOG.md and the READMEs against it, and a release checks its tag.
-const release = "v0.9.0"
+const release = "v0.10.0"
 
 // version is the release, with the commit if the go command built it in a repository.
 var version = cli.Built(release)
