@@ -29,11 +29,11 @@ var codes = struct {
 	instead map[string]Titles
 }{titles: plainCodes(), instead: map[string]Titles{
 	"internal":    {"Repeat the request; if it fails again, tell the operator the request id.", "请重试；若仍失败，请将请求编号告知运营人员。"},
-	"bad-request": {"Correct what detail names and send the request again.", "请按 detail 的说明修正后重新发送。"},
+	"bad-request": {"Correct what detail names and send the request again.", "请修正请求后重新发送。"},
 	"forbidden":   {"Ask an admin for the role, or an operator to do it.", "请联系管理员授予相应权限，或由有权限的同事操作。"},
 	"not-found":   {"Check the number or id; the lists show what there is.", "请核对编号，可在列表中查找。"},
 	"too-large":   {"Send less in one request.", "请减少单次请求的内容后重试。"},
-	"invalid":     {"Correct what detail and errors name and send the request again.", "请按 detail 与 errors 指出的字段修改后重新提交。"},
+	"invalid":     {"Correct what detail and errors name and send the request again.", "请按提示修改后重新提交。"},
 	"unavailable": {"Repeat the request in a moment; if it stays, look at the open alarms.", "请稍后重试；若持续出现，请查看未处理的告警。"},
 }}
 

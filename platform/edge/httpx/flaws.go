@@ -79,9 +79,11 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 		return p
 	}
 	var found []Flaw
+	chinese := map[Flaw]string{}
 	for _, err := range errs {
 		if d, ok := err.(huma.ErrorDetailer); ok { // huma passes the details unwrapped
-			found = append(found, inOurWords(*d.ErrorDetail(), op))
+			flaw, says := inOurWords(*d.ErrorDetail(), op)
+			found, chinese[flaw] = append(found, flaw), says
 		}
 	}
 	// huma iterates over maps, whose order changes from one request to the next.
@@ -97,6 +99,11 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 		p.Detail = fmt.Sprintf("%s; errors lists this and %d more.", strings.TrimSuffix(p.Errors[0].Message, "."), len(found)-1)
 	default:
 		p.Detail = p.Errors[0].Message
+	}
+	for i, flaw := range p.Errors { // the detail stays English, because programs log it
+		if says := chinese[found[i]]; lang == Chinese && says != "" {
+			flaw.Message = shorten(says, maxMessage)
+		}
 	}
 	return p
 }

@@ -24,37 +24,52 @@ var wholes = map[string]string{
 	"request body read timeout": "The body did not arrive in time; send the request again.",
 }
 
+// both is a message in English and in Chinese: huma writes the figures into it before the
+// language of the request is known, and inOurWords takes it apart.
+func both(english, chinese string) string { return english + betweenLanguages + chinese }
+
+// betweenLanguages occurs in no body, see distinct.
+const betweenLanguages = "\x00"
+
 // huma's validation messages, which are variables for this purpose: ours follow a
-// field's name and complete a sentence. Those that include an error omit it (%.0s),
-// because it is in Go's terms.
+// field's name and complete a sentence, in Chinese without the name. Those that include
+// an error omit it (%.0s), because it is in Go's terms.
 func init() {
-	validation.MsgUnexpectedProperty = "is not known here"
-	validation.MsgExpectedRFC3339DateTime = "must be " + aTime
-	validation.MsgExpectedRFC3339Date = "must be a date like 2026-11-11"
-	validation.MsgExpectedRFC3986URI = "must be a web address, as in https://shop.example/phone.png%.0s"
-	validation.MsgExpectedRFC3986AbsoluteURI = "must be a web address, as in https://shop.example/phone.png"
-	validation.MsgExpectedBoolean = "must be true or false"
-	validation.MsgExpectedNumber = "must be a number"
-	validation.MsgExpectedInteger = "must be a whole number"
-	validation.MsgExpectedString = "must be a text"
-	validation.MsgExpectedArray = "must be a list"
-	validation.MsgExpectedObject = "must be an object"
-	validation.MsgExpectedArrayItemsUnique = "must not have the same entry twice"
-	validation.MsgExpectedOneOf = "must be one of %s"
-	validation.MsgExpectedConst = "must be %v"
-	validation.MsgExpectedMinimumNumber = "must be at least %v"
-	validation.MsgExpectedExclusiveMinimumNumber = "must be more than %v"
-	validation.MsgExpectedMaximumNumber = "must be at most %v"
-	validation.MsgExpectedExclusiveMaximumNumber = "must be less than %v"
-	validation.MsgExpectedNumberBeMultipleOf = "must be a multiple of %v"
-	validation.MsgExpectedMinLength = "must have at least %d characters"
-	validation.MsgExpectedMaxLength = "must have at most %d characters"
-	validation.MsgExpectedBePattern = "must be %s"
-	validation.MsgExpectedMatchPattern = "must be of the form %s"
-	validation.MsgExpectedMinItems = "must have at least %d entries"
-	validation.MsgExpectedMaxItems = "must have at most %d entries"
+	validation.MsgUnexpectedProperty = both("is not known here", "不支持该字段")
+	validation.MsgExpectedRFC3339DateTime = mustBeTime
+	validation.MsgExpectedRFC3339Date = both("must be a date like 2026-11-11", "须为日期，例如 2026-11-11")
+	validation.MsgExpectedRFC3986URI = both("must be a web address, as in https://shop.example/phone.png%.0s", aWebAddress)
+	validation.MsgExpectedRFC3986AbsoluteURI = both("must be a web address, as in https://shop.example/phone.png", aWebAddress)
+	validation.MsgExpectedBoolean = both("must be true or false", "须为是或否")
+	validation.MsgExpectedNumber = both("must be a number", "须为数字")
+	validation.MsgExpectedInteger = mustBeWhole
+	validation.MsgExpectedString = both("must be a text", "须为文字")
+	validation.MsgExpectedArray = both("must be a list", "须为列表")
+	validation.MsgExpectedObject = both("must be an object", "须为对象")
+	validation.MsgExpectedArrayItemsUnique = both("must not have the same entry twice", "不能重复")
+	validation.MsgExpectedOneOf = both("must be one of %s", "须为以下之一：%[1]s")
+	validation.MsgExpectedConst = both("must be %v", "须为 %[1]v")
+	validation.MsgExpectedMinimumNumber = both("must be at least %v", "不能小于 %[1]v")
+	validation.MsgExpectedExclusiveMinimumNumber = both("must be more than %v", "须大于 %[1]v")
+	validation.MsgExpectedMaximumNumber = both("must be at most %v", "不能大于 %[1]v")
+	validation.MsgExpectedExclusiveMaximumNumber = both("must be less than %v", "须小于 %[1]v")
+	validation.MsgExpectedNumberBeMultipleOf = both("must be a multiple of %v", "须能被整除，除数为 %[1]v")
+	validation.MsgExpectedMinLength = both("must have at least %d characters", "至少 %[1]d 个字符")
+	validation.MsgExpectedMaxLength = both("must have at most %d characters", "最多 %[1]d 个字符")
+	validation.MsgExpectedBePattern = both("must be %s", "格式不正确")
+	validation.MsgExpectedMatchPattern = both("must be of the form %s", "格式不正确")
+	validation.MsgExpectedMinItems = both("must have at least %d entries", "至少 %[1]d 项")
+	validation.MsgExpectedMaxItems = both("must have at most %d entries", "最多 %[1]d 项")
 	validation.MsgExpectedRequiredProperty = missingMember + "%s"
 }
+
+// Messages of several checks.
+const (
+	aWebAddress = "须为网址，例如 https://shop.example/phone.png"
+	isMissing   = "is missing" + betweenLanguages + "必填"
+	mustBeTime  = "must be " + aTime + betweenLanguages + "须为带时区的时间，例如 2026-11-11T20:00:00+08:00"
+	mustBeWhole = "must be a whole number" + betweenLanguages + "须为整数"
+)
 
 // missingMember begins the message that huma reports for the object that lacks a
 // member; it is rewritten to name the member.
@@ -65,45 +80,50 @@ const aTime = "a time with its zone, as in 2026-11-11T20:00:00+08:00"
 
 // ofParams are huma's messages for parameters, which are not variables.
 var ofParams = map[string]string{
-	"required query parameter is missing": "is missing", "required header parameter is missing": "is missing", "required path parameter is missing": "is missing",
-	"invalid integer": "must be a whole number", "invalid float": "must be a number", "invalid boolean": "must be true or false",
+	"required query parameter is missing": isMissing, "required header parameter is missing": isMissing, "required path parameter is missing": isMissing,
+	"invalid integer": mustBeWhole, "invalid float": both("must be a number", "须为数字"), "invalid boolean": both("must be true or false", "须为是或否"),
 }
 
 const humaUnknownQuery = "unknown query parameter"
 
-// inOurWords turns huma's message about a field into a sentence with the field's
-// name, without the parts that must not be repeated.
-func inOurWords(d huma.ErrorDetail, op *huma.Operation) Flaw {
+// inOurWords turns huma's message about a field into a sentence with the field's name,
+// without the parts that must not be repeated, and into its Chinese, which is empty of a
+// flaw that only programs have.
+func inOurWords(d huma.ErrorDetail, op *huma.Operation) (flaw Flaw, chinese string) {
 	if says := ofParams[d.Message]; says != "" {
 		d.Message = says
 	}
 	switch {
 	case d.Message == humaUnknownQuery:
-		d.Message = "is not known here; " + knownQuery(op)
+		d.Message = knownQuery(op)
 	case strings.HasPrefix(d.Message, missingMember):
 		d.Location += "." + strings.TrimPrefix(d.Message, missingMember)
-		d.Message, d.Value = "is missing", nil
+		d.Message, d.Value = isMissing, nil
 	case d.Location == "body" && strings.HasPrefix(d.Message, "body."): // from readJSON
 		d.Location, d.Message, _ = strings.Cut(d.Message, " ")
 		d.Value = nil
 	case strings.HasPrefix(d.Message, "invalid date/time"):
-		d.Message = "must be " + aTime
+		d.Message = mustBeTime
 	}
 	if !quotable(d.Location, op) {
 		d.Value = nil
 	}
 	if d.Location == "body" && strings.HasPrefix(d.Message, "The body") {
-		return &d
+		return &d, ""
 	}
+	d.Message, chinese, _ = strings.Cut(d.Message, betweenLanguages)
 	_, name, inside := strings.Cut(d.Location, ".")
 	if !inside {
 		name = "The " + d.Location
 	}
 	d.Message = shorten(name, maxQuoted) + " " + plainNumber(d.Message) + "."
-	return &d
+	if chinese != "" {
+		chinese = plainNumber(chinese) + "。"
+	}
+	return &d, chinese
 }
 
-// knownQuery lists the query parameters of a route.
+// knownQuery says which query parameters a route takes.
 func knownQuery(op *huma.Operation) string {
 	var names []string
 	if op != nil {
@@ -114,9 +134,10 @@ func knownQuery(op *huma.Operation) string {
 		}
 	}
 	if len(names) == 0 {
-		return "this route takes no query parameters"
+		return both("is not known here; this route takes no query parameters", "不支持该参数")
 	}
-	return "this route takes " + strings.Join(names, ", ")
+	known := strings.Join(names, ", ")
+	return both("is not known here; this route takes "+known, "不支持该参数，可用："+known)
 }
 
 // plainNumber formats the bound in a sentence as people write it: huma keeps bounds
@@ -185,9 +206,9 @@ func inFields(err error) error {
 		return nil
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		says := "must be of another type"
+		says := both("must be of another type", "类型不正确")
 		if kind := wrong.Type.Kind(); kind >= reflect.Int && kind <= reflect.Int64 {
-			says = fmt.Sprintf("must be a whole number of at most %d, written without a point", int64(1)<<(wrong.Type.Bits()-1)-1)
+			says = fmt.Sprintf(both("must be a whole number of at most %d, written without a point", "须为整数，不带小数点，不能大于 %[1]d"), int64(1)<<(wrong.Type.Bits()-1)-1)
 		}
 		return fmt.Errorf("body.%s %s", wrong.Field, says) //nolint:err113 // read by inOurWords
 	}

@@ -40,6 +40,19 @@ func TestFlawsAreSentences(t *testing.T) {
 		func(context.Context, *draft) (*echoOutput, error) { return &echoOutput{}, nil })
 	httpx.Register(rt.API, httpx.Op{Method: http.MethodGet, Path: "/bare", ID: "bare", Summary: "Bare"},
 		func(context.Context, *struct{}) (*echoOutput, error) { return &echoOutput{}, nil })
+	// What some flaws are in Chinese; the detail is English, which programs log.
+	chinese := map[string]string{
+		"title is missing.":                                                            "必填。",
+		"price is not known here.":                                                     "不支持该字段。",
+		"title must have at least 1 character.":                                        "至少 1 个字符。",
+		"title must have at most 5 characters.":                                        "最多 5 个字符。",
+		"stock must be at most 10000000.":                                              "不能大于 10000000。",
+		"total must be at least -5.":                                                   "不能小于 -5。",
+		"kind must be one of slide, pow.":                                              "须为以下之一：slide, pow。",
+		"limit must be a whole number.":                                                "须为整数。",
+		"q is not known here; this route takes limit, since.":                          "不支持该参数，可用：limit, since。",
+		"stock must be a whole number of at most 2147483647, written without a point.": "须为整数，不带小数点，不能大于 2147483647。",
+	}
 	for _, c := range []struct {
 		query, body, contentType string
 		status                   int
@@ -89,6 +102,17 @@ func TestFlawsAreSentences(t *testing.T) {
 		}
 		if got := strings.Join(places, ", "); status != c.status || p.Detail != c.detail || got != c.places {
 			t.Errorf("%s %.60s:\n%d %s %s, want\n%d %s %s", c.query, c.body, status, p.Detail, got, c.status, c.detail, c.places)
+		}
+		if c.status != http.StatusUnprocessableEntity {
+			continue
+		}
+		req = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/drafts/1"+c.query, strings.NewReader(c.body))
+		req.Header.Set("Accept-Language", "zh-CN")
+		_, p = ask(t, rt, req)
+		for _, e := range p.Errors {
+			if want := chinese[c.detail]; !strings.HasSuffix(e.Message, "。") || want != "" && e.Message != want || p.Detail != c.detail {
+				t.Errorf("in Chinese the flaw %s is %q, with the detail %q", c.detail, e.Message, p.Detail)
+			}
 		}
 	}
 	if status, p := ask(t, rt, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/bare?a=1", nil)); status != 422 || p.Detail != "a is not known here; this route takes no query parameters." {

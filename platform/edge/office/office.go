@@ -94,7 +94,7 @@ func New(deps Deps, sections ...Section) (*Office, error) {
 	if err := o.ownPages(); err != nil {
 		return nil, err
 	}
-	for _, s := range append([]Section{{Words: roleWords, Sentences: ofValidation()}}, sections...) {
+	for _, s := range append([]Section{{Words: roleWords}}, sections...) {
 		if err := o.add(s); err != nil {
 			return nil, err
 		}

@@ -7,36 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2/validation"
-
 	"stampede/platform/edge/httpx"
 )
 
-// The API words the sentences of a refusal in English, because programs log them. The
+// The modules word the sentences of a refusal in English, because programs log them. The
 // office says the frequent ones in Chinese: it knows each by the format that made it.
 
 // sentence is one of them.
 type sentence struct {
 	english *regexp.Regexp
 	chinese string // with the same figures, as texts: %s or %[2]s
-}
-
-// ofValidation are the sentences of what the API's schema refuses, behind the name of a
-// member.
-func ofValidation() map[string]string {
-	known := map[string]string{}
-	for english, chinese := range map[string]string{
-		validation.MsgUnexpectedProperty: "不支持该字段。", validation.MsgExpectedRFC3339DateTime: "请填写日期和时间。", validation.MsgExpectedRFC3339Date: "请填写日期。",
-		validation.MsgExpectedBoolean: "请选择是或否。", validation.MsgExpectedNumber: "请输入数字。", validation.MsgExpectedInteger: "请输入整数。",
-		validation.MsgExpectedString: "请输入文字。", validation.MsgExpectedArrayItemsUnique: "不能重复。", validation.MsgExpectedOneOf: "请从列出的选项中选择。",
-		validation.MsgExpectedMinimumNumber: "不能小于 %[2]s。", validation.MsgExpectedExclusiveMinimumNumber: "须大于 %[2]s。",
-		validation.MsgExpectedMaximumNumber: "不能大于 %[2]s。", validation.MsgExpectedExclusiveMaximumNumber: "须小于 %[2]s。",
-		validation.MsgExpectedMinLength: "至少 %[2]s 个字符。", validation.MsgExpectedMaxLength: "最多 %[2]s 个字符。",
-		validation.MsgExpectedMinItems: "至少 %[2]s 项。", validation.MsgExpectedMaxItems: "最多 %[2]s 项。", "is missing": "必填。",
-	} {
-		known["%s "+english+"."] = chinese
-	}
-	return known
 }
 
 // verb is a verb of package fmt in a format.
