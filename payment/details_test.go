@@ -89,7 +89,7 @@ func (s *bundle) document(no ids.ID, user int64) answer {
 	return s.get(user, "/api/v1/orders/"+no.String()+"/document")
 }
 
-func detailsThatDoNotFitAreRefused(_ *testing.T, s *bundle) {
+func detailsThatDoNotFitAreRefused(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	for body, field := range map[string]string{
 		`{"way":"delivery","name":"王小明","phone":"13800138000"}`:                                           "body.address",
@@ -105,6 +105,11 @@ func detailsThatDoNotFitAreRefused(_ *testing.T, s *bundle) {
 	} {
 		s.has(s.put(no, user, body), http.StatusUnprocessableEntity, field)
 	}
+	chinese, err := s.try(http.MethodPut, user, s.url+"/api/v1/orders/"+no.String()+"/details", `{"way":"delivery","name":"王小明","phone":"call me"}`, "Accept-Language", "zh-CN")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.has(chinese, http.StatusUnprocessableEntity, `{"location":"body.address","message":"必填。"}`, `{"location":"body.phone","message":"请输入正确的手机号，例如 13800138000；境外号码请加国家代码。"}`)
 	s.has(s.askToPay(no, user), http.StatusConflict, `"code":"details-missing"`)
 }
 

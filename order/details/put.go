@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/details/internal/detailsdb"
@@ -54,18 +53,18 @@ func Missing(c *seckillevent.Checkout) []string {
 // Check cleans an input and compares it with what the activity asks for. Its error is
 // a fault that lists every flaw.
 func (in *Choices) Check(c *seckillevent.Checkout) error {
-	var flaws []*huma.ErrorDetail
-	flaw := func(field, message string) {
-		flaws = append(flaws, &huma.ErrorDetail{Location: "body." + field, Message: message})
+	found := errDetails
+	flaw := func(field, english, chinese string) {
+		found = found.At("body."+field, fault.Titles{english, chinese})
 	}
 	if in.Way == "" && len(c.Ways) == 1 {
 		in.Way = c.Ways[0]
 	}
 	if in.Way == "" && len(c.Ways) > 0 || in.Way != "" && !c.Offers(in.Way) {
-		flaw("way", "Choose one of the ways that the order's checkout names.")
+		flaw("way", "Choose how to receive your order.", "请选择配送方式。")
 	}
 	if (in.StoreID != "") != (in.Way == seckillevent.Pickup) {
-		flaw("store_id", "A pickup needs the store; a delivery has none.")
+		flaw("store_id", "Choose the store where you pick the order up; a delivery has none.", "到店自提请选择门店，快递无需选择。")
 	}
 	address := c.Address
 	if in.Way != seckillevent.Delivery {
@@ -79,27 +78,32 @@ func (in *Choices) Check(c *seckillevent.Checkout) error {
 		*f.text = plaintext.Clean(*f.text)
 		switch {
 		case *f.text == "" && f.ask == seckillevent.Required:
-			flaw(f.name, "This is required.")
+			flaw(f.name, "This is required.", "必填。")
 		case *f.text != "" && f.ask == "":
-			flaw(f.name, "This is not asked for; leave it out.")
+			flaw(f.name, "This is not asked for; leave it out.", "此项无需填写，请留空。")
 		case strings.ContainsFunc(*f.text, plaintext.Unruly) || !utf8.ValidString(*f.text):
-			flaw(f.name, "This contains a control character or a line break; remove it.")
+			flaw(f.name, "This contains a line break or a character that cannot be shown; remove it.", "含有换行或无法显示的字符，请删除。")
 		}
 	}
 	if in.Phone != "" {
-		phone, err := account.ParsePhone(in.Phone)
+		phone, err := account.TypedPhone(in.Phone)
 		if err != nil {
-			flaw("phone", "This is no mobile number, such as 13800138000 or +8613800138000.")
+			for _, f := range fault.From(err).Flaws {
+				found = found.At(f.Location, f.Says)
+			}
 		}
 		in.Phone = string(phone)
 	}
-	if len(flaws) == 0 {
+	if len(found.Flaws) == 0 {
 		return nil
 	}
-	return fault.Plain(fault.Invalid, "These details do not fit what the activity asks for; errors lists each field.").With("errors", flaws)
+	return found
 }
 
-var errNoStore = fault.Plain(fault.Invalid, "There is no open store with this store_id; see GET /api/v1/stores.")
+var errDetails = fault.Plain(fault.Invalid, "These details do not fit what the activity asks for; errors lists each field.")
+
+var errNoStore = fault.Plain(fault.Invalid, "There is no open store with this store_id; see GET /api/v1/stores.").
+	At("body.store_id", fault.Titles{"This store is closed; choose another one.", "该门店已停止营业，请选择其他门店。"})
 
 // Put writes checked details of a user's order, whose row tx has locked.
 func Put(ctx context.Context, tx pgx.Tx, no ids.ID, user int64, in *Choices) error {

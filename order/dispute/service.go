@@ -139,7 +139,7 @@ func refundNo(d row) *ids.ID {
 // open opens a dispute of a shopper's order, as idempotency.Once with the key.
 func (s *Service) open(ctx context.Context, key string, order ids.ID, reason string) (d row, err error) {
 	user := auth.From(ctx).UserID
-	if reason, err = legible(reason); err != nil {
+	if reason, err = legible("reason", reason); err != nil {
 		return d, err
 	}
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
@@ -202,7 +202,7 @@ func write(ctx context.Context, tx pgx.Tx, d row, operator *int64, text string) 
 // reply is the shopper's text, which the shop has to answer.
 func (s *Service) reply(ctx context.Context, key string, no ids.ID, text string) (row, error) {
 	user := auth.From(ctx).UserID
-	text, err := legible(text)
+	text, err := legible("text", text)
 	if err != nil {
 		return row{}, err
 	}
@@ -217,7 +217,7 @@ func (s *Service) reply(ctx context.Context, key string, no ids.ID, text string)
 // answer is the shop's text.
 func (s *Service) answer(ctx context.Context, key string, no ids.ID, text string) (row, error) {
 	operator := auth.From(ctx).UserID
-	text, err := legible(text)
+	text, err := legible("text", text)
 	if err != nil {
 		return row{}, err
 	}
@@ -243,7 +243,7 @@ func move(ctx context.Context, tx pgx.Tx, d row, operator *int64, text, status s
 // same way is returned.
 func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refund) (row, error) {
 	operator := auth.From(ctx).UserID
-	text, err := legible(text)
+	text, err := legible("text", text)
 	if err != nil {
 		return row{}, err
 	}

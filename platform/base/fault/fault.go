@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -28,7 +29,7 @@ const (
 	Unavailable                 // 503
 )
 
-// Error is an error with an answer for the caller. It is immutable: Saying, With,
+// Error is an error with an answer for the caller. It is immutable: Saying, With, At,
 // After and Because return copies, so a package keeps its errors in variables and
 // compares them with errors.Is.
 type Error struct {
@@ -41,6 +42,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Fields are extension members of the problem document, e.g. order_no.
 	Fields map[string]any
+	// Flaws are what is wrong with members of the request.
+	Flaws []Flaw
 
 	cause error
 }
@@ -100,6 +103,19 @@ func (e *Error) With(key string, value any) *Error {
 		c.Fields = make(map[string]any, 1)
 	}
 	c.Fields[key] = value
+	return &c
+}
+
+// Flaw is what is wrong with one member of a request, as its reader fills it in.
+type Flaw struct {
+	Location string // "body.phone"
+	Says     Titles
+}
+
+// At returns a copy with one more flaw.
+func (e *Error) At(location string, says Titles) *Error {
+	c := *e
+	c.Flaws = append(slices.Clip(e.Flaws), Flaw{location, says})
 	return &c
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/ratelimit"
 )
@@ -30,7 +32,7 @@ type Problem struct { //nolint:errname // RFC 9457's term
 	Code   string `json:"code" doc:"Stable, machine-readable" example:"not-found"`
 	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
 	Next   string `json:"next,omitempty" doc:"What to do instead, in the language of the title; the rush leaves it out" example:"Check the number or id; the lists show what there is."`
-	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"The invalid fields, at most 20"`
+	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"The invalid fields, at most 20, each with a sentence in the language of the title"`
 	// RequestID is empty on the rush, which its order number identifies, except for
 	// requests without a valid path.
 	RequestID string `json:"request_id,omitempty" doc:"The X-Request-Id of this answer, to quote to the operator; log lines carry it" example:"0199a1b2c3d47e8f90a1b2c3d4e5f607"`
@@ -58,6 +60,9 @@ func NewProblem(err error, lang Language) *Problem {
 	p := &Problem{
 		Type: problemBase + f.Code, Title: f.Titles[lang], Status: statusOf[f.Kind], Code: f.Code,
 		Detail: f.Detail, Next: fault.NextOf(f.Code)[lang], extension: f.Fields, header: http.Header{},
+	}
+	for _, flaw := range f.Flaws {
+		p.Errors = append(p.Errors, &huma.ErrorDetail{Location: flaw.Location, Message: flaw.Says[lang]})
 	}
 	if f.RetryAfter > 0 {
 		// Retry-After counts whole seconds; rounding down would invite the client too early.

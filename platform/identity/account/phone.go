@@ -45,6 +45,16 @@ func ParsePhone(raw string) (Phone, error) {
 	return Phone(s), nil
 }
 
+// TypedPhone is ParsePhone of the member phone of a body, of which the error says what is
+// wrong.
+func TypedPhone(raw string) (Phone, error) {
+	p, err := ParsePhone(raw)
+	if err != nil {
+		err = errPhone.At("body.phone", fault.Titles{"Enter a mobile number, such as 13800138000 or +44 7700 900123.", "请输入正确的手机号，例如 13800138000；境外号码请加国家代码。"})
+	}
+	return p, err
+}
+
 // A masked number keeps enough digits to recognize one's own, but not to call it.
 const (
 	maskHead = 3

@@ -138,7 +138,7 @@ func (d *Device) give(ctx context.Context) {
 
 // enter parses the phone and the device of a login attempt, runs it and counts it.
 func (s *Service) enter(ctx context.Context, how, rawPhone string, device *DeviceInput, try func(Phone, Device) (Tokens, error)) (*httpx.Output[Tokens], error) {
-	phone, err := ParsePhone(rawPhone)
+	phone, err := TypedPhone(rawPhone)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ type codeOutput struct {
 }
 
 func (s *Service) sendCode(ctx context.Context, in *codeInput) (*codeOutput, error) {
-	phone, err := ParsePhone(in.Body.Phone)
+	phone, err := TypedPhone(in.Body.Phone)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ type resetInput struct {
 }
 
 func (s *Service) resetPassword(ctx context.Context, in *resetInput) (*struct{}, error) {
-	phone, err := ParsePhone(in.Body.Phone)
+	phone, err := TypedPhone(in.Body.Phone)
 	if err != nil {
 		return nil, err
 	}

@@ -276,7 +276,7 @@ type bindInput struct {
 }
 
 func (s *Service) bindPhone(ctx context.Context, in *bindInput) (*struct{}, error) {
-	phone, err := ParsePhone(in.Body.Phone)
+	phone, err := TypedPhone(in.Body.Phone)
 	if err != nil {
 		return nil, err
 	}
