@@ -91,7 +91,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	redisURL := pgtest.RedisURL(t)
 	first := browser(t)
 	in := serveInstance(t, pgtest.DatabaseURL(t), redisURL, "--human-check-strength=low", "--challenges-per-minute=0", "--units-return-within=0s")
-	do(first, t, "open a tab", chromedp.Navigate(in.url+"/"))
+	do(first, t, "find no login by SMS where nothing sends it", chromedp.Navigate(in.url+"/"), click("login-box button"), until(`document.querySelector("dialog .tabs").textContent === "PasswordQR code" && !document.querySelector("#forgot")`))
 	second := visitor(first, t)
 	do(second, t, "open a window", chromedp.Navigate("about:blank"))
 	puzzle := in.planAsked(t, askingSale{human: "slide"})
@@ -123,6 +123,9 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	do(second, t, "get the slide", itemPage(t, in, puzzle, 9), click("#buy"), until(`document.querySelector("dialog.slide")`))
 	readable(second, t, "slide")
+	// Its sale is open: the shopper must not believe to be in line.
+	do(second, t, "be told not to be in line", until(`document.querySelector("dialog.slide [role=alert]").textContent.includes("not in line yet") && document.title.includes("not in line yet") &&
+		document.querySelector("#buy").textContent === "Not in line yet …"`))
 	do(second, t, "fail the slide", slideTo(tileAnswer(t, rdb)+50),
 		until(`document.querySelector("#said").textContent.includes("not passed") && document.querySelector("dialog.slide")`))
 	do(second, t, "solve the slide", slideTo(tileAnswer(t, rdb)), ordered("pending_payment"))
@@ -138,16 +141,16 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	do(second, t, "see it paused", until(`document.querySelector("#buy[disabled]")?.textContent === "Paused"`))
 	readable(second, t, "paused")
 
-	do(first, t, "buy, say where to, and pay with the freight", ordered("pending_payment"), click("#buy"),
-		until(`document.querySelector("dialog [name=address]")`), chromedp.Evaluate(`document.querySelector("dialog [name=address]").value = "1 Nanjing Road"`, nil),
-		click("dialog form .end button"), chromedp.WaitReady(`main[data-state="open"] .money`, chromedp.ByQuery),
+	do(first, t, "buy, say where to, and pay with the freight", ordered("pending_payment"), until(`document.querySelector(".facts").textContent.includes("Shipping ¥8.00")`), click("#buy"),
+		enter("address", "1 Nanjing Road"), until(`document.querySelector(".sheet dl").textContent === "Subtotal¥99.00Shipping¥8.00Payment methodSandbox bankTotal¥107.00"`),
+		until(`document.querySelector("#pay").textContent === "Pay ¥107.00"`), click("#pay"), chromedp.WaitReady(`main[data-state="open"] .money`, chromedp.ByQuery),
 		until(`document.querySelector(".money").textContent.includes("107.00")`),
-		itemPage(t, in, reserved, 7), until(`document.querySelector("#sum")?.textContent === "¥99.00 + freight ¥8.00 = ¥107.00"`))
+		itemPage(t, in, reserved, 7), until(`document.querySelector("#sum")?.textContent === "¥99.00 + Shipping ¥8.00 = ¥107.00"`))
 	// The first browser has never seen this order; it can only learn of it from
 	// the server.
 	do(first, t, "find an order that was made elsewhere", itemPage(t, in, puzzle, 9), ordered("pending_payment"))
 	do(second, t, "come without a reservation", itemPage(t, in, reserved, 8),
-		until(`document.querySelector("#said")?.textContent.includes("only shoppers with a reservation") && document.querySelector("#buy").disabled`))
+		until(`document.querySelector("#said")?.textContent.includes("Only shoppers with a reservation") && document.querySelector("#buy").disabled`))
 }
 
 // slideTo drags the tile's left edge, slowly at first, and submits the position.

@@ -36,12 +36,12 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	do(phone, t, "scan it without a login",
 		chromedp.Navigate(address), until(`document.querySelector('#confirm[data-state="login"] form')`),
 		chromedp.Evaluate(`document.querySelector("form").phone.value = "13800138000"`, nil), click("form button[type=button]"),
-		until(`document.querySelector("form").textContent.includes("on its way")`))
+		until(`document.querySelector("form").textContent.includes("Code sent")`))
 	do(phone, t, "log in by SMS and be asked",
 		chromedp.Evaluate(`document.querySelector("form").code.value = "`+smsCode(t, in, "+8613800138000")+`"`, nil), click("form .end button"),
 		until(`document.querySelector('#confirm[data-state="asked"]')?.textContent.includes("Chrome, Linux")`))
 	readable(phone, t, "confirm")
-	do(desktop, t, "see that it was scanned", until(`document.querySelector("qr-login").textContent.includes("Confirm on the phone")`))
+	do(desktop, t, "see that it was scanned", until(`document.querySelector("qr-login").textContent.includes("Enter this on your phone")`))
 	var number string
 	do(desktop, t, "show a number", chromedp.Evaluate(`document.querySelector("qr-login .number").textContent`, &number))
 	do(phone, t, "confirm with the number that the desktop shows",

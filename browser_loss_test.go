@@ -35,7 +35,7 @@ const (
 	}).observe({ type: "layout-shift" }) }`
 	// everyShiftCounted adds up also what input moves, for a page whose window keeps its size.
 	everyShiftCounted = `window.afterInput = true; ` + shiftsCounted
-	sends             = `document.querySelector("#buy").textContent === "In line …"`
+	sends             = `document.querySelector("#buy").textContent === "Sending …"`
 )
 
 // requests counts the page's requests whose address contains a text.
@@ -81,7 +81,7 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 	item := in.planAsked(t, askingSale{human: "none", opensIn: opensIn})
 	losers := []*loser{
 		{what: "reload, and the rush's answer is lost", before: chromedp.Tasks{onEachDocument(answerLost), chromedp.Reload()}, after: until(requests("/rush/") + ` === 2`)},
-		{what: "offline over the opening", before: offline(true), after: chromedp.Tasks{until(sends), until(`document.querySelector("#said").textContent.includes("unsteady")`), offline(false)}},
+		{what: "offline over the opening", before: offline(true), after: chromedp.Tasks{until(sends), until(`document.querySelector("#said").textContent.includes("unstable")`), offline(false)}},
 		{what: "frozen over the opening", before: page.SetWebLifecycleState(page.SetWebLifecycleStateStateFrozen), after: page.SetWebLifecycleState(page.SetWebLifecycleStateStateActive)},
 		{what: "closed, and opened again", before: chromedp.Navigate("about:blank"), after: chromedp.Navigate(in.url + "/?item=" + item)},
 	}
@@ -94,7 +94,7 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 	return func() {
 		var paths, rushes int
 		var shifted float64
-		do(wrong, t, "be told of the opening, and press twice", until(`document.querySelector("#said").textContent.includes("is open") && !document.querySelector("#buy").disabled`),
+		do(wrong, t, "be told of the opening, and press twice", until(`document.querySelector("#said").textContent.includes("First come") && !document.querySelector("#buy").disabled`),
 			chromedp.Evaluate(`document.querySelector("#buy").click(); document.querySelector("#buy").click()`, nil), ordered("pending_payment"),
 			chromedp.Evaluate(requests("/rush-path"), &paths), chromedp.Evaluate(requests("/rush/"), &rushes))
 		if paths != 1 || rushes != 1 {
@@ -116,13 +116,13 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 		scarce := in.planAsked(t, askingSale{human: "none", stock: 1})
 		do(wrong, t, "take the only unit", itemPage(t, in, scarce, 31), click("#buy"), ordered("pending_payment"))
 		late := losers[0].tab
-		do(late, t, "come too late", itemPage(t, in, scarce, 32), until(`document.querySelector("#buy").textContent === "All held" && document.querySelector("#buy").disabled`),
+		do(late, t, "come too late", itemPage(t, in, scarce, 32), until(`document.querySelector("#buy").textContent === "All claimed" && document.querySelector("#buy").disabled`),
 			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`), click("#tell"))
 		readable(late, t, "all-held")
 		do(wrong, t, "give it back", click("#cancel"), click("#cancelYes"), ordered("closed"))
 		do(late, t, "be told, get what returned, and pay for it",
-			until(`document.querySelector("#said").textContent.includes("be quick") && document.title.includes("be quick") && !document.querySelector("#tell").checked`),
-			click("#buy"), until(`document.title.startsWith("Phone")`), ordered("pending_payment"), click("#buy"), paysAtTheBank())
+			until(`document.querySelector("#said").textContent.includes("Be quick") && document.title.includes("Be quick") && !document.querySelector("#tell").checked`),
+			click("#buy"), until(`document.title.startsWith("Phone")`), ordered("pending_payment"), click("#buy"), click("#pay"), paysAtTheBank())
 		do(wrong, t, "see that all are paid for", until(`document.querySelector("#buy").textContent === "Sold out"`))
 		readable(wrong, t, "sold-out")
 		_, sold := in.call(t, http.MethodGet, "/api/v1/items/"+scarce, "", nil)
@@ -130,7 +130,7 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 		if status, doc := in.call(t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/terminate", mint(t, 1, auth.Operator), nil); status != http.StatusOK {
 			t.Fatalf("terminate: %d %v", status, doc)
 		}
-		do(wrong, t, "see that it is over, with a way on", until(`document.querySelector("#buy:not([disabled])")?.textContent === "Back to the sales"`))
+		do(wrong, t, "see that it is over, with a way on", until(`document.querySelector("#buy:not([disabled])")?.textContent === "Back to sales"`))
 		readable(wrong, t, "ended")
 		do(wrong, t, "find the closed order, with a way on", chromedp.Navigate(in.url+"/?orders"), click("#orders a"), until(`document.querySelector("#order")?.dataset.status === "closed" && document.querySelector("#again")`))
 		readable(wrong, t, "order-closed")

@@ -40,7 +40,7 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *instance) {
 	if shifted > 0 || !strings.Contains(says, "小铺子") {
 		t.Errorf("the shop's parts moved by %f while it was loaded, want 0; its page says:\n%s", shifted, says)
 	}
-	if !strings.Contains(says, "No sale at the moment") || regexp.MustCompile(`curl|token|API`).MatchString(says) {
+	if !strings.Contains(says, "No sales right now") || regexp.MustCompile(`curl|token|API`).MatchString(says) {
 		t.Errorf("an empty shop tells the public:\n%s", says)
 	}
 

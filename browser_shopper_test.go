@@ -183,35 +183,36 @@ func settlesAnOrder(tab context.Context, t *testing.T, in *instance) {
 		}
 		return doc
 	}
-	item := in.planAsked(t, askingSale{human: "none", refundHours: 1, checkout: object{"ways": []string{"delivery", "pickup"}, "name": "required", "address": "required"}})
+	item := in.planAsked(t, askingSale{human: "none", refundHours: 1, checkout: object{"ways": []string{"delivery", "pickup"}, "name": "required", "phone": "required", "address": "required"}})
 	ask("stores", object{"name": "旗舰店", "address": "南京东路 1 号", "hours": "10:00–22:00"})
 	yuan := func(amount int) object { return object{"amount": amount, "currency": "CNY"} }
 	coupon, _ := ask("coupons", object{"name": "满减券", "amount_off": yuan(1000), "threshold": yuan(0), "valid_days": 7, "total": 5})["id"].(string)
 	ask("coupons/"+coupon+"/activate", nil)
 	ask("coupons/"+coupon+"/issue", object{"user_ids": []string{strconv.Itoa(user)}})
 
-	heading := func(text string) chromedp.Action {
-		return until(`document.querySelector("dialog h2")?.textContent === ` + strconv.Quote(text))
+	total := func(text string) chromedp.Action {
+		return until(`document.querySelector("#pay")?.textContent === ` + strconv.Quote(text))
 	}
 	do(tab, t, "buy in Chinese", chromedp.ActionFunc(inChinese), itemPage(t, in, item, user), until(`document.querySelector("#buy:not([disabled])")`))
 	readable(tab, t, "item-zh")
 	do(tab, t, "be ordered", click("#buy"), ordered("pending_payment"))
 	readable(tab, t, "won-zh")
 	do(tab, t, "choose a store", click("#buy"), until(`document.querySelector("dialog [name=way]")`),
-		chromedp.Evaluate(`{ const way = document.querySelector("dialog [name=way]"); way.value = "pickup"; way.dispatchEvent(new Event("change")) }`, nil), enter("name", "王小明"))
-	readable(tab, t, "details-zh")
-	do(tab, t, "see a coupon make it cheaper", click("dialog form .end button"), heading("支付 ¥89.00"))
-	readable(tab, t, "coupon-zh")
+		chromedp.Evaluate(`{ const way = document.querySelector("dialog [name=way]"); way.value = "pickup"; way.dispatchEvent(new Event("change", { bubbles: true })) }`, nil), enter("name", "王小明"), enter("phone", "1380013"), total("支付 ¥89.00"))
+	readable(tab, t, "sheet-zh")
+	do(tab, t, "read at the field what is wrong with it", click("#pay"), until(`document.activeElement.name === "phone" && document.activeElement.matches("[aria-invalid=true]") &&
+		document.getElementById(document.activeElement.getAttribute("aria-describedby")).textContent.startsWith("请输入正确的手机号")`))
+	readable(tab, t, "flaw-zh")
 	choose := func(coupon string) chromedp.Action {
-		return chromedp.Evaluate(`{ const one = document.querySelector("dialog [name=coupon]"); one.selectedIndex = `+coupon+`; one.dispatchEvent(new Event("change")) }`, nil)
+		return chromedp.Evaluate(`{ const one = document.querySelector("dialog [name=coupon]"); one.selectedIndex = `+coupon+`; one.dispatchEvent(new Event("change", { bubbles: true })) }`, nil)
 	}
 	var no string
-	do(tab, t, "see what it costs without, and go to the bank", choose("1"), heading("支付 ¥99.00"), choose("0"), heading("支付 ¥89.00"), chromedp.Evaluate(wholeNumber, &no),
-		click("dialog .ways button"), until(`document.querySelector("main[data-state=open] .money")?.textContent.includes("89.00")`))
+	do(tab, t, "see what it costs without, and go to the bank", choose("1"), total("支付 ¥99.00"), choose("0"), total("支付 ¥89.00"), chromedp.Evaluate(wholeNumber, &no),
+		enter("phone", "13800138000"), click("#pay"), until(`document.querySelector("main[data-state=open] .money")?.textContent.includes("89.00")`))
 	do(tab, t, "return without a payment", chromedp.Navigate(in.url+"/?order="+no), until(`document.querySelector("#note")?.textContent.includes("如未付款")`))
 	readable(tab, t, "order-unpaid-zh")
 	do(tab, t, "lose the network and find it again", offline(true), says("您的订单与付款不受影响"), offline(false), until(`!document.body.innerText.includes("您的订单与付款不受影响")`))
-	do(tab, t, "pay", click("#buy"), click("dialog .ways button"), paysAtTheBank(), until(`document.querySelector("#pickup img")?.naturalWidth > 100 && document.querySelector("#order").textContent.includes("旗舰店")`))
+	do(tab, t, "pay", click("#buy"), click("#pay"), paysAtTheBank(), until(`document.querySelector("#pickup img")?.naturalWidth > 100 && document.querySelector("#order").textContent.includes("旗舰店")`))
 	readable(tab, t, "order-paid-zh")
 	do(tab, t, "write to the shop", click("#dispute"), enter("reason", "盒子压坏了。"), click("dialog form .end button"), until(`document.querySelector("#talk")?.textContent.includes("盒子压坏了")`))
 	_, disputes := in.call(t, http.MethodGet, "/api/v1/orders/"+no+"/disputes", mint(t, user, auth.Shopper), nil)
@@ -304,13 +305,13 @@ func buysByKeyboard(tab context.Context, t *testing.T, in *instance) {
 	still(tab, t, "the sessions")
 	do(tab, t, "open what there is to read", enter, until(`document.querySelector("#buy:not([disabled])")`), tabTo(t, "summary"), enter, until(`document.querySelector("details[open]")`))
 	do(tab, t, "buy", tabTo(t, "#buy"), chromedp.KeyEvent(" "), ordered("pending_payment"), until(`document.activeElement.id === "buy"`))
-	do(tab, t, "think about a cancellation", tabTo(t, "#cancel"), enter, until(`document.querySelector("dialog") && document.activeElement.textContent === "Keep it"`), enter,
+	do(tab, t, "think about a cancellation", tabTo(t, "#cancel"), enter, until(`document.querySelector("dialog") && document.activeElement.textContent === "Keep order"`), enter,
 		until(`!document.querySelector("dialog") && document.activeElement.id === "cancel"`))
 	still(tab, t, "the item")
 	do(tab, t, "read its number", chromedp.Evaluate(wholeNumber, &no))
 	do(tab, t, "look at the order that waits", chromedp.Navigate(in.url+"/?order="+no), until(`document.querySelector("#order") && document.querySelector("#buy:not([disabled])")`))
 	still(tab, t, "the order to pay")
-	do(tab, t, "pay and return", tabTo(t, "#buy"), enter, until(`document.activeElement.value === "pay"`), enter,
+	do(tab, t, "pay and return", tabTo(t, "#buy"), enter, until(`document.activeElement.id === "pay"`), enter, until(`document.activeElement.value === "pay"`), enter,
 		chromedp.WaitReady(`main[data-state="captured"] p a`, chromedp.ByQuery), tabTo(t, "main p a"), enter, until(`document.querySelector("#order")?.dataset.status === "paid"`))
 	still(tab, t, "the paid order")
 	do(tab, t, "report a problem", tabTo(t, "#dispute"), enter, until(`document.activeElement.name === "reason"`), chromedp.KeyEvent("Broken."), tabTo(t, "dialog form .end button"), enter,

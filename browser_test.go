@@ -196,12 +196,12 @@ func TestLivePage(t *testing.T) {
 	defer cancel()
 	watchScripts(second, t)
 	do(second, t, "find the order in a second tab", chromedp.ActionFunc(inChinese),
-		chromedp.Navigate(p.url+"/?order="+number), ordered("pending_payment"), until(`document.querySelector("#buy").textContent === "去支付 ¥99.00"`))
+		chromedp.Navigate(p.url+"/?order="+number), ordered("pending_payment"), until(`document.querySelector("#buy").textContent === "去支付"`))
 	do(ctx, t, "choose the code and change one's mind",
-		click("#buy"), click(`.ways [data-provider="wechat"]`), until(`document.querySelector("dialog img.code")?.naturalWidth === 256`),
+		click("#buy"), click(`dialog [data-provider="wechat"]`), click("#pay"), until(`document.querySelector("dialog img.code")?.naturalWidth === 256`),
 		until(`document.querySelector("#practice").href.startsWith("http")`), click("dialog .row button"))
 	do(ctx, t, "pay at the other company in the same tab and return to the order",
-		click("#buy"), click(`.ways [data-provider="alipay"]`), chromedp.WaitReady(`button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
+		click("#buy"), click(`dialog [data-provider="alipay"]`), click("#pay"), chromedp.WaitReady(`button[value="pay"]`, chromedp.ByQuery), click(`button[value="pay"]`),
 		chromedp.WaitReady(`main[data-state="captured"] a[href$="`+number+`"]`, chromedp.ByQuery), click(`main p a`),
 		chromedp.WaitReady(`#order[data-status="paid"]`, chromedp.ByQuery))
 	do(second, t, "get a push", ordered("paid"), until(`document.querySelector("sale-card").dataset.pushed === "paid"`))

@@ -152,7 +152,7 @@ func shown(b *branch) browse.Activity {
 			ID: wire.ID(s.ID), ActivityID: wire.ID(a.ID), ActivityName: a.Name, Name: s.Name,
 			OpensAt: wire.Time(s.OpensAt), ClosesAt: wire.Time(s.ClosesAt), Paused: a.Paused,
 			Over: a.Status == statusEnded || a.Status == statusTerminated, PerActivity: a.OneItemPerUser,
-			ItemCount: len(items), HumanCheck: humancheck.Kind(a.HumanCheck),
+			ItemCount: len(items), HumanCheck: humancheck.Kind(a.HumanCheck), Delivery: browse.DeliveryOf(&a.Checkout),
 			ReserveFrom: (*wire.Time)(s.ReservationOpensAt), ReserveUntil: (*wire.Time)(s.ReservationClosesAt),
 		}
 		for j := range items {

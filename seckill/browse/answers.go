@@ -6,6 +6,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/identity/humancheck"
 	"stampede/seckill/internal/wire"
+	"stampede/seckill/seckillevent"
 )
 
 // Statuses that shoppers see. Upcoming, on sale, paused and ended also apply to
@@ -26,6 +27,21 @@ type Entry struct {
 	ReservationOpensAt  *wire.Time      `json:"reservation_opens_at" nullable:"true" doc:"When reservations open; null when no reservation is required"`
 	ReservationClosesAt *wire.Time      `json:"reservation_closes_at" nullable:"true" doc:"When reservations close; only shoppers who reserved in time get a rush path"`
 	HumanCheck          humancheck.Kind `json:"human_check" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person; pow is earned at the reservation where there is one"`
+}
+
+// Delivery is how an activity's goods reach the shopper, and at which price.
+type Delivery struct {
+	Ways     []seckillevent.Way `json:"ways" enum:"delivery,pickup" nullable:"false"`
+	Freight  int64              `json:"freight,omitempty" doc:"What a delivery adds to an order, in minor units of the sale price's currency; left out, it is free" example:"800"`
+	FreeFrom int64              `json:"free_from,omitempty" doc:"Goods of this amount or more are delivered free" example:"9900"`
+}
+
+// DeliveryOf is what an activity's checkout says of it; nil where nothing is handed over.
+func DeliveryOf(c *seckillevent.Checkout) *Delivery {
+	if len(c.Ways) == 0 {
+		return nil
+	}
+	return &Delivery{Ways: c.Ways, Freight: c.Freight, FreeFrom: c.FreeFrom}
 }
 
 // shopSession is a session as shoppers see it.
@@ -52,6 +68,7 @@ type shopItem struct {
 	LimitPerUser         int32     `json:"limit_per_user" doc:"Units of it that one user may hold"`
 	OneItemPerUser       bool      `json:"one_item_per_user" doc:"A shopper may hold only one item of the activity"`
 	PaymentWindowSeconds int64     `json:"payment_window_seconds" doc:"How long an order may stay unpaid"`
+	Delivery             *Delivery `json:"delivery,omitempty" doc:"How the goods reach the shopper; left out where they do not"`
 	OpensAt              wire.Time `json:"opens_at"`
 	ClosesAt             wire.Time `json:"closes_at"`
 	Entry
@@ -99,7 +116,7 @@ func shopSessionOf(s *Session, now time.Time) shopSession {
 func shopItemOf(s *Session, i *Item, state inventory.State, loaded bool, now time.Time) shopItem {
 	v := shopItem{
 		ID: i.ID, SessionID: s.ID, ActivityID: s.ActivityID, Goods: i.Goods, LimitPerUser: i.LimitPerUser, OneItemPerUser: s.PerActivity,
-		PaymentWindowSeconds: i.PayWindowSeconds, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Status: sessionStatus(s, now),
+		PaymentWindowSeconds: i.PayWindowSeconds, Delivery: s.Delivery, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Status: sessionStatus(s, now),
 		Entry: entryOf(s), Unlimited: i.Unlimited,
 	}
 	total, remaining := int64(i.OnSale), int64(i.OnSale)

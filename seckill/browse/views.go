@@ -74,6 +74,8 @@ type Session struct {
 	ItemCount    int             `json:"item_count"`
 	HumanCheck   humancheck.Kind `json:"human_check"`
 
+	Delivery *Delivery `json:"delivery,omitempty"` // nil where nothing is handed over
+
 	// Both nil when no reservation is required.
 	ReserveFrom  *wire.Time `json:"reserve_from,omitempty"`
 	ReserveUntil *wire.Time `json:"reserve_until,omitempty"`

@@ -64,6 +64,9 @@ type Config struct {
 	// Shown is what is on sale under an id as the API shows it, as JSON; nil if there is
 	// nothing.
 	Shown func(ctx context.Context, id int64) ([]byte, error)
+	// Codes says whether phones get codes by SMS: the pages offer no way that needs one
+	// otherwise.
+	Codes bool
 	// Demo adds the live page, /demo, and lets shoppers in without a login.
 	Demo bool
 }

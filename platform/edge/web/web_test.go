@@ -112,7 +112,7 @@ func pages(t testing.TB, settings ...func(*web.Settings)) (*httpx.Router, map[st
 			return []byte(doc), nil
 		}
 	}
-	cfg := web.Config{Settings: config.Defaults[web.Settings](), BaseURL: "https://shop.example.com", Zone: time.FixedZone("CST", 8*3600), Shown: shown, Demo: true}
+	cfg := web.Config{Settings: config.Defaults[web.Settings](), BaseURL: "https://shop.example.com", Zone: time.FixedZone("CST", 8*3600), Shown: shown, Codes: true, Demo: true}
 	for _, set := range settings {
 		set(&cfg.Settings)
 	}

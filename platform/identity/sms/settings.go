@@ -33,6 +33,9 @@ func (s Settings) Check() error {
 	return errors.Join(append(wrong, s.checkGateway())...)
 }
 
+// Sends reports whether there is anything that takes SMS.
+func (s Settings) Sends() bool { return s.SandboxSMS || s.SMSGatewayURL != "" }
+
 // CheckShop refuses a shop whose SMS would begin with a name that is too long.
 func (s Settings) CheckShop(name string) error {
 	if n := utf8.RuneCountInString(name); s.SMSSignature == "" && n > maxSignature {

@@ -47,6 +47,8 @@ type Parts struct {
 	Zone   *time.Location // the shop's
 	// Shown is an item as shoppers see it, as JSON; nil if nothing is published under the id.
 	Shown func(ctx context.Context, itemID int64) ([]byte, error)
+	// Codes says whether phones get codes by SMS.
+	Codes bool
 	Book  func(ctx context.Context, itemID int64) (demo.Books, error)
 	Prove func(ctx context.Context) []proof.Outcome
 	// Invite returns the secret that makes the shop's first admin, "" if it has one.
@@ -122,7 +124,7 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 			return err
 		}
 		show.Routes(s.Router)
-		if err := web.Pages(s.Router, web.Config{Settings: c.Shop, BaseURL: c.Addresses.BaseURL(), Zone: s.Zone, Shown: s.Shown, Demo: true}); err != nil {
+		if err := web.Pages(s.Router, web.Config{Settings: c.Shop, BaseURL: c.Addresses.BaseURL(), Zone: s.Zone, Shown: s.Shown, Codes: s.Codes, Demo: true}); err != nil {
 			return err
 		}
 		if c.Addresses.PublicURL == "" && c.Addresses.OnlyHere() { // a public URL on loopback means a forwarded port
@@ -184,7 +186,7 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		showSettings(s.Router, inForce)
-		if err := web.Pages(s.Router, web.Config{Settings: c.Shop, BaseURL: c.Addresses.BaseURL(), Zone: s.Zone, Shown: s.Shown}); err != nil {
+		if err := web.Pages(s.Router, web.Config{Settings: c.Shop, BaseURL: c.Addresses.BaseURL(), Zone: s.Zone, Shown: s.Shown, Codes: s.Codes}); err != nil {
 			return err
 		}
 		if c.Addresses.OnlyHere() {

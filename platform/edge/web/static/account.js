@@ -2,7 +2,7 @@
 import { ask, el } from "./dom.js";
 import { call, changes, login, logout, problem } from "./api.js";
 import { codeFields, field, newPassword, tries } from "./code.js";
-import { askLogin, canLink, goToWeChat, openLogin } from "./login.js";
+import { askLogin, canLink, goToWeChat, openLogin, sendsCodes } from "./login.js";
 import { skeleton } from "./poll.js";
 import { explain, language, t } from "./words.js";
 
@@ -17,7 +17,8 @@ export async function show(main) {
     if (!login()) return location.assign("/");
     try {
       const [me, { data }] = await Promise.all([call("GET", "me"), call("GET", "me/logins")]);
-      return box.replaceChildren(about(me), ...(me.phone ? [] : [phone(draw)]), devices(data, draw), ...(me.has_password ? [password()] : me.phone ? [firstPassword()] : []), erasure(me, box));
+      return box.replaceChildren(about(me), ...(me.phone || !sendsCodes ? [] : [phone(draw)]), devices(data, draw),
+        ...(me.has_password ? [password()] : me.phone && sendsCodes ? [firstPassword()] : []), ...(sendsCodes ? [erasure(me, box)] : []));
     } catch (e) {
       return box.replaceChildren(problem(explain(e)));
     }

@@ -27,7 +27,9 @@ export class Buyer {
   busy = false; // with a reservation, a payment or a cancellation
   said; // the last words for the shopper: {text, kind, link}; kind is wait, done or bad
   coolUntil = 0; // server time until which the button stays grey
-  #item; #attempt; #follower; #hears; #round = 0; #gone = false; #code;
+  #item; #attempt; #follower; #hears; #round = 0; #gone = false;
+  #dialog; // of the payment
+  #told; // the state of the order that was said last
 
   constructor(item, hears, no) {
     this.#item = item;
@@ -87,7 +89,7 @@ export class Buyer {
     this.#gone = true;
     this.#round++;
     removeEventListener("storage", this.#stored);
-    this.#code?.close();
+    this.#dialog?.close();
     this.#follower.leave();
   }
 
@@ -166,7 +168,8 @@ export class Buyer {
   }
 
   #proved(purpose, work) {
-    return withProof(work, { first: firstChallenge(this.item, purpose), say: (text) => this.#say(text, "wait") });
+    const opens = purpose === "rush" ? Date.parse(this.item.opens_at) : Infinity;
+    return withProof(work, { first: firstChallenge(this.item, purpose), opens, say: (text) => this.#say(text, "wait") });
   }
 
   reserve() {
@@ -318,8 +321,13 @@ export class Buyer {
       const place = o.position;
       return this.#say(place > 0 ? t("step_line", { n: count(place) }) : t("step_next"), "wait");
     }
-    this.#code?.close();
-    if (o.status !== "pending_payment") this.#drop();
+    if (o.status !== "pending_payment") {
+      this.#dialog?.close();
+      this.#drop();
+    }
+    const state = `${o.order_no} ${o.status} ${o.version}`;
+    if (state === this.#told) return this.#hears.changed(); // what was said since stays
+    this.#told = state;
     this.#say(`${t(`step_${o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}`, ended.includes(o.status) ? "bad" : "done");
   }
 
@@ -327,22 +335,16 @@ export class Buyer {
     return this.#act(() => call("POST", `orders/${this.order.order_no}/cancel`));
   }
 
-  // pay opens the provider's page in this tab: a window that opens after an answer
+  // pay opens the sheet, then the provider's page in this tab: a window that opens after an answer
   // has arrived is blocked by browsers. The link stays for shoppers who come back.
   pay() {
     return this.#act(async () => {
-      const { chooseWay, inApp, settle, showCode } = await import("./pay.js"); // only winners need it
-      const no = this.order.order_no, whole = await call("GET", `orders/${no}/document`);
-      if (whole.checkout?.missing.length > 0) {
-        const settled = await settle(whole);
-        if (!settled) return;
-        this.#follower.replace(settled); // with its freight
-      }
-      const way = await chooseWay(this.order);
-      if (!way || this.order?.status !== "pending_payment") return;
-      const p = await call("POST", `orders/${no}/payments`, { body: way });
+      const { checkOut, inApp, showCode } = await import("./pay.js"); // only winners need it
+      const whole = await call("GET", `orders/${this.order.order_no}/document`);
+      const p = await checkOut(whole, (dialog) => { this.#dialog = dialog; }, (order) => this.#follower.replace(order));
+      if (!p) return;
       if (p.qr_code) {
-        this.#code = showCode(p);
+        this.#dialog = showCode(p);
       } else if (p.jsapi) {
         inApp(p.jsapi);
       } else if (p.pay_url) {

@@ -7,8 +7,9 @@ import { t } from "./words.js";
 // few paths that a user gets in a minute.
 const tries = 3;
 
-// prove solves a challenge and returns the header's text. say shows the progress.
-async function prove(challenge, say) {
+// prove solves a challenge and returns the header's text. say shows the progress; opens is
+// when the shopper who has not solved it yet begins to fall behind.
+async function prove(challenge, say, opens) {
   switch (challenge.kind) {
     case "none":
       return undefined;
@@ -16,7 +17,7 @@ async function prove(challenge, say) {
       say(t("checking"));
       return (await import("./pow.js")).solve(challenge);
     case "slide": {
-      const answer = await (await import("./slide.js")).askSlide(challenge.slide);
+      const answer = await (await import("./slide.js")).askSlide(challenge.slide, opens);
       if (answer === undefined) throw Object.assign(new Error(t("checkCanceled")), { code: "check-canceled" });
       return `slide:${challenge.challenge}.${answer}`;
     }
@@ -27,15 +28,15 @@ async function prove(challenge, say) {
 
 // withProof runs send(proof) until it goes through. first is where a challenge comes
 // from when the check is known ahead; else the refusal says it.
-export async function withProof(send, { first, say = () => {} } = {}) {
-  let proof = first && (await prove(await call("GET", first), say));
+export async function withProof(send, { first, say = () => {}, opens = Infinity } = {}) {
+  let proof = first && (await prove(await call("GET", first), say, opens));
   for (let i = 1; ; i++) {
     try {
       return await send(proof);
     } catch (e) {
       if (!["human-check-required", "human-check-failed"].includes(e.code) || i > tries) throw e;
       if (e.code === "human-check-failed") say(e.message);
-      proof = await prove(e.doc.challenge ?? (await call("GET", e.doc.challenge_url)), say);
+      proof = await prove(e.doc.challenge ?? (await call("GET", e.doc.challenge_url)), say, opens);
     }
   }
 }

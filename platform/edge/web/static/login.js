@@ -1,5 +1,5 @@
 // Logging in: by SMS code, password, or with a phone that scans a QR code.
-import { codeFields, digits, field, newPassword, tries } from "./code.js";
+import { codeFields, digits, field, newPassword, phoneField, tries } from "./code.js";
 import { el } from "./dom.js";
 import { call, changes, device, inWeChat, keep, login, logout, send } from "./api.js";
 import { t } from "./words.js";
@@ -10,6 +10,9 @@ import { withProof } from "./door.js";
 let offered = false;
 if (inWeChat) send("POST", "auth/wechat/state").then(({ url }) => { offered = Boolean(url); }, () => {});
 export const canLink = () => offered;
+
+// sendsCodes tells whether the shop has a gateway that sends them.
+export const sendsCodes = !("noCodes" in document.body.dataset);
 
 // goToWeChat sends the shopper to WeChat's page, to log in or to be linked to an account;
 // wayBack is what was kept for the return.
@@ -29,12 +32,11 @@ const paths = { sms: "auth/login/sms", password: "auth/login", reset: "auth/logi
 // it ends with a login.
 export class LoginForm extends HTMLElement {
   connectedCallback() {
-    const way = this.getAttribute("way") ?? "sms";
-    if (!this.firstChild) this.#show(way === "sms" && offered ? "wechat" : way);
+    if (!this.firstChild) this.#show(this.getAttribute("way") || (offered ? "wechat" : sendsCodes ? "sms" : "password"));
   }
 
   #show(way) {
-    const ways = [...(offered ? ["wechat"] : []), "sms", "password", ...(this.hasAttribute("scan") ? ["qr"] : [])];
+    const ways = [...(offered ? ["wechat"] : []), ...(sendsCodes ? ["sms"] : []), "password", ...(this.hasAttribute("scan") ? ["qr"] : [])];
     const tabs = el("div", { className: "tabs" }, ...ways.map((w) =>
       el("button", { type: "button", onclick: () => this.#show(w), attrs: { "aria-pressed": w === way } }, t(`way_${w}`))));
     this.replaceChildren(tabs, way === "qr" ? el("qr-login") : way === "wechat" ? this.#weChat() : this.#form(way));
@@ -54,7 +56,7 @@ export class LoginForm extends HTMLElement {
     const forgot = el("button", { type: "button", className: "link", id: "forgot", onclick: () => this.#show("reset") }, t("forgotPassword"));
     const parts = {
       sms: () => [...codeFields("login", said), el("p", { className: "dim" }, t("registers"))],
-      password: () => [codeFields("login", said)[0], field(t("password"), { name: "password", type: "password", autocomplete: "current-password", maxLength: 128 }), forgot],
+      password: () => [phoneField(), field(t("password"), { name: "password", type: "password", autocomplete: "current-password", maxLength: 128 }), ...(sendsCodes ? [forgot] : [])],
       reset: () => [...codeFields("reset", said), newPassword(), el("p", { className: "dim" }, t("resetHint"))],
     };
     const form = el("form", {}, ...parts[way](), said, el("div", { className: "row end" }, go));
@@ -86,7 +88,7 @@ const agreement = () => {
 };
 
 // askLogin opens the dialog and returns whether the shopper is logged in afterwards.
-export const askLogin = () => Boolean(login()) || openLogin("sms", "login");
+export const askLogin = () => Boolean(login()) || openLogin("", "login");
 
 // openLogin opens the dialog with a way in front, also for a shopper who is logged in.
 export function openLogin(way, title) {

@@ -1,12 +1,12 @@
 // The page of one order: the shopper returns here from the bank too. While it is to be
 // paid, its item is above; all that is known of it is below.
 import { ask, copyButton, el, refill, short } from "./dom.js";
-import { bearer, call, login, problem, send } from "./api.js";
+import { bearer, call, login, send } from "./api.js";
+import { tries } from "./code.js";
 import { askLogin } from "./login.js";
-import { settle } from "./pay.js";
 import { keepAsking, skeleton } from "./poll.js";
 import { SaleCard } from "./sale.js";
-import { explain, language, money, t } from "./words.js";
+import { language, money, t } from "./words.js";
 
 const often = 2000, rarely = 15_000; // ms between two looks at an order that may change soon, and at others
 const final = ["refused", "closed", "refunded"];
@@ -78,11 +78,10 @@ function note({ status }, payment) {
 
 // disputeCard is what was written about an order's latest dispute, by whom.
 function disputeCard(dispute, again) {
-  const said = el("div", { attrs: { "aria-live": "polite" } });
   const line = (by, text, time) => el("li", {}, el("strong", {}, t(`by_${by}`)), el("p", {}, text), el("small", { className: "dim" }, at(time)));
   return el("section", { className: "card", id: "talk" }, el("h2", { attrs: { role: "status" } }, t(`dispute_${dispute.status}`)),
     el("ul", { className: "talk" }, line("shopper", dispute.reason, dispute.created_at), ...(dispute.texts ?? []).map((e) => line(e.by === "shop" ? "shop" : "shopper", e.text, e.at))),
-    said, ...(dispute.status === "closed" ? [] : [el("div", { className: "row end" }, write(said, again, "reply", "text", true, `disputes/${dispute.dispute_no}/replies`))]));
+    ...(dispute.status === "closed" ? [] : [el("div", { className: "row end" }, write(again, "reply", "text", true, `disputes/${dispute.dispute_no}/replies`))]));
 }
 
 // pickupCard shows the code that the store scans; its picture needs the token too.
@@ -99,29 +98,28 @@ const dataURL = (blob) => new Promise((done) => {
 });
 
 // write is a button that asks for a text and sends it.
-function write(said, again, key, field, asks, path) {
-  return el("button", { className: "second", id: key, onclick: async () => {
+function write(again, key, field, asks, path) {
+  return el("button", { className: "second", id: key, onclick: () => {
     const text = el("textarea", { name: field, rows: 4, maxLength: 500, required: asks, autofocus: true });
-    const { answered } = ask(t(key), el("p", { className: "dim" }, t(`${key}_hint`)),
-      el("form", { method: "dialog" }, el("label", {}, t(`${key}_text`), text), el("div", { className: "row end" }, el("button", { value: "ok" }, t(key)))));
-    if ((await answered) !== "ok") return;
-    try {
-      await call("POST", path, { body: text.value.trim() ? { [field]: text.value.trim() } : {} });
-      said.replaceChildren(el("p", {}, t(`${key}_done`)));
-      again();
-    } catch (e) {
-      said.replaceChildren(problem(explain(e)));
-    }
+    const said = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", {}, t(key));
+    const form = el("form", {}, el("label", {}, t(`${key}_text`), text), said, el("div", { className: "row end" }, go));
+    const { dialog } = ask(t(key), el("p", { className: "dim" }, t(`${key}_hint`)), form);
+    form.onsubmit = (e) => {
+      e.preventDefault();
+      tries(said, go, async () => {
+        await call("POST", path, { body: text.value.trim() ? { [field]: text.value.trim() } : {} });
+        dialog.close();
+        again();
+      });
+    };
   } }, t(key));
 }
 
 // actions are what a shopper can still do about an order.
 function actions(whole, again) {
-  const { order, checkout, details, dispute } = whole, path = `orders/${order.order_no}`;
-  const said = el("div", { attrs: { "aria-live": "polite" } }), buttons = el("div", { className: "row end" });
-  if (checkout && details) buttons.append(el("button", { className: "second", id: "settle", onclick: async () => (await settle(whole)) && again() }, t("changeDetails")));
-  if (order.status === "paid" && !refundWaits(whole.payment)) buttons.append(write(said, again, "refund", "note", false, `${path}/refunds`));
-  if (["paid", "completed"].includes(order.status) && (!dispute || dispute.status === "closed")) buttons.append(write(said, again, "dispute", "reason", true, `${path}/disputes`));
+  const { order, dispute } = whole, path = `orders/${order.order_no}`, buttons = el("div", { className: "row end" });
+  if (order.status === "paid" && !refundWaits(whole.payment)) buttons.append(write(again, "refund", "note", false, `${path}/refunds`));
+  if (["paid", "completed"].includes(order.status) && (!dispute || dispute.status === "closed")) buttons.append(write(again, "dispute", "reason", true, `${path}/disputes`));
   if (final.includes(order.status) && order.item_id) buttons.append(el("a", { className: "button", id: "again", href: `/?item=${order.item_id}` }, t("buyItem")));
-  return [said, buttons];
+  return [buttons];
 }

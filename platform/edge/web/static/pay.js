@@ -1,9 +1,10 @@
-// Paying: what is to be settled before, which way, and what that way needs of the
-// shopper's device.
+// Paying: the sheet that says what an order costs and asks for what is to be settled
+// before, and what the way to pay needs of the shopper's device.
 import { ask, el } from "./dom.js";
-import { call, inWeChat, problem, send } from "./api.js";
+import { call, inWeChat, send } from "./api.js";
 import { serverNow } from "./clock.js";
-import { explain, money, t } from "./words.js";
+import { tries } from "./code.js";
+import { money, t } from "./words.js";
 
 const phone = matchMedia("(pointer: coarse)").matches;
 // Where a company offers several ways, each is for one kind of device; others are for all.
@@ -14,72 +15,87 @@ const only = {
 
 let known; // the shop's ways: they change only when the server restarts
 
-// chooseWay returns the provider, method and coupon to pay an order with: the only way
-// that fits the device, the currency and the time left, or the shopper's choice;
-// undefined when the shopper chose none. Without any, the server says why.
-export async function chooseWay({ order_no, amount, lines, pay_deadline }) {
+// methods are the ways to pay an order that fit the device, the currency and the time left.
+async function methods({ amount, pay_deadline }) {
   known ??= (await send("GET", "payment-methods")).methods;
   const left = (Date.parse(pay_deadline) - serverNow()) / 1000;
-  const fit = known.filter((m) => (only[`${m.provider} ${m.method}`] ?? true) && left > m.least_seconds && (m.currencies?.includes(amount.currency) ?? true));
-  // The largest discount comes first. Without an answer the order can be paid all the same.
-  const { data: coupons } = await call("GET", `coupons?order_no=${order_no}`).catch(() => ({ data: [] }));
-  const way = (m) => m && { provider: m.provider, method: m.method };
-  if (coupons.length === 0 && (fit.length < 2 || amount.amount === 0)) return way(fit[0]) ?? {};
-  const select = el("select", { name: "coupon", autofocus: true }, ...coupons.map((c) => el("option", { value: c.coupon_no }, `${c.name} − ${money(c.discount)}`)), el("option", { value: "" }, t("noCoupon")));
-  // What is to be paid with the chosen coupon; one of an earlier try is off again.
-  const due = () => {
-    const off = coupons.find((c) => c.coupon_no === select.value)?.discount.amount ?? 0;
-    return t("payWith", { amount: money({ ...amount, amount: Math.max(0, amount.amount + (lines?.discount.amount ?? 0) - off) }) });
-  };
-  const { dialog, answered } = ask(due(),
-    el("form", { method: "dialog", className: "ways" }, ...(coupons.length > 0 ? [el("label", {}, t("coupon"), select)] : []),
-      ...(fit.length > 0 ? fit : [{ provider: "" }]).map((m, i) => el("button", { value: String(i), autofocus: true, data: { provider: m.provider } }, m.provider ? t(`pay_${m.provider}`) : t("details_go")))));
-  select.onchange = () => {
-    dialog.setAttribute("aria-label", due());
-    dialog.querySelector("h2").textContent = due();
-  };
-  const chosen = await answered;
-  return chosen === undefined ? undefined : { ...way(fit[chosen]), ...(coupons.length > 0 && { coupon: select.value }) };
+  return known.filter((m) => (only[`${m.provider} ${m.method}`] ?? true) && left > m.least_seconds && (m.currencies?.includes(amount.currency) ?? true));
 }
 
-// settle asks for what an order's activity wants to know before the payment, and returns
-// the order with its new amount; undefined when the shopper gave up.
-export async function settle({ order: { order_no: no }, checkout, details = {} }) {
-  const { ways = [] } = checkout;
-  const stores = ways.includes("pickup") ? (await call("GET", "stores?limit=100")).data : [];
-  const field = (key, props = {}) => el("label", { hidden: !checkout[key] }, t(`details_${key}`), el("input", { name: key, value: details[key] ?? "", required: checkout[key] === "required", disabled: !checkout[key], autofocus: true, ...props }));
-  const choice = (name, options) => el("label", {}, t(`details_${name}`), el("select", { name, autofocus: true }, ...options));
-  const way = choice("way", ways.map((w) => el("option", { value: w, selected: w === details.way }, t(`way_${w}`))));
-  const store = choice("store_id", stores.map((s) => el("option", { value: s.id, selected: s.id === details.store?.id }, [s.name, s.address, s.hours].filter(Boolean).join(" · "))));
-  const address = field("address", { autocomplete: "street-address", maxLength: 300 });
-  const said = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", {}, t("details_go"));
-  const form = el("form", {}, way, store, field("name", { autocomplete: "name", maxLength: 60 }), field("phone", { type: "tel", autocomplete: "tel", maxLength: 20 }), address, field("note", { maxLength: 300 }), said, el("div", { className: "row end" }, go));
-  const shows = (label, on) => { label.hidden = !on; label.lastChild.disabled = !on; };
-  const follow = () => {
-    const chosen = form.elements.way.value;
-    shows(way, ways.length > 1);
-    shows(store, chosen === "pickup");
-    shows(address, Boolean(checkout.address) && chosen === "delivery");
+const detailNames = ["way", "store_id", "name", "phone", "address", "note"];
+const option = (value, text, chosen) => el("option", { value, selected: value === chosen }, text);
+const place = (store) => [store.name, store.address, store.hours].filter(Boolean).join(" · ");
+
+// fieldsOf are the fields of what an order's activity wants to know before the payment,
+// and show(), which hides those that do not belong to the chosen way.
+function fieldsOf({ ways = [], missing, ...checkout }, details, stores) {
+  const label = (key, field) => el("label", {}, t(`details_${key}`), field), autofocus = missing.length > 0;
+  const text = (key, props = {}) => label(key, el("input", { name: key, value: details[key] ?? "", required: checkout[key] === "required", autofocus, ...props }));
+  const way = label("way", el("select", { name: "way", autofocus }, ...ways.map((w) => option(w, t(`way_${w}`), details.way))));
+  const store = label("store_id", el("select", { name: "store_id", autofocus }, ...stores.map((s) => option(s.id, place(s), details.store?.id))));
+  const all = {
+    way, store_id: store, name: text("name", { autocomplete: "name", maxLength: 60 }), phone: text("phone", { type: "tel", autocomplete: "tel", maxLength: 32 }),
+    address: text("address", { autocomplete: "street-address", maxLength: 300 }), note: text("note", { maxLength: 300 }),
   };
-  form.elements.way.onchange = follow;
-  follow();
-  let order;
-  const { dialog, answered } = ask(t("details"), form);
-  form.onsubmit = async (e) => {
-    e.preventDefault();
-    go.disabled = true;
-    try {
-      const body = Object.fromEntries([...new FormData(form)].filter(([, text]) => text.trim()));
-      if (ways.length === 1) body.way = ways[0];
-      ({ order } = await call("PUT", `orders/${no}/details`, { body }));
-      dialog.close();
-    } catch (e) {
-      said.replaceChildren(problem(explain(e)));
+  const show = () => {
+    const chosen = way.lastChild.value;
+    for (const [key, node] of Object.entries(all)) {
+      const on = { way: ways.length > 1, store_id: chosen === "pickup", address: checkout.address && chosen === "delivery" }[key] ?? checkout[key];
+      node.hidden = node.control.disabled = !on;
     }
-    go.disabled = false;
+    return chosen;
+  };
+  return { labels: Object.values(all), show };
+}
+
+// checkOut shows the sheet of an order with all that belongs to it, and begins its
+// payment, which it returns as the API shows it; undefined when the shopper gave up.
+// opened is given the dialog, settled the order with its new amount.
+export async function checkOut({ order, checkout, details = {}, spec }, opened, settled) {
+  const { order_no: no, lines, amount: { currency } } = order;
+  const [fit, { data: coupons }, { data: stores }] = await Promise.all([
+    methods(order), call("GET", `coupons?order_no=${no}`).catch(() => ({ data: [] })), // it can be paid without
+    checkout?.ways?.includes("pickup") ? call("GET", "stores?limit=100") : { data: [] },
+  ]);
+  const asked = checkout && fieldsOf(checkout, details, stores);
+  const coupon = el("select", { name: "coupon" }, ...coupons.map((c) => option(c.coupon_no, `${c.name} − ${money(c.discount)}`)), option("", t("noCoupon"))); // the largest discount is first
+  const pays = fit.map((m, i) => el("label", {}, el("input", { type: "radio", name: "method", value: i, checked: i === 0, data: { provider: m.provider } }), t(`pay_${m.provider}`)));
+  const rows = el("dl"), said = el("div", { attrs: { "aria-live": "polite" } }), go = el("button", { id: "pay", autofocus: true });
+  const form = el("form", { className: "sheet" }, el("p", {}, `${order.title} ${spec ?? ""} × ${order.quantity}`), ...(asked?.labels ?? []),
+    ...(coupons.length > 0 ? [el("label", {}, t("coupon"), coupon)] : []),
+    ...(pays.length > 1 ? [el("fieldset", { className: "pays" }, el("legend", {}, t("paidBy")), ...pays)] : []), rows, said, el("div", { className: "row end" }, go));
+  const draw = () => {
+    const way = asked?.show(), goods = lines.goods.amount;
+    const freight = !asked ? lines.freight.amount : way !== "delivery" || (checkout.free_from && goods >= checkout.free_from) ? 0 : checkout.freight ?? 0;
+    const off = coupons.length > 0 ? coupons.find((c) => c.coupon_no === coupon.value)?.discount.amount ?? 0 : lines.discount.amount;
+    const said = (amount) => money({ amount, currency }), total = said(Math.max(0, goods + freight - off));
+    const all = [
+      [t("goodsPrice"), said(goods)], [t("freight"), way === "delivery" || freight > 0 ? (freight > 0 ? said(freight) : t("noFreight")) : ""], [t("discount"), off > 0 && `− ${said(off)}`],
+      ...(asked ? [] : [[t("way_delivery"), details.address], [t("way_pickup"), details.store && place(details.store)]]), [t("paidBy"), pays.length === 1 && t(`pay_${fit[0].provider}`)], [t("due"), total],
+    ];
+    rows.replaceChildren(...all.filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, key), el("dd", {}, value)]));
+    go.textContent = t("payWith", { amount: total });
+  };
+  form.onchange = draw;
+  draw();
+  const { dialog, answered } = ask(t("checkout"), form);
+  opened(dialog);
+  let payment, kept; // what the server has of the fields: they are fixed once a payment has begun
+  form.onsubmit = (e) => {
+    e.preventDefault();
+    tries(said, go, async () => {
+      const data = new FormData(form), { provider, method } = fit[data.get("method") ?? 0] ?? {};
+      const body = Object.fromEntries([...data].filter(([name, text]) => detailNames.includes(name) && text.trim())), text = JSON.stringify(body);
+      if (asked && text !== kept) {
+        settled((await call("PUT", `orders/${no}/details`, { body })).order);
+        kept = text;
+      }
+      payment = await call("POST", `orders/${no}/payments`, { body: { provider, method, ...(coupons.length > 0 && { coupon: coupon.value }) } });
+      dialog.close();
+    });
   };
   await answered;
-  return order;
+  return payment;
 }
 
 // showCode shows the code that the shopper scans with the company's app, until the

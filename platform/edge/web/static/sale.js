@@ -18,6 +18,13 @@ const set = (node, text) => { if (node.textContent !== text) node.textContent = 
 // shows keeps the place of what it hides.
 const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
 
+// deliveryOf is how an item reaches the shopper and what that costs.
+function deliveryOf({ delivery: { ways, freight, free_from } = { ways: [] }, sale_price: { currency } }) {
+  const price = (amount) => money({ amount, currency });
+  const ship = free_from ? t("shipFrom", { freight: price(freight), from: price(free_from) }) : freight ? t("ship", { freight: price(freight) }) : t("noFreight");
+  return [ways.includes("delivery") && ship, ways.includes("pickup") && t("way_pickup")];
+}
+
 export class SaleCard extends HTMLElement {
   #item; #buyer; #timer; #parts; #no; #news; #title; #waits = false; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
   #login = () => this.#begin(); // another shopper, another way through
@@ -81,7 +88,7 @@ export class SaleCard extends HTMLElement {
     const limit = item.limit_per_user ?? 1;
     const facts = [
       item.opens_at && t("opensOn", { at: new Date(item.opens_at).toLocaleString(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", ...(abroad && { timeZoneName: "short" }) }) }),
-      t("limit", { n: count(limit) }), item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
+      t("limit", { n: count(limit) }), ...deliveryOf(item), item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
     ];
     p.quantities = el("div", { className: "row quantity" }, el("span", { className: "dim grow" }, t("quantity")), step(-1, "fewer"), p.quantity, step(1, "more_units"));
     p.countdown = el("div", { className: "countdown", id: "countdown", attrs: { role: "timer" } }, p.days, p.h, ":", p.m, ":", p.s);

@@ -1,17 +1,21 @@
 // The slide captcha: a tile that is dragged sideways to its gap, with the finger,
 // the mouse or the arrow keys.
+import { until } from "./clock.js";
 import { el } from "./dom.js";
 import { t } from "./words.js";
 
 // askSlide shows a picture and returns the tile's left edge in its pixels and how it
-// moved there, "<x>.<ms>,<x>;<ms>,<x>;…"; undefined when the shopper gave up.
-export function askSlide({ background, tile, width, height, tile_x, tile_y, tile_width }) {
+// moved there, "<x>.<ms>,<x>;<ms>,<x>;…"; undefined when the shopper gave up. From opens on,
+// in server time, it says loudly that the shopper is not in line, also to one who looks at
+// another tab.
+export function askSlide({ background, tile, width, height, tile_x, tile_y, tile_width }, opens) {
+  const late = el("p", { className: "problem", attrs: { role: "alert" } }), title = document.title;
   const piece = el("img", { src: tile, alt: "", className: "tile", draggable: false });
   const track = el("input", { type: "range", min: 0, max: width - tile_width, value: tile_x, autofocus: true, attrs: { "aria-label": t("slideHint") } });
   const dialog = el("dialog", { className: "slide" },
     el("form", { method: "dialog" },
       el("h2", {}, t("slide")),
-      el("p", { className: "dim" }, t("slideHint")),
+      el("p", { className: "dim" }, t("slideHint")), late,
       el("div", { className: "picture" }, el("img", { src: background, alt: "", draggable: false }), piece),
       track,
       el("div", { className: "row end" }, el("button", { className: "second", value: "", formNoValidate: true }, t("cancelCheck")), el("button", { value: "ok" }, t("done")))));
@@ -36,9 +40,17 @@ export function askSlide({ background, tile, width, height, tile_x, tile_y, tile
   piece.onpointerup = () => { piece.onpointermove = null; };
   document.body.append(dialog);
   dialog.showModal();
+  if (opens < Infinity) {
+    until(opens).then(() => {
+      if (!dialog.isConnected) return;
+      late.textContent = document.title = t("notInLine");
+      navigator.vibrate?.(200);
+    });
+  }
   return new Promise((done) => {
     dialog.onclose = () => {
       dialog.remove();
+      document.title = title;
       done(dialog.returnValue === "ok" ? `${track.value}.${drag(moves)}` : undefined);
     };
   });

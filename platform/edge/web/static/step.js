@@ -1,6 +1,6 @@
 // What the one button of an item says and does: always the shopper's next step, by the
 // server's clock.
-import { count, language, money, t } from "./words.js";
+import { count, language, t } from "./words.js";
 
 const two = (n) => String(n).padStart(2, "0");
 // parts divides a time that is left into days, hours, minutes and seconds.
@@ -34,8 +34,9 @@ export function clockOf(item, buyer, now) {
 export function nextStep(item, buyer, now, onOrderPage) {
   const until = (at) => Date.parse(at) - now, status = buyer.order?.status;
   if (status === "pending_payment" && until(buyer.order.pay_deadline) <= 0) return { text: t("closing") };
-  if (status === "pending_payment") return { text: t("pay", { amount: money(buyer.order.amount) }), does: "pay" };
-  if (status === "queued" || buyer.sending) return { text: t("queued") };
+  if (status === "pending_payment") return { text: t("pay"), does: "pay" };
+  if (status === "queued") return { text: t("queued") };
+  if (buyer.sending) return { text: t(buyer.attempt.path ? "sending" : "notQueued") };
   if (has.includes(status)) return onOrderPage ? { text: t("browseOn"), does: "browse" } : { text: t("seeOrder"), does: "see" };
   if (item.status === "ended" || until(item.closes_at) <= 0) return { text: t("browseOn"), does: "browse" };
   if (item.reservation_opens_at) {
