@@ -27,6 +27,7 @@ const (
 	flagPerActivity = 1 << iota
 	flagKnowsLines  // written by a version that knows lines: always set
 	flagLines       // followed by freight, discount and the time of the payment
+	flagHandover    // followed by the handover
 )
 
 // cachedBytes is the size of an order with a title of usual length.
@@ -43,6 +44,9 @@ func appendCached(b []byte, o *orderevent.Order) []byte {
 	if o.HasLines() || !o.PaidAt.IsZero() {
 		flags |= flagLines
 	}
+	if o.Handover != "" {
+		flags |= flagHandover
+	}
 	for _, v := range [...]int64{
 		o.UserID, o.ItemID, o.ActivityID, o.SessionID, int64(o.Shard), flags, o.Epoch, int64(o.Quantity), o.UnitPrice,
 		o.PayDeadline.UnixMicro(), o.CreatedAt.UnixMicro(), o.UpdatedAt.UnixMicro(),
@@ -56,6 +60,9 @@ func appendCached(b []byte, o *orderevent.Order) []byte {
 		for _, v := range [...]int64{o.Freight, o.Discount, o.PaidAt.UnixMicro()} {
 			b = binary.AppendVarint(b, v)
 		}
+	}
+	if flags&flagHandover != 0 {
+		b = append(binary.AppendUvarint(b, uint64(len(o.Handover))), o.Handover...)
 	}
 	return b
 }
@@ -88,6 +95,9 @@ func readCached(raw []byte) (o orderevent.Order, err error) {
 	o.Currency, o.Title, o.Status, o.Reason = r.text(), r.text(), r.text(), r.text()
 	if flags&flagLines != 0 {
 		o.Freight, o.Discount, o.PaidAt = r.number(), r.number(), r.time()
+	}
+	if flags&flagHandover != 0 {
+		o.Handover = r.text()
 	}
 	if r.bad || len(r.rest) != 0 || flags&flagKnowsLines == 0 && o.Version > 1 {
 		return orderevent.Order{}, errNotCached

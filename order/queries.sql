@@ -35,7 +35,7 @@ WHERE o.status IN ('closed', 'refunded') AND o.updated_at > clock_timestamp() - 
 -- The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL,
-        paid_at = clock_timestamp(), updated_at = clock_timestamp(),
+        paid_at = clock_timestamp(), updated_at = clock_timestamp(), handover = orders.handover_of(o.order_no, o.bucket),
         payment_no = @payment_no::uuid, provider = @provider::text, method = @method::text, provider_txn = @provider_txn::text
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'pending_payment'
       AND orders.amount(o.unit_price, o.quantity, o.freight, o.discount) = @amount
@@ -248,7 +248,7 @@ GROUP BY user_id HAVING count(*) >= @at_least::bigint ORDER BY 2 DESC, 1 LIMIT @
 -- A closed order becomes paid, with units of the backup. A refused one never does: it has never held any.
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', reason = 'backup', version = o.version + 1,
-        paid_at = clock_timestamp(), updated_at = clock_timestamp(),
+        paid_at = clock_timestamp(), updated_at = clock_timestamp(), handover = orders.handover_of(o.order_no, o.bucket),
         payment_no = @payment_no::uuid, provider = @provider::text, method = @method::text, provider_txn = @provider_txn::text
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'closed'
       AND NOT EXISTS (SELECT FROM orders.archive a WHERE a.user_id = o.user_id AND a.activity_id = o.activity_id)
@@ -301,7 +301,7 @@ ON CONFLICT (order_no, bucket) DO UPDATE SET carrier = excluded.carrier, trackin
 -- name: MarkShipped :one
 -- Tells readers of an order whose row is locked that its shipment was noted.
 WITH sent AS (
-    UPDATE orders.orders o SET version = o.version + 1, updated_at = clock_timestamp()
+    UPDATE orders.orders o SET handover = 'shipped', version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status IN ('paid', 'completed')
     RETURNING o.*
 ), recorded AS (

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -215,6 +216,12 @@ func anOrderIsSent(_ *testing.T, s *bundle) {
 	s.has(s.put(no, user, delivered), http.StatusOK)
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusConflict, "order-not-completable", orderevent.StatusPending)
 	s.pays(no, user)
+	s.has(s.document(no, user), http.StatusOK, `"handover":"to_ship"`)
+	s.has(s.staff(firstOperator, http.MethodPut, "orders/"+no.String()+"/shipment", `{"carrier":"SF","tracking_no":"1"}`), http.StatusOK, `"handover":"shipped"`)
+	for _, path := range []string{"/api/v1/orders", "/api/v1/orders/" + no.String()} {
+		s.has(s.get(user, path), http.StatusOK, `"status":"paid"`, `"handover":"shipped"`)
+	}
+	s.has(s.staff(firstOperator, http.MethodGet, "orders?user_id="+strconv.FormatInt(user, 10), ""), http.StatusOK, `"handover":"shipped"`)
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusOK, `"status":"completed"`, `"tracking_no":"SF1"`, `"reason":"shipped"`)
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusConflict, "order-not-completable")
 	s.has(s.document(no, user), http.StatusOK, `"carrier":"SF Express"`, `"status":"completed"`)

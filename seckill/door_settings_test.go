@@ -19,6 +19,7 @@ const adminActivities, adminSessions = "/api/v1/admin/activities/", "/api/v1/adm
 func guarded(opens, closes time.Time) func(activity, session, item map[string]any) {
 	return func(activity, session, _ map[string]any) {
 		activity["human_check"], activity["human_check_rate"], activity["exclusive"] = "pow", 30, true
+		activity["checkout"] = map[string]any{"ways": []string{"delivery"}, "freight": 800, "address": "required"}
 		session["reservation_opens_at"], session["reservation_closes_at"], session["reservation_cap"] = opens, closes, 2.5
 	}
 }
@@ -62,6 +63,9 @@ func TestDoorSettingsAreKept(t *testing.T) {
 		shown := d.as("", http.MethodGet, path, nil).body
 		if shown["human_check"] != "pow" || shown["reservation_opens_at"] != utc(from) || shown["reservation_closes_at"] != utc(until) || shown["server_time"] == nil {
 			t.Errorf("%s shows %v", path, shown)
+		}
+		if got := fmt.Sprint(shown["delivery"]); strings.Contains(path, "/items/") && got != "map[freight:800 ways:[delivery]]" {
+			t.Errorf("before the rush the item says of its delivery %s", got)
 		}
 		if _, told := shown["reservation_cap"]; told {
 			t.Errorf("%s reveals the cap to shoppers", path)

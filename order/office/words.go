@@ -5,6 +5,7 @@ import kit "stampede/platform/edge/office"
 // words are the states and reasons of orders and disputes as operators read them.
 var words = map[string]kit.Text{
 	"pending_payment": {"Waiting for payment", "待支付"}, "paid": {"Paid", "已支付"}, "completed": {"Completed", "已完成"}, "closed": {"Closed", "已关闭"},
+	"to_ship": {"To be shipped", "待发货"}, "to_pick_up": {"Ready for pickup", "待提货"}, "shipped": {"Shipped", "已发货"},
 	"refused": {"Refused", "未成交"}, "refunding": {"Refunding", "退款中"}, "refunded": {"Refunded", "已退款"}, "refund_failed": {"Refund failed", "退款失败"},
 	"duplicate": {"Duplicate", "重复"}, "shortfall": {"Not enough stock", "库存不足"}, "interrupted": {"Interrupted", "处理中断"}, "blocked": {"Blacklisted", "黑名单"},
 	"timeout": {"Not paid in time", "超时未支付"}, "canceled": {"Canceled by the shopper", "顾客取消"}, "withdrawn": {"Canceled by the shop", "店铺取消"},

@@ -74,6 +74,14 @@ const (
 	ReasonBackup      = "backup"      // of a paid order: it was closed when the money arrived, and got units of the backup
 )
 
+// What is to happen with the goods of a paid order, or has; empty of goods that are not
+// handed over.
+const (
+	HandoverToShip   = "to_ship"
+	HandoverToPickUp = "to_pick_up"
+	HandoverShipped  = "shipped"
+)
+
 // Changed is the payload of every SubjectAll event. One transaction's orders
 // may be spread over several events, so that each stays far below the broker's
 // largest message. Pack writes events and Decode reads them; a layout that older
@@ -100,7 +108,8 @@ type Order struct {
 	Title       string    `json:"title"`
 	Status      string    `json:"status"`
 	Reason      string    `json:"reason,omitempty"`
-	Version     int32     `json:"version"` // rises with every change; an older one never replaces a newer
+	Handover    string    `json:"handover,omitempty"` // once it was paid: HandoverToShip, HandoverToPickUp or HandoverShipped
+	Version     int32     `json:"version"`            // rises with every change; an older one never replaces a newer
 	PayDeadline time.Time `json:"pay_deadline"`
 	PaidAt      time.Time `json:"paid_at,omitzero"`
 	CreatedAt   time.Time `json:"created_at"`

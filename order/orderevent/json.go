@@ -39,6 +39,9 @@ func (o *Order) AppendJSON(b []byte) []byte {
 	if o.Reason != "" {
 		b = appendString(b, `,"reason":`, o.Reason)
 	}
+	if o.Handover != "" {
+		b = appendString(b, `,"handover":`, o.Handover)
+	}
 	b = appendInt(b, `,"version":`, int64(o.Version))
 	b = appendTime(b, `,"pay_deadline":"`, o.PayDeadline)
 	if !o.PaidAt.IsZero() {

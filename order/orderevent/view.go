@@ -22,6 +22,7 @@ type OrderView struct {
 	OrderNo     ids.ID `json:"order_no" doc:"The number of the attempt, known since the rush path" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Status      string `json:"status" enum:"queued,pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed" doc:"queued: in line; pending_payment: to be paid by pay_deadline; paid: also an order that was closed, if its money arrived late and units were held back (reason backup); closed: not paid in time, canceled, or withdrawn by the shop; refused: never an order, see reason"`
 	Reason      string `json:"reason,omitempty" doc:"Why it was refused or closed, or paid after that; taken-back: the bank returned a refund that was made, and the shop will pay it back again" enum:"duplicate,shortfall,interrupted,not-available,timeout,canceled,withdrawn,backup,taken-back"`
+	Handover    string `json:"handover,omitempty" enum:"to_ship,to_pick_up,shipped" doc:"Of a paid order: what is to happen with the goods, or has; left out of goods that are not handed over"`
 	Position    *int64 `json:"position,omitempty" doc:"Place in line: 1 is the next to become an order, 0 is becoming one; only while queued"`
 	PollAfterMS int64  `json:"poll_after_ms,omitempty" doc:"When asking again makes sense, in milliseconds; only while queued"`
 	ItemID      string `json:"item_id,omitempty"`
@@ -80,6 +81,9 @@ func View(o Order) OrderView {
 		Amount:      &Money{Amount: o.Amount(), Currency: o.Currency},
 		Lines:       linesOf(&o),
 		PayDeadline: Time(o.PayDeadline), CreatedAt: Time(o.CreatedAt), UpdatedAt: Time(o.UpdatedAt), Version: o.Version,
+	}
+	if o.Status == StatusPaid {
+		v.Handover = o.Handover
 	}
 	if !o.PaidAt.IsZero() {
 		v.PaidAt = Time(o.PaidAt)

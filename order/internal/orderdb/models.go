@@ -39,6 +39,7 @@ type OrdersArchive struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 type OrdersOrder struct {
@@ -69,6 +70,7 @@ type OrdersOrder struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 type OrdersWithArchive struct {
@@ -99,4 +101,5 @@ type OrdersWithArchive struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }

@@ -13,6 +13,9 @@ func (r OrdersOrder) Order() orderevent.Order {
 		UnitPrice: r.UnitPrice, Freight: r.Freight, Discount: r.Discount, Currency: r.Currency, Title: r.Title, Status: r.Status, Reason: r.Reason,
 		Version: r.Version, PayDeadline: r.PayDeadline.UTC(), CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
+	if r.Handover != nil {
+		o.Handover = *r.Handover
+	}
 	if r.PaidAt != nil {
 		o.PaidAt = r.PaidAt.UTC()
 	}

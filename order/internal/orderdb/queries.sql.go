@@ -17,12 +17,12 @@ const amend = `-- name: Amend :one
 WITH amended AS (
     UPDATE orders.orders o SET freight = $1, discount = $2, version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $3 AND o.bucket = $4 AND o.status = 'pending_payment'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT amended.bucket, amended.order_no, amended.version, amended.status, $5::text, $6::text, amended.updated_at FROM amended
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM amended
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM amended
 `
 
 type AmendParams struct {
@@ -62,6 +62,7 @@ type AmendRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 // Changes the lines of a pending order whose row is locked.
@@ -103,12 +104,13 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
 
 const archivedOrdersOfUser = `-- name: ArchivedOrdersOfUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.archive
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -163,6 +165,7 @@ func (q *Queries) ArchivedOrdersOfUser(ctx context.Context, arg ArchivedOrdersOf
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -175,8 +178,8 @@ func (q *Queries) ArchivedOrdersOfUser(ctx context.Context, arg ArchivedOrdersOf
 }
 
 const bringBack = `-- name: BringBack :exec
-WITH back AS (DELETE FROM orders.archive a WHERE a.order_no = $1 AND a.bucket = $2 RETURNING a.bucket, a.order_no, a.user_id, a.item_id, a.activity_id, a.session_id, a.shard, a.epoch, a.quantity, a.unit_price, a.currency, a.title, a.one_per_activity, a.status, a.reason, a.version, a.pay_deadline, a.closing_until, a.created_at, a.updated_at, a.freight, a.discount, a.paid_at, a.payment_no, a.provider, a.method, a.provider_txn)
-INSERT INTO orders.orders SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM back
+WITH back AS (DELETE FROM orders.archive a WHERE a.order_no = $1 AND a.bucket = $2 RETURNING a.bucket, a.order_no, a.user_id, a.item_id, a.activity_id, a.session_id, a.shard, a.epoch, a.quantity, a.unit_price, a.currency, a.title, a.one_per_activity, a.status, a.reason, a.version, a.pay_deadline, a.closing_until, a.created_at, a.updated_at, a.freight, a.discount, a.paid_at, a.payment_no, a.provider, a.method, a.provider_txn, a.handover)
+INSERT INTO orders.orders SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM back
 `
 
 type BringBackParams struct {
@@ -236,7 +239,7 @@ const claimOrder = `-- name: ClaimOrder :one
 UPDATE orders.orders SET closing_until = clock_timestamp() + make_interval(secs => $1::float8)
 WHERE order_no = $2 AND bucket = $3 AND user_id = $4 AND status = 'pending_payment'
   AND (closing_until IS NULL OR closing_until < clock_timestamp())
-RETURNING bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn
+RETURNING bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover
 `
 
 type ClaimOrderParams struct {
@@ -283,6 +286,7 @@ func (q *Queries) ClaimOrder(ctx context.Context, arg ClaimOrderParams) (OrdersO
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
@@ -309,12 +313,12 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), locked AS MATERIALIZED 
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n, t
     WHERE o.order_no = n.no AND o.bucket = n.b
       AND o.status = 'pending_payment' AND o.closing_until > clock_timestamp()
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT closed.bucket, closed.order_no, closed.version, closed.status, closed.reason, $4::text, closed.updated_at FROM closed
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM closed ORDER BY order_no
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM closed ORDER BY order_no
 `
 
 type CloseClaimedParams struct {
@@ -352,6 +356,7 @@ type CloseClaimedRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 // Closes what is still pending and still claimed. The rows are locked by number first; the update then changes only
@@ -399,6 +404,7 @@ func (q *Queries) CloseClaimed(ctx context.Context, arg CloseClaimedParams) ([]C
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -456,12 +462,12 @@ WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at), due AS MATERIALIZED (
     UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = t.at
     FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n, t
     WHERE o.order_no = n.no AND o.bucket = n.b AND o.status = 'paid'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, at)
     SELECT done.bucket, done.order_no, done.version, done.status, $3::text, done.updated_at FROM done
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM done ORDER BY order_no
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM done ORDER BY order_no
 `
 
 type CompleteDueParams struct {
@@ -498,6 +504,7 @@ type CompleteDueRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 // Completes what was paid that long ago, oldest first; what is to be picked up waits for its shopper. A row that is
@@ -540,6 +547,7 @@ func (q *Queries) CompleteDue(ctx context.Context, arg CompleteDueParams) ([]Com
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -555,12 +563,12 @@ const completeOrder = `-- name: CompleteOrder :one
 WITH done AS (
     UPDATE orders.orders o SET status = 'completed', version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $1 AND o.bucket = $2 AND o.status = 'paid'
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT done.bucket, done.order_no, done.version, done.status, $3::text, $4::text, done.updated_at FROM done
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM done
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM done
 `
 
 type CompleteOrderParams struct {
@@ -598,6 +606,7 @@ type CompleteOrderRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 func (q *Queries) CompleteOrder(ctx context.Context, arg CompleteOrderParams) (CompleteOrderRow, error) {
@@ -636,6 +645,7 @@ func (q *Queries) CompleteOrder(ctx context.Context, arg CompleteOrderParams) (C
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
@@ -986,7 +996,7 @@ func (q *Queries) LiveUnits(ctx context.Context) ([]LiveUnitsRow, error) {
 }
 
 const lockOrder = `-- name: LockOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders WHERE order_no = $1 AND bucket = $2 FOR UPDATE
 `
 
 type LockOrderParams struct {
@@ -1026,6 +1036,7 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
@@ -1033,16 +1044,16 @@ func (q *Queries) LockOrder(ctx context.Context, arg LockOrderParams) (OrdersOrd
 const markPaid = `-- name: MarkPaid :one
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', version = o.version + 1, closing_until = NULL,
-        paid_at = clock_timestamp(), updated_at = clock_timestamp(),
+        paid_at = clock_timestamp(), updated_at = clock_timestamp(), handover = orders.handover_of(o.order_no, o.bucket),
         payment_no = $1::uuid, provider = $2::text, method = $3::text, provider_txn = $4::text
     WHERE o.order_no = $5 AND o.bucket = $6 AND o.status = 'pending_payment'
       AND orders.amount(o.unit_price, o.quantity, o.freight, o.discount) = $7
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
     SELECT paid.bucket, paid.order_no, paid.version, paid.status, $8::text, paid.updated_at FROM paid
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM paid
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM paid
 `
 
 type MarkPaidParams struct {
@@ -1084,6 +1095,7 @@ type MarkPaidRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 // The payment or the closing, whichever comes first, changes the row; the other finds no pending order.
@@ -1127,20 +1139,21 @@ func (q *Queries) MarkPaid(ctx context.Context, arg MarkPaidParams) (MarkPaidRow
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
 
 const markShipped = `-- name: MarkShipped :one
 WITH sent AS (
-    UPDATE orders.orders o SET version = o.version + 1, updated_at = clock_timestamp()
+    UPDATE orders.orders o SET handover = 'shipped', version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $1 AND o.bucket = $2 AND o.status IN ('paid', 'completed')
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT sent.bucket, sent.order_no, sent.version, sent.status, $3::text, $4::text, sent.updated_at FROM sent
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM sent
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM sent
 `
 
 type MarkShippedParams struct {
@@ -1178,6 +1191,7 @@ type MarkShippedRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 // Tells readers of an order whose row is locked that its shipment was noted.
@@ -1217,6 +1231,7 @@ func (q *Queries) MarkShipped(ctx context.Context, arg MarkShippedParams) (MarkS
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
@@ -1225,12 +1240,12 @@ const moveRefunding = `-- name: MoveRefunding :one
 WITH moved AS (
     UPDATE orders.orders o SET status = $1, version = o.version + 1, updated_at = clock_timestamp()
     WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = ANY($4::text[])
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, actor, at)
     SELECT moved.bucket, moved.order_no, moved.version, moved.status, $5::text, moved.updated_at FROM moved
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM moved
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM moved
 `
 
 type MoveRefundingParams struct {
@@ -1269,6 +1284,7 @@ type MoveRefundingRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 // Moves an order on the way of its refund, from one of the given states.
@@ -1309,6 +1325,7 @@ func (q *Queries) MoveRefunding(ctx context.Context, arg MoveRefundingParams) (M
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
@@ -1326,9 +1343,9 @@ WITH locked AS MATERIALIZED (
     DELETE FROM orders.orders o
     USING (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n
     WHERE o.order_no = n.no AND o.bucket = n.b
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 )
-INSERT INTO orders.archive SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM moved
+INSERT INTO orders.archive SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM moved
 `
 
 type MoveToArchiveParams struct {
@@ -1353,12 +1370,12 @@ WITH noted AS (
         ELSE coalesce((SELECT h.reason FROM orders.history h WHERE h.order_no = o.order_no AND h.bucket = o.bucket AND h.status = 'paid'
         ORDER BY h.version LIMIT 1), '') END
     WHERE o.order_no = $2 AND o.bucket = $3 AND o.status = 'refunded' AND (o.reason = 'taken-back') <> $1
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT noted.bucket, noted.order_no, noted.version, noted.status, noted.reason, $4::text, noted.updated_at FROM noted
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM noted
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM noted
 `
 
 type NoteRefundParams struct {
@@ -1396,6 +1413,7 @@ type NoteRefundRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 // Notes of a refunded order whether a provider has taken its refund back, in the place of the reason that it was paid
@@ -1436,6 +1454,7 @@ func (q *Queries) NoteRefund(ctx context.Context, arg NoteRefundParams) (NoteRef
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
@@ -1525,7 +1544,7 @@ func (q *Queries) OpenUnpaid(ctx context.Context, arg OpenUnpaidParams) ([]OpenU
 }
 
 const ordersOfUser = `-- name: OrdersOfUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -1580,6 +1599,7 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -1620,8 +1640,8 @@ func (q *Queries) PutShipment(ctx context.Context, arg PutShipmentParams) (int64
 }
 
 const readOldOrders = `-- name: ReadOldOrders :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 `
 
 type ReadOldOrdersParams struct {
@@ -1667,6 +1687,7 @@ func (q *Queries) ReadOldOrders(ctx context.Context, arg ReadOldOrdersParams) ([
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -1679,7 +1700,7 @@ func (q *Queries) ReadOldOrders(ctx context.Context, arg ReadOldOrdersParams) ([
 }
 
 const readOrder = `-- name: ReadOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = $1 AND bucket = $2
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive WHERE order_no = $1 AND bucket = $2
 `
 
 type ReadOrderParams struct {
@@ -1718,13 +1739,14 @@ func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersWit
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }
 
 const readOrders = `-- name: ReadOrders :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 `
 
 type ReadOrdersParams struct {
@@ -1770,6 +1792,7 @@ func (q *Queries) ReadOrders(ctx context.Context, arg ReadOrdersParams) ([]Order
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -1820,16 +1843,16 @@ func (q *Queries) ReadStatuses(ctx context.Context, arg ReadStatusesParams) ([]R
 const retake = `-- name: Retake :one
 WITH paid AS (
     UPDATE orders.orders o SET status = 'paid', reason = 'backup', version = o.version + 1,
-        paid_at = clock_timestamp(), updated_at = clock_timestamp(),
+        paid_at = clock_timestamp(), updated_at = clock_timestamp(), handover = orders.handover_of(o.order_no, o.bucket),
         payment_no = $1::uuid, provider = $2::text, method = $3::text, provider_txn = $4::text
     WHERE o.order_no = $5 AND o.bucket = $6 AND o.status = 'closed'
       AND NOT EXISTS (SELECT FROM orders.archive a WHERE a.user_id = o.user_id AND a.activity_id = o.activity_id)
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn
+    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
     SELECT paid.bucket, paid.order_no, paid.version, paid.status, paid.reason, $7::text, paid.updated_at FROM paid
 )
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM paid
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM paid
 `
 
 type RetakeParams struct {
@@ -1870,6 +1893,7 @@ type RetakeRow struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 // A closed order becomes paid, with units of the backup. A refused one never does: it has never held any.
@@ -1912,6 +1936,7 @@ func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (RetakeRow, erro
 		&i.Provider,
 		&i.Method,
 		&i.ProviderTxn,
+		&i.Handover,
 	)
 	return i, err
 }

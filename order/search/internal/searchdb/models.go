@@ -39,6 +39,7 @@ type OrdersOrder struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }
 
 type OrdersWithArchive struct {
@@ -69,4 +70,5 @@ type OrdersWithArchive struct {
 	Provider       *string
 	Method         *string
 	ProviderTxn    *string
+	Handover       *string
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const byChange = `-- name: ByChange :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
 WHERE (updated_at, order_no) < ($1::timestamptz, $2::uuid) AND updated_at >= $3::timestamptz AND status <> 'pending_payment'
 ORDER BY updated_at DESC, order_no DESC LIMIT $4
 `
@@ -68,6 +68,7 @@ func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersWit
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -80,7 +81,7 @@ func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersWit
 }
 
 const byDeadline = `-- name: ByDeadline :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.orders
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE status = 'pending_payment' AND pay_deadline <= $1::timestamptz AND (pay_deadline, order_no) < ($1::timestamptz, $2::uuid)
 ORDER BY pay_deadline DESC, order_no DESC LIMIT $3
 `
@@ -129,6 +130,7 @@ func (q *Queries) ByDeadline(ctx context.Context, arg ByDeadlineParams) ([]Order
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -141,10 +143,10 @@ func (q *Queries) ByDeadline(ctx context.Context, arg ByDeadlineParams) ([]Order
 }
 
 const byDispute = `-- name: ByDispute :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover FROM (
     SELECT d.order_no, d.bucket FROM orders.disputes d
     WHERE d.status <> 'closed' AND d.order_no < $1 AND d.order_no >= $2 ORDER BY d.order_no DESC LIMIT $3) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
 ORDER BY o.order_no DESC
 `
 
@@ -192,6 +194,7 @@ func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersW
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -205,7 +208,7 @@ func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersW
 
 const byNumber = `-- name: ByNumber :many
 
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
 WHERE order_no < $1 AND order_no >= $2
 ORDER BY order_no DESC LIMIT $3
 `
@@ -256,6 +259,7 @@ func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersWit
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -268,7 +272,7 @@ func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersWit
 }
 
 const byPayment = `-- name: ByPayment :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
 WHERE (paid_at, order_no) < ($1::timestamptz, $2::uuid) AND paid_at >= $3::timestamptz
 ORDER BY paid_at DESC, order_no DESC LIMIT $4
 `
@@ -322,6 +326,7 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersW
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -334,7 +339,7 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersW
 }
 
 const byStatus = `-- name: ByStatus :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
 WHERE status = $1 AND status <> 'pending_payment' AND order_no < $2 AND order_no >= $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -389,6 +394,7 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWit
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -401,7 +407,7 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWit
 }
 
 const byUser = `-- name: ByUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3 AND order_no >= $4
 ORDER BY order_no DESC LIMIT $5
 `
@@ -458,6 +464,7 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArc
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}
@@ -470,8 +477,8 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArc
 }
 
 const numbered = `-- name: Numbered :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 ORDER BY o.order_no DESC
 `
 
@@ -517,6 +524,7 @@ func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersWit
 			&i.Provider,
 			&i.Method,
 			&i.ProviderTxn,
+			&i.Handover,
 		); err != nil {
 			return nil, err
 		}

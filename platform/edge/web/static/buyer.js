@@ -328,7 +328,7 @@ export class Buyer {
     const state = `${o.order_no} ${o.status} ${o.version}`;
     if (state === this.#told) return this.#hears.changed(); // what was said since stays
     this.#told = state;
-    this.#say(`${t(`step_${o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}`, ended.includes(o.status) ? "bad" : "done");
+    this.#say(`${t(`step_${o.handover === "shipped" ? o.handover : o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}`, ended.includes(o.status) ? "bad" : "done");
   }
 
   cancel() {

@@ -45,7 +45,7 @@ async function draw(whole, again) {
   const texts = dispute ? (await call("GET", `orders/${order.order_no}/disputes`)).data.at(-1) : undefined;
   const code = el("code", { data: { whole: order.order_no } }, short(order.order_no));
   const parts = [el("section", { className: "card", id: "order", data: { status: order.status } },
-    el("h2", { tabIndex: -1, attrs: { role: "status" } }, t(`state_${order.status}`), ...(order.reason ? [` · ${t(`reason_${order.reason}`)}`] : [])),
+    el("h2", { tabIndex: -1, attrs: { role: "status" } }, t(`state_${order.handover ?? order.status}`), ...(order.reason ? [` · ${t(`reason_${order.reason}`)}`] : [])),
     ...note(order, payment),
     el("div", { className: "ticket" }, el("span", {}, t("orderNumber")), code, copyButton(code)),
     rows([
@@ -59,13 +59,16 @@ async function draw(whole, again) {
   if (texts) parts.push(disputeCard(texts, again));
   if (pickup) parts.push(await pickupCard(pickup));
   parts.push(el("section", { className: "card" }, el("h2", {}, t("timeline")),
-    el("ol", { className: "timeline" }, ...timeline.filter(news).reverse().map((e) => el("li", {}, el("strong", {}, t(`line_${e.of}_${e.status}`)), ...(e.amount ? [` ${money(e.amount)}`] : []),
+    el("ol", { className: "timeline" }, ...timeline.filter(news).reverse().map((e) => el("li", {}, el("strong", {}, t(shipped(e) ? "line_order_shipped" : `line_${e.of}_${e.status}`)), ...(e.amount ? [` ${money(e.amount)}`] : []),
       el("small", { className: "dim" }, at(e.at)))))));
   return parts;
 }
 
+// shipped tells that a paid order was sent.
+const shipped = (e) => e.of === "order" && e.status === "paid" && e.reason === "shipped";
+
 // news tells a change of state from one of the details before the payment.
-const news = (e, i, all) => e.of !== "order" || all.slice(0, i).findLast((before) => before.of === "order")?.status !== e.status;
+const news = (e, i, all) => e.of !== "order" || shipped(e) || all.slice(0, i).findLast((before) => before.of === "order")?.status !== e.status;
 
 const refundWaits = (payment) => payment?.refunds?.some((r) => r.status === "awaiting_approval");
 
