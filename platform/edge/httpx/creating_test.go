@@ -23,7 +23,7 @@ var withoutKey = map[string][]string{
 	"a new secret replaces one that was not confirmed":                         {"start-totp"},
 	"its input is valid once: a code, a scan token, the old password": {
 		"register", "create-first-admin", "login-sms", "login-wechat", "reset-password", "change-password", "scan-qr-login", "confirm-qr-login", "deny-qr-login",
-		"confirm-totp",
+		"confirm-totp", "renew-recovery-codes",
 	},
 	"a repeated refresh token gets the same successor while the answer may have been lost": {"refresh"},
 	"without a login a key would be shared with strangers; a second login or code is harmless, and expires": {

@@ -285,8 +285,28 @@ func TestViewerIsShownNoForms(t *testing.T) {
 		t.Errorf("the shopper's login stays: %s", b.lines())
 	}
 	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"admin"}`)
-	if w := b.send(t, "/admin/sign-in", url.Values{"phone": {"1"}, "password": {"p"}}, nil); w.Header().Get("Location") != factorPath {
+	w := b.send(t, "/admin/sign-in", url.Values{"phone": {"1"}, "password": {"p"}}, nil)
+	if w.Header().Get("Location") != factorPath {
 		t.Errorf("an admin without a second factor: %d %v", w.Code, w.Header())
+	}
+	// An admin who left that page for another one is sent back, with the session.
+	session := w.Result().Cookies()[0]
+	for _, page := range []string{"/admin", "/admin/things"} {
+		if w := b.send(t, page, nil, session); w.Header().Get("Location") != factorPath || w.Result().Cookies()[0].Value == "" {
+			t.Errorf("%s before the second factor: %d %v", page, w.Code, w.Header())
+		}
+	}
+	// The codes for a lost phone are shown with the confirmation, and again only as new ones.
+	b.answer("POST /api/v1/me/totp/confirm", http.StatusOK, `{"recovery_codes":["first-one"]}`)
+	b.answers["POST /api/v1/auth/refresh"] = b.tokensFor(t, auth.Admin, 2)
+	has(t, b.send(t, factorPath+"/confirm", url.Values{"code": {"123456"}}, session), http.StatusOK, "first-one", "Keep these recovery codes")
+	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"admin","has_totp":true,"recovery_codes_left":3}`)
+	has(t, b.send(t, factorPath, nil, session), http.StatusOK, "Recovery codes left: 3", "New recovery codes")
+	b.answer("POST /api/v1/me/totp/recovery-codes", http.StatusCreated, `{"recovery_codes":["second-one"]}`)
+	has(t, b.send(t, factorPath+"/recovery", url.Values{"password": {"p"}, "code": {"123456"}}, session), http.StatusOK, "second-one")
+	b.send(t, "/admin/sign-in", url.Values{"phone": {"1"}, "password": {"p"}, "recovery": {"second-one"}}, nil)
+	if last := b.asked[len(b.asked)-1]; last.body["totp"] != "second-one" && b.asked[len(b.asked)-2].body["totp"] != "second-one" {
+		t.Errorf("a recovery code at the sign-in: %v", last.body)
 	}
 }
 

@@ -1,6 +1,7 @@
 package office
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"html/template"
@@ -33,7 +34,7 @@ func (o *Office) ownPages() error {
 	o.mux.HandleFunc("GET "+firstPath, func(w http.ResponseWriter, r *http.Request) { o.showFirst(o.call(w, r), nil) })
 	o.mux.HandleFunc("POST "+firstPath, func(w http.ResponseWriter, r *http.Request) { o.makeFirst(o.call(w, r)) })
 	o.mux.HandleFunc("POST "+root+"/sign-out", func(w http.ResponseWriter, r *http.Request) { o.signOut(o.call(w, r)) })
-	for pattern, do := range map[string]func(*Call){"GET " + factorPath: o.showFactor, "POST " + factorPath: o.startFactor, "POST " + factorPath + "/confirm": o.confirmFactor} {
+	for pattern, do := range map[string]func(*Call){"GET " + factorPath: o.showFactor, "POST " + factorPath: o.startFactor, "POST " + factorPath + "/confirm": o.confirmFactor, "POST " + factorPath + "/recovery": o.renewRecovery} {
 		o.mux.HandleFunc(pattern, o.withLogin(do))
 	}
 	o.mux.HandleFunc("GET "+root+"/{$}", o.signedIn(o.home))
@@ -85,7 +86,7 @@ func (o *Office) showSignIn(c *Call, p *Problem) {
 // signIn opens a login of the API with the form's phone, and password or code.
 func (o *Office) signIn(c *Call) {
 	form := c.r.PostFormValue
-	path, body := authPath+"/login", map[string]any{"phone": form("phone"), "totp": form("totp"), "device": device()}
+	path, body := authPath+"/login", map[string]any{"phone": form("phone"), "totp": cmp.Or(form("recovery"), form("totp")), "device": device()}
 	if form("way") == "code" {
 		path, body["code"] = path+"/sms", form("code")
 	} else {
@@ -108,18 +109,22 @@ func (o *Office) signIn(c *Call) {
 // enter begins a session: at a page, or where an admin adds the second factor.
 func (o *Office) enter(c *Call, next string) {
 	if !c.Who.Role.May(auth.Viewer) {
-		me, err := c.Get(mePath, nil)
-		if err == nil && text(me["role"]) == string(auth.Admin) { // whose token has the role from the second factor on
-			o.keep(c.w, c.session)
-			http.Redirect(c.w, c.r, factorPath, http.StatusSeeOther)
+		if !o.mayAddFactor(c) {
+			c.end(c.session)
+			o.tellNoStaff(c)
 			return
 		}
-		c.end(c.session)
-		o.tellNoStaff(c)
-		return
+		next = factorPath
 	}
 	o.keep(c.w, c.session)
 	http.Redirect(c.w, c.r, next, http.StatusSeeOther)
+}
+
+// mayAddFactor reports whether a caller without a role in its token is an admin, whose
+// tokens have the role from the second factor on.
+func (o *Office) mayAddFactor(c *Call) bool {
+	me, err := c.Get(mePath, nil)
+	return err == nil && text(me["role"]) == string(auth.Admin)
 }
 
 func (o *Office) showFirst(c *Call, p *Problem) {
@@ -127,7 +132,7 @@ func (o *Office) showFirst(c *Call, p *Problem) {
 	if p != nil {
 		status = p.Status
 	}
-	o.render(c, status, o.own["first-admin.html"], &View{Title: Text{"The first admin", "首位管理员"}, Problem: p, Bare: true, Data: map[string]any{
+	o.render(c, status, o.own["first-admin.html"], &View{Title: Text{"Create the first admin", "创建首位管理员"}, Problem: p, Bare: true, Data: map[string]any{
 		"link": c.r.FormValue("link"), "phone": c.r.PostFormValue("phone"),
 	}})
 }
@@ -210,8 +215,16 @@ func (o *Office) tellNoStaff(c *Call) {
 	})
 }
 
-// showFactor explains the second factor, which an admin's role needs.
-func (o *Office) showFactor(c *Call) { o.factor(c, http.StatusOK, nil, nil) }
+// showFactor explains the second factor, which an admin's role needs, and says how many
+// recovery codes are left of one that is in force.
+func (o *Office) showFactor(c *Call) {
+	me, err := c.Get(mePath, nil)
+	if err != nil {
+		o.endOrSay(c, err)
+		return
+	}
+	o.factor(c, http.StatusOK, me, nil)
+}
 
 func (o *Office) factor(c *Call, status int, data map[string]any, p *Problem) {
 	o.render(c, status, o.own["second-factor.html"], &View{Title: Text{"Authenticator app", "动态验证码"}, Data: data, Problem: p, Bare: !c.Who.Role.May(auth.Viewer)})
@@ -227,10 +240,11 @@ func (o *Office) startFactor(c *Call) {
 	o.factor(c, http.StatusOK, map[string]any{"secret": doc["secret"], "url": doc["url"], "picture": pictureOf(text(doc["url"]))}, nil)
 }
 
-// confirmFactor puts the secret into force; the next access token has the role.
+// confirmFactor puts the secret into force and shows the recovery codes; the next access
+// token has the role.
 func (o *Office) confirmFactor(c *Call) {
 	form := c.r.PostFormValue
-	_, err := c.send(http.MethodPost, mePath+"/totp/confirm", "", map[string]any{"code": form("code")})
+	doc, err := c.send(http.MethodPost, mePath+"/totp/confirm", "", map[string]any{"code": form("code")})
 	if err == nil {
 		err = c.refresh()
 	}
@@ -239,7 +253,18 @@ func (o *Office) confirmFactor(c *Call) {
 		return
 	}
 	o.keep(c.w, c.session)
-	http.Redirect(c.w, c.r, root, http.StatusSeeOther)
+	o.factor(c, http.StatusOK, doc, nil)
+}
+
+// renewRecovery replaces the recovery codes and shows the new ones.
+func (o *Office) renewRecovery(c *Call) {
+	form := c.r.PostFormValue
+	doc, err := c.send(http.MethodPost, mePath+"/totp/recovery-codes", "", map[string]any{"password": form("password"), "code": form("code")})
+	if err != nil {
+		o.factorOr(c, map[string]any{"has_totp": true}, err)
+		return
+	}
+	o.factor(c, http.StatusOK, doc, nil)
 }
 
 func (o *Office) factorOr(c *Call, data map[string]any, err error) {

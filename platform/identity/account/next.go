@@ -5,8 +5,8 @@ import "stampede/platform/base/fault"
 // What callers do instead, by code.
 func init() {
 	fault.Instead(map[string]fault.Titles{
-		"totp-required":       {"Send the six digits of the authenticator app as totp.", "请输入验证器应用中的六位动态验证码。"},
-		"wrong-totp":          {"Wait for the next code of the authenticator app and send it.", "请等待验证器显示下一个验证码后再试。"},
+		"totp-required":       {"Send the six digits of the authenticator app as totp, or a recovery code.", "请输入验证器应用中的六位动态验证码，或一个恢复码。"},
+		"wrong-totp":          {"Wait for the next code of the authenticator app and send it, or use a recovery code.", "请等待验证器显示下一个验证码后再试，或使用恢复码。"},
 		"totp-set":            {"Remove the second factor with one of its codes first.", "请先使用动态验证码关闭现有的两步验证。"},
 		"wechat-taken":        {"Log in with this WeChat account instead.", "请直接使用该微信登录。"},
 		"wechat-linked":       {"Log in with the WeChat account that is linked, or use another account of the shop.", "请使用已绑定的微信登录，或换用其他账号。"},

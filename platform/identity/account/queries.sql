@@ -29,6 +29,9 @@ UPDATE account.users SET role = @role, updated_at = clock_timestamp() WHERE id =
 -- name: SetStatus :exec
 UPDATE account.users SET status = @status, updated_at = clock_timestamp() WHERE id = @id;
 
+-- name: KnownUsers :many
+SELECT id FROM account.users WHERE id = ANY(@ids::bigint[]) AND status <> 'erased';
+
 -- name: StaffPhones :many
 SELECT phone::text FROM account.users WHERE role <> 'shopper' AND phone IS NOT NULL;
 
@@ -168,13 +171,22 @@ INSERT INTO account.totp AS t (user_id, secret) VALUES (@user_id, @secret)
 ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_at = clock_timestamp() WHERE t.confirmed_at IS NULL;
 
 -- name: TOTPOf :one
-SELECT secret, last_step, (confirmed_at IS NOT NULL)::boolean AS confirmed, extract(epoch FROM clock_timestamp())::bigint AS now
+SELECT secret, last_step, (confirmed_at IS NOT NULL)::boolean AS confirmed, extract(epoch FROM clock_timestamp())::bigint AS now,
+    cardinality(recovery_hashes)::int AS recovery_left
 FROM account.totp WHERE user_id = @user_id;
 
 -- name: UseTOTP :execrows
 -- Uses a step's code up; no row: it or a later one was used before.
 UPDATE account.totp SET last_step = @step, secret = @secret, confirmed_at = coalesce(confirmed_at, clock_timestamp())
 WHERE user_id = @user_id AND last_step < @step;
+
+-- name: PutRecovery :exec
+UPDATE account.totp SET recovery_hashes = @hashes::bytea[] WHERE user_id = @user_id;
+
+-- name: UseRecovery :execrows
+-- Uses a recovery code up; no row: there is no such code, or it was used.
+UPDATE account.totp SET recovery_hashes = array_remove(recovery_hashes, @hash::bytea)
+WHERE user_id = @user_id AND confirmed_at IS NOT NULL AND @hash::bytea = ANY (recovery_hashes);
 
 -- name: RemoveTOTP :execrows
 DELETE FROM account.totp WHERE user_id = @user_id;

@@ -229,7 +229,7 @@ type loginInput struct {
 		Phone    string       `json:"phone" maxLength:"32" example:"13800138000"`
 		Password string       `json:"password" maxLength:"128"`
 		Device   *DeviceInput `json:"device,omitempty"`
-		TOTP     string       `json:"totp,omitempty" pattern:"^([0-9]{6})?$" doc:"The code of the authenticator app, for an account that has one" example:"123456"`
+		TOTP     string       `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
 	} `nameHint:"PasswordLogin"`
 }
 
@@ -246,7 +246,7 @@ type loginSMSInput struct {
 		Phone  string       `json:"phone" maxLength:"32" example:"13800138000"`
 		Code   string       `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
 		Device *DeviceInput `json:"device,omitempty"`
-		TOTP   string       `json:"totp,omitempty" pattern:"^([0-9]{6})?$" doc:"The code of the authenticator app, for an account that has one" example:"123456"`
+		TOTP   string       `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
 	} `nameHint:"SMSLogin"`
 }
 
@@ -264,7 +264,7 @@ type loginWeChatInput struct {
 		Code   string       `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
 		State  string       `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
 		Device *DeviceInput `json:"device,omitempty"`
-		TOTP   string       `json:"totp,omitempty" pattern:"^([0-9]{6})?$" doc:"The code of the authenticator app, for an account that has one" example:"123456"`
+		TOTP   string       `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
 	} `nameHint:"WeChatLogin"`
 }
 

@@ -107,6 +107,8 @@ type MeView struct {
 	Role        auth.Role `json:"role" enum:"shopper,viewer,operator,admin"`
 	HasPassword bool      `json:"has_password" doc:"Whether one is set"`
 	HasWeChat   bool      `json:"has_wechat" doc:"Whether a WeChat account is linked"`
+	HasTOTP     bool      `json:"has_totp" doc:"Whether a second factor is in force"`
+	Recovery    int32     `json:"recovery_codes_left" doc:"How many recovery codes were not used"`
 	CreatedAt   string    `json:"created_at" format:"date-time"`
 }
 
@@ -123,7 +125,12 @@ func (s *Service) me(ctx context.Context, _ *struct{}) (*httpx.Output[MeView], e
 	if err != nil {
 		return nil, fmt.Errorf("account: read identities: %w", err)
 	}
+	t, err := totpOf(ctx, s.deps.DB, u.ID)
+	if err != nil {
+		return nil, err
+	}
 	return httpx.Answer(MeView{
+		HasTOTP: t.Confirmed, Recovery: t.RecoveryLeft,
 		ID: httpx.FormatID(u.ID), Phone: phoneIn(u).Masked(), Name: u.Name, Role: auth.Role(u.Role), HasPassword: u.Password != nil, HasWeChat: linked,
 		CreatedAt: httpx.Moment(u.CreatedAt),
 	}), nil

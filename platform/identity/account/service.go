@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -135,6 +136,19 @@ func (s *Service) PhonesOf(ctx context.Context, users []int64) (map[int64]string
 		phones[r.ID] = r.Phone
 	}
 	return phones, nil
+}
+
+// Unknown returns those of the users who have no account here.
+func (s *Service) Unknown(ctx context.Context, users []int64) ([]int64, error) {
+	rows, err := accountdb.New(s.deps.DB).KnownUsers(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("account: look up users: %w", err)
+	}
+	known := make(map[int64]bool, len(rows))
+	for _, id := range rows {
+		known[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(users), func(user int64) bool { return known[user] }), nil
 }
 
 // Searched returns the user with a phone, 0 for none, for an operator's search, which

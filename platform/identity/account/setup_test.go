@@ -116,6 +116,15 @@ func (a answer) str(name string) string {
 	return s
 }
 
+// list returns a member of the answer as texts.
+func (a answer) list(name string) (texts []string) {
+	members, _ := a.doc[name].([]any)
+	for _, m := range members {
+		texts = append(texts, fmt.Sprint(m))
+	}
+	return texts
+}
+
 // is reports whether the answer has a status and, unless want is empty, a code.
 func (a answer) is(status int, code string) bool {
 	return a.status == status && (code == "" || a.str("code") == code)

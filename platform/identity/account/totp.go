@@ -23,6 +23,7 @@ import (
 const (
 	// stepSeconds and six digits are what every authenticator app assumes.
 	stepSeconds = 30
+	totpDigits  = 6
 	// skewSteps tolerates a phone's clock that is wrong by up to 30 s.
 	skewSteps = 1
 )
@@ -32,7 +33,7 @@ const (
 var totpRule = ratelimit.Rule{Name: "totp-user", Count: 5, Per: failureWindow}
 
 var (
-	errTOTPRequired = fault.New(fault.Forbidden, "totp-required", fault.Titles{"Enter the code of your authenticator app", "请输入动态验证码"}, "This account has a second factor: send totp, the six digits that its authenticator app shows.")
+	errTOTPRequired = fault.New(fault.Forbidden, "totp-required", fault.Titles{"Enter the code of your authenticator app", "请输入动态验证码"}, "This account has a second factor: send totp, the six digits that its authenticator app shows, or a recovery code.")
 	errWrongTOTP    = fault.New(fault.Unauthenticated, "wrong-totp", fault.Titles{"The authenticator code is not valid", "动态验证码错误或已使用"}, "The code of the authenticator app is wrong or was used before. Wait for the next one.")
 	errTOTPSet      = fault.New(fault.Conflict, "totp-set", fault.Titles{"A second factor is already set", "已启用动态验证码"}, "This account has a second factor already. Remove it first, with one of its codes.")
 	errNoTOTP       = fault.Plain(fault.NotFound, "This account has no second factor.")
@@ -53,8 +54,8 @@ func (s *Service) roleOf(ctx context.Context, tx pgx.Tx, u accountdb.AccountUser
 }
 
 // totpOf returns a user's second factor, the zero value if there is none.
-func totpOf(ctx context.Context, tx pgx.Tx, user int64) (accountdb.TOTPOfRow, error) {
-	t, err := accountdb.New(tx).TOTPOf(ctx, user)
+func totpOf(ctx context.Context, db accountdb.DBTX, user int64) (accountdb.TOTPOfRow, error) {
+	t, err := accountdb.New(db).TOTPOf(ctx, user)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return t, nil
 	}
@@ -71,7 +72,15 @@ func (s *Service) secondFactor(ctx context.Context, tx pgx.Tx, user int64, code 
 	case code == "":
 		return errTOTPRequired
 	}
-	return s.useTOTP(ctx, tx, user, t, code)
+	return s.useFactor(ctx, tx, user, t, code)
+}
+
+// useFactor uses up a code of the app, or a recovery code in its place.
+func (s *Service) useFactor(ctx context.Context, tx pgx.Tx, user int64, t accountdb.TOTPOfRow, code string) error {
+	if len(code) == totpDigits {
+		return s.useTOTP(ctx, tx, user, t, code)
+	}
+	return s.useRecovery(ctx, tx, user, t, code)
 }
 
 // useTOTP checks a code and uses it up in tx; it confirms a new secret.
@@ -172,24 +181,29 @@ func (s *Service) StartTOTP(ctx context.Context, user int64) (secret, url string
 }
 
 // ConfirmTOTP puts a user's new secret into force with its first code and ends the
-// user's other logins, none of which has shown a code; keep is the current one.
-func (s *Service) ConfirmTOTP(ctx context.Context, user, keep int64, code string) error {
-	return s.changeTOTP(ctx, user, addTOTP, func(tx pgx.Tx, t accountdb.TOTPOfRow) error {
+// user's other logins, none of which has shown a code; keep is the current one. It
+// returns the user's recovery codes.
+func (s *Service) ConfirmTOTP(ctx context.Context, user, keep int64, code string) (recovery []string, err error) {
+	err = s.changeTOTP(ctx, user, addTOTP, func(tx pgx.Tx, t accountdb.TOTPOfRow) (err error) {
 		if t.Confirmed {
 			return errTOTPSet
 		}
 		if err := s.useTOTP(ctx, tx, user, t, code); err != nil {
 			return err
 		}
+		if recovery, err = newRecovery(ctx, tx, user); err != nil {
+			return err
+		}
 		return s.endLogins(ctx, tx, user, keep, endedByTOTP)
 	})
+	return recovery, err
 }
 
 // RemoveTOTP removes a user's second factor with one of its codes. Access tokens end,
 // because an admin's next one has a lesser role.
 func (s *Service) RemoveTOTP(ctx context.Context, user int64, code string) error {
 	return s.changeTOTP(ctx, user, "user.totp-remove", func(tx pgx.Tx, t accountdb.TOTPOfRow) error {
-		if err := s.useTOTP(ctx, tx, user, t, code); err != nil {
+		if err := s.useFactor(ctx, tx, user, t, code); err != nil {
 			return err
 		}
 		if _, err := accountdb.New(tx).RemoveTOTP(ctx, user); err != nil {
@@ -218,7 +232,8 @@ const addTOTP = "user.totp-add"
 
 // factor is what the audit log keeps of a second factor before and after a change.
 type factor struct {
-	InForce bool `json:"totp_in_force"` // false also while the first code is awaited
+	InForce  bool  `json:"totp_in_force"` // false also while the first code is awaited
+	Recovery int32 `json:"recovery_codes,omitempty"`
 }
 
 // changeTOTP runs do on a user who has a second factor, under the user's lock, and
@@ -238,6 +253,10 @@ func (s *Service) changeTOTP(ctx context.Context, user int64, action string, do 
 		if err := s.noteTo(ctx, tx, user, sms.NoteFactor); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, action, "user "+httpx.FormatID(user), audit.Change{Before: factor{t.Confirmed}, After: factor{action == addTOTP}})
+		after := factor{}
+		if action == addTOTP || action == renewRecovery {
+			after = factor{true, recoveryCodes}
+		}
+		return audit.Record(ctx, tx, action, "user "+httpx.FormatID(user), audit.Change{Before: factor{t.Confirmed, t.RecoveryLeft}, After: after})
 	})
 }

@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,8 +59,9 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 		t.Errorf("a wrong code: %d %s", a.status, a.raw)
 	}
 	first := phoneApp.code()
-	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first}); a.status != 204 {
-		t.Fatalf("confirm: %d %s", a.status, a.raw)
+	confirmed := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first})
+	if confirmed.status != 200 || len(confirmed.list("recovery_codes")) != 8 {
+		t.Fatalf("confirm: %d %s", confirmed.status, confirmed.raw)
 	}
 	if a := b.refresh(thief.str("refresh_token")); !a.is(401, "bad-refresh-token") {
 		t.Errorf("a login from before: %d %s", a.status, a.raw)
@@ -124,10 +126,11 @@ func TestSecondFactorIsRemovedWithItsCode(t *testing.T) {
 	if a := b.me(http.MethodDelete, "/totp", b.mint(42, auth.Shopper), map[string]any{"code": "000000"}); !a.is(404, "not-found") {
 		t.Errorf("none to remove: %d %s", a.status, a.raw)
 	}
-	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": phoneApp.code()}); a.status != 204 {
-		t.Fatalf("confirm: %d %s", a.status, a.raw)
+	confirmed := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": phoneApp.code()})
+	if confirmed.status != 200 {
+		t.Fatalf("confirm: %d %s", confirmed.status, confirmed.raw)
 	}
-	if a := b.me(http.MethodDelete, "/totp", token, map[string]any{"code": phoneApp.code()}); a.status != 204 {
+	if a := b.me(http.MethodDelete, "/totp", token, map[string]any{"code": confirmed.list("recovery_codes")[0]}); a.status != 204 {
 		t.Errorf("remove: %d %s", a.status, a.raw)
 	}
 	if b.revoked.whyUser(b.principal(li).UserID) == "" {
@@ -135,5 +138,55 @@ func TestSecondFactorIsRemovedWithItsCode(t *testing.T) {
 	}
 	if a := b.login(phone, secret); a.status != 200 {
 		t.Errorf("login without: %d %s", a.status, a.raw)
+	}
+}
+
+// TestRecoveryCodes: each code that the confirmation shows stands in for the app once; new
+// ones need password and app, and end those before. Guesses count as the app's do.
+func TestRecoveryCodes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	li := b.register(phone, secret)
+	token := li.str("access_token")
+	begun := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": li.str("refresh_token")})
+	phoneApp := &app{t, begun.str("secret"), time.Now()}
+	old := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": phoneApp.code()}).list("recovery_codes")
+	if len(old) != 8 {
+		t.Fatalf("%d recovery codes", len(old))
+	}
+	if n := b.count(`SELECT count(*) FROM account.totp, unnest(recovery_hashes) h WHERE octet_length(h) = 32`); n != 8 {
+		t.Errorf("%d hashes are stored", n)
+	}
+	with := func(code string) answer {
+		return b.post("login", map[string]any{"phone": phone, "password": secret, "totp": code})
+	}
+	if a := with(strings.ToUpper(strings.ReplaceAll(old[0], "-", " "))); a.status != 200 {
+		t.Errorf("a recovery code: %d %s", a.status, a.raw)
+	}
+	if a := with(old[0]); !a.is(401, "wrong-totp") {
+		t.Errorf("a code that was used: %d %s", a.status, a.raw)
+	}
+	if n := b.count(`SELECT count(*) FROM platform.audit WHERE action = 'user.recovery-code' AND subject LIKE 'user %' AND detail->'after'->>'recovery_codes' = '7'`); n != 1 {
+		t.Errorf("%d records of its use", n)
+	}
+	if a := b.me(http.MethodGet, "", token, nil); a.doc["recovery_codes_left"] != 7.0 || a.doc["has_totp"] != true {
+		t.Errorf("me: %s", a.raw)
+	}
+	renew := func(password string) answer {
+		return b.me(http.MethodPost, "/totp/recovery-codes", token, map[string]any{"password": password, "code": phoneApp.code()})
+	}
+	if a := renew("not " + secret); !a.is(403, "wrong-password") {
+		t.Errorf("new codes with a wrong password: %d %s", a.status, a.raw)
+	}
+	phoneApp.at = phoneApp.at.Add(-30 * time.Second) // it was not looked at
+	fresh := renew(secret)
+	if fresh.status != 201 || len(fresh.list("recovery_codes")) != 8 {
+		t.Fatalf("new codes: %d %s", fresh.status, fresh.raw)
+	}
+	if a := with(old[1]); !a.is(401, "wrong-totp") {
+		t.Errorf("a code from before: %d %s", a.status, a.raw)
+	}
+	if a := b.me(http.MethodDelete, "/totp", token, map[string]any{"code": fresh.list("recovery_codes")[7]}); !a.is(429, "rate-limited") {
+		t.Errorf("the sixth attempt: %d %s", a.status, a.raw)
 	}
 }

@@ -369,6 +369,30 @@ func (q *Queries) IsNewDevice(ctx context.Context, arg IsNewDeviceParams) (bool,
 	return is_new, err
 }
 
+const knownUsers = `-- name: KnownUsers :many
+SELECT id FROM account.users WHERE id = ANY($1::bigint[]) AND status <> 'erased'
+`
+
+func (q *Queries) KnownUsers(ctx context.Context, argIds []int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, knownUsers, argIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const knowsDevice = `-- name: KnowsDevice :one
 SELECT EXISTS (
     SELECT 1 FROM account.logins l JOIN account.users u ON u.id = l.user_id
@@ -854,6 +878,20 @@ func (q *Queries) PutNotice(ctx context.Context, arg PutNoticeParams) error {
 	return err
 }
 
+const putRecovery = `-- name: PutRecovery :exec
+UPDATE account.totp SET recovery_hashes = $1::bytea[] WHERE user_id = $2
+`
+
+type PutRecoveryParams struct {
+	Hashes [][]byte
+	UserID int64
+}
+
+func (q *Queries) PutRecovery(ctx context.Context, arg PutRecoveryParams) error {
+	_, err := q.db.Exec(ctx, putRecovery, arg.Hashes, arg.UserID)
+	return err
+}
+
 const putStaffCode = `-- name: PutStaffCode :exec
 INSERT INTO account.notes (id, user_id, about)
 SELECT $1, u.id, 'code' FROM account.users u
@@ -1025,15 +1063,17 @@ func (q *Queries) StaffPhones(ctx context.Context) ([]string, error) {
 }
 
 const tOTPOf = `-- name: TOTPOf :one
-SELECT secret, last_step, (confirmed_at IS NOT NULL)::boolean AS confirmed, extract(epoch FROM clock_timestamp())::bigint AS now
+SELECT secret, last_step, (confirmed_at IS NOT NULL)::boolean AS confirmed, extract(epoch FROM clock_timestamp())::bigint AS now,
+    cardinality(recovery_hashes)::int AS recovery_left
 FROM account.totp WHERE user_id = $1
 `
 
 type TOTPOfRow struct {
-	Secret    []byte
-	LastStep  int64
-	Confirmed bool
-	Now       int64
+	Secret       []byte
+	LastStep     int64
+	Confirmed    bool
+	Now          int64
+	RecoveryLeft int32
 }
 
 func (q *Queries) TOTPOf(ctx context.Context, userID int64) (TOTPOfRow, error) {
@@ -1044,6 +1084,7 @@ func (q *Queries) TOTPOf(ctx context.Context, userID int64) (TOTPOfRow, error) {
 		&i.LastStep,
 		&i.Confirmed,
 		&i.Now,
+		&i.RecoveryLeft,
 	)
 	return i, err
 }
@@ -1076,6 +1117,25 @@ func (q *Queries) TryCode(ctx context.Context, arg TryCodeParams) (bool, error) 
 	var fits bool
 	err := row.Scan(&fits)
 	return fits, err
+}
+
+const useRecovery = `-- name: UseRecovery :execrows
+UPDATE account.totp SET recovery_hashes = array_remove(recovery_hashes, $1::bytea)
+WHERE user_id = $2 AND confirmed_at IS NOT NULL AND $1::bytea = ANY (recovery_hashes)
+`
+
+type UseRecoveryParams struct {
+	Hash   []byte
+	UserID int64
+}
+
+// Uses a recovery code up; no row: there is no such code, or it was used.
+func (q *Queries) UseRecovery(ctx context.Context, arg UseRecoveryParams) (int64, error) {
+	result, err := q.db.Exec(ctx, useRecovery, arg.Hash, arg.UserID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const useTOTP = `-- name: UseTOTP :execrows
