@@ -200,7 +200,8 @@ func (s *story) offers(t *testing.T, shopper string) (couponNo string) {
 	s.ask(t, http.MethodPut, kind, s.operator, `{"version":1,"per_user":3,`+terms+`}`, 200)
 	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001"]}`, 409)
 	s.post(t, kind+"/activate", s.operator, "", 200)
-	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001","3002"]}`, 200)
+	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001","3002"]}`, 422) // they have no account
+	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001","3002"],"without_account":true}`, 200)
 	couponNo = text(s.post(t, "coupons/"+strings.TrimPrefix(kind, "admin/coupons/")+"/claim", shopper, "", 201), "coupon_no")
 	s.ask(t, http.MethodDelete, kind, s.operator, "", 409)
 	s.post(t, kind+"/stop", s.operator, "", 200)

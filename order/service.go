@@ -35,6 +35,12 @@ import (
 // not wait for the next poll.
 type Waker interface{ Wake() }
 
+// Accounts is what the module asks of the shoppers' accounts.
+type Accounts interface {
+	search.Accounts
+	coupon.Accounts
+}
+
 // Deps are the module's dependencies; all are required, except the tracer,
 // Accounts, Blocked and, in a process that only reads, such as verify, the bus.
 type Deps struct {
@@ -47,8 +53,8 @@ type Deps struct {
 	Metrics prometheus.Registerer
 	Trace   *tracing.Tracer // nil disables tracing
 	Tally   *tally.Board    // counts orders by item; nil for none
-	// Accounts knows the shoppers' phones; nil knows none.
-	Accounts search.Accounts
+	// Accounts knows the shoppers and their phones; nil knows none.
+	Accounts Accounts
 	// Blocked reports whether a user, listed or disabled, may no longer have an order; the writer calls
 	// it for every grant, so it must answer from memory. nil blocks no user.
 	Blocked func(user int64) bool
@@ -104,7 +110,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.loader = newLoader(s.readThrough)
 	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Wake: deps.Outbox.Wake})
-	s.coupons = coupon.New(deps.DB, s.enterReading, s.ownOrder)
+	s.coupons = coupon.New(deps.DB, s.enterReading, s.ownOrder, deps.Accounts)
 	return s, nil
 }
 

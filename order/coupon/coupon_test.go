@@ -52,9 +52,19 @@ func setup(t *testing.T) *shop {
 			return orderevent.Order{}, fault.Plain(fault.NotFound, "")
 		}
 		return s.order, nil
-	})
+	}, s)
 	s.Routes(s.router)
 	return s
+}
+
+const noUser = 13800138000 // a phone
+
+// Unknown knows everybody but one.
+func (s *shop) Unknown(_ context.Context, users []int64) (unknown []int64, err error) {
+	if slices.Contains(users, noUser) {
+		unknown = []int64{noUser}
+	}
+	return unknown, nil
 }
 
 // ask sends a request as a user and returns the status with the code of a problem,
@@ -246,6 +256,11 @@ func TestIssuesAreWholeAndIdempotent(t *testing.T) {
 	issue("409 coupons-gone", `"4","5","6","7"`, 1) // three are left
 	issue("422 invalid", `"4"`, 4)
 	issue("422 invalid", `"x"`, 1)
+	list := fmt.Sprintf(`{"user_ids":["4","%d"]`, noUser)
+	status, refused := s.ask(9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/issue", list+"}")
+	if says := fmt.Sprint(refused["errors"]); status != "422 invalid" || !strings.Contains(says, "body.user_ids[1]") || !strings.Contains(says, "No user has the number 13800138000") {
+		t.Errorf("to a phone: %s %v", status, refused)
+	}
 	issue("422 invalid", ``, 1)
 	if n := s.count(`SELECT count(*) FROM orders.coupons`); n != 7 {
 		t.Errorf("%d coupons", n)

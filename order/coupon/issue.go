@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/coupon/internal/coupondb"
@@ -33,6 +35,8 @@ type issueInput struct {
 	Body struct {
 		UserIDs []string `json:"user_ids" nullable:"false" minItems:"1" maxItems:"10000" doc:"Whom to issue it to"`
 		Each    int16    `json:"each,omitempty" minimum:"1" maximum:"100" default:"1" doc:"How many coupons of the kind each of them has been issued afterwards, counting earlier ones and those that were used"`
+		// Tokens can be minted for users who have no account here.
+		WithoutAccount bool `json:"without_account,omitempty" doc:"Issue also to users without an account, whose tokens the shop mints; otherwise invalid refuses a number that no account has"`
 	} `nameHint:"CouponRecipients"`
 }
 
@@ -47,6 +51,13 @@ type issuedSoFar struct {
 	Issued int64 `json:"issued"`
 	Users  int   `json:"users,omitempty"`
 	Each   int16 `json:"each,omitempty"`
+}
+
+// errNoUser refuses a list of users for the first of them without an account.
+func errNoUser(asked []string, unknown int64) error {
+	says := fmt.Sprintf("No user has the number %d. Search the users by phone for theirs.", unknown)
+	at := slices.IndexFunc(asked, func(text string) bool { id, _ := httpx.ParseID(text); return id == unknown })
+	return fault.Plain(fault.Invalid, says).With("errors", []*huma.ErrorDetail{{Location: fmt.Sprintf("body.user_ids[%d]", at), Message: says, Value: asked[at]}})
 }
 
 // issue issues coupons to a list of users: to all of them or to none.
@@ -66,6 +77,15 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 		}
 		for nth := range in.Body.Each {
 			add(&p, user, nth+1)
+		}
+	}
+	if s.accounts != nil && !in.Body.WithoutAccount {
+		unknown, err := s.accounts.Unknown(ctx, p.UserIds)
+		if err != nil {
+			return nil, err
+		}
+		if len(unknown) > 0 { // such as a phone in place of the user's number
+			return nil, errNoUser(in.Body.UserIDs, unknown[0])
 		}
 	}
 	var out couponIssue

@@ -42,17 +42,24 @@ type Reading func(ctx context.Context) (reading context.Context, done func(), er
 // this number.
 type Orders func(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error)
 
-// Service is the shop's coupons. Safe for concurrent use.
-type Service struct {
-	db      *pgxpool.Pool
-	reading Reading
-	orders  Orders
-	claims  chan struct{}
+// Accounts is what the coupons ask of the shoppers' accounts.
+type Accounts interface {
+	// Unknown returns those of the users who have no account.
+	Unknown(ctx context.Context, users []int64) ([]int64, error)
 }
 
-// New returns the coupons in db.
-func New(db *pgxpool.Pool, reading Reading, orders Orders) *Service {
-	return &Service{db: db, reading: reading, orders: orders, claims: make(chan struct{}, claimsAtOnce)}
+// Service is the shop's coupons. Safe for concurrent use.
+type Service struct {
+	db       *pgxpool.Pool
+	reading  Reading
+	orders   Orders
+	accounts Accounts
+	claims   chan struct{}
+}
+
+// New returns the coupons in db. Without accounts every number may be a user's.
+func New(db *pgxpool.Pool, reading Reading, orders Orders, accounts Accounts) *Service {
+	return &Service{db: db, reading: reading, orders: orders, accounts: accounts, claims: make(chan struct{}, claimsAtOnce)}
 }
 
 // The states of an order's use; see the package.
