@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	stdio "io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"stampede/platform/base/app"
@@ -165,10 +163,12 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 	log := c.Logs.Logger(io.Err, nil)
 	unknown.warn(ctx, log)
 	if c.NATSURL == "" {
-		// The absolute path shows which folder the server was started in.
-		dir, err := filepath.Abs(cmp.Or(c.NATSDir, filepath.Join("data", "nats")))
+		dir, former, err := streamsFolder(c.NATSDir)
 		if err != nil {
-			return fmt.Errorf("find the folder of the embedded NATS: %w", err)
+			return err
+		}
+		if former {
+			log.WarnContext(ctx, "the streams are in the folder that earlier versions took, relative to the working directory; set --nats-dir to it, so that a start elsewhere finds them", "folder", dir)
 		}
 		c.NATSDir = dir
 	}
@@ -180,7 +180,12 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 	}
 	// The stores are external: there is nothing to start, nothing to stop and
 	// no report of their death.
-	start := func(ctx context.Context, _ *app.App) (Started, error) {
+	start := func(ctx context.Context, a *app.App) (Started, error) {
+		if c.NATSURL == "" {
+			if err := holdFolder(a, c.NATSDir); err != nil {
+				return Started{}, err
+			}
+		}
 		dangers := c.dangers(os.Args, &c.Stores)
 		return Started{Stores: c.Stores, Key: c.Keys.SigningKey, Probes: []alarm.Probe{dangers.probe(ctx, log)}}, reach(ctx, allOf(c.Stores)...)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +60,7 @@ func TestJSONLogCoversAllOutput(t *testing.T) {
 func TestServeAnnouncesWarnings(t *testing.T) {
 	t.Parallel()
 	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
-	here, err := filepath.Abs(filepath.Join("data", "nats"))
+	here, _, err := streamsFolder("")
 	if err != nil {
 		t.Fatal(err)
 	}

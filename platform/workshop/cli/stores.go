@@ -15,7 +15,7 @@ type Stores struct {
 	RedisURL      string   `default:"" env:"STAMPEDE_REDIS_URL" help:"Required. Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:"" group:"Required (run makes its own):"`
 	LockRedisURLs []string `name:"lock-redis-urls" env:"STAMPEDE_LOCK_REDIS_URLS" help:"Independent Redis servers, comma-separated and odd in number, a majority of which grants locks. Empty: the Redis of --redis-url." secret:"" group:"Locks:" rare:""`
 	NATSURL       string   `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222; for a cluster, its servers separated by commas. Empty: embedded, and this process is the only instance." secret:"" group:"NATS:"`
-	NATSDir       string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: ./data/nats." group:"NATS:"`
+	NATSDir       string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: /var/lib/stampede/nats for root, else ~/.local/share/stampede/nats; ./data/nats where an earlier version made it." group:"NATS:"`
 }
 
 // Check checks the stores' URLs without connecting, and returns a sentence for
