@@ -21,7 +21,7 @@ const (
 
 // Section is the module's part of the office.
 func Section() kit.Section {
-	filters := []kit.Field{{Name: "item_id", Label: kit.Text{"Only this item", "仅此商品编号"}, Kind: kit.Whole}}
+	filters := []kit.Field{{Name: "item_id", Label: kit.Text{"Item id", "仅此商品编号"}, Kind: kit.Whole}}
 	return kit.Section{
 		Files: files,
 		Words: map[string]kit.Text{
@@ -33,8 +33,8 @@ func Section() kit.Section {
 		},
 		Acts: []kit.Act{{
 			Path: page + "/repair", API: "POST " + api, Role: auth.Operator, On: page,
-			Title: kit.Text{"Repair what is safe", "修复可安全修复的差异"}, Done: kit.Text{"What is provably safe is repaired; what is left needs a decision.", "可安全修复的差异已修复，其余需人工处理。"},
-			Warning: kit.Text{"Postgres is right, Redis is brought to it. The differences that “can be repaired” go.", "以 Postgres 为准修正 Redis，标为“可修复”的差异将被处理。"},
+			Title: kit.Text{"Repair safely", "修复可安全修复的差异"}, Done: kit.Text{"Safe repairs done. The remaining differences need a decision.", "可安全修复的差异已修复，其余需人工处理。"},
+			Warning: kit.Text{"Redis is corrected to match Postgres. Differences marked as repairable are fixed.", "以 Postgres 为准修正 Redis，标为“可修复”的差异将被处理。"},
 			Body:    func(url.Values, map[string]any) map[string]any { return map[string]any{"dry_run": false} },
 		}},
 	}

@@ -13,7 +13,7 @@ import (
 var acts = []kit.Act{
 	{
 		Path: detail + "/ship", API: "PUT " + api + "/{no}/shipment", Role: auth.Operator, On: detail, When: in(orderevent.StatusPaid, orderevent.StatusCompleted),
-		Title: kit.Text{"Send the parcel", "发货"}, Done: kit.Text{"The parcel is noted; the shopper reads carrier and number.", "已登记发货，顾客可查看物流信息。"},
+		Title: kit.Text{"Ship order", "发货"}, Done: kit.Text{"Marked as shipped. The shopper can see the carrier and tracking number.", "已发货，顾客可查看物流信息。"},
 		Fields: []kit.Field{
 			{Name: "carrier", Label: kit.Text{"Carrier", "快递公司"}, Required: true, Max: 60},
 			{Name: "tracking_no", Label: kit.Text{"Tracking number", "运单号"}, Required: true, Max: 64},
@@ -21,37 +21,37 @@ var acts = []kit.Act{
 	},
 	{
 		Path: detail + "/complete", API: "POST " + api + "/{no}/complete", Role: auth.Operator, On: detail, When: in(orderevent.StatusPaid),
-		Title: kit.Text{"Complete the order", "确认完成"}, Done: kit.Text{"The order is completed.", "订单已完成。"},
-		Warning: kit.Text{"The goods have reached the shopper. After that shoppers cannot return the order by themselves.", "确认商品已送达。完成后顾客不能自助退单。"},
+		Title: kit.Text{"Complete order", "确认完成"}, Done: kit.Text{"The order is completed.", "订单已完成。"},
+		Warning: kit.Text{"Confirm that the goods have arrived. Shoppers can then no longer refund the order themselves.", "确认商品已送达。完成后顾客不能自助退单。"},
 	},
 	{
 		Path: detail + "/note", API: "POST " + api + "/{no}/notes", Role: auth.Operator, On: detail,
-		Title: kit.Text{"Add a note", "添加备注"}, Done: kit.Text{"The note is in the history.", "备注已写入订单历史。"},
-		Fields: []kit.Field{{Name: "text", Label: kit.Text{"Note, for the staff", "备注（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500}},
+		Title: kit.Text{"Add a note", "添加备注"}, Done: kit.Text{"Note added.", "备注已添加。"},
+		Fields: []kit.Field{{Name: "text", Label: kit.Text{"Note (staff only)", "备注（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500}},
 	},
 	{
 		Path: "/admin/disputes/{no}/answer", API: "POST /api/v1/admin/disputes/{no}/answers", Role: auth.Operator, On: "/admin/disputes/{no}", When: openDispute,
-		Title: kit.Text{"Answer", "回复"}, Done: kit.Text{"The shopper can read the answer.", "回复已发送，顾客可查看。"},
-		Fields: []kit.Field{{Name: "text", Label: kit.Text{"To the shopper", "回复顾客"}, Kind: kit.Area, Required: true, Max: 500}},
+		Title: kit.Text{"Reply", "回复"}, Done: kit.Text{"Reply sent.", "回复已发送，顾客可查看。"},
+		Fields: []kit.Field{{Name: "text", Label: kit.Text{"Message to the shopper", "回复顾客"}, Kind: kit.Area, Required: true, Max: 500}},
 	},
 	{
 		Path: "/admin/disputes/{no}/close", API: "POST /api/v1/admin/disputes/{no}/close", Role: auth.Operator, On: "/admin/disputes/{no}", When: openDispute,
-		Title: kit.Text{"Close without a refund", "不退款并关闭"}, Done: kit.Text{"The dispute is closed.", "纠纷已关闭。"}, Dangerous: true,
+		Title: kit.Text{"Close without refund", "不退款并关闭"}, Done: kit.Text{"The dispute is closed.", "纠纷已关闭。"}, Dangerous: true,
 		Fields: []kit.Field{lastWord},
 	},
 	{
 		Path: "/admin/disputes/{no}/refund", API: "POST /api/v1/admin/disputes/{no}/close", Role: auth.Operator, On: "/admin/disputes/{no}", When: openDispute, Again: true,
-		Title: kit.Text{"Close with a refund", "退款并关闭"}, Done: kit.Text{"The dispute is closed and the refund requested.", "纠纷已关闭，退款已发起。"}, Dangerous: true,
+		Title: kit.Text{"Refund and close", "退款并关闭"}, Done: kit.Text{"Dispute closed and refund started.", "纠纷已关闭，退款已发起。"}, Dangerous: true,
 		Fields: []kit.Field{
 			lastWord,
 			{Name: "refund.amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount, Zero: kit.Text{"Type an amount above zero, or leave it empty to refund all that is left.", "金额须大于 0；退全部余款请留空。"}},
-			{Name: "refund.units", Label: kit.Text{"The units", "商品数量如何处理"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
+			{Name: "refund.units", Label: kit.Text{"Returned goods", "退款商品处理"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
 		},
 		Body: withRefund, With: currencyOf,
 	},
 }
 
-var lastWord = kit.Field{Name: "text", Label: kit.Text{"Last word to the shopper", "给顾客的最后说明"}, Kind: kit.Area, Required: true, Max: 500}
+var lastWord = kit.Field{Name: "text", Label: kit.Text{"Closing message to the shopper", "给顾客的处理说明"}, Kind: kit.Area, Required: true, Max: 500}
 
 // in applies to orders in one of the states.
 func in(states ...string) func(map[string]any) bool {

@@ -50,12 +50,12 @@ var statuses = []string{
 	orderevent.StatusRefunding, orderevent.StatusRefunded, orderevent.StatusRefundFailed,
 }
 
-var disputeFilters = []kit.Field{{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: []string{"open", "answered", "closed"}}}
+var disputeFilters = []kit.Field{{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: []string{"open", "answered", "closed"}}}
 
 // filters are the search form; the first is not the API's.
 var filters = []kit.Field{
 	{Name: "q", Label: kit.Text{"Number, phone, transaction, pickup code, SKU", "订单号、手机号、流水号、提货码、SKU"}},
-	{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: statuses},
+	{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: statuses},
 	{Name: "from", Label: kit.Text{"Created from", "下单时间起"}, Kind: kit.Moment},
 	{Name: "to", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
 	{Name: "paid_from", Label: kit.Text{"Paid from", "支付时间起"}, Kind: kit.Moment},

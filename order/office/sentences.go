@@ -6,6 +6,7 @@ var sentences = map[string]string{
 	"The carrier and the tracking number have one line each, with a letter or a digit.":                                   "请各用一行填写快递公司和单号。",
 	"An amount is 1 to %d minor units.":                                 "金额须大于 0，最多 %s 分。",
 	"A coupon has one currency, that of threshold.":                     "一张优惠券只能使用一种货币。",
+	"No user has the number %d. Search the users by phone for theirs.":  "没有编号为 %s 的用户，请在“用户”页按手机号查找编号。",
 	"An id is a positive decimal number.":                               "编号为正整数。",
 	"A name is one line and not blank.":                                 "名称为一行文字，不能为空。",
 	"A currency is three letters of ISO 4217.":                          "货币为三个大写字母，例如 CNY。",

@@ -20,15 +20,15 @@ const templatePath = activities + "/template.csv"
 // importActs plan a whole sale from a file, all of it or nothing.
 var importActs = []kit.Act{{
 	Path: activities + "/import", API: "POST " + api + "/activities", Role: auth.Operator, On: activities, Then: activity, Make: imported,
-	Title: kit.Text{"Import a sale", "导入活动"}, Button: kit.Text{"Import", "导入"}, Done: kit.Text{"The draft is made as the file says. Shoppers see nothing until it is published.", "已按文件创建草稿，发布前顾客不可见。"},
+	Title: kit.Text{"Import a sale", "导入活动"}, Button: kit.Text{"Import", "导入"}, Done: kit.Text{"Draft created from the file. Shoppers cannot see it until it is published.", "已按文件创建草稿，发布前顾客不可见。"},
 	Warning: kit.Text{
 		"A sheet (XLSX or CSV) has an item a line, times in the shop's zone and prices in yuan. If one line is wrong, nothing is imported.",
 		"支持 XLSX、CSV：每行一个商品，时间按店铺时区、价格以元填写。任何一行有误则全部不导入。",
 	},
-	Before: kit.Entry{Path: templatePath, Name: kit.Text{"Download a sheet to begin from", "下载模板"}},
+	Before: kit.Entry{Path: templatePath, Name: kit.Text{"Download template", "下载模板"}},
 	Fields: []kit.Field{
-		{Name: "name", Label: kit.Text{"Name of the sale; a JSON plan may have its own", "活动名称（JSON 文件可自带名称）"}, Max: maxName},
-		{Name: "file", Label: kit.Text{"File: XLSX, CSV, or the API's JSON plan", "文件（XLSX、CSV 或接口格式的 JSON）"}, Kind: kit.File, Required: true},
+		{Name: "name", Label: kit.Text{"Sale name (a JSON file may contain it)", "活动名称（JSON 文件可自带名称）"}, Max: maxName},
+		{Name: "file", Label: kit.Text{"File (XLSX, CSV or API JSON)", "文件（XLSX、CSV 或接口格式的 JSON）"}, Kind: kit.File, Required: true},
 	},
 }}
 
@@ -75,7 +75,7 @@ func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]
 	}
 	s := planOf(c, zone, rows)
 	if name == "" {
-		s.flaws = append(s.flaws, kit.Flaw{Location: "name", Message: c.T("This is needed.", "必填。")})
+		s.flaws = append(s.flaws, kit.Flaw{Location: "name", Message: c.T("This field is required.", "必填。")})
 	}
 	if len(s.flaws) > 0 {
 		return nil, nil, c.Refuse(s.flaws...)

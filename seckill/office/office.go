@@ -39,11 +39,11 @@ func Section() kit.Section {
 		},
 		Pages: append([]kit.Page{
 			{Path: activities, Title: kit.Text{"Sales", "活动"}, Role: auth.Viewer, Template: "activities.html", Filters: activityFilters, Reads: []kit.Read{{Name: "activities", Path: api + "/activities", Query: true}}},
-			{Path: activities + "/new", Title: kit.Text{"Plan a sale", "新建活动"}, Role: auth.Operator, Template: "new.html"},
+			{Path: activities + "/new", Title: kit.Text{"Create sale", "新建活动"}, Role: auth.Operator, Template: "new.html"},
 			{Path: activity, Title: kit.Text{"Sale", "活动详情"}, Role: auth.Viewer, Template: "activity.html", Load: sale},
 			{Path: activity + "/live", Title: kit.Text{"War room", "作战室"}, Role: auth.Viewer, Template: "live.html", Reads: []kit.Read{{Name: "room", Path: api + "/activities/{id}/war-room"}}},
 			{Path: activity + "/live/events", Role: auth.Viewer, Download: api + "/activities/{id}/war-room/live"},
-			{Path: activity + "/preflight", Title: kit.Text{"Check before the opening", "开场前检查"}, Role: auth.Viewer, Template: "preflight.html", Reads: []kit.Read{
+			{Path: activity + "/preflight", Title: kit.Text{"Pre-sale checks", "开售检查"}, Role: auth.Viewer, Template: "preflight.html", Reads: []kit.Read{
 				{Name: "preflight", Path: api + "/activities/{id}/preflight"}, {Name: "activity", Path: api + "/activities/{id}"},
 			}},
 			{Path: item + "/preview", Role: auth.Viewer, Download: api + "/items/{id}/preview"},
@@ -57,9 +57,9 @@ func Section() kit.Section {
 }
 
 var (
-	activityFilters = []kit.Field{{Name: "status", Label: kit.Text{"State", "状态"}, Kind: kit.Choice, Options: []string{"draft", "scheduled", "running", "ended", "terminated"}}}
+	activityFilters = []kit.Field{{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: []string{"draft", "scheduled", "running", "ended", "terminated"}}}
 	auditFilters    = []kit.Field{
-		{Name: "subject", Label: kit.Text{"About, such as: item 12", "对象，例如 item 12"}, Max: 100},
+		{Name: "subject", Label: kit.Text{"Subject, for example item 12", "对象，例如 item 12"}, Max: 100},
 		{Name: "action", Label: kit.Text{"Action", "操作"}, Max: 100},
 		{Name: "actor", Label: kit.Text{"Operator's user id", "操作人编号"}, Kind: kit.Whole},
 	}

@@ -26,7 +26,7 @@ const (
 var planActs = []kit.Act{
 	{
 		Path: activities + "/plan", API: "POST " + api + "/activities", Role: auth.Operator, Make: planned,
-		Title: kit.Text{"Plan a sale", "新建活动"}, Then: activity, Done: kit.Text{"The draft is made. Shoppers see nothing until it is published.", "草稿已创建，发布前顾客不可见。"},
+		Title: kit.Text{"Create sale", "新建活动"}, Then: activity, Done: kit.Text{"Draft saved. Shoppers cannot see it until it is published.", "草稿已创建，发布前顾客不可见。"},
 		Fields: ofSale, Rows: rows,
 	},
 	{
@@ -42,36 +42,36 @@ var planActs = []kit.Act{
 	{
 		Path: activity + "/delete", API: "DELETE " + api + "/activities/{id}", Role: auth.Operator, On: activity, When: in("draft"), Then: activities, Dangerous: true,
 		Title: kit.Text{"Delete the draft", "删除草稿"}, Done: kit.Text{"The draft is deleted.", "草稿已删除。"},
-		Warning: kit.Text{"Its sessions and items go with it.", "其场次和商品将一并删除。"},
+		Warning: kit.Text{"Its sessions and items are deleted too.", "其场次和商品将一并删除。"},
 	},
 }
 
 var (
 	// ofSale are what most sales set; a draft's page has the rest.
 	ofSale = []kit.Field{
-		{Name: "name", Label: kit.Text{"Name of the sale", "活动名称"}, Required: true, Max: maxName},
-		{Name: "limit_per_user", Label: kit.Text{"Units of an item that a shopper may hold", "每人每件商品限购"}, Kind: kit.Whole, Required: true},
-		{Name: "payment_window_seconds", Label: kit.Text{"Minutes to pay", "付款时限（分钟）"}, Kind: kit.Minutes, Required: true},
-		{Name: "refund_within_hours", Label: kit.Text{"Hours in which shoppers may return an order; 0: never", "支付后多少小时内可申请退款；0 为不支持"}, Kind: kit.Whole},
-		{Name: "rules", Label: kit.Text{"Rules, in Markdown", "活动规则（支持 Markdown）"}, Kind: kit.Area, Max: maxText},
+		{Name: "name", Label: kit.Text{"Sale name", "活动名称"}, Required: true, Max: maxName},
+		{Name: "limit_per_user", Label: kit.Text{"Limit per shopper, per item", "每人每件商品限购"}, Kind: kit.Whole, Required: true},
+		{Name: "payment_window_seconds", Label: kit.Text{"Payment window (minutes)", "付款时限（分钟）"}, Kind: kit.Minutes, Required: true},
+		{Name: "refund_within_hours", Label: kit.Text{"Self-service refund window (hours after payment, 0 for none)", "自助退款时限（支付后小时数，0 为不支持）"}, Kind: kit.Whole},
+		{Name: "rules", Label: kit.Text{"Sale rules (Markdown)", "活动规则（支持 Markdown）"}, Kind: kit.Area, Max: maxText},
 	}
 	sessionName  = kit.Field{Name: "name", Label: kit.Text{"Name", "场次名称"}, Required: true, Max: maxName}
-	opens        = kit.Field{Name: "opens_at", Label: kit.Text{"Opens at", "开抢时间"}, Kind: kit.Moment, Required: true}
-	closes       = kit.Field{Name: "closes_at", Label: kit.Text{"Closes at", "结束时间"}, Kind: kit.Moment, Required: true}
-	reserveFrom  = kit.Field{Name: "reservation_opens_at", Label: kit.Text{"Reservations open at; empty: everybody may buy", "预约开始时间；留空则无需预约"}, Kind: kit.Moment}
-	reserveUntil = kit.Field{Name: "reservation_closes_at", Label: kit.Text{"Reservations close at", "预约截止时间"}, Kind: kit.Moment}
-	reserveCap   = kit.Field{Name: "reservation_cap", Label: kit.Text{"At most so many times the stock may reserve; empty: no limit", "预约人数上限为库存的几倍；留空不限"}, Kind: kit.Number}
+	opens        = kit.Field{Name: "opens_at", Label: kit.Text{"Start time", "开抢时间"}, Kind: kit.Moment, Required: true}
+	closes       = kit.Field{Name: "closes_at", Label: kit.Text{"End time", "结束时间"}, Kind: kit.Moment, Required: true}
+	reserveFrom  = kit.Field{Name: "reservation_opens_at", Label: kit.Text{"Reservations open (leave empty if none are needed)", "预约开始时间（留空则无需预约）"}, Kind: kit.Moment}
+	reserveUntil = kit.Field{Name: "reservation_closes_at", Label: kit.Text{"Reservations close", "预约截止时间"}, Kind: kit.Moment}
+	reserveCap   = kit.Field{Name: "reservation_cap", Label: kit.Text{"Reservation cap, as a multiple of stock (empty is unlimited)", "预约人数上限（库存的倍数，留空不限）"}, Kind: kit.Number}
 	goods        = []kit.Field{
 		{Name: "sku", Label: kit.Text{"SKU", "商品编码（SKU）"}, Required: true, Max: maxSKU},
 		{Name: "title", Label: kit.Text{"Title", "商品名称"}, Required: true, Max: maxName},
 		{Name: "spec", Label: kit.Text{"Variant", "规格"}, Max: maxSpec, Blank: ""},
-		{Name: "image_url", Label: kit.Text{"Address of its picture", "图片地址"}, Max: maxImage, Blank: ""},
-		{Name: "list_price", Label: kit.Text{"Price elsewhere", "原价"}, Kind: kit.Price, Required: true},
-		{Name: "sale_price", Label: kit.Text{"Price in the sale", "秒杀价"}, Kind: kit.Price, Required: true},
-		{Name: "stock", Label: kit.Text{"Units", "库存"}, Kind: kit.Whole},
-		{Name: "backup", Label: kit.Text{"Units held back for late payments", "备用库存（用于逾期支付）"}, Kind: kit.Whole},
-		{Name: "unlimited", Label: kit.Text{"Unlimited, nothing is counted", "不限量"}, Kind: kit.Tick, Blank: false},
-		{Name: "limit_per_user", Label: kit.Text{"Units a shopper may hold; 0: as the sale says", "每人限购；0 为按活动规则"}, Kind: kit.Whole, Blank: 0},
+		{Name: "image_url", Label: kit.Text{"Image URL", "图片地址"}, Max: maxImage, Blank: ""},
+		{Name: "list_price", Label: kit.Text{"List price", "原价"}, Kind: kit.Price, Required: true},
+		{Name: "sale_price", Label: kit.Text{"Sale price", "秒杀价"}, Kind: kit.Price, Required: true},
+		{Name: "stock", Label: kit.Text{"Stock", "库存"}, Kind: kit.Whole},
+		{Name: "backup", Label: kit.Text{"Reserve stock (for late payments)", "备用库存（用于逾期支付）"}, Kind: kit.Whole},
+		{Name: "unlimited", Label: kit.Text{"Unlimited stock", "不限量"}, Kind: kit.Tick, Blank: false},
+		{Name: "limit_per_user", Label: kit.Text{"Limit per shopper (0 uses the sale's limit)", "每人限购（0 为按活动规则）"}, Kind: kit.Whole, Blank: 0},
 	}
 	rows = map[string][]kit.Field{"session": {sessionName, opens, closes, reserveFrom, reserveUntil, reserveCap}, "item": goods}
 )

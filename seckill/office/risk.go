@@ -22,17 +22,17 @@ func riskPage(c *kit.Call) (map[string]any, error) {
 var riskActs = []kit.Act{
 	{
 		Path: risk + "/add", API: "POST " + api + "/risk/rules", Role: auth.Operator, On: risk,
-		Title: kit.Text{"Add a rule", "添加规则"}, Done: kit.Text{"The rule is made.", "规则已添加。"},
-		Warning: kit.Text{"Give it a dry run first: until then it restricts nobody, and the decisions below say whom it would have.", "建议先试运行：期间不限制任何人，下方会列出本应受限的用户。"},
+		Title: kit.Text{"Add a rule", "添加规则"}, Done: kit.Text{"Rule added.", "规则已添加。"},
+		Warning: kit.Text{"Start with a dry run: the rule restricts no one, and the log below lists who it would have affected.", "建议先试运行：期间不限制任何人，下方会列出本应受限的用户。"},
 		Fields: []kit.Field{
-			{Name: "kind", Label: kit.Text{"What is counted", "统计项"}, Kind: kit.Choice, Options: []string{"unpaid_holds", "open_unpaid", "refusals_per_minute"}, Required: true},
-			{Name: "threshold", Label: kit.Text{"From this count on", "达到次数"}, Kind: kit.Whole, Required: true},
-			{Name: "window_seconds", Label: kit.Text{"Seconds looked back", "统计时长（秒）"}, Kind: kit.Whole},
-			{Name: "action", Label: kit.Text{"What happens", "处理方式"}, Kind: kit.Choice, Options: []string{"short_window", "later", "chance", "none"}, Words: map[string]kit.Text{"none": {"Not admitted", "不予放行"}}, Required: true},
-			{Name: "amount", Label: kit.Text{"How much: seconds, milliseconds, or a chance below 1", "数值：支付秒数、延后毫秒数或小于 1 的概率"}, Kind: kit.Number},
+			{Name: "kind", Label: kit.Text{"Counts", "统计项"}, Kind: kit.Choice, Options: []string{"unpaid_holds", "open_unpaid", "refusals_per_minute"}, Required: true},
+			{Name: "threshold", Label: kit.Text{"Threshold", "达到次数"}, Kind: kit.Whole, Required: true},
+			{Name: "window_seconds", Label: kit.Text{"Time window (seconds)", "统计时长（秒）"}, Kind: kit.Whole},
+			{Name: "action", Label: kit.Text{"Action", "处理方式"}, Kind: kit.Choice, Options: []string{"short_window", "later", "chance", "none"}, Words: map[string]kit.Text{"none": {"Not admitted", "不予放行"}}, Required: true},
+			{Name: "amount", Label: kit.Text{"Value: seconds to pay, delay in ms, or a probability below 1", "数值：支付秒数、延后毫秒数或小于 1 的概率"}, Kind: kit.Number},
 			{Name: "dry_run_until", Label: kit.Text{"Dry run until", "试运行至"}, Kind: kit.Moment},
-			{Name: "expires_at", Label: kit.Text{"Until; empty: for good", "有效至；留空为永久"}, Kind: kit.Moment},
-			{Name: "note", Label: kit.Text{"Why, for the staff", "说明（仅员工可见）"}, Max: 500},
+			{Name: "expires_at", Label: kit.Text{"Expires (leave empty for never)", "有效至（留空为永久）"}, Kind: kit.Moment},
+			{Name: "note", Label: kit.Text{"Note (staff only)", "说明（仅员工可见）"}, Max: 500},
 		},
 	},
 	{

@@ -67,7 +67,7 @@ func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
 	r.Funnel["answers"]["sold-out"] = 1234567
 	r.Finish()
 	for lang, words := range map[httpx.Language][]string{
-		httpx.English: {"Sale report", "Written off", "In line, with a unit", "Attempts per second"}, httpx.Chinese: {"场次报告", "核销", "抢到，等待生成订单", "每秒抢购请求"},
+		httpx.English: {"Sale report", "Written off", "In line, with a unit", "Attempts per second"}, httpx.Chinese: {"场次报告", "报损", "抢到，等待生成订单", "每秒抢购请求"},
 	} {
 		raw, err := r.HTML(lang, time.FixedZone("CST", 8*3600))
 		if err != nil {

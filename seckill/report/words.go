@@ -42,7 +42,7 @@ var pageWords = map[httpx.Language]words{
 	},
 	httpx.Chinese: {
 		Lang: "zh", Report: "场次报告", Opened: "开始", Closed: "结束", Made: "生成时间", Items: "商品", Item: "商品", Units: "件数", TakenAfter: "抢空用时",
-		Sold: "已售", Held: "待付款", WrittenOff: "核销", Difference: "对不上", Attempts: "抢购请求", Refused: "未抢到", Created: "订单", Paid: "已付款", Unpaid: "未付关闭",
+		Sold: "已售", Held: "待付款", WrittenOff: "报损", Difference: "对不上", Attempts: "抢购请求", Refused: "未抢到", Created: "订单", Paid: "已付款", Unpaid: "未付关闭",
 		Returned: "未付退回件数", SoldAgain: "再次售出件数", Refunds: "退款", Answers: "抢购请求的结果", PathAnswers: "获取抢购链接的结果",
 		Answer: "结果", Meaning: "含义", Count: "次数", Share: "占比", Latency: "延迟", Alarms: "告警与故障",
 		LatencyNote: "由服务器分档统计：一半（p50）或 99%（p99）的请求不超过此值。直接从内存答复的请求不排队，未计入。",

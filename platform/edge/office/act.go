@@ -116,7 +116,7 @@ func (c *Call) invalid(field, message string) *Problem { return c.Refuse(Flaw{fi
 // Refuse is a refusal by the office, of what the API would not understand.
 func (c *Call) Refuse(flaws ...Flaw) *Problem {
 	return &Problem{
-		Status: http.StatusUnprocessableEntity, Code: "invalid", Title: c.T("Something is missing", "请补充或修改"), Next: c.T("Correct what is marked.", "请修改标出的内容。"),
+		Status: http.StatusUnprocessableEntity, Code: "invalid", Title: c.T("Check the marked fields", "请检查标出的内容"), Next: c.T("Correct the marked fields.", "请修改标出的内容。"),
 		Errors: flaws,
 	}
 }

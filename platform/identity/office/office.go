@@ -27,11 +27,11 @@ func Section() kit.Section {
 	return kit.Section{
 		Files: files, Words: words,
 		Menu: []kit.Entry{
-			{Path: users, Name: kit.Text{"People", "用户"}, Role: auth.Viewer},
+			{Path: users, Name: kit.Text{"Users", "用户"}, Role: auth.Viewer},
 			{Path: blacklist, Name: kit.Text{"Blacklist", "黑名单"}, Role: auth.Viewer, Later: true},
 		},
 		Pages: []kit.Page{
-			{Path: users, Title: kit.Text{"People", "用户"}, Role: auth.Viewer, Template: "users.html", Filters: userFilters, Reads: []kit.Read{{Name: "doc", Path: usersAPI, Query: true}}},
+			{Path: users, Title: kit.Text{"Users", "用户"}, Role: auth.Viewer, Template: "users.html", Filters: userFilters, Reads: []kit.Read{{Name: "doc", Path: usersAPI, Query: true}}},
 			{Path: user, Title: kit.Text{"User", "用户详情"}, Role: auth.Viewer, Template: "user.html", Reads: []kit.Read{{Name: "doc", Path: usersAPI + "/{id}"}}},
 			{Path: blacklist, Title: kit.Text{"Blacklist", "黑名单"}, Role: auth.Viewer, Template: "blacklist.html", Reads: []kit.Read{{Name: "doc", Path: "/api/v1/admin/blacklist", Query: true}}},
 		},
@@ -40,47 +40,47 @@ func Section() kit.Section {
 }
 
 var userFilters = []kit.Field{
-	{Name: "phone", Label: kit.Text{"Phone, the whole number", "完整手机号"}, Max: 32},
+	{Name: "phone", Label: kit.Text{"Full phone number", "完整手机号"}, Max: 32},
 	{Name: "id", Label: kit.Text{"User id", "用户编号"}, Kind: kit.Whole},
 	{Name: "role", Label: kit.Text{"Role", "角色"}, Kind: kit.Choice, Options: roles},
-	{Name: "status", Label: kit.Text{"In state", "状态"}, Kind: kit.Choice, Options: []string{"active", "disabled", "erased"}},
+	{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: []string{"active", "disabled", "erased"}},
 }
 
 var acts = []kit.Act{
 	{
 		Path: user + "/role", API: "POST " + usersAPI + "/{id}/role", Role: auth.Admin, On: user, Again: true, When: is("active", "disabled"),
-		Title: kit.Text{"Give a role", "修改角色"}, Done: kit.Text{"The role is changed; it holds from the next page on.", "角色已修改，立即生效。"},
-		Warning: kit.Text{"A viewer sees everything but whole phones, an operator acts, an admin also gives roles.", "只读可查看（手机号打码），运营可操作，管理员还可分配角色。"},
+		Title: kit.Text{"Change role", "修改角色"}, Done: kit.Text{"Role changed.", "角色已修改，立即生效。"},
+		Warning: kit.Text{"Viewers can see everything except full phone numbers, operators can also act, admins can also change roles.", "只读可查看（手机号打码），运营可操作，管理员还可分配角色。"},
 		Fields:  []kit.Field{{Name: "role", Label: kit.Text{"Role", "角色"}, Kind: kit.Choice, Options: roles, Required: true}},
 		With:    func(data map[string]any) []any { return []any{"role", member(data, "role")} },
 	},
 	{
 		Path: user + "/end-logins", API: "POST " + usersAPI + "/{id}/end-logins", Role: auth.Admin, On: user, When: is("active", "disabled"),
-		Title: kit.Text{"End all logins", "强制下线"}, Done: kit.Text{"All logins of the user have ended.", "该用户的登录已全部失效。"},
-		Warning: kit.Text{"The user may sign in again at once.", "用户可立即重新登录。"},
+		Title: kit.Text{"Sign out everywhere", "强制下线"}, Done: kit.Text{"The user is signed out everywhere.", "该用户的登录已全部失效。"},
+		Warning: kit.Text{"The user can sign in again immediately.", "用户可立即重新登录。"},
 	},
 	{
 		Path: user + "/second-factor", API: "DELETE " + usersAPI + "/{id}/totp", Role: auth.Admin, On: user, Again: true, Dangerous: true, When: is("active"),
 		Title: kit.Text{"Remove the authenticator app", "移除动态验证码"}, Done: kit.Text{"The second factor is removed and all logins have ended.", "动态验证码已移除，登录已全部失效。"},
-		Warning: kit.Text{"Only for a user who has lost it, and who has proved to be the one.", "仅用于用户丢失验证器且已核实身份的情况。"},
+		Warning: kit.Text{"Only for a user who has lost it, after verifying their identity.", "仅用于用户丢失验证器且已核实身份的情况。"},
 	},
 	{
 		Path: user + "/disable", API: "POST " + usersAPI + "/{id}/disable", Role: auth.Admin, On: user, Dangerous: true, When: is("active"),
-		Title: kit.Text{"Disable the account", "停用账号"}, Done: kit.Text{"The account is disabled and its logins have ended.", "账号已停用，登录已失效。"},
-		Fields: []kit.Field{{Name: "reason", Label: kit.Text{"Why, for the audit log", "原因（写入操作日志）"}, Kind: kit.Area, Required: true, Max: 200}},
+		Title: kit.Text{"Disable account", "停用账号"}, Done: kit.Text{"Account disabled and signed out everywhere.", "账号已停用，登录已失效。"},
+		Fields: []kit.Field{{Name: "reason", Label: kit.Text{"Reason (for the audit log)", "原因（写入操作日志）"}, Kind: kit.Area, Required: true, Max: 200}},
 	},
 	{
 		Path: user + "/enable", API: "POST " + usersAPI + "/{id}/enable", Role: auth.Admin, On: user, When: is("disabled"),
-		Title: kit.Text{"Enable the account", "恢复账号"}, Done: kit.Text{"The account is enabled.", "账号已恢复。"},
+		Title: kit.Text{"Enable account", "恢复账号"}, Done: kit.Text{"The account is enabled.", "账号已恢复。"},
 	},
 	{
 		Path: blacklist + "/add", API: "POST /api/v1/admin/blacklist", Role: auth.Operator, On: blacklist,
-		Title: kit.Text{"Add an entry", "加入黑名单"}, Done: kit.Text{"The entry is in force on every instance.", "已在所有实例上生效。"},
+		Title: kit.Text{"Add an entry", "加入黑名单"}, Done: kit.Text{"Entry added on every instance.", "已在所有实例上生效。"},
 		Fields: []kit.Field{
 			{Name: "kind", Label: kit.Text{"What", "类型"}, Kind: kit.Choice, Options: []string{"user", "phone", "address", "device"}, Required: true},
-			{Name: "value", Label: kit.Text{"Id, number, address or network, or device", "编号、手机号、地址或网段、设备"}, Required: true, Max: 128},
+			{Name: "value", Label: kit.Text{"User id, phone, IP address or network, or device id", "用户编号、手机号、IP 地址或网段、设备号"}, Required: true, Max: 128},
 			{Name: "reason", Label: kit.Text{"Why", "原因"}, Required: true, Max: 500},
-			{Name: "expires_at", Label: kit.Text{"Until; empty: for good", "有效至；留空为永久"}, Kind: kit.Moment},
+			{Name: "expires_at", Label: kit.Text{"Expires (leave empty for never)", "有效至（留空为永久）"}, Kind: kit.Moment},
 		},
 	},
 	{
@@ -109,6 +109,6 @@ func member(data map[string]any, name string) any {
 }
 
 var words = map[string]kit.Text{
-	"active": {"Active", "启用"}, "disabled": {"Disabled", "已停用"}, "erased": {"Deleted by its owner", "已注销"},
+	"active": {"Active", "启用"}, "disabled": {"Disabled", "已停用"}, "erased": {"Deleted", "已注销"},
 	"user": {"User", "用户"}, "phone": {"Phone", "手机号"}, "address": {"Address or network", "IP 地址或网段"}, "device": {"Device", "设备"},
 }

@@ -25,15 +25,15 @@ func Section() kit.Section {
 		Files: files, Words: words, Sentences: sentences,
 		Menu: []kit.Entry{
 			{Path: "/admin/alarms", Name: kit.Text{"Alarms", "告警"}, Role: auth.Viewer},
-			{Path: "/admin/proofs", Name: kit.Text{"Book proofs", "账目证明"}, Role: auth.Viewer},
+			{Path: "/admin/proofs", Name: kit.Text{"Book audits", "账目核对"}, Role: auth.Viewer},
 			{Path: "/admin/messages", Name: kit.Text{"Messages", "消息"}, Role: auth.Viewer, Later: true},
 			{Path: "/admin/dead-letters", Name: kit.Text{"Dead letters", "死信"}, Role: auth.Viewer, Later: true},
 			{Path: "/admin/settings", Name: kit.Text{"Settings", "运行设置"}, Role: auth.Admin, Later: true},
 		},
 		Pages: []kit.Page{
 			page("/admin/alarms", kit.Text{"Alarms", "告警"}, "alarms.html", alarmFilters, api+"/alarms"),
-			page("/admin/proofs", kit.Text{"Proofs of the books", "账目证明"}, "proofs.html", nil, api+"/proof"),
-			page("/admin/proofs/{id}", kit.Text{"Proof", "账目证明"}, "proof.html", nil, api+"/proof/{id}"),
+			page("/admin/proofs", kit.Text{"Book audits", "账目核对"}, "proofs.html", nil, api+"/proof"),
+			page("/admin/proofs/{id}", kit.Text{"Book audit", "账目核对"}, "proof.html", nil, api+"/proof/{id}"),
 			page("/admin/messages", kit.Text{"Messages", "消息"}, "messages.html", messageFilters, api+"/messages"),
 			page("/admin/messages/{id}", kit.Text{"Message", "消息"}, "message.html", nil, api+"/messages/{id}"),
 			page("/admin/dead-letters", kit.Text{"Dead letters", "死信"}, "letters.html", letterFilters, api+"/dead-letters"),
@@ -63,12 +63,12 @@ func settings(c *kit.Call) (map[string]any, error) {
 
 var (
 	alarmFilters = []kit.Field{
-		{Name: "open", Label: kit.Text{"Only open ones", "仅看未处理"}, Kind: kit.Tick},
+		{Name: "open", Label: kit.Text{"Open only", "仅看未处理"}, Kind: kit.Tick},
 		{Name: "severity", Label: kit.Text{"Severity", "级别"}, Kind: kit.Choice, Options: []string{"warning", "critical"}},
 		{Name: "code", Label: kit.Text{"Code", "代码"}, Max: 64},
 	}
 	messageFilters = []kit.Field{
-		{Name: "status", Label: kit.Text{"State; empty: failed", "状态；留空为失败"}, Kind: kit.Choice, Options: []string{"failed", "pending", "sent"}},
+		{Name: "status", Label: kit.Text{"Status (default: failed)", "状态（默认为失败）"}, Kind: kit.Choice, Options: []string{"failed", "pending", "sent"}},
 		{Name: "subject", Label: kit.Text{"Subject", "主题"}, Max: 256},
 		{Name: "from", Label: kit.Text{"From", "时间起"}, Kind: kit.Moment},
 		{Name: "to", Label: kit.Text{"until", "止"}, Kind: kit.Moment},
@@ -76,34 +76,34 @@ var (
 	letterFilters = []kit.Field{{Name: "consumer", Label: kit.Text{"Consumer", "消费者"}, Max: 128}}
 )
 
-var again = kit.Text{"Send it again", "重新投递"}
+var again = kit.Text{"Retry", "重新投递"}
 
 var acts = []kit.Act{
 	{
 		Path: "/admin/alarms/{id}/acknowledge", API: "POST " + api + "/alarms/{id}/acknowledge", Role: auth.Operator,
-		Title: kit.Text{"I take care of it", "我来处理"}, Done: kit.Text{"The alarm names you.", "已标记由您处理。"},
-		Fields: []kit.Field{{Name: "name", Label: kit.Text{"Your name; empty: your user id", "您的姓名；留空则用用户编号"}, Max: 64}},
+		Title: kit.Text{"Acknowledge", "认领处理"}, Done: kit.Text{"Acknowledged by you.", "已标记由您处理。"},
+		Fields: []kit.Field{{Name: "name", Label: kit.Text{"Your name (leave empty to use your user id)", "您的姓名；留空则用用户编号"}, Max: 64}},
 	},
 	{
 		Path: "/admin/proofs/start", API: "POST " + api + "/proof", Role: auth.Operator, On: "/admin/proofs",
-		Title: kit.Text{"Prove the books now", "立即证明账目"}, Done: kit.Text{"The proof runs; it is the first of the list.", "证明正在进行，位于列表首位。"},
+		Title: kit.Text{"Run audit now", "立即核对账目"}, Done: kit.Text{"The audit is running; see the top of the list.", "核对正在进行，见列表首位。"},
 	},
 	{
 		Path: "/admin/messages/{id}/again", API: "POST " + api + "/messages/{id}/redrive", Role: auth.Operator,
-		Title: again, Done: kit.Text{"The event is tried again.", "已重新投递。"},
+		Title: again, Done: kit.Text{"The event was queued again.", "已重新投递。"},
 	},
 	{
 		Path: "/admin/messages/all-again", API: "POST " + api + "/messages/redrive", Role: auth.Operator, On: "/admin/messages",
-		Title: kit.Text{"Send all failed ones again", "重新投递全部失败消息"}, Done: kit.Text{"The failed events are tried again, the oldest first.", "已按时间先后重新投递失败消息。"},
-		Fields: []kit.Field{{Name: "subject", Label: kit.Text{"Only of this subject", "仅此主题"}, Max: 256}},
+		Title: kit.Text{"Retry all failed", "重新投递全部失败消息"}, Done: kit.Text{"Failed events were queued again, oldest first.", "已按时间先后重新投递失败消息。"},
+		Fields: []kit.Field{{Name: "subject", Label: kit.Text{"Subject", "仅此主题"}, Max: 256}},
 	},
 	{
 		Path: "/admin/dead-letters/{id}/again", API: "POST " + api + "/dead-letters/{id}/redrive", Role: auth.Operator,
-		Title: again, Done: kit.Text{"The letter went to its consumer again.", "已重新投递给消费者。"},
+		Title: again, Done: kit.Text{"Sent to its consumer again.", "已重新投递给消费者。"},
 	},
 	{
 		Path: "/admin/dead-letters/all-again", API: "POST " + api + "/dead-letters/redrive", Role: auth.Operator, On: "/admin/dead-letters",
-		Title: kit.Text{"Send all of a consumer again", "重新投递某消费者的全部死信"}, Done: kit.Text{"The letters went to their consumer again, the oldest first.", "已按时间先后重新投递。"},
+		Title: kit.Text{"Retry all of a consumer", "重新投递某消费者的全部死信"}, Done: kit.Text{"Sent to their consumer again, oldest first.", "已按时间先后重新投递。"},
 		Fields: []kit.Field{{Name: "consumer", Label: kit.Text{"Consumer", "消费者"}, Required: true, Max: 128}},
 	},
 }
