@@ -36,6 +36,27 @@ func (s *Service) WriteOffFree(ctx context.Context, tx pgx.Tx, itemID int64, uni
 	})
 }
 
+// Free returns how many units of an item no shopper holds, neither in Redis nor in
+// Postgres, and locks its stock rows: only a grant makes them fewer until tx ends.
+func (s *Service) Free(ctx context.Context, tx pgx.Tx, itemID int64) (free int32, err error) {
+	rows, err := inventorydb.New(tx).LockStockOfItem(ctx, itemID)
+	if err != nil {
+		return 0, fmt.Errorf("inventory: lock stock of item %d: %w", itemID, err)
+	}
+	for _, st := range stocksOf(rows) {
+		n := int64(st.Available)
+		state, ok, err := s.State(ctx, st.item())
+		if err != nil {
+			return 0, fmt.Errorf("inventory: free units of item %d: %w", itemID, err)
+		}
+		if ok && state.Ready() { // otherwise the withdrawal says whether Postgres may decide alone
+			n = min(n, state.Remaining)
+		}
+		free += int32(max(n, 0)) //nolint:gosec // at most what is available
+	}
+	return free, nil
+}
+
 // move writes to a stock row where units go that leave what is available.
 type move func(ctx context.Context, q *inventorydb.Queries, st Stock, units int32) error
 

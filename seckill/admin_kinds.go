@@ -19,7 +19,7 @@ var (
 	editProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen"}
 	patchProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen, stale-version"}
 	// backupProblems: fenced while the item is on sale and being loaded.
-	backupProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition", http.StatusServiceUnavailable: "fenced, unknown"}
+	backupProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, units-not-free", http.StatusServiceUnavailable: "fenced, unknown"}
 	moveProblems   = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, frozen"}
 )
 

@@ -28,7 +28,7 @@ type ItemDraft struct {
 	SKU          string       `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
 	Title        string       `json:"title" doc:"1 to 120 characters"`
 	Spec         string       `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
-	ImageURL     string       `json:"image_url,omitempty" doc:"http, https or empty"`
+	ImageURL     string       `json:"image_url,omitempty" doc:"https, a path of the shop's own address, or empty"`
 	ListPrice    wire.Money   `json:"list_price" doc:"What it costs outside the sale"`
 	SalePrice    wire.Money   `json:"sale_price" doc:"No more than the list price, in the same currency"`
 	Stock        int32        `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
@@ -50,7 +50,7 @@ type itemPatch struct {
 	SKU          *string     `json:"sku,omitempty" doc:"1 to 64 characters, unique in its session"`
 	Title        *string     `json:"title,omitempty" doc:"1 to 120 characters"`
 	Spec         *string     `json:"spec,omitempty" doc:"Up to 500 characters"`
-	ImageURL     *string     `json:"image_url,omitempty" doc:"http, https or empty"`
+	ImageURL     *string     `json:"image_url,omitempty" doc:"https, a path of the shop's own address, or empty"`
 	ListPrice    *wire.Money `json:"list_price,omitempty" doc:"What it costs outside the sale"`
 	SalePrice    *wire.Money `json:"sale_price,omitempty" doc:"No more than the list price, in the same currency"`
 	Stock        *int32      `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
@@ -92,7 +92,7 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	f.text(location+".sku", i.Sku, 1, maxSKURunes)
 	f.text(location+".title", i.Title, 1, maxTitleRunes)
 	f.text(location+".spec", i.Spec, 0, maxSpecRunes)
-	f.add(validImage(i.ImageUrl), location+".image_url", i.ImageUrl, "An image URL starts with http:// or https://, names a host and has up to %d bytes; or it is empty.", maxImageURLBytes)
+	f.add(validImage(i.ImageUrl), location+".image_url", i.ImageUrl, imageRule, maxImageURLBytes)
 	f.add(currencyForm.MatchString(i.Currency), location+".list_price.currency", i.Currency, "A currency is three capital letters, for example CNY.")
 	f.add(saleCurrency == i.Currency, location+".sale_price.currency", saleCurrency, "Both prices are in the same currency.")
 	f.add(i.ListPrice >= 0 && i.ListPrice <= wire.MaxPrice, location+".list_price.amount", i.ListPrice, "A price is 0 to %d minor units.", wire.MaxPrice)
@@ -108,14 +108,21 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	}
 }
 
-// validImage accepts only what a browser loads without executing anything.
+// imageRule is what validImage accepts.
+const imageRule = "A picture's address starts with https://, or with / for one at the shop's own address, and has up to %d bytes; pages block http://."
+
+// validImage accepts only what a browser loads on the shop's pages, without executing
+// anything.
 func validImage(s string) bool {
 	if s == "" {
 		return true
 	}
 	u, err := url.Parse(s)
-	return err == nil && len(s) <= maxImageURLBytes && inEncoding(s) && !strings.ContainsFunc(s, plaintext.Unruly) && (u.Scheme == "http" || u.Scheme == "https") &&
-		u.Host != "" && u.User == nil
+	if err != nil || len(s) > maxImageURLBytes || !inEncoding(s) || strings.ContainsFunc(s, plaintext.Unruly) || strings.Contains(s, `\`) {
+		return false
+	}
+	own := u.Scheme == "" && u.Host == "" && strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//")
+	return own || u.Scheme == "https" && u.Host != "" && u.User == nil
 }
 
 // createItem adds an item to a session.

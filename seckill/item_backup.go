@@ -11,24 +11,27 @@ import (
 // backupMove is the body of a request to move units between sale and backup.
 type backupMove struct {
 	Units int32 `json:"units" minimum:"-10000000" maximum:"10000000" doc:"Above 0: from the sale to the backup; below 0: from the backup to the sale" example:"5"`
+
+	OrFewer orFewer `json:"or_fewer,omitempty" doc:"Take as many units as are free, also none; otherwise units-not-free refuses to take fewer"`
 }
 
 // backupMoved is the answer to it.
 type backupMoved struct {
-	Moved int32    `json:"moved" doc:"How many units moved, with the sign of the request: no more than were available"`
+	Moved int32    `json:"moved" doc:"How many units moved, with the sign of the request"`
 	Item  itemView `json:"item"`
 }
 
 // moveBackup moves units of an item between its sale and its backup, also while it
 // runs and after its end: late payments still take units from the backup.
 func (s *Service) moveBackup(ctx context.Context, key string, id int64, in backupMove) (backupMoved, error) {
-	return changeUnits(ctx, s, key, "item.backup", id, in, func(ctx context.Context, c *change) (backupMoved, error) { return c.moveBackup(ctx, id, in.Units) })
+	return changeUnits(ctx, s, key, "item.backup", id, in, func(ctx context.Context, c *change) (backupMoved, error) { return c.moveBackup(ctx, id, in) })
 }
 
 // moveBackup moves what can be moved in inventory and changes the plan by the same
 // units. Units of an oversold item come back with the share beyond them; none leave its
 // sale, because that share would have to leave it too, and shoppers may hold it.
-func (c *change) moveBackup(ctx context.Context, id int64, units int32) (backupMoved, error) {
+func (c *change) moveBackup(ctx context.Context, id int64, in backupMove) (backupMoved, error) {
+	units := in.Units
 	_, item, err := c.lockItem(ctx, id, actMoveBackup)
 	if err != nil {
 		return backupMoved{}, err
@@ -47,9 +50,12 @@ func (c *change) moveBackup(ctx context.Context, id int64, units int32) (backupM
 	}
 	var moved int32
 	if units > 0 {
-		moved, err = c.s.deps.Stock.ToBackup(ctx, c.tx, id, units)
+		moved, err = c.offSale(ctx, id, units, in.OrFewer, c.s.deps.Stock.ToBackup)
 	} else {
 		moved, err = c.s.deps.Stock.FromBackup(ctx, c.tx, id, -units)
+		if err == nil {
+			err = in.OrFewer.enough(moved, -units, "units")
+		}
 		moved = -moved
 	}
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 // row because every look at a plan reads the rows.
 type DetailDraft struct {
 	Description string   `json:"description" maxLength:"10000" doc:"CommonMark with tables; shoppers get it as HTML, without HTML of its own"`
-	Images      []string `json:"images" nullable:"false" maxItems:"9" doc:"http or https addresses of pictures, in the order to show them"`
+	Images      []string `json:"images" nullable:"false" maxItems:"9" doc:"Addresses of pictures, https or paths of the shop's own address, in the order to show them"`
 }
 
 // writtenDetail is an item's detail with its own version: what operators write for
@@ -96,7 +96,7 @@ func (f *flaws) detail(location string, in *DetailDraft) {
 	f.add(len(in.Images) <= maxImages, location+".images", nil, "An item has up to %d pictures.", maxImages)
 	for i, image := range in.Images {
 		location := fmt.Sprintf("%s.images[%d]", location, i)
-		f.add(image != "" && validImage(image), location, image, "An image URL starts with http:// or https://, names a host and has up to %d bytes.", maxImageURLBytes)
+		f.add(image != "" && validImage(image), location, image, imageRule, maxImageURLBytes)
 		f.add(!slices.Contains(in.Images[:i], image), location, image, "A picture is listed once.")
 	}
 }

@@ -9,7 +9,7 @@ import (
 // FuzzImageURL checks that a browser only loads an accepted URL and never
 // executes it.
 func FuzzImageURL(f *testing.F) {
-	for _, s := range []string{"", "https://img.example/p.png", "javascript:alert(1)", "HTTPS://h", "//h/p", "http://u@h", "https://h\n", "https://"} {
+	for _, s := range []string{"", "https://img.example/p.png", "javascript:alert(1)", "HTTPS://h", "//h/p", "http://u@h", "https://h\n", "https://", "/p.png", "/\\h/p", "http://h/p"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -17,8 +17,8 @@ func FuzzImageURL(f *testing.F) {
 			return
 		}
 		u, err := url.Parse(s)
-		web := strings.HasPrefix(strings.ToLower(s), "http://") || strings.HasPrefix(strings.ToLower(s), "https://")
-		if err != nil || u.Host == "" || !web {
+		own := strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") && !strings.HasPrefix(s, `/\`)
+		if err != nil || !own && (u.Host == "" || !strings.HasPrefix(strings.ToLower(s), "https://")) {
 			t.Errorf("accepted %q", s)
 		}
 		if strings.ContainsAny(s, "\x00\n\r\t") || len(s) > maxImageURLBytes {

@@ -204,14 +204,21 @@ func TestStockGoesDown(t *testing.T) {
 	if before, after := d.lastChange("item.write-off"); before["written_off"] != 0.0 || after["written_off"] != 4.0 {
 		t.Errorf("recorded %v and %v", before, after)
 	}
-	if r = d.do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":-100}`); r.body["changed"] != -1.0 {
+	for route, body := range map[string]string{"/stock": `{"add":-2}`, "/write-off": `{"units":2,"reason":"x"}`, "/backup": `{"units":2}`} { // one is free
+		if r = d.as(auth.Operator, http.MethodPost, path+route, body); r.status != http.StatusConflict || r.text("code") != "units-not-free" || r.body["free"] != 1.0 ||
+			!strings.Contains(string(r.raw), `"Of these 2 units 1 are free."`) {
+			t.Errorf("more than is free, %s: %d %s", route, r.status, r.raw)
+		}
+	}
+	must("more than is free", "stock 8: total 8, available 4, written off 4; Redis offers 4, 1 remain")
+	if r = d.do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":-100,"or_fewer":true}`); r.body["changed"] != -1.0 {
 		t.Errorf("down to what is free: %s", r.raw)
 	}
 	must("down to what is held", "stock 7: total 7, available 3, written off 4; Redis offers 3, 0 remain")
 	if got := d.rush(item, 9); got != fmt.Sprint(inventory.AllHeld) {
 		t.Errorf("the next shopper: %s", got)
 	}
-	for _, body := range []string{`{"units":1,"reason":"x"}`, `{"add":-1}`} {
+	for _, body := range []string{`{"units":1,"reason":"x","or_fewer":true}`, `{"add":-1,"or_fewer":true}`} {
 		route := map[bool]string{true: "/write-off", false: "/stock"}[strings.Contains(body, "units")]
 		if r = d.do(http.StatusOK, http.MethodPost, path+route, body); r.body["written_off"] != 0.0 && r.body["changed"] != 0.0 {
 			t.Errorf("nothing is free: %s", r.raw)
@@ -314,7 +321,7 @@ func TestStockOfAnOversoldItemGoesDown(t *testing.T) {
 		if c.free >= 0 {
 			d.sql(`UPDATE inventory.stock SET available = $2 WHERE item_id = $1`, s.item, c.free)
 		}
-		r := d.do(http.StatusOK, http.MethodPost, path+"/stock", fmt.Sprintf(`{"add":%v}`, c.add))
+		r := d.do(http.StatusOK, http.MethodPost, path+"/stock", fmt.Sprintf(`{"add":%v,"or_fewer":true}`, c.add))
 		if r.body["changed"] != c.changed || r.body["stock"] != c.stock || float64(d.number(`SELECT total FROM inventory.stock WHERE item_id = $1`, s.item)) != c.total {
 			t.Errorf("%+v: %s", c, r.raw)
 		}

@@ -7,7 +7,11 @@ import (
 	"net/http"
 	"sort"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/jackc/pgx/v5"
+
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
@@ -17,35 +21,59 @@ import (
 // stockAddition is the body of a request to change the stock.
 type stockAddition struct {
 	Add int32 `json:"add" minimum:"-10000000" maximum:"10000000" doc:"Units to add to the stock; below 0, units to take off it. An agreed share beyond it follows" example:"5"`
+
+	OrFewer orFewer `json:"or_fewer,omitempty" doc:"Take as many units as are free, also none; otherwise units-not-free refuses to take fewer"`
+}
+
+// orFewer makes a request take as many units off the sale as are free. Without it the
+// request is refused when there are fewer than it asks for.
+type orFewer bool
+
+var errNotFree = fault.New(fault.Conflict, "units-not-free", fault.Titles{"So many units are not free", "可用库存不足"},
+	"Fewer units are free: shoppers hold or have bought the others.")
+
+// enough refuses units that are not all free, unless the request takes fewer; member is
+// the member of its body that says how many. Its transaction is rolled back then.
+func (o orFewer) enough(free, units int32, member string) error {
+	if bool(o) || free >= units {
+		return nil
+	}
+	says := fmt.Sprintf("Of these %d units %d are free.", units, free)
+	return errNotFree.Saying(says).With("free", free).With("errors", []*huma.ErrorDetail{{Location: "body." + member, Message: says, Value: units}})
 }
 
 // writingOff is the body of a request to write units off.
 type writingOff struct {
-	Units  int32  `json:"units" minimum:"1" maximum:"10000000" doc:"Units that cannot be sold any more; no more of them than no shopper holds are written off"`
+	Units  int32  `json:"units" minimum:"1" maximum:"10000000" doc:"Units that cannot be sold any more, of those that no shopper holds"`
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for the audit log" example:"Broken in transport, report 2026-88"`
+
+	OrFewer orFewer `json:"or_fewer,omitempty" doc:"Take as many units as are free, also none; otherwise units-not-free refuses to take fewer"`
 }
 
 // writtenOff is the answer to it.
 type writtenOff struct {
-	WrittenOff int32    `json:"written_off" doc:"How many units were written off: no more than were free"`
+	WrittenOff int32    `json:"written_off" doc:"How many units were written off"`
 	Item       itemView `json:"item"`
 }
+
+// notFreeYet describes what every route says that takes units off a sale.
+const notFreeYet = "Units of an order that just ended are not free until they are back on sale: ask again then."
 
 // stockRoutes registers the routes that change how many units an item sells while
 // it runs.
 func (s *Service) stockRoutes(api httpx.API, base string) {
 	change := writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, or take free ones off it, at any time until the end", http.StatusOK, backupProblems)
-	change.Description = "With `add` below 0 as many units leave the sale as are free; `changed` says how many did. Units of an order that just ended are not free until they are back on sale: ask again then."
+	change.Description = "`changed` says how many were added or taken off. " + notFreeYet
 	makeRoute(api, change, s.changeStockBy)
 	off := writeOp(http.MethodPost, base+"/{id}/write-off", "write-off", "Write units off that are lost or broken, from 60 s before the opening until the end", http.StatusOK, backupProblems)
-	off.Description = "As many units as are free leave the sale for good and count as written off; `written_off` says how many did. Units of an order that just ended are not free until they are back on sale: ask again then. Before the 60 s, edit the stock."
+	off.Description = "They leave the sale for good and count as written off. " + notFreeYet + " Before the 60 s, edit the stock."
 	makeRoute(api, off, s.writeOff)
 }
 
 // changeStockBy adds units of an item to its sale or takes free ones off it, also
 // while it runs.
 func (s *Service) changeStockBy(ctx context.Context, key string, id int64, in stockAddition) (itemView, error) {
-	return changeUnits(ctx, s, key, "item.add-stock", id, in, func(ctx context.Context, c *change) (itemView, error) { return c.changeStockBy(ctx, id, in.Add) })
+	return changeUnits(ctx, s, key, "item.add-stock", id, in, func(ctx context.Context, c *change) (itemView, error) { return c.changeStockBy(ctx, id, in) })
 }
 
 // changeUnits makes a change of an item's units in a transaction, once per key: these
@@ -76,7 +104,8 @@ func (c *change) changedUnits(ctx context.Context, id int64, what string, units 
 // changeStockBy changes the plan's stock and the stock row's total together. It
 // moves by a difference and never sets a value, so that two operators who add at the
 // same time both get what they requested.
-func (c *change) changeStockBy(ctx context.Context, id int64, units int32) (itemView, error) {
+func (c *change) changeStockBy(ctx context.Context, id int64, in stockAddition) (itemView, error) {
+	units := in.Add
 	_, old, err := c.lockItem(ctx, id, actAddStock)
 	if err != nil {
 		return itemView{}, err
@@ -95,7 +124,7 @@ func (c *change) changeStockBy(ctx context.Context, id int64, units int32) (item
 		added := unitsOnSale(&more) - unitsOnSale(&old)
 		err = c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &added})
 	} else {
-		units, err = c.takeOff(ctx, &old, -units)
+		units, err = c.takeOff(ctx, &old, -units, in.OrFewer)
 	}
 	if err != nil {
 		return itemView{}, fmt.Errorf("seckill: change stock of item %d by %d: %w", id, units, err)
@@ -115,26 +144,35 @@ func (c *change) changeStockBy(ctx context.Context, id int64, units int32) (item
 	return view, c.changedUnits(ctx, id, string(actAddStock), units, edited(was, view))
 }
 
-// takeOff takes up to so many units of goods off the stock row, with the agreed
-// share beyond them, and returns the change of the stock, 0 or below.
-func (c *change) takeOff(ctx context.Context, old *seckilldb.SeckillItem, units int32) (int32, error) {
-	units = min(units, old.Stock)
+// takeOff takes units of goods off the stock row, with the agreed share beyond them, and
+// returns the change of the stock, 0 or below.
+func (c *change) takeOff(ctx context.Context, old *seckilldb.SeckillItem, asked int32, or orFewer) (int32, error) {
+	units := min(asked, old.Stock)
 	sold := func(fewer int32) int32 { // units on sale that leave with so many units of goods
 		less := *old
 		less.Stock -= fewer
 		return unitsOnSale(old) - unitsOnSale(&less)
 	}
-	if units == 0 {
-		return 0, nil
+	// Of an item that is sold beyond its stock, the units that are free need not be a whole number of goods and
+	// their shares; the rest stays on sale.
+	goods := func(free int32) int32 {
+		return int32(sort.Search(int(units), func(n int) bool { return sold(int32(n)+1) > free })) //nolint:gosec // at most maxStock
+	}
+	free, err := c.s.deps.Stock.Free(ctx, c.tx, old.ID)
+	if err != nil {
+		return 0, err
+	}
+	if err := or.enough(goods(free), asked, "add"); err != nil || units == 0 {
+		return 0, err
 	}
 	taken, err := c.s.deps.Stock.TakeOff(ctx, c.tx, old.ID, sold(units))
 	if err != nil {
 		return 0, err
 	}
-	// Of an item that is sold beyond its stock, the units that were free need not be a whole number of goods and
-	// their shares; the rest stays on sale.
-	units = int32(sort.Search(int(units), func(n int) bool { return sold(int32(n)+1) > taken })) //nolint:gosec // at most maxStock
-	if rest := taken - sold(units); rest > 0 {
+	if units = goods(taken); units < asked { // a shopper was faster; what left Redis comes back within seconds
+		err = or.enough(units, asked, "add")
+	}
+	if rest := taken - sold(units); rest > 0 && err == nil {
 		err = c.s.deps.Stock.Change(ctx, c.tx, old.ID, inventory.Change{AddStock: &rest})
 	}
 	return -units, err
@@ -164,7 +202,7 @@ func (c *change) writeOff(ctx context.Context, id int64, in writingOff) (written
 		return writtenOff{}, err
 	}
 	before := rows[inventory.Key{ItemID: id}].WrittenOff
-	units, err := c.s.deps.Stock.WriteOffFree(ctx, c.tx, id, in.Units)
+	units, err := c.offSale(ctx, id, in.Units, in.OrFewer, c.s.deps.Stock.WriteOffFree)
 	if err != nil {
 		return writtenOff{}, fmt.Errorf("seckill: write off units of item %d: %w", id, err)
 	}
@@ -175,4 +213,20 @@ func (c *change) writeOff(ctx context.Context, id int64, in writingOff) (written
 	return out, c.changedUnits(ctx, id, string(actWriteOff), units, audit.Change{
 		Before: map[string]int32{"written_off": before}, After: map[string]int32{"written_off": before + units}, Reason: in.Reason,
 	})
+}
+
+// offSale takes free units of an item off its sale by take.
+func (c *change) offSale(ctx context.Context, id int64, units int32, or orFewer, take func(context.Context, pgx.Tx, int64, int32) (int32, error)) (int32, error) {
+	free, err := c.s.deps.Stock.Free(ctx, c.tx, id)
+	if err == nil {
+		err = or.enough(free, units, "units")
+	}
+	if err != nil {
+		return 0, err
+	}
+	taken, err := take(ctx, c.tx, id, units)
+	if err != nil {
+		return 0, err
+	}
+	return taken, or.enough(taken, units, "units") // a shopper was faster; what left Redis comes back within seconds
 }

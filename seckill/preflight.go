@@ -16,6 +16,7 @@ import (
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 	"stampede/seckill/rush"
+	"stampede/seckill/seckillevent"
 )
 
 // What the checks of a plan look at, and what an operator does about it.
@@ -39,6 +40,10 @@ var (
 	preflightPay = preflight.Check{
 		Code: "provider", Titles: fault.Titles{"Ways to pay", "付款方式"},
 		Next: fault.Titles{"Set up a payment provider or lengthen the payment window; the detail says which.", "配置支付渠道，或延长付款时限，详见说明。"},
+	}
+	preflightHandover = preflight.Check{
+		Code: "handover", Titles: fault.Titles{"Delivery", "配送"},
+		Next: fault.Titles{"Require the address in the activity's rules, before it is published.", "发布前，请在活动规则中将收货地址设为必填。"},
 	}
 	preflightReserved = preflight.Check{
 		Code: "reservations", Titles: fault.Titles{"Reservations", "预约"},
@@ -149,7 +154,7 @@ func (p *planned) checks() []preflight.Check {
 	images.Look = p.images
 	return []preflight.Check{
 		looking(preflightPlan, p.contents), looking(preflightOpening, p.opening), looking(preflightHours, p.hours),
-		looking(preflightPrice, p.prices), looking(preflightPay, p.payment), reserved, capacity, images,
+		looking(preflightPrice, p.prices), looking(preflightPay, p.payment), looking(preflightHandover, p.handover), reserved, capacity, images,
 	}
 }
 
@@ -243,6 +248,17 @@ func (p *planned) prices() (found []preflight.Finding) {
 		}
 	}
 	return found
+}
+
+// handover is whether the shop learns where the goods go.
+func (p *planned) handover() []preflight.Finding {
+	switch c := &p.activity.Checkout; {
+	case c.Offers(seckillevent.Delivery) && c.Address != seckillevent.Required:
+		return []preflight.Finding{{Level: preflight.Warning, Found: "The goods are sent, but shoppers need not give an address."}}
+	case len(c.Ways) == 0: // such as a voucher, but also a plan in which it was forgotten
+		return []preflight.Finding{{Level: preflight.OK, Found: "Nothing is sent or picked up: orders have no address and no store."}}
+	}
+	return nil
 }
 
 // reservations tells how many have reserved where only they may take part.

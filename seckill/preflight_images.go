@@ -37,6 +37,13 @@ func (p *planned) images(ctx context.Context, _ preflight.Need) ([]preflight.Fin
 	var fetching errgroup.Group
 	fetching.SetLimit(imagesAtOnce)
 	for i := range found {
+		if strings.HasPrefix(strings.ToLower(found[i].Found), "http://") { // planned before this was refused
+			found[i].Level, found[i].Found = preflight.Warning, fmt.Sprintf("%s: Browsers block a picture over http on the shop's pages; use https.", found[i].Found)
+			continue
+		}
+		if strings.HasPrefix(found[i].Found, "/") { // at the shop's own address, which this server need not reach
+			continue
+		}
 		fetching.Go(func() error {
 			if err := fetchImage(ctx, p.s.deps.Images, found[i].Found); err != nil {
 				found[i].Level = preflight.Warning

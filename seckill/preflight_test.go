@@ -17,7 +17,7 @@ import (
 // Each kind of finding of a plan is raised by a plan that has it, and by no other.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
-	pictures := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	pictures := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/p.png":
 			w.Header().Set("Content-Type", "image/png")
@@ -28,7 +28,8 @@ func TestPreflight(t *testing.T) {
 		}
 	}))
 	t.Cleanup(pictures.Close)
-	images := outbound.New(outbound.Config{Peer: "images", Timeout: 30 * time.Second, Attempts: 1, MaxBytes: 1})
+	trusted := pictures.Client().Transport.(*http.Transport).TLSClientConfig
+	images := outbound.New(outbound.Config{Peer: "images", Timeout: 30 * time.Second, Attempts: 1, MaxBytes: 1, TLS: trusted})
 	t.Cleanup(images.CloseIdleConnections)
 	y := setup(t)
 	d := y.instance(func(cfg *Config, deps *Deps) {
@@ -48,17 +49,23 @@ func TestPreflight(t *testing.T) {
 		level  preflight.Level
 		found  string
 	}{
-		"a good plan":         {opens: time.Hour},
-		"opens in a minute":   {opens: time.Minute, code: "opening", level: preflight.Warning, found: `Session "First" opens in`},
-		"has opened":          {opens: -time.Minute, code: "opening", level: preflight.Warning, found: "it sells as soon as it is published"},
-		"over":                {opens: -2 * time.Hour, code: "plan", level: preflight.Stop, found: `Session "First" is already over.`},
-		"in the night":        {opens: 14 * time.Hour, code: "shop-hours", level: preflight.Warning, found: "opens at 0"},
-		"a slipped decimal":   {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = parts{"amount": 99, "currency": "CNY"} }, code: "price", level: preflight.Warning, found: "less than 10 % of its list price"},
-		"free":                {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = parts{"amount": 0, "currency": "CNY"} }, code: "price", level: preflight.Warning, found: "is free"},
-		"no discount":         {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = i["list_price"] }, code: "price", level: preflight.Warning, found: "costs its list price"},
-		"a missing image":     {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/missing.png" }, code: "images", level: preflight.Warning, found: "status 404"},
-		"a page for an image": {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/page" }, code: "images", level: preflight.Warning, found: "not an image"},
-		"without an image":    {opens: time.Hour, change: func(_, _, i parts) { delete(i, "image_url") }},
+		"a good plan":          {opens: time.Hour},
+		"opens in a minute":    {opens: time.Minute, code: "opening", level: preflight.Warning, found: `Session "First" opens in`},
+		"has opened":           {opens: -time.Minute, code: "opening", level: preflight.Warning, found: "it sells as soon as it is published"},
+		"over":                 {opens: -2 * time.Hour, code: "plan", level: preflight.Stop, found: `Session "First" is already over.`},
+		"in the night":         {opens: 14 * time.Hour, code: "shop-hours", level: preflight.Warning, found: "opens at 0"},
+		"a slipped decimal":    {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = parts{"amount": 99, "currency": "CNY"} }, code: "price", level: preflight.Warning, found: "less than 10 % of its list price"},
+		"free":                 {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = parts{"amount": 0, "currency": "CNY"} }, code: "price", level: preflight.Warning, found: "is free"},
+		"no discount":          {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = i["list_price"] }, code: "price", level: preflight.Warning, found: "costs its list price"},
+		"a missing image":      {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/missing.png" }, code: "images", level: preflight.Warning, found: "status 404"},
+		"a page for an image":  {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/page" }, code: "images", level: preflight.Warning, found: "not an image"},
+		"a picture over http":  {opens: time.Hour, after: `UPDATE seckill.items SET image_url = 'http://shop.example/p.png' WHERE activity_id = $1`, code: "images", level: preflight.Warning, found: "Browsers block a picture over http"},
+		"a picture of its own": {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = "/static/phone.svg" }},
+		"goods to send without an address": {opens: time.Hour, change: func(a, _, _ parts) {
+			a["checkout"] = parts{"ways": []string{"delivery"}, "name": "required"}
+		}, code: "handover", level: preflight.Warning, found: "shoppers need not give an address"},
+		"goods to send to an address": {opens: time.Hour, change: func(a, _, _ parts) { a["checkout"] = parts{"ways": []string{"delivery"}, "address": "required"} }},
+		"without an image":            {opens: time.Hour, change: func(_, _, i parts) { delete(i, "image_url") }},
 		"a missing picture": {opens: time.Hour, change: func(_, _, i parts) {
 			i["detail"] = parts{"description": "", "images": []string{pictures.URL + "/p.png", pictures.URL + "/missing.png"}}
 		}, code: "images", level: preflight.Warning, found: "/missing.png: status 404"},

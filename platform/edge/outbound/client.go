@@ -14,6 +14,7 @@ package outbound
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,8 @@ type Config struct {
 	// and bypasses the proxy: for addresses that are not from the settings, which must
 	// not make the server talk to its own network.
 	Public bool
+	// TLS is nil but in tests, whose peers have certificates of their own.
+	TLS *tls.Config
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
 }
@@ -118,7 +121,7 @@ func New(cfg Config) *Client {
 		http: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
-				Proxy: proxy(cfg.Direct || cfg.Public), DialContext: dialer(cfg.Public).DialContext, MaxIdleConnsPerHost: cfg.Conns, MaxConnsPerHost: cfg.MaxConns, IdleConnTimeout: idleFor,
+				Proxy: proxy(cfg.Direct || cfg.Public), DialContext: dialer(cfg.Public).DialContext, MaxIdleConnsPerHost: cfg.Conns, MaxConnsPerHost: cfg.MaxConns, IdleConnTimeout: idleFor, TLSClientConfig: cfg.TLS,
 			},
 		},
 	}

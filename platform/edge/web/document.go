@@ -257,13 +257,14 @@ func (d *document) Icon() template.URL {
 
 // Picture is what others show beside a link to the document.
 func (d *document) Picture() string {
+	at := d.logo
 	if d.Goods != nil && d.Goods.ImageURL != "" {
-		return d.Goods.ImageURL
+		at = d.Goods.ImageURL
 	}
-	if strings.HasPrefix(d.logo, "/") {
-		return d.BaseURL + d.logo
+	if strings.HasPrefix(at, "/") {
+		return d.BaseURL + at
 	}
-	return d.logo
+	return at
 }
 
 // Price writes an amount as the pages' script does.

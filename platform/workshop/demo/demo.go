@@ -213,7 +213,7 @@ func (s *Service) plan(ctx context.Context, opens time.Time) error {
 		opens = opens.In(s.deps.Zone)
 	}
 	planned, err := loadgen.PlanSale(ctx, s.deps.BaseURL, token, loadgen.Sale{
-		Name: namePrefix + opens.Format(nameLayout), Title: goods, ImageURL: s.deps.BaseURL + picture, Stock: s.deps.Stock,
+		Name: namePrefix + opens.Format(nameLayout), Title: goods, ImageURL: picture, Stock: s.deps.Stock,
 		OpensAt: opens, Open: s.open(), PayAfter: payAfter,
 	})
 	if err != nil {
