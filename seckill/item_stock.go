@@ -62,6 +62,7 @@ const notFreeYet = "Units of an order that just ended are not free until they ar
 // stockRoutes registers the routes that change how many units an item sells while
 // it runs.
 func (s *Service) stockRoutes(api httpx.API, base string) {
+	api.Member("free", huma.Schema{Type: huma.TypeInteger, Description: "Units that no shopper holds, of units-not-free", Examples: []any{4}})
 	change := writeOp(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, or take free ones off it, at any time until the end", http.StatusOK, backupProblems)
 	change.Description = "`changed` says how many were added or taken off. " + notFreeYet
 	makeRoute(api, change, s.changeStockBy)
