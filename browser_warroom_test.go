@@ -55,8 +55,8 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *instance, sale loadge
 		}),
 		until(`document.querySelector(".whole form[action$='/resume']").checkVisibility() && !document.querySelector("h1 [data-if=paused]").hidden`),
 		moved(&shifted),
-		click(`.whole form[action$="/resume"] button`), says("The sale goes on"),
-		fill(`tr[data-item] form[action$="/stock"] [name=add]`, "7"), click(`tr[data-item] form[action$="/stock"] button`), says("The stock is changed"),
+		click(`.whole form[action$="/resume"] button`), says("The sale is live again"),
+		fill(`tr[data-item] form[action$="/stock"] [name=add]`, "7"), click(`tr[data-item] form[action$="/stock"] button`), says("The stock is adjusted"),
 		until(`location.pathname.endsWith("/live")`), until(`document.querySelector("tr[data-item] [data-is=remaining]").textContent === "12"`), shot("war-room"))
 	if shifted > 0.001 {
 		t.Errorf("the pause moved the page by %v", shifted)
