@@ -1,6 +1,8 @@
 package office
 
 import (
+	"archive/zip"
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -64,11 +66,20 @@ const (
 	// maxCells fits a thousand items, the most that the API takes, with as many cells beside
 	// them as people leave. A row of a workbook that names its last cell alone has 16,384.
 	maxCells = 100_000
+	// maxPart and maxUnpacked bound what a part of a workbook and the whole unpack to: the
+	// API takes 4 MiB, and XML is some three times as long as its texts.
+	maxPart     = 8 << 20
+	maxUnpacked = 12 << 20
+	// maxElements is twice what a thousand items of eleven cells take, with their texts. The
+	// library needs some 200 bytes for an element that has five.
+	maxElements = 200_000
 )
 
 var (
-	errCells    = errors.New("too many cells")
-	errEncoding = errors.New("neither UTF-8 nor GB18030")
+	errCells      = errors.New("too many cells")
+	errEncoding   = errors.New("neither UTF-8 nor GB18030")
+	errUnpacked   = errors.New("it unpacks to too much")
+	errNoWorkbook = errors.New("it is no workbook")
 )
 
 // rowsOf reads the rows of a CSV or XLSX file, of which only the first sheet counts.
@@ -115,6 +126,92 @@ func rowsOf(file string) (rows [][]string, err error) {
 		rows = append(rows, row)
 	}
 }
+
+// rowsOfWorkbook returns the rows of a workbook's first sheet as they are stored, but
+// decimals as Excel shows them.
+func rowsOfWorkbook(file string) (rows [][]string, err error) {
+	if err := measure(file); err != nil {
+		return nil, err
+	}
+	book, err := excelize.OpenReader(strings.NewReader(file), excelize.Options{RawCellValue: true})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoWorkbook, err)
+	}
+	defer func() { _ = book.Close() }() // it is in memory
+	lines, err := book.Rows(book.GetSheetName(0))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoWorkbook, err)
+	}
+	defer func() { _ = lines.Close() }() // as above
+	cells := 0
+	for line := 1; lines.Next(); line++ {
+		row, err := lines.Columns()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errNoWorkbook, err)
+		}
+		if cells += len(row); cells > maxCells || line > maxCells {
+			return nil, errCells
+		}
+		if len(row) > 0 {
+			for i := range row {
+				row[i] = asShown(row[i])
+			}
+			rows = append(append(rows, make([][]string, line-1-len(rows))...), row)
+		}
+	}
+	if err := lines.Error(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoWorkbook, err)
+	}
+	return rows, nil
+}
+
+// measure unpacks a workbook without keeping any of it, and fails if reading it would take
+// more memory than a plan does: a file of 45 kB can hold millions of elements.
+func measure(file string) error {
+	archive, err := zip.NewReader(strings.NewReader(file), int64(len(file)))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoWorkbook, err)
+	}
+	left, elements := int64(maxUnpacked), 0
+	for _, f := range archive.File {
+		part, err := f.Open()
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNoWorkbook, err)
+		}
+		most := min(left, maxPart)
+		content, err := io.ReadAll(io.LimitReader(part, most+1))
+		_ = part.Close() // it was read
+		left -= int64(len(content))
+		elements += bytes.Count(content, []byte("<"))
+		switch {
+		case int64(len(content)) > most:
+			return errUnpacked
+		case err != nil:
+			return fmt.Errorf("%w: %w", errNoWorkbook, err)
+		case elements > maxElements:
+			return errCells
+		}
+	}
+	return nil
+}
+
+// asShown rounds a decimal to the 15 digits that Excel shows: it stores 19.9 as
+// 19.899999999999999. Other cells stay as they are.
+func asShown(cell string) string {
+	const shown = 15
+	if len(cell) <= shown+1 || !decimal.MatchString(cell) {
+		return cell
+	}
+	number, err := strconv.ParseFloat(cell, 64)
+	if err != nil {
+		return cell
+	}
+	number, _ = strconv.ParseFloat(strconv.FormatFloat(number, 'g', shown, 64), 64)
+	return strconv.FormatFloat(number, 'f', -1, 64)
+}
+
+// decimal is a number with decimals as Excel stores it.
+var decimal = regexp.MustCompile(`^-?\d+\.\d+(E[+-]?\d+)?$`)
 
 // session is a session as the API takes it.
 type session struct {
