@@ -76,9 +76,12 @@ func TestChangesAreAnnouncedBeforeTheyArePushed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	var announced []int32
-	b.service.deps.Announced = func(orders []orderevent.Order) {
-		for _, o := range orders {
+	b.service.deps.Announced = func(_ context.Context, changed, pushed []orderevent.Order) {
+		for _, o := range changed {
 			announced = append(announced, o.Version)
+		}
+		if len(pushed) > 0 {
+			t.Errorf("%d are to be pushed without a socket", len(pushed))
 		}
 	}
 	b.change(t, orderevent.Order{No: ids.NewFor(7), UserID: 7, Status: orderevent.StatusPaid, Version: 2}) // without a socket here

@@ -33,8 +33,9 @@ type Broadcasts interface {
 type Deps struct {
 	Tokens     *auth.Tokens
 	Broadcasts Broadcasts
-	// Announced is called with changed orders before they are pushed; it may be nil.
-	Announced func(orders []orderevent.Order)
+	// Announced is called with changed orders, and with those of them that are about to be
+	// pushed; it may be nil.
+	Announced func(ctx context.Context, changed, pushed []orderevent.Order)
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
 	Tally     *tally.Board // counts pushes by item; nil for none
@@ -93,7 +94,7 @@ func (s *Service) Subscriptions() []bus.Subscription {
 
 // pushChanges sends an event's orders to their owners' sockets on this instance,
 // each encoded once for all sockets of its user.
-func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
+func (s *Service) pushChanges(ctx context.Context, m bus.Msg) error {
 	first := m.Subject == orderevent.SubjectCreated || m.Subject == orderevent.SubjectRefused
 	if s.hub.count.Load() == 0 && (first || s.deps.Announced == nil) {
 		return nil // an event carries thousands of orders; without sockets there is no need to decode it
@@ -102,13 +103,16 @@ func (s *Service) pushChanges(_ context.Context, m bus.Msg) error {
 	if err != nil {
 		return fmt.Errorf("notify: decode %s: %w", m.Subject, err)
 	}
-	if !first && s.deps.Announced != nil {
-		s.deps.Announced(changed.Orders)
-	}
+	var pushed []orderevent.Order
 	for _, o := range changed.Orders {
-		if !s.hub.connected(o.UserID) {
-			continue
+		if s.hub.connected(o.UserID) {
+			pushed = append(pushed, o)
 		}
+	}
+	if !first && s.deps.Announced != nil {
+		s.deps.Announced(ctx, changed.Orders, pushed)
+	}
+	for _, o := range pushed {
 		raw, err := json.Marshal(message{Type: "order", Order: orderevent.View(o)})
 		if err != nil {
 			return fmt.Errorf("notify: encode order %s: %w", o.No, err)

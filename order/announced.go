@@ -1,7 +1,10 @@
 package order
 
 import (
+	"context"
 	"encoding/binary"
+	"sync/atomic"
+	"time"
 
 	"github.com/coocood/freecache"
 
@@ -13,23 +16,43 @@ import (
 // the put of a change is attempted, see cacheAttempts.
 const announcedSeconds = 3600
 
+// announcedRest is how long pushes go on without the cache after it has failed: a put
+// that Redis does not answer takes a second (cacheWrite).
+const announcedRest = 10 * time.Second
+
 // announced remembers the newest version of each changed order that shoppers
 // may have been told by a push. The cache can be behind it: a put fails while
 // Redis is away, and the entry from before is readable again earlier than the
 // put is repeated.
-type announced struct{ versions *freecache.Cache }
+type announced struct {
+	versions *freecache.Cache
+	putAfter *atomic.Int64 // Unix time in ns; until then pushes do not wait for the cache
+}
 
-func newAnnounced(cacheBytes int) announced { return announced{freecache.NewCache(cacheBytes / 2)} }
+func newAnnounced(cacheBytes int) announced {
+	return announced{freecache.NewCache(cacheBytes / 2), new(atomic.Int64)}
+}
 
-// Announced is called with changes before they are pushed, so that no poll
-// answers with an older version. Safe for concurrent use.
-func (s *Service) Announced(orders []orderevent.Order) {
-	for i := range orders {
-		if o := &orders[i]; o.Version > 1 && s.cache.announced.allows(o.No, o.Version) {
+// Announced is called with changes before some of them are pushed to sockets of this
+// instance. Afterwards no poll on this instance answers with an older version, nor does one
+// elsewhere with an older version than a pushed one, unless Redis takes no writes: the
+// other instances may not have seen the event yet, and read the cache. Safe for concurrent
+// use.
+func (s *Service) Announced(ctx context.Context, changed, pushed []orderevent.Order) {
+	for i := range changed {
+		if o := &changed[i]; o.Version > 1 && s.cache.announced.allows(o.No, o.Version) {
 			var v [4]byte
 			binary.LittleEndian.PutUint32(v[:], uint32(o.Version))              //nolint:gosec // versions rise from 1
 			_ = s.cache.announced.versions.Set(o.No[:], v[:], announcedSeconds) // fails only for large entries
 		}
+	}
+	if len(pushed) == 0 || time.Now().UnixNano() < s.cache.announced.putAfter.Load() {
+		return
+	}
+	if err := s.cache.put(ctx, pushed); err != nil {
+		// The subscription of the cache repeats the put; pushes must not wait for it again.
+		s.cache.announced.putAfter.Store(time.Now().Add(announcedRest).UnixNano())
+		s.deps.Log.WarnContext(ctx, "orders are pushed before the cache has them: polls on other instances may be behind", "orders", len(pushed), "error", err)
 	}
 }
 

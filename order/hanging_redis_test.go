@@ -126,9 +126,27 @@ func TestPollIsNotOlderThanAPush(t *testing.T) {
 		defer w.Unlock()
 		e.follow("before", no.String(), 1, http.StatusOK, "pending_payment")
 		e.exec(`UPDATE orders.orders SET status = 'paid', version = 2 WHERE order_no = $1`, no)
-		e.Announced([]orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPaid, Version: 2}})
-		e.Announced([]orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPending, Version: 1}}) // delivered again
+		paid := []orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPaid, Version: 2}}
+		e.Announced(t.Context(), paid, paid)
+		e.Announced(t.Context(), []orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPending, Version: 1}}, nil) // delivered again
 		e.follow("while Redis hangs", no.String(), 1, http.StatusOK, `"status":"paid"`, `"version":2`)
 	}()
 	e.follow("when Redis answers", no.String(), 1, http.StatusOK, `"status":"paid"`, `"version":2`)
+}
+
+// A push is on its way to a socket of this instance. Another instance, which has not seen
+// the event yet, reads that version in the cache.
+func TestPollOnAnotherInstanceIsNotOlderThanAPush(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	no := e.placed(e.item(5), 1).Grants[0].No
+	e.follow("before", no.String(), 1, http.StatusOK, "pending_payment")
+	paid := []orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPaid, Version: 2}}
+	e.Announced(t.Context(), paid, paid)
+	switch found, err := e.cache.read(t.Context(), []ids.ID{no}); {
+	case err != nil:
+		t.Fatal(err)
+	case len(found.orders) != 1 || found.orders[0].Version != 2:
+		t.Errorf("the cache has %+v", found.orders)
+	}
 }
