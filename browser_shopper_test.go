@@ -149,7 +149,7 @@ func keepsAnAccount(tab context.Context, t *testing.T, in *instance) {
 	reset := smsCode(t, in, "+86"+phone, code)
 	do(tab, t, "set a password", enter("code", reset), enter("new_password", first), click("dialog form .end button"), until(`!document.querySelector("dialog")`),
 		until(`document.querySelector("#password [name=old_password]")`))
-	do(tab, t, "change it", enter("old_password", "not the password"), enter("new_password", second), click("#password form button"), until(`document.querySelector("#password .problem")`))
+	do(tab, t, "change it", enter("old_password", "not the password"), enter("new_password", second), click("#password form button"), until(`document.querySelector("#password [name=old_password] + .flaw")`))
 	readable(tab, t, "account-refused-zh")
 	do(tab, t, "change it with the right one", enter("old_password", first), click("#password form button"), says("已修改"))
 	do(tab, t, "ask to be deleted", click("#erase button"), enter("phone", phone), chromedp.Evaluate(`document.querySelector("dialog [name=phone]").value = "`+phone+`"`, nil), click("dialog form .bottom button"), says("验证码已发送"))
@@ -238,7 +238,7 @@ func insideWeChat(tab context.Context) error {
 func comesFromWeChat(tab context.Context, t *testing.T, in *instance) {
 	t.Helper()
 	const phone = "13800138333"
-	do(tab, t, "refuse in WeChat", chromedp.ActionFunc(insideWeChat), chromedp.Navigate(in.url+"/?wechat&state=0"), says("您没有同意微信授权"))
+	do(tab, t, "refuse in WeChat", chromedp.ActionFunc(insideWeChat), chromedp.Navigate(in.url+"/?wechat&state=0"), says("您取消了微信授权"))
 	readable(tab, t, "wechat-refused-zh")
 	do(tab, t, "open the login within WeChat", chromedp.Navigate(in.url+"/?orders"), until(requests("/auth/wechat/state")+` === 1`), until(`document.querySelector("dialog")`),
 		chromedp.Evaluate(`document.querySelector("dialog").close()`, nil), until(`!document.querySelector("dialog")`), click("login-box button"), until(`document.querySelector("#wechat")`))

@@ -214,7 +214,7 @@ func TestLivePage(t *testing.T) {
 		t.Errorf("after Redis was killed the page says: %s", healed)
 	}
 	do(ctx, t, "crowd and proof",
-		until(`document.querySelector("#run").textContent.includes("answers/s")`),
+		until(`document.querySelector("#run").textContent.includes("responses/s")`),
 		click("#prove"),
 		until(`document.querySelector("#outcomes table")`),
 		chromedp.Text(`#outcomes`, &outcomes, chromedp.ByQuery),

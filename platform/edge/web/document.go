@@ -53,13 +53,13 @@ var kinds = []struct {
 	title       words
 	private     bool
 }{
-	{"qr", "confirm", words{"Confirm a login", "确认登录"}, true},
+	{"qr", "confirm", words{"Confirm login", "确认登录"}, true},
 	{"order", "order", words{"Order details", "订单详情"}, true},
 	{"item", "item", words{"On sale", "商品详情"}, false},
 	{"orders", "orders", words{"My orders", "我的订单"}, true},
 	{"account", "account", words{"My account", "我的账号"}, true},
 	{"wechat", "wechat", words{"WeChat", "微信登录"}, true},
-	{"preview", "preview", words{"As shoppers will see it", "预览"}, true},
+	{"preview", "preview", words{"Preview", "预览"}, true},
 	{"sessions", "sessions", words{"Flash sales", "抢购场次"}, false},
 }
 
@@ -105,7 +105,7 @@ func (s *shop) page(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	d.Page, d.Title, d.Private = kind.page, d.T(kind.title[0], kind.title[1]), kind.private
-	d.Description = d.T("Limited goods at fixed times: first come, first served.", "限时限量，准点开抢，先到先得。")
+	d.Description = d.T("Limited-time deals in limited numbers. First come, first served.", "限时限量，准点开抢，先到先得。")
 	var shown []byte
 	if d.Page == "item" {
 		var err error
@@ -281,14 +281,14 @@ func (d *document) Price(m money) string {
 // OpensOn says in the shop's zone when an item opens.
 func (d *document) OpensOn(at time.Time) string {
 	at = at.In(d.Zone)
-	return d.T("Opens on "+at.Format("2 Jan, 15:04 MST"), at.Format("1月2日 15:04 开抢"))
+	return d.T("Starts "+at.Format("2 Jan, 15:04 MST"), at.Format("1月2日 15:04 开抢"))
 }
 
 // about describes an item in one sentence.
 func (d *document) about(g *goods) string {
 	sale, list, most := d.Price(g.SalePrice), "", strconv.Itoa(g.LimitPerUser)
 	if g.ListPrice.Amount > g.SalePrice.Amount {
-		list = d.T(" instead of ", "，原价 ") + d.Price(g.ListPrice)
+		list = d.T(", was ", "，原价 ") + d.Price(g.ListPrice)
 	}
-	return d.T(sale+list+". "+d.OpensOn(g.OpensAt)+", at most "+most+" for each shopper.", "秒杀价 "+sale+list+"，"+d.OpensOn(g.OpensAt)+"，每人限购 "+most+" 件。")
+	return d.T(sale+list+". "+d.OpensOn(g.OpensAt)+", limit "+most+" per customer.", "秒杀价 "+sale+list+"，"+d.OpensOn(g.OpensAt)+"，每人限购 "+most+" 件。")
 }

@@ -41,7 +41,7 @@ func TestDocumentsDescribeThemselves(t *testing.T) {
 	says(t, rt, "/?orders", "en", 200, `<html lang="en">`, "<title>My orders · Stampede</title>", "noindex", "!canonical", "!og:url", `data-page="orders"`)
 	says(t, rt, "/?item=9", "zh", 200, "<title>演示手机 · Stampede</title>", `href="https://shop.example.com/?item=9"`, `property="og:type" content="product"`, `property="og:image" content="https://cdn.example.com/9.png"`,
 		"秒杀价 ¥99.00，原价 ¥199.00，11月11日 20:00 开抢，每人限购 1 件。", `<div class="price">¥99.00<s>¥199.00</s></div>`, "128 GB", `as="fetch" href="/api/v1/items/9" crossorigin>`, `src="https://cdn.example.com/9.png"`)
-	says(t, rt, "/?item=9", "en", 200, "¥99.00 instead of ¥199.00. Opens on 11 Nov, 20:00 CST, at most 1 for each shopper.")
+	says(t, rt, "/?item=9", "en", 200, "¥99.00, was ¥199.00. Starts 11 Nov, 20:00 CST, limit 1 per customer.")
 	items["9"] = strings.ReplaceAll(items["9"], "演示手机", "Phone")
 	says(t, rt, "/?item=9", "en", 200, "<title>Phone")
 	says(t, rt, "/?item=9", "zh", 200, "<title>Phone", "11月11日")
