@@ -83,7 +83,7 @@ func OpenBooks(ctx context.Context, a *app.App, cfg Config) (*Stores, error) {
 	if s.Pools, err = pg.OpenPools(ctx, a, cfg.DatabaseURL, pg.Share(cfg.Postgres.MaxConns, cfg.Weights)); err != nil {
 		return nil, err
 	}
-	if err = pg.CheckVersion(ctx, s.Pools["platform"]); err != nil {
+	if err := pg.CheckVersion(ctx, s.Pools["platform"]); err != nil {
 		return nil, err
 	}
 	a.OnReady("postgres", func(ctx context.Context) error { return pg.Writable(ctx, s.Pools["platform"]) })
