@@ -71,7 +71,8 @@ const (
 	maxPart     = 8 << 20
 	maxUnpacked = 12 << 20
 	// maxElements is twice what a thousand items of eleven cells take, with their texts. The
-	// library needs some 200 bytes for an element that has five.
+	// library needs some 200 bytes for an element that has five, and as many for an
+	// attribute; Excel gives a cell's two elements about three.
 	maxElements = 200_000
 )
 
@@ -172,7 +173,7 @@ func measure(file string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoWorkbook, err)
 	}
-	left, elements := int64(maxUnpacked), 0
+	left, elements, attributes := int64(maxUnpacked), 0, 0
 	for _, f := range archive.File {
 		part, err := f.Open()
 		if err != nil {
@@ -183,12 +184,13 @@ func measure(file string) error {
 		_ = part.Close() // it was read
 		left -= int64(len(content))
 		elements += bytes.Count(content, []byte("<"))
+		attributes += bytes.Count(content, []byte("="))
 		switch {
 		case int64(len(content)) > most:
 			return errUnpacked
 		case err != nil:
 			return fmt.Errorf("%w: %w", errNoWorkbook, err)
-		case elements > maxElements:
+		case max(elements, attributes) > maxElements:
 			return errCells
 		}
 	}

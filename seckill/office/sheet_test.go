@@ -127,6 +127,7 @@ func TestWorkbooksThatUnpackToMuchAreRefusedEarly(t *testing.T) {
 	const texts, sheet = "xl/sharedStrings.xml", "xl/worksheets/sheet2.xml"
 	for name, of := range map[string]struct{ file, says string }{
 		"empty texts":    {excelWith(t, texts, "<sst>"+strings.Repeat("<si/>", 300_000)+"</sst>"), "个单元格"},
+		"attributes":     {excelWith(t, texts, "<sst"+strings.Repeat(` a=""`, 1_500_000)+"/>"), "个单元格"},
 		"empty rows":     {excelWith(t, sheet, "<worksheet><sheetData>"+strings.Repeat("<row/>", 300_000)+"</sheetData></worksheet>"), "个单元格"},
 		"one long text":  {excelWith(t, texts, "<sst><si><t>"+strings.Repeat("x", 9<<20)+"</t></si></sst>"), "解压后超过 12 MiB"},
 		"much in all":    {excelWith(t, texts, "<sst>"+strings.Repeat(" ", 7<<20)+"</sst>", sheet, "<worksheet>"+strings.Repeat(" ", 7<<20)+"</worksheet>"), "解压后超过 12 MiB"},
