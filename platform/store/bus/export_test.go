@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"stampede/platform/base/ids"
 )
 
 // SetGrantsAckWait shortens a test's wait for an abandoned batch.
@@ -24,6 +26,14 @@ func StoodStill(looks ...[2]uint64) time.Duration {
 		l = l.next(jetstream.StreamState{LastSeq: s[0], Msgs: s[1]}, time.Unix(int64(i), 0))
 	}
 	return l.at.Sub(l.since)
+}
+
+// Skips reports whether the consumer of an instance that begins with a stream skips a
+// message.
+func Skips(created, now time.Time, id ids.ID) bool {
+	c := new(consumer)
+	c.join(&jetstream.StreamInfo{Created: created, TimeStamp: now})
+	return c.forgets(id)
 }
 
 // Trim runs one round of the trimmer.

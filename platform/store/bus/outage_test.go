@@ -133,6 +133,28 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	}
 }
 
+// An instance that begins while history is sent again skips that, and nothing else: not
+// what an instance writes whose clock is behind, and nothing because its own is ahead.
+func TestOnlyHistoryIsSkipped(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	const off = 10 * time.Minute
+	for name, test := range map[string]struct {
+		made, begun time.Time // by NATS's clock
+		event       time.Time
+		want        bool
+	}{
+		"history":                    {now.Add(-time.Minute), now, now.Add(-off), true},
+		"news":                       {now.Add(-time.Minute), now, now, false},
+		"a writer with a slow clock": {now.Add(-24 * time.Hour), now, now.Add(-off), false},
+		"a fast clock here":          {now.Add(-off - time.Minute), now.Add(-off), now.Add(-off), false},
+	} {
+		if skipped := bus.Skips(test.made, test.begun, ids.NewTagged(1, 0, test.event)); skipped != test.want {
+			t.Errorf("%s: skipped %v", name, skipped)
+		}
+	}
+}
+
 // A message that was sent to an instance and did not arrive there, as from a
 // server that is stopping, comes again. Another client takes it here.
 func TestPerInstanceConsumerMissesNothing(t *testing.T) {

@@ -234,6 +234,19 @@ func (c *consumer) follows(h *held) bool {
 // instance that wrote it, before its commit.
 const clockSlack = time.Minute
 
+// refilledWithin is how long after its creation history may still be sent to a stream.
+const refilledWithin = 6 * time.Hour
+
+// join begins with the messages from now on. By NATS's clock, because this machine's may
+// be off; and so may those of the instances that write, so that a stream that is too old
+// to be filled with history is taken as it comes.
+func (c *consumer) join(info *jetstream.StreamInfo) {
+	c.newest = info.TimeStamp
+	if info.TimeStamp.Sub(info.Created) < refilledWithin {
+		c.since = info.TimeStamp.Add(-clockSlack)
+	}
+}
+
 // forgets reports whether a message is older than this instance, or than what it had seen
 // before the stream was lost: days of those are sent again, and are no news here.
 func (c *consumer) forgets(id ids.ID) bool {
@@ -380,8 +393,8 @@ func (c *consumer) ephemeral(ctx context.Context) (jetstream.Consumer, error) {
 	seen := min(c.seen, info.State.LastSeq) // a stream may have lost its end
 	switch {
 	case c.stream.IsZero():
-		seen, c.newest = info.State.LastSeq, time.Now()
-		c.since = c.newest.Add(-clockSlack)
+		seen = info.State.LastSeq
+		c.join(info)
 	case !c.stream.Equal(info.Created):
 		seen, c.since = 0, c.newest.Add(-clockSlack)
 	}
