@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 
 	"stampede/inventory/internal/inventorydb"
@@ -13,6 +14,10 @@ import (
 // bookReads is how often an item is read whose books differ: an operator's change
 // that reaches Redis between the two stores is a difference once.
 const bookReads = 2
+
+// statesAtOnce bounds the states that one pipeline reads: some hundred kilobytes of
+// answers.
+const statesAtOnce = 1000
 
 // BookRow says where an item's units are at one moment.
 type BookRow struct {
@@ -58,6 +63,13 @@ type fingerprint struct {
 	state   State
 }
 
+// Book is where an item's units are, and its state in Redis that was read before; the
+// zero State without one.
+type Book struct {
+	BookRow
+	State State
+}
+
 // Books returns every item's units, ordered by item. Rows of items at rest come
 // from memory; the checks never use that memory. Rows read before an error stay
 // there, so that a shop with more items than one call has time for completes in a
@@ -71,52 +83,84 @@ func (s *Service) Books(ctx context.Context) ([]BookRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	books, err := s.readBooks(ctx, stocks, settled)
+	if err != nil {
+		return nil, err
+	}
+	listed := make(map[int64]bool, len(books))
+	rows := make([]BookRow, len(books))
+	for i := range books {
+		rows[i], listed[books[i].ItemID] = books[i].BookRow, true
+	}
 	s.bookCache.mu.Lock()
 	defer s.bookCache.mu.Unlock()
-	listed := make(map[int64]bool)
-	var rows []BookRow
-	for shards := range perItem(stocks) {
-		itemID := shards[0].ItemID
-		epoch, isSettled := settled[itemID]
-		row, err := s.bookRow(ctx, shards, isSettled && epoch == shards[0].Epoch)
-		if err != nil {
-			return nil, err
-		}
-		rows, listed[itemID] = append(rows, row), true
-	}
 	maps.DeleteFunc(s.bookCache.rows, func(itemID int64, _ cachedRow) bool { return !listed[itemID] })
 	return rows, nil
 }
 
-// Book is one item's row of Books; false for an item without stock.
-func (s *Service) Book(ctx context.Context, itemID int64) (BookRow, bool, error) {
-	rows, err := inventorydb.New(s.deps.DB).StockOfItem(ctx, itemID)
+// BooksOf returns the books of items, by item; items without stock have none. Of all
+// that are at rest it costs one query and one pipeline. With an error it returns the
+// books that it could read.
+func (s *Service) BooksOf(ctx context.Context, itemIDs ...int64) (map[int64]Book, error) {
+	rows, err := inventorydb.New(s.deps.DB).StockOfItems(ctx, itemIDs)
 	if err != nil {
-		return BookRow{}, false, fmt.Errorf("inventory: read stock of item %d: %w", itemID, err)
+		return nil, fmt.Errorf("inventory: read stock of %d items: %w", len(itemIDs), err)
 	}
-	if len(rows) == 0 {
-		return BookRow{}, false, nil
+	books, err := s.readBooks(ctx, stocksOf(rows), nil)
+	byItem := make(map[int64]Book, len(books))
+	for _, b := range books {
+		byItem[b.ItemID] = b
 	}
-	s.bookCache.mu.Lock()
-	defer s.bookCache.mu.Unlock()
-	row, err := s.bookRow(ctx, stocksOf(rows), false)
-	return row, err == nil, err
+	return byItem, err
 }
 
-// bookRow is an item's row, from memory if nothing of it has moved; bookCache.mu
-// must be held. A settled item has nothing in Redis to read.
-func (s *Service) bookRow(ctx context.Context, shards []Stock, settled bool) (row BookRow, err error) {
-	st := shards[0]
-	now := fingerprint{version: st.Version}
-	if !settled {
-		if now.state, _, err = s.State(ctx, st.item()); err != nil {
-			return BookRow{}, err
+// Book is one item's row of Books; false for an item without stock.
+func (s *Service) Book(ctx context.Context, itemID int64) (BookRow, bool, error) {
+	books, err := s.BooksOf(ctx, itemID)
+	b, ok := books[itemID]
+	return b.BookRow, ok, err
+}
+
+// readBooks returns the books of the items that have these stock rows, without those
+// that it could not read; the error is about the first of these. A settled item has
+// nothing in Redis to read.
+func (s *Service) readBooks(ctx context.Context, stocks []Stock, settled map[int64]int64) (books []Book, first error) {
+	for part := range slices.Chunk(slices.Collect(perItem(stocks)), statesAtOnce) {
+		var items []Item
+		asked := make(map[int64]int, len(part)) // item → index in items
+		for _, shards := range part {
+			st := shards[0]
+			if epoch, ok := settled[st.ItemID]; !ok || epoch != st.Epoch {
+				asked[st.ItemID], items = len(items), append(items, st.item())
+			}
+		}
+		stateOf := s.states(ctx, items)
+		for _, shards := range part {
+			var b Book
+			var err error
+			if i, ok := asked[shards[0].ItemID]; ok {
+				b.State, _, err = stateOf(i)
+			}
+			if err == nil {
+				b.BookRow, err = s.bookRow(ctx, shards, b.State)
+			}
+			if err == nil {
+				books = append(books, b)
+			} else if first == nil {
+				first = err
+			}
 		}
 	}
-	if known, ok := s.bookCache.rows[st.ItemID]; ok && known.moved == now {
-		return known.row, nil
+	return books, first
+}
+
+// bookRow is an item's row, from memory if nothing of it has moved.
+func (s *Service) bookRow(ctx context.Context, shards []Stock, state State) (row BookRow, err error) {
+	st := shards[0]
+	now := fingerprint{version: st.Version, state: state}
+	if row, ok := s.bookCache.at(st.ItemID, now); ok {
+		return row, nil
 	}
-	delete(s.bookCache.rows, st.ItemID)
 	for range bookReads {
 		c, err := s.readCut(ctx, st.ItemID)
 		if err != nil {
@@ -128,12 +172,31 @@ func (s *Service) bookRow(ctx context.Context, shards []Stock, settled bool) (ro
 	}
 	// One fingerprint does not cover several counters.
 	if len(shards) == 1 && row.atRest() {
-		if s.bookCache.rows == nil {
-			s.bookCache.rows = make(map[int64]cachedRow)
-		}
-		s.bookCache.rows[st.ItemID] = cachedRow{row: row, moved: now}
+		s.bookCache.keep(row, now)
 	}
 	return row, nil
+}
+
+// at returns an item's row if its fingerprint is still that one, or else drops it.
+func (c *bookCache) at(itemID int64, now fingerprint) (BookRow, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.rows[itemID]
+	if ok && known.moved == now {
+		return known.row, true
+	}
+	delete(c.rows, itemID)
+	return BookRow{}, false
+}
+
+// keep remembers the row of an item at rest.
+func (c *bookCache) keep(row BookRow, moved fingerprint) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rows == nil {
+		c.rows = make(map[int64]cachedRow)
+	}
+	c.rows[row.ItemID] = cachedRow{row: row, moved: moved}
 }
 
 // perItem yields the stock rows item by item.

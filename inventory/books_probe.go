@@ -95,11 +95,11 @@ func (s *Service) differences(ctx context.Context) (map[int64]sums, error) {
 	if err != nil {
 		return nil, err
 	}
-	calls := make([]scriptCall, len(before))
+	items := make([]Item, len(before))
 	for i, st := range before {
-		calls[i] = scriptCall{keys: []string{st.item().stateKey()}}
+		items[i] = st.item()
 	}
-	answers := stateScript.tryAll(ctx, s.deps.Redis, calls)
+	stateOf := s.states(ctx, items)
 	after, err := s.stockOnSale(ctx, glanceAtMost)
 	if err != nil {
 		return nil, err
@@ -110,13 +110,9 @@ func (s *Service) differences(ctx context.Context) (map[int64]sums, error) {
 	}
 	compared := make(map[int64]sums, len(before))
 	for i, st := range before {
-		raw, err := answers[i].Slice()
+		state, ok, err := stateOf(i)
 		if err != nil {
 			return nil, fmt.Errorf("inventory: read the state of item %d: %w", st.ItemID, err)
-		}
-		state, ok, err := readState(raw)
-		if err != nil {
-			return nil, err
 		}
 		c := compared[st.ItemID]
 		// An item that is fenced, or lacks an operator's change, is not compared either.
@@ -127,7 +123,7 @@ func (s *Service) differences(ctx context.Context) (map[int64]sums, error) {
 		if d > 0 {
 			d = max(0, d-(state.Seq-state.Persisted)*int64(st.UserLimit))
 		}
-		c.units, c.items = c.units+d, append(c.items, st.item())
+		c.units, c.items = c.units+d, append(c.items, items[i])
 		compared[st.ItemID] = c
 	}
 	return compared, nil

@@ -24,6 +24,10 @@ func TestBookIsARowOfBooks(t *testing.T) {
 			t.Errorf("%+v, %v, %v, want %+v", row, ok, err, rows[0])
 		}
 	}
+	books, err := b.BooksOf(t.Context(), other.ID, item.ID)
+	if _, ok := books[other.ID]; err == nil || ok || books[item.ID].BookRow != rows[0] || books[item.ID].State.Queued() != 1 {
+		t.Errorf("beside an item that cannot be read: %+v, %v", books, err)
+	}
 	if row, ok, err := b.Book(t.Context(), 99); err != nil || ok {
 		t.Errorf("an item without stock: %+v, %v, %v", row, ok, err)
 	}

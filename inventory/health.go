@@ -57,9 +57,9 @@ func (st Status) Why() string { return whyUnready[st] }
 // statuses of the others are valid.
 func (s *Service) Health(ctx context.Context, items []Item) ([]Status, error) {
 	seen := make([]Status, len(items))
-	itemIDs, calls := make([]int64, len(items)), make([]scriptCall, len(items))
+	itemIDs := make([]int64, len(items))
 	for i, item := range items {
-		itemIDs[i], calls[i] = item.ID, scriptCall{keys: []string{item.stateKey()}}
+		itemIDs[i] = item.ID
 	}
 	// Postgres first: a Load fences its item, then raises the epoch, and opens the
 	// item under it. So an item that is now open under an older epoch was not left
@@ -71,14 +71,9 @@ func (s *Service) Health(ctx context.Context, items []Item) ([]Status, error) {
 	ahead := map[int]State{} // by index in items
 	var first error
 	missing := 0
-	answers := stateScript.tryAll(ctx, s.deps.Redis, calls)
+	stateOf := s.states(ctx, items)
 	for i, item := range items {
-		raw, err := answers[i].Slice()
-		var st State
-		ok := false
-		if err == nil {
-			st, ok, err = readState(raw)
-		}
+		st, ok, err := stateOf(i)
 		have := books[Key{ItemID: item.ID, Shard: item.Shard}]
 		switch {
 		case err != nil:

@@ -68,7 +68,7 @@ SELECT (s.closes_at <= clock_timestamp() AND NOT EXISTS (
 ))::boolean AS over FROM inventory.stock s WHERE s.item_id = @item_id AND s.shard = @shard;
 
 -- name: StockOfItems :many
-SELECT * FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]);
+SELECT * FROM inventory.stock WHERE item_id = ANY(@item_ids::bigint[]) ORDER BY item_id, shard;
 
 -- name: LoadedStock :many
 -- The stock of items that Redis may have keys of: loaded, and not settled since.

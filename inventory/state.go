@@ -34,6 +34,9 @@ type State struct {
 // may require one too, see Health.
 func (st State) Ready() bool { return st.SameRedis && !st.Fenced }
 
+// Queued is how many grants wait for their order row.
+func (st State) Queued() int64 { return max(0, st.Seq-st.Persisted) }
+
 // stateFigures is how many integers state.lua returns for a loaded item; the last
 // one is Redis's time, in ms.
 const stateFigures = 18
@@ -45,6 +48,23 @@ func (s *Service) State(ctx context.Context, item Item) (st State, ok bool, err 
 		return State{}, false, err
 	}
 	return readState(r)
+}
+
+// states reads the states of items in one pipeline. What it returns is State for the
+// item at an index.
+func (s *Service) states(ctx context.Context, items []Item) func(i int) (State, bool, error) {
+	calls := make([]scriptCall, len(items))
+	for i, item := range items {
+		calls[i] = scriptCall{keys: []string{item.stateKey()}}
+	}
+	answers := stateScript.tryAll(ctx, s.deps.Redis, calls)
+	return func(i int) (State, bool, error) {
+		r, err := answers[i].Slice()
+		if err != nil {
+			return State{}, false, stateScript.failed(err)
+		}
+		return readState(r)
+	}
 }
 
 func readState(r reply) (State, bool, error) {

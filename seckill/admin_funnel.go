@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"stampede/inventory"
@@ -169,27 +170,28 @@ func (s *Service) funnel(ctx context.Context, id int64) (v itemFunnelView, opens
 	if !plan.Unlimited {
 		v.Oversell = new(*plan.OnSale - *plan.Stock)
 	}
-	err = s.addUnits(ctx, id, &v)
+	books, err := s.books(ctx, id)
+	if b, ok := books[id]; ok {
+		v.Loaded, v.Epoch, v.Queued, v.Books = b.State.Ready(), b.State.Epoch, b.State.Queued(), booksOf(&b.BookRow)
+	}
 	return v, opens, err
 }
 
-// addUnits adds where the item's units are, for a published item.
-func (s *Service) addUnits(ctx context.Context, id int64, v *itemFunnelView) error {
-	item, published := s.Catalogue.Item(id)
-	if !published {
-		return nil // a draft, or long over: it has no live data
+// books reads where the units of the published items among these are: a draft, or an
+// item that is long over, has no live data. With an error it returns what it could read.
+func (s *Service) books(ctx context.Context, ids ...int64) (map[int64]inventory.Book, error) {
+	published := slices.DeleteFunc(slices.Clone(ids), func(id int64) bool {
+		_, ok := s.Catalogue.Item(id)
+		return !ok
+	})
+	if len(published) == 0 {
+		return nil, nil
 	}
-	state, ok, err := s.deps.Stock.State(ctx, item.Stock())
+	books, err := s.deps.Stock.BooksOf(ctx, published...)
 	if err != nil {
-		return fmt.Errorf("seckill: read state of item %d: %w", id, err)
+		return books, fmt.Errorf("seckill: read books of %d items: %w", len(published), err)
 	}
-	v.Loaded, v.Epoch, v.Queued = ok && state.Ready(), state.Epoch, max(0, state.Seq-state.Persisted)
-	row, _, err := s.deps.Stock.Book(ctx, id)
-	if err != nil {
-		return fmt.Errorf("seckill: read books of item %d: %w", id, err)
-	}
-	v.Books = booksOf(&row)
-	return nil
+	return books, nil
 }
 
 // booksOf renders an item's books.

@@ -164,7 +164,8 @@ func (d *instance) draft(opensIn time.Duration, change ...func(activity, session
 	for _, f := range change {
 		f(activity, session, item)
 	}
-	session["items"] = []any{item}
+	more, _ := session["items"].([]any)
+	session["items"] = append([]any{item}, more...)
 	activity["sessions"] = []any{session}
 	r := d.do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities", activity)
 	return sale{r.id(d.T, "id"), r.id(d.T, "sessions", 0, "id"), r.id(d.T, "sessions", 0, "items", 0, "id")}

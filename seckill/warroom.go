@@ -9,6 +9,7 @@ import (
 
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/tally"
+	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 	"stampede/seckill/report"
 	"stampede/seckill/rush"
@@ -39,6 +40,9 @@ type room struct {
 	*Service
 	id int64
 
+	plan     activityView
+	revision int64 // of the plan or before it; 0 before the first look
+
 	// What the points are of: a change of it reads all of them again.
 	of      curveOf
 	points  []warRoomPoint // in the order of time
@@ -57,11 +61,12 @@ func (s *Service) openRoom(id int64) func() source[warRoomView] {
 	return func() source[warRoomView] { return (&room{Service: s, id: id}).look }
 }
 
-// look reads the room once. After a failure the next look reads the whole curve.
+// look reads the room once. After a failure the next look reads the plan and the whole
+// curve again: Postgres may have failed over to a server that lacks the last changes.
 func (r *room) look(ctx context.Context) (reading[warRoomView], error) {
 	v, fresh, err := r.view(ctx)
 	if err != nil {
-		r.of = curveOf{}
+		r.of, r.revision = curveOf{}, 0
 		return reading[warRoomView]{}, err
 	}
 	change := v
@@ -73,11 +78,10 @@ func (r *room) look(ctx context.Context) (reading[warRoomView], error) {
 // view reads the document; the points before fresh are those of the last look. Its parts
 // are read one after the other, so that during a rush they are moments apart.
 func (r *room) view(ctx context.Context) (v warRoomView, fresh int, err error) {
-	activity, err := r.readActivity(ctx, r.id)
-	if err != nil {
+	if err := r.readPlan(ctx); err != nil {
 		return v, 0, err
 	}
-	now := r.deps.Clock.Now()
+	activity, now := &r.plan, r.deps.Clock.Now()
 	v = warRoomView{
 		At: wire.Time(now), ActivityID: activity.ID, Name: activity.Name, Status: activity.Status, Paused: activity.Paused,
 		Sessions: []warRoomSession{}, Items: []warRoomItem{},
@@ -100,6 +104,23 @@ func (r *room) view(ctx context.Context) (v warRoomView, fresh int, err error) {
 	r.addBooks(ctx, &v, ids)
 	fresh, err = r.addCurve(ctx, &v, now, ids)
 	return v, fresh, err
+}
+
+// readPlan reads the activity again if its revision, which every change of it, its
+// sessions and its items raises, is another one.
+func (r *room) readPlan(ctx context.Context) error {
+	row, err := seckilldb.New(r.deps.DB).Activity(ctx, r.id)
+	if err != nil {
+		return orNotFound(err, errNoActivity, "read activity")
+	}
+	if row.Revision == r.revision {
+		return nil
+	}
+	plan, err := r.readActivity(ctx, r.id)
+	if err == nil {
+		r.plan, r.revision = plan, row.Revision
+	}
+	return err
 }
 
 // nearest are the sessions that are open, or else those whose opening or end is nearest.
@@ -165,21 +186,21 @@ func (r *room) addRates(ctx context.Context, v *warRoomView, now time.Time, ids 
 func (r *room) addBooks(ctx context.Context, v *warRoomView, ids []int64) {
 	ctx, cancel := context.WithTimeout(ctx, roomBooks)
 	defer cancel()
+	books, err := r.books(ctx, ids...)
 	all := int64(0)
 	for i, id := range ids {
-		if _, published := r.Catalogue.Item(id); !published {
-			continue // a draft, or long over
-		}
-		var f itemFunnelView
-		if r.addUnits(ctx, id, &f) != nil {
-			return
+		b, ok := books[id]
+		if !ok {
+			continue
 		}
 		item := &v.Items[i]
-		item.Loaded, item.Queued, item.Books = f.Loaded, f.Queued, &f.Books
-		v.Queued += f.Queued
-		all += max(f.Books.Difference, -f.Books.Difference)
+		item.Loaded, item.Queued, item.Books = b.State.Ready(), b.State.Queued(), new(booksOf(&b.BookRow))
+		v.Queued += item.Queued
+		all += max(b.Difference, -b.Difference)
 	}
-	v.Difference = &all
+	if err == nil {
+		v.Difference = &all
+	}
 }
 
 // addCurve adds the attempts over time. The points before fresh are those of the last

@@ -3,18 +3,23 @@ package seckill
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/tally"
+	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/internal/wire"
 )
 
@@ -134,6 +139,66 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 	look()
 	if page.Difference != nil || page.Items[0].Books != nil || page.Attempts != 52 {
 		t.Errorf("without Redis: %+v", page.warRoomView)
+	}
+}
+
+// The books of sixty items are as many questions to Postgres and to Redis as those of
+// one. The plan is read again only by the look after a change, which shows it.
+func TestWarRoomReadsBooksOfAllItemsAtOnce(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	pool, asked := y.counted()
+	called, client := new(seckilltest.RedisCalls), redis.NewClient(y.Redis.Options())
+	client.AddHook(called)
+	t.Cleanup(func() { _ = client.Close() })
+	watched := *y.Bundle
+	watched.DB, watched.Redis = pool, client
+	d := y.instance(func(_ *Config, deps *Deps) { deps.DB, deps.Stock = pool, watched.NewStock() })
+	var questions [2][2]int64
+	for i, items := range []int{1, 60} {
+		s := d.publish(-time.Minute, func(_, session, item map[string]any) {
+			var more []any
+			for n := range items - 1 {
+				other := maps.Clone(item)
+				other["sku"], other["stock"] = fmt.Sprint("phone-", n), 20+n
+				more = append(more, other)
+			}
+			session["items"] = more
+		})
+		if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
+			t.Fatal(err)
+		}
+		following := &room{Service: d.svc, id: mustID(t, s.activity)}
+		look := func() (warRoomView, [2]int64) {
+			t.Helper()
+			statements, commands := asked.n.Load(), called.N.Load()
+			seen, err := following.look(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return seen.whole, [2]int64{asked.n.Load() - statements, called.N.Load() - commands}
+		}
+		look()
+		seen, quiet := look()
+		questions[i] = quiet
+		if seen.Difference == nil || *seen.Difference != 0 || len(seen.Items) != items {
+			t.Fatalf("%d items: %+v", items, seen)
+		}
+		for n, item := range seen.Items {
+			first := item.ID.String() == s.item
+			if want := int64(19 + n); item.Books == nil || !first && item.Books.Available != want || item.Loaded != first {
+				t.Errorf("item %d of %d: %+v", n, items, item)
+			}
+		}
+		d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.item+"/pause", nil)
+		seen, changed := look()
+		if paused := slices.ContainsFunc(seen.Items, func(i warRoomItem) bool { return i.Paused }); !paused || changed[0] <= quiet[0] {
+			t.Errorf("paused: %v, with %d statements, and %d before", paused, changed[0], quiet[0])
+		}
+	}
+	if questions[0] != questions[1] || questions[0][1] != 1 {
+		t.Errorf("a look at one item is %d statements and %d commands, at sixty %d and %d",
+			questions[0][0], questions[0][1], questions[1][0], questions[1][1])
 	}
 }
 

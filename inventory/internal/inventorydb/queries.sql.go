@@ -609,7 +609,7 @@ func (q *Queries) StockOfItem(ctx context.Context, itemID int64) ([]InventorySto
 }
 
 const stockOfItems = `-- name: StockOfItems :many
-SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE item_id = ANY($1::bigint[])
+SELECT item_id, shard, activity_id, per_activity, total, available, backup, written_off, unlimited, user_limit, rebuy, opens_at, closes_at, paused, epoch, rev, version, updated_at, retaken FROM inventory.stock WHERE item_id = ANY($1::bigint[]) ORDER BY item_id, shard
 `
 
 func (q *Queries) StockOfItems(ctx context.Context, itemIds []int64) ([]InventoryStock, error) {
