@@ -137,7 +137,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		fill(form("/detail")+` [name=description]`, "# 暖光"), click(form("/detail")+` button`), says("图文详情已更新"))
 	var item, page string
 	do(tab, t, "find the item", chromedp.Evaluate(`location.pathname`, &item), chromedp.Evaluate(`document.querySelector('main a[href^="/?preview="]').href`, &page))
-	do(tab, t, "preview the draft, which only the staff sees", chromedp.Navigate(page), says("¥18.80"), says("暖光"), says("每人一件"), says("Preview: the page as shoppers"), shot("preview-zh"), chromedp.Navigate(in.url+item))
+	do(tab, t, "preview the draft, which only the staff sees", chromedp.Navigate(page), says("¥18.80"), says("暖光"), says("每人一件"), says("Preview: this is what shoppers"), shot("preview-zh"), chromedp.Navigate(in.url+item))
 	if status, _ := in.call(t, http.MethodGet, "/api/v1/items/"+strings.Split(page, "=")[1], "", nil); status != http.StatusNotFound {
 		t.Errorf("shoppers see the draft: %d", status)
 	}

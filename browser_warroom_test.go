@@ -44,6 +44,7 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *instance, sale loadge
 	do(tab, t, "take over a changed plan", chromedp.Evaluate(`document.querySelector("tr[data-item]").remove()`, nil), until(`document.querySelector("tr[data-item]")`))
 	operator := mint(t, 1, auth.Operator)
 	do(tab, t, "see a pause of another operator, and what an item's form does",
+		page.BringToFront(), // a tab behind another one draws no frame
 		emulation.SetDeviceMetricsOverride(1280, 800, 1, false), chromedp.Reload(), // the resize would hide what moves in the half second after it
 		until(`document.querySelector(".whole form[action$='/pause']").checkVisibility() && document.querySelector("[data-is=clock]").textContent`),
 		chromedp.Evaluate(shiftsCounted, nil), moved(&shifted), chromedp.Evaluate(`window.shifted = 0`, nil), // the first figures, which replace the plan's, may move the page
