@@ -328,3 +328,25 @@ func TestNginxLeavesAHungInstance(t *testing.T) {
 		}
 	}
 }
+
+// TestNginxPassesOperatorsBodies: a sheet and a whole plan have 4 MiB, which no shopper's
+// request has.
+func TestNginxPassesOperatorsBodies(t *testing.T) {
+	t.Parallel()
+	program := tooltest.Nginx(t)
+	works := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, n)
+	}))
+	t.Cleanup(works.Close)
+	client, _ := startNginx(t, program, &instance{url: works.URL}, &instance{url: works.URL})
+	body := strings.Repeat(" ", 4<<20)
+	for path, want := range map[string]int{
+		"/admin/activities/import": http.StatusOK, "/api/v1/admin/activities": http.StatusOK,
+		"/administration": http.StatusRequestEntityTooLarge, "/api/v1/orders/1/payments": http.StatusRequestEntityTooLarge,
+	} {
+		if a := ask(t, client, http.MethodPost, saleName+path, "", body); a.status != want || want == http.StatusOK && a.text != fmt.Sprint(len(body)) {
+			t.Errorf("%s: %d %s, want %d", path, a.status, a.text, want)
+		}
+	}
+}
