@@ -41,8 +41,8 @@ func startNginx(t *testing.T, program string, instances ...*instance) (client *h
 		times   int
 	}{
 		{"listen 80;", "listen " + addr + ";", 2},
-		{"10.0.0.11:8080", strings.TrimPrefix(instances[0].url, "http://"), 1},
-		{"10.0.0.12:8080", strings.TrimPrefix(instances[1].url, "http://"), 1},
+		{"10.0.0.11:8080", strings.TrimPrefix(instances[0].url, "http://"), 2},
+		{"10.0.0.12:8080", strings.TrimPrefix(instances[1].url, "http://"), 2},
 		{"/var/cache/nginx/stampede", filepath.Join(dir, "cache"), 1},
 		{"error_log /var/log/nginx/error.log crit;", "error_log " + filepath.Join(dir, "log") + " crit;", 2},
 	} {
@@ -311,7 +311,7 @@ func TestNginxLeavesAHungInstance(t *testing.T) {
 	works := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 	t.Cleanup(works.Close)
 	client, _ := startNginx(t, program, &instance{url: "http://" + hung.Addr().String()}, &instance{url: works.URL})
-	// Below the 20 s of a rush, far above the 2 s of a read.
+	// Below the 20 s of a rush, far above the 3 s of a read.
 	client.Timeout = 12 * time.Second
 	var reads sync.WaitGroup
 	for item := range 12 {
@@ -347,6 +347,35 @@ func TestNginxPassesOperatorsBodies(t *testing.T) {
 	} {
 		if a := ask(t, client, http.MethodPost, saleName+path, "", body); a.status != want || want == http.StatusOK && a.text != fmt.Sprint(len(body)) {
 			t.Errorf("%s: %d %s, want %d", path, a.status, a.text, want)
+		}
+	}
+}
+
+// TestNginxKeepsInstancesThatAreAllSlow: reads that no instance answers in time keep no
+// payment's callback and no rush out.
+func TestNginxKeepsInstancesThatAreAllSlow(t *testing.T) {
+	t.Parallel()
+	program := tooltest.Nginx(t)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			<-r.Context().Done() // nginx gives up
+		}
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(slow.Close)
+	client, _ := startNginx(t, program, &instance{url: slow.URL}, &instance{url: slow.URL})
+	var reads sync.WaitGroup
+	for item := range 12 {
+		reads.Go(func() {
+			if a := ask(t, client, http.MethodGet, fmt.Sprint(saleName, "/api/v1/items/", item), "", ""); a.status < http.StatusInternalServerError {
+				t.Errorf("a read: %d %s", a.status, a.text)
+			}
+		})
+	}
+	reads.Wait()
+	for _, path := range []string{saleName + "/api/v1/payments/stripe/notify", rushName + "/api/v1/rush/path"} {
+		if a := ask(t, client, http.MethodPost, path, "", ""); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, a.status, a.text)
 		}
 	}
 }
