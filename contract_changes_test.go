@@ -86,6 +86,8 @@ var changesNothing = map[string]string{
 	"POST /api/v1/admin/reconcile":          "the story's shop has no difference to repair; inventory's tests cover it",
 	"POST /api/v1/admin/risk/rules/dry-run": "it only counts",
 	"POST /api/v1/admin/statements/{date}":  "the story's statement has nothing to settle; payment's tests cover it",
+
+	"POST /api/v1/admin/refunds/{no}/end-by-chargeback": "the story's shop has lost no chargeback; payment's tests cover it",
 }
 
 // notes are actions in the log that change nothing of the shop's.

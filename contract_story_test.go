@@ -17,15 +17,16 @@ import (
 
 // unanswered are operations that cannot succeed in the story, with the reason.
 var unanswered = map[string]string{
-	"POST /api/v1/auth/login/wechat":                  "no WeChat app is configured",
-	"POST /api/v1/auth/wechat/state":                  "no WeChat app is configured",
-	"POST /api/v1/me/phone":                           "the story's account already has a phone",
-	"POST /api/v1/me/wechat":                          "no WeChat app is configured",
-	"GET /api/v1/ws":                                  "a WebSocket is not an HTTP answer; notify's tests cover it",
-	"GET /api/v1/admin/items/{id}/funnel/live":        "a stream that lasts minutes; seckill's tests cover it",
-	"GET /api/v1/admin/activities/{id}/war-room/live": "a stream that lasts minutes; seckill's tests cover it",
-	"POST /api/v1/payments/{provider}/refund-notify":  "the sandbox bank sends all notifications to the other address",
-	"POST /api/v1/payments/{provider}/notify":         "the bank calls it with its own client",
+	"POST /api/v1/auth/login/wechat":                    "no WeChat app is configured",
+	"POST /api/v1/auth/wechat/state":                    "no WeChat app is configured",
+	"POST /api/v1/me/phone":                             "the story's account already has a phone",
+	"POST /api/v1/me/wechat":                            "no WeChat app is configured",
+	"GET /api/v1/ws":                                    "a WebSocket is not an HTTP answer; notify's tests cover it",
+	"GET /api/v1/admin/items/{id}/funnel/live":          "a stream that lasts minutes; seckill's tests cover it",
+	"GET /api/v1/admin/activities/{id}/war-room/live":   "a stream that lasts minutes; seckill's tests cover it",
+	"POST /api/v1/admin/refunds/{no}/end-by-chargeback": "the story's shop has lost no chargeback; payment's tests cover it",
+	"POST /api/v1/payments/{provider}/refund-notify":    "the sandbox bank sends all notifications to the other address",
+	"POST /api/v1/payments/{provider}/notify":           "the bank calls it with its own client",
 }
 
 // story is a server whose every answer is checked against the OpenAPI document.
@@ -198,7 +199,7 @@ func (s *story) offers(t *testing.T, shopper string) (couponNo string) {
 	kind := "admin/coupons/" + text(s.post(t, "admin/coupons", s.operator, "{"+terms+"}", 201), "id")
 	s.post(t, "admin/coupons", s.operator, `{"name":"nothing off"}`, 422)
 	s.ask(t, http.MethodPut, kind, s.operator, `{"version":1,"per_user":3,`+terms+`}`, 200)
-	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001"]}`, 409)
+	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001"],"without_account":true}`, 409)
 	s.post(t, kind+"/activate", s.operator, "", 200)
 	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001","3002"]}`, 422) // they have no account
 	s.post(t, kind+"/issue", s.operator, `{"user_ids":["3001","3002"],"without_account":true}`, 200)
@@ -277,7 +278,9 @@ func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns buyer, no st
 			return len(failed) == 1
 		}, "the bank to fail the refund")
 		s.get(t, "admin/orders/"+no, s.operator, 200)
-		s.post(t, "admin/refunds/"+text(failed[0].(map[string]any), "refund_no")+"/"+settle, s.operator, map[string]string{"settle-by-hand": `{"receipt":"42"}`}[settle], 200)
+		refund := "admin/refunds/" + text(failed[0].(map[string]any), "refund_no") + "/"
+		s.post(t, refund+"end-by-chargeback", s.operator, "", 409)
+		s.post(t, refund+settle, s.operator, map[string]string{"settle-by-hand": `{"receipt":"42"}`}[settle], 200)
 	}
 	returns.awaitStatus(t, no, "refunded", 10*time.Second)
 

@@ -304,7 +304,7 @@ func aListThatRefundsPartsNeedsAKey(t *testing.T, s *bundle) {
 	if got, sums := s.list("", part); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "idempotency-key-required") {
 		t.Errorf("without a key: %s of %v", sums, got)
 	}
-	if got, sums := s.list("zero", strings.Replace(part, "30", "0", 1)); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "refund-of-nothing") {
+	if got, sums := s.list("zero", strings.Replace(part, `"amount":30`, `"amount":0`, 1)); sums != "false 0 1" || !strings.HasPrefix(got[no.String()], "refund-of-nothing") {
 		t.Errorf("of zero: %s of %v", sums, got)
 	}
 	for range 2 {

@@ -59,7 +59,7 @@ var kinds = []struct {
 	{"orders", "orders", words{"My orders", "我的订单"}, true},
 	{"account", "account", words{"My account", "我的账号"}, true},
 	{"wechat", "wechat", words{"WeChat", "微信登录"}, true},
-	{"preview", "preview", words{"Preview", "预览"}, true},
+	{"preview", "preview", words{"Item preview", "商品预览"}, true},
 	{"sessions", "sessions", words{"Flash sales", "抢购场次"}, false},
 }
 

@@ -27,11 +27,11 @@ func Section() kit.Section {
 	return kit.Section{
 		Files: files, Words: words,
 		Menu: []kit.Entry{
-			{Path: users, Name: kit.Text{"Users", "用户"}, Role: auth.Viewer},
+			{Path: users, Name: kit.Text{"Accounts", "用户"}, Role: auth.Viewer},
 			{Path: blacklist, Name: kit.Text{"Blacklist", "黑名单"}, Role: auth.Viewer, Later: true},
 		},
 		Pages: []kit.Page{
-			{Path: users, Title: kit.Text{"Users", "用户"}, Role: auth.Viewer, Template: "users.html", Filters: userFilters, Reads: []kit.Read{{Name: "doc", Path: usersAPI, Query: true}}},
+			{Path: users, Title: kit.Text{"Accounts", "用户"}, Role: auth.Viewer, Template: "users.html", Filters: userFilters, Reads: []kit.Read{{Name: "doc", Path: usersAPI, Query: true}}},
 			{Path: user, Title: kit.Text{"User", "用户详情"}, Role: auth.Viewer, Template: "user.html", Reads: []kit.Read{{Name: "doc", Path: usersAPI + "/{id}"}}},
 			{Path: blacklist, Title: kit.Text{"Blacklist", "黑名单"}, Role: auth.Viewer, Template: "blacklist.html", Reads: []kit.Read{{Name: "doc", Path: "/api/v1/admin/blacklist", Query: true}}},
 		},
