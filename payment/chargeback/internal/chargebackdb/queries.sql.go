@@ -113,7 +113,8 @@ func (q *Queries) OfOrder(ctx context.Context, orderNo ids.ID) ([]OfOrderRow, er
 const put = `-- name: Put :execrows
 INSERT INTO payments.chargebacks AS c (provider, chargeback_no, payment_no, order_no, amount, currency, reason, status, respond_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-ON CONFLICT (provider, chargeback_no) DO UPDATE SET status = EXCLUDED.status, respond_by = coalesce(EXCLUDED.respond_by, c.respond_by), updated_at = clock_timestamp()
+ON CONFLICT (provider, chargeback_no) DO UPDATE SET status = EXCLUDED.status, respond_by = coalesce(EXCLUDED.respond_by, c.respond_by), updated_at = clock_timestamp(),
+    amount = CASE c.status WHEN 'inquiry' THEN EXCLUDED.amount ELSE c.amount END, reason = CASE c.status WHEN 'inquiry' THEN EXCLUDED.reason ELSE c.reason END
 WHERE c.status = 'inquiry' AND EXCLUDED.status <> 'inquiry' OR c.status = 'open' AND EXCLUDED.status NOT IN ('inquiry', 'open')
 `
 
@@ -129,8 +130,8 @@ type PutParams struct {
 	RespondBy    *time.Time
 }
 
-// Writes how a chargeback stands, and changes no row that says so already. It goes only from an inquiry on, and one that
-// has ended stays as it is, because reports overtake each other.
+// Writes how a chargeback stands, and changes no row that says so already. It goes only from an inquiry on, which may be
+// about another amount, and one that has ended stays as it is, because reports overtake each other.
 func (q *Queries) Put(ctx context.Context, arg PutParams) (int64, error) {
 	result, err := q.db.Exec(ctx, put,
 		arg.Provider,
