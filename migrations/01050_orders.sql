@@ -96,9 +96,6 @@ CREATE TABLE orders.disputes (
     version       int         NOT NULL DEFAULT 1,
     -- Since when it waits for the shop.
     waiting_since timestamptz DEFAULT clock_timestamp(),
-    -- The operator who is closing it with a refund, and until when others keep away.
-    closing_by    bigint,
-    closing_until timestamptz,
     closed_by     bigint,
     -- The shopper has deleted the account; what was written is erased once it is closed.
     forget        boolean     NOT NULL DEFAULT false,

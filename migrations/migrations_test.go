@@ -24,17 +24,26 @@ var released = map[string]string{
 	"00700_payments.sql":  "9c75415779da004ec3d76703edbf34f3385614f3d9bf0164a19ecccdb1bf8078",
 	"00800_sandbox.sql":   "2e9a9e3a86a37b5c4502f6de989cf3f847eeda1fd5658a46224ba9b0941275ed",
 	"00900_risk.sql":      "23f604bcfc79419124a92b65412a13a20c0df0e1aa536b0e77b6661ddba02f93",
+	// 0.10.0
+	"01000_platform.sql":       "c691b2cc87c45dfde65d07c43c6714adcc4b737225b57adb0725d0d00e9e8d92",
+	"01010_account.sql":        "50d902de89fc4a37503779b6bf5dc78148c157ce8ae03e8f56b6a2e3ada1a7fa",
+	"01020_auth.sql":           "4afc9b46c33eec5ddb86800ab537d860223abf95c6462a4eaca58e9d8794a07d",
+	"01030_seckill.sql":        "7c50a57f43994be3fb9a8ddca06552929c8e3730bb7ccb2dc40b441c8bfb6061",
+	"01040_inventory.sql":      "ee10dc64b5b974abd7c08a4684ff4591605448c3e39f7d16ced20a9ba189b5e6",
+	"01050_orders.sql":         "f9a159468cac59d1bdfcd9424691f3039fe6130bf2d8d9b249ba2f53a7c28b13",
+	"01060_payments.sql":       "8c9fb811b0d4a0166108316b873088a484b237595b28bc0b1b6ef257d718d13b",
+	"01070_sandbox.sql":        "0fa8fdecea8083b7806e06904a3f283c6398893d0b1f3f2bd1a60a76c5a16fc6",
+	"01080_risk.sql":           "ec47bf6a79d36891e08bbcc02bc2615903cc2f90f81a121eb4ad4571ab3bd96d",
+	"01110_payments.sql":       "74fb5b161c1037b3b55abcb13768fecd6f4b8a72e3bee29bf4a5393a16c7fa42",
+	"01130_outbox_recalls.sql": "3d7e7206f58733925d00ae40b6de696f4f087cf19f92d8015384660a7c0cefb5",
+	"01150_orders.sql":         "a7ed4a91a33616bb524aaa4ebdd254855afe81bd90a03f3e14e82641f64661ab",
+	"01160_recovery_codes.sql": "aa3e254ac94c4a4b276457ead3fc6b89552175794a6ad0f5d076eedaf33930db",
 }
 
-// contracts names the files that may contract at once, with the reason. The files below
-// 01100 are all of 0.10.0: its upgrade asks for every instance of 0.9.0 to be stopped first.
-var contracts = map[string]string{
-	"01000_platform.sql": "0.10.0",
-	"01010_account.sql":  "0.10.0",
-	"01060_payments.sql": "0.10.0",
-	"01070_sandbox.sql":  "0.10.0",
-	"01080_risk.sql":     "0.10.0",
-}
+// contracts names the files that may contract, with the reason: usually that the release
+// before no longer uses what goes. Those of 0.10.0 did so at once, because its upgrade asks
+// for every instance of 0.9.0 to be stopped first.
+var contracts = map[string]string{}
 
 // contraction matches statements that break instances of the release before: something
 // is gone, has another name or type, or must be given by writers that do not know it.
@@ -54,7 +63,7 @@ func TestReleasedFilesAreUnchanged(t *testing.T) {
 func TestMigrationsOnlyExpand(t *testing.T) {
 	t.Parallel()
 	names, err := fs.Glob(migrations.FS, "*.sql")
-	if err != nil || len(names) <= len(released) {
+	if err != nil || len(names) < len(released) {
 		t.Fatal(names, err)
 	}
 	constraint := regexp.MustCompile(`(?i)DROP\s+CONSTRAINT\s+(\w+)`)

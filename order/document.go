@@ -54,7 +54,7 @@ type shoppersPayment struct {
 // the bank gives as the reason, and until when the shop may answer.
 type shoppersChargeback struct {
 	Amount    orderevent.Money `json:"amount"`
-	Status    string           `json:"status" doc:"open: not decided yet; won: by the shop; lost: the bank keeps the money; closed: it ended before money moved"`
+	Status    string           `json:"status" doc:"inquiry: the bank asks, and takes no money yet; open: not decided yet; won: by the shop; lost: the bank keeps the money; closed: it ended before money moved"`
 	Withdrawn bool             `json:"withdrawn" doc:"The bank has the money back"`
 	CreatedAt string           `json:"created_at" format:"date-time"`
 	UpdatedAt string           `json:"updated_at" format:"date-time"`

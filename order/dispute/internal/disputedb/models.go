@@ -23,8 +23,6 @@ type OrdersDispute struct {
 	RefundNo     pgtype.UUID
 	Version      int32
 	WaitingSince *time.Time
-	ClosingBy    *int64
-	ClosingUntil *time.Time
 	ClosedBy     *int64
 	Forget       bool
 	ErasedAt     *time.Time

@@ -44,7 +44,7 @@ func (q *Queries) AddText(ctx context.Context, arg AddTextParams) (int32, error)
 const closeDispute = `-- name: CloseDispute :one
 UPDATE orders.disputes SET status = 'closed', outcome = $1, refund_no = $2, closed_by = $3, waiting_since = NULL,
     version = version + 1, updated_at = clock_timestamp()
-WHERE dispute_no = $4 AND bucket = $5 RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
+WHERE dispute_no = $4 AND bucket = $5 RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type CloseDisputeParams struct {
@@ -76,8 +76,6 @@ func (q *Queries) CloseDispute(ctx context.Context, arg CloseDisputeParams) (Ord
 		&i.RefundNo,
 		&i.Version,
 		&i.WaitingSince,
-		&i.ClosingBy,
-		&i.ClosingUntil,
 		&i.ClosedBy,
 		&i.Forget,
 		&i.ErasedAt,
@@ -99,7 +97,7 @@ func (q *Queries) CountDisputes(ctx context.Context, orderNo ids.ID) (int64, err
 }
 
 const dispute = `-- name: Dispute :one
-SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2
+SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2
 `
 
 type DisputeParams struct {
@@ -122,8 +120,6 @@ func (q *Queries) Dispute(ctx context.Context, arg DisputeParams) (OrdersDispute
 		&i.RefundNo,
 		&i.Version,
 		&i.WaitingSince,
-		&i.ClosingBy,
-		&i.ClosingUntil,
 		&i.ClosedBy,
 		&i.Forget,
 		&i.ErasedAt,
@@ -134,7 +130,7 @@ func (q *Queries) Dispute(ctx context.Context, arg DisputeParams) (OrdersDispute
 }
 
 const disputesOfOrder = `-- name: DisputesOfOrder :many
-SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no
+SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE order_no = $1 ORDER BY dispute_no
 `
 
 func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]OrdersDispute, error) {
@@ -158,8 +154,6 @@ func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]Orders
 			&i.RefundNo,
 			&i.Version,
 			&i.WaitingSince,
-			&i.ClosingBy,
-			&i.ClosingUntil,
 			&i.ClosedBy,
 			&i.Forget,
 			&i.ErasedAt,
@@ -211,7 +205,7 @@ func (q *Queries) Forget(ctx context.Context, userID int64) error {
 }
 
 const listDisputes = `-- name: ListDisputes :many
-SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes
+SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes
 WHERE dispute_no < $1 AND ($2::text = '' OR status = $2)
 ORDER BY dispute_no DESC LIMIT $3
 `
@@ -243,8 +237,6 @@ func (q *Queries) ListDisputes(ctx context.Context, arg ListDisputesParams) ([]O
 			&i.RefundNo,
 			&i.Version,
 			&i.WaitingSince,
-			&i.ClosingBy,
-			&i.ClosingUntil,
 			&i.ClosedBy,
 			&i.Forget,
 			&i.ErasedAt,
@@ -262,7 +254,7 @@ func (q *Queries) ListDisputes(ctx context.Context, arg ListDisputesParams) ([]O
 }
 
 const lockDispute = `-- name: LockDispute :one
-SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2 FOR UPDATE
+SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes WHERE dispute_no = $1 AND bucket = $2 FOR UPDATE
 `
 
 type LockDisputeParams struct {
@@ -285,8 +277,6 @@ func (q *Queries) LockDispute(ctx context.Context, arg LockDisputeParams) (Order
 		&i.RefundNo,
 		&i.Version,
 		&i.WaitingSince,
-		&i.ClosingBy,
-		&i.ClosingUntil,
 		&i.ClosedBy,
 		&i.Forget,
 		&i.ErasedAt,
@@ -299,7 +289,7 @@ func (q *Queries) LockDispute(ctx context.Context, arg LockDisputeParams) (Order
 const moveDispute = `-- name: MoveDispute :one
 UPDATE orders.disputes SET status = $1, version = version + 1, updated_at = clock_timestamp(),
     waiting_since = CASE WHEN $1::text = 'open' THEN coalesce(waiting_since, clock_timestamp()) END
-WHERE dispute_no = $2 AND bucket = $3 RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
+WHERE dispute_no = $2 AND bucket = $3 RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type MoveDisputeParams struct {
@@ -324,8 +314,6 @@ func (q *Queries) MoveDispute(ctx context.Context, arg MoveDisputeParams) (Order
 		&i.RefundNo,
 		&i.Version,
 		&i.WaitingSince,
-		&i.ClosingBy,
-		&i.ClosingUntil,
 		&i.ClosedBy,
 		&i.Forget,
 		&i.ErasedAt,
@@ -338,7 +326,7 @@ func (q *Queries) MoveDispute(ctx context.Context, arg MoveDisputeParams) (Order
 const openDispute = `-- name: OpenDispute :one
 INSERT INTO orders.disputes (bucket, dispute_no, order_no, user_id, reason, minted)
 VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closing_by, closing_until, closed_by, forget, erased_at, created_at, updated_at
+ON CONFLICT (order_no, bucket) WHERE status <> 'closed' DO NOTHING RETURNING bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closed_by, forget, erased_at, created_at, updated_at
 `
 
 type OpenDisputeParams struct {
@@ -372,8 +360,6 @@ func (q *Queries) OpenDispute(ctx context.Context, arg OpenDisputeParams) (Order
 		&i.RefundNo,
 		&i.Version,
 		&i.WaitingSince,
-		&i.ClosingBy,
-		&i.ClosingUntil,
 		&i.ClosedBy,
 		&i.Forget,
 		&i.ErasedAt,
