@@ -21,6 +21,7 @@ var sentences = map[string]string{
 	"A session opens no earlier than its activity starts.":                               "场次开抢不能早于活动开始。",
 	"A shopper may refund an order for 1 to %d hours, or never with 0.":                  "可退款时长为 1 至 %s 小时，0 为不支持。",
 	"A time lies in the years 2000 to 2199.":                                             "请检查年份。",
+	"Of these %d units %d are free.":                                                     "所选 %[1]s 件中只有 %[2]s 件可用。",
 	"A way is named once.":                                                               "配送方式重复。",
 	"An activity ends after it starts.":                                                  "活动结束须晚于开始。",
 	"An activity has %d items at most.":                                                  "一个活动最多 %s 件商品。",
