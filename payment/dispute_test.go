@@ -59,7 +59,6 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.exec(`UPDATE orders.disputes SET closing_until = now() WHERE closing_by IS NOT NULL`) // a minute later
 	s.staff(secondOperator, http.MethodPost, path, `{"text":"不退"}`)
 	got := read[string](s, `SELECT d.status || ' ' || d.outcome || ' ' || count(r.refund_no) FROM orders.disputes d
 		LEFT JOIN payments.refunds r ON r.order_no = d.order_no WHERE d.order_no = $1 GROUP BY d.status, d.outcome`, no)
