@@ -106,16 +106,15 @@ func (n native) signed(op string, h handler) http.HandlerFunc {
 			return
 		}
 		answer, err := h(r.Context(), c.Nonce, body)
-		var no *RefusalError
-		switch {
-		case err == nil:
+		if err == nil {
 			n.reply(w, http.StatusOK, answer)
-		case errors.As(err, &no):
-			n.reply(w, no.Status, errorReply{Nonce: c.Nonce, Code: no.Code, Message: no.Message})
-		default:
-			n.log.ErrorContext(r.Context(), "sandbox bank failed", "operation", op, "error", err)
-			n.reply(w, http.StatusInternalServerError, errorReply{Nonce: c.Nonce, Code: "internal", Message: "try again"})
+			return
 		}
+		var no *RefusalError
+		if !errors.As(err, &no) {
+			no = failed(w, r, n.log, op, err)
+		}
+		n.reply(w, no.Status, errorReply{Nonce: c.Nonce, Code: no.Code, Message: no.Message})
 	}
 }
 

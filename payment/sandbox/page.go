@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -93,7 +94,7 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 		now, err = b.q.Clock(r.Context())
 	}
 	if err != nil {
-		b.showNothing(w, r, b.failed(w, r, "page", err).Status)
+		b.showNothing(w, r, failed(w, r, b.log, "page", err).Status)
 		return
 	}
 	lang := pageLanguage(r)
@@ -126,13 +127,13 @@ func (b *Bank) showNothing(w http.ResponseWriter, r *http.Request, status int) {
 
 // failed is the answer to an error that is no refusal. With the database away the
 // client retries.
-func (b *Bank) failed(w http.ResponseWriter, r *http.Request, operation string, err error) *RefusalError {
+func failed(w http.ResponseWriter, r *http.Request, log *slog.Logger, operation string, err error) *RefusalError {
 	if f := fault.From(httpx.Unreachable("The bank", err)); f.Kind == fault.Unavailable {
-		b.log.WarnContext(r.Context(), "sandbox bank unreachable", "operation", operation, "error", err)
+		log.WarnContext(r.Context(), "sandbox bank unreachable", "operation", operation, "error", err)
 		w.Header().Set("Retry-After", "1")
 		return &RefusalError{http.StatusServiceUnavailable, "unavailable", "the bank cannot be reached; try again in a moment"}
 	}
-	b.log.ErrorContext(r.Context(), "sandbox bank failed", "operation", operation, "error", err)
+	log.ErrorContext(r.Context(), "sandbox bank failed", "operation", operation, "error", err)
 	return &RefusalError{http.StatusInternalServerError, "internal", "try again"}
 }
 

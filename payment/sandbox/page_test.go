@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/payment/provider"
+	"stampede/platform/base/ids"
 )
 
 // browser follows no redirect and keeps no connection open.
@@ -97,8 +98,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// With Postgres away the page and a payment are answered 503, with what to do.
-func TestPagesWithoutPostgres(t *testing.T) {
+// With Postgres away the page, a payment and the merchant API are answered 503, with what to do.
+func TestBankWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	w := setup(t, testConfig())
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
@@ -108,7 +109,8 @@ func TestPagesWithoutPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(gone.Close)
-	address = strings.Replace(address, w.url, setupOn(t, gone, testConfig()).url, 1)
+	cut := setupOn(t, gone, testConfig())
+	address = strings.Replace(address, w.url, cut.url, 1)
 	for method, form := range map[string]url.Values{http.MethodGet: nil, http.MethodPost: {"action": {"pay"}}} {
 		status, body, h := w.browse(t, method, address, "zh", form)
 		if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.Contains(body, "刷新本页") {
@@ -117,6 +119,10 @@ func TestPagesWithoutPostgres(t *testing.T) {
 	}
 	if status, _, err := payAs(address, payRequest{}); status != http.StatusServiceUnavailable {
 		t.Errorf("a program's payment: %d, %v", status, err)
+	}
+	query := `{"op":"query","nonce":"` + ids.New().String() + `","merchant":"shop-1","payment_no":"` + ids.New().String() + `"}`
+	if status, code := cut.post(t, "/v1/payments/query", query, w.client.merchant.sign); status != http.StatusServiceUnavailable || code != "unavailable" {
+		t.Errorf("the merchant API: %d %q", status, code)
 	}
 }
 

@@ -201,7 +201,7 @@ func parsePay(body []byte, isJSON bool) (payRequest, error) {
 func (b *Bank) payRefused(w http.ResponseWriter, r *http.Request, wantsJSON bool, err error) {
 	var no *RefusalError
 	if !errors.As(err, &no) {
-		no = b.failed(w, r, "pay", err)
+		no = failed(w, r, b.log, "pay", err)
 	}
 	if wantsJSON {
 		writeJSON(w, no.Status, errorReply{Code: no.Code, Message: no.Message})
