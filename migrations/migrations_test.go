@@ -38,6 +38,7 @@ var released = map[string]string{
 	"01130_outbox_recalls.sql": "3d7e7206f58733925d00ae40b6de696f4f087cf19f92d8015384660a7c0cefb5",
 	"01150_orders.sql":         "a7ed4a91a33616bb524aaa4ebdd254855afe81bd90a03f3e14e82641f64661ab",
 	"01160_recovery_codes.sql": "aa3e254ac94c4a4b276457ead3fc6b89552175794a6ad0f5d076eedaf33930db",
+	"01170_payments.sql":       "0b4ec27c6a4ad5eb85a583b17a3da38151bedbed701345a7cb9276d82cca826f",
 }
 
 // contracts names the files that may contract, with the reason: usually that the release

@@ -210,4 +210,72 @@ func TestChargebacks(t *testing.T) {
 	if d := found.Statements[0].Differences[0]; d.Class != "missing" || d.Kind != "chargeback" || d.Stated.Amount != 4200 || d.Proposal != "look" {
 		t.Errorf("the statement misses %+v", d)
 	}
+	// The bank gives the money of a lost chargeback back, and what that chargeback ended is owed again.
+	again, againMoney := paid(sandbox.Normal)
+	refund := s.askBack(again, `{"note":"damaged"}`, "awaiting_approval")
+	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, again)
+	s.exec(`UPDATE orders.orders SET status = 'refund_failed' WHERE order_no = $1`, again)
+	report(againMoney, withdrawn)
+	report(againMoney, lost)
+	s.act(firstOperator, refund, "end-by-chargeback", "", "charged_back")
+	s.orderIs(again, orderevent.StatusRefunded)
+	for range 2 {
+		report(againMoney, reinstated)
+		report(againMoney, lost)
+		is(again, "won 4200 withdrawn false, rows 1 1, alarms 1")
+		s.oneIsOwed()
+		if n := s.alarms("refund-failed", "refund "+refund); s.refundOf(again) != "operator failed" || n != 1 {
+			t.Errorf("the refund is %s, with %d alarms", s.refundOf(again), n)
+		}
+	}
+	s.act(firstOperator, refund, "end-by-chargeback", "", "chargeback-not-lost")
+	s.act(firstOperator, refund, "settle-by-hand", `{"receipt":"42"}`, "settled_by_hand")
+	report(againMoney, reinstated)
+	s.orderIs(again, orderevent.StatusRefunded)
+	s.booksAreRight()
+	for _, reports := range modeltest.Permutations([]int{1, 4, 3}, 3) {
+		no, capture := paid(sandbox.Normal)
+		for _, i := range append(reports, reports[0]) {
+			report(capture, all[i])
+		}
+		is(no, fmt.Sprint("won 4200 withdrawn false, rows 1 1, alarms ", map[bool]int{true: 0, false: 1}[all[reports[0]].Won]))
+	}
+	s.booksAreRight()
+
+	// What the bank takes of a second capture of a payment guards that capture's refund, and no other.
+	twice, first := paid(sandbox.Normal)
+	second := first
+	second.Transaction = "pi_" + ids.New().String()
+	if got, err := shop.settle(t.Context(), "stripe", second, asked); err != nil || got != outcomeDuplicate {
+		t.Fatal(got, err)
+	}
+	surplus := read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, twice).String()
+	report(second, withdrawn)
+	kept := s.askBack(twice, `{"amount":4000,"note":"damaged"}`, "requested")
+	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, twice)
+	s.act(firstOperator, surplus, "retry", "", "payment-charged-back")
+	report(second, lost)
+	s.act(firstOperator, kept, "end-by-chargeback", "", "chargeback-not-lost")
+	s.act(firstOperator, surplus, "end-by-chargeback", "", "charged_back")
+	s.act(firstOperator, kept, "settle-by-hand", `{"receipt":"42"}`, "settled_by_hand")
+	s.booksAreRight()
+	s.exec(`UPDATE payments.chargebacks SET capture_txn = NULL`) // as the release before wrote it
+	s.askBack(twice, `{"amount":1,"note":"damaged"}`, "payment-charged-back")
+
+	// A bank that takes a part leaves the rest to refunds.
+	partly, whole := paid(sandbox.Normal)
+	part := whole
+	part.Amount = 1000
+	report(part, withdrawn)
+	s.askBack(partly, `{"amount":3201,"note":"damaged"}`, "payment-charged-back")
+	report(part, lost)
+	s.askBack(partly, `{"amount":3201,"note":"damaged"}`, "payment-charged-back")
+	rest := s.askBack(partly, `{"note":"all that is left"}`, "requested")
+	if got := read[int64](s, `SELECT amount FROM payments.refunds WHERE order_no = $1`, partly); got != 3200 {
+		t.Errorf("%d goes back beside the bank's 1000 of 4200", got)
+	}
+	s.askBack(partly, `{"amount":1,"note":"damaged"}`, "payment-charged-back")
+	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, partly)
+	s.act(firstOperator, rest, "retry", "", "requested")
+	s.booksAreRight()
 }

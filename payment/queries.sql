@@ -238,29 +238,44 @@ WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'failed'
 RETURNING *;
 
 -- name: ChargedBack :one
--- What the shopper's bank has taken back of a payment: in all, and for good, less the refunds that ended by that.
-SELECT coalesce(sum(m.amount), 0)::bigint AS held, (coalesce(sum(m.amount) FILTER (WHERE m.lost), 0) - coalesce(
-    (SELECT sum(r.amount) FROM payments.refunds r WHERE r.payment_no = @payment_no AND r.bucket = @bucket AND r.status = 'charged_back'), 0))::bigint AS lost
-FROM (
-    SELECT CASE l.kind WHEN 'chargeback' THEN l.amount ELSE -l.amount END AS amount, c.status = 'lost' AS lost
-    FROM payments.ledger l LEFT JOIN payments.chargebacks c ON c.provider = l.provider AND c.chargeback_no = l.provider_txn
-    WHERE l.payment_no = @payment_no AND l.kind IN ('chargeback', 'chargeback_reversal')) m;
+-- What the shopper's bank has taken back of a capture beyond the refunds that ended by that: in all, and for good. rest is
+-- what neither the bank nor a refund takes.
+SELECT (m.held - r.ended)::bigint AS held, (m.lost - r.ended)::bigint AS lost, (l.amount - r.asked - greatest(m.held - r.ended, 0))::bigint AS rest
+FROM payments.ledger l CROSS JOIN LATERAL (
+    SELECT coalesce(sum(v.amount), 0) AS held, coalesce(sum(v.amount) FILTER (WHERE v.status = 'lost'), 0) AS lost FROM (
+        SELECT CASE b.kind WHEN 'chargeback' THEN b.amount ELSE -b.amount END AS amount, c.status
+        FROM payments.ledger b LEFT JOIN payments.chargebacks c ON c.provider = b.provider AND c.chargeback_no = b.provider_txn
+        WHERE b.payment_no = l.payment_no AND b.kind IN ('chargeback', 'chargeback_reversal') AND coalesce(c.capture_txn, l.provider_txn) = l.provider_txn) v
+) m CROSS JOIN LATERAL (
+    SELECT coalesce(sum(f.amount) FILTER (WHERE f.status NOT IN ('rejected', 'replaced')), 0) AS asked,
+        coalesce(sum(f.amount) FILTER (WHERE f.status = 'charged_back'), 0) AS ended
+    FROM payments.refunds f WHERE f.order_no = l.order_no AND f.bucket = @bucket AND f.provider = l.provider AND f.capture_txn = l.provider_txn
+) r
+WHERE l.provider = @provider AND l.kind = 'capture' AND l.provider_txn = @capture_txn;
 
 -- name: EndRefundByChargeback :one
 UPDATE payments.refunds SET status = 'charged_back', updated_at = clock_timestamp()
 WHERE refund_no = @refund_no AND bucket = @bucket AND status = 'failed'
 RETURNING *;
 
+-- name: ReopenRefunds :many
+-- Puts back to failed, the newest first, as many refunds of a capture that ended by a chargeback as @beyond needs.
+UPDATE payments.refunds r SET status = 'failed', last_error = @last_error, updated_at = clock_timestamp()
+FROM (SELECT f.bucket, f.refund_no, sum(f.amount) OVER (ORDER BY f.refund_no DESC) - f.amount AS newer
+      FROM payments.refunds f WHERE f.order_no = @order_no AND f.bucket = @bucket AND f.provider = @provider AND f.capture_txn = @capture_txn AND f.status = 'charged_back') e
+WHERE r.refund_no = e.refund_no AND r.bucket = e.bucket AND e.newer < @beyond::bigint
+RETURNING r.refund_no;
+
 -- name: RefundsBeyondChargebacks :many
--- Payments of which more refunds ended by a chargeback than banks have taken back.
-SELECT r.payment_no, sum(r.amount)::bigint AS ended, coalesce(max(l.taken), 0)::bigint AS taken, r.currency
-FROM payments.refunds r
-LEFT JOIN (
-    SELECT payment_no, currency, sum(CASE kind WHEN 'chargeback' THEN amount ELSE -amount END) AS taken
-    FROM payments.ledger WHERE kind IN ('chargeback', 'chargeback_reversal') GROUP BY payment_no, currency
-) l ON l.payment_no = r.payment_no AND l.currency = r.currency
-WHERE r.status = 'charged_back' GROUP BY r.payment_no, r.currency HAVING sum(r.amount) > coalesce(max(l.taken), 0)
-ORDER BY 1 LIMIT @at_most;
+-- Captures of which more refunds ended by a chargeback than banks have taken back.
+SELECT r.payment_no, r.ended::bigint AS ended, l.taken::bigint AS taken, r.currency
+FROM (SELECT payment_no, capture_txn, currency, sum(amount) AS ended FROM payments.refunds WHERE status = 'charged_back' GROUP BY payment_no, capture_txn, currency) r
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(CASE b.kind WHEN 'chargeback' THEN b.amount ELSE -b.amount END), 0) AS taken
+    FROM payments.ledger b LEFT JOIN payments.chargebacks c ON c.provider = b.provider AND c.chargeback_no = b.provider_txn
+    WHERE b.payment_no = r.payment_no AND b.currency = r.currency AND b.kind IN ('chargeback', 'chargeback_reversal')
+      AND coalesce(c.capture_txn, r.capture_txn) = r.capture_txn) l
+WHERE r.ended > l.taken ORDER BY 1 LIMIT @at_most;
 
 -- name: ListRefunds :many
 -- Refunds for an operator, newest first.

@@ -97,6 +97,14 @@ func (s *Service) chargedBack(ctx context.Context, name string, c provider.Charg
 	return err
 }
 
+// reopen records that a bank gave money back, with an alarm about each refund that is owed
+// again because of that.
+func (s *Service) reopen(ctx context.Context, name, capture string, no ids.ID, record func(tx pgx.Tx) error) error {
+	return s.refunds.Reopen(ctx, name, capture, no, record, func(tx pgx.Tx, refund ids.ID) error {
+		return alarmRefundFailed.Raise(ctx, tx, "refund "+refund.String(), "It had ended by a chargeback, whose money the bank has given back.")
+	})
+}
+
 // refundRequested follows the commit of a refund that was asked for.
 func (s *Service) refundRequested(r refund.AdminRefund) {
 	s.metrics.refunds.WithLabelValues(r.Provider, "requested").Inc()

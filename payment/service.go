@@ -78,7 +78,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
 		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]forgedCount{}},
 	}
-	s.chargebacks = chargeback.New(deps.DB)
+	s.chargebacks = chargeback.New(deps.DB, s.reopen)
 	s.refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Requested: s.refundRequested})
 	s.desk = desk.New(desk.Deps{Orders: deps.Orders, Log: deps.Log, Refunds: s.refunds, Cancel: s.cancelFor})
 	for _, p := range deps.Providers {

@@ -10,12 +10,14 @@ ON CONFLICT (provider, kind, provider_txn) DO NOTHING;
 
 -- name: Put :execrows
 -- Writes how a chargeback stands, and changes no row that says so already. It goes only from an inquiry on, which may be
--- about another amount, and one that has ended stays as it is, because reports overtake each other.
-INSERT INTO payments.chargebacks AS c (provider, chargeback_no, payment_no, order_no, amount, currency, reason, status, respond_by)
-VALUES (@provider, @chargeback_no, @payment_no, @order_no, @amount, @currency, @reason, @status, @respond_by)
+-- about another amount, and one that has ended stays as it is, because reports overtake each other. Only a lost one is
+-- won after all, once its money is back.
+INSERT INTO payments.chargebacks AS c (provider, chargeback_no, payment_no, order_no, capture_txn, amount, currency, reason, status, respond_by)
+VALUES (@provider, @chargeback_no, @payment_no, @order_no, @capture_txn, @amount, @currency, @reason, @status, @respond_by)
 ON CONFLICT (provider, chargeback_no) DO UPDATE SET status = EXCLUDED.status, respond_by = coalesce(EXCLUDED.respond_by, c.respond_by), updated_at = clock_timestamp(),
-    amount = CASE c.status WHEN 'inquiry' THEN EXCLUDED.amount ELSE c.amount END, reason = CASE c.status WHEN 'inquiry' THEN EXCLUDED.reason ELSE c.reason END
-WHERE c.status = 'inquiry' AND EXCLUDED.status <> 'inquiry' OR c.status = 'open' AND EXCLUDED.status NOT IN ('inquiry', 'open');
+    capture_txn = EXCLUDED.capture_txn, amount = CASE c.status WHEN 'inquiry' THEN EXCLUDED.amount ELSE c.amount END, reason = CASE c.status WHEN 'inquiry' THEN EXCLUDED.reason ELSE c.reason END
+WHERE c.status = 'inquiry' AND EXCLUDED.status <> 'inquiry' OR c.status = 'open' AND EXCLUDED.status NOT IN ('inquiry', 'open')
+   OR c.status = 'lost' AND @reinstated::boolean;
 
 -- name: OfOrder :many
 SELECT c.*, EXISTS (SELECT FROM payments.ledger l WHERE l.provider = c.provider AND l.kind = 'chargeback' AND l.provider_txn = c.chargeback_no) AS withdrawn,

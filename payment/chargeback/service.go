@@ -37,63 +37,73 @@ var (
 
 // Service records chargebacks. Safe for concurrent use.
 type Service struct {
-	db *pgxpool.Pool
-	q  *chargebackdb.Queries
+	db     *pgxpool.Pool
+	q      *chargebackdb.Queries
+	reopen Reopen
 }
 
+// Reopen runs record, and in the same transaction makes the refunds failed again that ended
+// by the chargeback of a capture whose money record gives back.
+type Reopen func(ctx context.Context, provider, capture string, order ids.ID, record func(tx pgx.Tx) error) error
+
 // New returns the service; it starts nothing.
-func New(db *pgxpool.Pool) *Service { return &Service{db: db, q: chargebackdb.New(db)} }
+func New(db *pgxpool.Pool, reopen Reopen) *Service { return &Service{db, chargebackdb.New(db), reopen} }
 
 // Record applies a provider's report, in one transaction with its alarm. It fails with
 // ErrUnknown if the capture is not in the ledger, as for another use of the account, or
 // with ErrMismatch.
 func (s *Service) Record(ctx context.Context, name string, c provider.Chargeback) error {
-	err := pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
-		q := s.q.WithTx(tx)
-		of, err := q.CaptureOf(ctx, chargebackdb.CaptureOfParams{Provider: name, ProviderTxn: c.Capture})
-		switch {
-		case err != nil:
-			return err
-		case len(of) == 0:
-			return ErrUnknown
-		case c.Amount <= 0 || c.Amount > of[0].Amount || c.Currency != of[0].Currency:
-			return ErrMismatch
-		}
-		// In one order, so that two reports at once do not wait for each other.
-		for _, money := range []struct {
-			kind  string
-			moved bool
-		}{{kindChargeback, c.Withdrawn}, {kindReversal, c.Reinstated}} {
-			if !money.moved {
-				continue
-			}
-			if _, err := q.RecordMoney(ctx, chargebackdb.RecordMoneyParams{
-				Provider: name, Kind: money.kind, ProviderTxn: c.No, PaymentNo: of[0].PaymentNo, OrderNo: of[0].OrderNo, Amount: c.Amount, Currency: c.Currency,
-			}); err != nil {
-				return err
-			}
-		}
-		var by *time.Time
-		if !c.RespondBy.IsZero() {
-			by = &c.RespondBy
-		}
-		changed, err := q.Put(ctx, chargebackdb.PutParams{
-			Provider: name, ChargebackNo: c.No, PaymentNo: of[0].PaymentNo, OrderNo: of[0].OrderNo, Amount: c.Amount, Currency: c.Currency,
-			Reason: c.Reason, Status: string(c.State), RespondBy: by,
-		})
-		if err != nil || changed == 0 || c.State == provider.ChargebackWon || c.State == provider.ChargebackClosed {
-			return err
-		}
-		subject := "chargeback " + c.No
-		if c.State == provider.ChargebackInquiry {
-			subject = "inquiry " + c.No // the chargeback that follows it is an alarm of its own, however soon it does
-		}
-		return raised.Raise(ctx, tx, subject, detail(of[0].OrderNo, c))
-	})
+	of, err := s.q.CaptureOf(ctx, chargebackdb.CaptureOfParams{Provider: name, ProviderTxn: c.Capture})
+	switch {
+	case err != nil:
+	case len(of) == 0:
+		err = ErrUnknown
+	case c.Amount <= 0 || c.Amount > of[0].Amount || c.Currency != of[0].Currency:
+		err = ErrMismatch
+	case c.Reinstated:
+		c.State = provider.ChargebackWon // also where the report's state lags behind its money
+		err = s.reopen(ctx, name, c.Capture, of[0].OrderNo, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of[0]) })
+	default:
+		err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of[0]) })
+	}
 	if err != nil {
 		return fmt.Errorf("chargeback %s: %w", c.No, err)
 	}
 	return nil
+}
+
+func (s *Service) record(ctx context.Context, tx pgx.Tx, name string, c provider.Chargeback, of chargebackdb.CaptureOfRow) error {
+	q := s.q.WithTx(tx)
+	// In one order, so that two reports at once do not wait for each other.
+	for _, money := range []struct {
+		kind  string
+		moved bool
+	}{{kindChargeback, c.Withdrawn}, {kindReversal, c.Reinstated}} {
+		if !money.moved {
+			continue
+		}
+		if _, err := q.RecordMoney(ctx, chargebackdb.RecordMoneyParams{
+			Provider: name, Kind: money.kind, ProviderTxn: c.No, PaymentNo: of.PaymentNo, OrderNo: of.OrderNo, Amount: c.Amount, Currency: c.Currency,
+		}); err != nil {
+			return err
+		}
+	}
+	var by *time.Time
+	if !c.RespondBy.IsZero() {
+		by = &c.RespondBy
+	}
+	changed, err := q.Put(ctx, chargebackdb.PutParams{
+		Provider: name, ChargebackNo: c.No, PaymentNo: of.PaymentNo, OrderNo: of.OrderNo, CaptureTxn: &c.Capture, Amount: c.Amount, Currency: c.Currency,
+		Reason: c.Reason, Status: string(c.State), RespondBy: by, Reinstated: c.Reinstated,
+	})
+	if err != nil || changed == 0 || c.State == provider.ChargebackWon || c.State == provider.ChargebackClosed {
+		return err
+	}
+	subject := "chargeback " + c.No
+	if c.State == provider.ChargebackInquiry {
+		subject = "inquiry " + c.No // the chargeback that follows it is an alarm of its own, however soon it does
+	}
+	return raised.Raise(ctx, tx, subject, detail(of.OrderNo, c))
 }
 
 // detail is what an operator needs to answer.

@@ -49,7 +49,7 @@ func (s *Service) decide(ctx context.Context, d decision) (out AdminRefund, err 
 		return out, fmt.Errorf("refund: read %s: %w", d.no, err)
 	}
 	acted := false
-	err = s.move(ctx, row.OrderNo, operatorActor(auth.From(ctx).UserID), func(q *paymentdb.Queries) (bool, error) {
+	err = s.move(ctx, row.OrderNo, operatorActor(auth.From(ctx).UserID), func(_ pgx.Tx, q *paymentdb.Queries) (bool, error) {
 		if d.first == nil {
 			return true, nil
 		}
@@ -93,7 +93,7 @@ func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve boo
 			return r, errSecond
 		}
 		if approve {
-			if err := refuseChargedBack(ctx, c.q, r.PaymentNo); err != nil {
+			if err := refuseChargedBack(ctx, c.q, r); err != nil {
 				return r, err
 			}
 		}
@@ -112,7 +112,7 @@ func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve boo
 // retry replaces a failed refund by a new one of the same money.
 func (s *Service) retry(ctx context.Context, no ids.ID, key string) (AdminRefund, error) {
 	return s.decide(ctx, decision{name: "retry", no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
-		if err := refuseChargedBack(ctx, c.q, r.PaymentNo); err != nil {
+		if err := refuseChargedBack(ctx, c.q, r); err != nil {
 			return r, err
 		}
 		b, err := readBook(ctx, c.q, c.order)
@@ -160,7 +160,7 @@ func (s *Service) endByChargeback(ctx context.Context, no ids.ID, key string) (A
 		if err != nil {
 			return r, err
 		}
-		back, err := c.q.ChargedBack(ctx, paymentdb.ChargedBackParams{PaymentNo: r.PaymentNo, Bucket: r.Bucket})
+		back, err := c.q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: r.Provider, CaptureTxn: r.CaptureTxn, Bucket: r.Bucket})
 		if err == nil && back.Lost < 0 {
 			err = errNotLost
 		}

@@ -12,6 +12,7 @@
 //	                  → settled_by_hand             paid back with a receipt
 //	                  → charged_back                the shopper's bank took the money, and the shop lost
 //	                  → replaced                    a new refund takes its place
+//	charged_back      → failed                      the bank gave the money back after all
 //
 // A provider that has failed a refund keeps that answer for its number, so a retry is
 // a new refund. Should the provider make the old one too, its report contradicts the

@@ -29,7 +29,7 @@ func (s *Service) Succeeded(ctx context.Context, name string, r provider.RefundS
 	}
 	// A provider without numbers for refunds makes each of ours once, so ours names the movement.
 	txn := cmp.Or(r.Transaction, r.RefundNo.String())
-	err = s.move(ctx, row.OrderNo, "provider "+name, func(q *paymentdb.Queries) (bool, error) {
+	err = s.move(ctx, row.OrderNo, "provider "+name, func(_ pgx.Tx, q *paymentdb.Queries) (bool, error) {
 		done, err = s.record(ctx, q, name, kindRefund, txn, row)
 		return done, err
 	}, func(c *change) error {
@@ -79,7 +79,7 @@ func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise
 		return false, err
 	}
 	takenBack := row.Status == succeeded
-	err = s.move(ctx, row.OrderNo, "provider "+name, func(q *paymentdb.Queries) (bool, error) {
+	err = s.move(ctx, row.OrderNo, "provider "+name, func(_ pgx.Tx, q *paymentdb.Queries) (bool, error) {
 		if !takenBack {
 			return true, nil
 		}
@@ -115,6 +115,28 @@ func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise
 		return raise(c.tx, takenBack)
 	}, nothing)
 	return changed && err == nil, err
+}
+
+// Reopen runs record, which gives money of a chargeback back to the shop, and in the same
+// transaction puts back to failed the refunds of that capture that ended by it. It holds the
+// order's lock, so that no refund ends by the chargeback at the same moment; raise runs for
+// each.
+func (s *Service) Reopen(ctx context.Context, name, capture string, no ids.ID, record func(tx pgx.Tx) error, raise func(tx pgx.Tx, refund ids.ID) error) error {
+	return s.move(ctx, no, "provider "+name, func(tx pgx.Tx, _ *paymentdb.Queries) (bool, error) {
+		return true, record(tx)
+	}, func(c *change) error {
+		back, err := c.q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: name, CaptureTxn: capture, Bucket: no.Bucket()})
+		if err != nil || back.Lost >= 0 {
+			return err
+		}
+		owed, err := c.q.ReopenRefunds(ctx, paymentdb.ReopenRefundsParams{
+			LastError: "the chargeback that it ended by was won after all", OrderNo: no, Bucket: no.Bucket(), Provider: name, CaptureTxn: capture, Beyond: -back.Lost,
+		})
+		for _, refund := range owed {
+			err = cmp.Or(err, raise(c.tx, refund))
+		}
+		return err
+	}, nothing)
 }
 
 // Contradicts reports whether a provider's report differs from how a refund ended before.

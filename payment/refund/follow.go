@@ -28,7 +28,7 @@ type change struct {
 // after with the orders that changed, all in one transaction. first runs before any
 // row is locked and may end the transaction early without error by returning false.
 // The caller's functions may run several times.
-func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(q *paymentdb.Queries) (bool, error),
+func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(tx pgx.Tx, q *paymentdb.Queries) (bool, error),
 	do func(c *change) error, after func(tx pgx.Tx, whole bool) error,
 ) error {
 	var changed []orderevent.Order
@@ -38,7 +38,7 @@ func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(
 			changed = nil // InTx may run this again
 			q := s.q.WithTx(tx)
 			if first != nil {
-				if goOn, err := first(q); err != nil || !goOn {
+				if goOn, err := first(tx, q); err != nil || !goOn {
 					return err
 				}
 			}
@@ -157,18 +157,15 @@ func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b 
 	return b, nil
 }
 
-// refuseChargedBack fails if the shopper's bank has taken a payment back: a refund of it
-// would pay the shopper twice.
-func refuseChargedBack(ctx context.Context, q *paymentdb.Queries, payment ids.ID) error {
-	back, err := q.ChargedBack(ctx, paymentdb.ChargedBackParams{PaymentNo: payment, Bucket: payment.Bucket()})
-	if err == nil && back.Held > 0 {
+// refuseChargedBack fails if the shopper's bank has taken back so much of a capture that
+// this refund of it would pay the shopper twice.
+func refuseChargedBack(ctx context.Context, q *paymentdb.Queries, r paymentdb.PaymentsRefund) error {
+	back, err := q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: r.Provider, CaptureTxn: r.CaptureTxn, Bucket: r.Bucket})
+	if err == nil && back.Held > 0 && back.Rest < 0 {
 		err = errChargedBack
 	}
 	return err
 }
-
-// left is what can still be asked back.
-func (b book) left() int64 { return b.paying.Amount - b.asked }
 
 // whole reports whether everything that was paid is to be refunded.
 func (b book) whole() bool { return b.paid && b.count > 0 && b.granted == b.paying.Amount }

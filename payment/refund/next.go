@@ -11,7 +11,7 @@ func init() {
 		"refund-exceeds":           {"Ask for at most what left says.", "请将金额改为不超过可退余额。"},
 		"refund-of-nothing":        {"Send an amount above zero; leave it out to refund all that is left.", "请填写大于 0 的金额；退全部余款请留空。"},
 		"idempotency-key-required": {"Send an Idempotency-Key header, new for each refund.", "请携带 Idempotency-Key 请求头，每笔退款使用新的值。"},
-		"payment-charged-back":     {"Answer the chargeback at the provider; refund once its money is back. If it is lost, end a failed refund by it.", "请先在支付渠道处理拒付，款项退回后再退款；若已败诉，可将失败的退款标记为由拒付抵偿。"},
+		"payment-charged-back":     {"Ask for at most what left says. For the rest, answer the chargeback at the provider; refund once its money is back. If it is lost, end a failed refund by it.", "退款金额请不超过可退余额；其余部分请先在支付渠道处理拒付，款项退回后再退款；若已败诉，可将失败的退款标记为由拒付抵偿。"},
 		"chargeback-not-lost":      {"Read the order's chargebacks: answer one that is open; retry the refund, or pay it back another way, if there is none.", "请查看订单的拒付记录：进行中的请先应诉；没有拒付的请重试退款或线下退款。"},
 		"refund-not-allowed":       {"Ask the shop for the refund.", "请联系商家办理退款。"},
 	})

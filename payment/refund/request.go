@@ -22,7 +22,7 @@ var (
 	errTooMuch       = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"More than is left of what was paid", "退款金额超过可退余额"}, "The refund exceeds what is left of the payment after the refunds that were asked for before.")
 	errNothing       = fault.New(fault.Invalid, "refund-of-nothing", fault.Titles{"A refund of zero pays nothing back", "退款金额须大于 0"}, "The amount is zero. Send one above zero, or leave the amount out to refund all that is left.")
 	errNotAllowed    = fault.New(fault.Conflict, "refund-not-allowed", fault.Titles{"You can no longer refund this order yourself", "该订单不支持自助退款，请联系商家"}, "The activity does not let shoppers refund this order, or not any more; ask the shop.")
-	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back", "该笔支付已被持卡行拒付"}, "A refund would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here. If the chargeback is lost, end a failed refund by it.")
+	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back, or a part of it", "该笔支付已被持卡行全部或部分拒付"}, "A refund of more than the bank has left would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here. If the chargeback is lost, end a failed refund by it.")
 	errNoKey         = fault.New(fault.Invalid, "idempotency-key-required", fault.Titles{"A refund of a part needs an Idempotency-Key", "部分退款须携带 Idempotency-Key"}, "Two equal refunds of a part look like one that was sent twice. Send an Idempotency-Key header, new for each refund and the same when a request is repeated.")
 	errNoOrder       = fault.Plain(fault.NotFound, "There is no order with this number.")
 )
@@ -100,15 +100,20 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if r.Reason == order.RefundByShopper && (sent || !allowed(rule, c.order, b)) {
 		return none, errNotAllowed
 	}
-	if err := refuseChargedBack(ctx, c.q, b.paying.PaymentNo); err != nil {
-		return none, err
+	back, err := c.q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: b.paying.Provider, CaptureTxn: b.paying.ProviderTxn, Bucket: b.paying.Bucket})
+	if err != nil {
+		return none, fmt.Errorf("refund: read chargebacks of order %s: %w", r.OrderNo, err)
 	}
-	amount := b.left()
+	amount := back.Rest
 	if r.Amount != nil {
 		amount = *r.Amount
 	}
-	if amount > b.left() || amount == 0 && b.paying.Amount > 0 {
-		return none, errTooMuch.With("left", orderevent.Money{Amount: b.left(), Currency: b.paying.Currency})
+	left := orderevent.Money{Amount: max(back.Rest, 0), Currency: b.paying.Currency}
+	switch {
+	case back.Held > 0 && (amount <= 0 || amount > back.Rest || r.Reason == order.RefundByShopper): // a shopper returns the whole order
+		return none, errChargedBack.With("left", left)
+	case amount > back.Rest || amount == 0 && b.paying.Amount > 0:
+		return none, errTooMuch.With("left", left)
 	}
 	units := r.Units
 	switch {

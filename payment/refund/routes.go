@@ -20,7 +20,7 @@ import (
 
 // Routes registers the package's routes.
 func (s *Service) Routes(rt *httpx.Router) {
-	rt.API.Member("left", huma.Schema{Type: huma.TypeObject, Description: "What can still be refunded of the order, of refund-exceeds"})
+	rt.API.Member("left", huma.Schema{Type: huma.TypeObject, Description: "What can still be refunded of the order, of refund-exceeds and payment-charged-back"})
 	rt.API.Member("refund_status", huma.Schema{Type: huma.TypeString, Description: "What the refund is now, of refund-not-waiting", Examples: []any{succeeded}})
 	const refundProblems, keyProblems = "order-not-refundable, refund-exceeds, payment-charged-back", "idempotency-in-flight"
 	httpx.Register(rt.API, httpx.Op{

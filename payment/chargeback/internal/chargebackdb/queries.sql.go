@@ -55,7 +55,7 @@ func (q *Queries) CaptureOf(ctx context.Context, arg CaptureOfParams) ([]Capture
 }
 
 const ofOrder = `-- name: OfOrder :many
-SELECT c.provider, c.chargeback_no, c.payment_no, c.order_no, c.amount, c.currency, c.reason, c.status, c.respond_by, c.created_at, c.updated_at, EXISTS (SELECT FROM payments.ledger l WHERE l.provider = c.provider AND l.kind = 'chargeback' AND l.provider_txn = c.chargeback_no) AS withdrawn,
+SELECT c.provider, c.chargeback_no, c.payment_no, c.order_no, c.amount, c.currency, c.reason, c.status, c.respond_by, c.created_at, c.updated_at, c.capture_txn, EXISTS (SELECT FROM payments.ledger l WHERE l.provider = c.provider AND l.kind = 'chargeback' AND l.provider_txn = c.chargeback_no) AS withdrawn,
     EXISTS (SELECT FROM payments.ledger l WHERE l.provider = c.provider AND l.kind = 'chargeback_reversal' AND l.provider_txn = c.chargeback_no) AS reinstated
 FROM payments.chargebacks c WHERE c.order_no = $1 ORDER BY c.created_at, c.chargeback_no
 `
@@ -72,6 +72,7 @@ type OfOrderRow struct {
 	RespondBy    *time.Time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	CaptureTxn   *string
 	Withdrawn    bool
 	Reinstated   bool
 }
@@ -97,6 +98,7 @@ func (q *Queries) OfOrder(ctx context.Context, orderNo ids.ID) ([]OfOrderRow, er
 			&i.RespondBy,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.CaptureTxn,
 			&i.Withdrawn,
 			&i.Reinstated,
 		); err != nil {
@@ -111,11 +113,12 @@ func (q *Queries) OfOrder(ctx context.Context, orderNo ids.ID) ([]OfOrderRow, er
 }
 
 const put = `-- name: Put :execrows
-INSERT INTO payments.chargebacks AS c (provider, chargeback_no, payment_no, order_no, amount, currency, reason, status, respond_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO payments.chargebacks AS c (provider, chargeback_no, payment_no, order_no, capture_txn, amount, currency, reason, status, respond_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (provider, chargeback_no) DO UPDATE SET status = EXCLUDED.status, respond_by = coalesce(EXCLUDED.respond_by, c.respond_by), updated_at = clock_timestamp(),
-    amount = CASE c.status WHEN 'inquiry' THEN EXCLUDED.amount ELSE c.amount END, reason = CASE c.status WHEN 'inquiry' THEN EXCLUDED.reason ELSE c.reason END
+    capture_txn = EXCLUDED.capture_txn, amount = CASE c.status WHEN 'inquiry' THEN EXCLUDED.amount ELSE c.amount END, reason = CASE c.status WHEN 'inquiry' THEN EXCLUDED.reason ELSE c.reason END
 WHERE c.status = 'inquiry' AND EXCLUDED.status <> 'inquiry' OR c.status = 'open' AND EXCLUDED.status NOT IN ('inquiry', 'open')
+   OR c.status = 'lost' AND $11::boolean
 `
 
 type PutParams struct {
@@ -123,26 +126,31 @@ type PutParams struct {
 	ChargebackNo string
 	PaymentNo    ids.ID
 	OrderNo      ids.ID
+	CaptureTxn   *string
 	Amount       int64
 	Currency     string
 	Reason       string
 	Status       string
 	RespondBy    *time.Time
+	Reinstated   bool
 }
 
 // Writes how a chargeback stands, and changes no row that says so already. It goes only from an inquiry on, which may be
-// about another amount, and one that has ended stays as it is, because reports overtake each other.
+// about another amount, and one that has ended stays as it is, because reports overtake each other. Only a lost one is
+// won after all, once its money is back.
 func (q *Queries) Put(ctx context.Context, arg PutParams) (int64, error) {
 	result, err := q.db.Exec(ctx, put,
 		arg.Provider,
 		arg.ChargebackNo,
 		arg.PaymentNo,
 		arg.OrderNo,
+		arg.CaptureTxn,
 		arg.Amount,
 		arg.Currency,
 		arg.Reason,
 		arg.Status,
 		arg.RespondBy,
+		arg.Reinstated,
 	)
 	if err != nil {
 		return 0, err
