@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
@@ -58,7 +59,7 @@ func aRetryKeepsTheLatestDecisionAboutUnits(t *testing.T, s *bundle) {
 	s.booksAreRight()
 }
 
-// What a shopper wrote goes with the account; what operators wrote stays.
+// What a shopper wrote goes with the account, and so does the answer to a dispute; why an operator refunded stays.
 func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	s.plan.within = time.Hour
 	t.Cleanup(func() { *s.plan = plan{} })
@@ -68,7 +69,11 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	s.act(firstOperator, read[ids.ID](s, `SELECT refund_no FROM payments.refunds WHERE order_no = $1`, no).String(), "retry", "", "requested")
 	other, otherUser := s.paidFor(100, sandbox.Normal)
 	s.askBack(other, `{"note":"damaged"}`, "requested")
-	for _, u := range []int64{user, otherUser} {
+	answered, third := s.paidFor(100, sandbox.Normal)
+	if _, err := s.RequestRefund(t.Context(), order.RefundRequest{OrderNo: answered, Reason: order.RefundByDispute, Note: "退给您母亲"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range []int64{user, otherUser, third} {
 		if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Forget(t.Context(), tx, u) }); err != nil {
 			t.Fatal(err)
 		}
@@ -76,8 +81,8 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	note := func(no ids.ID) string {
 		return read[string](s, `SELECT note FROM payments.refunds WHERE order_no = $1`, no)
 	}
-	if note(no) != "" || note(other) != "damaged" {
-		t.Errorf("notes: %q, %q", note(no), note(other))
+	if note(no) != "" || note(other) != "damaged" || note(answered) != "" {
+		t.Errorf("notes: %q, %q, %q", note(no), note(other), note(answered))
 	}
 	audited := func(word string) int {
 		return read[int](s, `SELECT count(*) FROM platform.audit WHERE position($1 IN detail::text) > 0`, word)
@@ -87,5 +92,6 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	}
 	s.refundsDone(no)
 	s.refundsDone(other)
+	s.refundsDone(answered)
 	s.booksAreRight()
 }

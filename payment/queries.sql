@@ -312,8 +312,8 @@ WHERE status <> by_refunds AND NOT (status = 'completed' AND by_refunds = 'paid'
 ORDER BY order_no LIMIT @at_most;
 
 -- name: ForgetNotes :exec
--- What a shopper wrote; why operators refunded stays in the books.
-UPDATE payments.refunds SET note = '' WHERE bucket = @bucket AND user_id = @user_id AND reason = 'shopper' AND note <> '';
+-- What a shopper wrote, and read as the end of a dispute; why operators refunded stays in the books.
+UPDATE payments.refunds SET note = '' WHERE bucket = @bucket AND user_id = @user_id AND reason IN ('shopper', 'dispute') AND note <> '';
 
 -- name: OrdersOfTransaction :many
 -- The orders of a provider's transaction, whichever provider's and kind it is: these are few and found one after the other.

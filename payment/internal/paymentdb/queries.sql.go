@@ -570,7 +570,7 @@ func (q *Queries) FailRefund(ctx context.Context, arg FailRefundParams) (int64, 
 }
 
 const forgetNotes = `-- name: ForgetNotes :exec
-UPDATE payments.refunds SET note = '' WHERE bucket = $1 AND user_id = $2 AND reason = 'shopper' AND note <> ''
+UPDATE payments.refunds SET note = '' WHERE bucket = $1 AND user_id = $2 AND reason IN ('shopper', 'dispute') AND note <> ''
 `
 
 type ForgetNotesParams struct {
@@ -578,7 +578,7 @@ type ForgetNotesParams struct {
 	UserID int64
 }
 
-// What a shopper wrote; why operators refunded stays in the books.
+// What a shopper wrote, and read as the end of a dispute; why operators refunded stays in the books.
 func (q *Queries) ForgetNotes(ctx context.Context, arg ForgetNotesParams) error {
 	_, err := q.db.Exec(ctx, forgetNotes, arg.Bucket, arg.UserID)
 	return err
