@@ -135,8 +135,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Cancel an unpaid order",
 		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
-			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, can be " +
-			"neither paid nor canceled for up to 30 s, and canceling may be tried again then.",
+			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, " +
+			"and can be paid or canceled again.",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-cancelable, order-closing",
 			http.StatusServiceUnavailable: "payment-unavailable, unknown",
