@@ -41,7 +41,8 @@ func (s *Service) liveRoute(api httpx.API) {
 func describeEvents[D any](api httpx.API, path, example string) {
 	document := api.Huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[D](), true, "")
 	api.Huma.OpenAPI().Paths[path].Get.Responses["200"].Content = map[string]*huma.MediaType{"text/event-stream": {
-		Schema:  &huma.Schema{Type: huma.TypeString, Description: "Each event is `data: ` and the document " + document.Ref[strings.LastIndexByte(document.Ref, '/')+1:] + ", ended by an empty line"},
+		Schema: &huma.Schema{Type: huma.TypeString, Description: "Each event is `data: ` and the document " + document.Ref[strings.LastIndexByte(document.Ref, '/')+1:] + ", ended by an empty line. " +
+			"An event named `displaced` is the last where the same user has opened too many newer streams: connect again only when a person asks for it"},
 		Example: example,
 	}}
 }

@@ -345,26 +345,20 @@ func (l *connections) watch(next http.Handler) http.Handler {
 // what need not happen, such as a token or the next event: at a bound it makes room
 // for a new client. Call end when the wait is over and the handler goes on.
 func Idle(ctx context.Context) (end func()) {
-	c, ok := ctx.Value(connKey{}).(*conn)
-	if !ok {
-		return func() {}
-	}
-	return c.idleSince(int64(c.list.now()))
+	return idleSince(ctx, func(c *conn) int64 { return int64(c.list.now()) })
 }
-
-// firstToGo is before every other idle connection's time.
-const firstToGo = 0
 
 // giveWay is Idle for a connection that makes room before all others do.
 func giveWay(ctx context.Context) (end func()) {
+	return idleSince(ctx, func(*conn) int64 { return 0 }) // before every other time
+}
+
+func idleSince(ctx context.Context, at func(*conn) int64) (end func()) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok {
 		return func() {}
 	}
-	return c.idleSince(firstToGo)
-}
-
-func (c *conn) idleSince(since int64) (end func()) {
+	since := at(c)
 	c.idle.Store(since)
 	return func() { c.idle.CompareAndSwap(since, busy) }
 }

@@ -126,7 +126,7 @@ func (g *gate) admit(next http.Handler) http.Handler {
 		allowed := known.role != "" && authorize(r.Context(), known.role) == nil
 		switch {
 		case known.class == Events && (allowed || known.role == ""):
-			g.stream(w, r, next, shared)
+			g.stream(w, r, next, known.role == "", shared)
 			return
 		case known.class >= Held:
 			next.ServeHTTP(w, r)

@@ -2,8 +2,11 @@ package httpx
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +20,7 @@ import (
 // files.
 const (
 	mostStreams = 128
-	// mostPublicStreams leaves clients without a token half of them.
+	// mostPublicStreams leaves routes that need no token half of them.
 	mostPublicStreams    = mostStreams / 2
 	mostStreamsOfAddress = 32
 	mostStreamsOfUser    = 8
@@ -26,78 +29,103 @@ const (
 	endedWithin = 250 * time.Millisecond
 )
 
-var errTooManyStreams = errOverloaded.Saying("Too many live pages are open. Close some, and try again in a moment.")
+var (
+	errTooManyStreams = errOverloaded.Saying("Too many live pages are open. Close some, and try again in a moment.")
+	errDisplaced      = errors.New("the user opened another stream")
+)
+
+// displacedEvent is the last event of a stream that ends for a newer one of the same
+// user: its page must not connect again by itself, which would end the next one.
+const displacedEvent = "event: displaced\ndata: {}\n\n"
 
 // streams are the streams that are open. Safe for concurrent use.
 type streams struct {
 	mu   sync.Mutex
-	open map[streamsOf]int
+	open []*stream // the oldest first
 }
 
-// streamsOf is what a bound counts: all streams, those without a token, a user's, or a
-// network's.
-type streamsOf struct {
-	public  bool
+// stream is what the bounds count: a user's, 0 without a token, a network's unless it is
+// shared, and those of routes that take clients without a token.
+type stream struct {
 	user    int64
 	network netip.Prefix
+	public  bool
+	end     func()
 }
 
-// enter takes a place for a stream unless a bound is reached; leave gives it back. The
-// zero client has no bound of its own.
-func (s *streams) enter(user int64, client netip.Addr) (leave func(), ok bool) {
-	bounds := map[streamsOf]int{{}: mostStreams}
-	if user == 0 {
-		bounds[streamsOf{public: true}] = mostPublicStreams
-	} else {
-		bounds[streamsOf{user: user}] = mostStreamsOfUser
-	}
-	if client.IsValid() {
-		bounds[streamsOf{network: ratelimit.Network(client)}] = mostStreamsOfAddress
-	}
+// enter takes a place for a stream. At a bound it ends the user's oldest stream that
+// counts there: a page whose client has vanished would hold its place until a write
+// fails, some 20 s later. Other users' streams stay, also at the same address, which may
+// be that of many. It reports false if the bound is still reached.
+func (s *streams) enter(one *stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for of, most := range bounds {
-		if s.open[of] >= most {
-			return nil, false
+	if s.fits(one, nil) {
+		s.open = append(s.open, one)
+		return true
+	}
+	for i, old := range s.open {
+		if old.user == one.user && one.user != 0 && s.fits(one, old) {
+			old.end()
+			s.open = append(slices.Delete(s.open, i, i+1), one)
+			return true
 		}
 	}
-	if s.open == nil {
-		s.open = map[streamsOf]int{}
-	}
-	for of := range bounds {
-		s.open[of]++
-	}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for of := range bounds {
-			if s.open[of]--; s.open[of] == 0 {
-				delete(s.open, of)
-			}
+	return false
+}
+
+// fits reports whether no bound is reached without another stream; s.mu must be held.
+func (s *streams) fits(one, without *stream) bool {
+	var all, public, ofUser, ofNetwork int
+	for _, o := range s.open {
+		if o == without {
+			continue
 		}
-	}, true
+		all++
+		if o.public {
+			public++
+		}
+		if o.user == one.user {
+			ofUser++
+		}
+		if o.network == one.network {
+			ofNetwork++
+		}
+	}
+	return all < mostStreams && (!one.public || public < mostPublicStreams) &&
+		(one.user == 0 || ofUser < mostStreamsOfUser) && (!one.network.IsValid() || ofNetwork < mostStreamsOfAddress)
+}
+
+// leave gives the place back, unless a newer stream has it.
+func (s *streams) leave(one *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = slices.DeleteFunc(s.open, func(o *stream) bool { return o == one })
 }
 
 // stream serves a request whose answer is a stream: within the bounds, on a connection
 // that gives way to every other one, and until its token ends.
-func (g *gate) stream(w http.ResponseWriter, r *http.Request, next http.Handler, shared bool) {
-	who, client := auth.From(r.Context()), ClientAddr(r.Context())
-	if shared {
-		client = netip.Addr{}
+func (g *gate) stream(w http.ResponseWriter, r *http.Request, next http.Handler, public, shared bool) {
+	who := auth.From(r.Context())
+	ctx, end := context.WithCancelCause(r.Context())
+	defer end(nil)
+	one := &stream{user: who.UserID, public: public, end: func() { end(errDisplaced) }}
+	if client := ClientAddr(ctx); client.IsValid() && !shared {
+		one.network = ratelimit.Network(client)
 	}
-	leave, ok := g.streams.enter(who.UserID, client)
-	if !ok {
+	if !g.streams.enter(one) {
 		WriteProblem(w, r, errTooManyStreams.After(comeBack()))
 		return
 	}
-	defer leave()
-	defer giveWay(r.Context())()
-	ctx, end := context.WithCancel(r.Context())
-	defer end()
+	defer g.streams.leave(one)
+	defer giveWay(ctx)()
 	if who.UserID != 0 {
-		go g.endWithToken(ctx, who, end)
+		go g.endWithToken(ctx, who, func() { end(nil) })
 	}
 	next.ServeHTTP(w, r.WithContext(ctx))
+	if errors.Is(context.Cause(ctx), errDisplaced) && w.Header().Get("Content-Type") == "text/event-stream" {
+		_, _ = io.WriteString(w, displacedEvent) // its client may have vanished
+	}
 }
 
 // endWithToken calls end when the token has expired or was revoked, also by a change of

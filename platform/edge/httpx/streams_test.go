@@ -55,38 +55,78 @@ func TestAttackEventStreams(t *testing.T) {
 	}
 }
 
-// TestAttackStreamsOfOneClient: a user, an address and clients without a token have
-// bounds below the total.
+// TestAttackStreamsOfOneClient: a user, an address and routes without a token have bounds
+// below the total. A user's oldest stream gives way to the same user's new one; others
+// are refused.
 func TestAttackStreamsOfOneClient(t *testing.T) {
 	t.Parallel()
-	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}) }
+	network := func(i int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), 32) }
 	for name, test := range map[string]struct {
-		user func(i int) int64
-		addr func(i int) netip.Addr
-		want int
+		of    func(i int) stream
+		want  int
+		ended int
 	}{
-		"a user":                 {func(int) int64 { return 7 }, addr, mostStreamsOfUser},
-		"users of an address":    {func(i int) int64 { return int64(i + 1) }, func(int) netip.Addr { return addr(1) }, mostStreamsOfAddress},
-		"users":                  {func(i int) int64 { return int64(i + 1) }, addr, mostStreams},
-		"users behind a proxy":   {func(i int) int64 { return int64(i + 1) }, func(int) netip.Addr { return netip.Addr{} }, mostStreams},
-		"clients without tokens": {func(int) int64 { return 0 }, addr, mostPublicStreams},
+		"a user":                 {func(i int) stream { return stream{user: 7, network: network(i)} }, mostStreamsOfUser, 2*mostStreams - mostStreamsOfUser},
+		"users of an address":    {func(i int) stream { return stream{user: int64(i + 1), network: network(1)} }, mostStreamsOfAddress, 0},
+		"users":                  {func(i int) stream { return stream{user: int64(i + 1), network: network(i)} }, mostStreams, 0},
+		"users behind a proxy":   {func(i int) stream { return stream{user: int64(i + 1)} }, mostStreams, 0},
+		"a public page":          {func(i int) stream { return stream{public: true, network: network(i)} }, mostPublicStreams, 0},
+		"users of a public page": {func(i int) stream { return stream{user: int64(i + 1), public: true} }, mostPublicStreams, 0},
+		"five users of an address": {
+			func(i int) stream { return stream{user: int64(i%5 + 1), network: network(1)} }, mostStreamsOfAddress, 2*mostStreams - mostStreamsOfAddress,
+		},
 	} {
 		var s streams
-		var leave []func()
+		var all []*stream
+		ended := 0
 		for i := range 2 * mostStreams {
-			if left, ok := s.enter(test.user(i), test.addr(i)); ok {
-				leave = append(leave, left)
+			one := test.of(i)
+			one.end = func() {
+				if ended++; s.open[0] != &one && test.of(0).user == test.of(1).user {
+					t.Errorf("%s: stream %d is not the oldest", name, i)
+				}
 			}
+			s.enter(&one)
+			all = append(all, &one)
 		}
-		if len(leave) != test.want {
-			t.Errorf("%s: %d streams, want %d", name, len(leave), test.want)
+		if len(s.open) != test.want || ended != test.ended {
+			t.Errorf("%s: %d streams, want %d; %d ended, want %d", name, len(s.open), test.want, ended, test.ended)
 		}
-		for _, left := range leave {
-			left()
+		for _, one := range all { // also those that were refused or ended
+			s.leave(one)
 		}
 		if len(s.open) != 0 {
 			t.Errorf("%s: %v are left", name, s.open)
 		}
+	}
+}
+
+// TestAUsersNinthStreamEndsTheFirst, also if its client has vanished, and tells it not to
+// connect again.
+func TestAUsersNinthStreamEndsTheFirst(t *testing.T) {
+	t.Parallel()
+	g := gatedBy(t, Bounds{}, func(rt *Router) {
+		rt.Handle(Events, http.MethodGet, "/live", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			follow(w, r)
+		})
+	})
+	token, err := g.tokens.Mint(auth.Principal{UserID: 7, Role: auth.Viewer}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first *bufio.Reader
+	for i := range mostStreamsOfUser + 1 {
+		stream := bufio.NewReader(dialFrom(t, g.Server, "127.0.0.1", "GET /live HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer "+token+"\r\n\r\n"))
+		if line, err := stream.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+			t.Fatalf("stream %d: %q, %v", i, line, err)
+		}
+		if first == nil {
+			first = stream
+		}
+	}
+	if rest, err := io.ReadAll(first); err != nil || !strings.HasSuffix(string(rest), displacedEvent) {
+		t.Errorf("the first stream ends with %q, %v", rest, err)
 	}
 }
 
@@ -122,7 +162,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 			g.stream(httptest.NewRecorder(), r, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				close(began)
 				<-r.Context().Done()
-			}), true)
+			}), false, true)
 		}()
 		<-began
 		end()

@@ -16,7 +16,7 @@ const now = () => performance.now() + ahead;
 
 function countDown() {
   const silent = Math.floor((performance.now() - heard) / 1000), news = find("news");
-  say(news, silent >= 5 ? news.dataset.late.replace("%s", silent) : "");
+  say(news, displaced ? news.dataset.displaced : silent >= 5 ? news.dataset.late.replace("%s", silent) : "");
   if (!latest?.sessions.length) return;
   const words = room.querySelector(".clock").dataset;
   const opens = Math.min(...latest.sessions.map((s) => Date.parse(s.opens_at))), closes = Math.max(...latest.sessions.map((s) => Date.parse(s.closes_at)));
@@ -131,10 +131,17 @@ const redraw = () => latest && draw(room, latest, points, language);
 new ResizeObserver(redraw).observe(room.querySelector(".chart"));
 room.querySelector(".numbers").addEventListener("toggle", redraw);
 
-let events;
+// The server ends the operator's oldest page where too many are open. It follows again
+// once a person looks at it: two hidden ones would end each other for ever.
+let events, displaced = false;
 function follow() {
+  displaced = false;
   events = new EventSource(room.dataset.events);
   events.onmessage = show;
+  events.addEventListener("displaced", () => {
+    events.close();
+    displaced = true;
+  });
   // A browser connects again by itself after a stream that ended, but not after a refusal:
   // an overload, or a session that has ended.
   events.onerror = async () => {
@@ -146,6 +153,7 @@ function follow() {
 }
 follow();
 addEventListener("pagehide", () => events.close());
+for (const look of ["focus", "pointerdown"]) addEventListener(look, () => { if (displaced) follow(); });
 addEventListener("pageshow", (e) => { if (e.persisted) follow(); });
 
 // ---- the wall ----------------------------------------------------------------------
