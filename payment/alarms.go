@@ -39,7 +39,7 @@ var (
 		"Nothing for single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.")
 	alarmRefundFailed = alarm.Define("refund-failed", alarm.Critical,
 		"The provider refuses a refund. The shopper's money is still with the shop.",
-		"Retry it, or pay it back in another way and settle it by hand with the receipt's number; if a lost chargeback took it, end it by that (GET /api/v1/admin/refunds?status=failed).")
+		"Retry it, or pay it back in another way and settle it by hand with the receipt's number; if the shop lost a chargeback of the payment, end the refund by it (GET /api/v1/admin/refunds?status=failed).")
 	alarmRefundStuck = alarm.Define("refund-stuck", alarm.Warning,
 		"A refund was attempted often and is still not done. Attempts go on.",
 		"Read its last_error and check whether the provider is reachable.")

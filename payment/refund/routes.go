@@ -56,7 +56,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		{"approve", "Approve a refund", "By another operator than the one who asked for it. It is then requested from the provider.", s.approve},
 		{"reject", "Reject a refund", "The order stays as it is; another refund can be asked for.", s.reject},
 		{"retry", "Retry a failed refund", "The answer is a new refund of the same money; the failed one is `replaced`.", s.again},
-		{"end-by-chargeback", "Note that a chargeback has taken a failed refund's money", "For a payment whose chargeback the shop has lost: the shopper has the money from the bank. It is an end: the refund cannot be retried any more.", s.chargedBack},
+		{"end-by-chargeback", "Note that a chargeback has taken a failed refund's money", "For a payment whose chargeback the shop has lost: the shopper has the money from the bank. The refund cannot be retried any more, unless the bank gives the money back: then it is `failed` again.", s.chargedBack},
 	} {
 		problems := map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "refund-not-waiting, " + keyProblems,
