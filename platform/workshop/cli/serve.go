@@ -7,6 +7,7 @@ import (
 	stdio "io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"stampede/platform/base/app"
@@ -214,18 +215,25 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 
 // backOffice is where the staff signs in: for the first admin, who has no password yet,
 // a link that is a secret. Lines of JSON go to collectors that keep and index them, so
-// the link is in a file there, which only this process's account reads.
+// the link is in a file there, which only this process's account reads. Each start
+// replaces the file, and removes it once the shop has an admin.
 func backOffice(ctx context.Context, s Parts, base, format string) (string, error) {
 	desk := base + "/admin"
 	secret, err := s.Invite(ctx)
-	if err != nil || secret == "" {
+	if err != nil {
 		return desk, err
+	}
+	name := filepath.Join(os.TempDir(), "stampede-first-admin-"+filepath.Base(base))
+	_ = os.Remove(name) // one that stays fails the exclusive creation below
+	if secret == "" {
+		return desk, nil
 	}
 	link := base + office.FirstAdminPath(secret)
 	if format != "json" {
 		return link + " (makes the first admin, for 24 hours)", nil
 	}
-	file, err := os.CreateTemp("", "stampede-first-admin-") // its mode is 0600
+	const private = 0o600
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, private) // it follows no link that others made
 	if err == nil {
 		_, err = fmt.Fprintln(file, link)
 		err = errors.Join(err, file.Close())
@@ -235,7 +243,7 @@ func backOffice(ctx context.Context, s Parts, base, format string) (string, erro
 			": start once with --log-format=text, which prints it)"
 		return desk, nil //nolint:nilerr // the line says it, and the shop serves
 	}
-	return desk + " (the link that makes the first admin, for 24 hours, is in the file " + file.Name() + ")", nil
+	return desk + " (the link that makes the first admin, for 24 hours, is in the file " + name + ")", nil
 }
 
 // warnOnlyHere warns that links would send other users to their own machine.

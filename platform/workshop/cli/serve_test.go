@@ -93,28 +93,41 @@ func TestServeAnnouncesWarnings(t *testing.T) {
 }
 
 // TestFirstAdminsLinkIsInNoJSONLine: collectors keep such lines, which name a file that
-// only the server's account reads.
+// only the server's account reads. There is one, which goes once the shop has an admin.
 func TestFirstAdminsLinkIsInNoJSONLine(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	parts := Parts{Invite: func(context.Context) (string, error) { return "a-secret", nil }}
-	const base, link = "https://sale.example.com", "https://sale.example.com/admin/first-admin?link=a-secret"
-	if said, err := backOffice(t.Context(), parts, base, "text"); err != nil || !strings.HasPrefix(said, link+" ") {
+	dir, secret := t.TempDir(), "a-secret"
+	t.Setenv("TMPDIR", dir)
+	parts := Parts{Invite: func(context.Context) (string, error) { return secret, nil }}
+	const base, link = "https://sale.example.com", "https://sale.example.com/admin/first-admin?link="
+	if said, err := backOffice(t.Context(), parts, base, "text"); err != nil || !strings.HasPrefix(said, link+secret+" ") {
 		t.Errorf("a terminal shows %q, %v", said, err)
 	}
-	said, err := backOffice(t.Context(), parts, base, "json")
-	if err != nil || strings.Contains(said, "a-secret") {
-		t.Fatalf("a line of JSON says %q, %v", said, err)
-	}
-	_, file, _ := strings.Cut(strings.TrimSuffix(said, ")"), "in the file ")
-	raw, err := os.ReadFile(file)
-	if err != nil || string(raw) != link+"\n" {
-		t.Fatalf("the file has %q, %v", raw, err)
-	}
-	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	file := ""
+	for _, secret = range []string{"a-secret", "another-secret"} {
+		said, err := backOffice(t.Context(), parts, base, "json")
+		if err != nil || strings.Contains(said, secret) {
+			t.Fatalf("a line of JSON says %q, %v", said, err)
+		}
+		_, file, _ = strings.Cut(strings.TrimSuffix(said, ")"), "in the file ")
+		raw, err := os.ReadFile(file)
+		if err != nil || string(raw) != link+secret+"\n" {
+			t.Fatalf("the file has %q, %v", raw, err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+			t.Errorf("its mode is %v, %v", info.Mode(), err)
+		}
+		if all, err := os.ReadDir(dir); len(all) != 1 {
+			t.Errorf("files: %v, %v", all, err)
+		}
 	}
 	t.Setenv("TMPDIR", file) // no folder
-	if said, err := backOffice(t.Context(), parts, base, "json"); err != nil || strings.Contains(said, "a-secret") || !strings.Contains(said, "--log-format=text") {
+	if said, err := backOffice(t.Context(), parts, base, "json"); err != nil || strings.Contains(said, secret) || !strings.Contains(said, "--log-format=text") {
 		t.Errorf("without a place for the file: %q, %v", said, err)
+	}
+	t.Setenv("TMPDIR", dir)
+	secret = ""
+	said, err := backOffice(t.Context(), parts, base, "json")
+	if _, gone := os.Stat(file); said != base+"/admin" || err != nil || !os.IsNotExist(gone) {
+		t.Errorf("with an admin: %q, %v; the file: %v", said, err, gone)
 	}
 }
