@@ -109,6 +109,15 @@ var errOverloaded = fault.New(fault.Unavailable, "overloaded", fault.Titles{"Too
 // comeBack spreads the retries of refused clients over time.
 func comeBack() time.Duration { return time.Second + rand.N(2*time.Second) } //nolint:gosec // guessing it gains nothing
 
+type overRateKey struct{}
+
+// OverRate is the refusal of a Relayed route's request that is over its rate, which the
+// handler words; nil for others.
+func OverRate(ctx context.Context) error {
+	err, _ := ctx.Value(overRateKey{}).(error)
+	return err
+}
+
 // admit is the middleware.
 func (g *gate) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,6 +129,10 @@ func (g *gate) admit(next http.Handler) http.Handler {
 		}
 		shared := g.shared(ClientAddr(r.Context()))
 		if err := g.rater.take(r.Context(), known.loadOf(r.Method), known.number, shared); err != nil {
+			if known.class == Relayed {
+				next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), overRateKey{}, err)))
+				return
+			}
 			WriteProblem(w, r, err)
 			return
 		}

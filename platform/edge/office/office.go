@@ -176,6 +176,10 @@ func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Without a referrer a browser states its forms' origin as null, and over plain http it
 	// states nothing else that tells whose they are.
 	h.Set("Referrer-Policy", "same-origin")
+	if err := httpx.OverRate(r.Context()); err != nil {
+		o.sayOverRate(o.call(w, r), err)
+		return
+	}
 	if tag := r.URL.Query().Get("language"); tag == "en" || tag == "zh" {
 		o.switchLanguage(w, r, tag)
 		return
@@ -274,6 +278,20 @@ func (c *Call) overloaded() *Problem {
 		Status: http.StatusServiceUnavailable, Code: "overloaded", Title: c.T("Too many forms are being sent at once", "同时提交的表单过多"),
 		Next: c.T("Go back and send it again in a moment.", "请返回，稍后重新提交。"),
 	}
+}
+
+// sayOverRate refuses a request over its rate: an operator's on a page, a stranger's with
+// the problem alone, because a page costs as much as what the rate protects.
+func (o *Office) sayOverRate(c *Call, err error) {
+	if c.session = o.sessionOf(c.r); c.session == nil {
+		httpx.WriteProblem(c.w, c.r, err)
+		return
+	}
+	c.r.Header.Set("Accept-Language", languageTags[c.Lang])
+	got := &recorder{header: http.Header{}}
+	httpx.WriteProblem(got, c.r, err)
+	c.w.Header().Set("Retry-After", got.header.Get("Retry-After"))
+	o.sayProblem(c, c.problemOf(got))
 }
 
 func (o *Office) sayUnread(c *Call) {

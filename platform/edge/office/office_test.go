@@ -300,6 +300,12 @@ func TestViewerIsShownNoForms(t *testing.T) {
 	b.answer("POST /api/v1/me/totp/confirm", http.StatusOK, `{"recovery_codes":["first-one"]}`)
 	b.answers["POST /api/v1/auth/refresh"] = b.tokensFor(t, auth.Admin, 2)
 	has(t, b.send(t, factorPath+"/confirm", url.Values{"code": {"123456"}}, session), http.StatusOK, "first-one", "Keep these recovery codes")
+	b.answer("POST /api/v1/auth/refresh", http.StatusServiceUnavailable, `{"status":503,"code":"unavailable"}`)
+	w = b.send(t, factorPath+"/confirm", url.Values{"code": {"123456"}}, session)
+	has(t, w, http.StatusOK, "first-one", "Keep these recovery codes")
+	if s := b.open(t, cookieOf(t, w)); s.Until != 0 {
+		t.Error("the next page does not ask for the admin's token again")
+	}
 	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"admin","has_totp":true,"recovery_codes_left":3}`)
 	has(t, b.send(t, factorPath, nil, session), http.StatusOK, "Recovery codes left: 3", "New recovery codes")
 	b.answer("POST /api/v1/me/totp/recovery-codes", http.StatusCreated, `{"recovery_codes":["second-one"]}`)
@@ -307,6 +313,25 @@ func TestViewerIsShownNoForms(t *testing.T) {
 	b.send(t, "/admin/sign-in", url.Values{"phone": {"1"}, "password": {"p"}, "recovery": {"second-one"}}, nil)
 	if last := b.asked[len(b.asked)-1]; last.body["totp"] != "second-one" && b.asked[len(b.asked)-2].body["totp"] != "second-one" {
 		t.Errorf("a recovery code at the sign-in: %v", last.body)
+	}
+}
+
+// The pages before the sign-in mark the field that the API refuses, in the page's language.
+func TestOwnPagesMarkTheField(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, test := range []struct{ page, line, refusal, field, says string }{
+		{"/admin/sign-in", "login", `"code":"invalid","errors":[{"location":"body.phone","message":"请输入正确的手机号"}]`, "phone", "请输入正确的手机号"},
+		{"/admin/sign-in", "login", `"code":"wrong-totp","title":"动态验证码错误"`, "totp", "动态验证码错误"},
+		{"/admin/first-admin", "first-admin", `"code":"invalid","errors":[{"location":"body.phone","message":"Enter a mobile number"}]`, "phone", "Enter a mobile number"},
+		{"/admin/first-admin", "first-admin", `"code":"weak-password","title":"This password is <i>easy</i>"`, "password", "This password is &lt;i&gt;easy&lt;/i&gt;"},
+	} {
+		b.answer("POST /api/v1/auth/"+test.line, http.StatusUnprocessableEntity, `{"status":422,`+test.refusal+`}`)
+		w := b.send(t, test.page, url.Values{"phone": {"12"}, "password": {"p"}}, nil)
+		has(t, w, http.StatusUnprocessableEntity, `aria-invalid="true" aria-describedby="`+test.field+`-flaw"`, `<p class="flaw" id="`+test.field+`-flaw">`+test.says+`</p>`)
+		if n := strings.Count(w.Body.String(), `aria-describedby="`+test.field+`-flaw"`); n != 1 {
+			t.Errorf("%s: %d fields are marked", test.page, n)
+		}
 	}
 }
 
@@ -486,6 +511,16 @@ func TestAttackOfficeByStrangers(t *testing.T) {
 	if codes[http.StatusOK] == 0 || codes[http.StatusTooManyRequests] < 50 {
 		t.Errorf("100 pages at once were answered %v", codes)
 	}
+	sealer, err := newSealer([]byte(testKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/admin/things", nil)
+	r.RemoteAddr = "203.0.113.7:1"
+	r.AddCookie(&http.Cookie{Name: cookieName, Value: sealer.seal(&session{Seen: time.Now().Unix()})})
+	w := httptest.NewRecorder()
+	flooded.ServeHTTP(w, r)
+	has(t, w, http.StatusTooManyRequests, "<!doctype html>", "Try again in "+w.Header().Get("Retry-After")+" s.")
 	var endless sending
 	if code := send(open(1), http.MethodPost, &endless); code != http.StatusSeeOther || endless.read > 8<<10 {
 		t.Errorf("a form without an end was answered %d after %d bytes", code, endless.read)

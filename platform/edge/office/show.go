@@ -29,6 +29,24 @@ type View struct {
 	Bare bool
 }
 
+// Marks are the attributes of an input that has a flaw, on a page without Fields; FlawAt
+// with the same id says what it is.
+func (v *View) Marks(id, name string) template.HTMLAttr {
+	if v.Problem.of(name) == "" {
+		return ""
+	}
+	return template.HTMLAttr(`aria-invalid="true" aria-describedby="` + id + `-flaw"`) //nolint:gosec // a constant of a template
+}
+
+// FlawAt is what is wrong with an input.
+func (v *View) FlawAt(id, name string) template.HTML {
+	says := v.Problem.of(name)
+	if says == "" {
+		return ""
+	}
+	return template.HTML(`<p class="flaw" id="` + id + `-flaw">` + template.HTMLEscapeString(says) + `</p>`) //nolint:gosec // escaped
+}
+
 // show answers with a page.
 func (o *Office) show(c *Call, p *Page, shown *template.Template) {
 	view := &View{Title: p.Title, page: p.Path}

@@ -74,6 +74,7 @@ func (o *Office) showSignIn(c *Call, p *Problem) {
 	status := http.StatusOK
 	if p != nil {
 		status = p.Status
+		p.blame()
 		if p.Challenge != nil { // the API's words are for programs
 			p.Next = c.T("Type your password again; this page proves meanwhile that you are a person.", "请重新输入密码，页面会自动完成人机验证。")
 		}
@@ -127,10 +128,23 @@ func (o *Office) mayAddFactor(c *Call) bool {
 	return err == nil && text(me["role"]) == string(auth.Admin)
 }
 
+// about names the field of a refusal that is about one and lists no flaws.
+var about = map[string]string{
+	"wrong-code": "code", "wrong-totp": "totp", "totp-required": "totp", "phone-taken": "phone", "weak-password": "password", "first-admin-link": "link",
+}
+
+// blame makes a refusal about one field a flaw of it.
+func (p *Problem) blame() {
+	if name, ok := about[p.Code]; ok && len(p.Errors) == 0 {
+		p.Errors = []Flaw{{Location: name, Message: p.Title}}
+	}
+}
+
 func (o *Office) showFirst(c *Call, p *Problem) {
 	status := http.StatusOK
 	if p != nil {
 		status = p.Status
+		p.blame()
 	}
 	o.render(c, status, o.own["first-admin.html"], &View{Title: Text{"Create the first admin", "创建首位管理员"}, Problem: p, Bare: true, Data: map[string]any{
 		"link": c.r.FormValue("link"), "phone": c.r.PostFormValue("phone"),
@@ -245,12 +259,12 @@ func (o *Office) startFactor(c *Call) {
 func (o *Office) confirmFactor(c *Call) {
 	form := c.r.PostFormValue
 	doc, err := c.send(http.MethodPost, mePath+"/totp/confirm", "", map[string]any{"code": form("code")})
-	if err == nil {
-		err = c.refresh()
-	}
 	if err != nil {
 		o.factorOr(c, map[string]any{"secret": form("secret"), "url": form("url"), "picture": pictureOf(form("url"))}, err)
 		return
+	}
+	if c.refresh() != nil { // the codes cannot be shown again; the next page refreshes the token
+		c.session.Until = 0
 	}
 	o.keep(c.w, c.session)
 	o.factor(c, http.StatusOK, doc, nil)
