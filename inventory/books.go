@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
-	"sync"
 
 	"stampede/inventory/internal/inventorydb"
 )
@@ -14,10 +11,6 @@ import (
 // bookReads is how often an item is read whose books differ: an operator's change
 // that reaches Redis between the two stores is a difference once.
 const bookReads = 2
-
-// statesAtOnce bounds the states that one pipeline reads: some hundred kilobytes of
-// answers.
-const statesAtOnce = 1000
 
 // BookRow says where an item's units are at one moment.
 type BookRow struct {
@@ -44,13 +37,8 @@ type BookRow struct {
 	Loaded     bool  `json:"loaded"` // Redis decides on the item
 }
 
-// bookCache keeps the rows of items without movement, so that a repeated call
-// costs one small read for each of them, and none for settled ones.
-type bookCache struct {
-	mu   sync.Mutex
-	rows map[int64]cachedRow
-}
-
+// cachedRow is the row of an item without movement, so that a repeated call costs one
+// small read for it, and none for a settled one.
 type cachedRow struct {
 	row   BookRow
 	moved fingerprint
@@ -87,14 +75,17 @@ func (s *Service) Books(ctx context.Context) ([]BookRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	listed := make(map[int64]bool, len(books))
+	listed := make(map[any]bool, len(books))
 	rows := make([]BookRow, len(books))
 	for i := range books {
 		rows[i], listed[books[i].ItemID] = books[i].BookRow, true
 	}
-	s.bookCache.mu.Lock()
-	defer s.bookCache.mu.Unlock()
-	maps.DeleteFunc(s.bookCache.rows, func(itemID int64, _ cachedRow) bool { return !listed[itemID] })
+	s.bookCache.Range(func(itemID, _ any) bool {
+		if !listed[itemID] {
+			s.bookCache.Delete(itemID)
+		}
+		return true
+	})
 	return rows, nil
 }
 
@@ -125,30 +116,27 @@ func (s *Service) Book(ctx context.Context, itemID int64) (BookRow, bool, error)
 // that it could not read; the error is about the first of these. A settled item has
 // nothing in Redis to read.
 func (s *Service) readBooks(ctx context.Context, stocks []Stock, settled map[int64]int64) (books []Book, first error) {
-	for part := range slices.Chunk(slices.Collect(perItem(stocks)), statesAtOnce) {
-		var items []Item
-		asked := make(map[int64]int, len(part)) // item → index in items
-		for _, shards := range part {
-			st := shards[0]
-			if epoch, ok := settled[st.ItemID]; !ok || epoch != st.Epoch {
-				asked[st.ItemID], items = len(items), append(items, st.item())
-			}
+	var items []Item
+	for shards := range perItem(stocks) {
+		if epoch, ok := settled[shards[0].ItemID]; !ok || epoch != shards[0].Epoch {
+			items = append(items, shards[0].item())
 		}
-		stateOf := s.states(ctx, items)
-		for _, shards := range part {
-			var b Book
-			var err error
-			if i, ok := asked[shards[0].ItemID]; ok {
-				b.State, _, err = stateOf(i)
-			}
-			if err == nil {
-				b.BookRow, err = s.bookRow(ctx, shards, b.State)
-			}
-			if err == nil {
-				books = append(books, b)
-			} else if first == nil {
-				first = err
-			}
+	}
+	stateOf, next := s.states(ctx, items), 0
+	for shards := range perItem(stocks) {
+		var b Book
+		var err error
+		if next < len(items) && items[next].ID == shards[0].ItemID {
+			b.State, _, err = stateOf(next)
+			next++
+		}
+		if err == nil {
+			b.BookRow, err = s.bookRow(ctx, shards, b.State)
+		}
+		if err == nil {
+			books = append(books, b)
+		} else if first == nil {
+			first = err
 		}
 	}
 	return books, first
@@ -156,13 +144,13 @@ func (s *Service) readBooks(ctx context.Context, stocks []Stock, settled map[int
 
 // bookRow is an item's row, from memory if nothing of it has moved.
 func (s *Service) bookRow(ctx context.Context, shards []Stock, state State) (row BookRow, err error) {
-	st := shards[0]
-	now := fingerprint{version: st.Version, state: state}
-	if row, ok := s.bookCache.at(st.ItemID, now); ok {
-		return row, nil
+	itemID, now := shards[0].ItemID, fingerprint{version: shards[0].Version, state: state}
+	known, _ := s.bookCache.Load(itemID)
+	if c, ok := known.(cachedRow); ok && c.moved == now {
+		return c.row, nil
 	}
 	for range bookReads {
-		c, err := s.readCut(ctx, st.ItemID)
+		c, err := s.readCut(ctx, itemID)
 		if err != nil {
 			return BookRow{}, err
 		}
@@ -172,31 +160,9 @@ func (s *Service) bookRow(ctx context.Context, shards []Stock, state State) (row
 	}
 	// One fingerprint does not cover several counters.
 	if len(shards) == 1 && row.atRest() {
-		s.bookCache.keep(row, now)
+		s.bookCache.Store(itemID, cachedRow{row: row, moved: now})
 	}
 	return row, nil
-}
-
-// at returns an item's row if its fingerprint is still that one, or else drops it.
-func (c *bookCache) at(itemID int64, now fingerprint) (BookRow, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, ok := c.rows[itemID]
-	if ok && known.moved == now {
-		return known.row, true
-	}
-	delete(c.rows, itemID)
-	return BookRow{}, false
-}
-
-// keep remembers the row of an item at rest.
-func (c *bookCache) keep(row BookRow, moved fingerprint) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.rows == nil {
-		c.rows = make(map[int64]cachedRow)
-	}
-	c.rows[row.ItemID] = cachedRow{row: row, moved: moved}
 }
 
 // perItem yields the stock rows item by item.

@@ -45,7 +45,7 @@ func TestBooksContinueAfterError(t *testing.T) {
 	if rows, err := b.Books(t.Context()); err == nil {
 		t.Fatalf("%+v", rows)
 	}
-	if _, ok := b.bookCache.rows[first.ID]; !ok {
+	if _, ok := b.bookCache.Load(first.ID); !ok {
 		t.Error("the first item would be read again")
 	}
 	if err := b.rdb.Del(t.Context(), second.stateKey()).Err(); err != nil {

@@ -98,9 +98,9 @@ type Service struct {
 	unasked     granting
 	runs        runs
 	keepers     keepers
-	reconciling sync.Mutex // one Reconcile at a time: it reads whole items
-	compared    sync.Map   // Item → fingerprint of items at rest that a comparison found right
-	bookCache   bookCache
+	reconciling sync.Mutex    // one Reconcile at a time: it reads whole items
+	compared    sync.Map      // Item → fingerprint of items at rest that a comparison found right
+	bookCache   sync.Map      // item id → cachedRow
 	writing     chan struct{} // a place for each Load that may keep a connection while it writes
 	stall       time.Duration // loadStall; tests shorten it
 	// recheck is proof.Recheck; tests shorten it and those below.
