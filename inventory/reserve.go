@@ -19,8 +19,9 @@ import (
 // decided and into says why.
 //
 // An error that redisx.Refused knows means that Redis has not decided. Any other means
-// that the outcome is not known: Redis may have decided and the answer may be lost. A retry with the same numbers is safe; grants of the lost
-// call are then answered Repeated, and the hold sweeper publishes them.
+// that the outcome is not known: Redis may have decided and the answer may be lost. A
+// retry with the same numbers is safe; grants of the lost call are then answered
+// Repeated, and the hold sweeper publishes them.
 func (s *Service) Reserve(ctx context.Context, item Item, epoch int64, attempts []Attempt, into *Decision) error {
 	results := into.Results[:0]
 	*into = Decision{Results: results}

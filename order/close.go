@@ -29,8 +29,8 @@ var ordersClosed = failpoint.NewErr("orders-closed",
 //	3 settle  the order is closed and its units return, if it is still pending
 //
 // If a closing by request fails, it gives its claim back. If the process dies in
-// between, its claim expires and the sweeper claims the order again. A capture that arrives meanwhile wins: step 3 finds no pending
-// order.
+// between, its claim expires and the sweeper claims the order again. A capture that
+// arrives meanwhile wins: step 3 finds no pending order.
 
 // Claimed is an order that its claimer may close; the zero until is no claim.
 type Claimed struct {

@@ -13,9 +13,10 @@ const textRunes = 500
 
 var errText = fault.Plain(fault.Invalid, "The text must have 1 to 500 characters, one of them visible, and no control characters but line breaks.")
 
-// legible trims the text of a member of the body and refuses one that cannot be kept or read: bytes that were
-// not UTF-8, which JSON decoding replaces by U+FFFD, control characters, of which
-// Postgres cannot keep U+0000, and characters that turn the direction of what follows.
+// legible trims the text of a member of the body and refuses one that cannot be kept or
+// read: bytes that were not UTF-8, which JSON decoding replaces by U+FFFD, control
+// characters, of which Postgres cannot keep U+0000, and characters that turn the
+// direction of what follows.
 func legible(member, s string) (string, error) {
 	s = strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n"))
 	bad := func(r rune) bool {
