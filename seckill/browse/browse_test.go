@@ -1,11 +1,13 @@
 package browse
 
 import (
+	"math"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"stampede/inventory"
@@ -99,6 +101,22 @@ func TestRedisComesBackEmpty(t *testing.T) {
 		_, whole, err := w.svc.views.headers(t.Context(), time.Now(), 10)
 		return err == nil && whole
 	}, "the views are rebuilt automatically")
+}
+
+// An upgrade rewrites the views of an earlier program, which lack what this one shows.
+func TestViewsOfAnEarlierProgramAreRewritten(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	s := w.publish(time.Hour)
+	w.Redis.ZAdd(t.Context(), viewIndexKey, redis.Z{Score: math.Inf(1), Member: "whole"})
+	a := w.plan.activities[s.id]
+	a.Sessions[0].Delivery = &Delivery{Freight: 800}
+	if err := w.svc.views.ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.ok("/api/v1/items/" + s.item); !strings.Contains(string(r.raw), `"freight":800`) {
+		t.Errorf("after an upgrade the item's page says %s", r.raw)
+	}
 }
 
 // TestAnOlderViewNeverReplacesANewer writes the views of two moments in the

@@ -39,9 +39,11 @@ const (
 	viewSessionField = "s"
 	viewItemPrefix   = "i:"
 
-	// viewIndexWhole is a member of the index. It records that every published
-	// session was written since Redis was last empty. It sorts after every time.
-	viewIndexWhole = "whole"
+	// viewIndexWhole is a member of the index. It records that every published session
+	// was written since Redis was last empty, by a program whose views have this layout:
+	// give it another number when views get a field, and an upgrade rewrites them. It
+	// sorts after every time.
+	viewIndexWhole = "whole-2"
 	// viewGoneKept is how long the tombstone of a deleted session refuses older
 	// views: longer than any write that is still on its way can take.
 	viewGoneKept = 10 * time.Minute
