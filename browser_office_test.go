@@ -102,7 +102,8 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 	do(tab, t, "read the sale in Chinese",
 		chromedp.Navigate(in.url+"/admin/activities/"+sale.ActivityID+"?language=zh"), says("暂停活动"), until(fitsPhone), shot("sale-zh"),
 		click(`form[action$="/activities/`+sale.ActivityID+`/pause"] button`), says("活动已在所有实例上暂停"), says("已暂停"),
-		click(`form[action$="/activities/`+sale.ActivityID+`/resume"] button`), says("活动已恢复"))
+		click(`form[action$="/activities/`+sale.ActivityID+`/resume"] button`), says("活动已恢复"),
+		chromedp.Navigate(in.url+"/admin/items/"+sale.ItemID), says("抢到，等待生成订单"), until(fitsPhone))
 	watchesTheRoom(tab, t, in, sale)
 	in8 := time.FixedZone("the shop's, by default", 8*60*60)
 	typed := func(values map[string]string) (steps chromedp.Tasks) {

@@ -14,6 +14,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
+	"stampede/seckill/report"
 )
 
 //go:embed *.html
@@ -108,7 +109,13 @@ func oneItem(c *kit.Call) (map[string]any, error) {
 		return nil, err
 	}
 	data["rate"] = rate
-	data["funnel"], err = figures(c, id)
+	funnel, err := figures(c, id)
+	meanings := map[string]string{}
+	answers, _ := funnel["answers"].(map[string]any)
+	for code := range answers {
+		meanings[code] = report.Meaning(code, c.Lang)
+	}
+	data["funnel"], data["meanings"] = funnel, meanings
 	return data, err
 }
 

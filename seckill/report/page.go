@@ -27,13 +27,13 @@ type answer struct {
 }
 
 // answers are the rows of a stage's codes, the most frequent first.
-func answers(codes map[string]int64, w *words, lang httpx.Language) (rows []answer) {
+func answers(codes map[string]int64, lang httpx.Language) (rows []answer) {
 	all := int64(0)
 	for _, n := range codes {
 		all += n
 	}
 	for _, code := range slices.SortedFunc(maps.Keys(codes), func(a, b string) int { return cmp.Or(cmp.Compare(codes[b], codes[a]), strings.Compare(a, b)) }) {
-		rows = append(rows, answer{code, w.meaning(code, lang), codes[code], fmt.Sprintf("%.1f %%", 100*share(codes[code], all))})
+		rows = append(rows, answer{code, Meaning(code, lang), codes[code], fmt.Sprintf("%.1f %%", 100*share(codes[code], all))})
 	}
 	return rows
 }
@@ -118,7 +118,7 @@ func edged(curve []CurveStep, step time.Duration) (all []CurveStep) {
 // printer, with times in the shop's zone.
 func (r *Report) HTML(lang httpx.Language, zone *time.Location) ([]byte, error) {
 	w := pageWords[lang]
-	d := data{Report: r, W: w, zone: zone, Tried: w.tried(r.Step), Rows: answers(r.Funnel["answers"], &w, lang), PathRows: answers(r.Funnel["paths"], &w, lang)}
+	d := data{Report: r, W: w, zone: zone, Tried: w.tried(r.Step), Rows: answers(r.Funnel["answers"], lang), PathRows: answers(r.Funnel["paths"], lang)}
 	const green, red, blue, dashes, dots = "#0a7d38", "#b3261e", "#1f5fbf", "7 3", "2 3"
 	tried := []line{{w.Granted, green, "", nil}, {w.Refused, red, dashes, nil}}
 	ends := []line{{w.Created, blue, "", nil}, {w.Paid, green, dots, nil}, {w.Unpaid, red, dashes, nil}}

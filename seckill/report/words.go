@@ -67,9 +67,9 @@ func (w *words) tried(step int) string {
 	return fmt.Sprintf(w.TriedOther, step)
 }
 
-// meaning is what an answer's code says to its shopper.
-func (w *words) meaning(code string, lang httpx.Language) string {
-	if text := w.Codes[code]; text != "" {
+// Meaning is what an answer's code says, in words.
+func Meaning(code string, lang httpx.Language) string {
+	if text := pageWords[lang].Codes[code]; text != "" {
 		return text
 	}
 	return fault.Codes()[code][lang]
