@@ -66,10 +66,9 @@ const (
 	// maxCells fits a thousand items, the most that the API takes, with as many cells beside
 	// them as people leave. A row of a workbook that names its last cell alone has 16,384.
 	maxCells = 100_000
-	// maxPart and maxUnpacked bound what a part of a workbook and the whole unpack to: the
-	// API takes 4 MiB, and XML is some three times as long as its texts.
-	maxPart     = 8 << 20
-	maxUnpacked = 12 << 20
+	// maxUnpacked is twice the 4 MiB that the API takes: beside its texts, the XML of a
+	// thousand items is below one.
+	maxUnpacked = 8 << 20
 	// maxElements is twice what a thousand items of eleven cells take, with their texts. The
 	// library needs some 200 bytes for an element that has five, and as many for an
 	// attribute; Excel gives a cell's two elements about three.
@@ -88,7 +87,7 @@ var (
 func rowsOf(file string) (rows [][]string, err error) {
 	if strings.HasPrefix(file, "PK\x03\x04") {
 		if rows, err = rowsOfWorkbook(file); err != nil {
-			return nil, fmt.Errorf("office: read a workbook: %w", err)
+			return nil, fmt.Errorf("office: %w: %w", errNoWorkbook, err)
 		}
 		return rows, nil
 	}
@@ -136,19 +135,19 @@ func rowsOfWorkbook(file string) (rows [][]string, err error) {
 	}
 	book, err := excelize.OpenReader(strings.NewReader(file), excelize.Options{RawCellValue: true})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoWorkbook, err)
+		return nil, err
 	}
 	defer func() { _ = book.Close() }() // it is in memory
 	lines, err := book.Rows(book.GetSheetName(0))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoWorkbook, err)
+		return nil, err
 	}
 	defer func() { _ = lines.Close() }() // as above
 	cells := 0
 	for line := 1; lines.Next(); line++ {
 		row, err := lines.Columns()
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errNoWorkbook, err)
+			return nil, err
 		}
 		if cells += len(row); cells > maxCells || line > maxCells {
 			return nil, errCells
@@ -160,10 +159,7 @@ func rowsOfWorkbook(file string) (rows [][]string, err error) {
 			rows = append(append(rows, make([][]string, line-1-len(rows))...), row)
 		}
 	}
-	if err := lines.Error(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoWorkbook, err)
-	}
-	return rows, nil
+	return rows, lines.Error()
 }
 
 // measure unpacks a workbook without keeping any of it, and fails if reading it would take
@@ -171,25 +167,24 @@ func rowsOfWorkbook(file string) (rows [][]string, err error) {
 func measure(file string) error {
 	archive, err := zip.NewReader(strings.NewReader(file), int64(len(file)))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNoWorkbook, err)
+		return err
 	}
 	left, elements, attributes := int64(maxUnpacked), 0, 0
 	for _, f := range archive.File {
 		part, err := f.Open()
 		if err != nil {
-			return fmt.Errorf("%w: %w", errNoWorkbook, err)
+			return err
 		}
-		most := min(left, maxPart)
-		content, err := io.ReadAll(io.LimitReader(part, most+1))
+		content, err := io.ReadAll(io.LimitReader(part, left+1))
 		_ = part.Close() // it was read
 		left -= int64(len(content))
 		elements += bytes.Count(content, []byte("<"))
 		attributes += bytes.Count(content, []byte("="))
 		switch {
-		case int64(len(content)) > most:
+		case left < 0:
 			return errUnpacked
 		case err != nil:
-			return fmt.Errorf("%w: %w", errNoWorkbook, err)
+			return err
 		case max(elements, attributes) > maxElements:
 			return errCells
 		}
@@ -204,10 +199,7 @@ func asShown(cell string) string {
 	if len(cell) <= shown+1 || !decimal.MatchString(cell) {
 		return cell
 	}
-	number, err := strconv.ParseFloat(cell, 64)
-	if err != nil {
-		return cell
-	}
+	number, _ := strconv.ParseFloat(cell, 64)
 	number, _ = strconv.ParseFloat(strconv.FormatFloat(number, 'g', shown, 64), 64)
 	return strconv.FormatFloat(number, 'f', -1, 64)
 }
