@@ -26,11 +26,7 @@ const announcedRest = 10 * time.Second
 // put is repeated.
 type announced struct {
 	versions *freecache.Cache
-	putAfter *atomic.Int64 // Unix time in ns; until then pushes do not wait for the cache
-}
-
-func newAnnounced(cacheBytes int) announced {
-	return announced{freecache.NewCache(cacheBytes / 2), new(atomic.Int64)}
+	putAfter atomic.Int64 // Unix time in ns; until then pushes do not wait for the cache
 }
 
 // Announced is called with changes before some of them are pushed to sockets of this
@@ -57,7 +53,7 @@ func (s *Service) Announced(ctx context.Context, changed, pushed []orderevent.Or
 }
 
 // allows reports whether a version is at least as new as what was announced.
-func (a announced) allows(no ids.ID, version int32) bool {
+func (a *announced) allows(no ids.ID, version int32) bool {
 	var buf [4]byte
 	v, err := a.versions.GetWithBuf(no[:], buf[:])
 	return err != nil || len(v) != len(buf) || uint32(version) >= binary.LittleEndian.Uint32(v) //nolint:gosec // as above

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coocood/freecache"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/time/rate"
 
@@ -55,7 +56,7 @@ func newCache(rdb redis.UniversalClient, cfg Config, m *metrics) *cache {
 	// lifetime, so any lifetime admits at most all of them.
 	half := cfg.CacheMaxOrders / 2
 	return &cache{
-		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m, announced: newAnnounced(cfg.CacheBytes),
+		rdb: rdb, ttl: cfg.CacheTTL, fillTTL: fillTTL, metrics: m, announced: announced{versions: freecache.NewCache(cfg.CacheBytes / 2)},
 		room: rate.NewLimiter(rate.Limit(float64(half)/cfg.CacheTTL.Seconds()), half),
 	}
 }

@@ -170,10 +170,11 @@ func (c *change) takeOff(ctx context.Context, old *seckilldb.SeckillItem, asked 
 	if err != nil {
 		return 0, err
 	}
-	if units = goods(taken); units < asked { // a shopper was faster; what left Redis comes back within seconds
-		err = or.enough(units, asked, "add")
+	units = goods(taken)
+	if err := or.enough(units, asked, "add"); err != nil { // a shopper was faster; what left Redis comes back within seconds
+		return 0, err
 	}
-	if rest := taken - sold(units); rest > 0 && err == nil {
+	if rest := taken - sold(units); rest > 0 {
 		err = c.s.deps.Stock.Change(ctx, c.tx, old.ID, inventory.Change{AddStock: &rest})
 	}
 	return -units, err

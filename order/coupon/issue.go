@@ -53,13 +53,6 @@ type issuedSoFar struct {
 	Each   int16 `json:"each,omitempty"`
 }
 
-// errNoUser refuses a list of users for the first of them without an account.
-func errNoUser(asked []string, unknown int64) error {
-	says := fmt.Sprintf("No user has the number %d. Search the users by phone for theirs.", unknown)
-	at := slices.IndexFunc(asked, func(text string) bool { id, _ := httpx.ParseID(text); return id == unknown })
-	return fault.Plain(fault.Invalid, says).With("errors", []*huma.ErrorDetail{{Location: fmt.Sprintf("body.user_ids[%d]", at), Message: says, Value: asked[at]}})
-}
-
 // issue issues coupons to a list of users: to all of them or to none.
 func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[couponIssue], error) {
 	id, err := httpx.ParseID(in.ID)
@@ -85,7 +78,11 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 			return nil, err
 		}
 		if len(unknown) > 0 { // such as a phone in place of the user's number
-			return nil, errNoUser(in.Body.UserIDs, unknown[0])
+			at := slices.Index(p.UserIds, unknown[0]) / int(in.Body.Each)
+			says := fmt.Sprintf("No user has the number %d. Search the users by phone for theirs.", unknown[0])
+			return nil, fault.Plain(fault.Invalid, says).With("errors", []*huma.ErrorDetail{{
+				Location: fmt.Sprintf("body.user_ids[%d]", at), Message: says, Value: in.Body.UserIDs[at],
+			}})
 		}
 	}
 	var out couponIssue

@@ -271,14 +271,11 @@ func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refun
 	} else {
 		outcome = disputeevent.OutcomeRefund
 		refund.OrderNo, refund.Note, refund.By = was.OrderNo, text, operator
-		err = errClosed
-		if was.Status != disputeevent.StatusClosed {
-			err = s.deps.Refund(ctx, *refund, func(ctx context.Context, tx pgx.Tx, no ids.ID) (err error) {
-				paid = pgtype.UUID{Bytes: no, Valid: true}
-				d, err = changeIn(ctx, tx, was.DisputeNo, disputeevent.SubjectClosed, closing)
-				return err
-			})
-		}
+		err = s.deps.Refund(ctx, *refund, func(ctx context.Context, tx pgx.Tx, made ids.ID) (err error) {
+			paid = pgtype.UUID{Bytes: made, Valid: true}
+			d, err = changeIn(ctx, tx, no, disputeevent.SubjectClosed, closing)
+			return err
+		})
 	}
 	if err == nil {
 		s.deps.Wake() // again, if change did
