@@ -194,7 +194,6 @@ func TestChargebacks(t *testing.T) {
 	shop.Routes(rt)
 	srv := httptest.NewServer(rt)
 	t.Cleanup(srv.Close)
-	s.inBackground(shop.statements.Workers()[0].Run)
 	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +202,7 @@ func TestChargebacks(t *testing.T) {
 	for _, no := range nos {
 		bank.Backdate(t, read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no), 24*time.Hour)
 	}
+	s.inBackground(shop.statements.Workers()[0].Run) // it fetches the day of its own accord, and Ask waits for that
 	found, err := statement.Ask(t.Context(), srv.URL, token, missing.At.UTC().AddDate(0, 0, -1).Format(time.DateOnly), "stripe", true)
 	if err != nil || found.Open() != 1 {
 		t.Fatalf("%+v, %v, want one difference", found, err)

@@ -40,7 +40,6 @@ func TestCompanysStatementBringsLostMoneyBack(t *testing.T) {
 	shop.Routes(rt)
 	srv := httptest.NewServer(rt)
 	t.Cleanup(srv.Close)
-	s.inBackground(shop.statements.Workers()[0].Run)
 
 	no, user := s.one(4200)
 	s.exec(`UPDATE orders.orders SET pay_deadline = now() + interval '45 minutes' WHERE order_no = $1`, no)
@@ -53,6 +52,7 @@ func TestCompanysStatementBringsLostMoneyBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	bank.Backdate(t, p.PaymentNo, 24*time.Hour)
+	s.inBackground(shop.statements.Workers()[0].Run) // it fetches the day of its own accord, and Ask waits for that
 	st, err := client.Query(t.Context(), provider.Payment{No: p.PaymentNo, Ref: p.Handoff.Ref})
 	if err != nil {
 		t.Fatal(err)
