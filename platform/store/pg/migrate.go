@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -89,8 +87,7 @@ func CheckVersion(ctx context.Context, db *pgxpool.Pool) error {
 	if err != nil {
 		return fmt.Errorf("pg: list the migrations: %w", err)
 	}
-	number, _, _ := strings.Cut(names[len(names)-1], "_")
-	ours, err := strconv.ParseInt(number, 10, 64)
+	ours, err := goose.NumericComponent(names[len(names)-1])
 	if err != nil {
 		return fmt.Errorf("pg: number of a migration: %w", err)
 	}

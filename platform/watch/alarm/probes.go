@@ -56,30 +56,10 @@ func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 		instance += " on " + host
 	}
 	probes := []Probe{
-		ping(BusUnhealthy, instance, unwellFor, func(ctx context.Context) error {
-			if err := p.Bus.Healthy(ctx); !errors.Is(err, bus.ErrFull) {
-				return err
-			}
-			return nil
-		}),
-		ping(GrantsFull, "stream of grants", unwellFor, func(ctx context.Context) error {
-			if err := p.Bus.Healthy(ctx); errors.Is(err, bus.ErrFull) {
-				return err
-			}
-			return nil
-		}),
-		ping(RedisUnreachable, instance, awayFor, func(ctx context.Context) error {
-			if err := p.Redis(ctx); !errors.Is(err, redisx.ErrRefuses) {
-				return err
-			}
-			return nil
-		}),
-		ping(RedisRefuses, instance, awayFor, func(ctx context.Context) error {
-			if err := p.Redis(ctx); errors.Is(err, redisx.ErrRefuses) {
-				return err
-			}
-			return nil
-		}),
+		ping(BusUnhealthy, instance, unwellFor, but(bus.ErrFull, p.Bus.Healthy)),
+		ping(GrantsFull, "stream of grants", unwellFor, only(bus.ErrFull, p.Bus.Healthy)),
+		ping(RedisUnreachable, instance, awayFor, but(redisx.ErrRefuses, p.Redis)),
+		ping(RedisRefuses, instance, awayFor, only(redisx.ErrRefuses, p.Redis)),
 		ping(PostgresUnreachable, instance, awayFor, pool.Ping),
 		OutboxProbe(pool),
 	}
@@ -87,6 +67,26 @@ func Probes(pool *pgxpool.Pool, p Parts) []Probe {
 		probes = append(probes, diskSpace(p.StreamDir, p.StreamBytes))
 	}
 	return probes
+}
+
+// only fails as look does with one error, which has an alarm of its own.
+func only(one error, look func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := look(ctx); errors.Is(err, one) {
+			return err
+		}
+		return nil
+	}
+}
+
+// but fails as look does with every other error.
+func but(one error, look func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := look(ctx); !errors.Is(err, one) {
+			return err
+		}
+		return nil
+	}
 }
 
 // ping is a probe of a part that answers or fails.
