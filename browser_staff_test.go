@@ -61,7 +61,7 @@ func sharesTheWork(admin context.Context, t *testing.T, in *instance, sale loadg
 		chromedp.Navigate(in.url+"/admin/orders/"+no), says("退款"), tabTo(t, ".skip"), chromedp.KeyEvent(kb.Enter), until(`document.activeElement.id === "main"`),
 		tabTo(t, `summary:has(+ form[action$="/refund"])`), chromedp.KeyEvent(kb.Enter), tabTo(t, `form[action$="/refund"] [name=note]`), input.InsertText("顾客来电"),
 		tabTo(t, `form[action$="/refund"] button`), chromedp.KeyEvent(kb.Enter), says("退款已发起"), says("待审批"),
-		chromedp.Navigate(in.url+"/admin/refunds?status=awaiting_approval"), click(`form[action$="/approve"] button`), says("须由另一位管理员审批"))
+		chromedp.Navigate(in.url+"/admin/refunds?status=awaiting_approval"), click(`form[action$="/approve"] button`), says("须由另一位运营人员审批"))
 	do(colleague, t, "answer the dispute and approve the refund",
 		chromedp.Navigate(in.url+"/admin/disputes"), click("tbody a"), says("盒子压坏了"), fill(`form[action$="/answer"] [name=text]`, "很抱歉，马上为您退款。"), click(`form[action$="/answer"] button`), says("待顾客回复"), shot("dispute-zh"),
 		chromedp.Navigate(in.url+"/admin/refunds?status=awaiting_approval"), click(`form[action$="/approve"] button`), says("已批准"))

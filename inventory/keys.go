@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -17,7 +18,7 @@ const weightField = "#"
 var weight = weightField + strings.Repeat("-", 64)
 
 // ItemSubject names an item in alarms, findings and the audit log.
-func ItemSubject(id int64) string { return "item " + strconv.FormatInt(id, 10) }
+func ItemSubject(id int64) string { return fmt.Sprintf("item %d", id) }
 
 // RedisKeys are the prefixes of the module's keys.
 var RedisKeys = []string{"{g:"}

@@ -24,7 +24,7 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-var errNotShippable = fault.New(fault.Conflict, "order-not-shippable", fault.Titles{"This order cannot be sent", "订单当前不可发货"}, "Only an order that is paid or completed can be sent.")
+var errNotShippable = fault.New(fault.Conflict, "order-not-shippable", fault.Titles{"This order cannot be shipped", "订单当前不可发货"}, "Only an order that is paid or completed can be shipped.")
 
 // Parcel is how an order was sent.
 type Parcel struct {

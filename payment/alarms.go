@@ -12,7 +12,7 @@ import (
 var (
 	alarmMismatch = alarm.Define("payment-mismatch", alarm.Critical,
 		"A provider reported another sum than was asked for. The order is not paid.",
-		"Compare the payment with the provider's statement; money that moved is refunded automatically once the provider confirms it.")
+		"Compare the payment with the provider's statement; money that arrived is refunded automatically once the provider confirms it.")
 	alarmUnknown = alarm.Define("payment-unknown", alarm.Critical,
 		"A provider reports money under a number that is not ours.",
 		"Find it in the provider's statement and refund it there.")
@@ -21,7 +21,7 @@ var (
 		"Compare the merchant number in the settings with the provider's.")
 	alarmTransactionReused = alarm.Define("payment-transaction-reused", alarm.Critical,
 		"A provider gave two movements one transaction number; the second movement is not in the ledger.",
-		"Ask the provider which of the two moved, and correct the other with them.")
+		"Ask the provider which of the two is real, and have it correct the other.")
 	alarmForged = alarm.Define("payment-callbacks-forged", alarm.Warning,
 		"Many callbacks came within a minute that the provider did not sign, or that cannot be read. Each was refused and changed nothing.",
 		"If the address in the detail is the provider's, its key has changed: compare the keys in the settings with the provider's; until then payments are found by queries, minutes later. Otherwise block the address at the proxy.")
@@ -29,20 +29,20 @@ var (
 		"Payments or refunds are open at a provider that is no longer configured.",
 		"Configure the provider again until they are settled.")
 	alarmProviderFailing = alarm.Define("payment-provider-failing", alarm.Critical,
-		"Calls to a payment provider keep failing: shoppers cannot start payments, and orders with an open payment are closed late.",
+		"Calls to a payment provider keep failing: shoppers cannot pay with it, and orders with an open payment are closed late.",
 		"Check the provider's status page and the log. Their units are not sold again meanwhile, so inform shoppers if the failure lasts.")
 	alarmUnanswered = alarm.Define("payment-closed-unanswered", alarm.Critical,
 		"Orders were closed without their payment provider's word, because it gave none for as long as the settings allow. Shoppers may have paid.",
 		"Check the provider. Once it answers, money that it took gets units of the item's backup or is refunded; compare its statement of the day afterwards.")
 	alarmLate = alarm.Define("payment-late", alarm.Warning,
 		"Money came for an order that was already closed, refused or paid. It is refunded automatically.",
-		"Nothing for single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.")
+		"Do nothing about single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.")
 	alarmRefundFailed = alarm.Define("refund-failed", alarm.Critical,
 		"The provider refuses a refund. The shopper's money is still with the shop.",
 		"Retry it, or pay it back in another way and settle it by hand with the receipt's number; if the shop lost a chargeback of the payment, end the refund by it (GET /api/v1/admin/refunds?status=failed).")
 	alarmRefundStuck = alarm.Define("refund-stuck", alarm.Warning,
 		"A refund was attempted often and is still not done. Attempts go on.",
-		"Read its last_error and check whether the provider is reachable.")
+		"Read the refund's last_error and check whether the provider is reachable.")
 )
 
 // raise records an alarm outside any transaction, so that it survives the

@@ -19,7 +19,7 @@ func (s *Service) Preflight() []preflight.Check {
 		Code: "provider-ready", Titles: fault.Titles{"Payment provider", "支付渠道"},
 		Next: fault.Titles{
 			"Check the provider's keys and the network; shoppers are offered the others meanwhile.",
-			"检查该渠道的密钥和网络；期间买家可用其他渠道。",
+			"检查该渠道的密钥和网络；期间顾客可用其他渠道。",
 		},
 		Look: s.askProviders,
 	}, {
@@ -34,7 +34,7 @@ func (s *Service) practised(context.Context, preflight.Need) ([]preflight.Findin
 	if s.named["sandbox"] == nil {
 		return nil, nil
 	}
-	return []preflight.Finding{{Level: preflight.Warning, Found: "The sandbox bank is among the ways to pay: it takes no money."}}, nil
+	return []preflight.Finding{{Level: preflight.Warning, Found: "The sandbox bank is one of the payment methods: it takes no real money."}}, nil
 }
 
 func (s *Service) askProviders(ctx context.Context, _ preflight.Need) ([]preflight.Finding, error) {

@@ -39,17 +39,17 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		{"zero share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0 }, "body.payment_window_share", "above 0"},
 		{"both windows", func(a, _, _ map[string]any) { a["payment_window_share"], a["payment_window_seconds"] = 0.5, 60 }, "body.payment_window_share", "not both"},
 		{"tiny share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0.001 }, s + ".closes_at", "below 10 seconds"},
-		{"freight without delivery", func(a, _, _ map[string]any) { a["checkout"] = map[string]any{"ways": []string{"pickup"}, "freight": 8} }, "body.checkout.freight", "charged for a delivery"},
+		{"freight without delivery", func(a, _, _ map[string]any) { a["checkout"] = map[string]any{"ways": []string{"pickup"}, "freight": 8} }, "body.checkout.freight", "charged for delivery only"},
 		{"freight without an address", func(a, _, _ map[string]any) {
 			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "freight": 8}
 		}, "body.checkout.address", "needs an address"},
 		{"free from nothing", func(a, _, _ map[string]any) {
 			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "free_from": 8}
-		}, "body.checkout.free_from", "where freight is charged"},
-		{"a way twice", func(a, _, _ map[string]any) { a["checkout"] = map[string]any{"ways": []string{"pickup", "pickup"}} }, "body.checkout.ways", "named once"},
+		}, "body.checkout.free_from", "needs freight to be charged"},
+		{"a way twice", func(a, _, _ map[string]any) { a["checkout"] = map[string]any{"ways": []string{"pickup", "pickup"}} }, "body.checkout.ways", "listed once"},
 		{"an address for a pickup", func(a, _, _ map[string]any) {
 			a["checkout"] = map[string]any{"ways": []string{"pickup"}, "address": "required"}
-		}, "body.checkout.address", "for a delivery"},
+		}, "body.checkout.address", "only with delivery"},
 		{"unknown field", func(a, _, _ map[string]any) { a["nonsense"] = 1 }, "body.nonsense", "is not known here"},
 		{"session outside", func(a, _, _ map[string]any) { a["starts_at"] = now.Add(90 * time.Minute) }, s + ".opens_at", "no earlier than its activity"},
 		{"session late", func(_, s, _ map[string]any) { s["closes_at"] = now.Add(90 * time.Hour) }, s + ".closes_at", "no later than its activity"},

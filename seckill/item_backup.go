@@ -37,7 +37,7 @@ func (c *change) moveBackup(ctx context.Context, id int64, in backupMove) (backu
 		return backupMoved{}, err
 	}
 	var f flaws
-	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.units", units, "Between 1 and %d units can be moved, in either direction.", maxStock)
+	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.units", units, "Move 1 to %d units, in either direction.", maxStock)
 	f.add(!item.Unlimited, "body.units", units, "An unlimited item has no backup.")
 	f.add(item.OversellPercent == 0 || units <= 0, "body.units", units,
 		"The item is sold %d %% beyond its stock by agreement, so no units leave its sale. Units below 0 come back from its backup; to hold more back, set its backup before it is published.", item.OversellPercent)

@@ -97,7 +97,7 @@ func (f *flaws) detail(location string, in *DetailDraft) {
 	for i, image := range in.Images {
 		location := fmt.Sprintf("%s.images[%d]", location, i)
 		f.add(image != "" && validImage(image), location, image, imageRule, maxImageURLBytes)
-		f.add(!slices.Contains(in.Images[:i], image), location, image, "A picture is listed once.")
+		f.add(!slices.Contains(in.Images[:i], image), location, image, "This picture is already listed.")
 	}
 }
 

@@ -206,7 +206,7 @@ func TestStockGoesDown(t *testing.T) {
 	}
 	for route, body := range map[string]string{"/stock": `{"add":-2}`, "/write-off": `{"units":2,"reason":"x"}`, "/backup": `{"units":2}`} { // one is free
 		if r = d.as(auth.Operator, http.MethodPost, path+route, body); r.status != http.StatusConflict || r.text("code") != "units-not-free" || r.body["free"] != 1.0 ||
-			!strings.Contains(string(r.raw), `"Of these 2 units 1 are free."`) {
+			!strings.Contains(string(r.raw), `"Of these 2 units, 1 can be taken."`) {
 			t.Errorf("more than is free, %s: %d %s", route, r.status, r.raw)
 		}
 	}

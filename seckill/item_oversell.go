@@ -84,7 +84,7 @@ func (s *Service) setOversell(ctx context.Context, id int64, in oversellAgreemen
 // agreement checks an operator's agreement to oversell.
 func (f *flaws) agreement(i *seckilldb.SeckillItem) {
 	f.add(i.OversellPercent >= 0 && i.OversellPercent <= maxOversellPercent, "body.percent", i.OversellPercent,
-		"The percentage is 0 to %d.", maxOversellPercent)
+		"The percentage must be 0 to %d.", maxOversellPercent)
 	f.add(i.OversellPercent == 0 || strings.TrimSpace(i.OversellReason) != "", "body.reason", i.OversellReason,
 		"Selling more than the stock needs a reason: who agreed to it, and why.")
 	f.text("body.reason", i.OversellReason, 0, maxReasonRunes)

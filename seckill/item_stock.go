@@ -29,7 +29,7 @@ type stockAddition struct {
 // request is refused when there are fewer than it asks for.
 type orFewer bool
 
-var errNotFree = fault.New(fault.Conflict, "units-not-free", fault.Titles{"So many units are not free", "可用库存不足"},
+var errNotFree = fault.New(fault.Conflict, "units-not-free", fault.Titles{"Not enough units are free", "可用库存不足"},
 	"Fewer units are free: shoppers hold or have bought the others.")
 
 // enough refuses units that are not all free, unless the request takes fewer; member is
@@ -38,7 +38,7 @@ func (o orFewer) enough(free, units int32, member string) error {
 	if bool(o) || free >= units {
 		return nil
 	}
-	says := fmt.Sprintf("Of these %d units %d are free.", units, free)
+	says := fmt.Sprintf("Of these %d units, %d can be taken.", units, free)
 	return errNotFree.Saying(says).With("free", free).With("errors", []*huma.ErrorDetail{{Location: "body." + member, Message: says, Value: units}})
 }
 
@@ -112,7 +112,7 @@ func (c *change) changeStockBy(ctx context.Context, id int64, in stockAddition) 
 		return itemView{}, err
 	}
 	var f flaws
-	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.add", units, "Between 1 and %d units are added, or with a minus sign taken off.", maxStock)
+	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.add", units, "Add 1 to %d units, or take them off with a minus sign.", maxStock)
 	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to change.")
 	more := old
 	more.Stock += min(units, maxStock) // the sum is checked next and must not overflow before that
@@ -193,7 +193,7 @@ func (c *change) writeOff(ctx context.Context, id int64, in writingOff) (written
 		return writtenOff{}, err
 	}
 	var f flaws
-	f.add(in.Units >= 1 && in.Units <= maxStock, "body.units", in.Units, "Between 1 and %d units are written off.", maxStock)
+	f.add(in.Units >= 1 && in.Units <= maxStock, "body.units", in.Units, "Write off 1 to %d units.", maxStock)
 	f.add(!item.Unlimited, "body.units", in.Units, "An unlimited item has no units to write off.")
 	f.text("body.reason", in.Reason, 1, maxReasonRunes)
 	if err := f.err(); err != nil {

@@ -23,15 +23,15 @@ import (
 var (
 	preflightPlan = preflight.Check{
 		Code: "plan", Titles: fault.Titles{"Contents of the plan", "活动内容"},
-		Next: fault.Titles{"Correct in the plan what the line names; it cannot be published as it is.", "按说明修改活动；否则无法发布。"},
+		Next: fault.Titles{"Correct what this line names: the sale cannot be published as it is.", "请按说明修改，否则活动无法发布。"},
 	}
 	preflightOpening = preflight.Check{
 		Code: "opening", Titles: fault.Titles{"Opening", "开抢时间"},
-		Next: fault.Titles{"Move the session, or expect that shoppers were not told of it.", "调整场次时间；否则买家来不及知道。"},
+		Next: fault.Titles{"Move the session if shoppers need more time to hear of it.", "顾客可能来不及得知，必要时请推迟场次。"},
 	}
 	preflightHours = preflight.Check{
-		Code: "shop-hours", Titles: fault.Titles{"Hour of the opening", "开抢钟点"},
-		Next: fault.Titles{"Check the hour and the shop's time zone (--time-zone).", "核对开抢钟点和店铺时区（--time-zone）。"},
+		Code: "shop-hours", Titles: fault.Titles{"Hour of the opening", "开抢时段"},
+		Next: fault.Titles{"Check the hour and the shop's time zone (--time-zone).", "核对开抢时间和店铺时区（--time-zone）。"},
 	}
 	preflightPrice = preflight.Check{
 		Code: "price", Titles: fault.Titles{"Prices", "价格"},
@@ -47,13 +47,13 @@ var (
 	}
 	preflightReserved = preflight.Check{
 		Code: "reservations", Titles: fault.Titles{"Reservations", "预约"},
-		Next: fault.Titles{"Shoppers without a reservation cannot take part: announce it, or open the session to all.", "未预约的买家不能参加：请宣传预约，或取消预约要求。"},
+		Next: fault.Titles{"Shoppers without a reservation cannot take part: announce it, or open the session to all.", "未预约的顾客不能参加：请宣传预约，或取消预约要求。"},
 	}
 	preflightCapacity = preflight.Check{
-		Code: "capacity", Titles: fault.Titles{"Size of the crowd", "买家人数"},
+		Code: "capacity", Titles: fault.Titles{"Expected shoppers", "预计人数"},
 		Next: fault.Titles{
 			"Practise with that many: `stampede rush --item ID --shoppers N`. Then add instances, or set an admission rate so that shoppers are answered in turn.",
-			"先用同样的人数演练：`stampede rush --item ID --shoppers N`；再增加实例，或设置放行速率让买家依次得到答复。",
+			"先用同样的人数演练：`stampede rush --item ID --shoppers N`；再增加实例，或设置放行速率让顾客依次得到答复。",
 		},
 	}
 	preflightImages = preflight.Check{
@@ -240,7 +240,7 @@ func (p *planned) prices() (found []preflight.Finding) {
 			case item.SalePrice < item.ListPrice*steepest/100:
 				f.Found = fmt.Sprintf("%q costs %s, less than %d %% of its list price %s.", item.Title, orderevent.Money{Amount: item.SalePrice, Currency: item.Currency}, steepest, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
 			case item.SalePrice == item.ListPrice:
-				f.Found = fmt.Sprintf("%q costs its list price %s.", item.Title, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+				f.Found = fmt.Sprintf("%q sells at its list price, %s.", item.Title, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
 			default:
 				continue
 			}
@@ -254,9 +254,9 @@ func (p *planned) prices() (found []preflight.Finding) {
 func (p *planned) handover() []preflight.Finding {
 	switch c := &p.activity.Checkout; {
 	case c.Offers(seckillevent.Delivery) && c.Address != seckillevent.Required:
-		return []preflight.Finding{{Level: preflight.Warning, Found: "The goods are sent, but shoppers need not give an address."}}
+		return []preflight.Finding{{Level: preflight.Warning, Found: "The goods are shipped, but shoppers need not give an address."}}
 	case len(c.Ways) == 0: // such as a voucher, but also a plan in which it was forgotten
-		return []preflight.Finding{{Level: preflight.OK, Found: "Nothing is sent or picked up: orders have no address and no store."}}
+		return []preflight.Finding{{Level: preflight.OK, Found: "No delivery method is set: orders have no address and no store."}}
 	}
 	return nil
 }
@@ -289,7 +289,7 @@ func (p *planned) reservations(ctx context.Context, _ preflight.Need) (found []p
 			n := counts[item.ID]
 			f := preflight.Finding{
 				Level: preflight.OK, Subject: inventory.ItemSubject(item.ID),
-				Found: fmt.Sprintf("%d shoppers have reserved %q, of which %d units are on sale.", n, item.Title, unitsOnSale(item)),
+				Found: fmt.Sprintf("%d shoppers have reserved %q; %d units are on sale.", n, item.Title, unitsOnSale(item)),
 			}
 			if n == 0 && p.at.After(*session.ReservationOpensAt) {
 				f.Level = preflight.Warning
@@ -313,15 +313,15 @@ const (
 // so that it never stops a sale.
 func (p *planned) capacity(ctx context.Context, need preflight.Need) ([]preflight.Finding, error) {
 	if need.Shoppers == 0 {
-		return []preflight.Finding{{Level: preflight.OK, Found: "Give the expected number of shoppers to compare it with what was answered before."}}, nil
+		return []preflight.Finding{{Level: preflight.OK, Found: "Enter the expected number of shoppers to compare it with past sales."}}, nil
 	}
 	most, err := tally.Busiest(ctx, p.s.deps.DB, rush.StageAnswers, measuredWithin)
 	if err != nil {
 		return nil, err
 	}
-	f := preflight.Finding{Level: preflight.Warning, Found: "No rush was answered within the last 30 days, so that nothing is known."}
+	f := preflight.Finding{Level: preflight.Warning, Found: "No rush in the last 30 days to compare with."}
 	if most > 0 {
-		f.Found = fmt.Sprintf("%d shoppers are expected; the most answered in one second of the last 30 days is %d.", need.Shoppers, most)
+		f.Found = fmt.Sprintf("%d shoppers are expected; the busiest second of the last 30 days answered %d.", need.Shoppers, most)
 		if int64(need.Shoppers) <= most*answeredWithin {
 			f.Level = preflight.OK
 		}

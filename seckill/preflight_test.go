@@ -56,7 +56,7 @@ func TestPreflight(t *testing.T) {
 		"in the night":         {opens: 14 * time.Hour, code: "shop-hours", level: preflight.Warning, found: "opens at 0"},
 		"a slipped decimal":    {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = parts{"amount": 99, "currency": "CNY"} }, code: "price", level: preflight.Warning, found: "less than 10 % of its list price"},
 		"free":                 {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = parts{"amount": 0, "currency": "CNY"} }, code: "price", level: preflight.Warning, found: "is free"},
-		"no discount":          {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = i["list_price"] }, code: "price", level: preflight.Warning, found: "costs its list price"},
+		"no discount":          {opens: time.Hour, change: func(_, _, i parts) { i["sale_price"] = i["list_price"] }, code: "price", level: preflight.Warning, found: "sells at its list price"},
 		"a missing image":      {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/missing.png" }, code: "images", level: preflight.Warning, found: "status 404"},
 		"a page for an image":  {opens: time.Hour, change: func(_, _, i parts) { i["image_url"] = pictures.URL + "/page" }, code: "images", level: preflight.Warning, found: "not an image"},
 		"a picture over http":  {opens: time.Hour, after: `UPDATE seckill.items SET image_url = 'http://shop.example/p.png' WHERE activity_id = $1`, code: "images", level: preflight.Warning, found: "Browsers block a picture over http"},
@@ -131,7 +131,7 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("a plan that is over: %s", r.raw)
 	}
 	s := d.draft(time.Hour)
-	for shoppers, want := range map[string]string{"?shoppers=5001": "the most answered in one second of the last 30 days is 1000", "": "Give the expected number"} {
+	for shoppers, want := range map[string]string{"?shoppers=5001": "the busiest second of the last 30 days answered 1000", "": "Enter the expected number"} {
 		r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/"+s.activity+"/preflight"+shoppers, nil)
 		if warned := strings.Contains(string(r.raw), `"code":"capacity","level":"warning"`); !strings.Contains(string(r.raw), want) || warned != (shoppers != "") {
 			t.Errorf("%s: %s", shoppers, r.raw)

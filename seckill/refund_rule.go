@@ -24,7 +24,7 @@ func (f *flaws) refunds(a *seckilldb.SeckillActivity) {
 	f.add(a.RefundWithinHours >= 0 && a.RefundWithinHours <= maxRefundHours, "body.refund_within_hours", a.RefundWithinHours,
 		"A shopper may refund an order for 1 to %d hours, or never with 0.", maxRefundHours)
 	f.add(a.RefundUnits == refundReturns || a.RefundUnits == refundWritesOff, "body.refund_units", a.RefundUnits,
-		"What becomes of the units is %s or %s.", refundReturns, refundWritesOff)
+		"refund_units must be %s or %s.", refundReturns, refundWritesOff)
 }
 
 // RefundRule returns for how long after paying a shopper of the activity may refund

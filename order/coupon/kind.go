@@ -91,17 +91,17 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 	check(k.Name != "" && !strings.ContainsFunc(k.Name, plaintext.Unruly), "name", "A name is one line and not blank.")
 	check(len(k.Currency) == 3 && strings.Trim(k.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "threshold.currency", "A currency is three letters of ISO 4217.")
 	check(k.Threshold >= 0 && k.Threshold <= maxAmount, "threshold.amount", fmt.Sprintf("A threshold is 0 to %d minor units.", int64(maxAmount)))
-	check((k.AmountOff > 0) != (k.PercentOff > 0), "amount_off", "A coupon takes off an amount or a percentage, one of the two.")
-	check(k.MaxOff == 0 || k.PercentOff > 0, "max_off", "Only a percentage has a most.")
+	check((k.AmountOff > 0) != (k.PercentOff > 0), "amount_off", "A coupon takes off either an amount or a percentage.")
+	check(k.MaxOff == 0 || k.PercentOff > 0, "max_off", "Only a percentage can have a maximum.")
 	span := func(from, until *time.Time, field string) {
-		check((from == nil) == (until == nil), field, "A span of time has both ends.")
+		check((from == nil) == (until == nil), field, "A validity period needs a start and an end.")
 		if from != nil && until != nil {
-			check(from.Before(*until) && from.Year() >= 2000 && until.Year() < 2200, field, "A span of time ends after it begins, in the years 2000 to 2199.")
+			check(from.Before(*until) && from.Year() >= 2000 && until.Year() < 2200, field, "The validity period must end after it starts, in the years 2000 to 2199.")
 		}
 	}
 	span(k.ValidFrom, k.ValidUntil, "valid_until")
 	span(k.ClaimFrom, k.ClaimUntil, "claim_until")
-	check((k.ValidDays > 0) != (k.ValidUntil != nil), "valid_days", "A coupon is valid for a span of time or for days, one of the two.")
+	check((k.ValidDays > 0) != (k.ValidUntil != nil), "valid_days", "A coupon is valid for a period or for a number of days, not both.")
 	check((k.IssueOn == onReservation) == (len(t.Reserved)+len(t.ReservedIn) > 0), "issue_on",
 		"Name the items or activities to reserve in reserved_item_ids or reserved_activity_ids if issue_on is reservation, and only then.")
 	if len(f) == 0 {

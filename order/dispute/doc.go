@@ -1,5 +1,5 @@
 // Package dispute lets shoppers dispute an order that they have paid, and operators
-// answer (维权).
+// answer (售后).
 //
 // # Owns
 //

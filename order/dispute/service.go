@@ -33,10 +33,10 @@ const (
 var (
 	errNotFound = fault.Plain(fault.NotFound, "There is no such dispute.")
 	errNoOrder  = fault.Plain(fault.NotFound, "There is no order with this number.")
-	errNotPaid  = fault.New(fault.Conflict, "order-not-disputable", fault.Titles{"This order cannot be disputed", "该订单当前不能发起维权"}, "Only an order that is paid, completed, or whose refund has failed can be disputed.")
-	errAlready  = fault.New(fault.Conflict, "dispute-open", fault.Titles{"This order is being disputed already", "该订单已有进行中的维权"}, "The order has a dispute that is not closed; reply there.")
-	errTooMany  = fault.New(fault.Conflict, "dispute-limit", fault.Titles{"There is nothing more to say here", "维权次数或留言已达上限"}, "An order has at most 5 disputes, and a dispute 50 texts; contact the shop.")
-	errClosed   = fault.New(fault.Conflict, "dispute-closed", fault.Titles{"This dispute is closed", "该维权已结束"}, "A closed dispute does not change any more.")
+	errNotPaid  = fault.New(fault.Conflict, "order-not-disputable", fault.Titles{"This order cannot be disputed", "该订单当前不能申请售后"}, "Only an order that is paid, completed, or whose refund has failed can be disputed.")
+	errAlready  = fault.New(fault.Conflict, "dispute-open", fault.Titles{"This order already has an open dispute", "该订单已有进行中的售后"}, "The order has a dispute that is not closed; reply there.")
+	errTooMany  = fault.New(fault.Conflict, "dispute-limit", fault.Titles{"No more disputes or messages are possible", "售后次数或留言已达上限"}, "An order can have 5 disputes, and a dispute 50 messages. Contact the shop.")
+	errClosed   = fault.New(fault.Conflict, "dispute-closed", fault.Titles{"This dispute is closed", "该售后已完结"}, "A closed dispute can no longer be changed.")
 )
 
 // Refund is what the shop pays back to close a dispute.

@@ -32,7 +32,7 @@ func New(db *pgxpool.Pool) *Service { return &Service{db: db} }
 
 var (
 	errNoStore = fault.Plain(fault.NotFound, "There is no store with this id.")
-	errInUse   = fault.New(fault.Conflict, "store-in-use", fault.Titles{"Orders name this store", "有订单使用该门店"}, "Orders are or were picked up at this store, so it cannot be deleted: set open to false instead.")
+	errInUse   = fault.New(fault.Conflict, "store-in-use", fault.Titles{"Orders use this store", "有订单使用该门店"}, "Orders are or were picked up at this store, so it cannot be deleted: set open to false instead.")
 	errStale   = fault.New(fault.Conflict, "stale-version", fault.Titles{"This has changed since you read it", "内容已被他人修改，请刷新后重试"}, "This has changed since you read it; read it again and repeat your edit.")
 	errBlank   = fault.Plain(fault.Invalid, "A store's texts have no control characters or line breaks, and its name and address are not blank.")
 )

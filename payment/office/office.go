@@ -95,7 +95,7 @@ var acts = []kit.Act{
 		Title:     kit.Text{"Cancel the order", "取消订单"},
 		Done:      kit.Text{"The order is canceled and its units are free again.", "订单已取消，库存已释放。"},
 		Dangerous: true,
-		Warning:   kit.Text{"The shopper sees “Canceled by the shop”. It does not count as an unpaid order.", "顾客将看到“店铺取消”，不计入未支付记录。"},
+		Warning:   kit.Text{"The shopper sees “Canceled by the shop”. It does not count as an unpaid order.", "顾客将看到“店铺取消”，不计入未付款记录。"},
 		Fields:    []kit.Field{{Name: "reason", Label: kit.Text{"Reason (staff only)", "取消原因（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500}},
 	},
 	{
@@ -171,13 +171,13 @@ func order(data map[string]any) map[string]any {
 
 // words are the states of payments and refunds as operators read them.
 var words = map[string]kit.Text{
-	"created": {"Open at the provider", "待支付"}, "captured": {"Paid", "已支付"},
+	"created": {"Open at the provider", "待付款"}, "captured": {"Paid", "已付款"},
 	"awaiting_approval": {"Awaiting approval", "待审批"}, "requested": {"Processing", "处理中"},
 	"succeeded": {"Refunded", "已退款"}, "failed": {"Failed", "失败"},
 	"rejected": {"Rejected", "已驳回"}, "settled_by_hand": {"Refunded offline", "已线下退款"},
 	"charged_back": {"Taken by a chargeback", "已由拒付抵偿"},
 	"replaced":     {"Replaced by a new refund", "已被新退款代替"},
-	"late":         {"Paid too late", "逾期支付"}, "mismatch": {"Wrong amount", "金额不符"}, "operator": {"Operator", "运营"},
+	"late":         {"Paid too late", "逾期付款"}, "mismatch": {"Wrong amount", "金额不符"}, "operator": {"Operator", "运营"},
 	"dispute": {"Dispute", "纠纷"},
 	"settle":  {"Settle", "入账"}, "look": {"Needs review", "需人工核查"},
 	"missing": {"Missing in the ledger", "系统缺少"}, "extra": {"Only in the ledger", "账单缺少"},

@@ -20,9 +20,9 @@ import (
 // Why an operator's decision about a refund does not apply.
 var (
 	errNoRefund = fault.Plain(fault.NotFound, "There is no refund with this number.")
-	errNotThis  = fault.New(fault.Conflict, "refund-not-waiting", fault.Titles{"This refund does not wait for that", "退款状态已变化，无法执行该操作"}, "Only a refund that awaits approval can be approved or rejected, and only a failed one retried, settled by hand or ended by a chargeback. Read it again.")
-	errNotLost  = fault.New(fault.Conflict, "chargeback-not-lost", fault.Titles{"No chargeback has ended this refund", "该退款没有对应的已败诉拒付"}, "A failed refund ends by a chargeback only once the shop has lost one of the same payment, over at least as much.")
-	errSecond   = fault.New(fault.Forbidden, "refund-second-operator", fault.Titles{"Another operator has to approve", "须由另一位管理员审批"}, "A refund is approved by an operator other than the one who asked for it.")
+	errNotThis  = fault.New(fault.Conflict, "refund-not-waiting", fault.Titles{"The refund’s status does not allow this", "退款状态已变化，无法执行该操作"}, "Only a refund that awaits approval can be approved or rejected, and only a failed one retried, settled by hand or ended by a chargeback. Read it again.")
+	errNotLost  = fault.New(fault.Conflict, "chargeback-not-lost", fault.Titles{"No lost chargeback covers this refund", "该退款没有对应的已败诉拒付"}, "A failed refund ends by a chargeback only once the shop has lost one of the same payment, over at least as much.")
+	errSecond   = fault.New(fault.Forbidden, "refund-second-operator", fault.Titles{"Another operator must approve", "须由另一位运营人员审批"}, "A refund is approved by an operator other than the one who asked for it.")
 )
 
 // decision is one operator's action on a refund; do changes its row and returns it.

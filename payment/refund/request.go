@@ -19,11 +19,11 @@ import (
 // Why an order is not refunded.
 var (
 	errNotRefundable = fault.New(fault.Conflict, "order-not-refundable", fault.Titles{"This order cannot be refunded now", "订单当前不可退款"}, "Only an order that is paid or completed can be refunded, and only until all of it is.")
-	errTooMuch       = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"More than is left of what was paid", "退款金额超过可退余额"}, "The refund exceeds what is left of the payment after the refunds that were asked for before.")
-	errNothing       = fault.New(fault.Invalid, "refund-of-nothing", fault.Titles{"A refund of zero pays nothing back", "退款金额须大于 0"}, "The amount is zero. Send one above zero, or leave the amount out to refund all that is left.")
+	errTooMuch       = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"The refund is more than what is left", "退款金额超过可退余额"}, "The refund exceeds what is left of the payment after the refunds that were asked for before.")
+	errNothing       = fault.New(fault.Invalid, "refund-of-nothing", fault.Titles{"The refund must be more than zero", "退款金额须大于 0"}, "The amount is zero. Send one above zero, or leave the amount out to refund all that is left.")
 	errNotAllowed    = fault.New(fault.Conflict, "refund-not-allowed", fault.Titles{"You can no longer refund this order yourself", "该订单不支持自助退款，请联系商家"}, "The activity does not let shoppers refund this order, or not any more; ask the shop.")
-	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back, or a part of it", "该笔支付已被持卡行全部或部分拒付"}, "A refund of more than the bank has left would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here. If the chargeback is lost, end a failed refund by it.")
-	errNoKey         = fault.New(fault.Invalid, "idempotency-key-required", fault.Titles{"A refund of a part needs an Idempotency-Key", "部分退款须携带 Idempotency-Key"}, "Two equal refunds of a part look like one that was sent twice. Send an Idempotency-Key header, new for each refund and the same when a request is repeated.")
+	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back, or a part of it", "该笔支付已被持卡行全部或部分拒付"}, "A refund of more than the bank has left would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here. If the shop loses it, end a failed refund by the chargeback.")
+	errNoKey         = fault.New(fault.Invalid, "idempotency-key-required", fault.Titles{"A partial refund needs an Idempotency-Key", "部分退款须携带 Idempotency-Key"}, "Two equal partial refunds look like one that was sent twice. Send an Idempotency-Key header, new for each refund and the same when a request is repeated.")
 	errNoOrder       = fault.Plain(fault.NotFound, "There is no order with this number.")
 )
 

@@ -93,7 +93,7 @@ func (h *humanCheck) check(ctx context.Context, a *rush.Applicant) error {
 }
 
 var (
-	errNoCheck     = fault.New(fault.NotFound, "no-human-check", fault.Titles{"Nothing to check here", "无需人机验证"}, "This item requires no human check here; send the request without a solution.")
+	errNoCheck     = fault.New(fault.NotFound, "no-human-check", fault.Titles{"No human check is needed", "无需人机验证"}, "This item requires no human check here; send the request without a solution.")
 	errReserveLate = fault.New(fault.Gone, "reservation-closed", fault.Titles{"Reservations are closed", "预约已结束"}, "Reservations for this item are closed.")
 	errReserveSoon = fault.New(fault.TooEarly, "reservation-not-open", fault.Titles{"Reservations are not open yet", "预约尚未开始"}, "Reservations for this item are not open yet; they open at reservation_opens_at.")
 )

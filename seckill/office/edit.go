@@ -21,7 +21,7 @@ var editActs = []kit.Act{
 			{Name: "limit_per_user", Label: kit.Text{"Limit per shopper, per item", "每人每件商品限购"}, Kind: kit.Whole, Required: true},
 			{Name: "one_item_per_user", Label: kit.Text{"One item per shopper across the sale", "活动内每人限购一种商品"}, Kind: kit.Tick, Blank: false},
 			{Name: "payment_window_seconds", Label: kit.Text{"Payment window (minutes)", "付款时限（分钟）"}, Kind: kit.Minutes},
-			{Name: "rebuy_after_close", Label: kit.Text{"Allow another purchase after an unpaid order", "未支付关闭后可再次抢购"}, Kind: kit.Tick, Blank: false},
+			{Name: "rebuy_after_close", Label: kit.Text{"Allow another purchase after an unpaid order", "未付款订单关闭后可再次抢购"}, Kind: kit.Tick, Blank: false},
 			{Name: "human_check", Label: kit.Text{"Human check", "人机验证"}, Kind: kit.Choice, Options: []string{"none", "pow", "slide", "verifier"}, Words: map[string]kit.Text{"none": {"None", "不验证"}}, Required: true},
 			{Name: "exclusive", Label: kit.Text{"Exclusive: shoppers can join only one exclusive sale at a time", "独占活动：参与者不可同时参与其他独占活动"}, Kind: kit.Tick, Blank: false},
 			{Name: "refund_within_hours", Label: kit.Text{"Self-service refund window (hours after payment, 0 for none)", "自助退款时限（支付后小时数，0 为不支持）"}, Kind: kit.Whole, Blank: 0},

@@ -42,7 +42,7 @@ var riskActs = []kit.Act{
 }
 
 var riskWords = map[string]kit.Text{
-	"unpaid_holds": {"Orders left unpaid", "未支付订单数"}, "open_unpaid": {"Orders waiting for payment", "待支付订单数"}, "refusals_per_minute": {"Refusals a minute", "每分钟被拒次数"},
+	"unpaid_holds": {"Orders left unpaid", "未付款订单数"}, "open_unpaid": {"Orders waiting for payment", "待付款订单数"}, "refusals_per_minute": {"Refusals a minute", "每分钟被拒次数"},
 	"short_window": {"Less time to pay", "缩短支付时间"}, "later": {"Admitted later", "延后放行"}, "chance": {"Admitted by chance", "按概率放行"}, "short-window": {"Less time to pay", "缩短支付时间"},
 	"refused-by-chance": {"Refused by chance", "概率未通过"}, "dry-run": {"Dry run", "试运行"},
 }

@@ -36,14 +36,17 @@ var sheetColumns = []column{
 	{"sku", kit.Text{"SKU", "商品编码"}, kit.Text{"lamp", "lamp"}},
 	{"title", kit.Text{"Title", "商品名称"}, kit.Text{"Lamp", "台灯"}},
 	{"spec", kit.Text{"Variant", "规格"}, kit.Text{"white", "白色"}},
-	{"image_url", kit.Text{"Picture", "图片地址"}, kit.Text{"", ""}},
-	{"list_price", kit.Text{"Price elsewhere", "原价"}, kit.Text{"199", "199"}},
-	{"sale_price", kit.Text{"Price in the sale", "秒杀价"}, kit.Text{"19.90", "19.90"}},
-	{"stock", kit.Text{"Units", "库存"}, kit.Text{"50", "50"}},
+	{"image_url", kit.Text{"Image URL", "图片地址"}, kit.Text{"", ""}},
+	{"list_price", kit.Text{"List price", "原价"}, kit.Text{"199", "199"}},
+	{"sale_price", kit.Text{"Sale price", "秒杀价"}, kit.Text{"19.90", "19.90"}},
+	{"stock", kit.Text{"Stock", "库存"}, kit.Text{"50", "50"}},
 	{"backup", kit.Text{"Backup", "备用库存"}, kit.Text{"", ""}},
 	{"limit_per_user", kit.Text{"Limit per shopper", "每人限购"}, kit.Text{"1", "1"}},
 	{"description", kit.Text{"Description", "商品描述"}, kit.Text{"", ""}},
 }
+
+// formerHeadings are those of templates that shops have kept.
+var formerHeadings = map[string]string{"picture": "image_url", "price elsewhere": "list_price", "price in the sale": "sale_price", "units": "stock"}
 
 // template is a sheet with the headings and one item, to begin from. Its mark tells
 // Excel that it is UTF-8.
@@ -237,21 +240,21 @@ func planOf(c *kit.Call, zone *time.Location, rows [][]string) *sheet {
 	for i, heading := range rows[0] {
 		heading = strings.TrimSpace(heading)
 		for _, k := range sheetColumns {
-			if strings.EqualFold(heading, k.heading[0]) || heading == k.heading[1] || strings.EqualFold(heading, k.member) {
+			if strings.EqualFold(heading, k.heading[0]) || heading == k.heading[1] || strings.EqualFold(heading, k.member) || formerHeadings[strings.ToLower(heading)] == k.member {
 				if _, twice := at[k.member]; twice {
-					s.flaw(c.T("Line 1: this column is there twice: ", "第 1 行：列重复 ") + strconv.Quote(heading))
+					s.flaw(c.T("Line 1: duplicate column ", "第 1 行：列重复 ") + strconv.Quote(heading))
 				}
 				at[k.member] = i
 				heading = ""
 			}
 		}
 		if heading != "" {
-			s.flaw(c.T("Line 1: there is no column ", "第 1 行：不支持的列 ") + fmt.Sprintf("%.40q", heading))
+			s.flaw(c.T("Line 1: unknown column ", "第 1 行：不支持的列 ") + fmt.Sprintf("%.40q", heading))
 		}
 	}
 	for _, member := range []string{"session", "opens_at", "closes_at", "sku", "title", "list_price", "sale_price", "stock"} {
 		if _, ok := at[member]; !ok {
-			s.flaw(c.T("Line 1: a column is missing: ", "第 1 行：缺少列 ") + headingOf(c, member))
+			s.flaw(c.T("Line 1: missing column ", "第 1 行：缺少列 ") + headingOf(c, member))
 		}
 	}
 	if len(s.flaws) > 0 {
@@ -290,13 +293,13 @@ func (s *sheet) read(c *kit.Call, line int, cells, above map[string]string) {
 		s.flaw(whereOf(c, line, member) + c.T(english, chinese))
 	}
 	if above["session"] == "" {
-		bad("session", "The first item of a session names it.", "场次首行须填写场次名称。")
+		bad("session", "The first item of a session needs the session's name.", "场次首行须填写场次名称。")
 	}
 	var times [2]time.Time
 	for i, of := range []string{"opens_at", "closes_at"} {
 		ok := false
 		if times[i], ok = momentOf(s.zone, above[of]); !ok {
-			bad(of, "This is no time such as 2026-11-11 20:00.", "请填写时间，例如 2026-11-11 20:00。")
+			bad(of, "Enter a time such as 2026-11-11 20:00.", "请填写时间，例如 2026-11-11 20:00。")
 		}
 	}
 	item := map[string]any{}
@@ -304,13 +307,13 @@ func (s *sheet) read(c *kit.Call, line int, cells, above map[string]string) {
 		if cells[of] != "" {
 			item[of] = cells[of]
 		} else if of == "sku" || of == "title" {
-			bad(of, "This is needed.", "必填。")
+			bad(of, "Required.", "必填。")
 		}
 	}
 	for _, of := range []string{"list_price", "sale_price"} {
 		minor, ok := kit.MinorUnits(decimalComma.ReplaceAllString(cells[of], "$1.$2"), yuan)
 		if !ok {
-			bad(of, "This is not an amount such as 19.90.", "请填写金额，例如 19.90。")
+			bad(of, "Enter an amount such as 19.90.", "请填写金额，例如 19.90。")
 		}
 		item[of] = map[string]any{"amount": minor, "currency": yuan}
 	}
@@ -318,7 +321,7 @@ func (s *sheet) read(c *kit.Call, line int, cells, above map[string]string) {
 		item["unlimited"] = true
 		delete(cells, "stock")
 	} else if cells["stock"] == "" {
-		bad("stock", "This is needed; write unlimited if nothing is counted.", "必填；不限量请填“不限”。")
+		bad("stock", "Required; write unlimited if the stock is not counted.", "必填；不限量请填“不限”。")
 	}
 	for _, of := range []string{"stock", "backup", "limit_per_user"} {
 		if cells[of] == "" {
@@ -326,7 +329,7 @@ func (s *sheet) read(c *kit.Call, line int, cells, above map[string]string) {
 		}
 		n, err := strconv.ParseInt(cells[of], 10, 32)
 		if err != nil || n < 0 {
-			bad(of, "This is not a whole number.", "请填写整数。")
+			bad(of, "Enter a whole number.", "请填写整数。")
 		}
 		item[of] = n
 	}

@@ -156,7 +156,7 @@ func workbook(t *testing.T) string {
 	defer func() { _ = book.Close() }()
 	at := func(h, m, s int) time.Time { return time.Date(2026, 11, 11, h, m, s, 0, time.UTC) }
 	for i, row := range [][]any{
-		{"Session", "Opens at", "Closes at", "SKU", "Title", "Variant", "Price elsewhere", "Price in the sale", "Units", "Limit per shopper", "Description"},
+		{"Session", "Opens at", "Closes at", "SKU", "Title", "Variant", "List price", "Price in the sale", "Units", "Limit per shopper", "Description"},
 		{"20 点场", at(20, 0, 0), at(22, 0, 0), "lamp", "台灯", "白色", 199, 19.9, 50, 2, "暖光"},
 		{nil, nil, nil, "desk", "书桌", nil, 999.5, 99, "unlimited"},
 		{"10 点场", at(34, 0, 30), at(35, 0, 0), "lamp", "台灯", nil, 199, 19.9, 0},

@@ -53,8 +53,8 @@ func advise(r *Report) []Advice {
 		add("proof-"+r.Proof.Status, "The latest proof of the books did not pass: read it with GET /api/v1/admin/proof/"+r.Proof.ID+".", "最近一次账目核验未通过：请查看 GET /api/v1/admin/proof/"+r.Proof.ID+"。")
 	}
 	if hot := r.Funnel["answers"]["too-hot"]; left > 0 && share(hot, o.Attempts) > muchTooHot { // of a sale that sold out, it cost no unit
-		add("lane-too-small", fmt.Sprintf("%.0f %% of the attempts were answered too-hot: raise --lane-capacity, add an instance, or give the order writer more room.", 100*share(hot, o.Attempts)),
-			fmt.Sprintf("%.0f%% 的请求被告知“太火爆”：请调大 --lane-capacity、增加实例，或给订单写入更多资源。", 100*share(hot, o.Attempts)))
+		add("lane-too-small", fmt.Sprintf("%.0f %% of the attempts got too-hot: raise --lane-capacity, add an instance, or give the order writer more room.", 100*share(hot, o.Attempts)),
+			fmt.Sprintf("%.0f%% 的请求因“太火爆”未被受理：请调大 --lane-capacity、增加实例，或给订单写入更多资源。", 100*share(hot, o.Attempts)))
 	}
 	if rate := r.Funnel["answers"]["admission-rate"]; share(rate, o.Attempts) > muchTooHot {
 		add("rate-too-low", fmt.Sprintf("%.0f %% of the attempts were refused by the admission rate that an operator set.", 100*share(rate, o.Attempts)),

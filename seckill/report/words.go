@@ -24,11 +24,11 @@ type words struct {
 
 var pageWords = map[httpx.Language]words{
 	httpx.English: {
-		Lang: "en", Report: "Sale report", Opened: "Opened", Closed: "Closed", Made: "Made", Items: "Items", Item: "Item", Units: "Units", TakenAfter: "All taken after",
+		Lang: "en", Report: "Sale report", Opened: "Opened", Closed: "Closed", Made: "Generated", Items: "Items", Item: "Item", Units: "Units", TakenAfter: "All taken in",
 		Sold: "Sold", Held: "Awaiting payment", WrittenOff: "Written off", Difference: "Unaccounted", Attempts: "Attempts", Refused: "Refused", Created: "Orders", Paid: "Paid", Unpaid: "Closed unpaid",
-		Returned: "Unpaid units returned", SoldAgain: "Units sold again", Refunds: "Refunds", Answers: "What attempts were answered", PathAnswers: "What requests for a rush path were answered",
+		Returned: "Unpaid units returned", SoldAgain: "Units sold again", Refunds: "Refunds", Answers: "Answers to attempts", PathAnswers: "Answers to requests for a rush path",
 		Answer: "Answer", Meaning: "Meaning", Count: "Count", Share: "Share", Latency: "Latency", Alarms: "Alarms and incidents",
-		LatencyNote: "Counted by the server in steps: half, or 99 of 100, took no longer than this. Attempts that were answered at once from memory waited in no line and are not in it.",
+		LatencyNote: "Measured by the server in steps: half (p50) or 99 % (p99) took no longer than this. Attempts answered from memory did not wait in line and are not counted.",
 		None:        "None.", Proof: "Proof of the books", NotProved: "The books have not been proved yet.", Advice: "Next time", WaitIs: "In line until the answer", VisibleIs: "Grant until the order is readable",
 		Granted: "In line", Orders: "Orders so far", Unlimited: "unlimited", NotTaken: "some left", DoNext: "Next action",
 		Tried:      map[int]string{1: "Attempts per second", 60: "Attempts per minute", 3600: "Attempts per hour"},
@@ -36,14 +36,14 @@ var pageWords = map[httpx.Language]words{
 		Proofs:     map[string]string{"proved": "Proved", "violated": "Violated", "failed": "Could not be proved"},
 		Severities: map[alarm.Severity]string{alarm.Warning: "warning", alarm.Critical: "critical"},
 		Codes: map[string]string{
-			"queued": "In line, with a unit", "repeated": "The same attempt again, answered the same", "left": "Gave up while waiting", "admission-rate": "Held back by the rate that an operator set",
-			"issued": "A path",
+			"queued": "In line, with a unit", "repeated": "The same attempt again, same answer", "left": "Gave up while waiting", "admission-rate": "Above the operator's admission rate",
+			"issued": "Path issued",
 		},
 	},
 	httpx.Chinese: {
 		Lang: "zh", Report: "场次报告", Opened: "开始", Closed: "结束", Made: "生成时间", Items: "商品", Item: "商品", Units: "件数", TakenAfter: "抢空用时",
-		Sold: "已售", Held: "待付款", WrittenOff: "报损", Difference: "对不上", Attempts: "抢购请求", Refused: "未抢到", Created: "订单", Paid: "已付款", Unpaid: "未付关闭",
-		Returned: "未付退回件数", SoldAgain: "再次售出件数", Refunds: "退款", Answers: "抢购请求的结果", PathAnswers: "获取抢购链接的结果",
+		Sold: "已售", Held: "待付款", WrittenOff: "报损", Difference: "对不上", Attempts: "抢购请求", Refused: "未抢到", Created: "订单", Paid: "已付款", Unpaid: "未付款关闭",
+		Returned: "未付款退回件数", SoldAgain: "再次售出件数", Refunds: "退款", Answers: "抢购请求的结果", PathAnswers: "获取抢购链接的结果",
 		Answer: "结果", Meaning: "含义", Count: "次数", Share: "占比", Latency: "延迟", Alarms: "告警与故障",
 		LatencyNote: "由服务器分档统计：一半（p50）或 99%（p99）的请求不超过此值。直接从内存答复的请求不排队，未计入。",
 		None:        "无。", Proof: "账目核验", NotProved: "尚未核验账目。", Advice: "下次改进", WaitIs: "排队到答复", VisibleIs: "抢到至订单可查",

@@ -311,7 +311,7 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	case solution == "":
 		return fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Complete the human check", "请先完成人机验证"}, "Solve a challenge.")
 	case h.used[solution]:
-		return fault.New(fault.Forbidden, "human-check-failed", fault.Titles{"The check was not passed", "人机验证未通过，请重试"}, "Used.")
+		return fault.New(fault.Forbidden, "human-check-failed", fault.Titles{"The human check failed", "人机验证未通过，请重试"}, "Used.")
 	}
 	h.used[solution] = true
 	return nil

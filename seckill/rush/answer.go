@@ -96,7 +96,7 @@ var refusals = [outcomes]*fault.Error{
 		"This attempt was not taken; the same path may be sent again.").After(time.Second),
 	outRateLimited: fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"},
 		"You are sending rushes too fast; the same path may be sent again.").After(time.Second),
-	outCoolingDown: fault.New(fault.TooMany, "cooling-down", fault.Titles{"A pause after an order that was not paid", "您有订单未付款已关闭，请稍后再试"},
+	outCoolingDown: fault.New(fault.TooMany, "cooling-down", fault.Titles{"Your last order was closed unpaid. Please wait", "您有订单未付款已关闭，请稍后再试"},
 		"An order of yours in this activity was closed unpaid, so your next attempt has to wait. "+
 			"If you rushed with this path before, query your order by its number."),
 	outFenced: fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"},

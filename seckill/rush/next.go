@@ -15,7 +15,7 @@ func init() {
 		"path-expired":   {"Request a new path.", "请重新获取抢购链接。"},
 		"too-hot":        {"Send the same path again in a moment.", "请稍后用原链接重试。"},
 		"cooling-down":   {"Wait for the seconds in Retry-After.", "请按提示等待后再试。"},
-		"paused":         {"Send the same path again when the sale goes on.", "请在活动恢复后用原链接重试。"},
+		"paused":         {"Send the same path again when the sale resumes.", "请在活动恢复后用原链接重试。"},
 		"draining":       {"Send the same path again in a moment.", "请稍后用原链接重试。"},
 	})
 }

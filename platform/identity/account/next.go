@@ -10,7 +10,7 @@ func init() {
 		"totp-set":            {"Remove the second factor with one of its codes first.", "请先使用动态验证码关闭现有的两步验证。"},
 		"wechat-taken":        {"Log in with this WeChat account instead.", "请直接使用该微信登录。"},
 		"wechat-linked":       {"Log in with the WeChat account that is linked, or use another account of the shop.", "请使用已绑定的微信登录，或换用其他账号。"},
-		"wechat-state":        {"Begin the WeChat login again.", "请重新发起微信登录。"},
+		"wechat-state":        {"Start the WeChat login again.", "请重新发起微信登录。"},
 		"phone-taken":         {"Log in, or reset the password.", "请直接登录，或重置密码。"},
 		"phone-unknown":       {"Register, or log in by SMS code.", "请先注册，或使用短信验证码登录。"},
 		"phone-linked":        {"Use the phone that is linked, or another account.", "请使用已绑定的手机号，或换用其他账号。"},
@@ -28,7 +28,7 @@ func init() {
 		"wrong-password":      {"Check the password, or reset it by SMS code.", "请核对密码，或通过短信验证码重置。"},
 		"no-password":         {"Set a password with an SMS code (auth/password/reset).", "请先通过短信验证码设置密码。"},
 		"sms-ceiling":         {"Try again later, or log in with the password.", "请稍后再试，或使用密码登录。"},
-		"sms-country-refused": {"Use a phone number of a country that the shop serves.", "请使用商家支持的国家或地区的手机号。"},
+		"sms-country-refused": {"Use a phone number from a country that the shop serves.", "请使用商家支持的国家或地区的手机号。"},
 		"first-admin-link":    {"Start the server again for another link, or ask an admin for a role.", "请重新启动服务以获取新链接，或联系管理员授予角色。"},
 		"login-refused":       {"Contact the shop.", "请联系商家客服。"},
 	})

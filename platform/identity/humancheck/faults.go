@@ -14,7 +14,7 @@ var (
 		"Solve a challenge of the given kind, from challenge_url or in challenge, and send the request again with the solution in the header Human-Check.")
 	// ErrFailed refuses a solution. It carries the fields of ErrRequired, and
 	// reason.
-	ErrFailed = fault.New(fault.Forbidden, "human-check-failed", fault.Titles{"The check was not passed", "人机验证未通过，请重试"},
+	ErrFailed = fault.New(fault.Forbidden, "human-check-failed", fault.Titles{"The human check failed", "人机验证未通过，请重试"},
 		"The solution in the header Human-Check was not accepted (see reason); solve a new challenge.")
 	// ErrUnavailable means that the check cannot be made now; every request that
 	// needs it is refused.

@@ -90,7 +90,7 @@ func TestServers(t *testing.T) {
 		"memory":      {Stop, "", ""},
 		"disk":        {Stop, bad.Disk, ""},
 		"clock":       {Warning, "Redis", "Redis is 5s behind this machine."},
-		"connections": {Warning, "", "101 shoppers are expected; this instance holds 100 connections."},
+		"connections": {Warning, "", "101 shoppers are expected; this instance can hold 100 connections."},
 		"backup":      {Warning, "", "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."},
 		"alarms":      {Warning, "preflight-test item 7", ""},
 	} {

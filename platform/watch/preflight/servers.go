@@ -171,7 +171,7 @@ func memoryField(info, name string) int64 {
 
 func (s Servers) disk(_ context.Context, need Need) ([]Finding, error) {
 	if s.Disk == "" {
-		return []Finding{{OK, "", "Postgres, Redis and NATS are other servers' disks, which are not checked."}}, nil
+		return []Finding{{OK, "", "Postgres, Redis and NATS run on other servers, whose disks are not checked."}}, nil
 	}
 	free, err := disk.Free(s.Disk)
 	if err != nil {
@@ -220,9 +220,9 @@ func (s Servers) clocks(ctx context.Context, _ Need) (found []Finding, err error
 
 func (s Servers) connections(_ context.Context, need Need) ([]Finding, error) {
 	if need.Shoppers == 0 {
-		return []Finding{{OK, "", fmt.Sprintf("This instance holds %d connections. Give the expected number of shoppers to compare.", s.Connections)}}, nil
+		return []Finding{{OK, "", fmt.Sprintf("This instance can hold %d connections. Enter the expected number of shoppers to compare.", s.Connections)}}, nil
 	}
-	f := Finding{OK, "", fmt.Sprintf("%d shoppers are expected; this instance holds %d connections.", need.Shoppers, s.Connections)}
+	f := Finding{OK, "", fmt.Sprintf("%d shoppers are expected; this instance can hold %d connections.", need.Shoppers, s.Connections)}
 	if need.Shoppers > s.Connections {
 		f.Level = Warning
 	}
@@ -246,7 +246,7 @@ func (s Servers) backup(ctx context.Context, _ Need) ([]Finding, error) {
 	case last == nil || time.Since(*last) > archivedWithin:
 		return []Finding{{Level: Warning, Found: "Postgres archived nothing within the last day."}}, nil
 	}
-	return []Finding{{OK, "", fmt.Sprintf("Postgres archived last at %s.", last.UTC().Format(time.RFC3339))}}, nil
+	return []Finding{{OK, "", fmt.Sprintf("Postgres last archived at %s.", last.UTC().Format(time.RFC3339))}}, nil
 }
 
 // mostAlarms bounds the alarms that are listed one by one.
