@@ -127,7 +127,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	do(second, t, "be told not to be in line", until(`document.querySelector("dialog.slide [role=alert]").textContent.includes("not in line yet") && document.title.includes("not in line yet") &&
 		document.querySelector("#buy").textContent === "Not in line yet …"`))
 	do(second, t, "fail the slide", slideTo(tileAnswer(t, rdb)+50),
-		until(`document.querySelector("#said").textContent.includes("not passed") && document.querySelector("dialog.slide")`))
+		until(`document.querySelector("#said").textContent.includes("human check failed") && document.querySelector("dialog.slide")`))
 	do(second, t, "solve the slide", slideTo(tileAnswer(t, rdb)), ordered("pending_payment"))
 
 	checkLosers()
