@@ -329,7 +329,7 @@ func (s *sheet) read(c *kit.Call, line int, cells, above map[string]string) {
 		}
 		n, err := strconv.ParseInt(cells[of], 10, 32)
 		if err != nil || n < 0 {
-			bad(of, "Enter a whole number.", "请填写整数。")
+			bad(of, "Enter a whole number, 0 or more.", "请填写不小于 0 的整数。")
 		}
 		item[of] = n
 	}

@@ -24,7 +24,7 @@ function blame(form, e) {
   const found = e.doc?.errors ?? (about[e.code] ? [{ location: about[e.code], message: explain(e) }] : []), rest = [];
   for (const { location, message } of found) {
     const name = location.replace("body.", ""), input = form.elements[name];
-    const text = message.replace(`${name} `, ""), says = text[0].toUpperCase() + text.slice(1);
+    const text = message.startsWith(`${name} `) ? message.slice(name.length + 1) : message, says = text[0].toUpperCase() + text.slice(1);
     if (!input?.checkVisibility?.()) {
       rest.push(says);
       continue;
