@@ -69,6 +69,10 @@ func (o outcome) String() string {
 // the sold-out flag answers from memory.
 const unitsBack = 5 * time.Second
 
+// errTooHot refuses an attempt that was not taken, for one of two limits.
+var errTooHot = fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"},
+	"This attempt was not taken; the same path may be sent again.").After(time.Second)
+
 // refusals are the answers other than 202. None is wrong for a shopper who may
 // hold a unit: each that such a shopper can get says where to query the order.
 var refusals = [outcomes]*fault.Error{
@@ -89,11 +93,9 @@ var refusals = [outcomes]*fault.Error{
 		"Request a new path and send it unchanged."),
 	outPathExpired: fault.New(fault.Forbidden, "path-expired", fault.Titles{"This rush link has expired", "抢购链接已过期"},
 		"Request a new path. If you rushed before, query your order by its number."),
-	outTooLarge: fault.Plain(fault.TooLarge, "A rush has no body; the path contains everything."),
-	outTooHot: fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"},
-		"This attempt was not taken; the same path may be sent again.").After(time.Second),
-	outAdmissionRate: fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"},
-		"This attempt was not taken; the same path may be sent again.").After(time.Second),
+	outTooLarge:      fault.Plain(fault.TooLarge, "A rush has no body; the path contains everything."),
+	outTooHot:        errTooHot,
+	outAdmissionRate: errTooHot,
 	outRateLimited: fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"},
 		"You are sending rushes too fast; the same path may be sent again.").After(time.Second),
 	outCoolingDown: fault.New(fault.TooMany, "cooling-down", fault.Titles{"Your last order was closed unpaid. Please wait", "您有订单未付款已关闭，请稍后再试"},
