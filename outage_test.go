@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,105 +16,33 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
 )
 
-// link is a connection to a store that the test can cut for a while.
-type link struct {
-	listener      net.Listener
-	network, addr string
-
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]bool
-	ends  sync.WaitGroup
-}
-
-// newLink forwards its own address to a server.
-func newLink(t *testing.T, network, addr string) *link {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &link{listener: listener, network: network, addr: addr, conns: map[net.Conn]bool{}}
-	l.ends.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			l.ends.Go(func() { l.carry(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		l.set(true)
-		l.ends.Wait()
-	})
-	return l
-}
-
-// carry copies bytes both ways until one side or the link ends.
-func (l *link) carry(client net.Conn) {
-	defer func() { _ = client.Close() }()
-	store, err := net.Dial(l.network, l.addr) //nolint:noctx // a socket on this machine
-	if err != nil {
-		return
-	}
-	defer func() { _ = store.Close() }()
-	l.mu.Lock()
-	cut := l.cut
-	l.conns[client], l.conns[store] = true, true
-	l.mu.Unlock()
-	if !cut {
-		var back sync.WaitGroup
-		back.Go(func() { _, _ = io.Copy(client, store); _ = client.Close() })
-		_, _ = io.Copy(store, client)
-		_ = store.Close()
-		back.Wait()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.conns, client)
-	delete(l.conns, store)
-}
-
-// set cuts the link, with every connection on it, or restores it.
-func (l *link) set(cut bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut = cut
-	for conn := range l.conns {
-		if cut {
-			_ = conn.Close()
-		}
-	}
-}
-
 // postgresLink is a database's URL over a link.
-func postgresLink(t *testing.T, databaseURL string) (*link, string) {
+func postgresLink(t *testing.T, databaseURL string) (*linktest.Link, string) {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	network, addr := pgconn.NetworkAddress(cfg.Host, cfg.Port)
-	l := newLink(t, network, addr)
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: l.listener.Addr().String(), Path: "/" + cfg.Database, RawQuery: "sslmode=disable"}
+	l := linktest.New(t, network, addr)
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: l.Addr(), Path: "/" + cfg.Database, RawQuery: "sslmode=disable"}
 	return l, u.String()
 }
 
 // redisLink is a Redis's URL over a link.
-func redisLink(t *testing.T, redisURL string) (*link, string) {
+func redisLink(t *testing.T, redisURL string) (*linktest.Link, string) {
 	t.Helper()
 	opts, err := redis.ParseURL(redisURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLink(t, opts.Network, opts.Addr)
-	u := url.URL{Scheme: "redis", Host: l.listener.Addr().String(), Path: "/" + jsonNumber(int64(opts.DB))}
+	l := linktest.New(t, opts.Network, opts.Addr)
+	u := url.URL{Scheme: "redis", Host: l.Addr(), Path: "/" + jsonNumber(int64(opts.DB))}
 	if opts.Password != "" {
 		u.User = url.UserPassword(opts.Username, opts.Password)
 	}
@@ -263,11 +189,11 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 
 	for _, away := range []struct {
 		name string
-		*link
+		*linktest.Link
 	}{{"Postgres", postgres}, {"Redis", store}} {
-		name, l := away.name, away.link
+		name, l := away.name, away.Link
 		began := time.Now()
-		l.set(true)
+		l.Cut(true)
 		if name == "Postgres" {
 			if code := in.send(t, path); code != "" {
 				t.Errorf("a rush while Postgres is away: %s, want 202", code)
@@ -300,7 +226,7 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 		}
 		code := strings.ToLower(name) + "-unreachable"
 		pgtest.Eventually(t, 30*time.Second, func() bool { return strings.Contains(in.err.String(), "code="+code) }, "the log to report it")
-		l.set(false)
+		l.Cut(false)
 		pgtest.Eventually(t, 30*time.Second, func() bool {
 			status, doc := in.call(t, http.MethodGet, "/api/v1/admin/alarms?code="+code, operator, nil)
 			list, _ := doc["data"].([]any)

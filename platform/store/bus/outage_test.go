@@ -3,12 +3,8 @@ package bus_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +15,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/linktest"
 )
 
 // Everything that depends on the connection resumes after the server was away.
@@ -322,10 +319,10 @@ func TestBusRecoversFromABrokenStore(t *testing.T) {
 func TestPublishRepeatsUntilAnswered(t *testing.T) {
 	t.Parallel()
 	server := startOutside(t)
-	link := startLink(t, server.addr())
-	b := openOutside(t, link.addr(), func(c *bus.Config) { c.PublishDeadline = 4 * time.Second })
+	link := linktest.New(t, "tcp", server.addr())
+	b := openOutside(t, link.Addr(), func(c *bus.Config) { c.PublishDeadline = 4 * time.Second })
 
-	link.muteAnswers(true)
+	link.Mute(true)
 	published := make(chan error, 1)
 	go func() { published <- b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")) }()
 	watch := openOutside(t, server.addr())
@@ -336,7 +333,7 @@ func TestPublishRepeatsUntilAnswered(t *testing.T) {
 	if len(published) != 0 {
 		t.Fatal("published without an answer")
 	}
-	link.muteAnswers(false)
+	link.Mute(false)
 	if err := receive(t, 5*time.Second, "the answer", published); err != nil {
 		t.Fatalf("publish: %v", err)
 	}
@@ -349,14 +346,14 @@ func TestPublishRepeatsUntilAnswered(t *testing.T) {
 func TestPublishWithoutAnAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
 	server := startOutside(t)
-	link := startLink(t, server.addr())
-	b := openOutside(t, link.addr(), func(c *bus.Config) { c.PublishDeadline = 1500 * time.Millisecond })
-	link.muteAnswers(true)
+	link := linktest.New(t, "tcp", server.addr())
+	b := openOutside(t, link.Addr(), func(c *bus.Config) { c.PublishDeadline = 1500 * time.Millisecond })
+	link.Mute(true)
 	if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")); !errors.Is(err, bus.ErrUnknown) {
 		t.Fatalf("publish: %v, want ErrUnknown", err)
 	}
 	eventually(t, 5*time.Second, "the bus doubts", func() bool { return b.Healthy(t.Context()) != nil })
-	link.muteAnswers(false)
+	link.Mute(false)
 	eventually(t, 10*time.Second, "the bus trusts again", func() bool { return b.Healthy(t.Context()) == nil })
 	mustPublish(t, b, "grants.1", "after")
 }
@@ -391,86 +388,5 @@ func TestStreamsLeaveHalfOfTheDisk(t *testing.T) {
 		if sum := grants + events + delayed; sum > max(free/2, 3<<20) {
 			t.Errorf("with %d bytes free the streams may use %d", free, sum)
 		}
-	}
-}
-
-// link forwards TCP to a server and can swallow what the server sends.
-type link struct {
-	listener net.Listener
-	target   string
-	mute     atomic.Bool
-	open     sync.WaitGroup
-	mu       sync.Mutex
-	conns    []net.Conn
-}
-
-func startLink(t testing.TB, target string) *link {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &link{listener: l, target: target}
-	p.open.Go(p.serve)
-	t.Cleanup(func() {
-		_ = l.Close()
-		p.mu.Lock()
-		for _, c := range p.conns {
-			_ = c.Close()
-		}
-		p.mu.Unlock()
-		p.open.Wait()
-	})
-	return p
-}
-
-func (p *link) addr() string { return p.listener.Addr().String() }
-
-// muteAnswers drops answers instead of delaying them: a muted answer never
-// arrives. Since the rest of a truncated line would confuse the client, the
-// connection is closed when answers pass again.
-func (p *link) muteAnswers(on bool) {
-	if !p.mute.Swap(on) || on {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		_ = c.Close()
-	}
-	p.conns = nil
-}
-
-func (p *link) serve() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.conns = append(p.conns, client, server)
-		p.mu.Unlock()
-		p.open.Go(func() { _, _ = io.Copy(server, client); _ = server.Close() })
-		p.open.Go(func() {
-			defer func() { _ = client.Close() }()
-			buf := make([]byte, 32<<10)
-			for {
-				n, err := server.Read(buf)
-				if err != nil {
-					return
-				}
-				if p.mute.Load() {
-					continue
-				}
-				if _, err := client.Write(buf[:n]); err != nil {
-					return
-				}
-			}
-		})
 	}
 }

@@ -1,0 +1,116 @@
+// Package linktest is a TCP connection to a server that a test can cut, or whose answers
+// it can drop. Only tests import it.
+package linktest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Link forwards its own address to a server. Safe for concurrent use.
+type Link struct {
+	listener net.Listener
+	mute     atomic.Bool
+	ends     sync.WaitGroup
+
+	mu    sync.Mutex
+	cut   bool
+	conns map[net.Conn]bool
+}
+
+// New forwards to a server until the test ends.
+func New(t testing.TB, network, server string) *Link {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Link{listener: listener, conns: map[net.Conn]bool{}}
+	l.ends.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.ends.Go(func() { l.carry(client, network, server) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.Cut(true)
+		l.ends.Wait()
+	})
+	return l
+}
+
+// Addr is where clients connect.
+func (l *Link) Addr() string { return l.listener.Addr().String() }
+
+// Cut ends every connection and each that comes, or lets them pass again.
+func (l *Link) Cut(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = on
+	if on {
+		l.closeAll()
+	}
+}
+
+// Mute drops the server's answers, which never arrive. Since the rest of a truncated one
+// would confuse the client, its connection ends when answers pass again.
+func (l *Link) Mute(on bool) {
+	if !l.mute.Swap(on) || on {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closeAll()
+}
+
+// closeAll ends every connection; l.mu must be held.
+func (l *Link) closeAll() {
+	for conn := range l.conns {
+		_ = conn.Close()
+	}
+}
+
+// carry copies bytes both ways until one side or the link ends.
+func (l *Link) carry(client net.Conn, network, addr string) {
+	defer func() { _ = client.Close() }()
+	server, err := net.Dial(network, addr) //nolint:noctx // a server on this machine
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	l.mu.Lock()
+	cut := l.cut
+	l.conns[client], l.conns[server] = true, true
+	l.mu.Unlock()
+	if !cut {
+		var back sync.WaitGroup
+		back.Go(func() { _, _ = io.Copy(answers{l, client}, server); _ = client.Close() })
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+		back.Wait()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, client)
+	delete(l.conns, server)
+}
+
+// answers is a client that receives nothing while the link is mute.
+type answers struct {
+	link   *Link
+	client net.Conn
+}
+
+func (a answers) Write(p []byte) (int, error) {
+	if a.link.mute.Load() {
+		return len(p), nil
+	}
+	return a.client.Write(p)
+}
