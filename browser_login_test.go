@@ -90,6 +90,10 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 	keepsAnAccount(visitor(desktop, t), t, in)
 	comesFromWeChat(visitor(desktop, t), t, in)
 	do(desktop, t, "be logged out as well", until(`document.querySelector("login-box").textContent.includes("Log in")`))
+	do(desktop, t, "see on a page that the browser kept what changed since", until(`location.search === ""`), chromedp.Evaluate(`{
+		localStorage.setItem("stampede-login", JSON.stringify({ user: 1, phone: "139****9000", until: 8e15 })) // no event in the tab that writes it
+		dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))
+	}`, nil), until(`document.querySelector("login-box").textContent.includes("139****9000")`), chromedp.Evaluate(`localStorage.removeItem("stampede-login")`, nil))
 	sale := in.plan(t, 5, time.Second)
 	in.awaitLoaded(t, sale.ItemID)
 	worksInTheOffice(desktop, t, in, sale)

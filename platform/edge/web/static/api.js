@@ -12,6 +12,7 @@ const loginKey = "stampede-login", guestKey = "stampede-guest", deviceKey = "sta
 export const changes = new EventTarget();
 const tell = () => changes.dispatchEvent(new Event("login"));
 addEventListener("storage", (e) => e.key === loginKey && tell());
+addEventListener("pageshow", (e) => e.persisted && tell()); // a page in the browser's back cache gets no storage events
 
 // Refusal is an error answer: title is for people and in their language,
 // code for programs, doc the whole document.
