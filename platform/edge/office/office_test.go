@@ -116,14 +116,19 @@ func TestOwnPagesMarkTheField(t *testing.T) {
 		{"/admin/sign-in", "login", `"code":"wrong-totp","title":"动态验证码错误"`, "totp", "动态验证码错误"},
 		{"/admin/first-admin", "first-admin", `"code":"invalid","errors":[{"location":"body.phone","message":"Enter a mobile number"}]`, "phone", "Enter a mobile number"},
 		{"/admin/first-admin", "first-admin", `"code":"weak-password","title":"This password is <i>easy</i>"`, "password", "This password is &lt;i&gt;easy&lt;/i&gt;"},
+		{"/admin/first-admin", "first-admin", `"code":"first-admin-link","title":"This link is over"`, "link", "This link is over"},
 	} {
 		b.answer("POST /api/v1/auth/"+test.line, http.StatusUnprocessableEntity, `{"status":422,`+test.refusal+`}`)
-		w := b.send(t, test.page, url.Values{"phone": {"12"}, "password": {"p"}}, nil)
+		w := b.send(t, test.page, url.Values{"phone": {"12"}, "password": {"p"}, "link": {"secret"}}, nil)
 		has(t, w, http.StatusUnprocessableEntity, `aria-invalid="true" aria-describedby="`+test.field+`-flaw"`, `<p class="flaw" id="`+test.field+`-flaw">`+test.says+`</p>`)
 		if n := strings.Count(w.Body.String(), `aria-describedby="`+test.field+`-flaw"`); n != 1 {
 			t.Errorf("%s: %d fields are marked", test.page, n)
 		}
+		if hidden := strings.Contains(w.Body.String(), `<input type="hidden" name="link" value="secret">`); hidden != (test.line == "first-admin" && test.field != "link") {
+			t.Errorf("%s: the link's secret is hidden: %t, after a refusal of %s", test.page, hidden, test.field)
+		}
 	}
+	has(t, b.send(t, "/admin/first-admin", nil, nil), http.StatusOK, `<input name="link" required`)
 }
 
 func TestFormsSpeakTheAPI(t *testing.T) {
@@ -323,10 +328,11 @@ func TestListsForwardTheirFilters(t *testing.T) {
 	b := setup(t)
 	c := b.signedInAs(t, auth.Viewer)
 	w := b.send(t, "/admin/things?from=2026-11-11T20:00&sku=ab&other=1&cursor=c1", nil, c)
-	has(t, w, http.StatusOK, `href="/admin/things?cursor=c2&amp;from=2026-11-11T20%3A00&amp;other=1&amp;sku=ab"`)
+	has(t, w, http.StatusOK, "searched", `href="/admin/things?cursor=c2&amp;from=2026-11-11T20%3A00&amp;other=1&amp;sku=ab"`)
 	if want := "GET /api/v1/things?cursor=c1&from=2026-11-11T20%3A00%3A00%2B08%3A00&sku=ab"; b.lines() != want {
 		t.Errorf("the API got %s, want %s", b.lines(), want)
 	}
+	has(t, b.send(t, "/admin/things?other=1", nil, c), http.StatusOK, "whole")
 	b.answers["GET /api/v1/things/export"] = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no")

@@ -45,7 +45,7 @@ func setup(t *testing.T) *bundle {
 	b.tokens = auth.NewTokens([]byte(testKey), func() time.Time { return b.now }, auth.RevokedBy(b.out))
 	pages := fstest.MapFS{
 		"thing.html": {Data: []byte(`{{define "content"}}<h1>{{.Data.thing.name}}</h1>{{.Word .Data.thing.status}} {{.Money .Data.thing.price}} {{.Time .Data.thing.at}}{{range .Acts}}{{template "act" .}}{{end}}{{end}}`)},
-		"list.html":  {Data: []byte(`{{define "content"}}{{template "search" .}}{{with .Next .Data.things}}<a rel="next" href="{{.}}">next</a>{{end}}{{end}}`)},
+		"list.html":  {Data: []byte(`{{define "content"}}{{template "search" .}}{{if .Searched}}searched{{else}}whole{{end}}{{with .Next .Data.things}}<a rel="next" href="{{.}}">next</a>{{end}}{{end}}`)},
 	}
 	var err error
 	b.Office, err = New(Deps{API: fakeAPI{b}, Tokens: b.tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.FixedZone("shop", 8*3600), PublicURL: "https://shop.example", Log: slog.New(slog.DiscardHandler)}, Section{

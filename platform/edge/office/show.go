@@ -138,9 +138,12 @@ func (v *View) MainFilters() []FieldView { return v.Filters[:min(mainFilters, le
 func (v *View) MoreFilters() []FieldView { return v.Filters[min(mainFilters, len(v.Filters)):] }
 
 // Narrowed reports whether one of the others is in use.
-func (v *View) Narrowed() bool {
-	return slices.ContainsFunc(v.MoreFilters(), func(f FieldView) bool { return f.Text != "" })
-}
+func (v *View) Narrowed() bool { return slices.ContainsFunc(v.MoreFilters(), typed) }
+
+// Searched reports whether any field of the search form is in use.
+func (v *View) Searched() bool { return slices.ContainsFunc(v.Filters, typed) }
+
+func typed(f FieldView) bool { return f.Text != "" }
 
 // Next is the address of a list's next page, "" on the last one. list is the API's
 // answer.
