@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"time"
 
-	"stampede/order/orderevent"
+	"golang.org/x/text/language"
+
 	"stampede/payment/sandbox/internal/sandboxdb"
+	"stampede/platform/base/currency"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 )
@@ -109,7 +111,7 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	}
 	b.render(w, r, http.StatusOK, page{
 		words: pageWords[lang], State: p.Status, FailedBefore: q.Get("failed") != "", MerchantName: merchant, Faults: behaviours,
-		What: p.Title, PaymentNo: p.PaymentNo, Money: orderevent.Money{Amount: p.Amount, Currency: p.Currency}.String(), LeftMillis: left.Milliseconds(),
+		What: p.Title, PaymentNo: p.PaymentNo, Money: currency.Write(p.Amount, p.Currency, language.Make(pageWords[lang].Lang)), LeftMillis: left.Milliseconds(),
 		LeftText: fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60), //nolint:mnd // minutes and seconds
 		Action:   action, OtherURL: r.URL.Path + "?" + q.Encode(), ReturnURL: p.ReturnUrl,
 	})

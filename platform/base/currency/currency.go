@@ -1,5 +1,14 @@
-// Package currency knows how many decimals a currency has.
+// Package currency knows how many decimals a currency has, and writes amounts for people.
 package currency
+
+import (
+	"math"
+
+	"golang.org/x/text/currency"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"golang.org/x/text/number"
+)
 
 // decimals has the currencies of ISO 4217 whose minor unit is not a hundredth. CLDR, which
 // browsers and golang.org/x/text follow, gives other figures for some twenty currencies
@@ -21,4 +30,16 @@ func Decimals(code string) int {
 		return d
 	}
 	return usual
+}
+
+// Write writes an amount, which is in the currency's minor units, as the pages' script does
+// (money in words.js): ¥27.90. It is empty for a code that is no currency's.
+func Write(amount int64, code string, in language.Tag) string {
+	unit, err := currency.ParseISO(code)
+	if err != nil {
+		return ""
+	}
+	scale := Decimals(code) // not x/text's, which are CLDR's
+	p := message.NewPrinter(in)
+	return p.Sprint(currency.NarrowSymbol(unit)) + p.Sprint(number.Decimal(float64(amount)/math.Pow10(scale), number.Scale(scale)))
 }

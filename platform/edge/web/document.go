@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,12 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/text/currency"
 	"golang.org/x/text/language"
-	"golang.org/x/text/message"
-	"golang.org/x/text/number"
 
-	decimals "stampede/platform/base/currency"
+	"stampede/platform/base/currency"
 	"stampede/platform/edge/encoded"
 	"stampede/platform/edge/httpx"
 )
@@ -269,13 +265,7 @@ func (d *document) Picture() string {
 
 // Price writes an amount as the pages' script does.
 func (d *document) Price(m money) string {
-	unit, err := currency.ParseISO(m.Currency)
-	if err != nil {
-		return ""
-	}
-	scale := decimals.Decimals(m.Currency) // not x/text's, which are CLDR's
-	p := message.NewPrinter([]language.Tag{language.English, language.Chinese}[d.language])
-	return p.Sprint(currency.NarrowSymbol(unit)) + p.Sprint(number.Decimal(float64(m.Amount)/math.Pow10(scale), number.Scale(scale)))
+	return currency.Write(m.Amount, m.Currency, []language.Tag{language.English, language.Chinese}[d.language])
 }
 
 // OpensOn says in the shop's zone when an item opens.
