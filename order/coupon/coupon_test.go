@@ -258,7 +258,7 @@ func TestIssuesAreWholeAndIdempotent(t *testing.T) {
 	issue("422 invalid", `"x"`, 1)
 	list := fmt.Sprintf(`{"user_ids":["4","%d"]`, noUser)
 	status, refused := s.ask(9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/issue", list+"}")
-	if says := fmt.Sprint(refused["errors"]); status != "422 invalid" || !strings.Contains(says, "body.user_ids[1]") || !strings.Contains(says, "No account has the number 13800138000") {
+	if says := fmt.Sprint(refused["errors"]); status != "422 invalid" || !strings.Contains(says, "body.user_ids[1]") || !strings.Contains(says, "No account has the number 13800138000; a guest") {
 		t.Errorf("to a phone: %s %v", status, refused)
 	}
 	issue("422 invalid", ``, 1)

@@ -79,7 +79,7 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 		}
 		if len(unknown) > 0 { // such as a phone in place of the user's number
 			at := slices.Index(p.UserIds, unknown[0]) / int(in.Body.Each)
-			says := fmt.Sprintf("No account has the number %d. Search the users by phone to find it.", unknown[0])
+			says := fmt.Sprintf("No account has the number %d; a guest has none. Search the users by phone, or send without_account to issue to guests.", unknown[0])
 			return nil, fault.Plain(fault.Invalid, says).With("errors", []*huma.ErrorDetail{{
 				Location: fmt.Sprintf("body.user_ids[%d]", at), Message: says, Value: in.Body.UserIDs[at],
 			}})

@@ -4,9 +4,9 @@ package office
 var sentences = map[string]string{
 	"A note has a letter or a digit, and neither control characters nor characters that change the direction of writing.": "备注须包含可见文字，且不能含有控制字符。",
 	"The carrier and the tracking number have one line each, with a letter or a digit.":                                   "请各用一行填写快递公司和单号。",
-	"An amount is 1 to %d minor units.":                                        "金额须大于 0，最多 %s 分。",
-	"A coupon has one currency, that of threshold.":                            "一张优惠券只能使用一种货币。",
-	"No account has the number %d. Search the users by phone to find it.":      "没有编号为 %s 的用户，请在“用户”页按手机号查找编号。",
+	"An amount is 1 to %d minor units.":             "金额须大于 0，最多 %s 分。",
+	"A coupon has one currency, that of threshold.": "一张优惠券只能使用一种货币。",
+	"No account has the number %d; a guest has none. Search the users by phone, or send without_account to issue to guests.": "没有编号为 %s 的账号，访客没有账号。请在“用户”页按手机号查找编号；如需发给访客，请通过接口发放并设置 without_account。",
 	"An id is a positive decimal number.":                                      "编号为正整数。",
 	"A name is one line and not blank.":                                        "名称为一行文字，不能为空。",
 	"A currency is three letters of ISO 4217.":                                 "货币为三个大写字母，例如 CNY。",
