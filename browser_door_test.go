@@ -26,6 +26,7 @@ type askingSale struct {
 	opensIn time.Duration // with reserve, reservations are open until then
 	reserve bool
 	stock   int // 0 is 20
+	limit   int // 0 is 1
 	// checkout is what is settled between an order and its payment; may be nil.
 	checkout map[string]any
 	// refundHours is for how long its shopper may return an order; 0 is never.
@@ -45,7 +46,7 @@ func (in *instance) planAsked(t *testing.T, a askingSale) string {
 	if a.reserve {
 		session["reservation_opens_at"], session["reservation_closes_at"] = now, opens
 	}
-	activity := object{"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "refund_within_hours": a.refundHours, "sessions": []object{session}}
+	activity := object{"name": "Door", "starts_at": now, "ends_at": closes, "human_check": a.human, "limit_per_user": cmp.Or(a.limit, 1), "refund_within_hours": a.refundHours, "sessions": []object{session}}
 	if a.checkout != nil {
 		activity["checkout"] = a.checkout
 	}

@@ -113,8 +113,11 @@ func loseNothing(t *testing.T, in *instance, visitor func() context.Context) (ch
 			t.Errorf("the page's parts moved by %f between its first picture and the closed order, want 0", shifted)
 		}
 
-		scarce := in.planAsked(t, askingSale{human: "none", stock: 1})
-		do(wrong, t, "take the only unit", itemPage(t, in, scarce, 31), click("#buy"), ordered("pending_payment"))
+		scarce := in.planAsked(t, askingSale{human: "none", stock: 1, limit: 2})
+		do(losers[1].tab, t, "choose fewer after asking for too many", itemPage(t, in, scarce, 33), click(".quantity button:last-child"), click("#buy"),
+			until(`document.querySelector("#said").textContent.includes("smaller quantity")`), click(".quantity button"), until(`document.querySelector(".quantity output").textContent === "1"`))
+		do(wrong, t, "take the only unit, whose quantity is settled then", itemPage(t, in, scarce, 31), until(`document.querySelector(".quantity").style.visibility === ""`),
+			click("#buy"), ordered("pending_payment"), until(`document.querySelector(".quantity").style.visibility === "hidden"`))
 		late := losers[0].tab
 		do(late, t, "come too late", itemPage(t, in, scarce, 32), until(`document.querySelector("#buy").textContent === "All claimed" && document.querySelector("#buy").disabled`),
 			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`), click("#tell"))

@@ -78,6 +78,9 @@ export class Buyer {
     return Boolean(a && !a.refused && !this.order && (a.manual || a.sent || serverNow() >= a.opens));
   }
 
+  // settled says that there is a grant or an order, or that one is asked for: its quantity stays.
+  get settled() { return this.order ? !ended.includes(this.order.status) : Boolean(this.#attempt && !this.#attempt.refused); }
+
   // number is what the shopper can quote to the shop; a lost attempt leaves none.
   get number() {
     if (this.order) return ended.includes(this.order.status) ? undefined : this.order.order_no;

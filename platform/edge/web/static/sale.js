@@ -155,7 +155,7 @@ export class SaleCard extends HTMLElement {
   }
 
   #count(by) {
-    if (this.#buyer.attempt || this.order) return;
+    if (this.#buyer.settled) return;
     this.#buyer.quantity = Math.min(this.#item.limit_per_user, Math.max(1, this.#buyer.quantity + by));
     this.#tick();
   }
@@ -198,6 +198,7 @@ export class SaleCard extends HTMLElement {
     shows(p.cancel, b.number && pays);
     p.cancel.disabled = b.busy;
     set(p.quantity, String(b.quantity));
+    shows(p.quantities, b.armed || !b.settled); // a shopper who waits for the opening sees it
     const { goods, freight, discount, total } = order?.lines ?? {};
     const extra = pays && (freight?.amount || discount?.amount);
     shows(p.sum, extra);
