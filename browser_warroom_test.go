@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -89,4 +90,23 @@ func seesAsAViewer(tab context.Context, t *testing.T, in *instance, sale loadgen
 	if controls > 0 {
 		t.Errorf("a viewer's war room has %d forms", controls)
 	}
+	self, err := strconv.ParseInt(ids["admin"], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 8 { // as many as one user may have open
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, in.url+"/api/v1/admin/activities/"+sale.ActivityID+"/war-room/live", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+mint(t, self, auth.Viewer))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("open a stream: %v %v", resp, err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+	}
+	const news = `document.querySelector("[data-is=news]").textContent`
+	do(tab, t, "be displaced by newer streams, and follow again when looked at",
+		until(news+`.includes("已停止更新")`), chromedp.Evaluate(`dispatchEvent(new Event("focus"))`, nil), until(news+` === ""`))
 }
