@@ -25,7 +25,7 @@ func TestOfficeKnowsSentences(t *testing.T) {
 	for _, sentences := range []map[string]string{orderoffice.Section().Sentences, paymentoffice.Section().Sentences, watchoffice.Section().Sentences, seckilloffice.Section().Sentences} {
 		maps.Copy(known, sentences)
 	}
-	made, rules := sentencesOfSources(t, "inventory/keys.go", "seckill/*.go", "seckill/*/*.go", "order/*.go", "order/coupon/*.go", "payment/*.go", "platform/watch/preflight/*.go")
+	made, rules := sentencesOfSources(t, "inventory/keys.go", "seckill/*.go", "seckill/*/*.go", "order/*.go", "order/coupon/*.go", "payment/*.go", "payment/refund/*.go", "platform/watch/preflight/*.go")
 	for english, chinese := range known {
 		direction := strings.NewReplacer("ahead of", "%s", "behind", "%s").Replace(english)
 		if !made[english] && !made[direction] {

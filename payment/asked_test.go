@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,7 +181,11 @@ func partsOfAnOrderGoBack(t *testing.T, s *bundle) {
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
-	s.askBack(no, `{"amount":71,"note":"too much"}`, "refund-exceeds")
+	tooMuch := s.staff(firstOperator, http.MethodPost, path, `{"amount":71,"note":"too much"}`, "Idempotency-Key", "too much")
+	s.says(tooMuch, "refund-exceeds")
+	if says := fmt.Sprint(tooMuch.body); !strings.Contains(says, "At most CNY 0.70 can still be refunded") || !strings.Contains(says, "location:body.amount") {
+		t.Errorf("the refusal neither names what is left nor marks the amount: %s", says)
+	}
 	s.askBack(no, `{"amount":0,"note":"0.00 is not all"}`, "refund-of-nothing")
 	s.askBack(no, `{"amount":20,"note":"scratched again"}`, "requested")
 	s.orderIs(no, orderevent.StatusPaid)

@@ -113,7 +113,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	case back.Held > 0 && (amount <= 0 || amount > back.Rest || r.Reason == order.RefundByShopper): // a shopper returns the whole order
 		return none, errChargedBack.With("left", left)
 	case amount > back.Rest || amount == 0 && b.paying.Amount > 0:
-		return none, errTooMuch.With("left", left)
+		return none, tooMuch(r, left)
 	}
 	units := r.Units
 	switch {
@@ -145,6 +145,19 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 		return view, nil // the audit log is about operators
 	}
 	return view, audit.Record(ctx, c.tx, "refund.request", subject(row.RefundNo), audit.Change{After: audited(row)})
+}
+
+// tooMuch refuses an amount above what is left, and marks the member that has it.
+func tooMuch(r order.RefundRequest, left orderevent.Money) error {
+	refused := errTooMuch.Saying(fmt.Sprintf("At most %s can still be refunded; refunds that were asked for before count.", left)).With("left", left)
+	if r.Amount == nil {
+		return refused
+	}
+	field := "body.amount"
+	if r.Reason == order.RefundByDispute {
+		field = "body.refund.amount"
+	}
+	return refused.At(field, fault.Titles{fmt.Sprintf("At most %s.", left), fmt.Sprintf("最多可退 %s。", left)})
 }
 
 // subject names a refund in the audit log and in alarms.
