@@ -8,14 +8,14 @@ import { keepAsking, skeleton } from "./poll.js";
 import { SaleCard } from "./sale.js";
 import { language, money, t } from "./words.js";
 
-const often = 2000, rarely = 15_000; // ms between two looks at an order that may change soon, and at others
+const often = 2000, talking = 5000, rarely = 15_000; // ms between two looks at an order that may change soon, one in a dispute, and others
 const final = ["refused", "closed", "refunded"];
 
 export function show(main, query) {
   const no = query.get("order"), path = `orders/${encodeURIComponent(no)}`;
   const card = new SaleCard(), error = el("div", { className: "toast" }), sheet = el("div"), box = el("div", { className: "narrow" }, skeleton(560));
   main.append(el("p", {}, el("a", { href: "/?orders" }, `‹ ${t("myOrders")}`)), error, box);
-  let version, item, itemLeft = false;
+  let version, drawn, talk, item, itemLeft = false;
   keepAsking(error, async (soon) => {
     if (!login() && !document.body.dataset.guests) await askLogin();
     const order = await call("GET", path);
@@ -25,24 +25,26 @@ export function show(main, query) {
     }
     const waits = ["queued", "pending_payment"].includes(order.status), sells = item && (sheet.isConnected ? card.isConnected : waits);
     if (sells) card.show(item, no);
-    if (order.version !== version && order.status !== "queued") {
-      const whole = await call("GET", `${path}/document`);
-      refill(sheet, ...(await draw(whole, () => { version = undefined; soon(); })));
-      version = order.version;
-    } else if (order.status === "queued") {
+    if (order.status === "queued") {
       sheet.replaceChildren(el("section", { className: "card nothing" }, el("p", {}, t("step_next"))));
+    } else if (order.version !== version || !waits) { // a reply and a refund of a part leave the version as it is
+      const whole = await call("GET", `${path}/document`);
+      talk = whole.dispute && (await call("GET", `${path}/disputes`)).data.at(-1);
+      const now = JSON.stringify([whole, talk]);
+      if (now !== drawn) refill(sheet, ...(await draw(whole, talk, () => { version = undefined; soon(); })));
+      [version, drawn] = [order.version, now];
     }
     if (!sheet.isConnected) box.replaceChildren(...(sells ? [card] : []), sheet); // all at once, so that nothing moves
-    return waits || order.status === "refunding" ? often : rarely;
+    if (waits || order.status === "refunding") return often;
+    return talk && talk.status !== "closed" ? talking : rarely;
   }, t("offlineOrder"));
 }
 
 const at = (time) => new Date(time).toLocaleString(language, { dateStyle: "medium", timeStyle: "medium" });
 const rows = (pairs) => el("dl", {}, ...pairs.filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, key), el("dd", {}, value)]));
 
-async function draw(whole, again) {
-  const { order, payment, details, shipment, pickup, timeline, dispute } = whole, { lines } = order;
-  const texts = dispute ? (await call("GET", `orders/${order.order_no}/disputes`)).data.at(-1) : undefined;
+async function draw(whole, talk, again) {
+  const { order, payment, details, shipment, pickup, timeline } = whole, { lines } = order;
   const code = el("code", { data: { whole: order.order_no } }, short(order.order_no));
   const parts = [el("section", { className: "card", id: "order", data: { status: order.status } },
     el("h2", { tabIndex: -1, attrs: { role: "status" } }, t(`state_${order.handover ?? order.status}`), ...(order.reason ? [` · ${t(`reason_${order.reason}`)}`] : [])),
@@ -56,7 +58,7 @@ async function draw(whole, again) {
       [t("details_name"), details?.name], [t("details_phone"), details?.phone], [t("details_address"), details?.address], [t("details_note"), details?.note],
       [t("shipment"), shipment && `${shipment.carrier} ${shipment.tracking_no}`],
     ]), ...actions(whole, again))];
-  if (texts) parts.push(disputeCard(texts, again));
+  if (talk) parts.push(disputeCard(talk, again));
   if (pickup) parts.push(await pickupCard(pickup));
   parts.push(el("section", { className: "card" }, el("h2", {}, t("timeline")),
     el("ol", { className: "timeline" }, ...timeline.filter(news).reverse().map((e) => el("li", {}, el("strong", {}, t(shipped(e) ? "line_order_shipped" : `line_${e.of}_${e.status}`)), ...(e.amount ? [` ${money(e.amount)}`] : []),

@@ -23,6 +23,6 @@ export function show(main) {
 }
 
 const entry = (o) => el("li", {}, el("a", { href: `/?order=${o.order_no}` },
-  el("span", { className: "grow" }, el("strong", {}, o.title ?? ""), el("small", { className: "dim" }, new Date(o.created_at).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" })),
-    el("span", { className: "price" }, o.amount ? money(o.amount) : "", el("small", { className: "dim" }, ` × ${o.quantity}`))),
+  el("span", { className: "grow" }, el("strong", {}, `${o.title ?? ""} × ${o.quantity}`), el("small", { className: "dim" }, new Date(o.created_at).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" })),
+    el("span", { className: "price" }, o.amount ? money(o.amount) : "")),
   el("span", { className: `go ${o.status === "pending_payment" ? "on_sale" : ""}` }, t(`state_${o.handover ?? o.status}`))));
