@@ -112,7 +112,7 @@ var acts = []kit.Act{
 			},
 			{Name: "note", Label: kit.Text{"Reason (staff only)", "退款原因（仅员工可见）"}, Kind: kit.Area, Required: true, Max: 500},
 			{
-				Name: "units", Label: kit.Text{"Returned goods (leave empty to use the sale's rule)", "退款商品处理（留空按活动规则）"},
+				Name: "units", Label: kit.Text{"Returned goods (if empty: written off once shipped, else by the sale's rule)", "退款商品处理（留空：已发货的报损，未发货的按活动规则）"},
 				Kind: kit.Choice, Options: []string{"return", "write_off"},
 			},
 		},

@@ -19,7 +19,7 @@ var acts = []kit.Act{
 	},
 	{
 		Path: activity + "/publish", API: "POST " + api + "/activities/{id}/publish", Role: auth.Operator, On: activity, When: in("draft"),
-		Title: kit.Text{"Publish", "发布"}, Done: kit.Text{"The sale is published.", "活动已发布。"},
+		Title: kit.Text{"Publish", "发布"}, Then: activity + "/preflight", Done: kit.Text{"The sale is published.", "活动已发布。"},
 		Warning: kit.Text{"Shoppers can see it once it is published. Run the checks first.", "发布后顾客即可看到，建议先做开售检查。"},
 		Before:  kit.Entry{Path: activity + "/preflight", Name: kit.Text{"Pre-sale checks", "开售检查"}},
 	},
