@@ -97,6 +97,10 @@ func TestViewerIsShownNoForms(t *testing.T) {
 	if s := b.open(t, cookieOf(t, w)); s.Until != 0 {
 		t.Error("the next page does not ask for the admin's token again")
 	}
+	b.answer("POST /api/v1/me/totp/confirm", http.StatusConflict, `{"status":409,"code":"totp-set"}`)
+	if w = b.send(t, factorPath+"/confirm", url.Values{"code": {"123456"}}, session); w.Header().Get("Location") != factorPath {
+		t.Errorf("the page with the codes is loaded again: %d %v", w.Code, w.Header())
+	}
 	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"admin","has_totp":true,"recovery_codes_left":3}`)
 	has(t, b.send(t, factorPath, nil, session), http.StatusOK, "Recovery codes left: 3", "New recovery codes")
 	b.answer("POST /api/v1/me/totp/recovery-codes", http.StatusCreated, `{"recovery_codes":["second-one"]}`)

@@ -259,6 +259,11 @@ func (o *Office) startFactor(c *Call) {
 func (o *Office) confirmFactor(c *Call) {
 	form := c.r.PostFormValue
 	doc, err := c.send(http.MethodPost, mePath+"/totp/confirm", "", map[string]any{"code": form("code")})
+	if p, refused := errors.AsType[*Problem](err); refused && p.Code == "totp-set" { // a reload of the page with the recovery codes
+		o.keep(c.w, c.session)
+		http.Redirect(c.w, c.r, factorPath, http.StatusSeeOther)
+		return
+	}
 	if err != nil {
 		o.factorOr(c, map[string]any{"secret": form("secret"), "url": form("url"), "picture": pictureOf(form("url"))}, err)
 		return

@@ -5,7 +5,7 @@ import "stampede/platform/base/fault"
 // What callers do instead, by code.
 func init() {
 	fault.Instead(map[string]fault.Titles{
-		"totp-required":       {"Send the six digits of the authenticator app as totp, or a recovery code.", "请输入验证器应用中的六位动态验证码，或一个恢复码。"},
+		"totp-required":       {"Enter the six digits of the authenticator app (totp), or a recovery code.", "请输入验证器应用中的六位动态验证码，或一个恢复码。"},
 		"wrong-totp":          {"Wait for the next code of the authenticator app and send it, or use a recovery code.", "请等待验证器显示下一个验证码后再试，或使用恢复码。"},
 		"totp-set":            {"Remove the second factor with one of its codes first.", "请先使用动态验证码关闭现有的两步验证。"},
 		"wechat-taken":        {"Log in with this WeChat account instead.", "请直接使用该微信登录。"},
@@ -23,8 +23,8 @@ func init() {
 		"last-admin":          {"Make another user an admin first.", "请先将另一位用户设为管理员。"},
 		"too-busy":            {"Try again in a moment.", "请稍后重试。"},
 		"weak-password":       {"Choose a longer password that is not in common lists.", "请设置更长且不常见的密码。"},
-		"wrong-code":          {"Request a new code.", "请重新获取验证码。"},
-		"wrong-login":         {"Check phone and password, log in by SMS code, or reset the password.", "请核对手机号和密码，或使用短信验证码登录、重置密码。"},
+		"wrong-code":          {"Check the digits, or request a new code.", "请核对验证码，或重新获取。"},
+		"wrong-login":         {"Check phone and password. If the shop sends SMS, log in by code or reset the password.", "请核对手机号和密码；商家已开通短信的，可使用验证码登录或重置密码。"},
 		"wrong-password":      {"Check the password, or reset it by SMS code.", "请核对密码，或通过短信验证码重置。"},
 		"no-password":         {"Set a password with an SMS code (auth/password/reset).", "请先通过短信验证码设置密码。"},
 		"sms-ceiling":         {"Try again later, or log in with the password.", "请稍后再试，或使用密码登录。"},
