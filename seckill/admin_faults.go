@@ -65,9 +65,9 @@ func (f flaws) err() error {
 		return nil
 	}
 	list, left := httpx.Quote(f)
-	detail := "The request is invalid; errors lists each field and the rule it breaks."
+	detail := "Some fields are not valid; each is listed with its rule."
 	if left > 0 {
-		detail = fmt.Sprintf("The request is invalid; errors lists the first %d of %d fields and the rules they break.", len(list), len(f))
+		detail = fmt.Sprintf("Some fields are not valid; the first %d of %d are listed with their rules.", len(list), len(f))
 	}
 	return fault.Plain(fault.Invalid, detail).With("errors", list)
 }

@@ -108,7 +108,7 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 		return k, nil
 	}
 	f, _ = httpx.Quote(f)
-	return k, fault.Plain(fault.Invalid, "The request is invalid; errors lists each field and the rule it breaks.").With("errors", f)
+	return k, fault.Plain(fault.Invalid, "Some fields are not valid; each is listed with its rule.").With("errors", f)
 }
 
 // termsOf is the reverse of row.

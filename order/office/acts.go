@@ -45,7 +45,7 @@ var acts = []kit.Act{
 		Fields: []kit.Field{
 			lastWord,
 			{Name: "refund.amount", Label: kit.Text{"Amount; empty: all that is left", "金额；留空则退全部余款"}, Kind: kit.Amount, Zero: kit.Text{"Type an amount above zero, or leave it empty to refund all that is left.", "金额须大于 0；退全部余款请留空。"}},
-			{Name: "refund.units", Label: kit.Text{"Returned goods", "退款商品处理"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
+			{Name: "refund.units", Label: kit.Text{"Returned goods (if empty: written off once shipped, else by the sale's rule)", "退款商品处理（留空：已发货的报损，未发货的按活动规则）"}, Kind: kit.Choice, Options: []string{"return", "write_off"}},
 		},
 		Body: withRefund, With: currencyOf,
 	},

@@ -33,7 +33,7 @@ var codes = struct {
 	"forbidden":   {"Ask an admin for the role, or an operator to do it.", "请联系管理员授予相应权限，或由有权限的同事操作。"},
 	"not-found":   {"Check the number or id; the lists show what there is.", "请核对编号，可在列表中查找。"},
 	"too-large":   {"Send less in one request.", "请减少单次请求的内容后重试。"},
-	"invalid":     {"Correct what detail and errors name and send the request again.", "请按提示修改后重新提交。"},
+	"invalid":     {"Correct what the message names and send it again.", "请按提示修改后重新提交。"},
 	"unavailable": {"Try again in a moment. If it persists, operators check the open alarms.", "请稍后重试；若持续出现，运营人员请查看未处理的告警。"},
 }}
 
