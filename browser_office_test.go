@@ -143,7 +143,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *instance, sale load
 		t.Errorf("shoppers see the draft: %d", status)
 	}
 	do(tab, t, "publish it",
-		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), shot("planned-zh"))
+		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), until(`document.querySelector("h1").innerText.startsWith("开售检查")`), shot("planned-zh"))
 	importsASale(tab, t, in)
 	plansAhead(tab, t, in)
 	sharesTheWork(tab, t, in, sale)
