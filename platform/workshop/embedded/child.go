@@ -38,6 +38,8 @@ type child struct {
 	// done is closed when the process has exited; err is then its exit error.
 	done chan struct{}
 	err  error
+	// patience is politePatience, but in tests that promise no time.
+	patience time.Duration
 }
 
 // childEnv is the whole environment of a child: nothing of ours leaks in
@@ -74,7 +76,7 @@ func (d *dataDir) spawn(s server, sockets *socketDir, program, dir string, args 
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has its own handle
-	c := &child{server: s, cmd: cmd, log: filepath.Join(d.path, "log", s.file+".log"), done: make(chan struct{})}
+	c := &child{server: s, cmd: cmd, log: filepath.Join(d.path, "log", s.file+".log"), done: make(chan struct{}), patience: politePatience}
 	if err := cmd.Start(); err != nil {
 		return nil, fail(CodeChildFailed, err, s.name, c.log)
 	}
@@ -134,7 +136,7 @@ func (c *child) await(ctx context.Context, d *dataDir, ready func(context.Contex
 // cuts the polite part short. It returns an error only if the process is still
 // running after that, stuck in the kernel.
 func (c *child) stop(ctx context.Context) error {
-	if c.signalAndWait(ctx, c.polite, politePatience) {
+	if c.signalAndWait(ctx, c.polite, c.patience) {
 		return nil
 	}
 	return c.endFirmly(context.WithoutCancel(ctx))

@@ -35,6 +35,11 @@ func start(t *testing.T, cfg Config) *Stack {
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
+	s.mu.Lock()
+	for _, c := range s.children {
+		c.patience = time.Minute // a slow machine may need more than an operator would wait
+	}
+	s.mu.Unlock()
 	t.Cleanup(func() {
 		if err := s.Stop(context.Background()); err != nil {
 			t.Errorf("stop: %v", err)
@@ -80,6 +85,7 @@ func redisClient(t *testing.T, s *Stack) *redis.Client {
 		t.Fatal(err)
 	}
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	opts.ReadTimeout, opts.WriteTimeout = -1, -1 // a machine that stalls delays an answer and loses none
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return client

@@ -46,7 +46,7 @@ dir %q
 logfile %q
 sentinel monitor %[4]s 127.0.0.1 %[5]s 2
 sentinel down-after-milliseconds %[4]s 700
-sentinel failover-timeout %[4]s 5000
+sentinel failover-timeout %[4]s 2000
 `, port, dir, filepath.Join(dir, "log"), groupName, g.Primary.port())
 			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -54,8 +54,10 @@ sentinel failover-timeout %[4]s 5000
 			return []string{name, "--sentinel"}
 		}, filepath.Join(dir, "log"))
 		// Sentinels find each other and the replica by periodic messages; ten
-		// times as many make the start ten times shorter.
-		quick := s.Client.Do(context.Background(), "SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200)
+		// times as many make the start ten times shorter. A sentinel that the
+		// machine stalls for two seconds would distrust its clock and decide
+		// nothing for the next thirty: longer than a test waits for a failover.
+		quick := s.Client.Do(context.Background(), "SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "TILT-PERIOD", 500)
 		if err := quick.Err(); err != nil {
 			t.Fatal(err)
 		}
