@@ -370,7 +370,7 @@ func TestServedRoutes(t *testing.T) {
 	in := serveInstance(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--paths-per-minute=5", "--rushes-per-second=10") // as by default
 	in.checkClasses(t)
 	_, served := fetch(t, in.url+"/openapi.json")
-	for _, described := range regexp.MustCompile(`Problem"\s+\}\s+\}\s+\},\s+"description": "([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*)"`).FindAllSubmatch(served, -1) {
+	for _, described := range regexp.MustCompile(`Problem"\}\}\},"description":"([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*)"`).FindAllSubmatch(served, -1) {
 		for code := range strings.SplitSeq(string(described[1]), ", ") {
 			if _, known := fault.Codes()[code]; !known {
 				t.Errorf("the document names %q, which is not the code of any fault", code)

@@ -1,10 +1,12 @@
 package httpx
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -37,8 +39,12 @@ var problemsPage = template.Must(template.New("problems").Parse(`<!doctype html>
 {{range .}}<tr id="{{.Code}}"><td><code>{{.Code}}</code><td>{{.English}}<td lang="zh">{{.Chinese}}<td>{{.Next}}<td lang="zh">{{.NextChinese}}</tr>
 {{end}}</table>`))
 
-// Document returns the OpenAPI 3.1 document as indented JSON with sorted keys:
-// the same bytes for the same routes, so that a committed copy can be compared.
+// documentLevels is how deep Document breaks lines: three levels put each operation and
+// each schema on a line of its own, so that a diff names what changed.
+const documentLevels = 3
+
+// Document returns the OpenAPI 3.1 document with sorted keys: the same bytes for the
+// same routes, so that a committed copy can be compared.
 func (rt *Router) Document() ([]byte, error) {
 	rt.documentRates()
 	raw, err := json.Marshal(rt.API.Huma.OpenAPI())
@@ -49,11 +55,37 @@ func (rt *Router) Document() ([]byte, error) {
 	if err := json.Unmarshal(raw, &tree); err != nil {
 		return nil, fmt.Errorf("httpx: order OpenAPI: %w", err)
 	}
-	out, err := json.MarshalIndent(tree, "", "  ")
-	if err != nil {
+	var out bytes.Buffer
+	if err := writeMembers(&out, tree, documentLevels); err != nil {
 		return nil, fmt.Errorf("httpx: encode OpenAPI: %w", err)
 	}
-	return append(out, '\n'), nil
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// writeMembers writes an object with one line for each member, and its members' values
+// likewise for as many levels; everything deeper is compact.
+func writeMembers(out *bytes.Buffer, node any, levels int) error {
+	object, ok := node.(map[string]any)
+	if !ok || levels == 0 || len(object) == 0 {
+		raw, err := json.Marshal(node)
+		out.Write(raw)
+		return err
+	}
+	separator := "{\n"
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		name, err := json.Marshal(key)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s%s: ", separator, name)
+		if err := writeMembers(out, object[key], levels-1); err != nil {
+			return err
+		}
+		separator = ",\n"
+	}
+	out.WriteString("\n}")
+	return nil
 }
 
 // ServeDocs adds /openapi.json and /docs. Call it after every module has
