@@ -107,7 +107,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	e := &Service{
 		Limits: ratelimit.New(deps.Redis, deps.Log, deps.Metrics, ratelimit.SingleInstance(deps.SingleInstance)),
 		revoked: revoke.New(revoke.Deps{
-			DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
+			DB: deps.DB, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
 		}),
 	}
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))

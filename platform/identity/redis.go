@@ -6,8 +6,7 @@ import (
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/humancheck"
-	"stampede/platform/identity/revoke"
 )
 
 // RedisKeys are the prefixes of the wing's keys.
-var RedisKeys = slices.Concat(ratelimit.RedisKeys, account.RedisKeys, humancheck.RedisKeys, revoke.RedisKeys)
+var RedisKeys = slices.Concat(ratelimit.RedisKeys, account.RedisKeys, humancheck.RedisKeys)

@@ -30,7 +30,7 @@ import (
 type Revoker interface {
 	Logins(ctx context.Context, tx pgx.Tx, why string, logins ...int64) error
 	User(ctx context.Context, tx pgx.Tx, why string, user int64) error
-	// Tell announces committed revocations; the announcement may be lost.
+	// Tell puts committed revocations into force on this instance.
 	Tell(ctx context.Context)
 }
 

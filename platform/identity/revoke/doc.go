@@ -12,22 +12,15 @@
 // # How an instance learns
 //
 // Each instance keeps the revocations in memory, some 50 bytes each, so that a
-// check costs two map lookups. Revocations arrive over three channels:
+// check costs two map lookups. Every half second it reads from Postgres the rows
+// that its last read did not return, on one connection that it keeps. [Service.Tell]
+// asks for such a read at once, so that an ended login is refused by the instance
+// that ended it when the request is answered.
 //
-//   - Broadcast. The revoking code calls [Service.Tell] after the commit. It reads
-//     the new rows back, which proves that they were committed, and broadcasts them.
-//   - Postgres. Every 500 ms an instance reads the rows that its last read did not
-//     return, on one connection that it keeps. A lost broadcast thus costs half a
-//     second. An instance that finds a row which has not been broadcast broadcasts
-//     it, so a process that dies between commit and broadcast changes nothing.
-//   - Redis. Every broadcast entry is also written to a sorted set, scored by the
-//     Redis server's time. An instance whose read of Postgres fails or times out
-//     reads the set instead, in the same turn.
-//
-// While the bus is connected, or one of the stores was read within the last
-// second, the instance answers from memory. Otherwise it is cut off: it refuses
-// every token that it does not know as revoked with 503, because it could admit a
-// revoked one without noticing. The same applies before the first read.
+// While Postgres is away, the instance answers from memory: nothing can be revoked
+// meanwhile. An instance that has lost Postgres alone may admit a token that another
+// one has revoked, until the token expires or Postgres is back. Before its first
+// read an instance refuses every token with 503.
 //
 // # Clocks
 //

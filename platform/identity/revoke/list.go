@@ -26,13 +26,24 @@ type cut struct {
 
 func newList() *list { return &list{logins: map[int64]int64{}, users: map[int64]cut{}} }
 
-// add puts revocations into force and returns the new ones.
-func (l *list) add(entries []entry) (fresh []entry) {
+// entry is one revocation: of one login, or of a user's tokens issued up to a given
+// time.
+type entry struct {
+	login   int64
+	user    int64
+	until   int64 // for a user, in Unix microseconds
+	expires int64 // when it may be forgotten, in Unix seconds
+}
+
+// add puts revocations into force. Known ones, and older ones of a user, change
+// nothing.
+func (l *list) add(entries []entry) {
 	if len(entries) == 0 {
-		return nil
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	changed := false
 	for _, e := range entries {
 		if e.login != 0 {
 			if _, known := l.logins[e.login]; known {
@@ -45,12 +56,11 @@ func (l *list) add(entries []entry) (fresh []entry) {
 			}
 			l.users[e.user] = cut{until: e.until, expires: e.expires}
 		}
-		fresh = append(fresh, e)
+		changed = true
 	}
-	if len(fresh) > 0 {
+	if changed {
 		l.version.Add(1)
 	}
-	return fresh
 }
 
 // maxAhead is how far in the future a token's time of issue may lie. Two instances'

@@ -2,38 +2,27 @@ package revoke
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/revoke/internal/revokedb"
-	"stampede/platform/store/bus"
 )
-
-// Bus is the part of the bus that revocations use; *bus.Bus in production.
-type Bus interface {
-	Broadcast(subject string, data []byte) error
-	OnBroadcast(subject string, fn func(data []byte)) (stop func(), err error)
-	Healthy(ctx context.Context) error
-}
 
 // Deps are the Service's dependencies.
 type Deps struct {
-	// DB lends one connection to the reads for as long as the workers run.
+	// DB lends one connection to the poll for as long as the workers run.
 	DB      *pgxpool.Pool
-	Redis   redis.UniversalClient
-	Bus     Bus
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	// Clock is the tokens' clock; it follows the Redis server's.
@@ -42,26 +31,21 @@ type Deps struct {
 
 // Service keeps and issues revocations. Safe for concurrent use.
 type Service struct {
-	deps  Deps
-	list  *list
-	began time.Time
+	deps     Deps
+	list     *list
+	began    time.Time
+	lastRead atomic.Int64 // start of the last successful read, since began; 0 before the first
 
-	// turn is held by the running read. It guards the fields below.
-	turn    chan struct{}
-	conn    *pgxpool.Conn // for reads; nil before the first and after a failed one
-	kept    bool          // conn is kept between reads, while the worker runs
-	horizon string        // everything below was read from Postgres; empty before the first read
-	seen    time.Time     // everything written before it is known, by Clock
-	untold  []entry       // not written to Redis yet
-
-	looked atomic.Int64 // start of the last successful read, since began; 0 before the first
-	m      metrics
+	wake  chan struct{} // holds a value when the poll shall read at once
+	mu    sync.Mutex
+	asked []chan struct{} // callers of Tell; the next read closes their channels
 }
 
 // New returns a Service that knows no revocations yet; see Load.
 func New(deps Deps) *Service {
-	known := newList()
-	return &Service{deps: deps, list: known, began: time.Now(), turn: make(chan struct{}, 1), m: newMetrics(deps.Metrics, known)}
+	s := &Service{deps: deps, list: newList(), began: time.Now(), wake: make(chan struct{}, 1)}
+	s.export(deps.Metrics)
+	return s
 }
 
 // grace is how much longer than a token's life its revocation is kept: rows expire
@@ -92,32 +76,16 @@ func (s *Service) User(ctx context.Context, tx pgx.Tx, why string, user int64) e
 	return nil
 }
 
-// staleAfter is how long the last read counts. It implements the promise that a
-// revocation is in force within a second. Reads are half a second apart.
-const staleAfter = time.Second
-
-var errCutOff = fault.Plain(fault.Unavailable,
+var errUnread = fault.Plain(fault.Unavailable,
 	"Whether this login is still valid cannot be checked right now. Try again in a moment.").After(time.Second)
 
 // Revoked reports whether a principal's token has ended. It costs two lookups in
-// memory. An instance that is cut off returns the fault "unavailable".
-func (s *Service) Revoked(ctx context.Context, p auth.Principal) (bool, error) {
-	if s.list.covers(p, s.deps.Clock.Now) {
-		return true, nil
+// memory. Before the first read it returns the fault "unavailable".
+func (s *Service) Revoked(_ context.Context, p auth.Principal) (bool, error) {
+	if s.lastRead.Load() == 0 {
+		return false, errUnread
 	}
-	looked := time.Duration(s.looked.Load())
-	if looked != 0 && (time.Since(s.began)-looked <= staleAfter || s.connected(ctx)) {
-		return false, nil
-	}
-	s.m.cutOff.Inc()
-	return false, errCutOff
-}
-
-// connected reports whether broadcasts arrive. A full stream of grants does not
-// affect them.
-func (s *Service) connected(ctx context.Context) bool {
-	err := s.deps.Bus.Healthy(ctx)
-	return err == nil || errors.Is(err, bus.ErrFull)
+	return s.list.covers(p, s.deps.Clock.Now), nil
 }
 
 // Version changes with each revocation that comes into force on this instance.
@@ -125,9 +93,32 @@ func (s *Service) Version() uint64 { return s.list.version.Load() }
 
 // Workers returns the loops that keep the list current.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{
-		{Name: "revocations", Run: s.keepLooking},
-		{Name: "revocations-heard", Run: s.listen},
-		{Name: "revocations-tidy", Run: s.tidy},
+	return []app.Worker{{Name: "revocations", Run: s.poll}, {Name: "revocations-tidy", Run: s.tidy}}
+}
+
+const (
+	// tidyEvery is how long an expired entry may stay in memory and in the table.
+	tidyEvery = 10 * time.Minute
+	// tidyTimeout bounds one run.
+	tidyTimeout = 10 * time.Second
+	// tidyAtMost bounds one statement's deletes, so that it holds its row locks only
+	// briefly; the next run deletes the rest.
+	tidyAtMost = 10_000
+)
+
+// tidy drops expired revocations. Every instance runs it; deleting a row twice is
+// harmless.
+func (s *Service) tidy(ctx context.Context) error {
+	return app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Log, Failed: "deleting expired revocations failed"}.Run(ctx)
+}
+
+// forget drops expired revocations from memory and from the table.
+func (s *Service) forget(ctx context.Context) error {
+	s.list.forget(s.deps.Clock.Now())
+	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
+	defer cancel()
+	if err := revokedb.New(s.deps.DB).RemoveExpired(ctx, tidyAtMost); err != nil {
+		return fmt.Errorf("revoke: delete expired revocations: %w", err)
 	}
+	return nil
 }

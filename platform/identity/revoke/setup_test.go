@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,35 +14,29 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/goleak"
 
 	"stampede/platform/base/clock"
 	"stampede/platform/edge/auth"
-	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
-	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 // within is three times the promised second.
-const within = 3 * staleAfter
+const within = 3 * time.Second
 
 // bundle is what the instances of a test share.
 type bundle struct {
 	db       *pgxpool.Pool
 	database string
-	redis    string
-	bus      *bus.Bus
 }
 
 func setup(t testing.TB) bundle {
 	t.Helper()
 	url := pgtest.DatabaseURL(t)
-	return bundle{db: pool(t, url, nil), database: url, redis: pgtest.RedisURL(t), bus: bustest.Open(t)}
+	return bundle{db: pool(t, url, nil), database: url}
 }
 
 func pool(t testing.TB, url string, w *wire) *pgxpool.Pool {
@@ -51,7 +46,7 @@ func pool(t testing.TB, url string, w *wire) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	if w != nil {
-		cfg.ConnConfig.DialFunc = w.dial
+		cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = w.dial, w
 	}
 	p, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
@@ -67,12 +62,12 @@ func pool(t testing.TB, url string, w *wire) *pgxpool.Pool {
 	return p
 }
 
-// instance is one process of the shop, with connections that a test can cut.
+// instance is one process of the shop, with a connection to Postgres that a test can
+// cut.
 type instance struct {
 	*Service
-	postgres, store *wire
-	broadcasts      *line
-	stop            func()
+	postgres *wire
+	stop     func()
 }
 
 // start runs an instance that has loaded its revocations.
@@ -88,18 +83,9 @@ func (s bundle) start(t testing.TB) *instance {
 
 func (s bundle) build(t testing.TB) *instance {
 	t.Helper()
-	i := &instance{postgres: &wire{}, store: &wire{}, broadcasts: &line{Bus: s.bus}, stop: func() {}}
-	opts, err := redis.ParseURL(s.redis)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts.Dialer, opts.MaxRetries, opts.ContextTimeoutEnabled = i.store.dialTo(opts.Network), -1, true
-	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	rdb := redis.NewClient(opts)
-	t.Cleanup(func() { _ = rdb.Close() })
+	i := &instance{postgres: &wire{}, stop: func() {}}
 	i.Service = New(Deps{
-		DB: pool(t, s.database, i.postgres), Redis: rdb, Bus: i.broadcasts, Log: slog.New(slog.DiscardHandler),
-		Metrics: prometheus.NewRegistry(), Clock: clock.System{},
+		DB: pool(t, s.database, i.postgres), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Clock: clock.System{},
 	})
 	return i
 }
@@ -123,11 +109,13 @@ func (i *instance) run(t testing.TB) {
 	t.Cleanup(func() { i.stop() })
 }
 
-// wire is the connection to a store, which a test can cut and restore.
+// wire is the connection to Postgres, which a test can cut and restore. It counts the
+// reads of revocations.
 type wire struct {
 	mu    sync.Mutex
 	cut   bool
 	conns []net.Conn
+	reads atomic.Int64
 }
 
 var errCut = errors.New("the test has cut this")
@@ -146,9 +134,14 @@ func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, err
 }
 
-func (w *wire) dialTo(network string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, _, address string) (net.Conn, error) { return w.dial(ctx, network, address) }
+func (w *wire) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, "RevocationsSince") {
+		w.reads.Add(1)
+	}
+	return ctx
 }
+
+func (*wire) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 func (w *wire) set(cut bool) {
 	w.mu.Lock()
@@ -160,34 +153,6 @@ func (w *wire) set(cut bool) {
 		}
 		w.conns = nil
 	}
-}
-
-// line is an instance's connection to the bus.
-type line struct {
-	*bus.Bus
-	cut atomic.Bool
-}
-
-func (l *line) Broadcast(subject string, data []byte) error {
-	if l.cut.Load() {
-		return errCut
-	}
-	return l.Bus.Broadcast(subject, data)
-}
-
-func (l *line) OnBroadcast(subject string, fn func([]byte)) (func(), error) {
-	return l.Bus.OnBroadcast(subject, func(data []byte) {
-		if !l.cut.Load() {
-			fn(data)
-		}
-	})
-}
-
-func (l *line) Healthy(ctx context.Context) error {
-	if l.cut.Load() {
-		return bus.ErrUnhealthy.Because(errCut)
-	}
-	return l.Bus.Healthy(ctx)
 }
 
 // commit revokes logins in its own transaction without calling Tell.

@@ -72,7 +72,7 @@ func (s bundle) start() *instance {
 	i := &instance{held: s.held}
 	var err error
 	rdb := pgtest.Redis(s.t)
-	i.revoke = revoke.New(revoke.Deps{DB: s.db, Redis: rdb, Bus: s.bus, Log: log, Metrics: metrics, Clock: clock.System{}})
+	i.revoke = revoke.New(revoke.Deps{DB: s.db, Log: log, Metrics: metrics, Clock: clock.System{}})
 	must(i.revoke.Load(s.t.Context()))
 	limits := ratelimit.New(nil, log, metrics)
 	tokens := auth.NewTokens(testKey, time.Now, auth.RevokedBy(i.revoke))

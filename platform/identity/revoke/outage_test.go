@@ -1,0 +1,86 @@
+package revoke
+
+import (
+	"context"
+	"testing"
+
+	"stampede/platform/workshop/pgtest"
+)
+
+// TestAnInstanceFindsWhatWasNotTold: the revoking process died after the commit.
+func TestAnInstanceFindsWhatWasNotTold(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here, there := s.start(t), s.start(t)
+	s.commit(t, here, 1)
+	for name, i := range map[string]*instance{"here": here, "there": there} {
+		pgtest.Eventually(t, within, func() bool { return i.says(of(1)) }, "the login is refused "+name)
+	}
+}
+
+// TestAnInstanceWithoutPostgresAnswersFromMemory, and catches up once Postgres is back.
+func TestAnInstanceWithoutPostgresAnswersFromMemory(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	here, there := s.start(t), s.start(t)
+	s.commit(t, here, 1)
+	pgtest.Eventually(t, within, func() bool { return there.says(of(1)) }, "the login is refused")
+	there.postgres.set(true)
+	there.Tell(t.Context()) // returns, although nothing can be read
+	s.commit(t, here, 2)
+	if !there.says(of(1)) {
+		t.Error("a known revocation is forgotten")
+	}
+	if !there.lets(of(3)) {
+		t.Error("a valid token is refused")
+	}
+	there.postgres.set(false)
+	pgtest.Eventually(t, within, func() bool { return there.says(of(2)) }, "the login that was ended meanwhile is refused")
+}
+
+// TestHangingPostgresDelaysNoCheck: only the poll waits.
+func TestHangingPostgresDelaysNoCheck(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.start(t)
+	s.commit(t, i, 1)
+	i.Tell(t.Context())
+	tx, err := s.db.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), `LOCK TABLE auth.revocations IN ACCESS EXCLUSIVE MODE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }() // a no-op after the other
+	i.Tell(t.Context())
+	if !i.says(of(1)) || !i.lets(of(2)) {
+		t.Error("the answers changed while Postgres hangs")
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.commit(t, i, 2)
+	pgtest.Eventually(t, 2*within, func() bool { return i.says(of(2)) }, "the poll goes on")
+}
+
+// TestALostConnectionReadsEverythingAgain: after a failover a new row may have a
+// smaller transaction number than rows that were read before.
+func TestALostConnectionReadsEverythingAgain(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	i := s.start(t)
+	s.commit(t, i, 1)
+	i.Tell(t.Context())
+	_, err := s.db.Exec(t.Context(), `INSERT INTO auth.revocations (login_id, why, expires_at, xact) VALUES (2, 'test', now() + '1 hour', '3')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Tell(t.Context())
+	if i.says(of(2)) {
+		t.Fatal("a read starts at the first row")
+	}
+	i.postgres.set(true)
+	i.postgres.set(false)
+	pgtest.Eventually(t, within, func() bool { return i.says(of(2)) }, "the login is refused")
+}
