@@ -9,7 +9,7 @@ import (
 // Settings are the bounds of WebSocket connections. The bound per user is small,
 // because a push goes to each of the user's sockets under a lock.
 type Settings struct {
-	MaxSockets     int      `default:"0" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each. 0: 30,000, or fewer if the limit of open files does not allow more." min:"0" max:"10000000"`
+	MaxSockets     int      `default:"0" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each. 0: 30,000, or fewer if the limit of open files does not allow more." min:"0" max:"10000000" rare:""`
 	MaxPerUser     int      `name:"max-user-sockets" default:"5" env:"STAMPEDE_MAX_USER_SOCKETS" help:"WebSocket connections that one user may have on one instance: a phone, a tablet, a desktop and two tabs. One more is closed with 1008." min:"1" max:"100" rare:""`
 	OriginPatterns []string `env:"STAMPEDE_ORIGINS" help:"Other hosts whose pages may open a WebSocket here, comma-separated; * matches within a label." rare:""`
 }

@@ -13,7 +13,7 @@ import (
 // shops that run such sales keep their books in the default time zone.
 type Settings struct {
 	TimeZone          string        `default:"Asia/Shanghai" env:"STAMPEDE_TIME_ZONE" help:"The shop's IANA time zone, for business dates such as midnight."`
-	PreheatLead       time.Duration `default:"30m" env:"STAMPEDE_PREHEAT_LEAD" help:"How long before the opening an item's stock is loaded into Redis: enough time to act on the alarm of a failed load." min:"1m" max:"24h"`
+	PreheatLead       time.Duration `default:"30m" env:"STAMPEDE_PREHEAT_LEAD" help:"How long before the opening an item's stock is loaded into Redis: enough time to act on the alarm of a failed load." min:"1m" max:"24h" rare:""`
 	PreheatAtMidnight bool          `name:"preheat-midnight" env:"STAMPEDE_PREHEAT_MIDNIGHT" help:"Load at 00:00 of the day of the opening, in the shop's time zone, if that is earlier than --preheat-lead would load it." rare:""`
 }
 

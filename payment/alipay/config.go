@@ -13,7 +13,7 @@ import (
 
 // Settings are the shop's keys at Alipay. Without an app the provider is absent.
 type Settings struct {
-	AlipayApp    string `env:"STAMPEDE_ALIPAY_APP" help:"The shop's app id at Alipay. Empty: no Alipay." rare:""`
+	AlipayApp    string `env:"STAMPEDE_ALIPAY_APP" help:"The shop's app id at Alipay; --help-all lists what goes with it. Empty: no Alipay."`
 	AlipaySeller string `env:"STAMPEDE_ALIPAY_SELLER" help:"The shop's number at Alipay (PID, 2088…), which callbacks name as the seller." rare:""`
 	AlipayKey    string `env:"STAMPEDE_ALIPAY_KEY" help:"The file of the app's private key." rare:""`
 	AlipayPeer   string `env:"STAMPEDE_ALIPAY_PEER" help:"The file of Alipay's public key for the app." rare:""`

@@ -34,7 +34,7 @@ type Settings struct {
 	Alipay  alipay.Settings    `embed:"" group:"Payments:"`
 	Stripe  stripe.Settings    `embed:"" group:"Payments:"`
 	Sandbox sandbox.Settings   `embed:"" group:"Practice:"`
-	PayWith []string           `group:"Practice:" name:"pay" env:"STAMPEDE_PAY" enum:"wechat,alipay,stripe" help:"Also serve stand-ins of these payment companies and pay through them, comma-separated: wechat, alipay, stripe. Like the sandbox bank, never on a real shop." practice:""`
+	PayWith []string           `group:"Practice:" name:"pay" env:"STAMPEDE_PAY" enum:"wechat,alipay,stripe" help:"Also serve stand-ins of these payment companies and pay through them, comma-separated: wechat, alipay, stripe. Like the sandbox bank, never on a real shop." practice:"" rare:""`
 }
 
 // Check refuses to practise with a company that the shop has an account with. The

@@ -11,7 +11,7 @@ import (
 
 // Settings are the shop's keys at Stripe. Without a secret key the provider is absent.
 type Settings struct {
-	StripeKey     string   `env:"STAMPEDE_STRIPE_KEY" help:"The shop's secret key at Stripe (sk_… or rk_…). Empty: no Stripe." rare:"" secret:""`
+	StripeKey     string   `env:"STAMPEDE_STRIPE_KEY" help:"The shop's secret key at Stripe (sk_… or rk_…); --help-all lists what goes with it. Empty: no Stripe." secret:""`
 	StripeAccount string   `env:"STAMPEDE_STRIPE_ACCOUNT" help:"The shop's account at Stripe (acct_…)." rare:""`
 	StripeSecrets []string `env:"STAMPEDE_STRIPE_SECRETS" help:"The signing secrets of the webhook endpoint (whsec_…), comma-separated; two while one is rolled." rare:"" secret:""`
 	StripeURL     string   `default:"https://api.stripe.com" env:"STAMPEDE_STRIPE_URL" help:"Where Stripe is reached." rare:""`

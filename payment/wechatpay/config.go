@@ -15,7 +15,7 @@ import (
 // Settings are the shop's keys at WeChat Pay. Without a merchant number the provider is
 // absent.
 type Settings struct {
-	WechatPayMerchant string   `env:"STAMPEDE_WECHAT_PAY_MERCHANT" help:"The shop's merchant number at WeChat Pay (mchid). Empty: no WeChat Pay." rare:""`
+	WechatPayMerchant string   `env:"STAMPEDE_WECHAT_PAY_MERCHANT" help:"The shop's merchant number at WeChat Pay (mchid); --help-all lists what goes with it. Empty: no WeChat Pay."`
 	WechatPayApp      string   `env:"STAMPEDE_WECHAT_PAY_APP" help:"The app id that the merchant number is bound to; for payments inside WeChat the same as --wechat-app-id." rare:""`
 	WechatPaySerial   string   `env:"STAMPEDE_WECHAT_PAY_SERIAL" help:"The serial number of the merchant's API certificate." rare:""`
 	WechatPayKey      string   `env:"STAMPEDE_WECHAT_PAY_KEY" help:"The file of the merchant's private key (apiclient_key.pem)." rare:""`

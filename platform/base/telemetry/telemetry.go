@@ -14,7 +14,7 @@ import (
 
 // Settings configure the logger.
 type Settings struct {
-	LogLevel  string `default:"info" enum:"debug,info,warn,error" env:"STAMPEDE_LOG_LEVEL" help:"Least severity that is logged: debug, info, warn or error."`
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" env:"STAMPEDE_LOG_LEVEL" help:"Least severity that is logged: debug, info, warn or error." rare:""`
 	LogFormat string `default:"text" enum:"text,json" env:"STAMPEDE_LOG_FORMAT" help:"Log format: text for people, json for machines."`
 }
 

@@ -37,8 +37,8 @@ const defaultPath = "/v1/traces"
 
 // Settings configure where traces are sent.
 type Settings struct {
-	Endpoint string  `name:"trace-endpoint" default:"" env:"STAMPEDE_TRACE_ENDPOINT" help:"OpenTelemetry collector (OTLP over HTTP) that traces are sent to, e.g. http://127.0.0.1:4318. Empty: no traces."`
-	Share    float64 `name:"trace-sample" default:"0.01" env:"STAMPEDE_TRACE_SAMPLE" help:"Share of the requests and rushes that are traced." min:"0" max:"1"`
+	Endpoint string  `name:"trace-endpoint" default:"" env:"STAMPEDE_TRACE_ENDPOINT" help:"OpenTelemetry collector (OTLP over HTTP) that traces are sent to, e.g. http://127.0.0.1:4318. Empty: no traces." rare:""`
+	Share    float64 `name:"trace-sample" default:"0.01" env:"STAMPEDE_TRACE_SAMPLE" help:"Share of the requests and rushes that are traced." min:"0" max:"1" rare:""`
 }
 
 // Check returns an error for an invalid endpoint.

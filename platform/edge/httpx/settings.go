@@ -84,8 +84,8 @@ type Settings struct {
 	MaxConnections     int `default:"0" env:"STAMPEDE_MAX_CONNECTIONS" help:"Connections of shoppers and operators, WebSockets included; above it, those idle for longest are closed. 0: twice the WebSockets and at least 65,536, as far as the limit of open files allows." min:"0" max:"10000000" rare:""`
 	ShoppersPerAddress int `default:"500" env:"STAMPEDE_SHOPPERS_PER_ADDRESS" help:"Shoppers that may share one address, as in mobile networks and offices; the bounds per address are this many times a shopper's. Proxies in --trusted-proxies and this machine have none. 0: no bounds per address." min:"0" max:"1000000" rare:""`
 
-	MaxConcurrent int  `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Concurrent requests of one route, except the rush; further ones wait up to a second. 0: no limit. stampede rush suggests a value." min:"0" max:"1000000"`
-	MaxInFlight   int  `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Concurrent requests of all routes, except the rush: browsing and admin reads get up to half, the rest up to 8 tenths, callbacks and orders all. 0: no limit." min:"0" max:"1000000"`
+	MaxConcurrent int  `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Concurrent requests of one route, except the rush; further ones wait up to a second. 0: no limit. stampede rush suggests a value." min:"0" max:"1000000" rare:""`
+	MaxInFlight   int  `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Concurrent requests of all routes, except the rush: browsing and admin reads get up to half, the rest up to 8 tenths, callbacks and orders all. 0: no limit." min:"0" max:"1000000" rare:""`
 	FixedWait     bool `env:"STAMPEDE_FIXED_WAIT" help:"Always let requests wait up to a second for a place. Without it, once a queue has been standing for a second, new requests wait a tenth of a second, and those that would not be served in time are refused immediately." rare:""`
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Settings are the process's connection budget.
 type Settings struct {
-	MaxConns int32 `default:"39" env:"STAMPEDE_MAX_CONNS" help:"Postgres connections of this instance, divided among its modules by weight; by default the order writer gets 10, and payments, which must answer however busy the rush is, 8." min:"12" max:"5000"`
+	MaxConns int32 `default:"39" env:"STAMPEDE_MAX_CONNS" help:"Postgres connections of this instance, divided among its modules by weight; by default the order writer gets 10, and payments, which must answer however busy the rush is, 8." min:"12" max:"5000" rare:""`
 }
 
 // leastConns is the smallest pool: with a single connection, code that needs a
