@@ -66,27 +66,6 @@ func TestDoorGuardsTheRush(t *testing.T) {
 		}
 		buyer{in, shopper}.awaitStatus(t, no, "refused", 10*time.Second)
 	})
-	t.Run("limit, reported to the rules", func(t *testing.T) {
-		shopper := mint(t, 705, auth.Shopper)
-		for range 3 {
-			status, said := g.path(t, shopper, open, "")
-			requireCode(t, status, said, "")
-		}
-		// Requests beyond the limit reach no check, so the rule can learn of
-		// these refusals only from the limit itself.
-		rule := map[string]any{"kind": "refusals_per_minute", "threshold": 2, "action": "none"}
-		g.post(t, "/api/v1/admin/risk/rules", rule)
-		status, said := g.path(t, shopper, open, "")
-		requireCode(t, status, said, "rate-limited")
-		pgtest.Eventually(t, 30*time.Second, func() bool {
-			g.path(t, shopper, open, "") // again, in case the others were in the previous minute
-			raw, err := json.Marshal(g.post(t, "/api/v1/admin/risk/rules/dry-run", rule))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return strings.Contains(string(raw), `"705"`)
-		}, "the rule to restrict a user who requests too often")
-	})
 }
 
 // guarded is a server with an operator, and the opening time of its guarded sales.

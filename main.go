@@ -320,7 +320,7 @@ func (s *server) openDoors(key []byte) error {
 	}
 	s.seckill, err = seckill.New(saleCfg, seckill.Deps{
 		Catalogue: items, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Orders: s.order,
-		Admit: s.door.Admit, OverLimit: s.door.OverLimit, Paused: s.door.Paused, Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
+		Admit: s.door.Admit, Paused: s.door.Paused, Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 
 	"stampede/seckill/browse"
 	"stampede/seckill/reservation"
-	"stampede/seckill/risk"
 )
 
 // RedisKeys are the prefixes of the module's keys.
-var RedisKeys = slices.Concat(browse.RedisKeys, reservation.RedisKeys, risk.RedisKeys)
+var RedisKeys = slices.Concat(browse.RedisKeys, reservation.RedisKeys)

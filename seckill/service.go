@@ -49,12 +49,10 @@ type Deps struct {
 	SigningKey []byte
 	Trace      *tracing.Tracer // nil is off
 	Tally      *tally.Board    // merges what every instance counts; nil for none
-	// Admit decides who gets a rush path, and OverLimit is called for users who
-	// request paths too often; both belong to the door. Without it every user is
+	// Admit decides who gets a rush path; it is the door's. Without it every user is
 	// admitted.
-	Admit     rush.DoorCheck
-	OverLimit func(user int64)
-	Paused    func(user, activity int64, now time.Time) time.Duration // see rush.Deps
+	Admit  rush.DoorCheck
+	Paused func(user, activity int64, now time.Time) time.Duration // see rush.Deps
 	// Servers are the checks of a preflight beside the plan's.
 	Servers []preflight.Check
 	// Images fetches items' images for a preflight. Nil fetches from the Internet,
@@ -109,7 +107,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
 		Catalogue: items, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
 		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
-		Admit: deps.Admit, OverLimit: deps.OverLimit, Paused: deps.Paused, Tally: deps.Tally,
+		Admit: deps.Admit, Paused: deps.Paused, Tally: deps.Tally,
 	})
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
 // Package door decides who gets a rush path. It runs the checks in order and is
-// rush.Deps' Admit and OverLimit:
+// rush.Deps' Admit:
 //
 //	blacklist, rules   risk          reads memory
 //	reservation        reservation   memory, else one question for many
@@ -7,8 +7,7 @@
 //	participation      risk          takes a claim
 //
 // Checks that read memory go first. The claim goes last, because the user keeps
-// it for longer than the other checks refuse. Every refusal by one of them
-// counts for the rules of the kind refusals_per_minute.
+// it for longer than the other checks refuse.
 //
 // # The human check
 //

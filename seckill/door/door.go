@@ -69,7 +69,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	d := &Service{cfg: cfg}
 	var err error
 	d.risk, err = risk.New(cfg.Risk, risk.Deps{
-		DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		Items: deps.Catalogue, Orders: deps.Orders, Blacklist: deps.Blacklist, SigningKey: deps.SigningKey, Keep: cfg.Keep,
 	})
 	if err != nil {
@@ -95,16 +95,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 func (d *Service) Admit(ctx context.Context, a *rush.Applicant) error {
 	for _, check := range d.checks {
 		if err := check(ctx, a); err != nil {
-			d.risk.Turned(a.User, err)
 			return err
 		}
 	}
 	return nil
 }
-
-// OverLimit records a user who requests paths more often than the limits allow.
-// It does not block.
-func (d *Service) OverLimit(user int64) { d.risk.Refused(user) }
 
 // Paused is rush.Deps' Paused.
 func (d *Service) Paused(user, activity int64, now time.Time) time.Duration {

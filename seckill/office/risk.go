@@ -25,7 +25,7 @@ var riskActs = []kit.Act{
 		Title: kit.Text{"Add a rule", "添加规则"}, Done: kit.Text{"Rule added.", "规则已添加。"},
 		Warning: kit.Text{"Start with a dry run: the rule restricts no one, and the log below lists who it would have affected.", "建议先试运行：期间不限制任何人，下方会列出本应受限的用户。"},
 		Fields: []kit.Field{
-			{Name: "kind", Label: kit.Text{"Counts", "统计项"}, Kind: kit.Choice, Options: []string{"unpaid_holds", "open_unpaid", "refusals_per_minute"}, Required: true},
+			{Name: "kind", Label: kit.Text{"Counts", "统计项"}, Kind: kit.Choice, Options: []string{"unpaid_holds", "open_unpaid"}, Required: true},
 			{Name: "threshold", Label: kit.Text{"Threshold", "达到次数"}, Kind: kit.Whole, Required: true},
 			{Name: "window_seconds", Label: kit.Text{"Time window (seconds)", "统计时长（秒）"}, Kind: kit.Whole},
 			{Name: "action", Label: kit.Text{"Action", "处理方式"}, Kind: kit.Choice, Options: []string{"short_window", "later", "chance", "none"}, Words: map[string]kit.Text{"none": {"Not admitted", "不予放行"}}, Required: true},
@@ -42,7 +42,7 @@ var riskActs = []kit.Act{
 }
 
 var riskWords = map[string]kit.Text{
-	"unpaid_holds": {"Orders left unpaid", "未付款订单数"}, "open_unpaid": {"Orders waiting for payment", "待付款订单数"}, "refusals_per_minute": {"Refusals a minute", "每分钟被拒次数"},
+	"unpaid_holds": {"Orders left unpaid", "未付款订单数"}, "open_unpaid": {"Orders waiting for payment", "待付款订单数"},
 	"short_window": {"Less time to pay", "缩短支付时间"}, "later": {"Admitted later", "延后放行"}, "chance": {"Admitted by chance", "按概率放行"}, "short-window": {"Less time to pay", "缩短支付时间"},
 	"refused-by-chance": {"Refused by chance", "概率未通过"}, "dry-run": {"Dry run", "试运行"},
 }

@@ -27,8 +27,7 @@ const (
 	turnLife = 10 * time.Second
 )
 
-// keepCounting runs the loops that only one instance needs to run, and this
-// instance's own flushing of refusals.
+// keepCounting runs the loops that only one instance needs to run.
 func (s *Service) keepCounting(ctx context.Context) error {
 	elector := &lease.Elector{DB: s.deps.DB, Name: "risk-count", Holder: s.holder, TTL: turnLife}
 	defer func() {
@@ -38,7 +37,7 @@ func (s *Service) keepCounting(ctx context.Context) error {
 	}()
 	var jobs jobs
 	return app.Loop{
-		Every: flushEvery, Log: s.deps.Log, Failed: "risk rule counting failed, will be retried",
+		Every: openEvery, Log: s.deps.Log, Failed: "risk rule counting failed, will be retried",
 		Do: func(ctx context.Context) error { return s.countOnce(ctx, elector, &jobs) },
 	}.Run(ctx)
 }
@@ -47,14 +46,10 @@ func (s *Service) keepCounting(ctx context.Context) error {
 type jobs struct{ open, recount, tidy time.Time }
 
 func (s *Service) countOnce(ctx context.Context, elector *lease.Elector, due *jobs) error {
-	if err := s.flushRefusals(ctx); err != nil {
-		return err
-	}
 	now := time.Now()
 	if now.Before(due.open) {
 		return nil
 	}
-	due.open = now.Add(openEvery)
 	mine, err := elector.IsLeader(ctx)
 	if err != nil || !mine {
 		return err
@@ -63,7 +58,7 @@ func (s *Service) countOnce(ctx context.Context, elector *lease.Elector, due *jo
 		if err := s.recount(ctx, OpenUnpaid); err != nil {
 			return err
 		}
-		due.open = now.Add(max(openEvery, openShare*time.Since(now)))
+		due.open = now.Add(openShare * time.Since(now))
 	}
 	if !now.Before(due.recount) {
 		if err := s.recount(ctx, UnpaidHolds); err != nil {

@@ -8,10 +8,9 @@
 //
 //   - The blacklist (platform/identity/blacklist) refuses listed users. The order writer
 //     checks it again, for users listed after the grant.
-//   - Rules weaken the paths of offenders: users who let holds expire, have many unpaid
-//     orders at the same time, or keep being refused. The actions are graded: less time
-//     to pay, later admission, a chance, no path. All rules that apply to a user apply
-//     together.
+//   - Rules weaken the paths of offenders: users who let holds expire or have many unpaid
+//     orders at the same time. The actions are graded: less time to pay, later admission,
+//     a chance, no path. All rules that apply to a user apply together.
 //   - A pause follows an order that was closed unpaid: in that activity the user gets
 //     no path for UnpaidPause, four times as long after each further closing, and
 //     then half the time to pay for each. A path issued before is refused by the
@@ -31,9 +30,9 @@
 //     covers new rules and anything missed.
 //   - open_unpaid: the order module, queried about once a second by one instance
 //     and only while there is such a rule. No copy is kept that could drift.
-//   - refusals_per_minute: counters in Redis, one hash for each minute, which
-//     instances add to twice a second. Redis may lose them: they matter for a
-//     minute.
+//
+// A stored rule of another kind restricts no user. It is listed as not in force and
+// named in the log at the start, so that an operator removes it.
 //
 // Pauses are derived from risk.holds too, and kept apart from the marks: a rush
 // needs them, and each closing changes them. A broadcast makes every instance read

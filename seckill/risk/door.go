@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"math"
 	"time"
 
@@ -93,26 +92,6 @@ func (s *Service) lucky(user, item int64, r *Rule) bool {
 	_, _ = mac.Write(b[:]) // a hash never fails
 	lot := binary.BigEndian.Uint64(mac.Sum(nil))
 	return float64(lot) < r.Amount*math.MaxUint64
-}
-
-// Turned counts a refusal at the door for the rules of the kind
-// refusals_per_minute. Not counted are failures that the shopper did not cause
-// (an unavailable store), the request for a proof that was not sent yet, and
-// refusals by a rule: otherwise a user that a rule applies to would prolong it by
-// retrying.
-func (s *Service) Turned(user int64, err error) {
-	if counts(err) {
-		s.Refused(user)
-	}
-}
-
-// codeProofAsked is the answer that starts a human check and is not a failed
-// one.
-const codeProofAsked = "human-check-required"
-
-func counts(err error) bool {
-	f, ok := errors.AsType[*fault.Error](err)
-	return ok && f.Code != codeProofAsked && !errors.Is(f, errNotAvailable) && !errors.Is(f, rush.ErrCoolingDown) && (f.Kind == fault.Forbidden || f.Kind == fault.TooMany)
 }
 
 // ruleNote is the part of a decision that describes the rule or blacklist

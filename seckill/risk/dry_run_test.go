@@ -17,18 +17,11 @@ func TestDryRunEqualsTheRealHits(t *testing.T) {
 	for user := range int64(150) {
 		i.unpaid(user+1, item, int(user%4)) // 0 to 3 unpaid closings
 		y.open[user+1] = user % 5           // 0 to 4 open orders
-		for range user % 6 {
-			i.Refused(user + 1) // 0 to 5 refusals
-		}
 	}
 	y.exec(`UPDATE risk.holds SET closed_at = closed_at - interval '8 days' WHERE user_id % 10 = 3`) // not within a week
-	if err := i.flushRefusals(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	for _, rule := range []string{
 		`{"kind":"unpaid_holds","threshold":2,"window_seconds":604800,"action":"none"}`,
 		`{"kind":"open_unpaid","threshold":3,"action":"none"}`,
-		`{"kind":"refusals_per_minute","threshold":4,"action":"none"}`,
 	} {
 		code, dry := i.call(auth.Operator, http.MethodPost, "/rules/dry-run", rule)
 		if code != http.StatusOK {

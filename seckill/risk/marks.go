@@ -28,14 +28,10 @@ func worst(hits []Hit, most int) []Hit {
 // hits returns the users that a rule applies to now: the same for a rule in
 // force and for a dry run. users restricts the query; nil means all users.
 func (s *Service) hits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64) ([]Hit, error) {
-	switch r.Kind {
-	case UnpaidHolds:
-		return unpaidHits(ctx, db, r, users, s.set.MaxOffenders)
-	case OpenUnpaid:
+	if r.Kind == OpenUnpaid {
 		return s.openHits(ctx, r)
-	default:
-		return s.refusalHits(ctx, r)
 	}
+	return unpaidHits(ctx, db, r, users, s.set.MaxOffenders)
 }
 
 // unpaidHits counts unpaid closings.

@@ -13,8 +13,9 @@ import (
 // picture is an immutable snapshot of the active rules and of the users they
 // apply to.
 type picture struct {
-	rules []Rule
-	marks map[int64][]mark // by user; only users with marks
+	rules   []Rule
+	ignored []Rule           // of kinds that are not counted
+	marks   map[int64][]mark // by user; only users with marks
 }
 
 // mark is a rule's hit on a user.
@@ -34,18 +35,29 @@ func (p *picture) has(kind Kind, now time.Time) bool {
 	return false
 }
 
-// Refresh reads rules and marks if they have changed. Call it before serving:
-// until then no rule applies.
+// Refresh reads rules and marks if they have changed, and logs the rules that it
+// ignores. Call it before serving: until then no rule applies.
 func (s *Service) Refresh(ctx context.Context) error {
-	return errors.Join(s.current.Refresh(ctx), s.readUnpaid(ctx, pausePeriod))
+	err := errors.Join(s.current.Refresh(ctx), s.readUnpaid(ctx, pausePeriod))
+	for _, r := range s.current.Now().ignored {
+		s.deps.Log.WarnContext(ctx, "risk rule ignored, its kind is not counted: remove it", "rule", r.ID, "kind", r.Kind)
+	}
+	return err
 }
 
 // readPicture reads a consistent snapshot of rules and marks.
 func (s *Service) readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
 	p := &picture{marks: map[int64][]mark{}}
-	var err error
-	if p.rules, err = activeRules(ctx, tx); err != nil {
+	active, err := activeRules(ctx, tx)
+	if err != nil {
 		return nil, err
+	}
+	for _, r := range active {
+		if r.counted() {
+			p.rules = append(p.rules, r)
+		} else {
+			p.ignored = append(p.ignored, r)
+		}
 	}
 	byID := make(map[int64]*Rule, len(p.rules))
 	for i := range p.rules {

@@ -37,8 +37,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules", ID: "add-risk-rule", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
 		Summary: "Create a rule",
 		Description: "A rule applies to every user whose count has reached its threshold: orders closed unpaid within the window (`unpaid_holds`, 30 days " +
-			"by default), orders that wait for payment now (`open_unpaid`), or refusals at the door within one minute " +
-			"(`refusals_per_minute`, which then applies for the window). Actions are graded: `short_window` gives fewer seconds to pay, " +
+			"by default), or orders that wait for payment now (`open_unpaid`). Actions are graded: `short_window` gives fewer seconds to pay, " +
 			"`later` lets the path be used some milliseconds after the opening, `chance` gives a path with a probability that is drawn " +
 			"once for each item, `none` gives none. All rules that apply to a user apply together. In force on every instance within a second.",
 		Problems: map[int]string{
@@ -57,7 +56,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules/dry-run", ID: "try-risk-rule", Tag: "operator", Role: auth.Viewer,
 		Summary:     "The users a rule would apply to now",
-		Description: "Nothing is stored and no user is restricted. For `refusals_per_minute`, this minute and the previous one count.",
+		Description: "Nothing is stored and no user is restricted.",
 		Problems:    reading,
 	}, s.tryRule)
 	httpx.Register(rt.API, httpx.Op{

@@ -16,9 +16,6 @@ const (
 	UnpaidHolds Kind = "unpaid_holds"
 	// OpenUnpaid counts orders that wait for payment now; the window is ignored.
 	OpenUnpaid Kind = "open_unpaid"
-	// Refusals counts refusals at the door within one minute; the window is how
-	// long the rule then applies.
-	Refusals Kind = "refusals_per_minute"
 )
 
 // Action is what a rule does to a path, from mild to strict.
@@ -50,6 +47,8 @@ type Rule struct {
 // Bounds of a rule. The CHECKs of risk.rules repeat those of the amounts.
 const (
 	minWindow = time.Minute
+	// defaultWindow is the window of a rule that gives none.
+	defaultWindow = 30 * 24 * time.Hour
 	// maxWindow is also how long unpaid closings are kept.
 	maxWindow    = 90 * 24 * time.Hour
 	maxThreshold = 100_000
@@ -61,14 +60,6 @@ const (
 	maxLater = 10 * time.Minute
 	maxNote  = 500
 )
-
-// defaultWindow is the window of a rule that gives none.
-func defaultWindow(kind Kind) time.Duration {
-	if kind == Refusals {
-		return 10 * time.Minute // outlasts users who retry after a few minutes
-	}
-	return 30 * 24 * time.Hour
-}
 
 // check returns the error in a rule, nil if there is none.
 func (r *Rule) check(now time.Time) error {
@@ -103,6 +94,10 @@ func (r *Rule) check(now time.Time) error {
 	}
 	return nil
 }
+
+// counted reports whether the rule's kind is counted. Another version of the program
+// may have stored one that is not.
+func (r *Rule) counted() bool { return r.Kind == UnpaidHolds || r.Kind == OpenUnpaid }
 
 // over reports whether the rule has ended.
 func (r *Rule) over(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }

@@ -15,9 +15,9 @@ import (
 
 // riskRuleDraft is a rule as an operator submits it.
 type riskRuleDraft struct {
-	Kind          Kind       `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute"`
+	Kind          Kind       `json:"kind" enum:"unpaid_holds,open_unpaid"`
 	Threshold     int32      `json:"threshold" minimum:"1" maximum:"100000" doc:"The rule applies to users whose count reaches it" example:"3"`
-	WindowSeconds *int64     `json:"window_seconds,omitempty" minimum:"60" maximum:"7776000" doc:"unpaid_holds: how recent a closing must be to count, 30 days by default; refusals_per_minute: how long the rule applies, 10 minutes by default"`
+	WindowSeconds *int64     `json:"window_seconds,omitempty" minimum:"60" maximum:"7776000" doc:"unpaid_holds: how recent a closing must be to count, 30 days by default"`
 	Action        Action     `json:"action" enum:"short_window,later,chance,none"`
 	Amount        float64    `json:"amount,omitempty" doc:"short_window: seconds to pay, 10 to 65535; later: milliseconds after the opening, 1 to 600000; chance: above 0 and below 1; none: nothing" example:"60"`
 	Note          string     `json:"note,omitempty" maxLength:"500" doc:"For operators; never shown to a shopper"`
@@ -28,15 +28,15 @@ type riskRuleDraft struct {
 // riskRule is a rule as operators see it.
 type riskRule struct {
 	ID            string  `json:"id"`
-	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid,refusals_per_minute" doc:"What is counted about a user"`
+	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid" doc:"What is counted about a user"`
 	Threshold     int32   `json:"threshold" doc:"The count at which the rule applies to a user"`
-	WindowSeconds int64   `json:"window_seconds" doc:"How far back is counted; for refusals, how long the rule then applies"`
+	WindowSeconds int64   `json:"window_seconds" doc:"How far back is counted"`
 	Action        Action  `json:"action" enum:"short_window,later,chance,none" doc:"What the rule does to the rush path"`
 	Amount        float64 `json:"amount" doc:"short_window: seconds to pay; later: milliseconds after the opening; chance: the probability of a path; none: 0"`
 	Note          string  `json:"note,omitempty" doc:"Why the rule exists, in its author's words"`
 	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time" doc:"Missing for a rule without an end"`
 	DryRunUntil   string  `json:"dry_run_until,omitempty" format:"date-time" doc:"Until then the rule only records decisions, as dry-run"`
-	InForce       bool    `json:"in_force" doc:"false once it has expired"`
+	InForce       bool    `json:"in_force" doc:"false once it has expired, and for a rule of a kind that is not counted"`
 	CreatedAt     string  `json:"created_at" format:"date-time"`
 	UpdatedAt     string  `json:"updated_at" format:"date-time"`
 }
@@ -44,7 +44,7 @@ type riskRule struct {
 func (s *Service) view(r Rule) riskRule {
 	v := riskRule{
 		ID: httpx.FormatID(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: r.Action,
-		Amount: r.Amount, Note: r.Note, InForce: !r.over(s.deps.Clock.Now()),
+		Amount: r.Amount, Note: r.Note, InForce: r.counted() && !r.over(s.deps.Clock.Now()),
 		CreatedAt: httpx.Moment(r.CreatedAt), UpdatedAt: httpx.Moment(r.UpdatedAt),
 	}
 	if !r.ExpiresAt.IsZero() {
@@ -59,7 +59,7 @@ func (s *Service) view(r Rule) riskRule {
 // rule reads and checks an input.
 func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	r := Rule{
-		Kind: in.Kind, Threshold: in.Threshold, Window: defaultWindow(in.Kind), Action: in.Action, Amount: in.Amount, Note: in.Note,
+		Kind: in.Kind, Threshold: in.Threshold, Window: defaultWindow, Action: in.Action, Amount: in.Amount, Note: in.Note,
 	}
 	if in.WindowSeconds != nil {
 		// Bounded before the multiplication, which could overflow.

@@ -1,7 +1,11 @@
 package risk
 
 import (
+	"bytes"
+	"log/slog"
 	"math"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +124,37 @@ func TestChanceIsDrawnOnceAndFair(t *testing.T) {
 	}
 	if same == 200 {
 		t.Error("the lot does not depend on the key")
+	}
+}
+
+// A rule of a kind that this version does not count, stored by another one, neither
+// restricts a user nor breaks the start. Operators see it and can only remove it.
+func TestStoredRuleOfAnUnknownKindIsIgnored(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item := y.activity("sale", false)
+	y.exec(`WITH r AS (INSERT INTO risk.rules (kind, threshold, window_seconds, action) VALUES ('refusals_per_minute', 2, 600, 'none') RETURNING id)
+		INSERT INTO risk.marks (rule_id, user_id, count, until) SELECT id, 7, 3, now() + '1 hour' FROM r`)
+	y.exec(`UPDATE risk.revision SET revision = revision + 1`)
+	var said bytes.Buffer
+	i := y.instance(func(_ *Settings, d *Deps) { d.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+	if !strings.Contains(said.String(), "risk rule ignored") {
+		t.Errorf("the log says %q", said.String())
+	}
+	if err := i.Door(t.Context(), i.applicant(7, item)); err != nil {
+		t.Errorf("its user is refused: %v", err)
+	}
+	_, list := i.call(auth.Viewer, http.MethodGet, "/rules", "")
+	shown := list["data"].([]any)[0].(map[string]any)
+	if shown["kind"] != "refusals_per_minute" || shown["in_force"] != false {
+		t.Errorf("operators see %v", shown)
+	}
+	id := shown["id"].(string)
+	for _, kind := range []string{"refusals_per_minute", "unpaid_holds"} {
+		code, doc := i.call(auth.Operator, http.MethodPut, "/rules/"+id, `{"kind":"`+kind+`","threshold":2,"action":"none"}`)
+		requireEqual(t, "change to "+kind, []any{code, doc["code"]}, []any{http.StatusUnprocessableEntity, "invalid"})
+	}
+	if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
+		t.Errorf("%d %v", code, doc)
 	}
 }

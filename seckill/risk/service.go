@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
@@ -45,7 +44,6 @@ type Blacklist interface {
 // required.
 type Deps struct {
 	DB        *pgxpool.Pool // the seckill module's
-	Redis     redis.UniversalClient
 	Bus       *bus.Bus
 	Clock     clock.Clock // the Redis server's time, by estimate
 	Log       *slog.Logger
@@ -67,15 +65,14 @@ type Service struct {
 	chanceKey []byte
 	holder    string // this process, as holder of the counting lease
 
-	current  *snapshot.Replica[picture]
-	queue    chan decision
-	refusals refusals
-	unpaid   unpaid
+	current *snapshot.Replica[picture]
+	queue   chan decision
+	unpaid  unpaid
 }
 
 // New returns the service without rules; Refresh or the worker reads them.
 func New(set Settings, deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil ||
+	if deps.DB == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil ||
 		deps.Items == nil || len(deps.SigningKey) == 0 {
 		return nil, errors.New("risk: every dependency but Orders and Blacklist is required")
 	}
@@ -85,7 +82,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		set: set, deps: deps, metrics: m, chanceKey: auth.Derive(deps.SigningKey, "risk-chance"), holder: ids.New().String(),
-		queue: make(chan decision, maxQueued), refusals: refusals{pending: map[int64]int64{}},
+		queue:  make(chan decision, maxQueued),
 		unpaid: unpaid{of: map[taking]closings{}},
 	}
 	s.current = snapshot.New(snapshot.Source[picture]{

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"stampede/order/orderevent"
@@ -65,7 +64,6 @@ func (o openOrders) OpenUnpaid(_ context.Context, atLeast, most int) (map[int64]
 type bundle struct {
 	t    testing.TB
 	db   *pgxpool.Pool
-	rdb  *redis.Client
 	bus  *bus.Bus
 	open openOrders
 	sale onSale
@@ -73,7 +71,7 @@ type bundle struct {
 
 func setup(t testing.TB) *bundle {
 	t.Helper()
-	y := &bundle{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), bus: bustest.Open(t), open: openOrders{}}
+	y := &bundle{t: t, db: pgtest.DB(t), bus: bustest.Open(t), open: openOrders{}}
 	y.exec(`DELETE FROM risk.rules`) // tests bring their own
 	return y
 }
@@ -108,7 +106,7 @@ func (y *bundle) instance(change ...func(*Settings, *Deps)) *instance {
 	cfg := config.Defaults[Settings]()
 	cfg.UnpaidPause = 0 // tests of rules close orders
 	deps := Deps{
-		DB: y.db, Redis: y.rdb, Bus: y.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		DB: y.db, Bus: y.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 		Items: y.sale, Orders: y.open, SigningKey: testKey, Keep: 90 * 24 * time.Hour,
 	}
 	for _, f := range change {

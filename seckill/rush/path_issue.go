@@ -148,11 +148,6 @@ func (r *Service) registerIssue(api httpx.API) {
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +
 			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
 		Limits: r.cfg.pathLimits(),
-		OverLimit: func(ctx context.Context) {
-			if r.deps.OverLimit != nil {
-				r.deps.OverLimit(auth.From(ctx).UserID)
-			}
-		},
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusGone: "ended", http.StatusTooEarly: "not-started",
 			http.StatusUnprocessableEntity: "over-limit, invalid",

@@ -56,9 +56,6 @@ type Deps struct {
 	Tally       *tally.Board    // merges what every instance counts; nil for none
 	// Admit decides who gets a path; nil admits every user.
 	Admit DoorCheck
-	// OverLimit is called for users who request paths more often than the limits
-	// allow, and so never reach Admit. It must not block; nil is allowed.
-	OverLimit func(user int64)
 	// Paused returns how long a user has to wait for the next attempt in an
 	// activity, 0 for most users. Paths issued before the pause are refused by it. It
 	// is called for every rush: it must read only memory. nil means no user waits.

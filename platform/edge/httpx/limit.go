@@ -46,11 +46,7 @@ func asks(ctx context.Context, limits []Limit) []ratelimit.Ask {
 // flood is refused before its bodies are read.
 func weigh(limiter *ratelimit.Limiter, op Op) func(context.Context) error {
 	return func(ctx context.Context) error {
-		err := limiter.Look(asks(ctx, op.Limits)...).Err()
-		if err != nil {
-			op.refused(ctx)
-		}
-		return err
+		return limiter.Look(asks(ctx, op.Limits)...).Err()
 	}
 }
 
@@ -62,18 +58,10 @@ func take(ctx context.Context, limiter *ratelimit.Limiter, op Op) error {
 		return err
 	}
 	if err := d.Err(); err != nil {
-		op.refused(ctx)
 		return err // its answer carries the fields
 	}
 	if h := fromContext(ctx).header; h != nil {
 		d.Header(h)
 	}
 	return nil
-}
-
-// refused calls the operation's OverLimit.
-func (op Op) refused(ctx context.Context) {
-	if op.OverLimit != nil {
-		op.OverLimit(ctx)
-	}
 }

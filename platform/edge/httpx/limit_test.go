@@ -139,22 +139,3 @@ func TestWhoIsOverTheLimitIsToldBeforeTheBodyIsRead(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
-
-func TestWhoIsOverALimitIsHeardOf(t *testing.T) {
-	t.Parallel()
-	rt, _ := newRouter(t, httpx.Limited(ratelimit.New(nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())))
-	heard := 0
-	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/once", ID: "once", Summary: "Once",
-		Limits:    []httpx.Limit{{Rule: ratelimit.Rule{Name: "once", Count: 1, Per: time.Hour}, Of: httpx.OfAddress}},
-		OverLimit: func(context.Context) { heard++ },
-	}, func(context.Context, *struct{}) (*echoOutput, error) { return &echoOutput{}, nil })
-	for range 3 {
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/once", http.NoBody)
-		req.RemoteAddr = "203.0.113.9:80"
-		rt.ServeHTTP(httptest.NewRecorder(), req)
-	}
-	if heard != 2 {
-		t.Errorf("OverLimit was called %d times, want the two after the first", heard)
-	}
-}

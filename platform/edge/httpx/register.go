@@ -49,9 +49,6 @@ type Op struct {
 	MaxBodyBytes int64
 	// Limits are checked together: a request refused by one counts towards none.
 	Limits []Limit
-	// OverLimit is called for every request that a limit refuses, before it is
-	// answered; it must not block. nil disables it.
-	OverLimit func(ctx context.Context)
 }
 
 const defaultMaxBody = 64 << 10
