@@ -77,7 +77,7 @@ func (s *Service) SendCode(ctx context.Context, phone Phone, purpose Purpose, la
 	if err != nil {
 		return err
 	}
-	if err := s.takeSMS(ctx, phone, purpose, from); err != nil {
+	if err := s.takeSMS(ctx, phone, purpose); err != nil {
 		return err
 	}
 	s.note(ctx, middleWindow, counts)

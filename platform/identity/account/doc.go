@@ -70,9 +70,9 @@
 // client that wants another one states another one. Only the note about a new device
 // relies on it, because an app without cookies would cause one at each login.
 //
-// The whole shop sends Limits.SMSPerHour at most, notes included; a flood that uses
-// that up leaves a tenth for devices that are known and for staff, half of it for staff alone,
-// whose phones the answers do not reveal (ceiling.go).
+// The whole shop sends Limits.SMSPerHour at most, notes included; when a flood has used
+// that up, staff still get login codes, and the answers do not reveal their phones
+// (ceiling.go).
 // Redis stores phones only as keyed hashes. A flood of logins takes no more memory
 // than the password hashes that may run concurrently; see package password.
 //

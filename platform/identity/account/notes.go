@@ -96,11 +96,9 @@ func (s *Service) sendDue(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("account: claim a note: %w", err)
 		}
-		by := forAnyone
-		if n.About == staffCode {
-			by = forStaff
+		if n.About != staffCode { // which was counted by the limits of its phone
+			err = s.take(ctx, s.shopAsk())
 		}
-		err = s.take(ctx, s.shopAsk(by))
 		if isRefused(err) {
 			if err := q.PostponeNote(ctx, accountdb.PostponeNoteParams{ID: n.ID, AfterSeconds: ceilingRetry.Seconds()}); err != nil {
 				return fmt.Errorf("account: postpone a note: %w", err)

@@ -30,7 +30,7 @@ type Limits struct {
 	LoginPerAddress    int `default:"500" env:"STAMPEDE_LOGIN_PER_ADDRESS" help:"Logins that one address may attempt per minute, however much work it does; 0: no limit." min:"0" max:"1000000" rare:""`
 	SMSPerPhoneHour    int `name:"sms-per-phone-hour" default:"5" env:"STAMPEDE_SMS_PER_PHONE_HOUR" help:"SMS codes for one phone per hour, at least a minute apart; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
 	SMSPerPhoneDay     int `name:"sms-per-phone-day" default:"10" env:"STAMPEDE_SMS_PER_PHONE_DAY" help:"SMS codes for one phone per day; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
-	SMSPerHour         int `name:"sms-per-hour" default:"10000" env:"STAMPEDE_SMS_PER_HOUR" help:"SMS that the whole shop sends per hour, codes and notes; above it an alarm is raised, codes are refused and notes wait. The last tenth is for staff and known devices. 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
+	SMSPerHour         int `name:"sms-per-hour" default:"10000" env:"STAMPEDE_SMS_PER_HOUR" help:"SMS that the whole shop sends per hour, codes and notes; above it an alarm is raised, codes are refused and notes wait, only staff still get login codes. 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
 	SMSPerAddress      int `name:"sms-per-address" default:"500" env:"STAMPEDE_SMS_PER_ADDRESS" help:"SMS codes requested from one address per hour, however much work it does; 0: no limit." group:"SMS:" min:"0" max:"1000000" rare:""`
 	RegisterPerAddress int `default:"500" env:"STAMPEDE_REGISTER_PER_ADDRESS" help:"Accounts created from one address per hour, by registration or by a first login, however much work it does; 0: no limit." min:"0" max:"1000000" rare:""`
 }
