@@ -112,7 +112,7 @@ load: build ## Play shoppers against the running make run (ARGS are passed to st
 
 build: ## Build the program into .tools/bin
 	@.ci/setup go
-	CGO_ENABLED=0 go build -trimpath -o $(BIN)/stampede .
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN)/stampede .
 
 clean: ## Remove everything that was fetched or built here (data in ./data stays)
 	rm -rf .tools

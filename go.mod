@@ -34,7 +34,7 @@ require (
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/shirou/gopsutil/v4 v4.26.10
 	github.com/stripe/stripe-go/v84 v84.4.1
-	github.com/swaggo/files/v2 v2.0.2
+	github.com/swaggest/swgui v1.8.5
 	github.com/wenlng/go-captcha-assets v1.0.7
 	github.com/wenlng/go-captcha/v2 v2.0.5
 	github.com/xuri/excelize/v2 v2.11.1

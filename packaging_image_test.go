@@ -189,7 +189,23 @@ func TestPackagingProgram(t *testing.T) {
 			t.Errorf("the program is not built with %s=%s", key, want)
 		}
 	}
+	for _, file := range []string{"Makefile", ".ci/setup"} {
+		if !strings.Contains(packagingRead(t, file), `CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o `) {
+			t.Errorf("%s builds the program with other flags than the image", file)
+		}
+	}
+	file, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Size() > largestProgram {
+		t.Errorf("the program has %d bytes, at most %d: go version -m names its modules, go tool nm -size its parts", file.Size(), largestProgram)
+	}
 }
+
+// largestProgram is what may be pulled and started in a moment. A module that is needed for one function, or that embeds
+// more than its files in use, is found here.
+const largestProgram = 80_000_000
 
 // TestVersionIsTheSameEverywhere: change the version in main.go.
 func TestVersionIsTheSameEverywhere(t *testing.T) {

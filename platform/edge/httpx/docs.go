@@ -2,10 +2,11 @@ package httpx
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"io/fs"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
-	swagger "github.com/swaggo/files/v2"
+	"github.com/swaggest/swgui/v5/static"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/encoded"
@@ -126,23 +127,49 @@ func (rt *Router) ServeDocs() error {
 	} {
 		rt.Handle(Static, http.MethodGet, path, page)
 	}
-	files := http.StripPrefix(ui, http.FileServerFS(swagger.FS))
-	rt.Handle(Static, http.MethodGet, ui+"*", func(w http.ResponseWriter, r *http.Request) {
-		// The largest is 1.4 MB: a client that sends a hundred requests at once and
-		// reads slowly gets one.
-		w.Header().Set("Connection", "close")
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // a year, the longest that caches honor
-		files.ServeHTTP(w, r)
-	})
+	for _, name := range uiFiles {
+		file := sync.OnceValues(func() (*encoded.File, error) { return uiFile(name) })
+		rt.Handle(Static, http.MethodGet, ui+name, func(w http.ResponseWriter, r *http.Request) {
+			f, err := file()
+			if err != nil {
+				WriteProblem(w, r, err)
+				return
+			}
+			// The larger is 1.4 MB for a client without compression: one that sends a
+			// hundred requests at once and reads slowly gets one.
+			w.Header().Set("Connection", "close")
+			f.Serve(w, r, "public, max-age=31536000, immutable", http.StatusOK) // a year, the longest that caches honor
+		})
+	}
 	return nil
+}
+
+// uiFiles are what docsPage loads of the Swagger UI.
+var uiFiles = []string{"swagger-ui.css", "swagger-ui-bundle.js"}
+
+// uiFile unpacks one of them: the program has them compressed, and few processes serve them.
+func uiFile(name string) (*encoded.File, error) {
+	packed, err := static.FS.Open(name + ".gz")
+	if err != nil {
+		return nil, fmt.Errorf("httpx: open Swagger UI: %w", err)
+	}
+	unpacked, err := gzip.NewReader(packed)
+	if err != nil {
+		return nil, fmt.Errorf("httpx: unpack Swagger UI: %w", err)
+	}
+	body, err := io.ReadAll(unpacked)
+	if err != nil {
+		return nil, fmt.Errorf("httpx: unpack Swagger UI: %w", err)
+	}
+	return encoded.New(name, string(body), encoded.Quickly), nil
 }
 
 // uiFolder is the path of the Swagger UI's files. It contains their hash, so that
 // caches may keep them indefinitely: changed files have another path.
 var uiFolder = sync.OnceValues(func() (string, error) {
 	hash := xxhash.New()
-	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
-		file, err := fs.ReadFile(swagger.FS, name)
+	for _, name := range uiFiles {
+		file, err := static.FS.ReadFile(name + ".gz")
 		if err != nil {
 			return "", fmt.Errorf("httpx: read Swagger UI: %w", err)
 		}
