@@ -2,10 +2,6 @@ package main
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,37 +98,4 @@ func TestAttackBehindHTTPS(t *testing.T) {
 			return strings.Contains(string(raw), "--sandbox-bank") && strings.Contains(string(raw), "Requests from 127.0.0.1 name other clients")
 		}, "the alarms about the sandbox bank and the proxy")
 	})
-}
-
-// TestREADMENamesTheAttacks: each test in the table of attacks exists, and both
-// languages name the same.
-func TestREADMENamesTheAttacks(t *testing.T) {
-	t.Parallel()
-	source := ""
-	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, "_test.go") {
-			source += packagingRead(t, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var named [2][]string
-	for i, name := range []string{"README.md", ".github/README.zh-CN.md"} {
-		_, table, _ := strings.Cut(packagingRead(t, name), []string{"## What it withstands", "## 抵御哪些攻击"}[i])
-		table, _, _ = strings.Cut(table, "\n## ")
-		for _, row := range strings.Split(table, "\n| ")[1:] {
-			cells := strings.Split(row, " | ")
-			named[i] = append(named[i], regexp.MustCompile("`([A-Z][A-Za-z]+)`").FindAllString(cells[len(cells)-1], -1)...)
-		}
-	}
-	if len(named[0]) == 0 || !slices.Equal(named[0], named[1]) {
-		t.Errorf("README.md names %q, README.zh-CN.md %q", named[0], named[1])
-	}
-	for _, name := range named[0] {
-		if !strings.Contains(source, "\nfunc TestAttack"+strings.Trim(name, "`")+"(") {
-			t.Errorf("there is no TestAttack%s", strings.Trim(name, "`"))
-		}
-	}
 }

@@ -15,7 +15,7 @@ import (
 // TestAttackSlideSolver measures what doc.go says of slides: a short program finds
 // the gaps, because they are darker than what surrounds them, and the tile shows their
 // outline and what is in its own. Better pictures would make it fail; the sentence, and
-// README's, would then have to change.
+// the handbook's in door.md, would then have to change.
 func TestAttackSlideSolver(t *testing.T) {
 	t.Parallel()
 	const pictures = 20
@@ -35,7 +35,7 @@ func TestAttackSlideSolver(t *testing.T) {
 	}
 	t.Logf("the solver found %d of %d gaps", solved, pictures)
 	if solved <= pictures/4 { // far below what it finds of any twenty
-		t.Errorf("the solver found %d of %d gaps: say in doc.go and README what slides stop now", solved, pictures)
+		t.Errorf("the solver found %d of %d gaps: say in doc.go, door.md and attacks.md what slides stop now", solved, pictures)
 	}
 }
 

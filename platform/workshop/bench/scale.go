@@ -36,7 +36,7 @@ type ScalePlan struct {
 
 // The three plans of `stampede bench --scale`.
 var (
-	// CurvePlan is the table of the README, some minutes of work.
+	// CurvePlan is the table of platform/operating/measured.md, some minutes of work.
 	CurvePlan = ScalePlan{
 		Shoppers: []int{1_000, 10_000, 100_000, 1_000_000}, Items: []int{1, 10, 100, 1_000}, ItemsShoppers: 100_000,
 		Least: 20_000, Connections: manyConns,
