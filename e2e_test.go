@@ -400,7 +400,7 @@ func (in *instance) checkClasses(t *testing.T) {
 			"POST /api/v1/payments/{provider}/notify", "POST /api/v1/payments/{provider}/refund-notify", "GET /api/v1/orders",
 			"GET /api/v1/orders/{no}", "PUT /api/v1/orders/{no}/details", "POST /api/v1/orders/{no}/payments", "POST /api/v1/orders/{no}/cancel",
 		},
-		httpx.Held:   {"GET /api/v1/ws", "GET /api/v1/auth/qr/{id}"},
+		httpx.Held:   {"GET /api/v1/ws"},
 		httpx.Events: {"GET /api/v1/admin/items/{id}/funnel/live", "GET /api/v1/admin/activities/{id}/war-room/live"},
 		httpx.Sheddable: {
 			"GET /api/v1/sessions", "GET /api/v1/sessions/{id}", "GET /api/v1/items/{id}", "GET /api/v1/items/{id}/detail", "GET /api/v1/admin/activities", "GET /api/v1/admin/activities/{id}/rules",

@@ -438,7 +438,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 		return nil, err
 	}
 	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
-	s.app.OnStop("waiting logins", s.identity.Stop)
+	s.app.OnStop("idle connections", s.identity.Stop)
 	s.app.OnStop("followed funnels", s.seckill.EndStreams)
 	if err := show(cli.Parts{App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(), Shown: s.seckill.Shown, Codes: s.set.Identity.SMS.Sends(), Book: s.book, Prove: s.prove, Invite: s.identity.Accounts.InviteFirstAdmin}); err != nil {
 		return nil, err

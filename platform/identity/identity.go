@@ -7,8 +7,7 @@
 //
 // New reads nothing. Load reads the revocations and the blacklist; without it an
 // instance would admit, for half a second, users whom the other instances keep out.
-// Call it before serving. Stop answers the long polls for QR codes, because draining
-// requests would otherwise wait for them.
+// Call it before serving. Stop drops idle connections to the parts' providers.
 package identity
 
 import (
@@ -132,7 +131,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	e.qr, err = qrlogin.New(qrlogin.DefaultConfig(deps.Addresses.BaseURL()), qrlogin.Deps{
-		DB: deps.DB, Bus: deps.Bus, Accounts: e.Accounts, Blacklist: e.Blacklist, Revocations: e.revoked, Limits: e.Limits,
+		DB: deps.DB, Accounts: e.Accounts, Blacklist: e.Blacklist, Revocations: e.revoked, Limits: e.Limits,
 		Log: deps.Log, Metrics: deps.Metrics,
 	})
 	return e, err
@@ -230,11 +229,10 @@ func (e *Service) Workers() []app.Worker {
 // Probes are the parts' checks for problems that make no call fail.
 func (e *Service) Probes() []alarm.Probe { return e.Accounts.Probes() }
 
-// Stop answers the waiting polls and drops idle connections.
-func (e *Service) Stop(ctx context.Context) error {
-	err := e.qr.Stop(ctx)
+// Stop drops idle connections.
+func (e *Service) Stop(context.Context) error {
 	for _, hangUp := range e.hangUp {
 		hangUp()
 	}
-	return err
+	return nil
 }

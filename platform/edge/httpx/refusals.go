@@ -42,10 +42,7 @@ func (api API) refusals(op Op, takesBody, takesKey bool) map[string]*huma.Respon
 	for status, own := range op.Problems {
 		add(status, strings.Split(own, ", ")...)
 	}
-	add(http.StatusServiceUnavailable, "unavailable") // a store is down
-	if op.Class != Held {
-		add(http.StatusServiceUnavailable, "overloaded")
-	}
+	add(http.StatusServiceUnavailable, "unavailable", "overloaded") // a store is down, or too many requests
 	schema := api.Huma.OpenAPI().Components.Schemas.Schema(problemType, true, "Problem")
 	responses := make(map[string]*huma.Response, len(codes))
 	for status, list := range codes {

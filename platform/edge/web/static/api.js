@@ -38,11 +38,11 @@ export const unanswered = (e) => e instanceof TypeError || e.name === "TimeoutEr
 export const passing = (e) => unanswered(e) || e.status >= 500 || e.status === 425 || (e.status === 429 && e.code !== "cooling-down");
 
 // send makes a plain request. An answer that is not JSON comes from a proxy.
-export async function send(method, path, { body, token, proof, headers = {}, signal } = {}) {
+export async function send(method, path, { body, token, proof, headers = {} } = {}) {
   if (token) headers.Authorization = `Bearer ${token}`;
   if (proof) headers["Human-Check"] = proof;
   if (body) headers["Content-Type"] = "application/json";
-  const answer = await fetch(path.startsWith("/") ? path : `${api}/${path}`, { method, headers, body: body && JSON.stringify(body), signal: signal ?? AbortSignal.timeout(patience) });
+  const answer = await fetch(path.startsWith("/") ? path : `${api}/${path}`, { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(patience) });
   const doc = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refusal(answer, doc);
   return doc;

@@ -1,16 +1,14 @@
 // Logging in with a phone: this page shows a QR code and waits until a phone that is
 // logged in has confirmed it.
 import { el } from "./dom.js";
-import { device, keep, problem, send } from "./api.js";
+import { device, keep, passing, problem, send } from "./api.js";
+import { sleep } from "./clock.js";
 import { explain, t } from "./words.js";
 
-const waitSeconds = 20; // a poll waits for a change, well within what proxies allow
+const pollEvery = 1000; // ms; poll_after_ms says the same
 
 export class QRLogin extends HTMLElement {
-  #ended = new AbortController();
-
   connectedCallback() { this.#begin(); }
-  disconnectedCallback() { this.#ended.abort(); }
 
   // #again offers another code below what happened to this one.
   #again(text) {
@@ -25,22 +23,26 @@ export class QRLogin extends HTMLElement {
       this.dataset.url = asked.url;
       await this.#poll(asked, text);
     } catch (e) {
-      if (e.name !== "AbortError") this.#again(explain(e));
+      this.#again(explain(e));
     }
   }
 
   async #poll(asked, text) {
-    for (let knows = "pending"; ;) {
-      const now = await send("GET", `auth/qr/${asked.qr_id}?wait=${waitSeconds}&knows=${knows}`, {
-        headers: { "QR-Secret": asked.poll_secret }, signal: this.#ended.signal,
-      });
+    for (; this.isConnected; await sleep(pollEvery)) {
+      let now;
+      try {
+        now = await send("GET", `auth/qr/${asked.qr_id}`, { headers: { "QR-Secret": asked.poll_secret } });
+      } catch (e) {
+        if (passing(e)) continue; // the code itself expires
+        throw e;
+      }
       switch (now.status) {
         case "confirmed":
           return keep(now.tokens);
         case "scanned":
+          if (this.firstChild.classList.contains("taken")) break; // it was read out to the user
           text.replaceChildren(t("scanned"), el("strong", { className: "number" }, String(now.number)));
           this.firstChild.classList.add("taken");
-          knows = "scanned";
           break;
         case "pending":
           break;

@@ -25,9 +25,9 @@ func TestAttackStolenAccessToken(t *testing.T) {
 	for name, token := range map[string]string{"no": "", "a made-up": "rt_x", "the thief's own": i.refreshOf(own), "the access": stolen} {
 		a := i.asks(t)
 		scan := i.scans(t, a, stolen)
-		i.confirmsWith(t, a, stolen, scan.body.ScanToken, token, i.polled(t, a, "").body.Number).
+		i.confirmsWith(t, a, stolen, scan.body.ScanToken, token, i.polled(t, a).body.Number).
 			is(t, "confirm with "+name+" token", http.StatusForbidden, "proof-required")
-		if got := i.polled(t, a, ""); got.body.Status != "scanned" || got.body.Tokens != nil {
+		if got := i.polled(t, a); got.body.Status != "scanned" || got.body.Tokens != nil {
 			t.Errorf("with %s token the thief's device is %s", name, got.raw)
 		}
 	}
@@ -41,7 +41,7 @@ func TestAttackForwardedCode(t *testing.T) {
 	i := s.start()
 	_, token := s.phone(i, auth.Shopper)
 	a := i.asks(t)
-	if a.body.Number != 0 || i.polled(t, a, "").body.Number != 0 {
+	if a.body.Number != 0 || i.polled(t, a).body.Number != 0 {
 		t.Error("the number is shown before the scan")
 	}
 	scan := i.scans(t, a, token)
@@ -51,7 +51,7 @@ func TestAttackForwardedCode(t *testing.T) {
 	guess := 10 + (i.shows(t, a)-10+1)%90
 	i.confirmsWith(t, a, token, scan.body.ScanToken, i.refreshOf(token), guess).
 		is(t, "a wrong number", http.StatusConflict, "qr-wrong-number")
-	if got := i.polled(t, a, ""); got.body.Status != "denied" {
+	if got := i.polled(t, a); got.body.Status != "denied" {
 		t.Errorf("after a wrong number: %s", got.raw)
 	}
 	i.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "the right number afterwards", http.StatusConflict, "qr-decided")
@@ -142,7 +142,7 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	letIn := func(confirmer string) *account.Tokens {
 		t.Helper()
 		a := i.confirms(t, confirmer)
-		got := i.polled(t, a, "")
+		got := i.polled(t, a)
 		if got.body.Tokens == nil {
 			t.Fatalf("not let in: %s", got.raw)
 		}
@@ -174,7 +174,7 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	if !errors.Is(err, account.ErrConfirmerEnded) {
 		t.Errorf("a login by an ended confirmer: %v", err)
 	}
-	if got := i.polled(t, unclaimed, ""); got.body.Status != "denied" || got.body.Tokens != nil {
+	if got := i.polled(t, unclaimed); got.body.Status != "denied" || got.body.Tokens != nil {
 		t.Errorf("a confirmation by the tv: %s", got.raw)
 	}
 }

@@ -20,14 +20,6 @@ const (
 type Config struct {
 	// BaseURL is how phones reach the shop; the picture shows an address below it.
 	BaseURL string
-	// MaxWaiting bounds the waiting polls on one instance, some KiB each; a poll
-	// above it is answered immediately. Waiting polls do not count towards the limit
-	// of concurrent requests.
-	MaxWaiting int
-	// RecheckEvery is how late a waiting poll finds a change whose broadcast was
-	// lost.
-	RecheckEvery time.Duration
-
 	// PerAddress limits how many codes one address may request, and
 	// PicturesPerAddress how many pictures, each of which takes a millisecond to
 	// draw.
@@ -45,7 +37,7 @@ type Config struct {
 // DefaultConfig returns the values for a shop at an address.
 func DefaultConfig(baseURL string) Config {
 	return Config{
-		BaseURL: baseURL, MaxWaiting: 1000, RecheckEvery: 2 * time.Second,
+		BaseURL:            baseURL,
 		PerAddress:         ratelimit.Rule{Name: "qr-login", Count: 20, Per: time.Minute}, // an office of desktops behind one address
 		PicturesPerAddress: ratelimit.Rule{Name: "qr-picture", Count: 60, Per: time.Minute},
 		Guesses:            ratelimit.Rule{Name: "qr-guess", Count: 10, Per: time.Minute},

@@ -50,7 +50,7 @@ func (s *Service) scan(ctx context.Context, p auth.Principal, id ids.ID) (qrlogi
 	if err != nil {
 		return row, "", unreachable("scan", err)
 	}
-	s.changed(ctx, id, scanned)
+	s.steps.WithLabelValues(scanned).Inc()
 	return row, token, nil
 }
 
@@ -118,7 +118,7 @@ func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token
 		}
 		return errDecided
 	}
-	s.changed(ctx, id, decision)
+	s.steps.WithLabelValues(decision).Inc()
 	return refusal
 }
 

@@ -33,9 +33,9 @@
 //   - Secrets are 256 random bits and stored as SHA-256. An unknown id and a wrong
 //     secret get the same answer.
 //
-// # Waiting
+// # Polls
 //
-// A poll may wait for a change. Changes are broadcast and wake the polls on every
-// instance; a lost broadcast costs [Config.RecheckEvery]. [Service.Stop] answers all
-// of them, so that they do not delay the shutdown.
+// A poll is answered at once; the asking device repeats it after poll_after_ms. A crowd
+// of desktops costs one read of a row each second, and no instance has to learn of a
+// change on another.
 package qrlogin

@@ -20,18 +20,18 @@ func TestGuessesAreLimited(t *testing.T) {
 	guess := a
 	guess.body.PollSecret = "guessed"
 	for n := range 3 {
-		i.polled(t, guess, "").is(t, "guess "+string(rune('1'+n)), http.StatusNotFound, "not-found")
+		i.polled(t, guess).is(t, "guess "+string(rune('1'+n)), http.StatusNotFound, "not-found")
 	}
-	i.polled(t, guess, "").is(t, "one guess too many", http.StatusTooManyRequests, "rate-limited")
-	i.polled(t, a, "").is(t, "the right secret after that", http.StatusTooManyRequests, "rate-limited")
-	if got := i.polled(t, other, ""); got.status != http.StatusOK {
+	i.polled(t, guess).is(t, "one guess too many", http.StatusTooManyRequests, "rate-limited")
+	i.polled(t, a).is(t, "the right secret after that", http.StatusTooManyRequests, "rate-limited")
+	if got := i.polled(t, other); got.status != http.StatusOK {
 		t.Errorf("another code from that address: %d %s", got.status, got.raw)
 	}
 	id, err := ids.Parse(a.body.QRID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.poll(t.Context(), id, a.body.PollSecret, netip.MustParseAddr("203.0.113.7"), pending, 0); err != nil {
+	if _, err := i.poll(t.Context(), id, a.body.PollSecret, netip.MustParseAddr("203.0.113.7")); err != nil {
 		t.Errorf("the holder at another address: %v", err)
 	}
 }
@@ -50,10 +50,10 @@ func TestAskingIsLimitedPerAddress(t *testing.T) {
 		t.Errorf("the first picture: %d", got.status)
 	}
 	i.call(t, http.MethodGet, image, "").is(t, "the second picture", http.StatusTooManyRequests, "rate-limited")
-	if got := i.polled(t, a, ""); got.status != http.StatusOK {
+	if got := i.polled(t, a); got.status != http.StatusOK {
 		t.Errorf("the first poll: %d", got.status)
 	}
-	i.polled(t, a, "").is(t, "the second poll", http.StatusTooManyRequests, "rate-limited")
+	i.polled(t, a).is(t, "the second poll", http.StatusTooManyRequests, "rate-limited")
 	_, phone := s.phone(i, auth.Shopper)
 	i.scans(t, a, phone).is(t, "the first scan", http.StatusOK, "")
 	i.scans(t, a, phone).is(t, "a second scan of one user", http.StatusTooManyRequests, "rate-limited")
@@ -90,7 +90,7 @@ func TestOldRowsGo(t *testing.T) {
 	if err := i.forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	i.polled(t, a, "").is(t, "an old code", http.StatusNotFound, "not-found")
+	i.polled(t, a).is(t, "an old code", http.StatusNotFound, "not-found")
 	var rows int
 	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM auth.qr_logins`).Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d rows are left, %v", rows, err)

@@ -11,7 +11,6 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
-	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
@@ -26,18 +25,12 @@ type progress struct {
 	tokens    *account.Tokens // with the state confirmed
 }
 
-// poll returns the state of a QR login to the holder of the secret. While the state
-// is the one that the holder knows, it waits for a change, up to wait. A confirmed
-// login is claimed: the first caller gets the tokens.
-func (s *Service) poll(ctx context.Context, id ids.ID, secret string, from netip.Addr, knows string, wait time.Duration) (progress, error) {
+// poll returns the state of a QR login to the holder of the secret. A confirmed login
+// is claimed: the first caller gets the tokens.
+func (s *Service) poll(ctx context.Context, id ids.ID, secret string, from netip.Addr) (progress, error) {
 	row, err := s.holder(ctx, id, secret, from)
 	if err != nil {
 		return progress{}, err
-	}
-	if wait > 0 && stateOf(row) == knows {
-		if row, err = s.await(ctx, row, knows, wait); err != nil {
-			return progress{}, err
-		}
 	}
 	p := progress{state: stateOf(row), expiresAt: row.ExpiresAt}
 	if p.state == scanned && row.Number != nil {
@@ -66,45 +59,6 @@ func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from net
 		return row, errUnknown
 	}
 	return row, s.take(ctx, ratelimit.Ask{Rule: s.cfg.Polls, Key: "q:" + id.String()})
-}
-
-// await returns the row once its state differs from the known one, or unchanged when
-// the wait is over.
-func (s *Service) await(ctx context.Context, row qrlogindb.StateRow, knows string, wait time.Duration) (qrlogindb.StateRow, error) {
-	defer httpx.Idle(ctx)()
-	over := time.NewTimer(wait)
-	defer over.Stop()
-	recheck := time.NewTicker(s.cfg.RecheckEvery)
-	defer recheck.Stop()
-	for last := false; ; {
-		change, leave := s.polls.join(row.ID)
-		// Read after joining: the read sees an earlier change, and a later one wakes
-		// the poll.
-		var err error
-		row, err = s.db.State(ctx, row.ID)
-		if err != nil {
-			leave()
-			return row, unreachable("poll", err)
-		}
-		if last || change == nil || stateOf(row) != knows {
-			leave()
-			return row, nil
-		}
-		select {
-		case <-change:
-		case <-recheck.C:
-		case <-over.C:
-			last = true
-		case <-s.polls.closed:
-			last = true
-		case <-ctx.Done():
-			last = true
-		}
-		leave()
-		if ctx.Err() != nil {
-			return row, nil // the client has gone
-		}
-	}
 }
 
 // claim opens the confirmed login and returns its tokens, in one transaction.
@@ -146,7 +100,7 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 		return progress{}, unreachable("claim", err)
 	}
 	s.deps.Revocations.Tell(ctx) // opening a login may end the user's oldest one
-	s.changed(ctx, id, claimed)
+	s.steps.WithLabelValues(claimed).Inc()
 	p.tokens = &tokens
 	return p, nil
 }

@@ -12,12 +12,6 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// awaitPolls returns once n polls wait on this instance.
-func (i *instance) awaitPolls(t testing.TB, n int) {
-	t.Helper()
-	pgtest.Eventually(t, promptly, func() bool { return i.polls.waiting() == n }, "the polls wait")
-}
-
 // expire expires a code.
 func (s bundle) expire(t testing.TB, a answer) {
 	t.Helper()
@@ -76,19 +70,18 @@ func TestWhatIsRefused(t *testing.T) {
 		}, 422, "invalid"},
 		"a poll with a wrong secret": {confirmedOne, false, func(a answer, _ string) answer {
 			a.body.PollSecret = wrong
-			return i.polled(t, a, "")
+			return i.polled(t, a)
 		}, 404, "not-found"},
 		"a poll with another code's secret": {confirmedOne, false, func(a answer, _ string) answer {
 			a.body.PollSecret = i.asks(t).body.PollSecret
-			return i.polled(t, a, "")
+			return i.polled(t, a)
 		}, 404, "not-found"},
 		"a poll with the scan token": {confirmedOne, false, func(a answer, scanToken string) answer {
 			a.body.PollSecret = scanToken
-			return i.polled(t, a, "")
+			return i.polled(t, a)
 		}, 404, "not-found"},
-		"a poll of an unknown id": {nil, false, func(_ answer, _ string) answer { return i.polled(t, unknown, "") }, 404, "not-found"},
-		"a poll of no id":         {nil, false, func(_ answer, _ string) answer { return i.polled(t, garbage, "") }, 404, "not-found"},
-		"a wait that is too long": {fresh, false, func(a answer, _ string) answer { return i.polled(t, a, "?wait=26") }, 422, "invalid"},
+		"a poll of an unknown id": {nil, false, func(_ answer, _ string) answer { return i.polled(t, unknown) }, 404, "not-found"},
+		"a poll of no id":         {nil, false, func(_ answer, _ string) answer { return i.polled(t, garbage) }, 404, "not-found"},
 
 		"a scan without a valid token": {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, "x") }, 401, "bad-token"},
 		"a scan by a minted token":     {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, mint(0)) }, 403, "forbidden"},
@@ -185,12 +178,12 @@ func TestExpiredCodeIsReported(t *testing.T) {
 	_, phone := s.phone(i, auth.Shopper)
 	a := i.asks(t)
 	s.expire(t, a)
-	if got := i.polled(t, a, "?wait=25"); got.body.Status != "expired" {
+	if got := i.polled(t, a); got.body.Status != "expired" {
 		t.Errorf("pending: %s", got.raw)
 	}
 	a = i.confirms(t, phone)
 	s.expire(t, a)
-	if got := i.polled(t, a, ""); got.body.Status != "expired" || got.body.Tokens != nil {
+	if got := i.polled(t, a); got.body.Status != "expired" || got.body.Tokens != nil {
 		t.Errorf("confirmed: %s", got.raw)
 	}
 }
@@ -215,7 +208,7 @@ func TestAConfirmationInTheLastMomentCounts(t *testing.T) {
 		}
 		got := i.decides(t, a, "confirm", phone, scan.body.ScanToken)
 		outcomes[got.status]++
-		end := i.polled(t, a, "")
+		end := i.polled(t, a)
 		switch got.status {
 		case http.StatusNoContent:
 			if end.body.Status != "confirmed" || end.body.Tokens == nil {
@@ -271,7 +264,7 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 	got.is(t, "a confirmation that was overtaken", http.StatusGone, "qr-expired")
 
 	a = i.confirms(t, phone)
-	if got := overtaken(a, "Claim", func() answer { return i.polled(t, a, "") }); got.body.Status != "expired" || got.body.Tokens != nil {
+	if got := overtaken(a, "Claim", func() answer { return i.polled(t, a) }); got.body.Status != "expired" || got.body.Tokens != nil {
 		t.Errorf("a claim that was overtaken: %s", got.raw)
 	}
 }

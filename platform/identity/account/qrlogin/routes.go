@@ -28,10 +28,10 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 	}, s.askRoute)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: base + "/{id}", ID: "poll-qr-login", Tag: "shopper", Class: httpx.Held,
+		Method: http.MethodGet, Path: base + "/{id}", ID: "poll-qr-login", Tag: "shopper",
 		Summary: "The state of a QR login, and its tokens once",
 		Description: "pending → scanned → confirmed, or denied; a login that takes too long has expired. The answer `confirmed` carries the tokens " +
-			"once, for the first request; after that the state is `claimed`. With `wait` the answer comes when the state differs from `knows`, at the latest after that many seconds.",
+			"once, for the first request; after that the state is `claimed`. Poll again after `poll_after_ms`.",
 		Problems: map[int]string{
 			http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
@@ -118,15 +118,13 @@ func (s *Service) askRoute(ctx context.Context, in *askInput) (*askOutput, error
 	return out, nil
 }
 
-// pollAfter is how soon a device that does not wait should poll again: soon enough
-// for a person, slow enough for a shop full of desktops.
+// pollAfter is how soon the asking device should poll again: soon enough for a person,
+// slow enough for a shop full of desktops.
 const pollAfter = time.Second
 
 type pollInput struct {
 	ID     string `path:"id" doc:"The qr_id"`
 	Secret string `header:"QR-Secret" required:"true" minLength:"1" maxLength:"64" doc:"The poll_secret"`
-	Wait   int    `query:"wait" minimum:"0" maximum:"25" doc:"Seconds to wait for a change; below the 30 s after which proxies close idle requests"`
-	Knows  string `query:"knows" enum:"pending,scanned" default:"pending" doc:"The state that the client knows, for wait"`
 }
 
 type pollOutput struct {
@@ -145,7 +143,7 @@ func (s *Service) pollRoute(ctx context.Context, in *pollInput) (*pollOutput, er
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.poll(ctx, id, in.Secret, httpx.ClientAddr(ctx), in.Knows, time.Duration(in.Wait)*time.Second)
+	p, err := s.poll(ctx, id, in.Secret, httpx.ClientAddr(ctx))
 	if err != nil {
 		return nil, err
 	}

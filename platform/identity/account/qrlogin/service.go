@@ -34,13 +34,7 @@ type Limiter interface {
 	Look(asks ...ratelimit.Ask) ratelimit.Decision
 }
 
-// Bus broadcasts changes to the other instances; *bus.Bus in production.
-type Bus interface {
-	Broadcast(subject string, data []byte) error
-	OnBroadcast(subject string, fn func(data []byte)) (stop func(), err error)
-}
-
-// Revocations knows ended logins and announces new ones; *revoke.Service in
+// Revocations knows ended logins and puts new ones into force; *revoke.Service in
 // production.
 type Revocations interface {
 	Revoked(ctx context.Context, p auth.Principal) (bool, error)
@@ -50,7 +44,6 @@ type Revocations interface {
 // Deps are the Service's dependencies.
 type Deps struct {
 	DB          *pgxpool.Pool
-	Bus         Bus
 	Accounts    Accounts
 	Blacklist   account.Blacklist // nil: no blacklist
 	Revocations Revocations
@@ -64,7 +57,6 @@ type Service struct {
 	cfg   Config
 	deps  Deps
 	db    *qrlogindb.Queries
-	polls *polls
 	steps *prometheus.CounterVec
 }
 
@@ -73,17 +65,13 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, db: qrlogindb.New(deps.DB), polls: newPolls(cfg.MaxWaiting)}
-	auto := promauto.With(deps.Metrics)
-	s.steps = auto.NewCounterVec(prometheus.CounterOpts{
+	s := &Service{cfg: cfg, deps: deps, db: qrlogindb.New(deps.DB)}
+	s.steps = promauto.With(deps.Metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_auth_qr_logins_total", Help: "QR logins by step reached: asked, scanned, confirmed, denied, claimed.",
 	}, []string{"step"})
 	for _, step := range []string{"asked", scanned, confirmed, denied, claimed} {
 		s.steps.WithLabelValues(step) // exported from the first scrape on, so that the first rate is right
 	}
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "stampede_auth_qr_polls_waiting", Help: "Polls on this instance that wait for a scan or a confirmation.",
-	}, func() float64 { return float64(s.polls.waiting()) })
 	return s, nil
 }
 
@@ -121,16 +109,9 @@ func (s *Service) keepOut(way string, user int64, device string, from netip.Addr
 	return s.deps.Blacklist.Refuse(way, user, "", device, from)
 }
 
-// Workers returns the loops that receive changes and remove old rows.
+// Workers returns the loop that removes old rows.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "qr-logins-heard", Run: s.listen}, {Name: "qr-logins-tidy", Run: s.tidy}}
-}
-
-// Stop answers every waiting poll with the current state. Call it before requests
-// are drained, which would otherwise wait for the polls.
-func (s *Service) Stop(context.Context) error {
-	s.polls.close()
-	return nil
+	return []app.Worker{{Name: "qr-logins-tidy", Run: s.tidy}}
 }
 
 const (

@@ -26,9 +26,7 @@ import (
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/revoke"
 	"stampede/platform/identity/sms"
-	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
-	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -40,7 +38,6 @@ var testKey = bytes.Repeat([]byte("k1"), 16)
 type bundle struct {
 	t      *testing.T
 	db     *pgxpool.Pool
-	bus    *bus.Bus
 	tokens *auth.Tokens
 	change func(*Config)
 	held   *sync.Map // access token → refresh token
@@ -48,7 +45,7 @@ type bundle struct {
 
 func setup(t *testing.T, change func(*Config)) bundle {
 	t.Helper()
-	return bundle{t: t, db: pgtest.DB(t), bus: bustest.Open(t), tokens: auth.NewTokens(testKey, time.Now), change: change, held: new(sync.Map)}
+	return bundle{t: t, db: pgtest.DB(t), tokens: auth.NewTokens(testKey, time.Now), change: change, held: new(sync.Map)}
 }
 
 // instance is one process of the shop.
@@ -85,7 +82,7 @@ func (s bundle) start() *instance {
 	if s.change != nil {
 		s.change(&cfg)
 	}
-	i.Service, err = New(cfg, Deps{DB: s.db, Bus: s.bus, Accounts: i.acc, Revocations: i.revoke, Limits: limits, Log: log, Metrics: metrics})
+	i.Service, err = New(cfg, Deps{DB: s.db, Accounts: i.acc, Revocations: i.revoke, Limits: limits, Log: log, Metrics: metrics})
 	must(err)
 	rt := httpx.NewRouter(tokens, log, "test", metrics)
 	i.Routes(rt)
@@ -102,7 +99,6 @@ func (s bundle) start() *instance {
 		})
 	}
 	s.t.Cleanup(func() {
-		_ = i.Stop(ctx)
 		server.Close()
 		cancel()
 		group.Wait()
@@ -192,9 +188,9 @@ func (i *instance) asks(t testing.TB) answer {
 	return a
 }
 
-func (i *instance) polled(t testing.TB, a answer, query string) answer {
+func (i *instance) polled(t testing.TB, a answer) answer {
 	t.Helper()
-	return i.call(t, http.MethodGet, "/"+a.body.QRID+query, "", "QR-Secret", a.body.PollSecret)
+	return i.call(t, http.MethodGet, "/"+a.body.QRID, "", "QR-Secret", a.body.PollSecret)
 }
 
 func (i *instance) scans(t testing.TB, a answer, token string) answer {

@@ -16,14 +16,11 @@ import (
 	"stampede/platform/workshop/qrtest"
 )
 
-// promptly is three times what a waiting poll needs to learn of a change.
-const promptly = 3 * time.Second
-
 // TestADesktopIsLoggedInByAPhone: the desktop talks to one instance, the phone to
-// another, and each change ends the desktop's wait.
+// another, and the desktop's next poll shows each change.
 func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 	t.Parallel()
-	s := setup(t, func(c *Config) { c.RecheckEvery = time.Minute }) // only a broadcast wakes
+	s := setup(t, nil)
 	here, there := s.start(), s.start()
 	user, token := s.phone(there, auth.Operator)
 
@@ -41,26 +38,12 @@ func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 	if text, _, _, err := qrtest.Read(img); err != nil || text != a.body.URL || text != "https://sale.example.com/?qr="+a.body.QRID || strings.Contains(text, a.body.PollSecret) {
 		t.Errorf("the picture says %q, %v; want %q", text, err, a.body.URL)
 	}
-	if now := here.polled(t, a, ""); now.body.Status != "pending" || now.body.PollAfter != 1000 {
+	if now := here.polled(t, a); now.body.Status != "pending" || now.body.PollAfter != 1000 {
 		t.Errorf("at first: %s", now.raw)
 	}
 
-	// waits polls with a known state; meanwhile runs once the poll waits.
-	waits := func(knows string, meanwhile func()) answer {
-		t.Helper()
-		done := make(chan answer, 1)
-		began := time.Now()
-		go func() { done <- here.polled(t, a, "?wait=25&knows="+knows) }()
-		here.awaitPolls(t, 1)
-		meanwhile()
-		got := <-done
-		if took := time.Since(began); took > promptly {
-			t.Errorf("the poll that knew %s was answered after %s", knows, took)
-		}
-		return got
-	}
-	var scan answer
-	if got := waits("pending", func() { scan = there.scans(t, a, token) }); got.body.Status != "scanned" || got.body.Tokens != nil || got.body.Number != here.shows(t, a) || got.body.Number < 10 {
+	scan := there.scans(t, a, token)
+	if got := here.polled(t, a); got.body.Status != "scanned" || got.body.Tokens != nil || got.body.Number != here.shows(t, a) || got.body.Number < 10 {
 		t.Errorf("after the scan: %s", got.raw)
 	}
 	asked, err := time.Parse(time.RFC3339, scan.body.AskedAt)
@@ -68,9 +51,8 @@ func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 		scan.body.Address != "127.0.0.1" || err != nil || asked.Sub(began).Abs() > time.Minute || strings.Contains(string(scan.raw), "desk-1") {
 		t.Errorf("the phone is shown %d %s", scan.status, scan.raw)
 	}
-	got := waits("scanned", func() {
-		there.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "confirm", http.StatusNoContent, "")
-	})
+	there.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "confirm", http.StatusNoContent, "")
+	got := here.polled(t, a)
 	if got.body.Status != "confirmed" || got.body.Tokens == nil {
 		t.Fatalf("after the confirmation: %s", got.raw)
 	}
@@ -85,7 +67,7 @@ func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 		t.Errorf("the login is %s %q by %s from %s, %v", kind, name, how, from, err)
 	}
 	for _, i := range []*instance{here, there} {
-		if again := i.polled(t, a, ""); again.body.Status != "claimed" || again.body.Tokens != nil {
+		if again := i.polled(t, a); again.body.Status != "claimed" || again.body.Tokens != nil {
 			t.Errorf("asked again: %s", again.raw)
 		}
 	}
@@ -104,7 +86,7 @@ func TestADeniedDeviceGetsNothing(t *testing.T) {
 	a := i.asks(t)
 	scan := i.scans(t, a, token)
 	i.decides(t, a, "deny", token, scan.body.ScanToken).is(t, "deny", http.StatusNoContent, "")
-	if got := i.polled(t, a, "?wait=25"); got.body.Status != "denied" || got.body.Tokens != nil {
+	if got := i.polled(t, a); got.body.Status != "denied" || got.body.Tokens != nil {
 		t.Errorf("after a denial: %s", got.raw)
 	}
 	i.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "confirm after a denial", http.StatusConflict, "qr-decided")
@@ -122,7 +104,7 @@ func TestTokensAreHandedOutOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range 100 {
 		group.Go(func() {
-			got := instances[n%2].polled(t, a, "?wait=1")
+			got := instances[n%2].polled(t, a)
 			mu.Lock()
 			defer mu.Unlock()
 			states[got.body.Status]++
@@ -188,7 +170,7 @@ func TestAConfirmationEndsWithItsLogin(t *testing.T) {
 	}
 	here.revoke.Tell(t.Context())
 	for range 2 {
-		if got := here.polled(t, a, ""); got.body.Status != "denied" || got.body.Tokens != nil {
+		if got := here.polled(t, a); got.body.Status != "denied" || got.body.Tokens != nil {
 			t.Errorf("after the logout: %s", got.raw)
 		}
 	}
@@ -208,59 +190,9 @@ func TestADisabledAccountIsRefused(t *testing.T) {
 		}
 	}
 	set("disabled")
-	i.polled(t, a, "").is(t, "a disabled account", http.StatusForbidden, "account-disabled")
+	i.polled(t, a).is(t, "a disabled account", http.StatusForbidden, "account-disabled")
 	set("active")
-	if got := i.polled(t, a, ""); got.body.Tokens == nil {
+	if got := i.polled(t, a); got.body.Tokens == nil {
 		t.Errorf("the refusal used the confirmation up: %s", got.raw)
-	}
-}
-
-// TestAPollWaitsOnlyAsLongAsItMay: until its time is over, or a change without a
-// broadcast is found.
-func TestAPollWaitsOnlyAsLongAsItMay(t *testing.T) {
-	t.Parallel()
-	s := setup(t, func(c *Config) { c.MaxWaiting, c.RecheckEvery = 1, 200*time.Millisecond })
-	i := s.start()
-	a := i.asks(t)
-	began := time.Now()
-	if got := i.polled(t, a, "?wait=1"); got.body.Status != "pending" || time.Since(began) < time.Second {
-		t.Errorf("after %s: %s", time.Since(began), got.raw)
-	}
-
-	done := make(chan answer, 1)
-	began = time.Now()
-	go func() { done <- i.polled(t, a, "?wait=25") }()
-	i.awaitPolls(t, 1)
-	if got := i.polled(t, a, "?wait=25"); got.body.Status != "pending" || time.Since(began) > promptly {
-		t.Errorf("a poll above MaxWaiting: %s after %s", got.raw, time.Since(began))
-	}
-	// As if another instance had changed it and its broadcast were lost.
-	_, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET status = 'scanned', scan_hash = poll_hash, user_id = 1, login_id = 1, token_issued = now()`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := <-done; got.body.Status != "scanned" || time.Since(began) > 3*time.Second {
-		t.Errorf("after a change without a broadcast: %s after %s", got.raw, time.Since(began))
-	}
-	if n := i.polls.waiting(); n != 0 {
-		t.Errorf("%d polls are still counted", n)
-	}
-}
-
-// TestStopAnswersWaitingPolls, so that a drain does not wait for them.
-func TestStopAnswersWaitingPolls(t *testing.T) {
-	t.Parallel()
-	s := setup(t, func(c *Config) { c.RecheckEvery = time.Minute })
-	i := s.start()
-	a := i.asks(t)
-	done := make(chan answer, 1)
-	began := time.Now()
-	go func() { done <- i.polled(t, a, "?wait=25") }()
-	i.awaitPolls(t, 1)
-	if err := i.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-done; got.body.Status != "pending" || time.Since(began) > promptly {
-		t.Errorf("at the stop: %s after %s", got.raw, time.Since(began))
 	}
 }
