@@ -24,7 +24,7 @@ FUZZTIME ?= 10s
 ROUNDS ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: vulnerabilities help run test long lint fmt bench gobench fuzz kill generate notices check-generated check-release release load build clean
+.PHONY: vulnerabilities help run test lint fmt bench gobench fuzz kill generate notices check-generated check-release release load build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -77,11 +77,6 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 			echo "$$target in $$(dirname "$$file") for $(FUZZTIME)"; \
 			go test -run "^$$" -fuzz "^$$target\$$" -fuzztime "$(FUZZTIME)" "./$$(dirname "$$file")" </dev/null || exit 1; \
 		done'
-
-# Every test of the packages that sample in make test; the slowest takes some minutes.
-long: ## Play every permutation and long random histories against the models
-	@exec .ci/setup exec env STAMPEDE_TEST_LONG=1 go test -race -count=1 -timeout 2h $(TESTFLAGS) \
-		$$(grep -rl --include='*_test.go' 'workshop/modeltest"' . | xargs -n 1 dirname | sort -u)
 
 # Every scenario kills real processes; one runs per core at a time.
 kill: ## Kill the server at every named point in ROUNDS rounds (default 10), restart it, prove the books

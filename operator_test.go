@@ -10,7 +10,6 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/loadgen"
-	"stampede/platform/workshop/modeltest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -136,7 +135,7 @@ func (s *shop) sellReleasedUnits(t *testing.T) {
 	second.awaitLoaded(t, sale.ItemID)
 	here, there := first, second
 
-	rounds, user := modeltest.Times(15, 100), int64(5000)
+	rounds, user := 15, int64(5000)
 	holder := newBuyer(t, here, user)
 	var no string
 	pgtest.Eventually(t, 30*time.Second, func() bool {

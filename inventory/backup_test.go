@@ -7,12 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"pgregory.net/rapid"
 
-	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
-	"stampede/platform/workshop/modeltest"
 )
 
 // errAborted ends a transaction whose process dies.
@@ -134,131 +131,4 @@ func TestToBackupRolledBack(t *testing.T) {
 			b.mustBeClean()
 		})
 	}
-}
-
-// TestBackupNeverOversells runs moves between sale and backup and off the sale, rolled back ones, late payments, sales and
-// Loads in any order. After each step both counts agree, apart from changes that have
-// not reached Redis yet, and Redis never has a unit that Postgres has not.
-func TestBackupNeverOversells(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	id, failed := int64(0), false
-	rapid.Check(t, func(rt *rapid.T) {
-		if id++; id > int64(modeltest.Times(15, 1000)) && !failed {
-			return // each case is a hundred round trips
-		}
-		defer func() { failed = failed || rt.Failed() }() // and is repeated to find a shorter one
-		n := onSale(id, 6)
-		n.Backup, n.UserLimit = 3, 2
-		n.Rebuy = rapid.Bool().Draw(rt, "rebuy")
-		item, _ := b.loaded(n)
-		var granted, pending []Attempt
-		var closed, events []orderevent.Order
-		pick := func(n int) int {
-			if n == 0 {
-				rt.Skip("none")
-			}
-			return rapid.IntRange(0, n-1).Draw(rt, "which")
-		}
-		steps := map[string]func(*rapid.T){
-			"grant": func(*rapid.T) {
-				user := rapid.Int64Range(1, 5).Draw(rt, "user")
-				a := Attempt{User: user, No: ids.NewFor(user), Quantity: rapid.Int32Range(1, 2).Draw(rt, "units")}
-				if d := b.reserve(item, b.state(item).Epoch, a); len(d.Results) == 1 && d.Results[0].Verdict == Granted {
-					granted = append(granted, a)
-				}
-			},
-			"write": func(*rapid.T) {
-				i := pick(len(granted))
-				a := granted[i]
-				granted = append(granted[:i:i], granted[i+1:]...)
-				for _, o := range b.orders.live(item.ID) {
-					if o.UserID == a.User { // the unique index
-						events = append(events, b.orders.put(item, a, b.state(item).Epoch, orderevent.StatusRefused))
-						return
-					}
-				}
-				b.write(item, b.state(item).Epoch, a)
-				pending = append(pending, a)
-			},
-			"close": func(*rapid.T) {
-				i := pick(len(pending))
-				o := b.close(pending[i].No)
-				pending = append(pending[:i:i], pending[i+1:]...)
-				closed, events = append(closed, o), append(events, o)
-			},
-			"late money": func(*rapid.T) {
-				i := pick(len(closed))
-				o := closed[i]
-				closed = append(closed[:i:i], closed[i+1:]...)
-				for _, l := range b.orders.live(item.ID) {
-					if l.UserID == o.UserID {
-						return
-					}
-				}
-				if ok, paid := b.tryRetake(o.No); ok {
-					events = append(events, paid)
-				}
-			},
-			"event": func(*rapid.T) {
-				i := pick(len(events))
-				o := events[i]
-				if rapid.Bool().Draw(rt, "once") {
-					events = append(events[:i:i], events[i+1:]...)
-				}
-				if _, err := b.applyHints(b.t.Context(), item, hintsOf([]orderevent.Order{o})); err != nil {
-					rt.Fatal(err)
-				}
-			},
-			"to the backup": func(*rapid.T) {
-				end := rapid.SampledFrom([]error{nil, nil, errAborted}).Draw(rt, "end")
-				b.toBackup(item, rapid.Int32Range(1, 4).Draw(rt, "units"), end)
-			},
-			"off the sale": func(*rapid.T) {
-				end := rapid.SampledFrom([]error{nil, nil, errAborted}).Draw(rt, "end")
-				leave := rapid.SampledFrom([]func(context.Context, pgx.Tx, int64, int32) (int32, error){b.TakeOff, b.WriteOffFree}).Draw(rt, "how")
-				b.moveOff(leave, item, rapid.Int32Range(1, 3).Draw(rt, "units"), end)
-			},
-			"from the backup": func(*rapid.T) { b.fromBackup(item, rapid.Int32Range(1, 4).Draw(rt, "units")) },
-			"apply":           func(*rapid.T) { b.apply(item) },
-			"compare": func(*rapid.T) {
-				if _, found, err := b.compareOrders(b.t.Context(), item, 0); err != nil || len(found) > 0 {
-					rt.Fatal(found, err)
-				}
-			},
-			"load": func(*rapid.T) {
-				if len(granted) == 0 { // else it waits for the writer
-					b.load(item)
-				}
-			},
-			"": func(*rapid.T) {
-				c, err := b.readCut(b.t.Context(), item.ID)
-				if err != nil {
-					rt.Fatal(err)
-				}
-				row, found := c.sum(), c.oversold()
-				behind := c.shards[0].state.Rev < c.stocks[0].Rev
-				if len(found) > 0 || row.Difference < 0 || row.Difference != 0 && !behind {
-					rt.Fatalf("%+v, %v", row, found)
-				}
-			},
-		}
-		rt.Repeat(steps)
-		for _, a := range granted {
-			events = append(events, b.orders.put(item, a, b.state(item).Epoch, orderevent.StatusRefused))
-		}
-		b.apply(item)
-		for range 2 { // what waits for another number
-			if _, _, err := b.compareOrders(b.t.Context(), item, 0); err != nil {
-				rt.Fatal(err)
-			}
-		}
-		c, err := b.readCut(b.t.Context(), item.ID)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if found := c.differences(); len(found) > 0 {
-			rt.Fatalf("in the end: %v", found)
-		}
-	})
 }

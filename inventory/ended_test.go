@@ -10,7 +10,6 @@ import (
 
 	"stampede/inventory/inventoryevent"
 	"stampede/order/orderevent"
-	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 )
 
@@ -105,21 +104,4 @@ func TestEndsWaitForLoad(t *testing.T) {
 	for _, err := range both() {
 		mustFail(t, err, nil)
 	}
-}
-
-// A paid order whose units are returned stops counting as sold.
-func TestReleaseOfCommittedUnits(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	n := onSale(1, 5)
-	n.UserLimit = 3
-	item, epoch := b.loaded(n)
-	kept, refunded := one(1), Attempt{User: 2, No: ids.NewFor(2), Quantity: 3}
-	b.reserve(item, epoch, kept, refunded)
-	b.write(item, epoch, kept, refunded)
-	b.mustCommit(b.pay(kept.No))
-	b.mustCommit(b.pay(refunded.No))
-	b.mustRelease(b.close(refunded.No))
-	st := b.state(item)
-	mustBe(t, "books", fmt.Sprint(st.Remaining, st.Committed), "4 1")
 }

@@ -20,12 +20,11 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
-	"stampede/platform/workshop/modeltest"
 	"stampede/platform/workshop/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	modeltest.Checks(50)
+	pgtest.RapidChecks(50)
 	pgtest.Main(m, func() error { return goleak.Find() })
 }
 

@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -168,37 +167,6 @@ func TestItemFromOlderRedisRunIsSettled(t *testing.T) {
 	b.settles(1)
 	mustBe(t, "keys left", b.keys(), 0)
 	b.mustBeClean()
-}
-
-// A unit that moved between the read and the removal keeps the keys.
-func TestSettlingStopsWhenUnitsMove(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	item, epoch := b.loaded(onSale(1, 5))
-	b.end(item)
-	args := func(remaining, rel int64) []any { return []any{epoch, remaining, 0, rel, 0, weightField} }
-	keys := append([]string{item.stateKey()}, item.epochKeys(epoch)...)
-	run := func(args []any) int64 {
-		t.Helper()
-		r, err := settleScript.run(t.Context(), b.rdb, 1, keys, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.int(0)
-	}
-	mustBe(t, "another remaining", run(args(4, 0)), settleKept)
-	mustBe(t, "another rel", run(args(5, 1)), settleKept)
-	mustBe(t, "another epoch", run(append([]any{epoch + 1}, args(5, 0)[1:]...)), settleKept)
-	if err := b.rdb.HSet(t.Context(), item.stateKey(), "closes_ms", strconv.FormatInt(time.Now().Add(time.Minute).UnixMilli(), 10)).Err(); err != nil {
-		t.Fatal(err)
-	}
-	mustBe(t, "open again", run(args(5, 0)), settleKept)
-	if err := b.rdb.HSet(t.Context(), item.stateKey(), "closes_ms", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
-	mustBe(t, "as it was read", run(args(5, 0)), 0)
-	mustBe(t, "without a state", run(args(5, 0)), 1)
-	mustBe(t, "keys left", b.keys(), 0)
 }
 
 // One of two instances settles, and not while another one loads the item.

@@ -340,27 +340,3 @@ func TestAClientWithoutPongIsDropped(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkPush(b *testing.B) {
-	s, err := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for user := range int64(10_000) {
-		s.hub.add(&socket{user: user, conn: discard{}, hub: s.hub})
-	}
-	message := []byte(strings.Repeat("x", 400))
-	b.ReportAllocs()
-	var user int64
-	for b.Loop() {
-		s.hub.push(user%10_000, outgoing{raw: message})
-		user++
-	}
-}
-
-type discard struct{}
-
-func (discard) Write(context.Context, websocket.MessageType, []byte) error { return nil }
-func (discard) Ping(context.Context) error                                 { return nil }
-func (discard) Close(websocket.StatusCode, string) error                   { return nil }
-func (discard) CloseNow() error                                            { return nil }

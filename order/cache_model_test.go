@@ -75,7 +75,7 @@ func TestCacheFollowsItsModel(t *testing.T) {
 			},
 			"strange": func(rt *rapid.T) {
 				no := nos[rapid.IntRange(0, 1).Draw(rt, "order")]
-				text := rapid.SampledFrom([]string{"", "[]", "{", `{"version":"x"}`, `7`}).Draw(rt, "text")
+				text := rapid.SampledFrom([]string{"", "[]", "{", `{"version":"x"}`, `7`, "o9", "o9x:", "o:"}).Draw(rt, "text")
 				s.forget(ctx, no)
 				if err := s.rdb.HSet(ctx, placeOf(no).keys()[rapid.IntRange(0, 1).Draw(rt, "hash")], string(no[:]), text).Err(); err != nil {
 					rt.Fatal(err)

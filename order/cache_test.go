@@ -2,9 +2,6 @@ package order
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -12,14 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"pgregory.net/rapid"
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
-	"stampede/platform/workshop/embedded"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
 )
 
 func testCache(t testing.TB, rdb redis.UniversalClient, change ...func(*Config)) *cache {
@@ -64,95 +60,6 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestCacheNeverGoesBack(t *testing.T) {
-	t.Parallel()
-	c := testCache(t, pgtest.Redis(t))
-	rapid.Check(t, func(rt *rapid.T) {
-		o := orderevent.Order{No: ids.NewFor(1), UserID: 1, Title: "o99:", Currency: "CNY"}
-		newest := int32(0)
-		for range rapid.IntRange(1, 8).Draw(rt, "puts") {
-			o.Version = rapid.Int32Range(1, 5).Draw(rt, "version")
-			var err error
-			switch rapid.IntRange(0, 3).Draw(rt, "how") {
-			case 0:
-				if newest == 0 {
-					newest = o.Version
-				}
-				err = c.putNew(t.Context(), []orderevent.Order{o}, visibleByWriter)
-			case 1:
-				if newest == 0 {
-					newest = o.Version
-				}
-				err = c.putNew(t.Context(), []orderevent.Order{o}, visibleByEvent)
-			case 2:
-				newest = max(newest, o.Version)
-				_, err = c.fill(t.Context(), []orderevent.Order{o})
-			default:
-				newest = max(newest, o.Version)
-				err = c.put(t.Context(), []orderevent.Order{o})
-			}
-			if err != nil {
-				rt.Fatal(err)
-			}
-			got, ok, err := c.get(t.Context(), o.No)
-			if err != nil || !ok || got.Version != newest {
-				rt.Fatalf("version %d, %v, %v; the newest put was %d", got.Version, ok, err, newest)
-			}
-		}
-	})
-}
-
-func TestCacheSurvivesForeignValues(t *testing.T) {
-	t.Parallel()
-	rdb := pgtest.Redis(t)
-	c := testCache(t, rdb)
-	for _, raw := range []string{"", "no JSON", "[]", `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"}`, "o9", "o9x:", "o:"} {
-		o := orderevent.Order{No: ids.NewFor(1), Version: 1}
-		if err := rdb.HSet(t.Context(), placeOf(o.No).keys()[0], string(o.No[:]), raw).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok, err := c.get(t.Context(), o.No); ok || err != nil {
-			t.Errorf("%q decoded as an order: %v", raw, err)
-		}
-		if err := c.put(t.Context(), []orderevent.Order{o}); err != nil {
-			t.Fatal(err)
-		}
-		if got, ok, _ := c.get(t.Context(), o.No); !ok || got.Version != 1 {
-			t.Errorf("%q was not replaced", raw)
-		}
-	}
-}
-
-// ownRedis starts a server that a test may run out of memory; the shared
-// server's settings must not change.
-func ownRedis(t *testing.T) *redis.Client {
-	t.Helper()
-	programs, err := embedded.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A socket's path must be short, which t.TempDir's is not.
-	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "r")
-	cmd := exec.CommandContext(t.Context(), programs.Redis, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
-		"--maxmemory-policy", "noeviction", "--dir", dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, ContextTimeoutEnabled: true})
-	t.Cleanup(func() {
-		_ = rdb.Close()
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		_ = os.RemoveAll(dir)
-	})
-	pgtest.Eventually(t, 30*time.Second, func() bool { return rdb.Ping(t.Context()).Err() == nil }, "redis starts")
-	return rdb
-}
-
 func starve(t *testing.T, rdb *redis.Client, on bool) {
 	t.Helper()
 	limit := "0"
@@ -166,7 +73,7 @@ func starve(t *testing.T, rdb *redis.Client, on bool) {
 
 func TestCacheWithoutMemoryDropsRatherThanServesStale(t *testing.T) {
 	t.Parallel()
-	rdb := ownRedis(t)
+	rdb := redistest.Start(t).Client
 	c := testCache(t, rdb)
 	ctx := t.Context()
 	o := orderevent.Order{No: ids.NewFor(1), Version: 1, Status: orderevent.StatusPending}
@@ -199,7 +106,7 @@ func TestCacheWithoutMemoryDropsRatherThanServesStale(t *testing.T) {
 
 func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
 	t.Parallel()
-	rdb := ownRedis(t)
+	rdb := redistest.Start(t).Client
 	s := setup(t, func(_ *Config, d *Deps) { d.Redis = rdb })
 	starve(t, rdb, true)
 	m := s.placed(s.item(5), 1)

@@ -62,22 +62,26 @@ func (m *model) deliver(b *seckillevent.Batch) {
 	}
 }
 
-// pay and close are the two outcomes of an order that waits for payment.
-func (m *model) pay(g seckillevent.Grant) {
-	if m.rows[g.No] == "pending_payment" {
+// pay and close are the two outcomes of an order that waits for payment; they report
+// whether it did.
+func (m *model) pay(g seckillevent.Grant) bool {
+	pending := m.rows[g.No] == "pending_payment"
+	if pending {
 		m.rows[g.No] = "paid"
 	}
+	return pending
 }
 
-func (m *model) close(b *seckillevent.Batch, g seckillevent.Grant) {
+func (m *model) close(b *seckillevent.Batch, g seckillevent.Grant) bool {
 	if m.rows[g.No] != "pending_payment" {
-		return
+		return false
 	}
 	m.rows[g.No] = "closed/timeout"
 	m.units[b.ItemID] += g.Quantity
 	for _, of := range claims(b, g.User) {
 		delete(m.live, of)
 	}
+	return true
 }
 
 // TestRationFollowsTheModel tests the slow path alone, without a database, and

@@ -21,13 +21,12 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/bustest"
-	"stampede/platform/workshop/modeltest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/seckillevent"
 )
 
 func TestMain(m *testing.M) {
-	modeltest.Checks(12) // each case of the writer is some thirty transactions
+	pgtest.RapidChecks(12) // each case of the writer is some thirty transactions
 	pgtest.Main(m, func() error { return goleak.Find() })
 }
 

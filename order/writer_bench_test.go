@@ -2,7 +2,6 @@ package order
 
 import (
 	"bytes"
-	"fmt"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
-	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/seckillevent"
@@ -93,26 +91,6 @@ func BenchmarkWriter(b *testing.B) {
 			})
 			if n := s.count(`SELECT count(*) FROM orders.orders`); n != int(r.user-began) {
 				b.Fatalf("%d orders for %d grants", n, r.user-began)
-			}
-		})
-	}
-}
-
-// BenchmarkWriteAndAck measures the order writer from the fetched bytes to the
-// ack, with the order cache and the stock in Redis.
-func BenchmarkWriteAndAck(b *testing.B) {
-	for _, fetch := range []int{1, 4, 16} {
-		b.Run(fmt.Sprintf("orders=%d", fetch*benchGrants), func(b *testing.B) {
-			s := setup(b)
-			r := rush{item: s.item(inventory.MaxUnits)}
-			msgs := make([]bus.Msg, fetch)
-			perSecond(b, fetch*benchGrants, func() {
-				for i, m := range r.messages(fetch) {
-					msgs[i] = envelope(b, uint64(i)+1, m.Encode(nil), m.ID).Msg
-				}
-			}, func() { s.write(b.Context(), nil, msgs) })
-			if n := s.count(`SELECT count(*) FROM orders.orders`); n != int(r.user) {
-				b.Fatalf("%d orders for %d grants", n, r.user)
 			}
 		})
 	}

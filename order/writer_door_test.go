@@ -1,17 +1,11 @@
 package order
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 	"time"
 
-	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/order/search"
-	"stampede/platform/base/app"
-	"stampede/platform/store/bus"
-	"stampede/platform/workshop/pgtest"
 )
 
 // The door's decisions about a shopper reach the order: the time to pay, and
@@ -68,47 +62,6 @@ func TestWriterRefusesUserBlockedSinceGrant(t *testing.T) {
 	requireEqual(t, "number", refused[0].No, after.Grants[0].No)
 	requireEqual(t, "what the shopper reads", orderevent.View(refused[0]).Reason, "not-available")
 	requireEqual(t, "what the operator reads", search.View(refused[0]).Reason, orderevent.ReasonBlocked)
-}
-
-// The unit of a blocked user's grant is back in Redis and in the books (I1, I2).
-func TestUnitOfBlockedUserReturns(t *testing.T) {
-	t.Parallel()
-	s := setup(t, func(_ *Config, d *Deps) { d.Blocked = func(user int64) bool { return user == 2 } })
-	b := s.item(2)
-	if err := s.stock.Load(t.Context(), b.ItemID); err != nil {
-		t.Fatal(err)
-	}
-	item := inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}
-	state, _, err := s.stock.State(t.Context(), item)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := grants(b, 1, 2)
-	m.Epoch = state.Epoch
-	var d inventory.Decision
-	if err := s.stock.Reserve(t.Context(), item, m.Epoch, []inventory.Attempt{
-		{User: 1, No: m.Grants[0].No, Quantity: 1}, {User: 2, No: m.Grants[1].No, Quantity: 1},
-	}, &d); err != nil {
-		t.Fatal(err)
-	}
-	requireEqual(t, "left after the grants", d.Remaining, 0)
-	s.deliver(m)
-	for _, sub := range s.stock.Subscriptions() {
-		if sub.Filter == orderevent.SubjectRefused {
-			payload := orderevent.Pack(s.events()[orderevent.SubjectRefused])[0]
-			if err := sub.Handle(t.Context(), bus.Msg{Subject: sub.Filter, Data: payload}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	workers := app.New(slog.New(slog.DiscardHandler))
-	workers.Go("stock", s.stock.Workers()...)
-	defer func() { _ = workers.Stop(context.Background()) }()
-	pgtest.Eventually(t, 30*time.Second, func() bool {
-		state, _, err = s.stock.State(t.Context(), item)
-		return err == nil && state.Remaining == 1
-	}, "the unit is back in Redis")
-	requireEqual(t, "left in Postgres", s.available(b.ItemID), 1)
 }
 
 // The door's rules read who has many unpaid orders.

@@ -2,6 +2,7 @@ package order
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -144,24 +145,37 @@ func (w *written) between(rt *rapid.T) {
 	case 0: // a Load
 		w.m.epoch[b.ItemID]++
 		w.exec(`UPDATE inventory.stock SET epoch = epoch + 1 WHERE item_id = $1`, b.ItemID)
-	case 1: // a deadline
-		w.exec(`UPDATE orders.orders SET closing_until = now() + interval '1 hour' WHERE order_no = ANY($1)`, numbers(b))
-		if _, err := w.CloseClaimed(ctx, numbers(b), orderevent.ReasonTimeout); err != nil {
+	case 1: // a closing, which changes nothing without a claim
+		claimed := rapid.Bool().Draw(rt, "claimed")
+		if claimed {
+			w.exec(`UPDATE orders.orders SET closing_until = now() + interval '1 hour' WHERE order_no = ANY($1)`, numbers(b))
+		}
+		closed, err := w.CloseClaimed(ctx, numbers(b), orderevent.ReasonTimeout)
+		if err != nil {
 			rt.Fatal(err)
 		}
+		want := 0
 		for _, g := range b.Grants {
-			w.m.close(b, g)
+			if claimed && w.m.close(b, g) {
+				want++
+			}
+		}
+		if len(closed) != want {
+			rt.Fatalf("%d orders were closed, the model says %d", len(closed), want)
 		}
 	case 2: // a payment
 		g := b.Grants[0]
 		amount := w.costs(g.No)
 		w.inTx(func(tx pgx.Tx) error {
-			if _, _, err := w.MarkPaid(ctx, tx, g.No, PaidBy{PaymentNo: ids.New()}, amount); err != nil && w.m.rows[g.No] != "" {
+			_, paid, err := w.MarkPaid(ctx, tx, g.No, PaidBy{PaymentNo: ids.New()}, amount)
+			if err != nil && w.m.rows[g.No] != "" {
 				return err
+			}
+			if want := w.m.pay(g); paid != want {
+				rt.Fatalf("%s was paid: %v, the model says %v", g.No, paid, want)
 			}
 			return nil
 		})
-		w.m.pay(g)
 	}
 }
 
@@ -209,8 +223,9 @@ func (w *written) check(rt *rapid.T) {
 // order of the item or of another one of the activity, items that run short
 // beside others that do not (the slow path), an item without a limit and one
 // without a stock row, old epochs, malformed entries and messages, arrivals out
-// of stream order, and Loads, payments and closings in between. A refusal is
-// published exactly once, by the outbox of the transaction that wrote it.
+// of stream order, and Loads, payments and closings, with a claim and without, in
+// between. Each change is published exactly once, by the outbox of the
+// transaction that wrote it.
 func TestWriterFollowsTheModel(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -230,17 +245,34 @@ func TestWriterFollowsTheModel(t *testing.T) {
 		}
 		w.check(rt)
 	})
-	// Every row has exactly one first event, and every closing one.
-	for subject, status := range map[string]string{orderevent.SubjectRefused: "refused", orderevent.SubjectClosed: "closed"} {
-		events := s.events()[subject]
-		seen := map[ids.ID]bool{}
-		for _, o := range events {
-			if seen[o.No] {
-				t.Errorf("%s twice for %s", subject, o.No)
-			}
-			seen[o.No] = true
+	s.eachChangeOnce()
+}
+
+// eachChangeOnce compares the outbox with the rows: every status that an order
+// ever entered has its line of history and exactly one event, with the version
+// that entered it.
+func (s *bundle) eachChangeOnce() {
+	s.t.Helper()
+	told := map[string]int{}
+	for _, orders := range s.events() {
+		for _, o := range orders {
+			told[fmt.Sprintf("%s %d %s", o.No, o.Version, o.Status)]++
 		}
-		requireEqual(t, subject, len(events), s.count(`SELECT count(*) FROM orders.orders WHERE status = $1`, status))
 	}
-	requireEqual(t, orderevent.SubjectCreated, len(s.events()[orderevent.SubjectCreated]), s.count(`SELECT count(*) FROM orders.orders WHERE status <> 'refused'`))
+	rows, err := s.db.Query(s.t.Context(), `SELECT replace(order_no::text, '-', '') || format(' %s %s', version, status) FROM orders.history
+		UNION ALL SELECT replace(order_no::text, '-', '') || ' 1 ' || CASE WHEN status = 'refused' THEN status ELSE 'pending_payment' END FROM orders.orders`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	entered, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, change := range entered {
+		if n := told[change]; n != 1 {
+			s.t.Errorf("%d events for %s", n, change)
+		}
+	}
+	requireEqual(s.t, "changes with events", len(told), len(entered))
+	requireEqual(s.t, "lines of history", s.count(`SELECT count(*) FROM orders.history`), s.count(`SELECT coalesce(sum(version - 1), 0)::int FROM orders.orders`))
 }

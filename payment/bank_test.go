@@ -22,14 +22,18 @@ import (
 )
 
 // gate is in front of the bank's addresses, so that a test can make the bank
-// unreachable.
+// unreachable, or lose its answers.
 type gate struct {
 	http.Handler
-	shut atomic.Bool
+	shut, mute atomic.Bool
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.shut.Load() {
+		panic(http.ErrAbortHandler)
+	}
+	if g.mute.Load() {
+		g.Handler.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
 	}
 	g.Handler.ServeHTTP(w, r)

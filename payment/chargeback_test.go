@@ -23,7 +23,6 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/workshop/modeltest"
 )
 
 // TestChargebacks has a company report chargebacks in orders of all kinds, and compares
@@ -159,8 +158,11 @@ func TestChargebacks(t *testing.T) {
 	s.booksAreRight()
 
 	all := []sandbox.Dispute{created, withdrawn, won, reinstated, lost}
-	for how, which := range map[sandbox.Behaviour][]int{sandbox.ChargebackWon: {0, 1, 2, 3}, sandbox.ChargebackLost: {0, 1, 4}} {
-		for _, reports := range modeltest.Permutations(which, 4) {
+	for how, orders := range map[sandbox.Behaviour][][]int{
+		sandbox.ChargebackWon:  {{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 3, 0, 2}},
+		sandbox.ChargebackLost: {{0, 1, 4}, {4, 1, 0}, {1, 4, 0}, {4, 0, 1}},
+	} {
+		for _, reports := range orders {
 			no, capture := paid(how)
 			for _, i := range append(reports, reports[0]) {
 				report(capture, all[i])
@@ -233,7 +235,7 @@ func TestChargebacks(t *testing.T) {
 	report(againMoney, reinstated)
 	s.orderIs(again, orderevent.StatusRefunded)
 	s.booksAreRight()
-	for _, reports := range modeltest.Permutations([]int{1, 4, 3}, 3) {
+	for _, reports := range [][]int{{1, 4, 3}, {3, 4, 1}, {4, 1, 3}} {
 		no, capture := paid(sandbox.Normal)
 		for _, i := range append(reports, reports[0]) {
 			report(capture, all[i])

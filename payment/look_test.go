@@ -91,6 +91,14 @@ func (s *bundle) booksAreRight() {
 	}
 }
 
+// unaccounted is how many units of the item are neither on sale, reserved, written
+// off nor in a live order (I1).
+func (s *bundle) unaccounted() int {
+	return read[int](s, `SELECT total - available - backup - written_off - (SELECT coalesce(sum(quantity), 0) FROM orders.orders o
+		WHERE o.item_id = s.item_id AND o.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed'))
+		FROM inventory.stock s WHERE item_id = $1`, s.item)
+}
+
 // alarms counts the alarms of a code about a subject.
 func (s *bundle) alarms(code, subject string) int {
 	return read[int](s, `SELECT count(*) FROM platform.alarms WHERE code = $1 AND subject = $2`, code, subject)

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,15 +16,20 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// TestAnyCourseOfEvents runs random courses of events on an order and compares
-// the bank's own books with ours at the end: the bank keeps exactly what a paid
-// order costs less what was asked back of it, and nothing for any other.
+// TestAnyCourseOfEvents is the model of money. It runs random courses of events
+// on an order, with a bank that loses calls, answers and callbacks, and compares
+// the bank's own books with ours at the end: apart from refunds that it failed,
+// the bank keeps exactly what a paid order costs less what was asked back of it,
+// and nothing for any other. Late money takes the backup while there is one, every
+// change of the order is in its history, and no unit is lost (I1, I4, I5).
 func TestAnyCourseOfEvents(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
 	rapid.Check(t, func(rt *rapid.T) {
 		const price = 100
 		no, user := s.one(price)
+		backup := rapid.IntRange(0, 1).Draw(rt, "backup")
+		s.exec(`UPDATE inventory.stock SET total = total - backup + $1, backup = $1`, backup)
 		var urls []string
 		end := func(reason string) {
 			closable, _ := s.CloseOpen(t.Context(), []ids.ID{no}) // the bank may be down
@@ -42,7 +48,7 @@ func TestAnyCourseOfEvents(t *testing.T) {
 					rt.Skip("nothing to pay")
 				}
 				behaviour := rapid.SampledFrom([]sandbox.Behaviour{
-					sandbox.Normal, sandbox.Duplicate, sandbox.WrongAmount, sandbox.Underpaid, sandbox.Never,
+					sandbox.Normal, sandbox.Duplicate, sandbox.WrongAmount, sandbox.Underpaid, sandbox.Never, sandbox.RefundFails,
 				}).Draw(rt, "behaviour")
 				_, _ = s.tryPost(0, rapid.SampledFrom(urls).Draw(rt, "page"), `{"behaviour":"`+string(behaviour)+`"}`) // a closed one refuses
 			},
@@ -50,6 +56,9 @@ func TestAnyCourseOfEvents(t *testing.T) {
 				if _, err := s.orders.Claim(t.Context(), no, user); err == nil {
 					end(orderevent.ReasonCanceled)
 				}
+			},
+			"cancel, and the process dies after its claim": func(*rapid.T) {
+				_, _ = s.orders.Claim(t.Context(), no, user) // another claim may be in force
 			},
 			"expire": func(*rapid.T) {
 				s.exec(`UPDATE orders.orders SET pay_deadline = now() WHERE order_no = $1`, no)
@@ -79,26 +88,69 @@ func TestAnyCourseOfEvents(t *testing.T) {
 			},
 			"refund":     func(*rapid.T) { _, _ = s.refundDue(t.Context()) },
 			"bank down":  func(*rapid.T) { s.bank.shut.Store(true) },
-			"bank up":    func(*rapid.T) { s.bank.shut.Store(false) },
+			"bank mute":  func(*rapid.T) { s.bank.mute.Store(true) },
+			"bank up":    func(*rapid.T) { s.bank.shut.Store(false); s.bank.mute.Store(false) },
 			"calls lost": func(*rapid.T) { s.door.lose.Store(true) },
 			"calls come": func(*rapid.T) { s.door.lose.Store(false) },
 		})
 		s.bank.shut.Store(false)
+		s.bank.mute.Store(false)
 		s.door.lose.Store(false)
 		s.settleEverything(no)
 		kept := read[int64](s, `SELECT coalesce(sum(b.captured_amount - b.refunded), 0)::bigint
 			FROM sandbox.payments b JOIN payments.payments p ON b.payment_no = replace(p.payment_no::text, '-', '') WHERE p.order_no = $1`, no)
 		status := s.status(no)
-		asked := read[int64](s, `SELECT coalesce(sum(amount), 0)::bigint FROM payments.refunds WHERE order_no = $1 AND reason = 'operator'`, no)
-		if want := map[bool]int64{true: price - asked}[status == orderevent.StatusPaid]; kept != want || asked == price && status != orderevent.StatusRefunded {
-			rt.Fatalf("the bank keeps %d for an order that is %s and of which %d were asked back", kept, status, asked)
+		sum := func(which string) int64 {
+			return read[int64](s, `SELECT coalesce(sum(amount), 0)::bigint FROM payments.refunds WHERE order_no = $1 AND `+which, no)
 		}
-		for _, c := range s.Checks() {
-			if found, err := c.Run(t.Context()); err != nil || len(found) > 0 {
-				rt.Fatalf("%s: %v, %v", c.ID, found, err)
+		asked, failed := sum(`reason = 'operator'`), sum(`status = 'failed'`)
+		paid, want := int64(0), status
+		if status != orderevent.StatusPending && status != orderevent.StatusClosed {
+			paid, want = price, orderevent.StatusPaid
+		}
+		if asked == price {
+			want = orderevent.StatusRefunded
+			if sum(`reason = 'operator' AND status = 'failed'`) > 0 {
+				want = orderevent.StatusRefundFailed
 			}
 		}
+		if kept != paid-asked+failed || status != want {
+			rt.Fatalf("the bank keeps %d for an order that is %s, of which %d were asked back and %d failed to go back", kept, status, asked, failed)
+		}
+		late := read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1 AND kind = 'capture' AND amount = $2`, no, price)
+		if status == orderevent.StatusClosed && late > 0 && backup > 0 {
+			rt.Fatal("late money went back although the backup has a unit")
+		}
+		if lines := read[int](s, `SELECT version - 1 - (SELECT count(*) FROM orders.history h WHERE h.order_no = o.order_no)
+			FROM orders.orders o WHERE order_no = $1`, no); lines != 0 {
+			rt.Fatalf("%d changes of the order are not in its history", lines)
+		}
+		if n := s.unaccounted(); n != 0 {
+			rt.Fatalf("%d units are not accounted for", n)
+		}
+		s.booksNameFailedRefundsOnly(rt)
 	})
+}
+
+// booksNameFailedRefundsOnly runs the module's checks: they find each refund that
+// failed permanently (I5), and nothing else.
+func (s *bundle) booksNameFailedRefundsOnly(rt *rapid.T) {
+	found := 0
+	for _, c := range s.Checks() {
+		violations, err := c.Run(s.t.Context())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, v := range violations {
+			if found++; c.ID != "I5" || !strings.Contains(v.Detail, "failed") {
+				rt.Fatalf("%s violated: %s: %s", c.ID, v.Subject, v.Detail)
+			}
+		}
+	}
+	failed := read[int](s, `SELECT count(*) FROM payments.refunds WHERE status = 'failed'`)
+	if failed = min(failed, maxViolations); found != failed { // a check reports no more than that
+		rt.Fatalf("the checks find %d refunds that failed, want %d", found, failed)
+	}
 }
 
 // settleEverything waits until the bank and we agree on everything about an

@@ -25,12 +25,11 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/bustest"
-	"stampede/platform/workshop/modeltest"
 	"stampede/platform/workshop/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	modeltest.Checks(10) // each case is a hundred round trips to Postgres
+	pgtest.RapidChecks(10) // each case is a hundred round trips to Postgres
 	pgtest.Main(m, func() error {
 		http.DefaultClient.CloseIdleConnections() // the shoppers'
 		return goleak.Find()

@@ -215,11 +215,19 @@ func TestStatementThatWasNotComparedIsComparedLater(t *testing.T) {
 	})
 }
 
+// statedBank is the bank with statements of the test's own.
+type statedBank struct {
+	*sandbox.Client
+	lines func(provider.Day) provider.Lines
+}
+
+func (b statedBank) Statement(_ context.Context, d provider.Day) provider.Lines { return b.lines(d) }
+
 // TestStatementThatIsNotMadeIsAnAlarm: after half a day of attempts.
 func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
-	shop := s.instance(options{}, newPromptBank())
+	shop := s.instance(options{}, statedBank{s.clientOf("prompt", s.bankAt), func(provider.Day) provider.Lines { return provider.NoLines(provider.ErrNotReady) }})
 	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
 	s.exec(`INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, attempts) VALUES ('prompt', $1, $2, $3, true, 23)`, day, day, day.AddDate(0, 0, 1))
 	s.inBackground(shop.statements.Workers()[0].Run)
@@ -236,14 +244,13 @@ func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
 func TestStatementIsComparedByKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
-	bank, now := newPromptBank(), time.Now().UTC()
-	midnight := now.Truncate(24*time.Hour).AddDate(0, 0, -1)
+	midnight := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
 	const strangers = 1600 // more than a batch, a page of differences and a report
 	line := func(txn string, amount int64, at time.Time) provider.Line {
 		return provider.Line{Kind: provider.PaidBack, PaymentNo: ids.NewFor(1), Transaction: txn, Amount: amount, Currency: "CNY", At: at}
 	}
 	var lost atomic.Bool // the statement of the day before
-	bank.states = func(d provider.Day) provider.Lines {
+	bank := statedBank{s.clientOf("prompt", s.bankAt), func(d provider.Day) provider.Lines {
 		return func(yield func(provider.Line, error) bool) {
 			if d.To.Equal(midnight) {
 				if lost.Load() {
@@ -265,7 +272,7 @@ func TestStatementIsComparedByKey(t *testing.T) {
 			}
 			yield(line("taken back", -5, midnight), nil)
 		}
-	}
+	}}
 	// It came before midnight and was recorded after it.
 	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at) VALUES ('prompt', 'capture', 'edge', $1, $2, 7, 'CNY', $3)`,
 		ids.NewFor(1), ids.NewFor(1), midnight.Add(5*time.Second))

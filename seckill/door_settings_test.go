@@ -149,35 +149,6 @@ func TestDoorSettingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestDoorSettingsFreeze checks that they follow the rules of all other fields.
-func TestDoorSettingsFreeze(t *testing.T) {
-	t.Parallel()
-	d := setup(t).instance()
-	now := time.Now().UTC()
-	s := d.publish(2*time.Hour, guarded(now.Add(-time.Hour), now.Add(-time.Minute)))
-	edits := []struct {
-		path string
-		body map[string]any
-	}{
-		{adminActivities + s.activity, map[string]any{"version": 1, "human_check": "none"}},
-		{adminSessions + s.session, map[string]any{"version": 1, "without_reservation": true}},
-	}
-	for _, c := range []struct {
-		opensIn time.Duration
-		code    string
-	}{{30 * time.Second, "frozen"}, {-30 * time.Second, "not-editable"}} {
-		d.sql(`UPDATE seckill.sessions SET opens_at = now() + make_interval(secs => $1)`, c.opensIn.Seconds())
-		for _, e := range edits {
-			if r := d.as(auth.Operator, http.MethodPatch, e.path, e.body); r.status != http.StatusConflict || r.text("code") != c.code {
-				t.Errorf("opening in %v: %d %s, want 409 %s", c.opensIn, r.status, r.text("code"), c.code)
-			}
-		}
-	}
-	if d.number(`SELECT count(*) FROM seckill.sessions WHERE reservation_cap = 2.5`) != 1 {
-		t.Error("a refused edit changed the reservation")
-	}
-}
-
 // TestACapIsThereFromTheBeginning checks that the count of reservations stays
 // complete.
 func TestACapIsThereFromTheBeginning(t *testing.T) {

@@ -200,6 +200,8 @@ func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 		session := `{"activity_id":"` + s.activity + `","name":"x","opens_at":"2026-01-01T00:00:00Z","closes_at":"2026-01-02T00:00:00Z"}`
 		for _, try := range [][3]string{
 			{http.MethodPatch, "sessions/" + s.session, `{"version":1,"opens_at":"2026-01-01T00:00:00Z"}`},
+			{http.MethodPatch, "sessions/" + s.session, `{"version":1,"reservation_opens_at":"2026-01-01T00:00:00Z","reservation_closes_at":"2026-01-01T01:00:00Z"}`},
+			{http.MethodPatch, "activities/" + s.activity, `{"version":1,"human_check":"pow"}`},
 			{http.MethodDelete, "sessions/" + s.session},
 			{http.MethodPatch, "items/" + s.item, `{"version":1,"title":"x","stock":9}`},
 			{http.MethodDelete, "items/" + s.item},
@@ -254,6 +256,11 @@ func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	}
 	if r := d.do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.session, nil); r.text("status") != "ended" {
 		t.Errorf("shoppers see %s", r.raw)
+	}
+	never := d.publish(time.Hour)
+	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+never.activity+"/terminate", nil)
+	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND paused`, never.item); n != 1 {
+		t.Error("an item that never opened can still be bought after its activity was terminated")
 	}
 }
 

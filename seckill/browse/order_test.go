@@ -1,7 +1,6 @@
 package browse
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/internal/wire"
 )
 
@@ -126,24 +124,4 @@ func TestTheOrderIsTotal(t *testing.T) {
 			}
 		}
 	})
-}
-
-// BenchmarkSessionList builds the answer of a shop with as many sessions as the
-// list allows.
-func BenchmarkSessionList(b *testing.B) {
-	all := make([]Session, listMost)
-	now := time.Now()
-	for i := range all {
-		opens := now.Add(time.Duration(i-listMost/2) * time.Minute)
-		all[i] = Session{ID: wire.ID(i + 1), Name: fmt.Sprint(i), OpensAt: wire.Time(opens), ClosesAt: wire.Time(opens.Add(time.Hour))}
-	}
-	w := &Service{deps: Deps{Clock: new(seckilltest.Clock)}}
-	w.list.kept.Store(&keptSessions{all: orderSessions(all), expires: now.Add(time.Hour)})
-	in := &listSessionsInput{}
-	in.Limit = 20
-	for b.Loop() {
-		if _, err := w.listSessions(b.Context(), in); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -224,16 +224,3 @@ func TestFlagAllocatesNothing(t *testing.T) {
 		t.Fatalf("%v allocations", n)
 	}
 }
-
-func BenchmarkFlagRefuses(b *testing.B) {
-	f := newTestFlag()
-	if err := f.raiseAt(b.Context(), nothing(1, 10, 0), outSoldOut, holders(100), time.Now()); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			f.refuses(1, ids.ID{})
-		}
-	})
-}

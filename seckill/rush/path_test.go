@@ -252,27 +252,3 @@ func TestPathVerifyAllocatesNothing(t *testing.T) {
 		t.Fatalf("%v allocations", n)
 	}
 }
-
-func BenchmarkPathVerify(b *testing.B) {
-	ring := keys(b, seckilltest.Key)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		var tok token
-		for pb.Next() {
-			if ring.verify(goldenPath, &tok) != nil {
-				b.Error("refused")
-				return
-			}
-		}
-	})
-}
-
-func BenchmarkPathSign(b *testing.B) {
-	ring := keys(b, seckilltest.Key)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ring.sign(goldenToken); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -213,29 +213,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkEncode(b *testing.B) {
-	batch := valid()
-	for i := range int64(255) {
-		batch.Grants = append(batch.Grants, Grant{No: ids.NewFor(i), User: i, Quantity: 1, Seq: i + 2})
-	}
-	buf := batch.Encode(nil)
-	b.SetBytes(int64(len(buf)))
-	for b.Loop() {
-		buf = batch.Encode(buf[:0])
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	batch := valid()
-	for i := range int64(255) {
-		batch.Grants = append(batch.Grants, Grant{No: ids.NewFor(i), User: i, Quantity: 1, Seq: i + 2})
-	}
-	data := batch.Encode(nil)
-	b.SetBytes(int64(len(data)))
-	for b.Loop() {
-		if err := batch.Decode(data); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
