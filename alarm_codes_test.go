@@ -20,7 +20,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"newer-grants":    {"order/newer_test.go", "TestWriterLeavesGrantsOfANewerVersion", `"newer-grants"`},
 	"newer-events":    {"platform/watch/deadletters/keep_test.go", "TestNewerEventsRaiseAnAlarmAndAreNotKept", `"newer-events"`},
 	"writer-stuck":    {"order/alarms_test.go", "TestWriterThatIsStuckAsksForAPerson", "alarmWriterStuck"},
-	"dead-letter":     {"platform/watch/deadletters/keep_test.go", "TestFailingHandlerLeavesDeadLetterAndAlarm", `"dead-letter"`},
+	"dead-letter":     {"platform/watch/deadletters/redrive_test.go", "TestRedriveReachesItsConsumerAlone", `"dead-letter"`},
 	"release-failing": {"inventory/keeper_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},
 	"redis-differs":   {"inventory/compare_test.go", "TestComparisonReportsWhatItMustNotRepair", "differs"},
 	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowDoesNotBlockOthers", "OutboxRefused"},

@@ -149,10 +149,3 @@ func TestOffAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-func BenchmarkOff(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		answering.Pass()
-	}
-}

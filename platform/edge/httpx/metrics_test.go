@@ -78,20 +78,3 @@ stampede_http_requests_total{method="POST",route="/things/{id}",status="401"} 1
 		t.Errorf("timed %v; want 4 of /orders/{no}, 1 of /files/*, 1 of /things/{id}", timed)
 	}
 }
-
-func TestMethodsThatAnAddressHasAreTold(t *testing.T) {
-	t.Parallel()
-	rt, _ := newRouter(t)
-	rt.Mux.Get("/things/{id}", func(http.ResponseWriter, *http.Request) {})
-	rt.Bare.Post("/rush/{path}", func(http.ResponseWriter, *http.Request) {})
-	for request, allow := range map[string]string{
-		"DELETE /things/1": "GET, HEAD, POST", "PATCH /things/a%2Fb": "GET, HEAD, POST", "GET /rush/x": "POST", "BREW /rush/x": "POST",
-	} {
-		method, path, _ := strings.Cut(request, " ")
-		w := httptest.NewRecorder()
-		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
-		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != allow || !strings.Contains(w.Body.String(), `"status":405`) {
-			t.Errorf("%s = %d, Allow %q, %s; want 405, Allow %q", request, w.Code, w.Header().Get("Allow"), w.Body, allow)
-		}
-	}
-}

@@ -72,23 +72,6 @@ func TestARefusalQuotesLittleOfTheRequest(t *testing.T) {
 	}
 }
 
-// TestARefusalListsTheWordsThatAFieldMayHave: the longest of huma's sentences must
-// not be truncated.
-func TestARefusalListsTheWordsThatAFieldMayHave(t *testing.T) {
-	t.Parallel()
-	type input struct {
-		Status string `query:"status" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
-	}
-	rt, _ := newRouter(t)
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodGet, Path: "/words", ID: "words", Summary: "Words"},
-		func(context.Context, *input) (*echoOutput, error) { return &echoOutput{}, nil })
-	w := httptest.NewRecorder()
-	rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/words?status=lost", nil))
-	if !bytes.Contains(w.Body.Bytes(), []byte("refund_failed")) {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
 // TestCanceledRequestIsNotAFailure: the client left, or the server stops.
 func TestCanceledRequestIsNotAFailure(t *testing.T) {
 	t.Parallel()

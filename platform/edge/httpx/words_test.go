@@ -20,6 +20,7 @@ type draft struct {
 		Title    string    `json:"title" minLength:"1" maxLength:"5"`
 		Currency string    `json:"currency,omitempty" pattern:"^[A-Z]{3}$"`
 		Kind     string    `json:"kind,omitempty" enum:"slide,pow"`
+		Status   string    `json:"status,omitempty" enum:"pending_payment,paid,completed,closed,refused,refunding,refunded,refund_failed"`
 		Stock    int32     `json:"stock,omitempty" maximum:"10000000"`
 		Total    int64     `json:"total,omitempty" minimum:"-5"`
 		Share    float64   `json:"share,omitempty" exclusiveMinimum:"0"`
@@ -72,6 +73,7 @@ func TestFlawsAreSentences(t *testing.T) {
 		{"", `{"title":"a","share":0}`, "", 422, "share must be more than 0.", `body.share 0`},
 		{"", `{"title":"a","open":"yes"}`, "", 422, "open must be true or false.", `body.open "yes"`},
 		{"", `{"title":"a","kind":"face"}`, "", 422, "kind must be one of slide, pow.", `body.kind "face"`},
+		{"", `{"title":"a","status":"lost"}`, "", 422, "status must be one of pending_payment, paid, completed, closed, refused, refunding, refunded, refund_failed.", `body.status "lost"`},
 		{"", `{"title":"a","currency":"yen"}`, "", 422, "currency must be of the form ^[A-Z]{3}$.", `body.currency "yen"`},
 		{"", `{"title":"a","ends_at":"tomorrow"}`, "", 422, "ends_at must be a time with its zone, as in 2026-11-11T20:00:00+08:00.", `body.ends_at "tomorrow"`},
 		{"", `{"title":"a","image":"%"}`, "", 422, "image must be a web address, as in https://shop.example/phone.png.", `body.image "%"`},

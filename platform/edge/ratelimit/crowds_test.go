@@ -92,12 +92,3 @@ func TestCrowds(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkCrowds(b *testing.B) {
-	c := ratelimit.NewCrowds(50, time.Minute)
-	carrier := at("2001:db8:1:2ff::1")
-	b.ReportAllocs()
-	for user := int64(1); b.Loop(); user++ {
-		c.Join(42, user, carrier)
-	}
-}

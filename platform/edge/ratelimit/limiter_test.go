@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,29 +107,6 @@ func TestTheScriptIsABucketForEachRule(t *testing.T) {
 }
 
 var fiveInAnHour = ratelimit.Rule{Name: "test", Count: 5, Per: time.Hour}
-
-// Three instances, a thousand concurrent takes: the rule applies to all together.
-func TestParallelTakesOverInstances(t *testing.T) {
-	t.Parallel()
-	rdb := pgtest.Redis(t)
-	instances := []*ratelimit.Limiter{limiter(t, rdb), limiter(t, rdb), limiter(t, rdb)}
-	var allowed atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 1000 {
-		wg.Go(func() {
-			d, err := instances[i%len(instances)].Take(context.Background(), ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"})
-			if err != nil {
-				t.Error(err)
-			} else if d.Allowed {
-				allowed.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	if allowed.Load() != 5 {
-		t.Errorf("%d of 1000 were allowed, want 5", allowed.Load())
-	}
-}
 
 // counting counts the commands that reach Redis.
 type counting struct{ n atomic.Int64 }

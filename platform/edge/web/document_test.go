@@ -83,14 +83,3 @@ func TestDocumentsHaveTheShopsFace(t *testing.T) {
 		t.Errorf("the logo: %d, %v", w.Code, w.Header())
 	}
 }
-
-// BenchmarkDocument is an item's document for a browser, as a crowd asks for it before
-// the opening.
-func BenchmarkDocument(b *testing.B) {
-	rt, _ := pages(b)
-	for b.Loop() {
-		if w := get(rt, "/?item=7", "Accept-Encoding", "br"); w.Code != 200 {
-			b.Fatal(w.Code)
-		}
-	}
-}

@@ -80,8 +80,8 @@ func holdUntilKilled(dir string) {
 	os.Exit(1)
 }
 
-// The next start on a killed process's folder gets its deliveries without
-// waiting for the ack wait: no other process can be handling them.
+// What a killed process has published is stored, and the next start on its folder gets
+// its deliveries without waiting for the ack wait: no other process can be handling them.
 func TestKilledProcessMessagesAreRedeliveredImmediately(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,24 +110,16 @@ func TestKilledProcessMessagesAreRedeliveredImmediately(t *testing.T) {
 		}
 	}
 	left := make(chan int, heldMessages)
-	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
-		for _, m := range batch {
-			i, err := strconv.Atoi(string(m.Data))
-			if err != nil || !missing[i] {
-				t.Errorf("got message %q, which was acknowledged or is not ours", m.Data)
-			}
-			delete(missing, i)
-			if err := m.Ack(); err != nil {
-				t.Errorf("ack: %v", err)
-			}
+	consumeGrants(t, b, acking(t, func(m bus.Msg) {
+		i, err := strconv.Atoi(string(m.Data))
+		if err != nil || !missing[i] {
+			t.Errorf("got message %q, which was acknowledged or is not ours", m.Data)
 		}
+		delete(missing, i)
 		left <- len(missing)
-	})
-	event := make(chan struct{}, 1)
-	subscribe(t, b, noDeadLetters(t), bus.Subscription{Name: "test", Filter: "events.test", Handle: func(context.Context, bus.Msg) error {
-		event <- struct{}{}
-		return nil
-	}})
+	}))
+	event := make(chan string, 1)
+	subscribe(t, b, noDeadLetters(t), bus.Subscription{Name: "test", Filter: "events.test", Handle: into(event)})
 	// Well below the ack waits of 10 and 15 s, after which everything is
 	// redelivered anyway.
 	const soon = 6 * time.Second
@@ -135,10 +127,7 @@ func TestKilledProcessMessagesAreRedeliveredImmediately(t *testing.T) {
 		n = receive(t, soon, "the grants that were left", left)
 	}
 	receive(t, soon, "the event that was left", event)
-	eventually(t, soon, "all are acknowledged", func() bool {
-		n, err := b.GrantsBacklog(t.Context())
-		return err == nil && n == 0
-	})
+	drained(t, b)
 	if len(missing) > 0 {
 		t.Errorf("not redelivered: %v", slices.Sorted(maps.Keys(missing)))
 	}
@@ -170,8 +159,5 @@ func TestStartLeavesDeliveriesOfOtherInstances(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	close(finish)
-	eventually(t, 5*time.Second, "it is acknowledged", func() bool {
-		n, err := second.GrantsBacklog(t.Context())
-		return err == nil && n == 0
-	})
+	drained(t, second)
 }

@@ -19,9 +19,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDirEnv); dir != "" {
-		publishUntilKilled(dir)
-	}
 	if dir := os.Getenv(holdDirEnv); dir != "" {
 		holdUntilKilled(dir)
 	}
@@ -84,6 +81,36 @@ func subscribe(t testing.TB, b *bus.Bus, dead bus.DeadLetters, subs ...bus.Subsc
 		defer cancel()
 		stop(ctx)
 	})
+}
+
+// acking acknowledges each grant and hands it to then.
+func acking(t testing.TB, then func(bus.Msg)) func(context.Context, []bus.Msg) {
+	t.Helper()
+	return func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			if err := m.Ack(); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+			then(m)
+		}
+	}
+}
+
+// drained waits until every grant is acknowledged.
+func drained(t testing.TB, b *bus.Bus) {
+	t.Helper()
+	eventually(t, 30*time.Second, "every grant is acknowledged", func() bool {
+		n, err := b.GrantsBacklog(t.Context())
+		return err == nil && n == 0
+	})
+}
+
+// into is a handler that sends what a message contains to a channel.
+func into(ch chan<- string) func(context.Context, bus.Msg) error {
+	return func(_ context.Context, m bus.Msg) error {
+		ch <- string(m.Data)
+		return nil
+	}
 }
 
 // consumeGrants runs a consumer until the test ends or stop is called.

@@ -33,13 +33,10 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 			}
 		}
 	})
-	to := func(ch chan string) func(context.Context, bus.Msg) error {
-		return func(_ context.Context, m bus.Msg) error { ch <- string(m.Data); return nil }
-	}
 	subscribe(t, b, noDeadLetters(t),
-		bus.Subscription{Name: "effect", Filter: "events.a", Handle: to(shared)},
+		bus.Subscription{Name: "effect", Filter: "events.a", Handle: into(shared)},
 		bus.Subscription{
-			Name: "push", Filter: "events.a", PerInstance: true, Handle: to(own),
+			Name: "push", Filter: "events.a", PerInstance: true, Handle: into(own),
 			Missed: func() { missed <- struct{}{} },
 		})
 	stop, err := b.OnBroadcast("broadcast.test", func(data []byte) { heard <- string(data) })
@@ -81,12 +78,9 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	server := startOutside(t)
 	b := openOutside(t, server.addr())
 	shared, own := make(chan string, 100), make(chan string, 100)
-	to := func(ch chan string) func(context.Context, bus.Msg) error {
-		return func(_ context.Context, m bus.Msg) error { ch <- string(m.Data); return nil }
-	}
 	subscribe(t, b, noDeadLetters(t),
-		bus.Subscription{Name: "effect", Filter: "events.a", Handle: to(shared)},
-		bus.Subscription{Name: "push", Filter: "events.a", PerInstance: true, Handle: to(own)})
+		bus.Subscription{Name: "effect", Filter: "events.a", Handle: into(shared)},
+		bus.Subscription{Name: "push", Filter: "events.a", PerInstance: true, Handle: into(own)})
 	for range 5 { // the sequence after the loss lies below the last one seen
 		mustPublish(t, b, "events.a", "before")
 		receive(t, 5*time.Second, "shared before", shared)
@@ -161,7 +155,7 @@ func TestPerInstanceConsumerMissesNothing(t *testing.T) {
 	own := make(chan string, 100)
 	subscribe(t, b, noDeadLetters(t), bus.Subscription{
 		Name: "push", Filter: "events.a", PerInstance: true,
-		Handle: func(_ context.Context, m bus.Msg) error { own <- string(m.Data); return nil },
+		Handle: into(own),
 	})
 	nc, err := nats.Connect(server.addr())
 	if err != nil {
@@ -220,10 +214,7 @@ func TestSkippedGrantIsDelivered(t *testing.T) {
 		if data := receive(t, 30*time.Second, want, got); data != want {
 			t.Fatalf("got %q, want %q", data, want)
 		}
-		eventually(t, 30*time.Second, "the ack", func() bool {
-			left, err := b.GrantsBacklog(t.Context())
-			return err == nil && left == 0
-		})
+		drained(t, b)
 	}
 	away := func() {
 		server.stop()
@@ -301,14 +292,7 @@ func TestBusRecoversFromABrokenStore(t *testing.T) {
 	eventually(t, 15*time.Second, "the bus is healthy again", func() bool { return b.Healthy(t.Context()) == nil })
 	stored[mustPublish(t, b, "grants.1", "after")] = true
 	got := make(chan ids.ID, 100)
-	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
-		for _, m := range batch {
-			if err := m.Ack(); err != nil {
-				t.Errorf("ack: %v", err)
-			}
-			got <- m.ID
-		}
-	})
+	consumeGrants(t, b, acking(t, func(m bus.Msg) { got <- m.ID }))
 	for len(stored) > 0 {
 		delete(stored, receive(t, 10*time.Second, "what was stored", got))
 	}

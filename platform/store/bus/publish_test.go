@@ -13,24 +13,6 @@ import (
 	"stampede/platform/workshop/bustest"
 )
 
-func TestOneIDIsStoredOnce(t *testing.T) {
-	t.Parallel()
-	b := bustest.Open(t)
-	id := ids.New()
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			if err := b.Publish(t.Context(), "grants.7", id, []byte("same bytes")); err != nil {
-				t.Errorf("publish: %v", err)
-			}
-		})
-	}
-	all.Wait()
-	if n, err := b.GrantsBacklog(t.Context()); err != nil || n != 1 {
-		t.Fatalf("backlog = %d, %v; want 1", n, err)
-	}
-}
-
 func TestPublishRefusesUnacceptableMessages(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
@@ -62,13 +44,7 @@ func TestFullGrantsRefuseAndRecover(t *testing.T) {
 	// The other streams still accept messages.
 	mustPublish(t, b, "events.order.created", "{}")
 
-	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
-		for _, m := range batch {
-			if err := m.Ack(); err != nil {
-				t.Errorf("ack: %v", err)
-			}
-		}
-	})
+	consumeGrants(t, b, acking(t, func(bus.Msg) {}))
 	eventually(t, 3*time.Second, "health is good again", func() bool { return b.Healthy(t.Context()) == nil })
 	mustPublish(t, b, "grants.1", "fits again")
 }
@@ -197,20 +173,5 @@ func BenchmarkPublish(bm *testing.B) {
 			close(work)
 			all.Wait()
 		})
-	}
-}
-
-// BenchmarkPublishAll is one window of the outbox relay: 256 events of 4 KiB.
-func BenchmarkPublishAll(bm *testing.B) {
-	b := bustest.Open(bm, func(c *bus.Config) { c.EventsMaxMiB = 8 << 10 })
-	data := make([]byte, 4<<10)
-	for bm.Loop() {
-		out := make([]bus.Outgoing, 256)
-		for i := range out {
-			out[i] = bus.Outgoing{Subject: "events.order.created", ID: ids.New(), Data: data}
-		}
-		if err := errors.Join(b.PublishAll(bm.Context(), out)...); err != nil {
-			bm.Fatal(err)
-		}
 	}
 }

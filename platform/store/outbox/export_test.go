@@ -5,6 +5,9 @@ import "time"
 // AgeEvents makes EVENTS look older to recall by that much.
 func AgeEvents(r *Relay, by time.Duration) { r.margin -= by }
 
+// NeverPoll leaves a relay its wake-ups alone.
+func NeverPoll(r *Relay) { r.poll = time.Hour }
+
 // DieBeforeMark runs f between publishing a window and marking it.
 func DieBeforeMark(r *Relay, f func() error) { r.published = f }
 

@@ -127,6 +127,18 @@ func Refused(ctx context.Context, db pg.DB, limit int) (all []Message, err error
 
 // Get returns an event with its payload; ok is false for an unknown id.
 func Get(ctx context.Context, db pg.DB, id ids.ID) (m Message, ok bool, err error) {
+	// The relay sets a refused event aside and a redrive brings it back: an event that
+	// moved between the two reads of a look is found by the next one.
+	for range 2 {
+		if m, ok, err = look(ctx, db, id); ok || err != nil {
+			return m, ok, err
+		}
+	}
+	return m, false, nil
+}
+
+// look reads an event among the refused ones, then among the others.
+func look(ctx context.Context, db pg.DB, id ids.ID) (m Message, ok bool, err error) {
 	q := outboxdb.New(db)
 	r, err := q.RefusedMessage(ctx, id)
 	if err == nil {

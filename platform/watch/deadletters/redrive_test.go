@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"stampede/platform/base/config"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
@@ -19,7 +21,27 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// A redriven letter reaches only the consumer that gave up on it, unchanged.
+func kept(t *testing.T, pool *pgxpool.Pool) []deadletters.Letter {
+	t.Helper()
+	list, err := deadletters.List(t.Context(), pool, deadletters.Filter{Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// relay sends what the outbox has until stop.
+func relay(pool *pgxpool.Pool, b *bus.Bus) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = outbox.New(pool, b, alarm.OutboxRefused.Raise, slog.New(slog.DiscardHandler), nil).Run(ctx)
+	})
+	return func() { cancel(); running.Wait() }
+}
+
+// A message that its handler gives up on becomes a letter and an alarm. Redriven, it
+// reaches only the consumer that gave up on it, unchanged.
 func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
@@ -40,25 +62,13 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop(context.Background())
-	ctx, cancel := context.WithCancel(context.Background())
-	var relay sync.WaitGroup
-	relay.Go(func() {
-		_ = outbox.New(pool, b, alarm.OutboxRefused.Raise, slog.New(slog.DiscardHandler), nil).Run(ctx)
-	})
-	defer relay.Wait()
-	defer cancel()
+	defer relay(pool, b)()
 
 	id := ids.New()
 	if err := b.Publish(t.Context(), "events.order.paid", id, []byte("payload")); err != nil {
 		t.Fatal(err)
 	}
-	letters := func() []deadletters.Letter {
-		list, err := deadletters.List(t.Context(), pool, deadletters.Filter{Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
-	}
+	letters := func() []deadletters.Letter { return kept(t, pool) }
 	again := func() {
 		t.Helper()
 		pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
@@ -77,6 +87,10 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		}
 	}
 	again() // fails again and is stored again
+	alarms, err := alarm.List(t.Context(), pool, alarm.Filter{Open: true, Limit: 10})
+	if err != nil || len(alarms) != 1 || alarms[0].Code != "dead-letter" || alarms[0].Subject != "broken" {
+		t.Errorf("alarms %+v, %v", alarms, err)
+	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "it failed again")
 	repaired.Store(true)
 	again()
@@ -109,13 +123,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := bustest.Open(t)
-	letters := func() []deadletters.Letter {
-		list, err := deadletters.List(t.Context(), pool, deadletters.Filter{Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
-	}
+	letters := func() []deadletters.Letter { return kept(t, pool) }
 	taken := make(chan bus.Msg, 10)
 	ctx, cancel := context.WithCancel(context.Background())
 	var writer sync.WaitGroup

@@ -2,11 +2,9 @@ package deadletters_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,12 +20,11 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/inbox"
-	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
-	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/audit"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -50,24 +47,7 @@ func setup(t *testing.T, pool *pgxpool.Pool, b *bus.Bus) *bundle {
 
 func (o *bundle) call(role auth.Role, method, path, body string) (int, map[string]any) {
 	o.t.Helper()
-	req := httptest.NewRequestWithContext(o.t.Context(), method, path, strings.NewReader(body))
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if role != "" {
-		token, err := o.tokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Minute)
-		if err != nil {
-			o.t.Error(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	rec := httptest.NewRecorder()
-	o.router.ServeHTTP(rec, req)
-	var doc map[string]any
-	if err := json.Unmarshal(rec.Body.Bytes(), &doc); err != nil {
-		o.t.Errorf("%s %s: %s", method, path, rec.Body)
-	}
-	return rec.Code, doc
+	return httpxtest.As(o.t, o.router, o.tokens, role, method, path, body)
 }
 
 func (o *bundle) rows(query string) []map[string]any {
@@ -124,7 +104,6 @@ func TestDeadLetterRoutes(t *testing.T) {
 		status             int
 		code               string
 	}{
-		{"no token", "", http.MethodGet, letters, "", 401, "no-token"},
 		{"a shopper", auth.Shopper, http.MethodGet, letters, "", 403, "forbidden"},
 		{"bad cursor", auth.Viewer, http.MethodGet, letters + "?cursor=x", "", 422, "invalid"},
 		{"no such letter", auth.Viewer, http.MethodGet, letters + "/" + ids.New().String(), "", 404, "not-found"},
@@ -183,13 +162,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop(context.Background())
-	ctx, cancel := context.WithCancel(context.Background())
-	var relay sync.WaitGroup
-	relay.Go(func() {
-		_ = outbox.New(pool, b, alarm.OutboxRefused.Raise, slog.New(slog.DiscardHandler), nil).Run(ctx)
-	})
-	defer relay.Wait()
-	defer cancel()
+	defer relay(pool, b)()
 
 	const messages = 120 // more than one request takes
 	for range messages {

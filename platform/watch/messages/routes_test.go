@@ -1,10 +1,8 @@
 package messages_test
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +20,7 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 	"stampede/platform/watch/messages"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -52,22 +51,7 @@ func setup(t *testing.T) *bundle {
 
 func (s *bundle) call(role auth.Role, method, path, body string) (int, map[string]any) {
 	s.Helper()
-	req := httptest.NewRequestWithContext(s.Context(), method, path, strings.NewReader(body))
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	token, err := s.tokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Minute)
-	if err != nil {
-		s.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	rec := httptest.NewRecorder()
-	s.router.ServeHTTP(rec, req)
-	var doc map[string]any
-	if err := json.Unmarshal(rec.Body.Bytes(), &doc); err != nil {
-		s.Errorf("%s %s: %s", method, path, rec.Body)
-	}
-	return rec.Code, doc
+	return httpxtest.As(s, s.router, s.tokens, role, method, path, body)
 }
 
 // pages reads a list page by page and returns the values of a field.

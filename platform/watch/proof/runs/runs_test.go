@@ -8,7 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -28,24 +28,18 @@ func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak
 // shop is an instance with an operator.
 type shop struct {
 	*Service
-	t     *testing.T
-	rt    *httpx.Router
-	token map[auth.Role]string
+	t      *testing.T
+	rt     *httpx.Router
+	tokens *auth.Tokens
 }
 
 func open(t *testing.T, pool *pgxpool.Pool, checks ...proof.Check) *shop {
 	t.Helper()
-	log, tokens := slog.New(slog.DiscardHandler), auth.NewTokens([]byte(strings.Repeat("k", 32)), time.Now)
-	s := &shop{t: t, Service: New(pool, checks, log), token: map[auth.Role]string{}}
+	log := slog.New(slog.DiscardHandler)
+	s := &shop{t: t, Service: New(pool, checks, log), tokens: auth.NewTokens([]byte(strings.Repeat("k", 32)), time.Now)}
 	s.every, s.life = 20*time.Millisecond, time.Second
-	s.rt = httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
+	s.rt = httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.Routes(s.rt)
-	for _, role := range []auth.Role{auth.Viewer, auth.Operator} {
-		var err error
-		if s.token[role], err = tokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-	}
 	return s
 }
 
@@ -61,15 +55,7 @@ func (s *shop) run() (stop func()) {
 
 func (s *shop) ask(role auth.Role, method, path string) (int, map[string]any) {
 	s.t.Helper()
-	req := httptest.NewRequest(method, "/api/v1/admin/proof"+path, nil)
-	req.Header.Set("Authorization", "Bearer "+s.token[role])
-	rec := httptest.NewRecorder()
-	s.rt.ServeHTTP(rec, req)
-	var doc map[string]any
-	if err := json.Unmarshal(rec.Body.Bytes(), &doc); err != nil {
-		s.t.Fatalf("%d %s", rec.Code, rec.Body)
-	}
-	return rec.Code, doc
+	return httpxtest.As(s.t, s.rt, s.tokens, role, method, "/api/v1/admin/proof"+path, "")
 }
 
 // ended waits for a run's end.
