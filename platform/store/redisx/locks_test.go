@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,32 +95,5 @@ func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 		taken(t, l)
 		release()
 		acquire(t, l)()
-	}
-}
-
-func TestLockHasOneHolderAtATime(t *testing.T) {
-	t.Parallel()
-	l, _ := openLocks(t, 3)
-	var inside, most atomic.Int64
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 5 {
-				release, err := l.Acquire(t.Context(), "k", time.Minute)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if n := inside.Add(1); n > most.Load() {
-					most.Store(n)
-				}
-				inside.Add(-1)
-				release()
-			}
-		})
-	}
-	wg.Wait()
-	if most.Load() != 1 {
-		t.Errorf("%d held the lock at the same time", most.Load())
 	}
 }

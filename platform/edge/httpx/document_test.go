@@ -3,9 +3,59 @@ package httpx_test
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"slices"
 	"testing"
 )
+
+type (
+	operation struct {
+		ID         string `json:"operationId"`
+		Parameters []parameter
+	}
+	parameter struct{ In, Name string }
+)
+
+// document returns the committed document's operations by path and method, and its schemas.
+func document(t *testing.T) (paths map[string]map[string]operation, schemas map[string]any) {
+	t.Helper()
+	raw, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths      map[string]map[string]operation
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc.Paths, doc.Components.Schemas
+}
+
+// A client generated from the document has names for the things, not for the Go
+// types behind them: none with an inner type's ending, or with the number that huma
+// appends to a duplicate.
+func TestDocumentNamesAreForClients(t *testing.T) {
+	t.Parallel()
+	paths, schemas := document(t)
+	inner := regexp.MustCompile(`(Body|View|Document|Struct|Input|Output|[0-9])$`)
+	for name := range schemas {
+		if inner.MatchString(name) {
+			t.Errorf("the schema %s needs a name for clients: name its type, or give its field the tag nameHint", name)
+		}
+	}
+	word := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	first := map[string]string{}
+	for path, on := range paths {
+		for method, op := range on {
+			if other := first[op.ID]; other != "" || !word.MatchString(op.ID) {
+				t.Errorf("%s %s has the operationId %q, as has %q", method, path, op.ID, other)
+			}
+			first[op.ID] = method + " " + path
+		}
+	}
+}
 
 // withoutKey lists the POSTs without an Idempotency-Key, by the reason why a
 // repetition is harmless, or why a key would not help.
@@ -40,41 +90,28 @@ var withoutKey = map[string][]string{
 // Every POST of the API takes an Idempotency-Key or has a reason not to.
 func TestCreatingRequestsTakeAKey(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc struct {
-		Paths map[string]struct {
-			Post *struct {
-				ID         string `json:"operationId"`
-				Parameters []struct{ In, Name string }
-			}
-		}
-	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	paths, _ := document(t)
 	why := map[string]string{}
 	for reason, ids := range withoutKey {
 		for _, id := range ids {
 			why[id] = reason
 		}
 	}
-	for path, on := range doc.Paths {
-		if on.Post == nil {
+	for path, on := range paths {
+		post, creates := on["post"]
+		if !creates {
 			continue
 		}
-		takes := slices.ContainsFunc(on.Post.Parameters, func(p struct{ In, Name string }) bool {
+		takes := slices.ContainsFunc(post.Parameters, func(p parameter) bool {
 			return p.In == "header" && p.Name == "Idempotency-Key"
 		})
-		reason, excused := why[on.Post.ID]
-		delete(why, on.Post.ID)
+		reason, excused := why[post.ID]
+		delete(why, post.ID)
 		switch {
 		case !takes && !excused:
-			t.Errorf("POST %s (%s) takes no Idempotency-Key: embed idempotency.Header in its input, or say in withoutKey why not", path, on.Post.ID)
+			t.Errorf("POST %s (%s) takes no Idempotency-Key: embed idempotency.Header in its input, or say in withoutKey why not", path, post.ID)
 		case takes && excused:
-			t.Errorf("POST %s (%s) takes an Idempotency-Key, and withoutKey says why it does not: %s", path, on.Post.ID, reason)
+			t.Errorf("POST %s (%s) takes an Idempotency-Key, and withoutKey says why it does not: %s", path, post.ID, reason)
 		}
 	}
 	for id, reason := range why {
