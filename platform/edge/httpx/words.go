@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // huma's messages for an unreadable request, and ours.
@@ -185,6 +187,52 @@ func readJSON(body []byte, into any) error {
 		return fmt.Errorf("The body has extra data after its JSON, from byte %d on.", dec.InputOffset()) //nolint:err113,revive,staticcheck // a sentence for the client
 	}
 	return distinct(body)
+}
+
+// distinct refuses a body that names a member twice in one object, or has a text with
+// a NUL, which Postgres cannot store. body is valid JSON.
+func distinct(body []byte) error {
+	// Texts that are not UTF-8 are repaired, as by encoding/json.
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := dec.ReadToken()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			return twice(dec, err)
+		case err != nil:
+			return asText(err, len(body))
+		case token.Kind() == '"' && strings.IndexByte(token.String(), 0) >= 0:
+			return errNUL
+		}
+	}
+}
+
+var errNUL = errors.New("The body has a text with the character U+0000, which cannot be stored.") //nolint:revive,staticcheck // a sentence for the client
+
+// plainName is a name that a sentence can contain.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// twice names the member at which a decoder has failed.
+func twice(dec *jsontext.Decoder, err error) error {
+	var at strings.Builder
+	at.WriteString("body")
+	if repeated, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		level := 0
+		for name := range repeated.JSONPointer.Tokens() {
+			level++
+			if kind, _ := dec.StackIndex(level); kind == '[' {
+				at.WriteString("[" + name + "]")
+				continue
+			}
+			if !plainName.MatchString(name) {
+				return errors.New("The body has a name twice in one object.") //nolint:err113,revive,staticcheck // a sentence for the client
+			}
+			at.WriteString("." + name)
+		}
+	}
+	return fmt.Errorf("%s is given twice", at.String()) //nolint:err113 // read by inOurWords
 }
 
 // asText reports where a body stops being JSON, without quoting it.
