@@ -378,7 +378,7 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 	workers, err := s.watch.Open(watch.Config{
 		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen, StreamBytes: (s.set.Bus.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
 		Probes: slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), []alarm.Probe{
-			cli.ProxyProbe(s.identity.Router, s.log), s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
+			s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
 		}),
 		Checks: s.checks(),
 	}, s.identity.Router)

@@ -60,7 +60,6 @@ const maxRequestIDBytes = 64
 func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			rt.unlisted.note(r, rt.proxies)
 			req := request{id: SetRequestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header(), cookies: r.Header["Cookie"], devices: rt.devices}
 			if !rt.proxies.shared(req.client) {
 				req.origin = req.client

@@ -36,10 +36,9 @@ type Router struct {
 	gate   *gate
 	trace  *tracing.Tracer // nil is off
 	// proxies may state the client's address.
-	proxies  Proxies
-	unlisted unlisted
-	overTLS  bool     // clients reach the server with https only
-	devices  *devices // nil gives none
+	proxies Proxies
+	overTLS bool     // clients reach the server with https only
+	devices *devices // nil gives none
 }
 
 // Option adds a feature to a Router; without options it has none of them.

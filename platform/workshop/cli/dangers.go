@@ -3,15 +3,15 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"stampede/platform/base/config"
 	"stampede/platform/base/network"
@@ -42,12 +42,20 @@ func (s Settings) dangers(args []string, more ...any) (found dangers) {
 	if u := s.Addresses.PublicURL; u != "" && !httpx.Private(u) {
 		add("public-url", "Shoppers reach this server over http, so that others can read their tokens. Put a proxy with TLS in front, and begin the URL with https://.")
 	}
+	if strings.HasPrefix(s.Addresses.PublicURL, "https://") && s.trustsNoProxy() {
+		add("trusted-proxies", "Shoppers come through a proxy with TLS, as the public URL is https, and without this setting all of them count as the proxy's one address. Set the proxy's network.")
+	}
 	for _, flag := range config.Tagged("secret", append(more, s.Plugins...)...) {
 		if value, given := valueOf("--"+flag.Name, args); given && !harmless(value) {
 			add(flag.Name, "The command line contains this secret, where every user of the machine can read it. Use the variable or the file of --config.")
 		}
 	}
 	return found
+}
+
+// trustsNoProxy reports whether no proxy may state a client's address.
+func (s Settings) trustsNoProxy() bool {
+	return slices.ContainsFunc(config.Tagged("env", s.Plugins...), func(f *kong.Flag) bool { return f.Name == "trusted-proxies" && f.Target.IsZero() })
 }
 
 // valueOf returns a flag's value on a command line.
@@ -86,23 +94,6 @@ func public(listen string) bool {
 		prefix, err := netip.ParsePrefix(a.String())
 		return err == nil && network.Public(prefix.Addr())
 	})
-}
-
-// ProxyProbe finds proxies that are missing from --trusted-proxies, and logs the first.
-func ProxyProbe(rt *httpx.Router, log *slog.Logger) alarm.Probe {
-	var warn sync.Once
-	return alarm.Probe{Alarm: DangerousSetting, Every: time.Second, Look: func(ctx context.Context) ([]alarm.Finding, error) {
-		peers := rt.UnlistedProxies()
-		if len(peers) == 0 {
-			return nil, nil
-		}
-		found := alarm.Finding{Subject: "--trusted-proxies", Detail: fmt.Sprintf("Requests from %s name other clients in %s or %s, but all shoppers behind it count as this one address. "+
-			"If it is your proxy, add it to --trusted-proxies; otherwise change nothing.", peers[0], httpx.XForwardedFor, httpx.Forwarded)}
-		warn.Do(func() {
-			log.WarnContext(ctx, "proxy missing from --trusted-proxies", "address", peers[0].String(), "detail", found.Detail)
-		})
-		return []alarm.Finding{found}, nil
-	}}
 }
 
 // probe logs each danger once, and keeps its alarm up.

@@ -18,22 +18,25 @@ func TestAttackDangersAreNamed(t *testing.T) {
 		addresses httpx.Addresses
 		args      string
 		practises bool
+		proxies   []string
 		want      string // the flags
 	}{
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --listen=127.0.0.1:8080", true, ""},
-		{httpx.Addresses{Listen: ":8080", OpsListen: "10.1.2.3:9180", PublicURL: "https://sale.example.com"}, "serve", false, ""},
-		{httpx.Addresses{Listen: ":8080", OpsListen: "127.0.0.1:9180"}, "serve", true, "--sandbox"},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "8.8.8.8:9180"}, "serve", false, "--ops-listen"},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "[2400::1]:9180"}, "serve", false, "--ops-listen"},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: ":0", PublicURL: "http://sale.example.com"}, "serve", false, "--public-url"},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --redis-url redis://127.0.0.1:6379/0 --database-url=postgres://u@h/d", false, ""},
-		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --signing-key=abc --database-url postgres://u:p@h/d", false, "--database-url --signing-key"},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --listen=127.0.0.1:8080", true, nil, ""},
+		{httpx.Addresses{Listen: ":8080", OpsListen: "10.1.2.3:9180", PublicURL: "https://sale.example.com"}, "serve", false, []string{"10.0.0.0/8"}, ""},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180", PublicURL: "https://sale.example.com"}, "serve", false, nil, "--trusted-proxies"},
+		{httpx.Addresses{Listen: ":8080", OpsListen: "127.0.0.1:9180"}, "serve", true, nil, "--sandbox"},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "8.8.8.8:9180"}, "serve", false, nil, "--ops-listen"},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "[2400::1]:9180"}, "serve", false, nil, "--ops-listen"},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: ":0", PublicURL: "http://sale.example.com"}, "serve", false, nil, "--public-url"},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --redis-url redis://127.0.0.1:6379/0 --database-url=postgres://u@h/d", false, nil, ""},
+		{httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}, "serve --signing-key=abc --database-url postgres://u:p@h/d", false, nil, "--database-url --signing-key"},
 	} {
 		var set struct {
-			Base    `embed:""`
-			Sandbox bool `practice:""`
+			Base     `embed:""`
+			Requests httpx.Settings `embed:""`
+			Sandbox  bool           `practice:""`
 		}
-		set.Addresses, set.Sandbox = c.addresses, c.practises
+		set.Addresses, set.Sandbox, set.Requests.TrustedProxies = c.addresses, c.practises, c.proxies
 		s := Settings{Base: &set.Base, Plugins: kong.Plugins{&set}}
 		found := s.dangers(strings.Fields(c.args), &Stores{})
 		var flags []string
