@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	timerate "golang.org/x/time/rate"
 
 	"stampede/platform/edge/ratelimit"
 )
@@ -67,28 +68,34 @@ type connections struct {
 	stall   time.Duration         // stallAfter except in tests
 	began   time.Time
 	log     *slog.Logger
-	warned  atomic.Int64 // since began
+	warn    timerate.Sometimes
 
 	mu       sync.Mutex
-	all      group
-	networks map[netip.Prefix]*group
+	all      *group
+	networks map[netip.Prefix]*group // without empty ones
 
 	evicted, refused *prometheus.CounterVec // by bound
 }
 
-// group is the connections of one bound.
+// group is the connections of one bound: of a network, or all.
 type group struct {
+	bound   string       // byTotal or byAddress
+	network netip.Prefix // of byAddress
+	most    int          // 0 is no bound
 	members map[*conn]struct{}
-	barren  time.Duration // when a search found no idle member, since began
+	barren  time.Duration // when a search found no idle member, since connections.began
+}
+
+func newGroup(bound string, network netip.Prefix, most int) *group {
+	return &group{bound: bound, network: network, most: most, members: map[*conn]struct{}{}, barren: -searchAgain}
 }
 
 func newConnections(bounds Connections, log *slog.Logger) *connections {
 	l := &connections{
 		bounds: bounds, patient: writeTimeout, stall: stallAfter, began: time.Now(), log: log,
-		all: group{members: map[*conn]struct{}{}, barren: -searchAgain}, networks: map[netip.Prefix]*group{},
+		exempt: bounds.Proxies.shared, warn: timerate.Sometimes{Interval: warnEvery},
+		all: newGroup(byTotal, netip.Prefix{}, bounds.Total), networks: map[netip.Prefix]*group{},
 	}
-	l.exempt = bounds.Proxies.shared
-	l.warned.Store(int64(-warnEvery))
 	auto := promauto.With(bounds.Metrics)
 	l.evicted = auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_http_connections_evicted_total",
@@ -146,16 +153,12 @@ func (l *connections) admit(raw net.Conn) *conn {
 	c.idle.Store(int64(l.now()))
 	c.sending.Store(busy)
 	c.owed.Store(none)
-	if l.bounds.OfAddress > 0 {
-		if addr := addrOf(raw.RemoteAddr()); !l.exempt(addr) {
-			c.networks = networksOf(addr)
-		}
-	}
 	l.mu.Lock()
-	bound, closing, ok := l.seat(c)
+	c.groups = append(l.networksOf(addrOf(raw.RemoteAddr())), l.all)
+	full, closing, ok := l.seat(c)
 	l.mu.Unlock()
-	if bound != "" {
-		l.report(bound, c, len(closing), ok)
+	if full != nil {
+		l.report(full.bound, c, len(closing), ok)
 	}
 	for _, old := range closing {
 		_ = old.Conn.Close() // its goroutine ends with an error from reading
@@ -166,65 +169,56 @@ func (l *connections) admit(raw net.Conn) *conn {
 	return c
 }
 
-// seat registers a connection if its bounds allow it, and returns the bound that was
-// reached, if any, with the connections that must be closed. The smallest network comes
+// networksOf are the groups whose bounds an address counts towards, the smallest network
+// first: see Connections.OfAddress. The caller holds l.mu.
+func (l *connections) networksOf(addr netip.Addr) (groups []*group) {
+	if l.bounds.OfAddress == 0 || l.exempt(addr) {
+		return nil
+	}
+	networks := ratelimit.Networks(addr)
+	networks = networks[:min(2, len(networks))]
+	for i, network := range networks {
+		g := l.networks[network]
+		if g == nil {
+			most := l.bounds.OfAddress
+			if i < len(networks)-1 {
+				most = max(1, most/2)
+			}
+			g = newGroup(byAddress, network, most)
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// seat registers a connection if its bounds allow it, and returns the group that was
+// full, if any, with the connections that must be closed. The smallest network comes
 // first: a device at its own bound closes no neighbor's connection only to be refused.
 // The caller holds l.mu.
-func (l *connections) seat(c *conn) (bound string, closing []*conn, ok bool) {
-	for i, prefix := range c.networks {
-		g := l.networks[prefix]
-		if g == nil {
-			continue
-		}
-		old, room := l.makeRoom(g, l.ofNetwork(i == len(c.networks)-1))
+func (l *connections) seat(c *conn) (full *group, closing []*conn, ok bool) {
+	for _, g := range c.groups {
+		old, room := l.makeRoom(g)
 		if old != nil || !room {
-			bound, closing = byAddress, append(closing, old...)
+			full, closing = g, append(closing, old...)
 		}
 		if !room {
-			return bound, closing, false
+			return full, closing, false
 		}
 	}
-	if l.bounds.Total > 0 {
-		old, room := l.makeRoom(&l.all, l.bounds.Total)
-		if old != nil || !room {
-			bound, closing = byTotal, append(closing, old...)
-		}
-		if !room {
-			return bound, closing, false
-		}
-	}
-	l.all.members[c] = struct{}{}
-	for _, prefix := range c.networks {
-		g := l.networks[prefix]
-		if g == nil {
-			g = &group{members: map[*conn]struct{}{}, barren: -searchAgain}
-			l.networks[prefix] = g
-		}
+	for _, g := range c.groups {
 		g.members[c] = struct{}{}
+		if g != l.all {
+			l.networks[g.network] = g
+		}
 	}
-	return bound, closing, true
-}
-
-// ofNetwork is the bound of one of a connection's networks.
-func (l *connections) ofNetwork(largest bool) int {
-	if largest {
-		return l.bounds.OfAddress
-	}
-	return max(1, l.bounds.OfAddress/2)
-}
-
-// networksOf are the networks whose bounds an address counts towards, the smallest
-// first: see Connections.OfAddress.
-func networksOf(addr netip.Addr) []netip.Prefix {
-	networks := ratelimit.Networks(addr)
-	return networks[:min(2, len(networks))]
+	return full, closing, true
 }
 
 // makeRoom unregisters the connections of a group that have been idle for longest if
 // the group is full, and reports whether there is room then. The caller holds l.mu
 // and closes them.
-func (l *connections) makeRoom(g *group, most int) (closing []*conn, room bool) {
-	if len(g.members) < most {
+func (l *connections) makeRoom(g *group) (closing []*conn, room bool) {
+	if g.most == 0 || len(g.members) < g.most {
 		return nil, true
 	}
 	now := l.now()
@@ -245,7 +239,7 @@ func (l *connections) makeRoom(g *group, most int) (closing []*conn, room bool) 
 		}
 	}
 	slices.SortFunc(all, func(a, b idle) int { return cmp.Compare(a.since, b.since) })
-	want := len(g.members) - most + max(1, min(mostEvicted, most/32))
+	want := len(g.members) - g.most + max(1, min(mostEvicted, g.most/32))
 	for _, i := range all {
 		if len(closing) == want {
 			break
@@ -255,7 +249,7 @@ func (l *connections) makeRoom(g *group, most int) (closing []*conn, room bool) 
 			closing = append(closing, i.c)
 		}
 	}
-	if room = len(g.members) < most; !room {
+	if room = len(g.members) < g.most; !room {
 		g.barren = now
 	}
 	return closing, room
@@ -263,14 +257,12 @@ func (l *connections) makeRoom(g *group, most int) (closing []*conn, room bool) 
 
 // forget unregisters a connection; a second call does nothing. The caller holds l.mu.
 func (l *connections) forget(c *conn) {
-	delete(l.all.members, c)
-	for _, prefix := range c.networks {
-		g := l.networks[prefix]
-		if g == nil {
-			continue
-		}
-		if delete(g.members, c); len(g.members) == 0 {
-			delete(l.networks, prefix)
+	if _, open := l.all.members[c]; !open {
+		return // another group may have its network's place
+	}
+	for _, g := range c.groups {
+		if delete(g.members, c); len(g.members) == 0 && g != l.all {
+			delete(l.networks, g.network)
 		}
 	}
 }
@@ -280,10 +272,9 @@ func (l *connections) report(bound string, c *conn, evicted int, ok bool) {
 	if !ok {
 		l.refused.WithLabelValues(bound).Inc()
 	}
-	last, now := l.warned.Load(), l.now()
-	if now-time.Duration(last) >= warnEvery && l.warned.CompareAndSwap(last, int64(now)) {
+	l.warn.Do(func() {
 		l.log.Warn("connections reached their bound", "bound", bound, "address", c.RemoteAddr().String(), "evicted_idle", evicted, "admitted", ok)
-	}
+	})
 }
 
 func (l *connections) now() time.Duration { return time.Since(l.began) }
@@ -309,8 +300,8 @@ func (l *connections) track(nc net.Conn, state http.ConnState) {
 // its goroutine.
 type conn struct {
 	net.Conn
-	list     *connections
-	networks []netip.Prefix // whose bounds it counts towards
+	list   *connections
+	groups []*group // whose bounds it counts towards
 	// Times are since list.began.
 	idle    atomic.Int64 // since when; busy during a request whose body is not waited for
 	sending atomic.Int64 // since when a write is under way; busy if none is
