@@ -13,8 +13,8 @@ import (
 var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"books-broken":         {"inventory/sample_test.go", "TestSamplesFindBrokenBooks", "BooksBroken"},
 	"books-differ":         {"inventory/load_test.go", "TestBooksThatDifferRaiseAnAlarm", "alarmBooksDiffer"},
-	"stock-shortfall":      {"order/writer_test.go", "TestWriterSharesOutTooFewUnits", `"stock-shortfall"`},
-	"grants-without-stock": {"order/writer_test.go", "TestWriterEndsNumbersOfAnUnknownItem", `"grants-without-stock"`},
+	"stock-shortfall":      {"order/writer_test.go", "TestWriterAsksForAPersonAboutStock", `"stock-shortfall"`},
+	"grants-without-stock": {"order/writer_test.go", "TestWriterAsksForAPersonAboutStock", `"grants-without-stock"`},
 	"hold-stuck":           {"seckill/rush/sweeper_test.go", "TestSweeperRaisesAnAlarmForWhatStaysLost", "alarmHoldStuck"},
 
 	"newer-grants":    {"order/newer_test.go", "TestWriterLeavesGrantsOfANewerVersion", `"newer-grants"`},
