@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,70 +13,24 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
 )
 
-// forgetful is a proxy that can forget its connections, as a NAT does: the
-// client's side breaks and the server hears nothing of it.
-type forgetful struct {
-	url     string
-	mu      sync.Mutex
-	clients []net.Conn
-}
-
-func newForgetful(t *testing.T, databaseURL string) *forgetful {
+// forgettable returns a link to a database, and the database's URL through it.
+func forgettable(t *testing.T, databaseURL string) (*linktest.Link, string) {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	network, address := pgconn.NetworkAddress(cfg.Host, cfg.Port)
+	link := linktest.New(t, network, address)
+	host, port, err := net.SplitHostPort(link.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &forgetful{url: fmt.Sprintf("host=127.0.0.1 port=%d user=%s password='%s' dbname=%s sslmode=disable",
-		listener.Addr().(*net.TCPAddr).Port, cfg.User, cfg.Password, cfg.Database)} //nolint:errcheck // it listens on TCP
-	var servers []net.Conn
-	var copying sync.WaitGroup
-	copying.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			network, address := pgconn.NetworkAddress(cfg.Host, cfg.Port)
-			server, err := (&net.Dialer{}).DialContext(t.Context(), network, address)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			f.mu.Lock()
-			f.clients, servers = append(f.clients, client), append(servers, server)
-			f.mu.Unlock()
-			copying.Go(func() { _, _ = io.Copy(client, server) })
-			copying.Go(func() { _, _ = io.Copy(server, client) }) // and the server's side stays open
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		f.forget()
-		f.mu.Lock()
-		for _, c := range servers {
-			_ = c.Close()
-		}
-		f.mu.Unlock()
-		copying.Wait()
-	})
-	return f
-}
-
-func (f *forgetful) forget() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.clients {
-		_ = c.Close()
-	}
-	f.clients = nil
+	return link, fmt.Sprintf("host=%s port=%s user=%s password='%s' dbname=%s sslmode=disable", host, port, cfg.User, cfg.Password, cfg.Database)
 }
 
 const (
@@ -115,15 +67,15 @@ func holder(t *testing.T, url string) (pid int) {
 func TestInstanceLockOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	url := pgtest.DatabaseURL(t)
-	proxy := newForgetful(t, url)
-	lock, err := pg.AcquireInstanceLockWithin(t.Context(), proxy.url, check, silence)
+	link, through := forgettable(t, url)
+	lock, err := pg.AcquireInstanceLockWithin(t.Context(), through, check, silence)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended, stop := watch(t, lock)
 	for range 2 {
 		before := holder(t, url)
-		proxy.forget()
+		link.Forget()
 		pgtest.Eventually(t, 30*time.Second, func() bool { now := holder(t, url); return now != 0 && now != before }, "a new session to take the lock")
 	}
 	stop()
@@ -143,12 +95,12 @@ func TestInstanceLockOutlivesItsConnection(t *testing.T) {
 func TestStartEndsTheSessionOfADeadHolder(t *testing.T) {
 	t.Parallel()
 	url := pgtest.DatabaseURL(t)
-	proxy := newForgetful(t, url)
-	dead, err := pg.AcquireInstanceLockWithin(t.Context(), proxy.url, check, silence)
+	link, through := forgettable(t, url)
+	dead, err := pg.AcquireInstanceLockWithin(t.Context(), through, check, silence)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy.forget()
+	link.Forget()
 	began := time.Now()
 	lock, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, silence)
 	if err != nil {

@@ -16,9 +16,11 @@ type Link struct {
 	mute     atomic.Bool
 	ends     sync.WaitGroup
 
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]bool
+	mu        sync.Mutex
+	cut       bool
+	conns     map[net.Conn]bool // true: a client's
+	forgotten map[net.Conn]bool // clients
+	ended     chan struct{}
 }
 
 // New forwards to a server until the test ends.
@@ -28,7 +30,7 @@ func New(t testing.TB, network, server string) *Link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Link{listener: listener, conns: map[net.Conn]bool{}}
+	l := &Link{listener: listener, conns: map[net.Conn]bool{}, forgotten: map[net.Conn]bool{}, ended: make(chan struct{})}
 	l.ends.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -40,6 +42,7 @@ func New(t testing.TB, network, server string) *Link {
 	})
 	t.Cleanup(func() {
 		_ = listener.Close()
+		close(l.ended)
 		l.Cut(true)
 		l.ends.Wait()
 	})
@@ -70,6 +73,19 @@ func (l *Link) Mute(on bool) {
 	l.closeAll()
 }
 
+// Forget ends the clients' side of every connection, as a NAT does that loses its table:
+// the server hears nothing of it before the test ends.
+func (l *Link) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn, client := range l.conns {
+		if client {
+			l.forgotten[conn] = true
+			_ = conn.Close()
+		}
+	}
+}
+
 // closeAll ends every connection; l.mu must be held.
 func (l *Link) closeAll() {
 	for conn := range l.conns {
@@ -87,12 +103,18 @@ func (l *Link) carry(client net.Conn, network, addr string) {
 	defer func() { _ = server.Close() }()
 	l.mu.Lock()
 	cut := l.cut
-	l.conns[client], l.conns[server] = true, true
+	l.conns[client], l.conns[server] = true, false
 	l.mu.Unlock()
 	if !cut {
 		var back sync.WaitGroup
 		back.Go(func() { _, _ = io.Copy(answers{l, client}, server); _ = client.Close() })
 		_, _ = io.Copy(server, client)
+		l.mu.Lock()
+		forgotten := l.forgotten[client]
+		l.mu.Unlock()
+		if forgotten {
+			<-l.ended
+		}
 		_ = server.Close()
 		back.Wait()
 	}
