@@ -26,10 +26,11 @@ import (
 	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) {
-	pgtest.RapidChecks(10) // each case is a hundred round trips to Postgres
+	pgtest.RapidChecks(40) // each case is a hundred round trips to Postgres
 	pgtest.Main(m, func() error {
 		http.DefaultClient.CloseIdleConnections() // the shoppers'
 		return goleak.Find()
@@ -106,18 +107,14 @@ func setup(t *testing.T, o options) *bundle {
 	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
 		DB: db, Redis: rdb, Bus: b, Holds: order.Reader{}, Books: order.Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg := order.DefaultConfig()
 	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
 	funnel := tally.New(db, clock.System{}, log)
 	orders, err := order.New(cfg, order.Deps{
 		DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: waker{}, Log: log, Metrics: prometheus.NewRegistry(), Tally: funnel,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &bundle{t: t, db: db, orders: orders, funnel: funnel, line: new(line), plan: new(plan), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
 	rt := httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.door = &recorder{Handler: rt}
@@ -136,9 +133,7 @@ func setup(t *testing.T, o options) *bundle {
 			Item: inventory.Item{ID: s.item, ActivityID: 9}, Total: 10_000, UserLimit: 10, OpensAt: time.Now(), ClosesAt: time.Now().Add(time.Hour),
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -154,9 +149,7 @@ func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 		DB: s.db, Orders: s.orders, Outbox: waker{}, Providers: providers, BaseURL: s.url,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return svc
 }
 
