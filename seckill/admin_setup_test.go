@@ -1,14 +1,10 @@
 package seckill
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +18,9 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/seckillevent"
 )
@@ -107,35 +105,8 @@ func (r reply) id(t testing.TB, path ...any) string {
 // as calls the API in a role; body is JSON text or anything to encode.
 func (d *instance) as(role auth.Role, method, path string, body any, headers ...string) reply {
 	d.T.Helper()
-	var in io.Reader
-	switch b := body.(type) {
-	case nil:
-	case string:
-		in = bytes.NewReader([]byte(b))
-	default:
-		raw, err := json.Marshal(b)
-		if err != nil {
-			d.T.Fatal(err)
-		}
-		in = bytes.NewReader(raw)
-	}
-	req := httptest.NewRequestWithContext(d.T.Context(), method, path, in)
-	req.Header.Set("Content-Type", "application/json")
-	if role != "" {
-		req.Header.Set("Authorization", "Bearer "+d.tokens[role])
-	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	d.rt.ServeHTTP(rec, req)
-	r := reply{status: rec.Code, header: rec.Header(), raw: rec.Body.Bytes()}
-	if len(r.raw) > 0 {
-		if err := json.Unmarshal(r.raw, &r.body); err != nil {
-			d.T.Fatalf("%s %s: %d %s: %v", method, path, r.status, r.raw, err)
-		}
-	}
-	return r
+	a := httpxtest.Ask(d.T, d.rt, d.tokens[role], method, path, body, headers...)
+	return reply{a.Status, a.Header, a.Raw, a.Doc}
 }
 
 // do calls the API as an operator and requires a status.
@@ -191,9 +162,7 @@ func (d *instance) sql(statement string, args ...any) {
 func (d *instance) number(query string, args ...any) int64 {
 	d.T.Helper()
 	var n int64
-	if err := d.DB.QueryRow(d.T.Context(), query, args...).Scan(&n); err != nil {
-		d.T.Fatal(err)
-	}
+	require.NoError(d.T, d.DB.QueryRow(d.T.Context(), query, args...).Scan(&n))
 	return n
 }
 
@@ -208,9 +177,7 @@ type trace struct {
 func (d *instance) trace() (actions []audit.Entry, events int64) {
 	d.T.Helper()
 	actions, err := audit.List(d.T.Context(), d.DB, audit.Filter{})
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	require.NoError(d.T, err)
 	return actions, d.number(`SELECT count(*) FROM platform.outbox WHERE subject = $1`, seckillevent.SubjectChanged)
 }
 
@@ -235,23 +202,17 @@ func (tr trace) String() string { return fmt.Sprintf("%v and %d events", tr.acti
 func (d *instance) deliver() {
 	d.T.Helper()
 	rows, err := d.DB.Query(d.T.Context(), `SELECT id, payload FROM platform.outbox WHERE subject = $1 AND sent_at IS NULL`, seckillevent.SubjectChanged)
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	require.NoError(d.T, err)
 	defer rows.Close()
 	for rows.Next() {
 		var id ids.ID
 		var payload []byte
-		if err := rows.Scan(&id, &payload); err != nil {
-			d.T.Fatal(err)
-		}
+		require.NoError(d.T, rows.Scan(&id, &payload))
 		if err := d.svc.changeSubscription().Handle(d.T.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}); err != nil {
 			d.T.Fatal(err)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		d.T.Fatal(err)
-	}
+	require.NoError(d.T, rows.Err())
 }
 
 // eventually waits for another goroutine's work.
@@ -278,9 +239,7 @@ func (y *bundle) counted() (*pgxpool.Pool, *counter) {
 	cfg, c := y.DB.Config(), new(counter)
 	cfg.ConnConfig.Tracer = c
 	pool, err := pgxpool.NewWithConfig(y.T.Context(), cfg)
-	if err != nil {
-		y.T.Fatal(err)
-	}
+	require.NoError(y.T, err)
 	y.T.Cleanup(pool.Close)
 	return pool, c
 }
@@ -288,12 +247,5 @@ func (y *bundle) counted() (*pgxpool.Pool, *counter) {
 // raw gets an answer that is no JSON.
 func (d *instance) raw(path string, headers ...string) string {
 	d.T.Helper()
-	req := httptest.NewRequestWithContext(d.T.Context(), http.MethodGet, path, nil)
-	req.Header.Set("Authorization", "Bearer "+d.tokens[auth.Viewer])
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	d.rt.ServeHTTP(rec, req)
-	return rec.Body.String()
+	return string(d.as(auth.Viewer, http.MethodGet, path, nil, headers...).raw)
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +25,9 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -71,31 +72,16 @@ func (s *shop) Unknown(_ context.Context, users []int64) (unknown []int64, err e
 // and the answer.
 func (s *shop) ask(user int64, role auth.Role, method, path, body string, header ...string) (string, map[string]any) {
 	s.t.Helper()
-	req := httptest.NewRequestWithContext(s.t.Context(), method, "/api/v1/"+path, strings.NewReader(body))
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
 	token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Minute)
 	if err != nil {
 		s.t.Error(err) // not Fatal: may run outside the test's goroutine
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	rec := httptest.NewRecorder()
-	s.router.ServeHTTP(rec, req)
-	var doc map[string]any
-	if rec.Body.Len() > 0 {
-		if err := json.Unmarshal(rec.Body.Bytes(), &doc); err != nil {
-			s.t.Errorf("%s %s: %s", method, path, rec.Body)
-		}
-	}
-	status := fmt.Sprint(rec.Code)
-	if code, ok := doc["code"].(string); ok {
+	a := httpxtest.Ask(s.t, s.router, token, method, "/api/v1/"+path, body, header...)
+	status := fmt.Sprint(a.Status)
+	if code, ok := a.Doc["code"].(string); ok {
 		status += " " + code
 	}
-	return status, doc
+	return status, a.Doc
 }
 
 // must is ask, and requires the status.
@@ -141,18 +127,14 @@ func around(from, until string) string {
 
 func (s *shop) count(sql string, args ...any) (n int) {
 	s.t.Helper()
-	if err := s.db.QueryRow(s.t.Context(), sql, args...).Scan(&n); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.db.QueryRow(s.t.Context(), sql, args...).Scan(&n))
 	return n
 }
 
 func (s *shop) violations() (list []string) {
 	s.t.Helper()
 	found, err := s.Check().Run(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	for _, v := range found {
 		list = append(list, v.Subject+": "+v.Detail)
 	}
@@ -307,9 +289,7 @@ func TestTermsAreCheckedAndFixedOnceActive(t *testing.T) {
 		t.Helper()
 		doc := map[string]any{}
 		for _, raw := range []string{percent, fmt.Sprintf(`{"version":%v}`, version), "{" + change + "}"} {
-			if err := json.Unmarshal([]byte(raw), &doc); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(raw), &doc))
 		}
 		raw, _ := json.Marshal(doc)
 		s.must(want, 9, auth.Operator, http.MethodPut, path, string(raw))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,7 +22,9 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -102,24 +103,12 @@ func (s *bundle) call(user int64, role auth.Role, method, path, body string, hea
 func (s *bundle) as(p auth.Principal, method, path, body string, headers ...string) answer {
 	s.Helper()
 	token, err := s.tokens.Mint(p, time.Minute)
-	if err != nil {
-		s.Fatal(err)
+	require.NoError(s, err)
+	a := httpxtest.Ask(s, s.router, token, method, "/api/v1/"+path, body, headers...)
+	if a.Doc == nil {
+		s.Errorf("%s %s: %s", method, path, a.Raw)
 	}
-	req := httptest.NewRequestWithContext(s.Context(), method, "/api/v1/"+path, strings.NewReader(body))
-	req.Header.Set("Authorization", "Bearer "+token)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	s.router.ServeHTTP(rec, req)
-	a := answer{status: rec.Code}
-	if err := json.Unmarshal(rec.Body.Bytes(), &a.doc); err != nil {
-		s.Errorf("%s %s: %s", method, path, rec.Body)
-	}
-	return a
+	return answer{a.Status, a.Doc}
 }
 
 func (s *bundle) shopper(user int64, method, path, body string, headers ...string) answer {
@@ -147,17 +136,13 @@ func (s *bundle) opened(user int64) (order ids.ID, dispute string) {
 func (s *bundle) events(order ids.ID) (list []string) {
 	s.Helper()
 	rows, err := s.db.Query(s.Context(), `SELECT subject, payload FROM platform.outbox WHERE position(convert_to($1, 'UTF8') IN payload) > 0 ORDER BY id`, order.String())
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	defer rows.Close()
 	for rows.Next() {
 		var subject string
 		var payload []byte
 		var e disputeevent.Changed
-		if err := errors.Join(rows.Scan(&subject, &payload), json.Unmarshal(payload, &e)); err != nil {
-			s.Fatal(err)
-		}
+		require.NoError(s, errors.Join(rows.Scan(&subject, &payload), json.Unmarshal(payload, &e)))
 		list = append(list, subject+" "+e.Status+e.Outcome)
 	}
 	return list

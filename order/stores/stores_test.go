@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,9 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -28,17 +29,11 @@ func TestChangesOfAStoreAreAudited(t *testing.T) {
 	router := httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	New(db).Routes(router)
 	token, err := tokens.Mint(auth.Principal{UserID: 9, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	call := func(want int, method, path, body string) {
 		t.Helper()
-		req := httptest.NewRequestWithContext(t.Context(), method, "/api/v1/admin/stores"+path, strings.NewReader(body))
-		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Content-Type", "application/json")
-		rec := httptest.NewRecorder()
-		if router.ServeHTTP(rec, req); rec.Code != want {
-			t.Errorf("%s %s %s: %d, want %d: %s", method, path, body, rec.Code, want, rec.Body)
+		if a := httpxtest.Ask(t, router, token, method, "/api/v1/admin/stores"+path, body); a.Status != want {
+			t.Errorf("%s %s %s: %d, want %d: %s", method, path, body, a.Status, want, a.Raw)
 		}
 	}
 	call(http.StatusCreated, http.MethodPost, "", `{"name":"旗舰店","address":"南京东路 1 号"}`)
@@ -50,15 +45,11 @@ func TestChangesOfAStoreAreAudited(t *testing.T) {
 	call(http.StatusNotFound, http.MethodDelete, "/2", "")
 	call(http.StatusNoContent, http.MethodDelete, "/1", "")
 	entries, err := audit.List(t.Context(), db, audit.Filter{Subject: "store 1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, e := range entries {
 		var d struct{ Before, After struct{ Name string } }
-		if err := json.Unmarshal(e.Detail, &d); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(e.Detail, &d))
 		got = append(got, e.Action+" "+d.Before.Name+">"+d.After.Name)
 	}
 	if want := []string{"store.delete 老店>", "store.edit 旗舰店>老店", "store.create >旗舰店"}; !slices.Equal(got, want) {

@@ -2,13 +2,11 @@ package browse
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -21,6 +19,8 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/httpxtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/internal/wire"
@@ -122,14 +122,11 @@ func (w *window) publish(opensIn time.Duration, change ...func(*Activity)) sale 
 		ID: id, SessionID: id, ActivityID: id, Total: item.OnSale, Unlimited: item.Unlimited, UserLimit: item.LimitPerUser, OnSale: true,
 		OpensAt: time.Time(s.OpensAt), ClosesAt: time.Time(s.ClosesAt),
 	}
-	err := pg.InTx(w.T.Context(), w.DB, func(tx pgx.Tx) error {
+	require.NoError(w.T, pg.InTx(w.T.Context(), w.DB, func(tx pgx.Tx) error {
 		return w.Stock.Create(w.T.Context(), tx, inventory.NewStock{
 			Item: it.Stock(), Total: it.Total, Unlimited: it.Unlimited, UserLimit: it.UserLimit, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
 		})
-	})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	}))
 	w.items[id] = it
 	w.put(a)
 	key := wire.ID(id).String()
@@ -173,9 +170,7 @@ func (w *window) drop(s sale) {
 func (w *window) seen(activity int64) {
 	w.T.Helper()
 	w.listing.Show(slices.Collect(maps.Values(w.items))...)
-	if err := w.svc.Sync(w.T.Context(), activity); err != nil {
-		w.T.Fatal(err)
-	}
+	require.NoError(w.T, w.svc.Sync(w.T.Context(), activity))
 }
 
 // over applies an operator's termination to the plan.
@@ -194,19 +189,8 @@ func (r reply) text(field string) string { s, _ := r.body[field].(string); retur
 // get requests a page without a token.
 func (w *window) get(path string, headers ...string) reply {
 	w.T.Helper()
-	req := httptest.NewRequestWithContext(w.T.Context(), http.MethodGet, path, nil)
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	w.rt.ServeHTTP(rec, req)
-	r := reply{status: rec.Code, header: rec.Header(), raw: rec.Body.Bytes()}
-	if len(r.raw) > 0 {
-		if err := json.Unmarshal(r.raw, &r.body); err != nil {
-			w.T.Fatalf("%s: %d %s: %v", path, r.status, r.raw, err)
-		}
-	}
-	return r
+	a := httpxtest.Ask(w.T, w.rt, "", http.MethodGet, path, nil, headers...)
+	return reply{a.Status, a.Header, a.Raw, a.Doc}
 }
 
 // ok requests a page that must exist.
@@ -228,9 +212,7 @@ func (w *window) forget() {
 // load loads a sale's item into Redis.
 func (w *window) load(s sale) {
 	w.T.Helper()
-	if err := w.Stock.Load(w.T.Context(), s.stock.ID); err != nil {
-		w.T.Fatal(err)
-	}
+	require.NoError(w.T, w.Stock.Load(w.T.Context(), s.stock.ID))
 }
 
 // flush deletes all data in Redis.

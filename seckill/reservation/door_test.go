@@ -13,6 +13,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/rush"
 )
 
@@ -69,13 +70,11 @@ func TestAFastClockKeepsNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.reserve(7).want(t, http.StatusCreated, "")
-	s.clock.set(10 * time.Minute)
-	if err := s.check(s.desk, 7); err != nil {
-		t.Fatal(err)
-	}
-	s.clock.set(0)
+	s.clock.Set(10 * time.Minute)
+	require.NoError(t, s.check(s.desk, 7))
+	s.clock.Set(0)
 	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
-	s.clock.set(10 * time.Minute)
+	s.clock.Set(10 * time.Minute)
 	if err := s.check(s.desk, 7); code(err) != "no-reservation-held" {
 		t.Errorf("a cancelled reservation: %v", err)
 	}
@@ -211,9 +210,7 @@ func down(t *testing.T) redis.UniversalClient {
 func hung(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _, _ = client.Close(), l.Close() })
 	return client
@@ -246,14 +243,10 @@ func TestSetsAreSmallAndRunOut(t *testing.T) {
 	t.Parallel()
 	s := settled(t, 200)
 	for user := range int64(200) {
-		if err := s.patiently(s.desk, user+1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.patiently(s.desk, user+1))
 	}
 	keys, err := s.rdb.Keys(t.Context(), "rv:*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	buckets := map[int16]bool{}
 	for user := range int64(200) {
 		buckets[ids.Bucket(user+1)] = true

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // TestOldReservationsAreForgotten checks that only the reservations of sessions
@@ -31,10 +32,8 @@ func TestOldReservationsAreForgotten(t *testing.T) {
 	}
 	left := func(table string) (items string) {
 		t.Helper()
-		if err := db.QueryRow(t.Context(), `SELECT coalesce(string_agg(item_id || 'x' || n, ' ' ORDER BY item_id), '')
-			FROM (SELECT item_id, count(*) AS n FROM seckill.`+table+` GROUP BY item_id) r`).Scan(&items); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.QueryRow(t.Context(), `SELECT coalesce(string_agg(item_id || 'x' || n, ' ' ORDER BY item_id), '')
+			FROM (SELECT item_id, count(*) AS n FROM seckill.`+table+` GROUP BY item_id) r`).Scan(&items))
 		return items
 	}
 	s := &Service{deps: Deps{DB: db, Log: slog.New(slog.DiscardHandler)}}

@@ -177,7 +177,7 @@ func TestTheWindowIsPostgres(t *testing.T) {
 	} {
 		user := int64(i + 1)
 		s.window(c.from, c.until)
-		s.clock.set(c.clock)
+		s.clock.Set(c.clock)
 		r := s.reserve(user)
 		if r.status != c.status || r.text("code") != c.code {
 			t.Errorf("%s: %d %s, want %d %s", c.name, r.status, r.text("code"), c.status, c.code)

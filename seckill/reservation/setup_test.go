@@ -1,14 +1,11 @@
 package reservation_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,18 +18,17 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"stampede/inventory"
-	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
-	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/store/redisx"
-	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/reservation"
 )
 
@@ -42,8 +38,6 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m, func() error { return goleak.Find(redial) })
 }
 
-var testKey = bytes.Repeat([]byte{7}, 32)
-
 // shop is one instance of all of seckill, with reservations checked at its
 // door.
 type shop struct {
@@ -52,7 +46,7 @@ type shop struct {
 	rdb   *redis.Client
 	items *catalogue.Catalogue
 	sale  *seckill.Service
-	clock *testClock
+	clock *seckilltest.Clock
 	human *human
 	// queries counts the statements on the reservations' connections.
 	queries atomic.Int64
@@ -64,6 +58,7 @@ type shop struct {
 
 // desk is one instance of the reservations with its metrics and its router.
 type desk struct {
+	t       testing.TB
 	svc     *reservation.Service
 	metrics *prometheus.Registry
 	rt      *httpx.Router
@@ -77,21 +72,16 @@ type plan func(activity, session, item map[string]any)
 // already issued, and whose reservation is open until 10 s before.
 func open(t testing.TB, change ...plan) *shop {
 	t.Helper()
-	s := &shop{t: t, db: pgtest.DB(t), rdb: pgtest.Redis(t), clock: new(testClock), human: &human{used: map[string]bool{}}}
-	b := bustest.Open(t)
+	y := seckilltest.New(t)
+	s := &shop{t: t, db: y.DB, rdb: y.Redis, clock: new(seckilltest.Clock), human: &human{used: map[string]bool{}}}
 	quiet := slog.New(slog.DiscardHandler)
-	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
-		DB: s.db, Redis: s.rdb, Bus: b, Holds: noOrders{}, Books: noOrders{}, Log: quiet, Metrics: prometheus.NewRegistry(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	cfg := seckill.DefaultConfig()
 	cfg.BrowseCacheBytes, cfg.Rush.NumberBytes, cfg.CanPay = 512<<10, 512<<10, true
 	deps := seckill.Deps{
-		DB: s.db, Redis: s.rdb, Bus: b, Stock: stock, Outbox: noWaker{}, Clock: s.clock, Log: quiet,
-		Metrics: prometheus.NewRegistry(), Orders: noOrders{}, SigningKey: testKey,
+		DB: s.db, Redis: s.rdb, Bus: y.Bus, Stock: y.NewStock(), Outbox: noWaker{}, Clock: s.clock, Log: quiet,
+		Metrics: prometheus.NewRegistry(), Orders: y.Orders, SigningKey: seckilltest.Key,
 	}
+	var err error
 	if s.items, err = seckill.NewCatalogue(cfg, s.db, quiet, deps.Metrics); err != nil {
 		t.Fatal(err)
 	}
@@ -110,9 +100,7 @@ func (s *shop) pool(cfg *pgxpool.Config) *pgxpool.Pool {
 	s.t.Helper()
 	cfg.ConnConfig.Tracer = counter{&s.queries}
 	db, err := pgxpool.NewWithConfig(context.Background(), cfg)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	s.t.Cleanup(db.Close)
 	return db
 }
@@ -130,17 +118,13 @@ func (counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) 
 // concerned.
 func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
 	s.t.Helper()
-	d := &desk{metrics: prometheus.NewRegistry(), tokens: auth.NewTokens(testKey, time.Now)}
+	d := &desk{t: s.t, metrics: prometheus.NewRegistry(), tokens: auth.NewTokens(seckilltest.Key, time.Now)}
 	locks, err := redisx.OpenLocks(s.t.Context(), slog.New(slog.DiscardHandler), rdb)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	d.svc, err = reservation.New(reservation.Deps{
 		DB: db, Redis: rdb, Locks: locks, Items: s.items, Human: s.human, Clock: s.clock, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics,
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	d.rt = httpx.NewRouter(d.tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	d.svc.Routes(d.rt.API)
 	return d
@@ -169,9 +153,7 @@ func (s *shop) publish(change []plan) {
 		}
 	}
 	raw := s.as(auth.Operator, 1, http.MethodPost, "/api/v1/admin/activities", activity).want(s.t, http.StatusCreated, "").raw
-	if err := json.Unmarshal(raw, &made); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, json.Unmarshal(raw, &made))
 	s.activity, s.session = made.ID, made.Sessions[0].ID
 	s.as(auth.Operator, 1, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil).want(s.t, http.StatusOK, "")
 	s.item = s.sale.Catalogue.Items()[0]
@@ -189,9 +171,7 @@ func (s *shop) window(from, until time.Duration) {
 	s.sql(`UPDATE seckill.sessions SET reservation_opens_at = now() + make_interval(secs => $1),
 		reservation_closes_at = now() + make_interval(secs => $2)`, from.Seconds(), until.Seconds())
 	s.sql(`UPDATE seckill.activities SET revision = revision + 1`)
-	if err := s.sale.Catalogue.Refresh(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.sale.Catalogue.Refresh(s.t.Context()))
 	s.item = s.sale.Catalogue.Items()[0]
 }
 
@@ -205,9 +185,7 @@ func (s *shop) sql(statement string, args ...any) {
 func (s *shop) number(query string, args ...any) int {
 	s.t.Helper()
 	var n int
-	if err := s.db.QueryRow(s.t.Context(), query, args...).Scan(&n); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.db.QueryRow(s.t.Context(), query, args...).Scan(&n))
 	return n
 }
 
@@ -234,29 +212,13 @@ func (r reply) want(t testing.TB, status int, code string) reply {
 
 // as calls the API as a user in a role.
 func (d *desk) as(role auth.Role, user int64, method, path string, body any, headers ...string) reply {
+	d.t.Helper()
 	token, err := d.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
 	if err != nil {
-		panic(err)
+		d.t.Error(err) // not Fatal: may run outside the test's goroutine
 	}
-	var in io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			panic(err)
-		}
-		in = bytes.NewReader(raw)
-	}
-	req := httptest.NewRequestWithContext(context.Background(), method, path, in)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+token)
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	d.rt.ServeHTTP(rec, req)
-	r := reply{status: rec.Code, raw: rec.Body.Bytes()}
-	_ = json.Unmarshal(r.raw, &r.body) // a body that is not an object has no fields
-	return r
+	a := httpxtest.Ask(d.t, d.rt, token, method, path, body, headers...)
+	return reply{a.Status, a.Raw, a.Doc}
 }
 
 // shopper calls one of the item's routes as a shopper.
@@ -278,9 +240,7 @@ func (s *shop) path(user int64) reply { return s.shopper(user, http.MethodPost, 
 func (d *desk) lookups(t testing.TB, from string) int {
 	t.Helper()
 	families, err := d.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "stampede_seckill_reservation_lookups_total" && m.GetLabel()[0].GetValue() == from {
@@ -317,37 +277,6 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	return nil
 }
 
-// testClock is the instance's clock.
-type testClock struct{ offset atomic.Int64 }
-
-func (c *testClock) Now() time.Time           { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
-func (c *testClock) set(offset time.Duration) { c.offset.Store(int64(offset)) }
-
 type noWaker struct{}
 
 func (noWaker) Wake() {}
-
-// noOrders is an order module before its first order.
-type noOrders struct{}
-
-func (noOrders) Statuses(context.Context, []ids.ID) (map[ids.ID]string, error) { return nil, nil }
-
-func (noOrders) EndedWithin(context.Context, []ids.ID, time.Duration) (map[ids.ID]bool, error) {
-	return nil, nil
-}
-
-func (noOrders) Get(context.Context, ids.ID) (o orderevent.Order, ok bool, err error) {
-	return o, false, nil
-}
-
-func (noOrders) Live(context.Context, pgx.Tx, int64, func([]inventory.Held) error) error { return nil }
-
-func (noOrders) Ended(context.Context, pgx.Tx, int64, func([]inventory.Tombstone) error) error {
-	return nil
-}
-
-func (noOrders) Closed(context.Context, pgx.Tx, int64, func([]inventory.Closed) error) error {
-	return nil
-}
-
-func (noOrders) LiveUnits(context.Context) (map[int64]inventory.Units, error) { return nil, nil }

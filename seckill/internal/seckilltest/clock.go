@@ -18,6 +18,9 @@ func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.L
 // Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
 
+// Set moves the clock to so long after the machine's time.
+func (c *Clock) Set(d time.Duration) { c.offset.Store(int64(d)) }
+
 // WrongClocks are machines whose wall clock is far off.
 var WrongClocks = map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute, "right": 0}
 
