@@ -10,6 +10,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/require"
 )
 
 // errAborted ends a transaction whose process dies.
@@ -48,9 +49,7 @@ func (b *bundle) fromBackup(item Item, units int32) (moved int32) {
 
 func (b *bundle) apply(item Item) {
 	b.t.Helper()
-	if err := b.Apply(b.t.Context(), item.ID); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.Apply(b.t.Context(), item.ID))
 }
 
 // Only units that no shopper holds leave the sale: those granted in Redis stay,
@@ -124,9 +123,7 @@ func TestToBackupRolledBack(t *testing.T) {
 			if found := b.reconcileNow(false); len(found) != 1 || found[0] != "withdrawn "+repairPossible {
 				t.Errorf("reconcile finds %v", found)
 			}
-			if err := repair(b, item); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, repair(b, item))
 			mustBe(t, "back", b.state(item).Remaining, 5)
 			b.mustBeClean()
 		})

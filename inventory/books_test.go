@@ -1,6 +1,10 @@
 package inventory
 
-import "testing"
+import (
+	"testing"
+
+	"stampede/platform/workshop/require"
+)
 
 // One item's books equal its row in the list, and read nothing of other items.
 func TestBookIsARowOfBooks(t *testing.T) {
@@ -15,9 +19,7 @@ func TestBookIsARowOfBooks(t *testing.T) {
 	if err != nil || len(rows) != 2 {
 		t.Fatalf("%+v, %v", rows, err)
 	}
-	if err := b.rdb.Set(t.Context(), other.stateKey(), "not a hash", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.rdb.Set(t.Context(), other.stateKey(), "not a hash", 0).Err())
 	for range 2 { // the second time at rest
 		row, ok, err := b.Book(t.Context(), item.ID)
 		if err != nil || !ok || row != rows[0] || row.Held != 1 || row.InFlight != 1 {
@@ -39,18 +41,14 @@ func TestBooksContinueAfterError(t *testing.T) {
 	b := setup(t)
 	first, _ := b.loaded(onSale(1, 5))
 	second, _ := b.loaded(onSale(2, 3))
-	if err := b.rdb.Set(t.Context(), second.stateKey(), "not a hash", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.rdb.Set(t.Context(), second.stateKey(), "not a hash", 0).Err())
 	if rows, err := b.Books(t.Context()); err == nil {
 		t.Fatalf("%+v", rows)
 	}
 	if _, ok := b.bookCache.Load(first.ID); !ok {
 		t.Error("the first item would be read again")
 	}
-	if err := b.rdb.Del(t.Context(), second.stateKey()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.rdb.Del(t.Context(), second.stateKey()).Err())
 	if rows, err := b.Books(t.Context()); err != nil || len(rows) != 2 {
 		t.Errorf("%+v, %v", rows, err)
 	}

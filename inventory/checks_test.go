@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/require"
 )
 
 func (b *bundle) violations(id string) (all []proof.Violation) {
@@ -20,9 +21,7 @@ func (b *bundle) violations(id string) (all []proof.Violation) {
 	for _, c := range b.Checks() {
 		if c.ID == id {
 			found, err := c.Run(b.t.Context())
-			if err != nil {
-				b.t.Fatal(err)
-			}
+			require.NoError(b.t, err)
 			all, ran = append(all, found...), true
 		}
 	}
@@ -40,9 +39,7 @@ func (b *bundle) mustBeClean() {
 		}
 	}
 	rows, err := b.Books(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	for _, r := range rows {
 		if r.Difference != 0 {
 			b.t.Errorf("books differ: %+v", r)
@@ -141,9 +138,7 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 	}
 	hset := func(s *sale, k string, pairs ...any) {
 		s.t.Helper()
-		if err := s.rdb.HSet(s.t.Context(), k, pairs...).Err(); err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, s.rdb.HSet(s.t.Context(), k, pairs...).Err())
 	}
 	for _, c := range []struct {
 		name, check, detail string
@@ -262,12 +257,8 @@ func TestChangesOfStock(t *testing.T) {
 	}
 	b.reserve(item, epoch, one(1))
 	mustFail(t, change(Change{AddStock: new(int32(3))}), nil)
-	if err := b.Apply(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Apply(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Apply(t.Context(), item.ID))
+	require.NoError(t, b.Apply(t.Context(), item.ID))
 	st := b.state(item)
 	mustBe(t, "added once, what is held stays held", fmt.Sprint(st.Total, st.Remaining, st.Rel), "4 3 1")
 	for name, c := range map[string]Change{

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // compareAll makes one round of comparisons of an instance and waits for it.
@@ -21,9 +22,7 @@ func (b *bundle) compareAll(s *Service) (started int) {
 	b.t.Helper()
 	c := s.newComparisons()
 	started, err := c.start(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	c.walks.Wait()
 	return started
 }
@@ -46,9 +45,7 @@ func TestComparisonLeavesWhatIsOnItsWay(t *testing.T) {
 func (b *bundle) differs() []alarm.Alarm {
 	b.t.Helper()
 	l, err := alarm.List(b.t.Context(), b.db, alarm.Filter{Code: alarmRedisDiffers.Code})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return l
 }
 
@@ -77,9 +74,7 @@ func TestLostWorkListLosesNothing(t *testing.T) {
 			orderevent.SubjectPaid: b.pay(paid.No), orderevent.SubjectClosed: b.close(closed.No),
 		}
 		for subject, o := range events {
-			if err := b.deliver(subject, o); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.deliver(subject, o))
 		}
 		gone[item] = closed
 	}
@@ -170,9 +165,7 @@ func TestInstancesShareComparisons(t *testing.T) {
 	round(c, 2, "at its start")
 	round(d, 2, "at the other's start")
 	round(c, 0, "soon after")
-	if err := b.note(item, make([]hint, mostHints+1)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.note(item, make([]hint, mostHints+1)))
 	round(c, 1, "after an overflow")
 	mustBe(t, "still to be compared", b.keepers.isWhole(item), false)
 	if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = clock_timestamp() WHERE name = 'compare:2:0'`); err != nil {

@@ -9,6 +9,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/require"
 )
 
 // observed is a hook that knows the largest answer of all commands, and calls
@@ -222,9 +223,7 @@ func (b *bundle) marks(item Item) (all []mark) {
 			continue
 		}
 		m, err := parseMark(value)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		require.NoError(b.t, err)
 		all = append(all, m)
 	}
 	return all

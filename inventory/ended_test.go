@@ -11,6 +11,7 @@ import (
 	"stampede/inventory/inventoryevent"
 	"stampede/order/orderevent"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 )
 
 // The events of order cause releases and commits, packed and for several items.
@@ -27,9 +28,7 @@ func TestSubscriptions(t *testing.T) {
 	b.work(b.runKeepers)
 	deliver := func(subject string, orders ...orderevent.Order) {
 		t.Helper()
-		if err := errors.Join(b.deliver(subject, orders...), b.AwaitKeepers(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(b.deliver(subject, orders...), b.AwaitKeepers(t.Context())))
 	}
 	deliver(orderevent.SubjectPaid, b.pay(x.No))
 	mustBe(t, "committed", b.state(i1).Committed, 1)
@@ -94,9 +93,7 @@ func TestEndsWaitForLoad(t *testing.T) {
 		past, earlier := time.Now().Add(-time.Second), time.Now().Add(-time.Hour)
 		return b.Change(t.Context(), tx, item.ID, Change{OpensAt: &earlier, ClosesAt: &past})
 	})
-	if err := b.Forget(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Forget(t.Context(), item))
 	for _, err := range both() {
 		mustFail(t, err, nil)
 	}

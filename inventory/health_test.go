@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // backup copies everything in Redis and returns a function that restores it, like
@@ -33,9 +34,7 @@ func (b *bundle) backup() (restore func()) {
 				err = b.rdb.Restore(b.t.Context(), key, 0, dump).Err()
 			}
 		}
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		require.NoError(b.t, err)
 	}
 }
 
@@ -59,9 +58,7 @@ func TestHealthReturnsWhatAnItemNeeds(t *testing.T) {
 	b.mustStand(item, Good)
 	b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
 	b.mustStand(item, Behind)
-	if err := b.Apply(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Apply(t.Context(), item.ID))
 	b.mustStand(item, Good)
 	if r, err := fenceScript.run(t.Context(), b.rdb, 4, []string{item.stateKey()}, 99); err != nil || r.int(0) != fenceDone {
 		t.Fatal(r, err)
@@ -120,9 +117,7 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 		"added stock, and a change since": func(b *bundle, item Item) {
 			b.sql(`UPDATE inventory.stock SET total = total - 2, available = available - 2, rev = rev - 1, version = version - 1`)
 			b.inTx(func(tx pgx.Tx) error { return b.Change(b.t.Context(), tx, item.ID, Change{Paused: new(false)}) })
-			if err := b.Apply(b.t.Context(), item.ID); err != nil {
-				b.t.Fatal(err)
-			}
+			require.NoError(b.t, b.Apply(b.t.Context(), item.ID))
 		},
 		"a Load": func(b *bundle, _ Item) { b.sql(`UPDATE inventory.stock SET epoch = epoch - 1, version = version - 1`) },
 		"a closing": func(b *bundle, item Item) {
@@ -137,9 +132,7 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 			b := setup(t)
 			item, epoch := b.loaded(onSale(1, 2))
 			b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
-			if err := b.Apply(t.Context(), item.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.Apply(t.Context(), item.ID))
 			a := one(9)
 			b.reserve(item, epoch, a)
 			b.write(item, epoch, a)
@@ -151,9 +144,7 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 			available := b.bookRowOf(item).Available
 			mustBe(t, "remaining", b.state(item).Remaining, available)
 			b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{Paused: new(true)}) })
-			if err := b.Apply(t.Context(), item.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.Apply(t.Context(), item.ID))
 			mustBe(t, "gate", b.reserve(item, b.state(item).Epoch, one(1)).Gate, Paused)
 		})
 	}
@@ -225,9 +216,7 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 	b := setup(t)
 	cluster := redistest.Shards(t, 2)
 	rdb, err := redisx.Open(t.Context(), cluster.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = rdb.Close() }()
 	b.deps.Redis = rdb
 	var items []Item

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func TestHoldAndQueue(t *testing.T) {
@@ -79,9 +80,7 @@ func (b *bundle) grantedAt(item Item, epoch int64, at time.Time, nos ...ids.ID) 
 	for _, no := range nos {
 		parts := strings.Split(b.rdb.HGet(b.t.Context(), item.holdsKey(epoch), no.String()).Val(), ":")
 		parts[3] = strconv.FormatInt(at.UnixMilli(), 10)
-		if err := b.rdb.HSet(b.t.Context(), item.holdsKey(epoch), no.String(), strings.Join(parts, ":")).Err(); err != nil {
-			b.t.Fatal(err)
-		}
+		require.NoError(b.t, b.rdb.HSet(b.t.Context(), item.holdsKey(epoch), no.String(), strings.Join(parts, ":")).Err())
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) {
@@ -238,9 +239,7 @@ func (b *bundle) instance() *Service {
 	cfg.PublishDeadline = 20 * time.Millisecond
 	cfg.LeaseTTL = 5 * time.Second
 	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	s.Bind(Peers{Grants: noGrants{}})
 	s.recheck = 30 * time.Millisecond
 	return s
@@ -269,16 +268,12 @@ func (b *bundle) loaded(n NewStock) (Item, int64) {
 
 func (b *bundle) load(item Item) {
 	b.t.Helper()
-	if err := b.Load(b.t.Context(), item.ID); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.Load(b.t.Context(), item.ID))
 }
 
 func (b *bundle) inTx(fn func(tx pgx.Tx) error) {
 	b.t.Helper()
-	if err := pg.InTx(b.t.Context(), b.db, fn); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, pg.InTx(b.t.Context(), b.db, fn))
 }
 
 func (b *bundle) state(item Item) State {
@@ -293,9 +288,7 @@ func (b *bundle) state(item Item) State {
 func (b *bundle) reserve(item Item, epoch int64, attempts ...Attempt) Decision {
 	b.t.Helper()
 	var d Decision
-	if err := b.Reserve(b.t.Context(), item, epoch, attempts, &d); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.Reserve(b.t.Context(), item, epoch, attempts, &d))
 	return d
 }
 
@@ -314,9 +307,7 @@ func (b *bundle) write(item Item, epoch int64, attempts ...Attempt) {
 		}
 		return nil
 	})
-	if err := b.Persisted(b.t.Context(), item, epoch, nos); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.Persisted(b.t.Context(), item, epoch, nos))
 }
 
 // pay and close change an order in Postgres only; the event comes separately.
@@ -396,9 +387,7 @@ func (b *bundle) work(run func(context.Context) error) (stop func()) {
 func (b *bundle) deliver(subject string, orders ...orderevent.Order) error {
 	b.t.Helper()
 	data, err := json.Marshal(orderevent.Changed{Orders: orders})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	for _, sub := range b.Subscriptions() {
 		if sub.Filter == subject {
 			return sub.Handle(b.t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: data})
@@ -410,14 +399,10 @@ func (b *bundle) deliver(subject string, orders ...orderevent.Order) error {
 
 func (b *bundle) mustRelease(o orderevent.Order) {
 	b.t.Helper()
-	if err := b.release(b.t.Context(), itemOf(o), []orderevent.Order{o}); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.release(b.t.Context(), itemOf(o), []orderevent.Order{o}))
 }
 
 func (b *bundle) mustCommit(o orderevent.Order) {
 	b.t.Helper()
-	if err := b.commit(b.t.Context(), itemOf(o), []orderevent.Order{o}); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.commit(b.t.Context(), itemOf(o), []orderevent.Order{o}))
 }

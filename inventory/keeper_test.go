@@ -13,6 +13,7 @@ import (
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // breakUsers gives an item's list of holders another type, which every script
@@ -22,9 +23,7 @@ func (b *bundle) breakUsers(item Item) (repair func()) {
 	key := item.usersKey(b.state(item).Epoch)
 	do := func(err error) {
 		b.t.Helper()
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		require.NoError(b.t, err)
 	}
 	do(b.rdb.Rename(b.t.Context(), key, item.base()+"kept").Err())
 	do(b.rdb.Set(b.t.Context(), key, "x", 0).Err())
@@ -51,23 +50,17 @@ func TestDeadItemDelaysNoOtherItem(t *testing.T) {
 	publish := func(o orderevent.Order) {
 		t.Helper()
 		data, err := json.Marshal(orderevent.Changed{Orders: []orderevent.Order{o}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		events = append(events, bus.Outgoing{Subject: orderevent.SubjectClosed, ID: ids.New(), Data: data})
 	}
 	for user := range int64(1100) { // MaxAckPending is 1000
 		publish(orderevent.Order{No: ids.NewFor(user), UserID: user, ItemID: dead.ID, ActivityID: dead.ActivityID, Epoch: 1, Status: orderevent.StatusClosed})
 	}
 	publish(closed)
-	if err := errors.Join(broker.PublishAll(t.Context(), events)...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(broker.PublishAll(t.Context(), events)...))
 	b.work(b.runKeepers)
 	stop, err := broker.Subscribe(t.Context(), b.Subscriptions(), deadletters.Keeper(b.db))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stop(t.Context())
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(healthy).Remaining == 3 }, "the healthy item gets its unit back")
 }
@@ -78,13 +71,9 @@ func TestWorkListIsBounded(t *testing.T) {
 	b := setup(t)
 	item, other := Item{ID: 1}, Item{ID: 2}
 	for range 3 {
-		if err := b.note(item, make([]hint, mostHints/2+1)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.note(item, make([]hint, mostHints/2+1)))
 	}
-	if err := b.note(other, make([]hint, 1)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.note(other, make([]hint, 1)))
 	list := b.keepers.of[item]
 	mustBe(t, "on the list", len(list.waiting), mostHints)
 	mustBe(t, "to be compared", list.whole, true)
@@ -100,9 +89,7 @@ func TestStopAppliesWorkLists(t *testing.T) {
 	item, _ := b.loaded(onSale(2, 3))
 	first, second := b.closedOrder(broken, 1), b.closedOrder(item, 1)
 	defer b.breakUsers(broken)()
-	if err := b.deliver(orderevent.SubjectClosed, first, second); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.deliver(orderevent.SubjectClosed, first, second))
 	b.work(b.runKeepers)()
 	mustBe(t, "remaining", b.state(item).Remaining, 3)
 	if err := b.deliver(orderevent.SubjectClosed, first); !errors.Is(err, errStopping) || !bus.IsExpected(err) {
@@ -121,16 +108,12 @@ func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	raised := func() []alarm.Alarm {
 		t.Helper()
 		l, err := alarm.List(t.Context(), b.db, alarm.Filter{Code: alarmReleaseFailing.Code})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return l
 	}
 	repair := b.breakUsers(item)
 	b.work(b.runKeepers)
-	if err := b.deliver(orderevent.SubjectClosed, closed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.deliver(orderevent.SubjectClosed, closed))
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := raised(); return len(l) == 1 && l[0].Count > 1 }, "the alarm, twice")
 	if l := raised(); l[0].Subject != "item 1" || l[0].Detail == "" {
 		t.Errorf("alarm %+v", l[0])

@@ -12,6 +12,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // heldAndGone is an item with a written order and a closed one, so that a Load
@@ -192,9 +193,7 @@ func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
 	b.reserve(item, epoch, paid, closed)
 	b.write(item, epoch, paid, closed)
 	p, c := b.pay(paid.No), b.close(closed.No)
-	if err := b.rdb.HSet(t.Context(), item.stateKey(), "fenced", epoch+1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.rdb.HSet(t.Context(), item.stateKey(), "fenced", epoch+1).Err())
 	ends := func() [2]error {
 		return [2]error{b.commit(t.Context(), item, []orderevent.Order{p}), b.release(t.Context(), item, []orderevent.Order{c})}
 	}

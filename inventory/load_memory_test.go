@@ -10,6 +10,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // soldTo creates an item and grants units of it to so many users; all their
@@ -26,9 +27,7 @@ func (b *bundle) soldTo(n NewStock, holders int32) Item {
 			b.orders.put(item, attempts[i], epoch, orderevent.StatusPending)
 		}
 		b.reserve(item, epoch, attempts...)
-		if err := b.Persisted(b.t.Context(), item, epoch, nos); err != nil {
-			b.t.Fatal(err)
-		}
+		require.NoError(b.t, b.Persisted(b.t.Context(), item, epoch, nos))
 	}
 	b.inTx(func(tx pgx.Tx) error {
 		return b.Deduct(b.t.Context(), tx, []Movement{{Key: Key{ItemID: item.ID}, Quantity: holders}})
@@ -40,9 +39,7 @@ func (b *bundle) soldTo(n NewStock, holders int32) Item {
 func (b *bundle) memory(rdb *redis.Client) int64 {
 	b.t.Helper()
 	used, err := strconv.ParseInt(rdb.InfoMap(b.t.Context(), "memory").Item("Memory", "used_memory"), 10, 64)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return used
 }
 
@@ -58,9 +55,7 @@ func TestLoadNeedsNoSecondCopyInRedis(t *testing.T) {
 	item := b.soldTo(onSale(1, holders+10), holders)
 	full := b.memory(rdb)
 	limit := full + (full-empty)/5
-	if err := rdb.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(limit, 10)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(limit, 10)).Err())
 	b.otherRun(item)
 	b.load(item)
 	mustBe(t, "remaining", b.state(item).Remaining, 10)
@@ -74,9 +69,7 @@ func TestLoadNeedsNoSecondCopyInRedis(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b.load(item)
 	b.mustBeClean()
 	if size := rdb.HLen(t.Context(), item.usersKey(b.state(item).Epoch)).Val(); size != holders+1 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
+	"stampede/platform/workshop/require"
 )
 
 // slowWriter is a bus whose queue is done after a time, and moves until then or
@@ -85,11 +86,9 @@ func TestEachChunkOfALoadIsProgress(t *testing.T) {
 	} {
 		prepare()
 		beats := 0
-		if err := b.underLease(t.Context(), item.ID, func(ctx context.Context, itemID, token int64) error {
+		require.NoError(t, b.underLease(t.Context(), item.ID, func(ctx context.Context, itemID, token int64) error {
 			return b.Service.load(ctx, itemID, token, func() { beats++ })
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if beats < holders/scanCount {
 			t.Errorf("%s: %d steps for %d holders", name, beats, holders)
 		}

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -139,9 +140,7 @@ func TestLoadDrainsTheBus(t *testing.T) {
 	item, epoch := b.loaded(onSale(1, 3))
 	b.reserve(item, epoch, one(1))
 	for _, id := range []int64{1, 2} {
-		if err := queue.Publish(t.Context(), seckillevent.GrantsSubject(id), ids.New(), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, queue.Publish(t.Context(), seckillevent.GrantsSubject(id), ids.New(), []byte("x")))
 	}
 	loaded := make(chan error, 1)
 	go func() { loaded <- b.Load(t.Context(), item.ID) }()
@@ -169,13 +168,9 @@ func TestLoadDrainsTheBus(t *testing.T) {
 			}
 		})
 	}()
-	if err := <-loaded; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-loaded)
 	stop()
-	if err := <-consumed; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-consumed)
 }
 
 func TestBooksThatDifferRaiseAnAlarm(t *testing.T) {

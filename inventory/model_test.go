@@ -11,6 +11,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // otherRun is the run id of a Redis that no longer exists.
@@ -34,9 +35,7 @@ const specUsers = 10
 
 func newModel(b *bundle, t *rapid.T) *model {
 	ctx := b.t.Context()
-	if err := b.rdb.FlushDB(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.rdb.FlushDB(ctx).Err())
 	s := &model{
 		bundle: b, spec: spec{buyers: map[int64]specBuyer{}}, now: time.Now().UnixMilli(), revs: 1,
 		numbers: map[int64]map[int64][]ids.ID{}, quantity: map[ids.ID]int32{}, within: map[ids.ID]int32{},
@@ -283,9 +282,7 @@ func (s *model) restart(t *rapid.T) {
 	if !it.loaded || rapid.IntRange(0, 2).Draw(t, "really") > 0 {
 		t.Skip("nothing is loaded, or no restart drawn")
 	}
-	if err := s.rdb.HSet(s.t.Context(), it.item.stateKey(), "run_id", otherRun).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.HSet(s.t.Context(), it.item.stateKey(), "run_id", otherRun).Err())
 	it.here = false
 }
 
@@ -308,9 +305,7 @@ func (s *model) loseKey(t *rapid.T) {
 			s.buyers, s.noBuyers = map[int64]specBuyer{}, true
 		}
 	}
-	if err := s.rdb.Unlink(s.t.Context(), key).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.Unlink(s.t.Context(), key).Err())
 }
 
 // lose deletes the data and leaves the server.
@@ -318,9 +313,7 @@ func (s *model) lose(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
 		t.Skip("data is rarely lost")
 	}
-	if err := s.rdb.FlushDB(s.t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.FlushDB(s.t.Context()).Err())
 	s.buyers, s.noBuyers = map[int64]specBuyer{}, true
 	for _, it := range s.items {
 		it.forget()

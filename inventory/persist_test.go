@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // One round trip for many items, on a Redis that does not have the script
@@ -31,12 +32,8 @@ func TestManyItemsArePersistedTogether(t *testing.T) {
 	last := one(4)
 	b.reserve(all[0].Item, all[0].Epoch, last)
 	all[0].Nos = append(all[0].Nos, last.No)
-	if err := b.rdb.Set(t.Context(), all[1].Item.holdsKey(all[1].Epoch), "not a hash", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.rdb.ScriptFlush(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.rdb.Set(t.Context(), all[1].Item.holdsKey(all[1].Epoch), "not a hash", 0).Err())
+	require.NoError(t, b.rdb.ScriptFlush(t.Context()).Err())
 	for range 2 { // repeating it changes nothing
 		if err := b.PersistedAll(t.Context(), all); err == nil {
 			t.Error("no error for the broken item")

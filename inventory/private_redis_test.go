@@ -10,6 +10,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // On a cluster a script would fail if it touched a key that it does not
@@ -18,9 +19,7 @@ func TestOnARedisCluster(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	cluster, err := redisx.Open(t.Context(), redistest.Shards(t, 1).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = cluster.Close() }()
 	b.deps.Redis = cluster
 
@@ -33,9 +32,7 @@ func TestOnARedisCluster(t *testing.T) {
 	b.mustCommit(b.pay(x.No))
 	b.mustRelease(b.close(y.No))
 	b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
-	if err := b.Apply(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Apply(t.Context(), item.ID))
 	mustBe(t, "sequence", func() int64 { _, _, seq, _, _, _ := b.Hold(t.Context(), item, 3); return seq }(), 3)
 	b.mustBeClean()
 	b.load(item)
@@ -56,9 +53,7 @@ func TestFullRedisStillTakesUnitsBack(t *testing.T) {
 	b.reserve(item, epoch, x, y)
 	b.write(item, epoch, x)
 	before := b.state(item)
-	if err := rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	var d Decision
 	if err := b.Reserve(t.Context(), item, epoch, []Attempt{one(3)}, &d); err == nil || !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("a full Redis decided: %v", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // waits reports whether a Load of the item still waits for publishers after a
@@ -35,9 +36,7 @@ func (b *bundle) waits(s *Service, item Item) bool {
 func (b *bundle) otherRun(items ...Item) {
 	b.t.Helper()
 	for _, item := range items {
-		if err := b.rdb.HSet(b.t.Context(), item.stateKey(), "run_id", "0123456789abcdef0123456789abcdef01234567").Err(); err != nil {
-			b.t.Fatal(err)
-		}
+		require.NoError(b.t, b.rdb.HSet(b.t.Context(), item.stateKey(), "run_id", "0123456789abcdef0123456789abcdef01234567").Err())
 	}
 }
 
@@ -65,9 +64,7 @@ func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
 		b.reserve(item, b.state(item).Epoch, one(1))
 	}
 	b.otherRun(one1)
-	if err := b.rdb.Unlink(t.Context(), two.stateKey()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.rdb.Unlink(t.Context(), two.stateKey()).Err())
 	next := b.instance()
 	next.cfg.PublishDeadline, next.cfg.SingleInstance = time.Minute, true
 	for what, item := range map[string]Item{"another run": one1, "state lost": two, "same run": three} {
@@ -76,9 +73,7 @@ func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
 		}
 	}
 	var d Decision
-	if err := next.Reserve(t.Context(), one1, b.state(one1).Epoch, []Attempt{one(2)}, &d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, next.Reserve(t.Context(), one1, b.state(one1).Epoch, []Attempt{one(2)}, &d))
 	mustBe(t, "verdict", only(t, d).Verdict, Granted)
 	if !b.waits(next, one1) {
 		t.Error("did not wait for its own grant")
@@ -87,9 +82,7 @@ func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
 		t.Error("waited for another item's grant")
 	}
 	// A refusal publishes nothing.
-	if err := next.Reserve(t.Context(), three, b.state(three).Epoch, []Attempt{one(2), {User: 3, No: one(3).No, Quantity: 9}}, &d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, next.Reserve(t.Context(), three, b.state(three).Epoch, []Attempt{one(2), {User: 3, No: one(3).No, Quantity: 9}}, &d))
 	next.granting(two.ID).note(time.Now().Add(-time.Hour))
 	if !b.loads(next, two) {
 		t.Error("waited although the deadline is over")
@@ -125,9 +118,7 @@ func TestLoneProcessWaitsForRepeatedGrants(t *testing.T) {
 		epoch := b.state(item).Epoch
 		b.reserve(item, epoch, first)
 		var d Decision
-		if err := next.Reserve(t.Context(), item, epoch, []Attempt{again}, &d); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, next.Reserve(t.Context(), item, epoch, []Attempt{again}, &d))
 		if !b.waits(next, item) {
 			t.Errorf("did not wait for a grant that was answered %v", only(t, d).Verdict)
 		}

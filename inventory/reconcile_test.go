@@ -12,15 +12,14 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/require"
 )
 
 // reconcileNow returns the differences of item 1 as "kind repair".
 func (b *bundle) reconcileNow(repair bool) []string {
 	b.t.Helper()
 	r, err := b.Reconcile(b.t.Context(), 1, repair)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	mustBe(b.t, "items", r.Items, 1)
 	list := make([]string, len(r.Differences))
 	for i, d := range r.Differences {
@@ -117,9 +116,7 @@ func TestReconcileWaitsForNoLoadOfAClosedItem(t *testing.T) {
 	b.rdb.HSet(t.Context(), item.stateKey(), "run_id", otherRun)
 	for _, want := range []int{1, 0} {
 		r, err := b.Reconcile(t.Context(), 0, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		mustBe(t, "items", r.Items, 1)
 		mustBe(t, "differences", len(r.Differences), want)
 		b.end(item)

@@ -9,6 +9,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // refund refunds an order in Postgres, as order does; the event comes separately.
@@ -33,9 +34,7 @@ func TestRefundedUnitsReachRedis(t *testing.T) {
 	deliver := func(b *bundle, orders ...orderevent.Order) {
 		b.t.Helper()
 		for _, o := range orders {
-			if err := errors.Join(b.deliver(orderevent.SubjectRefunded, o), b.AwaitKeepers(b.t.Context())); err != nil {
-				b.t.Fatal(err)
-			}
+			require.NoError(b.t, errors.Join(b.deliver(orderevent.SubjectRefunded, o), b.AwaitKeepers(b.t.Context())))
 		}
 	}
 	for name, learn := range map[string]func(b *bundle, item Item, refunded ...orderevent.Order){
@@ -53,9 +52,7 @@ func TestRefundedUnitsReachRedis(t *testing.T) {
 		},
 		"after an operator's change": func(b *bundle, item Item, refunded ...orderevent.Order) {
 			b.inTx(func(tx pgx.Tx) error { return b.Change(b.t.Context(), tx, item.ID, Change{UserLimit: new(int32(3))}) })
-			if err := b.Apply(b.t.Context(), item.ID); err != nil {
-				b.t.Fatal(err)
-			}
+			require.NoError(b.t, b.Apply(b.t.Context(), item.ID))
 			mustBe(b.t, "while the release is under way", only(b.t, b.reserve(item, b.state(item).Epoch, one(8))).Verdict, SoldOut)
 			deliver(b, refunded...)
 		},
@@ -120,9 +117,7 @@ func TestRefundAfterTheSettlementChangesPostgresAlone(t *testing.T) {
 	mustBe(t, "books", fmt.Sprint(row.Available, row.Sold, row.WrittenOff), "3 2 0")
 	b.work(b.runKeepers)
 	for _, o := range []orderevent.Order{b.refund(returned.No, false), b.refund(writtenOff.No, true)} {
-		if err := errors.Join(b.deliver(orderevent.SubjectRefunded, o), b.AwaitKeepers(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(b.deliver(orderevent.SubjectRefunded, o), b.AwaitKeepers(t.Context())))
 	}
 	row = b.bookRowOf(item)
 	mustBe(t, "books after the refunds", fmt.Sprint(row.Available, row.Sold, row.WrittenOff, row.Difference), "4 0 1 0")
@@ -150,9 +145,7 @@ func TestRefundKnownBeforeTheRetake(t *testing.T) {
 			func() error { return b.deliver(orderevent.SubjectRefunded, refunded) },
 			func() error { return b.deliver(orderevent.SubjectPaid, paid) },
 		} {
-			if err := errors.Join(step(), b.AwaitKeepers(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(step(), b.AwaitKeepers(t.Context())))
 			b.mustAgree("after an event", item)
 		}
 		b.compareAll(b.Service)

@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // BenchmarkDecision is BenchmarkReserve under the load of a busy lane: batches of
@@ -26,9 +27,7 @@ func BenchmarkDecision(b *testing.B) {
 	id, user := int64(0), int64(1<<40)
 	for _, side := range []string{"baseline", "ours"} {
 		b.Run(side, func(b *testing.B) {
-			if err := rdb.FlushDB(b.Context()).Err(); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, rdb.FlushDB(b.Context()).Err())
 			id++
 			item, epoch := u.loaded(onSale(id, MaxUnits))
 			decide := func(attempts []Attempt, into *Decision) error {

@@ -12,6 +12,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // retake turns a closed order into a paid one in Postgres only; the event comes
@@ -45,9 +46,7 @@ func (b *bundle) tryRetake(no ids.ID) (ok bool, o orderevent.Order) {
 func (b *bundle) mustAgree(what string, item Item) *cut {
 	b.t.Helper()
 	c, err := b.readCut(b.t.Context(), item.ID)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	if found := c.oversold(); len(found) > 0 || c.sum().Difference != 0 {
 		b.t.Fatalf("%s: %+v, %v", what, c.sum(), found)
 	}
@@ -90,9 +89,7 @@ func TestRetakeInAnyOrder(t *testing.T) {
 				case release:
 					b.mustRelease(closed)
 				case event, again:
-					if err := b.takeUp(t.Context(), item, hintsOf([]orderevent.Order{paid})); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, b.takeUp(t.Context(), item, hintsOf([]orderevent.Order{paid})))
 				case load:
 					b.load(item)
 				case compared:
@@ -102,9 +99,7 @@ func TestRetakeInAnyOrder(t *testing.T) {
 				case added:
 					more := int32(1)
 					b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: &more}) })
-					if err := b.Apply(t.Context(), item.ID); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, b.Apply(t.Context(), item.ID))
 					units++
 				}
 				b.mustAgree(fmt.Sprintf("%s, %v, step %d", kind, steps, i), item)
@@ -119,12 +114,8 @@ func TestRetakeInAnyOrder(t *testing.T) {
 			}
 			refunded := b.refund(late.No, writeOff)
 			for range 2 {
-				if err := b.releaseRefunded(t.Context(), item, hintsOf([]orderevent.Order{refunded})); err != nil {
-					t.Fatal(err)
-				}
-				if err := b.takeUp(t.Context(), item, hintsOf([]orderevent.Order{paid})); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, b.releaseRefunded(t.Context(), item, hintsOf([]orderevent.Order{refunded})))
+				require.NoError(t, b.takeUp(t.Context(), item, hintsOf([]orderevent.Order{paid})))
 			}
 			st = b.state(item)
 			mustBe(t, fmt.Sprintf("%v: remaining, total after the refund, written off %v", steps, writeOff),
@@ -150,13 +141,9 @@ func TestRetakeWaitsForAnotherNumber(t *testing.T) {
 	b.mustRelease(b.close(late.No))
 	mustBe(t, "the newer one", only(t, b.reserve(item, epoch, newer)).Verdict, Granted)
 	b.work(b.runKeepers)
-	if err := b.deliver(orderevent.SubjectPaid, b.retake(late.No)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.deliver(orderevent.SubjectPaid, b.retake(late.No)))
 	b.mustAgree("while it waits", item)
-	if err := b.deliver(orderevent.SubjectRefused, b.orders.put(item, newer, epoch, orderevent.StatusRefused)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.deliver(orderevent.SubjectRefused, b.orders.put(item, newer, epoch, orderevent.StatusRefused)))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Retaken == 1 }, "the number to be taken up")
 	mustBe(t, "remaining", b.state(item).Remaining, 5)
 	b.mustBeClean()

@@ -8,6 +8,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // returnsWithin makes units of closed orders return within a time.
@@ -35,18 +36,14 @@ func unitsReturnLater(t *testing.T, subject string, end func(b *bundle, no ids.I
 	b := setup(t)
 	b.returnsWithin(400 * time.Millisecond)
 	item, _ := b.loaded(onSale(1, 3))
-	if err := b.deliver(subject, end(b, b.written(item, 1))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.deliver(subject, end(b, b.written(item, 1))))
 	mustBe(t, "remaining before the keepers run", b.state(item).Remaining, 2)
 	repaired, found, err := b.compareOrders(t.Context(), item, 0)
 	if err != nil || repaired != 0 || len(found) != 0 {
 		t.Errorf("a comparison repaired %d, found %v, %v", repaired, found, err)
 	}
 	c, err := b.readCut(t.Context(), item.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if found := c.differences(); len(found) != 0 {
 		t.Errorf("differences while the unit waits: %v", found)
 	}
@@ -97,9 +94,7 @@ func TestStopReturnsWhatWaits(t *testing.T) {
 	b.returnsWithin(time.Minute)
 	item, _ := b.loaded(onSale(1, 3))
 	closed := b.closedOrder(item, 1)
-	if err := b.deliver(orderevent.SubjectClosed, closed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.deliver(orderevent.SubjectClosed, closed))
 	b.work(b.runKeepers)()
 	mustBe(t, "remaining", b.state(item).Remaining, 3)
 	if err := b.deliver(orderevent.SubjectClosed, closed); !errors.Is(err, errStopping) {

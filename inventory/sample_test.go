@@ -13,6 +13,7 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func (b *bundle) sampled() []proof.Outcome {
@@ -30,15 +31,11 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 		t.Fatalf("a sale in order: %+v", got)
 	}
 	// One unit too many in Redis.
-	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", 1).Err())
 	if got := s.sampled(); len(got[1].Violations) != 1 || got[1].Violations[0].Subject != "item 1" || !strings.Contains(got[1].Violations[0].Detail, "difference is -1") {
 		t.Errorf("a unit too many in Redis: %+v", got)
 	}
-	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", -1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", -1).Err())
 	// One unit less in the row than the orders leave.
 	if _, err := s.db.Exec(t.Context(), `UPDATE inventory.stock SET available = available - 1, version = version + 1`); err != nil {
 		t.Fatal(err)
@@ -70,9 +67,7 @@ func TestBooksProbeFindsDifferenceThatLasts(t *testing.T) {
 	glance := func(want string) {
 		t.Helper()
 		found, err := s.glance(t.Context(), since)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := fmt.Sprint(found); got != want {
 			t.Errorf("found %s, want %s", got, want)
 		}
@@ -85,16 +80,12 @@ func TestBooksProbeFindsDifferenceThatLasts(t *testing.T) {
 	s.write(s.item, s.epoch, s.inFlight)
 	glance("[]")
 	s.differsFor = time.Hour
-	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", 1).Err())
 	glance("[]")
 	mustBe(t, "items and units that differ", fmt.Sprint(testutil.ToFloat64(s.metrics.differ), testutil.ToFloat64(s.metrics.difference)), "1 1")
 	s.differsFor = 0
 	glance("[{I2 item 1 nothing stuck: available 14, but Redis has remaining 15 + in flight 0 + release pending 0: the difference is -1.}]")
-	if err := s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", -1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.stateKey(), "remaining", -1).Err())
 	glance("[]")
 	mustBe(t, "items remembered", len(since), 0)
 }

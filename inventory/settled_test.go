@@ -12,6 +12,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // end lets the items' sales end as if that were long ago: an operator's change,
@@ -23,27 +24,21 @@ func (b *bundle) end(items ...Item) {
 		b.inTx(func(tx pgx.Tx) error {
 			return b.Change(b.t.Context(), tx, item.ID, Change{OpensAt: &opens, ClosesAt: &closes})
 		})
-		if err := b.Apply(b.t.Context(), item.ID); err != nil {
-			b.t.Fatal(err)
-		}
+		require.NoError(b.t, b.Apply(b.t.Context(), item.ID))
 	}
 }
 
 func (b *bundle) settles(want int) {
 	b.t.Helper()
 	n, err := b.Settle(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	mustBe(b.t, "items settled", n, want)
 }
 
 func (b *bundle) keys() int {
 	b.t.Helper()
 	keys, err := b.rdb.Keys(b.t.Context(), "{g:*").Result()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return len(keys)
 }
 
@@ -71,9 +66,7 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	s.bus.done = nil
 	s.mustBeClean()
 	before, err := s.Books(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.settles(1)
 	mustBe(t, "keys left", s.keys(), 0)
 	s.settles(0) // once
@@ -91,22 +84,16 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	s.mustRelease(closing)
 	s.mustRelease(s.close(s.paid.No))
 	s.mustCommit(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
-	if err := s.Apply(t.Context(), s.item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Apply(t.Context(), s.item.ID))
 	mustBe(t, "keys after late returns", s.keys(), 0)
 	s.mustBeClean()
 	rows, err := s.Books(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mustBe(t, "the late return is in Postgres", rows[0].Available, before[0].Available+1)
 	// However many settled items a shop has, its books read nothing of them from
 	// Redis.
 	gone := redis.NewClient(&redis.Options{})
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gone.Close())
 	s.deps.Redis = gone
 	again, err := s.Books(t.Context())
 	s.deps.Redis = s.rdb
@@ -153,12 +140,8 @@ func TestItemFromOlderRedisRunIsSettled(t *testing.T) {
 	a := one(1)
 	b.reserve(item, epoch, a)
 	b.end(item, lost, never)
-	if err := b.rdb.HSet(t.Context(), item.stateKey(), "run_id", "another").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.rdb.Unlink(t.Context(), lost.stateKey()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.rdb.HSet(t.Context(), item.stateKey(), "run_id", "another").Err())
+	require.NoError(t, b.rdb.Unlink(t.Context(), lost.stateKey()).Err())
 	b.settles(2)
 	mustBe(t, "the hold is still there", b.keys(), 3) // state, users, holds
 	b.write(item, epoch, a)
@@ -188,9 +171,7 @@ func TestOneInstanceSettles(t *testing.T) {
 	<-loading
 	b.settles(0)
 	close(release)
-	if err := <-held; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-held)
 	for _, s := range []*Service{b.Service, b.instance()} {
 		for _, w := range s.Workers() {
 			b.work(w.Run)

@@ -5,6 +5,7 @@ import (
 
 	"stampede/order/disputeevent"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 )
 
 // TestDisputeReachesItsShopper also fixes the event's layout, which other versions read.
@@ -17,9 +18,7 @@ func TestDisputeReachesItsShopper(t *testing.T) {
 			user + `","status":"closed","outcome":"refund","refund_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f63","version":3}`)}
 	}
 	for _, user := range []string{"7", "8", "9"} {
-		if err := b.service.pushDispute(t.Context(), event(user)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.service.pushDispute(t.Context(), event(user)))
 	}
 	if got, want := read(t, conn), `{"type":"dispute","dispute":`+string(event("7").Data)+`}`; got != want {
 		t.Errorf("pushed\n%s, want\n%s", got, want)

@@ -15,6 +15,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
@@ -49,9 +50,7 @@ func TestGapIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		conns := make([]*stuck, 200)
 		for i := range conns {
 			conns[i] = &stuck{}

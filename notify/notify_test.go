@@ -23,6 +23,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,9 +50,7 @@ func setupAt(t testing.TB, now func() time.Time, change func(*Config), with ...a
 	log := slog.New(slog.DiscardHandler)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), now, with...)
 	s, err := New(cfg, Deps{Tokens: tokens, Broadcasts: make(broadcasts), Log: log, Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	s.Routes(rt)
 	srv := httptest.NewServer(rt)
@@ -67,9 +66,7 @@ func setupAt(t testing.TB, now func() time.Time, change func(*Config), with ...a
 func (b bundle) token(t testing.TB, user int64) string {
 	t.Helper()
 	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return token
 }
 
@@ -77,9 +74,7 @@ func (b bundle) token(t testing.TB, user int64) string {
 func (b bundle) connect(t *testing.T, user int64) *websocket.Conn {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + b.token(t, user)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	if conn.Subprotocol() != "stampede.v1" {
 		t.Fatalf("subprotocol %q", conn.Subprotocol())
@@ -104,12 +99,8 @@ func read(t *testing.T, conn *websocket.Conn) string {
 func (b bundle) change(t *testing.T, orders ...orderevent.Order) {
 	t.Helper()
 	raw, err := json.Marshal(orderevent.Changed{Orders: orders})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.service.pushChanges(t.Context(), bus.Msg{Subject: orderevent.SubjectPaid, Data: raw}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, b.service.pushChanges(t.Context(), bus.Msg{Subject: orderevent.SubjectPaid, Data: raw}))
 }
 
 func TestChangeReachesOnlySocketsOfOwner(t *testing.T) {
@@ -141,9 +132,7 @@ func TestSurplusReachesItsShopper(t *testing.T) {
 	mine, other := b.connect(t, 7), b.connect(t, 8)
 	no := ids.NewFor(7)
 	raw, err := json.Marshal(paymentevent.Surplus{OrderNo: no, UserID: 7, Amount: 9900, Currency: "CNY", Reason: "late"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, sub := range b.service.Subscriptions() {
 		if sub.Filter == paymentevent.SubjectSurplus {
 			err = sub.Handle(t.Context(), bus.Msg{Subject: sub.Filter, Data: raw})
@@ -163,13 +152,9 @@ func TestTheTokenMayComeInTheFirstMessage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	conn, _, err := websocket.Dial(t.Context(), b.url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.CloseNow() }()
-	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 9)+`"}`)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 9)+`"}`)))
 	if got := read(t, conn); !strings.Contains(got, "hello") {
 		t.Errorf("first message %s", got)
 	}
@@ -270,9 +255,7 @@ func (c *stuck) status() websocket.StatusCode {
 func slowSetup(t *testing.T) (*hub, *socket, *stuck) {
 	t.Helper()
 	s, err := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &stuck{}
 	sock := &socket{user: 7, conn: c, hub: s.hub}
 	if !s.hub.add(sock) {

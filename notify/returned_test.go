@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"stampede/inventory/inventoryevent"
+	"stampede/platform/workshop/require"
 )
 
 // broadcasts calls its listener with the payloads that a test sends.
@@ -42,9 +43,7 @@ func TestReturnedUnitsAreAnnouncedToEverySocket(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- b.service.announceReturned(ctx) }()
 	raw, err := json.Marshal(inventoryevent.Returned{ItemID: 42, Epoch: 1, Rel: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	news <- []byte(`{`) // is ignored
 	news <- raw
 	within, done := context.WithTimeout(t.Context(), 30*time.Second)

@@ -14,6 +14,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // endedLogins is a set of revoked logins that a test adds to.
@@ -60,13 +61,9 @@ func (e *endedLogins) Version() uint64 { return e.version.Load() }
 func (b bundle) as(t *testing.T, user, login int64) (*websocket.Conn, error) {
 	t.Helper()
 	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper, Login: login}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{protocol, tokenPrefix + token}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -86,13 +83,9 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- b.service.closeEnded(ctx) }()
 	phone, err := b.as(t, 7, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	desktop, err := b.as(t, 7, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ended.end(2)
 	began := time.Now()
 	within, stop := context.WithTimeout(t.Context(), 3*time.Second)
@@ -122,9 +115,7 @@ func TestAttackSocketOutlivesItsToken(t *testing.T) {
 	go func() { done <- b.service.closeEnded(ctx) }()
 	const user = 1 // in a shard that is swept early
 	conn, err := b.as(t, user, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b.change(t, orderevent.Order{UserID: user, Title: "before"})
 	if got := read(t, conn); !strings.Contains(got, "before") {
 		t.Errorf("pushed %s", got)
@@ -170,15 +161,11 @@ func TestSocketsAreSweptOnlyAfterRevocation(t *testing.T) {
 	ended := &endedLogins{}
 	b := setup(t, nil, auth.RevokedBy(ended))
 	conn, err := b.as(t, 7, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := ended.asked.Load()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*sweepEvery)
 	defer cancel()
-	if err := b.service.closeEnded(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.service.closeEnded(ctx))
 	if n := ended.asked.Load() - before; n != 0 {
 		t.Errorf("checked %d times without a revocation", n)
 	}

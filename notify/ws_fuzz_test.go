@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // FuzzSubprotocol checks that only a valid token among the offers lets a client
@@ -36,9 +37,7 @@ func FuzzSubprotocol(f *testing.F) {
 			return // the token comes in the first message then
 		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header["Sec-Websocket-Protocol"] = []string{offered}
 		p, err := b.service.authenticate(r, nil)
 		want, refused := b.tokens.Verify(token)
@@ -67,9 +66,7 @@ func FuzzFirstMessage(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		conn, _, err := websocket.Dial(ctx, b.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = conn.CloseNow() }()
 		kind := websocket.MessageBinary
 		if text {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"stampede/platform/workshop/require"
 )
 
 func TestClientWithoutTokenIsClosed(t *testing.T) {
@@ -16,14 +18,10 @@ func TestClientWithoutTokenIsClosed(t *testing.T) {
 	b := setup(t, func(c *Config) { c.AuthTimeout = 200 * time.Millisecond })
 	for name, says := range map[string]string{"silent": "", "half a message": strings.Repeat(" ", 6<<10)} {
 		conn, _, err := websocket.Dial(t.Context(), b.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if says != "" {
 			w, err := conn.Writer(t.Context(), websocket.MessageText)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, err := io.WriteString(w, says); err != nil { // more than is buffered, and never ended
 				t.Fatal(err)
 			}
@@ -56,9 +54,7 @@ func TestRefusedHandshakesAreProblems(t *testing.T) {
 		"a known origin":   {map[string]string{"Origin": "https://www.shop.example"}, 101, "", ""},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http"+strings.TrimPrefix(b.url, "ws"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for k, v := range handshake {
 			req.Header.Set(k, v)
 		}
@@ -68,9 +64,7 @@ func TestRefusedHandshakesAreProblems(t *testing.T) {
 			}
 		}
 		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var p struct {
 			Code   string
 			Status int
@@ -94,9 +88,7 @@ func TestTheSocketIsDocumented(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	doc, err := b.router.Document()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{
 		`"/api/v1/ws"`, `"101"`, `"426"`, "`stampede.v1`", "`bearer.", `{\"token\":`, `{\"type\":\"hello\"}`, `{\"type\":\"order\",\"order\":{…}}`,
 		"1001", "1008", "1013",
@@ -113,9 +105,7 @@ func TestSocketsWithoutATokenAreBounded(t *testing.T) {
 	dial := func() *websocket.Conn {
 		t.Helper()
 		conn, _, err := websocket.Dial(t.Context(), b.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.CloseNow() })
 		return conn
 	}
@@ -124,9 +114,7 @@ func TestSocketsWithoutATokenAreBounded(t *testing.T) {
 		t.Fatalf("a third without a token: %v, %v; want 503", res, err)
 	}
 	b.connect(t, 7) // with its token
-	if err := first.Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 8)+`"}`)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 8)+`"}`)))
 	if got := read(t, first); !strings.Contains(got, "hello") {
 		t.Fatalf("got %s", got)
 	}

@@ -20,6 +20,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -54,21 +55,15 @@ func (s *bundle) aged(b *seckillevent.Batch, user int64, status string, age time
 func (s *bundle) archivedNumbers() []ids.ID {
 	s.t.Helper()
 	rows, err := s.db.Query(s.t.Context(), `SELECT order_no FROM orders.archive ORDER BY order_no DESC`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	nos, err := pgx.CollectRows(rows, pgx.RowTo[ids.ID])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return nos
 }
 
 func (s *bundle) archive() {
 	s.t.Helper()
-	if err := s.archiveOld(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.archiveOld(s.t.Context()))
 }
 
 // archiving lets orders move 80 days after their end.
@@ -177,9 +172,7 @@ func TestArchivedOrdersAreReadLikeOthers(t *testing.T) {
 	requireEqual(t, "archived", e.archivedNumbers(), nos)
 	requireEqual(t, "statuses", e.statuses(nos...), []string{"completed", "closed", "completed", "closed", "completed", "closed"})
 	known, err := e.Statuses(t.Context(), nos[:2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	requireEqual(t, "known", known, map[ids.ID]string{nos[0]: "completed", nos[1]: "closed"})
 	for _, path := range []string{"/api/v1/orders/" + nos[2].String(), "/api/v1/orders/" + nos[2].String() + "/document"} {
 		if rec := e.get(path, 1, auth.Shopper); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"status":"completed"`) {
@@ -253,15 +246,11 @@ func TestArchivedOrderReturnsToChange(t *testing.T) {
 	s.settle(b)
 	done, closed, again := s.aged(b, 1, "completed", 100*day), s.aged(b, 2, "closed", 100*day), s.aged(b, 2, "completed", 99*day)
 	before, err := s.LiveUnits(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.archive()
 	requireEqual(t, "archived", len(s.archivedNumbers()), 3)
 	units, err := s.LiveUnits(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	requireEqual(t, "units of archived orders are sold", units, before)
 
 	if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { _, err := s.Payable(t.Context(), tx, done, 1); return err }); err == nil || !strings.Contains(fmt.Sprint(err), "waits for payment") {
@@ -317,9 +306,7 @@ func TestArchiveAndChangeMeet(t *testing.T) {
 	requireEqual(t, "archived though locked", len(s.archivedNumbers()), 0)
 
 	moving, err := s.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := moving.Exec(t.Context(), `SELECT orders.ensure_archive($1)`, no); err != nil {
 		t.Fatal(err)
 	}
@@ -333,11 +320,7 @@ func TestArchiveAndChangeMeet(t *testing.T) {
 	pgtest.Eventually(t, 10*time.Second, func() bool {
 		return s.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	}, "the change waits for the move")
-	if err := moving.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-locked; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, moving.Commit(t.Context()))
+	require.NoError(t, <-locked)
 	requireEqual(t, "left in the archive", len(s.archivedNumbers()), 0)
 }

@@ -8,6 +8,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // TestCacheFollowsItsModel compares the cache with the newest version put into
@@ -48,9 +49,7 @@ func TestCacheFollowsItsModel(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": func(rt *rapid.T) {
 				list := several(rt)
-				if err := s.cache.put(ctx, list); err != nil {
-					rt.Fatal(err)
-				}
+				require.NoError(rt, s.cache.put(ctx, list))
 				for _, o := range list {
 					note(o)
 				}
@@ -66,9 +65,7 @@ func TestCacheFollowsItsModel(t *testing.T) {
 			},
 			"new": func(rt *rapid.T) {
 				o := draw(rt)
-				if err := s.cache.putNew(ctx, []orderevent.Order{o}, visibleByEvent); err != nil {
-					rt.Fatal(err)
-				}
+				require.NoError(rt, s.cache.putNew(ctx, []orderevent.Order{o}, visibleByEvent))
 				if _, ok := newest[o.No]; !ok && !strange[o.No] {
 					newest[o.No] = o
 				}
@@ -77,9 +74,7 @@ func TestCacheFollowsItsModel(t *testing.T) {
 				no := nos[rapid.IntRange(0, 1).Draw(rt, "order")]
 				text := rapid.SampledFrom([]string{"", "[]", "{", `{"version":"x"}`, `7`, "o9", "o9x:", "o:"}).Draw(rt, "text")
 				s.forget(ctx, no)
-				if err := s.rdb.HSet(ctx, placeOf(no).keys()[rapid.IntRange(0, 1).Draw(rt, "hash")], string(no[:]), text).Err(); err != nil {
-					rt.Fatal(err)
-				}
+				require.NoError(rt, s.rdb.HSet(ctx, placeOf(no).keys()[rapid.IntRange(0, 1).Draw(rt, "hash")], string(no[:]), text).Err())
 				delete(newest, no)
 				strange[no] = true
 			},

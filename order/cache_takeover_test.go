@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // A Redis that took over has an order as it was before its last change, and the
@@ -42,22 +43,16 @@ func TestCacheIsEmptiedAfterFailover(t *testing.T) {
 	}
 	cached := func(no ids.ID) bool {
 		_, ok, err := s.cache.get(t.Context(), no)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return ok
 	}
 	live()
 	old := orderevent.Order{No: ids.NewFor(1), UserID: 1, Version: 1, Status: orderevent.StatusPending}
-	if err := s.cache.putNew(t.Context(), []orderevent.Order{old}, visibleByWriter); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.cache.putNew(t.Context(), []orderevent.Order{old}, visibleByWriter))
 	if live(); !cached(old.No) {
 		t.Error("another process emptied the cache of the same Redis")
 	}
-	if err := s.rdb.Set(t.Context(), mark, "the run of its predecessor", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.Set(t.Context(), mark, "the run of its predecessor", 0).Err())
 	if live(); cached(old.No) {
 		t.Error("the Redis that took over still serves an order cached by its predecessor")
 	}
@@ -79,13 +74,9 @@ func TestRedeliveredEventCachesCurrentState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, m := range map[string]bus.Msg{"delivered again": {ID: ids.New(), Attempt: 2}, "sent again": {ID: recalled, Attempt: 1}} {
-		if err := s.cache.empty(t.Context(), s.rdb); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.cache.empty(t.Context(), s.rdb))
 		m.Subject, m.Data = orderevent.SubjectCreated, data
-		if err := s.cacheChanged(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.cacheChanged(t.Context(), m))
 		if o, ok, err := s.cache.get(t.Context(), no); err != nil || !ok || o.Version != 2 || o.Status != orderevent.StatusPaid {
 			t.Errorf("%s: the cache has %+v (%t, %v), want the order as paid", name, o, ok, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"stampede/platform/store/outbox"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 func testCache(t testing.TB, rdb redis.UniversalClient, change ...func(*Config)) *cache {
@@ -37,9 +38,7 @@ func TestCacheIsBounded(t *testing.T) {
 		for i := range orders {
 			orders[i] = orderevent.Order{No: ids.NewFor(int64(i)), Version: 1}
 		}
-		if err := c.putNew(t.Context(), orders, visibleByWriter); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.putNew(t.Context(), orders, visibleByWriter))
 		places := placeOf(orders[99].No).keys()
 		if c.rdb.HExists(t.Context(), places[0], string(orders[99].No[:])).Val() {
 			long += len(orders)
@@ -48,9 +47,7 @@ func TestCacheIsBounded(t *testing.T) {
 		if left := c.rdb.TTL(t.Context(), places[1]).Val(); left <= 0 || left > time.Minute {
 			t.Fatalf("an order beyond the bound stays for %v", left)
 		}
-		if err := c.put(t.Context(), orders); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.put(t.Context(), orders))
 	}
 	if long < 4900 || long > 10_000 {
 		t.Errorf("%d of 30000 orders are long-lived, want at most 10000", long)
@@ -66,9 +63,7 @@ func starve(t *testing.T, rdb *redis.Client, on bool) {
 	if on {
 		limit = "1"
 	}
-	if err := rdb.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", limit).Err())
 }
 
 func TestCacheWithoutMemoryDropsRatherThanServesStale(t *testing.T) {
@@ -77,9 +72,7 @@ func TestCacheWithoutMemoryDropsRatherThanServesStale(t *testing.T) {
 	c := testCache(t, rdb)
 	ctx := t.Context()
 	o := orderevent.Order{No: ids.NewFor(1), Version: 1, Status: orderevent.StatusPending}
-	if err := c.put(ctx, []orderevent.Order{o}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.put(ctx, []orderevent.Order{o}))
 	starve(t, rdb, true)
 	o.Version, o.Status = 2, orderevent.StatusPaid
 	if err := c.put(ctx, []orderevent.Order{o}); err != nil {
@@ -96,9 +89,7 @@ func TestCacheWithoutMemoryDropsRatherThanServesStale(t *testing.T) {
 		t.Errorf("a fill without memory: %d, %v", noRoom, err)
 	}
 	starve(t, rdb, false)
-	if err := c.put(ctx, []orderevent.Order{o}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.put(ctx, []orderevent.Order{o}))
 	if got, ok, _ := c.get(ctx, o.No); !ok || got.Version != 2 {
 		t.Error("not stored once there is memory")
 	}
@@ -150,9 +141,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 		t.Errorf("%s gave up: %v", consumer, cause)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.cached.byID = nil // another process does not know what the dead one put
 	relay := outbox.New(s.db, s.bus, nil, s.deps.Log, prometheus.NewRegistry())
 	s.runWorker(relay.Run)
@@ -178,9 +167,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 func TestCachePlaceIsPinned(t *testing.T) {
 	t.Parallel()
 	no, err := ids.Parse("0198f2c8b5d07c3e9a4f1b2c3d4e5f60")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// Stored entries depend on it, and both hashes are in one slot.
 	want := []string{"o:{0:53601681}:long", "o:{0:53601681}:short"}
 	if got := placeOf(no).keys(); !slices.Equal(got, want) {
@@ -192,8 +179,6 @@ func TestCachePlaceIsPinned(t *testing.T) {
 func (s *bundle) forget(ctx context.Context, no ids.ID) {
 	s.t.Helper()
 	for _, key := range placeOf(no).keys() {
-		if err := s.rdb.HDel(ctx, key, string(no[:])).Err(); err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, s.rdb.HDel(ctx, key, string(no[:])).Err())
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func anyOrder(rt *rapid.T) orderevent.Order {
@@ -39,9 +40,7 @@ func TestCachedRoundTrip(t *testing.T) {
 		o := anyOrder(rt)
 		raw := appendCached(nil, &o)
 		got, err := readCached(raw)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		require.NoError(rt, err)
 		if d := cmp.Diff(o, got); d != "" {
 			rt.Fatal(d)
 		}

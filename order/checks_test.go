@@ -16,6 +16,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -30,9 +31,7 @@ func (s *bundle) violations(checks []proof.Check, id string) (found []string) {
 		}
 		ran = true
 		list, err := c.Run(s.t.Context())
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, err)
 		for _, v := range list {
 			found = append(found, v.Subject+": "+v.Detail)
 		}
@@ -94,20 +93,14 @@ func TestI7FindsNumbersWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config, _ *Deps) { c.StuckAfter = 10 * time.Second })
 	b := s.item(5)
-	if err := s.stock.Load(t.Context(), b.ItemID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.stock.Load(t.Context(), b.ItemID))
 	item := inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}
 	state, _, err := s.stock.State(t.Context(), item)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lost, written := ids.NewFor(1), ids.NewFor(2)
 	var d inventory.Decision
 	err = s.stock.Reserve(t.Context(), item, state.Epoch, []inventory.Attempt{{User: 1, No: lost, Quantity: 1}, {User: 2, No: written, Quantity: 1}}, &d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// One has its row but Redis was not updated; that number is not lost.
 	m := grants(b, 2)
 	m.Grants[0].No, m.Epoch = written, state.Epoch-1
@@ -118,9 +111,7 @@ func TestI7FindsNumbersWithoutAnEnd(t *testing.T) {
 	// And a message that no writer processes.
 	m = grants(b, 3)
 	m.Epoch = state.Epoch
-	if err := s.bus.Publish(t.Context(), seckillevent.GrantsSubject(b.ItemID), m.ID, m.Encode(nil)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.bus.Publish(t.Context(), seckillevent.GrantsSubject(b.ItemID), m.ID, m.Encode(nil)))
 	requireViolation(t, s.violations(s.Checks(), "I7"), "number "+lost.String(), "grants: 1 messages wait")
 }
 
@@ -136,9 +127,7 @@ func TestI9FindsOrdersThatDoNotExist(t *testing.T) {
 	ahead.Version, ahead.Status = 2, orderevent.StatusPaid
 	twisted.Status = orderevent.StatusPaid
 	for _, o := range []orderevent.Order{phantom, ahead, behind, twisted} {
-		if err := s.rdb.HSet(t.Context(), placeOf(o.No).keys()[0], string(o.No[:]), appendCached(nil, &o)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.rdb.HSet(t.Context(), placeOf(o.No).keys()[0], string(o.No[:]), appendCached(nil, &o)).Err())
 	}
 	requireViolation(t, s.violations(s.Checks(), "I9"),
 		phantom.No.String()+`: The cache says "pending_payment" and Postgres has no such order`,
@@ -150,9 +139,7 @@ func TestI9FindsOrdersThatDoNotExist(t *testing.T) {
 func (s *bundle) order(no ids.ID) orderevent.Order {
 	s.t.Helper()
 	rows, err := s.readRows(s.t.Context(), []ids.ID{no})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return rows[no]
 }
 
@@ -204,18 +191,14 @@ func TestBooksAndHolds(t *testing.T) {
 	}
 	s.exec(`UPDATE orders.orders SET updated_at = clock_timestamp() - interval '241 s' WHERE order_no = $1`, m.Grants[3].No)
 	units, err := s.LiveUnits(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	requireEqual(t, "live units", units, map[int64]inventory.Units{b.ItemID: {Held: 1, Sold: 1}})
 	nos := append(numbers(m), ids.New())
 	for range statusLimit {
 		nos = append(nos, ids.New())
 	}
 	known, err := s.Statuses(t.Context(), nos)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	requireEqual(t, "known", known, map[ids.ID]string{nos[0]: "paid", nos[1]: "closed", nos[2]: "pending_payment", nos[3]: "refused"})
 
 	var live []inventory.Held
@@ -271,12 +254,8 @@ func TestLoadReadsOneSnapshot(t *testing.T) {
 			}
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stock.Load(t.Context(), b.ItemID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, stock.Load(t.Context(), b.ItemID))
 	row, _, err := s.stock.Book(t.Context(), b.ItemID)
 	if err != nil || row.RedisRemaining != 1 || row.ReleasePending != 1 || row.Difference != 0 {
 		t.Errorf("%+v, %v", row, err)

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/store/outbox"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -21,13 +22,9 @@ func TestI7FindsGrantsThatWereGivenUp(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	m := bus.Msg{Subject: "grants.1", ID: ids.New(), Attempt: 5}
-	if err := deadletters.Keep(t.Context(), s.db, "another-consumer", m, errors.New("unreadable")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deadletters.Keep(t.Context(), s.db, "another-consumer", m, errors.New("unreadable")))
 	requireViolation(t, s.violations(s.Checks(), "I7"))
-	if err := deadletters.Keep(t.Context(), s.db, writerName, m, errors.New("unreadable")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deadletters.Keep(t.Context(), s.db, writerName, m, errors.New("unreadable")))
 	requireViolation(t, s.violations(s.Checks(), "I7"), "A message of grants.1 was given up after 5 attempts: unreadable")
 }
 

@@ -10,6 +10,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -103,9 +104,7 @@ func TestClosingIsAProtocol(t *testing.T) {
 	requireEqual(t, "event", s.events()[orderevent.SubjectClosed], closed)
 	requireEqual(t, "version and reason", []any{closed[0].Version, closed[0].Status, closed[0].Reason}, []any{int32(2), "closed", "canceled"})
 	cached, _, err := s.cache.get(ctx, no)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	requireEqual(t, "cache", cached, closed[0])
 	if _, err := s.Claim(ctx, no, 1); !errors.Is(err, ErrNotCancelable) {
 		t.Errorf("claim of a closed order: %v", err)
@@ -266,9 +265,7 @@ func TestPayAgainstClose(t *testing.T) {
 		both.Go(func() { won = s.pay(no) })
 		both.Go(func() { done, err = s.CloseClaimed(t.Context(), []ids.ID{no}, orderevent.ReasonTimeout) })
 		both.Wait()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if won == (len(done) == 1) {
 			t.Fatalf("paid: %v, closed: %d", won, len(done))
 		}

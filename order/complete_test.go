@@ -11,6 +11,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -78,7 +79,5 @@ func TestHousekeeping(t *testing.T) {
 
 func (e *edge) keepsHouse() {
 	e.t.Helper()
-	if err := e.keepHouse(e.t.Context()); err != nil {
-		e.t.Fatal(err)
-	}
+	require.NoError(e.t, e.keepHouse(e.t.Context()))
 }

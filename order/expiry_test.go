@@ -10,6 +10,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestExpiryClosesOnTime(t *testing.T) {
@@ -17,18 +18,14 @@ func TestExpiryClosesOnTime(t *testing.T) {
 	// A minute between ticks: only the batch's timer can wake the sweeper.
 	s := setup(t, func(c *Config, _ *Deps) { c.SweepEvery = time.Minute })
 	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
 	s.runWorker(newExpiry(s.Service, noPayments{}).Run)
 	b := s.item(5)
 	b.PayWindow = 300 * time.Millisecond
 	m := s.placed(b, 1, 2)
 	var due time.Time
-	if err := s.db.QueryRow(t.Context(), `SELECT pay_deadline FROM orders.orders WHERE order_no = $1`, m.Grants[0].No).Scan(&due); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.db.QueryRow(t.Context(), `SELECT pay_deadline FROM orders.orders WHERE order_no = $1`, m.Grants[0].No).Scan(&due))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return s.statuses(m.Grants[0].No)[0] == "closed/timeout" }, "the order expires")
 	if time.Now().Before(due) {
 		t.Error("it expired before its deadline")

@@ -15,6 +15,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // TestExport streams the list's orders as CSV and as XLSX: a broken line goes on behind
@@ -50,9 +51,7 @@ func TestExport(t *testing.T) {
 	}
 	rec := e.get(query+"&format=xlsx", 99, auth.Operator)
 	book, err := excelize.OpenReader(rec.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cells, err := book.GetRows(book.GetSheetName(0))
 	if err != nil || len(cells) != 4 || column(cells, "title") != b.Title || column(cells, "phone") != thePhone || column(cells, "total") != column(rows, "total") {
 		t.Errorf("the workbook: %v %q", err, cells)
@@ -112,9 +111,7 @@ func TestExportWaitsForASlowClientWithoutAConnection(t *testing.T) {
 	e.past(e.item(10).ItemID, 1_500)
 	const path = "/api/v1/admin/orders/export"
 	token, err := e.tokens.Mint(auth.Principal{UserID: 99, Role: auth.Viewer}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	ended := make(chan any, 2)

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // wire is between the module and its Redis. While it is held, Redis hangs:
@@ -41,17 +42,13 @@ func (w *wire) carry(to, from net.Conn) {
 func overWire(t *testing.T, w *wire) func(*Config, *Deps) {
 	t.Helper()
 	server, err := url.Parse(pgtest.RedisURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	network, address, path := "tcp", server.Host, server.Path
 	if server.Scheme == "unix" {
 		network, address, path = "unix", server.Path, "/"+server.Query().Get("db")
 	}
 	door, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed right below
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var carriers sync.WaitGroup
 	t.Cleanup(carriers.Wait)
 	t.Cleanup(func() { _ = door.Close() })
@@ -72,9 +69,7 @@ func overWire(t *testing.T, w *wire) func(*Config, *Deps) {
 		}
 	})
 	rdb, err := redisx.Open(t.Context(), (&url.URL{Scheme: "redis", User: server.User, Host: door.Addr().String(), Path: path}).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return func(_ *Config, d *Deps) { d.Redis = rdb }
 }

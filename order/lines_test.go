@@ -8,6 +8,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/require"
 )
 
 // TestLinesAreInEveryFormOfAnOrder: what the shopper pays is one sum, in the row, for
@@ -35,9 +36,7 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 	})
 	s.Announce(t.Context(), paid)
 	row, err := read(t.Context(), s.db, no)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	requireEqual(t, "SQL's amount", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) FROM orders.orders WHERE order_no = $1`, no), int(want))
 	if row.PaidAt == nil {
 		t.Fatal("a paid order has no paid_at")

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestListsPageByCursor(t *testing.T) {
@@ -126,9 +127,7 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 	}
 	<-e.reading
 	_, done, err := e.enterReading(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	done()
 	if most := int(e.db.Config().MaxConns); cap(e.reading) >= most {
 		t.Errorf("%d readers on %d connections", cap(e.reading), most)
@@ -178,9 +177,7 @@ func TestListTimeoutAsksToNarrow(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t, func(c *Config, _ *Deps) { c.ListTimeout = 100 * time.Millisecond })
 	hold, err := e.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := hold.Exec(t.Context(), `LOCK TABLE orders.orders IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
@@ -191,9 +188,7 @@ func TestListTimeoutAsksToNarrow(t *testing.T) {
 	if rec := e.get("/api/v1/orders", 1, auth.Shopper); rec.Code != http.StatusServiceUnavailable {
 		t.Errorf("the shopper's list: %d %s", rec.Code, rec.Body)
 	}
-	if err := hold.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, hold.Rollback(t.Context()))
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer).Code == http.StatusOK
 	}, "the slot is free again")

@@ -9,6 +9,7 @@ import (
 	"stampede/order/details"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // past fills the table with old orders: many orders of one item, paid long ago,
@@ -46,9 +47,7 @@ func oneConnection(t *testing.T) func(*Config, *Deps) {
 		cfg := d.DB.Config().Copy()
 		cfg.MaxConns = 1
 		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		d.DB = pool
 	}
@@ -102,9 +101,7 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	erased := func(want int) {
 		t.Helper()
 		scanned, fetched := s.readBy(func() {
-			if err := details.Erase(t.Context(), s.db, 30*24*time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, details.Erase(t.Context(), s.db, 30*24*time.Hour))
 		})
 		if scanned > 0 || fetched > 20*old {
 			t.Errorf("erasing %d details scanned %d rows and fetched %d", old, scanned, fetched)

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // statements counts the statements that a pool sends to Postgres.
@@ -33,9 +34,7 @@ func counted(t *testing.T) (*edge, *statements) {
 		cfg := d.DB.Config()
 		cfg.ConnConfig.Tracer = count
 		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		d.DB = pool
 	}), count
@@ -153,9 +152,7 @@ func TestAForgottenRushIsReadInBatches(t *testing.T) {
 		t.Error("all orders of a rush expire in the same minute")
 	}
 	for _, g := range m.Grants {
-		if err := e.rdb.Del(t.Context(), placeOf(g.No).keys()...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.rdb.Del(t.Context(), placeOf(g.No).keys()...).Err())
 	}
 	if n := e.storm(count, http.StatusOK, crowd, func(i int) (int64, ids.ID) { return users[i], m.Grants[i].No }); n == 0 || n > batches {
 		t.Errorf("%d readers of different orders took %d statements", crowd, n)

@@ -10,6 +10,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -36,18 +37,14 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID))
 	if err := deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID); !errors.Is(err, deadletters.ErrNotFound) {
 		t.Errorf("redriven twice: %v", err)
 	}
 	// The hold sweeper may have sent them again, too.
 	twin := again(b)
 	for _, id := range []ids.ID{twin.ID, ids.New()} {
-		if err := s.bus.Publish(t.Context(), seckillevent.GrantsSubject(b.ItemID), id, twin.Encode(nil)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.bus.Publish(t.Context(), seckillevent.GrantsSubject(b.ItemID), id, twin.Encode(nil)))
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		left, err := s.bus.GrantsBacklog(t.Context())

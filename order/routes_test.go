@@ -21,6 +21,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -111,9 +112,7 @@ func (e *edge) get(path string, user int64, role auth.Role) *httptest.ResponseRe
 	req := httptest.NewRequestWithContext(e.t.Context(), http.MethodGet, path, nil)
 	if user != 0 {
 		token, err := e.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		require.NoError(e.t, err)
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	rec := httptest.NewRecorder()
@@ -270,9 +269,7 @@ func TestPollsCostPostgresNothing(t *testing.T) {
 		cfg := d.DB.Config().Copy()
 		cfg.ConnConfig.Tracer = count
 		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		d.DB = pool
 	})
@@ -293,9 +290,7 @@ func TestPollsCostPostgresNothing(t *testing.T) {
 	for i, g := range m.Grants {
 		paths[i] = "/api/v1/orders/" + g.No.String()
 		token, err := e.tokens.Mint(auth.Principal{UserID: g.User, Role: auth.Shopper}, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		tokens[i] = "Bearer " + token
 	}
 	before := count.queries.Load()
@@ -319,8 +314,6 @@ func TestQueuedDocumentMatchesRushAnswer(t *testing.T) {
 	no := ids.NewFor(1)
 	e.line.positions[no] = 3
 	want, err := json.Marshal(orderevent.QueuedView(no, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	requireEqual(t, "body", strings.TrimSpace(e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper).Body.String()), string(want))
 }

@@ -22,6 +22,7 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -69,9 +70,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, rdb redis.UniversalClient, change .
 	invCfg := inventory.DefaultConfig()
 	invCfg.PublishDeadline = 10 * time.Millisecond // these tests have no hidden publisher; a Load need not wait
 	stock, err := inventory.New(invCfg, inventory.Deps{DB: db, Redis: rdb, Bus: b, Holds: Reader{}, Books: Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg, w := DefaultConfig(), &waker{}
 	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
 	deps := Deps{DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: w, Log: log, Metrics: prometheus.NewRegistry()}
@@ -79,9 +78,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, rdb redis.UniversalClient, change .
 		f(&cfg, &deps)
 	}
 	s, err := New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &bundle{Service: s, t: t, db: deps.DB, rdb: deps.Redis, bus: b, stock: stock, waker: w}
 }
 
@@ -106,9 +103,7 @@ func (s *bundle) item(units int32, change ...func(*inventory.NewStock)) *seckill
 
 func (s *bundle) inTx(fn func(tx pgx.Tx) error) {
 	s.t.Helper()
-	if err := pg.InTx(s.t.Context(), s.db, fn); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, pg.InTx(s.t.Context(), s.db, fn))
 }
 
 // grants returns a message like b with a grant of one unit for each user.
@@ -167,9 +162,7 @@ func (s *bundle) deliver(batches ...*seckillevent.Batch) {
 func (s *bundle) statuses(nos ...ids.ID) []string {
 	s.t.Helper()
 	rows, err := s.readRows(s.t.Context(), nos)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	out := make([]string, len(nos))
 	for i, no := range nos {
 		if o, ok := rows[no]; ok {
@@ -191,9 +184,7 @@ func numbers(b *seckillevent.Batch) []ids.ID {
 
 func (s *bundle) available(item int64) (units int32) {
 	s.t.Helper()
-	if err := s.db.QueryRow(s.t.Context(), `SELECT sum(available)::int FROM inventory.stock WHERE item_id = $1`, item).Scan(&units); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.db.QueryRow(s.t.Context(), `SELECT sum(available)::int FROM inventory.stock WHERE item_id = $1`, item).Scan(&units))
 	return units
 }
 
@@ -201,23 +192,17 @@ func (s *bundle) available(item int64) (units int32) {
 func (s *bundle) events() map[string][]orderevent.Order {
 	s.t.Helper()
 	rows, err := s.db.Query(s.t.Context(), `SELECT subject, payload FROM platform.outbox ORDER BY id`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	type row struct {
 		Subject string
 		Payload []byte
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	events := make(map[string][]orderevent.Order)
 	for _, r := range list {
 		c, err := orderevent.Decode(r.Payload)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, err)
 		events[r.Subject] = append(events[r.Subject], c.Orders...)
 	}
 	return events
@@ -225,9 +210,7 @@ func (s *bundle) events() map[string][]orderevent.Order {
 
 func (s *bundle) count(query string, args ...any) (n int) {
 	s.t.Helper()
-	if err := s.db.QueryRow(s.t.Context(), query, args...).Scan(&n); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.db.QueryRow(s.t.Context(), query, args...).Scan(&n))
 	return n
 }
 

@@ -9,6 +9,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -17,9 +18,7 @@ import (
 func (s *bundle) lockStock(item int64) (release func()) {
 	s.t.Helper()
 	tx, err := s.db.Begin(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	release = func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) }
 	s.t.Cleanup(release)
 	if _, err := tx.Exec(s.t.Context(), `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, item); err != nil {
@@ -109,9 +108,7 @@ func TestLockedItemLeavesTheStreamToTheOthers(t *testing.T) {
 	last := grants(free, 1)
 	send(last)
 	for _, err := range s.bus.PublishAll(t.Context(), all) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return s.statuses(numbers(last)...)[0] == orderevent.StatusPending }, "the other item's order")
 	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1)

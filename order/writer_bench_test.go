@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -85,9 +86,7 @@ func BenchmarkWriter(b *testing.B) {
 			began := r.user
 			var work func() error
 			perSecond(b, fetch*benchGrants, func() { work = side.prepare() }, func() {
-				if err := work(); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, work())
 			})
 			if n := s.count(`SELECT count(*) FROM orders.orders`); n != int(r.user-began) {
 				b.Fatalf("%d orders for %d grants", n, r.user-began)

@@ -6,6 +6,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/order/search"
+	"stampede/platform/workshop/require"
 )
 
 // The door's decisions about a shopper reach the order: the time to pay, and
@@ -28,9 +29,7 @@ func TestWriterKeepsAShorterPaymentWindow(t *testing.T) {
 	s.deliver(second)
 
 	rows, err := s.readRows(t.Context(), append(numbers(first), numbers(second)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	requireEqual(t, "orders", len(rows), 5)
 	told := map[int64]time.Duration{}
 	for _, o := range s.events()[orderevent.SubjectCreated] {
@@ -81,9 +80,7 @@ func TestOpenUnpaidCountsUnpaidOrders(t *testing.T) {
 		{4, 10, map[int64]int64{}},
 	} {
 		open, err := s.OpenUnpaid(t.Context(), q.atLeast, q.most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		requireEqual(t, "open orders", open, q.want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -151,9 +152,7 @@ func (w *written) between(rt *rapid.T) {
 			w.exec(`UPDATE orders.orders SET closing_until = now() + interval '1 hour' WHERE order_no = ANY($1)`, numbers(b))
 		}
 		closed, err := w.CloseClaimed(ctx, numbers(b), orderevent.ReasonTimeout)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		require.NoError(rt, err)
 		want := 0
 		for _, g := range b.Grants {
 			if claimed && w.m.close(b, g) {
@@ -196,9 +195,7 @@ func (w *written) check(rt *rapid.T) {
 		}
 	}
 	rows, err := w.db.Query(w.t.Context(), `SELECT message_id, payload FROM platform.dead_letters WHERE consumer = $1`, writerName)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	require.NoError(rt, err)
 	dead := map[string]int{}
 	var id string
 	var payload []byte
@@ -261,13 +258,9 @@ func (s *bundle) eachChangeOnce() {
 	}
 	rows, err := s.db.Query(s.t.Context(), `SELECT replace(order_no::text, '-', '') || format(' %s %s', version, status) FROM orders.history
 		UNION ALL SELECT replace(order_no::text, '-', '') || ' 1 ' || CASE WHEN status = 'refused' THEN status ELSE 'pending_payment' END FROM orders.orders`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	entered, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	for _, change := range entered {
 		if n := told[change]; n != 1 {
 			s.t.Errorf("%d events for %s", n, change)

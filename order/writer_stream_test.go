@@ -10,6 +10,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -75,9 +76,7 @@ func TestWriterDrainsTheStream(t *testing.T) {
 	for i := range int64(20) {
 		m := grants(b, 100*i+1, 100*i+2, 100*i+3)
 		all = append(all, numbers(m)...)
-		if err := s.bus.Publish(ctx, seckillevent.GrantsSubject(m.ItemID), m.ID, m.Encode(nil)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.bus.Publish(ctx, seckillevent.GrantsSubject(m.ItemID), m.ID, m.Encode(nil)))
 	}
 	workers := s.Workers()
 	for range 2 { // two instances share the work
@@ -142,13 +141,9 @@ func TestRedrivenLetterCanBeRedrivenAgain(t *testing.T) {
 	for range 3 {
 		var id ids.ID
 		var payload []byte
-		if err := s.db.QueryRow(t.Context(), `DELETE FROM platform.dead_letters RETURNING id, payload`).Scan(&id, &payload); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.db.QueryRow(t.Context(), `DELETE FROM platform.dead_letters RETURNING id, payload`).Scan(&id, &payload))
 		var letter seckillevent.Batch
-		if err := letter.Decode(payload); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, letter.Decode(payload))
 		if seen[letter.ID] {
 			t.Fatalf("the inbox knows %s already", letter.ID)
 		}

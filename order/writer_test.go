@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -54,9 +55,7 @@ func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
 	requireEqual(t, "orders in the event", len(created), 5)
 	requireEqual(t, "subjects", len(events), 1)
 	rows, err := s.readRows(t.Context(), append(append(numbers(first), numbers(second)...), numbers(third)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, o := range created {
 		requireEqual(t, "order in the event", o, rows[o.No])
 		cached, ok, err := s.cache.get(t.Context(), o.No)
@@ -84,9 +83,7 @@ func TestWriterMarksHoldsPersisted(t *testing.T) {
 	s := setup(t)
 	state := func(b *seckillevent.Batch) inventory.State {
 		st, _, err := s.stock.State(t.Context(), inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return st
 	}
 	granted := func(b *seckillevent.Batch, users ...int64) *seckillevent.Batch {
@@ -97,16 +94,12 @@ func TestWriterMarksHoldsPersisted(t *testing.T) {
 		}
 		m.Epoch = state(b).Epoch
 		var d inventory.Decision
-		if err := s.stock.Reserve(t.Context(), inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}, m.Epoch, attempts, &d); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.stock.Reserve(t.Context(), inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID}, m.Epoch, attempts, &d))
 		return m
 	}
 	a, b := s.item(3), s.item(2)
 	for _, item := range []*seckillevent.Batch{a, b} {
-		if err := s.stock.Load(t.Context(), item.ItemID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.stock.Load(t.Context(), item.ItemID))
 	}
 	messages := []*seckillevent.Batch{granted(a, 1, 2), granted(b, 1), granted(a, 3)}
 	requireEqual(t, "waiting", state(a).Seq-state(a).Persisted, 3)
@@ -160,9 +153,7 @@ func TestWriterTreatsRedeliveriesAsDone(t *testing.T) {
 func (s *bundle) requireAlarm(code alarm.Code, subject string) {
 	s.t.Helper()
 	list, err := alarm.List(s.t.Context(), s.db, alarm.Filter{Open: true, Limit: 100})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	for _, a := range list {
 		if a.Code == code && (subject == "" || a.Subject == subject) {
 			return
@@ -208,9 +199,7 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 	var payload []byte
 	id := fine.ID
 	id[15]++
-	if err := s.db.QueryRow(t.Context(), `SELECT payload FROM platform.dead_letters WHERE message_id = $1`, id.String()).Scan(&payload); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.db.QueryRow(t.Context(), `SELECT payload FROM platform.dead_letters WHERE message_id = $1`, id.String()).Scan(&payload))
 	var dead seckillevent.Batch
 	if err := dead.Decode(payload); err != nil || len(dead.Grants) != 2 {
 		t.Fatalf("%v, %+v", err, dead)

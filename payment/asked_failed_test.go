@@ -15,6 +15,7 @@ import (
 	"stampede/payment/refund"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // failedRefund is an order whose refund the bank failed.
@@ -67,9 +68,7 @@ func aFailedRefundIsRetried(t *testing.T, s *bundle) {
 func (s *bundle) succeededAt(refundNo, txn string) provider.RefundStatus {
 	s.t.Helper()
 	no, err := ids.Parse(refundNo)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return provider.RefundStatus{
 		State: provider.Succeeded, Merchant: merchantNo, RefundNo: no, PaymentNo: read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE refund_no = $1`, no),
 		Transaction: txn, Amount: read[int64](s, `SELECT amount FROM payments.refunds WHERE refund_no = $1`, no), Currency: "CNY", At: time.Now(),
@@ -106,9 +105,7 @@ func aFailedRefundIsSettledByHand(t *testing.T, s *bundle) {
 	// And one that the bank made after it had failed it needs no operator.
 	no, refundNo = s.failedRefund(`{"note":"damaged"}`)
 	s.exec(`UPDATE sandbox.refunds SET status = 'succeeded' WHERE refund_no = $1`, refundNo)
-	if err := s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "after all"), told); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "after all"), told))
 	s.orderIs(no, orderevent.StatusRefunded)
 	s.booksAreRight()
 }

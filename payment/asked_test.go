@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -78,13 +79,9 @@ const (
 func (s *bundle) staff(by int64, method, path, body string, headers ...string) answer {
 	s.t.Helper()
 	token, err := s.tokens.Mint(auth.Principal{UserID: by, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	a, err := s.try(method, 0, s.url+"/api/v1/admin/"+path, body, append(headers, "Authorization", "Bearer "+token)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return a
 }
 
@@ -224,9 +221,7 @@ func requestsAtOneMomentNeverExceedThePayment(t *testing.T, s *bundle) {
 				return err
 			})
 		}
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, g.Wait())
 		s.booksAreRight()
 		s.refundsDone(no)
 		back := read[int64](s, `SELECT sum(amount)::bigint FROM payments.refunds WHERE order_no = $1`, no)

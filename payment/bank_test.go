@@ -19,6 +19,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/clock"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // gate is in front of the bank's addresses, so that a test can make the bank
@@ -94,9 +95,7 @@ func (s *bundle) openBank(o options) (*gate, *sandbox.Client) {
 	s.t.Cleanup(srv.Close)
 	cfg.PublicURL = srv.URL
 	bank, err := sandbox.New(cfg, sandbox.Deps{DB: s.db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "bank", prometheus.NewRegistry())
 	bank.Routes(rt.Mux)
 	g.Handler = rt
@@ -117,9 +116,7 @@ func (s *bundle) clientOf(name, bankURL string) *sandbox.Client {
 	cfg.Name, cfg.Merchant, cfg.Secret, cfg.BankURL = name, merchantNo, bankSecret, bankURL
 	cfg.Backoff, cfg.BreakerDelay, cfg.BreakerFailures = time.Millisecond, time.Millisecond, 1000
 	c, err := sandbox.NewClient(cfg, clock.System{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	s.t.Cleanup(c.CloseIdleConnections)
 	return c
 }

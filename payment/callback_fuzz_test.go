@@ -22,6 +22,7 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // signAsBank is the sandbox bank's signature, reimplemented from its
@@ -42,16 +43,12 @@ func unbacked(t testing.TB, log *slog.Logger) (*httpx.Router, *sandbox.Client) {
 	cfg := sandbox.DefaultClientConfig()
 	cfg.Merchant, cfg.Secret, cfg.BankURL = merchantNo, bankSecret, "http://127.0.0.1:1"
 	client, err := sandbox.NewClient(cfg, clock.System{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := New(DefaultConfig(), Deps{
 		DB: new(pgxpool.Pool), Orders: new(order.Service), Outbox: waker{}, Providers: []provider.Provider{client},
 		BaseURL: "http://127.0.0.1:1", Log: log, Metrics: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rt := httpx.NewRouter(auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), log, "test", prometheus.NewRegistry())
 	s.Routes(rt)
 	return rt, client

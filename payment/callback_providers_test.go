@@ -27,6 +27,7 @@ import (
 	wechatstandin "stampede/payment/wechatpay/standin"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // caller is a provider whose company sends callbacks.
@@ -46,18 +47,14 @@ func callers(t *testing.T, s *bundle) []caller {
 	}, err error, open func(provider.Handoff) error, silent bool,
 	) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(p.CloseIdleConnections)
 		all = append(all, caller{providertest.Subject{Provider: p, Currency: "CNY", Pay: sandboxtest.Pay, Open: open}, silent})
 	}
 	sandboxtest.Open(t, func(url string) []sandbox.Dialect {
 		weChat, weChatConfig, err1 := wechatstandin.Pair(url, time.Now, log)
 		aliPay, aliPayConfig, err2 := alipaystandin.Pair(url, time.Now, log)
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(err1, err2))
 		w, err := wechatpay.New(weChatConfig, clock.System{})
 		add(w, err, nil, false)
 		a, err := alipay.New(aliPayConfig, clock.System{})
@@ -177,15 +174,11 @@ func (s *bundle) paidAt(svc *Service, subject caller, no ids.ID, user int64) ids
 	s.exec(`UPDATE orders.orders SET currency = $2, pay_deadline = clock_timestamp() + $3::interval WHERE order_no = $1`,
 		no, subject.Currency, profile.MinWindow+time.Hour)
 	p, err := svc.begin(s.t.Context(), no, user, way{Provider: profile.Name})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	if subject.Open != nil {
 		err = subject.Open(p.Handoff)
 	}
-	if err := errors.Join(err, subject.Pay(p.Handoff)); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, errors.Join(err, subject.Pay(p.Handoff)))
 	return p.PaymentNo
 }
 

@@ -16,6 +16,7 @@ import (
 	"stampede/payment/refund"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func TestCallbacks(t *testing.T) {
@@ -198,9 +199,7 @@ func aCallbackThatFailsComesAgain(t *testing.T, s *bundle) {
 func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 	no, cb := s.firstCallback()
 	n, err := s.client.Parse(cb.header, cb.body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	good := *n.Capture
 
 	c := good
@@ -250,9 +249,7 @@ func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 func aDoubtfulSumWaitsForTheProvider(t *testing.T, s *bundle) {
 	no, cb := s.firstCallback()
 	n, err := s.client.Parse(cb.header, cb.body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n.Capture.Amount++
 	s.bank.shut.Store(true)
 	if _, err := s.settle(t.Context(), "sandbox", *n.Capture, told); !errors.Is(err, errMismatch) {

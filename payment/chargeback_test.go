@@ -23,6 +23,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // TestChargebacks has a company report chargebacks in orders of all kinds, and compares
@@ -37,9 +38,7 @@ func TestChargebacks(t *testing.T) {
 		return []sandbox.Dialect{company}
 	})
 	client, err := stripe.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	shop := s.instance(options{}, client)
 
@@ -49,17 +48,13 @@ func TestChargebacks(t *testing.T) {
 		no, user := s.one(4200)
 		s.exec(`UPDATE orders.orders SET pay_deadline = now() + interval '45 minutes' WHERE order_no = $1`, no)
 		p, err := shop.begin(t.Context(), no, user, way{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if outcome == outcomeLate {
 			s.closeBehindTheBank(no, user)
 		}
 		s.payAt(p.Handoff.URL, how)
 		st, err := client.Query(t.Context(), provider.Payment{No: p.PaymentNo, Ref: p.Handoff.Ref})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, err := shop.settle(t.Context(), "stripe", st.Capture, asked); err != nil || got != outcome {
 			t.Fatal(got, err)
 		}
@@ -70,13 +65,9 @@ func TestChargebacks(t *testing.T) {
 	report := func(of provider.Capture, d sandbox.Dispute) {
 		t.Helper()
 		ref, err := ids.Parse(of.Transaction[len("pi_"):])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text, err := company.Callback(sandbox.Event{Payment: sandbox.Payment{Ref: ref, Captured: of.Amount, Currency: of.Currency, At: of.At}, Dispute: &d})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		h := http.Header{}
 		company.Head(h, text)
 		n, err := client.Parse(h, text)
@@ -197,9 +188,7 @@ func TestChargebacks(t *testing.T) {
 	srv := httptest.NewServer(rt)
 	t.Cleanup(srv.Close)
 	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bank.DisputesEnd(t)
 	for _, no := range nos {
 		bank.Backdate(t, read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no), 24*time.Hour)

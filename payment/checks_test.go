@@ -12,6 +12,7 @@ import (
 	"stampede/payment/statement"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/require"
 )
 
 // paidOrder is an order that was paid normally.
@@ -86,9 +87,7 @@ func TestPlantedViolations(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tx, err := s.db.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(t.Context()) }() // removes the planted violation
 			if _, err := tx.Exec(t.Context(), tt.plant, no, paymentNo, ids.New()); err != nil {
 				t.Fatal(err)
@@ -104,9 +103,7 @@ func TestPlantedViolations(t *testing.T) {
 			}
 			for _, where := range []string{"among orders", "in the archive"} {
 				found, err := check(t.Context(), tx)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if !slices.ContainsFunc(found, func(v proof.Violation) bool { return strings.Contains(v.Detail, tt.says) }) {
 					t.Errorf("%s no violation says %q: %v", where, tt.says, found)
 				}

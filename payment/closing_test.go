@@ -10,6 +10,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 func TestClosing(t *testing.T) {
@@ -65,9 +66,7 @@ func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
 	busy, err := s.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = busy.Rollback(context.Background()) }()
 	if _, err := busy.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
 		t.Fatal(err)
@@ -82,9 +81,7 @@ func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 		return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%closing_until%'`) > 0
 	})
 	leave()
-	if err := busy.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, busy.Commit(t.Context()))
 	if err := <-ended; err != nil {
 		t.Errorf("cancel: %v", err)
 	}
@@ -101,9 +98,7 @@ func cancelOfALockedItem(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
 	busy, err := s.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = busy.Rollback(context.Background()) }()
 	if _, err := busy.Exec(t.Context(), `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, s.item); err != nil {
 		t.Fatal(err)
@@ -111,9 +106,7 @@ func cancelOfALockedItem(t *testing.T, s *bundle) {
 	if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
 		t.Fatalf("locked: %d %v", a.status, a.body)
 	}
-	if err := busy.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, busy.Commit(t.Context()))
 	s.startPayment(no, user)
 	if a := s.cancelOrder(no, user); a.status != http.StatusOK || a.text("reason") != "canceled" {
 		t.Errorf("unlocked: %d %v", a.status, a.body)
@@ -175,9 +168,7 @@ func closeOpenSortsOrders(t *testing.T, s *bundle) {
 		t.Fatal("a bank that is not there took a payment")
 	}
 	groups, err := gone.OpenOf(t.Context(), nos)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	slices.SortFunc(groups, func(a, b []ids.ID) int { return len(b) - len(a) })
 	if len(groups) != 2 || !slices.Equal(groups[0], nos[1:3]) || !slices.Equal(groups[1], nos[3:]) {
 		t.Errorf("open payments of %v, want those of %v by provider", groups, nos)

@@ -13,6 +13,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 func TestOperatorsActOnOrders(t *testing.T) {
@@ -178,13 +179,9 @@ func notesStayAmongOperators(t *testing.T, s *bundle) {
 func (s *bundle) list(key, body string) (outcome map[string]string, sums string) {
 	s.t.Helper()
 	token, err := s.tokens.Mint(auth.Principal{UserID: firstOperator, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/api/v1/admin/orders/actions", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept-Language", "zh")
@@ -192,9 +189,7 @@ func (s *bundle) list(key, body string) (outcome map[string]string, sums string)
 		req.Header.Set("Idempotency-Key", key)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if kind := resp.Header.Get("Content-Type"); resp.StatusCode == http.StatusOK && kind != "application/jsonl" {
 		s.t.Errorf("content type %s", kind)

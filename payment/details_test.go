@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/qrtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -107,9 +108,7 @@ func detailsThatDoNotFitAreRefused(t *testing.T, s *bundle) {
 		s.has(s.put(no, user, body), http.StatusUnprocessableEntity, field)
 	}
 	chinese, err := s.try(http.MethodPut, user, s.url+"/api/v1/orders/"+no.String()+"/details", `{"way":"delivery","name":"王小明","phone":"call me"}`, "Accept-Language", "zh-CN")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.has(chinese, http.StatusUnprocessableEntity, `{"location":"body.address","message":"必填。"}`, `{"location":"body.phone","message":"请输入正确的手机号，例如 13800138000；境外号码请加国家代码。"}`)
 	s.has(s.askToPay(no, user), http.StatusConflict, `"code":"details-missing"`)
 }
@@ -179,20 +178,14 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 	s.has(s.staff(firstOperator, http.MethodPost, "pickups", `{"code":"`+early+`"}`), http.StatusConflict, "order-not-completable", orderevent.StatusPending)
 	s.pays(no, user)
 	picture, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/v1/orders/"+no.String()+"/pickup-code.png", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rec := httptest.NewRecorder()
 	token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	picture.Header.Set("Authorization", "Bearer "+token)
 	s.door.ServeHTTP(rec, picture)
 	img, err := png.Decode(rec.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, _, _, err := qrtest.Read(img); err != nil || got != early {
 		t.Errorf("the picture says %q, the code is %q: %v", got, early, err)
 	}

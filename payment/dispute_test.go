@@ -6,6 +6,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
+	"stampede/platform/workshop/require"
 )
 
 // A refund for an earlier dispute that was retried after the next one was opened is not
@@ -40,9 +41,7 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	dispute := s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).text("dispute_no")
 	path := "disputes/" + dispute + "/close"
 	tx, err := s.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE orders.dispute_texts IN SHARE MODE`); err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +55,7 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	if a := <-first; a.status == http.StatusOK {
 		t.Errorf("without its connection: %v", a.body)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Rollback(t.Context()))
 	s.staff(secondOperator, http.MethodPost, path, `{"text":"不退"}`)
 	got := read[string](s, `SELECT d.status || ' ' || d.outcome || ' ' || count(r.refund_no) FROM orders.disputes d
 		LEFT JOIN payments.refunds r ON r.order_no = d.order_no WHERE d.order_no = $1 GROUP BY d.status, d.outcome`, no)
@@ -106,9 +103,7 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	shoppers, err := s.try(http.MethodGet, user, s.url+"/api/v1/orders/"+no.String()+"/document", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, doc := range map[string]answer{"shopper's": shoppers, "operators'": s.staff(firstOperator, http.MethodGet, "orders/"+no.String(), "")} {
 		if state, _ := doc.body["dispute"].(map[string]any); state["dispute_no"] != second || state["status"] != "closed" || state["outcome"] != "refund" {
 			t.Errorf("the %s document says %v", name, doc.body)

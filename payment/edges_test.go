@@ -12,6 +12,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/require"
 )
 
 func TestEdgesOfRefunds(t *testing.T) {
@@ -74,9 +75,7 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 		t.Fatal(err)
 	}
 	for _, u := range []int64{user, otherUser, third} {
-		if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Forget(t.Context(), tx, u) }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Forget(t.Context(), tx, u) }))
 	}
 	note := func(no ids.ID) string {
 		return read[string](s, `SELECT note FROM payments.refunds WHERE order_no = $1`, no)

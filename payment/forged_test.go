@@ -14,6 +14,7 @@ import (
 
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/require"
 )
 
 // aFloodOfForgedCallbacks: the alarm names the provider and the address, Postgres gets
@@ -35,9 +36,7 @@ func aFloodOfForgedCallbacks(t *testing.T, s *bundle) {
 	look := func() []alarm.Finding {
 		t.Helper()
 		found, err := probe.Look(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return found
 	}
 	forge("198.51.100.7")

@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"stampede/payment/sandbox"
+	"stampede/platform/workshop/require"
 )
 
 // keyed starts a payment under an Idempotency-Key.
 func (s *bundle) keyed(user int64, path, key, body string) answer {
 	s.t.Helper()
 	a, err := s.tryPost(user, s.url+path, body, "Idempotency-Key", key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return a
 }
 
@@ -76,9 +75,7 @@ func startUnderAKeyTwiceAtOnce(t *testing.T, s *bundle) {
 	path := "/api/v1/orders/" + no.String() + "/payments"
 	// The order's row is locked, so that the first request waits with its claim.
 	tx, err := s.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	if _, err := tx.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
 		t.Fatal(err)
@@ -92,9 +89,7 @@ func startUnderAKeyTwiceAtOnce(t *testing.T, s *bundle) {
 	if a := s.keyed(user, path, "k", ""); a.status != http.StatusConflict || a.text("code") != "idempotency-in-flight" {
 		t.Errorf("beside the first: %d %v", a.status, a.body)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Rollback(t.Context()))
 	waiting.Wait()
 	if first.status != http.StatusOK {
 		t.Fatalf("the first: %d %v", first.status, first.body)

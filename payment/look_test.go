@@ -2,6 +2,7 @@ package payment
 
 import (
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // read scans one value.
@@ -82,9 +83,7 @@ func (s *bundle) booksAreRight() {
 	s.t.Helper()
 	for _, c := range s.Checks() {
 		found, err := c.Run(s.t.Context())
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, err)
 		for _, v := range found {
 			s.t.Errorf("%s violated: %s: %s", c.ID, v.Subject, v.Detail)
 		}

@@ -11,6 +11,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // yuanOnly is a provider with two methods and one currency.
@@ -73,9 +74,7 @@ func aRefusedChoiceKeepsTheOpenPayment(t *testing.T, s *bundle) {
 		profiled{s.client, provider.Profile{Name: "slow", Methods: page, MinWindow: time.Hour}})
 	no, user := s.one(100)
 	p, err := shop.begin(t.Context(), no, user, way{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unknown := ids.NewFor(user).String()
 	for name, by := range map[string]way{
 		"no login with the app":     {Provider: "app", Method: "jsapi"},

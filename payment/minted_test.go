@@ -8,6 +8,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // historyNamesMintedTokens does what shoppers do with orders, with a token of `stampede
@@ -18,9 +19,7 @@ func historyNamesMintedTokens(t *testing.T, s *bundle) {
 	as := func(user int64, method string, no ids.ID, path, body string) {
 		t.Helper()
 		token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper, Act: auth.ByCLI}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		a, err := s.try(method, 0, s.url+"/api/v1/orders/"+no.String()+path, body, "Authorization", "Bearer "+token)
 		if err != nil || a.status != http.StatusOK {
 			t.Fatalf("%s: %d %v, %v", path, a.status, a.body, err)

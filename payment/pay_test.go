@@ -15,6 +15,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func TestPaying(t *testing.T) {
@@ -225,9 +226,7 @@ func anotherProviderClosesTheOlderPayment(t *testing.T, s *bundle) {
 	both := s.instance(options{}, s.client, other)
 	no, user := s.one(100)
 	first, err := both.begin(t.Context(), no, user, way{Provider: "sandbox"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	second, err := both.begin(t.Context(), no, user, way{Provider: "bank2"})
 	if err != nil || second.PaymentNo == first.PaymentNo || second.Provider != "bank2" {
 		t.Fatalf("%+v, %v", second, err)

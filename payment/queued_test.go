@@ -10,6 +10,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -47,9 +48,7 @@ func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 			ID: ids.New(), ItemID: s.item, ActivityID: 9, SessionID: 5, UnitPrice: 100, Currency: "CNY", Title: "x", PayWindow: time.Minute,
 			Grants: []seckillevent.Grant{{No: no, User: user, Quantity: 1, Seq: 1}},
 		}
-		if err := s.bus.Publish(t.Context(), seckillevent.GrantsSubject(s.item), m.ID, m.Encode(nil)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.bus.Publish(t.Context(), seckillevent.GrantsSubject(s.item), m.ID, m.Encode(nil)))
 	}
 	is := func(what string, no ids.ID, poll, status int, code string) {
 		t.Helper()

@@ -8,6 +8,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // referring is a company that names payments itself: it returns a reference, and notes
@@ -59,9 +60,7 @@ func TestProvidersReferenceReachesEveryCall(t *testing.T) {
 	begin := func() (no ids.ID, user int64, url string) {
 		no, user = s.one(100)
 		p, err := shop.begin(t.Context(), no, user, way{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return no, user, p.Handoff.URL
 	}
 	s.door.lose.Store(true)

@@ -15,6 +15,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 func TestRefunds(t *testing.T) {
@@ -192,9 +193,7 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 func oneRefundAskedForBySeveralInstances(t *testing.T, s *bundle) {
 	no, paymentNo := s.late(sandbox.Normal)
 	tx, err := s.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := tx.Exec(t.Context(), `SELECT FROM sandbox.payments WHERE payment_no = $1 FOR UPDATE`, paymentNo.String()); err != nil {
 		t.Fatal(err)
 	}

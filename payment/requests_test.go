@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // answer is the answer to a request: the status and the members of its JSON.
@@ -36,9 +37,7 @@ func (s *bundle) post(user int64, path, body string) answer {
 func (s *bundle) get(user int64, path string) answer {
 	s.t.Helper()
 	a, err := s.try(http.MethodGet, user, s.url+path, "")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return a
 }
 
@@ -99,8 +98,6 @@ func (s *bundle) startPayment(no ids.ID, user int64) (paymentNo ids.ID, payURL s
 		s.t.Fatalf("start: %d %v", a.status, a.body)
 	}
 	paymentNo, err := ids.Parse(a.text("payment_no"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return paymentNo, a.text("pay_url")
 }

@@ -14,6 +14,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
+	"stampede/platform/workshop/require"
 )
 
 func TestCodeToScanIsDrawn(t *testing.T) {
@@ -50,13 +51,9 @@ func (d endsFirst) QueryRow(ctx context.Context, sql string, args ...any) pgx.Ro
 func theOpenPaymentEndsWhileAnotherIsStarted(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	first, err := s.begin(t.Context(), no, user, way{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	offers, err := s.offers(way{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o := orderevent.Order{No: no, UserID: user, Status: orderevent.StatusPending, Quantity: 1, UnitPrice: 100, Currency: "CNY", PayDeadline: first.ExpiresAt}
 	p, made, err := s.openRow(t.Context(), paymentdb.New(endsFirst{s.db, s}), no, o, offers)
 	if err != nil || !made || p.PaymentNo == first.PaymentNo {

@@ -16,6 +16,7 @@ import (
 	"stampede/payment/stripe/standin"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // TestCompanysStatementBringsLostMoneyBack: a company took money, and its callback never
@@ -31,9 +32,7 @@ func TestCompanysStatementBringsLostMoneyBack(t *testing.T) {
 		return []sandbox.Dialect{company}
 	})
 	client, err := stripe.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	shop := s.instance(options{}, client)
 	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "shop", prometheus.NewRegistry())
@@ -48,19 +47,13 @@ func TestCompanysStatementBringsLostMoneyBack(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	s.closeBehindTheBank(no, user)
-	if err := sandboxtest.Pay(p.Handoff); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, sandboxtest.Pay(p.Handoff))
 	bank.Backdate(t, p.PaymentNo, 24*time.Hour)
 	s.inBackground(shop.statements.Workers()[0].Run) // it fetches the day of its own accord, and Ask waits for that
 	st, err := client.Query(t.Context(), provider.Payment{No: p.PaymentNo, Ref: p.Handoff.Ref})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	day := st.Capture.At.UTC().Format(time.DateOnly)
 	for _, want := range []struct {
 		apply bool

@@ -21,15 +21,14 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // reconcile sends a request about a day's statements as an operator.
 func (s *bundle) reconcile(day, body string) answer {
 	s.t.Helper()
 	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	a, err := s.tryPost(0, s.url+"/api/v1/admin/statements/"+day, body, "Authorization", "Bearer "+token)
 	if err != nil || a.status != http.StatusOK {
 		s.t.Fatalf("statements: %+v, %v", a, err)
@@ -91,9 +90,7 @@ func (s *bundle) inBackground(run func(context.Context) error) {
 func (s *bundle) askAsTheCommand(day string, open int) {
 	s.t.Helper()
 	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	found, err := statement.Ask(s.t.Context(), s.url, token, day, "", true)
 	var text strings.Builder
 	if err != nil || found.Open() != open || found.Write(&text) != nil || strings.Count(text.String(), "    ") < open {
@@ -189,9 +186,7 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 		"2026-13-01": http.StatusUnprocessableEntity, "9999-01-01": http.StatusUnprocessableEntity, day + "?provider=bitcoin": http.StatusUnprocessableEntity, day: http.StatusOK,
 	} {
 		token, err := s.tokens.Mint(auth.Principal{UserID: 2, Role: auth.Viewer}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		a, err := s.try(http.MethodGet, 0, s.url+"/api/v1/admin/statements/"+path, "", "Authorization", "Bearer "+token)
 		if err != nil || a.status != want {
 			t.Errorf("GET %s: %d %v, %v, want %d", path, a.status, a.body, err, want)
@@ -286,15 +281,11 @@ func TestStatementIsComparedByKey(t *testing.T) {
 	t.Cleanup(srv.Close)
 	s.inBackground(shop.statements.Workers()[0].Run)
 	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ask := func(day time.Time) statement.Statement {
 		t.Helper()
 		found, err := statement.Ask(t.Context(), srv.URL, token, day.Format(time.DateOnly), "", true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return found.Statements[0]
 	}
 	if st := ask(midnight.AddDate(0, 0, -1)); len(st.Sums) != 0 || st.Lines != 1 {

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/tally"
+	"stampede/platform/workshop/require"
 )
 
 func TestRefundsTakenBack(t *testing.T) {
@@ -100,13 +101,9 @@ func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 // counted is how many orders of the item the funnel counts with a code.
 func (s *bundle) counted(code string) int64 {
 	s.t.Helper()
-	if err := s.funnel.Fold(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.funnel.Fold(s.t.Context()))
 	all, err := tally.Totals(s.t.Context(), s.db, s.item)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return all[s.item]["orders"][code]
 }
 
@@ -177,9 +174,7 @@ func aFailureAskedForAsTheRefundSucceeds(t *testing.T, s *bundle) {
 	defer s.door.lose.Store(false)
 	made := s.succeededAt(s.askBack(no, `{"amount":30,"note":"scratched"}`, "requested"), "made and taken back too")
 	row, err := s.q.Refund(t.Context(), paymentdb.RefundParams{RefundNo: made.RefundNo, Bucket: made.RefundNo.Bucket()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.until("the bank says failed", func() bool {
 		st, err := s.requestRefund(t.Context(), row)
 		return err == nil && st.State == provider.Failed
@@ -210,8 +205,6 @@ func (s *bundle) atOnce(no ids.ID, made provider.RefundStatus, fail func() error
 		return nil
 	})
 	reports.Wait()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return succeeded, failed
 }

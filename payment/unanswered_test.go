@@ -5,6 +5,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
+	"stampede/platform/workshop/require"
 )
 
 // TestSilentProviderDelaysClosingsWithinABound: orders whose provider gives no answer
@@ -27,9 +28,7 @@ func TestSilentProviderDelaysClosingsWithinABound(t *testing.T) {
 		t.Helper()
 		s.exec(`UPDATE orders.orders SET closing_until = NULL`)
 		claimed, err := s.orders.ClaimDue(t.Context(), 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		can, err := s.CloseOpen(t.Context(), claimed)
 		if len(claimed) != 3 || (err != nil) != (len(can) == 0) {
 			t.Fatalf("%d claimed, %d closable, %v", len(claimed), len(can), err)

@@ -9,6 +9,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // stockItem returns the inventory item of a sale.
@@ -99,9 +100,7 @@ func TestDeletingScheduledThings(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance()
 	s := d.publish(10 * time.Minute)
-	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), s.stockItem(t, false).ID))
 	for _, path := range []string{"items/" + s.item, "sessions/" + s.session} {
 		if r := d.as(auth.Operator, http.MethodDelete, "/api/v1/admin/"+path, nil); r.status != 409 || r.text("code") != errNotEditable.Code {
 			t.Errorf("deleting the last item by %s: %d %s", path, r.status, r.raw)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -58,9 +59,7 @@ func TestAShareBecomesADurationWhenItIsPublished(t *testing.T) {
 	s := with(0.02) // 72 s
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
 	id, err := strconv.ParseInt(s.item, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if item, ok := d.svc.Catalogue.Item(id); !ok || item.PayWindow != 72*time.Second {
 		t.Errorf("grant: %+v", item)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // TestTheAdmissionRateIsShown checks that every instance shows the rate,
@@ -25,9 +26,7 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 			t.Errorf("%s left %v", c.body, tr)
 		}
 		for name, d := range map[string]*instance{"that it was set on": a, "beside it": b} {
-			if err := d.svc.Catalogue.Refresh(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, d.svc.Catalogue.Refresh(t.Context()))
 			if item, _ := d.svc.Catalogue.Item(s.stockItem(t, false).ID); (item.Admission == nil) != (c.want == nil) || item.Admission != nil && float64(*item.Admission) != c.want {
 				t.Errorf("%s: the line %s admits %v", c.body, name, item.Admission)
 			}

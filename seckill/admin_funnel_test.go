@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/base/clock"
 	"stampede/platform/watch/tally"
+	"stampede/platform/workshop/require"
 )
 
 // A followed funnel sends what is counted while it is followed, and ends with the
@@ -24,14 +25,10 @@ func TestFollowedFunnelSendsChangesAndEndsWithTheServer(t *testing.T) {
 	server := httptest.NewServer(d.rt)
 	defer server.Close()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/admin/items/"+s.item+"/funnel/live", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+d.tokens["viewer"])
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	lines := bufio.NewScanner(resp.Body)
 	for counted := false; lines.Scan(); {
@@ -48,15 +45,11 @@ func TestFollowedFunnelSendsChangesAndEndsWithTheServer(t *testing.T) {
 		}
 		switch {
 		case v.Orders["created"] == 3:
-			if err := d.svc.EndStreams(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, d.svc.EndStreams(t.Context()))
 		case !counted:
 			counted = true
 			board.Count(s.stockItem(t, false).ID, "orders", "created", 3)
-			if err := board.Fold(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, board.Fold(t.Context()))
 		}
 	}
 	if lines.Err() != nil || resp.Header.Get("Content-Type") != "text/event-stream" {
@@ -72,9 +65,7 @@ func TestSessionFunnelHasItemsAndCurve(t *testing.T) {
 	board := tally.New(d.DB, clock.System{}, slog.New(slog.DiscardHandler))
 	board.Count(s.stockItem(t, false).ID, "answers", "sold-out", 5)
 	board.Mark(s.stockItem(t, false).ID, "emptied", time.Now())
-	if err := board.Fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, board.Fold(t.Context()))
 	for query, points := range map[string]int{"": 0, "?step=60": 1, "?step=1&until=2020-01-01T00:00:00Z": 0} {
 		for _, of := range []string{"sessions/" + s.session, "activities/" + s.activity} {
 			r := d.as("viewer", http.MethodGet, "/api/v1/admin/"+of+"/funnel"+query, nil)

@@ -9,6 +9,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // TestFunnel follows two units through the funnel.
@@ -21,13 +22,8 @@ func TestFunnel(t *testing.T) {
 	if books := r.body["books"].(map[string]any); r.body["loaded"] != false || books["total"] != 10.0 || books["available"] != 10.0 || books["difference"] != 0.0 {
 		t.Errorf("before the load: %s", r.raw)
 	}
-	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
-		t.Fatal(err)
-	}
-	err := d.Stock.Reserve(t.Context(), s.stockItem(t, false), 1, []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}, {User: 6, No: ids.NewFor(6), Quantity: 1}}, &inventory.Decision{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), s.stockItem(t, false).ID))
+	require.NoError(t, d.Stock.Reserve(t.Context(), s.stockItem(t, false), 1, []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}, {User: 6, No: ids.NewFor(6), Quantity: 1}}, &inventory.Decision{}))
 	r = d.do(http.StatusOK, http.MethodGet, path, nil)
 	books := r.body["books"].(map[string]any)
 	if r.body["loaded"] != true || r.body["epoch"] != 1.0 || r.body["queued"] != 2.0 || r.body["attempts"] != 0.0 ||
@@ -57,9 +53,7 @@ func TestStockFollowsThePlan(t *testing.T) {
 	d.sql(`UPDATE inventory.stock SET total = 11, available = 11 WHERE item_id = $1`, b.item)
 	d.sql(`DELETE FROM seckill.activities WHERE id = $1`, c.activity)
 	found, err := check.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	said := fmt.Sprint(found)
 	for item, want := range map[string]string{a.item: "no stock row", b.item: "10 units on sale; the stock row has 11", c.item: "not published"} {
 		if len(found) != 3 || !strings.Contains(said, "item "+item) || !strings.Contains(said, want) {

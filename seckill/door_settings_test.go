@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/wire"
 )
 
@@ -51,9 +52,7 @@ func TestDoorSettingsAreKept(t *testing.T) {
 		t.Errorf("the session shows %s, want %s", got, want)
 	}
 	id, err := strconv.ParseInt(s.item, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	item, ok := d.svc.Catalogue.Item(id)
 	if !ok || item.HumanCheck != "pow" || item.HumanCheckRate != 30 || !item.OnePerUser || item.ReserveCap != 2.5 ||
 		!item.ReserveFrom.Equal(from) || !item.ReserveUntil.Equal(until) {
@@ -188,9 +187,7 @@ func TestACapIsThereFromTheBeginning(t *testing.T) {
 func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d := setup(t).instance(func(c *Config, _ *Deps) { c.TimeZone = "Europe/Berlin" })
 	at := func(day, hour, minute int) time.Time {
 		return time.Date(2031, time.March, day, hour, minute, 0, 0, berlin)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 // counted is a source whose readings are numbered.
@@ -29,9 +31,7 @@ func TestFollowersShareReadings(t *testing.T) {
 		var readings, others atomic.Int64
 		const this, that = 1, 2
 		one, err := all.join(t.Context(), this, counted(&readings))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		leaving, cancel := context.WithCancel(t.Context())
 		two, err := all.join(leaving, this, counted(&readings))
 		if err != nil || two != one || readings.Load() != 1 {
@@ -86,9 +86,7 @@ func TestFollowersOfAFailedReading(t *testing.T) {
 				return counted(new(atomic.Int64))()(ctx)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		time.Sleep(2*liveEvery + liveEvery/2) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
 		if _, number, _, err := one.now(); number != 2 || readings.Load() != 3 || err != nil {

@@ -11,6 +11,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // planned is what the item's document and its stock row say.
@@ -61,9 +62,7 @@ func TestMoveBackup(t *testing.T) {
 	d := setup(t).instance()
 	s := d.publish(-time.Minute, func(_, _, item map[string]any) { item["backup"] = 1 })
 	item := s.stockItem(t, false)
-	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	path := "/api/v1/admin/items/" + s.item + "/backup"
 	must := func(what, want string) {
 		t.Helper()
@@ -91,9 +90,7 @@ func TestMoveBackup(t *testing.T) {
 	must("to the backup", "stock 6 backup 5, of 11 are 6 available and 5 held back")
 	var into inventory.Decision
 	no := ids.NewFor(5)
-	if err := d.Stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: no, Quantity: 1}}, &into); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: no, Quantity: 1}}, &into))
 	if r = d.do(http.StatusOK, http.MethodPost, path, `{"units":10,"or_fewer":true}`); r.body["moved"] != 5.0 {
 		t.Errorf("one of 6 is granted: %s", r.raw)
 	}
@@ -133,9 +130,7 @@ func TestMoveBackupOfAnOversoldItemAndAfterTheEnd(t *testing.T) {
 	d.do(http.StatusOK, http.MethodPut, path+"/oversell", `{"percent":25,"reason":"contract 7"}`)
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
 	item := s.stockItem(t, false)
-	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	must := func(what, want string, remaining int64) {
 		t.Helper()
 		if got := d.planned(s.item); got != want {

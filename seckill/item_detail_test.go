@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // TestShoppersReadDetails writes a description, pictures and rules, corrects them while
@@ -47,9 +48,7 @@ func TestShoppersReadDetails(t *testing.T) {
 	if again := d.as("", http.MethodGet, shown, nil, "If-None-Match", r.header.Get("ETag")); again.status != http.StatusNotModified {
 		t.Errorf("the same again: %d", again.status)
 	}
-	if err := d.svc.advanceAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.svc.advanceAll(t.Context()))
 	d.do(http.StatusOK, http.MethodPut, detail, `{"description":"Black","images":[],"version":1}`)
 	d.do(http.StatusOK, http.MethodPut, rules, `{"rules":"Two each.","version":1}`)
 	if before, after := d.lastChange("activity.rules"); before["rules"] != "One each." || after["rules"] != "Two each." {

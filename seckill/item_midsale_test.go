@@ -17,6 +17,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // rush sends one attempt of a user past the door, and returns the gate and, if that is
@@ -25,9 +26,7 @@ func (d *instance) rush(item inventory.Item, user int64) string {
 	d.T.Helper()
 	var into inventory.Decision
 	epoch := d.number(`SELECT epoch FROM inventory.stock WHERE item_id = $1`, item.ID)
-	if err := d.Stock.Reserve(d.T.Context(), item, epoch, []inventory.Attempt{{User: user, No: ids.NewFor(user), Quantity: 1}}, &into); err != nil {
-		d.T.Fatal(err)
-	}
+	require.NoError(d.T, d.Stock.Reserve(d.T.Context(), item, epoch, []inventory.Attempt{{User: user, No: ids.NewFor(user), Quantity: 1}}, &into))
 	if into.Gate != inventory.Open {
 		return fmt.Sprint("gate ", into.Gate)
 	}
@@ -56,9 +55,7 @@ func (d *instance) lastChange(action string) (before, after map[string]any) {
 			continue
 		}
 		var detail struct{ Before, After map[string]any }
-		if err := json.Unmarshal(e.Detail, &detail); err != nil {
-			d.T.Fatal(err)
-		}
+		require.NoError(d.T, json.Unmarshal(e.Detail, &detail))
 		return detail.Before, detail.After
 	}
 	d.T.Errorf("no record of %s", action)
@@ -80,9 +77,7 @@ func TestPauseOneItem(t *testing.T) {
 	activity := "/api/v1/admin/activities/" + s.activity
 	d.do(http.StatusOK, http.MethodPost, activity+"/publish", nil)
 	for _, item := range items {
-		if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	}
 	user := int64(0)
 	must := func(after string, want ...string) {
@@ -123,9 +118,7 @@ func TestPauseOneItem(t *testing.T) {
 	must("all paused", stopped, stopped, stopped)
 	d.do(http.StatusOK, http.MethodPost, activity+"/resume", nil)
 	must("all but one resumed", selling, stopped, selling)
-	if err := d.Stock.Load(t.Context(), items[1].ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), items[1].ID))
 	must("loaded again", selling, stopped, selling)
 	d.sql(`UPDATE inventory.stock SET paused = false WHERE item_id = $1`, items[1].ID)
 	if found, err := offPlan(t.Context(), d.DB, d.Stock); err != nil || len(found) != 1 {
@@ -161,9 +154,7 @@ func TestStockGoesDown(t *testing.T) {
 	d := setup(t).instance()
 	s := d.publish(-time.Minute)
 	item := s.stockItem(t, false)
-	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	path := "/api/v1/admin/items/" + s.item
 	must := func(what, want string) {
 		t.Helper()
@@ -265,9 +256,7 @@ func TestCorrectionsSurviveRedis(t *testing.T) {
 	load := func() {
 		t.Helper()
 		for _, item := range []inventory.Item{selling, stopped} {
-			if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 		}
 	}
 	load()
@@ -336,9 +325,7 @@ func TestARunningSaleIsCorrected(t *testing.T) {
 	d := setup(t).instance()
 	s := d.publish(-time.Minute)
 	item := s.stockItem(t, false)
-	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	activity, session, path := "/api/v1/admin/activities/"+s.activity, "/api/v1/admin/sessions/"+s.session, "/api/v1/admin/items/"+s.item
 	for _, late := range [][2]string{
 		{path, `{"version":1,"title":"New","sale_price":{"amount":9800,"currency":"CNY"}}`},

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -61,18 +62,14 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	}
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
 	item := s.stockItem(t, false)
-	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	grant := func(from, users int64) (granted int) {
 		attempts := make([]inventory.Attempt, users)
 		for u := range users {
 			attempts[u] = inventory.Attempt{User: from + u, No: ids.NewFor(from + u), Quantity: 1}
 		}
 		var into inventory.Decision
-		if err := d.Stock.Reserve(t.Context(), item, d.epoch(s), attempts, &into); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.Stock.Reserve(t.Context(), item, d.epoch(s), attempts, &into))
 		for _, result := range into.Results {
 			if result.Verdict == inventory.Granted {
 				granted++
@@ -102,9 +99,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 				continue
 			}
 			found, err := check.Run(context.WithoutCancel(t.Context()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			all = append(all, found...)
 		}
 		return all

@@ -7,6 +7,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // TestEditableUntilSaysWhenEditsEnd checks editable_until at publication and on
@@ -22,9 +23,7 @@ func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
 			t.Errorf("a draft says %v", v)
 		}
 		opens, err := time.Parse(time.RFC3339, draft.body["sessions"].([]any)[0].(map[string]any)["opens_at"].(string))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for what, r := range map[string]reply{
 			"published": d.do(http.StatusOK, http.MethodPost, path+"/publish", nil),
 			"read":      d.do(http.StatusOK, http.MethodGet, path, nil),
@@ -54,9 +53,7 @@ func TestStockIsAddedInTheLastMinute(t *testing.T) {
 	}
 	item := s.stockItem(t, false)
 	add()
-	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	add()
 	d.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1`)
 	add()

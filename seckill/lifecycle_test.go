@@ -14,6 +14,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // in creates a sale and brings it into a phase.
@@ -152,13 +153,9 @@ func TestEveryTransition(t *testing.T) {
 				s = d.in(row.phase, row.paused)
 				if row.phase >= phaseRunning {
 					// This table does not test the transitions that time makes.
-					if err := d.svc.advanceAll(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, d.svc.advanceAll(t.Context()))
 				}
-				if err := d.svc.Catalogue.Refresh(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, d.svc.Catalogue.Refresh(t.Context()))
 			}
 			before := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/"+s.activity, nil)
 			var r reply
@@ -227,16 +224,11 @@ func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance()
 	s := d.publish(-time.Minute)
-	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), s.stockItem(t, false).ID))
 	base, item := "/api/v1/admin/activities/"+s.activity, s.stockItem(t, false)
 	gate := func() inventory.Gate {
 		var into inventory.Decision
-		err := d.Stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}}, &into)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.Stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 1}}, &into))
 		return into.Gate
 	}
 	d.do(http.StatusOK, http.MethodPost, base+"/pause", nil)
@@ -277,9 +269,7 @@ func TestOneInstanceMovesAnActivity(t *testing.T) {
 		for range 10 {
 			g.Go(func() error { return d.svc.advanceAll(t.Context()) })
 		}
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, g.Wait())
 	})
 	slices.Sort(tr.actions)
 	want := slices.Concat(slices.Repeat([]string{"activity.end"}, 5), slices.Repeat([]string{"activity.start"}, 5))

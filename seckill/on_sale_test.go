@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 // TestClosedReservationsAreFinal lists the reservations of an item, by the item and by
@@ -17,9 +19,7 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 	s := d.publish(time.Hour, guarded(now.Add(-time.Hour), now.Add(time.Hour)))
 	id := func(text string) int64 {
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return n
 	}
 	item, activity := id(s.item), id(s.activity)
@@ -33,9 +33,7 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 		t.Helper()
 		for _, ask := range [][2][]int64{{{item}, nil}, {nil, {activity}}, {{item}, {activity}}, {{item + 1}, {activity + 1}}} {
 			closed, err := d.svc.ReservationsClosed(t.Context(), ask[0], ask[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if at, ok := closed[item]; ok && at.Before(time.Now()) {
 				n++
 			}

@@ -9,6 +9,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -63,9 +64,7 @@ func TestCatalogueLearnsOfChanges(t *testing.T) {
 	c := b.svc.Catalogue
 	stop := b.Run(c.Run)
 	s := a.publish(time.Hour)
-	if err := c.Subscription().Handle(t.Context(), bus.Msg{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Subscription().Handle(t.Context(), bus.Msg{}))
 	known := func() bool { _, ok := c.Item(s.stockItem(t, false).ID); return ok }
 	eventually(t, "the event", known)
 	a.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/pause", nil)
@@ -75,9 +74,7 @@ func TestCatalogueLearnsOfChanges(t *testing.T) {
 	stop() // its own polls would be counted, too
 	before := queries.n.Load()
 	for range 5 {
-		if err := c.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Refresh(t.Context()))
 	}
 	if n := queries.n.Load() - before; n > 5 || !same() {
 		t.Errorf("%d statements for five polls of an unchanged catalogue", n)
@@ -95,9 +92,7 @@ func TestPreheatTimes(t *testing.T) {
 	cfg := DefaultConfig()
 	at := func(s string) time.Time {
 		v, err := time.Parse(time.RFC3339, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return v
 	}
 	opens := at("2026-11-11T10:00:00+08:00")
@@ -121,9 +116,7 @@ func TestShoppersSeeThePlan(t *testing.T) {
 	s := d.publish(-time.Minute, func(activity, _, item map[string]any) {
 		activity["limit_per_user"], item["limit_per_user"], activity["payment_window_share"] = 5, 2, 0.5
 	})
-	if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), s.stockItem(t, false).ID))
 	r := d.as("", http.MethodGet, "/api/v1/items/"+s.item, nil)
 	for field, want := range map[string]any{
 		"id": s.item, "session_id": s.session, "activity_id": s.activity, "sku": "phone", "title": "A phone", "status": "on_sale",

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 func TestRefundRuleOfAnActivity(t *testing.T) {
@@ -15,9 +17,7 @@ func TestRefundRuleOfAnActivity(t *testing.T) {
 	inForce := func(activity, want string) {
 		t.Helper()
 		id, err := strconv.ParseInt(activity, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		within, writeOff, err := d.svc.RefundRule(t.Context(), id)
 		if got := fmt.Sprint(within, " ", writeOff); err != nil || got != want {
 			t.Errorf("the rule in force is %s, %v; want %s", got, err, want)

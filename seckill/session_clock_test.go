@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"stampede/platform/workshop/require"
 )
 
 func zoneOf(t testing.TB, name string) *time.Location {
 	t.Helper()
 	z, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return z
 }
 
@@ -36,9 +36,7 @@ func TestAtWallTime(t *testing.T) {
 		{"Pacific/Apia", "2011-12-31T10:00:00Z", "2011-12-30T20:00:00Z", true},         // the day after one that the calendar skipped
 	} {
 		wall, err := time.Parse(time.RFC3339, c.wall)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		at, exact := atWallTime(wall, zoneOf(t, c.zone))
 		if got := at.UTC().Format(time.RFC3339); got != c.want || exact != c.exact {
 			t.Errorf("%s in %s is %s (exact %v), want %s (%v)", c.wall, c.zone, got, exact, c.want, c.exact)

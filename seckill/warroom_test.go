@@ -19,6 +19,7 @@ import (
 
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/tally"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/internal/wire"
 )
@@ -57,9 +58,7 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 	d := setup(t).instance()
 	s := d.publish(-time.Minute)
 	item, id := s.stockItem(t, false), mustID(t, s.activity)
-	if err := d.Stock.Load(t.Context(), item.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	now := new(still)
 	one, two := tally.New(d.DB, now, slog.New(slog.DiscardHandler)), tally.New(d.DB, now, slog.New(slog.DiscardHandler))
 	count := func(stage, code string, n int64, late ...time.Duration) {
@@ -71,9 +70,7 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 		one.Count(item.ID, stage, code, n)
 		two.Count(item.ID, stage, code, n)
 		for _, b := range []*tally.Board{one, two} {
-			if err := b.Fold(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.Fold(t.Context()))
 		}
 	}
 	following := &room{Service: d.svc, id: id}
@@ -81,9 +78,7 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 	look := func() {
 		t.Helper()
 		followed, err := following.look(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		page.see(t, followed.change)
 		fresh := d.do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.activity+"/war-room", nil)
 		reloaded = screen{}
@@ -104,9 +99,7 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 	count("answers", "queued", 3)
 	count("orders", "paid", 2)
 	count("visible", "200ms", 3)
-	if err := alarm.BooksBroken.Raise(t.Context(), d.DB, "item 1", "off by 1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, alarm.BooksBroken.Raise(t.Context(), d.DB, "item 1", "off by 1"))
 	look()
 	if len(page.Curve.Points) == 0 || len(page.points) < 2 || page.Attempts != 46 || page.Answers["sold-out"] != 40 || page.Busiest.Attempts != 40 ||
 		page.PaymentsPerMinute != 4 || *page.WaitP99 != 50 || *page.VisibleP99 != 200 || len(page.Items) != 1 || page.Items[0].Books.Available != 10 || *page.Difference != 0 ||
@@ -165,17 +158,13 @@ func TestWarRoomReadsBooksOfAllItemsAtOnce(t *testing.T) {
 			}
 			session["items"] = more
 		})
-		if err := d.Stock.Load(t.Context(), s.stockItem(t, false).ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.Stock.Load(t.Context(), s.stockItem(t, false).ID))
 		following := &room{Service: d.svc, id: mustID(t, s.activity)}
 		look := func() (warRoomView, [2]int64) {
 			t.Helper()
 			statements, commands := asked.n.Load(), called.N.Load()
 			seen, err := following.look(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return seen.whole, [2]int64{asked.n.Load() - statements, called.N.Load() - commands}
 		}
 		look()
@@ -212,9 +201,7 @@ func TestWarRoomCurveBeginsBeforeTheOpening(t *testing.T) {
 	following := &room{Service: d.svc, id: id}
 	for look := range 3 {
 		board.Count(item.ID, "answers", "not-open", 5)
-		if err := board.Fold(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, board.Fold(t.Context()))
 		d.clock.Advance(time.Second)
 		if seen, err := following.look(t.Context()); err != nil || len(seen.whole.Curve.Points) > 0 || seen.whole.Busiest != nil || seen.whole.Attempts != int64(5*(look+1)) {
 			t.Errorf("look %d: %+v, %v", look, seen.whole, err)
@@ -243,14 +230,10 @@ func TestWarRoomIsReadOnceForAllWhoFollow(t *testing.T) {
 	var events [2]*bufio.Scanner
 	for i := range events {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+d.tokens["viewer"])
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = resp.Body.Close() })
 		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 			t.Fatalf("%d %v", resp.StatusCode, resp.Header)
@@ -272,9 +255,7 @@ func TestWarRoomIsReadOnceForAllWhoFollow(t *testing.T) {
 	if first.At != second.At || !second.Curve.Whole || second.Name != "Sale" || len(second.Items) != 1 {
 		t.Errorf("two readings for two followers: %v, %v", first, second)
 	}
-	if err := d.svc.EndStreams(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.svc.EndStreams(t.Context()))
 	for i := range events {
 		for events[i].Scan() {
 		}
@@ -323,8 +304,6 @@ func TestNearestSessions(t *testing.T) {
 func mustID(t *testing.T, text string) int64 {
 	t.Helper()
 	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return id
 }

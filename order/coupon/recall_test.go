@@ -14,6 +14,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/require"
 )
 
 // A recalled coupon serves no further order: one that is locked pays for its order or
@@ -53,18 +54,14 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	}
 	nos := held("available", "available")
 	locked := order()
-	if err := choose(locked, nos[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, choose(locked, nos[0]))
 	one := "admin/coupons/" + kind + "/issued/" + nos[0] + "/recall"
 	if c := s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"印错了"}`); c["status"] != "locked" {
 		t.Errorf("recalled while locked: %v", c)
 	}
 	s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"again"}`)
 	held("locked", "available")
-	if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Return(t.Context(), tx, []ids.ID{locked.No}) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Return(t.Context(), tx, []ids.ID{locked.No}) }))
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, locked.No)
 	held("recalled", "available")
 	other := order()
@@ -72,9 +69,7 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	if err := choose(other, nos[0]); err == nil || !strings.Contains(err.Error(), "recalled") {
 		t.Errorf("a recalled coupon is chosen: %v", err)
 	}
-	if err := choose(other, nos[1]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, choose(other, nos[1]))
 	if k := s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"note":"算错了"}`); k["status"] != stopped || k["locked"] != 1.0 || k["recalled_at"] == nil {
 		t.Errorf("recalled: %v", k)
 	}
@@ -88,9 +83,7 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	if fitting := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?order_no="+other.No.String(), "")["data"].([]any); len(fitting) != 1 {
 		t.Errorf("for its own order: %v", fitting)
 	}
-	if err := choose(other, ""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, choose(other, ""))
 	held("recalled", "recalled")
 	if list := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?status=recalled", "")["data"].([]any); len(list) != 2 {
 		t.Errorf("the shopper reads %v", list)
@@ -111,9 +104,7 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	s.must("422 invalid", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"note":""}`)
 	s.must("422 invalid", 9, auth.Viewer, http.MethodGet, "admin/coupons/"+kind+"/issued", "")
 	entries, err := audit.List(t.Context(), s.db, audit.Filter{Subject: "coupon " + kind})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var recalls []string
 	for _, e := range entries {
 		var d struct{ Before, After struct{ Status string } }

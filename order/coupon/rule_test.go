@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 )
 
 // reserved is a fake of the plan: who reserved an item, and when that closed.
@@ -39,9 +40,7 @@ func (r *reserved) ReservedBy(_ context.Context, item, after int64, limit int32)
 func (s *shop) usedUp() (list []string) {
 	s.t.Helper()
 	found, err := s.Probes()[0].Look(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	for _, f := range found {
 		list = append(list, f.Subject)
 	}
@@ -60,9 +59,7 @@ func TestReservationsGetTheirCouponsWhenTheyHaveClosed(t *testing.T) {
 	id := s.kind(terms(rule + `,"total":2`))
 	run := func(want int) {
 		t.Helper()
-		if err := s.issueReserved(t.Context(), plan); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.issueReserved(t.Context(), plan))
 		if n := s.count(`SELECT count(*) FROM orders.coupons WHERE kind_id = $1`, id); n != want {
 			t.Errorf("%d coupons, want %d", n, want)
 		}
@@ -121,9 +118,7 @@ func TestRegistrationGetsItsCoupons(t *testing.T) {
 	s.kind(terms(""))
 	s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", terms(rule))
 	for _, user := range []int{41, 42, 41} {
-		if err := register(fmt.Sprintf(`{"user_id":"%d"}`, user)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, register(fmt.Sprintf(`{"user_id":"%d"}`, user)))
 	}
 	for user, want := range map[int64]int{40: 0, 41: 2, 42: 1} {
 		if list := s.must("200", user, auth.Shopper, http.MethodGet, "coupons", "")["data"].([]any); len(list) != want {

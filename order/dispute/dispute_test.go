@@ -18,6 +18,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/require"
 )
 
 // Both sides write in turns until the shop closes it; each change is an event, the
@@ -97,9 +98,7 @@ func TestCourseOfADispute(t *testing.T) {
 	var audited []string
 	for _, e := range actions {
 		var d struct{ Before, After struct{ Status string } }
-		if err := json.Unmarshal(e.Detail, &d); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(e.Detail, &d))
 		audited = append(audited, e.Action+" "+d.Before.Status+" "+d.After.Status)
 	}
 	if got := strings.Join(audited, ", "); err != nil || got != "dispute.close open closed, dispute.answer open answered" {
@@ -304,9 +303,7 @@ func TestErasureOfDisputes(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return errors.Join(Forget(t.Context(), tx, 1), Forget(t.Context(), tx, 3)) })
-	if err := errors.Join(err, Erase(t.Context(), s.db, 90*24*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, Erase(t.Context(), s.db, 90*24*time.Hour)))
 	for i, kept := range []bool{true, false, false, true} { // still open, closed long ago, of a deleted account, closed lately
 		a := s.staff(http.MethodGet, "disputes/"+nos[i], "")
 		texts, _ := a.doc["texts"].([]any)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/xuri/excelize/v2"
+
+	"stampede/platform/workshop/require"
 )
 
 // pieces counts what a file is sent in.
@@ -28,22 +30,16 @@ func TestFilesAreSentAsTheyAreWritten(t *testing.T) {
 	for _, format := range []string{"csv", "xlsx"} {
 		var sent pieces
 		out, err := newSheet(format, &sent)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cells := make([]string, len(heading))
 		for row := range 4000 {
 			for i := range cells {
 				cells[i] = strconv.Itoa(row)
 			}
 			cells[0] = uuid.NewString() // which no compression shrinks to nothing
-			if err := out.write(cells); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, out.write(cells))
 		}
-		if err := out.flush(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, out.flush())
 		if sent.total < 2*most || sent.largest > most {
 			t.Errorf("%s of %d bytes is sent in pieces of up to %d", format, sent.total, sent.largest)
 		}
@@ -55,25 +51,17 @@ func TestWorkbookKeepsTexts(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	out, err := newWorkbook(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	row := make([]string, len(heading))
 	title, quantity := slices.Index(heading, "title"), slices.Index(heading, "quantity")
 	texts := []string{"手机 <b>&\"'</b>", " edges\t", "two\nlines", "=1+1", "a_x0041_b", "_x0041_x0042_", "-5", "_x"}
 	for _, text := range texts {
 		row[title], row[quantity], row[len(row)-1] = text, "-7", "end"
-		if err := out.write(row); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, out.write(row))
 	}
-	if err := out.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, out.close())
 	parts, err := zip.NewReader(bytes.NewReader(file.Bytes()), int64(file.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, f := range parts.File {
 		if seen[f.Name] {
@@ -82,9 +70,7 @@ func TestWorkbookKeepsTexts(t *testing.T) {
 		seen[f.Name] = true
 	}
 	book, err := excelize.OpenReader(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rows, err := book.GetRows(book.GetSheetName(0))
 	if err != nil || len(rows) != len(texts) {
 		t.Fatalf("%v %q", err, rows)

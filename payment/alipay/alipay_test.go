@@ -22,6 +22,7 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -52,9 +53,7 @@ func setup(t *testing.T) *shop {
 func client(t *testing.T, cfg alipay.Config) *alipay.Client {
 	t.Helper()
 	c, err := alipay.New(cfg, clock.System{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -85,12 +84,8 @@ func TestRefundedInFullWasCaptured(t *testing.T) {
 	s := setup(t)
 	c := charge()
 	h, err := s.Create(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sandboxtest.Pay(h); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, sandboxtest.Pay(h))
 	of := provider.Payment{No: c.PaymentNo}
 	r := provider.Return{RefundNo: ids.NewFor(7), Payment: of, Amount: c.Amount, Captured: c.Amount, Currency: "CNY", Reason: "late"}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
@@ -108,9 +103,7 @@ func TestOnlyYuan(t *testing.T) {
 	c.Currency = "USD"
 	s := &shop{}
 	_, cfg, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Client = client(t, cfg)
 	if _, err := s.Create(t.Context(), c); !errors.Is(err, provider.ErrRefused) {
 		t.Errorf("%v, want ErrRefused", err)
@@ -121,22 +114,16 @@ func TestOnlyYuan(t *testing.T) {
 func TestWhomItBelieves(t *testing.T) {
 	t.Parallel()
 	company, cfg, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := client(t, cfg)
 	captured := sandbox.Event{Payment: sandbox.Payment{
 		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
 	}}
 	body := func(change func(url.Values)) []byte {
 		text, err := company.Callback(captured)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p, err := url.ParseQuery(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		change(p)
 		return []byte(p.Encode())
 	}
@@ -144,13 +131,9 @@ func TestWhomItBelieves(t *testing.T) {
 		t.Fatalf("genuine: %+v, %v", n, err)
 	}
 	other, _, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	foreign, err := other.Callback(captured)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, text := range map[string][]byte{
 		"another amount":      body(func(p url.Values) { p.Set("total_amount", "0.01") }),
 		"another order":       body(func(p url.Values) { p.Set("out_trade_no", ids.NewFor(8).String()) }),
@@ -178,9 +161,7 @@ func TestRepliesThatAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	_, stranger, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := alipay.SignReply(stranger.Key, r.PostFormValue("method"), alipay.Reply{Code: alipay.CodeFailed, SubCode: "ACQ.TRADE_NOT_EXIST"})
 		_, _ = w.Write(text)

@@ -22,15 +22,14 @@ import (
 	"stampede/payment/wechatpay"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/config"
+	"stampede/platform/workshop/require"
 )
 
 // keys writes a key pair as the companies' tools do, and returns the files.
 func keys(t *testing.T) (private, public, bare string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pkcs8, err1 := x509.MarshalPKCS8PrivateKey(key)
 	pkix, err2 := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err1 != nil || err2 != nil {
@@ -38,9 +37,7 @@ func keys(t *testing.T) (private, public, bare string) {
 	}
 	write := func(name string, text []byte) string {
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, text, 0o600))
 		return file
 	}
 	return write("apiclient_key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})),

@@ -14,6 +14,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // merchant is a shop that answers every callback with one status.
@@ -38,19 +39,14 @@ func (w *bundle) charge(notifyURL string) provider.Charge {
 func (w *bundle) create(t *testing.T, c provider.Charge) string {
 	t.Helper()
 	h, err := w.client.Create(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return h.URL
 }
 
 // silentFor reports whether every payment stays without an answer for at least d.
 func (w *bundle) silentFor(t *testing.T, d time.Duration) (silent bool) {
 	t.Helper()
-	err := w.db.QueryRow(t.Context(), `SELECT bool_and(silent_until IS NOT NULL AND silent_until > clock_timestamp() + $1::interval) FROM sandbox.payments`, d).Scan(&silent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.db.QueryRow(t.Context(), `SELECT bool_and(silent_until IS NOT NULL AND silent_until > clock_timestamp() + $1::interval) FROM sandbox.payments`, d).Scan(&silent))
 	return silent
 }
 
@@ -64,21 +60,15 @@ type callbackRow struct {
 func (w *bundle) callbacks(t *testing.T) []callbackRow {
 	t.Helper()
 	rows, err := w.db.Query(t.Context(), `SELECT body, status, attempts, extract(epoch FROM next_try - created_at) FROM sandbox.callbacks ORDER BY id`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer rows.Close()
 	var out []callbackRow
 	for rows.Next() {
 		var raw []byte
 		var r callbackRow
 		var seconds float64
-		if err := rows.Scan(&raw, &r.status, &r.attempts, &seconds); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(raw, &r.body); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rows.Scan(&raw, &r.status, &r.attempts, &seconds))
+		require.NoError(t, json.Unmarshal(raw, &r.body))
 		r.wait = time.Duration(seconds * float64(time.Second))
 		out = append(out, r)
 	}
@@ -159,9 +149,7 @@ func TestRefundFailsOnRequest(t *testing.T) {
 	c := w.charge(notifyURL)
 	fails := RefundFails
 	_, paid, err := payAs(w.create(t, c), payRequest{Behaviour: &fails})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := provider.Return{
 		RefundNo: ids.NewFor(7), Payment: provider.Payment{No: c.PaymentNo}, Transaction: paid.Transaction, Amount: 100, Captured: 100, Currency: "CNY", NotifyURL: notifyURL,
 	}
@@ -225,9 +213,7 @@ func TestGivesUpAfterEightAttempts(t *testing.T) {
 			cfg.CallbackBackoff = time.Millisecond
 			w := setup(t, cfg)
 			notifyURL, calls := merchant(t, answer.status, answer.word)
-			if err := pay(w.create(t, w.charge(notifyURL))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, pay(w.create(t, w.charge(notifyURL))))
 			pgtest.Eventually(t, 30*time.Second, func() bool { return w.callbacks(t)[0].status == "given_up" }, "the bank gives up")
 			if got := w.callbacks(t)[0].attempts; got != 8 || calls.Load() != 8 {
 				t.Errorf("%d attempts noted, %d made, want 8", got, calls.Load())
@@ -253,9 +239,7 @@ func TestRestartLosesNoCallback(t *testing.T) {
 	w := setupOn(t, db, testConfig())
 	w.stop()
 	notifyURL, calls := merchant(t, http.StatusOK, ackWord)
-	if err := pay(w.create(t, w.charge(notifyURL))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pay(w.create(t, w.charge(notifyURL))))
 	if calls.Load() != 0 {
 		t.Fatal("a stopped worker sent a callback")
 	}
@@ -278,9 +262,7 @@ func TestAStopPutsCallbacksBack(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	for range 3 {
-		if err := pay(w.create(t, w.charge(srv.URL))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pay(w.create(t, w.charge(srv.URL))))
 	}
 	<-arrived
 	w.stop()

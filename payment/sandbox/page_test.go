@@ -11,6 +11,7 @@ import (
 
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // browser follows no redirect and keeps no connection open.
@@ -23,22 +24,16 @@ var browser = &http.Client{
 func (w *bundle) browse(t *testing.T, method, address, language string, form url.Values) (int, string, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Accept-Language", language)
 	if form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	resp, err := browser.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp.StatusCode, string(body), resp.Header
 }
 
@@ -105,9 +100,7 @@ func TestBankWithoutPostgres(t *testing.T) {
 	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
 	address := w.create(t, w.charge(notifyURL))
 	gone, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(gone.Close)
 	cut := setupOn(t, gone, testConfig())
 	address = strings.Replace(address, w.url, cut.url, 1)
@@ -162,14 +155,10 @@ func TestPayRefusesNonsense(t *testing.T) {
 		`{"action":"steal"}`: 422, `{"behaviour":"explode"}`: 422, `{"delay_seconds":-1}`: 422, `{"amount":1}`: 400, `nonsense`: 400,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := browser.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("%s: %d, want %d", body, resp.StatusCode, want)

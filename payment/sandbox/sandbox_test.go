@@ -21,6 +21,7 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -55,9 +56,7 @@ func setupOn(t *testing.T, db *pgxpool.Pool, cfg Config) *bundle {
 	t.Cleanup(srv.Close)
 	cfg.PublicURL = srv.URL
 	bank, err := New(cfg, Deps{DB: db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bank.Routes(mux)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -71,9 +70,7 @@ func setupOn(t *testing.T, db *pgxpool.Pool, cfg Config) *bundle {
 	ccfg := DefaultClientConfig()
 	ccfg.Merchant, ccfg.Secret, ccfg.BankURL, ccfg.Backoff = cfg.Merchant, cfg.Secret, srv.URL, time.Millisecond
 	client, err := NewClient(ccfg, clock.System{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return &bundle{client: client, db: db, url: srv.URL, stop: stop}
 }

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/signature"
+	"stampede/platform/workshop/require"
 )
 
 func TestSignature(t *testing.T) {
@@ -60,19 +61,13 @@ func TestSignature(t *testing.T) {
 func (w *bundle) post(t *testing.T, path, body string, sign func(http.Header, []byte)) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+Prefix+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sign(req.Header, []byte(body))
 	resp, err := browser.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	reply, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := w.client.bank.verify(resp.Header, reply); err != nil {
 		t.Errorf("the reply is not signed: %v", err)
 	}
@@ -96,9 +91,7 @@ func TestRequestsThatTheBankRefuses(t *testing.T) {
 		}
 		fields[member] = json.RawMessage(value)
 		body, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(body)
 	}
 	for _, tt := range []struct {
@@ -170,9 +163,7 @@ func clientOf(t *testing.T, url string) *Client {
 	cfg := DefaultClientConfig()
 	cfg.Merchant, cfg.Secret, cfg.BankURL, cfg.Backoff, cfg.BreakerFailures = "shop-1", secret, url, time.Millisecond, 4
 	c, err := NewClient(cfg, clock.System{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -229,9 +220,7 @@ func TestSignedInvalidMessageIsRefused(t *testing.T) {
 		_, err := c.Parse(h, []byte(body))
 		return err
 	}
-	if err := parse(good); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, parse(good))
 	for name, change := range map[string][2]string{
 		"a float":                           {`:100,`, `:100.0,`},
 		"an exponent":                       {`:100,`, `:1e2,`},
@@ -274,9 +263,7 @@ func FuzzParse(f *testing.F) {
 	cfg := DefaultClientConfig()
 	cfg.Merchant, cfg.Secret, cfg.BankURL = "m", secret, "http://127.0.0.1:1"
 	c, err := NewClient(cfg, clock.System{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte, stamp, signature string, genuine bool) {
 		h := http.Header{HeaderTimestamp: {stamp}, HeaderSignature: {signature}}
 		if genuine {

@@ -20,6 +20,7 @@ import (
 	"stampede/payment/stripe/standin"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -47,9 +48,7 @@ func setup(t *testing.T) *shop {
 func client(t *testing.T, cfg stripe.Config) *stripe.Client {
 	t.Helper()
 	c, err := stripe.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -103,9 +102,7 @@ func TestWhomItBelieves(t *testing.T) {
 	company, cfg := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	c := client(t, cfg)
 	text, err := company.Callback(captured())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	signed := func(body, secret string, at time.Time) http.Header {
 		s := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: []byte(body), Secret: secret, Timestamp: at})
 		return http.Header{stripe.HeaderSignature: {s.Header}}
@@ -155,9 +152,7 @@ func TestRolledSecret(t *testing.T) {
 	company, cfg := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	first, second := cfg.Secrets[0], company.Roll()
 	text, err := company.Callback(captured())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h := http.Header{}
 	company.Head(h, text)
 	for _, secrets := range [][]string{{first}, {second}, {first, second}, {"whsec_older", second}} {
@@ -191,9 +186,7 @@ func TestLostCreation(t *testing.T) {
 			t.Fatalf("%+v, %v, want open", st, err)
 		}
 		if paid {
-			if err := sandboxtest.Pay(h); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, sandboxtest.Pay(h))
 			want = provider.Captured
 		}
 		if st, err := s.Close(t.Context(), lost); err != nil || st.State != want {

@@ -31,6 +31,7 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -63,9 +64,7 @@ func setup(t *testing.T) *shop {
 func (s *shop) client(t *testing.T, cfg wechatpay.Config) *wechatpay.Client {
 	t.Helper()
 	c, err := wechatpay.New(cfg, clock.System{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -135,9 +134,7 @@ func TestWhomItBelieves(t *testing.T) {
 	body, err := s.company.Callback(sandbox.Event{Payment: sandbox.Payment{
 		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	signed := func(change func(http.Header)) http.Header {
 		h := http.Header{}
 		s.company.Head(h, body)
@@ -156,9 +153,7 @@ func TestWhomItBelieves(t *testing.T) {
 		t.Errorf("with the key before: %v", err)
 	}
 	other, _, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, h := range map[string]http.Header{
 		"a probe": signed(func(h http.Header) {
 			h.Set(wechatpay.HeaderSignature, "WECHATPAY/SIGNTEST/"+h.Get(wechatpay.HeaderSignature))
@@ -217,9 +212,7 @@ func TestRepliesThatAreNoAnswer(t *testing.T) {
 	}
 	// The company refuses a merchant whose key it does not know; that is a mistake of ours that a person repairs.
 	_, cfg, err := standin.Pair(s.bank.URL, time.Now, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg.Peers, cfg.Backoff = s.cfg.Peers, time.Millisecond
 	if _, err := s.client(t, cfg).Query(t.Context(), of); err == nil || errors.Is(err, provider.ErrRefused) || !strings.Contains(err.Error(), "SIGN_ERROR") {
 		t.Errorf("with another key of ours: %v", err)
@@ -232,17 +225,11 @@ func TestBillsThatAreAlteredOrCutOff(t *testing.T) {
 	s := setup(t)
 	c := charge()
 	h, err := s.Create(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sandboxtest.Pay(h); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, sandboxtest.Pay(h))
 	s.bank.Backdate(t, c.PaymentNo, 72*time.Hour)
 	st, err := s.Query(t.Context(), provider.Payment{No: c.PaymentNo})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	y, m, d := st.Capture.At.In(company.China).Date()
 	from := time.Date(y, m, d, 0, 0, 0, 0, company.China)
 	day := provider.Day{From: from, To: from.AddDate(0, 0, 1)}
@@ -252,9 +239,7 @@ func TestBillsThatAreAlteredOrCutOff(t *testing.T) {
 		"cut off":     func(b []byte) []byte { return b[:len(b)/2] },
 	} {
 		target, err := url.Parse(s.bank.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		proxy := httputil.NewSingleHostReverseProxy(target)
 		proxy.ModifyResponse = func(r *http.Response) error {
 			if strings.Contains(r.Request.URL.Path, "billdownload") {
@@ -294,9 +279,7 @@ func TestPlatformCertificatesAreRenewed(t *testing.T) {
 	text, err := s.company.Callback(sandbox.Event{Payment: sandbox.Payment{
 		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	believed := func() error {
 		h := http.Header{}
 		s.company.Head(h, text)

@@ -12,6 +12,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/wire"
 )
 
@@ -22,9 +23,7 @@ func TestBrowseNeedsNoPostgres(t *testing.T) {
 	w := setup(t)
 	s := w.publish(-time.Minute)
 	w.load(s)
-	if err := w.svc.views.ensure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.svc.views.ensure(t.Context()))
 	paths := []string{"/api/v1/sessions", "/api/v1/sessions/" + s.session, "/api/v1/items/" + s.item, "/api/v1/time"}
 	w.plan.reads, w.plan.gone = 0, true
 	for range 20 {
@@ -111,9 +110,7 @@ func TestViewsOfAnEarlierProgramAreRewritten(t *testing.T) {
 	w.Redis.ZAdd(t.Context(), viewIndexKey, redis.Z{Score: math.Inf(1), Member: "whole"})
 	a := w.plan.activities[s.id]
 	a.Sessions[0].Delivery = &Delivery{Freight: 800}
-	if err := w.svc.views.ensure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.svc.views.ensure(t.Context()))
 	if r := w.ok("/api/v1/items/" + s.item); !strings.Contains(string(r.raw), `"freight":800`) {
 		t.Errorf("after an upgrade the item's page says %s", r.raw)
 	}
@@ -133,9 +130,7 @@ func TestAnOlderViewNeverReplacesANewer(t *testing.T) {
 		later.ID, later.Items, later.ItemCount = 1000, nil, 0
 		a.Sessions = append(a.Sessions, later)
 	})
-	if err := w.svc.views.write(t.Context(), &old); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.svc.views.write(t.Context(), &old))
 	w.forget()
 	if r := w.ok("/api/v1/sessions/" + s.session); r.text("activity_name") != "Newer" {
 		t.Errorf("the older view is back: %s", r.raw)
@@ -144,9 +139,7 @@ func TestAnOlderViewNeverReplacesANewer(t *testing.T) {
 	w.edit(s, func(a *Activity) { a.Sessions = a.Sessions[:1] })
 	newer := w.plan.activities[s.id]
 	w.drop(s)
-	if err := w.svc.views.write(t.Context(), &newer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.svc.views.write(t.Context(), &newer))
 	w.forget()
 	for _, session := range []string{s.session, second} {
 		if r := w.get("/api/v1/sessions/" + session); r.status != 404 {

@@ -3,6 +3,8 @@ package browse
 import (
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // TestTextsDoNotRun renders texts by which an operator's page could be made to execute
@@ -33,9 +35,7 @@ func FuzzTextsDoNotRun(f *testing.F) {
 	f.Add("![x](data:text/html;base64,x)\n\n    <script>\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := html(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, tag := range strings.Split(got, "<")[1:] {
 			tag, _, _ = strings.Cut(tag, ">")
 			name, attributes, _ := strings.Cut(strings.ToLower(tag), " ")

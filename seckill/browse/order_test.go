@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/wire"
 )
 
@@ -95,9 +96,7 @@ func TestTheOrderIsTotal(t *testing.T) {
 		}
 		order, now := orderSessions(all), time.Time(minute("now")).Add(30*time.Second)
 		from, err := readPlace("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		from.at = order.lastTurn(now)
 		var shown []wire.ID
 		var places []place
@@ -112,9 +111,7 @@ func TestTheOrderIsTotal(t *testing.T) {
 		}
 		for i, p := range places {
 			p, err := readPlace(p.cursor())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var rest []wire.ID
 			for s := range order.from(p) {
 				rest = append(rest, s.ID)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // TestViewsFollowTheirModel compares put.lua with its model: the view has the
@@ -20,9 +21,7 @@ func TestViewsFollowTheirModel(t *testing.T) {
 	ctx := t.Context()
 	rapid.Check(t, func(rt *rapid.T) {
 		const key = "view"
-		if err := rdb.Del(ctx, key).Err(); err != nil {
-			rt.Fatal(err)
-		}
+		require.NoError(rt, rdb.Del(ctx, key).Err())
 		want, until, rev := map[string]string{}, time.Duration(0), int64(0)
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": func(rt *rapid.T) {
@@ -36,9 +35,7 @@ func TestViewsFollowTheirModel(t *testing.T) {
 					args, fields[name] = append(args, name, value), value
 				}
 				written, err := putScript.Run(ctx, rdb, []string{key}, args...).Int()
-				if err != nil {
-					rt.Fatal(err)
-				}
+				require.NoError(rt, err)
 				newer := r >= rev
 				if newer {
 					want, until, rev = fields, time.Duration(ends)*time.Hour, r

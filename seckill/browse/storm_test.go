@@ -13,6 +13,7 @@ import (
 	"github.com/coocood/freecache"
 	"github.com/redis/go-redis/v9"
 
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 )
 
@@ -159,9 +160,7 @@ func TestAHotPageIsMadeOnce(t *testing.T) {
 		"/api/v1/sessions":              2, // the index and the views, in pipelines
 	} {
 		// The request before this one left only its own views in Redis.
-		if err := w.svc.views.ensure(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.svc.views.ensure(t.Context()))
 		w.forget()
 		plans, commands := w.crowd(100, http.StatusOK, func(int) string { return path })
 		if plans != 0 || commands == 0 || commands > most {

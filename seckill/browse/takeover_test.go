@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // A Redis that took over shows a sale before its last edit and a deleted sale,
@@ -44,9 +45,7 @@ func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 		if key == viewOfActivityPrefix+deleted.activity {
 			continue
 		}
-		if err := w.Redis.Restore(t.Context(), key, 0, dump).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Redis.Restore(t.Context(), key, 0, dump).Err())
 	}
 	shows := func(s sale) string {
 		w.forget()
@@ -59,9 +58,7 @@ func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 	if got := shows(edited); got != "A phone" {
 		t.Fatalf("the old view shows %q", got)
 	}
-	if err := w.Redis.Set(t.Context(), mark, "the run of its predecessor", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Redis.Set(t.Context(), mark, "the run of its predecessor", 0).Err())
 	live()
 	for _, c := range []struct {
 		what string

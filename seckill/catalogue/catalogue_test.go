@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -68,9 +69,7 @@ func TestChangesAreFound(t *testing.T) {
 		began := time.Now()
 		listing.Plan(&catalogue.Item{ID: 7})
 		for range 3 { // more than the channel holds; the first refresh covers them all
-			if err := listing.Subscription().Handle(ctx, bus.Msg{}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, listing.Subscription().Handle(ctx, bus.Msg{}))
 		}
 		if !known(7) || time.Since(began) != 0 {
 			t.Errorf("with its event known: %v, after %v", known(7), time.Since(began))

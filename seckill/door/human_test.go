@@ -19,6 +19,7 @@ import (
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/rush"
@@ -58,9 +59,7 @@ func newHumanYard(t *testing.T) *humanYard {
 	cfg.Difficulty = humancheck.MinDifficulty
 	var err error
 	y.human, err = humancheck.New(cfg, humancheck.Deps{Redis: rdb, Clock: y.clock, Log: log, Metrics: reg, SigningKeys: [][]byte{seckilltest.Key}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	y.listing = seckilltest.NewListing(t)
 	y.svc = &humanCheck{
 		items: y.listing.Catalogue, human: y.human, limits: ratelimit.New(rdb, log, reg), clock: y.clock, proofs: y.proved,
@@ -100,23 +99,17 @@ func (y *humanYard) ask(user int64, it *catalogue.Item, proof string) string {
 func (y *humanYard) challenge(user int64, query string) (c humancheck.Challenge, code string) {
 	y.t.Helper()
 	token, err := y.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
-	if err != nil {
-		y.t.Fatal(err)
-	}
+	require.NoError(y.t, err)
 	req := httptest.NewRequest(http.MethodGet, "/api/v1/items/42/challenge"+query, nil)
 	req.Header.Set("Authorization", "Bearer "+token)
 	rec := httptest.NewRecorder()
 	y.rt.ServeHTTP(rec, req)
 	if rec.Code != http.StatusOK {
 		var p struct{ Code string }
-		if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil {
-			y.t.Fatal(err)
-		}
+		require.NoError(y.t, json.Unmarshal(rec.Body.Bytes(), &p))
 		return c, strconv.Itoa(rec.Code) + " " + p.Code
 	}
-	if err := json.Unmarshal(rec.Body.Bytes(), &c); err != nil {
-		y.t.Fatal(err)
-	}
+	require.NoError(y.t, json.Unmarshal(rec.Body.Bytes(), &c))
 	return c, "200 " + string(c.Kind)
 }
 
@@ -128,9 +121,7 @@ func (y *humanYard) solved(user int64, query string) string {
 		y.t.Fatalf("challenge: %s", code)
 	}
 	text, err := humancheck.Solve(y.t.Context(), c.Challenge, c.Difficulty)
-	if err != nil {
-		y.t.Fatal(err)
-	}
+	require.NoError(y.t, err)
 	return text
 }
 
@@ -219,13 +210,9 @@ func TestTheSecondCheck(t *testing.T) {
 // solvedAs solves a proof of work that was not required.
 func (y *humanYard) solvedAs(user int64, it *catalogue.Item) string {
 	c, err := y.human.Challenge(y.t.Context(), humancheck.Pow, humancheck.Subject{Purpose: humancheck.PurposeRush, User: user, Item: it.ID})
-	if err != nil {
-		y.t.Fatal(err)
-	}
+	require.NoError(y.t, err)
 	text, err := humancheck.Solve(y.t.Context(), c.Challenge, c.Difficulty)
-	if err != nil {
-		y.t.Fatal(err)
-	}
+	require.NoError(y.t, err)
 	return text
 }
 
@@ -328,9 +315,7 @@ func TestNoCheckCostsNothing(t *testing.T) {
 	for _, kind := range []humancheck.Kind{humancheck.None, ""} {
 		door, a := new(humanCheck), &rush.Applicant{User: 7, Item: &catalogue.Item{ID: 42, HumanCheck: kind}, Proof: "anything"}
 		if n := testing.AllocsPerRun(100, func() {
-			if err := door.check(t.Context(), a); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, door.check(t.Context(), a))
 		}); n != 0 {
 			t.Errorf("%q: %v allocations", kind, n)
 		}
@@ -347,14 +332,10 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 		Catalogue: h.listing.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), SigningKey: seckilltest.Key, Admit: h.svc.check,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sale.Routes(h.rt)
 	token, err := h.tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	post := func(proof string) (status int, body []byte) {
 		req := httptest.NewRequest(http.MethodPost, "/api/v1/items/"+strconv.FormatInt(it.ID, 10)+"/rush-path", nil)
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -374,9 +355,7 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 		t.Fatalf("without a proof: %d %s", status, body)
 	}
 	proof, err := humancheck.Solve(t.Context(), refusal.Challenge.Challenge, refusal.Challenge.Difficulty)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if status, body := post(proof); status != http.StatusOK {
 		t.Errorf("with the challenge of the refusal solved: %d %s", status, body)
 	}

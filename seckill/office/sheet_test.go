@@ -18,6 +18,7 @@ import (
 
 	"stampede/platform/edge/httpx"
 	kit "stampede/platform/edge/office"
+	"stampede/platform/workshop/require"
 )
 
 const goodSheet = "场次,开抢时间,结束时间,商品编码,商品名称,规格,原价,秒杀价,库存,每人限购,商品描述\r\n" +
@@ -30,9 +31,7 @@ func TestSheetsPlanSales(t *testing.T) {
 	t.Parallel()
 	c, zone := &kit.Call{Lang: httpx.Chinese}, time.FixedZone("shop", 8*3600)
 	gbk, err := simplifiedchinese.GBK.NewEncoder().String(goodSheet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for kind, file := range map[string]string{"UTF-8": goodSheet, "UTF-8 with a mark": "\ufeff" + goodSheet, "GBK": gbk, "XLSX": workbook(t), "XLSX of Excel": zipped(t, ofExcel), "CSV of a German Excel": germanSheet} {
 		rows, err := rowsOf(file)
 		if err != nil {
@@ -100,13 +99,9 @@ func zipped(t *testing.T, parts map[string]string) string {
 		if err == nil {
 			_, err = io.WriteString(part, content)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return out.String()
 }
 
@@ -165,14 +160,10 @@ func workbook(t *testing.T) string {
 		if err == nil {
 			err = book.SetSheetRow("Sheet1", cell, &row)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	var out bytes.Buffer
-	if err := book.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, book.Write(&out))
 	return out.String()
 }
 
@@ -181,9 +172,7 @@ func TestSheetsNameEveryWrongLine(t *testing.T) {
 	t.Parallel()
 	c := &kit.Call{Lang: httpx.Chinese}
 	rows, err := rowsOf(strings.NewReplacer("19.90,50", "十九,50", ",desk,", ",,", "2026-11-12 11:00", "明天").Replace(goodSheet))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var said []string
 	for _, f := range planOf(c, time.UTC, rows).flaws {
 		said = append(said, f.Message)
@@ -209,14 +198,10 @@ func wideWorkbook(t *testing.T) string {
 	book := excelize.NewFile()
 	defer func() { _ = book.Close() }()
 	for line := range 10 {
-		if err := book.SetCellValue("Sheet1", fmt.Sprint("XFD", line+1), 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, book.SetCellValue("Sheet1", fmt.Sprint("XFD", line+1), 1))
 	}
 	var out bytes.Buffer
-	if err := book.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, book.Write(&out))
 	return out.String()
 }
 

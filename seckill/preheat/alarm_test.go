@@ -6,6 +6,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/store/lease"
+	"stampede/platform/workshop/require"
 )
 
 // A planted constraint on the epoch makes every Load fail in Postgres. In
@@ -25,9 +26,7 @@ func TestLoadThatFailsAgainAndAgainIsAnAlarm(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		i.svc.loadEnded(t.Context(), item.ID, i.svc.load(t.Context(), item))
-		if err := lease.Release(t.Context(), i.DB, elsewhere); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, lease.Release(t.Context(), i.DB, elsewhere))
 	}
 	if l := i.raised(alarmPreheatFailed.Code); len(l) != 1 || l[0].Subject != inventory.ItemSubject(item.ID) || l[0].Detail == "" {
 		t.Errorf("alarms %+v", l)

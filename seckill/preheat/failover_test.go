@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -22,9 +23,7 @@ func TestAnItemThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
 	for _, it := range all[:2] { // the first ones to be checked
 		// A string in place of the hash: as unreadable as on a node that is
 		// down.
-		if err := i.Redis.Set(t.Context(), fmt.Sprintf("{g:i%d:0}:%d:state", it.ID, it.ID), "", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, i.Redis.Set(t.Context(), fmt.Sprintf("{g:i%d:0}:%d:state", it.ID, it.ID), "", 0).Err())
 	}
 	log.Reset()
 	i.checked()
@@ -54,9 +53,7 @@ func TestAnItemBackAtAnOlderLoadIsLoaded(t *testing.T) {
 	}
 	i.Load(item)
 	for key, dump := range old {
-		if err := i.Redis.RestoreReplace(t.Context(), key, 0, dump).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, i.Redis.RestoreReplace(t.Context(), key, 0, dump).Err())
 	}
 	if n := i.epoch(item); n != 1 {
 		t.Fatalf("epoch %d is not the old one", n)

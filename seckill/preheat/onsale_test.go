@@ -15,6 +15,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -38,9 +39,7 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 		i.Redis.Set(t.Context(), state(broken), "not a hash", 0).Err(),
 		i.Redis.HSet(t.Context(), state(fenced), "fenced", 99).Err(),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	i.checked()
 	found, err := i.svc.FencedProbe().Look(t.Context())
@@ -108,9 +107,7 @@ func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 	if found, err := probe.Look(t.Context()); err != nil || len(found) != 0 {
 		t.Fatalf("loaded items: %+v, %v", found, err)
 	}
-	if err := i.Redis.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.Redis.FlushDB(t.Context()).Err())
 	i.checked()
 	probe.For, probe.Every = 0, 20*time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -125,9 +122,7 @@ func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
 		t.Errorf("alarms %+v", l)
 	}
 	// An item whose sale is over needs no Load.
-	if err := i.Redis.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.Redis.FlushDB(t.Context()).Err())
 	i.clock.Advance(365 * 24 * time.Hour)
 	i.checked()
 	if err := i.svc.Deciding(t.Context()); err != nil {

@@ -13,6 +13,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -36,14 +37,10 @@ func TestTwoInstancesLoadOnce(t *testing.T) {
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.Wait())
 	// An instance that checked before the Load and got the lease after it finds
 	// nothing to do.
-	if err := other.load(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.load(t.Context(), item))
 	if n := i.epoch(item); n != 1 {
 		t.Errorf("epoch is %d: the item was loaded more than once", n)
 	}
@@ -90,9 +87,7 @@ func TestRedisLostIsHealed(t *testing.T) {
 	}
 	settled("the first load")
 	for range 3 {
-		if err := i.Redis.FlushDB(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, i.Redis.FlushDB(t.Context()).Err())
 		for range 1000 {
 			i.listing.Heal(item.ID)
 		}
@@ -240,9 +235,7 @@ func TestRestartSellsAtOnce(t *testing.T) {
 		if err := i.Stock.Reserve(t.Context(), item.Stock(), i.epoch(item), []inventory.Attempt{attempt}, &granted); err != nil || granted.Seq != 1 {
 			t.Fatal(granted, err)
 		}
-		if err := i.Stock.Persisted(t.Context(), item.Stock(), granted.Epoch, []ids.ID{attempt.No}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, i.Stock.Persisted(t.Context(), item.Stock(), granted.Epoch, []ids.ID{attempt.No}))
 	}
 	i.SetState("run_id", strings.Repeat("0", 40))
 

@@ -11,6 +11,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -59,14 +60,11 @@ func (i *instance) publish(opensIn time.Duration) *catalogue.Item {
 			VALUES ($1, $1, 's', $2, $3))
 		INSERT INTO seckill.items (id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, load_wanted)
 			OVERRIDING SYSTEM VALUE VALUES ($1, $1, $1, 'sku', 'A thing', '', '', 200, 100, 'CNY', 10, false, 1)`, id, it.OpensAt, it.ClosesAt)
-	err := pg.InTx(i.T.Context(), i.DB, func(tx pgx.Tx) error {
+	require.NoError(i.T, pg.InTx(i.T.Context(), i.DB, func(tx pgx.Tx) error {
 		return i.Stock.Create(i.T.Context(), tx, inventory.NewStock{
 			Item: it.Stock(), Total: it.Total, UserLimit: it.UserLimit, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
 		})
-	})
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	}))
 	i.items = append(i.items, it)
 	i.listing.Show(i.items...)
 	return it
@@ -82,9 +80,7 @@ func (i *instance) checked() {
 func (i *instance) isReady(it *catalogue.Item) bool {
 	i.T.Helper()
 	ready, err := i.Stock.Ready(i.T.Context(), it.Stock())
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	require.NoError(i.T, err)
 	return ready
 }
 
@@ -92,9 +88,7 @@ func (i *instance) isReady(it *catalogue.Item) bool {
 func (i *instance) state(it *catalogue.Item) (inventory.State, bool) {
 	i.T.Helper()
 	st, ok, err := i.Stock.State(i.T.Context(), it.Stock())
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	require.NoError(i.T, err)
 	return st, ok
 }
 
@@ -117,8 +111,6 @@ func (i *instance) sql(statement string, args ...any) {
 func (i *instance) raised(code alarm.Code) []alarm.Alarm {
 	i.T.Helper()
 	l, err := alarm.List(i.T.Context(), i.DB, alarm.Filter{Code: code})
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	require.NoError(i.T, err)
 	return l
 }

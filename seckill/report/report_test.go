@@ -8,6 +8,7 @@ import (
 
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/tally"
+	"stampede/platform/workshop/require"
 )
 
 var opens = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
@@ -70,9 +71,7 @@ func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
 		httpx.English: {"Sale report", "Written off", "In line, with a unit", "Attempts per second"}, httpx.Chinese: {"场次报告", "报损", "抢到，等待生成订单", "每秒抢购请求"},
 	} {
 		raw, err := r.HTML(lang, time.FixedZone("CST", 8*3600))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text := string(raw)
 		for _, want := range append(words, "Night &lt;sale&gt;", "2026-11-11 20:00:00 CST", "1.50 s", "100.0 %", "≤ 200 ms", ">20:00:30</text>", "1,234,567") {
 			if !strings.Contains(text, want) {

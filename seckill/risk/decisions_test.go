@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 func TestDecisionIsStored(t *testing.T) {
@@ -16,9 +17,7 @@ func TestDecisionIsStored(t *testing.T) {
 	id := i.addRule(`{"kind":"unpaid_holds","threshold":2,"action":"short_window","amount":60,"note":"as agreed"}`)
 	i.unpaid(9, item, 3)
 	a := i.applicant(9, item)
-	if err := i.Door(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.Door(t.Context(), a))
 	if err := i.Door(t.Context(), i.applicant(10, item)); err != nil { // no rule applies: nothing to store
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/identity/blacklist"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/rush"
 )
 
@@ -31,9 +32,7 @@ func TestListedUserGetsANeutralRefusal(t *testing.T) {
 		func(a *rush.Applicant) { a.Address = netip.MustParseAddr("192.0.2.1") },
 	} {
 		a := i.applicant(2, item)
-		if err := i.Door(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, i.Door(t.Context(), a))
 		change(a)
 		err := i.Door(t.Context(), a)
 		requireFault(t, "listed", err, "not-available")

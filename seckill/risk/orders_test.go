@@ -10,6 +10,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -43,16 +44,10 @@ func TestAnOrderPaidAfterAllIsForgotten(t *testing.T) {
 	i.unpaid(1, item, 1)
 	o := order(1, item, [16]byte{}, orderevent.StatusPaid, 3)
 	o.Reason = orderevent.ReasonBackup
-	if err := y.db.QueryRow(t.Context(), `SELECT order_no FROM risk.holds`).Scan(&o.No); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, y.db.QueryRow(t.Context(), `SELECT order_no FROM risk.holds`).Scan(&o.No))
 	i.tell(orderevent.SubjectPaid, o)
-	if err := i.recount(t.Context(), UnpaidHolds); err != nil {
-		t.Fatal(err)
-	}
-	if err := i.Door(t.Context(), i.applicant(1, item)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.recount(t.Context(), UnpaidHolds))
+	require.NoError(t, i.Door(t.Context(), i.applicant(1, item)))
 }
 
 // After a crash the consumer is given its events again before the catalogue is
@@ -68,14 +63,10 @@ func TestClaimFollowsAnOrderThatArrivesBeforeTheCatalogue(t *testing.T) {
 	plan := new(starting)
 	i := y.instance(func(_ *Settings, d *Deps) { d.Items = plan })
 	stop, err := y.bus.Subscribe(t.Context(), i.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stop(t.Context())
 	payload := orderevent.Pack([]orderevent.Order{order(1, first, no, orderevent.StatusPending, 1)})[0]
-	if err := y.bus.Publish(t.Context(), orderevent.SubjectCreated, ids.New(), payload); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, y.bus.Publish(t.Context(), orderevent.SubjectCreated, ids.New(), payload))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return plan.asked.Load() > 0 }, "the event is delivered")
 	plan.now.Store(&y.sale)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return y.count(`SELECT count(*) FROM risk.claim_orders`) == 1 }, "the order holds its claim")

@@ -11,6 +11,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -78,9 +79,7 @@ func TestOtherActivitiesCostNoQuery(t *testing.T) {
 	if _, err := i.asks(1, item); err != nil {
 		t.Fatal(err)
 	}
-	if err := i.Door(t.Context(), i.applicant(1, item)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.Door(t.Context(), i.applicant(1, item)))
 }
 
 // shopper is a user who takes part in an activity.
@@ -93,9 +92,7 @@ type shopper struct {
 func (s shopper) path() ids.ID {
 	s.t.Helper()
 	no, err := s.asks(s.user, s.item)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return no
 }
 
@@ -187,9 +184,7 @@ func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 		s := shopper{i, int64(n) + 1, y.sale[n+1]}
 		c.happens(s)
 		// Tidying up does not change any result.
-		if err := i.tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, i.tidy(t.Context()))
 		_, err := i.asks(s.user, b)
 		want, code := s.item.ActivityID, "one-activity"
 		if c.free {
@@ -213,16 +208,12 @@ func TestClaimLastsBeyondItsPath(t *testing.T) {
 	// The next path can be used for longer, and prolongs the claim.
 	a := i.applicant(1, item)
 	a.UsableFrom = a.Now.Add(90 * time.Second)
-	if err := i.Participate(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.Participate(t.Context(), a))
 	if _, err := i.asks(1, item); err != nil { // a path that ends earlier does not shorten it
 		t.Fatal(err)
 	}
 	var until, ends time.Time
-	if err := y.db.QueryRow(t.Context(), `SELECT until, ends_at FROM risk.claims`).Scan(&until, &ends); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, y.db.QueryRow(t.Context(), `SELECT until, ends_at FROM risk.claims`).Scan(&until, &ends))
 	near := func(what string, got, want time.Time) {
 		if d := got.Sub(want).Abs(); d > 5*time.Second {
 			t.Errorf("%s %s, want %s", what, got, want)
@@ -239,9 +230,7 @@ func TestTidyRemovesEndedRows(t *testing.T) {
 	i := y.instance()
 	for user := range int64(3) {
 		no, err := i.asks(user+1, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if user == 2 {
 			i.tell(orderevent.SubjectCreated, order(3, a, no, orderevent.StatusPending, 1))
 		}

@@ -8,6 +8,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/rush"
 )
 
@@ -83,9 +84,7 @@ func TestPausesFollowTheOrders(t *testing.T) {
 	pgtest.Eventually(t, inForce, func() bool { return other.Paused(1, item.ActivityID, time.Now()) > 0 }, "the other instance to pause the user")
 	o := order(1, item, [16]byte{}, orderevent.StatusPaid, 3)
 	o.Reason = orderevent.ReasonBackup
-	if err := y.db.QueryRow(t.Context(), `SELECT order_no FROM risk.holds`).Scan(&o.No); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, y.db.QueryRow(t.Context(), `SELECT order_no FROM risk.holds`).Scan(&o.No))
 	i.tell(orderevent.SubjectPaid, o)
 	i.refresh()
 	requireFault(t, "paid after all", i.Door(t.Context(), i.applicant(1, item)), "")
@@ -101,9 +100,7 @@ func TestNewClosingsPauseWhenTooManyAreKnown(t *testing.T) {
 	i.refresh()
 	i.unpaid(2, item, 1)
 	y.exec(`UPDATE risk.holds SET noted_at = noted_at - interval '1 hour' WHERE user_id = 1`)
-	if err := i.readUnpaid(t.Context(), time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.readUnpaid(t.Context(), time.Minute))
 	if i.Paused(2, item.ActivityID, time.Now()) == 0 || len(i.Service.unpaid.of) != 1 {
 		t.Errorf("pauses of %v", i.Service.unpaid.of)
 	}

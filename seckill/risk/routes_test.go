@@ -6,6 +6,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/require"
 )
 
 func TestRuleRoutes(t *testing.T) {
@@ -45,9 +46,7 @@ func TestRuleRoutes(t *testing.T) {
 		}
 	}
 	entries, err := audit.List(t.Context(), y.db, audit.Filter{Subject: "risk rule " + id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var actions []string
 	for _, e := range entries {
 		actions = append(actions, e.Action)

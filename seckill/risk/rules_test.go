@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // Each action's effect on a path, and that the strictest of several wins.
@@ -78,9 +79,7 @@ func TestRulesNeverLoosen(t *testing.T) {
 	a := i.applicant(1, item) // the sale opened a minute ago
 	a.UsableFrom = a.Now.Add(time.Hour)
 	want := *a
-	if err := i.Door(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.Door(t.Context(), a))
 	if a.PayWithin != want.PayWithin || !a.UsableFrom.Equal(want.UsableFrom) {
 		t.Fatalf("%s to pay from %s", a.PayWithin, a.UsableFrom)
 	}

@@ -24,6 +24,7 @@ import (
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/rush"
 )
@@ -122,9 +123,7 @@ func (y *bundle) instance(change ...func(*Settings, *Deps)) *instance {
 
 func (i *instance) refresh() {
 	i.t.Helper()
-	if err := i.Refresh(i.t.Context()); err != nil {
-		i.t.Fatal(err)
-	}
+	require.NoError(i.t, i.Refresh(i.t.Context()))
 }
 
 // work runs the instance's workers until the returned function is called.
@@ -170,9 +169,7 @@ func (i *instance) asks(user int64, item *catalogue.Item) (ids.ID, error) {
 func (i *instance) tell(subject string, orders ...orderevent.Order) {
 	i.t.Helper()
 	for _, payload := range orderevent.Pack(orders) {
-		if err := i.Subscriptions()[0].Handle(i.t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: payload}); err != nil {
-			i.t.Fatal(err)
-		}
+		require.NoError(i.t, i.Subscriptions()[0].Handle(i.t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: payload}))
 	}
 }
 
@@ -206,9 +203,7 @@ func (y *bundle) exec(query string, args ...any) {
 
 func (y *bundle) count(query string, args ...any) (n int) {
 	y.t.Helper()
-	if err := y.db.QueryRow(y.t.Context(), query, args...).Scan(&n); err != nil {
-		y.t.Fatal(err)
-	}
+	require.NoError(y.t, y.db.QueryRow(y.t.Context(), query, args...).Scan(&n))
 	return n
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // The texts that shoppers read are part of the API: a change shows in the
@@ -30,17 +31,11 @@ func TestRefusalsGolden(t *testing.T) {
 	}
 	file := filepath.Join("testdata", "refusals.txt")
 	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") == "1" {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o600))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if d := cmp.Diff(string(want), b.String()); d != "" {
 		t.Fatal(d)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func newTestFlag(change ...func(*Config)) *soldOut {
@@ -43,9 +44,7 @@ func (f *soldOut) raiseAt(ctx context.Context, d *inventory.Decision, as outcome
 
 func mustRaise(t *testing.T, f *soldOut, d *inventory.Decision, as outcome, read users) {
 	t.Helper()
-	if err := f.raiseAt(t.Context(), d, as, read, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.raiseAt(t.Context(), d, as, read, time.Now()))
 }
 
 func TestFlagRefusesStrangersAndNoHolder(t *testing.T) {
@@ -119,9 +118,7 @@ func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
 		t.Fatal("read twice within the interval")
 		return nil, nil
 	})
-	if err := f.raiseAt(t.Context(), nothing(1, 10, 0), outSoldOut, many, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.raiseAt(t.Context(), nothing(1, 10, 0), outSoldOut, many, time.Now().Add(time.Hour)))
 	if _, up := f.refuses(1, ids.ID{}); up {
 		t.Fatal("up with more holders than the filter takes")
 	}
@@ -136,9 +133,7 @@ func TestFlagReadsHoldersOnlyWhenGrantsWereMadeElsewhere(t *testing.T) {
 	read := func(context.Context, int64, int) ([]int64, error) { reads++; return []int64{100}, nil }
 	raise := func(d *inventory.Decision, at time.Duration) {
 		t.Helper()
-		if err := f.raiseAt(t.Context(), d, outAllHeld, read, time.Now().Add(at)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.raiseAt(t.Context(), d, outAllHeld, read, time.Now().Add(at)))
 	}
 	raise(nothing(1, 10, 0), 0)
 	f.see(1, 2)
@@ -176,9 +171,7 @@ func TestACrowdedFilterIsMadeAnew(t *testing.T) {
 	if f.raise(d, outAllHeld) {
 		t.Fatal("raised beside a crowded filter")
 	}
-	if err := f.raiseAt(t.Context(), d, outAllHeld, holders(1, 3), time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.raiseAt(t.Context(), d, outAllHeld, holders(1, 3), time.Now().Add(time.Hour)))
 	if _, up := f.refuses(gone[0].user, ids.ID{}); !up || !f.mayHold(1, ids.ID{}) || !f.mayHold(3, ids.ID{}) || f.crowded() {
 		t.Fatal("the new filter does not have exactly the present holders")
 	}

@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
 func repeats(t testing.TB, perSecond int) *ratelimit.Repeats {
 	t.Helper()
 	r, err := ratelimit.NewRepeats(perSecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/base/clock"
 	"stampede/platform/watch/tally"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -33,9 +34,7 @@ func TestBoardHasTheAnswersOfEveryInstance(t *testing.T) {
 	}
 	fold := func() {
 		for _, b := range boards {
-			if err := b.Fold(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, b.Fold(t.Context()))
 		}
 	}
 	const shoppers = 100
@@ -62,9 +61,7 @@ func TestBoardHasTheAnswersOfEveryInstance(t *testing.T) {
 	group.Wait()
 	fold()
 	totals, err := tally.Totals(t.Context(), y.DB, items[0].ID, items[1].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, it := range items {
 		have := totals[it.ID]
 		if !maps.Equal(have[StageAnswers], told[it.ID]) || told[it.ID]["queued"] != int64(it.Total) {
@@ -84,9 +81,7 @@ func TestBoardHasTheAnswersOfEveryInstance(t *testing.T) {
 func TestTrimKeepsTheSum(t *testing.T) {
 	t.Parallel()
 	m, err := newMetrics(prometheus.NewRegistry(), nil, func(func(int64, int)) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for item := range int64(maxTallies + 1) {
 		m.count(item+1, item, true, outSoldOut)
 	}

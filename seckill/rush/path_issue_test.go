@@ -10,6 +10,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -68,9 +69,7 @@ func TestIssueOverHTTP(t *testing.T) {
 	it := y.Item(5)
 	i := y.instance([]*catalogue.Item{it})
 	bearer, err := auth.NewTokens(seckilltest.Key, time.Now).Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	post := func(body, token string) *httptest.ResponseRecorder {
 		req := httptest.NewRequest(http.MethodPost, "/api/v1/items/1/rush-path", strings.NewReader(body))
 		if body != "" {

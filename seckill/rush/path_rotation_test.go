@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -83,9 +84,7 @@ func TestKeysRotateUnderway(t *testing.T) {
 			for range 4 {
 				user++
 				token, err := tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Minute)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				fresh = append(fresh, issued{i.issue(user, it, 1).Path, token, fmt.Sprintf("of moment %d, instance %d, key %s", moment, n, k.signs)})
 			}
 		}

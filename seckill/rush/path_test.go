@@ -9,15 +9,14 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 )
 
 func keys(t testing.TB, signing ...[]byte) *pathKeys {
 	t.Helper()
 	ring, err := newPathKeys(signing...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ring
 }
 
@@ -43,9 +42,7 @@ func TestPathSaysWhatWasSigned(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		want := anyToken(r)
 		path, err := ring.sign(want)
-		if err != nil {
-			r.Fatal(err)
-		}
+		require.NoError(r, err)
 		if len(path) != pathTextBytes || strings.ContainsAny(path, "+/=") {
 			r.Fatalf("path %q is not %d characters of base64url", path, pathTextBytes)
 		}
@@ -66,9 +63,7 @@ func TestPathRefusesEveryChange(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	ring := keys(t, seckilltest.Key)
 	path, err := ring.sign(goldenToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range path {
 		for _, c := range alphabet + "\n=+ \x00é" {
 			forged := path[:i] + string(c) + path[i+1:]
@@ -92,9 +87,7 @@ func TestPathOfAnotherKeyIsRefusedUntilListed(t *testing.T) {
 	t.Parallel()
 	before, after := []byte("the key of yesterday, 32 bytes.."), []byte("the key of tomorrow, 32 bytes...")
 	path, err := keys(t, before).sign(goldenToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if keys(t, after).verify(path, new(token)) == nil {
 		t.Fatal("a path of an unknown key was accepted")
 	}
@@ -103,9 +96,7 @@ func TestPathOfAnotherKeyIsRefusedUntilListed(t *testing.T) {
 		t.Fatalf("rotation refused a fresh path: %v", err)
 	}
 	fresh, err := rotated.sign(goldenToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := keys(t, after).verify(fresh, new(token)); err != nil {
 		t.Fatalf("after a rotation paths are signed with the new key: %v", err)
 	}
@@ -126,12 +117,8 @@ func TestPathKeysMayShareAnID(t *testing.T) {
 	both := keys(t, seckilltest.Key, signing)
 	for _, ring := range []*pathKeys{first, second} {
 		path, err := ring.sign(goldenToken)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := both.verify(path, new(token)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, both.verify(path, new(token)))
 	}
 }
 
@@ -173,16 +160,12 @@ func TestPathGolden(t *testing.T) {
 	t.Parallel()
 	ring := keys(t, seckilltest.Key)
 	path, err := ring.sign(goldenToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if path != goldenPath {
 		t.Fatalf("the format changed: %s", path)
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if d := cmp.Diff([]byte{pathVersion, ring.keys[0].id}, raw[:2]); d != "" {
 		t.Fatal(d)
 	}
@@ -197,17 +180,13 @@ func TestShortPathGolden(t *testing.T) {
 	short := goldenToken
 	short.payWithin = 30
 	path, err := ring.sign(short)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(path) != len(goldenPath) || !strings.HasPrefix(path, goldenShortPath) {
 		t.Fatalf("the format changed: %s", path)
 	}
 	// The path's payment window is signed like everything else.
 	raw, err := base64.RawURLEncoding.DecodeString(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw[pathWindowAt+1]++
 	if ring.verify(base64.RawURLEncoding.EncodeToString(raw), new(token)) == nil {
 		t.Fatal("a longer window was accepted")

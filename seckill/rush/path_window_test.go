@@ -8,6 +8,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/seckillevent"
 )
@@ -77,9 +78,7 @@ func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
 	got := y.published(len(windows))
 	for user, no := range numbers {
 		number, err := ids.Parse(no)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if g := got[number]; g.PayWithin != want[user] {
 			t.Errorf("user %d: the grant says %d s, want %d", user, g.PayWithin, want[user])
 		}

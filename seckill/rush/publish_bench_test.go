@@ -9,6 +9,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -33,26 +34,20 @@ func BenchmarkPublish(b *testing.B) {
 	}
 	b.Run("baseline", func(b *testing.B) {
 		f, err := os.Create(filepath.Join(b.TempDir(), "grants"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		defer func() { _ = f.Close() }()
 		for b.Loop() {
 			if _, err := f.Write(data); err != nil {
 				b.Fatal(err)
 			}
-			if err := f.Sync(); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, f.Sync())
 		}
 		perSecond(b)
 	})
 	b.Run("ours", func(b *testing.B) {
 		nats := bustest.Open(b, func(c *bus.Config) { c.GrantsMaxMiB = 8 << 10 })
 		for b.Loop() {
-			if err := nats.Publish(b.Context(), subject, ids.New(), data); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, nats.Publish(b.Context(), subject, ids.New(), data))
 		}
 		perSecond(b)
 	})

@@ -8,6 +8,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -129,9 +130,7 @@ func TestQueuedIsSureAboutATerminatedItem(t *testing.T) {
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	p := i.issue(1, it, 1)
-	if err := y.Redis.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, y.Redis.FlushDB(t.Context()).Err())
 	terminated := *it
 	terminated.OnSale = false
 	i.listing.Show(&terminated)
@@ -147,9 +146,7 @@ func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
 	p, _ := i.buy(1, it)
-	if err := y.Redis.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, y.Redis.FlushDB(t.Context()).Err())
 	no := parse(t, p.OrderNo)
 	if _, _, _, err := i.rush.Queued(t.Context(), 1, no); err == nil {
 		t.Fatal("sure about a number although its item's state is gone")

@@ -14,6 +14,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -24,9 +25,7 @@ func (y *bundle) change(it *catalogue.Item, c inventory.Change) {
 	if err == nil {
 		err = y.Stock.Apply(y.T.Context(), it.ID)
 	}
-	if err != nil {
-		y.T.Fatal(err)
-	}
+	require.NoError(y.T, err)
 }
 
 // A full Redis says that it decides nothing: the attempt was not taken, and the path is
@@ -40,9 +39,7 @@ func TestFullRedisIsNoUnknownOutcome(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it})
 	p := i.issue(1, it, 1)
 	memory := func(limit string) {
-		if err := y.Redis.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, y.Redis.ConfigSet(t.Context(), "maxmemory", limit).Err())
 	}
 	memory("1")
 	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "unavailable" || a.RetryAfter != "2" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -41,18 +42,14 @@ func TestFencedItemIsHealed(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	y.SettleAll(1)
-	if err := y.Redis.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, y.Redis.FlushDB(t.Context()).Err())
 	p := i.issue(2, it, 1)
 	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "fenced" || a.RetryAfter != "1" {
 		t.Fatalf("without its keys: %+v", a)
 	}
 	select {
 	case id := <-i.listing.Fenced():
-		if err := y.Stock.Load(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, y.Stock.Load(t.Context(), id))
 	case <-time.After(30 * time.Second): // the lane requests the check just after it has answered
 		t.Fatal("no Load of the item was requested")
 	}

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -75,9 +76,7 @@ func (i *instance) work() (stop func()) { return i.Run(i.rush.keepLanes) }
 func (i *instance) issue(user int64, it *catalogue.Item, quantity int32) rushPath {
 	i.T.Helper()
 	answer, err := i.tryIssue(user, it.ID, quantity)
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	require.NoError(i.T, err)
 	return answer.Body
 }
 
@@ -185,8 +184,6 @@ func (i *instance) state(it *catalogue.Item) inventory.State {
 func parse(t testing.TB, no string) ids.ID {
 	t.Helper()
 	id, err := ids.Parse(no)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return id
 }

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -101,9 +102,7 @@ func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 		return err == nil && len(stale) == 5
 	}, "the holds became stale")
 	for round := range uint64(20) {
-		if err := s.sweepItem(t.Context(), it, round+1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.sweepItem(t.Context(), it, round+1))
 	}
 	if backlog, err := y.Bus.GrantsBacklog(t.Context()); err != nil || backlog != 5 {
 		t.Fatalf("%d messages (%v), want 5", backlog, err)
