@@ -296,16 +296,17 @@ func TestAttackDeviceAtItsBoundClosesNoNeighbor(t *testing.T) {
 	}
 }
 
-// TestAttackClosedTwiceCountsOnce: a connection that made room, and whose goroutine closes
-// it again later, takes nothing off the count of its successor's network.
+// TestAttackClosedTwiceCountsOnce: a connection that is closed again after another one of
+// its network was admitted takes nothing off that network's count.
 func TestAttackClosedTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	l := newConnections(Connections{Total: 1000, OfAddress: 1}, slog.New(slog.DiscardHandler))
-	evicted := l.admit(remote{addr: "203.0.113.7"})
+	first := l.admit(remote{addr: "203.0.113.7"})
+	_ = first.Close()
 	l.track(l.admit(remote{addr: "203.0.113.7"}), http.StateActive)
-	_ = evicted.Close()
+	_ = first.Close()
 	if c := l.admit(remote{addr: "203.0.113.7"}); c != nil || l.open() != 1 {
-		t.Errorf("another connection was admitted: %v; %d are open", c != nil, l.open())
+		t.Errorf("a third connection was admitted: %v; %d are open", c != nil, l.open())
 	}
 }
 
