@@ -44,3 +44,22 @@ func (l Loop) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Worker is a loop that a module needs running for as long as the process serves.
+type Worker struct {
+	Name string
+	// Run blocks until ctx ends and returns nil then. An error before that is a
+	// failure: it is logged and Run is called again after a back-off, so Run
+	// must be restartable.
+	Run func(ctx context.Context) error
+}
+
+// Sleep waits, and returns ctx's error when ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
