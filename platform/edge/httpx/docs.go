@@ -9,11 +9,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/swaggest/swgui/v5/static"
 
 	"stampede/platform/base/fault"
@@ -186,4 +188,21 @@ func text(contentType, body string) http.HandlerFunc {
 		w.Header().Set("Content-Type", contentType)
 		page.Serve(w, r, "no-cache", http.StatusOK)
 	}
+}
+
+// schemaName is a type's name in the document. A generated client has the types of
+// all packages side by side, so a type is named for its role in the shop. Endings
+// that distinguish it from a table's row are dropped, a page is named for its rows,
+// and an unnamed struct takes its field's tag nameHint. huma refuses two types with
+// one name at the start.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if row, page := strings.CutPrefix(name, "Page"); page {
+		return documented(row) + "Page"
+	}
+	return documented(name)
+}
+
+func documented(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, "View"), "Input")
 }

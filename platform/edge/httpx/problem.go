@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/text/language"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/ratelimit"
@@ -160,4 +161,40 @@ func logFault(ctx context.Context, log *slog.Logger, err error, operation string
 	default:
 		log.ErrorContext(ctx, "request failed", "operation", operation, "error", err)
 	}
+}
+
+// Language is a language of problem titles.
+type Language uint8
+
+// The languages, in the order of fault.Titles.
+const (
+	English Language = iota
+	Chinese
+)
+
+var matcher = language.NewMatcher([]language.Tag{language.English, language.Chinese})
+
+// LanguageOf picks the best supported language for an Accept-Language header, else
+// English.
+func LanguageOf(accept string) Language {
+	if accept == "" {
+		return English
+	}
+	_, i := language.MatchStrings(matcher, accept)
+	return Language(i)
+}
+
+// Member declares an extension member of problem documents, which faults set with
+// With, so that a strict client knows it. Each module declares its members where it
+// registers its routes; a member declared by two modules gets both descriptions. No
+// member is required: which ones are present depends on the code.
+func (api API) Member(name string, schema huma.Schema) {
+	schemas := api.Huma.OpenAPI().Components.Schemas
+	schemas.Schema(problemType, true, "Problem") // a document without routes does not have it yet
+	properties := schemas.Map()["Problem"].Properties
+	if before := properties[name]; before != nil {
+		before.Description += "; " + schema.Description
+		return
+	}
+	properties[name] = &schema
 }
