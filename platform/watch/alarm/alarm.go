@@ -1,3 +1,59 @@
+// Package alarm records problems that need an operator's attention, lists them for
+// operators, exports them to Prometheus and posts them to a webhook.
+//
+// # One row per code and subject
+//
+// The package that finds a problem defines its code (Define) and raises it for a
+// subject. The row counts occurrences rather than repeating them; its severity and
+// next action come from the definition. An incident begins with the first
+// occurrence, and a new one with an occurrence after an hour's silence: then the
+// acknowledgement is cleared and the alarm is posted again. Raising writes that one
+// row and does not block.
+//
+// # Watching
+//
+// A Watch checks every few seconds for problems that make no call fail: a full
+// stream, a disk that fills up, books that do not add up. A Probe's finding that
+// lasts long enough is raised, and again each minute while it lasts. When it is
+// over, the alarm gets its duration. An alarm that Postgres does not accept, because
+// Postgres itself is down, is kept in memory, once per code and subject, and
+// recorded when Postgres is back.
+//
+// # The webhook
+//
+// A Notifier posts each incident once to --alarm-webhook-url, as JSON:
+//
+//	{"id": "17-1", "alarm": {"id": "17", "code": "dead-letter", "severity": "critical", …}}
+//
+// id identifies the incident; a receiver that gets it twice, because its answer was
+// lost, must drop the second. Two headers sign the message:
+//
+//	Stampede-Timestamp: 1760000000      seconds since 1970
+//	Stampede-Signature: 5f2c…           hex HMAC-SHA256 with the webhook's secret over
+//	                                    those digits, a line feed and the raw body
+//
+// To verify, compute the same over the body as received, before parsing it, compare
+// in constant time, and refuse a timestamp more than five minutes from the local
+// clock. [Verify] does that. With OpenSSL:
+//
+//	printf '%s\n%s' "$timestamp" "$body" | openssl dgst -sha256 -hmac "$secret"
+//
+// Any 2xx means accepted. Any other answer is retried, after 5 s and then twice as
+// long each time up to 15 min, until the incident is a day old; from the fifth
+// failure on the alarm alarm-webhook-failing is raised. Redirects are not followed.
+// An alarm that was acknowledged before it was posted is not posted.
+//
+// # Concurrency
+//
+// All state is in Postgres. Each instance runs a Notifier; a claim with SKIP LOCKED
+// assigns an incident to one of them for as long as one attempt may take, and a
+// process that dies leaves it to the others. Probes whose subject is the same for
+// all instances run under a lease.
+//
+// # Retention
+//
+// The housekeeper of platform/store/outbox deletes alarms that have not occurred for
+// --keep-records.
 package alarm
 
 import (

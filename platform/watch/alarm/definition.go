@@ -70,3 +70,43 @@ func codeTable() string {
 	}
 	return b.String()
 }
+
+// The alarms that platform raises. Stores that raise alarms get Raise from main.
+var (
+	BooksBroken = Define("books-broken", Critical,
+		"A check of the running server found an invariant violated, twice in a row: units or money are not accounted for.",
+		"Pause the item if it is on sale. Run `stampede verify` for the full result and repair what it reports before you resume the item.")
+	OutboxRefused = Define("outbox-refused", Critical,
+		"NATS refuses an event, which waits and is tried again: it is too large, or no stream has its subject.",
+		"Raise max_payload of the NATS server to at least 2 MB; the event is then sent automatically within half an hour, or at once if you redrive it (`GET /api/v1/admin/messages`).")
+	OutboxFailed = Define("outbox-failed", Critical,
+		"NATS has refused an event for so long (--retry-refused) that it is not tried any more. The event is kept; what it announces has not happened.",
+		"Repair the cause that the detail names, then redrive it: `POST /api/v1/admin/messages/redrive`.")
+	OutboxBehind = Define("outbox-behind", Critical,
+		"Committed events have waited in the outbox for a minute: pushes, releases and the processing of payments are late.",
+		"Check the health of NATS and the log lines of the outbox relay; if EVENTS is full, the line \"events are kept for a slow consumer\" names the consumer whose handler must succeed again. The events are then sent automatically.")
+	RedisUnreachable = Define("redis-unreachable", Critical,
+		"An instance cannot reach Redis. It answers rushes with 503.",
+		"Restore Redis or the connection to it. Items that Redis lost are loaded again automatically.")
+	RedisRefuses = Define("redis-refuses-writes", Critical,
+		"Redis answers an instance and takes no writes: it is full, is a replica, or cannot save to its disk. Rushes are refused with 503 before a unit is taken; units that come back wait.",
+		"Read the detail, which says why and what to do. The sale then continues automatically.")
+	PostgresUnreachable = Define("postgres-unreachable", Critical,
+		"An instance could not reach Postgres. Meanwhile grants were queued, shoppers could not pay and operators could not change sales. The alarm is recorded after the outage, with its duration.",
+		"If the outage continues, restore Postgres or the connection to it; the order writer then catches up automatically. Otherwise check the Postgres log for the cause.")
+	BusUnhealthy = Define("bus-unhealthy", Critical,
+		"An instance cannot publish durably: JetStream does not answer, reports a write error, or is being restarted. Rushes are refused before Redis deducts a unit.",
+		"Check the NATS server and its disk. The embedded server restarts automatically once its folder is writable.")
+	GrantsFull = Define("grants-full", Critical,
+		"The stream of grants is nearly full because the order writer is behind, so rushes are refused.",
+		"Check the health of Postgres and the writer's log lines. Rushes are accepted again when the writer has caught up.")
+	DatabaseWentBack = Define("database-went-back", Critical,
+		"Postgres is older than the state that Redis was filled from: a backup was restored, or a replica without the last commits took over.",
+		"If the detail says that Redis was emptied, run `stampede verify`. Otherwise first restart the servers one by one: each start detects the rollback and refills Redis. Compare the lost time with the payment provider's statement.")
+	DiskNearlyFull = Define("disk-nearly-full", Critical,
+		"The disk has less free space than the streams may still need.",
+		"Free space or lower --grants-max-mib and --events-max-mib; on a full disk rushes are refused until there is space again.")
+	WebhookFailing = Define("alarm-webhook-failing", Warning,
+		"The receiver of the alarm webhook has not accepted a message in several attempts. Retries continue for a day.",
+		"Compare --alarm-webhook-url and its secret with the receiver's, and read the detail. Until then check the list of alarms or the metric.")
+)

@@ -1,12 +1,16 @@
 package alarm
 
 import (
+	"context"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/base/app"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm/internal/alarmdb"
 )
 
 // Workers are an instance's loops: one runs the probes of its parts and any further
@@ -24,4 +28,39 @@ func Workers(pool *pgxpool.Pool, hook Webhook, parts Parts, log *slog.Logger, me
 		{Name: "alarm-watch", Run: NewWatch(pool, log, append(Probes(pool, parts), more...)...).Run},
 		{Name: "alarm-webhook", Run: notifier.Run},
 	}, nil
+}
+
+// scrapeTimeout keeps a slow Postgres from delaying a scrape, whose default limit is
+// 10 s.
+const scrapeTimeout = 2 * time.Second
+
+// Collector exports the unacknowledged alarms as the gauge stampede_alarms by code
+// and severity. It reads the table at each scrape, so every instance reports the
+// same; without Postgres the scrape gets an error for this metric only.
+type Collector struct {
+	db   pg.DB
+	desc *prometheus.Desc
+}
+
+// NewCollector makes a Collector; the caller registers it.
+func NewCollector(db pg.DB) *Collector {
+	return &Collector{db: db, desc: prometheus.NewDesc("stampede_alarms",
+		"Unacknowledged alarms.", []string{"code", "severity"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect reads the table.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	open, err := alarmdb.New(c.db).CountOpenAlarms(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.desc, err)
+		return
+	}
+	for _, n := range open {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, n.Alarms, n.Code, n.Severity)
+	}
 }

@@ -1,14 +1,31 @@
+// Package deadletters stores the messages that a consumer has given up on, and
+// resends them at an operator's request.
+//
+// A letter is a row with everything needed to send the message again, and an alarm.
+// Operators list letters, read one, and redrive one or all of a consumer (Routes). A
+// redriven message keeps its id, so an effect that did commit is not repeated
+// (platform/store/inbox). The transaction that sends a letter removes it, so of two
+// operators who redrive it one gets ErrNotFound. Letters are kept for
+// --keep-records.
+//
+// Letters are the receiving end; events that NATS refuses, before any consumer, are
+// platform/watch/messages.
 package deadletters
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters/internal/deadlettersdb"
 )
 
@@ -43,4 +60,57 @@ func Get(ctx context.Context, db *pgxpool.Pool, id ids.ID) (Letter, error) {
 		return Letter{}, fmt.Errorf("deadletters: read dead letter: %w", err)
 	}
 	return d, nil
+}
+
+var alarmDeadLetter = alarm.Define("dead-letter", alarm.Critical,
+	"A consumer gave up on a message after all its attempts. The message is kept.",
+	"Read the dead letter's error, repair its cause, then redrive the dead letter.")
+
+var alarmNewerEvents = alarm.Define("newer-events", alarm.Critical,
+	"A consumer received events in the layout of a newer version and left them on the stream. What they announce waits.",
+	"Start an instance of the newer version, or finish the upgrade; it handles the events. They are kept for four days.")
+
+// errorBytes bounds the stored error, which may include a panic's stack.
+const errorBytes = 8 << 10
+
+// Keep stores a message that consumer gave up on and raises the alarm "dead-letter",
+// in one transaction. Repeating it changes only the alarm's count and the error.
+func Keep(ctx context.Context, pool *pgxpool.Pool, consumer string, m bus.Msg, cause error) error {
+	// Postgres accepts neither broken UTF-8, which truncation may leave, nor NUL.
+	reason := cause.Error()
+	reason = strings.ReplaceAll(strings.ToValidUTF8(reason[:min(len(reason), errorBytes)], ""), "\x00", "")
+	err := pg.InTx(ctx, pool, func(tx pgx.Tx) error {
+		err := deadlettersdb.New(tx).KeepDeadLetter(ctx, deadlettersdb.KeepDeadLetterParams{
+			ID: ids.New(), Consumer: consumer, Subject: m.Subject, MessageID: messageID(m), Payload: append([]byte{}, m.Data...),
+			Error: reason, Attempts: int32(m.Attempt), //nolint:gosec // a consumer gives up long before an overflow
+		})
+		if err != nil {
+			return err
+		}
+		return alarmDeadLetter.Raise(ctx, tx, consumer, m.Subject+": "+reason)
+	})
+	if err != nil {
+		return fmt.Errorf("deadletters: store letter of %s: %w", consumer, err)
+	}
+	return nil
+}
+
+// Keeper is Keep in the form that the bus calls. Of events that stay on the stream
+// for a newer version it raises an alarm only.
+func Keeper(pool *pgxpool.Pool) bus.DeadLetters {
+	return func(ctx context.Context, consumer string, m bus.Msg, cause error) error {
+		if errors.Is(cause, bus.ErrNewer) {
+			return alarmNewerEvents.Raise(ctx, pool, consumer, m.Subject+": "+cause.Error())
+		}
+		return Keep(ctx, pool, consumer, m, cause)
+	}
+}
+
+// messageID identifies a message without an id by its position, so that two of them
+// are stored separately.
+func messageID(m bus.Msg) string {
+	if m.ID.IsZero() {
+		return "seq-" + strconv.FormatUint(m.Seq, 10)
+	}
+	return m.ID.String()
 }

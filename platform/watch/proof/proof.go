@@ -5,10 +5,12 @@ package proof
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"stampede/platform/base/app"
+	"stampede/platform/base/ids"
 )
 
 // Violation is one violated invariant, with enough detail to find it again.
@@ -67,4 +69,32 @@ func BySubject(v Violation) string { return v.Subject }
 // error if ctx ends first.
 func Pause(ctx context.Context) error {
 	return app.Sleep(ctx, Recheck)
+}
+
+// ClientRecord is one line of a client's log: what the server answered a shopper.
+type ClientRecord struct {
+	OrderNo ids.ID `json:"order_no"` // the attempt's, or the one that the answer named instead
+	UserID  int64  `json:"user_id,string"`
+	Answer  string `json:"answer"`           // to the attempt: "queued" or a refusal's code
+	Status  string `json:"status,omitempty"` // the last status received by poll or push
+	Pushed  string `json:"pushed,omitempty"` // the last one received by push
+}
+
+// Flow finds a queue that stands still. read returns how many messages wait in it
+// and how many were ever handled. During a sale both change many times a second:
+// a queue that is no shorter after a pause, and of which nothing was handled
+// meanwhile, is not processed.
+func Flow(ctx context.Context, queue string, pause time.Duration, read func(context.Context) (waiting, handled uint64, err error)) ([]Violation, error) {
+	before, handled, err := read(ctx)
+	if err != nil || before == 0 {
+		return nil, err
+	}
+	if err := app.Sleep(ctx, pause); err != nil {
+		return nil, err
+	}
+	left, later, err := read(ctx)
+	if err != nil || left < before || later > handled {
+		return nil, err
+	}
+	return []Violation{{Subject: queue, Detail: fmt.Sprintf("%d messages wait and none was handled within %s.", left, pause)}}, nil
 }
