@@ -3,9 +3,22 @@ package bustest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"stampede/platform/base/config"
 	"stampede/platform/store/bus"
@@ -39,4 +52,198 @@ func Open(t testing.TB, change ...func(*bus.Config)) *bus.Bus {
 		}
 	})
 	return b
+}
+
+// Cluster is a group of NATS servers with JetStream, each in a separate
+// process, which a test may kill.
+type Cluster struct {
+	// URL names all of them.
+	URL   string
+	nodes map[string]*exec.Cmd // by server name
+}
+
+// nodeEnv turns any test binary with this package into one server of a cluster;
+// its value is a node in JSON.
+const nodeEnv = "STAMPEDE_TEST_NATS_NODE"
+
+type node struct {
+	Name, Dir        string
+	Port, RoutePort  int
+	OtherRoutesPorts []int
+}
+
+// clusterReady bounds the start: the first leader election takes up to nine
+// seconds in a new cluster, and tests run on busy machines.
+const clusterReady = 60 * time.Second
+
+// A package cannot know the name of each test binary it will be part of, so a
+// node takes over here, before main and before any test.
+func init() {
+	text := os.Getenv(nodeEnv)
+	if text == "" {
+		return
+	}
+	if err := serveNode(text); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) //nolint:forbidigo // this process has no main of its own
+	}
+	os.Exit(0) //nolint:forbidigo // as above
+}
+
+// serveNode runs one server until its parent closes standard input, which the
+// kernel does for a parent that was killed.
+func serveNode(text string) error {
+	var n node
+	if err := json.Unmarshal([]byte(text), &n); err != nil {
+		return fmt.Errorf("bustest: decode node: %w", err)
+	}
+	var routes []string
+	for _, port := range n.OtherRoutesPorts {
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", port))
+	}
+	srv, err := server.NewServer(&server.Options{
+		ServerName: n.Name, Host: "127.0.0.1", Port: n.Port, JetStream: true, StoreDir: n.Dir, NoSigs: true, NoLog: true,
+		Cluster: server.ClusterOpts{Name: "shop", Host: "127.0.0.1", Port: n.RoutePort},
+		Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
+	})
+	if err != nil {
+		return fmt.Errorf("bustest: start node: %w", err)
+	}
+	srv.Start()
+	_, _ = io.Copy(io.Discard, os.Stdin) // wait for its end
+	srv.Shutdown()
+	return nil
+}
+
+// OpenCluster starts three servers and returns when they can store a stream
+// with three replicas.
+func OpenCluster(t testing.TB) *Cluster {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 3
+	ports := freePorts(t, 2*size, 10_000, 12_000)
+	c := &Cluster{nodes: make(map[string]*exec.Cmd, size)}
+	var urls []string
+	for i := range size {
+		n := node{Name: "n" + strconv.Itoa(i), Dir: t.TempDir(), Port: ports[i], RoutePort: ports[size+i], OtherRoutesPorts: ports[size:]}
+		raw, err := json.Marshal(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(self) //nolint:gosec,noctx // this binary; a cleanup ends it
+		cmd.Env = append(os.Environ(), nodeEnv+"="+string(raw))
+		cmd.Stderr = os.Stderr
+		if _, err := cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Kill(n.Name) })
+		c.nodes[n.Name] = cmd
+		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", n.Port))
+	}
+	c.URL = strings.Join(urls, ",")
+	c.await(t)
+	return c
+}
+
+// await retries creating a stream with three replicas until it succeeds.
+func (c *Cluster) await(t testing.TB) {
+	t.Helper()
+	deadline := time.Now().Add(clusterReady)
+	var err error
+	for time.Now().Before(deadline) {
+		if err = c.with(func(ctx context.Context, js jetstream.JetStream) error {
+			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "READY", Subjects: []string{"ready"}, Replicas: 3})
+			if err == nil {
+				err = js.DeleteStream(ctx, "READY")
+			}
+			return err
+		}); err == nil {
+			return
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	t.Fatalf("the NATS cluster did not become ready within %s: %v", clusterReady, err)
+}
+
+// with calls a function with a temporary connection.
+func (c *Cluster) with(fn func(context.Context, jetstream.JetStream) error) error {
+	nc, err := nats.Connect(c.URL)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return fn(ctx, js)
+}
+
+// Stream returns the cluster's information about a stream: its replicas and its leader.
+func (c *Cluster) Stream(t testing.TB, name string) (leader string, copies int) {
+	t.Helper()
+	err := c.with(func(ctx context.Context, js jetstream.JetStream) error {
+		s, err := js.Stream(ctx, name)
+		if err != nil {
+			return err
+		}
+		info := s.CachedInfo()
+		leader, copies = info.Cluster.Leader, info.Config.Replicas
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("get info of stream %s: %v", name, err)
+	}
+	return leader, copies
+}
+
+// Kill ends a server as a power cut would and returns when it is gone. Calling it
+// again has no effect.
+func (c *Cluster) Kill(name string) {
+	cmd := c.nodes[name]
+	if cmd.ProcessState != nil {
+		return
+	}
+	_ = cmd.Process.Kill() // it may have exited by itself
+	_ = cmd.Wait()         // killed, on purpose
+}
+
+// FreePort chooses a port for a server that its test stops and restarts: no
+// other test's server gets a port of this range meanwhile.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	return freePorts(t, 1, 20_000, 32_000)[0]
+}
+
+// freePorts chooses distinct ports below the ephemeral range, since tests open
+// thousands of outgoing connections.
+func freePorts(t testing.TB, n, from, to int) (ports []int) {
+	t.Helper()
+	var held []net.Listener // until all are chosen, so that none is chosen twice
+	defer func() {
+		for _, l := range held {
+			_ = l.Close()
+		}
+	}()
+	for range 1000 {
+		port := from + rand.IntN(to-from) //nolint:gosec // a port is no secret
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		held = append(held, l)
+		if ports = append(ports, port); len(ports) == n {
+			return ports
+		}
+	}
+	t.Fatal("no free ports")
+	return nil
 }

@@ -6,9 +6,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -247,4 +249,80 @@ type PrintVersion struct{}
 func (PrintVersion) Run(io Streams, version Version) error {
 	_, err := fmt.Fprintln(io.Out, "stampede", version)
 	return err
+}
+
+// Program is what main gives to the commands.
+type Program struct {
+	Settings  Settings // of run, serve and config
+	Serve     Server
+	Prove     Prover
+	Reconcile Reconciler
+	Statement StatementComparer
+	Version   Version
+}
+
+// Commands is the command table.
+type Commands struct {
+	Run       Run          `cmd:"" help:"Start everything on this machine: Postgres, Redis and NATS as private parts, a demo sale, the server."`
+	Serve     Serve        `cmd:"" help:"Serve with existing Postgres and Redis servers."`
+	Migrate   Migrate      `cmd:"" help:"Bring the database to this version's schema."`
+	Config    Config       `cmd:"" help:"Print the effective settings of serve, secrets hidden."`
+	Token     Token        `cmd:"" help:"Mint access tokens with the signing key."`
+	Solve     Solve        `cmd:"" help:"Do the proof of work that an answer requires, and print the header's value."`
+	Rush      Rush         `cmd:"" help:"Play shoppers against a running server and report."`
+	Verify    Verify       `cmd:"" help:"Prove the books; exits 1 naming each violation, 3 when it could not check."`
+	Reconcile ReconcileAll `cmd:"" help:"Compare Redis with the orders in Postgres, or the ledger with the payment providers' statements; exits 1 if differences remain."`
+	Preflight Preflight    `cmd:"" help:"Check whether an activity's plan and the servers are ready; exits 1 at a stop."`
+	Report    Report       `cmd:"" help:"Fetch what a session was, as a page to print or as JSON."`
+	Bench     Bench        `cmd:"" help:"Measure each stage beside a bare baseline on this machine, in some minutes."`
+	Version   PrintVersion `cmd:"" help:"Print the version."`
+	BenchPart BenchPart    `cmd:"" hidden:"" help:"A child that bench starts."`
+}
+
+// Commands returns the table with the settings that its commands use.
+func (p Program) Commands() *Commands {
+	return &Commands{Run: Run{Settings: p.Settings}, Serve: Serve{Settings: p.Settings}, Config: Config{Settings: p.Settings}}
+}
+
+// table is a report that prints itself for a person.
+type table interface{ Write(w io.Writer) error }
+
+// printReport prints a report as its own table, or with --json as its fields.
+func printReport(w io.Writer, report table, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, report)
+	}
+	return report.Write(w)
+}
+
+// printJSON prints JSON for other programs, indented so that a person can read it too.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false) // no page contains it
+	return enc.Encode(v)
+}
+
+// self returns the command that starts this program from any folder: its bare
+// name if the shell finds it on PATH, else its full path.
+func self(arg0 string) string {
+	if !strings.ContainsRune(arg0, filepath.Separator) {
+		return arg0
+	}
+	whole, err := filepath.Abs(arg0)
+	if err != nil {
+		return arg0 // the working folder is gone, so there is no better answer
+	}
+	return whole
+}
+
+// word quotes a text as one word of a shell command line.
+func word(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+=,", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/alecthomas/kong"
@@ -54,4 +56,24 @@ func (s Settings) practising() []*kong.Flag {
 // checks the stores.
 func refusal(s Settings, stores Stores) error {
 	return errors.Join(stores.Check(), auth.CheckKey(s.Keys.SigningKey), s.check())
+}
+
+// effective returns the settings of the command that runs, secrets hidden.
+type effective func() []config.Setting
+
+// settingsInForce are a server's settings as `stampede config` prints them.
+type settingsInForce struct {
+	Data []config.Setting `json:"data" nullable:"false"`
+}
+
+// showSettings lets admins read the settings with which this instance was started, without
+// a look at its command line.
+func showSettings(rt *httpx.Router, list effective) {
+	inForce := settingsInForce{list()}
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/settings", ID: "list-settings", Tag: "operator", Role: auth.Admin,
+		Summary: "The settings in force on the instance that answers, secrets hidden",
+	}, func(context.Context, *struct{}) (*httpx.Output[settingsInForce], error) {
+		return httpx.Answer(inForce), nil
+	})
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -9,8 +11,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/embedded"
 )
 
 // stackFile is where `run` stores the addresses of its private servers, so that
@@ -102,4 +109,69 @@ func keepStack(dir string, s Noted) (key string, err error) {
 		return "", err
 	}
 	return s.SigningKey, writeStack(dir, s)
+}
+
+// StoreRestarted is the alarm about a store of `run`.
+var StoreRestarted = alarm.Define("store-restarted", alarm.Warning,
+	"Postgres or Redis of `stampede run` exited or did not answer, and was started again. Meanwhile the sale stood still; nothing is lost.",
+	"Read the detail and the log that it names for the cause: often memory or the disk was full. Nothing else is to be done, unless it happens again.")
+
+// restartsEvery is how soon a restart is logged and raised.
+const restartsEvery = 500 * time.Millisecond
+
+// restarts hands restarts of run's stores to the watch, which starts later than
+// the stores and keeps an alarm until Postgres is back.
+type restarts struct {
+	mu  sync.Mutex
+	due []alarm.Finding
+}
+
+// note is embedded's Restarted.
+func (r *restarts) note(done embedded.Restart) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.due = append(r.due, alarm.Finding{Subject: done.Server, Detail: fmt.Sprintf(
+		"%s %s. It answered again after %.1f s; its log until then is %s.", done.Server, done.Cause, done.Down.Seconds(), cmp.Or(done.Log, "gone"))})
+}
+
+// probe finds each restart once.
+func (r *restarts) probe() alarm.Probe {
+	return alarm.Probe{Alarm: StoreRestarted, Every: restartsEvery, Look: func(context.Context) ([]alarm.Finding, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		due := r.due
+		r.due = nil
+		return due, nil
+	}}
+}
+
+// ServerAccess names a running server for commands that use its operators' routes.
+type ServerAccess struct {
+	URL        string `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
+	SigningKey string `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as an operator. Default: the one in --data." secret:"" found:""`
+	Data       string `default:"${data}" env:"STAMPEDE_DATA" type:"path" help:"Data folder of stampede run, to find the server."`
+}
+
+// Operator returns the server's address and a token of a role for it.
+func (s ServerAccess) Operator(role auth.Role) (server, token string, err error) {
+	stack, err := ReadStack(s.Data)
+	if err != nil && !errors.Is(err, ErrNoStack) {
+		return "", "", err
+	}
+	key := s.SigningKey
+	if key == "" {
+		key = stack.SigningKey
+	}
+	if key == "" {
+		return "", "", fmt.Errorf("no signing key: give --signing-key, or --data with the folder of `stampede run` (looked in %s)", s.Data)
+	}
+	server = "http://127.0.0.1:8080"
+	switch {
+	case s.URL != "":
+		server = strings.TrimSuffix(s.URL, "/")
+	case stack.BaseURL != "":
+		server = stack.BaseURL
+	}
+	token, err = auth.NewTokens([]byte(key), time.Now).Mint(auth.Principal{UserID: 1, Role: role}, staffLifetime)
+	return server, token, err
 }
