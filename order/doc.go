@@ -90,7 +90,7 @@
 // the one exception. 40P01 and
 // 40001 are retried by pg.InTx. The writer waits a second at most for a lock,
 // closing a quarter of one; then each goes on item by item. In the process:
-// loader.mu, timers.mu and aside.mu, never held while another lock is taken or a
+// timers.mu and aside.mu, never held while another lock is taken or a
 // query runs.
 //
 // # Lifecycle

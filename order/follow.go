@@ -117,7 +117,7 @@ func (s *Service) written(ctx context.Context, no ids.ID) (orderevent.Order, boo
 	if o, known, _ := s.recall(no); known {
 		return o, true, nil
 	}
-	return s.loader.load(ctx, no)
+	return s.load(ctx, no)
 }
 
 // inLine queries the queue for a number.

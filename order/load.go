@@ -5,19 +5,24 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"stampede/order/orderevent"
+	"stampede/platform/base/batch"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 )
 
 const (
-	// loadSlots is how many read queries run at once: with Redis down, thousands
+	// loadsAtOnce is how many read queries run at once: with Redis down, thousands
 	// of polls share two connections and the order writer keeps its own.
-	loadSlots = 2
+	loadsAtOnce = 2
 	// loadLimit is how many numbers one query reads.
 	loadLimit = 256
+	// loadReaders is how many readers are answered together, often of fewer orders.
+	loadReaders = 1024
+	// loadWaiting bounds the readers that wait: about a second of work.
+	loadWaiting = 64 * 1024
 	// loadTimeout bounds a query that many readers wait for.
 	loadTimeout = 5 * time.Second
 	// localSeconds is how long the process remembers what it read. freecache
@@ -26,81 +31,49 @@ const (
 	localSeconds = 1
 )
 
-// loader coalesces the reads of many readers: a reader that finds a slot free
-// queries all numbers that wait, its own and the others'. There is no timer and
-// no background goroutine; the slower Postgres is, the more numbers share a
-// query.
-//
-// mu guards waiting; a slot is held while a query runs; mu is never held then.
-type loader struct {
-	query   func(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error)
-	slots   chan struct{}
-	mu      sync.Mutex
-	waiting map[ids.ID]*loading
-}
+// errReaders is the answer to a reader beyond loadWaiting.
+var errReaders = fault.Plain(fault.Unavailable, "Too many orders are being read right now. Try again in a moment.").After(time.Second)
 
-// loading is one number's place in a query; fields are set before done closes.
-type loading struct {
-	done  chan struct{}
+// lookup is a reader's wait for an order in Postgres.
+type lookup struct {
+	no    ids.ID
 	order orderevent.Order
 	found bool
 	err   error
 }
 
-func newLoader(query func(context.Context, []ids.ID) (map[ids.ID]orderevent.Order, error)) *loader {
-	return &loader{query: query, slots: make(chan struct{}, loadSlots), waiting: make(map[ids.ID]*loading)}
+// load returns the order as Postgres had it after the call began. Readers that
+// come while queries run share the next one: the slower Postgres is, the more
+// numbers a query reads.
+func (s *Service) load(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
+	l := lookup{no: no}
+	err := s.loads.Ask(ctx, &l)
+	if errors.Is(err, batch.ErrBusy) {
+		err = errReaders
+	}
+	if err != nil {
+		return orderevent.Order{}, false, err
+	}
+	return l.order, l.found, l.err
 }
 
-// load returns the order as Postgres had it after the call began.
-func (l *loader) load(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
-	l.mu.Lock()
-	mine := l.waiting[no]
-	if mine == nil {
-		mine = &loading{done: make(chan struct{})}
-		l.waiting[no] = mine
+// answer reads the orders that readers wait for, each once. Its queries end with
+// no reader's request, because others wait for them too.
+func (s *Service) answer(readers []*lookup) {
+	of := make(map[ids.ID][]*lookup, len(readers))
+	for _, l := range readers {
+		of[l.no] = append(of[l.no], l)
 	}
-	l.mu.Unlock()
-	for {
-		select {
-		case <-mine.done:
-			return mine.order, mine.found, mine.err
-		case <-ctx.Done():
-			return orderevent.Order{}, false, ctx.Err()
-		case l.slots <- struct{}{}:
-			l.run(ctx)
-			<-l.slots
-			// Another reader's run may have included this number, or this run was full:
-			// check again.
+	for nos := range slices.Chunk(slices.Collect(maps.Keys(of)), loadLimit) {
+		ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
+		orders, err := s.readThrough(ctx, nos)
+		cancel()
+		for _, no := range nos {
+			for _, l := range of[no] {
+				l.order, l.found = orders[no]
+				l.err = err
+			}
 		}
-	}
-}
-
-// run queries the numbers that wait now. The caller holds a slot.
-func (l *loader) run(ctx context.Context) {
-	l.mu.Lock()
-	taken := make(map[ids.ID]*loading, min(len(l.waiting), loadLimit))
-	nos := make([]ids.ID, 0, min(len(l.waiting), loadLimit))
-	for no, w := range l.waiting {
-		if len(nos) == loadLimit {
-			break
-		}
-		taken[no] = w
-		nos = append(nos, no)
-		delete(l.waiting, no) // readers that arrive from now on need a later read
-	}
-	l.mu.Unlock()
-	if len(nos) == 0 {
-		return
-	}
-	// Other readers wait for this query too: it must not end with one reader's
-	// request.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
-	defer cancel()
-	orders, err := l.query(ctx, nos)
-	for no, w := range taken {
-		w.order, w.found = orders[no]
-		w.err = err
-		close(w.done)
 	}
 }
 
@@ -117,10 +90,10 @@ func (s *Service) Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, e
 	if o, known, ok := s.recall(no); ok {
 		return o, known, nil
 	}
-	return s.loader.load(ctx, no)
+	return s.load(ctx, no)
 }
 
-// readThrough is the loader's query: it reads many orders, puts them into the
+// readThrough reads many orders from Postgres, puts them into the
 // cache and remembers for a moment those that the cache could not store.
 func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
 	s.metrics.loads.Add(float64(len(nos)))

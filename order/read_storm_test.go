@@ -49,14 +49,9 @@ const crowd = 400
 // missed says, as with a slow Postgres.
 func (e *edge) storm(count *statements, want, missed int, of func(i int) (user int64, no ids.ID)) int64 {
 	e.t.Helper()
-	for range loadSlots {
-		e.loader.slots <- struct{}{}
-	}
-	free := func() {
-		for range loadSlots {
-			<-e.loader.slots
-		}
-	}
+	gate, answer := make(chan struct{}), e.loads.Answer
+	e.loads.Answer = func(readers []*lookup) { <-gate; answer(readers) }
+	free := sync.OnceFunc(func() { close(gate) })
 	var arrived atomic.Int64
 	e.line.asked = func() { arrived.Add(1) }
 	// A reader that gave up on Redis reads Postgres before the queue.
@@ -80,13 +75,14 @@ func (e *edge) storm(count *statements, want, missed int, of func(i int) (user i
 		free()
 	}
 	readers.Wait()
+	e.loads.Answer = answer
 	return count.n.Load() - before
 }
 
 // batches is how many statements a storm on that many orders may take: full
 // queries, and a few for readers that had missed the cache and were not waiting
 // for a query yet.
-const batches = (crowd+loadLimit-1)/loadLimit + 2*loadSlots
+const batches = (crowd+loadLimit-1)/loadLimit + 2*loadsAtOnce
 
 // Penetration: numbers that were never minted are looked up in Postgres many at
 // a time, and numbers of other users not at all.
@@ -124,7 +120,7 @@ func TestAForgottenOrderIsReadOnce(t *testing.T) {
 	e.forget(t.Context(), no)
 	// One reader queries for all; a reader that had missed the cache and was not waiting yet may query once
 	// more.
-	if n = e.storm(count, http.StatusOK, crowd, func(int) (int64, ids.ID) { return 1, no }); n == 0 || n > 2*loadSlots {
+	if n = e.storm(count, http.StatusOK, crowd, func(int) (int64, ids.ID) { return 1, no }); n == 0 || n > 2*loadsAtOnce {
 		t.Errorf("%d readers of one order took %d statements", crowd, n)
 	}
 }

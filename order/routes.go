@@ -84,7 +84,7 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.P
 
 // newReading makes the slots for list queries: a third of the module's
 // connections, so that no crowd of readers can take the connections of the
-// writer, the sweeper or the loader.
+// writer, the sweeper or the readers of single orders.
 func newReading(maxConns int32) chan struct{} { return make(chan struct{}, max(1, maxConns/3)) }
 
 // enterReading waits briefly for a slot for a list query and returns the

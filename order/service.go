@@ -23,6 +23,7 @@ import (
 	"stampede/order/search"
 	"stampede/order/stores"
 	"stampede/platform/base/app"
+	"stampede/platform/base/batch"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
 	"stampede/platform/store/bus"
@@ -70,7 +71,7 @@ type Service struct {
 	cache   *cache
 	cached  cachedEvents
 	local   *freecache.Cache
-	loader  *loader
+	loads   batch.Coalescer[lookup]
 	// fillFrom is when readers may fill the cache again, in nanoseconds since
 	// 1970.
 	fillFrom atomic.Int64
@@ -108,7 +109,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		due:     make(chan struct{}, 1),
 		aside:   newAside(deps.DB.Config().MaxConns),
 	}
-	s.loader = newLoader(s.readThrough)
+	s.loads = batch.Coalescer[lookup]{Answer: s.answer, MaxBatch: loadReaders, Parallel: loadsAtOnce, MaxWaiting: loadWaiting}
 	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Wake: deps.Outbox.Wake})
 	s.coupons = coupon.New(deps.DB, s.enterReading, s.ownOrder, deps.Accounts)
 	return s, nil

@@ -112,44 +112,6 @@ func TestWriterMarksHoldsPersisted(t *testing.T) {
 	}
 }
 
-func TestWriterTreatsRedeliveriesAsDone(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	m := grants(s.item(5), 1, 2)
-	s.deliver(m)
-	closed := m.Grants[0].No
-	if _, err := s.Claim(t.Context(), closed, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.CloseClaimed(t.Context(), []ids.ID{closed}, orderevent.ReasonCanceled); err != nil {
-		t.Fatal(err)
-	}
-	before := s.events()
-
-	s.deliver(m)        // the ack was lost
-	s.deliver(m, m)     // fetched twice
-	s.deliver(again(m)) // republished by the hold sweeper
-	twice := again(m)   // and once more, with its grants doubled
-	twice.Grants = append(twice.Grants, m.Grants...)
-	s.deliver(twice)
-
-	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"closed/canceled", "pending_payment"})
-	requireEqual(t, "units", s.available(m.ItemID), 4)
-	requireEqual(t, "events", s.events(), before)
-	requireEqual(t, "rows", s.count(`SELECT count(*) FROM orders.orders`), 2)
-
-	// Both copies of a new message in one fetch.
-	fresh := grants(m, 8)
-	s.deliver(fresh, again(fresh), fresh)
-	requireEqual(t, "units after two copies", s.available(m.ItemID), 3)
-	requireEqual(t, "events of two copies", len(s.events()[orderevent.SubjectCreated]), 3)
-
-	// A user whose order was closed may buy again.
-	rebuy := grants(m, 1)
-	s.deliver(rebuy)
-	requireEqual(t, "second order", s.statuses(numbers(rebuy)...), []string{"pending_payment"})
-}
-
 func (s *bundle) requireAlarm(code alarm.Code, subject string) {
 	s.t.Helper()
 	list, err := alarm.List(s.t.Context(), s.db, alarm.Filter{Open: true, Limit: 100})
