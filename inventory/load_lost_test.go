@@ -50,6 +50,7 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 	for what, lost := range map[string]func(Item, int64) []string{
 		"everything": func(i Item, e int64) []string { return append(i.epochKeys(e), i.stateKey(), i.buyersKey()) },
 		"holders":    func(i Item, e int64) []string { return []string{i.usersKey(e)} },
+		"tombstones": func(i Item, e int64) []string { return []string{i.tombstonesKey(e)} },
 		"buyers":     func(i Item, _ int64) []string { return []string{i.buyersKey()} },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -76,31 +77,6 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 					}
 				}
 				b.deps.Redis = promoted
-				return nil
-			}
-			mustFail(t, b.Load(t.Context(), item.ID), errKeysLost)
-			b.mustNotBeOpen(item)
-			b.failpoint = nil
-			b.load(item)
-			b.mustHold(item, kept)
-		})
-	}
-}
-
-func TestLoadDoesNotOpenAnItemWhoseKeysAreGone(t *testing.T) {
-	t.Parallel()
-	for what, key := range map[string]func(Item, int64) string{
-		"users": Item.usersKey, "gone": Item.tombstonesKey,
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			item, kept := b.heldAndGone()
-			epoch := b.state(item).Epoch
-			b.failpoint = func(step string) error {
-				if step == "written" {
-					return b.rdb.Unlink(t.Context(), key(item, epoch)).Err()
-				}
 				return nil
 			}
 			mustFail(t, b.Load(t.Context(), item.ID), errKeysLost)

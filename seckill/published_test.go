@@ -1,14 +1,12 @@
 package seckill
 
 import (
-	"context"
 	"net/http"
 	"testing"
 	"time"
 
 	"stampede/inventory"
 	"stampede/platform/base/ids"
-	"stampede/platform/store/bus"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
@@ -51,38 +49,6 @@ func TestCatalogueKnowsWhatIsPublished(t *testing.T) {
 	d.sql(`UPDATE seckill.activities SET starts_at = now() - interval '30 hours', ends_at = now() - interval '25 hours' WHERE id = $1`, s.activity)
 	if err := c.Refresh(t.Context()); err != nil || look() != nil {
 		t.Errorf("an item long over is still known: %v", err)
-	}
-}
-
-// TestCatalogueLearnsOfChanges checks that changes arrive by the event and,
-// when that is lost, by the poll, and that an unchanged plan is not read again.
-func TestCatalogueLearnsOfChanges(t *testing.T) {
-	t.Parallel()
-	y := setup(t)
-	pool, queries := y.counted()
-	a, b := y.instance(), y.instance(func(_ *Config, deps *Deps) { deps.DB = pool })
-	c := b.svc.Catalogue
-	stop := b.Run(c.Run)
-	s := a.publish(time.Hour)
-	require.NoError(t, c.Subscription().Handle(t.Context(), bus.Msg{}))
-	known := func() bool { _, ok := c.Item(s.stockItem(t, false).ID); return ok }
-	eventually(t, "the event", known)
-	a.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/pause", nil)
-	eventually(t, "the poll", func() bool { i, _ := c.Item(s.stockItem(t, false).ID); return i.Paused })
-	seen, _ := c.Item(s.stockItem(t, false).ID)
-	same := func() bool { i, _ := c.Item(seen.ID); return i == seen }
-	stop() // its own polls would be counted, too
-	before := queries.n.Load()
-	for range 5 {
-		require.NoError(t, c.Refresh(t.Context()))
-	}
-	if n := queries.n.Load() - before; n > 5 || !same() {
-		t.Errorf("%d statements for five polls of an unchanged catalogue", n)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := c.Refresh(ctx); err == nil || !same() {
-		t.Error("a failed refresh should leave the catalogue as it was")
 	}
 }
 

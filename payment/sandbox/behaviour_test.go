@@ -43,13 +43,6 @@ func (w *bundle) create(t *testing.T, c provider.Charge) string {
 	return h.URL
 }
 
-// silentFor reports whether every payment stays without an answer for at least d.
-func (w *bundle) silentFor(t *testing.T, d time.Duration) (silent bool) {
-	t.Helper()
-	require.NoError(t, w.db.QueryRow(t.Context(), `SELECT bool_and(silent_until IS NOT NULL AND silent_until > clock_timestamp() + $1::interval) FROM sandbox.payments`, d).Scan(&silent))
-	return silent
-}
-
 type callbackRow struct {
 	body     notice
 	status   string
@@ -75,58 +68,6 @@ func (w *bundle) callbacks(t *testing.T) []callbackRow {
 	return out
 }
 
-func TestBehaviours(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		behaviour Behaviour
-		seconds   int32
-		callbacks int
-		says      int64 // the amount that the callbacks state
-		truth     int64 // the amount that a query states
-	}{
-		{Normal, 0, 1, 100, 100},
-		{Duplicate, 0, 2, 100, 100},
-		{WrongAmount, 0, 1, 101, 100},
-		{Underpaid, 0, 1, 99, 99},
-		{Late, 3600, 1, 100, 100},
-		{Never, 0, 0, 0, 100},
-		{Silent, 3600, 1, 100, 100},
-	} {
-		t.Run(string(tt.behaviour), func(t *testing.T) {
-			t.Parallel()
-			w := setup(t, testConfig())
-			notifyURL, _ := merchant(t, http.StatusOK, ackWord)
-			c := w.charge(notifyURL)
-			status, out, err := payAs(w.create(t, c), payRequest{Behaviour: &tt.behaviour, DelaySeconds: &tt.seconds})
-			if err != nil || status != http.StatusOK || out.Status != StatusCaptured {
-				t.Fatalf("pay: %d %+v %v", status, out, err)
-			}
-			rows := w.callbacks(t) // written in the capture's transaction
-			if len(rows) != tt.callbacks {
-				t.Fatalf("%d callbacks, want %d", len(rows), tt.callbacks)
-			}
-			for _, r := range rows {
-				if r.body.Amount != tt.says || r.body.Transaction != out.Transaction {
-					t.Errorf("callback says %d under %q, want %d under %q", r.body.Amount, r.body.Transaction, tt.says, out.Transaction)
-				}
-				if late := tt.seconds > 0; late != (r.wait > time.Hour-time.Second) {
-					t.Errorf("callback is due %v after the capture", r.wait)
-				}
-			}
-			if tt.behaviour == Silent { // until the callback
-				if !w.silentFor(t, time.Hour-time.Minute) {
-					t.Error("the bank would answer the merchant")
-				}
-				return
-			}
-			got, err := w.client.Query(t.Context(), provider.Payment{No: c.PaymentNo})
-			if err != nil || got.State != provider.Captured || got.Capture.Amount != tt.truth {
-				t.Errorf("query: %+v, %v; want captured %d", got, err, tt.truth)
-			}
-		})
-	}
-}
-
 // The expiry refuses money even before it is recorded.
 func TestExpiryHoldsBeforeItIsRecorded(t *testing.T) {
 	t.Parallel()
@@ -139,27 +80,6 @@ func TestExpiryHoldsBeforeItIsRecorded(t *testing.T) {
 	status, out, err := payAs(address, payRequest{})
 	if err != nil || status != http.StatusConflict || out.Status != StatusClosed {
 		t.Errorf("%d %+v, %v; want 409 closed", status, out, err)
-	}
-}
-
-func TestRefundFailsOnRequest(t *testing.T) {
-	t.Parallel()
-	w := setup(t, testConfig())
-	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
-	c := w.charge(notifyURL)
-	fails := RefundFails
-	_, paid, err := payAs(w.create(t, c), payRequest{Behaviour: &fails})
-	require.NoError(t, err)
-	r := provider.Return{
-		RefundNo: ids.NewFor(7), Payment: provider.Payment{No: c.PaymentNo}, Transaction: paid.Transaction, Amount: 100, Captured: 100, Currency: "CNY", NotifyURL: notifyURL,
-	}
-	pgtest.Eventually(t, 30*time.Second, func() bool {
-		got, err := w.client.Refund(t.Context(), r)
-		return err == nil && got.State == provider.Failed
-	}, "the refund fails")
-	var refunded int64
-	if err := w.db.QueryRow(t.Context(), `SELECT refunded FROM sandbox.payments`).Scan(&refunded); err != nil || refunded != 0 {
-		t.Errorf("after a failed refund %d units are set aside, %v", refunded, err)
 	}
 }
 
