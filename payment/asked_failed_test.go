@@ -48,9 +48,7 @@ func aFailedRefundIsRetried(t *testing.T, s *bundle) {
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	want := fmt.Sprintf("refunding by operator %d, refund_failed by provider sandbox, refunding by operator %d, refunded by provider sandbox", firstOperator, firstOperator)
-	if got := s.story(no); got != want {
-		t.Errorf("history: %s; want %s", got, want)
-	}
+	require.Equal(t, "history", s.story(no), want)
 	for subject, want := range map[string]int{orderevent.SubjectRefunding: 2, orderevent.SubjectRefunded: 1, orderevent.SubjectRefundFailed: 1, paymentevent.SubjectRefunded: 1} {
 		if n := s.events(subject, no); n != want {
 			t.Errorf("%d events %s", n, subject)

@@ -27,22 +27,13 @@ const approvalAbove = 20_000
 
 func TestRefundsAskedFor(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}), []subtest{
-		{"an operator refunds a whole order", anOperatorRefundsAWholeOrder},
-		{"parts of an order go back", partsOfAnOrderGoBack},
-		{"requests at one moment never exceed the payment", requestsAtOneMomentNeverExceedThePayment},
-		{"a second operator approves large refunds", aSecondOperatorApprovesLargeRefunds},
-		{"a rejected refund leaves the order as it is", aRejectedRefundLeavesTheOrderAsItIs},
-		{"shoppers refund by the activitys rule", shoppersRefundByTheActivitysRule},
-		{"units are written off", unitsAreWrittenOff},
-		{"an order that cost nothing", anOrderThatCostNothingIsRefunded},
-		{"a failed refund is retried", aFailedRefundIsRetried},
-		{"a failed refund is settled by hand", aFailedRefundIsSettledByHand},
-		{"a failed part keeps the order from being refunded", aFailedPartKeepsTheOrderFromBeingRefunded},
-		{"disputes close with one refund", disputesCloseWithOneRefund},
-		{"a refund and its dispute end together", aRefundAndItsDisputeEndTogether},
-		{"the worklist pages", theWorklistPages},
-	})
+	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}),
+		anOperatorRefundsAWholeOrder, partsOfAnOrderGoBack, requestsAtOneMomentNeverExceedThePayment,
+		aSecondOperatorApprovesLargeRefunds, aRejectedRefundLeavesTheOrderAsItIs,
+		shoppersRefundByTheActivitysRule, unitsAreWrittenOff, anOrderThatCostNothingIsRefunded,
+		aFailedRefundIsRetried, aFailedRefundIsSettledByHand, aFailedPartKeepsTheOrderFromBeingRefunded,
+		disputesCloseWithOneRefund, aRefundAndItsDisputeEndTogether, theWorklistPages,
+	)
 }
 
 // plan stubs seckill's part: the activity's rule about refunds.

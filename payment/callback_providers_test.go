@@ -155,9 +155,7 @@ func TestCallbacksOfEveryProvider(t *testing.T) {
 				s.refusesAltered(subject, no, cb)
 				s.takesCopies(two, subject, cb)
 			}
-			if got := s.refundOf(no); got != "late succeeded" {
-				t.Errorf("refund: %q", got)
-			}
+			require.Equal(t, "refund", s.refundOf(no), "late succeeded")
 			s.orderIs(no, orderevent.StatusClosed)
 			if c, r, e := s.ledger(no, kindCapture), s.ledger(no, kindRefund), s.events(paymentevent.SubjectRefunded, no); c != 1 || r != 1 || e != 1 {
 				t.Errorf("%d captures, %d refunds, %d refunded events", c, r, e)

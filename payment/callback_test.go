@@ -21,16 +21,11 @@ import (
 
 func TestCallbacks(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{}), []subtest{
-		{"misbehaving bank", misbehavingBank},
-		{"an underpaid order can be paid again", anUnderpaidOrderCanBePaidAgain},
-		{"forged and replayed callbacks", forgedAndReplayedCallbacks},
-		{"a failed callback is repeated", aCallbackThatFailsComesAgain},
-		{"money that is not ours", moneyThatIsNotOurs},
-		{"a wrong amount waits for the provider", aDoubtfulSumWaitsForTheProvider},
-		{"a flood of forged callbacks", aFloodOfForgedCallbacks},
-		{"callback paths are the providers", callbackPathsAreTheProviders},
-	})
+	run(t, setup(t, options{}),
+		misbehavingBank, anUnderpaidOrderCanBePaidAgain, forgedAndReplayedCallbacks,
+		aCallbackThatFailsComesAgain, moneyThatIsNotOurs, aDoubtfulSumWaitsForTheProvider,
+		aFloodOfForgedCallbacks, callbackPathsAreTheProviders,
+	)
 }
 
 // misbehavingBank: whatever the bank does, the order and the money end right,
@@ -72,14 +67,10 @@ func misbehavingBank(t *testing.T, s *bundle) {
 			s.until("the payment is captured", func() bool {
 				return s.paymentStatus(paymentNo) == "captured"
 			})
-			if got := s.status(no); got != tt.status {
-				t.Errorf("order is %s, want %s", got, tt.status)
-			}
+			require.Equal(t, "order", s.status(no), tt.status)
 			s.refundsDone(no)
 			back := read[int64](s, `SELECT coalesce(sum(amount), 0)::bigint FROM payments.ledger WHERE kind = 'refund' AND order_no = $1`, no)
-			if back != tt.refunded {
-				t.Errorf("%d were refunded, want %d", back, tt.refunded)
-			}
+			require.Equal(t, "refunded", back, tt.refunded)
 			if tt.behaviour != sandbox.Late {
 				// Whichever way we learned of it in the meantime, the bank need not repeat
 				// its callback.
@@ -163,17 +154,13 @@ func forgedAndReplayedCallbacks(t *testing.T, s *bundle) {
 	if code := deliver(s.Service, "nobody", cb.header, cb.body); code != http.StatusNotFound {
 		t.Errorf("unknown provider: answered %d, want 404", code)
 	}
-	if got := s.status(no); got != orderevent.StatusPending {
-		t.Fatalf("forgeries left the order %s", got)
-	}
+	require.Equal(t, "the order after forgeries", s.status(no), orderevent.StatusPending)
 	for range 3 { // the genuine one, and its replays within the window
 		if code := deliver(s.Service, "sandbox", cb.header, cb.body); code != http.StatusOK {
 			t.Errorf("genuine: answered %d", code)
 		}
 	}
-	if n := s.ledger(no, kindCapture); n != 1 {
-		t.Errorf("%d ledger rows after replays", n)
-	}
+	require.Equal(t, "ledger rows after replays", s.ledger(no, kindCapture), 1)
 	s.booksAreRight()
 }
 
@@ -185,9 +172,7 @@ func aCallbackThatFailsComesAgain(t *testing.T, s *bundle) {
 	s.payAt(url, sandbox.Normal)
 	had := len(s.door.callbacks())
 	s.until("two attempts failed", func() bool { return len(s.door.callbacks()) >= had+2 })
-	if got := s.status(no); got != orderevent.StatusPending {
-		t.Fatalf("half a settlement: order is %s", got)
-	}
+	require.Equal(t, "the order after half a settlement", s.status(no), orderevent.StatusPending)
 	if n := s.ledger(no, kindCapture); n != 0 {
 		t.Fatalf("half a settlement: %d ledger rows", n)
 	}
@@ -216,12 +201,8 @@ func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 	if _, err := both.settle(t.Context(), "bank2", good, told); !errors.Is(err, errUnknown) {
 		t.Errorf("another provider's number: %v", err)
 	}
-	if n := s.ledger(no, kindCapture); n != 0 {
-		t.Errorf("%d ledger rows", n)
-	}
-	if code := deliver(s.Service, "sandbox", cb.header, cb.body); code != http.StatusOK {
-		t.Fatalf("the good one: %d", code)
-	}
+	require.Equal(t, "ledger rows", s.ledger(no, kindCapture), 0)
+	require.Equal(t, "the good one", deliver(s.Service, "sandbox", cb.header, cb.body), http.StatusOK)
 	// The same transaction number under another payment.
 	no2, user2 := s.one(100)
 	second, _ := s.startPayment(no2, user2)

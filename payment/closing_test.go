@@ -15,16 +15,10 @@ import (
 
 func TestClosing(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{}), []subtest{
-		{"cancel", cancel},
-		{"cancel by one who leaves", cancelByOneWhoLeaves},
-		{"cancel of a locked item", cancelOfALockedItem},
-		{"cancel without the bank", cancelWithoutTheBank},
-		{"closing finds the money", closingFindsTheMoney},
-		{"close open sorts orders", closeOpenSortsOrders},
-		{"queries", queries},
-		{"provider no longer configured", providerNoLongerConfigured},
-	})
+	run(t, setup(t, options{}),
+		cancel, cancelByOneWhoLeaves, cancelOfALockedItem, cancelWithoutTheBank, closingFindsTheMoney,
+		closeOpenSortsOrders, queries, providerNoLongerConfigured,
+	)
 }
 
 func (s *bundle) available() int {
@@ -126,9 +120,7 @@ func cancelWithoutTheBank(t *testing.T, s *bundle) {
 			t.Fatalf("%d %v", a.status, a.body)
 		}
 	}
-	if got := s.status(no); got != orderevent.StatusPending {
-		t.Fatalf("closed without knowing about the money: %s", got)
-	}
+	require.Equal(t, "closed without knowing about the money", s.status(no), orderevent.StatusPending)
 	s.bank.shut.Store(false)
 	s.payAt(url, sandbox.Normal) // the payment that closing must not overlook
 	s.until("the order is paid though claimed", func() bool { return s.status(no) == orderevent.StatusPaid })

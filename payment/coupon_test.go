@@ -10,24 +10,18 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func TestCoupons(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{}), []subtest{
-		{"a coupon lowers what is paid", aCouponLowersWhatIsPaid},
-		{"another choice closes the open payment first", anotherChoiceClosesTheOpenPaymentFirst},
-		{"a coupon that does not fit changes nothing", aCouponThatDoesNotFitChangesNothing},
-		{"a free order by coupon", aFreeOrderByCoupon},
-		{"money of the former amount goes back", moneyOfTheFormerAmountGoesBack},
-		{"a closed order gives its coupon back", aClosedOrderGivesItsCouponBack},
-		{"a refunded order gives its coupon back", aRefundedOrderGivesItsCouponBack},
-		{"late money uses the coupon again", lateMoneyUsesTheCouponAgain},
-		{"late money of another amount goes back", lateMoneyOfAnotherAmountGoesBack},
-		{"the shop bears a coupon used elsewhere", theShopBearsACouponUsedElsewhere},
-		{"one coupon for two orders at one moment", oneCouponForTwoOrdersAtOneMoment},
-		{"choices and payments at one moment", choicesAndPaymentsAtOneMoment},
-	})
+	run(t, setup(t, options{}),
+		aCouponLowersWhatIsPaid, anotherChoiceClosesTheOpenPaymentFirst,
+		aCouponThatDoesNotFitChangesNothing, aFreeOrderByCoupon, moneyOfTheFormerAmountGoesBack,
+		aClosedOrderGivesItsCouponBack, aRefundedOrderGivesItsCouponBack, lateMoneyUsesTheCouponAgain,
+		lateMoneyOfAnotherAmountGoesBack, theShopBearsACouponUsedElsewhere,
+		oneCouponForTwoOrdersAtOneMoment, choicesAndPaymentsAtOneMoment,
+	)
 }
 
 // issued is a coupon of the user that takes off so much; each is of a kind of its own.
@@ -68,9 +62,7 @@ func (s *bundle) couponIs(user int64, couponNo, want string) {
 	list, _ := s.get(user, "/api/v1/coupons").body["data"].([]any)
 	for _, c := range list {
 		if c := c.(map[string]any); c["coupon_no"] == couponNo {
-			if c["status"] != want {
-				s.t.Errorf("the coupon is %v, want %s", c["status"], want)
-			}
+			require.Equal[any](s.t, "the coupon", c["status"], want)
 			return
 		}
 	}
@@ -102,9 +94,7 @@ func aCouponLowersWhatIsPaid(t *testing.T, s *bundle) {
 	if doc := s.get(user, "/api/v1/orders/"+no.String()).body; doc["amount"].(map[string]any)["amount"] != 9000.0 {
 		t.Errorf("the shopper reads %v", doc)
 	}
-	if n := s.events(orderevent.SubjectAmended, no); n != 1 {
-		t.Errorf("%d events about the discount", n)
-	}
+	require.Equal(t, "events about the discount", s.events(orderevent.SubjectAmended, no), 1)
 	if again := s.choose(no, user, large, 9000); again.text("payment_no") != a.text("payment_no") {
 		t.Error("the same choice made another payment")
 	}
@@ -271,9 +261,7 @@ func lateMoneyUsesTheCouponAgain(t *testing.T, s *bundle) {
 	s.payAt(url, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
 	s.couponIs(user, coupon, "used")
-	if got := s.use(no); got != "used" {
-		t.Errorf("its use is %s", got)
-	}
+	require.Equal(t, "its use", s.use(no), "used")
 	s.couponsAgree()
 }
 

@@ -18,18 +18,11 @@ import (
 
 func TestOperatorsActOnOrders(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}), []subtest{
-		{"an operator cancels for a shopper", anOperatorCancelsForAShopper},
-		{"money that is faster than an operator", moneyThatIsFasterThanAnOperator},
-		{"sending is a step of its own", sendingIsAStepOfItsOwn},
-		{"goods that left the shop are refunded by the shop alone", goodsThatLeftTheShop},
-		{"notes stay among operators", notesStayAmongOperators},
-		{"a list does what can be done", aListDoesWhatCanBeDone},
-		{"a list is repeatable", aListIsRepeatable},
-		{"a list respects the approval limit", aListRespectsTheApprovalLimit},
-		{"a list that refunds parts needs a key", aListThatRefundsPartsNeedsAKey},
-		{"a list that cannot be meant", aListThatCannotBeMeant},
-	})
+	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}),
+		anOperatorCancelsForAShopper, moneyThatIsFasterThanAnOperator, sendingIsAStepOfItsOwn,
+		goodsThatLeftTheShop, notesStayAmongOperators, aListDoesWhatCanBeDone, aListIsRepeatable,
+		aListRespectsTheApprovalLimit, aListThatRefundsPartsNeedsAKey, aListThatCannotBeMeant,
+	)
 }
 
 // history is an order's history as operators read it, a line each: "closed by operator
@@ -112,9 +105,7 @@ func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
 	}
 	s.orderIs(no, orderevent.StatusPaid)
 	s.has(s.document(no, user), http.StatusOK, `"tracking_no":"2"`)
-	if n := s.events(orderevent.SubjectShipped, no); n != 2 {
-		t.Errorf("%d events", n)
-	}
+	require.Equal(t, "events", s.events(orderevent.SubjectShipped, no), 2)
 	if got := s.audited("order.ship", no); got != `{"after": {"status": "paid", "carrier": "SF", "tracking_no": "2"}, "before": {"status": "paid", "carrier": "SF", "tracking_no": "1"}}` {
 		t.Errorf("audit: %s", got)
 	}
@@ -136,9 +127,7 @@ func goodsThatLeftTheShop(t *testing.T, s *bundle) {
 	s.staff(firstOperator, http.MethodPut, "orders/"+no.String()+"/shipment", `{"carrier":"SF","tracking_no":"1"}`)
 	s.says(s.post(user, "/api/v1/orders/"+no.String()+"/refunds", ""), "refund-not-allowed")
 	s.askBack(no, `{"note":"lost on its way"}`, "requested")
-	if units := read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no); units != "write_off" {
-		t.Errorf("the units: %s", units)
-	}
+	require.Equal(t, "the units", read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no), "write_off")
 	s.refundsDone(no)
 	if got, want := s.history(no), fmt.Sprintf("paid by operator %[1]d: refund lost on its way; refunding by operator %[1]d; refunded by provider sandbox", firstOperator); !strings.HasSuffix(got, want) {
 		t.Errorf("history: %s; want %s", got, want)
@@ -308,9 +297,7 @@ func aListThatRefundsPartsNeedsAKey(t *testing.T, s *bundle) {
 		}
 	}
 	s.refundsDone(no)
-	if n := read[int64](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no); n != 30 {
-		t.Errorf("%d were refunded", n)
-	}
+	require.Equal(t, "refunded", read[int64](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no), 30)
 }
 
 func aListThatCannotBeMeant(t *testing.T, s *bundle) {

@@ -65,16 +65,11 @@ func TestDetails(t *testing.T) {
 	}
 	s.has(s.staff(firstOperator, http.MethodPut, "stores/2", `{"name":"旧店","address":"南京路 2 号","open":false,"version":1}`), http.StatusOK, `"version":2`)
 	s.has(s.staff(firstOperator, http.MethodPut, "stores/2", `{"name":"旧店","address":"南京路 2 号","open":true,"version":1}`), http.StatusConflict, "stale-version")
-	run(t, s, []subtest{
-		{"an order is not paid before its details", anOrderIsNotPaidBeforeItsDetails},
-		{"details that do not fit are refused", detailsThatDoNotFitAreRefused},
-		{"freight is paid, and its details are fixed", freightIsPaidAndItsDetailsAreFixed},
-		{"a pickup costs no freight and has a code", aPickupCostsNoFreightAndHasACode},
-		{"an order is handed over once", anOrderIsHandedOverOnce},
-		{"an order is sent", anOrderIsSent},
-		{"history names minted tokens", historyNamesMintedTokens},
-		{"details against payments that begin", detailsAgainstPaymentsThatBegin},
-	})
+	run(t, s,
+		anOrderIsNotPaidBeforeItsDetails, detailsThatDoNotFitAreRefused, freightIsPaidAndItsDetailsAreFixed,
+		aPickupCostsNoFreightAndHasACode, anOrderIsHandedOverOnce, anOrderIsSent, historyNamesMintedTokens,
+		detailsAgainstPaymentsThatBegin,
+	)
 	s.booksAreRight()
 }
 
@@ -120,9 +115,7 @@ func freightIsPaidAndItsDetailsAreFixed(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.has(s.put(no, user, delivered), http.StatusOK, `"freight":{"amount":8,"currency":"CNY"}`, `"amount":{"amount":108,"currency":"CNY"}`, `"missing":[]`, `"phone":"+8613800138000"`, `"name":"王小明"`)
 	s.has(s.put(no, user, delivered), http.StatusOK, `"version":2`) // nothing changed
-	if n := s.events(orderevent.SubjectAmended, no); n != 1 {
-		t.Errorf("%d events of the freight", n)
-	}
+	require.Equal(t, "events of the freight", s.events(orderevent.SubjectAmended, no), 1)
 	s.has(s.get(user, "/api/v1/orders/"+no.String()), http.StatusOK, `"amount":{"amount":108,"currency":"CNY"}`)
 	_, url := s.startPayment(no, user)
 	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"details-fixed"`)
@@ -196,9 +189,7 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 	s.has(s.staff(secondOperator, http.MethodPost, "pickups", `{"code":"`+early+`"}`), http.StatusConflict, `"code":"picked-up"`, `"completed_at":`,
 		fmt.Sprintf(`"completed_by":"operator %d"`, firstOperator))
 	s.has(s.staff(firstOperator, http.MethodDelete, "stores/1", ""), http.StatusConflict, "store-in-use")
-	if n := s.events(orderevent.SubjectCompleted, no); n != 1 {
-		t.Errorf("%d events of the completion", n)
-	}
+	require.Equal(t, "events of the completion", s.events(orderevent.SubjectCompleted, no), 1)
 	if s.pickupCode(no, user) != "" {
 		t.Error("the code of a completed order is shown")
 	}

@@ -17,12 +17,10 @@ import (
 
 func TestEdgesOfRefunds(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}), []subtest{
-		{"units handed over before the approval are written off", unitsHandedOverBeforeTheApprovalAreWrittenOff},
-		{"a retry keeps the latest decision about units", aRetryKeepsTheLatestDecisionAboutUnits},
-		{"a retry for an earlier dispute closes no other", aRetryForAnEarlierDisputeClosesNoOther},
-		{"shoppers notes go with the account", shoppersNotesGoWithTheAccount},
-	})
+	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}),
+		unitsHandedOverBeforeTheApprovalAreWrittenOff, aRetryKeepsTheLatestDecisionAboutUnits,
+		aRetryForAnEarlierDisputeClosesNoOther, shoppersNotesGoWithTheAccount,
+	)
 }
 
 // Goods that were handed over while a refund waited for its approval are not sold a

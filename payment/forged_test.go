@@ -88,9 +88,7 @@ func TestFloodOfForgedCallbacksAcrossWindows(t *testing.T) {
 			t.Fatalf("second %d: %+v", second, found)
 		}
 	}
-	if warned != 3 {
-		t.Errorf("%d warnings in three minutes", warned)
-	}
+	require.Equal(t, "warnings in three minutes", warned, 3)
 	if w := f.seen["wechat"][0]; len(w.from) != forgedAddresses || w.count != 600 {
 		t.Errorf("a window holds %d addresses of %d callbacks", len(w.from), w.count)
 	}

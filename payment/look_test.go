@@ -22,16 +22,12 @@ func (s *bundle) status(no ids.ID) string {
 // orderIs requires an order's status, paymentIs a payment's.
 func (s *bundle) orderIs(no ids.ID, want string) {
 	s.t.Helper()
-	if got := s.status(no); got != want {
-		s.t.Errorf("order is %s, want %s", got, want)
-	}
+	require.Equal(s.t, "order", s.status(no), want)
 }
 
 func (s *bundle) paymentIs(no ids.ID, want string) {
 	s.t.Helper()
-	if got := s.paymentStatus(no); got != want {
-		s.t.Errorf("payment is %s, want %s", got, want)
-	}
+	require.Equal(s.t, "payment", s.paymentStatus(no), want)
 }
 
 // events counts the outbox rows of a subject that name an order.

@@ -93,9 +93,7 @@ func aRefusedChoiceKeepsTheOpenPayment(t *testing.T, s *bundle) {
 			t.Errorf("%s: the open payment is %s", name, got)
 		}
 	}
-	if n := read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1`, no); n != 1 {
-		t.Errorf("%d payments were begun", n)
-	}
+	require.Equal(t, "payments begun", read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1`, no), 1)
 	login := shop.deps
 	login.OpenID = func(_ context.Context, of int64, app string) (string, error) {
 		if of != user || app != "wx1" {

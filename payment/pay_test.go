@@ -20,26 +20,13 @@ import (
 
 func TestPaying(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{}), []subtest{
-		{"pay", pay},
-		{"start concurrently", startConcurrently},
-		{"start refuses", startRefuses},
-		{"ways to pay are listed", waysToPayAreListed},
-		{"a refused choice keeps the open payment", aRefusedChoiceKeepsTheOpenPayment},
-		{"providers are asked before a sale", providersAreAskedBeforeASale},
-		{"start without the bank", startWithoutTheBank},
-		{"pay without the books", payWithoutTheBooks},
-		{"start in the last moment", startInTheLastMoment},
-		{"start after an unreported end", startAfterUnreportedEnd},
-		{"start without a provider", startWithoutAProvider},
-		{"another provider closes the older payment", anotherProviderClosesTheOlderPayment},
-		{"the open payment ends while another is started", theOpenPaymentEndsWhileAnotherIsStarted},
-		{"the first provider whose window fits", theFirstProviderWhoseWindowFits},
-		{"a free order is paid by asking", aFreeOrderIsPaidByAsking},
-		{"start under a key", startUnderAKey},
-		{"start under a key without the bank", startUnderAKeyWithoutTheBank},
-		{"start under a key twice concurrently", startUnderAKeyTwiceAtOnce},
-	})
+	run(t, setup(t, options{}),
+		pay, startConcurrently, startRefuses, waysToPayAreListed, aRefusedChoiceKeepsTheOpenPayment,
+		providersAreAskedBeforeASale, startWithoutTheBank, payWithoutTheBooks, startInTheLastMoment,
+		startAfterUnreportedEnd, startWithoutAProvider, anotherProviderClosesTheOlderPayment,
+		theOpenPaymentEndsWhileAnotherIsStarted, theFirstProviderWhoseWindowFits, aFreeOrderIsPaidByAsking,
+		startUnderAKey, startUnderAKeyWithoutTheBank, startUnderAKeyTwiceAtOnce,
+	)
 }
 
 func pay(t *testing.T, s *bundle) {
@@ -103,9 +90,7 @@ func startConcurrently(t *testing.T, s *bundle) {
 			t.Fatalf("two payments were started: %s, %s", u, urls[0])
 		}
 	}
-	if n := read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1`, no); n != 1 {
-		t.Errorf("%d rows", n)
-	}
+	require.Equal(t, "rows", read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1`, no), 1)
 }
 
 func startRefuses(t *testing.T, s *bundle) {
@@ -319,9 +304,7 @@ func aFreeOrderIsPaidByAsking(t *testing.T, s *bundle) {
 		t.Fatalf("%d %v", a.status, a.body)
 	}
 	s.orderIs(no, orderevent.StatusPaid)
-	if n := s.events(paymentevent.SubjectCaptured, no); n != 1 {
-		t.Errorf("%d events", n)
-	}
+	require.Equal(t, "events", s.events(paymentevent.SubjectCaptured, no), 1)
 	if a := s.askToPay(no, user); a.status != http.StatusConflict {
 		t.Errorf("again: %d", a.status)
 	}

@@ -20,20 +20,13 @@ import (
 
 func TestRefunds(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{pay: func(c *Config) { c.RefundAlarmAfter = 2 }}), []subtest{
-		{"late money goes back", lateMoneyGoesBack},
-		{"a second capture of an order goes back", aSecondCaptureOfAnOrderGoesBack},
-		{"a refund outlives the banks absence", aRefundOutlivesTheBanksAbsence},
-		{"a refund without its callback", aRefundWithoutItsCallback},
-		{"refund callback in another sum", refundCallbackInAnotherSum},
-		{"one refund asked for by several instances", oneRefundAskedForBySeveralInstances},
-		{"a refusal that is not repeated", aRefusalThatIsNotRepeated},
-		{"an order that an operator canceled stays closed", anOrderThatAnOperatorCanceledStaysClosed},
+	run(t, setup(t, options{pay: func(c *Config) { c.RefundAlarmAfter = 2 }}),
+		lateMoneyGoesBack, aSecondCaptureOfAnOrderGoesBack, aRefundOutlivesTheBanksAbsence,
+		aRefundWithoutItsCallback, refundCallbackInAnotherSum, oneRefundAskedForBySeveralInstances,
+		aRefusalThatIsNotRepeated, anOrderThatAnOperatorCanceledStaysClosed,
 		// From here on refunds stay failed, which the shop's books show.
-		{"a refund that fails", aRefundThatFails},
-		{"a refund that is refused", aRefundThatIsRefused},
-		{"two captures of one payment", twoCapturesOfOnePayment},
-	})
+		aRefundThatFails, aRefundThatIsRefused, twoCapturesOfOnePayment,
+	)
 }
 
 // closeBehindTheBank closes an order as if its payment had been closed: the
@@ -116,9 +109,7 @@ func aCaptureBesideThePaymentGoesBack(t *testing.T, s *bundle, olderPays bool) {
 	s.refundsDone(no)
 	s.booksAreRight()
 	s.orderIs(no, orderevent.StatusPaid)
-	if n := s.events(paymentevent.SubjectCaptured, no); n != 1 {
-		t.Errorf("%d captured events", n)
-	}
+	require.Equal(t, "captured events", s.events(paymentevent.SubjectCaptured, no), 1)
 }
 
 // A provider that takes money twice for one payment refunds one of the two.
@@ -156,9 +147,7 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *bundle) {
 	}
 	s.bank.shut.Store(false)
 	s.refundsDone(no)
-	if n := s.ledger(no, kindRefund); n != 1 {
-		t.Errorf("%d refunds in the ledger", n)
-	}
+	require.Equal(t, "refunds in the ledger", s.ledger(no, kindRefund), 1)
 	if back := read[int](s, `SELECT refunded FROM sandbox.payments WHERE payment_no = $1`, paymentNo.String()); back != 100 {
 		t.Errorf("the bank gave %d back", back)
 	}
@@ -175,9 +164,7 @@ func aRefundWithoutItsCallback(_ *testing.T, s *bundle) {
 func aRefundThatFails(t *testing.T, s *bundle) {
 	no, _ := s.late(sandbox.RefundFails)
 	s.refundsDone(no)
-	if got := s.refundOf(no); got != "late failed" {
-		t.Fatalf("refund is %s", got)
-	}
+	require.Equal(t, "refund", s.refundOf(no), "late failed")
 	if s.alarms("refund-failed", s.refundSubject(no)) != 1 {
 		t.Error("no alarm")
 	}
@@ -242,9 +229,7 @@ func aRefusalThatIsNotRepeated(t *testing.T, s *bundle) {
 		t.Fatal(err)
 	}
 	s.refundsDone(no)
-	if got := s.refundOf(no); got != "late succeeded" {
-		t.Errorf("the refund is %s", got)
-	}
+	require.Equal(t, "the refund", s.refundOf(no), "late succeeded")
 	s.booksAreRight()
 }
 
@@ -305,9 +290,7 @@ func refundCallbackInAnotherSum(t *testing.T, s *bundle) {
 	if err := s.settleRefund(t.Context(), "sandbox", st, told); err == nil || s.alarms("payment-transaction-reused", "sandbox transaction r2") != 1 {
 		t.Errorf("a second movement of one refund: %v", err)
 	}
-	if n := s.events(paymentevent.SubjectRefunded, no); n != 1 {
-		t.Errorf("%d refunded events", n)
-	}
+	require.Equal(t, "refunded events", s.events(paymentevent.SubjectRefunded, no), 1)
 }
 
 func providerNoLongerConfigured(t *testing.T, s *bundle) {

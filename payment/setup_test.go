@@ -4,6 +4,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,14 +70,6 @@ type bundle struct {
 	user *atomic.Int64 // the last shopper
 }
 
-// subtest is one of several that share a shop and run one after the other: a
-// separate database for each would take too long, so each checks its own order
-// only.
-type subtest struct {
-	name string
-	run  func(*testing.T, *bundle)
-}
-
 // in is the same bundle for a subtest.
 func (s *bundle) in(t *testing.T) *bundle {
 	mine := *s
@@ -82,15 +77,19 @@ func (s *bundle) in(t *testing.T) *bundle {
 	return &mine
 }
 
-func run(t *testing.T, s *bundle, tests []subtest) {
+// run runs subtests that share a shop, named after their functions, one after the
+// other: a separate database for each would take too long, so each checks its own
+// order only.
+func run(t *testing.T, s *bundle, tests ...func(*testing.T, *bundle)) {
 	t.Helper()
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, test := range tests {
+		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
+		t.Run(name[strings.LastIndexByte(name, '.')+1:], func(t *testing.T) {
 			t.Cleanup(func() {
 				s.bank.shut.Store(false)
 				s.door.lose.Store(false)
 			})
-			tt.run(t, s.in(t))
+			test(t, s.in(t))
 		})
 	}
 }

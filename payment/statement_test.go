@@ -138,9 +138,7 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	s.exec(`UPDATE sandbox.refunds SET updated_at = $1`, noon)
 	missing := map[string]string{txn(lost): "missing capture settle 700 0", refundTxn(): "missing refund settle 100 0"}
 	s.differ(s.reconcile(day, `{}`), missing)
-	if n := s.alarms("statement-differs", "statement sandbox "+day); n != 1 {
-		t.Errorf("%d alarms", n)
-	}
+	require.Equal(t, "alarms", s.alarms("statement-differs", "statement sandbox "+day), 1)
 	s.orderIs(lost, "closed")
 	if n := s.ledger(lost, "capture"); n != 0 {
 		t.Fatalf("a comparison wrote %d ledger rows", n)
@@ -150,17 +148,13 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	if n := read[int](s, `SELECT jsonb_array_length(detail->'before') FROM platform.audit WHERE action = 'statement.apply' AND subject = $1 AND actor = 1`, "statement sandbox "+day); n != 2 {
 		t.Errorf("the audit log names %d settlements", n)
 	}
-	if got := s.refundOf(refunded); got != "late succeeded" {
-		t.Errorf("the refund is %q", got)
-	}
+	require.Equal(t, "the refund", s.refundOf(refunded), "late succeeded")
 	s.door.lose.Store(false)
 	s.refundRequested(lost, "late")
 	s.refundsDone(lost)
 	s.differ(s.reconcile(day, `{"apply":true}`), map[string]string{})
 	s.differ(s.reconcile(day, `{}`), map[string]string{})
-	if n := s.ledger(lost, "capture"); n != 1 {
-		t.Errorf("%d captures in the ledger", n)
-	}
+	require.Equal(t, "captures in the ledger", s.ledger(lost, "capture"), 1)
 	s.booksAreRight()
 
 	s.askAsTheCommand(day, 0)
@@ -230,9 +224,7 @@ func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
 	s.until("the other days are planned, and tried again later", func() bool {
 		return read[int](s, `SELECT count(*) FROM payments.statements WHERE provider = 'prompt' AND attempts > 0 AND last_error <> '' AND next_try > now()`) == 4
 	})
-	if n := read[int](s, `SELECT count(*) FROM payments.statements WHERE wanted`); n != 3 {
-		t.Errorf("%d days are wanted, want 3", n)
-	}
+	require.Equal(t, "days wanted", read[int](s, `SELECT count(*) FROM payments.statements WHERE wanted`), 3)
 }
 
 // TestStatementIsComparedByKey: not by date, in pages, and with amounts that add up.

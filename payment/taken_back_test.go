@@ -20,13 +20,11 @@ import (
 
 func TestRefundsTakenBack(t *testing.T) {
 	t.Parallel()
-	run(t, setup(t, options{}), []subtest{
-		{"a refund that is taken back is owed again", aRefundThatIsTakenBackIsOwedAgain},
-		{"a part that is taken back is settled by hand", aPartThatIsTakenBackIsSettledByHand},
-		{"the statement shows what was taken back", theStatementShowsWhatWasTakenBack},
-		{"a failure that is reported as the refund succeeds is not lost", aFailureAsTheRefundSucceedsIsNotLost},
-		{"a failure that is asked for as the refund succeeds is asked for again", aFailureAskedForAsTheRefundSucceeds},
-	})
+	run(t, setup(t, options{}),
+		aRefundThatIsTakenBackIsOwedAgain, aPartThatIsTakenBackIsSettledByHand,
+		theStatementShowsWhatWasTakenBack, aFailureAsTheRefundSucceedsIsNotLost,
+		aFailureAskedForAsTheRefundSucceeds,
+	)
 }
 
 // bounce has the bank take back an order's refund that it has made.
@@ -85,9 +83,7 @@ func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 	}
 	s.oneIsOwed()
 	s.act(firstOperator, refundNo, "retry", "", "requested")
-	if got := reason(); got != "refunded taken-back" {
-		t.Errorf("while the retry is under way the order is %s", got)
-	}
+	require.Equal(t, "while the retry is under way the order", reason(), "refunded taken-back")
 	s.refundsDone(no)
 	if got := reason(); got != "refunded backup" || s.stockIs() != stock || s.wholeEvents(no) != 1 {
 		t.Errorf("after the retry the order is %s, the stock %s, before %s", got, s.stockIs(), stock)

@@ -55,9 +55,7 @@ func TestPage(t *testing.T) {
 	address := w.create(t, c)
 
 	status, body, h := w.browse(t, http.MethodGet, address, "en-GB", nil)
-	if status != http.StatusOK {
-		t.Fatalf("status %d", status)
-	}
+	require.Equal(t, "status", status, http.StatusOK)
 	wants(t, body, "Stampede", "¥1,299.00", "&lt;script&gt;alert", `<button name="action" value="pay"`, `value="fail"`, `id="left"`, "中文", `<option value="silent">no word and no answer`)
 	if strings.Contains(body, `<script>alert`) || strings.Contains(body, "://") {
 		t.Error("the open payment's page contains an injected script or an address")
