@@ -39,9 +39,7 @@ func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
 	if got := read(t, after); !strings.Contains(got, `"paid"`) {
 		t.Errorf("the new socket got %s", got)
 	}
-	if n := testutil.ToFloat64(b.service.hub.gauges.slow); n != 0 {
-		t.Errorf("%v sockets count as slow", n)
-	}
+	require.Equal(t, "slow sockets", testutil.ToFloat64(b.service.hub.gauges.slow), 0)
 }
 
 // TestGapIsToldAtOnce: a few sockets need no pauses, and a second gap, as while a

@@ -76,9 +76,7 @@ func (b bundle) connect(t *testing.T, user int64) *websocket.Conn {
 	conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + b.token(t, user)}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.CloseNow() })
-	if conn.Subprotocol() != "stampede.v1" {
-		t.Fatalf("subprotocol %q", conn.Subprotocol())
-	}
+	require.Equal(t, "subprotocol", conn.Subprotocol(), "stampede.v1")
 	if got := read(t, conn); !strings.Contains(got, `"hello"`) {
 		t.Fatalf("first message %s", got)
 	}
@@ -202,9 +200,7 @@ func TestStopSaysGoingAway(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	if n := testutil.ToFloat64(b.service.hub.gauges.sockets); n != 0 {
-		t.Errorf("%v sockets are counted after the stop", n)
-	}
+	require.Equal(t, "sockets after the stop", testutil.ToFloat64(b.service.hub.gauges.sockets), 0)
 }
 
 // TestASilentClientDoesNotHoldUpTheStop has a client that never reads, so it

@@ -66,10 +66,6 @@ func TestReturnedItemsAreBounded(t *testing.T) {
 	for id := range int64(3 * mostReturned) {
 		r.add(id)
 	}
-	if n := len(r.take()); n != mostReturned {
-		t.Errorf("%d items in a message", n)
-	}
-	if n := len(r.take()); n != 0 {
-		t.Errorf("%d items again", n)
-	}
+	require.Equal(t, "items in a message", len(r.take()), mostReturned)
+	require.Equal(t, "items again", len(r.take()), 0)
 }

@@ -130,9 +130,7 @@ func TestDeletingScheduledThings(t *testing.T) {
 			t.Errorf("%s after its activity was deleted: %d %s", path, r.status, r.raw)
 		}
 	}
-	if n := d.number(`SELECT count(*) FROM inventory.stock`); n != 0 {
-		t.Errorf("%d stock rows without an item", n)
-	}
+	require.Equal(t, "stock rows that are left", d.number(`SELECT count(*) FROM inventory.stock`), 0)
 }
 
 // TestOpeningsOfPublishedSessionsLieAhead checks that a published session

@@ -45,9 +45,7 @@ func TestDoorSettingsAreKept(t *testing.T) {
 
 	activity := d.do(http.StatusOK, http.MethodGet, adminActivities+s.activity, nil)
 	session := d.do(http.StatusOK, http.MethodGet, adminSessions+s.session, nil)
-	if got := entry(activity.body); got != "pow 30 true" {
-		t.Errorf("the activity shows %s", got)
-	}
+	require.Equal(t, "the activity", entry(activity.body), "pow 30 true")
 	if got, want := reservationOf(session.body), utc(from)+" "+utc(until)+" 2.5"; got != want {
 		t.Errorf("the session shows %s, want %s", got, want)
 	}
@@ -74,18 +72,14 @@ func TestDoorSettingsAreKept(t *testing.T) {
 	// An edit changes what it names.
 	d.do(http.StatusOK, http.MethodPatch, adminActivities+s.activity, map[string]any{"version": 1, "human_check": "slide"})
 	r := d.do(http.StatusOK, http.MethodPatch, adminActivities+s.activity, map[string]any{"version": 2, "human_check_rate": 0, "exclusive": false})
-	if got := entry(r.body); got != "slide 0 false" {
-		t.Errorf("after two edits the activity shows %s", got)
-	}
+	require.Equal(t, "after two edits the activity", entry(r.body), "slide 0 false")
 	later := until.Add(30 * time.Minute)
 	r = d.do(http.StatusOK, http.MethodPatch, adminSessions+s.session, map[string]any{"version": 1, "reservation_closes_at": later, "reservation_cap": 3})
 	if got, want := reservationOf(r.body), utc(from)+" "+utc(later)+" 3"; got != want {
 		t.Errorf("after an edit the session shows %s, want %s", got, want)
 	}
 	r = d.do(http.StatusOK, http.MethodPatch, adminSessions+s.session, map[string]any{"version": 2, "without_reservation": true})
-	if got := reservationOf(r.body); got != "<nil> <nil> 0" {
-		t.Errorf("without a reservation the session shows %s", got)
-	}
+	require.Equal(t, "without a reservation the session", reservationOf(r.body), "<nil> <nil> 0")
 	if item, _ := d.svc.Catalogue.Item(id); !item.ReserveFrom.IsZero() || !item.ReserveUntil.IsZero() || item.ReserveCap != 0 {
 		t.Errorf("without a reservation the catalogue shows %+v", item)
 	}
@@ -201,13 +195,9 @@ func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 	}
 	s := draft(at(28, 12, 0), at(29, 1, 30), at(29, 20, 0))
 	clone := d.do(http.StatusCreated, http.MethodPost, adminActivities+s.activity+"/clone", map[string]any{"shift_days": 1})
-	if got := entry(clone.body); got != "pow 30 true" {
-		t.Errorf("the clone shows %s", got)
-	}
+	require.Equal(t, "the clone", entry(clone.body), "pow 30 true")
 	want := utc(at(29, 12, 0)) + " " + utc(at(30, 1, 30)) + " 2.5"
-	if got := reservationOf(clone.body["sessions"].([]any)[0].(map[string]any)); got != want {
-		t.Errorf("the clone's session shows %s, want %s", got, want)
-	}
+	require.Equal(t, "the clone's session", reservationOf(clone.body["sessions"].([]any)[0].(map[string]any)), want)
 	r := d.do(http.StatusOK, http.MethodPost, adminSessions+s.session+"/repeat", map[string]any{"until": "2031-03-31"})
 	for i, want := range []string{want, utc(at(30, 12, 0)) + " " + utc(at(31, 1, 30)) + " 2.5"} {
 		if got := reservationOf(r.body["created"].([]any)[i].(map[string]any)); got != want {

@@ -51,9 +51,7 @@ func TestFollowersShareReadings(t *testing.T) {
 		all.leave(this, one)      // the first leaves, the second stays
 		time.Sleep(2 * liveEvery) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
-		if readings.Load() != 4 {
-			t.Errorf("%d readings for the one who stayed, want 4", readings.Load())
-		}
+		require.Equal(t, "readings for the one who stayed", readings.Load(), 4)
 		all.leave(this, two)
 		all.leave(that, other)
 		time.Sleep(2 * liveEvery) //nolint:forbidigo // the bubble's clock

@@ -160,7 +160,5 @@ func TestMoveBackupOfAnOversoldItemAndAfterTheEnd(t *testing.T) {
 	if r := d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+plain.item+"/backup", `{"units":3}`); r.body["moved"] != 3.0 {
 		t.Errorf("after the end: %s", r.raw)
 	}
-	if got := d.planned(plain.item); got != "stock 7 backup 3, of 10 are 7 available and 3 held back" {
-		t.Errorf("after the end: %s", got)
-	}
+	require.Equal(t, "after the end", d.planned(plain.item), "stock 7 backup 3, of 10 are 7 available and 3 held back")
 }

@@ -206,9 +206,7 @@ func TestStockGoesDown(t *testing.T) {
 		t.Errorf("down to what is free: %s", r.raw)
 	}
 	must("down to what is held", "stock 7: total 7, available 3, written off 4; Redis offers 3, 0 remain")
-	if got := d.rush(item, 9); got != fmt.Sprint(inventory.AllHeld) {
-		t.Errorf("the next shopper: %s", got)
-	}
+	require.Equal(t, "the next shopper", d.rush(item, 9), fmt.Sprint(inventory.AllHeld))
 	for _, body := range []string{`{"units":1,"reason":"x","or_fewer":true}`, `{"add":-1,"or_fewer":true}`} {
 		route := map[bool]string{true: "/write-off", false: "/stock"}[strings.Contains(body, "units")]
 		if r = d.do(http.StatusOK, http.MethodPost, path+route, body); r.body["written_off"] != 0.0 && r.body["changed"] != 0.0 {
@@ -286,9 +284,7 @@ func TestCorrectionsSurviveRedis(t *testing.T) {
 		load()
 		must(files.what)
 	}
-	if got := d.rush(selling, 1); got != fmt.Sprint(inventory.Granted) {
-		t.Errorf("the next shopper: %s", got)
-	}
+	require.Equal(t, "the next shopper", d.rush(selling, 1), fmt.Sprint(inventory.Granted))
 }
 
 // TestStockOfAnOversoldItemGoesDown takes goods off with the agreed share beyond them,

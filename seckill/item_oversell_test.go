@@ -77,17 +77,13 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 		}
 		return granted
 	}
-	if n := grant(100, 20); n != 12 {
-		t.Errorf("%d of 20 were granted, want 12", n)
-	}
+	require.Equal(t, "granted of 20", grant(100, 20), 12)
 	// 2 more in stock make 13 + 2 more at 25 %: 15 on sale.
 	r = d.do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":2}`)
 	if r.body["stock"] != 12.0 || r.body["on_sale"] != 15.0 {
 		t.Errorf("after adding 2: %s", r.raw)
 	}
-	if n := grant(200, 20); n != 3 {
-		t.Errorf("%d of 20 were granted after 2 units were added, want 3", n)
-	}
+	require.Equal(t, "granted of 20 after 2 units were added", grant(200, 20), 3)
 	r = d.do(http.StatusOK, http.MethodGet, path+"/funnel", nil)
 	books := r.body["books"].(map[string]any)
 	if r.body["stock"] != 12.0 || r.body["oversell"] != 3.0 || books["total"] != 15.0 || books["in_flight"] != 15.0 || books["remaining"] != 0.0 {

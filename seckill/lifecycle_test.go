@@ -232,17 +232,11 @@ func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 		return into.Gate
 	}
 	d.do(http.StatusOK, http.MethodPost, base+"/pause", nil)
-	if g := gate(); g != inventory.Paused {
-		t.Errorf("a rush after the pause was answered meets gate %v", g)
-	}
+	require.Equal(t, "gate of a rush after the answer to the pause", gate(), inventory.Paused)
 	d.do(http.StatusOK, http.MethodPost, base+"/resume", nil)
-	if g := gate(); g != inventory.Open {
-		t.Errorf("a rush after the resumption was answered meets gate %v", g)
-	}
+	require.Equal(t, "gate of a rush after the answer to the resumption", gate(), inventory.Open)
 	d.do(http.StatusOK, http.MethodPost, base+"/terminate", nil)
-	if g := gate(); g != inventory.Ended {
-		t.Errorf("a rush after the termination was answered meets gate %v", g)
-	}
+	require.Equal(t, "gate of a rush after the answer to the termination", gate(), inventory.Ended)
 	if n := d.number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND closes_at <= now() AND NOT paused`, s.item); n != 1 {
 		t.Error("the window is still open")
 	}

@@ -57,7 +57,5 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 		t.Errorf("the two users after 2 are %v, %v", users, err)
 	}
 	d.do(http.StatusOK, http.MethodPost, adminActivities+s.activity+"/terminate", nil)
-	if n := found(); n != 0 {
-		t.Errorf("%d questions find an item of a terminated activity", n)
-	}
+	require.Equal(t, "questions that find an item of a terminated activity", found(), 0)
 }

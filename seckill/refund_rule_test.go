@@ -27,15 +27,11 @@ func TestRefundRuleOfAnActivity(t *testing.T) {
 	read := func() map[string]any {
 		return d.do(http.StatusOK, http.MethodGet, adminActivities+s.activity, nil).body
 	}
-	if got := rule(read()); got != "0 return" {
-		t.Errorf("unless given the rule is %s", got)
-	}
+	require.Equal(t, "unless given the rule", rule(read()), "0 return")
 	inForce(s.activity, "0s false")
 	d.do(http.StatusOK, http.MethodPatch, adminActivities+s.activity, map[string]any{"version": 1, "refund_within_hours": 168})
 	d.do(http.StatusOK, http.MethodPatch, adminActivities+s.activity, map[string]any{"version": 2, "refund_units": "write_off"})
-	if got := rule(read()); got != "168 write_off" {
-		t.Errorf("after two edits the rule is %s", got)
-	}
+	require.Equal(t, "after two edits the rule", rule(read()), "168 write_off")
 	inForce(s.activity, "168h0m0s true")
 	for _, wrong := range []map[string]any{{"refund_within_hours": -1}, {"refund_within_hours": 8761}, {"refund_units": "keep"}} {
 		wrong["version"] = 3

@@ -226,15 +226,9 @@ func TestIssuesAreWholeAndIdempotent(t *testing.T) {
 		t.Helper()
 		return s.must(want, 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/issue", fmt.Sprintf(`{"user_ids":[%s],"each":%d}`, users, each))["issued"]
 	}
-	if n := issue("200", `"1","2","2","3"`, 1); n != 3.0 {
-		t.Errorf("%v were issued", n)
-	}
-	if n := issue("200", `"1","2","3"`, 1); n != 0.0 {
-		t.Errorf("a repetition issued %v", n)
-	}
-	if n := issue("200", `"1","2"`, 3); n != 4.0 {
-		t.Errorf("%v were issued to make three each", n)
-	}
+	require.Equal(t, "issued", issue("200", `"1","2","2","3"`, 1), 3.0)
+	require.Equal(t, "issued by a repetition", issue("200", `"1","2","3"`, 1), 0.0)
+	require.Equal(t, "issued to make three each", issue("200", `"1","2"`, 3), 4.0)
 	issue("409 coupons-gone", `"4","5","6","7"`, 1) // three are left
 	issue("422 invalid", `"4"`, 4)
 	issue("422 invalid", `"x"`, 1)
@@ -244,17 +238,13 @@ func TestIssuesAreWholeAndIdempotent(t *testing.T) {
 		t.Errorf("to a phone: %s %v", status, refused)
 	}
 	issue("422 invalid", ``, 1)
-	if n := s.count(`SELECT count(*) FROM orders.coupons`); n != 7 {
-		t.Errorf("%d coupons", n)
-	}
+	require.Equal(t, "coupons", s.count(`SELECT count(*) FROM orders.coupons`), 7)
 	many := make([]string, maxIssue)
 	for i := range many {
 		many[i] = fmt.Sprintf(`"%d"`, 9_007_199_254_740_993+i)
 	}
 	id = s.kind(terms(`"total":10000,"per_user":2`))
-	if n := issue("200", strings.Join(many, ","), 1); n != 10_000.0 {
-		t.Errorf("%v were issued", n)
-	}
+	require.Equal(t, "issued", issue("200", strings.Join(many, ","), 1), 10_000.0)
 	issue("422 invalid", strings.Join(many, ","), 2)
 	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/stop", "")
 	issue("409 coupon-not-active", `"1"`, 1)

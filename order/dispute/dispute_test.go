@@ -70,13 +70,9 @@ func TestCourseOfADispute(t *testing.T) {
 			t.Errorf("%s: %d %v, want %s", tt.name, a.status, a.doc, tt.want)
 		}
 	}
-	if n := s.refunds.Load(); n != 0 {
-		t.Errorf("%d refunds", n)
-	}
+	require.Equal(t, "refunds", s.refunds.Load(), 0)
 	want := "events.dispute.opened open, events.dispute.answered answered, events.dispute.replied open, events.dispute.replied open, events.dispute.closed closedno_refund"
-	if got := strings.Join(s.events(order), ", "); got != want {
-		t.Errorf("events %s", got)
-	}
+	require.Equal(t, "events", strings.Join(s.events(order), ", "), want)
 	list := s.shopper(7, http.MethodGet, "orders/"+order.String()+"/disputes", "")
 	raw, _ := json.Marshal(list.doc["data"])
 	for _, part := range []string{`"by":"shop"`, `"by":"shopper"`, `"by":"minted token"`, `"outcome":"no_refund"`, "请发照片", "尺码无误"} {
@@ -175,9 +171,7 @@ func TestDisputesAtOneMoment(t *testing.T) {
 			t.Errorf("open: %d %v", a.status, a.doc)
 		}
 	})
-	if opened.Load() != 1 {
-		t.Fatalf("%d disputes opened", opened.Load())
-	}
+	require.Equal(t, "disputes opened", opened.Load(), 1)
 	path := "disputes/" + no.Load().(string) + "/close"
 	atOnce(func() {
 		if a := s.staff(http.MethodPost, path, `{"text":"退款","refund":{"amount":40}}`); a.says() == "closed" {

@@ -200,13 +200,9 @@ func TestPagesGrowOldOneByOne(t *testing.T) {
 		}
 		return made - before
 	}
-	if n := look(); n != pages {
-		t.Fatalf("%d pages built, want %d", n, pages)
-	}
+	require.Equal(t, "pages built", look(), pages)
 	clock.advance(browseLeast - time.Millisecond)
-	if n := look(); n != 0 {
-		t.Errorf("%d pages rebuilt within the minimum time", n)
-	}
+	require.Equal(t, "pages rebuilt within the minimum time", look(), 0)
 	for step, total := 0, 0; step < 10; step++ {
 		clock.advance(browseJitter / 10)
 		n := look()

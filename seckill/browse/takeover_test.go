@@ -55,9 +55,7 @@ func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 		}
 		return r.text("title")
 	}
-	if got := shows(edited); got != "A phone" {
-		t.Fatalf("the old view shows %q", got)
-	}
+	require.Equal(t, "the old view", shows(edited), "A phone")
 	require.NoError(t, w.Redis.Set(t.Context(), mark, "the run of its predecessor", 0).Err())
 	live()
 	for _, c := range []struct {

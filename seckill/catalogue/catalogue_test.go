@@ -97,9 +97,7 @@ func TestHealNeverWaits(t *testing.T) {
 		c.Heal(id)
 	}
 	for id := range int64(256) {
-		if got := <-c.Fenced(); got != id {
-			t.Fatalf("item %d, want %d", got, id)
-		}
+		require.Equal(t, "item", <-c.Fenced(), id)
 	}
 	select {
 	case id := <-c.Fenced():

@@ -117,9 +117,7 @@ func (y *humanYard) challenge(user int64, query string) (c humancheck.Challenge,
 func (y *humanYard) solved(user int64, query string) string {
 	y.t.Helper()
 	c, code := y.challenge(user, query)
-	if code != "200 pow" {
-		y.t.Fatalf("challenge: %s", code)
-	}
+	require.Equal(y.t, "challenge", code, "200 pow")
 	text, err := humancheck.Solve(y.t.Context(), c.Challenge, c.Difficulty)
 	require.NoError(y.t, err)
 	return text
@@ -129,19 +127,11 @@ func TestWorkAtTheDoor(t *testing.T) {
 	t.Parallel()
 	y := newHumanYard(t)
 	it := y.sale(time.Minute, nil)
-	if got := y.ask(7, it, ""); got != "human-check-required pow" {
-		t.Errorf("without a proof: %s", got)
-	}
+	require.Equal(t, "without a proof", y.ask(7, it, ""), "human-check-required pow")
 	proof := y.solved(7, "")
-	if got := y.ask(8, it, proof); got != "human-check-failed pow" {
-		t.Errorf("another user's proof: %s", got)
-	}
-	if got := y.ask(7, it, proof); got != "ok" {
-		t.Errorf("with a proof: %s", got)
-	}
-	if got := y.ask(7, it, proof); got != "human-check-failed pow" {
-		t.Errorf("with the same proof: %s", got)
-	}
+	require.Equal(t, "another user's proof", y.ask(8, it, proof), "human-check-failed pow")
+	require.Equal(t, "with a proof", y.ask(7, it, proof), "ok")
+	require.Equal(t, "with the same proof", y.ask(7, it, proof), "human-check-failed pow")
 }
 
 // TestAProofOfTheReservationIsEnough checks that a proof of work from the
@@ -156,19 +146,13 @@ func TestAProofOfTheReservationIsEnough(t *testing.T) {
 			t.Errorf("%s: %s, want %s", kind, got, want)
 		}
 	}
-	if got := y.ask(forgetful, y.sale(time.Minute, nil), ""); got != "unavailable" {
-		t.Errorf("while proofs cannot be looked up: %s", got)
-	}
+	require.Equal(t, "while proofs cannot be looked up", y.ask(forgetful, y.sale(time.Minute, nil), ""), "unavailable")
 	it := y.sale(time.Minute, func(i *catalogue.Item) { i.ReserveFrom, i.ReserveUntil = y.clock.Now().Add(-time.Hour), y.clock.Now() })
-	if got := y.ask(8, it, y.solved(8, "?purpose=rush")); got != "ok" {
-		t.Errorf("work for the rush by a user without that proof: %s", got)
-	}
+	require.Equal(t, "work for the rush by a user without that proof", y.ask(8, it, y.solved(8, "?purpose=rush")), "ok")
 	it = y.sale(time.Hour, func(i *catalogue.Item) {
 		i.ReserveFrom, i.ReserveUntil = y.clock.Now().Add(-time.Hour), y.clock.Now().Add(time.Hour)
 	})
-	if got := y.ask(8, it, y.solved(8, "")); got != "human-check-failed pow" {
-		t.Errorf("work for the reservation, sent with the rush: %s", got)
-	}
+	require.Equal(t, "work for the reservation, sent with the rush", y.ask(8, it, y.solved(8, "")), "human-check-failed pow")
 }
 
 // TestTheSecondCheck checks that a user who requests paths too often must pass
@@ -182,29 +166,17 @@ func TestTheSecondCheck(t *testing.T) {
 			t.Fatalf("path %d: %s", n+1, got)
 		}
 	}
-	if got := y.ask(7, it, ""); got != "human-check-required slide" {
-		t.Errorf("the fourth path in a minute: %s", got)
-	}
-	if got := y.ask(7, it, y.solvedAs(7, it)); got != "human-check-required slide" {
-		t.Errorf("with a proof of work instead: %s", got)
-	}
-	if got := y.ask(8, it, ""); got != "ok" {
-		t.Errorf("another user: %s", got)
-	}
+	require.Equal(t, "the fourth path in a minute", y.ask(7, it, ""), "human-check-required slide")
+	require.Equal(t, "with a proof of work instead", y.ask(7, it, y.solvedAs(7, it)), "human-check-required slide")
+	require.Equal(t, "another user", y.ask(8, it, ""), "ok")
 	other := *it
 	other.ID = 43
-	if got := y.ask(7, &other, ""); got != "ok" {
-		t.Errorf("another item: %s", got)
-	}
+	require.Equal(t, "another item", y.ask(7, &other, ""), "ok")
 	// A proof from the reservation does not replace the second check.
 	y.proved[9] = true
 	it = y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheckRate = 1 })
-	if got := y.ask(9, it, ""); got != "ok" {
-		t.Errorf("the first path: %s", got)
-	}
-	if got := y.ask(9, it, ""); got != "human-check-required slide" {
-		t.Errorf("the second path with a rate of one: %s", got)
-	}
+	require.Equal(t, "the first path", y.ask(9, it, ""), "ok")
+	require.Equal(t, "the second path with a rate of one", y.ask(9, it, ""), "human-check-required slide")
 }
 
 // solvedAs solves a proof of work that was not required.
@@ -283,9 +255,7 @@ func TestSlidesAreDrawnAhead(t *testing.T) {
 		}
 	}
 	it := y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheck, i.HumanCheckRate = "none", 1 })
-	if got := y.ask(7, it, ""); got != "ok" {
-		t.Fatalf("the first path: %s", got)
-	}
+	require.Equal(t, "the first path", y.ask(7, it, ""), "ok")
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	workers := append(y.human.Workers(), y.svc.worker())
@@ -298,9 +268,7 @@ func TestSlidesAreDrawnAhead(t *testing.T) {
 		c, code = y.challenge(7, "")
 		return code == "200 slide" && c.Slide != nil
 	}, "a slide is drawn")
-	if got := y.ask(7, it, "slide:"+c.Challenge+".1"); got != "human-check-failed slide" {
-		t.Errorf("a wrong place: %s", got)
-	}
+	require.Equal(t, "a wrong place", y.ask(7, it, "slide:"+c.Challenge+".1"), "human-check-failed slide")
 	cancel()
 	for range workers {
 		if err := <-done; err != nil {

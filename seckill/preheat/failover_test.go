@@ -27,9 +27,7 @@ func TestAnItemThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
 	}
 	log.Reset()
 	i.checked()
-	if n := i.epoch(all[2]); n != 1 {
-		t.Errorf("the readable item is at epoch %d", n)
-	}
+	require.Equal(t, "epoch of the readable item", i.epoch(all[2]), 1)
 	i.sql(`UPDATE inventory.stock SET total = total + 3, available = available + 3, rev = rev + 1 WHERE item_id = $1`, all[2].ID)
 	i.checked()
 	if st, ok := i.state(all[2]); !ok || !st.Ready() || st.Remaining != 13 {

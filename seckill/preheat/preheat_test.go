@@ -65,13 +65,9 @@ func TestPreheatFollowsTheClock(t *testing.T) {
 	}
 	i.clock.Advance(11 * time.Minute)
 	i.checked()
-	if n := i.epoch(item); n != 1 {
-		t.Errorf("epoch %d", n)
-	}
+	require.Equal(t, "epoch", i.epoch(item), 1)
 	i.checked()
-	if n := i.epoch(item); n != 1 {
-		t.Errorf("loaded again unnecessarily, epoch %d", n)
-	}
+	require.Equal(t, "epoch after a check without need", i.epoch(item), 1)
 }
 
 // TestRedisLostIsHealed loses Redis; the worker's own round and a rush's
@@ -144,9 +140,7 @@ func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
 	i.checked()
 	i.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1 WHERE id = $1`, item.ID)
 	i.checked()
-	if n := i.epoch(item); n != 2 {
-		t.Errorf("epoch %d", n)
-	}
+	require.Equal(t, "epoch", i.epoch(item), 2)
 	i.checked()
 	if n := i.epoch(item); n != 2 {
 		t.Errorf("epoch %d: a Load ran without a request", n)

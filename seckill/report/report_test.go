@@ -44,9 +44,7 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 			t.Errorf("%s lacks a language", a.Code)
 		}
 	}
-	if got := strings.Join(codes, " "); got != "not-proved many-unpaid" {
-		t.Errorf("advice %s", got)
-	}
+	require.Equal(t, "advice", strings.Join(codes, " "), "not-proved many-unpaid")
 	r.Proof = &LatestProof{ID: "1", Status: "proved", EndedAt: httpx.Moment(opens.Add(90 * time.Minute))}
 	if r.Finish(); r.Advice[0].Code != "many-unpaid" {
 		t.Errorf("after a proof: %+v", r.Advice)

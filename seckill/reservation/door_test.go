@@ -92,9 +92,7 @@ func TestItemsWithoutReservationAreNotLookedUp(t *testing.T) {
 	if ok, err := s.svc.Proved(t.Context(), 7, s.item.ID); ok || err != nil {
 		t.Errorf("proved: %v %v", ok, err)
 	}
-	if n := s.lookups(t, "postgres") + s.lookups(t, "redis") + s.lookups(t, "memory"); n != 0 {
-		t.Errorf("%d lookups", n)
-	}
+	require.Equal(t, "lookups", s.lookups(t, "postgres")+s.lookups(t, "redis")+s.lookups(t, "memory"), 0)
 }
 
 // patiently is check with retries while the answer is "Reservations cannot be
@@ -193,9 +191,7 @@ func TestTheDoorWithoutRedisOrPostgres(t *testing.T) {
 			t.Errorf("user %d unknown to Redis and Postgres: %v, want unavailable", user, err)
 		}
 	}
-	if n := noPostgres.lookups(t, "nowhere"); n != 4 {
-		t.Errorf("%d lookups counted as nowhere, want 4", n)
-	}
+	require.Equal(t, "lookups counted as nowhere", noPostgres.lookups(t, "nowhere"), 4)
 }
 
 // down is a Redis client whose port is closed.
@@ -263,7 +259,5 @@ func TestSetsAreSmallAndRunOut(t *testing.T) {
 			t.Errorf("%s is forgotten %v after the item closes", key, left-over)
 		}
 	}
-	if n := fmt.Sprint(s.rdb.Keys(t.Context(), "reserve:*").Val()); n != "[]" {
-		t.Errorf("locks are left: %s", n)
-	}
+	require.Equal(t, "locks left", fmt.Sprint(s.rdb.Keys(t.Context(), "reserve:*").Val()), "[]")
 }

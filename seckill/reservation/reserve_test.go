@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // together runs f with 0…n-1 concurrently.
@@ -132,9 +133,7 @@ func TestTheCap(t *testing.T) {
 	s.sql(`UPDATE seckill.items SET stock = 5`)
 	s.shopper(3, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
 	s.reserve(3).want(t, http.StatusConflict, "reservation-full")
-	if s.rows() != 10 {
-		t.Errorf("%d hold a reservation, want 10", s.rows())
-	}
+	require.Equal(t, "reservations held", s.rows(), 10)
 
 	// The cap is exact in decimals: 2.3 × 100 is 229.999… in binary fractions.
 	s.sql(`UPDATE seckill.items SET stock = 100`)

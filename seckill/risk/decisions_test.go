@@ -27,15 +27,15 @@ func TestDecisionIsStored(t *testing.T) {
 		t.Fatalf("%d %v", code, doc)
 	}
 	got := doc["data"].([]any)[0].(map[string]any)
-	requireEqual(t, "rule", got["rule"].(map[string]any), map[string]any{
+	require.Equal(t, "rule", got["rule"].(map[string]any), map[string]any{
 		"kind": "unpaid_holds", "threshold": 2.0, "window_seconds": 2592000.0, "action": "short_window", "amount": 60.0,
 	})
-	requireEqual(t, "count", got["inputs"].(map[string]any)["count"], any(3.0))
-	requireEqual(t, "result", got["result"], any("short-window"))
-	requireEqual(t, "number", got["order_no"], any(a.OrderNo.String()))
+	require.Equal(t, "count", got["inputs"].(map[string]any)["count"], any(3.0))
+	require.Equal(t, "result", got["result"], any("short-window"))
+	require.Equal(t, "number", got["order_no"], any(a.OrderNo.String()))
 	// The decision outlives the rule, and describes it as it was.
 	if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
 		t.Fatalf("%d %v", code, doc)
 	}
-	requireEqual(t, "decisions", y.count(`SELECT count(*) FROM risk.decisions WHERE rule_id = $1`, id), 1)
+	require.Equal(t, "decisions", y.count(`SELECT count(*) FROM risk.decisions WHERE rule_id = $1`, id), 1)
 }

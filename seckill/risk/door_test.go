@@ -36,9 +36,9 @@ func TestListedUserGetsANeutralRefusal(t *testing.T) {
 		change(a)
 		err := i.Door(t.Context(), a)
 		requireFault(t, "listed", err, "not-available")
-		requireEqual(t, "words", fault.From(err).Detail, "This item is not available to you right now.")
+		require.Equal(t, "words", fault.From(err).Detail, "This item is not available to you right now.")
 	}
 	stop()
-	requireEqual(t, "decisions", y.count(`SELECT count(*) FROM risk.decisions WHERE rule_id = 0 AND result = 'refused' AND rule->>'blacklist' = '4'`), 3)
-	requireEqual(t, "reasons kept", y.count(`SELECT count(*) FROM risk.decisions WHERE rule::text LIKE '%secret%'`), 0)
+	require.Equal(t, "decisions", y.count(`SELECT count(*) FROM risk.decisions WHERE rule_id = 0 AND result = 'refused' AND rule->>'blacklist' = '4'`), 3)
+	require.Equal(t, "reasons kept", y.count(`SELECT count(*) FROM risk.decisions WHERE rule::text LIKE '%secret%'`), 0)
 }

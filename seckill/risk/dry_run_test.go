@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // A dry run restricts no user and names exactly those that the same rule then
@@ -46,13 +47,13 @@ func TestDryRunEqualsTheRealHits(t *testing.T) {
 		if len(hit) == 0 || len(hit) == 150 {
 			t.Fatalf("%s hit %d", rule, len(hit))
 		}
-		requireEqual(t, "users of "+rule, named, hit)
-		requireEqual(t, "count of "+rule, dry["count"], any(float64(len(hit))))
+		require.Equal(t, "users of "+rule, named, hit)
+		require.Equal(t, "count of "+rule, dry["count"], any(float64(len(hit))))
 		if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
 			t.Fatalf("%d %v", code, doc)
 		}
 	}
-	requireEqual(t, "marks of removed rules", y.count(`SELECT count(*) FROM risk.marks`), 0)
+	require.Equal(t, "marks of removed rules", y.count(`SELECT count(*) FROM risk.marks`), 0)
 }
 
 func TestDryRunNamesAHundredAndCountsAll(t *testing.T) {

@@ -47,8 +47,8 @@ func TestHundredParallelClaimsGiveOneActivity(t *testing.T) {
 	if activities != 1 || in.Load() != 10 || out.Load() != 90 {
 		t.Fatalf("%d activities, %d paths, %d refusals; want 1, 10 and 90", activities, in.Load(), out.Load())
 	}
-	requireEqual(t, "claims", y.count(`SELECT count(*) FROM risk.claims`), 1)
-	requireEqual(t, "paths", y.count(`SELECT paths FROM risk.claims`), 10)
+	require.Equal(t, "claims", y.count(`SELECT count(*) FROM risk.claims`), 1)
+	require.Equal(t, "paths", y.count(`SELECT paths FROM risk.claims`), 10)
 }
 
 func TestRefusalNamesTheActivity(t *testing.T) {
@@ -191,7 +191,7 @@ func TestClaimBindsWhileSomethingMayBeBought(t *testing.T) {
 			want, code = b.ActivityID, ""
 		}
 		requireFault(t, c.name, err, code)
-		requireEqual(t, c.name+": the claim's activity", has(s.user), want)
+		require.Equal(t, c.name+": the claim's activity", has(s.user), want)
 	}
 }
 
@@ -242,5 +242,5 @@ func TestTidyRemovesEndedRows(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return y.count(`SELECT count(*) FROM risk.holds`) == 1 && y.count(`SELECT count(*) FROM risk.claims`) == 2
 	}, "what has ended is removed")
-	requireEqual(t, "who keeps a claim", y.count(`SELECT sum(user_id) FROM risk.claims`), 1+3)
+	require.Equal(t, "who keeps a claim", y.count(`SELECT sum(user_id) FROM risk.claims`), 1+3)
 }

@@ -64,12 +64,12 @@ func TestPauseEndsInAShorterWindow(t *testing.T) {
 	requireFault(t, "just before the end", i.Door(t.Context(), after(3*time.Minute)), "cooling-down")
 	a := after(5 * time.Minute)
 	requireFault(t, "after it", i.Door(t.Context(), a), "")
-	requireEqual(t, "time to pay", a.PayWithin, item.PayWindow/4)
+	require.Equal(t, "time to pay", a.PayWithin, item.PayWindow/4)
 	free := *item
 	free.Unlimited = true
 	a = i.applicant(1, &free)
 	requireFault(t, "an item without a limited stock", i.Door(t.Context(), a), "")
-	requireEqual(t, "time to pay", a.PayWithin, item.PayWindow)
+	require.Equal(t, "time to pay", a.PayWithin, item.PayWindow)
 }
 
 // A running instance hears of a closing, and forgets one that was paid after all
@@ -131,5 +131,5 @@ func TestDryRunOfARule(t *testing.T) {
 	for _, d := range doc["data"].([]any) { //nolint:errcheck,forcetypeassert // a list, or the test is broken
 		results = append(results, d.(map[string]any)["result"]) //nolint:errcheck,forcetypeassert // likewise
 	}
-	requireEqual(t, "decisions", results, []any{"refused", "dry-run"})
+	require.Equal(t, "decisions", results, []any{"refused", "dry-run"})
 }

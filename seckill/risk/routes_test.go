@@ -51,10 +51,10 @@ func TestRuleRoutes(t *testing.T) {
 	for _, e := range entries {
 		actions = append(actions, e.Action)
 	}
-	requireEqual(t, "audit log", actions, []string{"risk-rule.remove", "risk-rule.change", "risk-rule.add"})
+	require.Equal(t, "audit log", actions, []string{"risk-rule.remove", "risk-rule.change", "risk-rule.add"})
 	first, second := i.addRule(good), i.addRule(good)
 	_, page := i.call(auth.Viewer, http.MethodGet, "/rules?limit=1", "")
-	requireEqual(t, "newest", page["data"].([]any)[0].(map[string]any)["id"], any(second))
+	require.Equal(t, "newest", page["data"].([]any)[0].(map[string]any)["id"], any(second))
 	_, page = i.call(auth.Viewer, http.MethodGet, "/rules?limit=1&cursor="+page["next_cursor"].(string), "")
-	requireEqual(t, "next page", page["data"].([]any)[0].(map[string]any)["id"], any(first))
+	require.Equal(t, "next page", page["data"].([]any)[0].(map[string]any)["id"], any(first))
 }

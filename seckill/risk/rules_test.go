@@ -57,8 +57,8 @@ func TestGrades(t *testing.T) {
 		}
 		if err != nil {
 			f := fault.From(err)
-			requireEqual(t, "message of the refusal", f.Detail, "This item is not available to you right now.")
-			requireEqual(t, "kind, code and fields of the refusal", []any{f.Kind, f.Code, len(f.Fields)}, []any{fault.Forbidden, "not-available", 0})
+			require.Equal(t, "message of the refusal", f.Detail, "This item is not available to you right now.")
+			require.Equal(t, "kind, code and fields of the refusal", []any{f.Kind, f.Code, len(f.Fields)}, []any{fault.Forbidden, "not-available", 0})
 		}
 		if a.PayWithin != c.within || !a.UsableFrom.Equal(opens.Add(c.later)) {
 			t.Errorf("%d unpaid holds: %s to pay, usable %s after the opening; want %s and %s",
@@ -151,7 +151,7 @@ func TestStoredRuleOfAnUnknownKindIsIgnored(t *testing.T) {
 	id := shown["id"].(string)
 	for _, kind := range []string{"refusals_per_minute", "unpaid_holds"} {
 		code, doc := i.call(auth.Operator, http.MethodPut, "/rules/"+id, `{"kind":"`+kind+`","threshold":2,"action":"none"}`)
-		requireEqual(t, "change to "+kind, []any{code, doc["code"]}, []any{http.StatusUnprocessableEntity, "invalid"})
+		require.Equal(t, "change to "+kind, []any{code, doc["code"]}, []any{http.StatusUnprocessableEntity, "invalid"})
 	}
 	if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
 		t.Errorf("%d %v", code, doc)

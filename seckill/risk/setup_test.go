@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -225,13 +224,6 @@ func (i *instance) addRule(body string) string {
 		i.t.Fatalf("%d %v", code, doc)
 	}
 	return doc["id"].(string)
-}
-
-func requireEqual[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
-	}
 }
 
 // requireFault requires the code of a refusal, "" for none.

@@ -10,6 +10,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -50,9 +51,7 @@ func TestLoadPublishesGrantsWhoseMessagesWereLost(t *testing.T) {
 	if st := after.state(it); st.Remaining != 1 || !st.Ready() || y.Orders.Twice != 0 {
 		t.Errorf("%+v, %d orders created twice", st, y.Orders.Twice)
 	}
-	if n := after.swept("republished"); n != 1 {
-		t.Errorf("%v grants were published again", n)
-	}
+	require.Equal(t, "grants published again", after.swept("republished"), 1)
 }
 
 // A path whose order was closed gets the end of its number after a Load too,

@@ -147,13 +147,9 @@ func TestFlagReadsHoldersOnlyWhenGrantsWereMadeElsewhere(t *testing.T) {
 	}
 	f.remember(1, 10, []grant{{300, 14}}) // 13 was granted by another instance
 	raise(nothing(1, 14, 2), 2*time.Hour)
-	if reads != 2 {
-		t.Fatalf("%d reads, want 2", reads)
-	}
+	require.Equal(t, "reads", reads, 2)
 	raise(nothing(2, 0, 0), 3*time.Hour) // and after a Load
-	if reads != 3 {
-		t.Fatalf("%d reads, want 3", reads)
-	}
+	require.Equal(t, "reads", reads, 3)
 }
 
 // A filter that has seen far more users than there are holders claims strangers;
@@ -213,7 +209,5 @@ func TestCoverageNeverClaimsAGap(t *testing.T) {
 func TestFlagAllocatesNothing(t *testing.T) {
 	f := newTestFlag()
 	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, holders(100))
-	if n := testing.AllocsPerRun(1000, func() { f.refuses(1, ids.ID{}) }); n != 0 {
-		t.Fatalf("%v allocations", n)
-	}
+	require.Equal(t, "allocations", testing.AllocsPerRun(1000, func() { f.refuses(1, ids.ID{}) }), 0)
 }

@@ -97,9 +97,7 @@ func TestUnknownItemIsNotCounted(t *testing.T) {
 	y := setup(t)
 	i := y.instance([]*catalogue.Item{y.Item(1)})
 	i.do(httptest.NewRequest(http.MethodPost, rushPrefix+"nonsense", nil))
-	if n := len(i.rush.metrics.perItem.items()); n != 0 {
-		t.Errorf("%d items counted", n)
-	}
+	require.Equal(t, "items counted", len(i.rush.metrics.perItem.items()), 0)
 	if i.rush.known("12345") != 0 || i.rush.known("x") != 0 {
 		t.Error("an unknown item is known")
 	}

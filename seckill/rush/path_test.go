@@ -161,9 +161,7 @@ func TestPathGolden(t *testing.T) {
 	ring := keys(t, seckilltest.Key)
 	path, err := ring.sign(goldenToken)
 	require.NoError(t, err)
-	if path != goldenPath {
-		t.Fatalf("the format changed: %s", path)
-	}
+	require.Equal(t, "the format changed", path, goldenPath)
 	raw, err := base64.RawURLEncoding.DecodeString(path)
 	require.NoError(t, err)
 	if d := cmp.Diff([]byte{pathVersion, ring.keys[0].id}, raw[:2]); d != "" {

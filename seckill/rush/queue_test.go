@@ -175,7 +175,5 @@ func TestNumbersRememberWithoutAllocating(t *testing.T) {
 			t.Fatalf("%+v %v", got, ok)
 		}
 	}
-	if a := testing.AllocsPerRun(100, func() { n.put(no, told{item: 1, position: 2}); n.get(no) }); a != 0 {
-		t.Fatalf("%v allocations", a)
-	}
+	require.Equal(t, "allocations", testing.AllocsPerRun(100, func() { n.put(no, told{item: 1, position: 2}); n.get(no) }), 0)
 }

@@ -64,9 +64,7 @@ func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 	y.Write()
 	i.Run(i.sweeper().Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { st := i.state(it); return st.Persisted == 4 }, "every hold settled")
-	if y.Orders.Count() != 4 {
-		t.Fatalf("%d orders", y.Orders.Count())
-	}
+	require.Equal(t, "orders", y.Orders.Count(), 4)
 	// A shopper with a shorter payment window keeps it after an outage.
 	for u, want := range []int32{30, 0, 0, 0} {
 		if got := y.Orders.Granted(parse(t, paths[u].OrderNo)).PayWithin; got != want {
@@ -80,9 +78,7 @@ func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 	}
 	// The sweeper may count after the writer has already written the orders.
 	pgtest.Eventually(t, 30*time.Second, func() bool { return i.swept("republished") == 2 }, "two counted as published again")
-	if y.Orders.Twice != 0 {
-		t.Fatalf("%d orders were created twice", y.Orders.Twice)
-	}
+	require.Equal(t, "orders created twice", y.Orders.Twice, 0)
 }
 
 // A backlog is left alone: grants that wait in the stream are not published

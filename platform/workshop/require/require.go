@@ -1,6 +1,8 @@
 // Package require ends a test whose step has failed.
 package require
 
+import "github.com/google/go-cmp/cmp"
+
 // T is a test: a *testing.T, a *testing.B or a *rapid.T.
 type T interface {
 	Helper()
@@ -12,5 +14,13 @@ func NoError(t T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Equal ends the test unless got is want; what names it.
+func Equal[V any](t T, what string, got, want V) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(what + " (-want +got):\n" + diff)
 	}
 }
