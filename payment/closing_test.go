@@ -27,9 +27,7 @@ func (s *bundle) available() int {
 
 func cancel(t *testing.T, s *bundle) {
 	no, user := s.one(100)
-	if a := s.cancelOrder(no, user+1); a.status != http.StatusNotFound {
-		t.Errorf("another shopper: %d", a.status)
-	}
+	s.cancelOrder(no, user+1).want(t, "another shopper", http.StatusNotFound, "")
 	_, url := s.startPayment(no, user)
 	before := s.available()
 	a := s.cancelOrder(no, user)
@@ -42,15 +40,11 @@ func cancel(t *testing.T, s *bundle) {
 	if p, err := s.tryPost(0, url, `{}`); err != nil || p.status != http.StatusConflict {
 		t.Errorf("a canceled order was paid: %+v, %v", p, err)
 	}
-	if a := s.cancelOrder(no, user); a.status != http.StatusConflict || a.text("code") != "order-not-cancelable" {
-		t.Errorf("again: %d %v", a.status, a.body)
-	}
+	s.cancelOrder(no, user).want(t, "again", http.StatusConflict, "order-not-cancelable")
 	// Without a payment no provider is needed.
 	no, user = s.one(100)
 	s.bank.shut.Store(true)
-	if a := s.cancelOrder(no, user); a.status != http.StatusOK {
-		t.Errorf("without a payment: %d %v", a.status, a.body)
-	}
+	s.cancelOrder(no, user).want(t, "without a payment", http.StatusOK, "")
 	s.booksAreRight()
 }
 
@@ -97,9 +91,7 @@ func cancelOfALockedItem(t *testing.T, s *bundle) {
 	if _, err := busy.Exec(t.Context(), `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, s.item); err != nil {
 		t.Fatal(err)
 	}
-	if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
-		t.Fatalf("locked: %d %v", a.status, a.body)
-	}
+	s.cancelOrder(no, user).want(t, "locked", http.StatusServiceUnavailable, "payment-unavailable")
 	require.NoError(t, busy.Commit(t.Context()))
 	s.startPayment(no, user)
 	if a := s.cancelOrder(no, user); a.status != http.StatusOK || a.text("reason") != "canceled" {
@@ -116,17 +108,13 @@ func cancelWithoutTheBank(t *testing.T, s *bundle) {
 	_, url := s.startPayment(no, user)
 	s.bank.shut.Store(true)
 	for range 2 { // a cancel that the provider does not answer may be repeated at once
-		if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
-			t.Fatalf("%d %v", a.status, a.body)
-		}
+		s.cancelOrder(no, user).want(t, "", http.StatusServiceUnavailable, "payment-unavailable")
 	}
 	require.Equal(t, "closed without knowing about the money", s.status(no), orderevent.StatusPending)
 	s.bank.shut.Store(false)
 	s.payAt(url, sandbox.Normal) // the payment that closing must not overlook
 	s.until("the order is paid though claimed", func() bool { return s.status(no) == orderevent.StatusPaid })
-	if a := s.cancelOrder(no, user); a.status != http.StatusConflict || a.text("code") != "order-not-cancelable" {
-		t.Errorf("canceling a paid order: %d %v", a.status, a.body)
-	}
+	s.cancelOrder(no, user).want(t, "canceling a paid order", http.StatusConflict, "order-not-cancelable")
 	s.booksAreRight()
 }
 
@@ -143,9 +131,7 @@ func closingFindsTheMoney(t *testing.T, s *bundle) {
 	no, user = s.one(100)
 	_, url = s.startPayment(no, user)
 	s.payAt(url, sandbox.Underpaid)
-	if a := s.cancelOrder(no, user); a.status != http.StatusOK {
-		t.Errorf("underpaid: %d %v", a.status, a.body)
-	}
+	s.cancelOrder(no, user).want(t, "underpaid", http.StatusOK, "")
 	s.refundsDone(no)
 	s.booksAreRight()
 }

@@ -51,13 +51,9 @@ func anOperatorCancelsForAShopper(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
 	path := "orders/" + no.String() + "/cancel"
-	if a := s.staff(firstOperator, http.MethodPost, path, `{"reason":" "}`); a.status != http.StatusUnprocessableEntity {
-		t.Errorf("without a reason: %d %v", a.status, a.body)
-	}
+	s.staff(firstOperator, http.MethodPost, path, `{"reason":" "}`).want(t, "without a reason", http.StatusUnprocessableEntity, "")
 	for range 2 { // the second finds it canceled
-		if a := s.staff(firstOperator, http.MethodPost, path, `{"reason":"asked by phone"}`); a.status != http.StatusOK {
-			t.Fatalf("%d %v", a.status, a.body)
-		}
+		s.staff(firstOperator, http.MethodPost, path, `{"reason":"asked by phone"}`).want(t, "", http.StatusOK, "")
 	}
 	s.orderIs(no, orderevent.StatusClosed)
 	s.paymentIs(paymentNo, "closed")
@@ -99,9 +95,7 @@ func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
 		s.says(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", blank), "invalid")
 	}
 	for _, number := range []string{`\u202e1 `, "1", "2"} { // the second changes nothing, the third corrects
-		if a := s.staff(firstOperator, http.MethodPut, path, `{"carrier":"SF","tracking_no":"`+number+`"}`); a.status != http.StatusOK {
-			t.Fatalf("%d %v", a.status, a.body)
-		}
+		s.staff(firstOperator, http.MethodPut, path, `{"carrier":"SF","tracking_no":"`+number+`"}`).want(t, "", http.StatusOK, "")
 	}
 	s.orderIs(no, orderevent.StatusPaid)
 	s.has(s.document(no, user), http.StatusOK, `"tracking_no":"2"`)
@@ -109,9 +103,7 @@ func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
 	if got := s.audited("order.ship", no); got != `{"after": {"status": "paid", "carrier": "SF", "tracking_no": "2"}, "before": {"status": "paid", "carrier": "SF", "tracking_no": "1"}}` {
 		t.Errorf("audit: %s", got)
 	}
-	if a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", ""); a.status != http.StatusOK {
-		t.Fatalf("complete: %d %v", a.status, a.body)
-	}
+	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").want(t, "complete", http.StatusOK, "")
 	want := fmt.Sprintf("paid by operator %[1]d: ship SF 1; paid by operator %[1]d: ship SF 2; completed by operator %[1]d", firstOperator)
 	if got := s.history(no); !strings.HasSuffix(got, want) {
 		t.Errorf("history: %s; want %s", got, want)
@@ -149,9 +141,7 @@ func notesStayAmongOperators(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "orders/" + no.String() + "/notes"
 	for range 2 {
-		if a := s.staff(firstOperator, http.MethodPost, path, `{"text":"call back on Friday"}`, "Idempotency-Key", "n1"); a.status != http.StatusOK {
-			t.Fatalf("%d %v", a.status, a.body)
-		}
+		s.staff(firstOperator, http.MethodPost, path, `{"text":"call back on Friday"}`, "Idempotency-Key", "n1").want(t, "", http.StatusOK, "")
 	}
 	if got, want := s.history(no), fmt.Sprintf("pending_payment by system; pending_payment by operator %d: note call back on Friday", firstOperator); got != want {
 		t.Errorf("history: %s; want %s", got, want)

@@ -29,9 +29,7 @@ func unitsHandedOverBeforeTheApprovalAreWrittenOff(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
 	before := s.stockIs()
 	refundNo := s.askBack(no, `{"note":"a whim"}`, "awaiting_approval")
-	if a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", ""); a.status != http.StatusOK {
-		t.Fatalf("complete: %d %v", a.status, a.body)
-	}
+	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").want(t, "complete", http.StatusOK, "")
 	s.act(secondOperator, refundNo, "approve", "", "requested")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)

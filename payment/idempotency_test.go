@@ -25,30 +25,22 @@ func startUnderAKey(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
 	first := s.keyed(user, path, "k", "")
-	if first.status != http.StatusOK {
-		t.Fatalf("the first: %d %v", first.status, first.body)
-	}
+	first.want(t, "the first", http.StatusOK, "")
 	if again := s.keyed(user, path, "k", `{"provider":"sandbox"}`); again.status != http.StatusOK || !reflect.DeepEqual(again.body, first.body) {
 		t.Errorf("a repetition that names the same provider: %d %v", again.status, again.body)
 	}
 	other, _ := s.one(100)
 	elsewhere := "/api/v1/orders/" + other.String() + "/payments"
-	if a := s.keyed(user, elsewhere, "k", ""); a.status != http.StatusUnprocessableEntity || a.text("code") != "idempotency-mismatch" {
-		t.Errorf("another order under the key: %d %v", a.status, a.body)
-	}
+	s.keyed(user, elsewhere, "k", "").want(t, "another order under the key", http.StatusUnprocessableEntity, "idempotency-mismatch")
 	if a := s.keyed(user, path, "another", ""); a.status != http.StatusOK || a.text("payment_no") != first.text("payment_no") {
 		t.Errorf("another key finds the open payment: %d %v", a.status, a.body)
 	}
-	if a := s.keyed(user, path, strings.Repeat("k", 256), ""); a.status != http.StatusUnprocessableEntity {
-		t.Errorf("a key of 256 bytes: %d %v", a.status, a.body)
-	}
+	s.keyed(user, path, strings.Repeat("k", 256), "").want(t, "a key of 256 bytes", http.StatusUnprocessableEntity, "")
 	// Without a key, a payment that has ended is reported as ended; under its key the answer stays the
 	// same.
 	s.payAt(first.text("pay_url"), sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == "paid" })
-	if a := s.post(user, path, ""); a.status != http.StatusConflict {
-		t.Errorf("paid, without the key: %d %v", a.status, a.body)
-	}
+	s.post(user, path, "").want(t, "paid, without the key", http.StatusConflict, "")
 	if a := s.keyed(user, path, "k", ""); a.status != http.StatusOK || !reflect.DeepEqual(a.body, first.body) {
 		t.Errorf("paid, under the key: %d %v", a.status, a.body)
 	}
@@ -59,9 +51,7 @@ func startUnderAKeyWithoutTheBank(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
 	s.bank.shut.Store(true)
-	if a := s.keyed(user, path, "k", ""); a.status != http.StatusServiceUnavailable {
-		t.Fatalf("%d %v", a.status, a.body)
-	}
+	s.keyed(user, path, "k", "").want(t, "", http.StatusServiceUnavailable, "")
 	s.bank.shut.Store(false)
 	if a := s.keyed(user, path, "k", ""); a.status != http.StatusOK || a.text("pay_url") == "" {
 		t.Errorf("once the bank is back: %d %v", a.status, a.body)
@@ -86,14 +76,10 @@ func startUnderAKeyTwiceAtOnce(t *testing.T, s *bundle) {
 	s.until("the first has its claim", func() bool {
 		return read[int](s, `SELECT count(*) FROM platform.idempotency WHERE key = 'k' AND actor = $1`, user) == 1
 	})
-	if a := s.keyed(user, path, "k", ""); a.status != http.StatusConflict || a.text("code") != "idempotency-in-flight" {
-		t.Errorf("beside the first: %d %v", a.status, a.body)
-	}
+	s.keyed(user, path, "k", "").want(t, "beside the first", http.StatusConflict, "idempotency-in-flight")
 	require.NoError(t, tx.Rollback(t.Context()))
 	waiting.Wait()
-	if first.status != http.StatusOK {
-		t.Fatalf("the first: %d %v", first.status, first.body)
-	}
+	first.want(t, "the first", http.StatusOK, "")
 	if a := s.keyed(user, path, "k", ""); a.status != http.StatusOK || !reflect.DeepEqual(a.body, first.body) {
 		t.Errorf("after the first: %d %v", a.status, a.body)
 	}

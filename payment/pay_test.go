@@ -33,9 +33,7 @@ func pay(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	path := "/api/v1/orders/" + no.String() + "/payments"
 	a := s.post(user, path, "")
-	if a.status != http.StatusOK {
-		t.Fatalf("start: %d %v", a.status, a.body)
-	}
+	a.want(t, "start", http.StatusOK, "")
 	amount, _ := a.body["amount"].(map[string]any)
 	if a.text("provider") != "sandbox" || a.text("status") != "created" || amount["amount"] != 9900.0 || amount["currency"] != "CNY" ||
 		a.text("order_no") != no.String() {
@@ -64,9 +62,7 @@ func pay(t *testing.T, s *bundle) {
 	if err != nil || len(views) != 1 || views[0].Status != "captured" || views[0].ProviderTxn == "" || views[0].Amount.Amount != 9900 {
 		t.Errorf("views: %+v, %v", views, err)
 	}
-	if got := s.post(user, path, ""); got.status != http.StatusConflict || got.text("code") != "order-not-payable" {
-		t.Errorf("paying a paid order: %d %v", got.status, got.body)
-	}
+	s.post(user, path, "").want(t, "paying a paid order", http.StatusConflict, "order-not-payable")
 	s.until("the bank was heard", func() bool { return s.callbacksLeft(views[0].PaymentNo) == 0 })
 	s.booksAreRight()
 }
@@ -137,9 +133,7 @@ func startWithoutTheBank(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.bank.shut.Store(true)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	if a := s.post(user, path, ""); a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
-		t.Fatalf("%d %v", a.status, a.body)
-	}
+	s.post(user, path, "").want(t, "", http.StatusServiceUnavailable, "payment-unavailable")
 	row := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE status = 'created' AND handoff = '{}' AND order_no = $1`, no)
 	s.bank.shut.Store(false)
 	if a := s.post(user, path, ""); a.status != http.StatusOK || a.text("payment_no") != row.String() {
@@ -167,15 +161,11 @@ func startInTheLastMoment(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.bank.shut.Store(true)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	if a := s.post(user, path, ""); a.status != http.StatusServiceUnavailable {
-		t.Fatalf("%d %v", a.status, a.body)
-	}
+	s.post(user, path, "").want(t, "", http.StatusServiceUnavailable, "")
 	s.bank.shut.Store(false)
 	s.exec(`WITH o AS (UPDATE orders.orders SET pay_deadline = clock_timestamp() + interval '900 milliseconds' WHERE order_no = $1 RETURNING order_no, pay_deadline)
 		UPDATE payments.payments p SET expires_at = o.pay_deadline FROM o WHERE p.order_no = o.order_no`, no)
-	if a := s.post(user, path, ""); a.status != http.StatusConflict || a.text("code") != "order-not-payable" {
-		t.Errorf("%d %v, want order-not-payable", a.status, a.body)
-	}
+	s.post(user, path, "").want(t, "", http.StatusConflict, "order-not-payable")
 	if n := read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1 AND status <> 'closed'`, no); n != 0 {
 		t.Errorf("%d payments stay open", n)
 	}
@@ -199,9 +189,7 @@ func startAfterUnreportedEnd(t *testing.T, s *bundle) {
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Never)
 	s.exec(`UPDATE payments.payments SET handoff = '{}' WHERE order_no = $1`, no)
-	if a := s.askToPay(no, user); a.status != http.StatusConflict || a.text("code") != "order-not-payable" {
-		t.Errorf("%d %v", a.status, a.body)
-	}
+	s.askToPay(no, user).want(t, "", http.StatusConflict, "order-not-payable")
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
 }
@@ -305,8 +293,6 @@ func aFreeOrderIsPaidByAsking(t *testing.T, s *bundle) {
 	}
 	s.orderIs(no, orderevent.StatusPaid)
 	require.Equal(t, "events", s.events(paymentevent.SubjectCaptured, no), 1)
-	if a := s.askToPay(no, user); a.status != http.StatusConflict {
-		t.Errorf("again: %d", a.status)
-	}
+	s.askToPay(no, user).want(t, "again", http.StatusConflict, "")
 	s.booksAreRight()
 }

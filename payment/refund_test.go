@@ -306,7 +306,5 @@ func providerNoLongerConfigured(t *testing.T, s *bundle) {
 	if s.alarms("payment-provider-missing", "bank2") != 1 {
 		t.Error("no alarm")
 	}
-	if a := s.cancelOrder(no, user); a.status != http.StatusServiceUnavailable {
-		t.Errorf("cancel: %d", a.status)
-	}
+	s.cancelOrder(no, user).want(t, "cancel", http.StatusServiceUnavailable, "")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"testing"
 	"time"
 
 	"stampede/platform/base/ids"
@@ -22,6 +23,15 @@ type answer struct {
 }
 
 func (a answer) text(member string) string { v, _ := a.body[member].(string); return v }
+
+// want requires a status and, unless it is empty, a problem's code; what names the
+// answer.
+func (a answer) want(t testing.TB, what string, status int, code string) {
+	t.Helper()
+	if a.status != status || code != "" && a.text("code") != code {
+		t.Fatalf("%s: %d %v, want %d %s", what, a.status, a.body, status, code)
+	}
+}
 
 // post sends JSON as a user; user 0 sends no token.
 func (s *bundle) post(user int64, path, body string) answer {

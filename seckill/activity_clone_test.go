@@ -183,7 +183,5 @@ func TestWrongClones(t *testing.T) {
 	if tr.String() != "[] and 0 events" {
 		t.Errorf("left %v", tr)
 	}
-	if r := d.as(auth.Viewer, http.MethodPost, base+s.activity+"/clone", `{"shift_days":1}`); r.status != http.StatusForbidden {
-		t.Errorf("a viewer cloned: %d", r.status)
-	}
+	d.as(auth.Viewer, http.MethodPost, base+s.activity+"/clone", `{"shift_days":1}`).want(t, "a viewer cloned", http.StatusForbidden, "")
 }

@@ -35,12 +35,8 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 			}
 		}
 	}
-	if r := a.as(auth.Viewer, http.MethodGet, "/api/v1/admin/items/987654/admission", nil); r.status != http.StatusNotFound {
-		t.Errorf("unknown item: %d %s", r.status, r.raw)
-	}
-	if r := a.as(auth.Shopper, http.MethodGet, path, nil); r.status != http.StatusForbidden {
-		t.Errorf("a shopper sees it: %d %s", r.status, r.raw)
-	}
+	a.as(auth.Viewer, http.MethodGet, "/api/v1/admin/items/987654/admission", nil).want(t, "unknown item", http.StatusNotFound, "")
+	a.as(auth.Shopper, http.MethodGet, path, nil).want(t, "a shopper sees it", http.StatusForbidden, "")
 	for _, role := range []auth.Role{auth.Shopper, auth.Viewer} {
 		if r := a.as(role, http.MethodPut, path, `{"per_second":1}`); r.status != http.StatusForbidden {
 			t.Errorf("a %s sets it: %d %s", role, r.status, r.raw)

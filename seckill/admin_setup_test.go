@@ -83,6 +83,15 @@ type reply struct {
 
 func (r reply) text(field string) string { s, _ := r.body[field].(string); return s }
 
+// want requires a status and, unless it is empty, a problem's code; what names the
+// answer.
+func (r reply) want(t testing.TB, what string, status int, code string) {
+	t.Helper()
+	if r.status != status || code != "" && r.text("code") != code {
+		t.Fatalf("%s: %d %s, want %d %s", what, r.status, r.raw, status, code)
+	}
+}
+
 // id reads a field that holds an id.
 func (r reply) id(t testing.TB, path ...any) string {
 	t.Helper()

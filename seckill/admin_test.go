@@ -74,9 +74,7 @@ func TestViewsAreWrittenAsTheAPISays(t *testing.T) {
 	if v, ok := r.body["payment_window_share"]; !ok || v != nil || r.body["payment_window_seconds"] != 900.0 || r.body["rebuy_after_close"] != false {
 		t.Errorf("activity: %s", r.raw)
 	}
-	if r := d.as(auth.Operator, http.MethodGet, "/api/v1/admin/activities/nonsense", nil); r.status != 404 || r.text("code") != "not-found" {
-		t.Errorf("invalid id: %d %s", r.status, r.raw)
-	}
+	d.as(auth.Operator, http.MethodGet, "/api/v1/admin/activities/nonsense", nil).want(t, "invalid id", 404, "not-found")
 }
 
 // TestListsPage pages through each list and expects each row once.

@@ -101,14 +101,10 @@ func TestMoveBackup(t *testing.T) {
 	for _, body := range []string{`{"units":0}`, `{"units":10000001}`} {
 		d.do(http.StatusUnprocessableEntity, http.MethodPost, path, body)
 	}
-	if r := d.as(auth.Viewer, http.MethodPost, path, `{"units":1}`); r.status != http.StatusForbidden {
-		t.Errorf("a viewer moves units: %d", r.status)
-	}
+	d.as(auth.Viewer, http.MethodPost, path, `{"units":1}`).want(t, "a viewer moves units", http.StatusForbidden, "")
 	// While an item on sale does not decide, no unit leaves it.
 	d.Redis.Del(t.Context(), "{g:i"+s.item+":0}:"+s.item+":state")
-	if r := d.as(auth.Operator, http.MethodPost, path, `{"units":1}`); r.status != http.StatusServiceUnavailable || r.text("code") != "fenced" {
-		t.Errorf("without Redis: %d %s", r.status, r.raw)
-	}
+	d.as(auth.Operator, http.MethodPost, path, `{"units":1}`).want(t, "without Redis", http.StatusServiceUnavailable, "fenced")
 	draft := d.draft(time.Hour)
 	if r := d.as(auth.Operator, http.MethodPost, "/api/v1/admin/items/"+draft.item+"/backup", `{"units":1}`); r.status != http.StatusConflict {
 		t.Errorf("of a draft: %d %s", r.status, r.raw)

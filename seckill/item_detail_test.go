@@ -36,18 +36,14 @@ func TestShoppersReadDetails(t *testing.T) {
 			t.Errorf("stale: %s", r.raw)
 		}
 	}
-	if r := d.as("", http.MethodGet, shown, nil); r.status != http.StatusNotFound {
-		t.Errorf("of a draft: %d %s", r.status, r.raw)
-	}
+	d.as("", http.MethodGet, shown, nil).want(t, "of a draft", http.StatusNotFound, "")
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil)
 	d.forgetBrowse()
 	r := d.as("", http.MethodGet, shown, nil)
 	if r.text("description_html") != "<h1>Phone</h1>\n<p>A <em>new</em> one.</p>\n" || r.text("rules_html") != "<p>One each.</p>\n" || fmt.Sprint(r.body["images"]) != "[https://127.0.0.1/1.png https://127.0.0.1/2.png]" {
 		t.Errorf("shoppers read %s", r.raw)
 	}
-	if again := d.as("", http.MethodGet, shown, nil, "If-None-Match", r.header.Get("ETag")); again.status != http.StatusNotModified {
-		t.Errorf("the same again: %d", again.status)
-	}
+	d.as("", http.MethodGet, shown, nil, "If-None-Match", r.header.Get("ETag")).want(t, "the same again", http.StatusNotModified, "")
 	require.NoError(t, d.svc.advanceAll(t.Context()))
 	d.do(http.StatusOK, http.MethodPut, detail, `{"description":"Black","images":[],"version":1}`)
 	d.do(http.StatusOK, http.MethodPut, rules, `{"rules":"Two each.","version":1}`)
@@ -76,9 +72,7 @@ func TestShoppersReadDetails(t *testing.T) {
 			t.Errorf("%.60s: %s", bad, r.raw)
 		}
 	}
-	if r := d.as(auth.Viewer, http.MethodPut, detail, `{"description":"","images":[],"version":2}`); r.status != http.StatusForbidden {
-		t.Errorf("a viewer writes: %d", r.status)
-	}
+	d.as(auth.Viewer, http.MethodPut, detail, `{"description":"","images":[],"version":2}`).want(t, "a viewer writes", http.StatusForbidden, "")
 	d.do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/terminate", nil)
 	d.do(http.StatusConflict, http.MethodPut, detail, `{"description":"late","images":[],"version":2}`)
 	d.do(http.StatusConflict, http.MethodPut, rules, `{"rules":"late","version":2}`)

@@ -127,9 +127,7 @@ func TestPauseOneItem(t *testing.T) {
 	d.sql(`UPDATE inventory.stock SET paused = true WHERE item_id = $1`, items[1].ID)
 	d.do(http.StatusOK, http.MethodPost, path+"/resume", nil)
 	must("resumed", selling, selling, selling)
-	if r := d.as(auth.Viewer, http.MethodPost, path+"/pause", nil); r.status != http.StatusForbidden {
-		t.Errorf("a viewer pauses an item: %d", r.status)
-	}
+	d.as(auth.Viewer, http.MethodPost, path+"/pause", nil).want(t, "a viewer pauses an item", http.StatusForbidden, "")
 }
 
 // TestAPausedItemStaysPausedWhenEdited lowers the stock of a paused item before its
@@ -222,14 +220,10 @@ func TestStockGoesDown(t *testing.T) {
 	for _, body := range []string{`{"units":0,"reason":"x"}`, `{"units":1,"reason":""}`, `{"units":1,"reason":"\u2028"}`} {
 		d.do(http.StatusUnprocessableEntity, http.MethodPost, path+"/write-off", body)
 	}
-	if r := d.as(auth.Viewer, http.MethodPost, path+"/write-off", `{"units":1,"reason":"x"}`); r.status != http.StatusForbidden {
-		t.Errorf("a viewer writes off: %d", r.status)
-	}
+	d.as(auth.Viewer, http.MethodPost, path+"/write-off", `{"units":1,"reason":"x"}`).want(t, "a viewer writes off", http.StatusForbidden, "")
 	// While an item on sale does not decide, no unit leaves it.
 	d.Redis.Del(t.Context(), "{g:i"+s.item+":0}:"+s.item+":state")
-	if r := d.as(auth.Operator, http.MethodPost, path+"/stock", `{"add":-1}`); r.status != http.StatusServiceUnavailable || r.text("code") != "fenced" {
-		t.Errorf("without Redis: %d %s", r.status, r.raw)
-	}
+	d.as(auth.Operator, http.MethodPost, path+"/stock", `{"add":-1}`).want(t, "without Redis", http.StatusServiceUnavailable, "fenced")
 }
 
 // TestCorrectionsSurviveRedis restarts Redis in mid-sale, with its files, without them

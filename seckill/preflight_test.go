@@ -137,9 +137,7 @@ func TestPreflight(t *testing.T) {
 			t.Errorf("%s: %s", shoppers, r.raw)
 		}
 	}
-	if r := d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/999999/preflight", nil); r.status != http.StatusNotFound {
-		t.Errorf("an unknown activity: %d", r.status)
-	}
+	d.as(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/999999/preflight", nil).want(t, "an unknown activity", http.StatusNotFound, "")
 }
 
 // noonZone names a zone in which it is noon when it is this hour in UTC.

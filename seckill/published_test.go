@@ -118,9 +118,7 @@ func TestShoppersSeeThePlan(t *testing.T) {
 	}
 	draft := d.draft(time.Hour)
 	for _, path := range []string{"items/" + draft.item, "sessions/" + draft.session} {
-		if r := d.as("", http.MethodGet, "/api/v1/"+path, nil); r.status != http.StatusNotFound {
-			t.Errorf("a draft is shown: %d %s", r.status, r.raw)
-		}
+		d.as("", http.MethodGet, "/api/v1/"+path, nil).want(t, "a draft is shown", http.StatusNotFound, "")
 	}
 }
 

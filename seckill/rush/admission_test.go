@@ -16,9 +16,7 @@ func TestAdmissionRate(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it})
 	i.work()
 	held, got := i.buy(1, it)
-	if got.Status != http.StatusAccepted {
-		t.Fatalf("%+v", got)
-	}
+	got.want(t, "", http.StatusAccepted, "")
 	user := int64(1)
 	for _, c := range []struct {
 		rate          *int32

@@ -73,9 +73,7 @@ func TestRepeatedPathIsAnsweredWhileTheSaleRefuses(t *testing.T) {
 			old.buy(1, it)
 			bought, closed, queued := old.issue(2, it, 1), old.issue(3, it, 1), old.issue(4, it, 1)
 			for _, p := range []rushPath{bought, closed} {
-				if a := old.send(p.Path); a.Status != http.StatusAccepted {
-					t.Fatalf("%+v", a)
-				}
+				old.send(p.Path).want(t, "", http.StatusAccepted, "")
 			}
 			y.SettleAll(3)
 			y.Close(parse(t, closed.OrderNo))
@@ -156,9 +154,7 @@ func TestLookupsForStrangersOfAPausedSaleAreBounded(t *testing.T) {
 	if n := orders.asked.Load(); n != looks {
 		t.Errorf("%d strangers were looked up, the bound is %d", n, looks)
 	}
-	if a := i.send(holder.Path); a.Status != http.StatusAccepted {
-		t.Errorf("the holder: %+v", a)
-	}
+	i.send(holder.Path).want(t, "the holder", http.StatusAccepted, "")
 }
 
 // A pause refuses new attempts only: a number that was granted gets its first
@@ -182,9 +178,7 @@ func TestPauseRefusesNewAttemptsOnly(t *testing.T) {
 	if _, a := i.buy(1, it); a.Status != http.StatusTooManyRequests || a.Code != "cooling-down" || a.RetryAfter != "60" {
 		t.Errorf("a new attempt: %+v", a)
 	}
-	if a := i.send(ahead.Path); a.Status != http.StatusAccepted {
-		t.Errorf("an item without a limited stock: %+v", a)
-	}
+	i.send(ahead.Path).want(t, "an item without a limited stock", http.StatusAccepted, "")
 	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
 		t.Errorf("another user: %+v", a)
 	}

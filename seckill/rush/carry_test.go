@@ -29,9 +29,7 @@ func TestLoadPublishesGrantsWhoseMessagesWereLost(t *testing.T) {
 	written, _ := before.buy(1, it)
 	y.SettleAll(1)
 	queued, a := before.buy(2, it)
-	if a.Status != http.StatusAccepted {
-		t.Fatalf("%+v", a)
-	}
+	a.want(t, "", http.StatusAccepted, "")
 
 	y.Bus = bustest.Open(t)
 	y.otherRun()

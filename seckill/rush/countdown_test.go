@@ -110,9 +110,7 @@ func TestNumberFromAMachineTenMinutesOffIsInLine(t *testing.T) {
 				i.listing.Show(&shown)
 			}
 			p, a := issuer.buy(1, it)
-			if a.Status != http.StatusAccepted {
-				t.Fatalf("%d %s", a.Status, a.Code)
-			}
+			a.want(t, "", http.StatusAccepted, "")
 			no := parse(t, p.OrderNo)
 			if off := no.Time().Sub(issuer.clock.Now()).Abs(); off > 10*time.Second {
 				t.Errorf("the number's time is %s off", off)

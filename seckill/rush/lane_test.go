@@ -41,9 +41,7 @@ func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	it := y.Item(2)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.MinPlaces = 1 })
 	held, a := i.buy(1, it)
-	if a.Status != http.StatusAccepted {
-		t.Fatalf("%+v", a)
-	}
+	a.want(t, "", http.StatusAccepted, "")
 	g := i.gate()
 	l := i.rush.lanes.find(it.ID)
 	waiting := busy(t, l, g, 10)

@@ -95,9 +95,7 @@ func TestKeysRotateUnderway(t *testing.T) {
 		outstanding = fresh
 	}
 	last, tokens := y.keyedInstance(after, it)
-	if a := last.send(kept.path); a.Status != http.StatusForbidden || a.Code != "bad-path" {
-		t.Errorf("a path of a removed key: %d %s", a.Status, a.Code)
-	}
+	last.send(kept.path).want(t, "a path of a removed key", http.StatusForbidden, "bad-path")
 	if _, err := tokens.Verify(kept.token); err == nil {
 		t.Error("a token of a removed key is accepted")
 	}
@@ -131,9 +129,7 @@ func TestBadPathsCostNoRedisCall(t *testing.T) {
 	}
 	i.clock.Advance(PathLifetime + clockTolerance + time.Second)
 	for range 3 {
-		if a := i.send(path); a.Status != http.StatusForbidden || a.Code != "path-expired" {
-			t.Errorf("expired: %d %s", a.Status, a.Code)
-		}
+		i.send(path).want(t, "expired", http.StatusForbidden, "path-expired")
 	}
 	if n := calls.N.Load() - before; n != 0 {
 		t.Errorf("%d refusals sent %d commands to Redis", len(cases)+3, n)

@@ -71,9 +71,7 @@ func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
 		if err := i.rush.keys.verify(path.Path, &tok); err != nil || tok.payWithin != want[user] {
 			t.Errorf("user %d: the path says %d s (%v), want %d", user, tok.payWithin, err, want[user])
 		}
-		if got := i.send(path.Path); got.Status != http.StatusAccepted {
-			t.Fatalf("%+v", got)
-		}
+		i.send(path.Path).want(t, "", http.StatusAccepted, "")
 	}
 	got := y.published(len(windows))
 	for user, no := range numbers {

@@ -46,9 +46,7 @@ func TestFullRedisIsNoUnknownOutcome(t *testing.T) {
 		t.Errorf("while Redis is full: %+v", a)
 	}
 	memory("0")
-	if a := i.send(p.Path); a.Status != http.StatusAccepted {
-		t.Errorf("when it has memory: %+v", a)
-	}
+	i.send(p.Path).want(t, "when it has memory", http.StatusAccepted, "")
 }
 
 // Every refusal: its status, its code, its Retry-After, and that the stock is

@@ -136,9 +136,7 @@ func TestOneItemPerActivity(t *testing.T) {
 	one, other := y.Item(5, together), y.Item(5, together)
 	i := y.instance([]*catalogue.Item{one, other})
 	first, a := i.buy(1, one)
-	if a.Status != http.StatusAccepted {
-		t.Fatalf("first item: %+v", a)
-	}
+	a.want(t, "first item", http.StatusAccepted, "")
 	if _, a := i.buy(1, other); a.Code != "already-bought" || a.OrderNo != first.OrderNo {
 		t.Fatalf("second item of the activity: %+v", a)
 	}

@@ -16,9 +16,7 @@ func TestSoldOutWhenAllIsPaid(t *testing.T) {
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it})
 	p, a := i.buy(1, it)
-	if a.Status != http.StatusAccepted {
-		t.Fatalf("%+v", a)
-	}
+	a.want(t, "", http.StatusAccepted, "")
 	y.SettleAll(1)
 	y.Pay(parse(t, p.OrderNo))
 	for range 2 { // by Redis, then by the flag
@@ -38,9 +36,7 @@ func TestFencedItemIsHealed(t *testing.T) {
 	it := y.Item(5)
 	i := y.instance([]*catalogue.Item{it})
 	held, a := i.buy(1, it)
-	if a.Status != http.StatusAccepted {
-		t.Fatalf("%+v", a)
-	}
+	a.want(t, "", http.StatusAccepted, "")
 	y.SettleAll(1)
 	require.NoError(t, y.Redis.FlushDB(t.Context()).Err())
 	p := i.issue(2, it, 1)
@@ -53,9 +49,7 @@ func TestFencedItemIsHealed(t *testing.T) {
 	case <-time.After(30 * time.Second): // the lane requests the check just after it has answered
 		t.Fatal("no Load of the item was requested")
 	}
-	if a := i.send(p.Path); a.Status != http.StatusAccepted {
-		t.Fatalf("after the Load: %+v", a)
-	}
+	i.send(p.Path).want(t, "after the Load", http.StatusAccepted, "")
 	if a := i.send(held.Path); a.Status != http.StatusAccepted || a.OrderNo != held.OrderNo {
 		t.Fatalf("the earlier buyer: %+v", a)
 	}

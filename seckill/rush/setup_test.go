@@ -121,6 +121,15 @@ func (a *answer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// want requires a status and, unless it is empty, a problem's code; what names the
+// answer.
+func (a answer) want(t testing.TB, what string, status int, code string) {
+	t.Helper()
+	if a.Status != status || code != "" && a.Code != code {
+		t.Fatalf("%s: %+v, want %d %s", what, a, status, code)
+	}
+}
+
 // send rushes with a path, through the shoppers' router.
 func (i *instance) send(path string) answer {
 	return i.do(httptest.NewRequest(http.MethodPost, rushPrefix+path, nil))
