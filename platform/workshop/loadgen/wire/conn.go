@@ -1,3 +1,20 @@
+// Package wire is an HTTP/1.1 client for load: one request at a time over one
+// kept-alive TCP connection, from prepared bytes into reused buffers. It
+// allocates nothing per request and costs about a third of net/http's client,
+// so that on a small machine the server is measured and not its client.
+//
+//	conn := wire.New("127.0.0.1:8080", 5*time.Second)
+//	req := wire.AppendRequest(nil, "POST", "127.0.0.1:8080", "/api/v1/rush/"+path, "", nil)
+//	var resp wire.Response
+//	err := conn.Do(req, &resp) // resp.Status, resp.Body, resp.RetryAfter
+//
+// It accepts every answer that RFC 9112 allows for such a request:
+// informational ones before the final one, lengths, chunks with extensions and
+// trailers, a body that ends with the connection, none at all. It does not do
+// TLS, redirects, compression or cookies; use net/http for those.
+//
+// A Conn belongs to one goroutine; many connections are many Conns. Close is
+// the exception: it may be called from any goroutine and ends the running Do.
 package wire
 
 import (
@@ -6,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -158,4 +176,25 @@ func (c *Conn) explain(err error) error {
 	default:
 		return fmt.Errorf("wire: %w", err)
 	}
+}
+
+// AppendRequest appends a request's bytes to dst. target begins with a slash;
+// token, if not empty, becomes a bearer token, and body, if not nil, a JSON
+// document. Nothing is escaped or checked.
+func AppendRequest(dst []byte, method, host, target, token string, body []byte) []byte {
+	dst = append(append(dst, method...), ' ')
+	dst = append(append(dst, target...), " HTTP/1.1\r\nHost: "...)
+	dst = append(append(dst, host...), "\r\n"...)
+	if token != "" {
+		dst = append(append(append(dst, "Authorization: Bearer "...), token...), "\r\n"...)
+	}
+	switch {
+	case body != nil:
+		dst = append(dst, "Content-Type: application/json\r\nContent-Length: "...)
+		dst = append(strconv.AppendInt(dst, int64(len(body)), 10), "\r\n"...)
+	case method == "POST" || method == "PUT" || method == "PATCH":
+		dst = append(dst, "Content-Length: 0\r\n"...) // RFC 9110 recommends it if a body would be usual
+	}
+	dst = append(dst, "\r\n"...)
+	return append(dst, body...)
 }
