@@ -14,7 +14,7 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// BenchmarkDecision is BenchmarkReserve under the load of a busy lane: batches of
+// BenchmarkDecision measures decisions under the load of a busy lane: batches of
 // 256 from two concurrent workers, on a Redis that syncs. The baseline is one
 // pipelined round trip for each batch that makes Redis store as many marks, HSETNX
 // user → number, and deduct them from one counter: the same facts stored and synced,
