@@ -80,7 +80,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 
 # Every scenario kills real processes; one runs per core at a time.
 kill: ## Kill the server at every named point in ROUNDS rounds (default 10), restart it, prove the books
-	@.ci/setup exec go test -count=1 -timeout 0 -v -run '^TestKillPoints$$' . -killpoints.rounds=$(ROUNDS) $(TESTFLAGS)
+	@.ci/setup exec go test -count=1 -timeout 0 -v -run '^TestKillPoints$$' ./platform/workshop/shop/kill -killpoints.rounds=$(ROUNDS) $(TESTFLAGS)
 
 generate: $(SQLC) ## Regenerate the sqlc code and the OpenAPI document
 	$(SQLC) generate -f platform/store/pg/sqlc.yaml

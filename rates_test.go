@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 )
 
@@ -12,7 +13,11 @@ func TestEveryRouteHasRateLimits(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(packagingRead(t, "platform/edge/httpx/openapi.json")), &doc); err != nil {
+	raw, err := os.ReadFile("platform/edge/httpx/openapi.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &doc)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	operations := 0

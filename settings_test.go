@@ -21,6 +21,7 @@ import (
 	"stampede/platform/base/telemetry"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
 )
 
 // TestEffectiveSettings compares a server's default configuration with
@@ -38,7 +39,7 @@ func TestEffectiveSettings(t *testing.T) {
 	s := &server{set: set, log: log, app: app.New(log), registry: telemetry.Registry()}
 	s.end = func(error) {}
 	stores := cli.Stores{DatabaseURL: pgtest.DatabaseURL(t), RedisURL: pgtest.RedisURL(t), NATSDir: filepath.Join(t.TempDir(), "nats")}
-	err := s.open(t.Context(), stores, testKey)
+	err := s.open(t.Context(), stores, shop.Key)
 	t.Cleanup(func() {
 		if err := s.app.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -115,7 +116,7 @@ func TestFirstHelpIsShort(t *testing.T) {
 func refused(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(t.Context(), append([]string{"config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=" + testKey}, args...), &out, &errs)
+	code := run(t.Context(), append([]string{"config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=" + shop.Key}, args...), &out, &errs)
 	if (code == 0) != (errs.Len() == 0) {
 		t.Errorf("%s: exit %d, printed %q", args, code, errs.String())
 	}

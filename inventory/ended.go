@@ -17,7 +17,9 @@ import (
 
 // ErrFenced means that the item cannot answer now because it is not loaded or
 // is being loaded. A retry after a Load succeeds.
-var ErrFenced = fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"}, "The item is being loaded. Ask again in a moment.")
+var ErrFenced = fault.New(fault.Unavailable, "fenced", fault.T("The item is being prepared", "商品准备中，请稍后再试"),
+	fault.T("The item is being loaded. Ask again in a moment.", "商品正在准备，请稍后再查。"),
+	fault.T("Try again in a moment; the item is loaded within seconds.", "请稍后重试，商品将在数秒内就绪。"))
 
 // epochTurns bounds how often a call follows an item to a newer epoch. Loads of
 // one item take seconds, so two within one call are already rare.

@@ -15,7 +15,9 @@ import (
 )
 
 // ErrBusy means that another instance is loading the item, or has just done so.
-var ErrBusy = fault.New(fault.Conflict, "load-busy", fault.Titles{"The item is being loaded already", "商品正在预热，请稍后再试"}, "Another instance is loading this item.")
+var ErrBusy = fault.New(fault.Conflict, "load-busy", fault.T("The item is being loaded already", "商品正在预热，请稍后再试"),
+	fault.T("Another instance is loading this item.", "其他实例正在预热该商品。"),
+	fault.T("Wait until the item is loaded, then try again.", "请等待商品预热完成后再试。"))
 
 // errLeaseLost ends a Load whose lease expired before it could be renewed.
 var errLeaseLost = errors.New("inventory: the lease on the load expired")

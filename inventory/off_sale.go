@@ -78,7 +78,9 @@ func (s *Service) offSale(ctx context.Context, tx pgx.Tx, itemID int64, units in
 // have moved.
 func (s *Service) moveUnits(ctx context.Context, tx pgx.Tx, itemID int64, units int32, of func(st Stock, units int32) (int32, error), write move) (moved int32, err error) {
 	if units < 1 || units > MaxUnits {
-		return 0, fault.Plainf(fault.Invalid, "Between 1 and %d units can be moved, not %d.", MaxUnits, units)
+		return 0, fault.Plain(fault.Invalid,
+			fault.T("Between 1 and {most} units can be moved, not {units}.",
+				"可转移 1 至 {most} 件，不能为 {units} 件。", "most", MaxUnits, "units", units))
 	}
 	q := inventorydb.New(tx)
 	rows, err := q.LockStockOfItem(ctx, itemID)
@@ -90,7 +92,7 @@ func (s *Service) moveUnits(ctx context.Context, tx pgx.Tx, itemID int64, units 
 	}
 	for _, st := range stocksOf(rows) {
 		if st.Unlimited {
-			return 0, fault.Plain(fault.Invalid, "An unlimited item has no units to move.")
+			return 0, fault.Plain(fault.Invalid, fault.T("An unlimited item has no units to move.", "不限量商品没有可转移的库存。"))
 		}
 		n, err := of(st, units-moved)
 		if err != nil {

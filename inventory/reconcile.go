@@ -18,7 +18,8 @@ import (
 )
 
 // ErrReconciling means that this process is reconciling already.
-var ErrReconciling = fault.Plain(fault.Unavailable, "A reconciliation is under way. Try again when it has ended.")
+var ErrReconciling = fault.Plain(fault.Unavailable,
+	fault.T("A reconciliation is under way. Try again when it has ended.", "正在对账，请等待结束后重试。"))
 
 // The states of a difference's repair.
 const (

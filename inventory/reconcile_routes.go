@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 )
@@ -55,7 +56,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 func (s *Service) answerReconcile(ctx context.Context, itemID int64, repair bool) (*httpx.Output[Reconciliation], error) {
 	r, err := s.Reconcile(ctx, itemID, repair)
 	if err != nil {
-		return nil, httpx.Unreachable("The stores", err)
+		return nil, httpx.Unreachable(fault.T("The stores", "存储服务"), err)
 	}
 	return httpx.Answer(r), nil
 }

@@ -18,7 +18,7 @@ const MaxUnits = 10_000_000
 
 // ErrNoStock means that the item has no stock row: it was never published or
 // has been deleted.
-var ErrNoStock = fault.Plain(fault.NotFound, "There is no such item on sale.")
+var ErrNoStock = fault.Plain(fault.NotFound, fault.T("There is no such item on sale.", "没有该在售商品。"))
 
 // NewStock is an item's stock at its publication.
 type NewStock struct {
@@ -40,16 +40,20 @@ type NewStock struct {
 // caller's transaction. A Load writes it into Redis.
 func (s *Service) Create(ctx context.Context, tx pgx.Tx, n NewStock) error {
 	if n.Total < 0 || n.Total > MaxUnits {
-		return fault.Plainf(fault.Invalid, "An item has 0 to %d units, not %d.", MaxUnits, n.Total)
+		return fault.Plain(fault.Invalid,
+			fault.T("An item has 0 to {most} units, not {units}.",
+				"商品库存为 0 至 {most}，不能为 {units}。", "most", MaxUnits, "units", n.Total))
 	}
 	if n.Backup < 0 || n.Backup > MaxUnits-n.Total || n.Unlimited && n.Backup > 0 {
-		return fault.Plainf(fault.Invalid, "An item has at most %d units with its backup of %d, and an unlimited one has no backup.", MaxUnits, n.Backup)
+		return fault.Plain(fault.Invalid,
+			fault.T("An item has at most {most} units with its backup of {backup}, and an unlimited one has no backup.",
+				"商品连同备用 {backup} 件最多 {most} 件，不限量商品没有备用库存。", "most", MaxUnits, "backup", n.Backup))
 	}
 	if n.UserLimit < 1 {
-		return fault.Plain(fault.Invalid, "The limit per user is at least 1.")
+		return fault.Plain(fault.Invalid, fault.T("The limit per user is at least 1.", "每人限购至少为 1。"))
 	}
 	if !n.ClosesAt.After(n.OpensAt) {
-		return fault.Plain(fault.Invalid, "A sale closes after it opens.")
+		return fault.Plain(fault.Invalid, fault.T("A sale closes after it opens.", "抢购结束须晚于开抢。"))
 	}
 	err := inventorydb.New(tx).CreateStock(ctx, inventorydb.CreateStockParams{
 		ItemID: n.ID, Shard: n.Shard, ActivityID: n.ActivityID, PerActivity: n.PerActivity, Total: n.Total + n.Backup, Available: n.Total,
@@ -81,18 +85,21 @@ func (s *Service) Change(ctx context.Context, tx pgx.Tx, itemID int64, c Change)
 	if c.AddStock != nil {
 		// Units cannot be removed: shoppers may hold them.
 		if *c.AddStock < 1 || *c.AddStock > MaxUnits {
-			return fault.Plainf(fault.Invalid, "Between 1 and %d units can be added, not %d.", MaxUnits, *c.AddStock)
+			return fault.Plain(fault.Invalid,
+				fault.T("Between 1 and {most} units can be added, not {units}.",
+					"可增加 1 至 {most} 件，不能为 {units} 件。", "most", MaxUnits, "units", *c.AddStock))
 		}
 		p.AddStock = *c.AddStock
 	}
 	rows, err := inventorydb.New(tx).ChangeStock(ctx, p)
 	switch {
 	case pg.ViolatesCheck(err, "sale_has_a_span"):
-		return fault.Plain(fault.Invalid, "A sale closes after it opens.").Because(err)
+		return fault.Plain(fault.Invalid, fault.T("A sale closes after it opens.", "抢购结束须晚于开抢。")).Because(err)
 	case pg.ViolatesCheck(err, "limit_is_positive"):
-		return fault.Plain(fault.Invalid, "The limit per user is at least 1.").Because(err)
+		return fault.Plain(fault.Invalid, fault.T("The limit per user is at least 1.", "每人限购至少为 1。")).Because(err)
 	case pg.ViolatesCheck(err, "total_is_bounded"):
-		return fault.Plainf(fault.Invalid, "An item has at most %d units.", MaxUnits).Because(err)
+		return fault.Plain(fault.Invalid,
+			fault.T("An item has at most {most} units.", "商品最多 {most} 件。", "most", MaxUnits)).Because(err)
 	case err != nil:
 		return fmt.Errorf("inventory: change stock of item %d: %w", itemID, err)
 	case rows == 0:

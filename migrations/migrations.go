@@ -14,7 +14,8 @@
 // release after it. A test refuses statements that do so, apart from the ones it lists
 // with their reason; it cannot see a CHECK that forbids what the release before writes.
 //
-// orders.archive has the columns of orders.orders in the same order: add a column to both.
+// orders.archive, which only 0.10.0 uses, has the columns of orders.orders in the same order: add a column to both until
+// the release after the next drops it.
 // Nothing runs a Down: a database returns to an older schema by restoring a backup.
 package migrations
 

@@ -44,7 +44,7 @@ func (e *endedLogins) end(login int64) {
 func (e *endedLogins) Revoked(_ context.Context, p auth.Principal) (bool, error) {
 	e.asked.Add(1)
 	if p.Login == unknownLogin {
-		return false, fault.Plain(fault.Unavailable, "Not known.")
+		return false, fault.Plain(fault.Unavailable, fault.T("Not known.", "未知。"))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -24,7 +24,11 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-var errNotShippable = fault.New(fault.Conflict, "order-not-shippable", fault.Titles{"This order cannot be shipped", "订单当前不可发货"}, "Only an order that is paid or completed can be shipped.")
+var errNotShippable = fault.New(fault.Conflict, "order-not-shippable",
+	fault.T("This order cannot be shipped", "订单当前不可发货"),
+	fault.T("Only an order that is paid or completed can be shipped.", "只有已付款或已完成的订单可以发货。"),
+	fault.T("Read the order: ship it once it is paid. A refunded or closed order is not shipped.",
+		"请查看订单：付款后方可发货，已退款或已关闭的订单无需发货。"))
 
 // Parcel is how an order was sent.
 type Parcel struct {
@@ -32,7 +36,8 @@ type Parcel struct {
 	TrackingNo string `json:"tracking_no" minLength:"1" maxLength:"64" example:"SF1234567890"`
 }
 
-var errNoText = fault.Plain(fault.Invalid, "The carrier and the tracking number have one line each, with a letter or a digit.")
+var errNoText = fault.Plain(fault.Invalid,
+	fault.T("The carrier and the tracking number have one line each, with a letter or a digit.", "请各用一行填写快递公司和单号。"))
 
 // check trims a parcel's texts and refuses those that its shopper would not read as one
 // line.
@@ -247,7 +252,10 @@ func SentAt(ctx context.Context, tx pgx.Tx, no ids.ID) (at time.Time, ok bool, e
 	return row.At, true, nil
 }
 
-var errNoNote = fault.Plain(fault.Invalid, "A note has a letter or a digit, and neither control characters nor characters that change the direction of writing.")
+var errNoNote = fault.Plain(fault.Invalid,
+	fault.T("A note has a letter or a digit, and neither control characters nor characters that change the direction "+
+		"of writing.",
+		"备注须包含可见文字，且不能含有控制字符。"))
 
 // Note adds an operator's note to an order's history, as idempotency.Once with the key.
 func (s *Service) Note(ctx context.Context, no ids.ID, key, text string) (o orderevent.Order, err error) {

@@ -112,7 +112,7 @@ func (s *Service) adminDetail(ctx context.Context, in *orderInput) (*AdminDetail
 	return out, nil
 }
 
-var errNoOrder = fault.Plain(fault.NotFound, "There is no order with this number.")
+var errNoOrder = fault.Plain(fault.NotFound, fault.T("There is no order with this number.", "没有该订单号的订单。"))
 
 // history puts the first state, which is the order row itself, before the later
 // changes.

@@ -25,16 +25,6 @@ type Reader struct{ DB *pgxpool.Pool }
 // committed when it is called. There is no limit on how many numbers it takes.
 func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
 	statuses := make(map[ids.ID]string, len(nos))
-	nos, old := apart(nos)
-	for start := 0; start < len(old); start += statusLimit {
-		rows, err := readMany(ctx, r.DB, old[start:min(start+statusLimit, len(old))])
-		if err != nil {
-			return nil, err
-		}
-		for i := range rows {
-			statuses[rows[i].No] = rows[i].Status
-		}
-	}
 	for start := 0; start < len(nos); start += statusLimit {
 		part := nos[start:min(start+statusLimit, len(nos))]
 		rows, err := orderdb.New(r.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: bucketsOf(part)})

@@ -80,13 +80,9 @@ func TestI3FindsSecondLiveOrders(t *testing.T) {
 	big := grants(b, 3)
 	big.Grants[0].Quantity = 3
 	s.deliver(big)
-	for range 2 {
-		requireViolation(t, s.violations(s.Checks(), "I3"),
-			"item 1: User 1 has 2 live orders", "activity 55: User 1 has 2 live orders", "activity 55: User 2 has 2 live orders",
-			"item 2: A live order has 3 units; a user may have 2")
-		s.exec(`ALTER TABLE orders.archive DROP CONSTRAINT IF EXISTS archived_orders_have_ended; SELECT orders.ensure_archive(order_no) FROM orders.orders;
-			WITH moved AS (DELETE FROM orders.orders RETURNING *) INSERT INTO orders.archive SELECT * FROM moved`)
-	}
+	requireViolation(t, s.violations(s.Checks(), "I3"),
+		"item 1: User 1 has 2 live orders", "activity 55: User 1 has 2 live orders", "activity 55: User 2 has 2 live orders",
+		"item 2: A live order has 3 units; a user may have 2")
 }
 
 func TestI7FindsNumbersWithoutAnEnd(t *testing.T) {

@@ -35,10 +35,20 @@ const (
 
 // Why an order cannot be completed.
 var (
-	errNoPickup = fault.Plain(fault.NotFound, "No order has this pickup code. It has twelve letters and digits.")
-	errPickedUp = fault.New(fault.Conflict, "picked-up", fault.Titles{"This order was picked up", "该订单已取货"}, "This order was picked up at completed_at; completed_by says who accepted the code.")
-	errNoParcel = fault.Plain(fault.Invalid, "This order is picked up at a store: complete it by its code (POST /api/v1/admin/pickups), or without a carrier and tracking number.")
-	errNotPaid  = fault.New(fault.Conflict, "order-not-completable", fault.Titles{"This order cannot be completed", "订单当前不可完成"}, "Only a paid order can be completed.")
+	errNoPickup = fault.Plain(fault.NotFound,
+		fault.T("No order has this pickup code. It has twelve letters and digits.", "没有该提货码的订单；提货码为 12 位字母和数字。"))
+	errPickedUp = fault.New(fault.Conflict, "picked-up", fault.T("This order was picked up", "该订单已取货"),
+		fault.T("This order was picked up at completed_at; completed_by says who accepted the code.",
+			"该订单已于 completed_at 取货，经办人见 completed_by。"),
+		fault.T("Check completed_at and completed_by, and do not hand the goods over twice.", "请核对取货时间与经办人，勿重复交付。"))
+	errNoParcel = fault.Plain(fault.Invalid,
+		fault.T("This order is picked up at a store: complete it by its code (POST /api/v1/admin/pickups), or "+
+			"without a carrier and tracking number.",
+			"该订单为到店自提：请用提货码完成（POST /api/v1/admin/pickups），或不填快递公司和单号。"))
+	errNotPaid = fault.New(fault.Conflict, "order-not-completable",
+		fault.T("This order cannot be completed", "订单当前不可完成"),
+		fault.T("Only a paid order can be completed.", "只有已付款的订单可以完成。"),
+		fault.T("Read the order: complete it once it is paid.", "请查看订单状态，付款后方可完成。"))
 )
 
 func (s *Service) completionRoutes(rt *httpx.Router) {
@@ -200,13 +210,13 @@ func (s *Service) completeIn(ctx context.Context, tx pgx.Tx, no ids.ID, by compl
 
 const (
 	// keepHouseEvery is how often orders are completed by rule, which counts days,
-	// personal data is erased, and old orders are archived.
+	// and personal data is erased.
 	keepHouseEvery = time.Minute
 	// completeLimit is how many orders one transaction completes.
 	completeLimit = 500
 )
 
-// housekeeping completes what was paid long ago, erases what is kept no longer, and archives what is old.
+// housekeeping completes what was paid long ago and erases what is kept no longer.
 func (s *Service) housekeeping(ctx context.Context) error {
 	return app.Loop{Every: keepHouseEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "completing, erasing or archiving of old orders failed"}.Run(ctx)
 }
@@ -216,7 +226,7 @@ func (s *Service) keepHouse(ctx context.Context) error {
 	for n := completeLimit; n == completeLimit && err == nil && s.cfg.CompleteAfter > 0; {
 		n, err = s.completeDue(ctx)
 	}
-	return errors.Join(err, s.archiveOld(ctx))
+	return err
 }
 
 // completeDue completes the orders that were paid CompleteAfter ago and are not to be

@@ -9,9 +9,8 @@ import (
 // Settings are an operator's settings about orders. An order that a reader put
 // into the cache stays for fillTTL; one that changed stays longer.
 type Settings struct {
-	CacheTTL           time.Duration `name:"order-cache-ttl" default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays readable without Postgres after its last change: the payment window and the day after." min:"1m" max:"720h" rare:""`
-	CompleteAfter      time.Duration `name:"complete-after" default:"360h" env:"STAMPEDE_COMPLETE_AFTER" help:"How long after its payment an order is completed by itself, unless it is to be picked up; 0 is never. 360h is 15 days." min:"0" max:"8760h" rare:""`
-	ArchiveOrdersAfter time.Duration `name:"archive-orders-after" default:"2160h" env:"STAMPEDE_ARCHIVE_ORDERS_AFTER" help:"How long after its end an order moves to the archive, where it is read like any other; 0 is never, the least is 24h. 2160h is 90 days." min:"0" max:"87600h" rare:""`
+	CacheTTL      time.Duration `name:"order-cache-ttl" default:"24h" env:"STAMPEDE_ORDER_CACHE_TTL" help:"How long an order stays readable without Postgres after its last change: the payment window and the day after." min:"1m" max:"720h" rare:""`
+	CompleteAfter time.Duration `name:"complete-after" default:"360h" env:"STAMPEDE_COMPLETE_AFTER" help:"How long after its payment an order is completed by itself, unless it is to be picked up; 0 is never. 360h is 15 days." min:"0" max:"8760h" rare:""`
 }
 
 // fillTTL is how long an order that a reader cached stays in the cache. It is

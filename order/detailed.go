@@ -21,8 +21,15 @@ import (
 
 // Why an order's details cannot be changed, or keep it from being paid.
 var (
-	ErrDetailsMissing = fault.New(fault.Conflict, "details-missing", fault.Titles{"Details of this order are missing", "请先填写订单信息"}, "Before this order can be paid, send what its checkout asks for to PUT /api/v1/orders/{no}/details.")
-	errDetailsFixed   = fault.New(fault.Conflict, "details-fixed", fault.Titles{"The details can no longer be changed", "订单信息已无法修改"}, "The details of an order are fixed when its first payment begins.")
+	ErrDetailsMissing = fault.New(fault.Conflict, "details-missing",
+		fault.T("Details of this order are missing", "请先填写订单信息"),
+		fault.T("Before this order can be paid, send what its checkout asks for to PUT /api/v1/orders/{no}/details.",
+			"付款前，请将所需信息提交到 PUT /api/v1/orders/{no}/details。"),
+		fault.T("Fill in the order’s details, then pay.", "请先填写订单所需信息，再付款。"))
+	errDetailsFixed = fault.New(fault.Conflict, "details-fixed",
+		fault.T("The details can no longer be changed", "订单信息已无法修改"),
+		fault.T("The details of an order are fixed when its first payment begins.", "开始付款后，订单信息不能再修改。"),
+		fault.T("Ask the shop to change them, or cancel the order and buy again.", "请联系商家修改，或取消订单后重新购买。"))
 )
 
 func (s *Service) detailRoutes(rt *httpx.Router) {
@@ -62,7 +69,9 @@ func (s *Service) putDetails(ctx context.Context, in *detailsInput) (*httpx.Outp
 		err = s.Missing(ctx, no, user)
 	}
 	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Is(ErrNotPayable) {
-		err = refusal.Saying("The details of an order can be changed only while it waits for payment, and before its deadline.")
+		err = refusal.Saying(
+			fault.T("The details of an order can be changed only while it waits for payment, and before its deadline.",
+				"只能在付款截止前修改待付款订单的信息。"))
 	}
 	if err != nil {
 		return nil, err

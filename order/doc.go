@@ -20,7 +20,6 @@
 //	cancel        → Claim → payments closed → CloseClaimed, else GiveBack (payment's route)
 //	operator      → ClaimAny, Withdraw, Ship, Note, Complete (payment/desk's routes and ours)
 //	pickup, parcel → complete: paid → completed; else completeDue, by rule
-//	long after     → orders.archive; lock brings back what is to change
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
 //	no order yet  → Missing: payment and cancel answer like a poll
 //
@@ -29,12 +28,6 @@
 // opened. What an activity asks of its shoppers lies in package order/details, the
 // stores in order/stores, the operators' lists in order/search, what operators did with an
 // order and why in order/acts.
-//
-// Orders that ended --archive-orders-after ago, in activities whose items are all settled, lie
-// in orders.archive, by month of their number. The view orders.with_archive has both: the lists,
-// the checks and whoever reads an old number use it. What changes orders does not, because an
-// archived order is locked first, which brings it back; nor what asks for orders of the last
-// hours (the writer, polls, tombstones) or of items that are not settled (Load, comparisons).
 //
 // The writer settles many messages set-wise and at three levels of care: by
 // COPY, expecting every entry to become an order; by INSERT … ON CONFLICT, when

@@ -9,6 +9,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
 )
 
 // Queue knows the numbers that were granted and are not orders yet; seckill
@@ -24,8 +25,13 @@ type Queue interface {
 
 // Errors that a shopper reads about a number without an order.
 var (
-	errNotEntered = fault.New(fault.NotFound, "not-entered", fault.Titles{"This number is not in line", "该号码未进入排队"}, "This number holds nothing. If its rush was refused, that is final; if it got no answer, or one that says so, the same path may be sent again.")
-	errUnknown    = fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "Whether this number is in line cannot be told right now. Ask again in a moment.").After(time.Second)
+	errNotEntered = fault.New(fault.NotFound, "not-entered", fault.T("This number is not in line", "该号码未进入排队"),
+		fault.T("This number holds nothing. If its rush was refused, that is final; if it got no answer, or one that "+
+			"says so, the same path may be sent again.",
+			"该号码没有占用商品。如抢购已被拒绝，结果即为最终；如没有得到答复，或答复允许重试，可用原链接重试。"),
+		fault.T("Send the same rush path again if it had no final answer.", "若抢购未得到明确结果，请用原链接重试。"))
+	errUnknown = bus.ErrUnknown.Saying(
+		fault.T("Whether this number is in line cannot be told right now. Ask again in a moment.", "暂时无法确认该号码是否在排队，请稍后再查。")).After(time.Second)
 )
 
 // follow answers a poll.

@@ -3,10 +3,14 @@ package order
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/batch"
 	"stampede/platform/base/fault"
@@ -32,7 +36,8 @@ const (
 )
 
 // errReaders is the answer to a reader beyond loadWaiting.
-var errReaders = fault.Plain(fault.Unavailable, "Too many orders are being read right now. Try again in a moment.").After(time.Second)
+var errReaders = fault.Plain(fault.Unavailable,
+	fault.T("Too many orders are being read right now. Try again in a moment.", "查询订单的请求过多，请稍后重试。")).After(time.Second)
 
 // lookup is a reader's wait for an order in Postgres.
 type lookup struct {
@@ -172,4 +177,27 @@ func (s *Service) recall(no ids.ID) (o orderevent.Order, known, ok bool) {
 		return orderevent.Order{}, false, false
 	}
 	return o, true, true
+}
+
+// lock returns an order's row, locked until tx ends, or pgx.ErrNoRows.
+func lock(ctx context.Context, tx pgx.Tx, no ids.ID) (orderdb.OrdersOrder, error) {
+	return orderdb.New(tx).LockOrder(ctx, orderdb.LockOrderParams{OrderNo: no, Bucket: no.Bucket()})
+}
+
+// read returns an order's row, or pgx.ErrNoRows.
+func read(ctx context.Context, db orderdb.DBTX, no ids.ID) (orderdb.OrdersOrder, error) {
+	return orderdb.New(db).ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+}
+
+// readMany returns the rows of many numbers; numbers without one are left out.
+func readMany(ctx context.Context, db orderdb.DBTX, nos []ids.ID) ([]orderevent.Order, error) {
+	rows, err := orderdb.New(db).ReadOrders(ctx, orderdb.ReadOrdersParams{OrderNos: nos, Buckets: bucketsOf(nos)})
+	if err != nil {
+		return nil, fmt.Errorf("order: read %d orders: %w", len(nos), err)
+	}
+	orders := make([]orderevent.Order, 0, len(rows))
+	for _, r := range rows {
+		orders = append(orders, fromRow(r))
+	}
+	return orders, nil
 }

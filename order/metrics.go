@@ -23,7 +23,6 @@ type metrics struct {
 	cachePuts   *prometheus.CounterVec
 	loads       prometheus.Counter
 	changes     *prometheus.CounterVec
-	archived    prometheus.Counter
 	tally       *tally.Board
 }
 
@@ -72,8 +71,7 @@ func newMetrics(reg prometheus.Registerer, board *tally.Board) *metrics {
 		cacheReads: auto.NewCounterVec(opts("cache_reads_total", "Reads of the order cache, by result: hit, miss, behind, error."), []string{"result"}),
 		cachePuts: auto.NewCounterVec(opts("cache_puts_total",
 			"Changed orders put into the cache, by result: stored, kept, no_room."), []string{"result"}),
-		archived: auto.NewCounter(opts("archived_total", "Old orders moved to the archive.")),
-		loads:    auto.NewCounter(opts("postgres_reads_total", "Order numbers that had to be read from Postgres.")),
+		loads: auto.NewCounter(opts("postgres_reads_total", "Order numbers that had to be read from Postgres.")),
 		changes: auto.NewCounterVec(opts("changes_total",
 			"Orders that changed their status after they were written, by the status they have now and, where it was closed, the reason."), []string{"status", "reason"}),
 	}

@@ -16,11 +16,24 @@ import (
 
 // Why an order cannot be paid or closed now.
 var (
-	ErrNotFound      = fault.Plain(fault.NotFound, "You have no order with this number.")
-	ErrNotPayable    = fault.New(fault.Conflict, "order-not-payable", fault.Titles{"This order can no longer be paid", "订单已无法支付"}, "Only an order that waits for payment can be paid, and only before its deadline.")
-	ErrNotCancelable = fault.New(fault.Conflict, "order-not-cancelable", fault.Titles{"This order can no longer be canceled", "订单已无法取消"}, "Only an order that waits for payment can be canceled.")
-	ErrQueued        = fault.New(fault.Conflict, "order-queued", fault.Titles{"This order is still in line", "排队中，订单生成后再操作"}, "This number is still in line; it can be paid or canceled as soon as GET /api/v1/orders/{no} says pending_payment.").After(time.Second)
-	ErrClosing       = fault.New(fault.Conflict, "order-closing", fault.Titles{"This order is being closed", "订单正在关闭"}, "The order is being closed; ask for it again in a moment.").After(time.Second)
+	ErrNotFound   = fault.Plain(fault.NotFound, fault.T("You have no order with this number.", "您没有该订单号的订单。"))
+	ErrNotPayable = fault.New(fault.Conflict, "order-not-payable",
+		fault.T("This order can no longer be paid", "订单已无法支付"),
+		fault.T("Only an order that waits for payment can be paid, and only before its deadline.",
+			"只有待付款的订单可以付款，且须在截止时间之前。"),
+		fault.T("Read the order; if it was closed, rush again while the sale lasts.", "请查看订单状态；若已关闭，可在活动期间重新抢购。"))
+	ErrNotCancelable = fault.New(fault.Conflict, "order-not-cancelable",
+		fault.T("This order can no longer be canceled", "订单已无法取消"),
+		fault.T("Only an order that waits for payment can be canceled.", "只有待付款的订单可以取消。"),
+		fault.T("Read the order: refund it if it is paid. A closed order needs nothing.", "请查看订单：已付款的请走退款，已关闭的无需处理。"))
+	ErrQueued = fault.New(fault.Conflict, "order-queued", fault.T("This order is still in line", "排队中，订单生成后再操作"),
+		fault.T("This number is still in line; it can be paid or canceled as soon as GET /api/v1/orders/{no} says "+
+			"pending_payment.",
+			"该号码仍在排队；GET /api/v1/orders/{no} 返回 pending_payment 后即可付款或取消。"),
+		fault.T("Ask for the order again in a moment.", "请稍后再次查询订单。")).After(time.Second)
+	ErrClosing = fault.New(fault.Conflict, "order-closing", fault.T("This order is being closed", "订单正在关闭"),
+		fault.T("The order is being closed; ask for it again in a moment.", "订单正在关闭，请稍后再查。"),
+		fault.T("Ask for the order again in a moment.", "请稍后再次查询订单。")).After(time.Second)
 )
 
 // Payable returns the user's order with its row locked, so that neither a claim

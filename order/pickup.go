@@ -33,7 +33,9 @@ type pictureOutput struct {
 	Body         []byte
 }
 
-var errNoCode = fault.Plain(fault.NotFound, "This order has no pickup code, or not any more: it has one from the payment until it is picked up.")
+var errNoCode = fault.Plain(fault.NotFound,
+	fault.T("This order has no pickup code, or not any more: it has one from the payment until it is picked up.",
+		"该订单没有提货码：付款后至取货前才有。"))
 
 // pickupPicture draws the code of a paid order that is to be picked up.
 func (s *Service) pickupPicture(ctx context.Context, in *orderInput) (*pictureOutput, error) {

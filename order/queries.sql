@@ -2,21 +2,11 @@
 -- Takes the order's row lock; the stock row, if needed, was taken before (lock order).
 SELECT * FROM orders.orders WHERE order_no = @order_no AND bucket = @bucket FOR UPDATE;
 
--- name: BringBack :exec
--- Moves an order out of the archive.
-WITH back AS (DELETE FROM orders.archive a WHERE a.order_no = @order_no AND a.bucket = @bucket RETURNING a.*)
-INSERT INTO orders.orders SELECT * FROM back;
-
 -- name: ReadOrder :one
-SELECT * FROM orders.with_archive WHERE order_no = @order_no AND bucket = @bucket;
-
--- name: ReadOldOrders :many
--- As ReadOrders, in the archive too.
-SELECT o.* FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT * FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
+SELECT * FROM orders.orders WHERE order_no = @order_no AND bucket = @bucket;
 
 -- name: ReadOrders :many
--- Reads many orders by number, those that are not archived. OFFSET 0 keeps the planner from turning the lookups into a scan of the whole table.
+-- Reads many orders by number. OFFSET 0 keeps the planner from turning the lookups into a scan of the whole table.
 SELECT o.* FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o;
 
@@ -184,7 +174,7 @@ ORDER BY c.user_id, c.order_no DESC;
 SELECT item_id,
        coalesce(sum(quantity) FILTER (WHERE status = 'pending_payment'), 0)::bigint AS held,
        coalesce(sum(quantity) FILTER (WHERE status <> 'pending_payment'), 0)::bigint AS sold
-FROM orders.with_archive
+FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id;
 
@@ -194,30 +184,24 @@ SELECT * FROM orders.orders
 WHERE bucket = @bucket AND user_id = @user_id AND order_no < @before
 ORDER BY order_no DESC LIMIT @most;
 
--- name: ArchivedOrdersOfUser :many
--- As OrdersOfUser, of the archive: its months are read one after the other until the page is full.
-SELECT * FROM orders.archive
-WHERE bucket = @bucket AND user_id = @user_id AND order_no < @before
-ORDER BY order_no DESC LIMIT @most;
-
 -- name: HistoryOfOrder :many
 SELECT version, status, reason, actor, at FROM orders.history
 WHERE bucket = @bucket AND order_no = @order_no ORDER BY version;
 
 -- name: UsersWithSeveralLiveOrders :many
 -- I3: checks the rows themselves for what the unique indexes forbid. Only a broken index lets a row through.
-SELECT item_id, user_id, count(*) AS live FROM orders.with_archive
+SELECT item_id, user_id, count(*) AS live FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id, user_id HAVING count(*) > 1 ORDER BY item_id, user_id LIMIT @most;
 
 -- name: UsersWithSeveralItems :many
-SELECT activity_id, user_id, count(*) AS live FROM orders.with_archive
+SELECT activity_id, user_id, count(*) AS live FROM orders.orders
 WHERE one_per_activity AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY activity_id, user_id HAVING count(*) > 1 ORDER BY activity_id, user_id LIMIT @most;
 
 -- name: LargestLiveQuantities :many
 -- I3: the largest quantity of one live order, per item, to compare with the item's limit.
-SELECT item_id, max(quantity)::int AS quantity FROM orders.with_archive
+SELECT item_id, max(quantity)::int AS quantity FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id;
 
@@ -225,9 +209,9 @@ GROUP BY item_id;
 -- I3: users with a further order, placed after the closing or refund of one that still counts as bought. The rule cannot change
 -- once the item is on sale. An order that the system refused never counts.
 SELECT o.item_id, o.user_id, min(o.order_no::text)::text AS order_no
-FROM orders.with_archive c
+FROM orders.orders c
 JOIN inventory.stock s ON s.item_id = c.item_id AND s.shard = c.shard AND NOT s.rebuy
-JOIN orders.with_archive o ON o.bucket = c.bucket AND o.user_id = c.user_id AND o.activity_id = c.activity_id
+JOIN orders.orders o ON o.bucket = c.bucket AND o.user_id = c.user_id AND o.activity_id = c.activity_id
      AND (o.item_id = c.item_id OR c.one_per_activity AND o.one_per_activity)
 WHERE c.status IN ('closed', 'refunded') AND o.status <> 'refused' AND o.created_at > c.updated_at
 GROUP BY o.item_id, o.user_id ORDER BY o.item_id, o.user_id LIMIT @most;
@@ -251,7 +235,6 @@ WITH paid AS (
         paid_at = clock_timestamp(), updated_at = clock_timestamp(), handover = orders.handover_of(o.order_no, o.bucket),
         payment_no = @payment_no::uuid, provider = @provider::text, method = @method::text, provider_txn = @provider_txn::text
     WHERE o.order_no = @order_no AND o.bucket = @bucket AND o.status = 'closed'
-      AND NOT EXISTS (SELECT FROM orders.archive a WHERE a.user_id = o.user_id AND a.activity_id = o.activity_id)
     RETURNING o.*
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
@@ -309,45 +292,3 @@ WITH sent AS (
     SELECT sent.bucket, sent.order_no, sent.version, sent.status, @reason::text, @actor::text, sent.updated_at FROM sent
 )
 SELECT * FROM sent;
-
--- name: SaleOpens :one
--- Whether something opens within that long, or opened that recently.
-SELECT EXISTS (SELECT FROM inventory.stock WHERE opens_at BETWEEN statement_timestamp() - @around::interval AND statement_timestamp() + @around::interval);
-
--- name: OldOrders :many
--- The next orders by number that are of that age, and whether they may be archived: they have ended, all items of their
--- activity were closed and settled that long ago, and no dispute waits.
-WITH past AS MATERIALIZED (
-    SELECT t.activity_id FROM inventory.stock t LEFT JOIN inventory.settled s ON s.item_id = t.item_id AND s.epoch = t.epoch
-    GROUP BY t.activity_id HAVING bool_and(s.item_id IS NOT NULL AND t.closes_at < statement_timestamp() - @age::interval)
-)
-SELECT o.order_no, (o.status IN ('completed', 'closed', 'refused', 'refunded') AND o.updated_at < statement_timestamp() - @age::interval
-    AND EXISTS (SELECT FROM past WHERE past.activity_id = o.activity_id)
-    AND NOT EXISTS (SELECT FROM orders.disputes d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.status <> 'closed'))::boolean AS over
-FROM (
-    SELECT x.order_no, x.bucket, x.activity_id, x.status, x.updated_at FROM orders.orders x
-    WHERE x.order_no > @after AND x.order_no < orders.first_number(statement_timestamp() - @age::interval)
-    ORDER BY x.order_no LIMIT @most
-) o ORDER BY o.order_no;
-
--- name: EnsureArchive :exec
-SELECT orders.ensure_archive(@order_no);
-
--- name: MoveToArchive :execrows
--- Moves those of the orders that still may be moved. A row that is locked is about to change, and stays. Arrays as in
--- ClaimDue.
-WITH locked AS MATERIALIZED (
-    SELECT o.order_no, o.bucket
-    FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
-    CROSS JOIN LATERAL (
-        SELECT x.order_no, x.bucket FROM orders.orders x
-        WHERE x.order_no = n.no AND x.bucket = n.b AND x.status IN ('completed', 'closed', 'refused', 'refunded')
-          AND x.updated_at < statement_timestamp() - @age::interval
-        FOR UPDATE SKIP LOCKED) o
-), moved AS (
-    DELETE FROM orders.orders o
-    USING (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n
-    WHERE o.order_no = n.no AND o.bucket = n.b
-    RETURNING o.*
-)
-INSERT INTO orders.archive SELECT * FROM moved;

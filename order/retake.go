@@ -20,8 +20,7 @@ var errNotRetaken = errors.New("order: not taken up again")
 // inside the transaction that captures its late payment. It returns false, with the
 // order as it is, if the backup has too few units, the order is no longer closed, or
 // its user has bought the item or another one of the activity since and may have one
-// only: the money must then be refunded. So it must if the order, or another one of the
-// user in its activity, is in the archive, where no index shows what the user has. After the commit the caller calls Announce.
+// only: the money must then be refunded. After the commit the caller calls Announce.
 //
 // The stock row is locked here, and so before the order's. tx may hold the lock of a
 // ledger key, for which nothing waits that holds another lock; if it holds the

@@ -71,7 +71,7 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.P
 		if err != nil {
 			return nil, err
 		}
-		rows, err := readOwn(ctx, s.deps.DB, orderdb.OrdersOfUserParams{
+		rows, err := orderdb.New(s.deps.DB).OrdersOfUser(ctx, orderdb.OrdersOfUserParams{
 			Bucket: ids.Bucket(user), UserID: user, Before: before, Most: int32(p.Ask()), //nolint:gosec // a page is small
 		})
 		if err != nil {
@@ -106,10 +106,12 @@ func (s *Service) enterReading(ctx context.Context) (reading context.Context, do
 	}
 }
 
-var errBusy = fault.Plain(fault.Unavailable, "Too many lists are being read right now. Try again in a moment.").After(time.Second)
+var errBusy = fault.Plain(fault.Unavailable,
+	fault.T("Too many lists are being read right now. Try again in a moment.", "查询列表的请求过多，请稍后重试。")).After(time.Second)
 
 // errReading hides the cause of a failed query from the reader, who can only
 // retry.
 func errReading(err error) error {
-	return fault.Plain(fault.Unavailable, "Orders cannot be read right now. Try again in a moment.").After(time.Second).Because(err)
+	return fault.Plain(fault.Unavailable,
+		fault.T("Orders cannot be read right now. Try again in a moment.", "暂时无法查询订单，请稍后重试。")).After(time.Second).Because(err)
 }

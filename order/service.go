@@ -82,8 +82,6 @@ type Service struct {
 	aside    aside
 	coupons  *coupon.Service
 	disputes *dispute.Service
-	// archived is where housekeeping goes on with the archive.
-	archived ids.ID
 	// reading has a slot for each list query under way; see newReading.
 	reading chan struct{}
 	// due wakes this process's sweeper. It holds one signal: more would only make

@@ -38,7 +38,8 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "provider")
 	p, ok := s.named[name]
 	if !ok {
-		httpx.WriteProblem(w, r, fault.Plain(fault.NotFound, "There is no such payment provider here."))
+		httpx.WriteProblem(w, r, fault.Plain(fault.NotFound,
+			fault.T("There is no such payment provider here.", "没有该支付渠道。")))
 		return
 	}
 	err := s.take(w, r, name, p)

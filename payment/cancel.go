@@ -7,6 +7,7 @@ import (
 
 	"stampede/order"
 	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -58,7 +59,10 @@ type canceling struct {
 }
 
 // errNotClosed means that our database or the provider gave no answer about a closing.
-var errNotClosed = errUnavailable.Saying("The order could not be closed right now. Try again in a moment; the order's status shows whether it is closed.")
+var errNotClosed = errUnavailable.Saying(
+	fault.T("The order could not be closed right now. Try again in a moment; the order's status shows whether it is "+
+		"closed.",
+		"暂时无法关闭订单，请稍后重试；是否已关闭请看订单状态。"))
 
 // closeBy closes an order by the same protocol as expiry: claim, close the payment at
 // its provider, close the order. If that fails, it gives the claim back.

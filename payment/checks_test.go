@@ -101,17 +101,10 @@ func TestPlantedViolations(t *testing.T) {
 					return statement.Check(ctx, db, maxViolations, free)
 				}
 			}
-			for _, where := range []string{"among orders", "in the archive"} {
-				found, err := check(t.Context(), tx)
-				require.NoError(t, err)
-				if !slices.ContainsFunc(found, func(v proof.Violation) bool { return strings.Contains(v.Detail, tt.says) }) {
-					t.Errorf("%s no violation says %q: %v", where, tt.says, found)
-				}
-				// The order moves, whatever its state.
-				if _, err := tx.Exec(t.Context(), `ALTER TABLE orders.archive DROP CONSTRAINT IF EXISTS archived_orders_have_ended; SELECT orders.ensure_archive(order_no) FROM orders.orders;
-					WITH moved AS (DELETE FROM orders.orders RETURNING *) INSERT INTO orders.archive SELECT * FROM moved`); err != nil {
-					t.Fatal(err)
-				}
+			found, err := check(t.Context(), tx)
+			require.NoError(t, err)
+			if !slices.ContainsFunc(found, func(v proof.Violation) bool { return strings.Contains(v.Detail, tt.says) }) {
+				t.Errorf("no violation says %q: %v", tt.says, found)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -133,8 +134,9 @@ func (s *Service) errNoSuchWay(format string, choice any) error {
 		}
 		have = append(have, profile.Name+" ("+strings.Join(methods, ", ")+")")
 	}
+	refused := fault.Text{fmt.Sprintf(format, choice), fmt.Sprintf("没有“%v”。", choice)}
 	if len(have) == 0 {
-		return fault.Plainf(fault.Invalid, format+" There is none.", choice)
+		return fault.Plain(fault.Invalid, fault.T("{refused} There is none.", "{refused}商家没有配置支付渠道。", "refused", refused))
 	}
-	return fault.Plainf(fault.Invalid, format+" Choose one of %s.", choice, strings.Join(have, "; "))
+	return fault.Plain(fault.Invalid, fault.T("{refused} Choose one of {ways}.", "{refused}可选：{ways}。", "refused", refused, "ways", strings.Join(have, "; ")))
 }

@@ -253,7 +253,7 @@ func theFirstProviderWhoseWindowFits(t *testing.T, s *bundle) {
 	}
 	other, user := s.one(100)
 	_, err = both.begin(t.Context(), other, user, way{Provider: "sandbox"})
-	if refusal, ok := errors.AsType[*fault.Error](err); !ok || !refusal.Is(order.ErrNotPayable) || !strings.Contains(refusal.Detail, "least_seconds") {
+	if refusal, ok := errors.AsType[*fault.Error](err); !ok || !refusal.Is(order.ErrNotPayable) || !strings.Contains(refusal.Detail[0], "least_seconds") {
 		t.Errorf("a provider that needs longer: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -16,15 +15,15 @@ import (
 // does not exist, which proves address, keys and clock without moving money.
 func (s *Service) Preflight() []preflight.Check {
 	return []preflight.Check{{
-		Code: "provider-ready", Titles: fault.Titles{"Payment provider", "支付渠道"},
-		Next: fault.Titles{
+		Code: "provider-ready", Titles: fault.Text{"Payment provider", "支付渠道"},
+		Next: fault.Text{
 			"Check the provider's keys and the network; shoppers are offered the others meanwhile.",
 			"检查该渠道的密钥和网络；期间顾客可用其他渠道。",
 		},
 		Look: s.askProviders,
 	}, {
-		Code: "practice", Titles: fault.Titles{"Real money", "真实收款"},
-		Next: fault.Titles{"Start the server without --sandbox-bank and with a provider's keys.", "去掉 --sandbox-bank，并配置真实支付渠道后重启。"},
+		Code: "practice", Titles: fault.Text{"Real money", "真实收款"},
+		Next: fault.Text{"Start the server without --sandbox-bank and with a provider's keys.", "去掉 --sandbox-bank，并配置真实支付渠道后重启。"},
 		Look: s.practised,
 	}}
 }
@@ -34,7 +33,8 @@ func (s *Service) practised(context.Context, preflight.Need) ([]preflight.Findin
 	if s.named["sandbox"] == nil {
 		return nil, nil
 	}
-	return []preflight.Finding{{Level: preflight.Warning, Found: "The sandbox bank is one of the payment methods: it takes no real money."}}, nil
+	return []preflight.Finding{{Level: preflight.Warning, Found: fault.T("The sandbox bank is one of the payment methods: it takes no real money.",
+		"付款方式中有沙箱银行，不会真实收款。")}}, nil
 }
 
 func (s *Service) askProviders(ctx context.Context, _ preflight.Need) ([]preflight.Finding, error) {
@@ -57,9 +57,9 @@ func ask(ctx context.Context, p provider.Provider) preflight.Finding {
 	f := preflight.Finding{Level: preflight.OK, Subject: profile.Name}
 	_, err := p.Query(ctx, provider.Payment{No: ids.New()})
 	if err != nil {
-		f.Level, f.Found = preflight.Warning, fmt.Sprintf("No usable answer: %v.", err)
+		f.Level, f.Found = preflight.Warning, fault.T("No usable answer: {why}.", "没有可用的响应：{why}。", "why", err)
 	} else {
-		f.Found = fmt.Sprintf("Ready, for payment windows from %s.", profile.MinWindow)
+		f.Found = fault.T("Ready, for payment windows from {least}.", "可用，付款时限至少 {least}。", "least", profile.MinWindow)
 	}
 	return f
 }

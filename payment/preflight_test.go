@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"stampede/payment/provider"
+	"stampede/platform/base/fault"
 	"stampede/platform/watch/preflight"
 )
 
@@ -27,12 +28,12 @@ func providersAreAskedBeforeASale(t *testing.T, s *bundle) {
 		providers []provider.Provider
 		want      []preflight.Finding
 	}{
-		{[]provider.Provider{s.client}, []preflight.Finding{{Level: preflight.OK, Subject: "sandbox", Found: "Ready, for payment windows from 1s."}}},
+		{[]provider.Provider{s.client}, []preflight.Finding{{Level: preflight.OK, Subject: "sandbox", Found: fault.T("Ready, for payment windows from 1s.", "可用，付款时限至少 1s。")}}},
 		{[]provider.Provider{away{}, s.client}, []preflight.Finding{
-			{Level: preflight.Warning, Subject: "away", Found: "No usable answer: no route."},
-			{Level: preflight.OK, Subject: "sandbox", Found: "Ready, for payment windows from 1s."},
+			{Level: preflight.Warning, Subject: "away", Found: fault.T("No usable answer: no route.", "没有可用的响应：no route。")},
+			{Level: preflight.OK, Subject: "sandbox", Found: fault.T("Ready, for payment windows from 1s.", "可用，付款时限至少 1s。")},
 		}},
-		{[]provider.Provider{away{}}, []preflight.Finding{{Level: preflight.Stop, Subject: "away", Found: "No usable answer: no route."}}},
+		{[]provider.Provider{away{}}, []preflight.Finding{{Level: preflight.Stop, Subject: "away", Found: fault.T("No usable answer: no route.", "没有可用的响应：no route。")}}},
 	} {
 		shop := s.instance(options{}, c.providers...)
 		if practice, err := shop.practised(t.Context(), preflight.Need{}); err != nil || (len(practice) > 0) != (c.providers[len(c.providers)-1] == provider.Provider(s.client)) {

@@ -146,7 +146,7 @@ WITH moved AS (
     GROUP BY order_no, currency
 ), owed AS (
     SELECT o.order_no, o.currency, orders.amount(o.unit_price, o.quantity, o.freight, o.discount) - coalesce(g.amount, 0) AS amount
-    FROM orders.with_archive o LEFT JOIN granted g USING (order_no, currency)
+    FROM orders.orders o LEFT JOIN granted g USING (order_no, currency)
     WHERE o.status IN ('paid', 'completed', 'refunding', 'refund_failed')
 )
 SELECT order_no::uuid AS order_no, coalesce(owed.amount, 0)::bigint AS owed, coalesce(net, 0)::bigint AS net, coalesce(back, 0)::bigint AS back,
@@ -157,7 +157,7 @@ ORDER BY 1 LIMIT @at_most;
 
 -- name: OrdersNamingOtherMoney :many
 -- Orders whose row names no capture of theirs, though they were paid, or the other way round.
-SELECT o.order_no FROM orders.with_archive o
+SELECT o.order_no FROM orders.orders o
 LEFT JOIN payments.ledger l ON l.provider = o.provider AND l.kind = 'capture' AND l.provider_txn = o.provider_txn
     AND l.order_no = o.order_no AND l.payment_no = o.payment_no
 WHERE (o.paid_at IS NOT NULL OR o.payment_no IS NOT NULL) AND (o.paid_at IS NULL OR l.payment_no IS NULL)
@@ -196,7 +196,7 @@ ORDER BY refund_no LIMIT @at_most;
 -- name: CapturesNotPromisedBack :many
 SELECT l.provider_txn, l.amount, l.currency, l.order_no, coalesce(o.status, 'unknown')::text AS status
 FROM payments.ledger l
-LEFT JOIN orders.with_archive o USING (order_no)
+LEFT JOIN orders.orders o USING (order_no)
 WHERE l.kind = 'capture' AND l.amount > 0 AND l.at < clock_timestamp() - @in_flight::interval
   AND coalesce(o.status, 'unknown') NOT IN ('paid', 'completed', 'refunding', 'refund_failed', 'refunded')
   AND NOT EXISTS (SELECT FROM payments.refunds r WHERE r.payment_no = l.payment_no AND r.capture_txn = l.provider_txn)
@@ -304,7 +304,7 @@ WITH asked AS (
         WHEN a.granted IS NULL OR a.granted < orders.amount(o.unit_price, o.quantity, o.freight, o.discount) THEN 'paid'
         WHEN o.status = 'refunded' AND (a.failed OR a.open) THEN 'refunded but taken back'
         WHEN a.failed THEN 'refund_failed' WHEN a.open THEN 'refunding' ELSE 'refunded' END AS by_refunds
-    FROM orders.with_archive o LEFT JOIN asked a USING (order_no)
+    FROM orders.orders o LEFT JOIN asked a USING (order_no)
     WHERE a.order_no IS NOT NULL OR o.status IN ('refunding', 'refund_failed', 'refunded')
 )
 SELECT order_no, status::text AS status, by_refunds::text AS by_refunds FROM expected

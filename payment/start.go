@@ -30,8 +30,11 @@ const free = "free"
 // errUnavailable means that the provider or our database gave no answer.
 // Retrying is safe: a payment that was created meanwhile is found by its
 // number. Whether money has moved is unknown, so the error does not say.
-var errUnavailable = fault.New(fault.Unavailable, "payment-unavailable", fault.Titles{"Payment is not available right now", "支付暂不可用，请稍后再试"},
-	"Payment is not available right now. Try again in a moment; the order's status shows whether it is paid.").After(2 * time.Second)
+var errUnavailable = fault.New(fault.Unavailable, "payment-unavailable",
+	fault.T("Payment is not available right now", "支付暂不可用，请稍后再试"),
+	fault.T("Payment is not available right now. Try again in a moment; the order's status shows whether it is paid.",
+		"支付暂不可用，请稍后重试；是否已付款请看订单状态。"),
+	fault.T("Try again in half a minute. If it persists, check the provider’s alarms.", "请半分钟后重试；若持续出现，请查看支付渠道告警。")).After(2 * time.Second)
 
 // honest returns err as its caller reads it: an error that is not a fault yet
 // comes from a store that is down.
@@ -43,15 +46,21 @@ func honest(err error) error {
 }
 
 // errNoWay means that the shop has no provider, so that only free orders can be paid.
-var errNoWay = errUnavailable.After(0).Saying("Nothing can be paid here yet: the shop has no payment provider.")
+var errNoWay = errUnavailable.After(0).Saying(
+	fault.T("Nothing can be paid here yet: the shop has no payment provider.", "商家还没有配置支付渠道，暂时无法付款。"))
 
 // errNoLogin means that the method works only for shoppers whom the provider's app
 // knows.
-var errNoLogin = fault.Plain(fault.Invalid, "This way to pay works inside the provider's app only: log in with it there, or choose another method.")
+var errNoLogin = fault.Plain(fault.Invalid,
+	fault.T("This way to pay works inside the provider's app only: log in with it there, or choose another method.",
+		"该支付方式只能在对应的应用内使用：请在其中登录，或换一种支付方式。"))
 
 // errTooLate means that the order can be paid, but its deadline is too near for the
 // shopper's choice.
-var errTooLate = order.ErrNotPayable.Saying("Too little time is left to pay this way; least_seconds of GET /api/v1/payment-methods is what each way needs before pay_deadline.")
+var errTooLate = order.ErrNotPayable.Saying(
+	fault.T("Too little time is left to pay this way; least_seconds of GET /api/v1/payment-methods is what each way "+
+		"needs before pay_deadline.",
+		"剩余时间不足以使用该支付方式；各方式所需时间见 GET /api/v1/payment-methods 的 least_seconds。"))
 
 type startInput struct {
 	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`

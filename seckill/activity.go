@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
@@ -80,17 +81,20 @@ func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 	f.name("body.name", a.Name)
 	f.moment("body.starts_at", a.StartsAt)
 	f.moment("body.ends_at", a.EndsAt)
-	f.add(a.EndsAt.After(a.StartsAt), "body.ends_at", a.EndsAt, "An activity ends after it starts.")
-	f.add(a.EndsAt.Sub(a.StartsAt) <= maxActivitySpan, "body.ends_at", a.EndsAt, "An activity lasts 366 days at most.")
+	f.add(a.EndsAt.After(a.StartsAt), "body.ends_at", a.EndsAt,
+		fault.T("An activity ends after it starts.", "活动结束须晚于开始。"))
+	f.add(a.EndsAt.Sub(a.StartsAt) <= maxActivitySpan, "body.ends_at", a.EndsAt,
+		fault.T("An activity lasts 366 days at most.", "活动最长 366 天。"))
 	f.add(a.LimitPerUser >= 1 && a.LimitPerUser <= maxLimitPerUser, "body.limit_per_user", a.LimitPerUser,
-		"The limit per user is 1 to %d units.", maxLimitPerUser)
+		fault.T("The limit per user is 1 to {most} units.", "每人限购为 1 至 {most}。", "most", maxLimitPerUser))
 	window := time.Duration(a.PaymentWindowSeconds) * time.Second
 	f.add(window >= minPayWindow && window <= maxPayWindow, "body.payment_window_seconds", a.PaymentWindowSeconds,
-		"The payment window is 10 seconds to 7 days.")
-	f.add(!bothWindows, "body.payment_window_share", nil, "The payment window is a duration or a share of the session, not both.")
+		fault.T("The payment window is 10 seconds to 7 days.", "付款时限为 10 秒至 7 天。"))
+	f.add(!bothWindows, "body.payment_window_share", nil,
+		fault.T("The payment window is a duration or a share of the session, not both.", "付款时限与按场次比例只能二选一。"))
 	if s := a.PaymentWindowShare; s != nil {
 		f.add(*s > 0 && *s <= 1 && !math.IsNaN(*s), "body.payment_window_share", *s,
-			"The share is above 0 and at most 1 of the session's length.")
+			fault.T("The share is above 0 and at most 1 of the session's length.", "比例须大于 0、不超过 1。"))
 	}
 	f.checkout(&a.Checkout)
 	f.activityDoor(a)
@@ -99,7 +103,7 @@ func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 
 // moment refuses years that can only come from a wrong unit or a missing value.
 func (f *flaws) moment(location string, t time.Time) {
-	f.add(t.Year() >= 2000 && t.Year() < 2200, location, t, "The year must be 2000 to 2199.")
+	f.add(t.Year() >= 2000 && t.Year() < 2200, location, t, fault.T("The year must be 2000 to 2199.", "请检查年份。"))
 }
 
 // createActivity creates a draft, with the sessions and items in the request.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/platform/base/fault"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -49,9 +50,12 @@ func (c *change) cloneActivity(ctx context.Context, id int64, in *activityClonin
 		return activityView{}, err
 	}
 	var f flaws
-	f.add((in.StartsAt == nil) != (in.ShiftDays == nil), "body", nil, "A clone starts at starts_at or shift_days after the original; give one of the two.")
+	f.add((in.StartsAt == nil) != (in.ShiftDays == nil), "body", nil,
+		fault.T("A clone starts at starts_at or shift_days after the original; give one of the two.", "请填写日期顺延天数。"))
 	if days := in.ShiftDays; days != nil {
-		f.add(*days >= -maxShiftDays && *days <= maxShiftDays, "body.shift_days", *days, "The shift is %d to %d days.", -maxShiftDays, maxShiftDays)
+		f.add(*days >= -maxShiftDays && *days <= maxShiftDays, "body.shift_days", *days,
+			fault.T("The shift is {least} to {most} days.",
+				"日期顺延天数为 {least} 至 {most}。", "least", -maxShiftDays, "most", maxShiftDays))
 	}
 	if in.StartsAt != nil {
 		f.moment("body.starts_at", *in.StartsAt)

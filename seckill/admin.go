@@ -68,7 +68,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 					return seckilldb.New(s.deps.DB).Activities(ctx, seckilldb.ActivitiesParams{Before: before, Status: in.Status, RowLimit: limit})
 				})
 		})
-	rowRoutes(api, base, "activity", amendsActivity, s.readActivity, s.editActivity, s.deleteActivity)
+	rowRoutes(api, base, "activity", amendsActivity[httpx.English], s.readActivity, s.editActivity, s.deleteActivity)
 	for _, move := range []struct {
 		act     action
 		summary string
@@ -101,7 +101,7 @@ func (s *Service) sessionRoutes(api httpx.API) {
 					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID, RowLimit: limit})
 				})
 		})
-	rowRoutes(api, base, "session", amendsSession, s.readSession, s.editSession, s.deleteSession)
+	rowRoutes(api, base, "session", amendsSession[httpx.English], s.readSession, s.editSession, s.deleteSession)
 	repeat := writeOp(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK, editProblems)
 	repeat.Description = "At the same times on the shop's clock. Each day is an independent session; days that already have one are left unchanged and listed."
 	makeRoute(api, repeat, s.repeatSession)
@@ -125,7 +125,7 @@ func (s *Service) itemRoutes(api httpx.API) {
 			return out, s.countReservations(ctx, out.Body.Data)
 		})
 	httpx.Register(api, readOp(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids", listReservationProblems), s.listReservations)
-	rowRoutes(api, base, "item", amendsItem, s.readItem, s.editItem, s.deleteItem)
+	rowRoutes(api, base, "item", amendsItem[httpx.English], s.readItem, s.editItem, s.deleteItem)
 	s.itemPauseRoutes(api, base)
 	s.stockRoutes(api, base)
 	move := writeOp(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, also after the end", http.StatusOK, backupProblems)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 )
@@ -100,10 +101,13 @@ func readOp(path, id, summary string, problems map[int]string) httpx.Op {
 // What an operator reads while Postgres is unavailable. A change may have been
 // committed although its answer was lost, so repeating the request is the way to be
 // sure.
-const (
-	awayRead   = "The sale's plan cannot be read right now; selling continues without it. Try again in a moment."
-	awayChange = "The sale's plan cannot be reached right now, so this change may not be in force; repeat the request until it succeeds. " +
-		"Until then open items continue to sell unchanged, and intake closes automatically when too many orders wait to be written."
+var (
+	awayRead = fault.T("The sale's plan cannot be read right now; selling continues without it. Try again in a moment.",
+		"暂时无法读取活动计划，抢购不受影响；请稍后重试。")
+	awayChange = fault.T("The sale's plan cannot be reached right now, so this change may not be in force; repeat the request until it succeeds. "+
+		"Until then open items continue to sell unchanged, and intake closes automatically when too many orders wait to be written.",
+		"暂时无法访问活动计划，本次修改可能未生效，请重试直至成功。"+
+			"在此之前，已开抢的商品照常出售；待写入的订单过多时会自动停止受理。")
 )
 
 // maxWriteBytes fits an activity with a thousand items, the largest request

@@ -5,35 +5,43 @@ import (
 	"fmt"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/seckill/internal/seckilldb"
 )
 
 // What can still be corrected from 60 s before the first opening until the end. The
 // rest stays as shoppers saw it when they decided to come.
-const (
-	amendsActivity = "From 60 s before the opening its name can be corrected and ends_at moved later; its other fields stay."
-	amendsSession  = "From 60 s before the opening its name can be corrected and closes_at moved later while it is open; its other fields stay."
-	amendsItem     = "From 60 s before the opening its title, spec and image_url can be corrected; its other fields stay."
+var (
+	amendsActivity = fault.T("From 60 s before the opening its name can be corrected and ends_at moved later; its other fields stay.",
+		"开抢前 60 秒起，只能更正名称、推迟 ends_at。")
+	amendsSession = fault.T("From 60 s before the opening its name can be corrected and closes_at moved later while it is open; its other fields stay.",
+		"开抢前 60 秒起，只能更正名称；场次进行中可推迟 closes_at。")
+	amendsItem = fault.T("From 60 s before the opening its title, spec and image_url can be corrected; its other fields stay.",
+		"开抢前 60 秒起，只能更正标题、规格和 image_url。")
 )
 
 // amends reports that it is too late for any edit but a correction.
 func (c *change) amends() bool { return permit(c.phase, c.activity.Paused, actEdit) != nil }
 
 // tooLate refuses an edit beyond a correction, and says what a correction is.
-func (c *change) tooLate(amends string) error {
+func (c *change) tooLate(amends fault.Text) error {
 	refusal := errNotEditable
 	if c.phase == phaseFrozen {
 		refusal = errFrozen
 	}
-	return refusal.Saying(possibleSentence(c.phase, c.activity.Paused)+" "+amends).With("possible", possible(c.phase, c.activity.Paused))
+	says := fault.T("{possible} {amends}", "{possible}{amends}", "possible", possibleSentence(c.phase, c.activity.Paused), "amends", amends)
+	return refusal.Saying(says).With("possible", possible(c.phase, c.activity.Paused))
 }
 
 // amendActivity checks that an edit of a running activity is a correction.
 func (c *change) amendActivity(f *flaws, before, row seckilldb.SeckillActivity) error {
-	f.add(!row.EndsAt.Before(before.EndsAt), "body.ends_at", row.EndsAt, "The end can only move later now; to stop the sale, pause or terminate it.")
+	f.add(!row.EndsAt.Before(before.EndsAt), "body.ends_at", row.EndsAt,
+		fault.T("The end can only move later now; to stop the sale, pause or terminate it.", "结束时间只能推迟；如需停售，请暂停或终止。"))
 	// Shoppers of an exclusive activity are bound to it until the end that it had when they came.
 	f.add(!row.Exclusive || row.EndsAt.Equal(before.EndsAt), "body.ends_at", row.EndsAt,
-		"An exclusive activity keeps its end, because its shoppers can take part in another one from then on; extend its sessions up to ends_at.")
+		fault.T("An exclusive activity keeps its end, because its shoppers can take part in another one from then "+
+			"on; extend its sessions up to ends_at.",
+			"独占活动不能更改结束时间；场次可延长至活动结束。"))
 	row.Name, row.EndsAt = before.Name, before.EndsAt
 	if !unchanged(viewActivity(&before), viewActivity(&row)) {
 		return c.tooLate(amendsActivity)
@@ -43,9 +51,11 @@ func (c *change) amendActivity(f *flaws, before, row seckilldb.SeckillActivity) 
 
 // amendSession does the same for a session, whose stock rows follow its end.
 func (c *change) amendSession(f *flaws, before, row seckilldb.SeckillSession) error {
-	f.add(!row.ClosesAt.Before(before.ClosesAt), "body.closes_at", row.ClosesAt, "The end can only move later now; to stop the sale, pause or terminate it.")
+	f.add(!row.ClosesAt.Before(before.ClosesAt), "body.closes_at", row.ClosesAt,
+		fault.T("The end can only move later now; to stop the sale, pause or terminate it.", "结束时间只能推迟；如需停售，请暂停或终止。"))
 	f.add(row.ClosesAt.Equal(before.ClosesAt) || before.ClosesAt.After(c.at), "body.closes_at", row.ClosesAt,
-		"The session is over, and its items may be settled; clone the activity to sell on.")
+		fault.T("The session is over, and its items may be settled; clone the activity to sell on.",
+			"场次已结束，如需继续销售请复制活动。"))
 	row.Name, row.ClosesAt = before.Name, before.ClosesAt
 	if !unchanged(viewSession(&before), viewSession(&row)) {
 		return c.tooLate(amendsSession)

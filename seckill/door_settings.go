@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/identity/humancheck"
 	"stampede/seckill/internal/seckilldb"
 )
@@ -33,27 +34,33 @@ const (
 // activityDoor checks an activity's door settings.
 func (f *flaws) activityDoor(a *seckilldb.SeckillActivity) {
 	f.add(slices.Contains(humanChecks, a.HumanCheck), "body.human_check", a.HumanCheck,
-		"The human check is one of %s.", strings.Join(humanChecks, ", "))
+		fault.T("The human check is one of {kinds}.", "人机验证须为：{kinds}。", "kinds", strings.Join(humanChecks, ", ")))
 	f.add(a.HumanCheckRate >= 0 && a.HumanCheckRate <= maxHumanCheckRate, "body.human_check_rate", a.HumanCheckRate,
-		"The rate above which a second check is required is 1 to %d paths a minute, or 0 for none.", maxHumanCheckRate)
+		fault.T("The rate above which a second check is required is 1 to {most} paths a minute, or 0 for none.",
+			"二次验证的频率为每分钟 1 至 {most} 次，0 为不启用。", "most", maxHumanCheckRate))
 }
 
 // reservation checks when a session's items can be reserved.
 func (f *flaws) reservation(location string, s *seckilldb.SeckillSession) {
 	from, until := s.ReservationOpensAt, s.ReservationClosesAt
 	f.add((from == nil) == (until == nil), location+".reservation_closes_at", nil,
-		"A reservation has both reservation_opens_at and reservation_closes_at, or neither.")
+		fault.T("A reservation has both reservation_opens_at and reservation_closes_at, or neither.",
+			"预约开始和截止时间须同时填写，或同时留空。"))
 	if s.ReservationCap != 0 {
 		f.add(s.ReservationCap >= minReservationCap && s.ReservationCap <= maxReservationCap, location+".reservation_cap", s.ReservationCap,
-			"The cap is 1 to 1000 times the stock, or 0 for none.")
-		f.add(from != nil, location+".reservation_cap", s.ReservationCap, "A cap needs a reservation; give reservation_opens_at and reservation_closes_at.")
+			fault.T("The cap is 1 to 1000 times the stock, or 0 for none.", "预约上限为库存的 1 至 1000 倍，0 为不限。"))
+		f.add(from != nil, location+".reservation_cap", s.ReservationCap,
+			fault.T("A cap needs a reservation; give reservation_opens_at and reservation_closes_at.",
+				"设置预约上限前，请先填写预约开始和截止时间。"))
 	}
 	if from == nil || until == nil {
 		return
 	}
 	f.moment(location+".reservation_opens_at", *from)
-	f.add(from.Before(*until), location+".reservation_closes_at", *until, "A reservation closes after it opens.")
-	f.add(!until.After(s.OpensAt), location+".reservation_closes_at", *until, "A reservation closes no later than its session opens.")
+	f.add(from.Before(*until), location+".reservation_closes_at", *until,
+		fault.T("A reservation closes after it opens.", "预约截止须晚于预约开始。"))
+	f.add(!until.After(s.OpensAt), location+".reservation_closes_at", *until,
+		fault.T("A reservation closes no later than its session opens.", "预约截止不能晚于开抢时间。"))
 }
 
 // reservationOver applies the patch's reservation to a session's row.
@@ -80,7 +87,9 @@ func (c *change) capHolds(f *flaws, before, after *seckilldb.SeckillSession) {
 		return
 	}
 	f.add(open.Sub(c.at) > capFixedBefore, "body.reservation_cap", after.ReservationCap,
-		"From 60 seconds before reservations open, a cap can be changed but neither introduced nor removed; to stop reservations, close them earlier.")
+		fault.T("From 60 seconds before reservations open, a cap can be changed but neither introduced nor removed; "+
+			"to stop reservations, close them earlier.",
+			"预约开始前 60 秒起，预约上限只能修改，不能新增或取消；如需停止预约，请提前截止时间。"))
 }
 
 // shiftReservation moves a session's reservation as its opening was moved. If the

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/plaintext"
 	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
@@ -92,24 +93,38 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	f.text(location+".sku", i.Sku, 1, maxSKURunes)
 	f.text(location+".title", i.Title, 1, maxTitleRunes)
 	f.text(location+".spec", i.Spec, 0, maxSpecRunes)
-	f.add(validImage(i.ImageUrl), location+".image_url", i.ImageUrl, imageRule, maxImageURLBytes)
-	f.add(currencyForm.MatchString(i.Currency), location+".list_price.currency", i.Currency, "A currency is three capital letters, for example CNY.")
-	f.add(saleCurrency == i.Currency, location+".sale_price.currency", saleCurrency, "Both prices are in the same currency.")
-	f.add(i.ListPrice >= 0 && i.ListPrice <= wire.MaxPrice, location+".list_price.amount", i.ListPrice, "A price is 0 to %d minor units.", wire.MaxPrice)
-	f.add(i.SalePrice >= 0 && i.SalePrice <= i.ListPrice, location+".sale_price.amount", i.SalePrice, "The sale price is no more than the list price.")
-	f.add(i.Stock >= 0 && i.Stock <= maxStock, location+".stock", i.Stock, "The stock is 0 to %d units.", maxStock)
-	f.add(i.Unlimited || i.Stock > 0, location+".stock", i.Stock, "An item has at least one unit in stock, or is unlimited.")
-	f.add(!i.Unlimited || i.Stock == 0, location+".stock", i.Stock, "An unlimited item has no stock to count; leave it out.")
-	f.add(i.Backup >= 0 && i.Backup <= maxStock, location+".backup", i.Backup, "The backup is 0 to %d units.", maxStock)
-	f.add(!i.Unlimited || i.Backup == 0, location+".backup", i.Backup, "An unlimited item needs no backup; leave it out.")
+	f.add(validImage(i.ImageUrl), location+".image_url", i.ImageUrl, imageRule)
+	f.add(currencyForm.MatchString(i.Currency), location+".list_price.currency", i.Currency,
+		fault.T("A currency is three capital letters, for example CNY.", "货币为三个大写字母，例如 CNY。"))
+	f.add(saleCurrency == i.Currency, location+".sale_price.currency", saleCurrency,
+		fault.T("Both prices are in the same currency.", "原价与秒杀价须为同一货币。"))
+	f.add(i.ListPrice >= 0 && i.ListPrice <= wire.MaxPrice, location+".list_price.amount", i.ListPrice,
+		fault.T("A price is 0 to {most} minor units.", "价格须在 0 至 {most} 分之间。", "most", wire.MaxPrice))
+	f.add(i.SalePrice >= 0 && i.SalePrice <= i.ListPrice, location+".sale_price.amount", i.SalePrice,
+		fault.T("The sale price is no more than the list price.", "秒杀价不能高于原价。"))
+	f.add(i.Stock >= 0 && i.Stock <= maxStock, location+".stock", i.Stock,
+		fault.T("The stock is 0 to {most} units.", "库存为 0 至 {most}。", "most", maxStock))
+	f.add(i.Unlimited || i.Stock > 0, location+".stock", i.Stock,
+		fault.T("An item has at least one unit in stock, or is unlimited.", "库存至少为 1，或设为不限量。"))
+	f.add(!i.Unlimited || i.Stock == 0, location+".stock", i.Stock,
+		fault.T("An unlimited item has no stock to count; leave it out.", "不限量商品请留空库存。"))
+	f.add(i.Backup >= 0 && i.Backup <= maxStock, location+".backup", i.Backup,
+		fault.T("The backup is 0 to {most} units.", "备用库存为 0 至 {most}。", "most", maxStock))
+	f.add(!i.Unlimited || i.Backup == 0, location+".backup", i.Backup,
+		fault.T("An unlimited item needs no backup; leave it out.", "不限量商品请留空备用库存。"))
 	f.oversell(location, i)
 	if l := i.LimitPerUser; l != nil {
-		f.add(*l >= 1 && *l <= maxLimitPerUser, location+".limit_per_user", *l, "The limit per user is 1 to %d units, or 0 for the activity's.", maxLimitPerUser)
+		f.add(*l >= 1 && *l <= maxLimitPerUser, location+".limit_per_user", *l,
+			fault.T("The limit per user is 1 to {most} units, or 0 for the activity's.",
+				"每人限购为 1 至 {most}，0 为按活动规则。", "most", maxLimitPerUser))
 	}
 }
 
 // imageRule is what validImage accepts.
-const imageRule = "A picture's address starts with https://, or with / for one at the shop's own address, and has up to %d bytes; pages block http://."
+var imageRule = fault.T("A picture's address starts with https://, or with / for one at the shop's own address, and has up "+
+	"to {most} bytes; pages block http://.",
+	"图片地址须以 https:// 开头，本店域名下的图片可写以 / 开头的路径，最长 {most} 字节；http:// 图片会被浏览器拦截，顾客看不到。",
+	"most", maxImageURLBytes)
 
 // validImage accepts only what a browser loads on the shop's pages, without executing
 // anything.
@@ -137,7 +152,8 @@ func (s *Service) createItem(ctx context.Context, key string, in newItem) (itemV
 			before, row := b.stock(), in.row()
 			var f flaws
 			f.itemDraft("body", &in.ItemDraft)
-			f.add(len(before) < maxItemsPerActivity, "body.session_id", in.SessionID, "An activity has %d items at most.", maxItemsPerActivity)
+			f.add(len(before) < maxItemsPerActivity, "body.session_id", in.SessionID,
+				fault.T("An activity has {most} items at most.", "一个活动最多 {most} 件商品。", "most", maxItemsPerActivity))
 			if err := f.err(); err != nil {
 				return itemView{}, err
 			}
@@ -178,7 +194,7 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 func orTakenSKU(err error, location, sku, operation string) error {
 	if pg.ViolatesUnique(err, "items_session_id_sku_key") {
 		var f flaws
-		f.add(false, location+".sku", sku, "The session already has an item with this SKU.")
+		f.add(false, location+".sku", sku, fault.T("The session already has an item with this SKU.", "该场次已有相同编码的商品。"))
 		return f.err()
 	}
 	return fmt.Errorf("seckill: %s: %w", operation, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -37,14 +38,18 @@ func (c *change) moveBackup(ctx context.Context, id int64, in backupMove) (backu
 		return backupMoved{}, err
 	}
 	var f flaws
-	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.units", units, "Move 1 to %d units, in either direction.", maxStock)
-	f.add(!item.Unlimited, "body.units", units, "An unlimited item has no backup.")
+	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.units", units,
+		fault.T("Move 1 to {most} units, in either direction.", "数量为 1 至 {most}，转回时填负数。", "most", maxStock))
+	f.add(!item.Unlimited, "body.units", units, fault.T("An unlimited item has no backup.", "不限量商品没有备用库存。"))
 	f.add(item.OversellPercent == 0 || units <= 0, "body.units", units,
-		"The item is sold %d %% beyond its stock by agreement, so no units leave its sale. Units below 0 come back from its backup; to hold more back, set its backup before it is published.", item.OversellPercent)
+		fault.T("The item is sold {percent} % beyond its stock by agreement, so no units leave its sale. Units below "+
+			"0 come back from its backup; to hold more back, set its backup before it is published.",
+			"该商品按约定超售 {percent}%，不能再转入备用；负数可从备用转回。", "percent", item.OversellPercent))
 	more, back := item, min(-min(units, 0), item.Backup)
 	more.Stock, more.Backup = item.Stock+back, item.Backup-back
 	f.add(units >= 0 || unitsOnSale(&more)+more.Backup <= maxStock, "body.units", units,
-		"With %d %% oversold, %d units are the most an item may have; move fewer.", item.OversellPercent, maxStock)
+		fault.T("With {percent} % oversold, {most} units are the most an item may have; move fewer.",
+			"含超售 {percent}%，商品最多 {most} 件，请减少数量。", "percent", item.OversellPercent, "most", maxStock))
 	if err := f.err(); err != nil {
 		return backupMoved{}, err
 	}

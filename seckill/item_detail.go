@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/httpx"
 	"stampede/seckill/browse"
@@ -71,16 +72,22 @@ func (s *Service) detailRoutes(api httpx.API) {
 
 // markdown checks a text of several lines.
 func (f *flaws) markdown(location, text string) {
-	f.add(utf8.RuneCountInString(text) <= maxTextRunes, location, nil, "This has up to %d characters.", maxTextRunes)
+	f.add(utf8.RuneCountInString(text) <= maxTextRunes, location, nil,
+		fault.T("This has up to {most} characters.", "最多 {most} 个字符。", "most", maxTextRunes))
 	widest := 0
 	for line := range strings.Lines(text) {
 		widest = max(widest, strings.Count(line, "|"))
 	}
 	f.add(widest*strings.Count(text, "\n") <= maxCells, location, nil,
-		"Its tables are too large: the columns of the widest (its | signs) times the lines of the text are %d at most.", maxCells)
-	f.add(inEncoding(text), location, nil, "This text was not sent as UTF-8, or contains U+FFFD; send it again as UTF-8.")
+		fault.T("Its tables are too large: the columns of the widest (its | signs) times the lines of the text are "+
+			"{most} at most.",
+			"文中表格过大，请精简。", "most", maxCells))
+	f.add(inEncoding(text), location, nil,
+		fault.T("This text was not sent as UTF-8, or contains U+FFFD; send it again as UTF-8.", "文字编码有误，请重新输入。"))
 	ruled := func(r rune) bool { return plaintext.Unruly(r) && !strings.ContainsRune("\n\r\t", r) }
-	f.add(!strings.ContainsFunc(text, ruled), location, nil, "This contains a control character or a character that changes the direction of writing; remove it.")
+	f.add(!strings.ContainsFunc(text, ruled), location, nil,
+		fault.T("This contains a control character or a character that changes the direction of writing; remove it.",
+			"含有不可见的控制字符，请删除。"))
 }
 
 func (s *Service) readDetail(ctx context.Context, id int64) (writtenDetail, error) {
@@ -93,11 +100,13 @@ func (s *Service) readDetail(ctx context.Context, id int64) (writtenDetail, erro
 // detail checks what shoppers would read about an item.
 func (f *flaws) detail(location string, in *DetailDraft) {
 	f.markdown(location+".description", in.Description)
-	f.add(len(in.Images) <= maxImages, location+".images", nil, "An item has up to %d pictures.", maxImages)
+	f.add(len(in.Images) <= maxImages, location+".images", nil,
+		fault.T("An item has up to {most} pictures.", "图片最多 {most} 张。", "most", maxImages))
 	for i, image := range in.Images {
 		location := fmt.Sprintf("%s.images[%d]", location, i)
-		f.add(image != "" && validImage(image), location, image, imageRule, maxImageURLBytes)
-		f.add(!slices.Contains(in.Images[:i], image), location, image, "This picture is already listed.")
+		f.add(image != "" && validImage(image), location, image, imageRule)
+		f.add(!slices.Contains(in.Images[:i], image), location, image,
+			fault.T("This picture is already listed.", "图片地址重复。"))
 	}
 }
 

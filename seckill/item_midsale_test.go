@@ -329,7 +329,7 @@ func TestARunningSaleIsCorrected(t *testing.T) {
 			t.Errorf("%s %s: %d %s, left %v", late[0], late[1], r.status, r.raw, tr)
 		}
 	}
-	if r := d.as(auth.Operator, http.MethodPatch, path, `{"version":1,"sale_price":{"amount":9800,"currency":"CNY"}}`); r.status != http.StatusConflict || !strings.Contains(r.text("detail"), amendsItem) {
+	if r := d.as(auth.Operator, http.MethodPatch, path, `{"version":1,"sale_price":{"amount":9800,"currency":"CNY"}}`); r.status != http.StatusConflict || !strings.Contains(r.text("detail"), amendsItem[0]) {
 		t.Errorf("a price: %d %s", r.status, r.raw)
 	}
 	d.do(http.StatusOK, http.MethodPatch, path, `{"version":1,"title":"A telephone","spec":"black","image_url":"https://img.example/q.png"}`)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 )
@@ -30,10 +31,12 @@ func unitsOnSale(i *seckilldb.SeckillItem) int32 {
 // oversell checks an item's agreement against the item's other fields.
 func (f *flaws) oversell(location string, i *seckilldb.SeckillItem) {
 	f.add(!i.Unlimited || i.OversellPercent == 0, location+".unlimited", i.Unlimited,
-		"An unlimited item has no stock to oversell; set its oversell percentage to 0 first.")
+		fault.T("An unlimited item has no stock to oversell; set its oversell percentage to 0 first.",
+			"请先将超售比例设为 0，再改为不限量。"))
 	if i.Stock >= 0 && i.Stock <= maxStock && i.Backup >= 0 && i.Backup <= maxStock {
 		f.add(unitsOnSale(i)+i.Backup <= maxStock, location+".stock", i.Stock,
-			"The stock with %d %% oversold and the backup is %d units at most.", i.OversellPercent, maxStock)
+			fault.T("The stock with {percent} % oversold and the backup is {most} units at most.",
+				"含超售 {percent}% 与备用，库存最多 {most}。", "percent", i.OversellPercent, "most", maxStock))
 	}
 }
 
@@ -84,16 +87,18 @@ func (s *Service) setOversell(ctx context.Context, id int64, in oversellAgreemen
 // agreement checks an operator's agreement to oversell.
 func (f *flaws) agreement(i *seckilldb.SeckillItem) {
 	f.add(i.OversellPercent >= 0 && i.OversellPercent <= maxOversellPercent, "body.percent", i.OversellPercent,
-		"The percentage must be 0 to %d.", maxOversellPercent)
+		fault.T("The percentage must be 0 to {most}.", "百分比为 0 至 {most}。", "most", maxOversellPercent))
 	f.add(i.OversellPercent == 0 || strings.TrimSpace(i.OversellReason) != "", "body.reason", i.OversellReason,
-		"Selling more than the stock needs a reason: who agreed to it, and why.")
+		fault.T("Selling more than the stock needs a reason: who agreed to it, and why.", "超售须填写原因：由谁同意、为何超售。"))
 	f.text("body.reason", i.OversellReason, 0, maxReasonRunes)
 	if i.Unlimited {
-		f.add(i.OversellPercent == 0, "body.percent", i.OversellPercent, "An unlimited item has no stock to oversell.")
+		f.add(i.OversellPercent == 0, "body.percent", i.OversellPercent,
+			fault.T("An unlimited item has no stock to oversell.", "不限量商品不能设置超售。"))
 		return
 	}
 	f.add(unitsOnSale(i)+i.Backup <= maxStock, "body.percent", i.OversellPercent,
-		"The stock of %d units plus this percentage, and the backup, are more than %d units.", i.Stock, maxStock)
+		fault.T("The stock of {stock} units plus this percentage, and the backup, are more than {most} units.",
+			"库存 {stock} 加上超售与备用，超过上限 {most}。", "stock", i.Stock, "most", maxStock))
 }
 
 // agreedOn is the agreement in the form that the audit log keeps.

@@ -29,8 +29,9 @@ type stockAddition struct {
 // request is refused when there are fewer than it asks for.
 type orFewer bool
 
-var errNotFree = fault.New(fault.Conflict, "units-not-free", fault.Titles{"Not enough units are free", "可用库存不足"},
-	"Fewer units are free: shoppers hold or have bought the others.")
+var errNotFree = fault.New(fault.Conflict, "units-not-free", fault.T("Not enough units are free", "可用库存不足"),
+	fault.T("Fewer units are free: shoppers hold or have bought the others.", "可用件数不足，其余已被顾客占用或购买。"),
+	fault.T("Ask for no more than are free, or send or_fewer to take what there is.", "请减少数量，或按当前可用件数重新填写。"))
 
 // enough refuses units that are not all free, unless the request takes fewer; member is
 // the member of its body that says how many. Its transaction is rolled back then.
@@ -38,8 +39,11 @@ func (o orFewer) enough(free, units int32, member string) error {
 	if bool(o) || free >= units {
 		return nil
 	}
-	says := fmt.Sprintf("Of these %d units, %d can be taken.", units, free)
-	return errNotFree.Saying(says).With("free", free).With("errors", []*huma.ErrorDetail{{Location: "body." + member, Message: says, Value: units}})
+	says := fault.T("Of these {asked} units, {free} can be taken.",
+		"所选 {asked} 件中只有 {free} 件可用。", "asked", units, "free", free)
+	refused := errNotFree.Saying(says).With("free", free).At("body."+member, says)
+	refused.Flaws[0].Value = units
+	return refused
 }
 
 // writingOff is the body of a request to write units off.
@@ -112,12 +116,17 @@ func (c *change) changeStockBy(ctx context.Context, id int64, in stockAddition) 
 		return itemView{}, err
 	}
 	var f flaws
-	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.add", units, "Add 1 to %d units, or take them off with a minus sign.", maxStock)
-	f.add(!old.Unlimited, "body.add", units, "An unlimited item has no stock to change.")
+	f.add(units != 0 && units >= -maxStock && units <= maxStock, "body.add", units,
+		fault.T("Add 1 to {most} units, or take them off with a minus sign.",
+			"数量为 1 至 {most}，减少时填负数。", "most", maxStock))
+	f.add(!old.Unlimited, "body.add", units, fault.T("An unlimited item has no stock to change.", "不限量商品没有库存可调整。"))
 	more := old
 	more.Stock += min(units, maxStock) // the sum is checked next and must not overflow before that
 	f.add(units < 0 || unitsOnSale(&more)+more.Backup <= maxStock, "body.add", units,
-		"The new stock, with %d %% oversold and the backup of %d, is %d units at most; the stock is %d now.", old.OversellPercent, old.Backup, maxStock, old.Stock)
+		fault.T("The new stock, with {percent} % oversold and the backup of {backup}, is {most} units at most; the "+
+			"stock is {stock} now.",
+			"含超售 {percent}% 和备用 {backup}，库存最多 {most}；当前为 {stock}。",
+			"percent", old.OversellPercent, "backup", old.Backup, "most", maxStock, "stock", old.Stock))
 	if err := f.err(); err != nil {
 		return itemView{}, err
 	}
@@ -193,8 +202,10 @@ func (c *change) writeOff(ctx context.Context, id int64, in writingOff) (written
 		return writtenOff{}, err
 	}
 	var f flaws
-	f.add(in.Units >= 1 && in.Units <= maxStock, "body.units", in.Units, "Write off 1 to %d units.", maxStock)
-	f.add(!item.Unlimited, "body.units", in.Units, "An unlimited item has no units to write off.")
+	f.add(in.Units >= 1 && in.Units <= maxStock, "body.units", in.Units,
+		fault.T("Write off 1 to {most} units.", "报损数量为 1 至 {most}。", "most", maxStock))
+	f.add(!item.Unlimited, "body.units", in.Units,
+		fault.T("An unlimited item has no units to write off.", "不限量商品没有可报损的库存。"))
 	f.text("body.reason", in.Reason, 1, maxReasonRunes)
 	if err := f.err(); err != nil {
 		return writtenOff{}, err

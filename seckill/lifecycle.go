@@ -1,7 +1,6 @@
 package seckill
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -93,34 +92,40 @@ func already(p phase, paused bool, act action) bool {
 }
 
 // phaseNames are the names of the phases in sentences.
-var phaseNames = map[phase]string{
-	phaseDraft: "draft", phaseScheduled: "scheduled activity", phaseFrozen: "activity within 60 s of its opening",
-	phaseRunning: "running activity", phaseEnded: "ended activity", phaseTerminated: "terminated activity",
+var phaseNames = map[phase]fault.Text{
+	phaseDraft: {"draft", "草稿"}, phaseScheduled: {"scheduled activity", "已发布的活动"},
+	phaseFrozen: {"activity within 60 s of its opening", "开抢前 60 秒内的活动"}, phaseRunning: {"running activity", "进行中的活动"},
+	phaseEnded: {"ended activity", "已结束的活动"}, phaseTerminated: {"terminated activity", "已终止的活动"},
 }
 
 // participles complete "can be …", in the order in which a sentence lists them.
 var participles = []struct {
 	act  action
-	word string
+	word fault.Text
 }{
-	{actEdit, "edited"},
-	{actCorrect, "corrected"},
-	{actPublish, "published"},
-	{actPause, "paused"},
-	{actResume, "resumed"},
-	{actPauseItem, "stopped item by item"},
-	{actTerminate, "terminated"},
-	{actAddStock, "given more or fewer units"},
-	{actWriteOff, "written off unit by unit"},
-	{actClone, "cloned"},
-	{actDelete, "deleted"},
+	{actEdit, fault.Text{"edited", "编辑"}},
+	{actCorrect, fault.Text{"corrected", "更正"}},
+	{actPublish, fault.Text{"published", "发布"}},
+	{actPause, fault.Text{"paused", "暂停"}},
+	{actResume, fault.Text{"resumed", "恢复"}},
+	{actPauseItem, fault.Text{"stopped item by item", "逐件停售"}},
+	{actTerminate, fault.Text{"terminated", "终止"}},
+	{actAddStock, fault.Text{"given more or fewer units", "增减库存"}},
+	{actWriteOff, fault.Text{"written off unit by unit", "逐件报损"}},
+	{actClone, fault.Text{"cloned", "复制"}},
+	{actDelete, fault.Text{"deleted", "删除"}},
 }
 
 // Refusals of an action, by the reason for it.
 var (
-	errTransition  = fault.New(fault.Conflict, "forbidden-transition", fault.Titles{"Not possible in this state", "当前状态不允许此操作"}, "This is not possible now.")
-	errNotEditable = fault.New(fault.Conflict, "not-editable", fault.Titles{"This can no longer be changed", "当前状态不可修改"}, "This can no longer be changed.")
-	errFrozen      = fault.New(fault.Conflict, "frozen", fault.Titles{"Too close to the opening to change this", "临近开抢，不可修改"}, "This is too close to the opening.")
+	errNotEditable = fault.New(fault.Conflict, "not-editable", fault.T("This can no longer be changed", "当前状态不可修改"),
+		fault.T("This can no longer be changed.", "当前已不能修改。"),
+		fault.T("While the sale runs, pause it, add stock or extend it; otherwise plan another session.",
+			"进行中的活动可暂停、补货或延长；其他修改请新建场次。"))
+	errFrozen = fault.New(fault.Conflict, "frozen",
+		fault.T("Too close to the opening to change this", "临近开抢，不可修改"),
+		fault.T("This is too close to the opening.", "临近开抢，不能修改。"),
+		fault.T("Pause the activity if it must not open, or change it after the opening.", "如不应开抢请暂停活动，或在开抢后再修改。"))
 )
 
 // phaseOf refines the status by the database's clock. The lifecycle worker
@@ -155,7 +160,7 @@ func permit(p phase, paused bool, act action) error {
 	if slices.Contains(possible(p, paused), act) || act == actMoveBackup && slices.Contains(allowed[p], actAddStock) {
 		return nil
 	}
-	refusal := errTransition
+	refusal := fault.ErrTransition
 	switch {
 	case p == phaseFrozen:
 		refusal = errFrozen
@@ -179,26 +184,27 @@ func possible(p phase, paused bool) []action {
 }
 
 // possibleSentence phrases the same for an operator.
-func possibleSentence(p phase, paused bool) string {
+func possibleSentence(p phase, paused bool) fault.Text {
 	can := possible(p, paused)
-	var words []string
+	var english, chinese []string
 	for _, w := range participles {
 		if slices.Contains(can, w.act) {
-			words = append(words, w.word)
+			english, chinese = append(english, w.word[0]), append(chinese, w.word[1])
 		}
 	}
 	subject := phaseNames[p]
-	if paused && p != phaseEnded && p != phaseTerminated {
-		subject = "paused " + subject // a pause no longer matters once the activity is over
+	if paused && p != phaseEnded && p != phaseTerminated { // a pause no longer matters once the activity is over
+		subject = fault.T("paused {subject}", "已暂停：{subject}", "subject", subject)
 	}
-	if strings.ContainsRune("aeiou", rune(subject[0])) {
-		subject = "An " + subject
-	} else {
-		subject = "A " + subject
+	article := "A"
+	if strings.ContainsRune("aeiou", rune(subject[0][0])) {
+		article = "An"
 	}
-	n := len(words)
-	if n == 1 {
-		return fmt.Sprintf("%s can only be %s.", subject, words[0])
+	list, last := english[:len(english)-1], english[len(english)-1]
+	words := strings.Join(chinese, "、")
+	if len(list) == 0 {
+		return fault.T("{a} {subject} can only be {words}.", "{subject}只能{words}。", "a", article, "subject", subject, "words", fault.Text{last, words})
 	}
-	return fmt.Sprintf("%s can be %s or %s, nothing else.", subject, strings.Join(words[:n-1], ", "), words[n-1])
+	return fault.T("{a} {subject} can be {words}, nothing else.", "{subject}只能{words}。",
+		"a", article, "subject", subject, "words", fault.Text{strings.Join(list, ", ") + " or " + last, words})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/watch/preflight"
 	"stampede/seckill/internal/seckilldb"
@@ -49,18 +50,24 @@ func (c *change) publishable(b *branch) flaws {
 // complete lists what the plan itself lacks.
 func (c *change) complete(b *branch) flaws {
 	var f flaws
-	f.add(len(b.sessions) > 0, "sessions", nil, "An activity needs a session before it is published.")
+	f.add(len(b.sessions) > 0, "sessions", nil,
+		fault.T("An activity needs a session before it is published.", "发布前至少需要一个场次。"))
 	items := 0
 	for i := range b.sessions {
 		t := &b.sessions[i]
 		location := sessionSubject(t.session.ID)
 		items += len(t.items)
-		f.add(len(t.items) > 0, location, nil, "Session %q has no item.", t.session.Name)
-		f.add(t.session.ClosesAt.After(c.at), location, t.session.ClosesAt, "Session %q is already over.", t.session.Name)
+		f.add(len(t.items) > 0, location, nil,
+			fault.T(`Session "{name}" has no item.`, "场次“{name}”没有商品。", "name", t.session.Name))
+		f.add(t.session.ClosesAt.After(c.at), location, t.session.ClosesAt,
+			fault.T(`Session "{name}" is already over.`, "场次“{name}”已经结束。", "name", t.session.Name))
 	}
-	f.add(items <= maxItemsPerActivity, "sessions", items, "An activity has %d items at most.", maxItemsPerActivity)
+	f.add(items <= maxItemsPerActivity, "sessions", items,
+		fault.T("An activity has {most} items at most.", "一个活动最多 {most} 件商品。", "most", maxItemsPerActivity))
 	f.add(b.activity.HumanCheck != string(humancheck.Verifier) || c.s.cfg.Verifier, "human_check", b.activity.HumanCheck,
-		"No verifier is set up on this server: choose another human check, or start the server with --verifier-url.")
+		fault.T("No verifier is set up on this server: choose another human check, or start the server with "+
+			"--verifier-url.",
+			"服务器未配置第三方人机验证，请选择其他验证方式。"))
 	return f
 }
 
@@ -75,14 +82,18 @@ func (c *change) payable(f *flaws, b *branch) {
 			item := &b.sessions[i].items[j]
 			free := item.SalePrice == 0 && b.activity.Checkout.Freight == 0
 			f.add(b.activity.Checkout.Freight == 0 || currency == "" || item.Currency == currency, inventory.ItemSubject(item.ID), item.Currency,
-				"The freight is one amount for all items of the activity, so they need one currency; %q has another than those before it.", item.Title)
+				fault.T(`The freight is one amount for all items of the activity, so they need one currency; "{item}" has another than those before it.`,
+					"运费对整个活动统一收取，商品须为同一货币：“{item}”与前面的不同。", "item", item.Title))
 			currency = item.Currency
 			f.add(free || c.s.cfg.CanPay, inventory.ItemSubject(item.ID), item.SalePrice,
-				"No payment provider is set up on this server, so shoppers could not pay for %q: give it a sale price of 0 and its activity no freight, or start the server with a provider (--sandbox-bank for testing).", item.Title)
+				fault.T(`No payment provider is set up on this server, so shoppers could not pay for "{item}": give it a sale price of 0 and its activity no freight, or start the server with a provider (--sandbox-bank for testing).`,
+					"服务器未配置支付渠道，顾客无法支付“{item}”：请配置支付渠道，或将价格与运费设为 0。", "item", item.Title))
 		}
 		window := payWindow(&b.activity, session)
 		f.add(window >= c.s.cfg.ShortestPayWindow, sessionSubject(session.ID), window.String(),
-			"A payment provider in use needs %v to take a payment; the window of session %q is %v.", c.s.cfg.ShortestPayWindow, session.Name, window)
+			fault.T(`A payment provider in use needs {least} to take a payment; the window of session "{session}" is {window}.`,
+				"支付渠道要求付款时限至少 {least}，场次“{session}”为 {window}。",
+				"least", c.s.cfg.ShortestPayWindow, "session", session.Name, "window", window))
 	}
 }
 

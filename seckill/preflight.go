@@ -2,7 +2,6 @@ package seckill
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -22,43 +21,43 @@ import (
 // What the checks of a plan look at, and what an operator does about it.
 var (
 	preflightPlan = preflight.Check{
-		Code: "plan", Titles: fault.Titles{"Contents of the plan", "活动内容"},
-		Next: fault.Titles{"Correct what this line names: the sale cannot be published as it is.", "请按说明修改，否则活动无法发布。"},
+		Code: "plan", Titles: fault.Text{"Contents of the plan", "活动内容"},
+		Next: fault.Text{"Correct what this line names: the sale cannot be published as it is.", "请按说明修改，否则活动无法发布。"},
 	}
 	preflightOpening = preflight.Check{
-		Code: "opening", Titles: fault.Titles{"Opening", "开抢时间"},
-		Next: fault.Titles{"Move the session if shoppers need more time to hear of it.", "顾客可能来不及得知，必要时请推迟场次。"},
+		Code: "opening", Titles: fault.Text{"Opening", "开抢时间"},
+		Next: fault.Text{"Move the session if shoppers need more time to hear of it.", "顾客可能来不及得知，必要时请推迟场次。"},
 	}
 	preflightHours = preflight.Check{
-		Code: "shop-hours", Titles: fault.Titles{"Hour of the opening", "开抢时段"},
-		Next: fault.Titles{"Check the hour and the shop's time zone (--time-zone).", "核对开抢时间和店铺时区（--time-zone）。"},
+		Code: "shop-hours", Titles: fault.Text{"Hour of the opening", "开抢时段"},
+		Next: fault.Text{"Check the hour and the shop's time zone (--time-zone).", "核对开抢时间和店铺时区（--time-zone）。"},
 	}
 	preflightPrice = preflight.Check{
-		Code: "price", Titles: fault.Titles{"Prices", "价格"},
-		Next: fault.Titles{"Check the price in minor units: 19900 is 199.00.", "核对价格，单位是分：19900 即 199.00 元。"},
+		Code: "price", Titles: fault.Text{"Prices", "价格"},
+		Next: fault.Text{"Check the price in minor units: 19900 is 199.00.", "核对价格，单位是分：19900 即 199.00 元。"},
 	}
 	preflightPay = preflight.Check{
-		Code: "provider", Titles: fault.Titles{"Ways to pay", "付款方式"},
-		Next: fault.Titles{"Set up a payment provider or lengthen the payment window; the detail says which.", "配置支付渠道，或延长付款时限，详见说明。"},
+		Code: "provider", Titles: fault.Text{"Ways to pay", "付款方式"},
+		Next: fault.Text{"Set up a payment provider or lengthen the payment window; the detail says which.", "配置支付渠道，或延长付款时限，详见说明。"},
 	}
 	preflightHandover = preflight.Check{
-		Code: "handover", Titles: fault.Titles{"Delivery", "配送"},
-		Next: fault.Titles{"Require the address in the activity's rules, before it is published.", "发布前，请在活动规则中将收货地址设为必填。"},
+		Code: "handover", Titles: fault.Text{"Delivery", "配送"},
+		Next: fault.Text{"Require the address in the activity's rules, before it is published.", "发布前，请在活动规则中将收货地址设为必填。"},
 	}
 	preflightReserved = preflight.Check{
-		Code: "reservations", Titles: fault.Titles{"Reservations", "预约"},
-		Next: fault.Titles{"Shoppers without a reservation cannot take part: announce it, or open the session to all.", "未预约的顾客不能参加：请宣传预约，或取消预约要求。"},
+		Code: "reservations", Titles: fault.Text{"Reservations", "预约"},
+		Next: fault.Text{"Shoppers without a reservation cannot take part: announce it, or open the session to all.", "未预约的顾客不能参加：请宣传预约，或取消预约要求。"},
 	}
 	preflightCapacity = preflight.Check{
-		Code: "capacity", Titles: fault.Titles{"Expected shoppers", "预计人数"},
-		Next: fault.Titles{
+		Code: "capacity", Titles: fault.Text{"Expected shoppers", "预计人数"},
+		Next: fault.Text{
 			"Practise with that many: `stampede rush --item ID --shoppers N`. Then add instances, or set an admission rate so that shoppers are answered in turn.",
 			"先用同样的人数演练：`stampede rush --item ID --shoppers N`；再增加实例，或设置放行速率让顾客依次得到答复。",
 		},
 	}
 	preflightImages = preflight.Check{
-		Code: "images", Titles: fault.Titles{"Images", "图片"},
-		Next: fault.Titles{"Open the image's address in a browser without a login, and correct it.", "在未登录的浏览器中打开图片地址并改正。"},
+		Code: "images", Titles: fault.Text{"Images", "图片"},
+		Next: fault.Text{"Open the image's address in a browser without a login, and correct it.", "在未登录的浏览器中打开图片地址并改正。"},
 	}
 )
 
@@ -161,7 +160,7 @@ func (p *planned) checks() []preflight.Check {
 // stops turns what publication refuses into findings.
 func stops(f flaws) (found []preflight.Finding) {
 	for _, flaw := range f {
-		found = append(found, preflight.Finding{Level: preflight.Stop, Subject: flaw.Location, Found: flaw.Message})
+		found = append(found, preflight.Finding{Level: preflight.Stop, Subject: flaw.Location, Found: flaw.Says})
 	}
 	return found
 }
@@ -191,15 +190,21 @@ func (p *planned) opening() (found []preflight.Finding) {
 		f := preflight.Finding{Level: preflight.Warning, Subject: sessionSubject(session.ID)}
 		switch {
 		case session.ClosesAt.Before(p.at): // of a draft, contents stops it
-			f.Level, f.Found = preflight.OK, fmt.Sprintf("Session %q is over.", session.Name)
+			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" is over.`,
+				"场次“{name}”已结束。", "name", session.Name)
 		case left <= 0 && p.activity.Status == statusDraft:
-			f.Found = fmt.Sprintf("Session %q has opened: it sells as soon as it is published.", session.Name)
+			f.Found = fault.T(`Session "{name}" has opened: it sells as soon as it is published.`,
+				"场次“{name}”已到开抢时间，发布后立即开售。", "name", session.Name)
 		case left <= 0:
-			f.Level, f.Found = preflight.OK, fmt.Sprintf("Session %q is open.", session.Name)
+			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" is open.`,
+				"场次“{name}”正在进行。", "name", session.Name)
 		case left < openingSoon:
-			f.Found = fmt.Sprintf("Session %q opens in %s.", session.Name, left.Round(time.Second))
+			f.Found = fault.T(`Session "{name}" opens in {left}.`,
+				"场次“{name}”将在 {left} 后开抢。", "name", session.Name, "left", left.Round(time.Second))
 		default:
-			f.Level, f.Found = preflight.OK, fmt.Sprintf("Session %q opens at %s.", session.Name, session.OpensAt.In(p.s.cfg.Zone()).Format(time.DateTime))
+			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" opens at {at}.`,
+				"场次“{name}”于 {at} 开抢。",
+				"name", session.Name, "at", session.OpensAt.In(p.s.cfg.Zone()).Format(time.DateTime))
 		}
 		found = append(found, f)
 	}
@@ -216,7 +221,9 @@ func (p *planned) hours() (found []preflight.Finding) {
 		if at := session.OpensAt.In(p.s.cfg.Zone()); at.Hour() < firstHour {
 			found = append(found, preflight.Finding{
 				Level: preflight.Warning, Subject: sessionSubject(session.ID),
-				Found: fmt.Sprintf("Session %q opens at %s in %s.", session.Name, at.Format("15:04"), p.s.cfg.TimeZone),
+				Found: fault.T(`Session "{name}" opens at {at} in {zone}.`,
+					"场次“{name}”于 {at} 开抢（{zone}）。",
+					"name", session.Name, "at", at.Format("15:04"), "zone", p.s.cfg.TimeZone),
 			})
 		}
 	}
@@ -236,11 +243,17 @@ func (p *planned) prices() (found []preflight.Finding) {
 			case item.ListPrice == 0:
 				continue // a gift
 			case item.SalePrice == 0:
-				f.Found = fmt.Sprintf("%q is free; its list price is %s.", item.Title, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+				f.Found = fault.T(`"{item}" is free; its list price is {price}.`,
+					"“{item}”为 0 元，原价 {price}。",
+					"item", item.Title, "price", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
 			case item.SalePrice < item.ListPrice*steepest/100:
-				f.Found = fmt.Sprintf("%q costs %s, less than %d %% of its list price %s.", item.Title, orderevent.Money{Amount: item.SalePrice, Currency: item.Currency}, steepest, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+				f.Found = fault.T(`"{item}" costs {price}, less than {percent} % of its list price {list}.`,
+					"“{item}”售价 {price}，不到原价 {list} 的 {percent}%。",
+					"item", item.Title, "price", orderevent.Money{Amount: item.SalePrice, Currency: item.Currency}, "percent", steepest, "list", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
 			case item.SalePrice == item.ListPrice:
-				f.Found = fmt.Sprintf("%q sells at its list price, %s.", item.Title, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+				f.Found = fault.T(`"{item}" sells at its list price, {price}.`,
+					"“{item}”售价与原价相同：{price}。",
+					"item", item.Title, "price", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
 			default:
 				continue
 			}
@@ -254,9 +267,11 @@ func (p *planned) prices() (found []preflight.Finding) {
 func (p *planned) handover() []preflight.Finding {
 	switch c := &p.activity.Checkout; {
 	case c.Offers(seckillevent.Delivery) && c.Address != seckillevent.Required:
-		return []preflight.Finding{{Level: preflight.Warning, Found: "The goods are shipped, but shoppers need not give an address."}}
+		return []preflight.Finding{{Level: preflight.Warning, Found: fault.T("The goods are shipped, but shoppers need not give an address.",
+			"商品需要配送，但没有要求顾客填写收货地址。")}}
 	case len(c.Ways) == 0: // such as a voucher, but also a plan in which it was forgotten
-		return []preflight.Finding{{Level: preflight.OK, Found: "No delivery method is set: orders have no address and no store."}}
+		return []preflight.Finding{{Level: preflight.OK, Found: fault.T("No delivery method is set: orders have no address and no store.",
+			"未设置配送方式：订单没有收货地址，也没有自提门店。")}}
 	}
 	return nil
 }
@@ -289,7 +304,9 @@ func (p *planned) reservations(ctx context.Context, _ preflight.Need) (found []p
 			n := counts[item.ID]
 			f := preflight.Finding{
 				Level: preflight.OK, Subject: inventory.ItemSubject(item.ID),
-				Found: fmt.Sprintf("%d shoppers have reserved %q; %d units are on sale.", n, item.Title, unitsOnSale(item)),
+				Found: fault.T(`{reserved} shoppers have reserved "{item}"; {units} units are on sale.`,
+					"已有 {reserved} 人预约“{item}”，可售 {units} 件。",
+					"reserved", n, "item", item.Title, "units", unitsOnSale(item)),
 			}
 			if n == 0 && p.at.After(*session.ReservationOpensAt) {
 				f.Level = preflight.Warning
@@ -313,15 +330,18 @@ const (
 // so that it never stops a sale.
 func (p *planned) capacity(ctx context.Context, need preflight.Need) ([]preflight.Finding, error) {
 	if need.Shoppers == 0 {
-		return []preflight.Finding{{Level: preflight.OK, Found: "Enter the expected number of shoppers to compare it with past sales."}}, nil
+		return []preflight.Finding{{Level: preflight.OK, Found: fault.T("Enter the expected number of shoppers to compare it with past sales.",
+			"未填写预计人数，未与以往的处理能力比较。")}}, nil
 	}
 	most, err := tally.Busiest(ctx, p.s.deps.DB, rush.StageAnswers, measuredWithin)
 	if err != nil {
 		return nil, err
 	}
-	f := preflight.Finding{Level: preflight.Warning, Found: "No rush in the last 30 days to compare with."}
+	f := preflight.Finding{Level: preflight.Warning, Found: fault.T("No rush in the last 30 days to compare with.",
+		"最近 30 天没有抢购记录，处理能力未知。")}
 	if most > 0 {
-		f.Found = fmt.Sprintf("%d shoppers are expected; the busiest second of the last 30 days answered %d.", need.Shoppers, most)
+		f.Found = fault.T("{expected} shoppers are expected; the busiest second of the last 30 days answered {most}.",
+			"预计 {expected} 人；最近 30 天每秒最多处理 {most} 次抢购。", "expected", need.Shoppers, "most", most)
 		if int64(need.Shoppers) <= most*answeredWithin {
 			f.Level = preflight.OK
 		}

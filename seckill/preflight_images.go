@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/watch/preflight"
 	"stampede/seckill/internal/seckilldb"
@@ -33,41 +34,52 @@ func (p *planned) images(ctx context.Context, _ preflight.Need) ([]preflight.Fin
 	}
 	ctx, cancel := context.WithTimeout(ctx, imageTimeout)
 	defer cancel()
-	found := all[:min(len(all), mostImages)]
+	looked := all[:min(len(all), mostImages)]
+	found := make([]preflight.Finding, len(looked))
 	var fetching errgroup.Group
 	fetching.SetLimit(imagesAtOnce)
-	for i := range found {
-		if strings.HasPrefix(strings.ToLower(found[i].Found), "http://") { // planned before this was refused
-			found[i].Level, found[i].Found = preflight.Warning, fmt.Sprintf("%s: Browsers block a picture over http on the shop's pages; use https.", found[i].Found)
+	for i, image := range looked {
+		wrong := func(says fault.Text) {
+			found[i] = preflight.Finding{Level: preflight.Warning, Subject: inventory.ItemSubject(image.item), Found: says}
+		}
+		if strings.HasPrefix(strings.ToLower(image.url), "http://") { // planned before this was refused
+			wrong(fault.T("{image}: Browsers block a picture over http on the shop's pages; use https.",
+				"{image}：浏览器会拦截 http 图片，顾客看不到，请改用 https。", "image", image.url))
 			continue
 		}
-		if strings.HasPrefix(found[i].Found, "/") { // at the shop's own address, which this server need not reach
+		if strings.HasPrefix(image.url, "/") { // at the shop's own address, which this server need not reach
 			continue
 		}
 		fetching.Go(func() error {
-			if err := fetchImage(ctx, p.s.deps.Images, found[i].Found); err != nil {
-				found[i].Level = preflight.Warning
-				found[i].Found += ": " + err.Error() + "."
+			if err := fetchImage(ctx, p.s.deps.Images, image.url); err != nil {
+				wrong(fault.T("{image}: {why}.", "{image}：{why}。", "image", image.url, "why", err))
 			}
 			return nil
 		})
 	}
 	_ = fetching.Wait() // each image's error is in its finding
-	bad := slices.DeleteFunc(slices.Clone(found), func(f preflight.Finding) bool { return f.Level == preflight.OK })
-	if len(found) < len(all) {
-		bad = append(bad, preflight.Finding{Level: preflight.OK, Found: fmt.Sprintf("The first %d of %d images were fetched.", len(found), len(all))})
+	bad := slices.DeleteFunc(found, func(f preflight.Finding) bool { return f.Level == "" })
+	if len(looked) < len(all) {
+		bad = append(bad, preflight.Finding{Level: preflight.OK, Found: fault.T("The first {fetched} of {all} images were fetched.",
+			"共 {all} 张图片，已检查前 {fetched} 张。", "fetched", len(looked), "all", len(all))})
 	}
 	return bad, nil
 }
 
+// picture is an image of an item.
+type picture struct {
+	item int64
+	url  string
+}
+
 // pictures are the addresses of all images, each once, with the item that has it:
 // first what shoppers see in lists.
-func (p *planned) pictures(ctx context.Context) (all []preflight.Finding, err error) {
+func (p *planned) pictures(ctx context.Context) (all []picture, err error) {
 	known := map[string]bool{"": true}
 	add := func(item int64, url string) {
 		if !known[url] {
 			known[url] = true
-			all = append(all, preflight.Finding{Level: preflight.OK, Subject: inventory.ItemSubject(item), Found: url})
+			all = append(all, picture{item, url})
 		}
 	}
 	for i := range p.sessions {

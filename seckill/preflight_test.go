@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/watch/preflight"
@@ -35,7 +36,7 @@ func TestPreflight(t *testing.T) {
 	d := y.instance(func(cfg *Config, deps *Deps) {
 		cfg.TimeZone, deps.Images = noonZone(time.Now().UTC().Hour()), images
 		deps.Servers = []preflight.Check{{Code: "nats", Look: func(_ context.Context, n preflight.Need) ([]preflight.Finding, error) {
-			return []preflight.Finding{{Level: preflight.OK, Found: fmt.Sprintf("%d units, %d shoppers", n.Units, n.Shoppers)}}, nil
+			return []preflight.Finding{{Level: preflight.OK, Found: fault.Text{fmt.Sprintf("%d units, %d shoppers", n.Units, n.Shoppers)}}}, nil
 		}}}
 	})
 	d.sql(`INSERT INTO platform.tally (subject, at, instance, counts) VALUES (1, date_trunc('second', now()), gen_random_uuid(), '{"answers":{"queued":10,"sold-out":490}}'),
@@ -109,7 +110,7 @@ func TestPreflight(t *testing.T) {
 	}
 	// Publication refuses the plan's stops, and answers with what it does not refuse.
 	d.svc.deps.Servers = append(d.svc.deps.Servers, preflight.Check{Code: "disk", Look: func(context.Context, preflight.Need) ([]preflight.Finding, error) {
-		return []preflight.Finding{{Level: preflight.Stop, Found: "None is free."}}, nil
+		return []preflight.Finding{{Level: preflight.Stop, Found: fault.Text{"None is free."}}}, nil
 	}})
 	late := d.draft(-time.Minute, func(_, _, i parts) { i["image_url"] = pictures.URL + "/p.png" })
 	publish := "/api/v1/admin/activities/" + late.activity + "/publish"

@@ -301,9 +301,9 @@ WITH span AS (
 SELECT x.user_id, a.id AS one, b.id AS other
 FROM span a
 JOIN span b ON b.id > a.id AND b.starts_at < a.ends_at AND a.starts_at < b.ends_at
-JOIN orders.with_archive x ON x.activity_id = a.id AND (NOT b.terminated OR x.created_at < b.ends_at)
+JOIN orders.orders x ON x.activity_id = a.id AND (NOT b.terminated OR x.created_at < b.ends_at)
      AND x.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed') AND x.reason <> 'backup'
-JOIN orders.with_archive y ON y.activity_id = b.id AND y.user_id = x.user_id AND y.bucket = x.bucket
+JOIN orders.orders y ON y.activity_id = b.id AND y.user_id = x.user_id AND y.bucket = x.bucket
      AND (NOT a.terminated OR y.created_at < a.ends_at)
      AND y.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed') AND y.reason <> 'backup'
 GROUP BY x.user_id, a.id, b.id ORDER BY x.user_id, a.id, b.id LIMIT @most;

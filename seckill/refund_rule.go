@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/fault"
 	"stampede/seckill/internal/seckilldb"
 )
 
@@ -22,9 +23,11 @@ const maxRefundHours = 365 * 24
 // refunds checks an activity's rule about refunds.
 func (f *flaws) refunds(a *seckilldb.SeckillActivity) {
 	f.add(a.RefundWithinHours >= 0 && a.RefundWithinHours <= maxRefundHours, "body.refund_within_hours", a.RefundWithinHours,
-		"A shopper may refund an order for 1 to %d hours, or never with 0.", maxRefundHours)
+		fault.T("A shopper may refund an order for 1 to {most} hours, or never with 0.",
+			"可退款时长为 1 至 {most} 小时，0 为不支持。", "most", maxRefundHours))
 	f.add(a.RefundUnits == refundReturns || a.RefundUnits == refundWritesOff, "body.refund_units", a.RefundUnits,
-		"refund_units must be %s or %s.", refundReturns, refundWritesOff)
+		fault.T("refund_units must be {one} or {other}.",
+			"退款商品只能退回库存或报损。", "one", refundReturns, "other", refundWritesOff))
 }
 
 // RefundRule returns for how long after paying a shopper of the activity may refund

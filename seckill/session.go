@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -69,13 +70,16 @@ func (f *flaws) session(location string, s *seckilldb.SeckillSession, a *seckill
 	f.name(location+".name", s.Name)
 	f.moment(location+".opens_at", s.OpensAt)
 	f.moment(location+".closes_at", s.ClosesAt)
-	f.add(s.ClosesAt.Sub(s.OpensAt) >= minSession, location+".closes_at", s.ClosesAt, "A session lasts at least 10 seconds.")
-	f.add(!s.OpensAt.Before(a.StartsAt), location+".opens_at", s.OpensAt, "A session opens no earlier than its activity starts.")
-	f.add(!s.ClosesAt.After(a.EndsAt), location+".closes_at", s.ClosesAt, "A session closes no later than its activity ends.")
+	f.add(s.ClosesAt.Sub(s.OpensAt) >= minSession, location+".closes_at", s.ClosesAt,
+		fault.T("A session lasts at least 10 seconds.", "场次至少持续 10 秒。"))
+	f.add(!s.OpensAt.Before(a.StartsAt), location+".opens_at", s.OpensAt,
+		fault.T("A session opens no earlier than its activity starts.", "场次开抢不能早于活动开始。"))
+	f.add(!s.ClosesAt.After(a.EndsAt), location+".closes_at", s.ClosesAt,
+		fault.T("A session closes no later than its activity ends.", "场次结束不能晚于活动结束。"))
 	if share := a.PaymentWindowShare; share != nil {
 		window := time.Duration(*share * float64(s.ClosesAt.Sub(s.OpensAt)))
 		f.add(window >= minPayWindow, location+".closes_at", s.ClosesAt,
-			"The activity's share of this session is a payment window below 10 seconds.")
+			fault.T("The activity's share of this session is a payment window below 10 seconds.", "按比例计算的付款时限不足 10 秒。"))
 	}
 	f.reservation(location, s)
 }
@@ -86,7 +90,9 @@ func (f *flaws) spanHolds(b *branch) {
 		var inner flaws
 		inner.session("body", &b.sessions[i].session, &b.activity)
 		if len(inner) > 0 {
-			f.add(false, inner[0].Location, inner[0].Value, "Session %d would break a rule: %s", b.sessions[i].session.ID, inner[0].Message)
+			f.add(false, inner[0].Location, inner[0].Value,
+				fault.T("Session {session} would break a rule: {rule}",
+					"场次 {session} 不符合规则：{rule}", "session", b.sessions[i].session.ID, "rule", inner[0].Says))
 		}
 	}
 }
@@ -95,7 +101,9 @@ func (f *flaws) spanHolds(b *branch) {
 // be loaded before, and the freeze would begin immediately.
 func (c *change) ahead(f *flaws, location string, opensAt time.Time) {
 	if c.published() {
-		f.add(opensAt.Sub(c.at) > freezeBefore, location, opensAt, "In a published activity a session opens more than 60 seconds from now.")
+		f.add(opensAt.Sub(c.at) > freezeBefore, location, opensAt,
+			fault.T("In a published activity a session opens more than 60 seconds from now.",
+				"已发布的活动，场次开抢时间须在 60 秒以后。"))
 	}
 }
 
@@ -125,8 +133,10 @@ func (c *change) addSession(ctx context.Context, in *newSession) (sessionView, e
 	var f flaws
 	f.sessionDraft("body", &in.SessionDraft, &c.activity)
 	c.ahead(&f, "body.opens_at", in.OpensAt)
-	f.add(len(tree[0].sessions) < maxSessionsPerEntry, "body.activity_id", in.ActivityID, "An activity has %d sessions at most.", maxSessionsPerEntry)
-	f.add(len(before)+len(in.Items) <= maxItemsPerActivity, "body.items", nil, "An activity has %d items at most.", maxItemsPerActivity)
+	f.add(len(tree[0].sessions) < maxSessionsPerEntry, "body.activity_id", in.ActivityID,
+		fault.T("An activity has {most} sessions at most.", "一个活动最多 {most} 个场次。", "most", maxSessionsPerEntry))
+	f.add(len(before)+len(in.Items) <= maxItemsPerActivity, "body.items", nil,
+		fault.T("An activity has {most} items at most.", "一个活动最多 {most} 件商品。", "most", maxItemsPerActivity))
 	if err := f.err(); err != nil {
 		return sessionView{}, err
 	}
@@ -198,7 +208,9 @@ func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) 
 
 // errLastItem prevents a published activity from losing its last item and never
 // opening.
-var errLastItem = errNotEditable.Saying("A published activity keeps at least one item; delete the activity instead, or terminate it.")
+var errLastItem = errNotEditable.Saying(
+	fault.T("A published activity keeps at least one item; delete the activity instead, or terminate it.",
+		"已发布的活动至少保留一件商品；请删除或终止整个活动。"))
 
 // editSession applies a patch to a session.
 func (s *Service) editSession(ctx context.Context, id int64, in sessionPatch) (sessionView, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"stampede/platform/base/fault"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -61,7 +62,8 @@ func (c *change) repeatSession(ctx context.Context, id int64, in *sessionRepetit
 	var f flaws
 	until, err := time.Parse(dayLayout, in.Until)
 	f.add(err == nil && until.After(own) && until.Sub(own) <= maxRepeatDays*24*time.Hour, "body.until", in.Until,
-		"The last day is 1 to %d days after %s, the session's own.", maxRepeatDays, own.Format(dayLayout))
+		fault.T("The last day is 1 to {most} days after {day}, the session's own.",
+			"最后一天须为 {day} 之后 1 至 {most} 天。", "most", maxRepeatDays, "day", own.Format(dayLayout)))
 	if err := f.err(); err != nil {
 		return repeatedSessions{}, err
 	}
@@ -107,11 +109,17 @@ func (c *change) makeRoom(ctx context.Context, b *branch, plans []twig, in *sess
 		f.activity(&row, false)
 	}
 	f.add(!last.After(row.EndsAt), "body.until", in.Until,
-		"The last session would close at %s, after its activity ends; set extend_activity or move ends_at there first.", last.UTC().Format(time.RFC3339))
+		fault.T("The last session would close at {at}, after its activity ends; set extend_activity or move ends_at "+
+			"there first.",
+			"最后一个场次将超出活动结束时间，请勾选自动延长活动，或先修改活动结束时间。", "at", last.UTC().Format(time.RFC3339)))
 	f.add(len(b.sessions)+len(plans) <= maxSessionsPerEntry, "body.until", in.Until,
-		"That makes %d sessions; an activity has %d at most.", len(b.sessions)+len(plans), maxSessionsPerEntry)
+		fault.T("That makes {sessions} sessions; an activity has {most} at most.",
+			"共 {sessions} 个场次，超过一个活动的上限 {most} 个。",
+			"sessions", len(b.sessions)+len(plans), "most", maxSessionsPerEntry))
 	items := len(b.stock()) + len(plans)*len(plans[0].items)
-	f.add(items <= maxItemsPerActivity, "body.until", in.Until, "That makes %d items; an activity has %d at most.", items, maxItemsPerActivity)
+	f.add(items <= maxItemsPerActivity, "body.until", in.Until,
+		fault.T("That makes {items} items; an activity has {most} at most.",
+			"共 {items} 件商品，超过一个活动的上限 {most} 件。", "items", items, "most", maxItemsPerActivity))
 	for i := range plans {
 		c.ahead(&f, "body.until", plans[i].session.OpensAt)
 	}

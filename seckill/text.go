@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/base/plaintext"
 )
 
@@ -20,10 +21,16 @@ func (f *flaws) name(location, name string) {
 // must have at least one visible character.
 func (f *flaws) text(location, s string, least, most int) {
 	n := utf8.RuneCountInString(s)
-	f.add(n >= least && n <= most, location, s, "This has %d to %d characters.", least, most)
-	f.add(least == 0 || n < least || strings.ContainsFunc(s, plaintext.Visible), location, s, "This text has no visible character; write at least one letter, digit or symbol.")
-	f.add(inEncoding(s), location, s, "This text was not sent as UTF-8, or contains U+FFFD; send it again as UTF-8.")
-	f.add(!strings.ContainsFunc(s, plaintext.Unruly), location, s, "This contains a control character, a line break or a character that changes the direction of writing; remove it.")
+	f.add(n >= least && n <= most, location, s,
+		fault.T("This has {least} to {most} characters.", "长度为 {least} 至 {most} 个字符。", "least", least, "most", most))
+	f.add(least == 0 || n < least || strings.ContainsFunc(s, plaintext.Visible), location, s,
+		fault.T("This text has no visible character; write at least one letter, digit or symbol.", "请填写可见的文字。"))
+	f.add(inEncoding(s), location, s,
+		fault.T("This text was not sent as UTF-8, or contains U+FFFD; send it again as UTF-8.", "文字编码有误，请重新输入。"))
+	f.add(!strings.ContainsFunc(s, plaintext.Unruly), location, s,
+		fault.T("This contains a control character, a line break or a character that changes the direction of "+
+			"writing; remove it.",
+			"含有换行或不可见的控制字符，请删除。"))
 }
 
 // inEncoding refuses U+FFFD, which JSON decoding substitutes for bytes that are

@@ -42,14 +42,14 @@ func TestTextsAreLegible(t *testing.T) {
 		f.text("body.title", text, 1, most)
 		switch {
 		case want == "" && len(f) > 0:
-			t.Errorf("%q is refused: %s", text, f[0].Message)
-		case want != "" && (len(f) != 1 || !strings.Contains(f[0].Message, want)):
+			t.Errorf("%q is refused: %s", text, f[0].Says[0])
+		case want != "" && (len(f) != 1 || !strings.Contains(f[0].Says[0], want)):
 			t.Errorf("%q: %d flaws, want one about %q: %v", text, len(f), want, f)
 		}
 	}
 	var f flaws
 	if f.text("body.spec", "", 0, 5); len(f) > 0 {
-		t.Errorf("an empty text that may be empty: %s", f[0].Message)
+		t.Errorf("an empty text that may be empty: %s", f[0].Says[0])
 	}
 }
 

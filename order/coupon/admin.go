@@ -19,13 +19,19 @@ import (
 )
 
 var (
-	errNotActive = fault.New(fault.Conflict, "coupon-not-active", fault.Titles{"Coupons of this kind are not being issued", "该优惠券未在发放"},
-		"Activate the kind of coupon first.")
-	errFixed = fault.New(fault.Conflict, "coupon-terms-fixed", fault.Titles{"The terms of an active coupon are fixed", "已生效的优惠券条款不可修改"},
-		"Once a kind was active, its name, total, per_user and claim window can be changed, and nothing else; nor can it be deleted. Stop it and create another.")
-	errFewer = fault.Plain(fault.Invalid, "total must not be less than the number of coupons that were issued, and per_user not less than it was.")
-	errStale = fault.New(fault.Conflict, "stale-version", fault.Titles{"This has changed since you read it", "内容已被他人修改，请刷新后重试"},
-		"This has changed since you read it; read it again and repeat your edit.")
+	errNotActive = fault.New(fault.Conflict, "coupon-not-active",
+		fault.T("Coupons of this kind are not being issued", "该优惠券未在发放"),
+		fault.T("Activate the kind of coupon first.", "请先启用该优惠券。"),
+		fault.T("Activate this coupon first, or choose an active one.", "请先启用该优惠券，或选择其他已启用的优惠券。"))
+	errFixed = fault.New(fault.Conflict, "coupon-terms-fixed",
+		fault.T("The terms of an active coupon are fixed", "已生效的优惠券条款不可修改"),
+		fault.T("Once a kind was active, its name, total, per_user and claim window can be changed, and nothing "+
+			"else; nor can it be deleted. Stop it and create another.",
+			"启用过的优惠券只能修改名称、总量、每人限领和领取时间，也不能删除。请停用后另建一张。"),
+		fault.T("Stop this coupon and create another with the new terms.", "请停用该优惠券，再按新规则新建一张。"))
+	errFewer = fault.Plain(fault.Invalid,
+		fault.T("total must not be less than the number of coupons that were issued, and per_user not less than it was.",
+			"总量不能少于已发放数量，每人限领不能调低。"))
 )
 
 // couponKind is a kind of coupon as operators see it.
@@ -57,11 +63,14 @@ func viewKind(r coupondb.KindsRow) couponKind {
 	return v
 }
 
+// awayCoupons is what a caller reads while Postgres is away.
+var awayCoupons = fault.T("Coupons cannot be reached right now. Try again in a moment.", "暂时无法访问优惠券，请稍后重试。")
+
 func (s *Service) adminRoutes(rt *httpx.Router) {
 	const base = "/api/v1/admin/coupons"
 	register := func(method, path, id, summary, description string, role auth.Role, problems map[int]string) httpx.Op {
 		op := httpx.Op{Method: method, Path: base + path, ID: id, Tag: "operator", Role: role, Summary: summary, Description: description, Problems: problems}
-		op.Away = "Coupons cannot be reached right now. Try again in a moment."
+		op.Away = awayCoupons
 		return op
 	}
 	httpx.Register(rt.API, register(http.MethodGet, "", "list-coupon-kinds", "Kinds of coupons with their figures, newest first", "", auth.Viewer,
@@ -202,7 +211,7 @@ func (s *Service) edit(ctx context.Context, in *editInput) (*httpx.Output[coupon
 	return s.change(ctx, &in.KindInput, "coupon.edit", func(have *coupondb.OrdersCouponKind) (bool, error) {
 		switch {
 		case have.Version != in.Body.Version:
-			return false, errStale.With("version", have.Version)
+			return false, fault.ErrStale.With("version", have.Version)
 		case have.Status != draft && !sameTerms(have, &k):
 			return false, errFixed
 		case k.Total < have.Issued || have.Status != draft && k.PerUser < have.PerUser:

@@ -50,7 +50,7 @@ func setup(t *testing.T) *shop {
 	reading := func(ctx context.Context) (context.Context, func(), error) { return ctx, func() {}, nil }
 	s.Service = New(s.db, reading, func(_ context.Context, no ids.ID, user int64) (orderevent.Order, error) {
 		if s.order.No != no || s.order.UserID != user {
-			return orderevent.Order{}, fault.Plain(fault.NotFound, "")
+			return orderevent.Order{}, fault.Plain(fault.NotFound, fault.Text{})
 		}
 		return s.order, nil
 	}, s)
@@ -366,11 +366,6 @@ func TestCheckFindsCouponsThatDoNotAgree(t *testing.T) {
 		}
 	}
 	found := s.violations()
-	s.exec(`ALTER TABLE orders.archive DROP CONSTRAINT IF EXISTS archived_orders_have_ended; SELECT orders.ensure_archive(order_no) FROM orders.orders;
-		WITH moved AS (DELETE FROM orders.orders RETURNING *) INSERT INTO orders.archive SELECT * FROM moved`)
-	if archived := s.violations(); !slices.Equal(archived, found) {
-		t.Errorf("with all orders in the archive it finds %q", archived)
-	}
 	for _, wrong := range []string{"bare", "unpaid", "paid", "kept", "other", "gone", "no discount"} {
 		if !slices.ContainsFunc(found, func(v string) bool { return strings.HasPrefix(v, "order "+orders[wrong].String()+": it is ") }) {
 			t.Errorf("no violation about %q", wrong)

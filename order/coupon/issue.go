@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/coupon/internal/coupondb"
@@ -60,13 +59,17 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 		return nil, errNoKind.Because(err)
 	}
 	if len(in.Body.UserIDs)*int(in.Body.Each) > maxIssue {
-		return nil, fault.Plainf(fault.Invalid, "One request issues %d coupons at most; send several.", maxIssue)
+		return nil, fault.Plain(fault.Invalid,
+			fault.T("One request issues {most} coupons at most; send several.",
+				"一次最多发放 {most} 张，请分多次提交。", "most", maxIssue))
 	}
 	p := coupondb.IssueParams{KindID: id}
 	for i, text := range in.Body.UserIDs {
 		user, err := httpx.ParseID(text)
 		if err != nil {
-			return nil, fault.Plainf(fault.Invalid, "user_ids[%d] is no id of a user: those are positive decimal numbers.", i).Because(err)
+			return nil, fault.Plain(fault.Invalid,
+				fault.T("user_ids[{at}] is no id of a user: those are positive decimal numbers.",
+					"user_ids[{at}] 不是用户编号：编号为正整数。", "at", i)).Because(err)
 		}
 		for nth := range in.Body.Each {
 			add(&p, user, nth+1)
@@ -79,10 +82,12 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 		}
 		if len(unknown) > 0 { // such as a phone in place of the user's number
 			at := slices.Index(p.UserIds, unknown[0]) / int(in.Body.Each)
-			says := fmt.Sprintf("No account has the number %d; a guest has none. Search the users by phone, or send without_account to issue to guests.", unknown[0])
-			return nil, fault.Plain(fault.Invalid, says).With("errors", []*huma.ErrorDetail{{
-				Location: fmt.Sprintf("body.user_ids[%d]", at), Message: says, Value: in.Body.UserIDs[at],
-			}})
+			says := fault.T("No account has the number {user}; a guest has none. Search the users by phone, or send "+
+				"without_account to issue to guests.",
+				"没有编号为 {user} 的账号，访客没有账号。请在“用户”页按手机号查找编号；如需发给访客，请通过接口发放并设置 without_account。", "user", unknown[0])
+			refused := fault.Plain(fault.Invalid, says).At(fmt.Sprintf("body.user_ids[%d]", at), says)
+			refused.Flaws[0].Value = in.Body.UserIDs[at]
+			return nil, refused
 		}
 	}
 	var out couponIssue
@@ -95,9 +100,10 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 		case k.Status != active:
 			return errNotActive
 		case in.Body.Each > k.PerUser:
-			return fault.Plainf(fault.Invalid, "A user may be issued %d coupons of this kind.", k.PerUser)
+			return fault.Plain(fault.Invalid,
+				fault.T("A user may be issued {most} coupons of this kind.", "该优惠券每人最多 {most} 张。", "most", k.PerUser))
 		case k.ValidUntil != nil && !now.Before(*k.ValidUntil):
-			return errNotActive.Saying("Coupons of this kind have expired.")
+			return errNotActive.Saying(fault.T("Coupons of this kind have expired.", "该优惠券已过期。"))
 		}
 		p.ValidFrom, p.ValidUntil = validity(&k, now)
 		if out.Issued, err = s.put(ctx, q, p); err != nil || out.Issued == 0 {

@@ -57,25 +57,24 @@ type Terms struct {
 // row checks the terms and returns them as a row. A request is refused with all its
 // flaws at once.
 func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
-	var f []httpx.Flaw
-	check := func(ok bool, field, rule string) {
-		if !ok {
-			f = append(f, &huma.ErrorDetail{Location: "body." + field, Message: rule})
-		}
-	}
+	var f fault.Flaws
+	check := func(ok bool, field string, rule fault.Text) { f.Add(ok, "body."+field, nil, rule) }
 	money := func(field string, m *orderevent.Money) int64 {
 		if m == nil {
 			return 0
 		}
-		check(m.Amount > 0 && m.Amount <= maxAmount, field, fmt.Sprintf("An amount is 1 to %d minor units.", int64(maxAmount)))
-		check(m.Currency == t.Threshold.Currency, field, "A coupon has one currency, that of threshold.")
+		check(m.Amount > 0 && m.Amount <= maxAmount, field,
+			fault.T("An amount is 1 to {most} minor units.", "金额须大于 0，最多 {most} 分。", "most", int64(maxAmount)))
+		check(m.Currency == t.Threshold.Currency, field,
+			fault.T("A coupon has one currency, that of threshold.", "一张优惠券只能使用一种货币。"))
 		return m.Amount
 	}
 	among := func(field string, texts []string) []int64 {
 		list := make([]int64, 0, len(texts))
 		for i, text := range texts {
 			id, err := httpx.ParseID(text)
-			check(err == nil, fmt.Sprintf("%s[%d]", field, i), "An id is a positive decimal number.")
+			check(err == nil, fmt.Sprintf("%s[%d]", field, i),
+				fault.T("An id is a positive decimal number.", "编号为正整数。"))
 			list = append(list, id)
 		}
 		return list
@@ -88,27 +87,34 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 		Total: t.Total, PerUser: max(t.PerUser, 1), ClaimFrom: (*time.Time)(t.ClaimFrom), ClaimUntil: (*time.Time)(t.ClaimUntil),
 		IssueOn: t.IssueOn, ReservedItemIds: among("reserved_item_ids", t.Reserved), ReservedActivityIds: among("reserved_activity_ids", t.ReservedIn),
 	}
-	check(k.Name != "" && !strings.ContainsFunc(k.Name, plaintext.Unruly), "name", "A name is one line and not blank.")
-	check(len(k.Currency) == 3 && strings.Trim(k.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "threshold.currency", "A currency is three letters of ISO 4217.")
-	check(k.Threshold >= 0 && k.Threshold <= maxAmount, "threshold.amount", fmt.Sprintf("A threshold is 0 to %d minor units.", int64(maxAmount)))
-	check((k.AmountOff > 0) != (k.PercentOff > 0), "amount_off", "A coupon takes off either an amount or a percentage.")
-	check(k.MaxOff == 0 || k.PercentOff > 0, "max_off", "Only a percentage can have a maximum.")
+	check(k.Name != "" && !strings.ContainsFunc(k.Name, plaintext.Unruly), "name",
+		fault.T("A name is one line and not blank.", "名称为一行文字，不能为空。"))
+	check(len(k.Currency) == 3 && strings.Trim(k.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "threshold.currency",
+		fault.T("A currency is three letters of ISO 4217.", "货币为三个大写字母，例如 CNY。"))
+	check(k.Threshold >= 0 && k.Threshold <= maxAmount, "threshold.amount",
+		fault.T("A threshold is 0 to {most} minor units.", "门槛为 0 至 {most} 分。", "most", int64(maxAmount)))
+	check((k.AmountOff > 0) != (k.PercentOff > 0), "amount_off",
+		fault.T("A coupon takes off either an amount or a percentage.", "减免金额与减免百分比须填写其中一项。"))
+	check(k.MaxOff == 0 || k.PercentOff > 0, "max_off",
+		fault.T("Only a percentage can have a maximum.", "只有百分比减免才能设置上限。"))
 	span := func(from, until *time.Time, field string) {
-		check((from == nil) == (until == nil), field, "A validity period needs a start and an end.")
+		check((from == nil) == (until == nil), field,
+			fault.T("A validity period needs a start and an end.", "开始和结束时间须同时填写。"))
 		if from != nil && until != nil {
-			check(from.Before(*until) && from.Year() >= 2000 && until.Year() < 2200, field, "The validity period must end after it starts, in the years 2000 to 2199.")
+			check(from.Before(*until) && from.Year() >= 2000 && until.Year() < 2200, field,
+				fault.T("The validity period must end after it starts, in the years 2000 to 2199.",
+					"结束时间须晚于开始时间，请检查年份。"))
 		}
 	}
 	span(k.ValidFrom, k.ValidUntil, "valid_until")
 	span(k.ClaimFrom, k.ClaimUntil, "claim_until")
-	check((k.ValidDays > 0) != (k.ValidUntil != nil), "valid_days", "A coupon is valid for a period or for a number of days, not both.")
+	check((k.ValidDays > 0) != (k.ValidUntil != nil), "valid_days",
+		fault.T("A coupon is valid for a period or for a number of days, not both.", "有效天数与固定有效期须填写其中一项。"))
 	check((k.IssueOn == onReservation) == (len(t.Reserved)+len(t.ReservedIn) > 0), "issue_on",
-		"Name the items or activities to reserve in reserved_item_ids or reserved_activity_ids if issue_on is reservation, and only then.")
-	if len(f) == 0 {
-		return k, nil
-	}
-	f, _ = httpx.Quote(f)
-	return k, fault.Plain(fault.Invalid, "Some fields are not valid; each is listed with its rule.").With("errors", f)
+		fault.T("Name the items or activities to reserve in reserved_item_ids or reserved_activity_ids if issue_on "+
+			"is reservation, and only then.",
+			"选择“预约后”发放时，请填写活动或商品编号；其他情况请留空。"))
+	return k, f.Err()
 }
 
 // termsOf is the reverse of row.

@@ -155,7 +155,7 @@ GROUP BY coupon_no HAVING count(*) > 1 ORDER BY coupon_no LIMIT @most;
 -- name: StrayUses :many
 -- I4: uses of a coupon that the user was never issued.
 SELECT u.order_no, u.coupon_no FROM orders.coupon_uses u
-LEFT JOIN orders.with_archive o ON o.order_no = u.order_no AND o.bucket = u.bucket
+LEFT JOIN orders.orders o ON o.order_no = u.order_no AND o.bucket = u.bucket
 LEFT JOIN orders.coupons c ON c.coupon_no = u.coupon_no AND c.bucket = u.bucket AND c.kind_id = u.kind_id
 WHERE c.user_id IS DISTINCT FROM o.user_id OR c.user_id IS NULL
 ORDER BY u.order_no LIMIT @most;
@@ -164,7 +164,7 @@ ORDER BY u.order_no LIMIT @most;
 -- I4: orders whose discount is not what their coupon takes off, or whose coupon is not where the order is.
 SELECT coalesce(o.order_no, u.order_no)::uuid AS order_no, coalesce(o.status, 'unknown')::text AS order_status, coalesce(o.discount, 0)::bigint AS discount,
        coalesce(u.status, 'missing')::text AS use_status, coalesce(u.discount, 0)::bigint AS coupon
-FROM (SELECT order_no, bucket, status, discount, currency FROM orders.with_archive WHERE discount > 0) o
+FROM (SELECT order_no, bucket, status, discount, currency FROM orders.orders WHERE discount > 0) o
 FULL JOIN (SELECT order_no, bucket, status, discount FROM orders.coupon_uses WHERE status <> 'returned') u USING (order_no, bucket)
 WHERE o.order_no IS NULL OR u.discount <> o.discount
    OR coalesce(u.status, 'missing') <> ALL (CASE

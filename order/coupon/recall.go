@@ -16,7 +16,9 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-var errNoCoupon = fault.Plain(fault.NotFound, "No coupon of this kind has this number; GET admin/coupons/{id}/issued lists those of a user.")
+var errNoCoupon = fault.Plain(fault.NotFound,
+	fault.T("No coupon of this kind has this number; GET admin/coupons/{id}/issued lists those of a user.",
+		"没有该编号的优惠券；某用户的优惠券见 GET admin/coupons/{id}/issued。"))
 
 // RecallNote is why coupons are recalled. It is exported for huma, as Terms is.
 type RecallNote struct {
@@ -37,7 +39,8 @@ func (s *Service) issued(ctx context.Context, in *issuedInput) (*httpx.PageOutpu
 	}
 	user, err := httpx.ParseID(in.UserID)
 	if err != nil {
-		return nil, fault.Plain(fault.Invalid, "user_id is no id of a user: those are positive decimal numbers.").Because(err)
+		return nil, fault.Plain(fault.Invalid,
+			fault.T("user_id is no id of a user: those are positive decimal numbers.", "user_id 不是用户编号：编号为正整数。")).Because(err)
 	}
 	q := coupondb.New(s.db)
 	if _, err := read(ctx, q, id); err != nil {
@@ -78,7 +81,7 @@ func (s *Service) recallKind(ctx context.Context, in *recallKindInput) (*httpx.O
 			return err
 		}
 		if k.Status == draft {
-			return errNotActive.Saying("A draft has issued no coupons; delete it.")
+			return errNotActive.Saying(fault.T("A draft has issued no coupons; delete it.", "草稿没有发放过优惠券，请直接删除。"))
 		}
 		before, err := read(ctx, q, id)
 		if err != nil {

@@ -18,15 +18,24 @@ import (
 
 // Why a coupon is not issued or cannot be used.
 var (
-	ErrNotUsable = fault.New(fault.Conflict, "coupon-not-usable", fault.Titles{"This coupon cannot be used here", "该优惠券不适用于此订单"},
-		"You have no such coupon.")
-	errNotClaimable = fault.New(fault.Conflict, "coupon-not-claimable", fault.Titles{"This coupon cannot be claimed now", "当前不可领取该优惠券"},
-		"This coupon can be claimed between claim_from and claim_until only.")
-	errGone    = fault.New(fault.Conflict, "coupons-gone", fault.Titles{"No coupons are left", "优惠券已领完"}, "All coupons of this kind were issued.")
-	errHasMost = fault.New(fault.Conflict, "coupon-limit", fault.Titles{"You have claimed this coupon already", "您已领取过该优惠券"},
-		"You were issued as many coupons of this kind as a user may have.")
-	errNoKind = fault.Plain(fault.NotFound, "There is no kind of coupon with this id.")
-	errBusy   = fault.Plain(fault.Unavailable, "Too many coupons are being claimed right now. Try again in a moment.").After(time.Second)
+	ErrNotUsable = fault.New(fault.Conflict, "coupon-not-usable",
+		fault.T("This coupon cannot be used here", "该优惠券不适用于此订单"),
+		fault.T("You have no such coupon.", "您没有该优惠券。"),
+		fault.T("Choose one of GET /api/v1/coupons?order_no=…, or pay without.", "请选择可用于该订单的优惠券，或不使用优惠券付款。"))
+	errNotClaimable = fault.New(fault.Conflict, "coupon-not-claimable",
+		fault.T("This coupon cannot be claimed now", "当前不可领取该优惠券"),
+		fault.T("This coupon can be claimed between claim_from and claim_until only.",
+			"只能在领取时间（claim_from 至 claim_until）内领取。"),
+		fault.T("Look at GET /api/v1/coupons/claimable.", "请查看当前可领取的优惠券。"))
+	errGone = fault.New(fault.Conflict, "coupons-gone", fault.T("No coupons are left", "优惠券已领完"),
+		fault.T("All coupons of this kind were issued.", "该优惠券已发完。"),
+		fault.T("Choose another coupon.", "请选择其他优惠券。"))
+	errHasMost = fault.New(fault.Conflict, "coupon-limit", fault.T("You have claimed this coupon already", "您已领取过该优惠券"),
+		fault.T("You were issued as many coupons of this kind as a user may have.", "您领取该优惠券已达上限。"),
+		fault.T("Use the one you have.", "请使用已领取的优惠券。"))
+	errNoKind = fault.Plain(fault.NotFound, fault.T("There is no kind of coupon with this id.", "没有该编号的优惠券。"))
+	errBusy   = fault.Plain(fault.Unavailable,
+		fault.T("Too many coupons are being claimed right now. Try again in a moment.", "领取人数过多，请稍后重试。")).After(time.Second)
 )
 
 // claimsAtOnce is how many connections claims may use: the claims of a kind wait for
@@ -107,7 +116,7 @@ func (s *Service) Choose(ctx context.Context, tx pgx.Tx, o orderevent.Order, cho
 		return 0, false, fmt.Errorf("coupon: read the use of %s: %w", no, err)
 	}
 	if now.InUse {
-		return 0, false, ErrNotUsable.Saying("This coupon is in use for another order.")
+		return 0, false, ErrNotUsable.Saying(fault.T("This coupon is in use for another order.", "该优惠券正用于其他订单。"))
 	}
 	off, err = fits(&row.OrdersCoupon, &row.OrdersCouponKind, &o, now.At)
 	if err != nil {
@@ -126,20 +135,20 @@ func fits(c *coupondb.OrdersCoupon, k *coupondb.OrdersCouponKind, o *orderevent.
 	goods := o.Goods()
 	switch {
 	case isRecalled(c, k):
-		return 0, ErrNotUsable.Saying("The shop has recalled this coupon.")
+		return 0, ErrNotUsable.Saying(fault.T("The shop has recalled this coupon.", "商家已收回该优惠券。"))
 	case now.Before(c.ValidFrom):
-		return 0, ErrNotUsable.Saying("This coupon is not valid yet.")
+		return 0, ErrNotUsable.Saying(fault.T("This coupon is not valid yet.", "该优惠券尚未生效。"))
 	case !now.Before(c.ValidUntil):
-		return 0, ErrNotUsable.Saying("This coupon has expired.")
+		return 0, ErrNotUsable.Saying(fault.T("This coupon has expired.", "该优惠券已过期。"))
 	case o.Currency != k.Currency:
-		return 0, ErrNotUsable.Saying("This coupon is for another currency.")
+		return 0, ErrNotUsable.Saying(fault.T("This coupon is for another currency.", "该优惠券适用于其他货币。"))
 	case !covers(k, o):
-		return 0, ErrNotUsable.Saying("This coupon is for other goods.")
+		return 0, ErrNotUsable.Saying(fault.T("This coupon is for other goods.", "该优惠券不适用于此商品。"))
 	case goods < k.Threshold:
-		return 0, ErrNotUsable.Saying("The goods cost less than this coupon requires.")
+		return 0, ErrNotUsable.Saying(fault.T("The goods cost less than this coupon requires.", "商品金额未达到该优惠券的门槛。"))
 	}
 	if off = discount(k, goods); off == 0 {
-		return 0, ErrNotUsable.Saying("This coupon takes nothing off this order.")
+		return 0, ErrNotUsable.Saying(fault.T("This coupon takes nothing off this order.", "该优惠券对此订单没有优惠。"))
 	}
 	return off, nil
 }

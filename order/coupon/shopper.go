@@ -73,21 +73,20 @@ type claimableKind struct {
 
 // Routes registers the routes of shoppers and of operators.
 func (s *Service) Routes(rt *httpx.Router) {
-	const away = "Coupons cannot be reached right now. Try again in a moment."
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/coupons", ID: "list-coupons", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Away: away,
+		Method: http.MethodGet, Path: "/api/v1/coupons", ID: "list-coupons", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Away: awayCoupons,
 		Summary: "Your coupons, newest first",
 		Description: "With `order_no` of an order that waits for its payment: those that fit it, with the `discount` of each, the largest first; among equals " +
 			"the one that expires first. Choose one in POST orders/{no}/payments.",
 		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.own)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/coupons/claimable", ID: "list-claimable-coupons", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Away: away,
+		Method: http.MethodGet, Path: "/api/v1/coupons/claimable", ID: "list-claimable-coupons", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Away: awayCoupons,
 		Summary:  "The coupons that shoppers may claim now or soon",
 		Problems: map[int]string{http.StatusServiceUnavailable: "unavailable"},
 	}, s.claimable)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/coupons/{kind}/claim", ID: "claim-coupon", Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated, Away: away,
+		Method: http.MethodPost, Path: "/api/v1/coupons/{kind}/claim", ID: "claim-coupon", Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated, Away: awayCoupons,
 		Summary: "Claim a coupon",
 		Problems: map[int]string{
 			http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-claimable, coupons-gone, coupon-limit", http.StatusServiceUnavailable: "unavailable",

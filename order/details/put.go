@@ -55,7 +55,7 @@ func Missing(c *seckillevent.Checkout) []string {
 func (in *Choices) Check(c *seckillevent.Checkout) error {
 	found := errDetails
 	flaw := func(field, english, chinese string) {
-		found = found.At("body."+field, fault.Titles{english, chinese})
+		found = found.At("body."+field, fault.T(english, chinese))
 	}
 	if in.Way == "" && len(c.Ways) == 1 {
 		in.Way = c.Ways[0]
@@ -100,10 +100,13 @@ func (in *Choices) Check(c *seckillevent.Checkout) error {
 	return found
 }
 
-var errDetails = fault.Plain(fault.Invalid, "These details do not fit what the activity asks for; errors lists each field.")
+var errDetails = fault.Plain(fault.Invalid,
+	fault.T("These details do not fit what the activity asks for; errors lists each field.",
+		"填写的信息不符合活动要求，各项见 errors。"))
 
-var errNoStore = fault.Plain(fault.Invalid, "There is no open store with this store_id; see GET /api/v1/stores.").
-	At("body.store_id", fault.Titles{"This store is closed; choose another one.", "该门店已停止营业，请选择其他门店。"})
+var errNoStore = fault.Plain(fault.Invalid,
+	fault.T("There is no open store with this store_id; see GET /api/v1/stores.", "没有该编号的营业门店，列表见 GET /api/v1/stores。")).
+	At("body.store_id", fault.Text{"This store is closed; choose another one.", "该门店已停止营业，请选择其他门店。"})
 
 // Put writes checked details of a user's order, whose row tx has locked.
 func Put(ctx context.Context, tx pgx.Tx, no ids.ID, user int64, in *Choices) error {

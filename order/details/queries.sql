@@ -33,7 +33,7 @@ UPDATE orders.details SET forget = true WHERE user_id = @user_id AND erased_at I
 -- which the planner assumes to be short, keep it from reading all details to join those it found.
 WITH due AS MATERIALIZED (
     SELECT x.order_no, x.bucket FROM orders.details x
-    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.with_archive WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
     WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
       AND (x.forget OR x.updated_at < now() - @keep::interval) AND (x.forget OR o.updated_at < now() - @keep::interval)
     LIMIT @at_most FOR UPDATE OF x SKIP LOCKED

@@ -195,7 +195,9 @@ func TestRefundThatClosesADispute(t *testing.T) {
 	withRefund := func() answer {
 		return s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"退款","refund":{}}`)
 	}
-	s.refused = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"x", "x"}, "x.")
+	s.refused = fault.New(fault.Conflict, "refund-exceeds", fault.T("x", "x"),
+		fault.T("x.", "仅供测试。"),
+		fault.T("Refund no more than the amount in left.", "请将金额改为不超过可退余额。"))
 	if a := withRefund(); a.says() != "refund-exceeds" {
 		t.Errorf("refused refund: %d %v", a.status, a.doc)
 	}

@@ -1,5 +1,5 @@
 -- name: OrderToDispute :one
-SELECT user_id, status FROM orders.with_archive WHERE order_no = @order_no AND bucket = @bucket;
+SELECT user_id, status FROM orders.orders WHERE order_no = @order_no AND bucket = @bucket;
 
 -- name: CountDisputes :one
 SELECT count(*) FROM orders.disputes WHERE order_no = @order_no;

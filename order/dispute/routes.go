@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/order/dispute/internal/disputedb"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -220,4 +221,4 @@ func (s *Service) closeRoute(ctx context.Context, in *closeInput) (*httpx.Output
 }
 
 // away is the answer to a request whose query failed.
-func away(err error) error { return httpx.Unreachable("Disputes", err) }
+func away(err error) error { return httpx.Unreachable(fault.T("Disputes", "售后"), err) }

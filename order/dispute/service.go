@@ -31,12 +31,25 @@ const (
 
 // Why a dispute cannot be opened or changed.
 var (
-	errNotFound = fault.Plain(fault.NotFound, "There is no such dispute.")
-	errNoOrder  = fault.Plain(fault.NotFound, "There is no order with this number.")
-	errNotPaid  = fault.New(fault.Conflict, "order-not-disputable", fault.Titles{"This order cannot be disputed", "该订单当前不能申请售后"}, "Only an order that is paid, completed, or whose refund has failed can be disputed.")
-	errAlready  = fault.New(fault.Conflict, "dispute-open", fault.Titles{"This order already has an open dispute", "该订单已有进行中的售后"}, "The order has a dispute that is not closed; reply there.")
-	errTooMany  = fault.New(fault.Conflict, "dispute-limit", fault.Titles{"No more disputes or messages are possible", "售后次数或留言已达上限"}, "An order can have 5 disputes, and a dispute 50 messages. Contact the shop.")
-	errClosed   = fault.New(fault.Conflict, "dispute-closed", fault.Titles{"This dispute is closed", "该售后已完结"}, "A closed dispute can no longer be changed.")
+	errNotFound = fault.Plain(fault.NotFound, fault.T("There is no such dispute.", "没有该售后。"))
+	errNoOrder  = fault.Plain(fault.NotFound, fault.T("There is no order with this number.", "没有该订单号的订单。"))
+	errNotPaid  = fault.New(fault.Conflict, "order-not-disputable",
+		fault.T("This order cannot be disputed", "该订单当前不能申请售后"),
+		fault.T("Only an order that is paid, completed, or whose refund has failed can be disputed.",
+			"只有已付款、已完成或退款失败的订单可以申请售后。"),
+		fault.T("Read the order: it can be disputed once it is paid.", "请查看订单：付款后方可申请售后。"))
+	errAlready = fault.New(fault.Conflict, "dispute-open",
+		fault.T("This order already has an open dispute", "该订单已有进行中的售后"),
+		fault.T("The order has a dispute that is not closed; reply there.", "该订单有未完结的售后，请在其中回复。"),
+		fault.T("Reply in the open dispute.", "请在进行中的售后中回复。"))
+	errTooMany = fault.New(fault.Conflict, "dispute-limit",
+		fault.T("No more disputes or messages are possible", "售后次数或留言已达上限"),
+		fault.T("An order can have 5 disputes, and a dispute 50 messages. Contact the shop.",
+			"每个订单最多 5 次售后，每次最多 50 条留言，请联系商家。"),
+		fault.T("Contact the shop by phone or in person.", "请通过电话等其他方式联系商家。"))
+	errClosed = fault.New(fault.Conflict, "dispute-closed", fault.T("This dispute is closed", "该售后已完结"),
+		fault.T("A closed dispute can no longer be changed.", "已完结的售后不能再修改。"),
+		fault.T("Read the dispute; the shopper may open another one.", "请查看售后结果；如有需要，顾客可重新申请。"))
 )
 
 // Refund is what the shop pays back to close a dispute.

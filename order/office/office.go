@@ -29,7 +29,7 @@ const (
 // Section is the module's part of the office.
 func Section() kit.Section {
 	return kit.Section{
-		Files: files, Words: words, Sentences: sentences,
+		Files: files, Words: words,
 		Menu: append([]kit.Entry{
 			{Path: list, Name: kit.Text{"Orders", "订单"}, Role: auth.Viewer},
 			{Path: "/admin/disputes", Name: kit.Text{"Disputes", "售后纠纷"}, Role: auth.Viewer},

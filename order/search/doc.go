@@ -15,8 +15,7 @@
 //	paid_from, paid_to → by payment        status → by state
 //	item_id, sku, session_id, activity_id, from, to → numbers of that time
 //
-// Each walk is one query of orders and of the archive's months, which have the same indexes; a
-// span of numbers leaves out the months beside it (ADR 0039).
+// Each walk is one query of orders.
 //
 // The indexes have no entry for an order that waits for its payment, except the one by
 // deadline that the expiry needs: the writer pays for none of them (ADR 0034).

@@ -61,7 +61,8 @@ type exportOutput struct {
 	Body         func(huma.Context)
 }
 
-var errExporting = fault.Plain(fault.Unavailable, "Two exports are under way on this instance. Try again when one has ended.").After(10 * time.Second)
+var errExporting = fault.Plain(fault.Unavailable,
+	fault.T("Two exports are under way on this instance. Try again when one has ended.", "本实例已有两个导出任务，请等待其中一个完成后重试。")).After(10 * time.Second)
 
 // sheet is a file that an export writes.
 type sheet interface {

@@ -36,8 +36,12 @@ type Filters struct {
 
 // Errors of bad filters.
 var (
-	errNumber = fault.Plain(fault.Invalid, "order_no and payment_no have 32 hex digits; copy the whole number.")
-	errSpan   = fault.Plain(fault.Invalid, "from must be before to, paid_from before paid_to, and updated_from before updated_to.")
+	errNumber = fault.Plain(fault.Invalid,
+		fault.T("order_no and payment_no have 32 hex digits; copy the whole number.",
+			"order_no 和 payment_no 为 32 位十六进制数，请复制完整号码。"))
+	errSpan = fault.Plain(fault.Invalid,
+		fault.T("from must be before to, paid_from before paid_to, and updated_from before updated_to.",
+			"from 须早于 to，paid_from 须早于 paid_to，updated_from 须早于 updated_to。"))
 )
 
 // maxItems bounds the items of a SKU that a search looks for.

@@ -1,38 +1,37 @@
 -- Each query walks one index of orders from a place on, newest first, and filters nothing else: its plan depends on no
--- filter, and what it reads on its limit alone. The archive has the same indexes in each month; a span of numbers leaves
--- out the months beside it.
+-- filter, and what it reads on its limit alone.
 
 -- name: ByNumber :many
-SELECT * FROM orders.with_archive
+SELECT * FROM orders.orders
 WHERE order_no < @before AND order_no >= @since
 ORDER BY order_no DESC LIMIT @most;
 
 -- name: ByUser :many
 -- The bucket prunes to the one partition that a user's orders lie in.
-SELECT * FROM orders.with_archive
+SELECT * FROM orders.orders
 WHERE bucket = @bucket AND user_id = @user_id AND order_no < @before AND order_no >= @since
 ORDER BY order_no DESC LIMIT @most;
 
 -- name: ByStatus :many
 -- The second condition is the index's own.
-SELECT * FROM orders.with_archive
+SELECT * FROM orders.orders
 WHERE status = @status AND status <> 'pending_payment' AND order_no < @before AND order_no >= @since
 ORDER BY order_no DESC LIMIT @most;
 
 -- name: ByDeadline :many
--- Orders that wait for their payment, of which the archive has none. Those of one transaction of the writer share a deadline.
+-- Orders that wait for their payment. Those of one transaction of the writer share a deadline.
 SELECT * FROM orders.orders
 WHERE status = 'pending_payment' AND pay_deadline <= @before_at::timestamptz AND (pay_deadline, order_no) < (@before_at::timestamptz, @before::uuid)
 ORDER BY pay_deadline DESC, order_no DESC LIMIT @most;
 
 -- name: ByChange :many
 -- Orders that no longer wait for their payment.
-SELECT * FROM orders.with_archive
+SELECT * FROM orders.orders
 WHERE (updated_at, order_no) < (@before_at::timestamptz, @before::uuid) AND updated_at >= @since_at::timestamptz AND status <> 'pending_payment'
 ORDER BY updated_at DESC, order_no DESC LIMIT @most;
 
 -- name: ByPayment :many
-SELECT * FROM orders.with_archive
+SELECT * FROM orders.orders
 WHERE (paid_at, order_no) < (@before_at::timestamptz, @before::uuid) AND paid_at >= @since_at::timestamptz
 ORDER BY paid_at DESC, order_no DESC LIMIT @most;
 
@@ -41,10 +40,10 @@ ORDER BY paid_at DESC, order_no DESC LIMIT @most;
 SELECT o.* FROM (
     SELECT d.order_no, d.bucket FROM orders.disputes d
     WHERE d.status <> 'closed' AND d.order_no < @before AND d.order_no >= @since ORDER BY d.order_no DESC LIMIT @most) n
-CROSS JOIN LATERAL (SELECT * FROM orders.with_archive WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
+CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
 ORDER BY o.order_no DESC;
 
 -- name: Numbered :many
 SELECT o.* FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT * FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 ORDER BY o.order_no DESC;

@@ -97,8 +97,12 @@ type listInput struct {
 }
 
 var (
-	errTooWide = fault.Plain(fault.Unavailable, "Postgres took too long to find these orders. Try again in a moment, or narrow the list by from and to, or by a user_id, an item_id, a session_id or an activity_id.").After(time.Second)
-	errReading = fault.Plain(fault.Unavailable, "Orders cannot be read right now. Try again in a moment.").After(time.Second)
+	errTooWide = fault.Plain(fault.Unavailable,
+		fault.T("Postgres took too long to find these orders. Try again in a moment, or narrow the list by from and "+
+			"to, or by a user_id, an item_id, a session_id or an activity_id.",
+			"查询订单耗时过长，请稍后重试，或用 from 和 to，或按 user_id、item_id、session_id、activity_id 缩小范围。")).After(time.Second)
+	errReading = fault.Plain(fault.Unavailable,
+		fault.T("Orders cannot be read right now. Try again in a moment.", "暂时无法查询订单，请稍后重试。")).After(time.Second)
 )
 
 // list answers a page of orders from Postgres.

@@ -14,7 +14,7 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-type row = searchdb.OrdersWithArchive
+type row = searchdb.OrdersOrder
 
 // walk reads the orders of one index from a place on, the newest first.
 type walk struct {
@@ -211,12 +211,7 @@ func (f *filter) readOnly(ctx context.Context, q *searchdb.Queries, before ids.I
 
 func (f *filter) byDeadline() walk {
 	return walk{byDeadline, func(r *row) time.Time { return r.PayDeadline }, func(ctx context.Context, q *searchdb.Queries, from place, most int32) ([]row, error) {
-		pending, err := q.ByDeadline(ctx, searchdb.ByDeadlineParams{BeforeAt: from.at, Before: from.no, Most: most})
-		rows := make([]row, len(pending))
-		for i := range pending {
-			rows[i] = row(pending[i])
-		}
-		return rows, err
+		return q.ByDeadline(ctx, searchdb.ByDeadlineParams{BeforeAt: from.at, Before: from.no, Most: most})
 	}}
 }
 

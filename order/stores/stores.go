@@ -31,10 +31,14 @@ type Service struct{ db *pgxpool.Pool }
 func New(db *pgxpool.Pool) *Service { return &Service{db: db} }
 
 var (
-	errNoStore = fault.Plain(fault.NotFound, "There is no store with this id.")
-	errInUse   = fault.New(fault.Conflict, "store-in-use", fault.Titles{"Orders use this store", "有订单使用该门店"}, "Orders are or were picked up at this store, so it cannot be deleted: set open to false instead.")
-	errStale   = fault.New(fault.Conflict, "stale-version", fault.Titles{"This has changed since you read it", "内容已被他人修改，请刷新后重试"}, "This has changed since you read it; read it again and repeat your edit.")
-	errBlank   = fault.Plain(fault.Invalid, "A store's texts have no control characters or line breaks, and its name and address are not blank.")
+	errNoStore = fault.Plain(fault.NotFound, fault.T("There is no store with this id.", "没有该编号的门店。"))
+	errInUse   = fault.New(fault.Conflict, "store-in-use", fault.T("Orders use this store", "有订单使用该门店"),
+		fault.T("Orders are or were picked up at this store, so it cannot be deleted: set open to false instead.",
+			"有订单使用过该门店，不能删除，请将其停用（open 设为 false）。"),
+		fault.T("Set open to false to stop offering the store.", "请停用该门店，顾客将不能再选择。"))
+	errBlank = fault.Plain(fault.Invalid,
+		fault.T("A store's texts have no control characters or line breaks, and its name and address are not blank.",
+			"门店信息不能含有控制字符或换行，名称和地址不能为空。"))
 )
 
 // Store is a store as shoppers see it.
@@ -186,7 +190,7 @@ func (s *Service) edit(ctx context.Context, in *editInput) (*httpx.Output[Manage
 	return s.change(ctx, "store.edit", "", nil, func(q *storesdb.Queries) (before any, row storesdb.OrdersStore, err error) {
 		was, err := q.LockStore(ctx, id)
 		if err == nil && was.Version != in.Body.Version {
-			err = errStale
+			err = fault.ErrStale
 		}
 		if err != nil {
 			return nil, row, err

@@ -97,7 +97,8 @@ func (s *Service) act(ctx context.Context, key string, in *actionList, r *action
 	case note:
 		o, err = s.deps.Orders.Note(ctx, no, key, in.Reason)
 	default:
-		err = fault.Plainf(fault.Invalid, "There is no action %q.", in.Action) // the schema refuses it before
+		err = fault.Plain(fault.Invalid,
+			fault.T(`There is no action "{action}".`, "没有“{action}”操作。", "action", in.Action)) // the schema refuses it before
 	}
 	return o.Status, nil, err
 }

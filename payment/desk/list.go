@@ -130,7 +130,9 @@ func (l *actionList) check() error {
 		return nil
 	}
 	quoted, _ := httpx.Quote(flaws)
-	return fault.Plain(fault.Invalid, "The list cannot be done as it is; errors names the first flaws. Correct them and send it again.").With("errors", quoted)
+	return fault.Plain(fault.Invalid,
+		fault.T("The list cannot be done as it is; errors names the first flaws. Correct them and send it again.",
+			"列表有误，errors 中是前几处问题，请修改后重新提交。")).With("errors", quoted)
 }
 
 // actOnList is POST admin/orders/actions.

@@ -32,7 +32,7 @@ var filters = []kit.Field{{Name: "status", Label: kit.Text{"Status", "状态"}, 
 // Section is the module's part of the office.
 func Section() kit.Section {
 	return kit.Section{
-		Files: files, Words: words, Sentences: sentences,
+		Files: files, Words: words,
 		Menu: []kit.Entry{
 			{Path: list, Name: kit.Text{"Refunds", "退款"}, Role: auth.Viewer},
 			{Path: statements, Name: kit.Text{"Statements", "对账"}, Role: auth.Viewer, Later: true},

@@ -19,10 +19,25 @@ import (
 
 // Why an operator's decision about a refund does not apply.
 var (
-	errNoRefund = fault.Plain(fault.NotFound, "There is no refund with this number.")
-	errNotThis  = fault.New(fault.Conflict, "refund-not-waiting", fault.Titles{"The refund’s status does not allow this", "退款状态已变化，无法执行该操作"}, "Only a refund that awaits approval can be approved or rejected, and only a failed one retried, settled by hand or ended by a chargeback. Read it again.")
-	errNotLost  = fault.New(fault.Conflict, "chargeback-not-lost", fault.Titles{"No lost chargeback covers this refund", "该退款没有对应的已败诉拒付"}, "A failed refund ends by a chargeback only once the shop has lost one of the same payment, over at least as much.")
-	errSecond   = fault.New(fault.Forbidden, "refund-second-operator", fault.Titles{"Another operator must approve", "须由另一位运营人员审批"}, "A refund is approved by an operator other than the one who asked for it.")
+	errNoRefund = fault.Plain(fault.NotFound, fault.T("There is no refund with this number.", "没有该编号的退款。"))
+	errNotThis  = fault.New(fault.Conflict, "refund-not-waiting",
+		fault.T("The refund’s status does not allow this", "退款状态已变化，无法执行该操作"),
+		fault.T("Only a refund that awaits approval can be approved or rejected, and only a failed one retried, "+
+			"settled by hand or ended by a chargeback. Read it again.",
+			"只有待审批的退款可以批准或拒绝，只有失败的退款可以重试、线下处理或由拒付抵偿。请刷新查看。"),
+		fault.T("Read the refund again and act on its refund_status.", "请刷新退款详情，按最新状态处理。"))
+	errNotLost = fault.New(fault.Conflict, "chargeback-not-lost",
+		fault.T("No lost chargeback covers this refund", "该退款没有对应的已败诉拒付"),
+		fault.T("A failed refund ends by a chargeback only once the shop has lost one of the same payment, over at "+
+			"least as much.",
+			"只有同一笔支付的拒付已败诉、且金额不低于该退款时，失败的退款才能由拒付抵偿。"),
+		fault.T("Read the order’s chargebacks and answer an open one. If there is none, retry the refund or pay the "+
+			"money back another way.",
+			"请查看订单的拒付记录：进行中的请先应诉；没有拒付的请重试退款或线下退款。"))
+	errSecond = fault.New(fault.Forbidden, "refund-second-operator",
+		fault.T("Another operator must approve", "须由另一位运营人员审批"),
+		fault.T("A refund is approved by an operator other than the one who asked for it.", "退款须由申请人以外的运营人员审批。"),
+		fault.T("Ask another operator to approve it.", "请由另一位运营人员审批。"))
 )
 
 // decision is one operator's action on a refund; do changes its row and returns it.

@@ -18,13 +18,43 @@ import (
 
 // Why an order is not refunded.
 var (
-	errNotRefundable = fault.New(fault.Conflict, "order-not-refundable", fault.Titles{"This order cannot be refunded now", "订单当前不可退款"}, "Only an order that is paid or completed can be refunded, and only until all of it is.")
-	errTooMuch       = fault.New(fault.Conflict, "refund-exceeds", fault.Titles{"The refund is more than what is left", "退款金额超过可退余额"}, "The refund exceeds what is left of the payment after the refunds that were asked for before.")
-	errNothing       = fault.New(fault.Invalid, "refund-of-nothing", fault.Titles{"The refund must be more than zero", "退款金额须大于 0"}, "The amount is zero. Send one above zero, or leave the amount out to refund all that is left.")
-	errNotAllowed    = fault.New(fault.Conflict, "refund-not-allowed", fault.Titles{"You cannot refund this order yourself", "该订单不支持自助退款，请联系商家"}, "The activity does not let shoppers refund this order, or not any more; ask the shop.")
-	errChargedBack   = fault.New(fault.Conflict, "payment-charged-back", fault.Titles{"The shopper's bank has taken this payment back, or a part of it", "该笔支付已被持卡行全部或部分拒付"}, "A refund of more than the bank has left would pay the shopper twice. Answer the chargeback in the provider's console; once the money is back, refund it here. If the shop loses it, end a failed refund by the chargeback.")
-	errNoKey         = fault.New(fault.Invalid, "idempotency-key-required", fault.Titles{"A partial refund needs an Idempotency-Key", "部分退款须携带 Idempotency-Key"}, "Two equal partial refunds look like one that was sent twice. Send an Idempotency-Key header, new for each refund and the same when a request is repeated.")
-	errNoOrder       = fault.Plain(fault.NotFound, "There is no order with this number.")
+	errNotRefundable = fault.New(fault.Conflict, "order-not-refundable",
+		fault.T("This order cannot be refunded now", "订单当前不可退款"),
+		fault.T("Only an order that is paid or completed can be refunded, and only until all of it is.",
+			"只有已付款或已完成、且未全额退款的订单可以退款。"),
+		fault.T("Read the order: cancel it if it is unpaid. If it is refunding, follow that refund.",
+			"请查看订单：未付款的可取消，退款中的请跟进退款进度。"))
+	errTooMuch = fault.New(fault.Conflict, "refund-exceeds",
+		fault.T("The refund is more than what is left", "退款金额超过可退余额"),
+		fault.T("The refund exceeds what is left of the payment after the refunds that were asked for before.",
+			"退款金额超过扣除此前申请后的可退余额。"),
+		fault.T("Refund no more than the amount in left.", "请将金额改为不超过可退余额。"))
+	errNothing = fault.New(fault.Invalid, "refund-of-nothing",
+		fault.T("The refund must be more than zero", "退款金额须大于 0"),
+		fault.T("The amount is zero. Send one above zero, or leave the amount out to refund all that is left.",
+			"金额为 0。请填写大于 0 的金额，退全部余款请留空。"),
+		fault.T("Send an amount above zero; leave it out to refund all that is left.", "请填写大于 0 的金额；退全部余款请留空。"))
+	errNotAllowed = fault.New(fault.Conflict, "refund-not-allowed",
+		fault.T("You cannot refund this order yourself", "该订单不支持自助退款，请联系商家"),
+		fault.T("The activity does not let shoppers refund this order, or not any more; ask the shop.",
+			"该活动不支持自助退款，或已超过可退时间，请联系商家。"),
+		fault.T("Ask the shop for the refund.", "请联系商家办理退款。"))
+	errChargedBack = fault.New(fault.Conflict, "payment-charged-back",
+		fault.T("The shopper's bank has taken this payment back, or a part of it", "该笔支付已被持卡行全部或部分拒付"),
+		fault.T("A refund of more than the bank has left would pay the shopper twice. Answer the chargeback in the "+
+			"provider's console; once the money is back, refund it here. If the shop loses it, end a failed "+
+			"refund by the chargeback.",
+			"退款超过拒付后的余额会让顾客重复收款。请先在支付渠道后台处理拒付，款项退回后再退款；若败诉，可将失败的退款标记为由拒付抵偿。"),
+		fault.T("Ask for at most what left says. For the rest, answer the chargeback at the provider; refund once "+
+			"its money is back. If it is lost, end a failed refund by it.",
+			"退款金额请不超过可退余额；其余部分请先在支付渠道处理拒付，款项退回后再退款；若已败诉，可将失败的退款标记为由拒付抵偿。"))
+	errNoKey = fault.New(fault.Invalid, "idempotency-key-required",
+		fault.T("A partial refund needs an Idempotency-Key", "部分退款须携带 Idempotency-Key"),
+		fault.T("Two equal partial refunds look like one that was sent twice. Send an Idempotency-Key header, new "+
+			"for each refund and the same when a request is repeated.",
+			"两笔金额相同的部分退款无法与重复提交区分。请携带 Idempotency-Key 请求头，每笔退款使用新的值，重试时保持不变。"),
+		fault.T("Send an Idempotency-Key header, new for each refund.", "请携带 Idempotency-Key 请求头，每笔退款使用新的值。"))
+	errNoOrder = fault.Plain(fault.NotFound, fault.T("There is no order with this number.", "没有该订单号的订单。"))
 )
 
 // Request asks for a refund in a transaction of its own, as idempotency.Once with the
@@ -149,7 +179,9 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 
 // tooMuch refuses an amount above what is left, and marks the member that has it.
 func tooMuch(r order.RefundRequest, left orderevent.Money) error {
-	refused := errTooMuch.Saying(fmt.Sprintf("At most %s can still be refunded; refunds that were asked for before count.", left)).With("left", left)
+	refused := errTooMuch.Saying(
+		fault.T("At most {left} can still be refunded; refunds that were asked for before count.",
+			"最多还可退 {left}（已扣除此前申请的退款）。", "left", left)).With("left", left)
 	if r.Amount == nil {
 		return refused
 	}
@@ -157,7 +189,7 @@ func tooMuch(r order.RefundRequest, left orderevent.Money) error {
 	if r.Reason == order.RefundByDispute {
 		field = "body.refund.amount"
 	}
-	return refused.At(field, fault.Titles{fmt.Sprintf("At most %s.", left), fmt.Sprintf("最多可退 %s。", left)})
+	return refused.At(field, fault.T("At most {left}.", "最多可退 {left}。", "left", left))
 }
 
 // subject names a refund in the audit log and in alarms.

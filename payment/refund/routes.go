@@ -221,7 +221,8 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Ad
 			rows, err = s.q.RefundsWithStatus(ctx, paymentdb.RefundsWithStatusParams{Status: in.Status, Before: before, AtMost: atMost})
 		}
 		if err != nil {
-			return nil, fault.Plain(fault.Unavailable, "The refunds cannot be read right now; ask again in a moment.").Because(fmt.Errorf("refund: list: %w", err))
+			return nil, fault.Plain(fault.Unavailable,
+				fault.T("The refunds cannot be read right now; ask again in a moment.", "暂时无法查询退款，请稍后再查。")).Because(fmt.Errorf("refund: list: %w", err))
 		}
 		return rows, nil
 	}, func(r paymentdb.PaymentsRefund) time.Time { return r.UpdatedAt }, viewOf, func(r paymentdb.PaymentsRefund) string { return r.RefundNo.String() })

@@ -130,7 +130,7 @@ func (b *Bank) showNothing(w http.ResponseWriter, r *http.Request, status int) {
 // failed is the answer to an error that is no refusal. With the database away the
 // client retries.
 func failed(w http.ResponseWriter, r *http.Request, log *slog.Logger, operation string, err error) *RefusalError {
-	if f := fault.From(httpx.Unreachable("The bank", err)); f.Kind == fault.Unavailable {
+	if f := fault.From(httpx.Unreachable(fault.T("The bank", "银行"), err)); f.Kind == fault.Unavailable {
 		log.WarnContext(r.Context(), "sandbox bank unreachable", "operation", operation, "error", err)
 		w.Header().Set("Retry-After", "1")
 		return &RefusalError{http.StatusServiceUnavailable, "unavailable", "the bank cannot be reached; try again in a moment"}

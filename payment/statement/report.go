@@ -89,10 +89,11 @@ type target struct {
 func (s *Service) targets(date, name string, now time.Time) (all []target, err error) {
 	day, err := time.Parse(time.DateOnly, date)
 	if err != nil {
-		return nil, fault.Plain(fault.Invalid, "The date is YYYY-MM-DD.")
+		return nil, fault.Plain(fault.Invalid, fault.T("The date is YYYY-MM-DD.", "日期格式为 YYYY-MM-DD。"))
 	}
 	if name != "" && s.named[name] == nil {
-		return nil, fault.Plainf(fault.Invalid, "There is no payment provider %q here.", name)
+		return nil, fault.Plain(fault.Invalid,
+			fault.T(`There is no payment provider "{name}" here.`, "没有支付渠道“{name}”。", "name", name))
 	}
 	for _, p := range s.deps.Providers {
 		profile := p.Profile()
@@ -101,7 +102,10 @@ func (s *Service) targets(date, name string, now time.Time) (all []target, err e
 		}
 		for _, d := range s.days(profile, day) {
 			if d.To.After(now) {
-				return nil, fault.Plainf(fault.Invalid, "The day %s is not over at %s; ask again after %s.", d.Date(), profile.Name, d.To.UTC().Format(time.RFC3339))
+				return nil, fault.Plain(fault.Invalid,
+					fault.T("The day {day} is not over at {provider}; ask again after {end}.",
+						"{provider} 的 {day} 尚未结束，请在 {end} 之后查询。",
+						"day", d.Date(), "provider", profile.Name, "end", d.To.UTC().Format(time.RFC3339)))
 			}
 			all = append(all, target{profile.Name, d})
 		}

@@ -7,6 +7,7 @@ import (
 
 	"stampede/payment/statement/internal/statementdb"
 	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 )
@@ -65,7 +66,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 
 func answer(r Comparison, err error) (*httpx.Output[Comparison], error) {
 	if err != nil {
-		return nil, httpx.Unreachable("The database", err)
+		return nil, httpx.Unreachable(fault.T("The database", "数据库"), err)
 	}
 	return httpx.Answer(r), nil
 }

@@ -32,7 +32,8 @@ const stateReaders = 8
 const viewsEvery = 2 * time.Second
 
 // errCannotBrowse hides the cause of a failed browse request; the log has it.
-var errCannotBrowse = fault.Plain(fault.Unavailable, "The sale cannot be shown right now; try again in a moment.").After(time.Second)
+var errCannotBrowse = fault.Plain(fault.Unavailable,
+	fault.T("The sale cannot be shown right now; try again in a moment.", "暂时无法显示抢购信息，请稍后重试。")).After(time.Second)
 
 // Plan is the operators' plan, as far as shoppers may see it.
 type Plan interface {
@@ -140,26 +141,26 @@ func (b *Service) Routes(api httpx.API) {
 		Method: http.MethodGet, Path: "/api/v1/sessions/{id}", ID: "get-session", Tag: "shopper", Class: httpx.Sheddable,
 		Summary: "A session with its items and their remaining units", Problems: notThere,
 	}, func(ctx context.Context, in *browseInput) (*shown[shopSession], error) {
-		return show[shopSession](ctx, b, "s", in, "There is no session with this id.", b.buildSession)
+		return show[shopSession](ctx, b, "s", in, fault.T("There is no session with this id.", "没有该编号的场次。"), b.buildSession)
 	})
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/items/{id}", ID: "get-item", Tag: "shopper", Class: httpx.Sheddable,
 		Summary: "An item and its remaining units", Problems: notThere,
 	}, func(ctx context.Context, in *browseInput) (*shown[shopItem], error) {
-		return show[shopItem](ctx, b, "i", in, "There is no item with this id.", b.buildItem)
+		return show[shopItem](ctx, b, "i", in, fault.T("There is no item with this id.", "没有该编号的商品。"), b.buildItem)
 	})
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/items/{id}/detail", ID: "get-item-detail", Tag: "shopper", Class: httpx.Sheddable,
 		Summary: "What an item is: its description, pictures and the activity's rules", Problems: notThere,
 		Description: "The same for everyone and rarely changed: read it once per page, and the units from the item.",
 	}, func(ctx context.Context, in *browseInput) (*shown[itemDetail], error) {
-		return show[itemDetail](ctx, b, "d", in, "There is no item with this id.", b.buildDetail)
+		return show[itemDetail](ctx, b, "d", in, fault.T("There is no item with this id.", "没有该编号的商品。"), b.buildDetail)
 	})
 	b.registerTime(api)
 }
 
 // show answers with the result of build for an id.
-func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, missing string,
+func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, missing fault.Text,
 	build func(ctx context.Context, id int64) (any, time.Time, error),
 ) (*shown[T], error) {
 	id, err := httpx.ParseID(in.ID)

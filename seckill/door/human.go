@@ -11,6 +11,7 @@ import (
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/reservation"
 	"stampede/seckill/rush"
 )
 
@@ -92,11 +93,9 @@ func (h *humanCheck) check(ctx context.Context, a *rush.Applicant) error {
 	return h.human.Check(ctx, kind, sub, a.Proof)
 }
 
-var (
-	errNoCheck     = fault.New(fault.NotFound, "no-human-check", fault.Titles{"No human check is needed", "无需人机验证"}, "This item requires no human check here; send the request without a solution.")
-	errReserveLate = fault.New(fault.Gone, "reservation-closed", fault.Titles{"Reservations are closed", "预约已结束"}, "Reservations for this item are closed.")
-	errReserveSoon = fault.New(fault.TooEarly, "reservation-not-open", fault.Titles{"Reservations are not open yet", "预约尚未开始"}, "Reservations for this item are not open yet; they open at reservation_opens_at.")
-)
+var errNoCheck = fault.New(fault.NotFound, "no-human-check", fault.T("No human check is needed", "无需人机验证"),
+	fault.T("This item requires no human check here; send the request without a solution.", "该商品此处无需人机验证，请直接提交。"),
+	fault.T("Send the request without a solution.", "无需验证，请直接提交。"))
 
 // choose decides which challenge a shopper gets for an item: purpose and kind
 // are the requested ones, empty where the request left them out. level is that of the
@@ -132,9 +131,9 @@ func (h *humanCheck) choose(item *catalogue.Item, purpose string, kind humanchec
 	case purpose == humancheck.PurposeRush && now.Before(paths):
 		return "", "", rush.TooEarly(paths, now)
 	case purpose == humancheck.PurposeReservation && now.Before(item.ReserveFrom):
-		return "", "", errReserveSoon.After(item.ReserveFrom.Sub(now))
+		return "", "", reservation.ErrNotOpen.After(item.ReserveFrom.Sub(now))
 	case purpose == humancheck.PurposeReservation && now.After(item.ReserveUntil):
-		return "", "", errReserveLate
+		return "", "", reservation.ErrClosed
 	}
 	switch kind {
 	case "":

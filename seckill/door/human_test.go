@@ -46,7 +46,7 @@ const forgetful = 99
 
 func (p proved) Proved(_ context.Context, user, _ int64) (bool, error) {
 	if user == forgetful {
-		return false, fault.Plain(fault.Unavailable, "unavailable")
+		return false, fault.Plain(fault.Unavailable, fault.T("unavailable", "不可用"))
 	}
 	return p[user], nil
 }

@@ -32,7 +32,7 @@ func Section() kit.Section {
 	known := maps.Clone(words)
 	maps.Copy(known, riskWords)
 	return kit.Section{
-		Files: files, Words: known, Sentences: sentences,
+		Files: files, Words: known,
 		Menu: []kit.Entry{
 			{Path: activities, Name: kit.Text{"Sales", "活动"}, Role: auth.Viewer},
 			{Path: risk, Name: kit.Text{"Risk rules", "风控规则"}, Role: auth.Viewer, Later: true},

@@ -72,5 +72,8 @@ func Meaning(code string, lang httpx.Language) string {
 	if text := pageWords[lang].Codes[code]; text != "" {
 		return text
 	}
-	return fault.Codes()[code][lang]
+	if declared := fault.Codes()[code]; declared != nil {
+		return declared.Title[lang]
+	}
+	return ""
 }

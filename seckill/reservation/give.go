@@ -7,6 +7,7 @@ import (
 
 	"stampede/platform/store/pg"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/rush"
 )
 
 const (
@@ -58,7 +59,7 @@ func (s *Service) tryGive(ctx context.Context, batch []*wish) (undecided []*wish
 	in := seckilldb.ReserveParams{ItemIds: make([]int64, len(batch)), UserIds: make([]int64, len(batch)), HumanOks: make([]bool, len(batch))}
 	for i, w := range batch {
 		in.ItemIds[i], in.UserIds[i], in.HumanOks[i] = w.item, w.user, w.human
-		w.err = errItemUnknown // unless the statement has an answer
+		w.err = rush.ErrItemUnknown // unless the statement has an answer
 	}
 	rows, err := seckilldb.New(s.deps.DB).Reserve(ctx, in)
 	if pg.ViolatesCheck(err, capKept) {
@@ -91,15 +92,15 @@ func (s *Service) tryGive(ctx context.Context, batch []*wish) (undecided []*wish
 func refusal(r *seckilldb.ReserveRow) error {
 	switch {
 	case r.Status == "draft":
-		return errItemUnknown
+		return rush.ErrItemUnknown
 	case r.Status != "scheduled" && r.Status != "running":
-		return errEnded
+		return rush.ErrSaleEnded
 	case r.ReservationOpensAt == nil || r.ReservationClosesAt == nil:
 		return errNotAsked
 	case r.At.Before(*r.ReservationOpensAt):
-		return errNotOpen.After(r.ReservationOpensAt.Sub(r.At))
+		return ErrNotOpen.After(r.ReservationOpensAt.Sub(r.At))
 	case !r.At.Before(*r.ReservationClosesAt):
-		return errClosed
+		return ErrClosed
 	case r.IsFull:
 		return errFull
 	default:

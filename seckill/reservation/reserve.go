@@ -12,6 +12,7 @@ import (
 	"stampede/platform/identity/humancheck"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/rush"
 )
 
 const (
@@ -44,9 +45,9 @@ func (s *Service) reserve(ctx context.Context, item *catalogue.Item, who applica
 	case item.ReserveUntil.IsZero():
 		return held{}, errNotAsked
 	case !item.OnSale:
-		return held{}, errEnded
+		return held{}, rush.ErrSaleEnded
 	case item.ReserveFrom.Sub(now) > clockTolerance:
-		return held{}, errNotOpen.After(item.ReserveFrom.Sub(now))
+		return held{}, ErrNotOpen.After(item.ReserveFrom.Sub(now))
 	case now.Sub(item.ReserveUntil) > clockTolerance:
 		return s.heldStill(ctx, item, who.user)
 	}
@@ -80,7 +81,7 @@ func (s *Service) heldStill(ctx context.Context, item *catalogue.Item, user int6
 		return held{}, err
 	}
 	if !have.held {
-		return held{}, errClosed
+		return held{}, ErrClosed
 	}
 	return s.read(ctx, item.ID, user)
 }
@@ -104,16 +105,16 @@ func (s *Service) giveUp(ctx context.Context, item *catalogue.Item, user int64) 
 		return errNotAsked
 	}
 	if s.deps.Clock.Now().Sub(item.ReserveUntil) > clockTolerance {
-		return errClosed
+		return ErrClosed
 	}
 	r, err := seckilldb.New(s.deps.DB).GiveUpReservation(ctx, seckilldb.GiveUpReservationParams{ItemID: item.ID, UserID: user})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return errItemUnknown
+		return rush.ErrItemUnknown
 	case err != nil:
 		return fmt.Errorf("reservation: give up reservation of item %d: %w", item.ID, err)
 	case r.Closed:
-		return errClosed
+		return ErrClosed
 	default:
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/rush"
 )
 
 // Request names the item; the shopper is the token's.
@@ -74,7 +75,7 @@ func (s *Service) item(rawID string) (*catalogue.Item, error) {
 	}
 	item, ok := s.deps.Items.Item(id)
 	if !ok {
-		return nil, errItemUnknown
+		return nil, rush.ErrItemUnknown
 	}
 	return item, nil
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/humancheck"
@@ -269,9 +268,9 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	case kind != humancheck.Pow:
 		return errors.New("not the kind that the activity requires")
 	case solution == "":
-		return fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Complete the human check", "请先完成人机验证"}, "Solve a challenge.")
+		return humancheck.ErrRequired
 	case h.used[solution]:
-		return fault.New(fault.Forbidden, "human-check-failed", fault.Titles{"The human check failed", "人机验证未通过，请重试"}, "Used.")
+		return humancheck.ErrFailed
 	}
 	h.used[solution] = true
 	return nil

@@ -14,7 +14,10 @@ import (
 )
 
 // errNotAvailable is all that a shopper refused by the blacklist or a rule learns.
-var errNotAvailable = fault.New(fault.Forbidden, "not-available", fault.Titles{"Not available to you right now", "暂时无法参与该活动"}, "This item is not available to you right now.")
+var errNotAvailable = fault.New(fault.Forbidden, "not-available",
+	fault.T("Not available to you right now", "暂时无法参与该活动"),
+	fault.T("This item is not available to you right now.", "您暂时不能购买该商品。"),
+	fault.T("Choose another item, or contact the shop.", "请选择其他商品，或联系商家。"))
 
 // Door is the check of blacklist, pauses and rules, a rush.DoorCheck. It reads only
 // memory, so it belongs before the checks that cost more.

@@ -36,7 +36,7 @@ func TestListedUserGetsANeutralRefusal(t *testing.T) {
 		change(a)
 		err := i.Door(t.Context(), a)
 		requireFault(t, "listed", err, "not-available")
-		require.Equal(t, "words", fault.From(err).Detail, "This item is not available to you right now.")
+		require.Equal(t, "words", fault.From(err).Detail[0], "This item is not available to you right now.")
 	}
 	stop()
 	require.Equal(t, "decisions", y.count(`SELECT count(*) FROM risk.decisions WHERE rule_id = 0 AND result = 'refused' AND rule->>'blacklist' = '4'`), 3)

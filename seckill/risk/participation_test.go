@@ -62,7 +62,7 @@ func TestRefusalNamesTheActivity(t *testing.T) {
 	_, err := i.asks(1, b)
 	requireFault(t, "another activity", err, "one-activity")
 	f := fault.From(err)
-	if f.Kind != fault.Conflict || !strings.Contains(f.Detail, "双十一跑鞋") || f.Fields["activity_id"] != decimal(a.ActivityID) {
+	if f.Kind != fault.Conflict || !strings.Contains(f.Detail[0], "双十一跑鞋") || f.Fields["activity_id"] != decimal(a.ActivityID) {
 		t.Fatalf("%+v", f)
 	}
 	if _, err := i.asks(2, b); err != nil {

@@ -10,16 +10,20 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/blacklist"
 )
 
 var (
-	errNoRule   = fault.Plain(fault.NotFound, "There is no such rule; it may already have been removed.")
-	errTooMany  = fault.New(fault.Conflict, "list-full", fault.Titles{"The list is full", "名单已满"}, "200 rules are in force, the maximum; remove one, or let one expire.")
-	errKindStay = fault.Plain(fault.Invalid, "A rule's kind cannot be changed; remove the rule and create another one.")
+	errNoRule = fault.Plain(fault.NotFound,
+		fault.T("There is no such rule; it may already have been removed.", "没有该规则，可能已被移除。"))
+	errTooMany = blacklist.ErrFull.Saying(fault.T("200 rules are in force, the maximum; remove one, or let one expire.",
+		"生效的规则已达 200 条上限，请移除一条或等待其过期。"))
+	errKindStay = fault.Plain(fault.Invalid,
+		fault.T("A rule's kind cannot be changed; remove the rule and create another one.", "规则的类型不能修改，请移除后重新创建。"))
 )
 
 // unreachable is an operator's error for a failed store.
-func unreachable(err error) error { return httpx.Unreachable("The rules", err) }
+func unreachable(err error) error { return httpx.Unreachable(fault.T("The rules", "规则"), err) }
 
 // Routes registers the operators' routes.
 func (s *Service) Routes(rt *httpx.Router) {

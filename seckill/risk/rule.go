@@ -63,33 +63,38 @@ const (
 
 // check returns the error in a rule, nil if there is none.
 func (r *Rule) check(now time.Time) error {
-	invalid := func(detail string) error { return fault.Plain(fault.Invalid, detail) }
+	invalid := func(detail fault.Text) error { return fault.Plain(fault.Invalid, detail) }
 	switch {
 	case r.Threshold < 1 || r.Threshold > maxThreshold:
-		return invalid("threshold must be between 1 and 100000.")
+		return invalid(fault.T("threshold must be between 1 and 100000.", "threshold 须为 1 至 100000。"))
 	case r.Window < minWindow || r.Window > maxWindow:
-		return invalid("window_seconds must be between 60 (a minute) and 7776000 (90 days).")
+		return invalid(fault.T("window_seconds must be between 60 (a minute) and 7776000 (90 days).",
+			"window_seconds 须为 60（一分钟）至 7776000（90 天）。"))
 	case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(now):
-		return invalid("expires_at must lie in the future; omit it for a rule without an end.")
+		return invalid(fault.T("expires_at must lie in the future; omit it for a rule without an end.",
+			"expires_at 须晚于当前时间；长期有效的规则请留空。"))
 	case len([]rune(r.Note)) > maxNote || strings.ContainsRune(r.Note, 0):
-		return invalid("note may have at most 500 characters.")
+		return invalid(fault.T("note may have at most 500 characters.", "note 最多 500 个字符。"))
 	}
 	switch r.Action {
 	case ShortWindow:
 		if r.Amount < minPaySeconds || r.Amount > maxPaySeconds {
-			return invalid("amount of short_window is the seconds to pay, between 10 and 65535.")
+			return invalid(fault.T("amount of short_window is the seconds to pay, between 10 and 65535.",
+				"short_window 的 amount 为付款秒数，须为 10 至 65535。"))
 		}
 	case Later:
 		if r.Amount < 1 || r.Amount > float64(maxLater.Milliseconds()) {
-			return invalid("amount of later is milliseconds after the opening, between 1 and 600000.")
+			return invalid(fault.T("amount of later is milliseconds after the opening, between 1 and 600000.",
+				"later 的 amount 为开抢后的毫秒数，须为 1 至 600000。"))
 		}
 	case Chance:
 		if !(r.Amount > 0 && r.Amount < 1) {
-			return invalid("amount of chance is the probability of a path, above 0 and below 1.")
+			return invalid(fault.T("amount of chance is the probability of a path, above 0 and below 1.",
+				"chance 的 amount 为获得链接的概率，须大于 0 且小于 1。"))
 		}
 	default:
 		if r.Amount != 0 {
-			return invalid("none takes no amount.")
+			return invalid(fault.T("none takes no amount.", "none 没有 amount。"))
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func TestGrades(t *testing.T) {
 		}
 		if err != nil {
 			f := fault.From(err)
-			require.Equal(t, "message of the refusal", f.Detail, "This item is not available to you right now.")
+			require.Equal(t, "message of the refusal", f.Detail[0], "This item is not available to you right now.")
 			require.Equal(t, "kind, code and fields of the refusal", []any{f.Kind, f.Code, len(f.Fields)}, []any{fault.Forbidden, "not-available", 0})
 		}
 		if a.PayWithin != c.within || !a.UsableFrom.Equal(opens.Add(c.later)) {

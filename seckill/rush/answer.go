@@ -8,9 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"stampede/inventory"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/store/bus"
 )
 
 // outcome is the result of one request to rush: the code of its answer, or how
@@ -70,47 +73,72 @@ func (o outcome) String() string {
 const unitsBack = 5 * time.Second
 
 // errTooHot refuses an attempt that was not taken, for one of two limits.
-var errTooHot = fault.New(fault.TooMany, "too-hot", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"},
-	"This attempt was not taken; the same path may be sent again.").After(time.Second)
+var errTooHot = fault.New(fault.TooMany, "too-hot",
+	fault.T("Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"),
+	fault.T("This attempt was not taken; the same path may be sent again.", "本次未受理，可用原链接重试。"),
+	fault.T("Send the same path again in a moment.", "请稍后用原链接重试。")).After(time.Second)
 
 // refusals are the answers other than 202. None is wrong for a shopper who may
 // hold a unit: each that such a shopper can get says where to query the order.
 var refusals = [outcomes]*fault.Error{
-	outAlreadyBought: fault.New(fault.Conflict, "already-bought", fault.Titles{"You already have, or had, an order in this sale", "您已参与过本次抢购"},
-		"You hold or have held units of this item, or of this activity, under the number in order_no."),
-	outSoldOut: fault.New(fault.Gone, "sold-out", fault.Titles{"Sold out", "已售罄"}, "Every unit is paid for."),
-	outAllHeld: fault.New(fault.Conflict, "all-held", fault.Titles{"All units are held; some may come back", "已被抢光，未付款的商品可能会释放"},
-		"Every unit is held, some not paid yet; the same path may be sent again.").After(unitsBack),
-	outNotEnough: fault.New(fault.Conflict, "not-enough", fault.Titles{"Fewer units are left than you asked for", "剩余数量不足"},
-		"Request a path with a smaller quantity, or send the same path again: units may come back.").After(unitsBack),
-	outOverLimit: fault.New(fault.Invalid, "over-limit", fault.Titles{"More units than one shopper may buy", "超过每人限购数量"},
-		"Request a path with a smaller quantity."),
-	outNotStarted: fault.New(fault.TooEarly, "not-started", fault.Titles{"The sale has not started", "抢购尚未开始"},
-		"Send the same path again at usable_from."),
-	outEnded: fault.New(fault.Gone, "ended", fault.Titles{"The sale has ended", "抢购已结束"},
-		"No more units are granted. If you rushed before, query your order by its number."),
-	outBadPath: fault.New(fault.Forbidden, "bad-path", fault.Titles{"This rush link is not valid", "抢购链接无效"},
-		"Request a new path and send it unchanged."),
-	outPathExpired: fault.New(fault.Forbidden, "path-expired", fault.Titles{"This rush link has expired", "抢购链接已过期"},
-		"Request a new path. If you rushed before, query your order by its number."),
-	outTooLarge:      fault.Plain(fault.TooLarge, "A rush has no body; the path contains everything."),
+	outAlreadyBought: fault.New(fault.Conflict, "already-bought",
+		fault.T("You already have, or had, an order in this sale", "您已参与过本次抢购"),
+		fault.T("You hold or have held units of this item, or of this activity, under the number in order_no.",
+			"您已用 order_no 中的订单号参与过该商品或该活动。"),
+		fault.T("Follow the order in order_no.", "请查看您已有的订单。")),
+	outSoldOut: fault.New(fault.Gone, "sold-out", fault.T("Sold out", "已售罄"),
+		fault.T("Every unit is paid for.", "每一件都已付款。"),
+		fault.T("Look for another session.", "请关注其他场次。")),
+	outAllHeld: fault.New(fault.Conflict, "all-held",
+		fault.T("All units are held; some may come back", "已被抢光，未付款的商品可能会释放"),
+		fault.T("Every unit is held, some not paid yet; the same path may be sent again.", "商品已全部被占用，部分尚未付款；可用原链接重试。"),
+		fault.T("Send the same path again: unpaid units come back.", "请用原链接重试，未付款的商品会释放。")).After(unitsBack),
+	outNotEnough: fault.New(fault.Conflict, "not-enough", fault.T("Fewer units are left than you asked for", "剩余数量不足"),
+		fault.T("Request a path with a smaller quantity, or send the same path again: units may come back.",
+			"请减少数量重新获取链接，或用原链接重试：商品可能会释放。"),
+		fault.T("Ask for fewer units.", "请减少购买数量。")).After(unitsBack),
+	outOverLimit: fault.New(fault.Invalid, "over-limit", fault.T("More units than one shopper may buy", "超过每人限购数量"),
+		fault.T("Request a path with a smaller quantity.", "请减少数量重新获取链接。"),
+		fault.T("Ask for fewer units.", "请减少购买数量。")),
+	outNotStarted: fault.New(fault.TooEarly, "not-started", fault.T("The sale has not started", "抢购尚未开始"),
+		fault.T("Send the same path again at usable_from.", "请在 usable_from 时用原链接提交。"),
+		fault.T("Send the same path at usable_from.", "请在开抢时间用原链接提交。")),
+	outEnded: fault.New(fault.Gone, "ended", fault.T("The sale has ended", "抢购已结束"),
+		fault.T("No more units are granted. If you rushed before, query your order by its number.",
+			"已停止抢购。如果您之前抢购过，请按订单号查询。"),
+		fault.T("Look for another session; an order that was granted stays payable.", "请关注其他场次；已抢到的订单仍可付款。")),
+	outBadPath: fault.New(fault.Forbidden, "bad-path", fault.T("This rush link is not valid", "抢购链接无效"),
+		fault.T("Request a new path and send it unchanged.", "请重新获取链接并原样提交。"),
+		fault.T("Request a new path.", "请重新获取抢购链接。")),
+	outPathExpired: fault.New(fault.Forbidden, "path-expired", fault.T("This rush link has expired", "抢购链接已过期"),
+		fault.T("Request a new path. If you rushed before, query your order by its number.",
+			"请重新获取链接。如果您之前抢购过，请按订单号查询。"),
+		fault.T("Request a new path.", "请重新获取抢购链接。")),
+	outTooLarge: fault.Plain(fault.TooLarge,
+		fault.T("A rush has no body; the path contains everything.", "抢购请求没有请求体，链接已包含全部内容。")),
 	outTooHot:        errTooHot,
 	outAdmissionRate: errTooHot,
-	outRateLimited: fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"},
-		"You are sending rushes too fast; the same path may be sent again.").After(time.Second),
-	outCoolingDown: fault.New(fault.TooMany, "cooling-down", fault.Titles{"Your last order was closed unpaid. Please wait", "您有订单未付款已关闭，请稍后再试"},
-		"An order of yours in this activity was closed unpaid, so your next attempt has to wait. "+
-			"If you rushed with this path before, query your order by its number."),
-	outFenced: fault.New(fault.Unavailable, "fenced", fault.Titles{"The item is being prepared", "商品准备中，请稍后再试"},
-		"The item is being loaded; the same path may be sent again.").After(time.Second),
-	outPaused: fault.New(fault.Unavailable, "paused", fault.Titles{"The sale is paused", "抢购已暂停"},
-		"The shop has paused this sale; the same path may be sent again.").After(2 * time.Second),
+	outRateLimited: ratelimit.ErrLimited.Saying(
+		fault.T("You are sending rushes too fast; the same path may be sent again.", "您的抢购请求过快，可用原链接重试。")).After(time.Second),
+	outCoolingDown: fault.New(fault.TooMany, "cooling-down",
+		fault.T("Your last order was closed unpaid. Please wait", "您有订单未付款已关闭，请稍后再试"),
+		fault.T("An order of yours in this activity was closed unpaid, so your next attempt has to wait. If you "+
+			"rushed with this path before, query your order by its number.",
+			"您在该活动中有订单未付款已关闭，需等待后才能再抢。如果您之前用此链接抢购过，请按订单号查询。"),
+		fault.T("Wait for the seconds in Retry-After.", "请按提示等待后再试。")),
+	outFenced: inventory.ErrFenced.Saying(
+		fault.T("The item is being loaded; the same path may be sent again.", "商品正在准备，可用原链接重试。")).After(time.Second),
+	outPaused: fault.New(fault.Unavailable, "paused", fault.T("The sale is paused", "抢购已暂停"),
+		fault.T("The shop has paused this sale; the same path may be sent again.", "商家已暂停抢购，可用原链接重试。"),
+		fault.T("Send the same path again when the sale resumes.", "请在活动恢复后用原链接重试。")).After(2 * time.Second),
 	outUnavailable: fault.Plain(fault.Unavailable,
-		"Grants cannot be stored right now, so this attempt was not taken; the same path may be sent again.").After(2 * time.Second),
-	outDraining: fault.New(fault.Unavailable, "draining", fault.Titles{"The server is restarting", "服务正在重启，请稍后再试"},
-		"This attempt was not taken; the same path may be sent again.").After(time.Second),
-	outUnknown: fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"},
-		"Query your order by its number; the result is available within seconds.").After(time.Second),
+		fault.T("Grants cannot be stored right now, so this attempt was not taken; the same path may be sent again.",
+			"抢购结果暂时无法保存，本次未受理，可用原链接重试。")).After(2 * time.Second),
+	outDraining: fault.New(fault.Unavailable, "draining", fault.T("The server is restarting", "服务正在重启，请稍后再试"),
+		fault.T("This attempt was not taken; the same path may be sent again.", "本次未受理，可用原链接重试。"),
+		fault.T("Send the same path again in a moment.", "请稍后用原链接重试。")).After(time.Second),
+	outUnknown: bus.ErrUnknown.Saying(
+		fault.T("Query your order by its number; the result is available within seconds.", "请按订单号查询，几秒内会有结果。")).After(time.Second),
 }
 
 // rendered is a refusal rendered in advance in every language, so that the

@@ -75,7 +75,7 @@ func TestPathsAtAnInstanceTenMinutesOff(t *testing.T) {
 		}
 		_, err := i.tryIssue(1, later.ID, 1)
 		said, from := fault.From(err), later.OpensAt.Add(-i.rush.cfg.PathLead).UTC().Format(timeFormat)
-		if err == nil || said.Code != "not-started" || !strings.Contains(said.Detail, " from "+from+" on") || said.RetryAfter <= 0 {
+		if err == nil || said.Code != "not-started" || !strings.Contains(said.Detail[0], " from "+from+" on") || said.RetryAfter <= 0 {
 			t.Errorf("%s: ahead of the lead, from %s: %v, after %s", name, from, err, said.RetryAfter)
 		}
 		if _, err := i.tryIssue(1, over.ID, 1); !errors.Is(err, ErrSaleEnded) {

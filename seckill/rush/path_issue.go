@@ -2,7 +2,6 @@ package rush
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -17,10 +16,16 @@ import (
 
 // Reasons for refusing a path.
 var (
-	ErrItemUnknown = fault.Plain(fault.NotFound, "There is no such item; GET /api/v1/sessions lists what is on sale.")
-	ErrSaleEnded   = refusals[outEnded].Saying("The sale of this item has ended.")
-	ErrCoolingDown = refusals[outCoolingDown].Saying("An order of yours in this activity was closed unpaid, so your next attempt has to wait; the pause grows with each such order.")
-	errOverLimit   = refusals[outOverLimit].Saying("Request at most the number of units in limit.")
+	ErrItemUnknown = fault.Plain(fault.NotFound,
+		fault.T("There is no such item; GET /api/v1/sessions lists what is on sale.",
+			"没有该商品，在售商品见 GET /api/v1/sessions。"))
+	ErrSaleEnded   = refusals[outEnded].Saying(fault.T("The sale of this item has ended.", "该商品的抢购已结束。"))
+	ErrCoolingDown = refusals[outCoolingDown].Saying(
+		fault.T("An order of yours in this activity was closed unpaid, so your next attempt has to wait; the pause "+
+			"grows with each such order.",
+			"您在该活动中有订单未付款已关闭，需等待后才能再抢；每多一单，等待时间越长。"))
+	errOverLimit = refusals[outOverLimit].Saying(
+		fault.T("Request at most the number of units in limit.", "数量不能超过 limit。"))
 )
 
 // PathRequest is a request for a rush path.
@@ -52,8 +57,9 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // TooEarly refuses until paths are issued, and says when that is.
 func TooEarly(from, now time.Time) error {
-	return refusals[outNotStarted].Saying(fmt.Sprintf("Paths are issued from %s on, in server time; spread your requests over the time until the opening.",
-		from.UTC().Format(timeFormat))).After(from.Sub(now))
+	return refusals[outNotStarted].Saying(
+		fault.T("Paths are issued from {from} on, in server time; spread your requests over the time until the opening.",
+			"抢购链接自服务器时间 {from} 起发放，请在开抢前的时间内分散请求。", "from", from.UTC().Format(timeFormat))).After(from.Sub(now))
 }
 
 // PathLead is how long before its opening paths for an item are issued.

@@ -109,90 +109,6 @@ func (q *Queries) Amend(ctx context.Context, arg AmendParams) (AmendRow, error) 
 	return i, err
 }
 
-const archivedOrdersOfUser = `-- name: ArchivedOrdersOfUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.archive
-WHERE bucket = $1 AND user_id = $2 AND order_no < $3
-ORDER BY order_no DESC LIMIT $4
-`
-
-type ArchivedOrdersOfUserParams struct {
-	Bucket int16
-	UserID int64
-	Before ids.ID
-	Most   int32
-}
-
-// As OrdersOfUser, of the archive: its months are read one after the other until the page is full.
-func (q *Queries) ArchivedOrdersOfUser(ctx context.Context, arg ArchivedOrdersOfUserParams) ([]OrdersArchive, error) {
-	rows, err := q.db.Query(ctx, archivedOrdersOfUser,
-		arg.Bucket,
-		arg.UserID,
-		arg.Before,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OrdersArchive
-	for rows.Next() {
-		var i OrdersArchive
-		if err := rows.Scan(
-			&i.Bucket,
-			&i.OrderNo,
-			&i.UserID,
-			&i.ItemID,
-			&i.ActivityID,
-			&i.SessionID,
-			&i.Shard,
-			&i.Epoch,
-			&i.Quantity,
-			&i.UnitPrice,
-			&i.Currency,
-			&i.Title,
-			&i.OnePerActivity,
-			&i.Status,
-			&i.Reason,
-			&i.Version,
-			&i.PayDeadline,
-			&i.ClosingUntil,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Freight,
-			&i.Discount,
-			&i.PaidAt,
-			&i.PaymentNo,
-			&i.Provider,
-			&i.Method,
-			&i.ProviderTxn,
-			&i.Handover,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const bringBack = `-- name: BringBack :exec
-WITH back AS (DELETE FROM orders.archive a WHERE a.order_no = $1 AND a.bucket = $2 RETURNING a.bucket, a.order_no, a.user_id, a.item_id, a.activity_id, a.session_id, a.shard, a.epoch, a.quantity, a.unit_price, a.currency, a.title, a.one_per_activity, a.status, a.reason, a.version, a.pay_deadline, a.closing_until, a.created_at, a.updated_at, a.freight, a.discount, a.paid_at, a.payment_no, a.provider, a.method, a.provider_txn, a.handover)
-INSERT INTO orders.orders SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM back
-`
-
-type BringBackParams struct {
-	OrderNo ids.ID
-	Bucket  int16
-}
-
-// Moves an order out of the archive.
-func (q *Queries) BringBack(ctx context.Context, arg BringBackParams) error {
-	_, err := q.db.Exec(ctx, bringBack, arg.OrderNo, arg.Bucket)
-	return err
-}
-
 const claimDue = `-- name: ClaimDue :many
 WITH due AS MATERIALIZED (
     SELECT bucket, order_no FROM orders.orders
@@ -720,15 +636,6 @@ func (q *Queries) EndedWithin(ctx context.Context, arg EndedWithinParams) ([]ids
 	return items, nil
 }
 
-const ensureArchive = `-- name: EnsureArchive :exec
-SELECT orders.ensure_archive($1)
-`
-
-func (q *Queries) EnsureArchive(ctx context.Context, orderNo ids.ID) error {
-	_, err := q.db.Exec(ctx, ensureArchive, orderNo)
-	return err
-}
-
 const giveBackClaim = `-- name: GiveBackClaim :exec
 UPDATE orders.orders SET closing_until = NULL
 WHERE order_no = $1 AND bucket = $2 AND status = 'pending_payment' AND closing_until = $3::timestamptz
@@ -830,7 +737,7 @@ func (q *Queries) ItemsWithStock(ctx context.Context) ([]ItemsWithStockRow, erro
 }
 
 const largestLiveQuantities = `-- name: LargestLiveQuantities :many
-SELECT item_id, max(quantity)::int AS quantity FROM orders.with_archive
+SELECT item_id, max(quantity)::int AS quantity FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id
 `
@@ -963,7 +870,7 @@ const liveUnits = `-- name: LiveUnits :many
 SELECT item_id,
        coalesce(sum(quantity) FILTER (WHERE status = 'pending_payment'), 0)::bigint AS held,
        coalesce(sum(quantity) FILTER (WHERE status <> 'pending_payment'), 0)::bigint AS sold
-FROM orders.with_archive
+FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id
 `
@@ -1330,40 +1237,6 @@ func (q *Queries) MoveRefunding(ctx context.Context, arg MoveRefundingParams) (M
 	return i, err
 }
 
-const moveToArchive = `-- name: MoveToArchive :execrows
-WITH locked AS MATERIALIZED (
-    SELECT o.order_no, o.bucket
-    FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-    CROSS JOIN LATERAL (
-        SELECT x.order_no, x.bucket FROM orders.orders x
-        WHERE x.order_no = n.no AND x.bucket = n.b AND x.status IN ('completed', 'closed', 'refused', 'refunded')
-          AND x.updated_at < statement_timestamp() - $3::interval
-        FOR UPDATE SKIP LOCKED) o
-), moved AS (
-    DELETE FROM orders.orders o
-    USING (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM locked) n
-    WHERE o.order_no = n.no AND o.bucket = n.b
-    RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
-)
-INSERT INTO orders.archive SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM moved
-`
-
-type MoveToArchiveParams struct {
-	OrderNos []ids.ID
-	Buckets  []int16
-	Age      time.Duration
-}
-
-// Moves those of the orders that still may be moved. A row that is locked is about to change, and stays. Arrays as in
-// ClaimDue.
-func (q *Queries) MoveToArchive(ctx context.Context, arg MoveToArchiveParams) (int64, error) {
-	result, err := q.db.Exec(ctx, moveToArchive, arg.OrderNos, arg.Buckets, arg.Age)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const noteRefund = `-- name: NoteRefund :one
 WITH noted AS (
     UPDATE orders.orders o SET version = o.version + 1, updated_at = clock_timestamp(), reason = CASE WHEN $1::boolean THEN 'taken-back'
@@ -1457,54 +1330,6 @@ func (q *Queries) NoteRefund(ctx context.Context, arg NoteRefundParams) (NoteRef
 		&i.Handover,
 	)
 	return i, err
-}
-
-const oldOrders = `-- name: OldOrders :many
-WITH past AS MATERIALIZED (
-    SELECT t.activity_id FROM inventory.stock t LEFT JOIN inventory.settled s ON s.item_id = t.item_id AND s.epoch = t.epoch
-    GROUP BY t.activity_id HAVING bool_and(s.item_id IS NOT NULL AND t.closes_at < statement_timestamp() - $1::interval)
-)
-SELECT o.order_no, (o.status IN ('completed', 'closed', 'refused', 'refunded') AND o.updated_at < statement_timestamp() - $1::interval
-    AND EXISTS (SELECT FROM past WHERE past.activity_id = o.activity_id)
-    AND NOT EXISTS (SELECT FROM orders.disputes d WHERE d.order_no = o.order_no AND d.bucket = o.bucket AND d.status <> 'closed'))::boolean AS over
-FROM (
-    SELECT x.order_no, x.bucket, x.activity_id, x.status, x.updated_at FROM orders.orders x
-    WHERE x.order_no > $2 AND x.order_no < orders.first_number(statement_timestamp() - $1::interval)
-    ORDER BY x.order_no LIMIT $3
-) o ORDER BY o.order_no
-`
-
-type OldOrdersParams struct {
-	Age   time.Duration
-	After ids.ID
-	Most  int32
-}
-
-type OldOrdersRow struct {
-	OrderNo ids.ID
-	Over    bool
-}
-
-// The next orders by number that are of that age, and whether they may be archived: they have ended, all items of their
-// activity were closed and settled that long ago, and no dispute waits.
-func (q *Queries) OldOrders(ctx context.Context, arg OldOrdersParams) ([]OldOrdersRow, error) {
-	rows, err := q.db.Query(ctx, oldOrders, arg.Age, arg.After, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OldOrdersRow
-	for rows.Next() {
-		var i OldOrdersRow
-		if err := rows.Scan(&i.OrderNo, &i.Over); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const openUnpaid = `-- name: OpenUnpaid :many
@@ -1639,68 +1464,8 @@ func (q *Queries) PutShipment(ctx context.Context, arg PutShipmentParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const readOldOrders = `-- name: ReadOldOrders :many
-SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
-`
-
-type ReadOldOrdersParams struct {
-	OrderNos []ids.ID
-	Buckets  []int16
-}
-
-// As ReadOrders, in the archive too.
-func (q *Queries) ReadOldOrders(ctx context.Context, arg ReadOldOrdersParams) ([]OrdersWithArchive, error) {
-	rows, err := q.db.Query(ctx, readOldOrders, arg.OrderNos, arg.Buckets)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []OrdersWithArchive
-	for rows.Next() {
-		var i OrdersWithArchive
-		if err := rows.Scan(
-			&i.Bucket,
-			&i.OrderNo,
-			&i.UserID,
-			&i.ItemID,
-			&i.ActivityID,
-			&i.SessionID,
-			&i.Shard,
-			&i.Epoch,
-			&i.Quantity,
-			&i.UnitPrice,
-			&i.Currency,
-			&i.Title,
-			&i.OnePerActivity,
-			&i.Status,
-			&i.Reason,
-			&i.Version,
-			&i.PayDeadline,
-			&i.ClosingUntil,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.Freight,
-			&i.Discount,
-			&i.PaidAt,
-			&i.PaymentNo,
-			&i.Provider,
-			&i.Method,
-			&i.ProviderTxn,
-			&i.Handover,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const readOrder = `-- name: ReadOrder :one
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive WHERE order_no = $1 AND bucket = $2
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders WHERE order_no = $1 AND bucket = $2
 `
 
 type ReadOrderParams struct {
@@ -1708,9 +1473,9 @@ type ReadOrderParams struct {
 	Bucket  int16
 }
 
-func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersWithArchive, error) {
+func (q *Queries) ReadOrder(ctx context.Context, arg ReadOrderParams) (OrdersOrder, error) {
 	row := q.db.QueryRow(ctx, readOrder, arg.OrderNo, arg.Bucket)
-	var i OrdersWithArchive
+	var i OrdersOrder
 	err := row.Scan(
 		&i.Bucket,
 		&i.OrderNo,
@@ -1754,7 +1519,7 @@ type ReadOrdersParams struct {
 	Buckets  []int16
 }
 
-// Reads many orders by number, those that are not archived. OFFSET 0 keeps the planner from turning the lookups into a scan of the whole table.
+// Reads many orders by number. OFFSET 0 keeps the planner from turning the lookups into a scan of the whole table.
 func (q *Queries) ReadOrders(ctx context.Context, arg ReadOrdersParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, readOrders, arg.OrderNos, arg.Buckets)
 	if err != nil {
@@ -1846,7 +1611,6 @@ WITH paid AS (
         paid_at = clock_timestamp(), updated_at = clock_timestamp(), handover = orders.handover_of(o.order_no, o.bucket),
         payment_no = $1::uuid, provider = $2::text, method = $3::text, provider_txn = $4::text
     WHERE o.order_no = $5 AND o.bucket = $6 AND o.status = 'closed'
-      AND NOT EXISTS (SELECT FROM orders.archive a WHERE a.user_id = o.user_id AND a.activity_id = o.activity_id)
     RETURNING o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover
 ), recorded AS (
     INSERT INTO orders.history (bucket, order_no, version, status, reason, actor, at)
@@ -1941,18 +1705,6 @@ func (q *Queries) Retake(ctx context.Context, arg RetakeParams) (RetakeRow, erro
 	return i, err
 }
 
-const saleOpens = `-- name: SaleOpens :one
-SELECT EXISTS (SELECT FROM inventory.stock WHERE opens_at BETWEEN statement_timestamp() - $1::interval AND statement_timestamp() + $1::interval)
-`
-
-// Whether something opens within that long, or opened that recently.
-func (q *Queries) SaleOpens(ctx context.Context, around time.Duration) (bool, error) {
-	row := q.db.QueryRow(ctx, saleOpens, around)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const shipmentOf = `-- name: ShipmentOf :one
 SELECT carrier, tracking_no, at FROM orders.shipments WHERE order_no = $1 AND bucket = $2
 `
@@ -2015,9 +1767,9 @@ func (q *Queries) StockOfOrders(ctx context.Context, arg StockOfOrdersParams) ([
 
 const usersWhoBoughtAgain = `-- name: UsersWhoBoughtAgain :many
 SELECT o.item_id, o.user_id, min(o.order_no::text)::text AS order_no
-FROM orders.with_archive c
+FROM orders.orders c
 JOIN inventory.stock s ON s.item_id = c.item_id AND s.shard = c.shard AND NOT s.rebuy
-JOIN orders.with_archive o ON o.bucket = c.bucket AND o.user_id = c.user_id AND o.activity_id = c.activity_id
+JOIN orders.orders o ON o.bucket = c.bucket AND o.user_id = c.user_id AND o.activity_id = c.activity_id
      AND (o.item_id = c.item_id OR c.one_per_activity AND o.one_per_activity)
 WHERE c.status IN ('closed', 'refunded') AND o.status <> 'refused' AND o.created_at > c.updated_at
 GROUP BY o.item_id, o.user_id ORDER BY o.item_id, o.user_id LIMIT $1
@@ -2052,7 +1804,7 @@ func (q *Queries) UsersWhoBoughtAgain(ctx context.Context, most int32) ([]UsersW
 }
 
 const usersWithSeveralItems = `-- name: UsersWithSeveralItems :many
-SELECT activity_id, user_id, count(*) AS live FROM orders.with_archive
+SELECT activity_id, user_id, count(*) AS live FROM orders.orders
 WHERE one_per_activity AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY activity_id, user_id HAVING count(*) > 1 ORDER BY activity_id, user_id LIMIT $1
 `
@@ -2084,7 +1836,7 @@ func (q *Queries) UsersWithSeveralItems(ctx context.Context, most int32) ([]User
 }
 
 const usersWithSeveralLiveOrders = `-- name: UsersWithSeveralLiveOrders :many
-SELECT item_id, user_id, count(*) AS live FROM orders.with_archive
+SELECT item_id, user_id, count(*) AS live FROM orders.orders
 WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY item_id, user_id HAVING count(*) > 1 ORDER BY item_id, user_id LIMIT $1
 `

@@ -35,47 +35,42 @@ const (
 type Error struct {
 	Kind   Kind
 	Code   string // stable, kebab-case, part of the API: "not-found"
-	Titles Titles
-	Detail string // one English sentence that says what to do next
+	Title  Text   // a few words that a person reads for the code
+	Detail Text   // a sentence about the one case
+	Next   Text   // what to do instead; the same for the code everywhere
 	// RetryAfter is how long the caller should wait before retrying; 0 means
 	// unspecified.
 	RetryAfter time.Duration
 	// Fields are extension members of the problem document, e.g. order_no.
 	Fields map[string]any
 	// Flaws are what is wrong with members of the request.
-	Flaws []Flaw
+	Flaws Flaws
 
 	cause error
 }
 
-// New returns an error of a kind with its own code. It panics unless the code
-// has both titles, and the same ones wherever it is used. Keep the result in a
+// New declares an error of a kind with its own code and all of its words. It panics if the
+// code is declared already: another case of it is a copy with Saying. Keep the result in a
 // package variable: Codes must list the code before the first request.
-func New(kind Kind, code string, titles Titles, detail string) *Error {
-	register(code, titles)
-	return &Error{Kind: kind, Code: code, Titles: titles, Detail: detail}
+func New(kind Kind, code string, title, detail, next Text) *Error {
+	return declare(&Error{Kind: kind, Code: code, Title: title, Detail: detail, Next: next})
 }
 
 // Plain returns an error with its kind's default code, such as "not-found". It
 // panics for a kind that is too general to have one.
-func Plain(kind Kind, detail string) *Error {
-	p, ok := plain[kind]
-	if !ok {
+func Plain(kind Kind, detail Text) *Error {
+	p := plain[kind]
+	if p == nil {
 		panic(fmt.Sprintf("fault: kind %d has no plain code", kind))
 	}
-	return &Error{Kind: kind, Code: p.code, Titles: p.titles, Detail: detail}
-}
-
-// Plainf is Plain with a formatted sentence.
-func Plainf(kind Kind, format string, args ...any) *Error {
-	return Plain(kind, fmt.Sprintf(format, args...))
+	return p.Saying(detail)
 }
 
 func (e *Error) Error() string {
 	if e.cause != nil {
-		return e.Code + ": " + e.Detail + ": " + e.cause.Error()
+		return e.Code + ": " + e.Detail[0] + ": " + e.cause.Error()
 	}
-	return e.Code + ": " + e.Detail
+	return e.Code + ": " + e.Detail[0]
 }
 
 // Unwrap returns the cause given with Because.
@@ -89,7 +84,7 @@ func (e *Error) Is(target error) bool {
 }
 
 // Saying returns a copy with a different sentence.
-func (e *Error) Saying(detail string) *Error {
+func (e *Error) Saying(detail Text) *Error {
 	c := *e
 	c.Detail = detail
 	return &c
@@ -106,16 +101,10 @@ func (e *Error) With(key string, value any) *Error {
 	return &c
 }
 
-// Flaw is what is wrong with one member of a request, as its reader fills it in.
-type Flaw struct {
-	Location string // "body.phone"
-	Says     Titles
-}
-
 // At returns a copy with one more flaw.
-func (e *Error) At(location string, says Titles) *Error {
+func (e *Error) At(location string, says Text) *Error {
 	c := *e
-	c.Flaws = append(slices.Clip(e.Flaws), Flaw{location, says})
+	c.Flaws = append(slices.Clip(e.Flaws), Flaw{Location: location, Says: says})
 	return &c
 }
 
@@ -132,9 +121,6 @@ func (e *Error) Because(err error) *Error {
 	c.cause = err
 	return &c
 }
-
-// ErrInternal is the answer to a caller for an error that is not an Error.
-var ErrInternal = Plain(Internal, "Something failed on our side. Try again; if it stays, tell the operator the request id.")
 
 // From returns the Error inside err, or an Internal one that hides err's text
 // from the caller and keeps it as the cause. From(nil) is nil.

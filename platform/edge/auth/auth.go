@@ -77,9 +77,14 @@ func From(ctx context.Context) Principal {
 
 // Reasons to refuse a token.
 var (
-	ErrNoToken   = fault.New(fault.Unauthenticated, "no-token", fault.Titles{"Please log in", "请先登录"}, "Send an access token as \"Authorization: Bearer …\".")
-	ErrBadToken  = fault.New(fault.Unauthenticated, "bad-token", fault.Titles{"Please log in again", "登录已失效，请重新登录"}, "The access token is not valid here or has expired; get a new one.")
-	ErrForbidden = fault.Plain(fault.Forbidden, "Your role does not allow this; contact the shop's operator.")
+	ErrNoToken = fault.New(fault.Unauthenticated, "no-token", fault.T("Please log in", "请先登录"),
+		fault.T(`Send an access token as "Authorization: Bearer …".`, "请在 Authorization 请求头中以 Bearer 方式携带访问令牌。"),
+		fault.T(`Log in, and send the access token as "Authorization: Bearer …".`, "请登录，并在 Authorization 请求头中携带访问令牌。"))
+	ErrBadToken = fault.New(fault.Unauthenticated, "bad-token", fault.T("Please log in again", "登录已失效，请重新登录"),
+		fault.T("The access token is not valid here or has expired; get a new one.", "访问令牌无效或已过期，请重新获取。"),
+		fault.T("Refresh the access token, or log in again.", "请刷新访问令牌，或重新登录。"))
+	ErrForbidden = fault.Plain(fault.Forbidden,
+		fault.T("Your role does not allow this; contact the shop's operator.", "您的角色没有此权限，请联系商家运营人员。"))
 )
 
 const (
@@ -250,7 +255,7 @@ type Revocations interface {
 
 // ErrRevoked is the refusal of a token whose login has ended. Its code is
 // ErrBadToken's, because a client reacts the same way.
-var ErrRevoked = ErrBadToken.Saying("This login has ended; log in again.")
+var ErrRevoked = ErrBadToken.Saying(fault.T("This login has ended; log in again.", "登录已结束，请重新登录。"))
 
 // Revocations returns the revocations that Admit checks, never nil.
 func (t *Tokens) Revocations() Revocations { return t.revocations }

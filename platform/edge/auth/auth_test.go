@@ -182,7 +182,7 @@ func (e ended) Revoked(_ context.Context, p auth.Principal) (bool, error) {
 }
 func (ended) Version() uint64 { return 1 }
 
-var errTrouble = fault.Plain(fault.Unavailable, "Not known.")
+var errTrouble = fault.Plain(fault.Unavailable, fault.T("Not known.", "未知。"))
 
 func TestAdmitAsksForRevocations(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/ratelimit"
 )
 
@@ -24,7 +25,8 @@ const (
 )
 
 // errTooManyBodies refuses a request before its body is read.
-var errTooManyBodies = errOverloaded.Saying("Too many requests of this address are still being sent. Try again in a moment.")
+var errTooManyBodies = errOverloaded.Saying(
+	fault.T("Too many requests of this address are still being sent. Try again in a moment.", "该地址正在发送的请求过多，请稍后重试。"))
 
 // bodies are the request bodies that are being received. A body is in memory before
 // its request takes a place in the gate: otherwise some hundred clients that send

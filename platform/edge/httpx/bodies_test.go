@@ -180,8 +180,8 @@ func TestAttackBodiesOfOneAddress(t *testing.T) {
 		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
 			func(context.Context, *named) (*struct{}, error) { return nil, nil })
 	})
-	for _, c := range []net.Conn{dialFrom(t, late.Server, "127.0.0.3", half), dialFrom(t, late.Server, "127.0.0.3", half)} {
-		if got := answeredOn(t, c); got != http.StatusRequestTimeout {
+	for range 2 { // one after the other: while the first is read, the route has no place
+		if got := answeredOn(t, dialFrom(t, late.Server, "127.0.0.3", half)); got != http.StatusRequestTimeout {
 			t.Errorf("a body that stopped: %d", got)
 		}
 	}

@@ -97,9 +97,8 @@ func writeMembers(out *bytes.Buffer, node any, levels int) error {
 func (rt *Router) ServeDocs() error {
 	type row struct{ Code, English, Chinese, Next, NextChinese string }
 	var rows []row
-	for code, t := range fault.Codes() {
-		next := fault.NextOf(code)
-		rows = append(rows, row{code, t[English], t[Chinese], next[English], next[Chinese]})
+	for code, e := range fault.Codes() {
+		rows = append(rows, row{code, e.Title[English], e.Title[Chinese], e.Next[English], e.Next[Chinese]})
 	}
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.Code, b.Code) })
 	var problems strings.Builder

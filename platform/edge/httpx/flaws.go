@@ -2,7 +2,6 @@ package httpx
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,14 +17,24 @@ type Flaw = *huma.ErrorDetail
 // humaFaults are the faults of huma's checks, by status. A status that no kind of
 // fault has is given with the document, because it exists only in HTTP.
 var humaFaults = map[int]*fault.Error{
-	http.StatusBadRequest:            fault.Plain(fault.BadRequest, ""),
-	http.StatusNotFound:              fault.Plain(fault.NotFound, ""),
-	http.StatusMethodNotAllowed:      errMethod,
-	http.StatusNotAcceptable:         fault.New(fault.BadRequest, "not-acceptable", fault.Titles{"No acceptable content type", "无法提供所需的内容类型"}, ""),
-	http.StatusRequestTimeout:        fault.New(fault.BadRequest, "too-slow", fault.Titles{"The request took too long", "请求超时"}, ""),
-	http.StatusRequestEntityTooLarge: fault.Plain(fault.TooLarge, ""),
-	http.StatusUnsupportedMediaType:  fault.New(fault.BadRequest, "unsupported-media-type", fault.Titles{"This content type is not supported", "不支持的内容类型"}, ""),
-	http.StatusUnprocessableEntity:   fault.Plain(fault.Invalid, ""),
+	http.StatusBadRequest:       fault.Plain(fault.BadRequest, fault.Text{}),
+	http.StatusNotFound:         fault.Plain(fault.NotFound, fault.Text{}),
+	http.StatusMethodNotAllowed: errMethod,
+	http.StatusNotAcceptable: fault.New(fault.BadRequest, "not-acceptable",
+		fault.T("No acceptable content type", "无法提供所需的内容类型"),
+		fault.Text{},
+		fault.T("Accept application/json, or leave the header out.", "请接受 application/json，或不发送 Accept 请求头。")),
+	http.StatusRequestTimeout: fault.New(fault.BadRequest, "too-slow",
+		fault.T("The request took too long", "请求超时"),
+		fault.Text{},
+		fault.T("Send the request again over a better connection.", "请检查网络后重新发送请求。")),
+	http.StatusRequestEntityTooLarge: fault.Plain(fault.TooLarge, fault.Text{}),
+	http.StatusUnsupportedMediaType: fault.New(fault.BadRequest, "unsupported-media-type",
+		fault.T("This content type is not supported", "不支持的内容类型"),
+		fault.Text{},
+		fault.T("Send the body as JSON with Content-Type: application/json.",
+			"请以 JSON 发送请求体，并设置 Content-Type: application/json。")),
+	http.StatusUnprocessableEntity: fault.Plain(fault.Invalid, fault.Text{}),
 }
 
 func init() {
@@ -62,20 +71,21 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 	if f == nil {
 		f, status = fault.ErrInternal, http.StatusInternalServerError
 	}
-	p := &Problem{Type: problemBase + f.Code, Title: f.Titles[lang], Status: status, Code: f.Code, Next: fault.NextOf(f.Code)[lang], header: http.Header{}}
+	p := &Problem{Type: problemBase + f.Code, Title: f.Title[lang], Status: status, Code: f.Code, Next: f.Next[lang], header: http.Header{}}
 	lang.inHeader(p.header)
 	switch {
 	case status == http.StatusInternalServerError:
-		p.Detail = f.Detail
+		p.Detail = f.Detail[lang]
 		return p
 	case status == http.StatusRequestEntityTooLarge && op != nil:
-		p.Detail = fmt.Sprintf("The body must be smaller than %d bytes.", op.MaxBodyBytes)
+		p.Detail = fault.T("The body must be smaller than {most} bytes.", "请求体须小于 {most} 字节。", "most", op.MaxBodyBytes)[lang]
 		return p
 	case status == http.StatusUnsupportedMediaType:
-		p.Detail = "Send the body as JSON, with Content-Type: application/json."
+		p.Detail = fault.T("Send the body as JSON, with Content-Type: application/json.",
+			"请以 JSON 发送请求体，并设置 Content-Type: application/json。")[lang]
 		return p
-	case wholes[msg] != "":
-		p.Detail = wholes[msg]
+	case wholes[msg] != (fault.Text{}):
+		p.Detail = wholes[msg][lang]
 		return p
 	}
 	var found []Flaw
@@ -90,17 +100,26 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 	slices.SortStableFunc(found, func(a, b Flaw) int { return strings.Compare(a.Location, b.Location) })
 	var left int
 	p.Errors, left = Quote(found)
-	switch {
-	case len(found) == 0:
+	if len(found) == 0 {
 		p.Detail = msg
-	case left > 0:
-		p.Detail = fmt.Sprintf("%s; errors lists the first %d of %d.", strings.TrimSuffix(p.Errors[0].Message, "."), maxDetails, len(found))
-	case len(found) > 1:
-		p.Detail = fmt.Sprintf("%s; errors lists this and %d more.", strings.TrimSuffix(p.Errors[0].Message, "."), len(found)-1)
-	default:
-		p.Detail = p.Errors[0].Message
+		return p
 	}
-	for i, flaw := range p.Errors { // the detail stays English, because programs log it
+	first := fault.Text{strings.TrimSuffix(p.Errors[0].Message, ".")}
+	if first[Chinese] = first[English]; chinese[found[0]] != "" {
+		_, name, _ := strings.Cut(p.Errors[0].Location, ".")
+		first[Chinese] = strings.TrimSpace(name + " " + strings.TrimSuffix(chinese[found[0]], "。"))
+	}
+	switch {
+	case left > 0:
+		p.Detail = fault.T("{first}; errors lists the first {listed} of {all}.", "{first}；共 {all} 处，errors 列出前 {listed} 处。",
+			"first", first, "listed", fault.MaxFlaws, "all", len(found))[lang]
+	case len(found) > 1:
+		p.Detail = fault.T("{first}; errors lists this and {more} more.", "{first}；errors 列出此处及另外 {more} 处。",
+			"first", first, "more", len(found)-1)[lang]
+	default:
+		p.Detail = fault.T("{first}.", "{first}。", "first", first)[lang]
+	}
+	for i, flaw := range p.Errors {
 		if says := chinese[found[i]]; lang == Chinese && says != "" {
 			flaw.Message = shorten(says, maxMessage)
 		}
@@ -112,8 +131,6 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 // in every error, which is the whole object when a member is unknown, so that the
 // answer to a large body would be many times larger.
 const (
-	// maxDetails is more than a person fixes in one attempt.
-	maxDetails = 20
 	// maxQuoted is the length of a quote, in characters. It also bounds locations,
 	// which contain the client's names of unknown members.
 	maxQuoted = 100
@@ -125,10 +142,10 @@ const (
 // Quote returns the flaws that a refusal may quote: the first ones, each without
 // parts of unbounded size, and the number of those left out.
 func Quote(flaws []Flaw) (quoted []Flaw, left int) {
-	for _, d := range flaws[:min(len(flaws), maxDetails)] {
+	for _, d := range flaws[:min(len(flaws), fault.MaxFlaws)] {
 		quoted = append(quoted, short(*d))
 	}
-	return quoted, max(0, len(flaws)-maxDetails)
+	return quoted, max(0, len(flaws)-fault.MaxFlaws)
 }
 
 // short returns a detail without parts of unbounded size.

@@ -104,7 +104,10 @@ func newGate(metrics prometheus.Registerer, known routes) *gate {
 	return g
 }
 
-var errOverloaded = fault.New(fault.Unavailable, "overloaded", fault.Titles{"Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"}, "The server is overloaded; Retry-After says when to retry.")
+var errOverloaded = fault.New(fault.Unavailable, "overloaded",
+	fault.T("Too many shoppers at once; try again in a moment", "太火爆了，请稍后再试"),
+	fault.T("The server is overloaded; Retry-After says when to retry.", "服务器繁忙，请按 Retry-After 给出的秒数等待后重试。"),
+	fault.T("Repeat the request after the seconds in Retry-After.", "请按 Retry-After 给出的秒数等待后重试。"))
 
 // comeBack spreads the retries of refused clients over time.
 func comeBack() time.Duration { return time.Second + rand.N(2*time.Second) } //nolint:gosec // guessing it gains nothing

@@ -32,7 +32,9 @@ type echoOutput struct {
 	}
 }
 
-var errSoldOut = fault.New(fault.Gone, "sold-out", fault.Titles{"Sold out", "已售罄"}, "Every unit is paid for.")
+var errSoldOut = fault.New(fault.Gone, "sold-out", fault.T("Sold out", "已售罄"),
+	fault.T("Every unit is paid for.", "每一件都已付款。"),
+	fault.T("Look for another session.", "请关注其他场次。"))
 
 func newRouter(t *testing.T, with ...httpx.Option) (*httpx.Router, *auth.Tokens) {
 	t.Helper()

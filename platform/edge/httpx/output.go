@@ -32,7 +32,9 @@ type PageInput struct {
 }
 
 // ErrCursor is the answer to a cursor that the list never returned.
-var ErrCursor = fault.Plain(fault.Invalid, "cursor is not one that a list returned; leave it out to start at the beginning.")
+var ErrCursor = fault.Plain(fault.Invalid,
+	fault.T("cursor is not one that a list returned; leave it out to start at the beginning.",
+		"cursor 不是列表返回的值；从头开始请留空。"))
 
 // BeforeID is the position in a list ordered by descending ids, whose cursor is the
 // last id of the previous page; 0 is the beginning.

@@ -31,7 +31,7 @@ type Problem struct { //nolint:errname // RFC 9457's term
 	Title  string `json:"title" doc:"A short title for people, in the language requested by Accept-Language (en, zh)"`
 	Status int    `json:"status" example:"404"`
 	Code   string `json:"code" doc:"Stable, machine-readable" example:"not-found"`
-	Detail string `json:"detail,omitempty" doc:"What happened and what to do next"`
+	Detail string `json:"detail,omitempty" doc:"What happened and what to do next, in the language of the title"`
 	Next   string `json:"next,omitempty" doc:"What to do instead, in the language of the title; the rush leaves it out" example:"Check the number or id; the lists show what there is."`
 	Errors []Flaw `json:"errors,omitempty" nullable:"false" doc:"The invalid fields, at most 20, each with a sentence in the language of the title"`
 	// RequestID is empty on the rush, which its order number identifies, except for
@@ -59,11 +59,11 @@ func StatusOf(k fault.Kind) int { return statusOf[k] }
 func NewProblem(err error, lang Language) *Problem {
 	f := fault.From(away(elsewhere, err))
 	p := &Problem{
-		Type: problemBase + f.Code, Title: f.Titles[lang], Status: statusOf[f.Kind], Code: f.Code,
-		Detail: f.Detail, Next: fault.NextOf(f.Code)[lang], extension: f.Fields, header: http.Header{},
+		Type: problemBase + f.Code, Title: f.Title[lang], Status: statusOf[f.Kind], Code: f.Code,
+		Detail: f.Detail[lang], Next: f.Next[lang], extension: f.Fields, header: http.Header{},
 	}
-	for _, flaw := range f.Flaws {
-		p.Errors = append(p.Errors, &huma.ErrorDetail{Location: flaw.Location, Message: flaw.Says[lang]})
+	for _, flaw := range f.Flaws[:min(len(f.Flaws), fault.MaxFlaws)] {
+		p.Errors = append(p.Errors, short(huma.ErrorDetail{Location: flaw.Location, Message: flaw.Says[lang], Value: flaw.Value}))
 	}
 	if f.RetryAfter > 0 {
 		// Retry-After counts whole seconds; rounding down would invite the client too early.
@@ -166,7 +166,7 @@ func logFault(ctx context.Context, log *slog.Logger, err error, operation string
 // Language is a language of problem titles.
 type Language uint8
 
-// The languages, in the order of fault.Titles.
+// The languages, in the order of fault.Text.
 const (
 	English Language = iota
 	Chinese

@@ -41,7 +41,7 @@ type Op struct {
 	Load         Load
 	// Away is the detail of the 503 "unavailable" when the handler could not reach a
 	// store; empty is a general sentence.
-	Away string
+	Away fault.Text
 	// Problems lists the codes a caller should be ready for, by status, in addition
 	// to those that follow from the other fields and are documented automatically.
 	Problems map[int]string
@@ -101,7 +101,8 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	})
 }
 
-var errBarred = auth.ErrForbidden.Saying("You may not use the staff's routes at the moment; contact the shop's admin.")
+var errBarred = auth.ErrForbidden.Saying(
+	fault.T("You may not use the staff's routes at the moment; contact the shop's admin.", "您暂时不能使用后台接口，请联系管理员。"))
 
 // authorizeFirst refuses before the body is read: an unauthorized caller learns
 // that, and not what is wrong with the request.
@@ -125,7 +126,9 @@ func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-var errQueryText = fault.Plain(fault.Invalid, "The query string has a text that cannot be stored: it must be UTF-8 without the character U+0000.")
+var errQueryText = fault.Plain(fault.Invalid,
+	fault.T("The query string has a text that cannot be stored: it must be UTF-8 without the character U+0000.",
+		"查询参数含有无法保存的文字：须为 UTF-8，且不能含有字符 U+0000。"))
 
 // storableQuery refuses a query string with a text that Postgres cannot store, so that
 // no handler sends it one. Bodies are checked by readJSON.
@@ -179,7 +182,7 @@ func authorize(ctx context.Context, need auth.Role) error {
 func ParseID(s string) (int64, error) {
 	id, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || id <= 0 || strings.HasPrefix(s, "+") {
-		return 0, fault.Plainf(fault.NotFound, "%q is not an id.", s)
+		return 0, fault.Plain(fault.NotFound, fault.T(`"{id}" is not an id.`, "“{id}”不是编号。", "id", s))
 	}
 	return id, nil
 }

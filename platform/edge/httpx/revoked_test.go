@@ -18,8 +18,10 @@ import (
 type ends map[int64]error
 
 var (
-	errEnded  = fault.New(fault.Internal, "ended", fault.Titles{"The sale has ended", "抢购已结束"}, "Only a mark for this test.")
-	errCutOff = fault.Plain(fault.Unavailable, "Not known right now.").After(time.Second)
+	errEnded = fault.New(fault.Internal, "ended", fault.T("The sale has ended", "抢购已结束"),
+		fault.T("Only a mark for this test.", "仅供测试。"),
+		fault.T("Look for another session; an order that was granted stays payable.", "请关注其他场次；已抢到的订单仍可付款。"))
+	errCutOff = fault.Plain(fault.Unavailable, fault.T("Not known right now.", "暂时未知。")).After(time.Second)
 )
 
 func (e ends) Revoked(_ context.Context, p auth.Principal) (bool, error) {

@@ -95,7 +95,8 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	root.Use(headAsGet)
 	rt := &Router{Bare: root}
 	root.NotFound(rt.secured(func(w http.ResponseWriter, r *http.Request) {
-		writeNamed(w, r, 0, fault.Plain(fault.NotFound, "This path does not exist; /docs lists the routes."))
+		writeNamed(w, r, 0, fault.Plain(fault.NotFound,
+			fault.T("This path does not exist; /docs lists the routes.", "没有该路径，全部接口见 /docs。")))
 	}))
 	root.MethodNotAllowed(rt.secured(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", strings.Join(methodsOf(root, r), ", ")) // required by RFC 9110
@@ -133,8 +134,10 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	return rt
 }
 
-var errMethod = fault.New(fault.BadRequest, "method-not-allowed", fault.Titles{"This method is not available here", "不支持的请求方法"},
-	"This path accepts other methods, which the Allow header lists.")
+var errMethod = fault.New(fault.BadRequest, "method-not-allowed",
+	fault.T("This method is not available here", "不支持的请求方法"),
+	fault.T("This path accepts other methods, which the Allow header lists.", "该路径支持的方法见 Allow 响应头。"),
+	fault.T("Use one of the methods that the header Allow lists.", "请改用 Allow 响应头列出的方法。"))
 
 // writeNamed is WriteProblemStatus for paths without a route, whose requests pass no
 // middleware that sets their id.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
 )
@@ -30,8 +31,9 @@ const (
 )
 
 var (
-	errTooManyStreams = errOverloaded.Saying("Too many live pages are open. Close some, and try again in a moment.")
-	errDisplaced      = errors.New("the user opened another stream")
+	errTooManyStreams = errOverloaded.Saying(
+		fault.T("Too many live pages are open. Close some, and try again in a moment.", "打开的实时页面过多，请关闭一些后重试。"))
+	errDisplaced = errors.New("the user opened another stream")
 )
 
 // displacedEvent is the last event of a stream that ends for a newer one of the same

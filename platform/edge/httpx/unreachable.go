@@ -20,14 +20,15 @@ import (
 // that is a fault already, and an error with another cause, which a retry does not
 // fix, unchanged. Register applies it to each route's errors; handlers call it for a
 // more specific sentence than the route's.
-func Unreachable(what string, err error) error {
-	return away(what+" cannot be reached right now. Try again in a moment.", err)
+func Unreachable(what fault.Text, err error) error {
+	return away(fault.T("{what} cannot be reached right now. Try again in a moment.", "暂时无法访问{what}，请稍后重试。", "what", what), err)
 }
 
 // elsewhere is the sentence for routes without a specific one.
-const elsewhere = "A service that this request needs cannot be reached right now. Try again in a moment."
+var elsewhere = fault.T("A service that this request needs cannot be reached right now. Try again in a moment.",
+	"该请求所需的服务暂时无法访问，请稍后重试。")
 
-func away(sentence string, err error) error {
+func away(sentence fault.Text, err error) error {
 	if err == nil || fault.From(err).Kind != fault.Internal || !isAway(err) {
 		return err
 	}

@@ -28,7 +28,7 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 	var answer error
 	handler := func(context.Context, *echoInput) (*echoOutput, error) { return nil, answer }
 	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/plain/{id}", ID: "plain", Summary: "Plain"}, handler)
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/worded/{id}", ID: "worded", Summary: "Worded", Away: "Ask the shop."}, handler)
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/worded/{id}", ID: "worded", Summary: "Worded", Away: fault.T("Ask the shop.", "请联系商家。")}, handler)
 	ask := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(`{"quantity":1}`)))
@@ -59,7 +59,7 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 		"a node of a cluster": {fmt.Errorf("%w: reset", redisx.ErrNoAnswer), 503},
 		"redis has no key":    {redis.Nil, 500},
 		"a client that left":  {context.Canceled, 500},
-		"an answer":           {fault.New(fault.Conflict, "stale-version", fault.Titles{"This has changed since you read it", "内容已被他人修改，请刷新后重试"}, "Read it again.").Because(refused), 409},
+		"an answer":           {fault.ErrStale.Because(refused), 409},
 	} {
 		answer = fmt.Errorf("module: read: %w", c.err)
 		plain, worded := ask("/plain/1"), ask("/worded/1")
@@ -75,7 +75,7 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 		if httpx.WriteProblem(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), answer); w.Code != c.status {
 			t.Errorf("%s: a plain handler: %d, want %d", name, w.Code, c.status)
 		}
-		if err := httpx.Unreachable("The list", answer); (fault.From(err).Kind == fault.Unavailable) != (c.status == 503) {
+		if err := httpx.Unreachable(fault.T("The list", "列表"), answer); (fault.From(err).Kind == fault.Unavailable) != (c.status == 503) {
 			t.Errorf("%s: a handler's sentence: %v", name, err)
 		}
 	}

@@ -15,15 +15,18 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"stampede/platform/base/fault"
 )
 
 // huma's messages for an unreadable request, and ours.
 const humaCannotRead = "cannot read request body"
 
-var wholes = map[string]string{
-	humaCannotRead:              "The body ended too early or its HTTP framing is invalid; send the request again.",
-	"request body is required":  "This route requires a JSON body, and none was sent.",
-	"request body read timeout": "The body did not arrive in time; send the request again.",
+var wholes = map[string]fault.Text{
+	humaCannotRead: fault.T("The body ended too early or its HTTP framing is invalid; send the request again.",
+		"请求体不完整或 HTTP 分帧无效，请重新发送。"),
+	"request body is required":  fault.T("This route requires a JSON body, and none was sent.", "该接口需要 JSON 请求体。"),
+	"request body read timeout": fault.T("The body did not arrive in time; send the request again.", "请求体未及时到达，请重新发送。"),
 }
 
 // both is a message in English and in Chinese: huma writes the figures into it before the
@@ -89,8 +92,7 @@ var ofParams = map[string]string{
 const humaUnknownQuery = "unknown query parameter"
 
 // inOurWords turns huma's message about a field into a sentence with the field's name,
-// without the parts that must not be repeated, and into its Chinese, which is empty of a
-// flaw that only programs have.
+// without the parts that must not be repeated, and into its Chinese.
 func inOurWords(d huma.ErrorDetail, op *huma.Operation) (flaw Flaw, chinese string) {
 	if says := ofParams[d.Message]; says != "" {
 		d.Message = says
@@ -110,10 +112,10 @@ func inOurWords(d huma.ErrorDetail, op *huma.Operation) (flaw Flaw, chinese stri
 	if !quotable(d.Location, op) {
 		d.Value = nil
 	}
-	if d.Location == "body" && strings.HasPrefix(d.Message, "The body") {
-		return &d, ""
-	}
 	d.Message, chinese, _ = strings.Cut(d.Message, betweenLanguages)
+	if d.Location == "body" && strings.HasPrefix(d.Message, "The body") {
+		return &d, chinese
+	}
 	_, name, inside := strings.Cut(d.Location, ".")
 	if !inside {
 		name = "The " + d.Location
@@ -184,7 +186,7 @@ func readJSON(body []byte, into any) error {
 		return asText(err, len(body))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("The body has extra data after its JSON, from byte %d on.", dec.InputOffset()) //nolint:err113,revive,staticcheck // a sentence for the client
+		return fmt.Errorf(both("The body has extra data after its JSON, from byte %d on.", "请求体的 JSON 之后还有内容，从第 %[1]d 字节开始。"), dec.InputOffset()) //nolint:err113,revive,staticcheck // a sentence for the client
 	}
 	return distinct(body)
 }
@@ -209,7 +211,7 @@ func distinct(body []byte) error {
 	}
 }
 
-var errNUL = errors.New("The body has a text with the character U+0000, which cannot be stored.") //nolint:revive,staticcheck // a sentence for the client
+var errNUL = errors.New(both("The body has a text with the character U+0000, which cannot be stored.", "请求体含有字符 U+0000，无法保存。")) //nolint:revive,staticcheck // a sentence for the client
 
 // plainName is a name that a sentence can contain.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
@@ -227,12 +229,12 @@ func twice(dec *jsontext.Decoder, err error) error {
 				continue
 			}
 			if !plainName.MatchString(name) {
-				return errors.New("The body has a name twice in one object.") //nolint:err113,revive,staticcheck // a sentence for the client
+				return errors.New(both("The body has a name twice in one object.", "请求体的同一对象中有重复的字段。")) //nolint:err113,revive,staticcheck // a sentence for the client
 			}
 			at.WriteString("." + name)
 		}
 	}
-	return fmt.Errorf("%s is given twice", at.String()) //nolint:err113 // read by inOurWords
+	return fmt.Errorf(both("%s is given twice", "重复填写"), at.String()) //nolint:err113 // read by inOurWords
 }
 
 // asText reports where a body stops being JSON, without quoting it.
@@ -242,9 +244,9 @@ func asText(err error, length int) error {
 		at = syntax.Offset
 	}
 	if at >= int64(length) {
-		return errors.New("The body is not JSON: it ends too early.") //nolint:err113,revive,staticcheck // as above
+		return errors.New(both("The body is not JSON: it ends too early.", "请求体不是完整的 JSON。")) //nolint:err113,revive,staticcheck // as above
 	}
-	return fmt.Errorf("The body is not JSON: byte %d does not belong there.", at) //nolint:err113,revive,staticcheck // as above
+	return fmt.Errorf(both("The body is not JSON: byte %d does not belong there.", "请求体不是有效的 JSON：第 %[1]d 字节有误。"), at) //nolint:err113,revive,staticcheck // as above
 }
 
 // inFields reports which field of a body that passed the schema does not fit its
@@ -261,7 +263,7 @@ func inFields(err error) error {
 		return fmt.Errorf("body.%s %s", wrong.Field, says) //nolint:err113 // read by inOurWords
 	}
 	if _, ok := errors.AsType[*time.ParseError](err); ok {
-		return fmt.Errorf("The body has a time that is not %s.", aTime) //nolint:err113,revive,staticcheck // as above
+		return fmt.Errorf(both("The body has a time that is not %s.", "请求体中的时间格式不正确。"), aTime) //nolint:err113,revive,staticcheck // as above
 	}
-	return errors.New("The body has a value of the wrong type for its field.") //nolint:err113,revive,staticcheck // as above
+	return errors.New(both("The body has a value of the wrong type for its field.", "请求体中有字段的类型不正确。")) //nolint:err113,revive,staticcheck // as above
 }

@@ -34,14 +34,22 @@ const Kept = 24 * time.Hour
 
 // Reasons to refuse a key.
 var (
-	ErrMismatch = fault.New(fault.Invalid, "idempotency-mismatch", fault.Titles{"This Idempotency-Key was used for another request", "该幂等键已用于其他请求"},
-		"This Idempotency-Key was used for another request within 24 hours; use a new key for a new request.")
-	ErrInFlight = fault.New(fault.Conflict, "idempotency-in-flight", fault.Titles{"The first request with this key is in progress", "相同请求正在处理中"},
-		"A request with this Idempotency-Key is in progress; repeat yours in a moment.").After(time.Second)
+	ErrMismatch = fault.New(fault.Invalid, "idempotency-mismatch",
+		fault.T("This Idempotency-Key was used for another request", "该幂等键已用于其他请求"),
+		fault.T("This Idempotency-Key was used for another request within 24 hours; use a new key for a new request.",
+			"该幂等键在 24 小时内已用于其他请求，新请求请使用新的幂等键。"),
+		fault.T("Send the first request unchanged, or another one under a new key.", "请原样重发首次请求，或为新请求更换幂等键。"))
+	ErrInFlight = fault.New(fault.Conflict, "idempotency-in-flight",
+		fault.T("The first request with this key is in progress", "相同请求正在处理中"),
+		fault.T("A request with this Idempotency-Key is in progress; repeat yours in a moment.",
+			"使用该幂等键的请求正在处理，请稍后重试。"),
+		fault.T("Repeat the same request in a moment to get the first one’s answer.", "请稍后以相同内容重试，将得到首次请求的结果。")).After(time.Second)
 
 	// A header may contain any bytes, but Postgres stores only text; such a key is
 	// refused immediately.
-	errNoText = fault.Plain(fault.Invalid, "The Idempotency-Key is not UTF-8 text; a UUID makes a good key.")
+	errNoText = fault.Plain(fault.Invalid,
+		fault.T("The Idempotency-Key is not UTF-8 text; a UUID makes a good key.",
+			"Idempotency-Key 不是 UTF-8 文字，建议使用 UUID。"))
 )
 
 // Header is what creating requests accept; embed it in their inputs.

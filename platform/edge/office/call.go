@@ -224,7 +224,7 @@ func (c *Call) problemOf(got *recorder) error {
 		return fmt.Errorf("office: the API answered %d with %.100q: %w", got.status, got.body.String(), err)
 	}
 	p.RetryAfter, _ = strconv.Atoi(got.header.Get("Retry-After"))
-	return c.inWords(p)
+	return p
 }
 
 // fill puts a page's values into the placeholders of a path.

@@ -88,7 +88,6 @@ type Office struct {
 	guarded    http.Handler // the mux behind the check of a request's origin
 	base       *template.Template
 	words      map[string]Text
-	sentences  []sentence
 	menu       []Entry
 	acts       map[string]*Act               // by path
 	listed     []*Act                        // those with a page
@@ -149,9 +148,6 @@ func (o *Office) add(s Section) error {
 			return fmt.Errorf("office: the word %q has two texts", word)
 		}
 		o.words[word] = text
-	}
-	if err := o.learn(s.Sentences); err != nil {
-		return err
 	}
 	o.menu = append(o.menu, s.Menu...)
 	for i := range s.Pages {
@@ -476,4 +472,4 @@ var roleWords = map[string]Text{
 }
 
 // errNoStaff is shown to a shopper who signs in.
-var errNoStaff = fault.Plain(fault.Forbidden, "This account has no role in the shop's staff.")
+var errNoStaff = fault.Plain(fault.Forbidden, fault.T("This account has no role in the shop's staff.", "该账号不是商家员工。"))

@@ -211,23 +211,6 @@ func TestEditsBeginWithTheDocument(t *testing.T) {
 	has(t, b.send(t, "/admin/things/7/edit", url.Values{"price": {"0"}, "_currency": {"CNY"}, "_back": {"/admin/things/7"}}, c), http.StatusUnprocessableEntity, `-price-flaw">Too cheap.`)
 }
 
-func TestChinesePagesSayRefusalsInChinese(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	c := b.signedInAs(t, auth.Operator)
-	for english, chinese := range map[string]string{
-		`It weighs 12 %, which \"a \"lamp\"\" does not.`: "“a &#34;lamp&#34;”不是 12%。", "Thing 7 is wrong: Too heavy.": "7 号有误：太重。",
-		"What nobody foresaw.": `<p lang="en">What nobody foresaw.</p>`,
-	} {
-		b.answer("PUT /api/v1/things/7/broken", http.StatusUnprocessableEntity, `{"status":422,"code":"invalid","errors":[{"location":"body.other","message":"`+english+`"}]}`)
-		form := url.Values{"why": {"x"}, "_back": {"/admin/things/7"}}
-		has(t, b.send(t, "/admin/things/7/break", form, c, "Accept-Language", "zh"), http.StatusUnprocessableEntity, chinese)
-		if w := b.send(t, "/admin/things/7/break", form, c, "Accept-Language", "en"); strings.Contains(w.Body.String(), "有误") {
-			t.Errorf("an English page says %s", w.Body)
-		}
-	}
-}
-
 func TestFilesAreRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

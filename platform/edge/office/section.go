@@ -10,7 +10,7 @@ import (
 )
 
 // Text is a text in English and Chinese.
-type Text = fault.Titles
+type Text = fault.Text
 
 // Section is what one module adds to the office.
 type Section struct {
@@ -18,8 +18,6 @@ type Section struct {
 	Files fs.FS
 	// Words are the API's enumerated values in words.
 	Words map[string]Text
-	// Sentences are the Chinese of the API's English ones, by the formats that make them.
-	Sentences map[string]string
 	// Menu are the entries of the navigation, in this order.
 	Menu  []Entry
 	Pages []Page

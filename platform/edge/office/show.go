@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"stampede/platform/edge/auth"
 )
@@ -236,4 +237,13 @@ func (v *View) Acts() (forms []*FormView) {
 		}
 	}
 	return forms
+}
+
+// Subject says in words what an alarm, a record or a check is about: "item 7".
+func (c *Call) Subject(name string) string {
+	kind, no, _ := strings.Cut(name, " ")
+	if words, known := c.office.words[kind+" "]; known {
+		return words[c.Lang] + no
+	}
+	return name
 }

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -50,8 +49,10 @@ func (d Decision) tighter(o Decision) Decision {
 	return d
 }
 
-var errLimited = fault.New(fault.TooMany, "rate-limited", fault.Titles{"You are asking too often", "操作太频繁，请稍后再试"},
-	"Retry-After says when to retry.")
+// ErrLimited refuses a request above its rate.
+var ErrLimited = fault.New(fault.TooMany, "rate-limited", fault.T("You are asking too often", "操作太频繁，请稍后再试"),
+	fault.T("Retry-After says when to retry.", "请按 Retry-After 给出的秒数等待后重试。"),
+	fault.T("Wait for the seconds in Retry-After, then repeat the request.", "请按 Retry-After 给出的秒数等待后重试。"))
 
 // Err is nil when allowed, else a fault "rate-limited" with the time of the next
 // attempt. platform/edge/httpx makes it a 429 with Retry-After and the RateLimit
@@ -60,21 +61,22 @@ func (d Decision) Err() error {
 	if d.Allowed {
 		return nil
 	}
-	return errLimited.Saying(fmt.Sprintf("This is allowed %s; Retry-After says when to retry.", d.Rule.words())).
+	return ErrLimited.Saying(
+		fault.T("This is allowed {rate}; Retry-After says when to retry.",
+			"允许频率为{rate}，请按 Retry-After 给出的秒数等待后重试。", "rate", d.Rule.words())).
 		After(d.Retry).With("rule", d.Rule.Name).Because(&Refused{d})
 }
 
 // words describes a rule for people: "5 times in 1m".
-func (r Rule) words() string {
+func (r Rule) words() fault.Text {
 	per := strings.TrimSuffix(strings.TrimSuffix(r.Per.String(), "0s"), "0m") // 1h0m0s is hard to read
 	if per == "" || !strings.ContainsAny(per[len(per)-1:], "hmsµn") {
 		per = r.Per.String()
 	}
-	times := " times in "
 	if r.Count == 1 {
-		times = " time in "
+		return fault.T("1 time in {per}", " {per} 内 1 次", "per", per)
 	}
-	return strconv.Itoa(r.Count) + times + per
+	return fault.T("{count} times in {per}", " {per} 内 {count} 次", "count", r.Count, "per", per)
 }
 
 // Refused is the cause of a refusal, from which the answer's header is written.

@@ -294,8 +294,8 @@ func TestARefusalSaysWhenToComeBack(t *testing.T) {
 	if f.Kind != fault.TooMany || f.Code != "rate-limited" || f.RetryAfter <= 11*time.Second || f.RetryAfter > 12*time.Second {
 		t.Errorf("%+v", f)
 	}
-	if want := "This is allowed 5 times in 1m; Retry-After says when to retry."; f.Detail != want {
-		t.Errorf("%q, want %q", f.Detail, want)
+	if want := "This is allowed 5 times in 1m; Retry-After says when to retry."; f.Detail[0] != want {
+		t.Errorf("%q, want %q", f.Detail[0], want)
 	}
 	h := http.Header{}
 	d.Header(h)

@@ -114,7 +114,7 @@ func Pages(rt *httpx.Router, cfg Config) error {
 	return nil
 }
 
-var errNoFile = fault.Plain(fault.NotFound, "There is no such file; load the page again.")
+var errNoFile = fault.Plain(fault.NotFound, fault.T("There is no such file; load the page again.", "没有该文件，请刷新页面。"))
 
 // read returns the files by name, as they are served. They are the same for every server
 // of a process.

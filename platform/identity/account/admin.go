@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	errNoUser = fault.Plain(fault.NotFound, "There is no such account.")
-	errErased = fault.New(fault.Conflict, "forbidden-transition", fault.Titles{"Not possible in this state", "当前状态不允许此操作"}, "This account was erased and can no longer be changed.")
+	errNoUser = fault.Plain(fault.NotFound, fault.T("There is no such account.", "没有该账号。"))
+	errErased = fault.ErrTransition.Saying(fault.T("This account was erased and can no longer be changed.", "该账号已注销，不能再修改。"))
 )
 
 // state is what the audit log keeps of an account before and after a change; a member

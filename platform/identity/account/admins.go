@@ -13,7 +13,9 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-var errLastAdmin = fault.New(fault.Conflict, "last-admin", fault.Titles{"This is the last admin", "不能移除最后一位管理员"}, "This is the shop's last admin. Make another user an admin first.")
+var errLastAdmin = fault.New(fault.Conflict, "last-admin", fault.T("This is the last admin", "不能移除最后一位管理员"),
+	fault.T("This is the shop's last admin. Make another user an admin first.", "这是最后一位管理员，请先将另一位用户设为管理员。"),
+	fault.T("Make another user an admin first.", "请先将另一位用户设为管理员。"))
 
 // firstAdmin returns the role that a user logs in with: admin for the phone in the
 // settings while the shop has no admin, else the row's role. The check for an

@@ -37,8 +37,12 @@ const (
 
 // errCeiling is the same for every phone, also for one of the staff, whose code is
 // sent nevertheless: the answer must not reveal whose phone it is.
-var errCeiling = fault.New(fault.Unavailable, "sms-ceiling", fault.Titles{"The shop sends no further codes right now", "短信发送量已达上限，请稍后再试"},
-	"The shop has sent as many SMS as it may in an hour. Log in with your password or with WeChat, or try again later. A code that reaches you nevertheless is valid.")
+var errCeiling = fault.New(fault.Unavailable, "sms-ceiling",
+	fault.T("The shop sends no further codes right now", "短信发送量已达上限，请稍后再试"),
+	fault.T("The shop has sent as many SMS as it may in an hour. Log in with your password or with WeChat, or try "+
+		"again later. A code that reaches you nevertheless is valid.",
+		"本小时的短信发送量已达上限。请用密码或微信登录，或稍后再试；已收到的验证码仍然有效。"),
+	fault.T("Try again later, or log in with the password.", "请稍后再试，或使用密码登录。"))
 
 // shopAsk is one SMS of the shop, of all instances together: a note, or a code for any
 // phone.

@@ -43,7 +43,9 @@ const (
 )
 
 // errWrongCode does not say which of the three applies: that would help an attacker.
-var errWrongCode = fault.New(fault.Unauthenticated, "wrong-code", fault.Titles{"The code is not valid", "验证码错误或已失效"}, "The code is wrong, already used or expired. Request a new one.")
+var errWrongCode = fault.New(fault.Unauthenticated, "wrong-code", fault.T("The code is not valid", "验证码错误或已失效"),
+	fault.T("The code is wrong, already used or expired. Request a new one.", "验证码错误、已使用或已过期，请重新获取。"),
+	fault.T("Check the digits, or request a new code.", "请核对验证码，或重新获取。"))
 
 // newCode makes a uniformly random code of six digits.
 func newCode() string {
@@ -103,15 +105,19 @@ func (s *Service) giveCode(ctx context.Context, phone Phone, purpose Purpose, la
 
 // errNoSMS does not suggest a retry: without a gateway (--sms-gateway-url) codes are
 // never sent.
-var errNoSMS = sms.ErrUnavailable.Saying("This shop sends no SMS codes. Log in another way, or ask the shop's staff.")
+var errNoSMS = sms.ErrUnavailable.Saying(
+	fault.T("This shop sends no SMS codes. Log in another way, or ask the shop's staff.", "商家未开通短信，请用其他方式登录，或联系商家。"))
 
-var errCountry = fault.New(fault.Invalid, "sms-country-refused", fault.Titles{"SMS are not sent to this country", "暂不支持向该国家或地区的号码发送短信"},
-	"Use a number from another country, or log in another way.")
+var errCountry = fault.New(fault.Invalid, "sms-country-refused",
+	fault.T("SMS are not sent to this country", "暂不支持向该国家或地区的号码发送短信"),
+	fault.T("Use a number from another country, or log in another way.", "请使用其他国家或地区的号码，或用其他方式登录。"),
+	fault.T("Use a phone number from a country that the shop serves.", "请使用商家支持的国家或地区的手机号。"))
 
 // errOutOfReach names the countries that SMS are sent to, so that a client can offer
 // them.
 func (s *Service) errOutOfReach() error {
-	return errCountry.Saying("This shop sends SMS to numbers that begin with " + s.cfg.SMSReach.String() + " only. Use such a number, or log in another way.")
+	return errCountry.Saying(fault.T("This shop sends SMS to numbers that begin with {prefixes} only. Use such a number, or log in another way.",
+		"商家仅向以 {prefixes} 开头的号码发送短信。请使用此类号码，或用其他方式登录。", "prefixes", s.cfg.SMSReach.String()))
 }
 
 // useCode uses a code up in tx and reports whether it was right. It counts a wrong

@@ -27,8 +27,12 @@ const (
 // These two are returned only after the phone's code was shown, so they reveal to no
 // third party whether a phone has an account.
 var (
-	errPhoneTaken   = fault.New(fault.Conflict, "phone-taken", fault.Titles{"This phone already has an account", "该手机号已注册"}, "This phone already has an account; log in, or reset the password.")
-	errPhoneUnknown = fault.New(fault.NotFound, "phone-unknown", fault.Titles{"This phone has no account", "该手机号未注册"}, "This phone has no account; register, or log in by SMS code.")
+	errPhoneTaken = fault.New(fault.Conflict, "phone-taken", fault.T("This phone already has an account", "该手机号已注册"),
+		fault.T("This phone already has an account; log in, or reset the password.", "该手机号已注册，请直接登录或重置密码。"),
+		fault.T("Log in, or reset the password.", "请直接登录，或重置密码。"))
+	errPhoneUnknown = fault.New(fault.NotFound, "phone-unknown", fault.T("This phone has no account", "该手机号未注册"),
+		fault.T("This phone has no account; register, or log in by SMS code.", "该手机号未注册，请先注册或使用短信验证码登录。"),
+		fault.T("Register, or log in by SMS code.", "请先注册，或使用短信验证码登录。"))
 )
 
 // Register creates an account for a phone proved by a code, and logs in.

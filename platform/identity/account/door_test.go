@@ -16,6 +16,10 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
+var errRefusedHere = fault.New(fault.Forbidden, "login-refused", fault.T("You cannot log in right now", "暂时无法登录，请联系客服"),
+	fault.T("You cannot log in here.", "您不能登录。"),
+	fault.T("Contact the shop.", "请联系商家客服。"))
+
 const (
 	phone  = "13800138000"
 	secret = "correct horse battery"
@@ -169,7 +173,7 @@ type strangers struct{ account.Blacklist }
 
 func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
 	if user != 0 {
-		return fault.New(fault.Forbidden, "login-refused", fault.Titles{"You cannot log in right now", "暂时无法登录，请联系客服"}, "You cannot log in here.")
+		return errRefusedHere
 	}
 	return nil
 }

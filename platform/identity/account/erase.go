@@ -22,8 +22,10 @@ type Proof struct {
 	WeChatCode string
 }
 
-var errNoProof = fault.New(fault.Forbidden, "proof-required", fault.Titles{"Confirm your identity", "请先验证身份"},
-	"Prove that it is you with password, code (sent by auth/sms-codes with the purpose erase) or wechat_code.")
+var errNoProof = fault.New(fault.Forbidden, "proof-required", fault.T("Confirm your identity", "请先验证身份"),
+	fault.T("Prove that it is you with password, code (sent by auth/sms-codes with the purpose erase) or wechat_code.",
+		"请用 password、code（由 auth/sms-codes 以 erase 用途发送）或 wechat_code 验证身份。"),
+	fault.T("Send the current password, or an SMS code.", "请提供当前密码或短信验证码。"))
 
 // Erase anonymizes a user irreversibly: phone, name, password, WeChat account,
 // devices and addresses are deleted and all logins end. The id stays, and with it

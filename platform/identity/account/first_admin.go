@@ -26,8 +26,10 @@ import (
 // installation. Another start prints another link.
 const invitedFor = 24 * time.Hour
 
-var errInvitation = fault.New(fault.Forbidden, "first-admin-link", fault.Titles{"This link is not valid any more", "链接已失效"},
-	"The link for the first admin is valid for 24 hours, and until the shop has an admin.")
+var errInvitation = fault.New(fault.Forbidden, "first-admin-link", fault.T("This link is not valid any more", "链接已失效"),
+	fault.T("The link for the first admin is valid for 24 hours, and until the shop has an admin.",
+		"首位管理员的链接 24 小时内有效，且仅在还没有管理员时可用。"),
+	fault.T("Start the server again for another link, or ask an admin for a role.", "请重新启动服务以获取新链接，或联系管理员授予角色。"))
 
 // InviteFirstAdmin returns the secret that makes the first admin, "" if the shop has
 // one, or will have one by the phone in the settings. Nothing is stored: the secret is

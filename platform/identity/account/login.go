@@ -71,7 +71,9 @@ const (
 )
 
 // ErrDisabled is the answer to a disabled user, after authentication.
-var ErrDisabled = fault.New(fault.Forbidden, "account-disabled", fault.Titles{"This account is disabled", "账号已被停用"}, "This account is disabled. Ask the shop's staff.")
+var ErrDisabled = fault.New(fault.Forbidden, "account-disabled", fault.T("This account is disabled", "账号已被停用"),
+	fault.T("This account is disabled. Ask the shop's staff.", "该账号已被停用，请联系商家。"),
+	fault.T("Ask the shop’s staff to enable the account.", "请联系商家工作人员恢复账号。"))
 
 // OpenLogin opens a login of a user on a device in the caller's transaction and
 // returns its tokens. how names the method: password, sms, wechat, qr, register. It

@@ -12,7 +12,8 @@ import (
 	"stampede/platform/store/pg"
 )
 
-var errNoLogin = fault.Plain(fault.NotFound, "You have no such login; it may already have ended.")
+var errNoLogin = fault.Plain(fault.NotFound,
+	fault.T("You have no such login; it may already have ended.", "没有该登录，可能已退出。"))
 
 // endLogin ends one login of a user, with those that it confirmed, and revokes their
 // access tokens in tx; it returns errNoLogin if the user has no open login with that

@@ -18,9 +18,20 @@ import (
 // The answers to a wrong password. The first does not reveal whether the phone has
 // an account, or the account a password.
 var (
-	errWrongLogin    = fault.New(fault.Unauthenticated, "wrong-login", fault.Titles{"Phone or password is wrong", "手机号或密码错误"}, "Phone or password is wrong. After several failures, wait a minute, log in by SMS code, or reset the password.")
-	errWrongPassword = fault.New(fault.Forbidden, "wrong-password", fault.Titles{"The password is wrong", "密码错误"}, "The password is wrong.")
-	errNoPassword    = fault.New(fault.Conflict, "no-password", fault.Titles{"No password is set yet", "尚未设置密码"}, "This account has no password yet; set one by password/reset with an SMS code.")
+	errWrongLogin = fault.New(fault.Unauthenticated, "wrong-login",
+		fault.T("Phone or password is wrong", "手机号或密码错误"),
+		fault.T("Phone or password is wrong. After several failures, wait a minute, log in by SMS code, or reset the "+
+			"password.",
+			"手机号或密码错误。多次失败后，请等待一分钟、使用短信验证码登录或重置密码。"),
+		fault.T("Check phone and password. If the shop sends SMS, log in by code or reset the password.",
+			"请核对手机号和密码；商家已开通短信的，可使用验证码登录或重置密码。"))
+	errWrongPassword = fault.New(fault.Forbidden, "wrong-password", fault.T("The password is wrong", "密码错误"),
+		fault.T("The password is wrong.", "密码错误。"),
+		fault.T("Check the password, or reset it by SMS code.", "请核对密码，或通过短信验证码重置。"))
+	errNoPassword = fault.New(fault.Conflict, "no-password", fault.T("No password is set yet", "尚未设置密码"),
+		fault.T("This account has no password yet; set one by password/reset with an SMS code.",
+			"该账号尚未设置密码，请用短信验证码通过 password/reset 设置。"),
+		fault.T("Set a password with an SMS code (auth/password/reset).", "请先通过短信验证码设置密码。"))
 )
 
 // LoginByPassword logs in with a phone and its password. A phone without an

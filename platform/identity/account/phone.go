@@ -12,7 +12,9 @@ import (
 // digits. The zero value is no phone. Logging masks it.
 type Phone string
 
-var errPhone = fault.Plain(fault.Invalid, "phone must be a mobile number, e.g. 13800138000 or +8613800138000.")
+var errPhone = fault.Plain(fault.Invalid,
+	fault.T("phone must be a mobile number, e.g. 13800138000 or +8613800138000.",
+		"请输入正确的手机号，例如 13800138000；境外号码请加国家代码。"))
 
 // The stored forms of numbers. China's mobile numbers are checked to the last digit,
 // because a code sent to a number that cannot exist costs money; other countries'
@@ -50,7 +52,7 @@ func ParsePhone(raw string) (Phone, error) {
 func TypedPhone(raw string) (Phone, error) {
 	p, err := ParsePhone(raw)
 	if err != nil {
-		err = errPhone.At("body.phone", fault.Titles{"Enter a mobile number, such as 13800138000 or +44 7700 900123.", "请输入正确的手机号，例如 13800138000；境外号码请加国家代码。"})
+		err = errPhone.At("body.phone", fault.Text{"Enter a mobile number, such as 13800138000 or +44 7700 900123.", "请输入正确的手机号，例如 13800138000；境外号码请加国家代码。"})
 	}
 	return p, err
 }

@@ -14,8 +14,12 @@ import (
 
 // Both are returned only after the phone's code was shown.
 var (
-	errPhoneOther  = errPhoneTaken.Saying("This phone belongs to another account of the shop. Log in with it instead.")
-	errPhoneLinked = fault.New(fault.Conflict, "phone-linked", fault.Titles{"Your account has another phone", "您的账号已绑定其他手机号"}, "Your account has another phone already.")
+	errPhoneOther = errPhoneTaken.Saying(
+		fault.T("This phone belongs to another account of the shop. Log in with it instead.", "该手机号已绑定其他账号，请直接用它登录。"))
+	errPhoneLinked = fault.New(fault.Conflict, "phone-linked",
+		fault.T("Your account has another phone", "您的账号已绑定其他手机号"),
+		fault.T("Your account has another phone already.", "您的账号已绑定其他手机号。"),
+		fault.T("Use the phone that is linked, or another account.", "请使用已绑定的手机号，或换用其他账号。"))
 )
 
 // BindPhone adds a phone, proved by a code, to an account that has none, as a way to

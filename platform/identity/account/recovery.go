@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account/internal/accountdb"
@@ -65,7 +66,10 @@ func (s *Service) useRecovery(ctx context.Context, tx pgx.Tx, user int64, t acco
 		return fmt.Errorf("account: use a recovery code: %w", err)
 	}
 	if used == 0 {
-		return errWrongTOTP.Saying("This recovery code is wrong or was used before. Use another one, or the code of the authenticator app.")
+		return errWrongTOTP.Saying(
+			fault.T("This recovery code is wrong or was used before. Use another one, or the code of the "+
+				"authenticator app.",
+				"该恢复码错误或已使用，请换一个，或使用动态验证码。"))
 	}
 	if err := s.noteTo(ctx, tx, user, sms.NoteFactor); err != nil {
 		return err

@@ -31,9 +31,14 @@ const refreshesPerMinute = 30
 
 // Why a refresh token is refused.
 var (
-	ErrBadRefresh = fault.New(fault.Unauthenticated, "bad-refresh-token", fault.Titles{"Please log in again", "登录已失效，请重新登录"}, "The refresh token is not valid here, or its login has ended; log in again.")
-	ErrReused     = fault.New(fault.Unauthenticated, "refresh-reused", fault.Titles{"Please log in again", "登录存在风险已退出，请重新登录"},
-		"This refresh token was already used, so it may have been copied. The login was ended; log in again.")
+	ErrBadRefresh = fault.New(fault.Unauthenticated, "bad-refresh-token", fault.T("Please log in again", "登录已失效，请重新登录"),
+		fault.T("The refresh token is not valid here, or its login has ended; log in again.", "刷新令牌无效或登录已结束，请重新登录。"),
+		fault.T("Log in again.", "请重新登录。"))
+	ErrReused = fault.New(fault.Unauthenticated, "refresh-reused",
+		fault.T("Please log in again", "登录存在风险已退出，请重新登录"),
+		fault.T("This refresh token was already used, so it may have been copied. The login was ended; log in again.",
+			"该刷新令牌已被使用，可能已泄露；登录已结束，请重新登录。"),
+		fault.T("Log in again, and change the password if it was not you.", "请重新登录；若非本人操作，请修改密码。"))
 )
 
 // Refresh exchanges a refresh token for new tokens. device must be the id stated at
@@ -123,7 +128,9 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 	return out, nil
 }
 
-var errNotHeld = errNoProof.Saying("Send the refresh token of this login. An access token alone opens no other way to log in.")
+var errNotHeld = errNoProof.Saying(
+	fault.T("Send the refresh token of this login. An access token alone opens no other way to log in.",
+		"请携带本次登录的刷新令牌；仅凭访问令牌不能添加其他登录方式。"))
 
 // Holds returns nil if a refresh token is the current one of the principal's login, or
 // the one before within refreshGrace. An access token, which travels with every request

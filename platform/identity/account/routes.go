@@ -122,7 +122,9 @@ func (in *DeviceInput) Device(ctx context.Context) (Device, error) {
 	// maxLength counts characters; the token and the column count bytes.
 	const mostIDBytes = 128
 	if len(in.ID) > mostIDBytes || clean(in.ID) != in.ID {
-		return Device{}, fault.Plain(fault.Invalid, "device.id has at most 128 bytes, and no control or invisible characters.")
+		return Device{}, fault.Plain(fault.Invalid,
+			fault.T("device.id has at most 128 bytes, and no control or invisible characters.",
+				"device.id 最多 128 字节，不能含有控制字符或不可见字符。"))
 	}
 	d.Kind, d.ID, d.Name = cmp.Or(in.Kind, d.Kind), in.ID, clean(in.Name)
 	return d, nil

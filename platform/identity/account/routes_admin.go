@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
@@ -157,7 +158,8 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 		func(u accountdb.AccountUser) UserView { return userView(ctx, u) }, func(u accountdb.AccountUser) string { return httpx.FormatID(u.ID) })
 }
 
-var errSearch = auth.ErrForbidden.Saying("Viewers cannot search by phone; ask an operator.")
+var errSearch = auth.ErrForbidden.Saying(
+	fault.T("Viewers cannot search by phone; ask an operator.", "只读角色不能按手机号查询，请联系运营人员。"))
 
 // searchRule is more than a busy hour of customer service.
 var searchRule = ratelimit.Rule{Name: "user-search", Count: 120, Per: middleWindow}

@@ -85,7 +85,11 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 
 // errNoOwnLogin is the answer to a minted token: it has no login that could be
 // ended.
-var errNoOwnLogin = fault.New(fault.Conflict, "no-login", fault.Titles{"This token belongs to no login", "该令牌不属于任何登录"}, "This token was minted with the server's key and belongs to no login; it ends when it expires.")
+var errNoOwnLogin = fault.New(fault.Conflict, "no-login", fault.T("This token belongs to no login", "该令牌不属于任何登录"),
+	fault.T("This token was minted with the server's key and belongs to no login; it ends when it expires.",
+		"该令牌由密钥签发，不属于任何登录，到期后自动失效。"),
+	fault.T("Log in to get a token of a login; one that was minted with the key ends by itself.",
+		"请通过登录获取令牌；由密钥签发的令牌到期后自动失效。"))
 
 func (s *Service) logout(ctx context.Context, _ *struct{}) (*struct{}, error) {
 	p := auth.From(ctx)

@@ -123,7 +123,9 @@ const (
 	statusErased   = "erased"
 )
 
-var errNoAccount = fault.New(fault.NotFound, "no-account", fault.Titles{"There is no account for this login", "账号不存在"}, "This user has no account here; a token can be minted without one.")
+var errNoAccount = fault.New(fault.NotFound, "no-account", fault.T("There is no account for this login", "账号不存在"),
+	fault.T("This user has no account here; a token can be minted without one.", "该用户在此没有账号；令牌可以不对应账号签发。"),
+	fault.T("Ask the operator for an account, or register.", "请注册账号，或联系运营人员。"))
 
 // PhonesOf returns the phones of those of the users who have one, in E.164.
 func (s *Service) PhonesOf(ctx context.Context, users []int64) (map[int64]string, error) {

@@ -33,10 +33,24 @@ const (
 var totpRule = ratelimit.Rule{Name: "totp-user", Count: 5, Per: failureWindow}
 
 var (
-	errTOTPRequired = fault.New(fault.Forbidden, "totp-required", fault.Titles{"Enter the code of your authenticator app", "请输入动态验证码"}, "This account has a second factor: send totp, the six digits that its authenticator app shows, or a recovery code.")
-	errWrongTOTP    = fault.New(fault.Unauthenticated, "wrong-totp", fault.Titles{"The authenticator code is not valid", "动态验证码错误或已使用"}, "The code of the authenticator app is wrong or was used before. Wait for the next one.")
-	errTOTPSet      = fault.New(fault.Conflict, "totp-set", fault.Titles{"A second factor is already set", "已启用动态验证码"}, "This account has a second factor already. Remove it first, with one of its codes.")
-	errNoTOTP       = fault.Plain(fault.NotFound, "This account has no second factor.")
+	errTOTPRequired = fault.New(fault.Forbidden, "totp-required",
+		fault.T("Enter the code of your authenticator app", "请输入动态验证码"),
+		fault.T("This account has a second factor: send totp, the six digits that its authenticator app shows, or a "+
+			"recovery code.",
+			"该账号已启用两步验证，请在 totp 中填写六位动态验证码或一个恢复码。"),
+		fault.T("Enter the six digits of the authenticator app (totp), or a recovery code.",
+			"请输入验证器应用中的六位动态验证码，或一个恢复码。"))
+	errWrongTOTP = fault.New(fault.Unauthenticated, "wrong-totp",
+		fault.T("The authenticator code is not valid", "动态验证码错误或已使用"),
+		fault.T("The code of the authenticator app is wrong or was used before. Wait for the next one.",
+			"动态验证码错误或已使用，请等待下一个。"),
+		fault.T("Wait for the next code of the authenticator app and send it, or use a recovery code.",
+			"请等待验证器显示下一个验证码后再试，或使用恢复码。"))
+	errTOTPSet = fault.New(fault.Conflict, "totp-set", fault.T("A second factor is already set", "已启用动态验证码"),
+		fault.T("This account has a second factor already. Remove it first, with one of its codes.",
+			"该账号已启用两步验证，请先用动态验证码关闭。"),
+		fault.T("Remove the second factor with one of its codes first.", "请先使用动态验证码关闭现有的两步验证。"))
+	errNoTOTP = fault.Plain(fault.NotFound, fault.T("This account has no second factor.", "该账号未启用两步验证。"))
 )
 
 // roleOf returns the role of a user's tokens: an admin without a second factor has a

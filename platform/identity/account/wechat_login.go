@@ -16,9 +16,17 @@ import (
 )
 
 var (
-	errNoWeChat     = wechat.ErrUnavailable.Saying("WeChat login is not available here; log in by phone.")
-	errWeChatTaken  = fault.New(fault.Conflict, "wechat-taken", fault.Titles{"This WeChat account is in use", "该微信已绑定其他账号"}, "This WeChat account belongs to another account of the shop. Log in with it instead.")
-	errWeChatLinked = fault.New(fault.Conflict, "wechat-linked", fault.Titles{"Your account has another WeChat account", "您的账号已绑定其他微信"}, "Your account has another WeChat account already.")
+	errNoWeChat = wechat.ErrUnavailable.Saying(
+		fault.T("WeChat login is not available here; log in by phone.", "此处不支持微信登录，请使用手机号登录。"))
+	errWeChatTaken = fault.New(fault.Conflict, "wechat-taken", fault.T("This WeChat account is in use", "该微信已绑定其他账号"),
+		fault.T("This WeChat account belongs to another account of the shop. Log in with it instead.",
+			"该微信已绑定其他账号，请直接用它登录。"),
+		fault.T("Log in with this WeChat account instead.", "请直接使用该微信登录。"))
+	errWeChatLinked = fault.New(fault.Conflict, "wechat-linked",
+		fault.T("Your account has another WeChat account", "您的账号已绑定其他微信"),
+		fault.T("Your account has another WeChat account already.", "您的账号已绑定其他微信。"),
+		fault.T("Log in with the WeChat account that is linked, or use another account of the shop.",
+			"请使用已绑定的微信登录，或换用其他账号。"))
 )
 
 // LoginByWeChat logs in with a code that WeChat gave to the client. An unknown

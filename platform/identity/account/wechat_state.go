@@ -27,8 +27,12 @@ const (
 	stateBytes = 24
 )
 
-var errWeChatState = fault.New(fault.Forbidden, "wechat-state", fault.Titles{"Please log in with WeChat again", "微信授权已失效，请重新授权"},
-	"This browser did not ask for this code, or asked with another account or more than ten minutes ago. Get a state from auth/wechat/state, give it to WeChat, and send it with the code and the cookie.")
+var errWeChatState = fault.New(fault.Forbidden, "wechat-state",
+	fault.T("Please log in with WeChat again", "微信授权已失效，请重新授权"),
+	fault.T("This browser did not ask for this code, or asked with another account or more than ten minutes ago. Get "+
+		"a state from auth/wechat/state, give it to WeChat, and send it with the code and the cookie.",
+		"该授权码不是由本浏览器发起，或由其他账号、十分钟前发起。请从 auth/wechat/state 获取 state 交给微信，并与授权码和 Cookie 一起提交。"),
+	fault.T("Start the WeChat login again.", "请重新发起微信登录。"))
 
 // wechatState is the state that WeChat gives back with a code, in hex: when it ends
 // and a MAC that binds it to a browser's cookie and to the user who asked, 0 before a

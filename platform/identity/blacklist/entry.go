@@ -51,9 +51,14 @@ const (
 )
 
 var (
-	errUser    = fault.Plain(fault.Invalid, "value must be a user's id, a decimal number above 0.")
-	errAddress = fault.Plain(fault.Invalid, "value must be an address or a range such as 203.0.113.7 or 203.0.113.0/24, not wider than /8 (IPv6: /16).")
-	errDevice  = fault.Plain(fault.Invalid, "value must be a device's id, 1 to 128 bytes of text.")
+	errUser = fault.Plain(fault.Invalid,
+		fault.T("value must be a user's id, a decimal number above 0.", "value 须为用户编号，即大于 0 的十进制数。"))
+	errAddress = fault.Plain(fault.Invalid,
+		fault.T("value must be an address or a range such as 203.0.113.7 or 203.0.113.0/24, not wider than /8 (IPv6: "+
+			"/16).",
+			"value 须为地址或网段，例如 203.0.113.7 或 203.0.113.0/24，不能大于 /8（IPv6 为 /16）。"))
+	errDevice = fault.Plain(fault.Invalid,
+		fault.T("value must be a device's id, 1 to 128 bytes of text.", "value 须为设备编号，1 至 128 字节的文字。"))
 )
 
 // canonical returns a value in the form in which it is compared. Phones are parsed

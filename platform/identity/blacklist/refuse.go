@@ -17,8 +17,10 @@ import (
 // ErrRefused is the answer to a listed user at every login route. Users, phones,
 // devices and addresses get the same sentence, so that it does not reveal what to
 // change.
-var ErrRefused = fault.New(fault.Forbidden, "login-refused", fault.Titles{"You cannot log in right now", "暂时无法登录，请联系客服"},
-	"You cannot log in here at the moment. If you think this is a mistake, contact the shop's staff.")
+var ErrRefused = fault.New(fault.Forbidden, "login-refused", fault.T("You cannot log in right now", "暂时无法登录，请联系客服"),
+	fault.T("You cannot log in here at the moment. If you think this is a mistake, contact the shop's staff.",
+		"您暂时不能登录。如有疑问，请联系商家客服。"),
+	fault.T("Contact the shop.", "请联系商家客服。"))
 
 const (
 	// refusalEvery is how often the audit log records that an entry refused a

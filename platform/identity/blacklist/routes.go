@@ -16,11 +16,20 @@ import (
 )
 
 var (
-	errFull    = fault.New(fault.Conflict, "list-full", fault.Titles{"The list is full", "名单已满"}, "The blacklist is full; remove entries that are no longer needed, or raise --blacklist-max.")
-	errNoPhone = fault.Plain(fault.Invalid, "This shop keeps no accounts, so phones cannot be listed; list the user instead.")
-	errExpired = fault.Plain(fault.Invalid, "expires_at must lie in the future; leave it out for an entry without an end.")
-	errReason  = fault.Plain(fault.Invalid, "reason must not be blank.")
-	errNone    = fault.Plain(fault.NotFound, "There is no such entry; it may already have been removed.")
+	// ErrFull refuses an entry of a list that has as many as it may.
+	ErrFull = fault.New(fault.Conflict, "list-full", fault.T("The list is full", "名单已满"),
+		fault.T("The blacklist is full; remove entries that are no longer needed, or raise --blacklist-max.",
+			"黑名单已满，请移除不再需要的条目，或调大 --blacklist-max。"),
+		fault.T("Remove an entry that is no longer needed, then add this one.", "请先移除不再需要的条目，再添加新的。"))
+	errNoPhone = fault.Plain(fault.Invalid,
+		fault.T("This shop keeps no accounts, so phones cannot be listed; list the user instead.",
+			"本店未启用账号，不能添加手机号，请添加用户编号。"))
+	errExpired = fault.Plain(fault.Invalid,
+		fault.T("expires_at must lie in the future; leave it out for an entry without an end.",
+			"expires_at 须晚于当前时间；长期有效请留空。"))
+	errReason = fault.Plain(fault.Invalid, fault.T("reason must not be blank.", "reason 不能为空。"))
+	errNone   = fault.Plain(fault.NotFound,
+		fault.T("There is no such entry; it may already have been removed.", "没有该条目，可能已被移除。"))
 )
 
 // blacklistEntry is an entry as operators see it.
@@ -76,7 +85,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 }
 
 // errSearch keeps viewers, who see masked phones, from completing them by trying.
-var errSearch = auth.ErrForbidden.Saying("Viewers cannot search by phone; ask an operator.")
+var errSearch = auth.ErrForbidden.Saying(
+	fault.T("Viewers cannot search by phone; ask an operator.", "只读角色不能按手机号查询，请联系运营人员。"))
 
 type listInput struct {
 	Kind   Kind   `query:"kind" enum:"user,phone,address,device" doc:"Only entries of this kind"`
@@ -89,7 +99,9 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[bl
 	f := filter{kind: in.Kind, active: in.Active}
 	if in.Value != "" {
 		if in.Kind == "" {
-			return nil, fault.Plain(fault.Invalid, "value requires kind: user, phone, address or device.")
+			return nil, fault.Plain(fault.Invalid,
+				fault.T("value requires kind: user, phone, address or device.",
+					"填写 value 时须同时填写 kind：user、phone、address 或 device。"))
 		}
 		if in.Kind == Phone && !auth.From(ctx).Role.May(auth.Operator) {
 			return nil, errSearch
@@ -164,7 +176,7 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, e Entry) (none blacklistEn
 	case err != nil:
 		return none, err
 	case n > s.set.MaxEntries:
-		return none, errFull
+		return none, ErrFull
 	}
 	did := audit.Change{After: detail(e)}
 	if len(had) > 0 {
@@ -229,4 +241,6 @@ func (s *Service) remove(ctx context.Context, in *removeInput) (*httpx.Output[bl
 }
 
 // unreachable is the answer to an operator whose query failed.
-func unreachable(err error) error { return httpx.Unreachable("The blacklist", err) }
+func unreachable(err error) error {
+	return httpx.Unreachable(fault.T("The blacklist", "黑名单"), err)
+}

@@ -44,7 +44,7 @@ type phones map[string]int64
 func (p phones) Owner(_ context.Context, raw string) (string, int64, error) {
 	phone := "+86" + strings.TrimPrefix(strings.ReplaceAll(raw, " ", ""), "+86")
 	if len(phone) != len("+8613800138000") {
-		return "", 0, fault.Plain(fault.Invalid, "That is not a phone.")
+		return "", 0, fault.Plain(fault.Invalid, fault.T("That is not a phone.", "不是手机号。"))
 	}
 	return phone, p[phone], nil
 }

@@ -10,16 +10,23 @@ import (
 var (
 	// ErrRequired requires a solution. It carries kind and challenge_url, and the
 	// challenge itself if that costs nothing to make.
-	ErrRequired = fault.New(fault.Forbidden, "human-check-required", fault.Titles{"Complete the human check", "请先完成人机验证"},
-		"Solve a challenge of the given kind, from challenge_url or in challenge, and send the request again with the solution in the header Human-Check.")
+	ErrRequired = fault.New(fault.Forbidden, "human-check-required", fault.T("Complete the human check", "请先完成人机验证"),
+		fault.T("Solve a challenge of the given kind, from challenge_url or in challenge, and send the request again "+
+			"with the solution in the header Human-Check.",
+			"请完成 challenge_url 或 challenge 中指定类型的验证，并在 Human-Check 请求头中携带结果重新提交。"),
+		fault.T("Fetch a challenge, solve it, and send the request with the solution.", "请先获取并完成人机验证，再携带结果重新提交。"))
 	// ErrFailed refuses a solution. It carries the fields of ErrRequired, and
 	// reason.
-	ErrFailed = fault.New(fault.Forbidden, "human-check-failed", fault.Titles{"The human check failed", "人机验证未通过，请重试"},
-		"The solution in the header Human-Check was not accepted (see reason); solve a new challenge.")
+	ErrFailed = fault.New(fault.Forbidden, "human-check-failed", fault.T("The human check failed", "人机验证未通过，请重试"),
+		fault.T("The solution in the header Human-Check was not accepted (see reason); solve a new challenge.",
+			"Human-Check 请求头中的结果未通过（原因见 reason），请重新验证。"),
+		fault.T("Fetch a new challenge and solve it.", "请重新获取并完成人机验证。"))
 	// ErrUnavailable means that the check cannot be made now; every request that
 	// needs it is refused.
-	ErrUnavailable = fault.New(fault.Unavailable, "human-check-unavailable", fault.Titles{"The check is not available right now", "人机验证暂不可用，请稍后再试"},
-		"The human check is not available right now; try again in a moment.")
+	ErrUnavailable = fault.New(fault.Unavailable, "human-check-unavailable",
+		fault.T("The check is not available right now", "人机验证暂不可用，请稍后再试"),
+		fault.T("The human check is not available right now; try again in a moment.", "人机验证暂不可用，请稍后重试。"),
+		fault.T("Try again in a moment.", "请稍后重试。"))
 )
 
 // Why a solution is refused; these words are the values of the field reason and of

@@ -150,7 +150,7 @@ func TestAProviderThatIsDownOpensNothing(t *testing.T) {
 				if took := time.Since(began); trouble == verifiertest.Hangs && took > 3*patience {
 					t.Errorf("it took %v", took)
 				}
-				if strings.Contains(fault.From(err).Detail, "0x4AAA") || strings.Contains(err.Error(), "0x4AAA") {
+				if strings.Contains(fault.From(err).Detail[0], "0x4AAA") || strings.Contains(err.Error(), "0x4AAA") {
 					t.Error("the secret is in the error")
 				}
 				if rule == StandIn {

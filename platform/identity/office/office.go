@@ -26,9 +26,6 @@ var roles = []string{string(auth.Shopper), string(auth.Viewer), string(auth.Oper
 func Section() kit.Section {
 	return kit.Section{
 		Files: files, Words: words,
-		Sentences: map[string]string{
-			"phone must be a mobile number, e.g. 13800138000 or +8613800138000.": "请输入正确的手机号，例如 13800138000；境外号码请加国家代码。",
-		},
 		Menu: []kit.Entry{
 			{Path: users, Name: kit.Text{"Accounts", "用户"}, Role: auth.Viewer},
 			{Path: blacklist, Name: kit.Text{"Blacklist", "黑名单"}, Role: auth.Viewer, Later: true},

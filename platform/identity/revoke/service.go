@@ -77,7 +77,8 @@ func (s *Service) User(ctx context.Context, tx pgx.Tx, why string, user int64) e
 }
 
 var errUnread = fault.Plain(fault.Unavailable,
-	"Whether this login is still valid cannot be checked right now. Try again in a moment.").After(time.Second)
+	fault.T("Whether this login is still valid cannot be checked right now. Try again in a moment.",
+		"暂时无法确认登录是否有效，请稍后重试。")).After(time.Second)
 
 // Revoked reports whether a principal's token has ended. It costs two lookups in
 // memory. Before the first read it returns the fault "unavailable".

@@ -25,6 +25,12 @@ type Sender interface {
 
 // A sender's errors.
 var (
-	ErrUnavailable = fault.New(fault.Unavailable, "sms-unavailable", fault.Titles{"SMS cannot be sent right now", "短信暂时无法发送，请稍后再试"}, "SMS cannot be sent right now. Try again in a minute.")
-	ErrRefused     = fault.New(fault.Invalid, "sms-refused", fault.Titles{"SMS cannot be sent to this number", "无法向该号码发送短信"}, "The SMS service does not send to this number. Check the number, or use another one.")
+	ErrUnavailable = fault.New(fault.Unavailable, "sms-unavailable",
+		fault.T("SMS cannot be sent right now", "短信暂时无法发送，请稍后再试"),
+		fault.T("SMS cannot be sent right now. Try again in a minute.", "短信暂时无法发送，请一分钟后重试。"),
+		fault.T("Log in with the password. If the shop sends SMS, try again in a minute.", "请使用密码登录；商家已开通短信的，可一分钟后重试。"))
+	ErrRefused = fault.New(fault.Invalid, "sms-refused", fault.T("SMS cannot be sent to this number", "无法向该号码发送短信"),
+		fault.T("The SMS service does not send to this number. Check the number, or use another one.",
+			"短信服务无法发送到该号码，请核对或更换号码。"),
+		fault.T("Check the number, or use another one.", "请核对手机号，或更换号码。"))
 )

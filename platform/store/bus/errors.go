@@ -16,14 +16,25 @@ var (
 	// ErrUnknown means that the message may be stored: no clear answer came
 	// before the deadline. The caller must not undo the effect that the message
 	// announces.
-	ErrUnknown = fault.New(fault.Unavailable, "unknown", fault.Titles{"The outcome is not known yet", "结果确认中，请查询订单"}, "The outcome is not known yet. Look up the order by its number.")
+	ErrUnknown = fault.New(fault.Unavailable, "unknown", fault.T("The outcome is not known yet", "结果确认中，请查询订单"),
+		fault.T("The outcome is not known yet. Look up the order by its number.", "结果尚未确认，请按订单号查询。"),
+		fault.T("Look up the order by its number in a moment.", "请稍后按订单号查询结果。"))
 	// ErrFull means that the stream has reached its bound and refused the message.
-	ErrFull = fault.New(fault.Unavailable, "bus-full", fault.Titles{"Too much work is waiting; try again in a moment", "太火爆了，请稍后再试"}, "Too much work is waiting to be written. Try again shortly.")
+	ErrFull = fault.New(fault.Unavailable, "bus-full",
+		fault.T("Too much work is waiting; try again in a moment", "太火爆了，请稍后再试"),
+		fault.T("Too much work is waiting to be written. Try again shortly.", "待写入的内容过多，请稍后重试。"),
+		fault.T("Repeat the request in a moment.", "请稍后重试。"))
 	// ErrUnhealthy means that the streams currently cannot store messages.
-	ErrUnhealthy = fault.New(fault.Unavailable, "bus-unhealthy", fault.Titles{"The message stream is being restored", "系统正在恢复，请稍后再试"}, "The message stream is being restored. Try again shortly.")
+	ErrUnhealthy = fault.New(fault.Unavailable, "bus-unhealthy",
+		fault.T("The message stream is being restored", "系统正在恢复，请稍后再试"),
+		fault.T("The message stream is being restored. Try again shortly.", "消息流正在恢复，请稍后重试。"),
+		fault.T("Try again in a moment. If it persists, operators check the open alarms.",
+			"请稍后重试；若持续出现，运营人员请查看未处理的告警。"))
 	// ErrRefused means that the stream will never take this message, however
 	// often it is sent: it is too large, or no stream has its subject.
-	ErrRefused = fault.New(fault.Internal, "bus-refused", fault.Titles{"The message was not accepted", "消息无法接收"}, "The message stream does not accept this message.")
+	ErrRefused = fault.New(fault.Internal, "bus-refused", fault.T("The message was not accepted", "消息无法接收"),
+		fault.T("The message stream does not accept this message.", "消息流无法接收该消息。"),
+		fault.T("Send the request id to the operator.", "请将请求编号告知运营人员。"))
 )
 
 // Server error codes that nats.go has no names for.

@@ -49,7 +49,9 @@ type listInput struct {
 // look as if all were well.
 func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*httpx.PageOutput[Alarm], error) {
 	if in.Code != "" && defined[Code(in.Code)] == nil {
-		return nil, fault.Plainf(fault.Invalid, "%q is not an alarm code; the description of this route lists them.", in.Code)
+		return nil, fault.Plain(fault.Invalid,
+			fault.T(`"{code}" is not an alarm code; the description of this route lists them.`,
+				"“{code}”不是告警代码，全部代码见该接口的说明。", "code", in.Code))
 	}
 	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]Alarm, error) {
 		before, err := ParsePlace(p.Cursor)
@@ -106,7 +108,8 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 			audit.Change{Before: handled{Code: a.Code, About: a.Subject}, After: handled{a.Code, a.Subject, by}})
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Plain(fault.NotFound, "There is no such alarm; old ones are deleted.")
+		return nil, fault.Plain(fault.NotFound,
+			fault.T("There is no such alarm; old ones are deleted.", "没有该告警，旧告警会被删除。"))
 	}
 	if err != nil {
 		return nil, unreachable(err)
@@ -115,4 +118,4 @@ func acknowledge(ctx context.Context, pool *pgxpool.Pool, in *acknowledgeInput) 
 }
 
 // unreachable is the answer to an operator whose query failed.
-func unreachable(err error) error { return httpx.Unreachable("Alarms", err) }
+func unreachable(err error) error { return httpx.Unreachable(fault.T("Alarms", "告警"), err) }

@@ -17,7 +17,8 @@ import (
 )
 
 // ErrNotFound means that the dead letter does not exist, or no longer exists.
-var ErrNotFound = fault.Plain(fault.NotFound, "There is no such dead letter; another operator may already have redriven it.")
+var ErrNotFound = fault.Plain(fault.NotFound,
+	fault.T("There is no such dead letter; another operator may already have redriven it.", "没有该死信，可能已由其他运营人员重新投递。"))
 
 // Redrive sends a dead letter again, to its consumer only, with a full number of
 // attempts and its original id, so that an effect that did commit is not repeated.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -221,4 +222,4 @@ func (r routes) count(ctx context.Context, consumer string) (int, error) {
 }
 
 // unreachable is the answer to an operator whose query failed.
-func unreachable(err error) error { return httpx.Unreachable("Dead letters", err) }
+func unreachable(err error) error { return httpx.Unreachable(fault.T("Dead letters", "死信"), err) }

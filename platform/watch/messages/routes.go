@@ -33,10 +33,14 @@ const (
 )
 
 var (
-	errNotFound = fault.Plain(fault.NotFound, "There is no such message; sent ones are kept for a week.")
-	errNothing  = fault.Plain(fault.NotFound, "There is no such failed message; another operator may already have redriven it.")
-	errNoSpan   = fault.Plain(fault.Invalid, "from must be before to.")
-	errTooWide  = fault.Plain(fault.Unavailable, "Finding these messages takes too long. Narrow the list by from and to.").After(time.Second)
+	errNotFound = fault.Plain(fault.NotFound,
+		fault.T("There is no such message; sent ones are kept for a week.", "没有该消息，已发送的消息保留一周。"))
+	errNothing = fault.Plain(fault.NotFound,
+		fault.T("There is no such failed message; another operator may already have redriven it.",
+			"没有该失败消息，可能已由其他运营人员重新投递。"))
+	errNoSpan  = fault.Plain(fault.Invalid, fault.T("from must be before to.", "from 须早于 to。"))
+	errTooWide = fault.Plain(fault.Unavailable,
+		fault.T("Finding these messages takes too long. Narrow the list by from and to.", "查找耗时过长，请用 from 和 to 缩小范围。")).After(time.Second)
 )
 
 // Waker is notified when an event is due, so that the relay need not wait for its poll.
@@ -278,4 +282,4 @@ func redriven(e outbox.Redriven) audit.Change {
 }
 
 // unreachable is the answer to an operator whose query failed.
-func unreachable(err error) error { return httpx.Unreachable("Messages", err) }
+func unreachable(err error) error { return httpx.Unreachable(fault.T("Messages", "消息"), err) }

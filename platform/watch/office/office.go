@@ -22,7 +22,7 @@ func Section() kit.Section {
 		return kit.Page{Path: path, Title: title, Role: auth.Viewer, Template: template, Filters: filters, Reads: []kit.Read{{Name: "doc", Path: read, Query: true}}}
 	}
 	return kit.Section{
-		Files: files, Words: words, Sentences: sentences,
+		Files: files, Words: words,
 		Menu: []kit.Entry{
 			{Path: "/admin/alarms", Name: kit.Text{"Alarms", "告警"}, Role: auth.Viewer},
 			{Path: "/admin/proofs", Name: kit.Text{"Book audits", "账目核对"}, Role: auth.Viewer},

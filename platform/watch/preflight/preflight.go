@@ -6,7 +6,6 @@ package preflight
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -33,15 +32,15 @@ type Need struct {
 // Finding is what a check saw of one subject.
 type Finding struct {
 	Level   Level
-	Subject string // "item 12", "Redis"; "" where the check's title says it
-	Found   string // one sentence with the figures
+	Subject string     // "item 12", "Redis"; "" where the check's title says it
+	Found   fault.Text // one sentence with the figures
 }
 
 // Check looks at one thing.
 type Check struct {
-	Code   string       // stable, part of the API
-	Titles fault.Titles // what it looks at
-	Next   fault.Titles // what to do about a finding above OK
+	Code   string     // stable, part of the API
+	Titles fault.Text // what it looks at
+	Next   fault.Text // what to do about a finding above OK
 	// Look returns its findings; none is one line of level OK. It only reads, and may
 	// run beside others and itself. An error is a line of level warning: what cannot
 	// be checked is not known to be ready.
@@ -56,6 +55,7 @@ type Line struct {
 	Title   string `json:"title" example:"Shoppers can pay"`
 	TitleZH string `json:"title_zh" example:"支付渠道可用"`
 	Found   string `json:"found,omitempty" doc:"What was seen, with figures"`
+	FoundZH string `json:"found_zh,omitempty" doc:"The same in Chinese"`
 	Next    string `json:"next,omitempty" doc:"What to do; left out when the level is ok"`
 	NextZH  string `json:"next_zh,omitempty" doc:"The same in Chinese"`
 }
@@ -96,10 +96,10 @@ func (c Check) lines(ctx context.Context, need Need) []Line {
 	select {
 	case got = <-done:
 	case <-ctx.Done():
-		got.err = fmt.Errorf("no answer within %s", patience)
+		got.found = []Finding{{Level: Warning, Found: fault.T("Not checked: no answer within {most}.", "未能检查：{most} 内没有响应。", "most", patience)}}
 	}
 	if got.err != nil {
-		got.found = append(got.found, Finding{Level: Warning, Found: fmt.Sprintf("Not checked: %v.", got.err)})
+		got.found = append(got.found, Finding{Level: Warning, Found: fault.T("Not checked: {why}.", "未能检查：{why}。", "why", got.err)})
 	}
 	found := got.found
 	if len(found) == 0 {
@@ -107,7 +107,7 @@ func (c Check) lines(ctx context.Context, need Need) []Line {
 	}
 	lines := make([]Line, len(found))
 	for i, f := range found {
-		lines[i] = Line{Code: c.Code, Level: f.Level, Subject: f.Subject, Title: c.Titles[0], TitleZH: c.Titles[1], Found: f.Found}
+		lines[i] = Line{Code: c.Code, Level: f.Level, Subject: f.Subject, Title: c.Titles[0], TitleZH: c.Titles[1], Found: f.Found[0], FoundZH: f.Found[1]}
 		if f.Level != OK {
 			lines[i].Next, lines[i].NextZH = c.Next[0], c.Next[1]
 		}

@@ -29,7 +29,7 @@ func TestRun(t *testing.T) {
 			{Code: "fine", Look: look()},
 			{Code: "hangs", Look: func(context.Context, Need) ([]Finding, error) { <-ends; return nil, nil }},
 			{Code: "fails", Look: func(context.Context, Need) ([]Finding, error) { return nil, errors.New("no route") }},
-			{Code: "stops", Next: fault.Titles{"Do it", "去做"}, Look: look(Finding{Level: Warning}, Finding{Level: Stop, Subject: "item 1", Found: "None."})},
+			{Code: "stops", Next: fault.Text{"Do it", "去做"}, Look: look(Finding{Level: Warning}, Finding{Level: Stop, Subject: "item 1", Found: fault.T("None.", "无。")})},
 		}
 		began := time.Now()
 		lines := Run(t.Context(), Need{}, checks)
@@ -84,7 +84,10 @@ func TestServers(t *testing.T) {
 	bad.NATS = func(context.Context) error { return errors.New("no stream") }
 	bad.Clock = func() (time.Duration, time.Duration) { return -5 * time.Second, 0 }
 	found := lines(bad, Need{Units: 1 << 45, Shoppers: 101})
-	for code, want := range map[string]Finding{
+	for code, want := range map[string]struct {
+		Level          Level
+		Subject, Found string
+	}{
 		"nats":        {Stop, "", "NATS takes no grants: no stream."},
 		"postgres":    {Stop, "fsync", "fsync is off: a crash of its machine may destroy the database."}, // the tests' Postgres
 		"memory":      {Stop, "", ""},

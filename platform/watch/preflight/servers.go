@@ -54,53 +54,54 @@ const (
 func (s Servers) Checks() []Check {
 	return []Check{
 		{
-			Code: "nats", Titles: fault.Titles{"NATS", "NATS"},
-			Next: fault.Titles{"Read /readyz and NATS's log. Nothing sells without it.", "查看 /readyz 和 NATS 日志；不恢复则无法开抢。"}, Look: s.nats,
+			Code: "nats", Titles: fault.Text{"NATS", "NATS"},
+			Next: fault.Text{"Read /readyz and NATS's log. Nothing sells without it.", "查看 /readyz 和 NATS 日志；不恢复则无法开抢。"}, Look: s.nats,
 		},
 		{
-			Code: "postgres", Titles: fault.Titles{"Durability of Postgres", "Postgres 数据持久性"},
-			Next: fault.Titles{"Correct the setting in postgresql.conf and reload or restart Postgres.", "在 postgresql.conf 中改正，并重新加载或重启 Postgres。"}, Look: s.postgres,
+			Code: "postgres", Titles: fault.Text{"Durability of Postgres", "Postgres 数据持久性"},
+			Next: fault.Text{"Correct the setting in postgresql.conf and reload or restart Postgres.", "在 postgresql.conf 中改正，并重新加载或重启 Postgres。"}, Look: s.postgres,
 		},
 		{
-			Code: "redis", Titles: fault.Titles{"Durability of Redis", "Redis 数据持久性"},
-			Next: fault.Titles{"Correct the setting with CONFIG SET and in redis.conf.", "用 CONFIG SET 改正，并写入 redis.conf。"}, Look: s.redis,
+			Code: "redis", Titles: fault.Text{"Durability of Redis", "Redis 数据持久性"},
+			Next: fault.Text{"Correct the setting with CONFIG SET and in redis.conf.", "用 CONFIG SET 改正，并写入 redis.conf。"}, Look: s.redis,
 		},
 		{
-			Code: "memory", Titles: fault.Titles{"Memory of Redis", "Redis 内存"},
-			Next: fault.Titles{"Raise maxmemory, or put fewer units on sale at once.", "调大 maxmemory，或减少同场库存。"}, Look: s.memory,
+			Code: "memory", Titles: fault.Text{"Memory of Redis", "Redis 内存"},
+			Next: fault.Text{"Raise maxmemory, or put fewer units on sale at once.", "调大 maxmemory，或减少同场库存。"}, Look: s.memory,
 		},
 		{
-			Code: "disk", Titles: fault.Titles{"Disk space", "磁盘空间"},
-			Next: fault.Titles{"Free or add disk space.", "清理或扩容磁盘。"}, Look: s.disk,
+			Code: "disk", Titles: fault.Text{"Disk space", "磁盘空间"},
+			Next: fault.Text{"Free or add disk space.", "清理或扩容磁盘。"}, Look: s.disk,
 		},
 		{
-			Code: "clock", Titles: fault.Titles{"Clocks", "服务器时钟"},
-			Next: fault.Titles{"Start a time service (chrony, systemd-timesyncd) on every machine.", "在每台机器上启用时间同步（chrony 或 systemd-timesyncd）。"}, Look: s.clocks,
+			Code: "clock", Titles: fault.Text{"Clocks", "服务器时钟"},
+			Next: fault.Text{"Start a time service (chrony, systemd-timesyncd) on every machine.", "在每台机器上启用时间同步（chrony 或 systemd-timesyncd）。"}, Look: s.clocks,
 		},
 		{
-			Code: "connections", Titles: fault.Titles{"Connections", "连接数"},
-			Next: fault.Titles{
+			Code: "connections", Titles: fault.Text{"Connections", "连接数"},
+			Next: fault.Text{
 				"Raise the limit of open files (LimitNOFILE, ulimit -n) or start more instances behind the proxy.",
 				"提高打开文件数上限（LimitNOFILE、ulimit -n），或在代理后增加实例。",
 			}, Look: s.connections,
 		},
 		{
-			Code: "backup", Titles: fault.Titles{"Backup of the database", "数据库备份"},
-			Next: fault.Titles{
+			Code: "backup", Titles: fault.Text{"Backup of the database", "数据库备份"},
+			Next: fault.Text{
 				"Archive Postgres's log (archive_mode, pgBackRest, WAL-G) or take a base backup now; ignore this if the provider of your database does it.",
 				"开启 WAL 归档（archive_mode、pgBackRest、WAL-G）或立即做一次全量备份；托管数据库可忽略。",
 			}, Look: s.backup,
 		},
 		{
-			Code: "alarms", Titles: fault.Titles{"Open alarms", "未处理的告警"},
-			Next: fault.Titles{"Follow the alarm's next action, then acknowledge it.", "按告警的“下一步”处理，然后确认。"}, Look: s.alarms,
+			Code: "alarms", Titles: fault.Text{"Open alarms", "未处理的告警"},
+			Next: fault.Text{"Follow the alarm's next action, then acknowledge it.", "按告警的“下一步”处理，然后确认。"}, Look: s.alarms,
 		},
 	}
 }
 
 func (s Servers) nats(ctx context.Context, _ Need) ([]Finding, error) {
 	if err := s.NATS(ctx); err != nil {
-		return []Finding{{Level: Stop, Found: fmt.Sprintf("NATS takes no grants: %v.", err)}}, nil
+		return []Finding{{Level: Stop, Found: fault.T("NATS takes no grants: {why}.",
+			"NATS 无法接收抢购资格：{why}。", "why", err)}}, nil
 	}
 	return nil, nil
 }
@@ -108,19 +109,21 @@ func (s Servers) nats(ctx context.Context, _ Need) ([]Finding, error) {
 // postgres looks at the settings by which a crash loses commits.
 func (s Servers) postgres(ctx context.Context, _ Need) (found []Finding, err error) {
 	for _, want := range []struct {
-		name, lost string
-		level      Level
+		name  string
+		lost  fault.Text
+		level Level
 	}{
-		{"fsync", "a crash of its machine may destroy the database", Stop},
-		{"full_page_writes", "a crash of its machine may destroy pages", Stop},
-		{"synchronous_commit", "a crash loses the orders and payments of the last moments", Warning},
+		{"fsync", fault.T("a crash of its machine may destroy the database", "机器崩溃可能损坏整个数据库"), Stop},
+		{"full_page_writes", fault.T("a crash of its machine may destroy pages", "机器崩溃可能损坏数据页"), Stop},
+		{"synchronous_commit", fault.T("a crash loses the orders and payments of the last moments", "崩溃会丢失最后时刻的订单和支付"), Warning},
 	} {
 		var value string
 		if err := s.DB.QueryRow(ctx, `SELECT setting FROM pg_settings WHERE name = $1`, want.name).Scan(&value); err != nil {
 			return found, fmt.Errorf("read %s: %w", want.name, err)
 		}
 		if value == "off" {
-			found = append(found, Finding{want.level, want.name, fmt.Sprintf("%s is off: %s.", want.name, want.lost)})
+			found = append(found, Finding{want.level, want.name, fault.T("{setting} is off: {lost}.",
+				"{setting} 已关闭：{lost}。", "setting", want.name, "lost", want.lost)})
 		}
 	}
 	return found, nil
@@ -128,7 +131,7 @@ func (s Servers) postgres(ctx context.Context, _ Need) (found []Finding, err err
 
 func (s Servers) redis(ctx context.Context, _ Need) (found []Finding, err error) {
 	err = redisx.Check(ctx, s.Redis, func(warning string) {
-		found = append(found, Finding{Level: Warning, Found: warning + "."})
+		found = append(found, Finding{Level: Warning, Found: fault.T("{warning}.", "{warning}。", "warning", warning)})
 	})
 	return found, err
 }
@@ -148,7 +151,9 @@ func (s Servers) memory(ctx context.Context, need Need) ([]Finding, error) {
 		return nil, errors.New("Redis does not say how much memory it may use") //nolint:staticcheck // a name
 	}
 	wanted, left := need.Units*redisBytes, most-used
-	f := Finding{OK, "", fmt.Sprintf("%d units take about %d MiB; %d MiB of %d MiB are left.", need.Units, mib(wanted), left>>20, most>>20)}
+	f := Finding{OK, "", fault.T("{units} units take about {wanted} MiB; {left} MiB of {most} MiB are left.",
+		"{units} 件约需 {wanted} MiB；共 {most} MiB，剩余 {left} MiB。",
+		"units", need.Units, "wanted", mib(wanted), "left", left>>20, "most", most>>20)}
 	switch {
 	case wanted > left:
 		f.Level = Stop
@@ -171,14 +176,16 @@ func memoryField(info, name string) int64 {
 
 func (s Servers) disk(_ context.Context, need Need) ([]Finding, error) {
 	if s.Disk == "" {
-		return []Finding{{OK, "", "Postgres, Redis and NATS run on other servers, whose disks are not checked."}}, nil
+		return []Finding{{OK, "", fault.T("Postgres, Redis and NATS run on other servers, whose disks are not checked.",
+			"Postgres、Redis 和 NATS 在其他服务器上，未检查其磁盘。")}}, nil
 	}
 	free, err := disk.Free(s.Disk)
 	if err != nil {
 		return nil, err
 	}
 	wanted := need.Units * diskBytes
-	f := Finding{OK, s.Disk, fmt.Sprintf("%d units take about %d MiB; %d MiB are free.", need.Units, mib(wanted), free>>20)}
+	f := Finding{OK, s.Disk, fault.T("{units} units take about {wanted} MiB; {free} MiB are free.",
+		"{units} 件约需 {wanted} MiB；剩余 {free} MiB。", "units", need.Units, "wanted", mib(wanted), "free", free>>20)}
 	switch {
 	case wanted > free:
 		f.Level = Stop
@@ -205,11 +212,12 @@ func (s Servers) clocks(ctx context.Context, _ Need) (found []Finding, err error
 		name string
 		off  time.Duration
 	}{{"Redis", offset}, {"Postgres", theirs.Sub(began.Add(half))}} {
-		direction := "ahead of"
+		direction := fault.T("ahead of", "快")
 		if c.off < 0 {
-			direction = "behind"
+			direction = fault.T("behind", "慢")
 		}
-		f := Finding{OK, c.name, fmt.Sprintf("%s is %s %s this machine.", c.name, c.off.Abs().Round(time.Millisecond), direction)}
+		f := Finding{OK, c.name, fault.T("{clock} is {off} {direction} this machine.", "{clock} 的时钟比本机{direction} {off}。",
+			"clock", c.name, "off", c.off.Abs().Round(time.Millisecond), "direction", direction)}
 		if c.off.Abs() > clockBound {
 			f.Level = Warning
 		}
@@ -220,9 +228,11 @@ func (s Servers) clocks(ctx context.Context, _ Need) (found []Finding, err error
 
 func (s Servers) connections(_ context.Context, need Need) ([]Finding, error) {
 	if need.Shoppers == 0 {
-		return []Finding{{OK, "", fmt.Sprintf("This instance can hold %d connections. Enter the expected number of shoppers to compare.", s.Connections)}}, nil
+		return []Finding{{OK, "", fault.T("This instance can hold {most} connections. Enter the expected number of shoppers to compare.",
+			"本实例可承载 {most} 个连接；未填写预计人数，未作比较。", "most", s.Connections)}}, nil
 	}
-	f := Finding{OK, "", fmt.Sprintf("%d shoppers are expected; this instance can hold %d connections.", need.Shoppers, s.Connections)}
+	f := Finding{OK, "", fault.T("{expected} shoppers are expected; this instance can hold {most} connections.",
+		"预计 {expected} 人；本实例可承载 {most} 个连接。", "expected", need.Shoppers, "most", s.Connections)}
 	if need.Shoppers > s.Connections {
 		f.Level = Warning
 	}
@@ -240,13 +250,17 @@ func (s Servers) backup(ctx context.Context, _ Need) ([]Finding, error) {
 	case err != nil:
 		return nil, err
 	case mode == "off":
-		return []Finding{{Level: Warning, Found: "Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup."}}, nil
+		return []Finding{{Level: Warning, Found: fault.T("Postgres archives nothing (archive_mode is off): a lost disk loses every order since the last backup.",
+			"Postgres 未归档（archive_mode 关闭）：磁盘损坏会丢失上次备份以来的全部订单。")}}, nil
 	case failed != nil && (last == nil || failed.After(*last)):
-		return []Finding{{Level: Warning, Found: fmt.Sprintf("Archiving has failed since %s.", failed.UTC().Format(time.RFC3339))}}, nil
+		return []Finding{{Level: Warning, Found: fault.T("Archiving has failed since {since}.",
+			"自 {since} 起归档失败。", "since", failed.UTC().Format(time.RFC3339))}}, nil
 	case last == nil || time.Since(*last) > archivedWithin:
-		return []Finding{{Level: Warning, Found: "Postgres archived nothing within the last day."}}, nil
+		return []Finding{{Level: Warning, Found: fault.T("Postgres archived nothing within the last day.",
+			"Postgres 最近一天没有归档。")}}, nil
 	}
-	return []Finding{{OK, "", fmt.Sprintf("Postgres last archived at %s.", last.UTC().Format(time.RFC3339))}}, nil
+	return []Finding{{OK, "", fault.T("Postgres last archived at {at}.",
+		"Postgres 最近一次归档于 {at}。", "at", last.UTC().Format(time.RFC3339))}}, nil
 }
 
 // mostAlarms bounds the alarms that are listed one by one.
@@ -255,7 +269,8 @@ const mostAlarms = 20
 func (s Servers) alarms(ctx context.Context, _ Need) (found []Finding, err error) {
 	open, err := alarm.List(ctx, s.DB, alarm.Filter{Open: true, Limit: mostAlarms})
 	for _, a := range open {
-		found = append(found, Finding{Warning, string(a.Code) + " " + a.Subject, fmt.Sprintf("%s, last seen at %s: %s", a.Severity, a.LastSeen.UTC().Format(time.RFC3339), a.NextAction)})
+		found = append(found, Finding{Warning, string(a.Code) + " " + a.Subject, fault.T("{severity}, last seen at {at}: {next}",
+			"{severity}，最近一次于 {at}：{next}", "severity", a.Severity, "at", a.LastSeen.UTC().Format(time.RFC3339), "next", a.NextAction)})
 	}
 	return found, err
 }

@@ -54,6 +54,21 @@ func Open(t testing.TB, change ...func(*bus.Config)) *bus.Bus {
 	return b
 }
 
+// Server starts a NATS server with JetStream, which outlives the instances that use it, and returns its URL.
+func Server(t testing.TB) string {
+	t.Helper()
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	if !srv.ReadyForConnections(closeTimeout) {
+		t.Fatal("the NATS server did not start")
+	}
+	return srv.ClientURL()
+}
+
 // Cluster is a group of NATS servers with JetStream, each in a separate
 // process, which a test may kill.
 type Cluster struct {

@@ -88,7 +88,9 @@ func (s *Service) me(w http.ResponseWriter, r *http.Request) {
 // and never repeat.
 func visitorID() int64 { return 1<<60 + time.Now().UnixMicro() }
 
-var errBusy = fault.New(fault.Conflict, "busy", fault.Titles{"Already under way", "正在进行中，请稍候"}, "A crowd is already running; wait until it has finished.")
+var errBusy = fault.New(fault.Conflict, "busy", fault.T("Already under way", "正在进行中，请稍候"),
+	fault.T("A crowd is already running; wait until it has finished.", "已有一批顾客正在抢购，请等待结束。"),
+	fault.T("Wait until it has finished.", "请等待其完成后再试。"))
 
 // shoppers sends a crowd to the current or next sale. Only one runs at a time:
 // two crowds would take each other's units and distort both figures.
@@ -97,12 +99,15 @@ func (s *Service) shoppers(w http.ResponseWriter, r *http.Request) {
 		Shoppers int `json:"shoppers"`
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&in); err != nil || in.Shoppers < 1 || in.Shoppers > maxShoppers {
-		httpx.WriteProblem(w, r, fault.Plainf(fault.Invalid, "Send {\"shoppers\": n} with n between 1 and %d.", maxShoppers))
+		httpx.WriteProblem(w, r, fault.Plain(fault.Invalid,
+			fault.T(`Send {"shoppers": n} with n between 1 and {most}.`,
+				`请发送 {"shoppers": n}，n 为 1 至 {most}。`, "most", maxShoppers)))
 		return
 	}
 	target, ok := s.current(time.Now().Add(time.Second)) // a sale in its last second is too late
 	if !ok {
-		httpx.WriteProblem(w, r, fault.Plain(fault.Unavailable, "No sale is planned yet; try again in a moment.").After(2*time.Second))
+		httpx.WriteProblem(w, r, fault.Plain(fault.Unavailable,
+			fault.T("No sale is planned yet; try again in a moment.", "还没有计划中的抢购，请稍后重试。")).After(2*time.Second))
 		return
 	}
 	s.mu.Lock()

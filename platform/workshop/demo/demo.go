@@ -119,7 +119,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}
 }
 
-var errForeignPage = fault.Plain(fault.Forbidden, "Only this server's own pages may ask this, with a JSON body.")
+var errForeignPage = fault.Plain(fault.Forbidden,
+	fault.T("Only this server's own pages may ask this, with a JSON body.", "仅本服务器的页面可以以 JSON 请求体调用。"))
 
 // ownPage admits JSON of this server's pages, and of programs. Other sites' pages can
 // send no JSON without asking, and a page whose name was pointed here has that name

@@ -35,7 +35,8 @@ const (
 	healsWithin = time.Minute
 )
 
-var errKilled = fault.New(fault.Conflict, "busy", fault.Titles{"Already under way", "正在进行中，请稍候"}, "Redis was killed a moment ago; wait until everything works again.")
+var errKilled = errBusy.Saying(
+	fault.T("Redis was killed a moment ago; wait until everything works again.", "Redis 刚被结束，请等待全部恢复。"))
 
 // killRedis ends Redis while the page looks on. Only one outage runs at a time: a second
 // one would be part of the first.

@@ -26,6 +26,9 @@ import (
 const (
 	databaseEnv = "STAMPEDE_TEST_DATABASE_URL"
 	redisEnv    = "STAMPEDE_TEST_REDIS_URL"
+	// serversEnv names a file with the URLs. Their ports differ from run to run, and in a variable they would make every
+	// cached result of `go test` useless.
+	serversEnv = "STAMPEDE_TEST_SERVERS"
 	// serveEnv turns any test binary with this package into the process that
 	// runs the servers.
 	serveEnv = "STAMPEDE_TEST_SERVE"
@@ -59,6 +62,15 @@ func join(t testing.TB) servers {
 
 func findOrStart() (servers, error) {
 	given := servers{DatabaseURL: os.Getenv(databaseEnv), RedisURL: os.Getenv(redisEnv)}
+	if name := os.Getenv(serversEnv); name != "" && given == (servers{}) {
+		raw, err := os.ReadFile(name) //nolint:gosec // Run wrote it
+		if err == nil {
+			err = json.Unmarshal(raw, &given)
+		}
+		if err != nil {
+			return servers{}, fmt.Errorf("pgtest: read the servers' URLs: %w", err)
+		}
+	}
 	if given.DatabaseURL != "" && given.RedisURL != "" {
 		return given, nil
 	}
@@ -197,8 +209,21 @@ func Run(command ...string) int {
 	}
 	// Ctrl-C also reaches the command, and this process exits after it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM)
+	name := os.Getenv(serversEnv)
+	if name == "" {
+		name = filepath.Join(os.TempDir(), "stampede-test-servers.json")
+		raw, err := json.Marshal(s)
+		if err == nil {
+			err = os.WriteFile(name, raw, 0o600)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "pgtest:", err)
+			return 1
+		}
+		defer func() { _ = os.Remove(name) }()
+	}
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the caller's command; it exits by itself
-	cmd.Env = append(os.Environ(), databaseEnv+"="+s.DatabaseURL, redisEnv+"="+s.RedisURL)
+	cmd.Env = append(os.Environ(), serversEnv+"="+name)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err = cmd.Run()
 	if cmd.ProcessState == nil {

@@ -104,7 +104,7 @@ func TestServersEndWithAKilledProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	user, database, _ := startUser(t, "STAMPEDE_TEST_DATABASE_URL=", "STAMPEDE_TEST_REDIS_URL=", "TMPDIR="+temp)
+	user, database, _ := startUser(t, "STAMPEDE_TEST_DATABASE_URL=", "STAMPEDE_TEST_REDIS_URL=", "STAMPEDE_TEST_SERVERS=", "TMPDIR="+temp)
 	if !works(t, database) {
 		t.Fatal("the servers do not work")
 	}
@@ -129,7 +129,7 @@ func TestServersGivenByURLAreUsed(t *testing.T) {
 
 func TestRunPassesServersToACommand(t *testing.T) {
 	t.Parallel()
-	if code := pgtest.Run("sh", "-c", `test -n "$STAMPEDE_TEST_DATABASE_URL" && test -n "$STAMPEDE_TEST_REDIS_URL" && exit 3`); code != 3 {
+	if code := pgtest.Run("sh", "-c", `test -s "$STAMPEDE_TEST_SERVERS" && exit 3`); code != 3 {
 		t.Errorf("exit code %d, want 3, the command's", code)
 	}
 }

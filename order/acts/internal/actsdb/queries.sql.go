@@ -16,7 +16,7 @@ const erase = `-- name: Erase :execrows
 UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
 WHERE (a.order_no, a.bucket, a.act_no) IN (
     SELECT x.order_no, x.bucket, x.act_no FROM orders.acts x
-    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.with_archive WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
     WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
       AND (x.forget OR greatest(o.updated_at, x.at) < clock_timestamp() - $1::interval)
     LIMIT $2 FOR UPDATE OF x SKIP LOCKED)

@@ -15,7 +15,7 @@ import (
 const erase = `-- name: Erase :execrows
 WITH due AS MATERIALIZED (
     SELECT x.order_no, x.bucket FROM orders.details x
-    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.with_archive WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
     WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
       AND (x.forget OR x.updated_at < now() - $1::interval) AND (x.forget OR o.updated_at < now() - $1::interval)
     LIMIT $2 FOR UPDATE OF x SKIP LOCKED

@@ -370,7 +370,7 @@ func (q *Queries) OpenDispute(ctx context.Context, arg OpenDisputeParams) (Order
 }
 
 const orderToDispute = `-- name: OrderToDispute :one
-SELECT user_id, status FROM orders.with_archive WHERE order_no = $1 AND bucket = $2
+SELECT user_id, status FROM orders.orders WHERE order_no = $1 AND bucket = $2
 `
 
 type OrderToDisputeParams struct {

@@ -41,34 +41,3 @@ type OrdersOrder struct {
 	ProviderTxn    *string
 	Handover       *string
 }
-
-type OrdersWithArchive struct {
-	Bucket         int16
-	OrderNo        ids.ID
-	UserID         int64
-	ItemID         int64
-	ActivityID     int64
-	SessionID      int64
-	Shard          int16
-	Epoch          int64
-	Quantity       int32
-	UnitPrice      int64
-	Currency       string
-	Title          string
-	OnePerActivity bool
-	Status         string
-	Reason         string
-	Version        int32
-	PayDeadline    time.Time
-	ClosingUntil   *time.Time
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	Freight        int64
-	Discount       int64
-	PaidAt         *time.Time
-	PaymentNo      pgtype.UUID
-	Provider       *string
-	Method         *string
-	ProviderTxn    *string
-	Handover       *string
-}

@@ -13,7 +13,7 @@ import (
 )
 
 const byChange = `-- name: ByChange :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE (updated_at, order_no) < ($1::timestamptz, $2::uuid) AND updated_at >= $3::timestamptz AND status <> 'pending_payment'
 ORDER BY updated_at DESC, order_no DESC LIMIT $4
 `
@@ -26,7 +26,7 @@ type ByChangeParams struct {
 }
 
 // Orders that no longer wait for their payment.
-func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersWithArchive, error) {
+func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, byChange,
 		arg.BeforeAt,
 		arg.Before,
@@ -37,9 +37,9 @@ func (q *Queries) ByChange(ctx context.Context, arg ByChangeParams) ([]OrdersWit
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersWithArchive
+	var items []OrdersOrder
 	for rows.Next() {
-		var i OrdersWithArchive
+		var i OrdersOrder
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -92,7 +92,7 @@ type ByDeadlineParams struct {
 	Most     int32
 }
 
-// Orders that wait for their payment, of which the archive has none. Those of one transaction of the writer share a deadline.
+// Orders that wait for their payment. Those of one transaction of the writer share a deadline.
 func (q *Queries) ByDeadline(ctx context.Context, arg ByDeadlineParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, byDeadline, arg.BeforeAt, arg.Before, arg.Most)
 	if err != nil {
@@ -146,7 +146,7 @@ const byDispute = `-- name: ByDispute :many
 SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover FROM (
     SELECT d.order_no, d.bucket FROM orders.disputes d
     WHERE d.status <> 'closed' AND d.order_no < $1 AND d.order_no >= $2 ORDER BY d.order_no DESC LIMIT $3) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders WHERE order_no = n.order_no AND bucket = n.bucket OFFSET 0) o
 ORDER BY o.order_no DESC
 `
 
@@ -157,15 +157,15 @@ type ByDisputeParams struct {
 }
 
 // Orders with a dispute that is not closed. OFFSET 0 keeps the planner from scanning orders.
-func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersWithArchive, error) {
+func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, byDispute, arg.Before, arg.Since, arg.Most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersWithArchive
+	var items []OrdersOrder
 	for rows.Next() {
-		var i OrdersWithArchive
+		var i OrdersOrder
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -208,7 +208,7 @@ func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersW
 
 const byNumber = `-- name: ByNumber :many
 
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE order_no < $1 AND order_no >= $2
 ORDER BY order_no DESC LIMIT $3
 `
@@ -220,17 +220,16 @@ type ByNumberParams struct {
 }
 
 // Each query walks one index of orders from a place on, newest first, and filters nothing else: its plan depends on no
-// filter, and what it reads on its limit alone. The archive has the same indexes in each month; a span of numbers leaves
-// out the months beside it.
-func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersWithArchive, error) {
+// filter, and what it reads on its limit alone.
+func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, byNumber, arg.Before, arg.Since, arg.Most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersWithArchive
+	var items []OrdersOrder
 	for rows.Next() {
-		var i OrdersWithArchive
+		var i OrdersOrder
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -272,7 +271,7 @@ func (q *Queries) ByNumber(ctx context.Context, arg ByNumberParams) ([]OrdersWit
 }
 
 const byPayment = `-- name: ByPayment :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE (paid_at, order_no) < ($1::timestamptz, $2::uuid) AND paid_at >= $3::timestamptz
 ORDER BY paid_at DESC, order_no DESC LIMIT $4
 `
@@ -284,7 +283,7 @@ type ByPaymentParams struct {
 	Most     int32
 }
 
-func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersWithArchive, error) {
+func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, byPayment,
 		arg.BeforeAt,
 		arg.Before,
@@ -295,9 +294,9 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersW
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersWithArchive
+	var items []OrdersOrder
 	for rows.Next() {
-		var i OrdersWithArchive
+		var i OrdersOrder
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -339,7 +338,7 @@ func (q *Queries) ByPayment(ctx context.Context, arg ByPaymentParams) ([]OrdersW
 }
 
 const byStatus = `-- name: ByStatus :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE status = $1 AND status <> 'pending_payment' AND order_no < $2 AND order_no >= $3
 ORDER BY order_no DESC LIMIT $4
 `
@@ -352,7 +351,7 @@ type ByStatusParams struct {
 }
 
 // The second condition is the index's own.
-func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWithArchive, error) {
+func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, byStatus,
 		arg.Status,
 		arg.Before,
@@ -363,9 +362,9 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWit
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersWithArchive
+	var items []OrdersOrder
 	for rows.Next() {
-		var i OrdersWithArchive
+		var i OrdersOrder
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -407,7 +406,7 @@ func (q *Queries) ByStatus(ctx context.Context, arg ByStatusParams) ([]OrdersWit
 }
 
 const byUser = `-- name: ByUser :many
-SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive
+SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
 WHERE bucket = $1 AND user_id = $2 AND order_no < $3 AND order_no >= $4
 ORDER BY order_no DESC LIMIT $5
 `
@@ -421,7 +420,7 @@ type ByUserParams struct {
 }
 
 // The bucket prunes to the one partition that a user's orders lie in.
-func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArchive, error) {
+func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, byUser,
 		arg.Bucket,
 		arg.UserID,
@@ -433,9 +432,9 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArc
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersWithArchive
+	var items []OrdersOrder
 	for rows.Next() {
-		var i OrdersWithArchive
+		var i OrdersOrder
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,
@@ -478,7 +477,7 @@ func (q *Queries) ByUser(ctx context.Context, arg ByUserParams) ([]OrdersWithArc
 
 const numbered = `-- name: Numbered :many
 SELECT o.bucket, o.order_no, o.user_id, o.item_id, o.activity_id, o.session_id, o.shard, o.epoch, o.quantity, o.unit_price, o.currency, o.title, o.one_per_activity, o.status, o.reason, o.version, o.pay_deadline, o.closing_until, o.created_at, o.updated_at, o.freight, o.discount, o.paid_at, o.payment_no, o.provider, o.method, o.provider_txn, o.handover FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.with_archive WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
+CROSS JOIN LATERAL (SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 ORDER BY o.order_no DESC
 `
 
@@ -487,15 +486,15 @@ type NumberedParams struct {
 	Buckets  []int16
 }
 
-func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersWithArchive, error) {
+func (q *Queries) Numbered(ctx context.Context, arg NumberedParams) ([]OrdersOrder, error) {
 	rows, err := q.db.Query(ctx, numbered, arg.OrderNos, arg.Buckets)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrdersWithArchive
+	var items []OrdersOrder
 	for rows.Next() {
-		var i OrdersWithArchive
+		var i OrdersOrder
 		if err := rows.Scan(
 			&i.Bucket,
 			&i.OrderNo,

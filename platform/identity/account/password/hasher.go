@@ -86,7 +86,9 @@ const (
 )
 
 // ErrBusy is returned when all places are taken and the queue is full.
-var ErrBusy = fault.New(fault.TooMany, "too-busy", fault.Titles{"Too many people are logging in right now", "登录人数过多，请稍后再试"}, "Too many people are logging in right now. Try again in a moment.").After(2 * time.Second)
+var ErrBusy = fault.New(fault.TooMany, "too-busy", fault.T("Too many people are logging in right now", "登录人数过多，请稍后再试"),
+	fault.T("Too many people are logging in right now. Try again in a moment.", "登录人数过多，请稍后再试。"),
+	fault.T("Try again in a moment.", "请稍后重试。")).After(2 * time.Second)
 
 // Hasher hashes and checks passwords. Safe for concurrent use.
 type Hasher struct {

@@ -78,18 +78,34 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // Reasons for a refusal. An unknown id, another user's id and a wrong secret get the
 // same one.
 var (
-	errUnknown    = fault.Plain(fault.NotFound, "There is no such QR login, or it is not yours.")
-	errExpired    = fault.New(fault.Gone, "qr-expired", fault.Titles{"This QR code has expired", "二维码已过期，请刷新"}, "This QR code has expired; refresh it and scan the new one.")
-	errTaken      = fault.New(fault.Conflict, "qr-taken", fault.Titles{"This QR code has already been scanned", "二维码已被扫描，请刷新"}, "This QR code has already been scanned; refresh it and scan the new one.")
-	errNotScanned = fault.New(fault.Conflict, "qr-not-scanned", fault.Titles{"Scan the QR code first", "请先扫描二维码"}, "Scan the QR code first, and send the scan_token of that scan.")
-	errDecided    = fault.New(fault.Conflict, "qr-decided", fault.Titles{"This login has already been decided", "该登录请求已处理"}, "This QR login has already been decided.")
-	errNumber     = fault.New(fault.Conflict, "qr-wrong-number", fault.Titles{"The number is wrong, the login was refused", "数字不一致，已拒绝本次登录"}, "The asking device shows another number, so the login was refused. Refresh its QR code and scan the new one.")
-	errMinted     = fault.Plain(fault.Forbidden, "A minted token cannot let another device in; log in with an account.")
+	errUnknown = fault.Plain(fault.NotFound,
+		fault.T("There is no such QR login, or it is not yours.", "没有该扫码登录，或不属于您。"))
+	errExpired = fault.New(fault.Gone, "qr-expired", fault.T("This QR code has expired", "二维码已过期，请刷新"),
+		fault.T("This QR code has expired; refresh it and scan the new one.", "二维码已过期，请刷新后重新扫描。"),
+		fault.T("Refresh the QR code and scan the new one.", "请刷新二维码后重新扫描。"))
+	errTaken = fault.New(fault.Conflict, "qr-taken",
+		fault.T("This QR code has already been scanned", "二维码已被扫描，请刷新"),
+		fault.T("This QR code has already been scanned; refresh it and scan the new one.", "二维码已被扫描，请刷新后重新扫描。"),
+		fault.T("Refresh the QR code and scan the new one.", "请刷新二维码后重新扫描。"))
+	errNotScanned = fault.New(fault.Conflict, "qr-not-scanned", fault.T("Scan the QR code first", "请先扫描二维码"),
+		fault.T("Scan the QR code first, and send the scan_token of that scan.", "请先扫描二维码，并携带本次扫描的 scan_token。"),
+		fault.T("Scan the QR code first.", "请先扫描二维码。"))
+	errDecided = fault.New(fault.Conflict, "qr-decided", fault.T("This login has already been decided", "该登录请求已处理"),
+		fault.T("This QR login has already been decided.", "该扫码登录已处理。"),
+		fault.T("Refresh the QR code to begin another login.", "请刷新二维码重新发起登录。"))
+	errNumber = fault.New(fault.Conflict, "qr-wrong-number",
+		fault.T("The number is wrong, the login was refused", "数字不一致，已拒绝本次登录"),
+		fault.T("The asking device shows another number, so the login was refused. Refresh its QR code and scan the "+
+			"new one.",
+			"数字与发起设备显示的不一致，登录已拒绝。请刷新二维码后重新扫描。"),
+		fault.T("Refresh the QR code, and compare the numbers before you confirm.", "请刷新二维码，确认前核对两端显示的数字。"))
+	errMinted = fault.Plain(fault.Forbidden,
+		fault.T("A minted token cannot let another device in; log in with an account.", "签发的令牌不能让其他设备登录，请先用账号登录。"))
 )
 
 // unreachable is the answer to a client whose query failed.
 func unreachable(operation string, err error) error {
-	return httpx.Unreachable("QR logins", fmt.Errorf("qrlogin: %s: %w", operation, err))
+	return httpx.Unreachable(fault.T("QR logins", "扫码登录"), fmt.Errorf("qrlogin: %s: %w", operation, err))
 }
 
 // take returns the refusal of the first exhausted rule.

@@ -24,8 +24,16 @@ const (
 
 // Errors of an exchange.
 var (
-	ErrBadCode     = fault.New(fault.Unauthenticated, "wechat-bad-code", fault.Titles{"Please log in with WeChat again", "微信授权已失效，请重新授权"}, "WeChat does not know this code, or it was already used; get a new one from WeChat.")
-	ErrUnavailable = fault.New(fault.Unavailable, "wechat-unavailable", fault.Titles{"WeChat login is not available right now", "微信登录暂不可用"}, "WeChat does not answer right now. Try again in a moment, or log in by phone.")
+	ErrBadCode = fault.New(fault.Unauthenticated, "wechat-bad-code",
+		fault.T("Please log in with WeChat again", "微信授权已失效，请重新授权"),
+		fault.T("WeChat does not know this code, or it was already used; get a new one from WeChat.",
+			"微信授权码无效或已使用，请重新授权。"),
+		fault.T("Get a new code from WeChat.", "请重新进行微信授权。"))
+	ErrUnavailable = fault.New(fault.Unavailable, "wechat-unavailable",
+		fault.T("WeChat login is not available right now", "微信登录暂不可用"),
+		fault.T("WeChat does not answer right now. Try again in a moment, or log in by phone.",
+			"微信暂无响应，请稍后重试，或使用手机号登录。"),
+		fault.T("Try again in a moment, or log in by phone.", "请稍后重试，或使用手机号登录。"))
 )
 
 // Config is how WeChat is reached.

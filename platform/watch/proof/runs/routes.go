@@ -20,8 +20,14 @@ import (
 )
 
 var (
-	errNoRun   = fault.Plain(fault.NotFound, "There is no proof with this id; GET /api/v1/admin/proof lists them.")
-	errRunning = fault.New(fault.Conflict, "proof-running", fault.Titles{"A proof is running", "账目核验正在进行"}, "One proof of the books runs at a time; follow it with GET /api/v1/admin/proof, and start another when it has ended.")
+	errNoRun = fault.Plain(fault.NotFound,
+		fault.T("There is no proof with this id; GET /api/v1/admin/proof lists them.",
+			"没有该编号的核验，列表见 GET /api/v1/admin/proof。"))
+	errRunning = fault.New(fault.Conflict, "proof-running", fault.T("A proof is running", "账目核验正在进行"),
+		fault.T("One proof of the books runs at a time; follow it with GET /api/v1/admin/proof, and start another "+
+			"when it has ended.",
+			"同一时间只能进行一次账目核验，进度见 GET /api/v1/admin/proof，完成后可再次发起。"),
+		fault.T("Wait for the running proof and read its result.", "请等待正在进行的账目核验完成后查看结果。"))
 )
 
 // RunView is a run in a list. It is exported because huma requires that of embedded
@@ -163,4 +169,6 @@ func Latest(ctx context.Context, db runsdb.DBTX) (v RunView, ok bool, err error)
 }
 
 // unreachable is the answer to an operator whose query failed.
-func unreachable(err error) error { return httpx.Unreachable("Proofs of the books", err) }
+func unreachable(err error) error {
+	return httpx.Unreachable(fault.T("Proofs of the books", "账目核验"), err)
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/cli"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+)
+
+func TestMain(m *testing.M) { shop.Main(m) }
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		want string // in stderr, or in stdout for code 0
+	}{
+		{[]string{"version"}, 0, "stampede "},
+		{nil, 0, "Usage: stampede"},
+		{[]string{"--help"}, 0, "verify"},
+		{[]string{"sell"}, 2, "unexpected argument sell\nTry: stampede --help\n"},
+		{[]string{"serve", "--preheat-lead=30"}, 2, `--preheat-lead: a duration needs a unit, such as 30s, 5m or 1h30m; "30" has none`},
+		{[]string{"serve"}, 2, "--database-url and --redis-url are needed"},
+		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1"}, 2, "STAMPEDE_SIGNING_KEY"},
+		{[]string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=changeme-changeme-changeme-changeme"}, 2, "example"},
+		{[]string{"serve", "--database-url=mysql://h/d", "--redis-url=redis://h:1"}, 2, "--database-url must be like"},
+		{[]string{"token", "--user=0", "--signing-key=" + shop.Key}, 2, "--user must be an id from 1, not 0\nTry: stampede token --help\n"},
+		{[]string{"token", "--user=9223372036854775807", "--count=2", "--signing-key=" + shop.Key}, 2, "--count 2 exceeds the largest user id"},
+		{[]string{"token", "--user=1", "--role=root", "--signing-key=" + shop.Key}, 2, "--role must be one of"},
+		{[]string{"token", "--user=1", "--data=" + empty}, 1, "no stack is known there"},
+		{[]string{"rush", "--item=1", "--data=" + empty}, 1, "no signing key"},
+		{[]string{"rush", "--data=" + empty, "--signing-key=" + shop.Key}, 2, "name the item with --item ID, or let --demo plan a sale\nTry: stampede rush --help\n"},
+		{[]string{"rush", "--item=1", "--rate=fast", "--data=" + empty, "--signing-key=" + shop.Key}, 2, "--rate must be attempts per second or max"},
+		{[]string{"rush", "--item=1", "--pay=8", "--data=" + empty, "--signing-key=" + shop.Key}, 2, "--pay must be a share"},
+		{[]string{"rush", "--item=1", "--demo", "--data=" + empty, "--signing-key=" + shop.Key}, 2, "either --item or --demo"},
+		{[]string{"rush", "--demo", "--conns=0"}, 2, "the number of connections must be between 1 and 10000, not 0"},
+		{[]string{"bench", "--stages=nothing"}, 2, "there is no stage \"nothing\""},
+		{[]string{"run", "--demo-every=1s", "--data=" + empty}, 2, "--demo-every must be at least 10s"},
+		{[]string{"run", "--signing-key=short", "--data=" + empty}, 2, "STAMPEDE_SIGNING_KEY"},
+		{[]string{"verify", "--data=" + empty}, 3, "no stack is known there"},
+		{[]string{"verify", "--database-url=postgres://h.invalid/d", "--redis-url=redis://h.invalid:1"}, 3, "The host name of postgres://h.invalid/d does not resolve here"},
+		{[]string{"reconcile", "--data=" + empty}, 3, "no stack is known there"},
+		{[]string{"migrate", "--database-url=postgres://h.invalid/d"}, 31, "correct --database-url (STAMPEDE_DATABASE_URL)"},
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), c.args, &out, &errs)
+		text := errs.String()
+		if c.code == 0 {
+			text = out.String()
+		}
+		if code != c.code || !strings.Contains(text, c.want) {
+			t.Errorf("stampede %s: exit %d, want %d with %q:\n%s", strings.Join(c.args, " "), code, c.code, c.want, text)
+		}
+	}
+}
+
+func TestTokensForExternalTools(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"token", "--user=100", "--count=3", "--signing-key=" + shop.Key}, &out, &errs); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	tokens := auth.NewTokens([]byte(shop.Key), time.Now)
+	lines := strings.Fields(out.String())
+	if len(lines) != 3 {
+		t.Fatalf("%d lines, want 3", len(lines))
+	}
+	for i, line := range lines {
+		if p, err := tokens.Verify(line); err != nil || p.UserID != int64(100+i) {
+			t.Errorf("line %d names %+v, %v", i, p, err)
+		}
+	}
+}
+
+// The committed OpenAPI document must match the routes; `make generate` rewrites it.
+func TestServedRoutes(t *testing.T) {
+	t.Parallel()
+	router, url := serveHere(t)
+	checkClasses(t, router)
+	_, served := shop.Fetch(t, url+"/openapi.json")
+	for _, described := range regexp.MustCompile(`Problem"\}\}\},"description":"([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*)"`).FindAllSubmatch(served, -1) {
+		for code := range strings.SplitSeq(string(described[1]), ", ") {
+			if _, known := fault.Codes()[code]; !known {
+				t.Errorf("the document names %q, which is not the code of any fault", code)
+			}
+		}
+	}
+	const name = "platform/edge/httpx/openapi.json"
+	if os.Getenv("STAMPEDE_UPDATE_OPENAPI") != "" {
+		if err := os.WriteFile(name, served, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	committed, err := os.ReadFile(name)
+	if err != nil || !bytes.Equal(committed, served) {
+		t.Errorf("%s differs from the served document (%v); run `make generate` and commit it", name, err)
+	}
+}
+
+// checkClasses checks every route's class, which follows from the cost of
+// refusing it. Unlisted API routes are normal.
+func checkClasses(t *testing.T, router *httpx.Router) {
+	t.Helper()
+	want := map[string]httpx.Class{}
+	for class, routes := range map[httpx.Class][]string{
+		httpx.Critical: {
+			"POST /api/v1/payments/{provider}/notify", "POST /api/v1/payments/{provider}/refund-notify", "GET /api/v1/orders",
+			"GET /api/v1/orders/{no}", "PUT /api/v1/orders/{no}/details", "POST /api/v1/orders/{no}/payments", "POST /api/v1/orders/{no}/cancel",
+		},
+		httpx.Held:   {"GET /api/v1/ws"},
+		httpx.Events: {"GET /api/v1/admin/items/{id}/funnel/live", "GET /api/v1/admin/activities/{id}/war-room/live"},
+		httpx.Sheddable: {
+			"GET /api/v1/sessions", "GET /api/v1/sessions/{id}", "GET /api/v1/items/{id}", "GET /api/v1/items/{id}/detail", "GET /api/v1/admin/activities", "GET /api/v1/admin/activities/{id}/rules",
+			"GET /api/v1/admin/activities/{id}", "GET /api/v1/admin/alarms", "GET /api/v1/admin/audit", "GET /api/v1/admin/settings", "GET /api/v1/admin/blacklist", "GET /api/v1/admin/coupons", "GET /api/v1/admin/coupons/{id}", "GET /api/v1/admin/coupons/{id}/issued",
+			"GET /api/v1/admin/dead-letters", "GET /api/v1/admin/dead-letters/{id}", "GET /api/v1/admin/disputes", "GET /api/v1/admin/disputes/{no}", "GET /api/v1/admin/items",
+			"GET /api/v1/admin/items/{id}", "GET /api/v1/admin/items/{id}/admission", "GET /api/v1/admin/items/{id}/detail", "GET /api/v1/admin/items/{id}/preview", "GET /api/v1/admin/activities/{id}/preflight", "GET /api/v1/admin/items/{id}/funnel",
+			"GET /api/v1/admin/sessions/{id}/funnel", "GET /api/v1/admin/sessions/{id}/report", "GET /api/v1/admin/activities/{id}/funnel", "GET /api/v1/admin/proof", "GET /api/v1/admin/proof/{id}",
+			"GET /api/v1/admin/items/{id}/reservations", "GET /api/v1/admin/activities/{id}/war-room",
+			"GET /api/v1/admin/messages", "GET /api/v1/admin/messages/{id}", "GET /api/v1/admin/orders", "GET /api/v1/admin/orders/export", "GET /api/v1/admin/orders/{no}",
+			"GET /api/v1/admin/reconcile", "GET /api/v1/admin/refunds", "GET /api/v1/admin/risk/decisions", "GET /api/v1/admin/risk/rules", "GET /api/v1/admin/sessions",
+			"GET /api/v1/admin/sessions/{id}", "GET /api/v1/admin/statements/{date}", "GET /api/v1/admin/stores", "GET /api/v1/admin/stores/{id}", "GET /api/v1/admin/users", "GET /api/v1/admin/users/{id}",
+		},
+	} {
+		for _, route := range routes {
+			want[route] = class
+		}
+	}
+	err := chi.Walk(router.Bare, func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		route := method + " " + pattern
+		expected, listed := want[route]
+		switch {
+		case listed:
+		case pattern == "/openapi.json" || pattern == "/" || strings.HasPrefix(pattern, "/docs") || strings.HasPrefix(pattern, "/static/") || strings.HasPrefix(pattern, "/admin/static/"):
+			expected = httpx.Static
+		case strings.HasPrefix(pattern, "/admin"):
+			expected = httpx.Relayed
+		case method == http.MethodGet && !strings.HasPrefix(pattern, "/api/"): // pages
+			expected = httpx.Sheddable
+		default:
+			expected = httpx.Normal
+		}
+		delete(want, route)
+		if got := router.ClassOf(method, pattern); got != expected {
+			t.Errorf("%s is %s, want %s", route, got, expected)
+		}
+		return nil
+	})
+	if err != nil || len(want) != 0 {
+		t.Errorf("these routes are not served (%v): %v", err, want)
+	}
+}
+
+// serveHere starts a server inside this process and returns what only code can read of it: its router.
+func serveHere(t *testing.T) (router *httpx.Router, url string) {
+	t.Helper()
+	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	out, errs, ended := shop.NewConsole(), shop.NewConsole(), make(chan struct{})
+	set := new(settings)
+	program := set.program()
+	program.Serve = func(ctx context.Context, io cli.Streams, start cli.Stack, show func(cli.Parts) error) error {
+		return set.serve(ctx, io, start, func(p cli.Parts) error {
+			router, url = p.Router, set.Addresses.LocalURL()
+			return show(p)
+		})
+	}
+	go func() {
+		defer close(ended)
+		cli.Main(ctx, program, []string{
+			"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
+			"--signing-key=" + shop.Key, "--nats-dir=" + t.TempDir(), "--sandbox-bank", "--log-level=warn", "--max-conns=28",
+		}, cli.Streams{Out: out, Err: errs})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		if t.Failed() {
+			t.Logf("server printed:\n%s%s", out, errs)
+		}
+	})
+	out.Await(t, `serves (\S+);`, time.Minute, ended)
+	return router, url
+}

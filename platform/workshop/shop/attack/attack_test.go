@@ -1,0 +1,165 @@
+package attack
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/httpxtest"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+)
+
+// attacked is a server with small bounds.
+type attacked struct{ *shop.Instance }
+
+// hostile opens a connection and sends some bytes, never more.
+func (in attacked) hostile(t *testing.T, bytes string) net.Conn {
+	t.Helper()
+	return httpxtest.Dial(t, strings.TrimPrefix(in.URL, "http://"), "127.0.0.1", bytes)
+}
+
+// honest sends a request on a connection of its own.
+func (in attacked) honest(t *testing.T, method, url, token, body string) (status int, said string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(raw)
+}
+
+// TestAttackIdleSockets opens five times as many connections as the server may
+// have, silent ones and ones whose client stops at some point: new clients and the probe are served nevertheless, and the server closes the
+// surplus.
+func TestAttackIdleSockets(t *testing.T) {
+	t.Parallel()
+	const most = 50
+	in := attacked{shop.Serve(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--max-connections=50")}
+	var hostile []net.Conn
+	for range most {
+		hostile = append(hostile, in.hostile(t, ""), in.hostile(t, "GET / HTTP/1.1\r\nHost: x\r\n"),
+			in.hostile(t, "GET /api/v1/time HTTP/1.1\r\nHost: x\r\n\r\n"),
+			in.hostile(t, "POST /api/v1/rush/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"),
+			in.hostile(t, "GET /api/v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"))
+		if status, said := in.honest(t, http.MethodGet, in.URL+"/api/v1/time", "", ""); status != http.StatusOK {
+			t.Fatalf("a new client: %d %s", status, said)
+		}
+	}
+	if status, said := in.honest(t, http.MethodGet, in.OpsURL(t)+"/readyz", "", ""); status != http.StatusOK {
+		t.Errorf("the probe: %d %s", status, said)
+	}
+	open := func() (n int) {
+		for _, c := range hostile {
+			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+				n++
+			}
+		}
+		return n
+	}
+	// The last one makes room after it was accepted.
+	pgtest.Eventually(t, 30*time.Second, func() bool { return open() <= most }, "the surplus of idle connections to be closed")
+}
+
+// TestAttackPlaces plays many more slow clients than the server has places. Shoppers
+// and operators are served nevertheless.
+func TestAttackPlaces(t *testing.T) {
+	t.Parallel()
+	in := attacked{shop.Serve(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--max-in-flight=8", "--max-concurrent=4", "--auth-human-check=none")}
+	shopper, operator := shop.Mint(t, 1, auth.Shopper), shop.Mint(t, 2, auth.Operator)
+	const many = 16
+	half := func(path, token string) string {
+		return "POST " + path + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token +
+			"\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+	}
+	for range many {
+		// The document has some 300 kB; a connection's buffers hold a few of them.
+		in.hostile(t, strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+		in.hostile(t, strings.Repeat("GET /api/v1/admin/alarms HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+		in.hostile(t, half("/api/v1/auth/login", "none"))
+		in.hostile(t, half("/api/v1/items/1/rush-path", shopper))
+		in.hostile(t, half("/api/v1/payments/sandbox/notify", "none"))
+	}
+	for range 3 {
+		for _, honest := range []struct {
+			method, path, token, body string
+			want                      int
+		}{
+			{http.MethodGet, "/", "", "", http.StatusOK},
+			{http.MethodGet, "/api/v1/sessions", "", "", http.StatusOK},
+			{http.MethodGet, "/api/v1/admin/alarms", operator, "", http.StatusOK},
+			{http.MethodGet, "/api/v1/orders", shopper, "", http.StatusOK},
+			{http.MethodPost, "/api/v1/auth/login", "", `{"phone":"13800138000","password":"not this one"}`, http.StatusUnauthorized},
+			{http.MethodPost, "/api/v1/items/1/rush-path", shopper, `{"quantity":1}`, http.StatusNotFound},
+		} {
+			if status, said := in.honest(t, honest.method, in.URL+honest.path, honest.token, honest.body); status != honest.want {
+				t.Errorf("%s %s: %d %.300s", honest.method, honest.path, status, said)
+			}
+		}
+	}
+}
+
+// TestAttackEverNewKeys starts payments with a new Idempotency-Key each, and reads
+// order lists: a user's requests are limited, another's are not.
+func TestAttackEverNewKeys(t *testing.T) {
+	t.Parallel()
+	in := shop.Serve(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t))
+	hostile, honest := shop.Mint(t, 1, auth.Shopper), shop.Mint(t, 2, auth.Shopper)
+	no := ids.NewFor(1).String()
+	for path, call := range map[string]func(token string, i int) int{
+		"payments": func(token string, i int) int {
+			status, _, _ := shop.Exchange(t, http.MethodPost, in.URL+"/api/v1/orders/"+no+"/payments", token, `{}`, "Idempotency-Key", strconv.Itoa(i))
+			return status
+		},
+		"order lists": func(token string, _ int) int {
+			status, _, _ := shop.Exchange(t, http.MethodGet, in.URL+"/api/v1/orders", token, "")
+			return status
+		},
+	} {
+		// At once: on a slow machine one after the other would stay within the limit.
+		var refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range 60 {
+			all.Go(func() {
+				if call(hostile, i) == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if refused.Load() == 0 {
+			t.Errorf("%s: 60 requests of one user at once were answered", path)
+		}
+		if status := call(honest, 0); status == http.StatusTooManyRequests {
+			t.Errorf("%s: another user is refused too", path)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"stampede/platform/workshop/bench"
+	"stampede/platform/workshop/cli"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+)
+
+// TestBenchInShort runs `stampede bench` in its short forms, which run the same
+// code with few operations: a private server, real stores, real sockets. It
+// also interrupts bench while it works. However bench ends, it must leave no
+// process and no file.
+func TestBenchInShort(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args  []string
+		check func(t *testing.T, report []byte)
+		end   syscall.Signal // sent while it works; 0 means never
+		code  int
+	}{
+		"stages":     {args: []string{"--quick", "--json"}, check: checkStages},
+		"scale":      {args: []string{"--scale=short", "--json"}, check: checkScale},
+		"killed":     {args: []string{"--stages=refusal"}, end: syscall.SIGKILL, code: -1},
+		"terminated": {args: []string{"--stages=refusal"}, end: syscall.SIGTERM, code: exitInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			temp := filepath.Dir(shop.DataDir(t)) // where bench creates its folder
+			p := &shop.Process{Out: shop.NewConsole()}
+			p.Cmd = exec.Command(shop.ImageProgram(t), append([]string{"bench"}, c.args...)...)
+			p.Cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+			var report bytes.Buffer
+			p.Start(t, &report)
+			if c.end != 0 {
+				// The baseline's child starts after the server has answered.
+				pgtest.Eventually(t, time.Minute, func() bool { return strings.Contains(shop.ChildrenBelow(t, p.Cmd.Process.Pid), "bench-part bare") }, "bench to be working")
+				before := shop.ChildrenOf(t, temp)
+				for _, want := range []string{"postgres", "redis", " serve "} {
+					if !strings.Contains(before, want) {
+						t.Fatalf("there is no %s to leave behind:\n%s", want, before)
+					}
+				}
+				if code := p.End(t, c.end, time.Minute); code != c.code {
+					t.Errorf("exit %d, want %d", code, c.code)
+				}
+			} else {
+				select {
+				case <-p.Ended:
+				case <-time.After(2 * time.Minute): // many times what it takes on an idle machine
+					t.Fatal("bench did not exit")
+				}
+				if code := p.Cmd.ProcessState.ExitCode(); code != 0 {
+					t.Fatalf("exit %d", code)
+				}
+				c.check(t, report.Bytes())
+			}
+			left := func() string {
+				files, err := filepath.Glob(filepath.Join(temp, "*"))
+				return fmt.Sprint(shop.ChildrenOf(t, temp), files, err)
+			}
+			pgtest.Eventually(t, time.Minute, func() bool { return left() == fmt.Sprint("", []string(nil), nil) }, "no process and no file to be left")
+		})
+	}
+}
+
+// exitInterrupted is a shell's exit code for SIGINT.
+const exitInterrupted = 130
+
+// checkStages checks that both sides of every stage have a rate. Its value is
+// meaningless while other tests run.
+func checkStages(t *testing.T, raw []byte) {
+	t.Helper()
+	var report bench.Report
+	if err := json.Unmarshal(raw, &report); err != nil {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	stages := bench.Stages()
+	if len(report.Stages) != len(stages) {
+		t.Fatalf("%d stages were measured, there are %d", len(report.Stages), len(stages))
+	}
+	for i, res := range report.Stages {
+		if res.Name != stages[i].Name || res.Ratio <= 0 || res.BaselinePerSecond <= 0 || res.OursPerSecond <= 0 {
+			t.Errorf("stage %s: %+v", stages[i].Name, res)
+		}
+		for _, f := range res.Figures {
+			if f.Unit == "ms" && (f.Value <= 0 || f.Value > 60_000) {
+				t.Errorf("stage %s: %s is %v ms", res.Name, f.Name, f.Value)
+			}
+		}
+	}
+}
+
+// checkScale checks the sales of one item and of ten, and a crowd for a
+// hundredth as many units whose books are proved against the client log.
+func checkScale(t *testing.T, raw []byte) {
+	t.Helper()
+	var report bench.ScaleReport
+	if err := json.Unmarshal(raw, &report); err != nil {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	if len(report.Shoppers) != 1 || len(report.Items) != 1 || report.Million == nil {
+		t.Fatalf("%+v", report)
+	}
+	for _, p := range append(report.Shoppers, report.Items...) {
+		if p.Attempts < p.Shoppers || p.PerSecond <= 0 || p.Units != p.Shoppers/100 {
+			t.Errorf("%+v", p)
+		}
+	}
+	// Times and memory are meaningless while other tests run; the counts are exact.
+	if m := report.Million; !m.Sound() || m.Granted != 50 || m.Orders != 50 || m.Shoppers != 5000 || m.PeakMiB <= 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestBenchNamesItsStages(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, st := range bench.Stages() {
+		all = append(all, st.Name)
+	}
+	names := strings.Join(all, ", ")
+	field, _ := reflect.TypeFor[cli.Bench]().FieldByName("Stages")
+	if !strings.Contains(field.Tag.Get("help"), names) {
+		t.Errorf("the help of --stages does not list %s", names)
+	}
+	var out, errs bytes.Buffer
+	if code := shop.Run(t.Context(), []string{"bench", "--stages=nonsense"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), names) {
+		t.Errorf("an unknown stage: exit %d, %s", code, errs.String())
+	}
+	errs.Reset()
+	if code := shop.Run(t.Context(), []string{"bench", "--rounds=0"}, &out, &errs); code != 2 {
+		t.Errorf("no rounds: exit %d, %s", code, errs.String())
+	}
+}

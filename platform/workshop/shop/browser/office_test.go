@@ -1,0 +1,172 @@
+package browser
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/pquerna/otp/totp"
+
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+)
+
+// fill types a text into a visible field of a form.
+func fill(selector, text string) chromedp.Action {
+	return chromedp.Tasks{until("document.querySelector(" + strconv.Quote(selector) + ")"), chromedp.Evaluate("document.querySelector("+strconv.Quote(selector)+").value = "+strconv.Quote(text), nil)}
+}
+
+// says waits for a text on the page.
+func says(text string) chromedp.Action {
+	return until("document.body?.innerText.includes(" + strconv.Quote(text) + ")")
+}
+
+// fitsPhone is true on a page that a phone shows without scrolling sideways.
+const fitsPhone = `document.documentElement.scrollWidth <= 390`
+
+// shot writes a picture of the page to the folder of SCREENSHOTS.
+func shot(name string) chromedp.Action {
+	return chromedp.ActionFunc(func(tab context.Context) error {
+		folder := os.Getenv("SCREENSHOTS")
+		if folder == "" {
+			return nil
+		}
+		for _, width := range []int64{390, 1280} {
+			for _, scheme := range []string{"light", "dark"} {
+				var png []byte
+				features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+				steps := chromedp.Tasks{emulation.SetDeviceMetricsOverride(width, 900, 1, false), emulation.SetEmulatedMedia().WithFeatures(features), chromedp.FullScreenshot(&png, 100)}
+				if err := steps.Do(tab); err != nil {
+					return err
+				}
+				if err := os.WriteFile(folder+"/"+name+"-"+strconv.FormatInt(width, 10)+"-"+scheme+".png", png, 0o600); err != nil {
+					return err
+				}
+			}
+		}
+		return emulation.SetDeviceMetricsOverride(390, 800, 1, true).Do(tab)
+	})
+}
+
+// worksInTheOffice makes the first admin by the link that the server printed, and
+// looks at a shopper's order and cancels it, on a desktop and a phone.
+func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale loadgen.Planned) {
+	t.Helper()
+	shopper := shop.NewBuyer(t, in, 77)
+	var no string
+	pgtest.Eventually(t, 30*time.Second, func() (granted bool) { // once it has opened
+		got, code := shopper.Rush(t, sale.ItemID)
+		no = got
+		return code == ""
+	}, "the shopper's grant")
+	shopper.AwaitStatus(t, no, "pending_payment", time.Minute)
+
+	link := regexp.MustCompile(`http://\S+/admin/first-admin\?link=\S+`).FindString(in.Out.String())
+	if link == "" {
+		t.Fatalf("the server printed no link for the first admin:\n%s", in.Out)
+	}
+	const phone, password = "13800138111", "an office's long password"
+	var secret string
+	do(tab, t, "become the first admin",
+		chromedp.Navigate(link), fill(`[name=phone]`, phone), fill(`[name=password]`, password), click(`main button`),
+		says("Authenticator app"), chromedp.Navigate(in.URL+"/admin/orders"), says("Authenticator app"), // where one who leaves comes back to
+		click(`main button`), until(`document.querySelector("img.qr")?.naturalWidth === 256`),
+		chromedp.Text(`main code`, &secret, chromedp.ByQuery))
+	digits, err := totp.GenerateCode(secret, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(tab, t, "add the authenticator app and see the orders",
+		fill(`[name=code]`, digits), click(`main button`), says("recovery codes"), click(`main a`), until(`document.querySelector("table a[href$='`+no+`']")`), says("Admin"), shot("orders"))
+	if status, doc := in.Call(t, http.MethodPost, "/api/v1/auth/first-admin", "", map[string]string{"link": link[len(in.URL+"/admin/first-admin?link="):], "phone": "13800138112", "password": password}); status != http.StatusForbidden {
+		t.Errorf("the link makes a second admin: %d %v", status, doc)
+	}
+	do(tab, t, "search by the keyboard",
+		input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithText("/"), until(`document.activeElement.name === "q"`), chromedp.KeyEvent(no+"\r"),
+		until(`location.search.includes("q=`+no+`")`), until(`document.querySelectorAll("tbody tr").length === 1`), click("tbody a"), says("History"))
+	do(tab, t, "cancel it with a reason, on a phone",
+		emulation.SetDeviceMetricsOverride(390, 800, 1, true), until(fitsPhone),
+		click(`form[action$="/cancel"] button`), until(`!location.search.includes("done")`), // the browser asks for the reason
+		fill(`form[action$="/cancel"] [name=reason]`, "The shopper called."), click(`form[action$="/cancel"] button`),
+		says("The order is canceled"), says("The shopper called."), until(fitsPhone), shot("order"))
+	shopper.AwaitStatus(t, no, "closed", time.Minute)
+	do(tab, t, "read the sale in Chinese",
+		chromedp.Navigate(in.URL+"/admin/activities/"+sale.ActivityID+"?language=zh"), says("暂停活动"), until(fitsPhone), shot("sale-zh"),
+		click(`form[action$="/activities/`+sale.ActivityID+`/pause"] button`), says("活动已在所有实例上暂停"), says("已暂停"),
+		click(`form[action$="/activities/`+sale.ActivityID+`/resume"] button`), says("活动已恢复"),
+		chromedp.Navigate(in.URL+"/admin/items/"+sale.ItemID), says("抢到，等待生成订单"), until(fitsPhone))
+	watchesTheRoom(tab, t, in, sale)
+	in8 := time.FixedZone("the shop's, by default", 8*60*60)
+	typed := func(values map[string]string) (steps chromedp.Tasks) {
+		for name, value := range values {
+			steps = append(steps, fill(`.plan [name="`+name+`"]`, value))
+		}
+		return steps
+	}
+	at := func(hours time.Duration) string {
+		return time.Now().Add(hours * time.Hour).In(in8).Format("2006-01-02T15:04")
+	}
+	const session, lamp, desk = "sessions[0].", "sessions[0].items[0].", "sessions[0].items[2]." // the row between is removed
+	do(tab, t, "plan a sale of two items, one of them wrong at first",
+		chromedp.Navigate(in.URL+"/admin/activities"), click(`main a[href$="/new"]`), until(`document.querySelector(".plan")`),
+		click(`[data-add="sessions[0].items"]`), click(`[data-add="sessions[0].items"]`), click(`fieldset fieldset[data-row="1"] [data-remove]`),
+		typed(map[string]string{
+			"name": "双十一", session + "name": "早场", session + "opens_at": at(1), session + "closes_at": at(2),
+			lamp + "sku": "lamp", lamp + "title": "台灯", lamp + "list_price": "199", lamp + "sale_price": "19.90", lamp + "stock": "50",
+			desk + "sku": "desk", desk + "title": "书桌", desk + "list_price": "199", desk + "sale_price": "299", desk + "stock": "5",
+		}),
+		click(".plan .end button"), until(`document.querySelector('[name="sessions[0].items[1].sale_price"][aria-invalid]')?.value === "299"`), shot("plan-zh"),
+		typed(map[string]string{"sessions[0].items[1].sale_price": "99"}), click(".plan .end button"), says("草稿已创建"), says("¥19.90"), says("书桌"))
+	// The forms of the draft's page are folded; each is sent as it stands with what is typed over.
+	form := func(end string) string { return `form[action$="` + end + `"]` }
+	do(tab, t, "edit the sale, its rules, its session and its item",
+		fill(form("/edit")+` [name=payment_window_seconds]`, "0.5"), fill(form("/edit")+` [name="checkout.freight"]`, "8"), fill(form("/edit")+` [name="checkout.address"]`, "required"), chromedp.Evaluate(`document.querySelector('form[action*="/activities/"][action$="/edit"] [name=delivery]').click()`, nil),
+		click(`form[action*="/activities/"][action$="/edit"] button`), says("活动已修改"),
+		until(`document.querySelector('form[action*="/activities/"][action$="/edit"] [name=payment_window_seconds]').value === "0.5" && document.querySelector('[name=delivery]').checked && document.querySelector('[name="checkout.freight"]').value === "8.00"`),
+		fill(form("/rules")+` [name=rules]`, "每人一件"), click(form("/rules")+` button`), says("活动规则已更新"), until(`document.querySelector("[name=rules]").value === "每人一件"`),
+		fill(`form[action*="/sessions/"][action$="/edit"] [name=name]`, "晚场"), click(`form[action*="/sessions/"][action$="/edit"] button`), says("场次已修改"), says("晚场"),
+		click(`tbody tr a`), says("台灯"), fill(form("/edit")+` [name=sale_price]`, "18.80"), click(form("/edit")+` button`), says("商品已修改"), until(`document.querySelector("[name=sale_price]").value === "18.80"`),
+		fill(form("/detail")+` [name=description]`, "# 暖光"), click(form("/detail")+` button`), says("图文详情已更新"))
+	var item, page string
+	do(tab, t, "find the item", chromedp.Evaluate(`location.pathname`, &item), chromedp.Evaluate(`document.querySelector('main a[href^="/?preview="]').href`, &page))
+	do(tab, t, "preview the draft, which only the staff sees", chromedp.Navigate(page), says("¥18.80"), says("暖光"), says("每人一件"), says("Preview: this is what shoppers"), shot("preview-zh"), chromedp.Navigate(in.URL+item))
+	if status, _ := in.Call(t, http.MethodGet, "/api/v1/items/"+strings.Split(page, "=")[1], "", nil); status != http.StatusNotFound {
+		t.Errorf("shoppers see the draft: %d", status)
+	}
+	do(tab, t, "publish it",
+		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), until(`document.querySelector("h1").innerText.startsWith("开售检查")`), shot("planned-zh"))
+	importsASale(tab, t, in)
+	plansAhead(tab, t, in)
+	sharesTheWork(tab, t, in, sale)
+	menuIsReadable(tab, t, in)
+	seesAsAViewer(tab, t, in, sale)
+	do(tab, t, "sign out", click(`form[action="/admin/sign-out"] button`), says("登录"), chromedp.Navigate(in.URL+"/admin/orders"),
+		until(`location.pathname === "/admin/sign-in"`), shot("sign-in-zh"))
+}
+
+// importsASale sends a sheet with a line that the API refuses, and the corrected one.
+func importsASale(tab context.Context, t *testing.T, in *shop.Instance) {
+	t.Helper()
+	const sheet = "\ufeff场次,开抢时间,结束时间,商品编码,商品名称,原价,秒杀价,库存\n双十二,2031-12-12 20:00,2031-12-12 22:00,lamp,台灯,199,19.90,50\n,,,desk,书桌,199,299,5\n"
+	file := func(name, content string) chromedp.Action {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return chromedp.Tasks{fill(`form[action$="/import"] [name=name]`, "双十二"), chromedp.SetUploadFiles(`form[action$="/import"] [name=file]`, []string{path}, chromedp.ByQuery)}
+	}
+	do(tab, t, "import a sale",
+		chromedp.Navigate(in.URL+"/admin/activities"), file("wrong.csv", sheet), click(`form[action$="/import"] button`),
+		says("第 3 行，秒杀价：秒杀价不能高于原价。"), shot("import-zh"), chromedp.Navigate(in.URL+"/admin/activities"), until(`document.querySelector("tbody") && !document.querySelector("tbody").innerText.includes("双十二")`),
+		file("right.csv", strings.Replace(sheet, "299", "99", 1)), click(`form[action$="/import"] button`), says("已按文件创建草稿"), says("书桌"), says("2031-12-12 20:00:00"))
+}

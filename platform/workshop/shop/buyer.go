@@ -1,0 +1,85 @@
+// Package shop is the kit of the tests that play against the program from outside: it builds the program once, starts it,
+// and speaks to it as shoppers, operators and their tools do. It links no module.
+package shop
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
+)
+
+// Buyer rushes as one user through one instance.
+type Buyer struct {
+	In    *Instance
+	Token string
+}
+
+// NewBuyer returns a shopper with a token of an hour.
+func NewBuyer(t *testing.T, in *Instance, user int64) Buyer {
+	t.Helper()
+	token, err := auth.NewTokens([]byte(Key), time.Now).Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Buyer{in, token}
+}
+
+// Path fetches a rush path without sending it.
+func (b Buyer) Path(t *testing.T, item string) (no, path string) {
+	t.Helper()
+	status, doc := b.In.Call(t, http.MethodPost, "/api/v1/items/"+item+"/rush-path", b.Token, map[string]int{"quantity": 1})
+	if status != http.StatusOK {
+		t.Fatalf("rush-path: %d %v", status, doc)
+	}
+	return doc["order_no"].(string), doc["path"].(string) //nolint:errcheck,forcetypeassert // strings, or the contract is broken
+}
+
+// Rush gets a path and sends it; it returns the number and the code, "" for 202.
+func (b Buyer) Rush(t *testing.T, item string) (no, code string) {
+	t.Helper()
+	status, path := b.In.Call(t, http.MethodPost, "/api/v1/items/"+item+"/rush-path", b.Token, map[string]int{"quantity": 1})
+	if status == http.StatusTooManyRequests { // a test asks more often than a shopper may
+		return "", "rate-limited"
+	}
+	if status != http.StatusOK && status != http.StatusCreated {
+		t.Fatalf("rush-path: %d %v", status, path)
+	}
+	status, doc := b.In.Call(t, http.MethodPost, "/api/v1/rush/"+path["path"].(string), "", nil) //nolint:errcheck,forcetypeassert // a string, or the contract is broken
+	no, _ = path["order_no"].(string)
+	if status == http.StatusAccepted {
+		return no, ""
+	}
+	code, _ = doc["code"].(string)
+	return no, code
+}
+
+// AwaitStatus polls until the order has a status.
+func (b Buyer) AwaitStatus(t *testing.T, no, want string, within time.Duration) {
+	t.Helper()
+	var last any
+	pgtest.Eventually(t, within, func() bool {
+		_, doc := b.In.Call(t, http.MethodGet, "/api/v1/orders/"+no, b.Token, nil)
+		last = doc["status"]
+		return last == want
+	}, "order "+no+" to be "+want)
+}
+
+// Paid buys an item and pays for it at the sandbox bank.
+func (b Buyer) Paid(t *testing.T, item string) (no string) {
+	t.Helper()
+	no, code := b.Rush(t, item)
+	if code != "" {
+		t.Fatalf("the rush: %s", code)
+	}
+	b.AwaitStatus(t, no, "pending_payment", time.Minute)
+	_, payment := b.In.Call(t, http.MethodPost, "/api/v1/orders/"+no+"/payments", b.Token, map[string]string{})
+	address, _ := payment["pay_url"].(string)
+	if status, doc := b.In.Call(t, http.MethodPost, address, "", map[string]string{"action": "pay"}); status >= http.StatusMultipleChoices {
+		t.Fatalf("paying: %d %v", status, doc)
+	}
+	b.AwaitStatus(t, no, "paid", time.Minute)
+	return no
+}

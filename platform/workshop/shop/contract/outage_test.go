@@ -1,0 +1,262 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/linktest"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/shop"
+)
+
+// postgresLink is a database's URL over a link.
+func postgresLink(t *testing.T, databaseURL string) (*linktest.Link, string) {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, addr := pgconn.NetworkAddress(cfg.Host, cfg.Port)
+	l := linktest.New(t, network, addr)
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: l.Addr(), Path: "/" + cfg.Database, RawQuery: "sslmode=disable"}
+	return l, u.String()
+}
+
+// redisLink is a Redis's URL over a link.
+func redisLink(t *testing.T, redisURL string) (*linktest.Link, string) {
+	t.Helper()
+	opts, err := redis.ParseURL(redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := linktest.New(t, opts.Network, opts.Addr)
+	u := url.URL{Scheme: "redis", Host: l.Addr(), Path: "/" + fmt.Sprint(int64(opts.DB))}
+	if opts.Password != "" {
+		u.User = url.UserPassword(opts.Username, opts.Password)
+	}
+	return l, u.String()
+}
+
+// sample returns a small value that is valid for a schema of the document.
+func sample(d *shop.Document, schema map[string]any) any {
+	if ref, ok := schema["$ref"].(string); ok {
+		return sample(d, d.At(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
+	}
+	for _, word := range []string{"enum", "examples"} {
+		if list, ok := schema[word].([]any); ok && len(list) > 0 {
+			return list[0]
+		}
+	}
+	kind, _ := schema["type"].(string)
+	if list, ok := schema["type"].([]any); ok {
+		kind, _ = list[0].(string)
+	}
+	switch kind {
+	case "object":
+		value := map[string]any{}
+		properties, _ := schema["properties"].(map[string]any)
+		required, _ := schema["required"].([]any)
+		for _, name := range required {
+			if property, ok := properties[name.(string)].(map[string]any); ok {
+				value[name.(string)] = sample(d, property)
+			}
+		}
+		return value
+	case "array":
+		return []any{}
+	case "boolean":
+		return true
+	case "integer", "number":
+		return 1
+	}
+	if schema["format"] == "date-time" {
+		return moment(time.Hour)
+	}
+	return "1"
+}
+
+// sweep sends every documented operation once and returns the statuses.
+func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[string]int {
+	t.Helper()
+	doc, err := shop.Documented()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.NewReplacer("admin/activities/{id}", "admin/activities/"+activityID, "items/{id}", "items/"+itemID,
+		"{no}", ids.NewFor(3001).String(), "{order_no}", ids.NewFor(3001).String(), "{provider}", "sandbox", "{path}", "AAAA", "{id}", "77")
+	bodies := map[string]string{
+		"POST /api/v1/admin/activities":       `{"name":"Sale","starts_at":"2030-01-01T00:00:00Z","ends_at":"2030-01-02T00:00:00Z"}`,
+		"POST /api/v1/admin/sessions":         `{"activity_id":"1","name":"Night","opens_at":"2030-01-01T00:00:00Z","closes_at":"2030-01-01T01:00:00Z"}`,
+		"POST /api/v1/admin/items/{id}/stock": `{"add":1}`,
+	}
+	admin, shopper := shop.Mint(t, 8, auth.Admin), shop.Mint(t, 3001, auth.Shopper)
+	statuses, mu, slots := map[string]int{}, sync.Mutex{}, make(chan struct{}, 8)
+	var all sync.WaitGroup
+	for route, methods := range doc.At("paths") {
+		if strings.HasSuffix(route, "/live") {
+			continue // a stream, which its client ends
+		}
+		for method := range methods.(map[string]any) {
+			operation, token := strings.ToUpper(method)+" "+route, shopper
+			if strings.HasPrefix(route, "/api/v1/admin/") {
+				token = admin
+			}
+			body := bodies[operation]
+			if schema := doc.At("paths", route, method, "requestBody", "content", "application/json", "schema"); schema != nil && body == "" {
+				raw, err := json.Marshal(sample(doc, schema))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body = string(raw)
+			}
+			all.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				status, _, raw := shop.Exchange(t, strings.ToUpper(method), in.URL+names.Replace(route), token, body)
+				if status == http.StatusInternalServerError {
+					t.Errorf("%s answers %d %.300s", operation, status, raw)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[operation] = status
+			})
+		}
+	}
+	all.Wait()
+	return statuses
+}
+
+// readOnly makes a database read only, as a standby is, or writable again.
+func readOnly(t *testing.T, databaseURL string, on bool) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for _, sql := range []string{
+		`SET default_transaction_read_only = off`,
+		fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %t`, pgx.Identifier{conn.Config().Database}.Sanitize(), on),
+		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOutageOfAStoreIsA503 calls every documented operation while Postgres reads
+// only, while it is down, while Redis is, and while Redis has no memory: none may
+// cause a 500, but a 503 that says what to do. After an outage there is an alarm.
+func TestOutageOfAStoreIsA503(t *testing.T) {
+	t.Parallel()
+	direct, private := pgtest.DatabaseURL(t), redistest.Start(t)
+	postgres, databaseURL := postgresLink(t, direct)
+	store, redisURL := redisLink(t, "redis://"+private.Addr+"/0")
+	in := shop.Serve(t, databaseURL, redisURL)
+	sale, operator := in.Plan(t, 20, 500*time.Millisecond), shop.Mint(t, 9, auth.Operator)
+	activity, item := "/api/v1/admin/activities/"+sale.ActivityID, "/api/v1/admin/items/"+sale.ItemID
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		status, doc := in.Call(t, http.MethodGet, item+"/funnel", operator, nil)
+		return status == http.StatusOK && doc["loaded"] == true
+	}, "the item to be loaded")
+	holder, line := shop.NewBuyer(t, in, 5001), shop.NewBuyer(t, in, 5002)
+	held, code := holder.Rush(t, sale.ItemID)
+	if code != "" {
+		t.Fatalf("the first rush: %s", code)
+	}
+	holder.AwaitStatus(t, held, "pending_payment", 10*time.Second)
+	queued, path := line.Path(t, sale.ItemID)
+
+	readOnly(t, direct, true)
+	sweep(t, in, sale.ItemID, sale.ActivityID)
+	if status, header, raw := shop.Exchange(t, http.MethodPost, in.URL+item+"/stock", operator, `{"add":1}`); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("while Postgres reads only: %d %s", status, raw)
+	}
+	readOnly(t, direct, false)
+
+	for _, away := range []struct {
+		name string
+		*linktest.Link
+	}{{"Postgres", postgres}, {"Redis", store}} {
+		name, l := away.name, away.Link
+		began := time.Now()
+		l.Cut(true)
+		if name == "Postgres" {
+			if code := in.Send(t, path); code != "" {
+				t.Errorf("a rush while Postgres is away: %s, want 202", code)
+			}
+		} else {
+			holder.AwaitStatus(t, held, "pending_payment", 10*time.Second)
+			if status, _, raw := shop.Exchange(t, http.MethodPost, in.URL+"/api/v1/orders/"+held+"/payments", holder.Token, `{}`); status != http.StatusOK {
+				t.Errorf("a payment while Redis is away: %d %s", status, raw)
+			}
+		}
+		statuses := sweep(t, in, sale.ItemID, sale.ActivityID)
+		for _, asked := range []struct{ method, path, says string }{
+			{http.MethodPost, activity + "/pause", "repeat the request until it succeeds"},
+			{http.MethodPost, activity + "/terminate", "repeat the request until it succeeds"},
+			{http.MethodPost, item + "/stock", "repeat the request until it succeeds"},
+			{http.MethodGet, item + "/funnel", "selling continues"},
+			{http.MethodGet, "/api/v1/admin/audit", "selling continues"},
+			{http.MethodGet, activity, "selling continues"},
+		} {
+			if name == "Redis" && !strings.HasSuffix(asked.path, "/funnel") {
+				continue // answered from Postgres, and their effect is done
+			}
+			status, header, raw := shop.Exchange(t, asked.method, in.URL+asked.path, operator, map[bool]string{true: `{"add":1}`}[strings.HasSuffix(asked.path, "/stock")])
+			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" || !strings.Contains(string(raw), asked.says) {
+				t.Errorf("without %s, %s %s: %d %s", name, asked.method, asked.path, status, raw)
+			}
+		}
+		if len(statuses) < 80 {
+			t.Errorf("only %d operations were called", len(statuses))
+		}
+		code := strings.ToLower(name) + "-unreachable"
+		pgtest.Eventually(t, 30*time.Second, func() bool { return strings.Contains(in.Err.String(), "code="+code) }, "the log to report it")
+		l.Cut(false)
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			status, doc := in.Call(t, http.MethodGet, "/api/v1/admin/alarms?code="+code, operator, nil)
+			list, _ := doc["data"].([]any)
+			if status != http.StatusOK || len(list) != 1 {
+				return false
+			}
+			a := list[0].(map[string]any)
+			return strings.Contains(text(a, "detail"), "It lasted ") && text(a, "first_seen") < text(a, "last_seen")
+		}, "the alarm that says how long it lasted")
+		if name == "Postgres" {
+			line.AwaitStatus(t, queued, "pending_payment", 10*time.Second)
+		}
+		t.Logf("without %s for %s", name, time.Since(began).Round(time.Millisecond))
+	}
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		status, _ := in.Call(t, http.MethodGet, item+"/funnel", operator, nil)
+		return status == http.StatusOK
+	}, "the funnel")
+
+	if err := private.Client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, doc := in.Call(t, http.MethodGet, in.OpsURL(t)+"/readyz", "", nil); doc["degraded"] != true || !strings.Contains(fmt.Sprint(doc["components"]), "raise its maxmemory") {
+		t.Errorf("readyz while Redis is full: %v", doc)
+	}
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/alarms?code=redis-refuses-writes", operator, nil)
+		list, _ := doc["data"].([]any)
+		return len(list) == 1
+	}, "the alarm about the full Redis")
+	sweep(t, in, sale.ItemID, sale.ActivityID)
+}

@@ -1,0 +1,145 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+)
+
+// socketRows are WebSockets that are refused or closed.
+func (d *frontDoor) socketRows(t *testing.T) []row {
+	t.Helper()
+	as := func(token string) websocket.DialOptions {
+		return websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + token}}
+	}
+	from := func(origin string) websocket.DialOptions {
+		opts := as(d.shopper(t))
+		opts.HTTPHeader = http.Header{"Origin": {origin}}
+		return opts
+	}
+	bare := websocket.DialOptions{}
+	frame := strings.Repeat("x", 65<<10)
+	var open []*websocket.Conn
+	t.Cleanup(func() {
+		for _, conn := range open {
+			_ = conn.CloseNow()
+		}
+	})
+	rows := []row{
+		{name: "a socket with a token", try: d.dial(as(d.shopper(t)), "", nil), want: "101"},
+		{name: "with the token as the first message", try: d.dial(bare, fmt.Sprintf(`{"token":%q}`, d.shopper(t)), nil), want: "101"},
+		{name: "from the shop's own page", try: d.dial(from(d.URL), "", nil), want: "101"},
+		{name: "from a foreign page", try: d.dial(from("https://evil.example"), "", nil), want: "403 forbidden"},
+		{name: "from a null origin", try: d.dial(from("null"), "", nil), want: "403 forbidden"},
+		{name: "without a token", try: d.dial(bare, `{}`, nil), want: "closed 1008"},
+		{name: "with an invalid token", try: d.dial(as("made.up.token"), "", nil), want: "closed 1008"},
+		{name: "with a frame of 65 KiB", try: d.dial(bare, frame, nil), want: "closed 1009"},
+		{name: "with a frame of 65 KiB after the login", try: d.dial(as(d.shopper(t)), frame, nil), want: "closed 1008"},
+	}
+	crowded := d.shopper(t)
+	for n := 1; n <= 5; n++ {
+		rows = append(rows, row{name: fmt.Sprintf("socket %d of one user", n), try: d.dial(as(crowded), "", &open), want: "101"})
+	}
+	return append(rows,
+		row{name: "the sixth socket of one user", try: d.dial(as(crowded), "", nil), want: "closed 1008"},
+		row{name: "the first socket of another", try: d.dial(as(d.shopper(t)), "", nil), want: "101"})
+}
+
+// keyRows repeat requests under an Idempotency-Key.
+func (d *frontDoor) keyRows(t *testing.T) []row {
+	t.Helper()
+	operator := d.mint(t, 9101, auth.Operator)
+	plan := func(name string) string {
+		from := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Hour)
+		return fmt.Sprintf(`{"name":%q,"starts_at":%q,"ends_at":%q}`, name, from.Format(time.RFC3339), from.Add(time.Hour).Format(time.RFC3339))
+	}
+	create := func(key, body string) func(*testing.T) got {
+		return d.post("/api/v1/admin/activities", operator, body, "Idempotency-Key", key)
+	}
+	pay := d.post("/api/v1/orders/"+d.no+"/payments", d.a, `{"provider":"sandbox"}`, "Idempotency-Key", "pay")
+	once, twice := plan("Once"), plan("Twice")
+	var first, payment got
+	same := func(what *got, try func(*testing.T) got) func(*testing.T) got {
+		return func(t *testing.T) got {
+			t.Helper()
+			g := try(t)
+			if what.body == nil {
+				*what = g
+			} else if !bytes.Equal(g.body, what.body) {
+				t.Errorf("the answer is %s, the first was %s", g.body, what.body)
+			}
+			return g
+		}
+	}
+	return []row{
+		{name: "a request under a key", try: same(&first, create("k", once)), want: "201"},
+		{name: "the same again", try: same(&first, create("k", once)), want: "201"},
+		{name: "another body under the key", try: create("k", twice), want: "422 idempotency-mismatch"},
+		{name: "another key", try: create("k2", once), want: "201"},
+		{name: "a second payment while the first is in progress", try: d.besideItself(pay), want: "409 idempotency-in-flight"},
+		{name: "the payment again", try: same(&payment, pay), want: "200"},
+		{name: "and again", try: same(&payment, pay), want: "200"},
+		{name: "a key without text", try: create("\xff", once), want: "422 invalid"},
+	}
+}
+
+// besideItself sends a request for A's order twice: the first waits, because
+// the order's row is locked, and besideItself returns the answer to the second.
+func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got {
+	return func(t *testing.T) got {
+		t.Helper()
+		tx, err := d.db.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+		if _, err := tx.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, d.no); err != nil {
+			t.Fatal(err)
+		}
+		var first got
+		var waiting sync.WaitGroup
+		waiting.Go(func() { first = try(t) })
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			var claims int
+			err := d.db.QueryRow(t.Context(), `SELECT count(*) FROM platform.idempotency WHERE response IS NULL`).Scan(&claims)
+			return err == nil && claims == 1
+		}, "the first request to be in progress")
+		second := try(t)
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+		waiting.Wait()
+		if first.status != http.StatusOK {
+			t.Errorf("the first request: %s %s", first, first.body)
+		}
+		return second
+	}
+}
+
+// startRows are servers and tools that must not start with a guessable key.
+func startRows(t *testing.T) []row {
+	t.Helper()
+	const key, previous = "STAMPEDE_SIGNING_KEY", "--previous-signing-keys"
+	serve := func(want string, args ...string) func(*testing.T) got {
+		return exits(want, append([]string{"serve", "--database-url=postgres://h.invalid/d", "--redis-url=redis://h.invalid:1"}, args...)...)
+	}
+	return []row{
+		{name: "serve without a key", try: serve(key), want: "exit 2 " + key},
+		{name: "serve with a short key", try: serve(key, "--signing-key=0a92d8e54b7391aa02c4f1e0d9b8"), want: "exit 2 " + key},
+		{name: "serve with a key of one letter", try: serve(key, "--signing-key="+strings.Repeat("k", 64)), want: "exit 2 " + key},
+		{name: "serve with a key from a manual", try: serve(key, "--signing-key=changeme-changeme-changeme-changeme"), want: "exit 2 " + key},
+		{name: "serve with a short previous key", try: serve(previous, "--signing-key="+shop.Key, previous+"=0a92d8e5"), want: "exit 2 " + previous},
+		{name: "token with a short key", try: exits(key, "token", "--user=1", "--signing-key=short"), want: "exit 1 " + key},
+	}
+}

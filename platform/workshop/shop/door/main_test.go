@@ -1,0 +1,9 @@
+package door
+
+import (
+	"testing"
+
+	"stampede/platform/workshop/shop"
+)
+
+func TestMain(m *testing.M) { shop.Main(m) }

@@ -1,0 +1,234 @@
+package shop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
+)
+
+// Key is the signing key of the servers that Serve starts.
+const Key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8e5"
+
+// Console collects a command's output and lets a test wait for a line.
+type Console struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	News chan struct{}
+}
+
+// NewConsole returns an empty one.
+func NewConsole() *Console { return &Console{News: make(chan struct{}, 1)} }
+
+func (c *Console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case c.News <- struct{}{}:
+	default:
+	}
+	return c.buf.Write(p)
+}
+
+func (c *Console) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.buf.String()
+}
+
+// Await returns the first submatch of the pattern once it is printed, or fails
+// if ended closes or the time runs out first.
+func (c *Console) Await(t *testing.T, pattern string, within time.Duration, ended <-chan struct{}) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	timeout := time.After(within)
+	for {
+		if m := re.FindStringSubmatch(c.String()); m != nil {
+			return m[len(m)-1]
+		}
+		select {
+		case <-c.News:
+		case <-ended:
+			t.Fatalf("the command exited without printing %q:\n%s", pattern, c)
+		case <-timeout:
+			t.Fatalf("%q was not printed within %s:\n%s", pattern, within, c)
+		}
+	}
+}
+
+// Instance is a `stampede serve` in a process of its own.
+type Instance struct {
+	URL   string
+	Out   *Console
+	Err   *Console
+	Ended <-chan struct{} // closes when the process has ended
+	Stop  func() int      // stops it like Ctrl-C and returns the exit code
+}
+
+// Serve starts `stampede serve` on free ports with the given stores, and returns once it is ready.
+func Serve(t *testing.T, databaseURL, redisURL string, args ...string) *Instance {
+	t.Helper()
+	in := &Instance{Out: NewConsole(), Err: NewConsole()}
+	cmd := exec.Command(Program(t), append([]string{ //nolint:gosec,noctx // the program under test; launch ends it
+		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
+		"--signing-key=" + Key, "--nats-dir=" + filepath.Join(t.TempDir(), "nats"), "--sandbox-bank", "--log-level=warn",
+		"--max-conns=28",
+		"--paths-per-minute=0", "--rushes-per-second=0", "--units-return-within=0s", // tests are quicker than people
+	}, args...)...)
+	cmd.Stdout, cmd.Stderr = in.Out, in.Err
+	in.Ended = launch(t, cmd, in.Out, in.Err)
+	in.Stop = func() int {
+		_ = cmd.Process.Signal(syscall.SIGINT) // it may have ended
+		select {
+		case <-in.Ended:
+		case <-time.After(stopWithin):
+			t.Errorf("the server did not stop within %s", stopWithin)
+			_ = cmd.Process.Kill()
+			<-in.Ended
+		}
+		return cmd.ProcessState.ExitCode()
+	}
+	in.URL = in.Out.Await(t, `serves (\S+);`, 60*time.Second, in.Ended)
+	return in
+}
+
+// Call sends a request and decodes the answer, whatever its status.
+func (in *Instance) Call(t *testing.T, method, path, token string, body any) (status int, doc map[string]any) {
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	target := path
+	if strings.HasPrefix(path, "/") {
+		target = in.URL + path
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, target, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := Checked(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(raw) > 0 && json.Unmarshal(raw, &doc) != nil {
+		t.Fatalf("%s %s answered %d without JSON: %s", method, path, resp.StatusCode, raw)
+	}
+	return resp.StatusCode, doc
+}
+
+// Plan publishes a sale of stock units that opens after the given time.
+func (in *Instance) Plan(t *testing.T, stock int, opensIn time.Duration) loadgen.Planned {
+	t.Helper()
+	planned, err := loadgen.PlanSale(t.Context(), in.URL, Mint(t, 1, auth.Operator), loadgen.Sale{
+		Name: "Test sale", Title: "Test phone", Stock: stock, OpensAt: time.Now().Add(opensIn), Open: 10 * time.Minute, PayAfter: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return planned
+}
+
+// Send sends a rush path through an instance and returns the code, "" for 202.
+func (in *Instance) Send(t *testing.T, path string) string {
+	t.Helper()
+	status, doc := in.Call(t, http.MethodPost, "/api/v1/rush/"+path, "", nil)
+	if status == http.StatusAccepted {
+		return ""
+	}
+	code, _ := doc["code"].(string)
+	return code
+}
+
+// OpsURL returns the instance's ops address.
+func (in *Instance) OpsURL(t *testing.T) string {
+	t.Helper()
+	return in.Out.Await(t, `health at (http://\S+)/readyz`, 10*time.Second, in.Ended)
+}
+
+// AwaitLoaded returns when the item is loaded in Redis.
+func (in *Instance) AwaitLoaded(t *testing.T, item string) {
+	t.Helper()
+	operator := Mint(t, 1, auth.Operator)
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
+		return doc["loaded"] == true
+	}, "the item is loaded")
+}
+
+// AwaitFree returns when Redis has that many free units.
+func (in *Instance) AwaitFree(t *testing.T, item string, units float64) {
+	t.Helper()
+	operator := Mint(t, 1, auth.Operator)
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
+		books, _ := doc["books"].(map[string]any)
+		return books["remaining"] == units
+	}, "units to become free")
+}
+
+// Mint signs a token of an hour for a user of a server that Serve started.
+func Mint(t *testing.T, user int64, role auth.Role) string {
+	t.Helper()
+	token, err := auth.NewTokens([]byte(Key), time.Now).Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// Get returns the status of a URL that needs no token.
+func Get(t *testing.T, url string) int {
+	t.Helper()
+	status, _ := Fetch(t, url)
+	return status
+}
+
+// Fetch reads a URL that needs no token.
+func Fetch(t *testing.T, url string) (status int, body []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, body
+}

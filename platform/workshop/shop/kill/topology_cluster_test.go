@@ -1,0 +1,53 @@
+package kill
+
+import (
+	"testing"
+	"time"
+
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/redistest"
+)
+
+// awayForCluster is how long the items of one node may be unavailable when it
+// dies: 1 s until the others consider it dead, 1.5 s for the election, a second
+// until the client follows, another until the item is checked, and the publish
+// deadline of 1 s that the test sets.
+const awayForCluster = 5500 * time.Millisecond
+
+// TestSaleSurvivesLossOfARedisClusterNode has an item on each of two nodes and
+// kills one of them in the middle of the sale.
+func TestSaleSurvivesLossOfARedisClusterNode(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Shards(t, 3)
+	s := openShop(t, cluster.URL, bustest.Server(t), "--publish-deadline=1s")
+	const stock = 100
+	sales := s.publish(2, stock)
+	for i, sale := range sales {
+		s.send(sale, stock, i)
+	}
+	owner := func(sale loadgen.Planned) *redistest.Server { return cluster.Owner(t, "{g:i"+sale.ItemID+":0}") }
+	victim := owner(sales[0])
+	if owner(sales[1]) == victim {
+		t.Fatal("both items are on one node")
+	}
+	cluster.AddReplica(t, victim)
+	s.rush(nil)
+	s.rushWhile(func() {
+		victim.Kill()
+		if took := s.sells(sales[1]); took > 3*time.Second {
+			t.Errorf("an item of another node sold only after %s; it should not be affected", took)
+		} else {
+			t.Logf("an item elsewhere sold after %s", took)
+		}
+		began := time.Now()
+		s.sells(sales[0])
+		away := time.Since(began)
+		t.Logf("the dead node's items were away for %s", away)
+		if away > 3*awayForCluster {
+			t.Errorf("the dead node's items were unavailable for %s, want at most %s", away, awayForCluster)
+		}
+	})
+	s.rush(nil)
+	s.settle()
+}

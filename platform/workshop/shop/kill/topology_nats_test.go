@@ -1,0 +1,44 @@
+package kill
+
+import (
+	"testing"
+	"time"
+
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+)
+
+// awayForNATS is how long a sale may be unavailable when a NATS server is
+// killed: its peers wait 4 to 9 s before they elect another leader, which is
+// not configurable, and up to 2 s pass until a probe is stored.
+const awayForNATS = 11 * time.Second
+
+// TestSaleSurvivesLossOfANATSServer kills the leader of the grants stream in
+// the middle of a sale.
+func TestSaleSurvivesLossOfANATSServer(t *testing.T) {
+	t.Parallel()
+	cluster := bustest.OpenCluster(t)
+	s := openShop(t, pgtest.RedisURL(t), cluster.URL)
+	for _, stream := range []string{"GRANTS", "EVENTS", "DELAYED"} {
+		if _, copies := cluster.Stream(t, stream); copies != 3 {
+			t.Fatalf("%s has %d replicas in a cluster of three", stream, copies)
+		}
+	}
+	const stock = 190
+	sale := s.publish(1, stock)[0]
+	s.send(sale, stock, 0)
+	s.send(sale, stock, 1)
+	s.sells(sale)
+	s.rush(nil)
+	s.rushWhile(func() {
+		leader, _ := cluster.Stream(t, "GRANTS")
+		cluster.Kill(leader)
+		away := s.sells(sale)
+		t.Logf("the sale was away for %s", away)
+		if away > 3*awayForNATS {
+			t.Errorf("the sale was unavailable for %s, want at most %s", away, awayForNATS)
+		}
+	})
+	s.rush(nil)
+	s.settle()
+}

@@ -1,0 +1,44 @@
+package kill
+
+import (
+	"testing"
+	"time"
+
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/redistest"
+)
+
+// awayForSentinels is how long a sale may be unavailable when the primary dies:
+// 0.7 s until the sentinels consider it dead, up to 1.5 s for their election, a
+// second until the client follows and the item is checked, and the publish
+// deadline of 1 s that the test sets.
+const awayForSentinels = 4200 * time.Millisecond
+
+// TestSaleSurvivesASentinelFailover kills the Redis primary in the middle of a
+// sale. The replica that takes over lacks the last writes: grants, and changes
+// of orders.
+func TestSaleSurvivesASentinelFailover(t *testing.T) {
+	t.Parallel()
+	group := redistest.Sentinels(t)
+	s := openShop(t, group.URL, bustest.Server(t), "--publish-deadline=1s")
+	const stock = 240
+	sale := s.publish(1, stock)[0]
+	s.send(sale, stock, 0)
+	s.send(sale, stock, 1)
+	s.sells(sale)
+	s.rush(nil)
+
+	// Soon: the sentinels would also consider a replica dead that lags for long.
+	group.Lag(t)
+	s.sells(sale)
+	s.rushWhile(func() {
+		group.Fail(t)
+		away := s.sells(sale)
+		t.Logf("the sale was away for %s", away)
+		if away > 3*awayForSentinels {
+			t.Errorf("the sale was unavailable for %s, want at most %s", away, awayForSentinels)
+		}
+	})
+	s.rush(nil)
+	s.settle()
+}

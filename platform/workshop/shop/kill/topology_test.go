@@ -1,0 +1,167 @@
+package kill
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+)
+
+// The topology tests run a shop of two instances on groups of servers, kill the
+// most important server in the middle of a sale, and check the answers to both
+// crowds against the books.
+
+// twoServers is one shop with two instances.
+type twoServers struct {
+	t         *testing.T
+	seed      uint64
+	shop      *mortal // for access to its books; nothing of it dies here
+	instances [2]*shop.Instance
+	crowds    []*rushers
+	singles   []*rushers // of one shopper each, who tested whether an item sells
+}
+
+// openShop starts two instances on the given stores.
+func openShop(t *testing.T, redisURL, natsURL string, args ...string) *twoServers {
+	t.Helper()
+	databaseURL := pgtest.DatabaseURL(t)
+	s := &twoServers{
+		t: t, seed: rand.Uint64(),
+		shop: &mortal{databaseURL: databaseURL, args: []string{"serve", "--database-url=" + databaseURL, "--redis-url=" + redisURL}},
+	}
+	args = append([]string{"--nats-url=" + natsURL}, args...)
+	for i := range s.instances {
+		s.instances[i] = shop.Serve(t, databaseURL, redisURL, args...)
+	}
+	return s
+}
+
+// rushers returns shoppers with unique ids.
+func (s *twoServers) rushers(instance int) *rushers {
+	n := 1 + len(s.crowds) + len(s.singles)
+	c := newRushers(s.t, rand.New(rand.NewPCG(s.seed, uint64(n))), s.instances[instance].URL)
+	c.nextUser = int64(n) * 10_000_000
+	return c
+}
+
+// publish opens a sale of some items immediately, each with that many units and
+// a limit of two per user.
+func (s *twoServers) publish(items, stock int) (sales []loadgen.Planned) {
+	s.t.Helper()
+	type object = map[string]any
+	opens, closes := time.Now(), time.Now().Add(30*time.Minute)
+	list, price := loadgen.Prices()
+	var goods []object
+	for i := range items {
+		goods = append(goods, object{"sku": "phone-" + fmt.Sprint(int64(i)), "title": "Phone", "list_price": list, "sale_price": price, "stock": stock})
+	}
+	operator := shop.Mint(s.t, 1, auth.Operator)
+	status, made := s.instances[0].Call(s.t, http.MethodPost, "/api/v1/admin/activities", operator, object{
+		"name": "Groups", "starts_at": opens, "ends_at": closes, "payment_window_seconds": 900, "limit_per_user": 2,
+		"sessions": []object{{"name": "now", "opens_at": opens, "closes_at": closes, "items": goods}},
+	})
+	if status != http.StatusCreated {
+		s.t.Fatalf("plan: %d %v", status, made)
+	}
+	activity := made["id"].(string)
+	if status, doc := s.instances[0].Call(s.t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/publish", operator, nil); status != http.StatusOK {
+		s.t.Fatalf("publish: %d %v", status, doc)
+	}
+	session := made["sessions"].([]any)[0].(map[string]any)
+	for _, item := range session["items"].([]any) {
+		sales = append(sales, loadgen.Planned{ActivityID: activity, SessionID: session["id"].(string), ItemID: item.(map[string]any)["id"].(string)})
+	}
+	return sales
+}
+
+// send points a crowd at an instance.
+func (s *twoServers) send(sale loadgen.Planned, stock, instance int) {
+	c := s.rushers(instance)
+	c.sale, c.stock = sale, stock
+	s.crowds = append(s.crowds, c)
+}
+
+// share is how many units a crowd buys in one part of a sale; it may exceed
+// that by up to a wave of two units each. A test's stock is enough for all
+// parts: a crowd at a sold-out item would rush without end.
+const share = waveSize / 2
+
+// rush lets every crowd buy its share, not counting cancellations, or rush
+// until over closes; nil never does.
+func (s *twoServers) rush(over <-chan struct{}) {
+	var all sync.WaitGroup
+	for _, c := range s.crowds {
+		enough := c.units() + share
+		all.Go(func() {
+			for c.units() < enough {
+				select {
+				case <-over:
+					return
+				default:
+					c.wave(nil)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// rushWhile lets the crowds rush while fn runs.
+func (s *twoServers) rushWhile(fn func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.rush(over)
+	}()
+	defer func() { <-ended }()
+	defer close(over)
+	fn()
+}
+
+// sells returns how long it takes until both instances have sold a unit. It
+// retries, always with the same path.
+func (s *twoServers) sells(sale loadgen.Planned) time.Duration {
+	s.t.Helper()
+	began := time.Now()
+	for i := range s.instances {
+		c := s.rushers(i)
+		c.sale = sale
+		c.sellOne()
+		s.singles = append(s.singles, c)
+	}
+	return time.Since(began).Round(10 * time.Millisecond)
+}
+
+// settle checks all answers against the books. It queries one instance about
+// the answers of both.
+func (s *twoServers) settle() {
+	t := s.t
+	t.Helper()
+	byItem := map[string]*rushers{}
+	for i, c := range slices.Concat(s.crowds, s.singles) { // a crowd first: it knows the stock
+		all := byItem[c.sale.ItemID]
+		if all == nil {
+			all = c
+			all.url, byItem[c.sale.ItemID] = s.instances[i%2].URL, c
+			continue
+		}
+		all.shoppers = slices.Concat(all.shoppers, c.shoppers)
+	}
+	for _, all := range byItem {
+		all.checkAfterCrashes(s.shop)
+		for _, p := range all.shoppers {
+			// No isolated primary continued to grant, so no 202 may end in a refusal.
+			if p.told && p.status == statusRefused {
+				t.Errorf("refused after 202: %s", p)
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package packaging
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+)
+
+func TestPackagingCompose(t *testing.T) {
+	t.Parallel()
+	text := packagingRead(t, "compose.yaml")
+	var compose struct {
+		Services map[string]struct {
+			Image       string
+			Build       struct{ Target string }
+			Command     []string
+			Environment map[string]string
+			Ports       []string
+		}
+		Configs map[string]struct{ Content string }
+	}
+	if err := yaml.Unmarshal([]byte(text), &compose); err != nil {
+		t.Fatalf("compose.yaml: %v", err)
+	}
+	for name, service := range compose.Services {
+		for _, port := range service.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("%s publishes %s beyond this machine", name, port)
+			}
+		}
+	}
+	stampede := compose.Services["stampede"]
+	if stampede.Build.Target != "serve" {
+		t.Errorf("stampede is built from the stage %q", stampede.Build.Target)
+	}
+	if !strings.HasPrefix(stampede.Environment["STAMPEDE_SIGNING_KEY"], "${STAMPEDE_SIGNING_KEY:?") {
+		t.Error("the signing key must come from the environment and must be required")
+	}
+	for name, value := range stampede.Environment {
+		// A literal value would silently override the one in .env.
+		if !strings.HasPrefix(value, "${"+name+":") {
+			t.Errorf("%s is %s, regardless of .env", name, value)
+		}
+	}
+	// A variable that is neither required nor has a default would silently be empty.
+	for _, use := range regexp.MustCompile(`\$\{[A-Z_]+[^:A-Z_][^}]*\}|[^$]\$[A-Z_]+`).FindAllString(text, -1) {
+		t.Errorf("compose.yaml uses %s without :? or :-", use)
+	}
+
+	// Durability depends on these: without them, an acknowledged grant can be
+	// lost or evicted.
+	redis := strings.Join(compose.Services["redis"].Command, " ")
+	for _, want := range []string{"--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"} {
+		if !strings.Contains(redis, want) {
+			t.Errorf("redis runs without %s", want)
+		}
+	}
+	for name, rule := range map[string]string{"redis": "requirepass ${REDIS_PASSWORD:?", "nats": `authorization { user: stampede, password: "${NATS_PASSWORD:?`} {
+		if !strings.Contains(compose.Configs[name].Content, rule) {
+			t.Errorf("%s accepts clients without a password", name)
+		}
+	}
+	if !strings.Contains(text, "sync_interval: always") {
+		t.Error("NATS acknowledges messages that are not yet on disk")
+	}
+	embedded := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(packagingRead(t, "go.mod"))
+	if got := compose.Services["nats"].Image; len(embedded) != 2 || got != "nats:"+embedded[1]+"-alpine" {
+		t.Errorf("compose.yaml runs %s, the embedded server is %v", got, embedded)
+	}
+}
+
+// TestPackagingComposeOperator runs the command that the file's header gives
+// for the first operator, with the variables of the server's container, in
+// which a shell finds the program by name.
+func TestPackagingComposeOperator(t *testing.T) {
+	t.Parallel()
+	said := regexp.MustCompile(`(?m)^#   docker compose exec stampede stampede (token .*)$`).FindStringSubmatch(packagingRead(t, "compose.yaml"))
+	if said == nil {
+		t.Fatal("compose.yaml does not say how the first operator gets a token")
+	}
+	program := shop.ImageProgram(t)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "stampede "+said[1])
+	cmd.Env = []string{"PATH=" + filepath.Dir(program), "STAMPEDE_SIGNING_KEY=" + shop.Key, "STAMPEDE_DATABASE_URL=" + pgtest.DatabaseURL(t)}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", said[0], err, out)
+	}
+	p, err := auth.NewTokens([]byte(shop.Key), time.Now).Verify(strings.TrimSpace(string(out)))
+	if err != nil || p.Role != auth.Operator {
+		t.Errorf("the token belongs to %+v: %v", p, err)
+	}
+}

@@ -1,0 +1,76 @@
+package packaging
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"stampede/platform/base/config"
+	"stampede/platform/edge/httpx"
+)
+
+// TestPackagingOpenFiles: where the program is deployed, its default connections fit
+// the limit of open files.
+func TestPackagingOpenFiles(t *testing.T) {
+	t.Parallel()
+	var compose struct {
+		Services map[string]struct {
+			Ulimits struct{ Nofile struct{ Soft, Hard int } }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(packagingRead(t, "compose.yaml")), &compose); err != nil {
+		t.Fatal(err)
+	}
+	unit := packagingRead(t, "platform/edge/systemd/stampede.service")
+	found := regexp.MustCompile(`(?m)^LimitNOFILE=([0-9]+)$`).FindStringSubmatch(unit)
+	if found == nil {
+		t.Fatal("the unit has no LimitNOFILE")
+	}
+	limit, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := config.Defaults[httpx.Settings]()
+	unbounded, _, err := set.Connections(1<<20, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nofile := compose.Services["stampede"].Ulimits.Nofile
+	for where, files := range map[string]int{"the unit": limit, "compose.yaml, soft": nofile.Soft, "compose.yaml, hard": nofile.Hard} {
+		if got, _, err := set.Connections(files, "", 0); err != nil || got.Total != unbounded.Total {
+			t.Errorf("%s: %d open files allow %d connections, want %d; %v", where, files, got.Total, unbounded.Total, err)
+		}
+	}
+}
+
+// TestPackagingUnit: the unit starts what exists, with variables that exist, and
+// waits for the drain.
+func TestPackagingUnit(t *testing.T) {
+	t.Parallel()
+	var stop int
+	help := packagingOutput(t, "serve", "--help-all")
+	for line := range strings.Lines(packagingRead(t, "platform/edge/systemd/stampede.service")) {
+		line = strings.TrimSpace(line)
+		for _, name := range regexp.MustCompile(`STAMPEDE_[A-Z_]+`).FindAllString(line, -1) {
+			if !strings.Contains(help, "$"+name+")") {
+				t.Errorf("%q: serve has no %s", line, name)
+			}
+		}
+		key, value, ok := strings.Cut(line, "=")
+		switch {
+		case line == "" || line[0] == '#' || line[0] == '[':
+		case !ok:
+			t.Errorf("%q is not an assignment", line)
+		case key == "ExecStart" && !strings.HasSuffix(value, "/stampede serve"):
+			t.Errorf("the unit starts %q", value)
+		case key == "TimeoutStopSec":
+			stop, _ = strconv.Atoi(value)
+		}
+	}
+	if stop <= 10 {
+		t.Errorf("the unit kills the server after %d s, a drain takes up to 10 s", stop)
+	}
+}

@@ -1,0 +1,78 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+)
+
+// TestOneEmbeddedBusPerDatabase: two would each carry part of the messages. A
+// second server is refused, and one that lost the instance lock exits. Its
+// successor takes the lock as if it had been started while the server was cut
+// off from Postgres.
+func TestOneEmbeddedBusPerDatabase(t *testing.T) {
+	t.Parallel()
+	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
+	in := shop.Serve(t, databaseURL, redisURL)
+	const refusal = "another stampede with an embedded NATS serves this database"
+	out, errs := shop.NewConsole(), shop.NewConsole()
+	if code := shop.Run(t.Context(), []string{
+		"serve", "--listen=127.0.0.1:0", "--ops-listen=127.0.0.1:0", "--database-url=" + databaseURL, "--redis-url=" + redisURL,
+		"--signing-key=" + shop.Key, "--nats-dir=" + t.TempDir(),
+	}, out, errs); code != 1 || !strings.Contains(errs.String(), refusal) {
+		t.Errorf("a second server: exit %d, want 1 with %q:\n%s", code, refusal, errs)
+	}
+
+	successor, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = successor.Close(t.Context()) }()
+	other, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close(t.Context()) }()
+
+	const lock = int64(0x7374616d70656465) // "stampede" in ASCII
+	const mine = `FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		AND (classid::bigint << 32 | objid::bigint) = $1`
+	var holder int32
+	if err := other.QueryRow(t.Context(), `SELECT pid `+mine+` AND granted`, lock).Scan(&holder); err != nil {
+		t.Fatalf("find the holder of the instance lock: %v", err)
+	}
+	taken := make(chan error, 1)
+	go func() {
+		_, err := successor.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, lock)
+		taken <- err
+	}()
+	// The successor queues for the lock before the holder's connection breaks,
+	// so that the server cannot reacquire it.
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		var waits bool
+		err := other.QueryRow(t.Context(), `SELECT EXISTS (SELECT `+mine+` AND NOT granted)`, lock).Scan(&waits)
+		return err == nil && waits
+	}, "the successor to wait for the lock")
+	if _, err := other.Exec(t.Context(), `SELECT pg_terminate_backend($1)`, holder); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-taken; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-in.Ended:
+	case <-time.After(36 * time.Second): // three times: noticed within 2 s, stopped within 10 s
+		t.Fatal("the server continues without the instance lock")
+	}
+	if code := in.Stop(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if !strings.Contains(in.Err.String(), refusal) {
+		t.Errorf("printed %q, want an error with %q", in.Err, refusal)
+	}
+}

@@ -1,0 +1,265 @@
+package sale
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/shop"
+	"stampede/platform/workshop/tooltest"
+)
+
+// TestBehindNginx starts the example in front of two instances and checks what
+// it promises: a sale, the client's address, sockets, pages, limits, and the
+// loss of an instance.
+func TestBehindNginx(t *testing.T) {
+	t.Parallel()
+	program := tooltest.Nginx(t)
+	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.Server(t)
+	args := []string{"--nats-url=" + natsURL, "--trusted-proxies=127.0.0.1", "--paths-per-minute=5", "--login-per-address=3", "--rushes-per-second=10", "--drain-timeout=500ms"}
+	first, second := shop.Serve(t, databaseURL, redisURL, args...), shop.Serve(t, databaseURL, redisURL, args...)
+	sale := first.Plan(t, 10, time.Second)
+	first.AwaitLoaded(t, sale.ItemID)
+	second.AwaitLoaded(t, sale.ItemID)
+	client, log := shop.StartNginx(t, program, first, second)
+	pathURL := shop.SaleName + "/api/v1/items/" + sale.ItemID + "/rush-path"
+
+	socket, _, err := websocket.Dial(t.Context(), strings.Replace(shop.SaleName, "http", "ws", 1)+"/api/v1/ws", &websocket.DialOptions{
+		HTTPClient: client, Subprotocols: []string{"stampede.v1", "bearer." + shop.Mint(t, 1001, auth.Shopper)},
+	})
+	if err != nil {
+		t.Fatalf("a WebSocket through nginx: %v", err)
+	}
+	t.Cleanup(func() { _ = socket.CloseNow() })
+	if _, greeting, err := socket.Read(t.Context()); err != nil || len(greeting) == 0 {
+		t.Errorf("the socket's first message: %q, %v", greeting, err)
+	}
+
+	// Three logins from one address, whatever address they claim. A fourth follows
+	// immediately, because one more is admitted every 20 s.
+	login := func(client *http.Client, url, claimed string) shop.Answer {
+		t.Helper()
+		return shop.Ask(t, client, http.MethodPost, url+"/api/v1/auth/login", "", `{"phone":"138001380`+claimed[len(claimed)-2:]+`","password":"not this one"}`, "X-Forwarded-For", claimed, "Forwarded", "for="+claimed)
+	}
+	for n := range 3 {
+		if a := login(client, shop.SaleName, fmt.Sprintf("198.51.100.%d", 10+n)); a.Doc["code"] != "wrong-login" {
+			t.Fatalf("a login through nginx: %d %s", a.Status, a.Text)
+		}
+	}
+	if a := login(client, shop.SaleName, "192.0.2.66"); a.Doc["rule"] != "login-address" {
+		t.Errorf("a fourth login from one address, over both instances: %d %s; want rate-limited", a.Status, a.Text)
+	}
+	if a := login(http.DefaultClient, second.URL, "192.0.2.66"); a.Doc["code"] != "wrong-login" {
+		t.Errorf("from an address that a trusted proxy names: %d %s", a.Status, a.Text)
+	}
+
+	// A user's limit of five paths counts over both instances.
+	for i := range 6 {
+		a := shop.Ask(t, http.DefaultClient, http.MethodPost, []*shop.Instance{first, second}[i%2].URL+"/api/v1/items/"+sale.ItemID+"/rush-path", shop.Mint(t, 1005, auth.Shopper), `{"quantity":1}`)
+		if limited := a.Doc["code"] == "rate-limited"; limited != (i == 5) {
+			t.Errorf("path %d of a user: %d %s", i+1, a.Status, a.Text)
+		}
+	}
+
+	var nos, paths []string
+	for user := int64(1001); user <= 1003; user++ {
+		token := shop.Mint(t, user, auth.Shopper)
+		a := shop.Ask(t, client, http.MethodPost, pathURL, token, `{"quantity":1}`)
+		if a.Status != http.StatusOK || a.Header.Get("RateLimit") == "" {
+			t.Fatalf("a path through nginx: %d %s", a.Status, a.Text)
+		}
+		nos, paths = append(nos, a.Doc["order_no"].(string)), append(paths, a.Doc["path"].(string))
+	}
+	told := map[string]float64{} // answers to these rushes, as the funnel names them
+	for i, path := range paths {
+		var rushed shop.Answer
+		pgtest.Eventually(t, 30*time.Second, func() bool {
+			rushed = shop.Ask(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/"+path, "", "", "Accept-Encoding", "gzip")
+			code := rushed.Doc["code"] // the last code is for requesting too often
+			told[fmt.Sprint(code)]++
+			return code != "not-started" && code != "fenced" && code != "rate-limited"
+		}, "the opening")
+		if rushed.Status != http.StatusAccepted || rushed.Doc["order_no"] != nos[i] || rushed.Header.Get("Content-Encoding") != "" {
+			t.Errorf("a rush through nginx: %d %s", rushed.Status, rushed.Text)
+		}
+	}
+	no, path := nos[2], paths[2]
+	told["queued"], told["repeated"] = told["<nil>"], 1 // the last path is sent again below
+
+	// Routes that the two names answer, and routes that they do not.
+	for _, c := range []struct {
+		method, url string
+		want        int
+	}{
+		{http.MethodGet, shop.SaleName + "/", http.StatusOK},
+		{http.MethodGet, shop.SaleName + "/metrics", http.StatusNotFound},
+		{http.MethodGet, shop.SaleName + "/debug/pprof/", http.StatusNotFound},
+		{http.MethodGet, shop.RushName + "/", http.StatusNotFound},
+		{http.MethodGet, shop.RushName + "/api/v1/sessions", http.StatusNotFound},
+		{http.MethodGet, shop.RushName + "/api/v1/rush/" + path, http.StatusForbidden},
+		{http.MethodPost, shop.SaleName + "/api/v1/rush/" + path, http.StatusAccepted}, // a page has one name only
+	} {
+		if a := shop.Ask(t, client, c.method, c.url, "", ""); a.Status != c.want {
+			t.Errorf("%s %s: %d, want %d", c.method, c.url, a.Status, c.want)
+		}
+	}
+	for _, path := range []string{"/static/style.css", "/?orders"} {
+		for _, want := range []string{"MISS", "HIT"} {
+			if a := shop.Ask(t, client, http.MethodGet, shop.SaleName+path, "", ""); a.Status != http.StatusOK || a.Header.Get("X-Cache") != want {
+				t.Errorf("%s: %d, X-Cache %s, want %s", path, a.Status, a.Header.Get("X-Cache"), want)
+			}
+		}
+	}
+	if a := shop.Ask(t, client, http.MethodPost, pathURL, shop.Mint(t, 1004, auth.Shopper), strings.Repeat(" ", 70_000)); a.Status != http.StatusRequestEntityTooLarge {
+		t.Errorf("too large a body: %d", a.Status)
+	}
+
+	// Clients do not notice the loss of an instance.
+	if code := first.Stop(); code != 0 {
+		t.Errorf("stop: exit %d", code)
+	}
+	pgtest.Eventually(t, 30*time.Second, func() bool { // what the stopped instance counted is in it
+		_, doc := second.Call(t, http.MethodGet, "/api/v1/admin/items/"+sale.ItemID+"/funnel", shop.Mint(t, 1, auth.Viewer), nil)
+		answers, _ := doc["answers"].(map[string]any)
+		delete(told, "<nil>")
+		delete(told, "rate-limited") // nginx has that answer too
+		delete(answers, "rate-limited")
+		for code, n := range told {
+			if answers[code] != n {
+				return false
+			}
+		}
+		return len(answers) == len(told)
+	}, "one funnel that equals what both instances told shoppers")
+	for range 20 {
+		if a := shop.Ask(t, client, http.MethodGet, shop.SaleName+"/api/v1/orders/"+no, shop.Mint(t, 1003, auth.Shopper), ""); a.Status != http.StatusOK {
+			t.Fatalf("the order while an instance is gone: %d %s", a.Status, a.Text)
+		}
+	}
+
+	// A flood from one address is limited here to 50 requests a second after a
+	// burst of 100. The loop continues until it hits the limit, however slow
+	// the machine.
+	var mu sync.Mutex
+	answers := map[string]int{}
+	met := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return answers["rate-limited"] >= 100
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := 0; i < 1000 && !met(); i++ {
+				a := shop.Ask(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/"+strings.Repeat("A", len(path)), "", "")
+				if a.Status == http.StatusTooManyRequests && (a.Header.Get("Retry-After") != "1" || a.Header.Get("Content-Type") != "application/problem+json") {
+					t.Errorf("refused with %v %s", a.Header, a.Text)
+				}
+				mu.Lock()
+				answers[fmt.Sprint(a.Doc["code"])]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if !met() || answers["bad-path"] < 50 || len(answers) != 2 {
+		t.Errorf("a flood was answered %v", answers)
+	}
+	if logged, err := os.ReadFile(log); err != nil || strings.Contains(string(logged), "/api/v1/rush/") || !strings.Contains(string(logged), "/rush-path") {
+		t.Errorf("the log (%v) has a path, or nothing:\n%s", err, logged)
+	}
+}
+
+// TestNginxLeavesAHungInstance: reads that an instance does not answer go to the other
+// one, and after some of them so do rushes.
+func TestNginxLeavesAHungInstance(t *testing.T) {
+	t.Parallel()
+	program := tooltest.Nginx(t)
+	hung, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hung.Close() }) // it accepts nothing: the kernel does
+	works := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	t.Cleanup(works.Close)
+	client, _ := shop.StartNginx(t, program, &shop.Instance{URL: "http://" + hung.Addr().String()}, &shop.Instance{URL: works.URL})
+	// Below the 20 s of a rush, far above the 3 s of a read.
+	client.Timeout = 12 * time.Second
+	var reads sync.WaitGroup
+	for item := range 12 {
+		reads.Go(func() {
+			if a := shop.Ask(t, client, http.MethodGet, fmt.Sprint(shop.SaleName, "/api/v1/items/", item), "", ""); a.Status != http.StatusOK {
+				t.Errorf("a read: %d %s", a.Status, a.Text)
+			}
+		})
+	}
+	reads.Wait()
+	for range 5 {
+		if a := shop.Ask(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/path", "", ""); a.Status != http.StatusOK {
+			t.Errorf("a rush: %d %s", a.Status, a.Text)
+		}
+	}
+}
+
+// TestNginxPassesOperatorsBodies: a sheet and a whole plan have 4 MiB, which no shopper's
+// request has.
+func TestNginxPassesOperatorsBodies(t *testing.T) {
+	t.Parallel()
+	program := tooltest.Nginx(t)
+	works := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, n)
+	}))
+	t.Cleanup(works.Close)
+	client, _ := shop.StartNginx(t, program, &shop.Instance{URL: works.URL}, &shop.Instance{URL: works.URL})
+	body := strings.Repeat(" ", 4<<20)
+	for path, want := range map[string]int{
+		"/admin/activities/import": http.StatusOK, "/api/v1/admin/activities": http.StatusOK,
+		"/administration": http.StatusRequestEntityTooLarge, "/api/v1/orders/1/payments": http.StatusRequestEntityTooLarge,
+	} {
+		if a := shop.Ask(t, client, http.MethodPost, shop.SaleName+path, "", body); a.Status != want || want == http.StatusOK && a.Text != fmt.Sprint(len(body)) {
+			t.Errorf("%s: %d %s, want %d", path, a.Status, a.Text, want)
+		}
+	}
+}
+
+// TestNginxKeepsInstancesThatAreAllSlow: reads that no instance answers in time keep no
+// payment's callback and no rush out.
+func TestNginxKeepsInstancesThatAreAllSlow(t *testing.T) {
+	t.Parallel()
+	program := tooltest.Nginx(t)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			<-r.Context().Done() // nginx gives up
+		}
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(slow.Close)
+	client, _ := shop.StartNginx(t, program, &shop.Instance{URL: slow.URL}, &shop.Instance{URL: slow.URL})
+	var reads sync.WaitGroup
+	for item := range 12 {
+		reads.Go(func() {
+			if a := shop.Ask(t, client, http.MethodGet, fmt.Sprint(shop.SaleName, "/api/v1/items/", item), "", ""); a.Status < http.StatusInternalServerError {
+				t.Errorf("a read: %d %s", a.Status, a.Text)
+			}
+		})
+	}
+	reads.Wait()
+	for _, path := range []string{shop.SaleName + "/api/v1/payments/stripe/notify", shop.RushName + "/api/v1/rush/path"} {
+		if a := shop.Ask(t, client, http.MethodPost, path, "", ""); a.Status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, a.Status, a.Text)
+		}
+	}
+}
