@@ -106,8 +106,8 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	checkLosers := loseNothing(t, in, func() context.Context { return visitor(first, t) })
 	settlesAnOrder(visitor(first, t), t, in)
 	buysByKeyboard(visitor(first, t), t, in)
-	// Enough time to reserve; the other visitor solves the slide meanwhile.
-	reserved := planAsked(t, in, askingSale{human: "pow", reserve: true, opensIn: 20 * time.Second, checkout: map[string]any{
+	// Enough time to reserve and to be counted, also on a busy machine; the other visitor solves the slide meanwhile.
+	reserved := planAsked(t, in, askingSale{human: "pow", reserve: true, opensIn: 40 * time.Second, checkout: map[string]any{
 		"ways": []string{"delivery", "pickup"}, "address": "required", "note": "optional", "freight": 800,
 	}})
 
