@@ -103,7 +103,7 @@ func (f *flaws) activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 
 // moment refuses years that can only come from a wrong unit or a missing value.
 func (f *flaws) moment(location string, t time.Time) {
-	f.add(t.Year() >= 2000 && t.Year() < 2200, location, t, fault.T("The year must be 2000 to 2199.", "请检查年份。"))
+	f.add(t.Year() >= 2000 && t.Year() < 2200, location, t, fault.T("The year must be 2000 to 2199.", "年份须为 2000 至 2199。"))
 }
 
 // createActivity creates a draft, with the sessions and items in the request.

@@ -103,7 +103,7 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 		if from != nil && until != nil {
 			check(from.Before(*until) && from.Year() >= 2000 && until.Year() < 2200, field,
 				fault.T("The validity period must end after it starts, in the years 2000 to 2199.",
-					"结束时间须晚于开始时间，请检查年份。"))
+					"结束时间须晚于开始时间，年份须为 2000 至 2199。"))
 		}
 	}
 	span(k.ValidFrom, k.ValidUntil, "valid_until")
