@@ -15,7 +15,7 @@ func (f *flaws) checkout(c *seckillevent.Checkout) {
 	f.add(len(slices.Compact(ways)) == len(c.Ways), at+"ways", c.Ways,
 		fault.T("Each delivery method is listed once.", "配送方式重复。"))
 	f.add(c.Freight >= 0 && c.Freight <= seckillevent.MaxFreight, at+"freight", c.Freight,
-		fault.T("Freight is 0 to {most}.", "运费须在 0 至 {most} 分之间。", "most", seckillevent.MaxFreight))
+		fault.T("Freight is 0 to {most} minor units.", "运费以最小货币单位计，须在 0 至 {most} 之间。", "most", seckillevent.MaxFreight))
 	delivers := c.Offers(seckillevent.Delivery)
 	f.add(c.Freight == 0 || delivers, at+"freight", c.Freight,
 		fault.T("Freight is charged for delivery only: add delivery to ways.", "收取运费时，请勾选快递配送。"))

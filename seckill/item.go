@@ -99,7 +99,7 @@ func (f *flaws) item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	f.add(saleCurrency == i.Currency, location+".sale_price.currency", saleCurrency,
 		fault.T("Both prices are in the same currency.", "原价与秒杀价须为同一货币。"))
 	f.add(i.ListPrice >= 0 && i.ListPrice <= wire.MaxPrice, location+".list_price.amount", i.ListPrice,
-		fault.T("A price is 0 to {most} minor units.", "价格须在 0 至 {most} 分之间。", "most", wire.MaxPrice))
+		fault.T("A price is 0 to {most} minor units.", "价格以最小货币单位计，须在 0 至 {most} 之间。", "most", wire.MaxPrice))
 	f.add(i.SalePrice >= 0 && i.SalePrice <= i.ListPrice, location+".sale_price.amount", i.SalePrice,
 		fault.T("The sale price is no more than the list price.", "秒杀价不能高于原价。"))
 	f.add(i.Stock >= 0 && i.Stock <= maxStock, location+".stock", i.Stock,

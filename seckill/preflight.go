@@ -34,7 +34,7 @@ var (
 	}
 	preflightPrice = preflight.Check{
 		Code: "price", Titles: fault.Text{"Prices", "价格"},
-		Next: fault.Text{"Check the price in minor units: 19900 is 199.00.", "核对价格，单位是分：19900 即 199.00 元。"},
+		Next: fault.Text{"Check the price in minor units: 19900 is 199.00.", "核对价格，单位是最小货币单位：19900 即 199.00。"},
 	}
 	preflightPay = preflight.Check{
 		Code: "provider", Titles: fault.Text{"Ways to pay", "付款方式"},

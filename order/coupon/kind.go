@@ -64,7 +64,7 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 			return 0
 		}
 		check(m.Amount > 0 && m.Amount <= maxAmount, field,
-			fault.T("An amount is 1 to {most} minor units.", "金额须大于 0，最多 {most} 分。", "most", int64(maxAmount)))
+			fault.T("An amount is 1 to {most} minor units.", "金额以最小货币单位计，须在 1 至 {most} 之间。", "most", int64(maxAmount)))
 		check(m.Currency == t.Threshold.Currency, field,
 			fault.T("A coupon has one currency, that of threshold.", "一张优惠券只能使用一种货币。"))
 		return m.Amount
@@ -92,7 +92,7 @@ func (t *Terms) row() (k coupondb.OrdersCouponKind, err error) {
 	check(len(k.Currency) == 3 && strings.Trim(k.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "threshold.currency",
 		fault.T("A currency is three letters of ISO 4217.", "货币为三个大写字母，例如 CNY。"))
 	check(k.Threshold >= 0 && k.Threshold <= maxAmount, "threshold.amount",
-		fault.T("A threshold is 0 to {most} minor units.", "门槛为 0 至 {most} 分。", "most", int64(maxAmount)))
+		fault.T("A threshold is 0 to {most} minor units.", "门槛以最小货币单位计，须在 0 至 {most} 之间。", "most", int64(maxAmount)))
 	check((k.AmountOff > 0) != (k.PercentOff > 0), "amount_off",
 		fault.T("A coupon takes off either an amount or a percentage.", "减免金额与减免百分比须填写其中一项。"))
 	check(k.MaxOff == 0 || k.PercentOff > 0, "max_off",
