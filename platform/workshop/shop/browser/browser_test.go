@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,28 +22,59 @@ import (
 	"stampede/platform/workshop/tooltest"
 )
 
-// browser returns a headless Chromium's first tab, in English. A script that fails in
-// any of the tabs fails the test.
-func browser(t *testing.T) context.Context {
-	t.Helper()
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(tooltest.Chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.WindowSize(1180, 1000), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("lang", "en"))
-	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
-	// The library logs each unknown kind of event.
-	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
-	ctx, cancelTime := context.WithTimeout(ctx, 8*time.Minute) // each step has a deadline of its own; this one is below the package's
-	t.Cleanup(func() { cancelTime(); cancel(); cancelAlloc() })
-	watchScripts(ctx, t)
-	return ctx
+// chromium is the package's only one: every story has a profile of its own in it.
+var chromium struct {
+	sync.Mutex
+	root    context.Context // of the browser itself; nil while no story needs one
+	stop    func()
+	stories int
 }
 
-// visitor is a tab of a separate browser profile: no shared login or storage.
+// root returns the running Chromium, in English, and starts it for the first of the stories that need one at a time.
+func root(t *testing.T) context.Context {
+	t.Helper()
+	chromium.Lock()
+	defer chromium.Unlock()
+	if chromium.root == nil {
+		opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(tooltest.Chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU,
+			chromedp.WindowSize(1180, 1000), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+			chromedp.Flag("lang", "en"))
+		alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), opts...)
+		// The library logs each unknown kind of event.
+		ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
+		if err := chromedp.Run(ctx); err != nil {
+			cancelAlloc()
+			t.Fatalf("start Chromium: %v", err)
+		}
+		chromium.root, chromium.stop = ctx, func() { cancel(); cancelAlloc() }
+	}
+	chromium.stories++
+	t.Cleanup(func() {
+		chromium.Lock()
+		defer chromium.Unlock()
+		if chromium.stories--; chromium.stories == 0 {
+			chromium.stop()
+			chromium.root = nil
+		}
+	})
+	return chromium.root
+}
+
+// browser returns a visitor's tab that ends with the test at the latest.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(root(t), 8*time.Minute) // each step has a deadline of its own; this one is below the package's
+	t.Cleanup(cancel)
+	return visitor(ctx, t)
+}
+
+// visitor returns a tab of a separate profile: no shared login or storage. A script that fails
+// in it fails the test.
 func visitor(first context.Context, t *testing.T) context.Context {
 	t.Helper()
 	// A tab without its own window is refused if no window is open.
 	root := cdp.WithExecutor(first, chromedp.FromContext(first).Browser)
-	profile, err := target.CreateBrowserContext().Do(root)
+	profile, err := target.CreateBrowserContext().WithDisposeOnDetach(true).Do(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +83,7 @@ func visitor(first context.Context, t *testing.T) context.Context {
 		t.Fatal(err)
 	}
 	ctx, cancel := chromedp.NewContext(first, chromedp.WithTargetID(id))
+	chromedp.FromContext(ctx).BrowserContextID = profile // its further tabs share the profile
 	t.Cleanup(cancel)
 	watchScripts(ctx, t)
 	return ctx
