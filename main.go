@@ -46,6 +46,7 @@ import (
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/demo"
 	"stampede/seckill"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/door"
 	seckilloffice "stampede/seckill/office"
 	"stampede/seckill/rush"
@@ -135,6 +136,9 @@ type server struct {
 	tally     *tally.Board // nil where nothing is served
 	identity  *identity.Service
 	inventory *inventory.Service
+	sale      seckill.Config
+	catalogue *catalogue.Catalogue
+	queue     *rush.Queue
 	order     *order.Service
 	payment   *payment.Service
 	seckill   *seckill.Service
@@ -271,8 +275,14 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	if err != nil {
 		return err
 	}
+	s.sale = seckill.NewConfig(s.set.Sale, rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...))
+	if s.catalogue, err = seckill.NewCatalogue(s.sale, s.Pools["seckill"], s.log, s.registry); err != nil {
+		return err
+	}
+	s.queue = rush.NewQueue(s.sale.Rush, s.catalogue, s.inventory, s.Bus, s.Clock)
+	plan := seckill.NewPlan(s.Pools["seckill"])
 	orderDeps := order.Deps{
-		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Outbox: s.Relay,
+		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Queue: s.queue, Plan: plan, Outbox: s.Relay,
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -288,7 +298,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = s.set.Addresses.BaseURL()+"/", s.set.Sale.Zone()
 	payDeps := payment.Deps{
-		DB: s.Pools["payment"], Orders: s.order, Outbox: s.Relay, Providers: providers,
+		DB: s.Pools["payment"], Orders: s.order, Plan: plan, Outbox: s.Relay, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -300,26 +310,22 @@ func (s *server) openBooks(providers []provider.Provider) error {
 
 // openDoors builds the modules that shoppers interact with.
 func (s *server) openDoors(key []byte) error {
-	saleCfg := seckill.NewConfig(s.set.Sale, rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...))
 	window, canPay := s.payment.Window()
-	saleCfg.ShortestPayWindow, saleCfg.CanPay = max(saleCfg.ShortestPayWindow, window), canPay
-	saleCfg.Verifier = s.identity.Human.Offers(humancheck.Verifier)
-	items, err := seckill.NewCatalogue(saleCfg, s.Pools["seckill"], s.log, s.registry)
-	if err != nil {
-		return err
-	}
+	s.sale.ShortestPayWindow, s.sale.CanPay = max(s.sale.ShortestPayWindow, window), canPay
+	s.sale.Verifier = s.identity.Human.Offers(humancheck.Verifier)
+	var err error
 	s.door, err = door.New(door.Config{
-		Settings: s.set.Door, Keep: s.set.Records.KeepRecords, PathLead: saleCfg.Rush.PathLead,
+		Settings: s.set.Door, Keep: s.set.Records.KeepRecords, PathLead: s.sale.Rush.PathLead,
 	}, door.Deps{
-		Catalogue: items, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Orders: s.order,
+		Catalogue: s.catalogue, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Orders: s.order,
 		Human: s.identity.Human, Limits: s.identity.Limits, Blacklist: s.identity.Blacklist, Locks: s.Locks,
 		SigningKey: key, Log: s.log, Metrics: s.registry,
 	})
 	if err != nil {
 		return err
 	}
-	s.seckill, err = seckill.New(saleCfg, seckill.Deps{
-		Catalogue: items, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Orders: s.order,
+	s.seckill, err = seckill.New(s.sale, seckill.Deps{
+		Catalogue: s.catalogue, Queue: s.queue, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Orders: s.order,
 		Admit: s.door.Admit, Paused: s.door.Paused, Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
@@ -329,7 +335,7 @@ func (s *server) openDoors(key []byte) error {
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
 	s.identity.Accounts.AlsoErase(s.order.Forget, s.payment.Forget)
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
-	s.order.Bind(order.Peers{Queue: s.seckill.Rush, Payments: s.payment, Sales: s.seckill})
+	s.order.Bind(order.Peers{Payments: s.payment})
 	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry, Tally: s.tally})
 	if err != nil {
 		return err

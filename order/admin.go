@@ -63,7 +63,7 @@ type statusChange struct {
 
 func (s *Service) adminRoutes(rt *httpx.Router) {
 	search.New(search.Deps{
-		DB: s.deps.DB, Accounts: s.deps.Accounts, Payments: s.peers.Payments, Plan: s.peers.Sales, SaleOf: s.saleOf, Log: s.deps.Log, Enter: s.enterReading,
+		DB: s.deps.DB, Accounts: s.deps.Accounts, Payments: s.peers.Payments, Plan: s.deps.Plan, Log: s.deps.Log, Enter: s.enterReading,
 	}).Routes(rt)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer,

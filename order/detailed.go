@@ -96,7 +96,7 @@ func (s *Service) settleDetails(ctx context.Context, tx pgx.Tx, no ids.ID, user 
 	if begun {
 		return nil, errDetailsFixed
 	}
-	sale, err := s.saleOf(ctx, o.ItemID)
+	sale, err := s.deps.Plan.SaleOf(ctx, o.ItemID)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *Service) settleDetails(ctx context.Context, tx pgx.Tx, no ids.ID, user 
 // before its shopper has settled it. What was settled satisfied the activity, whose
 // checkout has not changed since.
 func (s *Service) detailed(ctx context.Context, tx pgx.Tx, o *orderevent.Order) error {
-	sale, err := s.saleOf(ctx, o.ItemID)
+	sale, err := s.deps.Plan.SaleOf(ctx, o.ItemID)
 	if err != nil || sale.Checkout.Settled() {
 		return err
 	}

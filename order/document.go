@@ -198,7 +198,7 @@ func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
 	var err2, err3, err4, err5, err6 error
 	all.acts, err6 = acts.Of(ctx, s.deps.DB, no)
 	all.payments, err2 = s.peers.Payments.PaymentsOf(ctx, no)
-	all.sale, err3 = s.saleOf(ctx, row.ItemID)
+	all.sale, err3 = s.deps.Plan.SaleOf(ctx, row.ItemID)
 	all.About, err4 = s.describe(ctx, no)
 	if s.deps.Accounts != nil {
 		var phones map[int64]string

@@ -13,7 +13,7 @@ import (
 )
 
 // Queue knows the numbers that were granted and are not orders yet; seckill
-// implements it and main wires it, because order may not import seckill.
+// implements it.
 type Queue interface {
 	// Queued reports whether the user's number waits for the order writer, and its place
 	// in line: 1 is the next to be written. It must return an error, not false, while it
@@ -51,9 +51,6 @@ func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[ord
 // number: what a poll would say, as an error. A number that is queued, or was
 // until a moment ago, is ErrQueued.
 func (s *Service) Missing(ctx context.Context, no ids.ID, user int64) error {
-	if s.peers.Queue == nil {
-		return ErrNotFound // a process without a queue takes no rushes
-	}
 	if _, err := s.find(ctx, no, user); err != nil {
 		return err
 	}
@@ -130,6 +127,6 @@ func (s *Service) written(ctx context.Context, no ids.ID) (orderevent.Order, boo
 func (s *Service) inLine(ctx context.Context, no ids.ID, user int64) (position int64, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queueRead)
 	defer cancel()
-	position, _, ok, err = s.peers.Queue.Queued(ctx, user, no)
+	position, _, ok, err = s.deps.Queue.Queued(ctx, user, no)
 	return position, ok, err
 }

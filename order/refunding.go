@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -127,22 +126,3 @@ const (
 	UnitsReturn   = "return"    // back on sale
 	UnitsWriteOff = "write_off" // never sold again: with the shopper, damaged or lost
 )
-
-// RefundRule is what an activity says about refunds; the zero value lets no shopper
-// refund an order, and returns units to the stock.
-type RefundRule struct {
-	Within   time.Duration // how long after paying a shopper may refund an order that is not completed; 0 never
-	WriteOff bool          // units are written off unless an operator decides otherwise
-}
-
-// RefundRule reads an activity's rule.
-func (s *Service) RefundRule(ctx context.Context, activity int64) (RefundRule, error) {
-	if s.peers.Sales == nil {
-		return RefundRule{}, nil // a process without a plan
-	}
-	within, writeOff, err := s.peers.Sales.RefundRule(ctx, activity)
-	if err != nil {
-		return RefundRule{}, fmt.Errorf("order: read the refund rule of activity %d: %w", activity, err)
-	}
-	return RefundRule{Within: within, WriteOff: writeOff}, nil
-}

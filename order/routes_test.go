@@ -66,7 +66,7 @@ type edge struct {
 
 // sales stubs seckill's part: what was on sale, by the filter in use.
 type sales struct {
-	Sales         // what no test here asks
+	Plan          // what no test here asks
 	items         map[int64]seckillevent.Sale
 	known         map[string]bool
 	opens, closes time.Time
@@ -81,9 +81,8 @@ func (s *sales) WhenOnSale(_ context.Context, item, session, activity *int64) (o
 	return s.opens, s.closes, true, nil
 }
 
-func (s *sales) SaleOf(_ context.Context, item int64) (sale seckillevent.Sale, known bool, err error) {
-	sale, known = s.items[item]
-	return sale, known, nil
+func (s *sales) SaleOf(_ context.Context, item int64) (seckillevent.Sale, error) {
+	return s.items[item], nil
 }
 
 func (s *sales) ItemsOfSKU(_ context.Context, sku string, _ int) (items []int64, opens, closes time.Time, err error) {
@@ -95,14 +94,13 @@ func (s *sales) ItemsOfSKU(_ context.Context, sku string, _ int) (items []int64,
 	return items, s.opens, s.closes, nil
 }
 
-func (s *sales) RefundRule(context.Context, int64) (time.Duration, bool, error) { return 0, false, nil }
-
 func setupEdge(t *testing.T, change ...func(*Config, *Deps)) *edge {
 	t.Helper()
-	s := setup(t, change...)
+	queue, plan := &line{positions: map[ids.ID]int64{}}, &sales{}
+	s := setup(t, append([]func(*Config, *Deps){func(_ *Config, d *Deps) { d.Queue, d.Plan = queue, plan }}, change...)...)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
-	e := &edge{bundle: s, tokens: tokens, line: &line{positions: map[ids.ID]int64{}}, sales: &sales{}, router: httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())}
-	s.Bind(Peers{Queue: e.line, Payments: paidOnce{no: ids.NewFor(1)}, Sales: e.sales})
+	e := &edge{bundle: s, tokens: tokens, line: queue, sales: plan, router: httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())}
+	s.Bind(Peers{Payments: paidOnce{no: ids.NewFor(1)}})
 	s.Routes(e.router)
 	return e
 }

@@ -90,7 +90,7 @@ func TestSearchByEachName(t *testing.T) {
 	b := e.item(10)
 	m := e.placed(b, 1, 2, 3)
 	no, payment := m.Grants[1].No, ids.NewFor(2)
-	e.Bind(Peers{Queue: e.line, Payments: booked{payment: payment, order: no, txn: "wx-42"}, Sales: e.sales})
+	e.Bind(Peers{Payments: booked{payment: payment, order: no, txn: "wx-42"}})
 	e.router = httpx.NewRouter(e.tokens, e.deps.Log, "test", e.deps.Metrics)
 	e.Routes(e.router)
 	e.sales.items = map[int64]seckillevent.Sale{b.ItemID: {SKU: "A-1", Spec: "red"}}

@@ -36,6 +36,12 @@ import (
 // not wait for the next poll.
 type Waker interface{ Wake() }
 
+// Plan is what was on sale and when; seckill implements it.
+type Plan interface {
+	search.Plan
+	coupon.Reservations
+}
+
 // Accounts is what the module asks of the shoppers' accounts.
 type Accounts interface {
 	search.Accounts
@@ -49,6 +55,8 @@ type Deps struct {
 	Redis   redis.UniversalClient
 	Bus     *bus.Bus
 	Stock   *inventory.Service
+	Queue   Queue
+	Plan    Plan
 	Outbox  Waker
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
@@ -76,7 +84,6 @@ type Service struct {
 	// 1970.
 	fillFrom atomic.Int64
 	peers    Peers
-	planned  planned
 	stores   *stores.Service
 	timers   timers
 	aside    aside
@@ -93,7 +100,7 @@ type Service struct {
 
 // New returns the module; nothing runs until its workers are started.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Redis == nil || deps.Stock == nil || deps.Outbox == nil ||
+	if deps.DB == nil || deps.Redis == nil || deps.Stock == nil || deps.Queue == nil || deps.Plan == nil || deps.Outbox == nil ||
 		deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("order: every dependency is required")
 	}
@@ -115,9 +122,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 
 // Peers are the modules that are built on this one and that it calls in turn.
 type Peers struct {
-	Queue    Queue    // seckill's rush
 	Payments Payments // payment
-	Sales    Sales    // seckill's plan
 }
 
 // Bind gives the module its peers. Call it once, before Routes and before any
@@ -131,7 +136,7 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "order-cache-takeovers", Run: s.watchTakeovers},
 		{Name: "order-expiry", Run: newExpiry(s, s.peers.Payments).Run},
 		{Name: "order-housekeeping", Run: s.housekeeping},
-		s.coupons.ReservedWorker(s.peers.Sales, s.deps.Log),
+		s.coupons.ReservedWorker(s.deps.Plan, s.deps.Log),
 	}
 }
 

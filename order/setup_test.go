@@ -73,7 +73,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, rdb redis.UniversalClient, change .
 	require.NoError(t, err)
 	cfg, w := DefaultConfig(), &waker{}
 	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
-	deps := Deps{DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: w, Log: log, Metrics: prometheus.NewRegistry()}
+	deps := Deps{DB: db, Redis: rdb, Bus: b, Stock: stock, Queue: &line{}, Plan: &sales{}, Outbox: w, Log: log, Metrics: prometheus.NewRegistry()}
 	for _, f := range change {
 		f(&cfg, &deps)
 	}

@@ -38,18 +38,18 @@ func TestRefundsAskedFor(t *testing.T) {
 
 // plan stubs seckill's part: the activity's rule about refunds.
 type plan struct {
-	order.Sales // what no test here asks
-	within      time.Duration
-	writeOff    bool
-	sale        seckillevent.Sale
+	order.Plan // what no test here asks
+	within     time.Duration
+	writeOff   bool
+	sale       seckillevent.Sale
 }
 
 func (p *plan) RefundRule(context.Context, int64) (time.Duration, bool, error) {
 	return p.within, p.writeOff, nil
 }
 
-func (p *plan) SaleOf(context.Context, int64) (seckillevent.Sale, bool, error) {
-	return p.sale, true, nil
+func (p *plan) SaleOf(context.Context, int64) (seckillevent.Sale, error) {
+	return p.sale, nil
 }
 
 func (p *plan) WhenOnSale(context.Context, *int64, *int64, *int64) (opens, closes time.Time, known bool, err error) {

@@ -45,7 +45,7 @@ func unbacked(t testing.TB, log *slog.Logger) (*httpx.Router, *sandbox.Client) {
 	client, err := sandbox.NewClient(cfg, clock.System{})
 	require.NoError(t, err)
 	s, err := New(DefaultConfig(), Deps{
-		DB: new(pgxpool.Pool), Orders: new(order.Service), Outbox: waker{}, Providers: []provider.Provider{client},
+		DB: new(pgxpool.Pool), Orders: new(order.Service), Plan: new(plan), Outbox: waker{}, Providers: []provider.Provider{client},
 		BaseURL: "http://127.0.0.1:1", Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)

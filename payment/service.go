@@ -34,6 +34,7 @@ type Waker interface{ Wake() }
 type Deps struct {
 	DB     *pgxpool.Pool // the module's own pool: callbacks are answered while the rush uses every other connection
 	Orders *order.Service
+	Plan   refund.Plan
 	Outbox Waker
 	// Providers are the ways to pay, the preferred first.
 	// Without any, payment requests get payment-unavailable.
@@ -69,7 +70,7 @@ type Service struct {
 
 // New returns the module; nothing runs until its workers are started.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Orders == nil || deps.Outbox == nil || deps.BaseURL == "" ||
+	if deps.DB == nil || deps.Orders == nil || deps.Plan == nil || deps.Outbox == nil || deps.BaseURL == "" ||
 		deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("payment: every dependency is required")
 	}
@@ -79,7 +80,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]forgedCount{}},
 	}
 	s.chargebacks = chargeback.New(deps.DB, s.reopen)
-	s.refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Requested: s.refundRequested})
+	s.refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Plan: deps.Plan, Requested: s.refundRequested})
 	s.desk = desk.New(desk.Deps{Orders: deps.Orders, Log: deps.Log, Refunds: s.refunds, Cancel: s.cancelFor})
 	for _, p := range deps.Providers {
 		profile := p.Profile()

@@ -110,11 +110,12 @@ func setup(t *testing.T, o options) *bundle {
 	cfg := order.DefaultConfig()
 	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
 	funnel := tally.New(db, clock.System{}, log)
+	queue, sales := new(line), new(plan)
 	orders, err := order.New(cfg, order.Deps{
-		DB: db, Redis: rdb, Bus: b, Stock: stock, Outbox: waker{}, Log: log, Metrics: prometheus.NewRegistry(), Tally: funnel,
+		DB: db, Redis: rdb, Bus: b, Stock: stock, Queue: queue, Plan: sales, Outbox: waker{}, Log: log, Metrics: prometheus.NewRegistry(), Tally: funnel,
 	})
 	require.NoError(t, err)
-	s := &bundle{t: t, db: db, orders: orders, funnel: funnel, line: new(line), plan: new(plan), bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
+	s := &bundle{t: t, db: db, orders: orders, funnel: funnel, line: queue, plan: sales, bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}
 	rt := httpx.NewRouter(s.tokens, log, "test", prometheus.NewRegistry())
 	s.door = &recorder{Handler: rt}
 	srv := httptest.NewServer(s.door)
@@ -122,7 +123,7 @@ func setup(t *testing.T, o options) *bundle {
 	s.url = srv.URL
 	s.bank, s.client = s.openBank(o)
 	s.Service = s.instance(o, s.client)
-	orders.Bind(order.Peers{Queue: s.line, Payments: s.Service, Sales: s.plan})
+	orders.Bind(order.Peers{Payments: s.Service})
 	orders.Routes(rt)
 	s.Routes(rt)
 
@@ -145,7 +146,7 @@ func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 		o.pay(&cfg)
 	}
 	svc, err := New(cfg, Deps{
-		DB: s.db, Orders: s.orders, Outbox: waker{}, Providers: providers, BaseURL: s.url,
+		DB: s.db, Orders: s.orders, Plan: s.plan, Outbox: waker{}, Providers: providers, BaseURL: s.url,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(s.t, err)

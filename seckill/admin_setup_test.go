@@ -22,6 +22,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/rush"
 	"stampede/seckill/seckillevent"
 )
 
@@ -59,6 +60,7 @@ func (y *bundle) instance(change ...func(*Config, *Deps)) *instance {
 	if deps.Catalogue, err = NewCatalogue(cfg, deps.DB, deps.Log, deps.Metrics); err != nil {
 		y.T.Fatal(err)
 	}
+	deps.Queue = rush.NewQueue(cfg.Rush, deps.Catalogue, deps.Stock, deps.Bus, deps.Clock)
 	if d.svc, err = New(cfg, deps); err != nil {
 		y.T.Fatal(err)
 	}

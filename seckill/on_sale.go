@@ -4,20 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/seckillevent"
+)
+
+// Plan tells other modules what was on sale, when, and by which rules. It reads
+// Postgres and no more, so that what reads it is built before the module. Safe for
+// concurrent use.
+type Plan struct {
+	db *pgxpool.Pool
+
+	mu    sync.Mutex
+	known map[int64]readSale // by item
+}
+
+// NewPlan returns the plan in db.
+func NewPlan(db *pgxpool.Pool) *Plan { return &Plan{db: db, known: make(map[int64]readSale)} }
+
+// readSale is what was on sale as an item, as read at a time.
+type readSale struct {
+	seckillevent.Sale
+	at time.Time
+}
+
+const (
+	// saleFor is how long an item's sale is remembered, because thousands of its orders
+	// are paid in the same minute: once an item has orders, operators only correct its
+	// texts and extend its end.
+	saleFor = time.Minute
+	// maxSales bounds the memory, at some 500 bytes each; what is forgotten is read again.
+	maxSales = 4096
 )
 
 // WhenOnSale returns the first opening and the last closing of the sessions that
 // match the item, the session and the activity, where each may be nil for any;
 // known is false when none matches. The order search uses it to bound the order
 // numbers.
-func (s *Service) WhenOnSale(ctx context.Context, item, session, activity *int64) (opens, closes time.Time, known bool, err error) {
-	span, err := seckilldb.New(s.deps.DB).WhenOnSale(ctx, seckilldb.WhenOnSaleParams{ItemID: item, SessionID: session, ActivityID: activity})
+func (p *Plan) WhenOnSale(ctx context.Context, item, session, activity *int64) (opens, closes time.Time, known bool, err error) {
+	span, err := seckilldb.New(p.db).WhenOnSale(ctx, seckilldb.WhenOnSaleParams{ItemID: item, SessionID: session, ActivityID: activity})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return opens, closes, false, nil
 	}
@@ -29,8 +59,8 @@ func (s *Service) WhenOnSale(ctx context.Context, item, session, activity *int64
 
 // ItemsOfSKU returns the latest items of a SKU, most at most, and the first opening and
 // the last closing of their sessions.
-func (s *Service) ItemsOfSKU(ctx context.Context, sku string, most int) (items []int64, opens, closes time.Time, err error) {
-	rows, err := seckilldb.New(s.deps.DB).ItemsOfSKU(ctx, seckilldb.ItemsOfSKUParams{Sku: sku, Most: int32(most)}) //nolint:gosec // a bound
+func (p *Plan) ItemsOfSKU(ctx context.Context, sku string, most int) (items []int64, opens, closes time.Time, err error) {
+	rows, err := seckilldb.New(p.db).ItemsOfSKU(ctx, seckilldb.ItemsOfSKUParams{Sku: sku, Most: int32(most)}) //nolint:gosec // a bound
 	if err != nil {
 		return nil, opens, closes, fmt.Errorf("seckill: read the items of a SKU: %w", err)
 	}
@@ -46,20 +76,32 @@ func (s *Service) ItemsOfSKU(ctx context.Context, sku string, most int) (items [
 	return items, opens, closes, nil
 }
 
-// SaleOf returns what was on sale as an item; known is false if there is no such
-// item. Once the item has orders, only its texts and its end still change.
-func (s *Service) SaleOf(ctx context.Context, item int64) (sale seckillevent.Sale, known bool, err error) {
-	row, err := seckilldb.New(s.deps.DB).SaleOf(ctx, item)
+// SaleOf returns what was on sale as an item, the zero value if there is no such item.
+func (p *Plan) SaleOf(ctx context.Context, item int64) (seckillevent.Sale, error) {
+	p.mu.Lock()
+	known, ok := p.known[item]
+	p.mu.Unlock()
+	if ok && time.Since(known.at) < saleFor {
+		return known.Sale, nil
+	}
+	row, err := seckilldb.New(p.db).SaleOf(ctx, item)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return sale, false, nil
+		return seckillevent.Sale{}, nil
 	}
 	if err != nil {
-		return sale, false, fmt.Errorf("seckill: read what was on sale: %w", err)
+		return seckillevent.Sale{}, fmt.Errorf("seckill: read the sale of item %d: %w", item, err)
 	}
-	return seckillevent.Sale{
+	sale := seckillevent.Sale{
 		SKU: row.Sku, Spec: row.Spec, ImageURL: row.ImageUrl, Activity: row.Activity, Session: row.Session,
 		StartsAt: row.StartsAt, EndsAt: row.EndsAt, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, Checkout: row.Checkout,
-	}, true, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.known) >= maxSales {
+		clear(p.known)
+	}
+	p.known[item] = readSale{Sale: sale, at: time.Now()}
+	return sale, nil
 }
 
 // settleAfter is how long after its closing a reservation may still be granted by a
@@ -69,8 +111,8 @@ const settleAfter = 30 * time.Second
 
 // ReservationsClosed returns when the reservation of items closed, of those listed and
 // of the items of the activities; items that can still be reserved are left out.
-func (s *Service) ReservationsClosed(ctx context.Context, items, activities []int64) (map[int64]time.Time, error) {
-	rows, err := seckilldb.New(s.deps.DB).ReservationsClosed(ctx, seckilldb.ReservationsClosedParams{ItemIds: items, ActivityIds: activities, Settle: settleAfter})
+func (p *Plan) ReservationsClosed(ctx context.Context, items, activities []int64) (map[int64]time.Time, error) {
+	rows, err := seckilldb.New(p.db).ReservationsClosed(ctx, seckilldb.ReservationsClosedParams{ItemIds: items, ActivityIds: activities, Settle: settleAfter})
 	if err != nil {
 		return nil, fmt.Errorf("seckill: read which reservations closed: %w", err)
 	}
@@ -82,8 +124,8 @@ func (s *Service) ReservationsClosed(ctx context.Context, items, activities []in
 }
 
 // ReservedBy returns up to limit users above after who reserved an item, in order.
-func (s *Service) ReservedBy(ctx context.Context, item, after int64, limit int32) ([]int64, error) {
-	rows, err := seckilldb.New(s.deps.DB).ReservationsOf(ctx, seckilldb.ReservationsOfParams{ItemID: item, After: after, RowLimit: limit})
+func (p *Plan) ReservedBy(ctx context.Context, item, after int64, limit int32) ([]int64, error) {
+	rows, err := seckilldb.New(p.db).ReservationsOf(ctx, seckilldb.ReservationsOfParams{ItemID: item, After: after, RowLimit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("seckill: read who reserved item %d: %w", item, err)
 	}

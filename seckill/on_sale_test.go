@@ -32,7 +32,7 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 	found := func() (n int) {
 		t.Helper()
 		for _, ask := range [][2][]int64{{{item}, nil}, {nil, {activity}}, {{item}, {activity}}, {{item + 1}, {activity + 1}}} {
-			closed, err := d.svc.ReservationsClosed(t.Context(), ask[0], ask[1])
+			closed, err := NewPlan(d.DB).ReservationsClosed(t.Context(), ask[0], ask[1])
 			require.NoError(t, err)
 			if at, ok := closed[item]; ok && at.Before(time.Now()) {
 				n++
@@ -52,7 +52,7 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 	if _, err := d.DB.Exec(t.Context(), `INSERT INTO seckill.reservations (item_id, user_id) SELECT $1, n FROM generate_series(1, 5) n`, item); err != nil {
 		t.Fatal(err)
 	}
-	users, err := d.svc.ReservedBy(t.Context(), item, 2, 2)
+	users, err := NewPlan(d.DB).ReservedBy(t.Context(), item, 2, 2)
 	if err != nil || !slices.Equal(users, []int64{3, 4}) {
 		t.Errorf("the two users after 2 are %v, %v", users, err)
 	}

@@ -18,7 +18,7 @@ func TestRefundRuleOfAnActivity(t *testing.T) {
 		t.Helper()
 		id, err := strconv.ParseInt(activity, 10, 64)
 		require.NoError(t, err)
-		within, writeOff, err := d.svc.RefundRule(t.Context(), id)
+		within, writeOff, err := NewPlan(d.DB).RefundRule(t.Context(), id)
 		if got := fmt.Sprint(within, " ", writeOff); err != nil || got != want {
 			t.Errorf("the rule in force is %s, %v; want %s", got, err, want)
 		}

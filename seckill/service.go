@@ -35,6 +35,7 @@ type Waker interface{ Wake() }
 type Deps struct {
 	// Catalogue is the one that NewCatalogue returned; the door reads it too.
 	Catalogue *catalogue.Catalogue
+	Queue     *rush.Queue   // of the grants of its items
 	DB        *pgxpool.Pool // the module's own budget of connections
 	Redis     redis.UniversalClient
 	Bus       *bus.Bus
@@ -105,7 +106,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	})
 	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
-		Catalogue: items, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
+		Catalogue: items, Queue: deps.Queue, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
 		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
 		Admit: deps.Admit, Paused: deps.Paused, Tally: deps.Tally,
 	})

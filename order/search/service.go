@@ -47,6 +47,9 @@ type Plan interface {
 	// ItemsOfSKU returns the latest items of a SKU, and the first opening and the last
 	// closing of their sessions.
 	ItemsOfSKU(ctx context.Context, sku string, most int) (items []int64, opens, closes time.Time, err error)
+	// SaleOf returns what was on sale as an item, from memory where it can; the zero value
+	// if there is no such item.
+	SaleOf(ctx context.Context, item int64) (seckillevent.Sale, error)
 }
 
 // Deps are the search's dependencies; all but Accounts are required.
@@ -55,9 +58,7 @@ type Deps struct {
 	Accounts Accounts
 	Payments Payments
 	Plan     Plan
-	// SaleOf returns what was on sale as an item, from memory where it can.
-	SaleOf func(ctx context.Context, item int64) (seckillevent.Sale, error)
-	Log    *slog.Logger
+	Log      *slog.Logger
 	// Enter waits for a slot for a list query and returns the context to read in: a
 	// list must not occupy the connections that the writer needs.
 	Enter func(ctx context.Context) (reading context.Context, done func(), err error)

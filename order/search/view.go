@@ -57,7 +57,7 @@ func (s *Service) views(ctx context.Context, rows []hit) ([]AdminOrderRow, error
 	views := make([]AdminOrderRow, len(rows)) // an empty list, not null
 	for i := range rows {
 		r := &rows[i]
-		sale, err := s.deps.SaleOf(ctx, r.ItemID)
+		sale, err := s.deps.Plan.SaleOf(ctx, r.ItemID)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // it names the module and the operation
 		}

@@ -3,6 +3,7 @@ package refund
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -119,7 +120,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if !b.paid || c.order.Status != orderevent.StatusPaid && c.order.Status != orderevent.StatusCompleted {
 		return none, errNotRefundable.With("order_status", c.order.Status)
 	}
-	rule, err := s.deps.Orders.RefundRule(ctx, c.order.ActivityID)
+	within, writeOff, err := s.deps.Plan.RefundRule(ctx, c.order.ActivityID)
 	if err != nil {
 		return none, err
 	}
@@ -127,7 +128,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if err != nil {
 		return none, err
 	}
-	if r.Reason == order.RefundByShopper && (sent || !allowed(rule, c.order, b)) {
+	if r.Reason == order.RefundByShopper && (sent || !allowed(within, c.order, b)) {
 		return none, errNotAllowed
 	}
 	back, err := c.q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: b.paying.Provider, CaptureTxn: b.paying.ProviderTxn, Bucket: b.paying.Bucket})
@@ -148,7 +149,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	units := r.Units
 	switch {
 	case units != "":
-	case sent || c.order.Status == orderevent.StatusCompleted || rule.WriteOff:
+	case sent || c.order.Status == orderevent.StatusCompleted || writeOff:
 		units = order.UnitsWriteOff // goods that left the shop are not sold again until an operator says otherwise
 	default:
 		units = order.UnitsReturn
@@ -197,6 +198,6 @@ func subject(no ids.ID) string { return "refund " + no.String() }
 
 // allowed reports whether the activity lets a shopper refund this order: as a whole,
 // before it is sent or completed, and for so long after it was paid.
-func allowed(rule order.RefundRule, o orderevent.Order, b book) bool {
-	return o.Status == orderevent.StatusPaid && b.asked == 0 && rule.Within > 0 && b.paying.Now.Sub(b.paying.PaidAt) < rule.Within
+func allowed(within time.Duration, o orderevent.Order, b book) bool {
+	return o.Status == orderevent.StatusPaid && b.asked == 0 && within > 0 && b.paying.Now.Sub(b.paying.PaidAt) < within
 }

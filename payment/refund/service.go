@@ -16,10 +16,19 @@ type Settings struct {
 	RefundApprovalAbove int64 `name:"refund-approval-above" env:"STAMPEDE_REFUND_APPROVAL_ABOVE" default:"0" min:"0" help:"Refunds that operators ask for need a second operator's approval once they add up to more than this for an order, in minor units of its currency (10000 is CNY 100.00); 0 never." rare:""`
 }
 
+// Plan is what seckill's plan says about refunds.
+type Plan interface {
+	// RefundRule returns for how long after paying a shopper of the activity may refund an
+	// order that is not completed, 0 for never, and whether the units are written off
+	// unless an operator decides otherwise.
+	RefundRule(ctx context.Context, activity int64) (within time.Duration, writeOff bool, err error)
+}
+
 // Deps are the package's dependencies; all are required.
 type Deps struct {
 	DB     *pgxpool.Pool
 	Orders *order.Service
+	Plan   Plan
 	// Requested is called after the commit of a refund that is to be requested from its
 	// provider now; it must not block.
 	Requested func(r AdminRefund)

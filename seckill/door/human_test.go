@@ -297,7 +297,8 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 	it := y.Item(5, func(i *catalogue.Item) { i.HumanCheck = "pow" })
 	h.listing.Show(it)
 	sale, err := rush.New(rush.DefaultConfig(), rush.Deps{
-		Catalogue: h.listing.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
+		Catalogue: h.listing.Catalogue, Queue: rush.NewQueue(rush.DefaultConfig(), h.listing.Catalogue, y.Stock, y.Bus, h.clock),
+		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), SigningKey: seckilltest.Key, Admit: h.svc.check,
 	})
 	require.NoError(t, err)

@@ -29,6 +29,7 @@ import (
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/reservation"
+	"stampede/seckill/rush"
 )
 
 func TestMain(m *testing.M) {
@@ -86,6 +87,7 @@ func open(t testing.TB, change ...plan) *shop {
 	}
 	s.desk = s.instance(s.pool(s.db.Config()), s.rdb)
 	deps.Catalogue, deps.Admit = s.items, s.svc.Check
+	deps.Queue = rush.NewQueue(cfg.Rush, deps.Catalogue, deps.Stock, deps.Bus, deps.Clock)
 	if s.sale, err = seckill.New(cfg, deps); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, ref
 	default:
 		return refused // decided on the attempt itself, or before anything could be granted
 	}
-	told, known := r.lanes.numbers.get(t.no)
+	told, known := r.queue.numbers.get(t.no)
 	if !known {
 		told.position = noPosition
 	}
@@ -42,7 +42,7 @@ func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, ref
 		return verdict{outcome: outRepeated, settled: true, status: order.Status}
 	}
 	if item != nil {
-		if position, _, ok, err := r.queuedFor(ctx, item, t.user, t.no, told); err == nil && ok {
+		if position, _, ok, err := r.queue.queuedFor(ctx, item, t.user, t.no, told); err == nil && ok {
 			return verdict{outcome: outRepeated, position: position}
 		}
 	}

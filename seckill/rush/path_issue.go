@@ -111,7 +111,7 @@ func (r *Service) issue(ctx context.Context, in *PathRequest) (*PathAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	r.lanes.numbers.put(t.no, told{item: id, position: noPosition})
+	r.queue.numbers.put(t.no, told{item: id, position: noPosition})
 	return &PathAnswer{rushPath{
 		Path: path, OrderNo: t.no.String(), RushURL: rushPrefix + path,
 		UsableFrom: time.UnixMilli(t.from).UTC().Format(timeFormat),

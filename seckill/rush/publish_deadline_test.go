@@ -63,7 +63,7 @@ func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
 	path, _ := i.buy(1, it)
 	c.check(t, "a grant", began, deadline)
 
-	i.rush.lanes.numbers.cache.Clear() // as after a restart
+	i.rush.queue.numbers.cache.Clear() // as after a restart
 	began = time.Now()
 	i.send(path.Path)
 	c.check(t, "a repetition", began, deadline)

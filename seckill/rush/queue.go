@@ -10,7 +10,9 @@ import (
 	"github.com/coocood/freecache"
 
 	"stampede/inventory"
+	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 	"stampede/seckill/catalogue"
 )
 
@@ -63,29 +65,41 @@ func (n *numbers) get(no ids.ID) (told, bool) {
 // toldBytes is the item, the position and whether it is stored.
 const toldBytes = 8 + 8 + 1
 
+// Queue knows the place of numbers that were granted and are not orders yet. It needs
+// no rush, so that what reads it is built before one. Safe for concurrent use.
+type Queue struct {
+	catalogue *catalogue.Catalogue
+	stock     stock
+	bus       grantStream
+	clock     clock.Clock // the Redis server's time, by estimate
+	pathLead  time.Duration
+	numbers   *numbers
+}
+
+// NewQueue returns the queue of the grants of a catalogue's items.
+func NewQueue(cfg Config, items *catalogue.Catalogue, stock *inventory.Service, b *bus.Bus, clk clock.Clock) *Queue {
+	return &Queue{catalogue: items, stock: stock, bus: b, clock: clk, pathLead: cfg.PathLead, numbers: newNumbers(cfg.NumberBytes)}
+}
+
 // Queued reports whether a user's number was granted and waits to become an
 // order: its item and how many grants will be written before it. The position
 // never rises from one answer to the next. An error means that this is unknown,
 // which is not the same as false.
-func (r *Service) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+func (q *Queue) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return 0, 0, false, nil // another user's number
 	}
-	return r.queued(ctx, user, no)
-}
-
-func (r *Service) queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
-	if t, known := r.lanes.numbers.get(no); known {
-		if it, published := r.catalogue.Item(t.item); published {
-			return r.queuedFor(ctx, it, user, no, t)
+	if t, known := q.numbers.get(no); known {
+		if it, published := q.catalogue.Item(t.item); published {
+			return q.queuedFor(ctx, it, user, no, t)
 		}
 	}
 	var unclear error
-	for _, it := range r.catalogue.Items() {
-		if !r.issuedFor(no, it) { // for a made-up number too, at most one of 65,536 items remains
+	for _, it := range q.catalogue.Items() {
+		if !q.issuedFor(no, it) { // for a made-up number too, at most one of 65,536 items remains
 			continue
 		}
-		position, itemID, ok, err = r.queuedFor(ctx, it, user, no, told{position: noPosition})
+		position, itemID, ok, err = q.queuedFor(ctx, it, user, no, told{position: noPosition})
 		if ok {
 			return position, itemID, true, nil
 		}
@@ -101,22 +115,22 @@ func tagOf(item int64) uint16 { return uint16(item) } //nolint:gosec // the low 
 // issuedFor reports whether a number may be for an item, by the tag and the time
 // that it carries: numbers are created with a path, by the Redis server's clock,
 // and paths are issued only around the sale.
-func (r *Service) issuedFor(no ids.ID, it *catalogue.Item) bool {
+func (q *Queue) issuedFor(no ids.ID, it *catalogue.Item) bool {
 	if no.Tag() != tagOf(it.ID) {
 		return false
 	}
 	minted := no.Time()
-	return minted.After(it.OpensAt.Add(-r.cfg.PathLead-clockSpread)) && minted.Before(it.ClosesAt.Add(clockSpread))
+	return minted.After(it.OpensAt.Add(-q.pathLead-clockSpread)) && minted.Before(it.ClosesAt.Add(clockSpread))
 }
 
 // clockSpread bounds, with a margin, how far apart two instances may estimate
 // the Redis server's time: the check only saves a call to Redis.
 const clockSpread = 10 * time.Second
 
-func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
-	held, _, seq, persisted, ok, err := r.stock.Hold(ctx, it.Stock(), user)
-	if errors.Is(err, inventory.ErrFenced) && (!it.OnSale || r.clock.Now().After(it.ClosesAt)) {
-		return 0, 0, false, r.settledWithoutState(ctx, it, err)
+func (q *Queue) queuedFor(ctx context.Context, it *catalogue.Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
+	held, _, seq, persisted, ok, err := q.stock.Hold(ctx, it.Stock(), user)
+	if errors.Is(err, inventory.ErrFenced) && (!it.OnSale || q.clock.Now().After(it.ClosesAt)) {
+		return 0, 0, false, q.settledWithoutState(ctx, it, err)
 	}
 	if err != nil {
 		return 0, 0, false, fmt.Errorf("seckill: look up a number's place: %w", err)
@@ -128,7 +142,7 @@ func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64,
 	position = min(max(0, seq-persisted), t.position)
 	if position < t.position {
 		t.item, t.position = it.ID, position
-		r.lanes.numbers.put(no, t)
+		q.numbers.put(no, t)
 	}
 	return position, it.ID, true, nil
 }
@@ -137,12 +151,12 @@ func (r *Service) queuedFor(ctx context.Context, it *catalogue.Item, user int64,
 // window or because its activity was terminated, waits to be
 // written, so that its missing state means that its keys were removed;
 // otherwise it returns the reason.
-func (r *Service) settledWithoutState(ctx context.Context, it *catalogue.Item, why error) error {
-	last, err := r.lanes.bus.GrantsLast(ctx)
+func (q *Queue) settledWithoutState(ctx context.Context, it *catalogue.Item, why error) error {
+	last, err := q.bus.GrantsLast(ctx)
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	done, err := r.lanes.bus.GrantsDone(ctx, it.ID, last)
+	done, err := q.bus.GrantsDone(ctx, it.ID, last)
 	if err != nil || !done {
 		return errors.Join(why, err)
 	}

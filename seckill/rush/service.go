@@ -39,6 +39,7 @@ type Orders interface {
 // otherwise.
 type Deps struct {
 	Catalogue *catalogue.Catalogue
+	Queue     *Queue        // of the same catalogue
 	DB        *pgxpool.Pool // for the sweeper alone: its lease and its alarm
 	Redis     redis.UniversalClient
 	Bus       *bus.Bus
@@ -70,6 +71,7 @@ type Service struct {
 	clock     clock.Clock
 	keys      *pathKeys
 	stock     stock
+	queue     *Queue
 	lanes     *lanes
 	metrics   *metrics
 	strangers *rate.Limiter
@@ -78,7 +80,7 @@ type Service struct {
 
 // New returns a rush over the catalogue's items. It reads nothing yet.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.Catalogue == nil || deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Stock == nil || deps.Orders == nil ||
+	if deps.Catalogue == nil || deps.Queue == nil || deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Stock == nil || deps.Orders == nil ||
 		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("seckill: a dependency of the rush is missing")
 	}
@@ -88,7 +90,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	ls := &lanes{
 		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, bus: deps.Bus,
-		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: newNumbers(cfg.NumberBytes), clock: deps.Clock, log: deps.Log, trace: deps.Trace,
+		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: deps.Queue.numbers, clock: deps.Clock, log: deps.Log, trace: deps.Trace,
 	}
 	if ls.metrics, err = newMetrics(deps.Metrics, deps.Tally, ls.depths); err != nil {
 		return nil, fmt.Errorf("seckill: register the rush's metrics: %w", err)
@@ -103,7 +105,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	return &Service{
 		cfg: cfg, deps: deps, repeats: repeats, catalogue: deps.Catalogue, clock: deps.Clock,
-		keys: ring, stock: deps.Stock, lanes: ls, metrics: ls.metrics, strangers: newStrangerLimit(),
+		keys: ring, stock: deps.Stock, queue: deps.Queue, lanes: ls, metrics: ls.metrics, strangers: newStrangerLimit(),
 	}, nil
 }
 

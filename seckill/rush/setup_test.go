@@ -56,6 +56,7 @@ func (y *bundle) signing(key []byte, items []*catalogue.Item, change ...func(*Co
 		Catalogue: i.listing.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
 		Metrics: prometheus.NewRegistry(), SigningKey: key, ShortestPay: 10 * time.Second,
 	}
+	deps.Queue = NewQueue(cfg, deps.Catalogue, deps.Stock, deps.Bus, deps.Clock)
 	var err error
 	if i.rush, err = New(cfg, deps); err != nil {
 		y.T.Fatal(err)
