@@ -57,7 +57,7 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, unneeded := context.WithCancel(ctx)
 	defer unneeded()
 	go func() { _, _ = io.Copy(io.Discard, lines); unneeded() }()
-	defer func() { _ = os.RemoveAll(order.Folder) }() // the process that created it may have exited
+	defer removeAfter(order.Folder)()
 
 	stack, err := embedded.Start(ctx, embedded.Config{
 		DataDir: filepath.Join(order.Folder, "stores"), RedisMaxMemoryBytes: order.RedisMemoryBytes, Throwaway: order.Throwaway,
@@ -76,6 +76,22 @@ func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
 	defer cancel()
 	return stack.Stop(stop)
+}
+
+// removeAfter returns a function that deletes the folder, as does this process's
+// end. It deletes as the account that this process has now, which Start changes
+// if that is root.
+func removeAfter(folder string) func() {
+	cmd := exec.Command("sh", "-c", `cat; rm -rf -- "$0"`, folder) //nolint:gosec,noctx // the rig's folder; it ends with this process
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return func() { _ = os.RemoveAll(folder) } // as much as can be deleted
+	}
+	return func() { _ = in.Close() }
 }
 
 // startStores starts the child, in a folder of its own, and returns when the stores

@@ -62,33 +62,37 @@ func (c *Report) Run(ctx context.Context, io Streams) error {
 	if err != nil {
 		return blindError{err}
 	}
-	if c.Out != "" {
-		return replaceFile(c.Out, doc)
+	if c.Out == "" {
+		_, err = io.Out.Write(doc)
+		return err
 	}
-	_, err = io.Out.Write(doc)
-	return err
-}
-
-// replaceFile writes a file beside name and renames it: a reader, a full disk or an
-// interrupt leaves the file that was there.
-func replaceFile(name string, content []byte) (err error) {
+	name := c.Out
 	if target, none := filepath.EvalSymlinks(name); none == nil {
 		name = target // a link stays one
 		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 			return fmt.Errorf("%s is not a file; without --out the report goes to standard output", name)
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
+	if err := replaceFile(name, doc, 0o644); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
+	return nil
+}
+
+// replaceFile writes a file beside name and renames it: a reader, a full disk or an
+// interrupt leaves the file that was there.
+func replaceFile(name string, content []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return err
+	}
 	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()) //nolint:gosec // as any file that a program is asked to write
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("write the report: %w", err), os.Remove(f.Name()))
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

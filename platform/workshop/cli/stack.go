@@ -37,40 +37,7 @@ type Noted struct {
 // ErrNoStack means that no `stampede run` has used the folder.
 var ErrNoStack = errors.New("no stack is known there: start one with `stampede run`, or name the servers with flags")
 
-// writeStack stores the stack in the data folder.
-func writeStack(dir string, s Noted) error {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("encode stack: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("store the stack: %w", err)
-	}
-	defer func() { _ = root.Close() }() // a folder handle has nothing to flush
-	// A file of our own, never one that was there, which could be a link to
-	// another file.
-	const unfinished = stackFile + ".new"
-	if err := root.RemoveAll(unfinished); err != nil {
-		return fmt.Errorf("store the stack: %w", err)
-	}
-	f, err := root.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("store the stack: %w", err)
-	}
-	_, err = f.Write(raw)
-	// Sync to disk before the rename: after a power cut, an empty file would
-	// have lost the key.
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("store the stack: %w", err)
-	}
-	if err := root.Rename(unfinished, stackFile); err != nil {
-		return fmt.Errorf("store the stack: %w", err)
-	}
-	return nil
-}
-
-// ReadStack reads what writeStack stored, or returns ErrNoStack.
+// ReadStack reads what keepStack stored, or returns ErrNoStack.
 func ReadStack(dir string) (Noted, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, stackFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +75,14 @@ func keepStack(dir string, s Noted) (key string, err error) {
 	if err := auth.CheckKey(s.SigningKey); err != nil {
 		return "", err
 	}
-	return s.SigningKey, writeStack(dir, s)
+	raw, err := json.Marshal(s)
+	if err == nil {
+		err = replaceFile(filepath.Join(dir, stackFile), raw, 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("store the stack: %w", err)
+	}
+	return s.SigningKey, nil
 }
 
 // StoreRestarted is the alarm about a store of `run`.

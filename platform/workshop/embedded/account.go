@@ -1,15 +1,14 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -17,84 +16,97 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownName is the account that is added for new data if the machine has none.
-const ownName = "stampede"
+const (
+	// ownName is the account that is added for new data if the machine has none.
+	ownName = "stampede"
+	// shared exists everywhere, and any service may run as it: for data that is
+	// deleted soon.
+	shared = "nobody"
+	// addTimeout bounds useradd, which takes a tenth of a second, and up to ten if
+	// another program holds the lock on the accounts.
+	addTimeout = 15 * time.Second
+)
 
-// account is the account that runs the servers and owns the data.
+// account is one of the system's accounts.
 type account struct {
 	name     string
 	uid, gid int
-	// switched says that this process is root and the servers run as another account.
-	switched bool
 }
 
-// accountFor chooses the account: this user, or for root the one described at
-// Config.RunAs.
-func accountFor(cfg Config) (account, error) {
+// leaveRoot makes a process that root started the account that owns the data,
+// before it opens anything in the data folder: what the account may have
+// planted there then opens nothing that the account could not open itself.
+// Root gives the account the folder, and not what is in it.
+func leaveRoot(ctx context.Context, cfg Config) error {
 	if os.Geteuid() != 0 {
-		name := strconv.Itoa(os.Geteuid())
-		if u, err := user.Current(); err == nil {
-			name = u.Username
+		return nil
+	}
+	acc, err := accountFor(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	// The account must be able to enter the folders above its own.
+	err = os.MkdirAll(filepath.Dir(cfg.DataDir), 0o755) //nolint:gosec // as said
+	if err == nil {
+		err = os.MkdirAll(cfg.DataDir, 0o700)
+	}
+	if err == nil {
+		err = acc.takeFolder(cfg.DataDir)
+	}
+	if err == nil {
+		err = acc.become()
+	}
+	return dataError(cfg.DataDir, err)
+}
+
+// accountFor chooses the account as Config.RunAs describes.
+func accountFor(ctx context.Context, cfg Config) (account, error) {
+	names := []string{cfg.RunAs}
+	if cfg.RunAs == "" {
+		if acc, ok := earlierOwner(cfg); ok {
+			return acc, nil
 		}
-		return account{name: name, uid: os.Geteuid(), gid: os.Getegid()}, nil
-	}
-	if cfg.RunAs != "" {
-		acc, err := lookup(cfg.RunAs)
-		if err != nil || acc.uid == 0 {
-			return account{}, fail(CodeNoAccount, nil, cfg.RunAs)
+		// Homebrew and macOS write system accounts with an underscore.
+		names = []string{ownName, "postgres", "_postgres"}
+		if cfg.OwnAccount {
+			addAccount(ctx, cfg)
+		} else {
+			names = append(names, shared)
 		}
-		return acc, nil
 	}
-	if acc, ok := earlierOwner(cfg); ok {
-		return acc, nil
-	}
-	// Homebrew and macOS write system accounts with an underscore.
-	candidates := []string{ownName, "postgres", "_postgres"}
-	if !cfg.OwnAccount {
-		candidates = append(candidates, shared)
-	}
-	for _, name := range candidates {
-		if acc, err := lookup(name); err == nil && acc.uid != 0 {
+	for _, name := range names {
+		if acc, err := known(user.Lookup(name)); err == nil && acc.uid != 0 {
 			return acc, nil
 		}
 	}
-	return account{}, fail(CodeNoAccount, nil, ownName)
+	return account{}, fail(CodeNoAccount, nil, cmp.Or(cfg.RunAs, ownName))
 }
-
-// shared exists everywhere, and any service may run as it: for data that is
-// deleted soon.
-const shared = "nobody"
 
 // earlierOwner returns the owner of existing data: it stays with that account,
 // even if a package has created a better one since.
 func earlierOwner(cfg Config) (account, bool) {
-	info, err := os.Lstat(filepath.Join(cfg.DataDir, markerName))
-	if err != nil {
+	uid, ok := ownerOf(filepath.Join(cfg.DataDir, markerName))
+	if !ok || uid == 0 {
 		return account{}, false
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || stat.Uid == 0 {
-		return account{}, false
-	}
-	owner, err := user.LookupId(strconv.Itoa(int(stat.Uid)))
-	if err != nil || cfg.OwnAccount && owner.Username == shared {
-		return account{}, false
-	}
-	acc, err := lookup(owner.Username)
-	return acc, err == nil
+	acc, err := known(user.LookupId(strconv.Itoa(uid)))
+	return acc, err == nil && !(cfg.OwnAccount && acc.name == shared)
 }
 
-// addAccount adds the system account for new data, if this process is root and
-// the machine has none. A system without useradd, or with a read-only /etc,
-// keeps its accounts: accountFor then takes another or refuses.
+// ownerOf returns the user id of a file's owner; false if there is no such file.
+func ownerOf(path string) (uid int, ok bool) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return int(stat.Uid), ok
+}
+
+// addAccount adds the system account if the machine has none. A system without
+// useradd, or with a read-only /etc, keeps its accounts.
 func addAccount(ctx context.Context, cfg Config) {
-	if !cfg.OwnAccount || os.Geteuid() != 0 || cfg.RunAs != "" {
-		return
-	}
-	if _, ok := earlierOwner(cfg); ok {
-		return
-	}
-	if _, err := lookup(ownName); err == nil {
+	if _, err := user.Lookup(ownName); err == nil {
 		return
 	}
 	err := cfg.timed(ctx, "add the system account "+ownName, func(ctx context.Context) error {
@@ -113,16 +125,41 @@ func addAccount(ctx context.Context, cfg Config) {
 	}
 }
 
-// addTimeout bounds useradd, which takes a tenth of a second, and up to ten if
-// another program holds the lock on the accounts.
-const addTimeout = 15 * time.Second
-
-// become makes this process the account, on all its threads and for good. It
-// does nothing unless root started the process for another account.
-func (a *account) become() error {
-	if !a.switched {
-		return nil
+// known converts an entry of the system's database.
+func known(u *user.User, err error) (account, error) {
+	if err != nil {
+		return account{}, fmt.Errorf("look up an account: %w", err)
 	}
+	// macOS's "nobody" is 4294967294, which fits an int on the 64-bit machines
+	// this runs on.
+	uid, uidErr := strconv.Atoi(u.Uid)
+	gid, gidErr := strconv.Atoi(u.Gid)
+	return account{name: u.Username, uid: uid, gid: gid}, errors.Join(uidErr, gidErr)
+}
+
+// takeFolder gives the account a data folder that is empty or ours, unless the
+// data in it is another account's.
+func (a account) takeFolder(dir string) error {
+	folder, err := os.OpenFile(dir, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }() // a folder handle has nothing to flush
+	names, err := folder.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	if err := refuseForeign(dir, names); err != nil {
+		return err
+	}
+	if uid, ok := ownerOf(filepath.Join(dir, markerName)); ok && uid != a.uid {
+		return fail(CodeDataUnreadable, nil, dir, fmt.Sprintf(`what is in it does not belong to the account %s; "chown -R %s: %s" gives it all`, a.name, a.name, dir))
+	}
+	return folder.Chown(a.uid, a.gid)
+}
+
+// become makes this process the account, on all its threads and for good.
+func (a account) become() error {
 	// The user id goes last: without it, the process may not change its groups.
 	err := syscall.Setgroups(nil)
 	if err == nil {
@@ -134,79 +171,28 @@ func (a *account) become() error {
 	if err != nil {
 		return fmt.Errorf("become account %s: %w", a.name, err)
 	}
-	a.switched = false
 	return nil
 }
 
-// lookup reads an account from the system's database.
-func lookup(name string) (account, error) {
-	u, err := user.Lookup(name)
-	if err != nil {
-		return account{}, fmt.Errorf("look up account %s: %w", name, err)
+// ownAccount is the name of this process's account, its number if it has none.
+func ownAccount() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
 	}
-	acc := account{name: name, switched: true}
-	// macOS's "nobody" is 4294967294, which fits an int on the 64-bit machines
-	// this runs on.
-	if acc.uid, err = strconv.Atoi(u.Uid); err != nil {
-		return account{}, fmt.Errorf("look up account %s: %w", name, err)
-	}
-	if acc.gid, err = strconv.Atoi(u.Gid); err != nil {
-		return account{}, fmt.Errorf("look up account %s: %w", name, err)
-	}
-	return acc, nil
+	return strconv.Itoa(os.Geteuid())
 }
 
-// credential is the credential that a child starts with; nil means this
-// process's. Supplementary groups are dropped.
-func (a account) credential() *syscall.Credential {
-	if !a.switched {
-		return nil
-	}
-	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} // they came from uint32
-}
-
-// blockedAt returns the first folder on the way to dir, from the root down, that the account cannot enter; "" if it can
-// enter them all. A folder that does not exist yet does not block. dir is
-// absolute, without symbolic links.
-func (a account) blockedAt(dir string) string {
-	var way []string
-	for {
-		way = append(way, dir)
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			break
+// blockedAt returns the first folder on the way to dir, from the root down, that
+// this process cannot enter; "" if it can enter them all. A folder that does not
+// exist yet does not block. dir is absolute, without symbolic links.
+func blockedAt(dir string) string {
+	if parent := filepath.Dir(dir); parent != dir {
+		if blocked := blockedAt(parent); blocked != "" {
+			return blocked
 		}
-		dir = parent
 	}
-	slices.Reverse(way)
-	for _, folder := range way {
-		if !a.canEnter(folder) {
-			return folder
-		}
+	if unix.Access(dir, unix.X_OK) == unix.EACCES { // a raw errno, never wrapped
+		return dir
 	}
 	return ""
-}
-
-// canEnter asks the system for this process's own account, and reads the mode bits for another.
-func (a account) canEnter(folder string) bool {
-	if !a.switched {
-		return unix.Access(folder, unix.X_OK) != unix.EACCES // a raw errno, never wrapped
-	}
-	info, err := os.Stat(folder)
-	if err != nil {
-		return !errors.Is(err, fs.ErrPermission) // other errors show when the folder is created
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return false
-	}
-	mode := info.Mode().Perm()
-	switch {
-	case int(stat.Uid) == a.uid:
-		return mode&0o100 != 0
-	case int(stat.Gid) == a.gid:
-		return mode&0o010 != 0
-	default:
-		return mode&0o001 != 0
-	}
 }

@@ -49,15 +49,14 @@ func childEnv() []string {
 	return []string{"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/bin:/bin"), "LC_ALL=C", "TZ=UTC"}
 }
 
-// command prepares a program to run as the account in dir, with its output in
-// the named log.
+// logOf is the path of a child's log.
+func (d *dataDir) logOf(name string) string { return filepath.Join(d.path, "log", name+".log") }
+
+// command prepares a program to run in dir, with its output in the named log.
 func (d *dataDir) command(program, dir, logName string, args ...string) (*exec.Cmd, *os.File, error) {
-	log, err := d.openPlain("log/"+logName+".log", os.O_APPEND)
+	log, err := os.OpenFile(d.logOf(logName), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, nil, dataError(d.path, err)
-	}
-	if err := log.Truncate(0); err != nil {
-		return nil, nil, errors.Join(dataError(d.path, err), log.Close())
 	}
 	// The context is not passed to exec, which would kill the child immediately
 	// instead of letting it shut down.
@@ -65,7 +64,7 @@ func (d *dataDir) command(program, dir, logName string, args ...string) (*exec.C
 	cmd.Dir = dir
 	cmd.Env = childEnv()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: d.acc.credential()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, log, nil
 }
 
@@ -76,7 +75,7 @@ func (d *dataDir) spawn(s server, sockets *socketDir, program, dir string, args 
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has its own handle
-	c := &child{server: s, cmd: cmd, log: filepath.Join(d.path, "log", s.file+".log"), done: make(chan struct{}), patience: politePatience}
+	c := &child{server: s, cmd: cmd, log: d.logOf(s.file), done: make(chan struct{}), patience: politePatience}
 	if err := cmd.Start(); err != nil {
 		return nil, fail(CodeChildFailed, err, s.name, c.log)
 	}
@@ -167,7 +166,7 @@ func (c *child) signalAndWait(ctx context.Context, sig syscall.Signal, patience 
 
 // tail returns the end of a log in whole lines.
 func (d *dataDir) tail(logName string) string {
-	f, err := d.root.Open("log/" + logName + ".log")
+	f, err := os.Open(d.logOf(logName))
 	if err != nil {
 		return ""
 	}

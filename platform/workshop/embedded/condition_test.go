@@ -12,24 +12,7 @@ import (
 	"testing"
 )
 
-// testBinary is a copy of this test binary that every account can reach.
-func testBinary(t *testing.T) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := filepath.Join(filepath.Dir(emptyDataDir(t)), "helper")
-	writeProgram(t, copied, raw)
-	return copied
-}
-
-// writeProgram writes a file that every account can run, in a folder that every
-// account can enter.
+// writeProgram writes a file that can be run.
 func writeProgram(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -115,7 +98,7 @@ func TestConditions(t *testing.T) {
 			},
 			code: CodeMajorMismatch, exit: 20,
 			sentence: func(dir string) string {
-				return "The data in " + dir + " was written by PostgreSQL 99, and only PostgreSQL " + installedVersions(t) +
+				return "The data in " + dir + " was written by PostgreSQL 99, and only PostgreSQL " + strings.Join(versions(postgresKind.in(searchDirs(nil))), ", ") +
 					" was found: install PostgreSQL 99, choose another folder with --data, or start over with --fresh."
 			},
 		},
@@ -154,15 +137,8 @@ func TestConditions(t *testing.T) {
 			name: "an open folder where the sockets should be",
 			arrange: func(t *testing.T, dir string) Config {
 				t.Helper()
-				sockets := socketsOf(t, dir)
+				sockets := socketPath(dir)
 				if err := os.Mkdir(sockets, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				acc, err := accountFor(Config{DataDir: dir})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Chown(sockets, acc.uid, -1); err != nil { // so that only the mode is wrong
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = os.Remove(sockets) })
@@ -170,7 +146,7 @@ func TestConditions(t *testing.T) {
 			},
 			code: CodeUnsafeSockets, exit: 22,
 			sentence: func(dir string) string {
-				return "The folder for the sockets, " + socketsOf(t, dir) + ", belongs to another user or is accessible to others: " +
+				return "The folder for the sockets, " + socketPath(dir) + ", belongs to another user or is accessible to others: " +
 					"remove it, or set TMPDIR to a folder of your own."
 			},
 		},
@@ -192,12 +168,8 @@ func TestConditions(t *testing.T) {
 
 	t.Run("a temporary folder that is not there", func(t *testing.T) {
 		t.Parallel()
-		acc, err := accountFor(Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		path := filepath.Join(emptyDataDir(t), "stampede-0")
-		_, err = openSockets(path, acc)
+		_, err := openSockets(path)
 		assertCondition(t, err, CodeNoSockets, 26,
 			"The folder for the sockets, "+path+", cannot be created (no such file or directory): set TMPDIR to a short folder of your own.")
 	})
@@ -205,22 +177,22 @@ func TestConditions(t *testing.T) {
 	t.Run("programs that are missing or too old", func(t *testing.T) {
 		t.Parallel()
 		dir := filepath.Dir(emptyDataDir(t))
-		_, err := choose(nil, redisIn([]string{dir}), 0, "")
-		assertCondition(t, err, CodeBinaryMissing, 12, "PostgreSQL 15 or newer was not found: "+remedy)
-
+		missing := func(sentence string) {
+			t.Helper()
+			_, err := choose([]string{dir}, 0, "")
+			assertCondition(t, err, CodeBinaryMissing, 12, sentence+": "+remedy)
+		}
+		missing("PostgreSQL 15 or newer was not found")
 		fakeProgram(t, dir, "postgres", "postgres (PostgreSQL) 13.4 (Debian 13.4-1)")
+		missing("PostgreSQL 15 or newer was not found") // it has no initdb
 		fakeProgram(t, dir, "initdb", "initdb (PostgreSQL) 13.4")
-		_, err = choose(postgresIn([]string{dir}), nil, 0, "")
-		assertCondition(t, err, CodeBinaryMissing, 12, "PostgreSQL 15 or newer was not found (too old: 13.4 in "+dir+"): "+remedy)
-
+		missing("PostgreSQL 15 or newer was not found (too old: 13.4 in " + dir + ")")
 		fakeProgram(t, dir, "postgres", "postgres (PostgreSQL) 17beta1")
 		fakeProgram(t, dir, "redis-server", "Redis server v=6.2.1 sha=00000000:0 malloc=jemalloc-5.2.1 bits=64 build=0")
-		_, err = choose(postgresIn([]string{dir}), redisIn([]string{dir}), 0, "")
-		assertCondition(t, err, CodeBinaryMissing, 12, "Redis 7 or newer (or Valkey) was not found (too old: 6.2.1 in "+dir+"): "+remedy)
-
+		missing("Redis 7 or newer (or Valkey) was not found (too old: 6.2.1 in " + dir + ")")
 		fakeProgram(t, dir, "valkey-server", "Valkey server v=8.0.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=0")
-		bin, err := choose(postgresIn([]string{dir}), redisIn([]string{dir}), 0, "")
-		if err != nil || bin.PostgresMajor != 17 || bin.RedisVersion != "8.0.1" || filepath.Base(bin.Redis) != "valkey-server" {
+		bin, err := choose([]string{dir}, 17, "")
+		if err != nil || bin.PostgresVersion != "17beta1" || bin.RedisVersion != "8.0.1" || filepath.Base(bin.Redis) != "valkey-server" {
 			t.Errorf("got %+v, %v", bin, err)
 		}
 	})
@@ -252,24 +224,6 @@ func write(t *testing.T, dir, name, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func socketsOf(t *testing.T, dir string) string {
-	t.Helper()
-	acc, err := accountFor(Config{DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return socketPath(dir, acc)
-}
-
-func installedVersions(t *testing.T) string {
-	t.Helper()
-	var versions []string
-	for _, p := range postgresIn(searchDirs(nil)) {
-		versions = append(versions, p.version)
-	}
-	return strings.Join(versions, ", ")
 }
 
 // hideFreeSpace replaces the only number in the sentences that changes while

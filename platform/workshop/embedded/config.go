@@ -38,15 +38,13 @@ type Config struct {
 	// marker.
 	Fresh bool
 
-	// RunAs is the account that Postgres and Redis run as, and that owns the data, when this process is root; ignored
+	// RunAs is the account that a process of root's becomes, for good, before it opens anything in DataDir; ignored
 	// otherwise. Defaults to the owner of existing data, else the first that exists of "stampede", "postgres",
-	// "_postgres" and "nobody".
+	// "_postgres" and "nobody". Existing data must belong to it.
 	RunAs string
 
-	// OwnAccount is for a process that serves the public: started by root, it
-	// adds the system account "stampede" where a new one is needed, never
-	// chooses "nobody", and becomes the account before the first server starts.
-	// The process cannot become root again.
+	// OwnAccount is for data that is kept: root adds the system account "stampede" where a new one is needed, and
+	// never chooses "nobody".
 	OwnAccount bool
 
 	// Logger receives log lines; nil discards them.

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,9 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -34,12 +35,10 @@ type marker struct {
 	Format int `json:"format"`
 }
 
-// dataDir is an opened and locked data folder. All access goes through root, which never leaves the folder.
+// dataDir is a locked data folder.
 type dataDir struct {
 	path string
-	root *os.Root
 	lock *os.File
-	acc  account
 	// takenFrom is the pid of an earlier process that ended without releasing
 	// the folder; "" if there is none, or once the servers it left running have
 	// been stopped.
@@ -48,91 +47,56 @@ type dataDir struct {
 
 // openData creates or checks the folder, and locks it. It writes nothing to a
 // folder that is not ours.
-func openData(path string, acc account, fresh bool) (_ *dataDir, err error) {
-	// The folder itself may still belong to root: it is given to the account
-	// below. The folders above it are not ours.
-	if folder := acc.blockedAt(filepath.Dir(path)); folder != "" {
-		return nil, fail(CodeNotEnterable, nil, acc.name, folder, path, folder)
+func openData(path string, fresh bool) (_ *dataDir, err error) {
+	if folder := blockedAt(filepath.Dir(path)); folder != "" {
+		return nil, fail(CodeNotEnterable, nil, ownAccount(), folder, path, folder)
 	}
-	if err := makeFolder(path, acc); err != nil {
-		return nil, dataError(path, err)
-	}
-	root, err := os.OpenRoot(path)
-	if err != nil {
-		return nil, dataError(path, err)
-	}
-	d := &dataDir{path: path, root: root, acc: acc}
+	d := &dataDir{path: path}
 	defer func() {
 		if err != nil {
 			err = errors.Join(dataError(path, err), d.release())
 		}
 	}()
-	if err := d.refuseForeign(); err != nil {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	names, err := d.names()
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseForeign(path, names); err != nil {
 		return nil, err
 	}
 	if err := d.takeLock(); err != nil {
 		return nil, err
 	}
 	if !fresh {
-		if err := d.refuseNewer(); err != nil {
-			return nil, err
-		}
+		return d, d.refuseNewer()
 	}
 	return d, nil
 }
 
-// makeFolder creates the folder with mode 0700, and missing parents.
-func makeFolder(path string, acc account) error {
-	err := os.Mkdir(path, 0o700)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	parent := filepath.Dir(path)
-	if err := makeFolder(parent, acc); err != nil {
-		return err
-	}
-	if acc.switched {
-		// The account must be able to enter parents that root creates here,
-		// whatever root's umask is.
-		if err := os.Chmod(parent, 0o755); err != nil { //nolint:gosec // as said
-			return err
-		}
-	}
-	return os.Mkdir(path, 0o700)
-}
+// at is the path of a name in the folder.
+func (d *dataDir) at(name string) string { return filepath.Join(d.path, name) }
 
 // refuseForeign refuses a folder with content and without our marker. The lock
 // may be the only file, from a start that failed early, and a file system's
 // lost+found does not count.
-func (d *dataDir) refuseForeign() error {
-	names, err := d.names()
-	if err != nil {
-		return err
+func refuseForeign(dir string, names []string) error {
+	if slices.Contains(names, markerName) {
+		return nil
 	}
-	foreign := ""
 	for _, name := range names {
-		switch name {
-		case markerName:
-			return nil
-		case lockName, "lost+found":
-		default:
-			if foreign == "" {
-				foreign = name
-			}
+		if name != lockName && name != "lost+found" {
+			return fail(CodeForeignFolder, nil, dir, name)
 		}
-	}
-	if foreign != "" {
-		return fail(CodeForeignFolder, nil, d.path, foreign)
 	}
 	return nil
 }
 
 // names lists the folder's entries, sorted.
 func (d *dataDir) names() ([]string, error) {
-	entries, err := fs.ReadDir(d.root.FS(), ".")
+	entries, err := os.ReadDir(d.path)
 	names := make([]string, 0, len(entries))
 	for _, entry := range entries {
 		names = append(names, entry.Name())
@@ -144,7 +108,7 @@ func (d *dataDir) names() ([]string, error) {
 // the lock however the process ends, so a pid without a lock belongs to a
 // process that did not stop cleanly.
 func (d *dataDir) takeLock() error {
-	lock, err := d.openPlain(lockName, 0)
+	lock, err := os.OpenFile(d.at(lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -187,7 +151,7 @@ func InUse(path string) error {
 
 // refuseNewer refuses data of a later format: an older binary must not guess at it.
 func (d *dataDir) refuseNewer() error {
-	raw, err := d.root.ReadFile(markerName)
+	raw, err := os.ReadFile(d.at(markerName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -218,26 +182,26 @@ func (d *dataDir) wipe() error {
 		if name == lockName || name == markerName || name == "lost+found" {
 			continue
 		}
-		if err := d.root.RemoveAll(name); err != nil {
+		if err := os.RemoveAll(d.at(name)); err != nil {
 			return dataError(d.path, err)
 		}
 	}
-	return dataError(d.path, d.root.RemoveAll(markerName))
+	return dataError(d.path, os.RemoveAll(d.at(markerName)))
 }
 
-// prepare writes the marker, creates the folders, and gives everything to the account.
+// prepare writes the marker and creates the folders.
 func (d *dataDir) prepare() error {
-	if info, err := d.root.Stat(markerName); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	if info, err := os.Stat(d.at(markerName)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		if err := d.writeMarker(); err != nil {
 			return dataError(d.path, err)
 		}
 	}
 	for _, name := range []string{"log", "redis", "nats"} {
-		if err := d.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.MkdirAll(d.at(name), 0o700); err != nil {
 			return dataError(d.path, err)
 		}
 	}
-	return dataError(d.path, d.giveToAccount())
+	return nil
 }
 
 // writeMarker syncs the marker to disk: after a power cut, data beside an empty
@@ -247,76 +211,19 @@ func (d *dataDir) writeMarker() error {
 	if err != nil {
 		return err
 	}
-	f, err := d.openPlain(markerName, 0)
+	f, err := os.OpenFile(d.at(markerName), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(append(raw, '\n'), 0)
+	_, err = f.Write(append(raw, '\n'))
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	folder, err := d.root.Open(".")
+	folder, err := os.Open(d.path)
 	if err != nil {
 		return err
 	}
 	return errors.Join(folder.Sync(), folder.Close())
-}
-
-// giveToAccount makes the account the owner of everything in the folder, and of
-// the folder last: until then, another account that owned it cannot enter. It
-// refuses a file with a second name, which may be a hard link to a file of
-// another account.
-func (d *dataDir) giveToAccount() error {
-	if !d.acc.switched {
-		return nil
-	}
-	err := fs.WalkDir(d.root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || path == "." {
-			return err
-		}
-		if entry.Name() == "lost+found" {
-			return fs.SkipDir
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if ok && int(stat.Uid) == d.acc.uid && int(stat.Gid) == d.acc.gid {
-			return nil
-		}
-		if !ok || stat.Nlink > 1 && !entry.IsDir() {
-			return fmt.Errorf("%s has a second name: delete or copy it", path)
-		}
-		return d.root.Lchown(path, d.acc.uid, d.acc.gid)
-	})
-	if err != nil {
-		return err
-	}
-	return d.root.Lchown(".", d.acc.uid, d.acc.gid)
-}
-
-// openPlain opens a file in the folder for reading and writing, with more flags
-// if given, and creates it with mode 0600. It follows no symbolic link in the last element and refuses a
-// file with a second name: the account may have planted either to make root
-// write elsewhere.
-func (d *dataDir) openPlain(name string, flags int) (*os.File, error) {
-	folder, err := d.root.Open(filepath.Dir(name))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = folder.Close() }() // a folder handle has nothing to flush
-	fd, err := unix.Openat(int(folder.Fd()), filepath.Base(name), flags|unix.O_CREAT|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	f := os.NewFile(uintptr(fd), name)
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink != 1 {
-		_ = f.Close() // nothing was written
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.Join(err, errors.New("not a plain file"))}
-	}
-	return f, nil
 }
 
 // enoughSpace refuses a disk that is nearly full, before anything is started on it.
@@ -335,12 +242,11 @@ func (d *dataDir) enoughSpace(minFree int64) error {
 // nothing was left running, unless an earlier process left servers that this
 // one has not stopped.
 func (d *dataDir) release() error {
-	var err error
-	if d.lock != nil {
-		err = d.writeLock(d.takenFrom)
-		_ = d.lock.Close() // closing releases the lock in any case
+	if d.lock == nil {
+		return nil
 	}
-	_ = d.root.Close() // a folder handle has nothing to flush
+	err := d.writeLock(d.takenFrom)
+	_ = d.lock.Close() // closing releases the lock in any case
 	return err
 }
 
@@ -351,4 +257,34 @@ func (d *dataDir) writeLock(content string) error {
 	}
 	_, err := d.lock.WriteAt([]byte(content), 0)
 	return err
+}
+
+// ConfirmFresh asks for confirmation on out, and reads it from in, before the
+// data in dir is deleted. No answer means no; the error then says how to answer
+// without a terminal. It does not ask if there is no data.
+func ConfirmFresh(dir string, in io.Reader, out io.Writer) error {
+	if has, err := hasData(dir); err != nil || !has {
+		return err
+	}
+	_, _ = fmt.Fprintf(out, "Delete every sale, order and payment in %s and start over? [y/N] ", dir)
+	answer, err := bufio.NewReader(io.LimitReader(in, 16)).ReadString('\n')
+	switch a := strings.ToLower(strings.TrimSpace(answer)); {
+	case a == "y" || a == "yes":
+		return nil
+	case err != nil: // the input ended without a newline: there is no terminal
+		_, _ = fmt.Fprintln(out)
+		return errors.New("nothing was deleted, because there was no answer; --yes answers yes, and without --fresh the start continues with the data")
+	}
+	return errors.New("nothing was deleted; start without --fresh to continue with the data")
+}
+
+// hasData reports whether dir contains data of an earlier start, so that a
+// command can ask before it starts over. A folder that does not exist contains
+// none.
+func hasData(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, markerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, dataError(dir, err)
 }

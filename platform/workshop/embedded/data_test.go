@@ -14,11 +14,7 @@ func TestEmptyMarkerIsRewritten(t *testing.T) {
 	t.Parallel()
 	dir := emptyDataDir(t)
 	write(t, dir, markerName, "")
-	acc, err := accountFor(Config{DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := openData(dir, acc, false)
+	d, err := openData(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}

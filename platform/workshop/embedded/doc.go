@@ -30,11 +30,12 @@
 //
 // # Accounts
 //
-// Postgres refuses to run as root. Started by root, both servers run as another account (see [Config].RunAs), which
-// owns the data folder and all that is in it. With [Config].OwnAccount this process becomes that account, too, so that
-// root does nothing in the account's folder once the first server runs; what root does before, and all that a test run
-// by root does, goes through [os.Root], follows no symbolic link to a file that it writes, and refuses hard links: the
-// account cannot make root write elsewhere by planting one.
+// Postgres refuses to run as root. A process of root's that calls Start gives
+// the data folder to another account (see [Config].RunAs) and becomes that
+// account, for good, before it opens anything in there: what the account may
+// have planted, links for example, leads to nothing that it could not reach
+// itself. Whatever needs root, such as binding a port below 1024, comes before
+// Start; a program that must stay root calls Start in a child process.
 //
 // # Folders
 //

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -33,77 +34,74 @@ type Binaries struct {
 	Redis string
 	// PostgresVersion and RedisVersion are as the programs print them, for example "15.20" and "7.0.15".
 	PostgresVersion, RedisVersion string
-	// PostgresMajor is the release whose data this Postgres reads.
-	PostgresMajor int
 }
 
-// postgresInstall is one installed Postgres of any version.
-type postgresInstall struct {
-	postgres, initdb, version string
-	major                     int
-}
-
-// redisInstall is one installed Redis or Valkey of any version.
-type redisInstall struct {
+// installed is one Postgres, Redis or Valkey of any version.
+type installed struct {
 	path, version string
 	major         int
 }
+
+// kind is one of the two programs.
+type kind struct {
+	names   []string // of its file
+	version *regexp.Regexp
+}
+
+var (
+	postgresKind = kind{[]string{"postgres"}, regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)[^\s(]*`)}
+	redisKind    = kind{[]string{"redis-server", "valkey-server"}, regexp.MustCompile(`^(?:Redis|Valkey) server v=(\d+)\S*`)}
+)
 
 // Find looks for PostgreSQL 15 or newer and Redis 7 or newer (or Valkey): on PATH, in Debian's
 // /usr/lib/postgresql/*/bin, in Homebrew's keg folders, and where .ci/setup
 // unpacks packages. The first that is new enough wins. Find runs each candidate
 // to get its version, so a program that cannot be run is skipped. The error is
 // a [StartError] with CodeBinaryMissing.
-func Find() (Binaries, error) {
-	dirs := searchDirs(nil)
-	return choose(postgresIn(dirs), redisIn(dirs), 0, "")
-}
+func Find() (Binaries, error) { return choose(searchDirs(nil), 0, "") }
 
-// choose takes the first Postgres and Redis that are new enough. A wanted major
-// above 0 is that of existing data in dataDir, which only that release can
+// choose takes the first Postgres and Redis in dirs that are new enough. A wanted
+// major above 0 is that of existing data in dataDir, which only that release can
 // read.
-func choose(pgs []postgresInstall, rds []redisInstall, wanted int, dataDir string) (Binaries, error) {
-	var bin Binaries
-	var other []string
-	for _, p := range pgs {
-		if p.major < minPostgresMajor {
-			other = append(other, fmt.Sprintf("%s in %s", p.version, filepath.Dir(p.postgres)))
-			continue
-		}
-		if wanted != 0 && p.major != wanted {
-			other = append(other, p.version)
-			continue
-		}
-		bin.Postgres, bin.Initdb, bin.PostgresVersion, bin.PostgresMajor = p.postgres, p.initdb, p.version, p.major
-		break
-	}
-	if bin.Postgres == "" {
-		if wanted != 0 && len(other) > 0 {
+func choose(dirs []string, wanted int, dataDir string) (Binaries, error) {
+	pgs := slices.DeleteFunc(postgresKind.in(dirs), func(p installed) bool { return initdbOf(p.path) == "" })
+	if other := versions(pgs); wanted != 0 {
+		pgs = slices.DeleteFunc(pgs, func(p installed) bool { return p.major != wanted })
+		if len(pgs) == 0 && len(other) > 0 {
 			return Binaries{}, fail(CodeMajorMismatch, nil, dataDir, wanted, strings.Join(other, ", "), wanted)
 		}
-		return Binaries{}, fail(CodeBinaryMissing, nil, fmt.Sprintf("PostgreSQL %d or newer", minPostgresMajor), tooOld(other))
 	}
-	other = nil
-	for _, r := range rds {
-		if r.major < minRedisMajor {
-			other = append(other, fmt.Sprintf("%s in %s", r.version, filepath.Dir(r.path)))
-			continue
-		}
-		bin.Redis, bin.RedisVersion = r.path, r.version
-		break
+	pg, err := newEnough(pgs, fmt.Sprintf("PostgreSQL %d or newer", minPostgresMajor), minPostgresMajor)
+	if err != nil {
+		return Binaries{}, err
 	}
-	if bin.Redis == "" {
-		return Binaries{}, fail(CodeBinaryMissing, nil, fmt.Sprintf("Redis %d or newer (or Valkey)", minRedisMajor), tooOld(other))
-	}
-	return bin, nil
+	rd, err := newEnough(redisKind.in(dirs), fmt.Sprintf("Redis %d or newer (or Valkey)", minRedisMajor), minRedisMajor)
+	return Binaries{
+		Postgres: pg.path, Initdb: initdbOf(pg.path), PostgresVersion: pg.version, Redis: rd.path, RedisVersion: rd.version,
+	}, err
 }
 
-// tooOld lists the unusable versions that were found.
-func tooOld(found []string) string {
-	if len(found) == 0 {
-		return ""
+// newEnough returns the first program of at least that release.
+func newEnough(found []installed, what string, least int) (installed, error) {
+	var old []string
+	for _, p := range found {
+		if p.major >= least {
+			return p, nil
+		}
+		old = append(old, p.version+" in "+filepath.Dir(p.path))
 	}
-	return " (too old: " + strings.Join(found, ", ") + ")"
+	tooOld := ""
+	if len(old) > 0 {
+		tooOld = " (too old: " + strings.Join(old, ", ") + ")"
+	}
+	return installed{}, fail(CodeBinaryMissing, nil, what, tooOld)
+}
+
+func versions(found []installed) (all []string) {
+	for _, p := range found {
+		all = append(all, p.version)
+	}
+	return all
 }
 
 // searchDirs lists the folders that may hold the programs, best first, each once.
@@ -125,8 +123,9 @@ func searchDirs(extra []string) []string {
 	return slices.DeleteFunc(dirs, func(dir string) bool {
 		// A relative entry names a different program in each working directory:
 		// never run those.
-		drop := !filepath.IsAbs(dir) || seen[dir]
-		seen[dir] = true
+		real := resolveExisting(dir)
+		drop := !filepath.IsAbs(dir) || seen[real]
+		seen[real] = true
 		return drop
 	})
 }
@@ -155,72 +154,43 @@ func lastNumber(s string) int {
 	return n
 }
 
-// postgresIn lists the Postgres installations in dirs, in their order.
-func postgresIn(dirs []string) []postgresInstall {
-	var found []postgresInstall
-	seen := map[string]bool{}
+// in lists the programs in dirs that can be run, in their order. The name in the
+// folder is kept: Debian's redis-server is a link to redis-check-rdb, one program
+// that acts on the name it was called by.
+func (k kind) in(dirs []string) (found []installed) {
 	for _, dir := range dirs {
-		path := program(dir, "postgres")
-		if path == "" || seen[path] {
-			continue
-		}
-		seen[path] = true
-		// PATH may contain a link to postgres only; initdb is then beside the
-		// real file.
-		initdb := program(filepath.Dir(path), "initdb")
-		if initdb == "" {
-			initdb = program(dir, "initdb")
-		}
-		version, major := versionOf(path, postgresVersion)
-		if initdb == "" || major == 0 {
-			continue
-		}
-		found = append(found, postgresInstall{postgres: path, initdb: initdb, version: version, major: major})
-	}
-	return found
-}
-
-// redisIn lists the Redis and Valkey installations in dirs, in their order.
-func redisIn(dirs []string) []redisInstall {
-	var found []redisInstall
-	seen := map[string]bool{}
-	for _, dir := range dirs {
-		dir = resolveExisting(dir)
-		for _, name := range []string{"redis-server", "valkey-server"} {
-			// The name must be kept: Debian's redis-server is a link to
-			// redis-check-rdb, one program that acts on the name it was called
-			// by.
+		for _, name := range k.names {
 			path := filepath.Join(dir, name)
-			if !executable(path) || seen[path] {
+			if !executable(path) {
 				continue
 			}
-			seen[path] = true
-			if version, major := versionOf(path, redisVersion); major > 0 {
-				found = append(found, redisInstall{path: path, version: version, major: major})
+			if version, major := versionOf(path, k.version); major > 0 {
+				found = append(found, installed{path: path, version: version, major: major})
 			}
 		}
 	}
 	return found
 }
 
-// program returns the real path of an executable file in dir, or "".
-func program(dir, name string) string {
-	path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
-	if err != nil || !executable(path) {
+// initdbOf returns the initdb of the same release as a postgres, or "". PATH may
+// contain a link to postgres only; initdb is then beside the real file.
+func initdbOf(postgres string) string {
+	real, err := filepath.EvalSymlinks(postgres)
+	if err != nil {
 		return ""
 	}
-	return path
+	for _, dir := range []string{filepath.Dir(real), filepath.Dir(postgres)} {
+		if path := filepath.Join(dir, "initdb"); executable(path) {
+			return path
+		}
+	}
+	return ""
 }
 
 func executable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
-
-var (
-	postgresVersion = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)[^\s(]*`)
-	redisVersion    = regexp.MustCompile(`^(?:Redis|Valkey) server v=(\d+)\S*`)
-)
 
 // versionOf runs `path --version` and takes the version from its first line;
 // major is 0 if it cannot be run or prints something else.
@@ -246,4 +216,50 @@ func versionOf(path string, pattern *regexp.Regexp) (version string, major int) 
 	}
 	version = strings.Fields(match[0])[len(strings.Fields(match[0]))-1]
 	return strings.TrimPrefix(version, "v="), major
+}
+
+// sharedTools is where .ci/setup puts the servers that it unpacks for root if
+// no other account can enter the checkout, for example below /root: root's
+// servers run as another account.
+const sharedTools = "/var/cache/stampede/bin"
+
+// toolsDirs are the folders with the commands that .ci/setup creates for
+// unpacked packages. They are beside the program that it builds, in the
+// .tools/bin of the module that contains the working directory (tests run in
+// their package's folder), or in sharedTools.
+func toolsDirs() []string {
+	var dirs []string
+	if self, err := os.Executable(); err == nil {
+		dirs = append(dirs, filepath.Dir(self))
+	}
+	if wd, err := os.Getwd(); err == nil {
+		dirs = append(dirs, filepath.Join(moduleAround(wd), ".tools", "bin"))
+	}
+	dirs = append(dirs, sharedTools)
+	return slices.DeleteFunc(dirs, func(dir string) bool { return !trusted(dir) })
+}
+
+// moduleAround returns the nearest folder at or above dir with a go.mod, or "".
+func moduleAround(dir string) string {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
+// trusted refuses folders that an account other than this user or root can
+// write to: programs in them are executed.
+func trusted(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o002 != 0 {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
 }

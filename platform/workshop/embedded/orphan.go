@@ -3,10 +3,13 @@ package embedded
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	psutil "github.com/shirou/gopsutil/v4/process"
 )
 
 const (
@@ -57,20 +60,21 @@ func redisServer(_, sockets string) server {
 	}
 }
 
-// isOurs reports whether a process is this server, on this data.
-func (s server) isOurs(p process, acc account) bool {
-	return p.uid == acc.uid && strings.Contains(" "+p.args+" ", s.mark)
+// isOurs reports whether a process is this server, on this data and of this
+// process's account.
+func (s server) isOurs(p process) bool {
+	return p.uid == os.Geteuid() && strings.Contains(" "+p.args+" ", s.mark)
 }
 
 // orphanOf finds a server's process that an earlier start left running; pid 0
 // if there is none.
 func orphanOf(s server, d *dataDir, sockets *socketDir) (pid int, start int64) {
 	if r := sockets.recall(s.file); r.PID > 0 {
-		if p, ok := inspect(r.PID); ok && p.start == r.Start && s.isOurs(p, d.acc) {
+		if p, ok := inspect(r.PID); ok && p.start == r.Start && s.isOurs(p) {
 			return r.PID, p.start
 		}
 	}
-	raw, err := d.root.ReadFile(s.pidFile)
+	raw, err := os.ReadFile(d.at(s.pidFile))
 	if err != nil {
 		return 0, 0
 	}
@@ -79,7 +83,7 @@ func orphanOf(s server, d *dataDir, sockets *socketDir) (pid int, start int64) {
 	if err != nil || own <= 0 {
 		return 0, 0
 	}
-	if p, ok := inspect(own); ok && s.isOurs(p, d.acc) {
+	if p, ok := inspect(own); ok && s.isOurs(p) {
 		return own, p.start
 	}
 	return 0, 0
@@ -135,4 +139,55 @@ func waitFor(ctx context.Context, done func() bool) bool {
 		case <-tick.C:
 		}
 	}
+}
+
+// process is the system's information about a running process.
+type process struct {
+	// start is when it began, in Unix milliseconds: with the pid it identifies a process among all that ever had this pid.
+	start int64
+	// args is the command line, its arguments separated by single spaces.
+	args string
+	uid  int
+}
+
+// inspect describes the running process pid. ok is false if there is none, or if it has ended and its parent has not
+// collected it yet.
+func inspect(pid int) (p process, ok bool) {
+	running, err := psutil.NewProcess(int32(pid))
+	if err != nil {
+		return process{}, false
+	}
+	status, err := running.Status()
+	if err != nil || slices.Contains(status, psutil.Zombie) {
+		return process{}, false
+	}
+	if p.start, err = running.CreateTime(); err != nil {
+		return process{}, false
+	}
+	if p.args, err = running.Cmdline(); err != nil {
+		return process{}, false
+	}
+	uids, err := running.Uids()
+	if err != nil || len(uids) == 0 {
+		return process{}, false
+	}
+	p.uid = int(uids[0])
+	return p, true
+}
+
+// forkedBy returns the pids of a process's children.
+func forkedBy(pid int) []int {
+	parent, err := psutil.NewProcess(int32(pid))
+	if err != nil {
+		return nil
+	}
+	children, err := parent.Children()
+	if err != nil {
+		return nil
+	}
+	pids := make([]int, len(children))
+	for i, c := range children {
+		pids[i] = int(c.Pid)
+	}
+	return pids
 }

@@ -8,22 +8,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
 
 // helperEnv turns the test binary into a process that starts a stack on the
-// named folder, prints "ready", and waits. ownEnv names an account that it becomes.
-const (
-	helperEnv = "STAMPEDE_EMBEDDED_TEST_DATA"
-	ownEnv    = "STAMPEDE_EMBEDDED_TEST_OWN_ACCOUNT"
-)
+// named folder, prints "ready", and waits.
+const helperEnv = "STAMPEDE_EMBEDDED_TEST_DATA"
 
 // helper prints one line, "ready" or the error, and runs until it is killed or
 // its standard input ends.
 func helper(dir string) {
-	s, err := Start(context.Background(), Config{DataDir: dir, Throwaway: true, RunAs: os.Getenv(ownEnv), OwnAccount: os.Getenv(ownEnv) != ""})
+	s, err := Start(context.Background(), Config{DataDir: dir, Throwaway: true})
 	if err != nil {
 		fmt.Println(strings.ReplaceAll(err.Error(), "\n", " | ")) //nolint:forbidigo // the test reads it
 		return
@@ -35,15 +31,11 @@ func helper(dir string) {
 	}
 }
 
-// startHelper runs the helper as the account of this process, or as cred, and returns its first line.
-func startHelper(t *testing.T, binary, dir string, cred *syscall.Credential, env ...string) (*exec.Cmd, string) {
+// startHelper runs the helper and returns its first line.
+func startHelper(t *testing.T, dir string) (*exec.Cmd, string) {
 	t.Helper()
-	cmd := exec.Command(binary)
-	cmd.Dir = "/"
-	// It cannot find unpacked servers through its own folder or its working directory.
-	path := strings.Join(append(toolsDirs(), os.Getenv("PATH")), ":")
-	cmd.Env = append(append(os.Environ(), helperEnv+"="+dir, "PATH="+path), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	cmd := exec.Command(helperProgram)
+	cmd.Env = append(os.Environ(), helperEnv+"="+dir)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +64,7 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 		t.Run("records "+records, func(t *testing.T) {
 			t.Parallel()
 			dir := usedDataDir(t)
-			cmd, line := startHelper(t, testBinary(t), dir, nil)
+			cmd, line := startHelper(t, dir)
 			if line != "ready" {
 				t.Fatal(line)
 			}
@@ -89,12 +81,8 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 				t.Fatalf("expected Postgres and Redis to live on, got %v", orphans)
 			}
 			if records == "lost" {
-				acc, err := accountFor(Config{DataDir: dir})
-				if err != nil {
-					t.Fatal(err)
-				}
 				for _, name := range []string{"postgres.json", "redis.json"} {
-					if err := os.Remove(filepath.Join(socketPath(dir, acc), name)); err != nil {
+					if err := os.Remove(filepath.Join(socketPath(dir), name)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -130,12 +118,7 @@ func TestCopyOfAFolderInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(copied, name), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Lchown(filepath.Join(copied, name), s.data.acc.uid, s.data.acc.gid); err != nil {
-			t.Fatal(err)
-		}
+		write(t, copied, name, string(raw))
 	}
 	second := start(t, Config{DataDir: copied, Throwaway: true})
 	want := fmt.Sprintf("The stampede that last used %s (pid %d) did not stop cleanly, or the folder is a copy of one in use; "+
@@ -242,11 +225,12 @@ func TestOnlyOurOwnProcessesAreStopped(t *testing.T) {
 		"a folder above": postgresServer(filepath.Dir(dir), ""),
 		"another server": redisServer(dir, s.sockets.path),
 	} {
-		if other.isOurs(p, s.data.acc) {
+		if other.isOurs(p) {
 			t.Errorf("mistaken for one of %s: %s", what, p.args)
 		}
 	}
-	if pg.isOurs(p, account{uid: s.data.acc.uid + 1}) {
+	p.uid++
+	if pg.isOurs(p) {
 		t.Error("a process of another account was mistaken for ours")
 	}
 	// A record with the right pid and another start time belongs to an earlier process.
@@ -257,20 +241,4 @@ func TestOnlyOurOwnProcessesAreStopped(t *testing.T) {
 	if pid != pg.cmd.Process.Pid {
 		t.Errorf("a false record led to process %d", pid)
 	}
-}
-
-// strangerCommand is a process of the data's account that is not ours.
-func strangerCommand(t *testing.T, dir string, acc account) (*exec.Cmd, *os.File, error) {
-	t.Helper()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	return (&dataDir{path: dir, root: root, acc: acc}).command("/bin/sleep", dir, "stranger", "60")
-}
-
-// pidFileOf returns a postmaster.pid as a crashed Postgres leaves it.
-func pidFileOf(pid int, dir string) []byte {
-	return fmt.Appendf(nil, "%d\n%s/postgres\n%d\n5432\n/nowhere\n\n  1234567         0\nready   \n", pid, dir, time.Now().Unix())
 }

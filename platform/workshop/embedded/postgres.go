@@ -99,16 +99,16 @@ func postgresSettings(cfg Config, sockets string) map[string]string {
 // final place and renamed when complete, so that an interrupted start is simply
 // repeated.
 func (s *Stack) createCluster(ctx context.Context, cfg Config) error {
-	if _, err := s.data.root.Stat("postgres/PG_VERSION"); err == nil {
+	if _, err := os.Stat(s.data.at("postgres/PG_VERSION")); err == nil {
 		return nil
 	}
 	return cfg.timed(ctx, "create the Postgres cluster", func(ctx context.Context) error {
-		const unfinished = "postgres.new"
-		if err := s.data.root.RemoveAll(unfinished); err != nil {
+		unfinished := s.data.at("postgres.new")
+		if err := os.RemoveAll(unfinished); err != nil {
 			return dataError(s.data.path, err)
 		}
 		args := []string{
-			"-D", filepath.Join(s.data.path, unfinished), "-U", superuser, "-A", "trust",
+			"-D", unfinished, "-U", superuser, "-A", "trust",
 			// C sorts by bytes: fast, and the same under every version of the system's library, whose own orders
 			// change and then corrupt indexes.
 			"-E", "UTF8", "--locale=C",
@@ -132,17 +132,17 @@ func (s *Stack) createCluster(ctx context.Context, cfg Config) error {
 			// accounts that only C libraries can resolve, so rely on Postgres's
 			// error.
 			if strings.Contains(tail, "could not look up effective user ID") {
-				return fail(CodeNamelessUser, nil, s.data.acc.uid)
+				return fail(CodeNamelessUser, nil, os.Geteuid())
 			}
 			return fail(CodeChildFailed, fmt.Errorf("initdb: %w\n%s", err, tail), "Postgres", log.Name())
 		}
-		return dataError(s.data.path, s.data.root.Rename(unfinished, "postgres"))
+		return dataError(s.data.path, os.Rename(unfinished, s.data.at("postgres")))
 	})
 }
 
 // majorOf returns the release that wrote the cluster; 0 if there is none yet.
 func (d *dataDir) majorOf() (int, error) {
-	raw, err := d.root.ReadFile("postgres/PG_VERSION")
+	raw, err := os.ReadFile(d.at("postgres/PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -162,23 +162,16 @@ func (d *dataDir) majorOf() (int, error) {
 // the shared memory that the file names, so it cannot start beside a live
 // cluster.
 func (d *dataDir) disownPidFile() error {
-	const name = "postgres/postmaster.pid"
-	raw, err := d.root.ReadFile(name)
+	name := d.at("postgres/postmaster.pid")
+	raw, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return dataError(d.path, err)
+	if err == nil {
+		_, rest, _ := strings.Cut(string(raw), "\n")
+		err = os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"+rest), 0o600)
 	}
-	_, rest, _ := strings.Cut(string(raw), "\n")
-	// Written in place: the file stays the account's.
-	f, err := d.openPlain(name, 0)
-	if err != nil {
-		return dataError(d.path, err)
-	}
-	own := strconv.Itoa(os.Getpid()) + "\n" + rest
-	_, err = f.WriteAt([]byte(own), 0)
-	return dataError(d.path, errors.Join(err, f.Truncate(int64(len(own))), f.Close()))
+	return dataError(d.path, err)
 }
 
 // postgresPart describes Postgres. A start of it never creates the cluster: a

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,19 +30,21 @@ var plainPath = regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`)
 // socketDir is the short, private folder with the sockets and the records of the running children.
 type socketDir struct {
 	path string
-	root *os.Root
+	// guard holds a shared lock on the folder: systemd-tmpfiles, which deletes
+	// old files below /tmp, skips locked folders.
+	guard *os.File
 }
 
-// socketPath derives the folder's path from the data folder and the account:
-// the same for each start on the same data, so that a start finds what an
-// earlier one left. It is in the temporary folder if socket paths there are
-// short enough and the account can enter it, otherwise in /tmp.
-func socketPath(dataPath string, acc account) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", dataPath, acc.uid))
+// socketPath derives the folder's path from the data folder and this process's
+// account: the same for each start on the same data, so that a start finds what
+// an earlier one left. It is in the temporary folder if socket paths there are
+// short enough and the account can create it there, otherwise in /tmp.
+func socketPath(dataPath string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", dataPath, os.Geteuid()))
 	name := "stampede-" + hex.EncodeToString(sum[:6])
 	tmp := resolveExisting(os.TempDir())
 	path := filepath.Join(tmp, name)
-	if len(path)+len("/"+postgresSocket) > socketPathBytes || !plainPath.MatchString(path) || acc.blockedAt(tmp) != "" {
+	if len(path)+len("/"+postgresSocket) > socketPathBytes || !plainPath.MatchString(path) || unix.Access(tmp, unix.W_OK|unix.X_OK) != nil {
 		path = filepath.Join(resolveExisting("/tmp"), name)
 	}
 	return path
@@ -51,69 +52,40 @@ func socketPath(dataPath string, acc account) string {
 
 // openSockets creates the folder, or checks that an existing one belongs to the
 // account and is not accessible to others.
-func openSockets(path string, acc account) (*socketDir, error) {
-	if err := os.Mkdir(path, 0o700); err == nil {
-		if acc.switched {
-			if err := os.Lchown(path, acc.uid, acc.gid); err != nil {
-				return nil, fail(CodeNoSockets, err, path, reason(err))
-			}
-		}
-	} else if !errors.Is(err, fs.ErrExist) {
+func openSockets(path string) (*socketDir, error) {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fail(CodeNoSockets, nil, path, reason(err))
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, fmt.Errorf("socket folder: %w", err)
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.IsDir() || info.Mode().Perm() != 0o700 || int(stat.Uid) != acc.uid {
+	if uid, ok := ownerOf(path); !ok || !info.IsDir() || info.Mode().Perm() != 0o700 || uid != os.Geteuid() {
 		return nil, fail(CodeUnsafeSockets, nil, path)
 	}
-	root, err := os.OpenRoot(path)
+	guard, err := os.Open(path)
+	if err == nil {
+		err = unix.Flock(int(guard.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("socket folder: %w", err)
 	}
-	return &socketDir{path: path, root: root}, nil
-}
-
-// keepFromCleaners keeps a shared lock on the folder while the returned file is
-// open: systemd-tmpfiles, which deletes old files below /tmp, skips locked
-// folders.
-func (s *socketDir) keepFromCleaners() (*os.File, error) {
-	dir, err := s.root.Open(".")
-	if err != nil {
-		return nil, fmt.Errorf("socket folder: %w", err)
-	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		_ = dir.Close() // a folder handle has nothing to flush
-		return nil, fmt.Errorf("socket folder: lock: %w", err)
-	}
-	return dir, nil
+	return &socketDir{path: path, guard: guard}, nil
 }
 
 // clear removes an earlier start's files from the folder, mainly sockets: a
 // server refuses to replace them itself.
 func (s *socketDir) clear() error {
-	entries, err := fs.ReadDir(s.root.FS(), ".")
+	entries, err := os.ReadDir(s.path)
 	if err != nil {
 		return fmt.Errorf("socket folder: %w", err)
 	}
 	for _, entry := range entries {
-		if err := s.root.RemoveAll(entry.Name()); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.path, entry.Name())); err != nil {
 			return fmt.Errorf("socket folder: %w", err)
 		}
 	}
 	return nil
-}
-
-// remove deletes the folder with its contents.
-func (s *socketDir) remove() error {
-	err := s.clear()
-	_ = s.root.Close() // a folder handle has nothing to flush
-	if err != nil {
-		return err
-	}
-	return os.Remove(s.path)
 }
 
 // record identifies a child, so that a later process can recognize it.
@@ -122,18 +94,20 @@ type record struct {
 	Start int64 `json:"start"`
 }
 
+func (s *socketDir) recordOf(name string) string { return filepath.Join(s.path, name+".json") }
+
 // remember writes a child's record.
 func (s *socketDir) remember(name string, r record) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return s.root.WriteFile(name+".json", raw, 0o600)
+	return os.WriteFile(s.recordOf(name), raw, 0o600)
 }
 
 // recall reads a child's record; it returns a zero record if there is no readable one.
 func (s *socketDir) recall(name string) record {
-	raw, err := s.root.ReadFile(name + ".json")
+	raw, err := os.ReadFile(s.recordOf(name))
 	if err != nil {
 		return record{}
 	}

@@ -21,8 +21,6 @@ type Stack struct {
 	DatabaseURL, RedisURL string
 	// DataDir is the data folder, absolute. NATSDir is the folder in it for the embedded NATS server's store.
 	DataDir, NATSDir string
-	// RunAs is the account that the servers run as.
-	RunAs string
 	// Binaries are the programs in use.
 	Binaries Binaries
 	// Notices are sentences for the operator about conditions repaired during
@@ -32,7 +30,6 @@ type Stack struct {
 	cfg     Config
 	data    *dataDir
 	sockets *socketDir
-	guard   *os.File // keeps temporary-file cleaners away, see keepFromCleaners
 
 	died     chan error
 	halt     context.CancelFunc // ends the watchers; nil until both servers are ready
@@ -57,17 +54,15 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startBudget)
 	defer cancel()
 
-	addAccount(ctx, cfg)
-	acc, err := accountFor(cfg)
-	if err != nil {
+	if err := leaveRoot(ctx, cfg); err != nil {
 		return nil, err
 	}
-	data, err := openData(cfg.DataDir, acc, cfg.Fresh)
+	data, err := openData(cfg.DataDir, cfg.Fresh)
 	if err != nil {
 		return nil, err
 	}
 	s := &Stack{
-		DataDir: data.path, NATSDir: filepath.Join(data.path, "nats"), RunAs: acc.name,
+		DataDir: data.path, NATSDir: data.at("nats"),
 		cfg: cfg, data: data,
 		died: make(chan error, 2), // each server is given up at most once
 	}
@@ -107,7 +102,7 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	s.halt = halt
 	s.watchers.Go(func() { s.keep(watching, postgres, postgresChild) })
 	s.watchers.Go(func() { s.keep(watching, redis, redisChild) })
-	cfg.Logger.DebugContext(ctx, "embedded servers started", "data_dir", s.DataDir, "run_as", s.RunAs,
+	cfg.Logger.DebugContext(ctx, "embedded servers started", "data_dir", s.DataDir, "run_as", ownAccount(),
 		"postgres", s.Binaries.PostgresVersion, "redis", s.Binaries.RedisVersion)
 	return s, nil
 }
@@ -123,15 +118,11 @@ func (s *Stack) firstStart(ctx context.Context, p part, version string) (c *chil
 
 // prepare does everything up to the first child: orphans, sockets, binaries, a fresh start, disk.
 func (s *Stack) prepare(ctx context.Context, cfg Config) error {
-	path := socketPath(s.data.path, s.data.acc)
-	sockets, err := openSockets(path, s.data.acc)
+	sockets, err := openSockets(socketPath(s.data.path))
 	if err != nil {
 		return err
 	}
 	s.sockets = sockets
-	if s.guard, err = sockets.keepFromCleaners(); err != nil {
-		return err
-	}
 	if err := s.endOrphans(ctx, cfg); err != nil {
 		return err
 	}
@@ -149,13 +140,7 @@ func (s *Stack) prepare(ctx context.Context, cfg Config) error {
 	if err := s.data.enoughSpace(cfg.minFree); err != nil {
 		return err
 	}
-	if err := s.data.prepare(); err != nil {
-		return err
-	}
-	if cfg.OwnAccount {
-		return s.data.acc.become()
-	}
-	return nil
+	return s.data.prepare()
 }
 
 // endOrphans stops servers that an earlier process left running on this data,
@@ -192,7 +177,7 @@ func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// findBinaries takes the first programs that are new enough, that fit existing data, and that the account can run.
+// findBinaries takes the first programs that are new enough and fit existing data.
 func (s *Stack) findBinaries(cfg Config) error {
 	major := 0
 	if !cfg.Fresh {
@@ -201,12 +186,8 @@ func (s *Stack) findBinaries(cfg Config) error {
 			return err
 		}
 	}
-	dirs := searchDirs(cfg.BinDirs)
-	blocked := func(path string) bool { return s.data.acc.blockedAt(filepath.Dir(path)) != "" }
-	pgs := slices.DeleteFunc(postgresIn(dirs), func(p postgresInstall) bool { return blocked(p.postgres) || blocked(p.initdb) })
-	rds := slices.DeleteFunc(redisIn(dirs), func(r redisInstall) bool { return blocked(r.path) })
 	var err error
-	s.Binaries, err = choose(pgs, rds, major, s.data.path)
+	s.Binaries, err = choose(searchDirs(cfg.BinDirs), major, s.data.path)
 	return err
 }
 
@@ -287,11 +268,11 @@ func (s *Stack) stop(ctx context.Context) error {
 	}
 	group.Wait()
 	err := errors.Join(errs...)
-	if s.guard != nil {
-		_ = s.guard.Close() // it was only locked
-	}
-	if s.sockets != nil && err == nil {
-		err = s.sockets.remove() // kept while a child is stuck: the next start needs its record
+	if s.sockets != nil {
+		_ = s.sockets.guard.Close() // it was only locked
+		if err == nil {
+			err = os.RemoveAll(s.sockets.path) // kept while a child is stuck: the next start needs its record
+		}
 	}
 	return errors.Join(err, s.data.release())
 }

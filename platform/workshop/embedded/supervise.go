@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -180,7 +182,7 @@ func (s *Stack) startAgain(ctx context.Context, p part) (*child, error) {
 		s.mu.Unlock()
 	}
 	for _, name := range p.sockets {
-		if err := s.sockets.root.RemoveAll(name); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.sockets.path, name)); err != nil {
 			return nil, fail(CodeNoSockets, err, s.sockets.path, reason(err))
 		}
 	}
@@ -206,10 +208,10 @@ func (c *child) kill(ctx context.Context) bool {
 // keepLog renames a server's log, which its next start would truncate, and returns its new path; none if the log was
 // deleted.
 func (d *dataDir) keepLog(name string) (string, error) {
-	const kept = ".log.old"
-	err := d.root.Rename("log/"+name+".log", "log/"+name+kept)
+	kept := d.logOf(name) + ".old"
+	err := os.Rename(d.logOf(name), kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return d.path + "/log/" + name + kept, dataError(d.path, err)
+	return kept, dataError(d.path, err)
 }

@@ -37,26 +37,6 @@ func TestServersRunFromWrappers(t *testing.T) {
 	}
 }
 
-// TestUnreachableProgramsAreSkipped: root's servers run as another account.
-func TestUnreachableProgramsAreSkipped(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() != 0 {
-		return // an ordinary user's servers run as that user
-	}
-	base := filepath.Dir(emptyDataDir(t))
-	closed := filepath.Join(base, "root")
-	wrappers(t, filepath.Join(closed, "bin"))
-	if err := os.Chmod(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, Config{DataDir: filepath.Join(base, "data"), BinDirs: []string{filepath.Join(closed, "bin")}, Throwaway: true})
-	for _, program := range []string{s.Binaries.Postgres, s.Binaries.Initdb, s.Binaries.Redis} {
-		if filepath.Dir(program) == filepath.Join(closed, "bin") {
-			t.Errorf("%s cannot be reached", program)
-		}
-	}
-}
-
 func TestToolsFolderIsSearchedOnlyIfNoOtherAccountWritesToIt(t *testing.T) {
 	module := t.TempDir() // no t.Parallel: the working directory is changed
 	bin := filepath.Join(module, ".tools", "bin")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sys/unix"
 
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/embedded"
@@ -29,9 +30,11 @@ const (
 	// serversEnv names a file with the URLs. Their ports differ from run to run, and in a variable they would make every
 	// cached result of `go test` useless.
 	serversEnv = "STAMPEDE_TEST_SERVERS"
-	// serveEnv turns any test binary with this package into the process that
-	// runs the servers.
-	serveEnv = "STAMPEDE_TEST_SERVE"
+	// serveEnv turns any test binary with this package into a process that
+	// runs servers, forTests or forBenchmarks.
+	serveEnv      = "STAMPEDE_TEST_SERVE"
+	forTests      = "tests"
+	forBenchmarks = "benchmarks"
 
 	// startTimeout bounds the wait for servers: they start in about two seconds, and a busy machine multiplies that.
 	startTimeout = 2 * time.Minute
@@ -74,15 +77,18 @@ func findOrStart() (servers, error) {
 	if given.DatabaseURL != "" && given.RedisURL != "" {
 		return given, nil
 	}
-	own, err := start()
+	own, err := ownServers()
 	return servers{
 		DatabaseURL: cmp.Or(given.DatabaseURL, own.DatabaseURL),
 		RedisURL:    cmp.Or(given.RedisURL, own.RedisURL),
 	}, err
 }
 
-// start runs this binary once more as the servers' process and waits for its answer.
-var start = sync.OnceValues(func() (s servers, err error) {
+// ownServers are started at the first call, for all tests of this process.
+var ownServers = sync.OnceValues(func() (servers, error) { return start(forTests) })
+
+// start runs this binary once more as a servers' process and waits for its answer.
+func start(use string) (s servers, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("pgtest: start the servers: %w", err)
@@ -93,7 +99,7 @@ var start = sync.OnceValues(func() (s servers, err error) {
 		return servers{}, err
 	}
 	cmd := exec.Command(self) //nolint:gosec,noctx // this binary; it exits by itself after this process
-	cmd.Env = append(os.Environ(), serveEnv+"=1")
+	cmd.Env = append(os.Environ(), serveEnv+"="+use)
 	// A separate session, because Ctrl-C would end it before its servers. No
 	// standard error, because `go test` waits until every process has closed
 	// it.
@@ -118,28 +124,25 @@ var start = sync.OnceValues(func() (s servers, err error) {
 	}
 	s.alive = alive
 	return s, nil
-})
+}
 
 // A package cannot know the name of each test binary it will be part of, so the servers' process begins here, before
 // main and before any test.
 func init() {
-	if os.Getenv(serveEnv) != "" {
-		os.Exit(serve()) //nolint:forbidigo // this process has no main of its own
+	if use := os.Getenv(serveEnv); use != "" {
+		os.Exit(serve(use)) //nolint:forbidigo // this process has no main of its own
 	}
 }
 
 // serve runs the servers until its standard input ends, and returns the exit code.
-func serve() int {
+func serve(use string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	dir, err := os.MkdirTemp("", "stampede-test-")
-	if err == nil {
-		defer func() { _ = os.RemoveAll(dir) }() // as much as can be deleted
-		err = os.Chmod(dir, 0o755)               //nolint:gosec // root's servers run as another account, which passes through
-	}
 	var stack *embedded.Stack
 	if err == nil {
-		stack, err = startServers(ctx, filepath.Join(dir, "data"))
+		defer func() { _ = os.RemoveAll(dir) }() // as much as can be deleted
+		stack, err = startServers(ctx, use, dir)
 	}
 	if err != nil {
 		_ = json.NewEncoder(os.Stdout).Encode(servers{Problem: missing(err).Error()}) // nothing else can be done
@@ -166,10 +169,13 @@ func serve() int {
 	return 0
 }
 
-// startServers starts both servers on empty data, without durability.
-func startServers(ctx context.Context, dataDir string) (*embedded.Stack, error) {
+// startServers starts both servers in an empty folder. Those for tests sync nothing.
+func startServers(ctx context.Context, use, dataDir string) (*embedded.Stack, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	if use == forBenchmarks {
+		return embedded.Start(ctx, embedded.Config{DataDir: dataDir})
+	}
 	return embedded.Start(ctx, embedded.Config{
 		DataDir:   dataDir,
 		Throwaway: true,
@@ -211,16 +217,13 @@ func Run(command ...string) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM)
 	name := os.Getenv(serversEnv)
 	if name == "" {
-		name = filepath.Join(os.TempDir(), "stampede-test-servers.json")
-		raw, err := json.Marshal(s)
-		if err == nil {
-			err = os.WriteFile(name, raw, 0o600)
-		}
+		file, err := s.write()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "pgtest:", err)
 			return 1
 		}
-		defer func() { _ = os.Remove(name) }()
+		defer func() { _ = file.Close() }() // which ends the lock; the next run writes it again
+		name = file.Name()
 	}
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the caller's command; it exits by itself
 	cmd.Env = append(os.Environ(), serversEnv+"="+name)
@@ -233,33 +236,45 @@ func Run(command ...string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
+// mostRuns bounds how many runs of a machine have servers of their own at a time.
+const mostRuns = 16
+
+// write writes the URLs into the first file that no other run holds: a name that
+// stays the same from run to run keeps the results that go test has cached.
+func (s servers) write() (*os.File, error) {
+	for run := range mostRuns {
+		file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("stampede-test-servers-%d.json", run)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+			_ = file.Close() // nothing was written
+			continue
+		}
+		return file, errors.Join(file.Truncate(0), json.NewEncoder(file).Encode(s))
+	}
+	return nil, fmt.Errorf("%d other runs have servers", mostRuns)
+}
+
 // Durable starts a private Postgres and Redis for a benchmark that sync every
 // write, as a shop's do. Those shared by tests sync nothing.
 func Durable(b *testing.B) (*pgxpool.Pool, *redis.Client) {
 	b.Helper()
-	dir, err := os.MkdirTemp("", "stampede-durable-") //nolint:usetesting // Postgres may run as another account, which needs access
+	own, err := start(forBenchmarks)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above; its contents are 0700
-		b.Fatal(err)
-	}
-	stack, err := embedded.Start(b.Context(), embedded.Config{DataDir: filepath.Join(dir, "data")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = stack.Stop(context.Background()) })
-	if _, _, err := pg.Migrate(b.Context(), stack.DatabaseURL); err != nil {
+	b.Cleanup(func() { _ = own.alive.Close() })
+	if _, _, err := pg.Migrate(b.Context(), own.DatabaseURL); err != nil {
 		b.Fatal(err)
 	}
 	const conns = 4
-	db, err := pg.Open(b.Context(), stack.DatabaseURL, "benchmark", conns)
+	db, err := pg.Open(b.Context(), own.DatabaseURL, "benchmark", conns)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(db.Close)
-	rdb, err := newClient(stack.RedisURL)
+	rdb, err := newClient(own.RedisURL)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func TestServersEndWithAKilledProcess(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	for _, dir := range []string{temp, filepath.Dir(temp)} {
-		if err := os.Chmod(dir, 0o755); err != nil { // root's servers run as another account
+		if err := os.Chmod(dir, 0o777); err != nil { // root's servers run as another account
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,277 @@
+// Package asroot tests what a process that root started does before it is another account.
+package asroot
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"stampede/platform/workshop/embedded"
+)
+
+// A start by root changes its process for good, so each is that of a helper:
+// this binary, with its configuration in the environment.
+const (
+	dataEnv  = "STAMPEDE_EMBEDDED_TEST_DATA"
+	runAsEnv = "STAMPEDE_EMBEDDED_TEST_RUN_AS"
+	ownEnv   = "STAMPEDE_EMBEDDED_TEST_OWN_ACCOUNT"
+)
+
+func TestMain(m *testing.M) {
+	switch dir := os.Getenv(dataEnv); {
+	case dir != "":
+		helper(dir)
+	case os.Geteuid() == 0:
+		os.Exit(m.Run())
+	}
+}
+
+// helper prints one line, "ready" or the error, and runs until its standard
+// input ends.
+func helper(dir string) {
+	ctx := context.Background()
+	s, err := embedded.Start(ctx, embedded.Config{DataDir: dir, Throwaway: true, RunAs: os.Getenv(runAsEnv), OwnAccount: os.Getenv(ownEnv) != ""})
+	if err != nil {
+		fmt.Println(strings.ReplaceAll(err.Error(), "\n", " | ")) //nolint:forbidigo // the test reads it
+		return
+	}
+	fmt.Println("ready")                              //nolint:forbidigo // likewise
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // the end of the input means stop
+	if err := s.Stop(ctx); err != nil {
+		fmt.Println(err) //nolint:forbidigo // likewise
+	}
+}
+
+// start runs the helper and returns its first line. stop waits for its end.
+func start(t *testing.T, program, dir string, cred *syscall.Credential, env ...string) (pid int, line string, stop func()) {
+	t.Helper()
+	cmd := exec.Command(program)
+	cmd.Env = append(append(os.Environ(), dataEnv+"="+dir), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	}
+	t.Cleanup(stop)
+	line, err = bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the helper printed nothing: %v", err)
+	}
+	return cmd.Process.Pid, strings.TrimSpace(line), stop
+}
+
+// run is start with the helper's own binary as root, and stop.
+func run(t *testing.T, dir string, env ...string) (line string) {
+	t.Helper()
+	_, line, stop := start(t, self(t), dir, nil, env...)
+	stop()
+	return line
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	name, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// emptyDataDir is the path of a data folder that does not exist yet, below one that any account can enter.
+func emptyDataDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "data")
+}
+
+func idOf(t *testing.T, name string) int {
+	t.Helper()
+	u, err := user.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// strangers lists the files in dir that are not the account's.
+func strangers(t *testing.T, dir string, uid int) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != uid {
+			found = append(found, path)
+		}
+		return nil //nolint:nilerr // the servers delete files
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestAttackRootKeepsNoPrivileges: the process that serves the public is the
+// account on each of its threads, without root's groups, and all data is its.
+func TestAttackRootKeepsNoPrivileges(t *testing.T) {
+	t.Parallel()
+	daemon, dir := idOf(t, "daemon"), emptyDataDir(t)
+	pid, line, _ := start(t, self(t), dir, nil, runAsEnv+"=daemon", ownEnv+"=1")
+	if line != "ready" {
+		t.Fatal(line)
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads { // none on macOS
+		raw, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it has just exited
+		}
+		four := strings.Repeat(fmt.Sprintf("\t%d", daemon), 4)
+		for field, want := range map[string]string{"Uid": four, "Gid": four, "Groups": "\t ", "CapPrm": "\t0000000000000000"} {
+			if !strings.Contains(string(raw), "\n"+field+":"+want+"\n") {
+				t.Errorf("%s: %s is not %q:\n%s", thread, field, want, raw)
+			}
+		}
+	}
+	if found := strangers(t, dir, daemon); len(found) > 0 {
+		t.Errorf("not the account's: %v", found)
+	}
+}
+
+// TestAttackPlantedNamesInTheDataFolder plants links under each name that a
+// start writes to, as a taken-over account would before root starts again.
+func TestAttackPlantedNamesInTheDataFolder(t *testing.T) {
+	t.Parallel()
+	used := emptyDataDir(t)
+	if line := run(t, used, runAsEnv+"=daemon"); line != "ready" {
+		t.Fatal(line)
+	}
+	for _, name := range []string{"lock", "stampede.json", "log/redis.log", "postgres/postmaster.pid", "redis", "nats"} {
+		for how, plant := range map[string]func(target, name string) error{"symbolic": os.Symlink, "hard": os.Link} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				dir := emptyDataDir(t)
+				if out, err := exec.Command("cp", "-a", used, dir).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				precious := filepath.Join(filepath.Dir(dir), "precious")
+				if err := os.WriteFile(precious, []byte("keep me"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				planted := filepath.Join(dir, name)
+				if err := cmp.Or(os.RemoveAll(planted), plant(precious, planted)); err != nil {
+					t.Fatal(err)
+				}
+				line := run(t, dir)
+				if raw, err := os.ReadFile(precious); err != nil || string(raw) != "keep me" {
+					t.Errorf("%s: the other file was written to: %q, %v", line, raw, err)
+				}
+				if found := strangers(t, precious, 0); len(found) > 0 {
+					t.Errorf("%s: the other file was given away", line)
+				}
+			})
+		}
+	}
+}
+
+func TestRootGivesTheFolderToTheAccount(t *testing.T) {
+	t.Parallel()
+	dir := emptyDataDir(t)
+	if line := run(t, dir, runAsEnv+"=nobody"); line != "ready" {
+		t.Fatal(line)
+	}
+	// Without RunAs the data stays with its owner.
+	nobody := idOf(t, "nobody")
+	if line := run(t, dir); line != "ready" || len(strangers(t, dir, nobody)) > 0 {
+		t.Errorf("data of nobody: %s, %v", line, strangers(t, dir, nobody))
+	}
+	// Root does not give away what is in the folder.
+	want := func(account string) string {
+		return fmt.Sprintf(`The data folder %s cannot be used (what is in it does not belong to the account %s; "chown -R %s: %s" gives it all): `+
+			"fix that, or choose another folder with --data.", dir, account, account, dir)
+	}
+	if line := run(t, dir, runAsEnv+"=daemon"); line != want("daemon") {
+		t.Errorf("got  %s\nwant %s", line, want("daemon"))
+	}
+	if found := strangers(t, dir, nobody); len(found) > 0 {
+		t.Errorf("given away: %v", found)
+	}
+	if out, err := exec.Command("chown", "-R", "daemon:", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if line := run(t, dir, runAsEnv+"=daemon"); line != "ready" {
+		t.Error(line)
+	}
+}
+
+func TestAccountsThatRootCannotBecome(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"root", "no-such-account"} {
+		want := "Postgres refuses to run as root and the account " + strconv.Quote(name) +
+			" does not exist here: add it with \"useradd --system\", name another with --run-as, or start as an ordinary user."
+		if line := run(t, emptyDataDir(t), runAsEnv+"="+name); line != want {
+			t.Errorf("got  %s\nwant %s", line, want)
+		}
+	}
+	dir := emptyDataDir(t)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if line := run(t, dir); !strings.Contains(line, "contains no Stampede data") || len(strangers(t, dir, 0)) > 0 {
+		t.Errorf("a folder with something else in it: %s, given away: %v", line, strangers(t, dir, 0))
+	}
+}
+
+// TestUserWithoutAName simulates a container started with an arbitrary user id.
+func TestUserWithoutAName(t *testing.T) {
+	t.Parallel()
+	const uid = 2_000_000_011 // far outside the ranges of systems and user namespaces
+	dir := emptyDataDir(t)
+	home := filepath.Dir(dir)
+	program := filepath.Join(home, "helper")
+	if out, err := exec.Command("install", "-m", "755", self(t), program).CombinedOutput(); err != nil { //nolint:gosec // this binary
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Chown(home, uid, -1); err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := start(t, program, dir, &syscall.Credential{Uid: uid, Gid: uid})
+	if want := fmt.Sprintf("Postgres refuses to run as the user id %d, which has no name on this machine: start as an account that has one.", uid); line != want {
+		t.Errorf("got  %s\nwant %s", line, want)
+	}
+}
