@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -17,9 +18,9 @@ import (
 
 // client speaks the public API. Safe for concurrent use.
 type client struct {
-	base        string
-	plain, host string // the address for wire to dial; empty for https
-	http        *http.Client
+	base    string
+	baseURL *url.URL
+	http    *http.Client
 }
 
 // requestTimeout bounds one request: longer than the server's publish deadline,
@@ -30,8 +31,11 @@ const requestTimeout = 15 * time.Second
 const maxAnswerBytes = 1 << 20
 
 func newClient(base string, connections int) *client {
-	plain, host := plainAddress(base)
-	return &client{base: base, plain: plain, host: host, http: &http.Client{
+	u, err := url.Parse(base)
+	if err != nil {
+		u = &url.URL{} // requests fail, and say why
+	}
+	return &client{base: base, baseURL: u, http: &http.Client{
 		Timeout: requestTimeout,
 		Transport: &http.Transport{
 			MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections, MaxIdleConns: connections,
@@ -40,16 +44,25 @@ func newClient(base string, connections int) *client {
 	}}
 }
 
-// answer is a server's answer: a status, and the code of a refusal.
+// answer is a server's answer.
 type answer struct {
-	status int
-	code   string
-	body   []byte
-
+	status     int
+	body       []byte
 	retryAfter time.Duration
 }
 
-func (a answer) ok() bool { return a.status < 400 }
+func (a answer) ok() bool { return a.status < http.StatusBadRequest }
+
+// code is the code of a refusal's problem document; empty for a success.
+func (a answer) code() []byte {
+	if a.ok() {
+		return nil
+	}
+	if code, ok := textMember(a.body, `"code"`); ok && len(code) > 0 {
+		return code
+	}
+	return strconv.AppendInt([]byte("http-"), int64(a.status), 10)
+}
 
 // do sends one request. An error means that there was no answer.
 func (c *client) do(ctx context.Context, method, path, token string, body any) (answer, error) {
@@ -92,19 +105,7 @@ func (c *client) send(ctx context.Context, method, path, token, proof string, bo
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{status: resp.StatusCode, body: raw}
-	if !a.ok() {
-		seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16) // 0 if it is missing
-		a.retryAfter = time.Duration(seconds) * time.Second                     //nolint:gosec // 16 bits fit
-		var p struct {
-			Code string `json:"code"`
-		}
-		if json.Unmarshal(raw, &p) != nil || p.Code == "" {
-			p.Code = "http-" + strconv.Itoa(resp.StatusCode)
-		}
-		a.code = p.Code
-	}
-	return a, nil
+	return answer{status: resp.StatusCode, body: raw}, nil
 }
 
 // call is like do but decodes the answer; a refusal becomes an error with its code.
@@ -132,14 +133,14 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string {
-	return fmt.Sprintf("%s %s was refused: %d %s", r.method, r.path, r.answer.status, r.answer.code)
+	return fmt.Sprintf("%s %s was refused: %d %s", r.method, r.path, r.answer.status, r.answer.code())
 }
 
 func codeOf(err error) string {
 	if r, ok := errors.AsType[*refusal](err); ok {
-		return r.answer.code
+		return string(r.answer.code())
 	}
-	return "no-answer"
+	return answerNone
 }
 
 // The documents of the API that the tool reads.

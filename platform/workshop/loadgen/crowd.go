@@ -12,7 +12,6 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/identity/humancheck"
-	"stampede/platform/workshop/loadgen/wire"
 )
 
 // Crowd is many shoppers who compete for the same few items, small enough for
@@ -143,18 +142,18 @@ func (c *Crowd) fetchPath(ctx context.Context, w *hand, i int) (code string, err
 	target := itemTarget(c.item(i), "/rush-path")
 	w.body = append(strconv.AppendInt(append(w.body[:0], `{"quantity":`...), int64(c.quantity), 10), '}')
 	if c.door.worksForPaths() {
-		code, err = c.doProved(ctx, humancheck.PurposeRush, c.item(i), target, token, w.body, &w.resp)
+		w.resp, err = c.doProved(ctx, humancheck.PurposeRush, c.item(i), target, token, w.body)
 	} else {
-		code, err = refusedWith(&w.resp, w.link.do(post, target, token, w.body, &w.resp))
+		w.resp, err = w.link.do(post, target, token, w.body)
 	}
-	if code != "" || err != nil {
-		return code, err
+	if err != nil || !w.resp.ok() {
+		return string(w.resp.code()), err
 	}
-	path, okPath := textMember(w.resp.Body, `"path"`)
-	number, okNo := textMember(w.resp.Body, `"order_no"`)
+	path, okPath := textMember(w.resp.body, `"path"`)
+	number, okNo := textMember(w.resp.body, `"order_no"`)
 	no, err := ids.Parse(string(number))
 	if !okPath || !okNo || err != nil {
-		return "", fmt.Errorf("loadgen: unreadable answer to %s: %.80q", target, w.resp.Body)
+		return "", fmt.Errorf("loadgen: unreadable answer to %s: %.80q", target, w.resp.body)
 	}
 	s := &c.shoppers[i]
 	s.path, s.no = w.keep(path), no
@@ -272,18 +271,19 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 	}
 	s.answer = idNone
 	for send := 0; send < attemptSends; send++ {
-		err := w.link.do(post, rushTarget(s.path), "", nil, &w.resp)
+		var err error
+		w.resp, err = w.link.do(post, rushTarget(s.path), "", nil)
 		s.answered = time.Since(c.base)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
 			continue // the previous answer stands
-		case w.resp.Status < 400:
+		case w.resp.ok():
 			s.answer = idQueued
 			return
 		}
-		code := codeOfAnswer(&w.resp)
+		code := w.resp.code()
 		if string(code) == answerUnknown {
 			s.answer = idUnknown
 			if send < attemptSends-1 {
@@ -292,14 +292,14 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 			continue
 		}
 		if string(code) == answerAlreadyBought {
-			s.no = numberOr(s.no, w.resp.Body)
+			s.no = numberOr(s.no, w.resp.body)
 		}
 		s.answer = c.tally.idOf(code)
-		if string(code) != answerFenced || !c.patient || w.resp.RetryAfter == 0 || s.answered-s.sent >= pathLife {
+		if string(code) != answerFenced || !c.patient || w.resp.retryAfter == 0 || s.answered-s.sent >= pathLife {
 			return
 		}
 		c.tally.trouble("an attempt was answered fenced and repeated") // as above
-		if app.Sleep(ctx, w.resp.RetryAfter) != nil {
+		if app.Sleep(ctx, w.resp.retryAfter) != nil {
 			return
 		}
 		send = -1 // nothing was taken
@@ -321,8 +321,8 @@ const attemptSends = 3
 
 // hand is the state of one connection's goroutine.
 type hand struct {
-	link link
-	resp wire.Response
+	link *link
+	resp answer
 	body []byte
 	room strings.Builder
 }

@@ -62,8 +62,8 @@ func (c *Crowd) askFor(ctx context.Context, w *hand, i int) (status string) {
 		return ""
 	}
 	for {
-		if err := w.link.do(get, "/api/v1/orders/"+c.shoppers[i].no.String(), token, nil, &w.resp); err == nil && w.resp.Status < 400 {
-			text, _ := textMember(w.resp.Body, `"status"`)
+		if a, err := w.link.do(get, "/api/v1/orders/"+c.shoppers[i].no.String(), token, nil); err == nil && a.ok() {
+			text, _ := textMember(a.body, `"status"`)
 			if status = string(text); status != answerQueued {
 				return status
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"stampede/platform/identity/humancheck"
-	"stampede/platform/workshop/loadgen/wire"
 )
 
 // door is what an item requires of shoppers before it issues rush paths. A
@@ -94,66 +93,60 @@ func (c *Crowd) reserveFor(ctx context.Context, w *hand, i int) (code string, er
 		return "", err
 	}
 	target := itemTarget(c.item(i), "/reservation")
+	var a answer
 	if c.door.work {
-		return c.doProved(ctx, humancheck.PurposeReservation, c.item(i), target, token, nil, &w.resp)
+		a, err = c.doProved(ctx, humancheck.PurposeReservation, c.item(i), target, token, nil)
+	} else {
+		a, err = w.link.do(post, target, token, nil)
 	}
-	return refusedWith(&w.resp, w.link.do(post, target, token, nil, &w.resp))
+	return string(a.code()), err
 }
 
-// doProved sends a request together with a proof of work; code says why it was
-// refused.
-func (c *Crowd) doProved(ctx context.Context, purpose string, item int64, target, token string, body []byte, into *wire.Response) (code string, err error) {
-	proof, code, err := c.prove(ctx, purpose, item, token)
-	if code != "" || err != nil {
-		return code, err
+// doProved sends a request together with a proof of work, for which it needs a
+// challenge. It fetches that when a core is free, so that the challenge does not
+// expire while waiting.
+func (c *Crowd) doProved(ctx context.Context, purpose string, item int64, target, token string, body []byte) (answer, error) {
+	select {
+	case c.door.solvers <- struct{}{}:
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	}
+	a, header, err := c.prove(ctx, purpose, item, token)
+	<-c.door.solvers
+	if err != nil || !a.ok() {
+		return a, err
 	}
 	var document any
 	if body != nil {
 		document = json.RawMessage(body)
 	}
-	a, err := c.client.send(ctx, post, target, token, proof, document)
-	*into = wire.Response{Status: a.status, Body: a.body}
-	return refusedWith(into, err)
+	return c.client.send(ctx, post, target, token, header, document)
 }
 
-// prove gets a challenge and solves it. It fetches the challenge when a core is
-// free, so that the challenge does not expire while waiting.
-func (c *Crowd) prove(ctx context.Context, purpose string, item int64, token string) (header, code string, err error) {
-	select {
-	case c.door.solvers <- struct{}{}:
-		defer func() { <-c.door.solvers }()
-	case <-ctx.Done():
-		return "", "", ctx.Err()
-	}
-	a, err := c.client.do(ctx, get, itemTarget(item, "/challenge?purpose="+purpose), token, nil)
+// prove gets a challenge and solves it. A challenge that no program solves is a
+// refusal.
+func (c *Crowd) prove(ctx context.Context, purpose string, item int64, token string) (a answer, header string, err error) {
+	a, err = c.client.do(ctx, get, itemTarget(item, "/challenge?purpose="+purpose), token, nil)
 	if err != nil || !a.ok() {
-		return "", a.code, err
+		return a, "", err
 	}
 	var asked humancheck.Challenge
 	if err := json.Unmarshal(a.body, &asked); err != nil {
-		return "", "", fmt.Errorf("loadgen: the challenge of item %d is unreadable: %w", item, err)
+		return a, "", fmt.Errorf("loadgen: the challenge of item %d is unreadable: %w", item, err)
 	}
 	if asked.Kind != humancheck.Pow {
-		return "", "human-check-" + string(asked.Kind), nil
+		return answer{status: http.StatusForbidden, body: fmt.Appendf(nil, `{"code":"human-check-%s"}`, asked.Kind)}, "", nil
 	}
 	began := time.Now()
 	header, err = humancheck.Solve(ctx, asked.Challenge, asked.Difficulty)
 	if err != nil {
-		return "", "", err
+		return a, "", err
 	}
 	c.door.mu.Lock()
 	defer c.door.mu.Unlock()
 	record(c.door.worked, time.Since(began))
 	c.door.difficulty = asked.Difficulty
-	return header, "", nil
-}
-
-// refusedWith returns a refusal's code; empty for a success.
-func refusedWith(resp *wire.Response, err error) (string, error) {
-	if err != nil || resp.Status < http.StatusBadRequest {
-		return "", err
-	}
-	return string(codeOfAnswer(resp)), nil
+	return a, header, nil
 }
 
 // itemTarget returns a target below an item's.

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"stampede/platform/workshop/loadgen/wire"
 )
 
 const (
@@ -87,8 +85,7 @@ type poller struct {
 	run     *run
 	winners *sync.WaitGroup
 	payers  *errgroup.Group
-	link    link
-	resp    wire.Response
+	link    *link
 	news    chan *trail // new winners, and winners that got a push
 	open    trails      // ordered by the next poll
 	known   map[*trail]bool
@@ -236,13 +233,13 @@ func (p *poller) ask(t *trail) {
 		}
 		t.token = token
 	}
-	err := p.link.do(get, "/api/v1/orders/"+s.no.String(), t.token, nil, &p.resp)
-	t.silent = err != nil || p.resp.Status >= http.StatusInternalServerError
+	a, err := p.link.do(get, "/api/v1/orders/"+s.no.String(), t.token, nil)
+	t.silent = err != nil || a.status >= http.StatusInternalServerError
 	if t.silent {
 		return
 	}
-	if p.resp.Status >= http.StatusBadRequest {
-		if string(codeOfAnswer(&p.resp)) == "not-entered" {
+	if !a.ok() {
+		if string(a.code()) == "not-entered" {
 			if s.answer == idQueued { // otherwise the attempt never arrived, which is a valid end
 				r.tally.violate(s.no.String(), "was answered 202 and is no longer known")
 			}
@@ -252,15 +249,15 @@ func (p *poller) ask(t *trail) {
 		}
 		return
 	}
-	status, _ := textMember(p.resp.Body, `"status"`)
+	status, _ := textMember(a.body, `"status"`)
 	if string(status) != answerQueued {
 		t.heard(string(status), false, time.Since(r.base))
 		return
 	}
-	if position, told := numberMember(p.resp.Body, `"position"`); told && t.place(position) {
+	if position, told := numberMember(a.body, `"position"`); told && t.place(position) {
 		r.tally.violate(s.no.String(), "moved back in line between two polls")
 	}
-	if asked, ok := numberMember(p.resp.Body, `"poll_after_ms"`); ok && t.pause >= maxPoll {
+	if asked, ok := numberMember(a.body, `"poll_after_ms"`); ok && t.pause >= maxPoll {
 		t.pause = max(time.Duration(asked)*time.Millisecond, maxPoll)
 	}
 }

@@ -65,7 +65,7 @@ func (r *run) tryKey(ctx context.Context) (reserved bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("could not reach %s: %w", r.cfg.BaseURL, err)
 	case a.status == http.StatusUnauthorized:
-		return false, fmt.Errorf("the server at %s does not accept the shoppers' tokens (%s): is this its signing key?", r.cfg.BaseURL, a.code)
+		return false, fmt.Errorf("the server at %s does not accept the shoppers' tokens (%s): is this its signing key?", r.cfg.BaseURL, a.code())
 	}
 	return a.ok(), nil
 }

@@ -12,7 +12,7 @@
 // exists, and the chosen share pays at the bank. Report: latencies, answers and
 // inconsistencies.
 //
-// Requests sent by the thousand go through package wire; planning, sockets and
+// Requests sent by the thousand go through a link; planning, sockets and
 // paying at the bank use ordinary clients. A [Crowd] is shoppers without
 // sockets, payments and a progress bar, for custom measurements.
 //
@@ -174,7 +174,7 @@ func (r *run) rush(ctx context.Context) Volley {
 		if s.trail == nil {
 			s.trail = newTrail(i)
 		}
-		if position, ok := numberMember(w.resp.Body, `"position"`); ok && s.answer == idQueued {
+		if position, ok := numberMember(w.resp.body, `"position"`); ok && s.answer == idQueued {
 			s.trail.place(position)
 		}
 		nth := int(r.won.Add(1) - 1)
