@@ -120,14 +120,15 @@ func (o *openSockets) push(ctx context.Context) {
 	_ = conn.Write(ctx, websocket.MessageText, o.text) // a closed socket is being removed from the list
 }
 
-// startBare starts a bare handler that sends the answer a, and returns its URL.
-// It ends with the rig, or by End.
+// startBare starts a bare handler that sends the answer a until the stage ends, and
+// returns its URL.
 func startBare(ctx context.Context, rig *Rig, a answer) (*Child, string, error) {
 	child, err := rig.spawn(ctx, PartCommand, barePartName)
 	if err != nil {
 		return nil, "", err
 	}
 	rig.names[child.PID()] = nameBaseline
+	rig.afterStage(child.End)
 	var at address
 	if err := errors.Join(child.Tell(a), child.Hear(&at)); err != nil {
 		return nil, "", err

@@ -28,8 +28,8 @@ func (s *sides) stage(baseline, ours time.Duration) Stage {
 	}
 	return Stage{
 		Name: "fake", Unit: "things", Ours: "ours", Baseline: "theirs", Probe: 8, Target: 0.5,
-		Open: func(context.Context, *Rig) (Side, Side, func(context.Context) error, error) {
-			return side("baseline", baseline), side("ours", ours), nil, nil
+		Open: func(context.Context, *Rig) (Side, Side, error) {
+			return side("baseline", baseline), side("ours", ours), nil
 		},
 	}
 }
@@ -104,10 +104,11 @@ func TestEveryBoundCounts(t *testing.T) {
 func TestFailureNamesItsStageAndClosesIt(t *testing.T) {
 	t.Parallel()
 	broken, closed := errors.New("broken"), false
-	st := Stage{Name: "fake", Probe: 1, Open: func(context.Context, *Rig) (Side, Side, func(context.Context) error, error) {
+	st := Stage{Name: "fake", Probe: 1, Open: func(_ context.Context, r *Rig) (Side, Side, error) {
+		r.afterStage(func(context.Context) error { closed = true; return nil })
 		fine := Side{Work: func(context.Context, int) (Sample, error) { return Sample{}, nil }}
 		bad := Side{Prepare: func(context.Context, int) error { return broken }}
-		return fine, bad, func(context.Context) error { closed = true; return nil }, nil
+		return fine, bad, nil
 	}}
 	if _, err := Run(t.Context(), noStack(), []Stage{st}, Config{Rounds: 1, Progress: io.Discard}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "fake") || !closed {
 		t.Errorf("error %v, closed %v", err, closed)
@@ -120,10 +121,10 @@ func TestFailedCheckEndsTheRun(t *testing.T) {
 	s := &sides{sizes: map[string][]int{}}
 	st := s.stage(time.Millisecond, time.Millisecond)
 	open := st.Open
-	st.Open = func(ctx context.Context, r *Rig) (Side, Side, func(context.Context) error, error) {
-		baseline, ours, end, err := open(ctx, r)
+	st.Open = func(ctx context.Context, r *Rig) (Side, Side, error) {
+		baseline, ours, err := open(ctx, r)
 		ours.Check = func(context.Context, int) error { return missing }
-		return baseline, ours, end, err
+		return baseline, ours, err
 	}
 	if _, err := Run(t.Context(), noStack(), []Stage{st}, Config{Rounds: 1, Round: time.Second, Progress: io.Discard}); !errors.Is(err, missing) {
 		t.Errorf("error %v", err)

@@ -21,79 +21,6 @@ const (
 	quickPayers = 50
 )
 
-// The figures of what winners and the other sale do to each other. The first three are
-// compared with the same alone, in the same round.
-const (
-	figureSlower   = "p99 above that of the sale alone by"
-	figureLate     = "payments on time below those without the sale by"
-	figureOnTime   = "payments on time"
-	figurePayTook  = "payment, median"
-	figurePayAlone = "payment without the sale, median"
-	figurePayCPU   = "processor time of a payment, the bank's excluded"
-)
-
-// Beside measures what the winners of one item, who pay, and the sale of another do to
-// each other at loads that are given: 10,000 payments a minute, and attempts at
-// saleShare of the rate that the machine takes alone, measured first. Neither side's
-// senders wait for the server, so that a server which falls behind shows it in the
-// times.
-func Beside() Stage {
-	return Stage{
-		Name: "beside", Unit: "orders", Target: 0.75, Probe: 1000, Most: 150_000,
-		Ours:     "a sale at a third of what the machine takes, while winners of another item pay, 10,000 a minute",
-		Baseline: "the same sale alone",
-		Remark: "The ratio compares how many attempts a second become orders; times count from when an attempt or a payment was due. A payment is on time " +
-			"if its order is paid within a second. The bank is a process of its own, but on this machine.",
-		Figures: []Figure{
-			{Name: figureMedian, Unit: "ms"},
-			{Name: figureP99, Unit: "ms"},
-			{Name: figureSlower, Unit: "%", AtMost: 25},
-			{Name: figureOnTime, Unit: "%"},
-			{Name: figureLate, Unit: "%", AtMost: 25},
-			{Name: figurePayTook, Unit: "ms"},
-			{Name: figurePayAlone, Unit: "ms"},
-			{Name: figurePayCPU, Unit: "ms"},
-		},
-		Open: func(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides func(context.Context) error, err error) {
-			p, err := openPaying(ctx, rig)
-			if err != nil {
-				return baseline, ours, nil, err
-			}
-			most, err := p.most(ctx)
-			if err != nil {
-				return baseline, ours, nil, err
-			}
-			baseline, ours = p.sides(most * saleShare)
-			return baseline, ours, nil, nil
-		},
-	}
-}
-
-// Saturated is Beside with a sale that sends its next attempts as soon as the earlier
-// ones are answered, and so takes all the processor time there is.
-func Saturated() Stage {
-	return Stage{
-		Name: "saturated", Unit: "orders", Probe: 4000, Most: 150_000,
-		Ours:     "a sale that takes the whole machine, while winners of another item pay, 10,000 a minute",
-		Baseline: "the same sale alone",
-		Remark:   "What a payment costs is missing from the sale: the ratio falls with every payment, and has no target.",
-		Figures: []Figure{
-			{Name: figureMedian, Unit: "ms"},
-			{Name: figureP99, Unit: "ms"},
-			{Name: figureOnTime, Unit: "%"},
-			{Name: figureLate, Unit: "%"},
-		},
-		Open: func(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides func(context.Context) error, err error) {
-			p, err := openPaying(ctx, rig)
-			if err != nil {
-				return baseline, ours, nil, err
-			}
-			baseline, ours = p.sides(flatOut)
-			return baseline, ours, nil, nil
-		},
-	}
-}
-
 // paying is a sale beside winners who pay.
 type paying struct {
 	s            *Server
@@ -108,20 +35,35 @@ type paying struct {
 	payers *loadgen.Crowd
 }
 
-func openPaying(ctx context.Context, rig *Rig) (*paying, error) {
+// openPaying measures what the winners of one item, who pay, and the sale of another
+// do to each other at loads that are given: 10,000 payments a minute, and attempts at
+// the share of the rate that the machine takes alone, measured first, or flatOut.
+// Neither side's senders wait for the server, so that a server which falls behind
+// shows it in the times.
+func openPaying(ctx context.Context, rig *Rig, share float64) (baseline, ours Side, err error) {
 	if err := rig.bankElsewhere(ctx); err != nil {
-		return nil, err
+		return baseline, ours, err
 	}
-	s, err := rig.Server(ctx)
-	if err != nil {
-		return nil, err
+	p := &paying{}
+	if p.s, err = rig.Server(ctx); err != nil {
+		return baseline, ours, err
 	}
-	p := &paying{s: s}
-	if p.sold, err = s.Endless(ctx); err != nil {
-		return nil, err
+	if p.sold, err = p.s.Endless(ctx); err != nil {
+		return baseline, ours, err
 	}
-	p.bought, err = s.Sale(ctx, endlessStock)
-	return p, err
+	if p.bought, err = p.s.Sale(ctx, endlessStock); err != nil {
+		return baseline, ours, err
+	}
+	rate := float64(flatOut)
+	if share != flatOut {
+		most, err := p.most(ctx)
+		if err != nil {
+			return baseline, ours, err
+		}
+		rate = most * share
+	}
+	baseline, ours = p.sides(rate)
+	return baseline, ours, nil
 }
 
 // most is how many attempts a second become orders if nothing else runs: the median of

@@ -1,11 +1,16 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -50,7 +55,7 @@ func Run(ctx context.Context, rig *Rig, stages []Stage, cfg Config) (*Report, er
 // round is the result of one run of a side.
 type round struct {
 	perSecond float64
-	cpu       usage // per operation
+	cpu       usage // per operation, also of this process, which plays the clients
 	figures   map[string]float64
 }
 
@@ -66,10 +71,8 @@ type measurement struct {
 // run opens the stage, warms both sides up and measures them alternately.
 func (m *measurement) run(ctx context.Context) (err error) {
 	m.rig.quick = m.cfg.Quick
-	baseline, ours, closeSides, err := m.stage.Open(ctx, m.rig)
-	if closeSides != nil {
-		defer func() { err = errors.Join(err, closeSides(context.WithoutCancel(ctx))) }()
-	}
+	defer func() { err = errors.Join(err, m.rig.endStage(ctx)) }()
+	baseline, ours, err := m.stage.Open(ctx, m.rig)
 	if err != nil {
 		return err
 	}
@@ -82,11 +85,11 @@ func (m *measurement) run(ctx context.Context) (err error) {
 		return fmt.Errorf("warm up: %w", err)
 	}
 	for range m.cfg.Rounds {
-		f, err := m.measure(ctx, baseline, baselineSize)
+		f, err := m.rig.measure(ctx, baseline, baselineSize)
 		if err != nil {
 			return fmt.Errorf("run the baseline: %w", err)
 		}
-		o, err := m.measure(ctx, ours, oursSize)
+		o, err := m.rig.measure(ctx, ours, oursSize)
 		if err != nil {
 			return err
 		}
@@ -107,7 +110,7 @@ func (m *measurement) warm(ctx context.Context, side Side) (n int, err error) {
 		return m.count((m.stage.Probe + 1) / 2), nil
 	}
 	n = m.count(m.stage.Probe)
-	first, err := m.measure(ctx, side, n)
+	first, err := m.rig.measure(ctx, side, n)
 	return m.count(max(n, m.stage.Least, int(first.perSecond*m.cfg.Round.Seconds()))), err
 }
 
@@ -119,32 +122,56 @@ func (m *measurement) count(n int) int {
 	return n
 }
 
+// takeProfile runs a side once more and writes the processor profile of the
+// server, through its ops listener.
+func (m *measurement) takeProfile(ctx context.Context, side Side, n int) (name string, err error) {
+	if err := os.MkdirAll(m.cfg.ProfileDir, 0o750); err != nil {
+		return "", err
+	}
+	name = filepath.Join(m.cfg.ProfileDir, m.stage.Name+".pprof")
+	// It takes as long as a round, so that it ends with the work or shortly after;
+	// pprof takes whole seconds only.
+	address := m.rig.server.OpsURL + "/debug/pprof/profile?seconds=" + strconv.Itoa(int(math.Ceil(m.cfg.Round.Seconds())))
+	work := side.Work
+	side.Work = func(ctx context.Context, n int) (Sample, error) {
+		fetched := make(chan error, 1)
+		go func() {
+			profile, err := get(ctx, address, "")
+			if err == nil {
+				err = os.WriteFile(name, profile, 0o600)
+			}
+			fetched <- err
+		}()
+		sample, err := work(ctx, n)
+		return sample, errors.Join(err, <-fetched)
+	}
+	_, err = m.rig.measure(ctx, side, n)
+	return name, err
+}
+
 // measure runs one round of one side. Prepare and Check are outside the
 // measured time; a side may report a more exact duration itself.
-func (m *measurement) measure(ctx context.Context, side Side, n int) (round, error) {
+func (r *Rig) measure(ctx context.Context, side Side, n int) (round, error) {
 	if side.Prepare != nil {
 		if err := side.Prepare(ctx, n); err != nil {
 			return round{}, err
 		}
 	}
-	before, began := m.rig.usage(), time.Now()
+	before, began := r.usage(), time.Now()
 	sample, err := side.Work(ctx, n)
 	took := time.Since(began)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return round{}, err
 	}
-	used := m.rig.usage().since(before)
+	used := r.usage().since(before)
 	if side.Check != nil {
 		if err := side.Check(ctx, n); err != nil {
 			return round{}, err
 		}
 	}
-	delete(used, nameSelf) // the clients
+	n, took = cmp.Or(sample.Done, n), cmp.Or(sample.Took, took)
 	for name := range used {
 		used[name] /= time.Duration(n)
-	}
-	if sample.Took > 0 {
-		took = sample.Took
 	}
 	return round{perSecond: float64(n) / took.Seconds(), cpu: used, figures: sample.Figures}, nil
 }

@@ -8,55 +8,27 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// usualSockets is how many shoppers listen in a round, if this process and the
-// server may open that many files.
-const usualSockets = 10_000
-
-// The further figures of the stage.
-const (
-	figureSockets        = "sockets"
-	figureMemory         = "memory per socket"
-	figureBaselineMemory = "memory per socket of the baseline"
-)
-
-// Push measures order pushes to shoppers who do not poll: each of thousands
+// openPush compares order pushes to shoppers who do not poll: each of thousands
 // holds a WebSocket, all rush at the same moment, and the round ends when each
 // has received the order on the socket. The baseline answers 202 to each
 // attempt and writes the same message to one of its sockets: no grant, no
 // order, no user.
-func Push() Stage {
-	return Stage{
-		Name: "push", Unit: "pushes", Probe: 200, Least: usualSockets, Most: min(usualSockets, loadgen.MostSockets(manyConns)),
-		Ours:     "new orders pushed to the shoppers who rushed for them",
-		Baseline: "a bare handler with the same 202 that writes the same message to a socket",
-		Remark:   "From the first attempt to the last message; median and p99 are from each shopper's attempt to the message.",
-		Figures: []Figure{
-			{Name: figureMedian, Unit: "ms"},
-			{Name: figureP99, Unit: "ms"},
-			{Name: figureSockets, Unit: "open"},
-			{Name: figureMemory, Unit: "KiB of the server"},
-			{Name: figureBaselineMemory, Unit: "KiB"},
-		},
-		Open: openPush,
-	}
-}
-
-func openPush(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides func(context.Context) error, err error) {
+func openPush(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 	// A server that has run before has spare memory, and its sockets would
 	// appear to need none.
 	if err := rig.restart(ctx); err != nil {
-		return baseline, ours, nil, err
+		return baseline, ours, err
 	}
 	s, item, first, said, err := granted(ctx, rig)
 	if err != nil {
-		return baseline, ours, nil, err
+		return baseline, ours, err
 	}
 	if said.Push, err = s.message(ctx, first, said); err != nil {
-		return baseline, ours, nil, err
+		return baseline, ours, err
 	}
 	bare, url, err := startBare(ctx, rig, said)
 	if err != nil {
-		return baseline, ours, nil, err
+		return baseline, ours, err
 	}
 	atBaseline := &listeners{child: bare, gather: func(n int) *loadgen.Crowd { return first.Repeat(url, n) }}
 	atOurs := &listeners{child: s.Child, gather: func(n int) *loadgen.Crowd {
@@ -70,7 +42,7 @@ func openPush(ctx context.Context, rig *Rig) (baseline, ours Side, closeSides fu
 		}
 		return sample, err
 	}
-	return baseline, ours, bare.End, nil
+	return baseline, ours, nil
 }
 
 // message is the server's push to a shopper when the order is created.

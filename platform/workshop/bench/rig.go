@@ -25,7 +25,8 @@ type Rig struct {
 	// every child does.
 	needsStores []*os.File
 	closers     []func(context.Context) error // the last is called first
-	names       map[int]string                // what the report calls a child, by process id
+	stageEnds   []func(context.Context) error
+	names       map[int]string // what the report calls a child, by process id
 	users       int64
 	quick       bool // as [Config.Quick]
 }
@@ -73,6 +74,19 @@ func (r *Rig) folder() (string, error) {
 }
 
 func (r *Rig) onClose(f func(context.Context) error) { r.closers = append(r.closers, f) }
+
+// afterStage has f called when the measured stage ends.
+func (r *Rig) afterStage(f func(context.Context) error) { r.stageEnds = append(r.stageEnds, f) }
+
+// endStage ends what the stage started, even after an interrupt.
+func (r *Rig) endStage(ctx context.Context) error {
+	var errs []error
+	for _, end := range r.stageEnds {
+		errs = append(errs, end(context.WithoutCancel(ctx)))
+	}
+	r.stageEnds = nil
+	return errors.Join(errs...)
+}
 
 // closePatience bounds the end of a run: one half is for the server, twice its
 // own hard stop limit, which it reaches on a busy machine, and one half for the

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"stampede/platform/watch/proof"
@@ -139,35 +141,41 @@ const settleFor = 500 * time.Millisecond
 // other ids follow it.
 func (x sale) play(ctx context.Context, s *Server, users int64) (ScalePoint, error) {
 	p := ScalePoint{Shoppers: x.shoppers, Items: x.items, Units: x.units(), Sales: x.times}
-	crowds, err := x.gather(ctx, s, users)
-	defer disband(crowds)
+	var crowds []*loadgen.Crowd
+	defer func() { disband(crowds) }()
+	r, err := s.rig.measure(ctx, Side{
+		Prepare: func(ctx context.Context, _ int) (err error) {
+			crowds, err = x.gather(ctx, s, users)
+			return err
+		},
+		Work: func(ctx context.Context, _ int) (sample Sample, err error) {
+			for _, c := range crowds {
+				v, err := x.sell(ctx, s, c)
+				if err != nil {
+					return sample, err
+				}
+				sample.Done += v.Sent
+				sample.Took += v.Elapsed
+			}
+			p.Attempts = sample.Done
+			return sample, pause(ctx, settleFor)
+		},
+	}, x.shoppers*x.times)
 	if err != nil {
 		return p, err
 	}
-	before, firing := s.rig.usage(), time.Duration(0)
-	for _, c := range crowds {
-		v, err := x.sell(ctx, s, c)
-		if err != nil {
-			return p, err
-		}
-		p.Attempts += v.Sent
-		firing += v.Elapsed
-	}
-	if err := pause(ctx, settleFor); err != nil {
-		return p, err
-	}
-	each := func(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1000 / float64(p.Attempts) }
-	for name, t := range s.rig.usage().since(before) {
+	p.PerSecond = r.perSecond
+	for name, t := range r.cpu {
+		each := float64(t.Nanoseconds()) / 1000
 		switch name {
 		case nameSelf:
-			p.Clients += each(t)
+			p.Clients = each
 			continue
 		case nameServer:
-			p.Server += each(t)
+			p.Server = each
 		}
-		p.All += each(t)
+		p.All += each
 	}
-	p.PerSecond = float64(p.Attempts) / max(firing.Seconds(), 1e-9)
 	return p, nil
 }
 
@@ -199,4 +207,91 @@ func (x sale) sell(ctx context.Context, s *Server, c *loadgen.Crowd) (loadgen.Vo
 	}
 	_, err = s.awaitWritten(ctx, already+v.Granted)
 	return v, errors.Join(err, ctx.Err())
+}
+
+const (
+	// pathsPerSecond is the rate that even a small, busy machine issues paths
+	// at; it determines how far ahead of the opening they are fetched.
+	pathsPerSecond = 10_000
+	// loadsPerSecond is the same for the first Loads of the items.
+	loadsPerSecond = 50
+	// openingMargin allows for publishing and for Redis's clock.
+	openingMargin = 2 * time.Second
+	// mostLead keeps the first path valid until the last is fetched; the server
+	// issues none earlier than two minutes ahead.
+	mostLead = 110 * time.Second
+)
+
+// gather plans the sales, creates a crowd for each and fetches its paths before
+// they open, as far as time allows.
+func (x sale) gather(ctx context.Context, s *Server, users int64) ([]*loadgen.Crowd, error) {
+	seconds := float64(x.shoppers*x.times)/pathsPerSecond + float64(x.items*x.times)/loadsPerSecond
+	opens := time.Now().Add(min(openingMargin+time.Duration(seconds*float64(time.Second)), mostLead))
+	var crowds []*loadgen.Crowd
+	for i := range x.times {
+		items, err := s.plan(ctx, x.units()/x.items, x.items, opens)
+		if err != nil {
+			return crowds, err
+		}
+		crowds = append(crowds, s.newCrowd(items, x.shoppers, users+int64(i*x.shoppers), x.conns))
+	}
+	for _, c := range crowds {
+		if err := allIssued(ctx, c.FetchPaths(ctx)); err != nil {
+			return crowds, err
+		}
+	}
+	return crowds, awaitOpening(ctx, opens)
+}
+
+// disband closes the crowds' connections.
+func disband(crowds []*loadgen.Crowd) {
+	for _, c := range crowds {
+		c.Close()
+	}
+}
+
+// writtenSeries counts the orders that the server has committed.
+const writtenSeries = `stampede_order_grants_written_total{result="created"}`
+
+// written reads that counter.
+func (s *Server) written(ctx context.Context) (int64, error) {
+	metrics, err := get(ctx, s.OpsURL+"/metrics", "")
+	if err != nil {
+		return 0, fmt.Errorf("bench: read metrics: %w", err)
+	}
+	for line := range strings.Lines(string(metrics)) {
+		if value, ok := strings.CutPrefix(line, writtenSeries+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return int64(n), err
+		}
+	}
+	return 0, fmt.Errorf("bench: the server has no metric %s", writtenSeries)
+}
+
+const (
+	// writtenEvery is how often the counter is read: each read costs the server
+	// a millisecond.
+	writtenEvery = 50 * time.Millisecond
+	// writtenPatience is how long grants may take to become orders before the
+	// sale is given up.
+	writtenPatience = 2 * time.Minute
+)
+
+// awaitWritten waits until the counter has reached n and returns the time at
+// which it did.
+func (s *Server) awaitWritten(ctx context.Context, n int64) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, writtenPatience)
+	defer cancel()
+	for {
+		have, err := s.written(ctx)
+		switch {
+		case err != nil:
+			return time.Time{}, err
+		case have >= n:
+			return time.Now(), nil
+		}
+		if err := pause(ctx, writtenEvery); err != nil {
+			return time.Time{}, fmt.Errorf("bench: %d of %d orders were written: %w", have, n, err)
+		}
+	}
 }

@@ -1,0 +1,295 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"stampede/platform/workshop/loadgen"
+)
+
+const (
+	// refusedPaths is how many shoppers take turns being refused: enough that
+	// each request is from a different shopper, few enough that their paths are
+	// fetched quickly.
+	refusedPaths = 1024
+	// pathsLast is how long fetched paths are used before new ones are fetched,
+	// half of their lifetime.
+	pathsLast = time.Minute
+	// spotChecks is how many orders of a round are queried afterwards, evenly
+	// spread, besides the last ones.
+	spotChecks = 500
+	// flatOut is the rate of attempts that are sent as fast as they are answered.
+	flatOut = 0
+
+	// The codes of an item with no units left, and of one that tells a shopper to retry.
+	soldOut = "sold-out"
+	tooHot  = "too-hot"
+)
+
+// repeating is a side that sends a crowd's attempts again and again to url, which
+// answers each with the code.
+func repeating(url, code string, crowd func(ctx context.Context) (*loadgen.Crowd, error)) Side {
+	var round *loadgen.Crowd
+	return Side{
+		Prepare: func(ctx context.Context, n int) error {
+			c, err := crowd(ctx)
+			if err == nil {
+				round = c.Repeat(url, n)
+			}
+			return err
+		},
+		Work: func(ctx context.Context, n int) (Sample, error) {
+			v := round.Fire(ctx)
+			took := v.Refusal
+			if v.Granted > 0 {
+				took = v.Grant
+			}
+			return Sample{Figures: percentiles(took)}, allAnswered(v, n, code)
+		},
+	}
+}
+
+// openRefusal compares POST rush/{path} for a sold-out item with a handler that
+// checks nothing and sends the same bytes to the same requests.
+func openRefusal(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
+	s, err := rig.Server(ctx)
+	if err != nil {
+		return baseline, ours, err
+	}
+	item, err := s.soldOut(ctx)
+	if err != nil {
+		return baseline, ours, err
+	}
+	var refused *loadgen.Crowd
+	var fetched time.Time
+	crowd := func(ctx context.Context) (_ *loadgen.Crowd, err error) {
+		if time.Since(fetched) > pathsLast {
+			refused, err = s.crowd(ctx, item, refusedPaths, fewConns)
+			fetched = time.Now()
+		}
+		return refused, err
+	}
+	if _, err := crowd(ctx); err != nil {
+		return baseline, ours, err
+	}
+	said, err := capture(ctx, s, refused.RushTarget(0), "", nil, http.StatusGone)
+	if err != nil {
+		return baseline, ours, err
+	}
+	_, url, err := startBare(ctx, rig, said)
+	return repeating(url, soldOut, crowd), repeating(s.URL, soldOut, crowd), err
+}
+
+// openPaths compares POST items/{id}/rush-path, each by a different shopper with
+// their own token, with an answer that checks nothing, not even the token.
+func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
+	s, err := rig.Server(ctx)
+	if err != nil {
+		return baseline, ours, err
+	}
+	item, err := s.Endless(ctx)
+	if err != nil {
+		return baseline, ours, err
+	}
+	token, err := rig.Token(rig.Users(1))
+	if err != nil {
+		return baseline, ours, err
+	}
+	target := "/api/v1/items/" + strconv.FormatInt(item, 10) + "/rush-path"
+	said, err := capture(ctx, s, target, token, strings.NewReader(`{"quantity":1}`), http.StatusOK)
+	if err != nil {
+		return baseline, ours, err
+	}
+	_, url, err := startBare(ctx, rig, said)
+	side := func(url string) Side {
+		var crowd *loadgen.Crowd
+		return Side{
+			// Minted in advance: shoppers arrive with their tokens.
+			Prepare: func(_ context.Context, n int) (err error) {
+				first, tokens := rig.Users(n), make([]string, n)
+				for i := range tokens {
+					if tokens[i], err = rig.Token(first + int64(i)); err != nil {
+						return err
+					}
+				}
+				crowd = loadgen.NewCrowd(loadgen.CrowdConfig{
+					BaseURL: url, Items: []int64{item}, Shoppers: n, FirstUser: first, Connections: fewConns,
+					Token: func(user int64) (string, error) { return tokens[user-first], nil },
+				})
+				return nil
+			},
+			Work: func(ctx context.Context, _ int) (Sample, error) {
+				f := crowd.FetchPaths(ctx)
+				return Sample{Figures: percentiles(f.Took)}, allIssued(ctx, f)
+			},
+		}
+	}
+	return side(url), side(s.URL), err
+}
+
+// openWhole compares the whole way with a bare 202 to the same requests. An
+// attempt is granted in Redis (append-only file synced always), published durably
+// (synced always), answered 202, and its order committed in Postgres, which ends
+// the round: the last order of each connection has been read over HTTP.
+func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
+	s, item, first, said, err := granted(ctx, rig)
+	if err != nil {
+		return baseline, ours, err
+	}
+	_, url, err := startBare(ctx, rig, said)
+	return repeating(url, "queued", func(context.Context) (*loadgen.Crowd, error) { return first, nil }), s.orders(item, flatOut), err
+}
+
+// orders is the side that takes attempts for an item to their orders, at a rate in
+// attempts a second or flatOut.
+func (s *Server) orders(item int64, perSecond float64) Side {
+	var crowd *loadgen.Crowd
+	return Side{
+		Prepare: func(ctx context.Context, n int) (err error) {
+			crowd, err = s.crowd(ctx, item, n, manyConns)
+			return err
+		},
+		Work: func(ctx context.Context, n int) (Sample, error) {
+			v, hot, err := fireAll(ctx, crowd, n, perSecond)
+			if err != nil {
+				return Sample{}, err
+			}
+			// The writer takes an item's grants in order, so the others have
+			// been written as well.
+			sample := Sample{Figures: percentiles(v.Grant)}
+			sample.Figures[figureHot] = float64(hot)
+			return sample, allWritten(ctx, crowd, crowd.Last())
+		},
+		Check: func(ctx context.Context, n int) error {
+			var some []int
+			for i := 0; i < n; i += max(1, n/spotChecks) {
+				some = append(some, i)
+			}
+			return allWritten(ctx, crowd, some)
+		},
+	}
+}
+
+// granted starts the server and gets a first shopper's attempt granted, for a
+// baseline that sends the same answer.
+func granted(ctx context.Context, rig *Rig) (s *Server, item int64, first *loadgen.Crowd, said answer, err error) {
+	if s, err = rig.Server(ctx); err != nil {
+		return nil, 0, nil, said, err
+	}
+	if item, err = s.Endless(ctx); err != nil {
+		return nil, 0, nil, said, err
+	}
+	if first, err = s.crowd(ctx, item, 1, manyConns); err != nil {
+		return nil, 0, nil, said, err
+	}
+	said, err = capture(ctx, s, first.RushTarget(0), "", nil, http.StatusAccepted)
+	return s, item, first, said, err
+}
+
+// fireAll fires a crowd until each of its n attempts is granted. hot counts the
+// attempts that were told to retry; they do, as a page would.
+func fireAll(ctx context.Context, crowd *loadgen.Crowd, n int, perSecond float64) (v loadgen.Volley, hot int64, err error) {
+	if perSecond == flatOut {
+		v = crowd.Fire(ctx)
+	} else {
+		v = crowd.FireAt(ctx, perSecond)
+	}
+	hot = v.Answers[tooHot]
+	for again := v; again.Answers[tooHot] > 0; {
+		if err := pause(ctx, againAfter); err != nil {
+			return v, hot, err
+		}
+		again = crowd.FireAgain(ctx, tooHot)
+		hot += again.Answers[tooHot]
+		v.Granted += again.Granted
+	}
+	if v.Granted != int64(n) {
+		return v, hot, fmt.Errorf("%d of %d attempts were granted: %v", v.Granted, n, v.Answers)
+	}
+	return v, hot, nil
+}
+
+// allWritten polls for winners' orders until they exist.
+func allWritten(ctx context.Context, crowd *loadgen.Crowd, winners []int) error {
+	ctx, cancel := context.WithTimeout(ctx, writtenPatience)
+	defer cancel()
+	if found := crowd.Ask(ctx, winners); found[statusPending] != int64(len(winners)) {
+		return fmt.Errorf("of %d granted attempts not all became orders: %v", len(winners), found)
+	}
+	return nil
+}
+
+// againAfter is the pause before a retry, about the time of one batch.
+const againAfter = 10 * time.Millisecond
+
+// until repeats ask until it reports that it is done.
+func until(ctx context.Context, ask func() (done bool, err error)) error {
+	for {
+		if done, err := ask(); done || err != nil {
+			return err
+		}
+		if err := pause(ctx, againAfter); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// allIssued is an error unless each shopper got a path.
+func allIssued(ctx context.Context, f loadgen.Fetched) error {
+	if len(f.Refused) > 0 {
+		return fmt.Errorf("%d shoppers got a path, the others none: %v", f.Issued, f.Refused)
+	}
+	return ctx.Err()
+}
+
+// percentiles are the figures of a distribution, in milliseconds.
+func percentiles(l loadgen.Latency) map[string]float64 {
+	return map[string]float64{figureMedian: l.P50, figureP99: l.P99}
+}
+
+// allAnswered is an error unless n attempts were answered with the code.
+func allAnswered(v loadgen.Volley, n int, code string) error {
+	if v.Answers[code] != int64(n) {
+		return fmt.Errorf("of %d attempts not all were answered %s: %v", n, code, v.Answers)
+	}
+	return nil
+}
+
+// soldOut plans an item of one unit and lets a shopper buy and pay for it.
+func (s *Server) soldOut(ctx context.Context) (item int64, err error) {
+	if item, err = s.Sale(ctx, 1); err != nil {
+		return 0, err
+	}
+	cfg := loadgen.DefaultConfig()
+	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = s.URL, item, 1, 1, 0
+	cfg.PayShare, cfg.FirstUser, cfg.Token = 1, s.rig.Users(1), s.rig.Token
+	if _, err := loadgen.Run(ctx, cfg); err != nil {
+		return 0, err
+	}
+	// An event carries the payment to Redis a moment later; until then the unit
+	// is held.
+	other, err := s.crowd(ctx, item, 1, 1)
+	if err != nil {
+		return 0, err
+	}
+	return item, until(ctx, func() (bool, error) {
+		v := other.Fire(ctx)
+		if v.Answers["all-held"] == 1 {
+			return false, nil
+		}
+		return true, allAnswered(v, 1, soldOut)
+	})
+}
