@@ -44,12 +44,12 @@ import (
 	"stampede/platform/watch/proof"
 	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/cli"
-	"stampede/platform/workshop/demo"
 	"stampede/seckill"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/door"
 	seckilloffice "stampede/seckill/office"
 	"stampede/seckill/rush"
+	"stampede/seckill/shop"
 )
 
 // release is this program's version, defined only here: a test checks
@@ -65,6 +65,7 @@ func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stder
 // uses it. The groups are the headings of --help.
 type settings struct {
 	cli.Base `embed:""`
+	Shop     shop.Settings      `embed:"" group:"The shop:"`
 	Trace    tracing.Settings   `embed:"" group:"Logs and traces:"`
 	Sale     seckill.Settings   `embed:"" group:"Sales:"`
 	Rush     rush.Settings      `embed:"" group:"Sales:"`
@@ -92,6 +93,7 @@ func (s *settings) Check() error {
 // practice sets the additions of run: its shop has no contract with a payment
 // provider, and none with an SMS gateway unless one is configured.
 func (s *settings) practice() {
+	s.Shop.Demo = true
 	s.Pay.Sandbox.SandboxBank, s.Identity.Accounts.AdminWithoutTOTP = true, true
 	s.Identity.SMS.SandboxSMS = s.Identity.SMS.SandboxSMS || s.Identity.SMS.SMSGatewayURL == ""
 }
@@ -159,10 +161,10 @@ func (s *server) checks() []proof.Check {
 // prove runs every module's checks.
 func (s *server) prove(ctx context.Context) []proof.Outcome { return proof.Run(ctx, s.checks()) }
 
-// book is one item's account for the live page.
-func (s *server) book(ctx context.Context, itemID int64) (demo.Books, error) {
-	r, _, err := s.inventory.Book(ctx, itemID)
-	return demo.Books{Total: r.Total, Remaining: r.Available, Held: r.Held, Sold: r.Sold, Difference: r.Difference}, err
+// books is one item's account for the demo's page.
+func (s *server) books(ctx context.Context, itemID int64) (any, error) {
+	row, _, err := s.inventory.Book(ctx, itemID)
+	return row, err
 }
 
 // proveStores is verify: it reads the stores without serving, proves the books
@@ -251,10 +253,17 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 	return s.openDoors([]byte(key)) //nolint:contextcheck // the office works in its requests' contexts
 }
 
-// openOffice adds the back office, with the modules' pages in the order of its menu.
-func (s *server) openOffice(key []byte) error {
+// openPages adds the shop, and the back office with the modules' pages in the order of its menu.
+func (s *server) openPages(key []byte) error {
+	if err := shop.Pages(s.identity.Router, shop.Config{
+		Settings: s.set.Shop, BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(),
+		Item: s.seckill.Browse.ItemDocument, Codes: s.set.Identity.SMS.Sends(),
+	}); err != nil {
+		return err
+	}
 	return office.Open(s.identity.Router, office.Deps{
-		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
+		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Zone: s.set.Sale.Zone(),
+		PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
 	}, orderoffice.Section(), seckilloffice.Section(), paymentoffice.Section(), watchoffice.Section(), stockoffice.Section(), peopleoffice.Section())
 }
 
@@ -340,7 +349,7 @@ func (s *server) openDoors(key []byte) error {
 	if err != nil {
 		return err
 	}
-	return s.openOffice(key)
+	return s.openPages(key)
 }
 
 // start starts the modules. The last one registered stops first: HTTP drains,
@@ -446,7 +455,10 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
 	s.app.OnStop("idle connections", s.identity.Stop)
 	s.app.OnStop("followed funnels", s.seckill.EndStreams)
-	if err := show(cli.Parts{App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(), Shown: s.seckill.Shown, Codes: s.set.Identity.SMS.Sends(), Book: s.book, Prove: s.prove, Invite: s.identity.Accounts.InviteFirstAdmin}); err != nil {
+	if err := show(cli.Parts{
+		App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(),
+		Books: s.books, Prove: s.prove, Invite: s.identity.Accounts.InviteFirstAdmin,
+	}); err != nil {
 		return nil, err
 	}
 	s.app.OnStop("readiness", s.set.Stop.Notice)

@@ -174,7 +174,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--sms-countries=+86,852", "--sms-countries must be calling prefixes such as +86,+852, without blanks, or * alone for every country; \"852\" is not one", false},
 		{"--sms-countries=*,+86", "* alone", false},
 		{"--sms-signature=TheCornerBookstore", "--sms-signature must have up to 16 characters", false},
-		{"--shop-name=TheCornerBookstore", "--shop-name has 18 characters, and an SMS begins with at most 16: give a shorter name with --sms-signature", true},
+		{"--shop-name=TheCornerBookstore", "the shop's name has 18 characters, and an SMS begins with at most 16: give a shorter name with --sms-signature", true},
 		{"--shop-name=", "--shop-name must have 1 to 40 characters", false},
 		{"--shop-accent=#ff6a00", "--shop-accent=#ff6a00 is too light for white text: their contrast is 2.8 and must be at least 4.5; choose a darker colour", false},
 		{"--shop-accent=orange", "--shop-accent must be a colour like #cf2a20", false},

@@ -169,10 +169,10 @@ func (c *change) carryOut(ctx context.Context) {
 			s.deps.Log.WarnContext(ctx, "stock change not applied to redis, will be retried", "item_id", id, "error", err)
 		}
 	}
-	if err := s.browse.ForgetDetails(ctx, c.details...); err != nil {
+	if err := s.Browse.ForgetDetails(ctx, c.details...); err != nil {
 		s.deps.Log.WarnContext(ctx, "item details not forgotten, will expire", "activity_id", c.activity.ID, "error", err)
 	}
-	if err := s.browse.Sync(ctx, c.activity.ID); err != nil {
+	if err := s.Browse.Sync(ctx, c.activity.ID); err != nil {
 		s.deps.Log.WarnContext(ctx, "views not updated, will be retried", "activity_id", c.activity.ID, "error", err)
 	}
 	if err := s.Catalogue.Refresh(ctx); err != nil {

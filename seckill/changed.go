@@ -22,7 +22,7 @@ func (s *Service) changeSubscription() bus.Subscription {
 			if err := json.Unmarshal(m.Data, &changed); err != nil {
 				return fmt.Errorf("seckill: decode change: %w", err)
 			}
-			if err := s.browse.Sync(ctx, changed.ActivityID); err != nil {
+			if err := s.Browse.Sync(ctx, changed.ActivityID); err != nil {
 				return err
 			}
 			return s.applyAll(ctx, changed.ActivityID)

@@ -44,7 +44,7 @@ func (s *Service) runHousekeeping(ctx context.Context) error {
 // keepHouse deletes data that is no longer needed.
 func (s *Service) keepHouse(ctx context.Context) error {
 	_, err := idempotency.Forget(ctx, s.deps.DB)
-	return errors.Join(err, s.browse.Trim(ctx, s.deps.Clock.Now().Add(-publishedFor)))
+	return errors.Join(err, s.Browse.Trim(ctx, s.deps.Clock.Now().Add(-publishedFor)))
 }
 
 // advanceAll makes the transitions that are due and returns when they are

@@ -68,7 +68,7 @@ type Service struct {
 	Catalogue *catalogue.Catalogue
 	Rush      *rush.Service
 	Preheat   *preheat.Service
-	browse    *browse.Service
+	Browse    *browse.Service
 	funnels   follows[itemFunnelView]
 	rooms     follows[warRoomView]
 	stopping  chan struct{} // closed by EndStreams
@@ -97,7 +97,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	items := deps.Catalogue
 	s := &Service{cfg: cfg, deps: deps, Catalogue: items, stopping: make(chan struct{})}
 	s.funnels.log, s.rooms.log = deps.Log, deps.Log
-	s.browse = browse.New(browse.Deps{
+	s.Browse = browse.New(browse.Deps{
 		Plan: newPublishedPlan(cfg, deps.DB), Redis: deps.Redis, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 		CacheBytes: cfg.BrowseCacheBytes,
 	})
@@ -116,15 +116,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Shown is an item as shoppers see it, as JSON; nil if nothing is published under the id.
-func (s *Service) Shown(ctx context.Context, item int64) ([]byte, error) {
-	return s.browse.Shown(ctx, item)
-}
-
 // Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {
 	s.adminRoutes(rt.API)
-	s.browse.Routes(rt.API)
+	s.Browse.Routes(rt.API)
 	s.Rush.Routes(rt)
 }
 
@@ -146,7 +141,7 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "seckill-catalogue", Run: s.Catalogue.Run},
 		{Name: "seckill-lifecycle", Run: s.runLifecycle},
 		{Name: "seckill-housekeeping", Run: s.runHousekeeping},
-		{Name: "seckill-views", Run: s.browse.Run},
+		{Name: "seckill-views", Run: s.Browse.Run},
 		{Name: "seckill-preheat", Run: s.Preheat.Run},
 	}, s.Rush.Workers()...)
 }

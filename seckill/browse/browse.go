@@ -178,9 +178,9 @@ func show[T any](ctx context.Context, b *Service, kind string, in *browseInput, 
 	return answerWith[T](r, in.IfNoneMatch, b.deps.Clock.Now()), nil
 }
 
-// Shown is an item as the API shows it, for the documents of the shop's pages; nil if
+// ItemDocument is an item as the API shows it, for the documents of the shop's pages; nil if
 // nothing is published under the id.
-func (b *Service) Shown(ctx context.Context, id int64) ([]byte, error) {
+func (b *Service) ItemDocument(ctx context.Context, id int64) ([]byte, error) {
 	r, err := b.read(ctx, "i", id, b.buildItem)
 	return r.raw, err
 }

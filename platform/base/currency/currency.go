@@ -24,7 +24,7 @@ var decimals = map[string]int{
 const usual = 2
 
 // Decimals is how many decimals a currency has: its minor unit is 10 to the power of minus
-// that. The pages' script has the same table (platform/edge/web/static/words.js).
+// that. The pages' script has the same table (seckill/shop/static/words.js).
 func Decimals(code string) int {
 	if d, ok := decimals[code]; ok {
 		return d

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -16,7 +18,6 @@ import (
 	"stampede/platform/base/config"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/edge/web"
 	"stampede/platform/workshop/tooltest"
 )
 
@@ -32,17 +33,18 @@ func chromium(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestABrowserSolvesTheWork runs the page's own module, in its worker and under the
-// headers that the pages are served with.
+// TestABrowserSolvesTheWork runs the solver in its worker, under the headers that pages
+// are served with.
 func TestABrowserSolvesTheWork(t *testing.T) {
 	t.Parallel()
 	ctx := chromium(t)
 	b := setup(t, func(c *Config, _ *Deps) { c.Difficulty = NewConfig(config.Defaults[Settings](), "").Difficulty })
 	log := slog.New(slog.DiscardHandler)
 	rt := httpx.NewRouter(auth.NewTokens(testKey, time.Now), log, "test", prometheus.NewRegistry())
-	if err := web.Pages(rt, web.Config{Settings: config.Defaults[web.Settings](), Zone: time.UTC}); err != nil {
-		t.Fatal(err)
-	}
+	rt.Handle(httpx.Static, http.MethodGet, "/static/pow.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = io.WriteString(w, Solver)
+	})
 	srv := httptest.NewServer(rt)
 	t.Cleanup(srv.Close)
 	sub := rush(7, 42)
@@ -58,7 +60,7 @@ func TestABrowserSolvesTheWork(t *testing.T) {
 		const began = performance.now()
 		return { Header: await m.solve(%s), Took: performance.now() - began }
 	})`, c)
-	err = chromedp.Run(ctx, chromedp.Navigate(srv.URL+"/static/style.css"), // any page of the same origin
+	err = chromedp.Run(ctx, chromedp.Navigate(srv.URL+"/static/pow.js"), // any page of the same origin
 		chromedp.Evaluate(script, &solved, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package humancheck
 import (
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"errors"
 	"math/bits"
 	"strconv"
@@ -15,6 +16,12 @@ const (
 	MinDifficulty = 8
 	MaxDifficulty = 26
 )
+
+// Solver is the module that solves the work in a browser. The shop serves it as
+// /static/pow.js, where the back office loads it too.
+//
+//go:embed pow.js
+var Solver string
 
 // zeroBits returns how many zero bits the hash of a text begins with.
 func zeroBits(text []byte) int {

@@ -39,7 +39,7 @@ func (s Settings) Sends() bool { return s.SandboxSMS || s.SMSGatewayURL != "" }
 // CheckShop refuses a shop whose SMS would begin with a name that is too long.
 func (s Settings) CheckShop(name string) error {
 	if n := utf8.RuneCountInString(name); s.SMSSignature == "" && n > maxSignature {
-		return fmt.Errorf("--shop-name has %d characters, and an SMS begins with at most %d: give a shorter name with --sms-signature", n, maxSignature)
+		return fmt.Errorf("the shop's name has %d characters, and an SMS begins with at most %d: give a shorter name with --sms-signature", n, maxSignature)
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/office"
-	"stampede/platform/edge/web"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/demo"
@@ -43,13 +42,9 @@ type Parts struct {
 	Router *httpx.Router
 	Tokens *auth.Tokens
 	Log    *slog.Logger
-	Zone   *time.Location // the shop's
-	// Shown is an item as shoppers see it, as JSON; nil if nothing is published under the id.
-	Shown func(ctx context.Context, itemID int64) ([]byte, error)
-	// Codes says whether phones get codes by SMS.
-	Codes bool
-	Book  func(ctx context.Context, itemID int64) (demo.Books, error)
-	Prove func(ctx context.Context) []proof.Outcome
+	Zone   *time.Location                                       // the shop's
+	Books  func(ctx context.Context, itemID int64) (any, error) // one item's account, as JSON for the demo's page
+	Prove  func(ctx context.Context) []proof.Outcome
 	// Invite returns the secret that makes the shop's first admin, "" if it has one.
 	Invite func(ctx context.Context) (string, error)
 }
@@ -118,14 +113,11 @@ func (c *Run) Run(ctx context.Context, inForce effective, io Streams, serve Serv
 	}
 	err := serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		showSettings(s.Router, inForce)
-		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Book, Prove: s.Prove, Log: s.Log, Zone: s.Zone, Every: c.DemoEvery, KillRedis: kill, Readiness: s.App.Readiness})
+		show, err := demo.New(demo.Deps{BaseURL: c.Addresses.BaseURL(), Tokens: s.Tokens, Books: s.Books, Prove: s.Prove, Log: s.Log, Zone: s.Zone, Every: c.DemoEvery, KillRedis: kill, Readiness: s.App.Readiness})
 		if err != nil {
 			return err
 		}
 		show.Routes(s.Router)
-		if err := web.Pages(s.Router, web.Config{Settings: c.Shop, BaseURL: c.Addresses.BaseURL(), Zone: s.Zone, Shown: s.Shown, Codes: s.Codes, Demo: true}); err != nil {
-			return err
-		}
 		if c.Addresses.PublicURL == "" && c.Addresses.OnlyHere() { // a public URL on loopback means a forwarded port
 			warnOnlyHere(ctx, s.Log, c.Addresses.BaseURL())
 		}
@@ -192,9 +184,6 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		showSettings(s.Router, inForce)
-		if err := web.Pages(s.Router, web.Config{Settings: c.Shop, BaseURL: c.Addresses.BaseURL(), Zone: s.Zone, Shown: s.Shown, Codes: s.Codes}); err != nil {
-			return err
-		}
 		if c.Addresses.OnlyHere() {
 			warnOnlyHere(ctx, s.Log, c.Addresses.BaseURL())
 		}

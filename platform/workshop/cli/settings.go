@@ -13,7 +13,6 @@ import (
 	"stampede/platform/base/telemetry"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/edge/web"
 )
 
 // Base is the part of a server's settings that the commands need. main's
@@ -21,7 +20,6 @@ import (
 type Base struct {
 	Keys      auth.Settings      `embed:"" group:"Required (run makes its own):"`
 	Addresses httpx.Addresses    `embed:"" group:"Addresses:"`
-	Shop      web.Settings       `embed:"" group:"The shop:"`
 	Logs      telemetry.Settings `embed:"" group:"Logs and traces:"`
 	Drill     bool               `name:"practice" env:"STAMPEDE_PRACTICE" help:"Allow the sandboxes although other machines can reach this server: for a drill without real shoppers. run implies it." group:"Practice:"`
 }

@@ -23,7 +23,7 @@ func TestAttackDemoRoutesFromAnotherSite(t *testing.T) {
 	log, tokens := slog.New(slog.DiscardHandler), auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now)
 	s, err := New(Deps{
 		BaseURL: "http://demo.example.com", Tokens: tokens, Log: log,
-		Books:     func(context.Context, int64) (Books, error) { return Books{}, nil },
+		Books:     func(context.Context, int64) (any, error) { return nil, nil },
 		Prove:     func(context.Context) []proof.Outcome { return nil },
 		KillRedis: func(context.Context) error { return nil }, Readiness: func(context.Context) (bool, map[string]error) { return true, nil },
 	})

@@ -26,23 +26,16 @@ import (
 	"stampede/platform/workshop/loadgen"
 )
 
-// Books is one item's account: the state of each of its units.
-type Books struct {
-	Total      int64 `json:"total"`
-	Remaining  int64 `json:"remaining"`
-	Held       int64 `json:"held"`
-	Sold       int64 `json:"sold"`
-	Difference int64 `json:"difference"` // total minus everything accounted for; anything but 0 is an error
-}
-
 // Deps are demo's dependencies.
 type Deps struct {
 	BaseURL string // this server's address
 	Tokens  *auth.Tokens
-	Books   func(ctx context.Context, itemID int64) (Books, error)
-	Prove   func(ctx context.Context) []proof.Outcome
-	Log     *slog.Logger
-	Zone    *time.Location // the shop's, in which sales are named; nil is the machine's
+	// Books is one item's account as JSON: total, available, held, sold, and the
+	// difference, in which anything but 0 is an error.
+	Books func(ctx context.Context, itemID int64) (any, error)
+	Prove func(ctx context.Context) []proof.Outcome
+	Log   *slog.Logger
+	Zone  *time.Location // the shop's, in which sales are named; nil is the machine's
 	// KillRedis ends the process of Redis, which is then started again.
 	KillRedis func(ctx context.Context) error
 	// Readiness tells each component's error, nil if it is well.

@@ -28,8 +28,8 @@ export function show(main) {
 function update({ sale, crowd, books, outage, from, samples: news = [] }) {
   $("lost").hidden = true;
   if (sale) {
-    const none = books?.total > 0 && books.remaining === 0;
-    $("sale").show({ ...sale, remaining: books?.remaining, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
+    const none = books?.total > 0 && books.available === 0;
+    $("sale").show({ ...sale, remaining: books?.available, status: none ? (books.held > 0 ? "all_held" : "sold_out") : "" });
   } else if (!$("sale").shown) {
     $("sale").replaceChildren(el("p", { className: "dim" }, t("waiting")));
   }
@@ -72,10 +72,10 @@ const rounded = (figures) => Object.fromEntries(Object.entries(figures).map(([na
 
 function showBooks(books) {
   if (!books) return;
-  for (const [name, n] of Object.entries({ sold: books.sold, held: books.held, free: books.remaining })) {
+  for (const [name, n] of Object.entries({ sold: books.sold, held: books.held, free: books.available })) {
     $("bar").querySelector(`.${name}`).style.width = `${(100 * n) / Math.max(1, books.total)}%`;
   }
-  figures($("books"), ["total", "sold", "held", "remaining", "difference"].map((key) => [t(key), books[key]]));
+  figures($("books"), ["total", "sold", "held", "available", "difference"].map((key) => [t(key), books[key]]));
   $("books").lastChild.className = books.difference === 0 ? "ok" : "bad";
 }
 

@@ -1,4 +1,4 @@
-package web_test
+package shop_test
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 	"stampede/platform/base/currency"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/edge/web"
+	"stampede/seckill/shop"
 )
 
 // read returns every file of the pages by name.
@@ -83,11 +83,11 @@ func TestScriptHasTheCurrenciesOfTheBooks(t *testing.T) {
 }
 
 // pages returns a router with the pages of a shop, and what it sells, by id.
-func pages(t testing.TB, settings ...func(*web.Settings)) (*httpx.Router, map[string]string) {
+func pages(t testing.TB, settings ...func(*shop.Settings)) (*httpx.Router, map[string]string) {
 	t.Helper()
 	rt := httpx.NewRouter(auth.NewTokens([]byte("6f1c0a92d8e54b7391aa02c4f1e0d9b8e5"), time.Now), slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	items := map[string]string{"7": `{"id":"7","title":"Phone","image_url":"https://cdn.example.com/7.png"}`}
-	shown := func(ctx context.Context, id int64) ([]byte, error) {
+	item := func(ctx context.Context, id int64) ([]byte, error) {
 		switch doc, ok := items[strconv.FormatInt(id, 10)]; {
 		case !ok:
 			return nil, nil
@@ -98,11 +98,12 @@ func pages(t testing.TB, settings ...func(*web.Settings)) (*httpx.Router, map[st
 			return []byte(doc), nil
 		}
 	}
-	cfg := web.Config{Settings: config.Defaults[web.Settings](), BaseURL: "https://shop.example.com", Zone: time.FixedZone("CST", 8*3600), Shown: shown, Codes: true, Demo: true}
+	cfg := shop.Config{Settings: config.Defaults[shop.Settings](), BaseURL: "https://shop.example.com", Zone: time.FixedZone("CST", 8*3600), Item: item, Codes: true}
+	cfg.Demo = true
 	for _, set := range settings {
 		set(&cfg.Settings)
 	}
-	if err := errors.Join(cfg.Check(), web.Pages(rt, cfg)); err != nil {
+	if err := errors.Join(cfg.Check(), shop.Pages(rt, cfg)); err != nil {
 		t.Fatal(err)
 	}
 	return rt, items

@@ -1,4 +1,4 @@
-package web
+package shop
 
 import (
 	"bytes"
@@ -34,8 +34,8 @@ const (
 	patience = 300 * time.Millisecond
 )
 
-// shop makes the documents. Safe for concurrent use.
-type shop struct {
+// pages makes the documents. Safe for concurrent use.
+type pages struct {
 	Config
 	folder string // of the files
 	logo   string // where it is; empty without one
@@ -64,7 +64,7 @@ type words [2]string
 
 // document is what the template shows.
 type document struct {
-	*shop
+	*pages
 	language           httpx.Language
 	Page               string
 	Title, Description string
@@ -91,8 +91,8 @@ type money struct {
 }
 
 // page answers with the document that the query asks for.
-func (s *shop) page(w http.ResponseWriter, r *http.Request) {
-	d, query, status := s.document(r), r.URL.Query(), http.StatusOK
+func (p *pages) page(w http.ResponseWriter, r *http.Request) {
+	d, query, status := p.document(r), r.URL.Query(), http.StatusOK
 	kind := kinds[len(kinds)-1]
 	for _, k := range kinds {
 		if query.Has(k.query) {
@@ -105,30 +105,30 @@ func (s *shop) page(w http.ResponseWriter, r *http.Request) {
 	var shown []byte
 	if d.Page == "item" {
 		var err error
-		if shown, err = s.shown(r.Context(), query.Get("item")); err != nil {
+		if shown, err = p.item(r.Context(), query.Get("item")); err != nil {
 			status, d.Private, d.Page = http.StatusNotFound, true, "missing"
 		}
 	}
 	// All that documents differ in.
 	key := fmt.Sprint(d.Page, " ", d.language, " ", status, " ", string(shown))
-	s.write(w, r, status, key, d, shown)
+	p.write(w, r, status, key, d, shown)
 }
 
 // live answers with the demo's page.
-func (s *shop) live(w http.ResponseWriter, r *http.Request) {
-	d := s.document(r)
+func (p *pages) live(w http.ResponseWriter, r *http.Request) {
+	d := p.document(r)
 	d.Page, d.Title, d.Live, d.Private = "live", d.T("Demo", "演示"), true, true
-	s.write(w, r, http.StatusOK, fmt.Sprint(d.Page, " ", d.language), d, nil)
+	p.write(w, r, http.StatusOK, fmt.Sprint(d.Page, " ", d.language), d, nil)
 }
 
-func (s *shop) document(r *http.Request) *document {
-	return &document{shop: s, language: httpx.LanguageOf(r.Header.Get("Accept-Language")), Address: s.BaseURL + "/"}
+func (p *pages) document(r *http.Request) *document {
+	return &document{pages: p, language: httpx.LanguageOf(r.Header.Get("Accept-Language")), Address: p.BaseURL + "/"}
 }
 
 // write answers with the document of a key, which is made of d and what is shown of an
 // item, unless it is kept.
-func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key string, d *document, shown []byte) {
-	f := s.kept.get(key)
+func (p *pages) write(w http.ResponseWriter, r *http.Request, status int, key string, d *document, shown []byte) {
+	f := p.kept.get(key)
 	if f == nil {
 		err := d.describe(shown)
 		var body bytes.Buffer
@@ -140,7 +140,7 @@ func (s *shop) write(w http.ResponseWriter, r *http.Request, status int, key str
 			return
 		}
 		f = encoded.New("shop.html", body.String(), encoded.Quickly)
-		s.kept.put(key, f)
+		p.kept.put(key, f)
 	}
 	keep := keepPage
 	if status != http.StatusOK {
@@ -176,17 +176,17 @@ func (k *kept) put(key string, f *encoded.File) {
 	k.files[key] = f
 }
 
-var errNoGoods = errors.New("web: there is no such item")
+var errNoGoods = errors.New("shop: there is no such item")
 
-// shown reads what is on sale under an id; nil if that cannot be read now.
-func (s *shop) shown(ctx context.Context, id string) ([]byte, error) {
+// item reads what is on sale under an id; nil if that cannot be read now.
+func (p *pages) item(ctx context.Context, id string) ([]byte, error) {
 	number, err := httpx.ParseID(id)
 	if err != nil {
 		return nil, errNoGoods
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	doc, err := s.Shown(ctx, number)
+	doc, err := p.Item(ctx, number)
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // the page's script asks again, and says what is wrong
 	}
@@ -206,7 +206,7 @@ func (d *document) describe(shown []byte) error {
 	}
 	d.Goods = new(goods)
 	if err := json.Unmarshal(shown, d.Goods); err != nil {
-		return fmt.Errorf("web: decode what is on sale: %w", err)
+		return fmt.Errorf("shop: decode what is on sale: %w", err)
 	}
 	d.Title, d.Description = d.Goods.Title, d.about(d.Goods)
 	d.Address += "?item=" + url.QueryEscape(d.Goods.ID)

@@ -1,4 +1,4 @@
-package web_test
+package shop_test
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"stampede/platform/edge/httpx"
-	"stampede/platform/edge/web"
+	"stampede/seckill/shop"
 )
 
 // says checks that a document has some texts, and has not those that begin with "!".
@@ -66,7 +66,7 @@ func TestDocumentsHaveTheShopsFace(t *testing.T) {
 	if err := os.WriteFile(logo, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rt, _ := pages(t, func(s *web.Settings) {
+	rt, _ := pages(t, func(s *shop.Settings) {
 		s.ShopName, s.ShopLogo, s.ShopAccent, s.ShopTermsURL = "小店 & <Sons>", logo, "#0a5fd0", "https://example.com/terms?a=1"
 	})
 	says(t, rt, "/", "en", 200, "小店 &amp; &lt;Sons&gt;", ":root{--hot:#0a5fd0;--deep:#07479c}", `name="theme-color" content="#0a5fd0"`, `<footer><a href="https://example.com/terms?a=1">Terms</a></footer>`,

@@ -1,4 +1,4 @@
-// Package web serves the shop's pages, and in `run` the demo's: plain files without
+// Package shop serves the shop's pages, and in `run` the demo's: plain files without
 // third-party scripts, small enough to be deployed to a CDN unchanged.
 //
 // # Documents
@@ -18,7 +18,7 @@
 // The files of a document are in a folder named after the content of all of them, so
 // that caches keep them forever and scripts of two versions never meet. They are
 // minified at the start, and compressed when the first browser asks for them.
-package web
+package shop
 
 import (
 	"context"
@@ -38,6 +38,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/encoded"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/humancheck"
 )
 
 //go:embed static templates
@@ -61,14 +62,12 @@ type Config struct {
 	BaseURL string
 	// Zone is the shop's, in which descriptions give times.
 	Zone *time.Location
-	// Shown is what is on sale under an id as the API shows it, as JSON; nil if there is
-	// nothing.
-	Shown func(ctx context.Context, id int64) ([]byte, error)
+	// Item is an item as the API shows it to shoppers, as JSON; nil if nothing is published
+	// under the id.
+	Item func(ctx context.Context, id int64) ([]byte, error)
 	// Codes says whether phones get codes by SMS: the pages offer no way that needs one
 	// otherwise.
 	Codes bool
-	// Demo adds the live page, /demo, and lets shoppers in without a login.
-	Demo bool
 }
 
 // Pages adds the shop's documents and the files in /static/ to the router.
@@ -90,13 +89,13 @@ func Pages(rt *httpx.Router, cfg Config) error {
 	for name, body := range bodies {
 		served[name] = encoded.New(name, body, encoded.Smallest)
 	}
-	shop := &shop{Config: cfg, folder: "/static/" + version + "/", logo: cfg.ShopLogo}
+	p := &pages{Config: cfg, folder: "/static/" + version + "/", logo: cfg.ShopLogo}
 	if logo != "" {
-		shop.logo = shop.folder + logo
+		p.logo = p.folder + logo
 	}
-	rt.Handle(httpx.Static, http.MethodGet, "/", shop.page)
+	rt.Handle(httpx.Static, http.MethodGet, "/", p.page)
 	if cfg.Demo {
-		rt.Handle(httpx.Static, http.MethodGet, "/demo", shop.live)
+		rt.Handle(httpx.Static, http.MethodGet, "/demo", p.live)
 	}
 	asset := func(w http.ResponseWriter, r *http.Request) {
 		f, ok := served[chi.URLParam(r, "name")]
@@ -121,16 +120,17 @@ var errNoFile = fault.Plain(fault.NotFound, fault.T("There is no such file; load
 var read = sync.OnceValues(func() (map[string]string, error) {
 	names, err := fs.Glob(files, "static/*")
 	if err != nil {
-		return nil, fmt.Errorf("web: list pages: %w", err)
+		return nil, fmt.Errorf("shop: list pages: %w", err)
 	}
 	sources := map[string]string{}
 	for _, name := range names {
 		raw, err := fs.ReadFile(files, name)
 		if err != nil {
-			return nil, fmt.Errorf("web: read %s: %w", name, err)
+			return nil, fmt.Errorf("shop: read %s: %w", name, err)
 		}
 		sources[path.Base(name)] = string(raw)
 	}
+	sources["pow.js"] = humancheck.Solver
 	return bundle(sources)
 })
 

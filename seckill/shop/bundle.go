@@ -1,4 +1,4 @@
-package web
+package shop
 
 import (
 	"encoding/json"
@@ -94,14 +94,14 @@ func build(sources map[string]string, within map[string]bool, names ...string) (
 	})
 	var wrong []error
 	for _, m := range slices.Concat(result.Errors, result.Warnings) {
-		wrong = append(wrong, fmt.Errorf("web: build %s: %s", strings.Join(names, ", "), m.Text))
+		wrong = append(wrong, fmt.Errorf("shop: build %s: %s", strings.Join(names, ", "), m.Text))
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, inputs{}, err
 	}
 	var meta inputs
 	if err := json.Unmarshal([]byte(result.Metafile), &meta); err != nil {
-		return nil, inputs{}, fmt.Errorf("web: read what %s consists of: %w", shell, err)
+		return nil, inputs{}, fmt.Errorf("shop: read what %s consists of: %w", shell, err)
 	}
 	written := map[string]string{}
 	for _, f := range result.OutputFiles {

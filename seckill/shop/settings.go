@@ -1,4 +1,4 @@
-package web
+package shop
 
 import (
 	"errors"
@@ -23,6 +23,8 @@ type Settings struct {
 	ShopAccent     string `default:"#cf2a20" env:"STAMPEDE_SHOP_ACCENT" help:"The colour of the pages' buttons, e.g. #0a5fd0; white text on it must be readable (contrast 4.5 or more)."`
 	ShopTermsURL   string `default:"" env:"STAMPEDE_SHOP_TERMS_URL" help:"Where the shop's terms are, linked from every page and the login."`
 	ShopPrivacyURL string `default:"" env:"STAMPEDE_SHOP_PRIVACY_URL" help:"Where the shop's privacy policy is, linked from every page and the login."`
+	// Demo adds the live page, /demo, and lets shoppers in without a login.
+	Demo bool `kong:"-"`
 }
 
 const (
