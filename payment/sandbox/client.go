@@ -24,10 +24,6 @@ type ClientConfig struct {
 	// BankURL is where this process reaches the bank, without a trailing slash.
 	BankURL string
 	outbound.Config
-	// Behaviour and DelaySeconds are requested for every payment that this client
-	// creates; empty is Normal.
-	Behaviour    Behaviour
-	DelaySeconds int32
 }
 
 // DefaultClientConfig returns the defaults; Merchant, Secret and BankURL have
@@ -52,12 +48,6 @@ func (c ClientConfig) Validate() error {
 	}
 	if err := checkURL(c.BankURL); err != nil {
 		errs = append(errs, fmt.Errorf("sandbox: bank URL: %w", err))
-	}
-	if c.Behaviour != "" && !c.Behaviour.Valid() {
-		errs = append(errs, fmt.Errorf("sandbox: unknown behaviour %q", c.Behaviour))
-	}
-	if c.DelaySeconds < 0 || c.DelaySeconds > maxDelaySeconds {
-		errs = append(errs, fmt.Errorf("sandbox: the delay of callbacks must be between 0 and %d s", maxDelaySeconds))
 	}
 	return errors.Join(errs...)
 }
@@ -99,14 +89,14 @@ func (c *Client) call(op string) call {
 func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Handoff, error) {
 	head := c.call(opCreate)
 	var r paymentReply
-	err := c.exchange(ctx, "/v1/payments", head.Nonce, createCall{call: head, Opening: Opening{
+	err := c.exchange(ctx, "payments", head.Nonce, createCall{call: head, Opening: Opening{
 		PaymentNo: ch.PaymentNo.String(), Title: shorten(ch.Title), Amount: ch.Amount, Currency: ch.Currency,
-		ExpiresAt: ch.ExpiresAt, NotifyURL: ch.NotifyURL, ReturnURL: ch.ReturnURL, Behaviour: c.cfg.Behaviour, DelaySeconds: c.cfg.DelaySeconds,
+		ExpiresAt: ch.ExpiresAt, NotifyURL: ch.NotifyURL, ReturnURL: ch.ReturnURL,
 	}}, &r)
 	if err != nil {
 		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", err)
 	}
-	if r.Nonce != head.Nonce || r.PaymentNo != ch.PaymentNo.String() {
+	if r.PaymentNo != ch.PaymentNo.String() {
 		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", errOtherReply)
 	}
 	switch r.Status {
@@ -133,27 +123,26 @@ func shorten(title string) string {
 
 // Query implements provider.Provider.
 func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status, error) {
-	return c.ask(ctx, opQuery, "/v1/payments/query", p.No)
+	return c.ask(ctx, opQuery, "payments/query", p.No)
 }
 
 // Close implements provider.Provider.
 func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status, error) {
-	s, err := c.ask(ctx, opClose, "/v1/payments/close", p.No)
+	s, err := c.ask(ctx, opClose, "payments/close", p.No)
 	if err == nil && s.State != provider.Closed && s.State != provider.Captured {
 		return provider.Status{}, fmt.Errorf("sandbox: close: the payment is still %s", s.State)
 	}
 	return s, err
 }
 
-// ask makes a request about one payment. The reply has to carry this request's
-// nonce and number, or a recorded reply could be replayed.
+// ask makes a request about one payment.
 func (c *Client) ask(ctx context.Context, op, path string, paymentNo ids.ID) (provider.Status, error) {
 	head := c.call(op)
 	var r paymentReply
 	if err := c.exchange(ctx, path, head.Nonce, paymentCall{call: head, PaymentNo: paymentNo.String()}, &r); err != nil {
 		return provider.Status{}, fmt.Errorf("sandbox: %s: %w", op, err)
 	}
-	if r.Nonce != head.Nonce || r.PaymentNo != paymentNo.String() {
+	if r.PaymentNo != paymentNo.String() {
 		return provider.Status{}, fmt.Errorf("sandbox: %s: %w", op, errOtherReply)
 	}
 	switch r.Status {
@@ -179,14 +168,14 @@ func (c *Client) ask(ctx context.Context, op, path string, paymentNo ids.ID) (pr
 func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.RefundStatus, error) {
 	head := c.call(opRefund)
 	var r refundReply
-	err := c.exchange(ctx, "/v1/refunds", head.Nonce, refundCall{call: head, Repayment: Repayment{
+	err := c.exchange(ctx, "refunds", head.Nonce, refundCall{call: head, Repayment: Repayment{
 		RefundNo: ret.RefundNo.String(), PaymentNo: ret.Payment.No.String(), Transaction: ret.Transaction,
 		Amount: ret.Amount, Currency: ret.Currency, Reason: ret.Reason, NotifyURL: ret.NotifyURL,
 	}}, &r)
 	if err != nil {
 		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: %w", err)
 	}
-	if r.Nonce != head.Nonce || r.RefundNo != ret.RefundNo.String() {
+	if r.RefundNo != ret.RefundNo.String() {
 		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: %w", errOtherReply)
 	}
 	out := provider.RefundStatus{

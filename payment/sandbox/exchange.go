@@ -16,17 +16,18 @@ import (
 // errOtherReply marks a genuine reply of the bank to another request.
 var errOtherReply = errors.New("sandbox: the reply belongs to another request")
 
-// exchange makes one call and decodes its verified reply into out. A refusal by
+// exchange makes one call and decodes its verified reply into out. The reply has to
+// carry the request's nonce, or a recorded one could be replayed. A refusal by
 // the bank is provider.ErrRefused with the bank's message. Every call may be
 // repeated, because the bank processes each number once.
-func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in, out any) error {
+func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in any, out interface{ nonce() ids.ID }) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
 	var refused error
 	err = c.Do(ctx, outbound.Request{
-		URL: c.cfg.BankURL + Prefix + path, Body: body, Type: "application/json",
+		URL: c.cfg.BankURL + Prefix + "/v1/" + path, Body: body, Type: "application/json",
 		Head: func(h http.Header) { c.merchant.sign(h, body) },
 	}, func(r outbound.Reply) error {
 		// A reply that the bank did not sign counts as no answer.
@@ -34,7 +35,9 @@ func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in, ou
 			return fmt.Errorf("status %d: %w", r.Status, err)
 		}
 		if r.Status == http.StatusOK {
-			refused = decodeStrict(r.Body, out)
+			if refused = decodeStrict(r.Body, out); refused == nil && out.nonce() != nonce {
+				refused = errOtherReply
+			}
 			return nil
 		}
 		refused = refusedBy(r, nonce)

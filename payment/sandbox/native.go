@@ -30,82 +30,54 @@ func (native) Company() string { return "" }
 
 // Routes implements Dialect.
 func (n native) Routes(mux chi.Router, desk Desk) {
-	mux.Post(Prefix+"/v1/payments", n.signed(opCreate, func(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
-		var c createCall
-		if err := decode(body, &c); err != nil {
-			return nil, err
-		}
+	endpoint(n, mux, "payments", opCreate, func(ctx context.Context, c createCall) (any, error) {
 		p, err := desk.Create(ctx, c.Opening)
-		return n.paymentReply(nonce, p), err
-	}))
-	mux.Post(Prefix+"/v1/payments/query", n.signed(opQuery, func(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
-		var c paymentCall
-		if err := decode(body, &c); err != nil {
-			return nil, err
-		}
+		return n.paymentReply(c.Nonce, p), err
+	})
+	endpoint(n, mux, "payments/query", opQuery, func(ctx context.Context, c paymentCall) (any, error) {
 		p, known, err := desk.Payment(ctx, c.PaymentNo)
 		if !known { // not a refusal: the merchant asks because it does not know
 			p = Payment{No: c.PaymentNo, Status: statusMissing}
 		}
-		return n.paymentReply(nonce, p), err
-	}))
-	mux.Post(Prefix+"/v1/payments/close", n.signed(opClose, func(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
-		var c paymentCall
-		if err := decode(body, &c); err != nil {
-			return nil, err
-		}
+		return n.paymentReply(c.Nonce, p), err
+	})
+	endpoint(n, mux, "payments/close", opClose, func(ctx context.Context, c paymentCall) (any, error) {
 		p, err := desk.Close(ctx, c.PaymentNo)
-		return n.paymentReply(nonce, p), err
-	}))
-	mux.Post(Prefix+"/v1/refunds", n.signed(opRefund, func(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
-		var c refundCall
-		if err := decode(body, &c); err != nil {
-			return nil, err
-		}
+		return n.paymentReply(c.Nonce, p), err
+	})
+	endpoint(n, mux, "refunds", opRefund, func(ctx context.Context, c refundCall) (any, error) {
 		r, err := desk.Refund(ctx, c.Repayment)
-		return n.refundReply(nonce, r), err
-	}))
-	mux.Post(Prefix+"/v1/statement", n.signed(opStatement, func(ctx context.Context, nonce ids.ID, body []byte) (any, error) {
-		var c statementCall
-		if err := decode(body, &c); err != nil {
-			return nil, err
-		}
-		return n.statement(ctx, desk, nonce, c)
-	}))
+		return n.refundReply(c.Nonce, r), err
+	})
+	endpoint(n, mux, "statement", opStatement, func(ctx context.Context, c statementCall) (any, error) {
+		return n.statement(ctx, desk, c)
+	})
 }
 
-// decode refuses a body that is not exactly the operation's message.
-func decode(body []byte, v any) error {
-	if err := decodeStrict(body, v); err != nil {
-		return refuse(http.StatusBadRequest, "bad-request", err.Error())
-	}
-	return nil
-}
-
-// handler performs one operation and returns the reply's body.
-type handler func(ctx context.Context, nonce ids.ID, body []byte) (any, error)
-
-// signed turns a handler into an endpoint of the merchant API: bounded body,
-// signature over its raw bytes, operation and merchant as expected, a signed
-// reply.
-func (n native) signed(op string, h handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
-		if err != nil {
-			n.reply(w, http.StatusRequestEntityTooLarge, errorReply{Code: "too-large", Message: "the body is too long or was truncated"})
-			return
-		}
-		if err := n.merchant.verify(r.Header, body); err != nil {
-			n.reply(w, http.StatusUnauthorized, errorReply{Code: "bad-signature", Message: err.Error()})
-			return
-		}
-		var c call
-		// Lenient on purpose: the operation's own struct is decoded strictly below.
-		if err := json.Unmarshal(body, &c); err != nil || c.Op != op || c.Merchant != n.number {
-			n.reply(w, http.StatusBadRequest, errorReply{Nonce: c.Nonce, Code: "bad-request", Message: "wrong operation or merchant"})
-			return
-		}
-		answer, err := h(r.Context(), c.Nonce, body)
+// endpoint mounts an operation of the merchant API: bounded body, signature over its
+// raw bytes, operation and merchant as expected, exactly the operation's message C, a
+// signed reply.
+func endpoint[C any](n native, mux chi.Router, path, op string, do func(ctx context.Context, c C) (any, error)) {
+	mux.Post(Prefix+"/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
+		var head call
+		answer, err := func() (any, error) {
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
+			if err != nil {
+				return nil, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was truncated")
+			}
+			if err := n.merchant.verify(r.Header, body); err != nil {
+				return nil, refuse(http.StatusUnauthorized, "bad-signature", err.Error())
+			}
+			// Lenient on purpose: the operation's own message is decoded strictly below.
+			if err := json.Unmarshal(body, &head); err != nil || head.Op != op || head.Merchant != n.number {
+				return nil, refuse(http.StatusBadRequest, "bad-request", "wrong operation or merchant")
+			}
+			var c C
+			if err := decodeStrict(body, &c); err != nil {
+				return nil, refuse(http.StatusBadRequest, "bad-request", err.Error())
+			}
+			return do(r.Context(), c)
+		}()
 		if err == nil {
 			n.reply(w, http.StatusOK, answer)
 			return
@@ -114,8 +86,8 @@ func (n native) signed(op string, h handler) http.HandlerFunc {
 		if !errors.As(err, &no) {
 			no = failed(w, r, n.log, op, err)
 		}
-		n.reply(w, no.Status, errorReply{Nonce: c.Nonce, Code: no.Code, Message: no.Message})
-	}
+		n.reply(w, no.Status, errorReply{Nonce: head.Nonce, Code: no.Code, Message: no.Message})
+	})
 }
 
 // reply answers with the bank's signature, refusals too: a merchant must be able
@@ -135,7 +107,7 @@ func (n native) reply(w http.ResponseWriter, status int, v any) {
 
 // paymentReply returns a payment's state with its capture.
 func (n native) paymentReply(nonce ids.ID, p Payment) paymentReply {
-	r := paymentReply{Nonce: nonce, Merchant: n.number, PaymentNo: p.No, Status: p.Status, PayURL: p.PayURL}
+	r := paymentReply{answered: answered{nonce}, Merchant: n.number, PaymentNo: p.No, Status: p.Status, PayURL: p.PayURL}
 	if p.Status == StatusCaptured {
 		r.Transaction, r.Amount, r.Currency, r.At = p.Transaction, p.Captured, p.Currency, &p.At
 	}
@@ -144,7 +116,7 @@ func (n native) paymentReply(nonce ids.ID, p Payment) paymentReply {
 
 func (n native) refundReply(nonce ids.ID, r Refund) refundReply {
 	out := refundReply{
-		Nonce: nonce, Merchant: n.number, RefundNo: r.No, PaymentNo: r.PaymentNo, Status: r.Status, Amount: r.Amount, Currency: r.Currency,
+		answered: answered{nonce}, Merchant: n.number, RefundNo: r.No, PaymentNo: r.PaymentNo, Status: r.Status, Amount: r.Amount, Currency: r.Currency,
 	}
 	if r.Status == StatusSucceeded {
 		out.Transaction, out.At = r.Transaction, &r.At

@@ -144,7 +144,7 @@ func TestClientTrustsOnlyTheBank(t *testing.T) {
 			if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 				t.Error(err)
 			}
-			reply, err := json.Marshal(paymentReply{Nonce: tt.nonce(asked.Nonce), Merchant: "shop-1", PaymentNo: no.String(), Status: StatusClosed})
+			reply, err := json.Marshal(paymentReply{answered: answered{tt.nonce(asked.Nonce)}, Merchant: "shop-1", PaymentNo: no.String(), Status: StatusClosed})
 			if err != nil {
 				t.Error(err)
 			}

@@ -79,18 +79,18 @@ type statementCall struct {
 // statementReply has the lines as CSV: payment, refund, transaction, amount, currency,
 // time, and the bank's number.
 type statementReply struct {
-	Nonce ids.ID `json:"nonce"`
+	answered
 	Lines string `json:"lines"`
 	More  int    `json:"more"` // 1 if there are further lines
 }
 
 // statement answers a statementCall.
-func (n native) statement(ctx context.Context, desk Desk, nonce ids.ID, c statementCall) (statementReply, error) {
+func (n native) statement(ctx context.Context, desk Desk, c statementCall) (statementReply, error) {
 	rows, err := desk.Movements(ctx, provider.Day{From: c.From, To: c.To}, c.Mark, statementPage+1)
 	if err != nil {
 		return statementReply{}, err
 	}
-	out := statementReply{Nonce: nonce}
+	out := statementReply{answered: answered{c.Nonce}}
 	if len(rows) > statementPage {
 		rows, out.More = rows[:statementPage], 1
 	}
@@ -134,11 +134,8 @@ func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
 func (c *Client) statementPage(ctx context.Context, d provider.Day, after Mark) (lines []provider.Line, last Mark, more bool, err error) {
 	head := c.call(opStatement)
 	var r statementReply
-	if err := c.exchange(ctx, "/v1/statement", head.Nonce, statementCall{call: head, From: d.From, To: d.To, Mark: after}, &r); err != nil {
+	if err := c.exchange(ctx, "statement", head.Nonce, statementCall{call: head, From: d.From, To: d.To, Mark: after}, &r); err != nil {
 		return nil, last, false, err
-	}
-	if r.Nonce != head.Nonce {
-		return nil, last, false, errOtherReply
 	}
 	rows, err := csv.NewReader(strings.NewReader(r.Lines)).ReadAll()
 	if err != nil {

@@ -2,14 +2,18 @@ package sandbox
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/base/signature"
 )
 
 // Prefix is the path under which the bank's endpoints are.
@@ -68,10 +72,17 @@ type refundCall struct {
 	Repayment
 }
 
+// answered is the beginning of every reply to a request that was carried out.
+type answered struct {
+	Nonce ids.ID `json:"nonce"`
+}
+
+func (a answered) nonce() ids.ID { return a.Nonce }
+
 // paymentReply answers create, query and close. Transaction, Amount and At
 // are those of the capture and absent before it.
 type paymentReply struct {
-	Nonce       ids.ID     `json:"nonce"`
+	answered
 	Merchant    string     `json:"merchant"`
 	PaymentNo   string     `json:"payment_no"`
 	Status      string     `json:"status"`
@@ -83,7 +94,7 @@ type paymentReply struct {
 }
 
 type refundReply struct {
-	Nonce       ids.ID     `json:"nonce"`
+	answered
 	Merchant    string     `json:"merchant"`
 	RefundNo    string     `json:"refund_no"`
 	PaymentNo   string     `json:"payment_no"`
@@ -156,4 +167,37 @@ func checkNames(body []byte) error {
 		_, err = d.Token() // its value; every member is a string, a number or null
 	}
 	return err
+}
+
+// The headers that carry a signature.
+const (
+	HeaderTimestamp = "Sandbox-Timestamp"
+	HeaderSignature = "Sandbox-Signature"
+)
+
+var scheme = signature.Scheme{Timestamp: HeaderTimestamp, Signature: HeaderSignature}
+
+// signer signs one side's messages. Both sides have both signers: one to sign,
+// one to verify. Safe for concurrent use.
+type signer struct {
+	key []byte
+	now func() time.Time
+}
+
+// signers derives a key for each direction from the shared secret.
+func signers(secret []byte, now func() time.Time) (merchant, bank signer) {
+	derive := func(side string) []byte {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte("stampede sandbox bank/" + side))
+		return mac.Sum(nil)
+	}
+	return signer{derive("merchant speaks"), now}, signer{derive("bank speaks"), now}
+}
+
+// sign writes timestamp and signature of body into h.
+func (s signer) sign(h http.Header, body []byte) { scheme.Sign(h, s.key, s.now(), body) }
+
+// verify returns nil when h holds a fresh signature of body by s.
+func (s signer) verify(h http.Header, body []byte) error {
+	return scheme.Verify(h, s.key, s.now(), body)
 }

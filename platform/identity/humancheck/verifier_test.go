@@ -11,15 +11,14 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/workshop/pgtest"
-	"stampede/platform/workshop/verifiertest"
 )
 
 const testHost = "sale.example.com"
 
 // withVerifier is a bundle with a fake provider.
-func withVerifier(t *testing.T, rule DownRule, change ...func(*Config, *Deps)) (*bundle, *verifiertest.Server) {
+func withVerifier(t *testing.T, rule DownRule, change ...func(*Config, *Deps)) (*bundle, *fakeVerifier) {
 	t.Helper()
-	stub := &verifiertest.Server{Secret: "0x4AAA"}
+	stub := &fakeVerifier{Secret: "0x4AAA"}
 	srv := httptest.NewServer(stub)
 	t.Cleanup(srv.Close)
 	b := setup(t, append([]func(*Config, *Deps){verifierAt(srv.URL, rule)}, change...)...)
@@ -38,22 +37,22 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	sub := rush(7, 42)
 	for name, c := range map[string]struct {
-		change func(b *bundle, token *verifiertest.Token)
+		change func(b *bundle, token *fakeToken)
 		sub    Subject
 		after  time.Duration // delay before it is sent
 		want   string
 	}{
 		"as it should be":  {want: "ok"},
-		"host in capitals": {change: func(_ *bundle, k *verifiertest.Token) { k.Hostname = "Sale.Example.Com" }, want: "ok"},
-		"no person":        {change: func(_ *bundle, k *verifiertest.Token) { k.Denied = true }, want: "human-check-failed wrong"},
-		"another site":     {change: func(_ *bundle, k *verifiertest.Token) { k.Hostname = "evil.example" }, want: "human-check-failed foreign"},
-		"another form":     {change: func(_ *bundle, k *verifiertest.Token) { k.Action = PurposeLogin }, want: "human-check-failed foreign"},
-		"old":              {change: func(_ *bundle, k *verifiertest.Token) { k.At = time.Now().Add(-4 * time.Minute) }, want: "human-check-failed late"},
-		"too old for them": {change: func(_ *bundle, k *verifiertest.Token) { k.At = time.Now().Add(-time.Hour) }, want: "human-check-failed used"},
-		"from the future":  {change: func(_ *bundle, k *verifiertest.Token) { k.At = time.Now().Add(time.Hour) }, want: "human-check-failed forged"},
-		"without our data": {change: func(_ *bundle, k *verifiertest.Token) { k.Data = "" }, want: "human-check-failed forged"},
-		"another's data":   {change: func(b *bundle, k *verifiertest.Token) { k.Data = b.challenge(Verifier, rush(8, 42)).Verifier.Data }, want: "human-check-failed foreign"},
-		"a work's data":    {change: func(b *bundle, k *verifiertest.Token) { k.Data = b.challenge(Pow, sub).Challenge }, want: "human-check-failed foreign"},
+		"host in capitals": {change: func(_ *bundle, k *fakeToken) { k.Hostname = "Sale.Example.Com" }, want: "ok"},
+		"no person":        {change: func(_ *bundle, k *fakeToken) { k.Denied = true }, want: "human-check-failed wrong"},
+		"another site":     {change: func(_ *bundle, k *fakeToken) { k.Hostname = "evil.example" }, want: "human-check-failed foreign"},
+		"another form":     {change: func(_ *bundle, k *fakeToken) { k.Action = PurposeLogin }, want: "human-check-failed foreign"},
+		"old":              {change: func(_ *bundle, k *fakeToken) { k.At = time.Now().Add(-4 * time.Minute) }, want: "human-check-failed late"},
+		"too old for them": {change: func(_ *bundle, k *fakeToken) { k.At = time.Now().Add(-time.Hour) }, want: "human-check-failed used"},
+		"from the future":  {change: func(_ *bundle, k *fakeToken) { k.At = time.Now().Add(time.Hour) }, want: "human-check-failed forged"},
+		"without our data": {change: func(_ *bundle, k *fakeToken) { k.Data = "" }, want: "human-check-failed forged"},
+		"another's data":   {change: func(b *bundle, k *fakeToken) { k.Data = b.challenge(Verifier, rush(8, 42)).Verifier.Data }, want: "human-check-failed foreign"},
+		"a work's data":    {change: func(b *bundle, k *fakeToken) { k.Data = b.challenge(Pow, sub).Challenge }, want: "human-check-failed foreign"},
 		"late":             {after: 3 * time.Minute, want: "human-check-failed late"},
 		"sent by another":  {sub: rush(8, 42), want: "human-check-failed foreign"},
 		"for another item": {sub: rush(7, 43), want: "human-check-failed foreign"},
@@ -62,7 +61,7 @@ func TestTokens(t *testing.T) {
 			t.Parallel()
 			b, stub := withVerifier(t, Refuse)
 			w := b.challenge(Verifier, sub).Verifier
-			token := verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data}
+			token := fakeToken{Hostname: testHost, Action: w.Action, Data: w.Data}
 			if c.change != nil {
 				c.change(b, &token)
 			}
@@ -100,10 +99,10 @@ func TestOneOfHundredParallelTokensPasses(t *testing.T) {
 	b, stub := withVerifier(t, Refuse)
 	sub := rush(7, 42)
 	w := b.challenge(Verifier, sub).Verifier
-	one := stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
+	one := stub.Issue(fakeToken{Hostname: testHost, Action: w.Action, Data: w.Data})
 	// A second token for the same data: the provider accepts both, the shop only
 	// one.
-	two := stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
+	two := stub.Issue(fakeToken{Hostname: testHost, Action: w.Action, Data: w.Data})
 	var passed atomic.Int64
 	var all sync.WaitGroup
 	for i := range 100 {
@@ -128,26 +127,26 @@ func TestAProviderThatIsDownOpensNothing(t *testing.T) {
 	t.Parallel()
 	const patience = 500 * time.Millisecond
 	sub := rush(7, 42)
-	for name, trouble := range map[string]verifiertest.Trouble{
-		"broken": verifiertest.Broken, "cut": verifiertest.Cut, "hangs": verifiertest.Hangs, "garbage": verifiertest.Garbage, "wrong secret": verifiertest.Locked,
+	for name, trouble := range map[string]trouble{
+		"broken": broken, "cut": cut, "hangs": hangs, "garbage": garbage, "wrong secret": locked,
 	} {
 		for rule, want := range map[DownRule]string{Refuse: "human-check-unavailable", StandIn: "human-check-required"} {
 			t.Run(name+", "+string(rule), func(t *testing.T) {
 				t.Parallel()
 				b, stub := withVerifier(t, rule, func(c *Config, _ *Deps) {
-					if trouble == verifiertest.Hangs {
+					if trouble == hangs {
 						c.SiteVerify.Timeout = patience
 					}
 				})
 				w := b.challenge(Verifier, sub).Verifier
-				text := "verifier:" + stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
+				text := "verifier:" + stub.Issue(fakeToken{Hostname: testHost, Action: w.Action, Data: w.Data})
 				stub.Be(trouble)
 				began := time.Now()
 				err := b.check(Verifier, sub, text)
 				if got := outcome(err); got != want {
 					t.Fatalf("%s, want %s", got, want)
 				}
-				if took := time.Since(began); trouble == verifiertest.Hangs && took > 3*patience {
+				if took := time.Since(began); trouble == hangs && took > 3*patience {
 					t.Errorf("it took %v", took)
 				}
 				if strings.Contains(fault.From(err).Detail[0], "0x4AAA") || strings.Contains(err.Error(), "0x4AAA") {
@@ -159,8 +158,8 @@ func TestAProviderThatIsDownOpensNothing(t *testing.T) {
 				if b.count(Verifier, "passed") != 0 {
 					t.Error("counted as passed by the verifier")
 				}
-				stub.Be(verifiertest.Fine)
-				if got := outcome(b.check(Verifier, sub, text)); got != "ok" && trouble != verifiertest.Hangs {
+				stub.Be(fine)
+				if got := outcome(b.check(Verifier, sub, text)); got != "ok" && trouble != hangs {
 					t.Errorf("the same token when the provider is back: %s", got)
 				}
 			})
@@ -198,7 +197,7 @@ func TestOpenBreakerSendsNoRequests(t *testing.T) {
 			t.Parallel()
 			b, stub := withVerifier(t, rule)
 			sub := rush(7, 42)
-			stub.Be(verifiertest.Broken)
+			stub.Be(broken)
 			for range breakerFailures {
 				_ = b.check(Verifier, sub, "verifier:token") // TestAProviderThatIsDownOpensNothing checks the answers
 			}
@@ -218,13 +217,13 @@ func TestOpenBreakerSendsNoRequests(t *testing.T) {
 					t.Errorf("the replacement proof of work: %s", got)
 				}
 			}
-			stub.Be(verifiertest.Fine)
+			stub.Be(fine)
 			pgtest.Eventually(t, 30*time.Second, b.verifier.Available, "the breaker has closed")
 			w := b.challenge(Verifier, sub).Verifier
 			if w == nil {
 				t.Fatal("no widget when the provider is back")
 			}
-			text := "verifier:" + stub.Issue(verifiertest.Token{Hostname: testHost, Action: w.Action, Data: w.Data})
+			text := "verifier:" + stub.Issue(fakeToken{Hostname: testHost, Action: w.Action, Data: w.Data})
 			if got := outcome(b.check(Verifier, sub, text)); got != "ok" {
 				t.Errorf("a token when the provider is back: %s", got)
 			}
@@ -237,7 +236,7 @@ func TestOpenBreakerSendsNoRequests(t *testing.T) {
 func TestAClientThatLeavesIsNoOutage(t *testing.T) {
 	t.Parallel()
 	b, stub := withVerifier(t, StandIn)
-	stub.Be(verifiertest.Hangs)
+	stub.Be(hangs)
 	for range 2 * breakerFailures {
 		ctx, leave := context.WithCancel(t.Context())
 		asked := stub.Asked()

@@ -40,6 +40,9 @@ const (
 // statusPending is the status of a new order.
 const statusPending = "pending_payment"
 
+// OK reports whether the proof, if it was played, met its targets.
+func (r *ScaleReport) OK() bool { return r.Million == nil || r.Million.OK() }
+
 // OK reports whether every unit was sold once, visibly, in time and in memory.
 func (m *MillionReport) OK() bool { return m.Sound() && m.InTime() && m.PeakMiB < mostPeakMiB }
 

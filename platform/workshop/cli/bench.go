@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdio "io"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/bench"
 )
 
@@ -24,8 +26,13 @@ type Bench struct {
 	Profile string        `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
 }
 
-// ErrShort means that a target was missed with --strict.
-var ErrShort = errors.New("a target was missed, see above")
+var (
+	// ErrShort means that a target was missed with --strict.
+	ErrShort = errors.New("a target was missed, see above")
+	// ErrScale means that the large sale lost or oversold a unit, or that its books
+	// do not prove.
+	ErrScale = errors.New("a unit was lost or sold twice, or the books do not prove, see above")
+)
 
 // Validate checks the flags before anything is started.
 func (c *Bench) Validate() error {
@@ -41,9 +48,6 @@ func (c *Bench) Validate() error {
 
 // Run starts a private stack, measures, and prints the report.
 func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
-	if c.Scale != "" {
-		return c.scale(ctx, io, prove)
-	}
 	chosen, err := c.choose()
 	if err != nil {
 		return err
@@ -52,32 +56,65 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	if c.Quick {
 		cfg.Rounds = 1 // one round is enough to check that every stage works
 	}
-	_, _ = fmt.Fprintf(io.Err, "Starting Postgres and Redis in a temporary folder; %d stages take about %s.\n", len(chosen), about(cfg, len(chosen)))
+	if c.Scale == "" {
+		_, _ = fmt.Fprintf(io.Err, "Starting Postgres and Redis in a temporary folder; %d stages take about %s.\n", len(chosen), about(cfg, len(chosen)))
+	} else {
+		_, _ = fmt.Fprintln(io.Err, "Starting Postgres, Redis and the server in a temporary folder.")
+	}
 	rig, err := bench.NewRig(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rig.Close(ctx)) }()
-	report, err := bench.Run(ctx, rig, chosen, cfg)
-	if err != nil {
-		return cutShort(ctx, err)
+	var report interface {
+		table
+		OK() bool
+	}
+	sound := true
+	if c.Scale == "" {
+		report, err = bench.Run(ctx, rig, chosen, cfg)
+	} else {
+		var scaled *bench.ScaleReport
+		if scaled, err = bench.Scale(ctx, rig, c.plan(io.Err, prove)); err == nil {
+			report, sound = scaled, scaled.Million == nil || scaled.Million.Sound()
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err() // the children end with the run, and calls to them then fail
+	case err != nil:
+		return err
 	}
 	if err := printReport(io.Out, report, c.JSON); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-	if c.Strict && !report.OK() {
+	switch {
+	case !sound:
+		return ErrScale // promised on any machine
+	case c.Strict && !report.OK():
 		return ErrShort
 	}
 	return nil
 }
 
-// cutShort returns err, or the interrupt that caused it: the children end with
-// the run, and calls to them then fail.
-func cutShort(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+// scalePlans are the values of --scale.
+var scalePlans = map[string]bench.ScalePlan{
+	"curve": bench.CurvePlan, "million": bench.MillionPlan, "short": bench.ShortPlan,
+}
+
+// plan is that of --scale: the cost of an attempt in sales of different sizes, and a
+// million attempts on ten thousand units, whose books are proved.
+func (c *Bench) plan(progress stdio.Writer, prove Prover) bench.ScalePlan {
+	plan := scalePlans[c.Scale]
+	plan.Progress = progress
+	plan.Prove = func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.ClientRecord) (bool, error) {
+		found, err := prove(ctx, Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told)
+		if err == nil {
+			err = found.Write(progress)
+		}
+		return err == nil && proof.AllOK(found.Checks), err
 	}
-	return err
+	return plan
 }
 
 // choose returns the selected stages, or all if none is selected.

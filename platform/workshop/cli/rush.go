@@ -22,22 +22,19 @@ import (
 
 // Rush is `stampede rush`.
 type Rush struct {
-	Demo       bool          `help:"Plan a small sale that opens in seconds and rush it; needs no other flag against stampede run."`
-	Item       int64         `help:"The item to rush; GET /api/v1/sessions lists the items on sale."`
-	URL        string        `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
-	Shoppers   int           `default:"2000" help:"How many distinct users rush, 1 to 10000000."`
-	Rate       string        `default:"max" help:"Attempts per second; max is as fast as the connections allow."`
-	Pay        string        `default:"80%" help:"Share of the winners that pay, as 80% or 0.8."`
-	Conns      int           `default:"256" help:"HTTP connections, 1 to 10000."`
-	Sockets    int           `default:"-1" help:"Shoppers that also hold a WebSocket; -1 is all, as far as file descriptors allow."`
-	FirstUser  int64         `default:"0" help:"Id of the first shopper; 0 takes a range that no other run used."`
-	Quantity   int           `default:"1" help:"Units that each shopper asks for, from 1."`
-	Settle     time.Duration `default:"60s" help:"How long to wait for orders and payments, as a duration."`
-	JSON       bool          `name:"json" help:"Print the report as JSON."`
-	Log        string        `type:"path" help:"Write the client log, which records every answer that shoppers got, to this file."`
-	SigningKey string        `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:"" found:""`
-	NoVerify   bool          `help:"Do not prove the books afterwards."`
-	Require    []string      `help:"Exit 1 unless the run meets these: p99<200ms, errors<0.1%, granted=300, rate>=1000, …; repeated or separated by commas." placeholder:"BOUND"`
+	Demo       bool     `help:"Plan a small sale that opens in seconds and rush it; needs no other flag against stampede run."`
+	Item       int64    `help:"The item to rush; GET /api/v1/sessions lists the items on sale."`
+	URL        string   `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
+	Shoppers   int      `default:"2000" help:"How many distinct users rush, 1 to 10000000."`
+	Rate       string   `default:"max" help:"Attempts per second; max is as fast as the connections allow."`
+	Pay        string   `default:"80%" help:"Share of the winners that pay, as 80% or 0.8."`
+	Conns      int      `default:"256" help:"HTTP connections, 1 to 10000."`
+	Sockets    int      `default:"-1" help:"Shoppers that also hold a WebSocket; -1 is all, as far as file descriptors allow."`
+	FirstUser  int64    `default:"0" help:"Id of the first shopper; 0 takes a range that no other run used."`
+	JSON       bool     `name:"json" help:"Print the report as JSON."`
+	Log        string   `type:"path" help:"Write the client log, which records every answer that shoppers got, to this file."`
+	SigningKey string   `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:"" found:""`
+	Require    []string `help:"Exit 1 unless the run meets these: p99<200ms, errors<0.1%, granted=300, rate>=1000, …; repeated or separated by commas." placeholder:"BOUND"`
 	Books      `embed:""`
 }
 
@@ -125,8 +122,8 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 	case errors.Is(err, loadgen.ErrInterrupted):
 		// Orders are still in flight: run verify --client-log with the log later. The
 		// figures are those of a part.
-		c.NoVerify, c.Require = true, nil
-		if broken := c.finish(ctx, io.Out, report, c.stores(stack), prove); broken != nil {
+		c.Require = nil
+		if broken := c.finish(io.Out, report, nil); broken != nil {
 			return errors.Join(broken, err)
 		}
 		return interruptedError{err}
@@ -138,7 +135,16 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 	if code, all := report.NoPath(); all {
 		return fmt.Errorf("no shopper got a rush path: the server answered %s; is item %d on sale, and is this the server's signing key?", code, cfg.ItemID)
 	}
-	return c.finish(ctx, io.Out, report, c.stores(stack), prove)
+	stores := c.stores(stack)
+	return c.finish(io.Out, report, func() (Evidence, error) {
+		if stores.Check() != nil {
+			return Evidence{}, errNoStores
+		}
+		if err := reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL)); err != nil {
+			return Evidence{}, err
+		}
+		return prove(ctx, stores, report.ItemID, report.Entries)
+	})
 }
 
 // play converts the flags to loadgen's configuration, and refuses contradictory
@@ -146,7 +152,7 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 func (c *Rush) play(stack Noted) (loadgen.Config, error) {
 	cfg := loadgen.DefaultConfig()
 	cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = c.Item, c.Shoppers, c.Conns, c.Sockets
-	cfg.FirstUser, cfg.Quantity, cfg.Settle = c.FirstUser, c.Quantity, c.Settle
+	cfg.FirstUser = c.FirstUser
 	switch {
 	case c.URL != "":
 		cfg.BaseURL = strings.TrimSuffix(c.URL, "/")
@@ -204,8 +210,12 @@ func planDemo(ctx context.Context, baseURL string, tokens *auth.Tokens, progress
 	return strconv.ParseInt(planned.ItemID, 10, 64)
 }
 
-// finish prints the report, writes the log and proves the books.
-func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report, stores Stores, prove Prover) error {
+// errNoStores means that the books of the rushed item are elsewhere.
+var errNoStores = errors.New("no stores are known")
+
+// finish prints the report, writes the log and proves the books of the item against
+// the client log, unless prove is nil.
+func (c *Rush) finish(out io.Writer, report *loadgen.Report, prove func() (Evidence, error)) error {
 	if c.Log != "" {
 		if err := writeLogFile(c.Log, report.Entries); err != nil {
 			return err
@@ -226,21 +236,20 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 		}
 	}
 	var blind error
-	switch {
-	case c.NoVerify:
-	case stores.Check() != nil:
-		_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
-	default:
-		_, _ = fmt.Fprintln(table)
-		found, err := c.proveBooks(ctx, stores, report, prove)
-		if err != nil {
+	if prove != nil {
+		found, err := prove()
+		switch {
+		case errors.Is(err, errNoStores):
+			_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
+		case err != nil:
 			blind = fmt.Errorf("prove the books: %w", err)
-			break
-		}
-		ok := proof.AllOK(found.Checks)
-		result.BooksProved, result.Evidence = &ok, &found
-		if err := found.Write(table); err != nil {
-			return err
+		default:
+			ok := proof.AllOK(found.Checks)
+			result.BooksProved, result.Evidence = &ok, &found
+			_, _ = fmt.Fprintln(table)
+			if err := found.Write(table); err != nil {
+				return err
+			}
 		}
 	}
 	requirements, err := c.requirements()
@@ -269,14 +278,6 @@ func (c *Rush) finish(ctx context.Context, out io.Writer, report *loadgen.Report
 		return errors.Join(errDeserted, blind)
 	}
 	return blind
-}
-
-// proveBooks proves the books of the rushed item against the client log.
-func (c *Rush) proveBooks(ctx context.Context, stores Stores, report *loadgen.Report, prove Prover) (Evidence, error) {
-	if err := reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL)); err != nil {
-		return Evidence{}, err
-	}
-	return prove(ctx, stores, report.ItemID, report.Entries)
 }
 
 // writeLogFile writes the client log, for verify --client-log.

@@ -68,8 +68,8 @@ func (d *dataDir) command(program, dir, logName string, args ...string) (*exec.C
 	return cmd, log, nil
 }
 
-// spawn starts a server and writes its record.
-func (d *dataDir) spawn(s server, sockets *socketDir, program, dir string, args ...string) (*child, error) {
+// spawn starts a server.
+func (d *dataDir) spawn(s server, program, dir string, args ...string) (*child, error) {
 	cmd, log, err := d.command(program, dir, s.file, args...)
 	if err != nil {
 		return nil, err
@@ -83,11 +83,6 @@ func (d *dataDir) spawn(s server, sockets *socketDir, program, dir string, args 
 		c.err = cmd.Wait()
 		close(c.done)
 	}()
-	if p, ok := inspect(cmd.Process.Pid); ok {
-		if err := sockets.remember(s.file, record{PID: cmd.Process.Pid, Start: p.start}); err != nil {
-			return c, fail(CodeChildFailed, err, s.name, c.log)
-		}
-	}
 	return c, nil
 }
 

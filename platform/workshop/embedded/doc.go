@@ -25,8 +25,8 @@
 // If the parent is killed by SIGKILL, the children survive: Linux has a
 // parent-death signal, but that is tied to the thread that forked, and Go's
 // threads come and go. The next Start on the same data stops them before it
-// starts its own. It signals a process only after checking by its command line,
-// its account and, where recorded, its start time that it is one of ours.
+// starts its own. It signals a process that a server's pid file names only after
+// checking by its command line and its account that it is one of ours.
 //
 // # Accounts
 //
@@ -46,7 +46,7 @@
 //	<data>/nats            left to the caller, see [Stack].NATSDir
 //	<data>/stack.json      the caller's: how other commands reach the servers, and the signing key
 //	<data>/log             what the children print, truncated at each start; a restart keeps one as <name>.log.old
-//	<tmp>/stampede-<hash>  sockets and pid records; Linux allows 107 bytes for a socket's path, data paths are longer
+//	<tmp>/stampede-<hash>  sockets; Linux allows 107 bytes for a socket's path, data paths are longer
 //
 // # Errors
 //

@@ -25,13 +25,13 @@ const (
 
 // server describes the process of one of the two servers.
 type server struct {
-	// name is its name in sentences and, in lower case, that of its log and its record.
+	// name is its name in sentences and, in lower case, that of its log.
 	name, file string
 	// mark is a path that is in the command line of every process of ours and
 	// of no other.
 	mark string
-	// pidFile is the server's own pid file in the data folder. It covers the
-	// moment before a record was written.
+	// pidFile is the server's own pid file in the data folder, which it writes
+	// before it does anything else.
 	pidFile string
 	// polite requests a quick and clean shutdown; firm, if set, an unclean one.
 	// SIGKILL comes last.
@@ -41,7 +41,7 @@ type server struct {
 // postgresServer: SIGINT is Postgres's fast shutdown (SIGTERM would wait for
 // clients), SIGQUIT the immediate one, which also ends its backends, as SIGKILL
 // would not.
-func postgresServer(data, _ string) server {
+func postgresServer(data string) server {
 	return server{
 		name: "Postgres", file: "postgres",
 		mark:    " -D " + data + "/postgres ",
@@ -50,10 +50,12 @@ func postgresServer(data, _ string) server {
 	}
 }
 
+const redisFile = "redis"
+
 // redisServer: Redis's process title contains its socket path.
-func redisServer(_, sockets string) server {
+func redisServer(sockets string) server {
 	return server{
-		name: "Redis", file: "redis",
+		name: "Redis", file: redisFile,
 		mark:    sockets + "/" + redisSocket + " ",
 		pidFile: "redis/redis.pid",
 		polite:  syscall.SIGTERM,
@@ -68,31 +70,20 @@ func (s server) isOurs(p process) bool {
 
 // orphanOf finds a server's process that an earlier start left running; pid 0
 // if there is none.
-func orphanOf(s server, d *dataDir, sockets *socketDir) (pid int, start int64) {
-	if r := sockets.recall(s.file); r.PID > 0 {
-		if p, ok := inspect(r.PID); ok && p.start == r.Start && s.isOurs(p) {
-			return r.PID, p.start
-		}
-	}
-	raw, err := os.ReadFile(d.at(s.pidFile))
-	if err != nil {
-		return 0, 0
-	}
+func orphanOf(s server, d *dataDir) (pid int, start int64) {
+	raw, _ := os.ReadFile(d.at(s.pidFile)) // empty without one
 	line, _, _ := strings.Cut(string(raw), "\n")
-	own, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || own <= 0 {
-		return 0, 0
-	}
-	if p, ok := inspect(own); ok && s.isOurs(p) {
-		return own, p.start
+	pid, _ = strconv.Atoi(strings.TrimSpace(line))
+	if p, ok := inspect(pid); ok && pid > 0 && s.isOurs(p) {
+		return pid, p.start
 	}
 	return 0, 0
 }
 
 // endOrphan stops a server's process that an earlier start left running, if
 // there is one.
-func endOrphan(ctx context.Context, s server, d *dataDir, sockets *socketDir) (ended bool, err error) {
-	pid, start := orphanOf(s, d, sockets)
+func endOrphan(ctx context.Context, s server, d *dataDir) (ended bool, err error) {
+	pid, start := orphanOf(s, d)
 	if pid == 0 {
 		return false, nil
 	}

@@ -60,49 +60,36 @@ func startHelper(t *testing.T, dir string) (*exec.Cmd, string) {
 
 func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 	t.Parallel()
-	for _, records := range []string{"kept", "lost"} {
-		t.Run("records "+records, func(t *testing.T) {
-			t.Parallel()
-			dir := usedDataDir(t)
-			cmd, line := startHelper(t, dir)
-			if line != "ready" {
-				t.Fatal(line)
-			}
-			_, err := Start(t.Context(), Config{DataDir: dir})
-			assertCondition(t, err, CodeLockHeld, 13, fmt.Sprintf("Another stampede (pid %d) is using the data folder %s: "+
-				"stop it first, or choose another folder with --data.", cmd.Process.Pid, dir))
+	dir := usedDataDir(t)
+	cmd, line := startHelper(t, dir)
+	if line != "ready" {
+		t.Fatal(line)
+	}
+	_, err := Start(t.Context(), Config{DataDir: dir})
+	assertCondition(t, err, CodeLockHeld, 13, fmt.Sprintf("Another stampede (pid %d) is using the data folder %s: "+
+		"stop it first, or choose another folder with --data.", cmd.Process.Pid, dir))
 
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_, _ = cmd.Process.Wait()
-			orphans := orphansOn(t, dir)
-			if len(orphans) != 2 {
-				t.Fatalf("expected Postgres and Redis to live on, got %v", orphans)
-			}
-			if records == "lost" {
-				for _, name := range []string{"postgres.json", "redis.json"} {
-					if err := os.Remove(filepath.Join(socketPath(dir), name)); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-
-			s := start(t, Config{DataDir: dir, Throwaway: true})
-			want := fmt.Sprintf("An earlier stampede (pid %d) ended without a clean stop; the servers it left running on %s were stopped, "+
-				"and this start continues with its data.", cmd.Process.Pid, dir)
-			if len(s.Notices) != 1 || s.Notices[0] != want {
-				t.Errorf("got  %q\nwant %q", s.Notices, want)
-			}
-			for pid, begun := range orphans {
-				if p, ok := inspect(pid); ok && p.start == begun {
-					t.Errorf("orphan %d still runs: %s", pid, p.args)
-				}
-			}
-			if got := query(t, s, "SELECT 'alive'"); got != "alive" {
-				t.Error(got)
-			}
-		})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = cmd.Process.Wait()
+	orphans := orphansOn(t, dir)
+	if len(orphans) != 2 {
+		t.Fatalf("expected Postgres and Redis to live on, got %v", orphans)
+	}
+	s := start(t, Config{DataDir: dir, Throwaway: true})
+	want := fmt.Sprintf("An earlier stampede (pid %d) ended without a clean stop; the servers it left running on %s were stopped, "+
+		"and this start continues with its data.", cmd.Process.Pid, dir)
+	if len(s.Notices) != 1 || s.Notices[0] != want {
+		t.Errorf("got  %q\nwant %q", s.Notices, want)
+	}
+	for pid, begun := range orphans {
+		if p, ok := inspect(pid); ok && p.start == begun {
+			t.Errorf("orphan %d still runs: %s", pid, p.args)
+		}
+	}
+	if got := query(t, s, "SELECT 'alive'"); got != "alive" {
+		t.Error(got)
 	}
 }
 
@@ -221,9 +208,9 @@ func TestOnlyOurOwnProcessesAreStopped(t *testing.T) {
 		t.Fatal("Postgres is not there")
 	}
 	for what, other := range map[string]server{
-		"another folder": postgresServer(dir+"2", ""),
-		"a folder above": postgresServer(filepath.Dir(dir), ""),
-		"another server": redisServer(dir, s.sockets.path),
+		"another folder": postgresServer(dir + "2"),
+		"a folder above": postgresServer(filepath.Dir(dir)),
+		"another server": redisServer(s.sockets.path),
 	} {
 		if other.isOurs(p) {
 			t.Errorf("mistaken for one of %s: %s", what, p.args)
@@ -232,13 +219,5 @@ func TestOnlyOurOwnProcessesAreStopped(t *testing.T) {
 	p.uid++
 	if pg.isOurs(p) {
 		t.Error("a process of another account was mistaken for ours")
-	}
-	// A record with the right pid and another start time belongs to an earlier process.
-	if err := s.sockets.remember("postgres", record{PID: os.Getpid(), Start: 1}); err != nil {
-		t.Fatal(err)
-	}
-	pid, _ := orphanOf(pg.server, s.data, s.sockets)
-	if pid != pg.cmd.Process.Pid {
-		t.Errorf("a false record led to process %d", pid)
 	}
 }

@@ -177,7 +177,7 @@ func (d *dataDir) disownPidFile() error {
 // postgresPart describes Postgres. A start of it never creates the cluster: a
 // restart must not continue with an empty one.
 func (s *Stack) postgresPart() part {
-	p := part{server: postgresServer(s.data.path, s.sockets.path), sockets: []string{postgresSocket, postgresSocket + ".lock"}}
+	p := part{server: postgresServer(s.data.path), sockets: []string{postgresSocket, postgresSocket + ".lock"}}
 	p.start = func(ctx context.Context) (*child, error) { return s.startPostgres(ctx, p.server) }
 	p.check = func(ctx context.Context) error { return checkPostgres(ctx, s.sockets.path) }
 	return p

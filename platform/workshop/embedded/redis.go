@@ -61,7 +61,7 @@ func redisSettings(cfg Config, data, sockets string) map[string]string {
 
 // redisPart describes Redis.
 func (s *Stack) redisPart() part {
-	p := part{server: redisServer(s.data.path, s.sockets.path), sockets: []string{redisSocket}}
+	p := part{server: redisServer(s.sockets.path), sockets: []string{redisSocket}}
 	socket := filepath.Join(s.sockets.path, redisSocket)
 	p.start = func(ctx context.Context) (*child, error) { return s.startRedis(ctx, p.server, socket) }
 	p.check = func(ctx context.Context) error {

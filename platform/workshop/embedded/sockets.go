@@ -3,7 +3,6 @@ package embedded
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +26,7 @@ const (
 // plainPath matches folders that need no quoting in a URL or in a Postgres list.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`)
 
-// socketDir is the short, private folder with the sockets and the records of the running children.
+// socketDir is the short, private folder with the sockets.
 type socketDir struct {
 	path string
 	// guard holds a shared lock on the folder: systemd-tmpfiles, which deletes
@@ -86,34 +85,4 @@ func (s *socketDir) clear() error {
 		}
 	}
 	return nil
-}
-
-// record identifies a child, so that a later process can recognize it.
-type record struct {
-	PID   int   `json:"pid"`
-	Start int64 `json:"start"`
-}
-
-func (s *socketDir) recordOf(name string) string { return filepath.Join(s.path, name+".json") }
-
-// remember writes a child's record.
-func (s *socketDir) remember(name string, r record) error {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(s.recordOf(name), raw, 0o600)
-}
-
-// recall reads a child's record; it returns a zero record if there is no readable one.
-func (s *socketDir) recall(name string) record {
-	raw, err := os.ReadFile(s.recordOf(name))
-	if err != nil {
-		return record{}
-	}
-	var r record
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return record{} // half written when the process was killed; the servers' own pid files are checked as well
-	}
-	return r
 }

@@ -150,11 +150,11 @@ func (s *Stack) endOrphans(ctx context.Context, cfg Config) error {
 	var postgres, redis bool
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		postgres, err = endOrphan(groupCtx, postgresServer(s.data.path, s.sockets.path), s.data, s.sockets)
+		postgres, err = endOrphan(groupCtx, postgresServer(s.data.path), s.data)
 		return err
 	})
 	group.Go(func() (err error) {
-		redis, err = endOrphan(groupCtx, redisServer(s.data.path, s.sockets.path), s.data, s.sockets)
+		redis, err = endOrphan(groupCtx, redisServer(s.sockets.path), s.data)
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -199,7 +199,7 @@ func (s *Stack) spawn(srv server, program, dir string, args ...string) (*child, 
 	if s.killed {
 		return nil, fmt.Errorf("start %s: %w", srv.file, context.Canceled)
 	}
-	c, err := s.data.spawn(srv, s.sockets, program, dir, args...)
+	c, err := s.data.spawn(srv, program, dir, args...)
 	if c != nil {
 		s.children = append(s.children, c)
 	}
@@ -244,7 +244,7 @@ func (s *Stack) KillRedis(ctx context.Context) error {
 	children := slices.Clone(s.children)
 	s.mu.Unlock()
 	for _, c := range children {
-		if c.file == redisServer(s.data.path, s.sockets.path).file && c.kill(ctx) {
+		if c.file == redisFile && c.kill(ctx) {
 			return nil
 		}
 	}
@@ -271,7 +271,7 @@ func (s *Stack) stop(ctx context.Context) error {
 	if s.sockets != nil {
 		_ = s.sockets.guard.Close() // it was only locked
 		if err == nil {
-			err = os.RemoveAll(s.sockets.path) // kept while a child is stuck: the next start needs its record
+			err = os.RemoveAll(s.sockets.path) // kept while a child is stuck, which may still use it
 		}
 	}
 	return errors.Join(err, s.data.release())

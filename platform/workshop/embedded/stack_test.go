@@ -266,7 +266,7 @@ func TestKillEndsBusyServers(t *testing.T) {
 			t.Errorf("%s still runs: %s", name, p.args)
 		}
 	}
-	if _, err := s.spawn(redisServer(s.DataDir, s.sockets.path), s.Binaries.Redis, s.DataDir); !errors.Is(err, context.Canceled) {
+	if _, err := s.spawn(redisServer(s.sockets.path), s.Binaries.Redis, s.DataDir); !errors.Is(err, context.Canceled) {
 		t.Errorf("a server was started after Kill: %v", err)
 	}
 	if err := s.Stop(t.Context()); err != nil {

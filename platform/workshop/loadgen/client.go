@@ -146,24 +146,19 @@ func codeOf(err error) string {
 // The documents of the API that the tool reads.
 type (
 	itemView struct {
-		ID           string     `json:"id"`
 		ActivityID   string     `json:"activity_id"`
 		Title        string     `json:"title"`
 		Status       string     `json:"status"`
 		OpensAt      time.Time  `json:"opens_at"`
 		ClosesAt     time.Time  `json:"closes_at"`
-		LimitPerUser int        `json:"limit_per_user"`
 		HumanCheck   string     `json:"human_check"`
 		ReserveFrom  *time.Time `json:"reservation_opens_at"` // nil if no reservation is required
 		ReserveUntil *time.Time `json:"reservation_closes_at"`
 		ServerTime   time.Time  `json:"server_time"`
 	}
 	orderView struct {
-		OrderNo     ids.ID `json:"order_no"`
-		Status      string `json:"status"`
-		Reason      string `json:"reason"`
-		Position    *int64 `json:"position"`
-		PollAfterMS int64  `json:"poll_after_ms"`
+		OrderNo ids.ID `json:"order_no"`
+		Status  string `json:"status"`
 	}
 	paymentView struct {
 		PayURL string `json:"pay_url"`

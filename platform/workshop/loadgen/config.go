@@ -27,8 +27,6 @@ type Config struct {
 	Sockets int
 	// FirstUser is the id of the first shopper; the others follow it.
 	FirstUser int64
-	// Quantity is how many units each shopper requests.
-	Quantity int
 	// Settle bounds the wait for winners' orders and payments.
 	Settle time.Duration
 	// Token mints the access token of a user.
@@ -47,7 +45,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		BaseURL: "http://127.0.0.1:8080", Shoppers: 1000, PayShare: 0.8, Connections: 256,
-		Sockets: -1, FirstUser: 1_000_000, Quantity: 1, Settle: time.Minute,
+		Sockets: -1, FirstUser: 1_000_000, Settle: time.Minute,
 	}
 }
 
@@ -67,8 +65,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("the share that pays must be between 0%% and 100%%")
 	case c.Connections < 1 || c.Connections > 10_000:
 		return fmt.Errorf("the number of connections must be between 1 and 10000, not %d", c.Connections)
-	case c.Quantity < 1:
-		return fmt.Errorf("the quantity must be at least 1")
 	case c.Settle <= 0:
 		return fmt.Errorf("the time to settle must be positive")
 	case c.FirstUser <= 0:

@@ -3,7 +3,6 @@ package loadgen
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +20,6 @@ type Crowd struct {
 	client   *client
 	conns    int
 	items    []int64
-	quantity int
 	token    func(user int64) (string, error)
 	base     time.Time // the origin of the shoppers' times
 	shoppers []shopper
@@ -39,7 +37,6 @@ type CrowdConfig struct {
 	Items       []int64
 	Shoppers    int
 	FirstUser   int64 // the others follow
-	Quantity    int
 	Connections int
 	Token       func(user int64) (string, error)
 }
@@ -58,15 +55,15 @@ type shopper struct {
 func NewCrowd(cfg CrowdConfig) *Crowd {
 	return &Crowd{
 		client: newClient(cfg.BaseURL, cfg.Connections), conns: cfg.Connections, items: cfg.Items,
-		quantity: max(cfg.Quantity, 1), token: func(user int64) (string, error) { return cfg.Token(cfg.FirstUser + user) },
-		base: time.Now(), shoppers: make([]shopper, cfg.Shoppers), door: newDoor(false, false), tally: newTally(),
+		token: func(user int64) (string, error) { return cfg.Token(cfg.FirstUser + user) },
+		base:  time.Now(), shoppers: make([]shopper, cfg.Shoppers), door: newDoor(false, false), tally: newTally(),
 	}
 }
 
 // Repeat returns a crowd of n shoppers who send these shoppers' attempts in turn,
 // to the server at baseURL. They do not fetch paths themselves.
 func (c *Crowd) Repeat(baseURL string, n int) *Crowd {
-	r := NewCrowd(CrowdConfig{BaseURL: baseURL, Items: c.items, Shoppers: n, Quantity: c.quantity, Connections: c.conns})
+	r := NewCrowd(CrowdConfig{BaseURL: baseURL, Items: c.items, Shoppers: n, Connections: c.conns})
 	r.token = func(i int64) (string, error) { return c.token(i % int64(len(c.shoppers))) }
 	for i := range r.shoppers {
 		s := &c.shoppers[i%len(c.shoppers)]
@@ -133,6 +130,9 @@ func (c *Crowd) FetchPaths(ctx context.Context) Fetched {
 	return f
 }
 
+// oneUnit is what each shopper asks for.
+var oneUnit = []byte(`{"quantity":1}`)
+
 // fetchPath fetches one shopper's path; code says why there is none.
 func (c *Crowd) fetchPath(ctx context.Context, w *hand, i int) (code string, err error) {
 	token, err := c.token(int64(i))
@@ -140,11 +140,10 @@ func (c *Crowd) fetchPath(ctx context.Context, w *hand, i int) (code string, err
 		return "", err
 	}
 	target := itemTarget(c.item(i), "/rush-path")
-	w.body = append(strconv.AppendInt(append(w.body[:0], `{"quantity":`...), int64(c.quantity), 10), '}')
 	if c.door.worksForPaths() {
-		w.resp, err = c.doProved(ctx, humancheck.PurposeRush, c.item(i), target, token, w.body)
+		w.resp, err = c.doProved(ctx, humancheck.PurposeRush, c.item(i), target, token, oneUnit)
 	} else {
-		w.resp, err = w.link.do(post, target, token, w.body)
+		w.resp, err = w.link.do(post, target, token, oneUnit)
 	}
 	if err != nil || !w.resp.ok() {
 		return string(w.resp.code()), err
@@ -323,7 +322,6 @@ const attemptSends = 3
 type hand struct {
 	link *link
 	resp answer
-	body []byte
 	room strings.Builder
 }
 

@@ -130,7 +130,6 @@ func TestUnplayableItemIsReportedFirst(t *testing.T) {
 		"a check of kind slide, which a program cannot pass": {shop: &shop{doorOfShop: doorOfShop{human: "slide"}}},
 		"its reservation closed at":                          {shop: &shop{doorOfShop: doorOfShop{reserves: true, closed: true}}},
 		"is this its signing key?":                           {&shop{}, func(c *Config) { c.Token = func(int64) (string, error) { return "forged", nil } }},
-		"a shopper may have 1 of item 1, not --quantity 3":   {&shop{}, func(c *Config) { c.Quantity = 3 }},
 	} {
 		cfg := playOf(open(t, c.shop))
 		if c.change != nil {

@@ -44,8 +44,6 @@ func (v *itemView) playable(cfg Config, now time.Time) error {
 	switch {
 	case v.Status == "ended" || !v.ClosesAt.IsZero() && now.After(v.ClosesAt):
 		return fmt.Errorf("the sale of item %d ended at %s", cfg.ItemID, clockTime(v.ClosesAt))
-	case v.LimitPerUser > 0 && cfg.Quantity > v.LimitPerUser:
-		return fmt.Errorf("a shopper may have %d of item %d, not --quantity %d", v.LimitPerUser, cfg.ItemID, cfg.Quantity)
 	case v.HumanCheck == string(humancheck.Slide) || v.HumanCheck == string(humancheck.Verifier):
 		return fmt.Errorf("item %d requires a check of kind %s, which a program cannot pass; for practice plan a copy of its activity with human_check none or pow: "+
 			"POST /api/v1/admin/activities/%s/clone, then PATCH the copy", cfg.ItemID, v.HumanCheck, v.ActivityID)

@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	r := &run{cfg: cfg, Crowd: NewCrowd(CrowdConfig{
 		BaseURL: cfg.BaseURL, Items: []int64{cfg.ItemID}, Shoppers: cfg.Shoppers, FirstUser: cfg.FirstUser,
-		Quantity: cfg.Quantity, Connections: cfg.Connections, Token: cfg.Token,
+		Connections: cfg.Connections, Token: cfg.Token,
 	})}
 	r.patient = true
 	r.phase.Store("look")

@@ -192,7 +192,7 @@ func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 	// In a crowd many attempts share a batch and a transaction; each must still
 	// be traceable.
 	report, err := loadgen.Run(t.Context(), loadgen.Config{
-		BaseURL: in.URL, ItemID: mustID(t, sale.ItemID), Shoppers: 120, Connections: 24, FirstUser: 1000, Quantity: 1, Settle: 30 * time.Second,
+		BaseURL: in.URL, ItemID: mustID(t, sale.ItemID), Shoppers: 120, Connections: 24, FirstUser: 1000, Settle: 30 * time.Second,
 		Token: func(user int64) (string, error) { return shop.NewBuyer(t, in, user).Token, nil },
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ func TestRushFailsOnAMissedRequirement(t *testing.T) {
   ]`, errMissed},
 	} {
 		var out strings.Builder
-		err := (&Rush{Require: c.require, JSON: c.json, NoVerify: true}).finish(t.Context(), &out, report, Stores{}, nil)
+		err := (&Rush{Require: c.require, JSON: c.json}).finish(&out, report, nil)
 		if !errors.Is(err, c.err) || !strings.Contains(out.String(), c.out) {
 			t.Errorf("%v: %v, printed\n%s", c.require, err, out.String())
 		}
@@ -40,4 +40,26 @@ func TestRushFailsOnAMissedRequirement(t *testing.T) {
 			t.Errorf("%s: exit %d, %q", bad, code, errs)
 		}
 	}
+}
+
+// FuzzRushFigures checks that --pay and --rate are either usable numbers or refused.
+func FuzzRushFigures(f *testing.F) {
+	f.Add("80%", "max")
+	f.Add("0.8", "1000")
+	f.Add("NaN", "NaN")
+	f.Add("-0%", "+Inf")
+	f.Add("101%", "1e999")
+	f.Fuzz(func(t *testing.T, pay, rate string) {
+		c := Rush{Item: 1, Shoppers: 1, Pay: pay, Rate: rate}
+		cfg, err := c.play(Noted{})
+		if err != nil {
+			return
+		}
+		if !(cfg.PayShare >= 0 && cfg.PayShare <= 1) {
+			t.Fatalf("--pay %q is the share %v", pay, cfg.PayShare)
+		}
+		if rate != "max" && !(cfg.Rate > 0 && cfg.Rate <= 1e308) {
+			t.Fatalf("--rate %q is %v per second", rate, cfg.Rate)
+		}
+	})
 }
