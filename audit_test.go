@@ -21,9 +21,9 @@ var auditCalls = []string{
 	`order/coupon "coupon.create"`, `order/coupon "coupon.delete"`, `order/coupon "coupon.issue"`, `order/coupon "coupon.recall"`, `order/coupon "coupon.recall-one"`, `order/coupon action`,
 	`order/dispute "dispute.answer"`, `order/dispute "dispute.close"`, `order/search "order.export"`, `order/stores "store.delete"`, `order/stores action`,
 	`payment/refund "refund." + d.name`, `payment/refund "refund.request"`, `payment/statement "statement.apply"`,
-	`platform/identity/account "user.disable"`, `platform/identity/account "user.enable"`, `platform/identity/account "user.end-logins"`, `platform/identity/account "user.erase"`,
-	`platform/identity/account "user.first-admin"`, `platform/identity/account "user.first-admin"`, `platform/identity/account "user.recovery-code"`, `platform/identity/account "user.role"`, `platform/identity/account "user.search"`,
-	`platform/identity/account action`, `platform/identity/blacklist "blacklist.add"`, `platform/identity/blacklist "blacklist.refuse"`, `platform/identity/blacklist "blacklist.remove"`,
+	`platform/identity/account/staff "user.disable"`, `platform/identity/account/staff "user.enable"`, `platform/identity/account/staff "user.end-logins"`, `platform/identity/account/credential "user.erase"`,
+	`platform/identity/account "user.first-admin"`, `platform/identity/account/factor "user.recovery-code"`, `platform/identity/account/staff "user.role"`, `platform/identity/account/staff "user.search"`,
+	`platform/identity/account/factor action`, `platform/identity/blacklist "blacklist.add"`, `platform/identity/blacklist "blacklist.refuse"`, `platform/identity/blacklist "blacklist.remove"`,
 	`platform/watch/alarm "alarm.acknowledge"`, `platform/watch/deadletters "dead-letter.redrive"`, `platform/watch/messages "message.redrive"`, `platform/watch/proof/runs "proof.start"`,
 	`platform/workshop/cli "token.mint"`, `seckill name`, `seckill name`, `seckill/risk "risk-rule.remove"`, `seckill/risk action`,
 }

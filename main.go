@@ -295,7 +295,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
-		orderDeps.Blocked, orderDeps.Accounts = s.identity.Blacklist.User, s.identity.Accounts
+		orderDeps.Blocked, orderDeps.Accounts = s.identity.Blacklist.User, s.identity.Staff
 	}
 	orderCfg := order.NewConfig(s.set.Order)
 	orderCfg.KeepDetails = s.set.Records.KeepRecords
@@ -342,7 +342,6 @@ func (s *server) openDoors(key []byte) error {
 		return err
 	}
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
-	s.identity.Accounts.AlsoErase(s.order.Forget, s.payment.Forget)
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.order.Bind(order.Peers{Payments: s.payment})
 	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry, Tally: s.tally})
@@ -377,7 +376,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	)...)
 	s.app.OnStop("sockets", s.notify.Stop)
 
-	s.identity.Routes()
+	s.identity.Routes(s.order.Forget, s.payment.Forget)
 	for _, module := range []interface{ Routes(rt *httpx.Router) }{s.seckill, s.door, s.inventory, s.order, s.payment, s.notify} {
 		module.Routes(s.identity.Router)
 	}
@@ -457,7 +456,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	s.app.OnStop("followed funnels", s.seckill.EndStreams)
 	if err := show(cli.Parts{
 		App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(),
-		Books: s.books, Prove: s.prove, Invite: s.identity.Accounts.InviteFirstAdmin,
+		Books: s.books, Prove: s.prove, Invite: s.identity.Staff.InviteFirstAdmin,
 	}); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -31,7 +32,13 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/code"
+	"stampede/platform/identity/account/credential"
+	"stampede/platform/identity/account/factor"
+	"stampede/platform/identity/account/guard"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/qrlogin"
+	"stampede/platform/identity/account/staff"
 	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/blacklist"
 	"stampede/platform/identity/humancheck"
@@ -87,13 +94,17 @@ type Service struct {
 	Router    *httpx.Router
 	Limits    *ratelimit.Limiter
 	Human     *humancheck.Service
-	Accounts  *account.Service
+	Accounts  *account.Store
+	Staff     *staff.Service
 	Blacklist *blacklist.Service
 
-	revoked *revoke.Service
-	qr      *qrlogin.Service
-	sandbox *sandbox.Gateway // nil unless the sandbox is on
-	hangUp  []func()         // the clients' idle connections
+	revoked     *revoke.Service
+	codes       *code.Service
+	logins      *login.Service
+	credentials *credential.Service
+	qr          *qrlogin.Service
+	sandbox     *sandbox.Gateway // nil unless the sandbox is on
+	hangUp      []func()         // the clients' idle connections
 }
 
 // New builds the parts from the process's settings.
@@ -109,6 +120,14 @@ func New(set Settings, deps Deps) (*Service, error) {
 			DB: deps.DB, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
 		}),
 	}
+	cfg, err := account.NewConfig(set.Accounts, set.SMS, deps.Key, deps.PreviousKeys...)
+	if err != nil {
+		return nil, err
+	}
+	cfg.OverTLS = strings.HasPrefix(deps.Addresses.PublicURL, "https://")
+	e.Accounts = &account.Store{
+		DB: deps.DB, Revoke: e.revoked, SendsSMS: set.SMS.Sends(), Config: cfg, Log: deps.Log, Metrics: deps.Metrics,
+	}
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
 	e.Router = httpx.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics,
 		httpx.Traced(deps.Trace), httpx.At(deps.Addresses.PublicURL), httpx.Behind(proxies), httpx.Bounded(set.Requests.Bounds()), httpx.Shoppers(set.Requests.ShoppersPerAddress),
@@ -122,7 +141,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	e.Blacklist, err = blacklist.New(set.Blacklist, blacklist.Deps{
-		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: account.Directory{DB: deps.DB}, Keep: deps.Keep,
+		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: e.Accounts, Keep: deps.Keep,
 	})
 	if err != nil {
 		return nil, err
@@ -130,11 +149,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	if err := e.openAccounts(set, deps); err != nil {
 		return nil, err
 	}
-	e.qr, err = qrlogin.New(qrlogin.DefaultConfig(deps.Addresses.BaseURL()), qrlogin.Deps{
-		DB: deps.DB, Accounts: e.Accounts, Blacklist: e.Blacklist, Revocations: e.revoked, Limits: e.Limits,
-		Log: deps.Log, Metrics: deps.Metrics,
-	})
-	return e, err
+	return e, nil
 }
 
 // barred reports whether a caller, whose token is valid, may not act as staff: a minted
@@ -145,20 +160,19 @@ func (e *Service) barred(p auth.Principal) bool {
 	return listed
 }
 
-// openAccounts builds the accounts with their outside providers.
+// openAccounts builds the ways into the accounts, with their outside providers.
 func (e *Service) openAccounts(set Settings, deps Deps) error {
-	cfg, err := account.NewConfig(set.Accounts, set.SMS, deps.Key, deps.PreviousKeys...)
+	sender, err := e.openSMS(set.SMS, deps)
 	if err != nil {
 		return err
 	}
-	cfg.OverTLS = strings.HasPrefix(deps.Addresses.PublicURL, "https://")
-	parts := account.Deps{
-		DB: deps.DB, Redis: deps.Redis, Tokens: e.Tokens, Limits: e.Limits, Revoke: e.revoked, Human: e.Human, Blacklist: e.Blacklist,
-		Log: deps.Log, Metrics: deps.Metrics,
-	}
-	if parts.SMS, err = e.openSMS(set.SMS, account.Staff{DB: deps.DB, First: cfg.FirstAdmin}, deps); err != nil {
+	g := guard.New(guard.Deps{Store: e.Accounts, Redis: deps.Redis, Limits: e.Limits, Human: e.Human, Blacklist: e.Blacklist})
+	factors, err := factor.New(e.Accounts, g)
+	if err != nil {
 		return err
 	}
+	e.codes, e.logins = code.New(e.Accounts, g, sender), login.New(e.Accounts, g, factors, e.Tokens)
+	parts := credential.Deps{Store: e.Accounts, Guard: g, Codes: e.codes, Factors: factors, Logins: e.logins}
 	if wx := set.WeChat; wx.WechatAppID != "" {
 		app := wechat.DefaultConfig()
 		app.BaseURL, app.AppID, app.Secret, app.Kind = strings.TrimSuffix(wx.WechatURL, "/"), wx.WechatAppID, wx.WechatAppSecret, wx.WechatKind
@@ -174,20 +188,26 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 		parts.WeChat = client
 		e.hangUp = append(e.hangUp, client.CloseIdleConnections)
 	}
-	e.Accounts, err = account.New(cfg, parts)
+	if e.credentials, err = credential.New(parts); err != nil {
+		return err
+	}
+	e.Staff = staff.New(e.credentials, e.Blacklist)
+	e.qr, err = qrlogin.New(qrlogin.DefaultConfig(deps.Addresses.BaseURL()), qrlogin.Deps{
+		Store: e.Accounts, Guard: g, Logins: e.logins, Revocations: e.revoked,
+	})
 	return err
 }
 
 // openSMS returns the sender that the settings name, the sandbox or a real gateway,
 // and nil when none is set.
-func (e *Service) openSMS(set sms.Settings, staff account.Staff, deps Deps) (sms.Sender, error) {
+func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 	gateway := sms.DefaultGatewayConfig()
 	gateway.Metrics = deps.Metrics
 	switch {
 	case set.SandboxSMS:
 		gateway.URL, gateway.Secret = deps.Addresses.LocalURL()+sandbox.SendPath, auth.Derive(deps.Key, "sandbox-sms")
 		var err error
-		if e.sandbox, err = sandbox.New(gateway.Secret, deps.Clock.Now, staff.Phones); err != nil {
+		if e.sandbox, err = sandbox.New(gateway.Secret, deps.Clock.Now, e.Accounts.StaffPhones); err != nil {
 			return nil, err
 		}
 	case set.SMSGatewayURL != "":
@@ -209,13 +229,15 @@ func (e *Service) Load(ctx context.Context) error {
 	return errors.Join(e.revoked.Load(ctx), e.Blacklist.Refresh(ctx))
 }
 
-// Routes registers the parts' routes.
-func (e *Service) Routes() {
+// Routes registers the parts' routes. also erase what other modules know about a user, in
+// the transaction that erases the account.
+func (e *Service) Routes(also ...func(ctx context.Context, tx pgx.Tx, user int64) error) {
 	rt := e.Router
-	e.Human.Routes(rt)
-	e.Accounts.Routes(rt)
-	e.qr.Routes(rt)
-	e.Blacklist.Routes(rt)
+	for _, part := range []interface{ Routes(rt *httpx.Router) }{
+		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, e.Blacklist, also...), e.Staff, e.qr, e.Blacklist,
+	} {
+		part.Routes(rt)
+	}
 	if e.sandbox != nil {
 		e.sandbox.Routes(rt.Mux)
 	}
@@ -223,11 +245,11 @@ func (e *Service) Routes() {
 
 // Workers are the parts' loops.
 func (e *Service) Workers() []app.Worker {
-	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.qr.Workers(), e.Blacklist.Workers())
+	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.codes.Workers(), e.qr.Workers(), e.Blacklist.Workers())
 }
 
 // Probes are the parts' checks for problems that make no call fail.
-func (e *Service) Probes() []alarm.Probe { return e.Accounts.Probes() }
+func (e *Service) Probes() []alarm.Probe { return e.codes.Probes() }
 
 // Stop drops idle connections.
 func (e *Service) Stop(context.Context) error {

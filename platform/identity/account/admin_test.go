@@ -190,7 +190,7 @@ func TestAnAdminRemains(t *testing.T) {
 // Disabling an account while it logs in leaves nothing open.
 func TestDisablingMeetsLogins(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.PasswordParallel = 16 })
+	b := setup(t, func(c *account.Config, _ *deps) { c.PasswordParallel = 16 })
 	login := b.register(phone, secret)
 	all(20, func(i int) answer {
 		if i == 10 {
@@ -206,7 +206,7 @@ func TestDisablingMeetsLogins(t *testing.T) {
 // The phone in the settings becomes the first admin, once.
 func TestFirstAdmin(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.FirstAdmin = "+86" + phone })
+	b := setup(t, func(c *account.Config, _ *deps) { c.FirstAdmin = "+86" + phone })
 	if a := b.register("13900139000", secret); b.principal(a).Role != auth.Shopper {
 		t.Error("a phone that is not in the settings became an admin")
 	}
@@ -235,7 +235,7 @@ func TestAttackSandboxShowsNoCodeOfStaff(t *testing.T) {
 	t.Parallel()
 	const first, colleague, shopper = "13800138009", "13900139000", "13700137000"
 	b := setup(t)
-	gateway, err := sandbox.New([]byte("a secret of at least 32 bytes, ok"), time.Now, account.Staff{DB: b.pool, First: "+86" + first}.Phones)
+	gateway, err := sandbox.New([]byte("a secret of at least 32 bytes, ok"), time.Now, (&account.Store{DB: b.pool, Config: account.Config{FirstAdmin: "+86" + first}}).StaffPhones)
 	if err != nil {
 		t.Fatal(err)
 	}

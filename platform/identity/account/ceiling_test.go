@@ -13,6 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/code"
 	"stampede/platform/identity/sms"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
@@ -28,13 +29,13 @@ func TestAttackSMSBudget(t *testing.T) {
 	limits := func(rdb *redis.Client) *ratelimit.Limiter {
 		return ratelimit.New(rdb, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	}
-	instance := func(change ...func(*account.Config, *account.Deps)) *bundle {
-		return setup(t, append([]func(*account.Config, *account.Deps){func(c *account.Config, d *account.Deps) {
+	instance := func(change ...func(*account.Config, *deps)) *bundle {
+		return setup(t, append([]func(*account.Config, *deps){func(c *account.Config, d *deps) {
 			c.Limits, d.Limits = account.Limits{SMSPerHour: most}, limits(rdb)
 		}}, change...)...)
 	}
 	b := instance()
-	other := instance(func(_ *account.Config, d *account.Deps) { d.DB, d.SMS = b.pool, b.phones })
+	other := instance(func(_ *account.Config, d *deps) { d.DB, d.SMS = b.pool, b.phones })
 	li := b.register(phone, secret)
 	b.exec(`INSERT INTO account.users (phone, role) VALUES ($1, 'operator')`, "+86"+staff)
 	cookies := map[string]option{
@@ -48,7 +49,7 @@ func TestAttackSMSBudget(t *testing.T) {
 	raised := func(when string, want ...*alarm.Definition) {
 		t.Helper()
 		var got []*alarm.Definition
-		for _, p := range b.accts.Probes() {
+		for _, p := range b.codes.Probes() {
 			found, err := p.Look(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -63,7 +64,7 @@ func TestAttackSMSBudget(t *testing.T) {
 	}
 	sends := func(when string, want int) {
 		t.Helper()
-		if err := b.accts.SendDue(t.Context()); err != nil {
+		if err := b.codes.SendDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(b.phones.all()); n != want {
@@ -77,7 +78,7 @@ func TestAttackSMSBudget(t *testing.T) {
 			t.Fatalf("code %d: %d %s", n, a.status, a.raw)
 		}
 	}
-	raised("near the ceiling", account.SMSNearCeiling)
+	raised("near the ceiling", code.SMSNearCeiling)
 	refused := map[string]string{}
 	for _, c := range []struct {
 		at            *bundle
@@ -92,7 +93,7 @@ func TestAttackSMSBudget(t *testing.T) {
 	if len(refused) != 1 {
 		t.Errorf("the answers differ: %v", refused)
 	}
-	raised("at the ceiling", account.SMSCeiling, account.SMSNearCeiling)
+	raised("at the ceiling", code.SMSCeiling, code.SMSNearCeiling)
 
 	if a := b.admin(auth.Admin, http.MethodPost, "/"+li.str("user_id")+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
 		t.Fatalf("role: %d %s", a.status, a.raw)
@@ -107,10 +108,10 @@ func TestAttackSMSBudget(t *testing.T) {
 	}
 
 	b.exec(`UPDATE account.notes SET next_try = now()`)
-	anHourLater := instance(func(_ *account.Config, d *account.Deps) {
+	anHourLater := instance(func(_ *account.Config, d *deps) {
 		d.DB, d.SMS, d.Limits = b.pool, b.phones, limits(pgtest.Redis(t))
 	})
-	if err := anHourLater.accts.SendDue(t.Context()); err != nil {
+	if err := anHourLater.codes.SendDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(b.phones.all(), func(m sms.Message) bool { return m.Text == sms.NoteText(sms.Chinese, "Stampede", sms.NoteRole) }) {

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/accountevent"
+	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 )
@@ -28,7 +29,7 @@ const (
 // Every way to log in, each answer, and what was stored.
 func TestWaysIn(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{"+86", "+49"} })
+	b := setup(t, func(c *account.Config, _ *deps) { c.SMSReach = sms.Reach{"+86", "+49"} })
 	in := func(kv ...any) map[string]any {
 		m := map[string]any{}
 		for i := 0; i < len(kv); i += 2 {
@@ -169,7 +170,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 }
 
 // strangers is a blacklist of every registered user.
-type strangers struct{ account.Blacklist }
+type strangers struct{ guard.Blacklist }
 
 func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
 	if user != 0 {
@@ -179,7 +180,7 @@ func (strangers) Refuse(_ string, user int64, _, _ string, _ netip.Addr) error {
 }
 
 // laterList is a blacklist that the test replaces; it starts empty.
-type laterList struct{ account.Blacklist }
+type laterList struct{ guard.Blacklist }
 
 func (l *laterList) Refuse(way string, user int64, phone, device string, from netip.Addr) error {
 	if l.Blacklist == nil {
@@ -193,7 +194,7 @@ func (l *laterList) Refuse(way string, user int64, phone, device string, from ne
 func TestARefusalLeavesTheCodeUsed(t *testing.T) {
 	t.Parallel()
 	list := &laterList{}
-	b := setup(t, func(_ *account.Config, d *account.Deps) { d.Blacklist = list })
+	b := setup(t, func(_ *account.Config, d *deps) { d.Blacklist = list })
 	for path, purpose := range map[string]string{"login/sms": "login", "register": "register"} {
 		body := map[string]any{"phone": phone, "code": b.code(phone, purpose)}
 		if path == "register" {
@@ -217,13 +218,13 @@ func TestARefusalLeavesTheCodeUsed(t *testing.T) {
 // when many logins run concurrently.
 func TestPasswordIsHashedAgain(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.PasswordParallel = 16 })
+	b := setup(t, func(c *account.Config, _ *deps) { c.PasswordParallel = 16 })
 	b.register(phone, secret)
 	var old string
 	if err := b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&old); err != nil {
 		t.Fatal(err)
 	}
-	dearer := setup(t, func(c *account.Config, d *account.Deps) { c.Password.Passes, c.PasswordParallel, d.DB = 2, 16, b.pool })
+	dearer := setup(t, func(c *account.Config, d *deps) { c.Password.Passes, c.PasswordParallel, d.DB = 2, 16, b.pool })
 	for _, a := range all(10, func(int) answer { return dearer.post("login", map[string]any{"phone": phone, "password": secret}) }) {
 		if a.status != 200 {
 			t.Errorf("%d %s", a.status, a.raw)
@@ -286,7 +287,7 @@ func TestChangesMeanwhile(t *testing.T) {
 // Without a gateway a code request fails instead of waiting.
 func TestNoGateway(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(_ *account.Config, d *account.Deps) { d.SMS = nil })
+	b := setup(t, func(_ *account.Config, d *deps) { d.SMS = nil })
 	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": "login"}); !a.is(503, "sms-unavailable") {
 		t.Errorf("%d %s", a.status, a.raw)
 	}

@@ -12,7 +12,7 @@ func TestFirstAdminByLink(t *testing.T) {
 	b := setup(t)
 	const taken, free, secret = "13800138001", "13800138002", "the first admin's password"
 	b.register(taken, "a shopper's password")
-	link, err := b.accts.InviteFirstAdmin(t.Context())
+	link, err := b.staff.InviteFirstAdmin(t.Context())
 	if err != nil || link == "" {
 		t.Fatalf("a shop without an admin invites none: %q %v", link, err)
 	}
@@ -21,7 +21,7 @@ func TestFirstAdminByLink(t *testing.T) {
 		status            int
 		code              string
 	}{
-		{"a late link", b.accts.InviteUntil(time.Now().Add(-time.Second)), free, http.StatusForbidden, "first-admin-link"},
+		{"a late link", b.staff.InviteUntil(time.Now().Add(-time.Second)), free, http.StatusForbidden, "first-admin-link"},
 		{"a link of a later time", "B" + link[1:], free, http.StatusForbidden, "first-admin-link"},
 		{"nothing", "", free, http.StatusForbidden, "first-admin-link"},
 		{"a shopper's phone", link, taken, http.StatusConflict, "phone-taken"},
@@ -36,7 +36,7 @@ func TestFirstAdminByLink(t *testing.T) {
 	if admins := b.count(`SELECT count(*) FROM account.users WHERE role = 'admin' AND phone = '+86' || $1`, free); admins != 1 {
 		t.Errorf("%d admins have the phone", admins)
 	}
-	if again, err := b.accts.InviteFirstAdmin(t.Context()); again != "" || err != nil {
+	if again, err := b.staff.InviteFirstAdmin(t.Context()); again != "" || err != nil {
 		t.Errorf("a shop with an admin invites another: %q %v", again, err)
 	}
 }

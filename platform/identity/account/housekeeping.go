@@ -20,22 +20,19 @@ const (
 	keepCodes = 10 * time.Minute
 )
 
-// Workers returns the loops that delete old codes and logins and send notes. Several
-// instances may run them: each row is deleted or claimed once.
-func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "account-housekeeping", Run: s.keepHouse}, {Name: "account-notes", Run: s.sendNotes}}
-}
-
-// keepHouse runs immediately and then every tidyEvery until ctx ends, then returns
-// nil.
-func (s *Service) keepHouse(ctx context.Context) error {
-	return app.Loop{Every: tidyEvery, Do: s.Tidy, Log: s.deps.Log, Failed: "deleting old codes and logins failed"}.Run(ctx)
+// Workers returns the loop that deletes old codes, logins and notices. Several instances
+// may run it: each row is deleted once.
+func (s *Store) Workers() []app.Worker {
+	return []app.Worker{{
+		Name: "account-housekeeping",
+		Run:  app.Loop{Every: tidyEvery, Do: s.Tidy, Log: s.Log, Failed: "deleting old codes and logins failed"}.Run,
+	}}
 }
 
 // Tidy deletes expired codes, and logins that ended or expired and notices that are
 // from longer ago than Config.KeepEnded.
-func (s *Service) Tidy(ctx context.Context) error {
-	q := accountdb.New(s.deps.DB)
+func (s *Store) Tidy(ctx context.Context) error {
+	q := accountdb.New(s.DB)
 	for _, part := range []struct {
 		name   string
 		forget func() (int64, error)
@@ -44,10 +41,10 @@ func (s *Service) Tidy(ctx context.Context) error {
 			return q.ForgetCodes(ctx, accountdb.ForgetCodesParams{KeepSeconds: keepCodes.Seconds(), Most: tidyAtMost})
 		}},
 		{"logins", func() (int64, error) {
-			return q.ForgetLogins(ctx, accountdb.ForgetLoginsParams{KeepSeconds: s.cfg.KeepEnded.Seconds(), Most: tidyAtMost})
+			return q.ForgetLogins(ctx, accountdb.ForgetLoginsParams{KeepSeconds: s.Config.KeepEnded.Seconds(), Most: tidyAtMost})
 		}},
 		{"notices", func() (int64, error) {
-			return q.ForgetNotices(ctx, accountdb.ForgetNoticesParams{KeepSeconds: s.cfg.KeepEnded.Seconds(), Most: tidyAtMost})
+			return q.ForgetNotices(ctx, accountdb.ForgetNoticesParams{KeepSeconds: s.Config.KeepEnded.Seconds(), Most: tidyAtMost})
 		}},
 	} {
 		for {

@@ -83,7 +83,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, func(cfg *account.Config, _ *account.Deps) { cfg.Limits = c.limits })
+			b := setup(t, func(cfg *account.Config, _ *deps) { cfg.Limits = c.limits })
 			for n := range c.most {
 				if a := c.call(b, n); a.status == 429 {
 					t.Fatalf("call %d: %s", n+1, a.raw)
@@ -105,7 +105,7 @@ func TestLimits(t *testing.T) {
 // affected, also behind the same address.
 func TestAttackAccountsByFirstLogins(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.Limits = account.Limits{RegisterPerAddress: 2} })
+	b := setup(t, func(c *account.Config, _ *deps) { c.Limits = account.Limits{RegisterPerAddress: 2} })
 	login := func(n int, opts ...option) answer {
 		return b.post("login/sms", map[string]any{"phone": phoneNo(n), "code": b.code(phoneNo(n), "login")}, opts...)
 	}
@@ -129,7 +129,7 @@ func TestAttackAccountsByFirstLogins(t *testing.T) {
 // Guessing a phone's password does not lock its holder out.
 func TestGuessingDoesNotLockTheHolderOut(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.LoginPerPhone = 5 })
+	b := setup(t, func(c *account.Config, _ *deps) { c.LoginPerPhone = 5 })
 	b.register(phone, secret)
 	for range 10 {
 		b.post("login", map[string]any{"phone": phone, "password": "a wrong password"})
@@ -147,7 +147,7 @@ func TestGuessingDoesNotLockTheHolderOut(t *testing.T) {
 func TestCodesStayWithinReach(t *testing.T) {
 	t.Parallel()
 	const known, unknown, near = "+12025550123", "+12025550124", "13800138000"
-	limited := func(c *account.Config, d *account.Deps) {
+	limited := func(c *account.Config, d *deps) {
 		d.Human.(*human).kind = humancheck.Pow
 		c.Limits = account.Limits{SMSPerPhoneHour: 1, SMSPerPhoneDay: 1, SMSPerAddress: 1}
 	}
@@ -172,7 +172,7 @@ func TestCodesStayWithinReach(t *testing.T) {
 	solved := header("Human-Check", "solved")
 	b.code(near, "login", solved) // the only code that the limits allow this address
 
-	everywhere := setup(t, limited, func(c *account.Config, _ *account.Deps) { c.SMSReach = sms.Reach{sms.Everywhere} })
+	everywhere := setup(t, limited, func(c *account.Config, _ *deps) { c.SMSReach = sms.Reach{sms.Everywhere} })
 	everywhere.code(known, "login", solved)
 }
 
@@ -182,7 +182,7 @@ func phoneNo(i int) string { return fmt.Sprintf("138%08d", i) }
 // only the phone.
 func TestOldPasswordIsLimited(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.LoginPerPhone = 3 })
+	b := setup(t, func(c *account.Config, _ *deps) { c.LoginPerPhone = 3 })
 	token := b.register(phone, secret).str("access_token")
 	body := map[string]any{"old_password": "a wrong password", "new_password": "battery staple, correct"}
 	for n := range 3 {
@@ -201,7 +201,7 @@ func TestRecordRequiresHumanChecks(t *testing.T) {
 	t.Parallel()
 	const easiest = humancheck.Easy
 	solved := header("Human-Check", "solved")
-	b := setup(t, func(c *account.Config, d *account.Deps) {
+	b := setup(t, func(c *account.Config, d *deps) {
 		d.Human.(*human).kind = humancheck.Pow
 		c.Limits = account.Limits{LoginPerPhone: 5}
 	})
@@ -267,7 +267,7 @@ func TestRecordRequiresHumanChecks(t *testing.T) {
 // much, and other addresses are not affected. Loopback has no record.
 func TestAttackCodesOfOneAddress(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, d *account.Deps) {
+	b := setup(t, func(c *account.Config, d *deps) {
 		d.Human.(*human).kind, c.Limits = humancheck.Pow, account.Limits{}
 	})
 	phones := 0
@@ -328,7 +328,7 @@ func TestAttackCodesOfOneAddress(t *testing.T) {
 // Without Redis the counts are unknown, and the check is required.
 func TestUnknownCountsRequireTheCheck(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, d *account.Deps) {
+	b := setup(t, func(c *account.Config, d *deps) {
 		d.Human.(*human).kind, c.Limits = humancheck.Pow, account.Limits{}
 		_ = d.Redis.Close()
 	})

@@ -13,7 +13,7 @@ func TestAttackLockingARivalOut(t *testing.T) {
 	t.Parallel()
 	const home, rival = "198.51.100.7", "203.0.113.9"
 	device := map[string]any{"id": "holders-phone"} // which the rival states too
-	b := setup(t, func(c *account.Config, _ *account.Deps) {
+	b := setup(t, func(c *account.Config, _ *deps) {
 		c.Limits = account.Limits{LoginPerPhone: 5, SMSPerPhoneHour: 5, SMSPerPhoneDay: 10}
 	})
 	b.register(phone, secret)

@@ -198,19 +198,20 @@ func TestLoginsAreBounded(t *testing.T) {
 // register again.
 func TestErase(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	var told []int64 // what another module erases in the same transaction
+	b := setup(t, func(_ *account.Config, d *deps) {
+		d.erase = append(d.erase, func(ctx context.Context, tx pgx.Tx, user int64) error {
+			told = append(told, user)
+			_, err := tx.Exec(ctx, `SELECT 1`)
+			return err
+		})
+	})
 	login := b.register(phone, secret)
 	token := login.str("access_token")
 	if a := b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}); a.status != 204 {
 		t.Fatalf("link: %d %s", a.status, a.raw)
 	}
 	code := b.code(phone, "erase")
-	var told []int64 // what another module erases in the same transaction
-	b.accts.AlsoErase(func(ctx context.Context, tx pgx.Tx, user int64) error {
-		told = append(told, user)
-		_, err := tx.Exec(ctx, `SELECT 1`)
-		return err
-	})
 	for _, c := range []struct {
 		name   string
 		body   map[string]any
@@ -269,7 +270,7 @@ func TestErase(t *testing.T) {
 // Old codes and logins are deleted; live ones stay.
 func TestTidy(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.KeepEnded = time.Hour })
+	b := setup(t, func(c *account.Config, _ *deps) { c.KeepEnded = time.Hour })
 	b.register(phone, secret)
 	for range 3 {
 		b.login(phone, secret)

@@ -21,7 +21,7 @@ func TestUsersAreNotifiedOfChanges(t *testing.T) {
 	b := setup(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	for _, w := range b.accts.Workers() {
+	for _, w := range b.codes.Workers() {
 		if w.Name == "account-notes" {
 			go func() { ended <- w.Run(ctx) }()
 		}
@@ -107,7 +107,7 @@ func TestNotesAreRetried(t *testing.T) {
 			}
 			return c.answers
 		})
-		if err := b.accts.SendDue(t.Context()); err != nil {
+		if err := b.codes.SendDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := b.count(`SELECT count(*) FROM account.notes WHERE next_try > now() + interval '20 s'`); n != c.waiting {
@@ -123,7 +123,7 @@ func TestNotesAreRetried(t *testing.T) {
 // without a gateway.
 func TestNoticesReachUsersWithoutAPhone(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, d *account.Deps) { d.SMS, c.KeepEnded = nil, time.Hour })
+	b := setup(t, func(c *account.Config, d *deps) { d.SMS, c.KeepEnded = nil, time.Hour })
 	on := func(device string) answer {
 		return b.post("login/wechat", map[string]any{"code": b.wechat.Code("open-li", ""), "device": map[string]any{"id": device}})
 	}

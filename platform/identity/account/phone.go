@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"stampede/platform/base/fault"
 )
@@ -76,4 +77,17 @@ func (p Phone) Masked() string {
 // LogValue masks the number in every log.
 func (p Phone) LogValue() slog.Value { return slog.StringValue(p.Masked()) }
 
-func (p Phone) inChina() bool { return strings.HasPrefix(string(p), inChina) }
+// InChina reports whether the number is Chinese.
+func (p Phone) InChina() bool { return strings.HasPrefix(string(p), inChina) }
+
+// Clean makes a client's text safe to store and show: it drops characters that
+// Postgres or a terminal cannot handle, and invisible ones, which could make another
+// device or name look like the user's.
+func Clean(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		return r
+	}, s))
+}

@@ -110,7 +110,7 @@ func TestRefreshRefusals(t *testing.T) {
 		t.Errorf("a refresh token as access token: %d %s", a.status, a.raw)
 	}
 	// A server with another key makes different tokens for the same login.
-	elsewhere := setup(t, func(c *account.Config, d *account.Deps) {
+	elsewhere := setup(t, func(c *account.Config, d *deps) {
 		c.SigningKey, d.DB = []byte("another key of thirty-two bytes!!"), b.pool
 	})
 	if a := elsewhere.refresh(good, "device-1"); !a.is(401, "bad-refresh-token") {
@@ -139,8 +139,8 @@ func TestRefreshRefusals(t *testing.T) {
 func TestKeysAreReplaced(t *testing.T) {
 	t.Parallel()
 	older, newer := []byte("the older key of thirty-two bytes"), []byte("the newer key of thirty-two bytes")
-	a := setup(t, func(c *account.Config, _ *account.Deps) { c.SigningKey, c.PreviousKeys = older, [][]byte{newer} })
-	b := setup(t, func(c *account.Config, d *account.Deps) {
+	a := setup(t, func(c *account.Config, _ *deps) { c.SigningKey, c.PreviousKeys = older, [][]byte{newer} })
+	b := setup(t, func(c *account.Config, d *deps) {
 		c.SigningKey, c.PreviousKeys, d.DB = newer, [][]byte{older}, a.pool
 	})
 	code := a.code(phone, "login")
@@ -156,7 +156,7 @@ func TestKeysAreReplaced(t *testing.T) {
 		}
 		token = next.str("refresh_token")
 	}
-	gone := setup(t, func(c *account.Config, d *account.Deps) { c.SigningKey, d.DB = newer, a.pool })
+	gone := setup(t, func(c *account.Config, d *deps) { c.SigningKey, d.DB = newer, a.pool })
 	if x := gone.refresh(token); !x.is(401, "bad-refresh-token") {
 		t.Errorf("a removed key: %d %s", x.status, x.raw)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account/password"
 	"stampede/platform/identity/sms"
 )
@@ -50,8 +51,7 @@ const keepEnded = 30 * 24 * time.Hour
 // Config is the accounts' configuration. NewConfig derives it from settings.
 type Config struct {
 	Settings
-	// SigningKey is the server's, PreviousKeys are those being rotated out; this
-	// package derives its own keys from them.
+	// SigningKey is the server's, PreviousKeys are those being rotated out.
 	SigningKey   []byte
 	PreviousKeys [][]byte
 	Password     password.Params
@@ -65,6 +65,16 @@ type Config struct {
 	OverTLS bool
 	// KeepEnded is keepEnded except in tests.
 	KeepEnded time.Duration
+}
+
+// Keys returns the keys for a purpose, one of each accepted signing key, the current one
+// first: access to the database alone suffices neither to guess codes offline nor to make
+// tokens, and during a key rotation what another key made is valid too.
+func (c Config) Keys(purpose string) (keys [][]byte) {
+	for _, signing := range append([][]byte{c.SigningKey}, c.PreviousKeys...) {
+		keys = append(keys, auth.Derive(signing, purpose))
+	}
+	return keys
 }
 
 // NewConfig derives the configuration from settings.

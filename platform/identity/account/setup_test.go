@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -24,7 +25,13 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/code"
+	"stampede/platform/identity/account/credential"
+	"stampede/platform/identity/account/factor"
+	"stampede/platform/identity/account/guard"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/password"
+	"stampede/platform/identity/account/staff"
 	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/sms"
@@ -34,6 +41,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
+var testKey = []byte("a signing key of thirty-two bytes")
+
 // cheap are costs low enough for hundreds of hashes in a test.
 var cheap = password.Params{MemoryKiB: 64, Passes: 1, Threads: 1}
 
@@ -42,7 +51,10 @@ type bundle struct {
 	held    sync.Map // access token → refresh token
 	t       *testing.T
 	pool    *pgxpool.Pool
-	accts   *account.Service
+	accts   *account.Store
+	codes   *code.Service
+	logins  *login.Service
+	staff   *staff.Service
 	router  *httpx.Router
 	tokens  *auth.Tokens
 	phones  *phones
@@ -55,9 +67,9 @@ type bundle struct {
 
 // setup builds accounts without limits; change adjusts their configuration. At the
 // end of the test the log must contain no secret.
-func setup(t *testing.T, change ...func(*account.Config, *account.Deps)) *bundle {
+func setup(t *testing.T, change ...func(*account.Config, *deps)) *bundle {
 	t.Helper()
-	key := []byte("a signing key of thirty-two bytes")
+	key := testKey
 	b := &bundle{
 		t: t, pool: pgtest.DB(t), tokens: auth.NewTokens(key, time.Now), phones: &phones{}, revoked: &revoked{}, human: &human{kind: humancheck.None},
 		metrics: prometheus.NewRegistry(), logs: &logs{}, wechat: wechattest.New(t),
@@ -74,20 +86,39 @@ func setup(t *testing.T, change ...func(*account.Config, *account.Deps)) *bundle
 	cfg := defaults(t, key)
 	cfg.Password, cfg.PasswordParallel, cfg.Limits = cheap, 4, account.Limits{}
 	cfg.AdminWithoutTOTP = true
-	deps := account.Deps{
-		DB: b.pool, Redis: pgtest.Redis(t), Tokens: b.tokens, Limits: limits, Revoke: b.revoked, SMS: b.phones, Human: b.human, WeChat: exchange,
-		Log: log, Metrics: b.metrics,
-	}
+	d := deps{DB: b.pool, SMS: b.phones, WeChat: exchange}
+	d.Redis, d.Limits, d.Human = pgtest.Redis(t), limits, b.human
 	for _, c := range change {
-		c(&cfg, &deps)
+		c(&cfg, &d)
 	}
-	if b.accts, err = account.New(cfg, deps); err != nil {
+	b.accts = &account.Store{DB: d.DB, Revoke: b.revoked, SendsSMS: d.SMS != nil, Config: cfg, Log: log, Metrics: b.metrics}
+	d.Store = b.accts
+	g := guard.New(d.Deps)
+	factors, err := factor.New(b.accts, g)
+	if err != nil {
 		t.Fatal(err)
 	}
+	b.codes, b.logins = code.New(b.accts, g, d.SMS), login.New(b.accts, g, factors, b.tokens)
+	credentials, err := credential.New(credential.Deps{Store: b.accts, Guard: g, Codes: b.codes, Factors: factors, Logins: b.logins, WeChat: d.WeChat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.staff = staff.New(credentials, nil)
 	b.router = httpx.NewRouter(b.tokens, log, "test", prometheus.NewRegistry(), httpx.Devices(key))
-	b.accts.Routes(b.router)
+	for _, part := range []interface{ Routes(rt *httpx.Router) }{b.codes, b.logins, credentials, credential.NewErasure(credentials, nil, d.erase...), b.staff} {
+		part.Routes(b.router)
+	}
 	t.Cleanup(func() { b.logs.check(t) })
 	return b
+}
+
+// deps are what a test may replace.
+type deps struct {
+	guard.Deps
+	DB     *pgxpool.Pool
+	SMS    sms.Sender
+	WeChat credential.WeChat
+	erase  []func(ctx context.Context, tx pgx.Tx, user int64) error // what other modules erase
 }
 
 // defaults are the configuration when nothing is set but the shop's name.

@@ -34,7 +34,7 @@ func (a *app) code() string {
 // admin has a second factor nor afterwards.
 func TestAttackStolenAdminPassword(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.AdminWithoutTOTP = false })
+	b := setup(t, func(c *account.Config, _ *deps) { c.AdminWithoutTOTP = false })
 	user := b.register(phone, secret).str("user_id")
 	b.exec(`UPDATE account.users SET role = 'admin'`)
 	admin, thief := b.login(phone, secret), b.login(phone, secret)

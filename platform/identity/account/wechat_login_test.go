@@ -51,7 +51,7 @@ func TestWeChatLogin(t *testing.T) {
 	if a := b.loginWeChat("open-li", ""); !a.is(503, "wechat-unavailable") || a.header.Get("Retry-After") == "" {
 		t.Errorf("WeChat is busy: %d %s", a.status, a.raw)
 	}
-	without := setup(t, func(_ *account.Config, d *account.Deps) { d.WeChat = nil })
+	without := setup(t, func(_ *account.Config, d *deps) { d.WeChat = nil })
 	if a := without.loginWeChat("open-li", ""); !a.is(503, "wechat-unavailable") {
 		t.Errorf("without an app: %d %s", a.status, a.raw)
 	}
@@ -82,7 +82,7 @@ func TestUnionIDIsOnePerson(t *testing.T) {
 func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 	t.Parallel()
 	a := setup(t)
-	b := setup(t, func(_ *account.Config, d *account.Deps) {
+	b := setup(t, func(_ *account.Config, d *deps) {
 		d.DB = a.pool
 		other := wechattest.New(t)
 		cfg := wechat.DefaultConfig()

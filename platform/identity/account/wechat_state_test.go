@@ -1,11 +1,16 @@
 package account_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/wechat"
 )
@@ -14,7 +19,7 @@ import (
 // code neither logs in to the attacker's account nor adds the attacker's WeChat account.
 func TestAttackWeChatCodeOfAnother(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *account.Config, _ *account.Deps) { c.OverTLS = true })
+	b := setup(t, func(c *account.Config, _ *deps) { c.OverTLS = true })
 	begun := b.post("wechat/state", nil)
 	set := begun.header.Get("Set-Cookie")
 	for _, want := range []string{"HttpOnly", "Secure", "SameSite=Lax", "Max-Age=600", "Path=/api/v1"} {
@@ -33,7 +38,7 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 		"no cookie":                     {state, ""},
 		"another cookie":                {state, theirs},
 		"a made-up state":               {strings.Repeat("0", len(state)), cookie},
-		"a state of eleven minutes ago": {b.accts.WeChatState(value, time.Now().Add(-time.Minute)), cookie},
+		"a state of eleven minutes ago": {lateState(value), cookie},
 	} {
 		body := func() map[string]any {
 			q := b.wechat.Redirect(t, "https://sale.example.com/login", attackers, "open-attacker", "").Query()
@@ -70,7 +75,7 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 		t.Errorf("its state again: %d %s", a.status, a.raw)
 	}
 
-	mini := setup(t, func(_ *account.Config, d *account.Deps) {
+	mini := setup(t, func(_ *account.Config, d *deps) {
 		cfg := wechat.DefaultConfig()
 		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = b.wechat.URL, b.wechat.AppID, b.wechat.Secret, wechat.Mini
 		client, err := wechat.New(cfg)
@@ -83,4 +88,15 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 	if a := mini.post("login/wechat", map[string]any{"code": b.wechat.Code("open-mini", ""), "state": ""}); a.status != 200 {
 		t.Errorf("a mini program: %d %s", a.status, a.raw)
 	}
+}
+
+// lateState is a state for the holder of a cookie that ended a minute ago, made as the
+// server makes one.
+func lateState(cookie string) string {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(-time.Minute).Unix()))
+	mac := hmac.New(sha256.New, auth.Derive(testKey, "account-wechat-state"))
+	mac.Write(raw)
+	mac.Write(make([]byte, 8)) // no user
+	mac.Write([]byte(cookie))
+	return hex.EncodeToString(append(raw, mac.Sum(nil)[:24]...))
 }

@@ -7,7 +7,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/ratelimit"
-	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
 )
 
@@ -19,11 +19,11 @@ type asked struct {
 }
 
 // ask opens a QR login for a device.
-func (s *Service) ask(ctx context.Context, d account.Device) (asked, error) {
-	if err := s.keepOut("qr-ask", 0, d.ID, d.Address); err != nil {
+func (s *Service) ask(ctx context.Context, d login.Device) (asked, error) {
+	if err := s.deps.Guard.KeepOut("qr-ask", 0, "", d.ID, d.Address); err != nil {
 		return asked{}, err
 	}
-	if err := s.take(ctx, ratelimit.Ask{Rule: s.cfg.PerAddress, Key: ratelimit.AddrKey(d.Address)}); err != nil {
+	if err := s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.PerAddress, Key: ratelimit.AddrKey(d.Address)}); err != nil {
 		return asked{}, err
 	}
 	a := asked{id: newID()}

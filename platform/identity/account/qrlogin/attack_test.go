@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/store/pg"
 )
 
@@ -70,20 +71,20 @@ func TestAttackLoginOutlivesItsSurplusConfirmer(t *testing.T) {
 	}
 	open := func(confirmer int64) int64 {
 		t.Helper()
-		var login int64
+		var id int64
 		err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
-			tokens, err := i.acc.OpenConfirmed(t.Context(), tx, user, confirmer, account.Device{Kind: "web"}, "qr")
+			tokens, err := i.acc.OpenConfirmed(t.Context(), tx, user, confirmer, login.Device{Kind: "web"}, "qr")
 			if err != nil {
 				return err
 			}
 			who, err := s.tokens.Verify(tokens.AccessToken)
-			login = who.Login
+			id = who.Login
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return login
+		return id
 	}
 	phone := who.Login
 	desktop := open(phone)
@@ -109,7 +110,7 @@ func TestAttackLoginOutlivesItsSurplusConfirmer(t *testing.T) {
 	// Twenty logins in one line leave no room for another.
 	for range 20 {
 		err = pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
-			tokens, err := i.acc.OpenConfirmed(t.Context(), tx, user, last, account.Device{Kind: "web"}, "qr")
+			tokens, err := i.acc.OpenConfirmed(t.Context(), tx, user, last, login.Device{Kind: "web"}, "qr")
 			if err == nil {
 				who, err = s.tokens.Verify(tokens.AccessToken)
 				last = who.Login
@@ -120,7 +121,7 @@ func TestAttackLoginOutlivesItsSurplusConfirmer(t *testing.T) {
 			break
 		}
 	}
-	if !errors.Is(err, account.ErrConfirmerEnded) {
+	if !errors.Is(err, login.ErrConfirmerEnded) {
 		t.Errorf("the 21st login of a line: %v", err)
 	}
 }
@@ -139,7 +140,7 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	if _, err := s.db.Exec(t.Context(), `INSERT INTO account.totp (user_id, secret, confirmed_at) VALUES ($1, sha256('x'), now())`, user); err != nil {
 		t.Fatal(err)
 	}
-	letIn := func(confirmer string) *account.Tokens {
+	letIn := func(confirmer string) *login.Tokens {
 		t.Helper()
 		a := i.confirms(t, confirmer)
 		got := i.polled(t, a)
@@ -152,10 +153,13 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	desktop := letIn(token)
 	tv := letIn(desktop.AccessToken)
 	unclaimed := i.confirms(t, tv.AccessToken)
-	if err := i.acc.EndLogin(t.Context(), user, phone.Login, "logout"); err != nil {
+	err = i.deps.Store.InTx(t.Context(), "log out", func(tx pgx.Tx) error {
+		return i.deps.Store.EndLogin(t.Context(), tx, user, phone.Login, account.EndedByLogout)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for name, tokens := range map[string]*account.Tokens{"desktop": desktop, "tv": tv} {
+	for name, tokens := range map[string]*login.Tokens{"desktop": desktop, "tv": tv} {
 		p, err := s.tokens.Verify(tokens.AccessToken)
 		if err != nil {
 			t.Fatal(err)
@@ -168,10 +172,10 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 		}
 	}
 	err = pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { // as a poll would that missed the revocation
-		_, err := i.acc.OpenConfirmed(t.Context(), tx, user, phone.Login, account.Device{Kind: "web"}, "qr")
+		_, err := i.acc.OpenConfirmed(t.Context(), tx, user, phone.Login, login.Device{Kind: "web"}, "qr")
 		return err
 	})
-	if !errors.Is(err, account.ErrConfirmerEnded) {
+	if !errors.Is(err, login.ErrConfirmerEnded) {
 		t.Errorf("a login by an ended confirmer: %v", err)
 	}
 	if got := i.polled(t, unclaimed); got.body.Status != "denied" || got.body.Tokens != nil {

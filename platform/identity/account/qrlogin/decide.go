@@ -30,10 +30,10 @@ func (s *Service) may(ctx context.Context, p auth.Principal) error {
 	if p.Login == 0 {
 		return errMinted
 	}
-	if err := s.keepOut("qr-scan", p.UserID, p.Device, httpx.ClientAddr(ctx)); err != nil {
+	if err := s.deps.Guard.KeepOut("qr-scan", p.UserID, "", p.Device, httpx.ClientAddr(ctx)); err != nil {
 		return err
 	}
-	return s.take(ctx, ratelimit.Ask{Rule: s.cfg.PerUser, Key: ratelimit.UserKey(p.UserID)})
+	return s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.PerUser, Key: ratelimit.UserKey(p.UserID)})
 }
 
 // scan assigns a code to the first user who scans it.
@@ -93,7 +93,7 @@ func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token
 	}
 	var refusal error
 	if decision == confirmed {
-		if err := s.deps.Accounts.Holds(ctx, p, shown.refresh); err != nil {
+		if err := s.deps.Logins.Holds(ctx, p, shown.refresh); err != nil {
 			return err
 		}
 		if row.Number == nil || int(*row.Number) != shown.number {

@@ -15,7 +15,7 @@ import (
 // picture is the QR code of an id as PNG. It contains no secret, so a page can show
 // it in an <img>; a scanned or expired one is not drawn.
 func (s *Service) picture(ctx context.Context, id ids.ID, from netip.Addr) ([]byte, error) {
-	if err := s.take(ctx, ratelimit.Ask{Rule: s.cfg.PicturesPerAddress, Key: ratelimit.AddrKey(from)}); err != nil {
+	if err := s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.PicturesPerAddress, Key: ratelimit.AddrKey(from)}); err != nil {
 		return nil, err
 	}
 	row, err := s.db.State(ctx, id)

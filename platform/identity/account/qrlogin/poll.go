@@ -12,7 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
-	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
 	"stampede/platform/store/pg"
 )
@@ -21,8 +21,8 @@ import (
 type progress struct {
 	state     string
 	expiresAt time.Time
-	number    int             // with the state scanned
-	tokens    *account.Tokens // with the state confirmed
+	number    int           // with the state scanned
+	tokens    *login.Tokens // with the state confirmed
 }
 
 // poll returns the state of a QR login to the holder of the secret. A confirmed login
@@ -45,7 +45,7 @@ func (s *Service) poll(ctx context.Context, id ids.ID, secret string, from netip
 // holder returns the row if the secret matches.
 func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from netip.Addr) (qrlogindb.StateRow, error) {
 	guess := ratelimit.Ask{Rule: s.cfg.Guesses, Key: ratelimit.AddrKey(from) + "/" + id.String()}
-	if err := s.deps.Limits.Look(guess).Err(); err != nil {
+	if err := s.deps.Guard.Limits.Look(guess).Err(); err != nil {
 		return qrlogindb.StateRow{}, err
 	}
 	row, err := s.db.State(ctx, id)
@@ -53,18 +53,18 @@ func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from net
 		return row, unreachable("poll", err)
 	}
 	if err != nil || !fits(secret, row.PollHash) {
-		if err := s.take(ctx, guess); err != nil {
+		if err := s.deps.Guard.Take(ctx, guess); err != nil {
 			return row, err
 		}
 		return row, errUnknown
 	}
-	return row, s.take(ctx, ratelimit.Ask{Rule: s.cfg.Polls, Key: "q:" + id.String()})
+	return row, s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.Polls, Key: "q:" + id.String()})
 }
 
 // claim opens the confirmed login and returns its tokens, in one transaction.
 func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, error) {
-	var tokens account.Tokens
-	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	var tokens login.Tokens
+	err := pg.InTx(ctx, s.deps.Store.DB, func(tx pgx.Tx) error {
 		row, err := s.db.WithTx(tx).Claim(ctx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return errTooLate
@@ -78,7 +78,7 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 		} else if ended {
 			return errEnded
 		}
-		tokens, err = s.deps.Accounts.OpenConfirmed(ctx, tx, who.UserID, who.Login, account.Device{
+		tokens, err = s.deps.Logins.OpenConfirmed(ctx, tx, who.UserID, who.Login, login.Device{
 			Kind: row.DeviceKind, ID: row.DeviceID, Name: row.DeviceName, Address: address(row.Address),
 		}, "qr")
 		return err
@@ -91,7 +91,7 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 			return progress{}, unreachable("claim", err)
 		}
 		return progress{state: stateOf(row), expiresAt: row.ExpiresAt}, nil
-	case errors.Is(err, errEnded), errors.Is(err, account.ErrConfirmerEnded):
+	case errors.Is(err, errEnded), errors.Is(err, login.ErrConfirmerEnded):
 		p.state = denied
 		return p, nil
 	case errors.As(err, &refused):

@@ -11,7 +11,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/login"
 )
 
 // Routes registers the routes of both devices.
@@ -87,7 +87,7 @@ func documentImage(doc *huma.OpenAPI, path string) {
 
 type askInput struct {
 	Body struct {
-		Device account.DeviceInput `json:"device" doc:"The phone shows its name before the user confirms"`
+		Device login.DeviceInput `json:"device" doc:"The phone shows its name before the user confirms"`
 	} `nameHint:"QRLoginRequest"`
 }
 
@@ -130,11 +130,11 @@ type pollInput struct {
 type pollOutput struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         struct {
-		Status      string          `json:"status" enum:"pending,scanned,confirmed,denied,expired,claimed"`
-		ExpiresAt   string          `json:"expires_at" format:"date-time"`
-		Number      int             `json:"number,omitempty" doc:"With the status scanned: show it to the user, who types it on the phone" example:"47"`
-		PollAfterMs int64           `json:"poll_after_ms" doc:"Milliseconds until the next poll; 0 when the state is final"`
-		Tokens      *account.Tokens `json:"tokens,omitempty" doc:"With the status confirmed, once"`
+		Status      string        `json:"status" enum:"pending,scanned,confirmed,denied,expired,claimed"`
+		ExpiresAt   string        `json:"expires_at" format:"date-time"`
+		Number      int           `json:"number,omitempty" doc:"With the status scanned: show it to the user, who types it on the phone" example:"47"`
+		PollAfterMs int64         `json:"poll_after_ms" doc:"Milliseconds until the next poll; 0 when the state is final"`
+		Tokens      *login.Tokens `json:"tokens,omitempty" doc:"With the status confirmed, once"`
 	} `nameHint:"QRLoginState"`
 }
 

@@ -3,53 +3,27 @@ package qrlogin
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"net/netip"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
-	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/guard"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
+	"stampede/platform/identity/revoke"
 )
-
-// Accounts opens logins; *account.Service in production.
-type Accounts interface {
-	OpenConfirmed(ctx context.Context, tx pgx.Tx, user, confirmer int64, d account.Device, how string) (account.Tokens, error)
-	// Holds returns nil if a refresh token belongs to the principal's login now.
-	Holds(ctx context.Context, p auth.Principal, refreshToken string) error
-}
-
-// Limiter limits the rate of requests; *ratelimit.Limiter in production.
-type Limiter interface {
-	Take(ctx context.Context, asks ...ratelimit.Ask) (ratelimit.Decision, error)
-	Look(asks ...ratelimit.Ask) ratelimit.Decision
-}
-
-// Revocations knows ended logins and puts new ones into force; *revoke.Service in
-// production.
-type Revocations interface {
-	Revoked(ctx context.Context, p auth.Principal) (bool, error)
-	Tell(ctx context.Context)
-}
 
 // Deps are the Service's dependencies.
 type Deps struct {
-	DB          *pgxpool.Pool
-	Accounts    Accounts
-	Blacklist   account.Blacklist // nil: no blacklist
-	Revocations Revocations
-	Limits      Limiter
-	Log         *slog.Logger
-	Metrics     prometheus.Registerer
+	Store       *account.Store
+	Guard       *guard.Guard
+	Logins      *login.Service
+	Revocations *revoke.Service
 }
 
 // Service logs devices in by QR code. Safe for concurrent use.
@@ -65,8 +39,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, db: qrlogindb.New(deps.DB)}
-	s.steps = promauto.With(deps.Metrics).NewCounterVec(prometheus.CounterOpts{
+	s := &Service{cfg: cfg, deps: deps, db: qrlogindb.New(deps.Store.DB)}
+	s.steps = promauto.With(deps.Store.Metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_auth_qr_logins_total", Help: "QR logins by step reached: asked, scanned, confirmed, denied, claimed.",
 	}, []string{"step"})
 	for _, step := range []string{"asked", scanned, confirmed, denied, claimed} {
@@ -108,26 +82,12 @@ func unreachable(operation string, err error) error {
 	return httpx.Unreachable(fault.T("QR logins", "扫码登录"), fmt.Errorf("qrlogin: %s: %w", operation, err))
 }
 
-// take returns the refusal of the first exhausted rule.
-func (s *Service) take(ctx context.Context, asks ...ratelimit.Ask) error {
-	d, err := s.deps.Limits.Take(ctx, asks...)
-	if err != nil {
-		return fmt.Errorf("qrlogin: %w", err)
-	}
-	return d.Err()
-}
-
-// keepOut refuses a listed user, device or address.
-func (s *Service) keepOut(way string, user int64, device string, from netip.Addr) error {
-	if s.deps.Blacklist == nil {
-		return nil
-	}
-	return s.deps.Blacklist.Refuse(way, user, "", device, from)
-}
-
 // Workers returns the loop that removes old rows.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "qr-logins-tidy", Run: s.tidy}}
+	return []app.Worker{{
+		Name: "qr-logins-tidy",
+		Run:  app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Store.Log, Failed: "deleting old QR logins failed"}.Run,
+	}}
 }
 
 const (
@@ -140,11 +100,7 @@ const (
 	tidyAtMost  = 10_000
 )
 
-// tidy removes rows that can no longer be used. Every instance runs it.
-func (s *Service) tidy(ctx context.Context) error {
-	return app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Log, Failed: "deleting old QR logins failed"}.Run(ctx)
-}
-
+// forget removes rows that can no longer be used. Every instance runs it.
 func (s *Service) forget(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
 	defer cancel()

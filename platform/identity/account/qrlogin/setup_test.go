@@ -24,6 +24,9 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/factor"
+	"stampede/platform/identity/account/guard"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/revoke"
 	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
@@ -52,7 +55,7 @@ func setup(t *testing.T, change func(*Config)) bundle {
 type instance struct {
 	*Service
 	revoke *revoke.Service
-	acc    *account.Service
+	acc    *login.Service
 	url    string
 	held   *sync.Map
 }
@@ -68,21 +71,22 @@ func (s bundle) start() *instance {
 	}
 	i := &instance{held: s.held}
 	var err error
-	rdb := pgtest.Redis(s.t)
 	i.revoke = revoke.New(revoke.Deps{DB: s.db, Log: log, Metrics: metrics, Clock: clock.System{}})
 	must(i.revoke.Load(s.t.Context()))
-	limits := ratelimit.New(nil, log, metrics)
 	tokens := auth.NewTokens(testKey, time.Now, auth.RevokedBy(i.revoke))
 	acc, err := account.NewConfig(config.Defaults[account.Settings](), config.Defaults[sms.Settings](), testKey)
 	must(err)
-	i.acc, err = account.New(acc, account.Deps{DB: s.db, Redis: rdb, Tokens: tokens, Limits: limits, Revoke: i.revoke, Log: log, Metrics: metrics})
+	store := &account.Store{DB: s.db, Revoke: i.revoke, Config: acc, Log: log, Metrics: metrics}
+	g := guard.New(guard.Deps{Store: store, Redis: pgtest.Redis(s.t), Limits: ratelimit.New(nil, log, metrics)})
+	factors, err := factor.New(store, g)
 	must(err)
+	i.acc = login.New(store, g, factors, tokens)
 	cfg := DefaultConfig("https://sale.example.com")
 	cfg.PerAddress.Count, cfg.PicturesPerAddress.Count, cfg.Polls.Count = 1000, 1000, 1000 // all tests come from one address
 	if s.change != nil {
 		s.change(&cfg)
 	}
-	i.Service, err = New(cfg, Deps{DB: s.db, Accounts: i.acc, Revocations: i.revoke, Limits: limits, Log: log, Metrics: metrics})
+	i.Service, err = New(cfg, Deps{Store: store, Guard: g, Logins: i.acc, Revocations: i.revoke})
 	must(err)
 	rt := httpx.NewRouter(tokens, log, "test", metrics)
 	i.Routes(rt)
@@ -113,7 +117,7 @@ func (s bundle) phone(i *instance, role auth.Role) (user int64, token string) {
 		if err := tx.QueryRow(s.t.Context(), `INSERT INTO account.users (role) VALUES ($1) RETURNING id`, string(role)).Scan(&user); err != nil {
 			return err
 		}
-		tokens, err := i.acc.OpenLogin(s.t.Context(), tx, user, account.Device{Kind: "ios", ID: "phone"}, "sms")
+		tokens, err := i.acc.Open(s.t.Context(), tx, user, login.Device{Kind: "ios", ID: "phone"}, "sms")
 		token = tokens.AccessToken
 		s.held.Store(token, tokens.RefreshToken)
 		return err
@@ -143,7 +147,7 @@ type answer struct {
 		Code       string
 		Number     int
 		PollAfter  int64 `json:"poll_after_ms"`
-		Tokens     *account.Tokens
+		Tokens     *login.Tokens
 	}
 }
 
@@ -223,7 +227,7 @@ func (i *instance) refreshOf(token string) string {
 // none, and 10 stands in.
 func (i *instance) shows(t testing.TB, a answer) (number int) {
 	t.Helper()
-	err := i.deps.DB.QueryRow(t.Context(), `SELECT coalesce(max(number), 10) FROM auth.qr_logins WHERE replace(id::text, '-', '') = $1`, a.body.QRID).Scan(&number)
+	err := i.deps.Store.DB.QueryRow(t.Context(), `SELECT coalesce(max(number), 10) FROM auth.qr_logins WHERE replace(id::text, '-', '') = $1`, a.body.QRID).Scan(&number)
 	if err != nil {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package account
+package credential
 
 import (
 	"context"
@@ -36,13 +36,6 @@ func (s *Service) totpRoutes(rt *httpx.Router) {
 		Summary:  "Remove your second factor, with one of its codes or a recovery code",
 		Problems: map[int]string{http.StatusUnauthorized: "wrong-totp", http.StatusNotFound: "not-found", http.StatusTooManyRequests: "rate-limited"},
 	}, s.removeTOTP)
-	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodDelete, Path: adminPath + "/{id}/totp", ID: "reset-user-totp", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "Remove the second factor of a user who lost it", Description: "All logins of the user end.",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: errErased.Code},
-	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
-		return nil, withUser(in.ID, func(user int64) error { return s.ResetTOTP(ctx, user) })
-	})
 }
 
 type startTOTPInput struct {
@@ -51,23 +44,19 @@ type startTOTPInput struct {
 	} `nameHint:"TOTPStart"`
 }
 
-type startTOTPOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Secret string `json:"secret" doc:"In base32"`
-		URL    string `json:"url" doc:"For authenticator apps, otpauth://totp/…"`
-	} `nameHint:"TOTPSecret"`
+// TOTPSecret is a secret for an authenticator app.
+type TOTPSecret struct {
+	Secret string `json:"secret" doc:"In base32"`
+	URL    string `json:"url" doc:"For authenticator apps, otpauth://totp/…"`
 }
 
-func (s *Service) startTOTP(ctx context.Context, in *startTOTPInput) (*startTOTPOutput, error) {
+func (s *Service) startTOTP(ctx context.Context, in *startTOTPInput) (*httpx.Output[TOTPSecret], error) {
 	p := auth.From(ctx)
-	if err := s.Holds(ctx, p, in.Body.RefreshToken); err != nil {
+	if err := s.Logins.Holds(ctx, p, in.Body.RefreshToken); err != nil {
 		return nil, err
 	}
-	out := &startTOTPOutput{CacheControl: httpx.NoStore}
-	var err error
-	out.Body.Secret, out.Body.URL, err = s.StartTOTP(ctx, p.UserID)
-	return out, err
+	secret, url, err := s.Factors.Start(ctx, p.UserID)
+	return httpx.Answer(TOTPSecret{secret, url}), err
 }
 
 type totpInput struct {
@@ -76,25 +65,15 @@ type totpInput struct {
 	} `nameHint:"TOTPCode"`
 }
 
-type recoveryOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Codes []string `json:"recovery_codes" nullable:"false" doc:"Each is taken once in place of the authenticator app's code; they are not shown again" example:"[\"mfrgg-zdfmz-twq2l-knruw-y5dpn4\"]"`
-	} `nameHint:"RecoveryCodes"`
+// RecoveryCodes are a user's new ones.
+type RecoveryCodes struct {
+	Codes []string `json:"recovery_codes" nullable:"false" doc:"Each is taken once in place of the authenticator app's code; they are not shown again" example:"[\"mfrgg-zdfmz-twq2l-knruw-y5dpn4\"]"`
 }
 
-func recovered(codes []string, err error) (*recoveryOutput, error) {
-	if err != nil {
-		return nil, err
-	}
-	out := &recoveryOutput{CacheControl: httpx.NoStore}
-	out.Body.Codes = codes
-	return out, nil
-}
-
-func (s *Service) confirmTOTP(ctx context.Context, in *totpInput) (*recoveryOutput, error) {
+func (s *Service) confirmTOTP(ctx context.Context, in *totpInput) (*httpx.Output[RecoveryCodes], error) {
 	p := auth.From(ctx)
-	return recovered(s.ConfirmTOTP(ctx, p.UserID, p.Login, in.Body.Code))
+	codes, err := s.Factors.Confirm(ctx, p.UserID, p.Login, in.Body.Code)
+	return httpx.Answer(RecoveryCodes{codes}), err
 }
 
 type renewInput struct {
@@ -104,8 +83,19 @@ type renewInput struct {
 	} `nameHint:"RecoveryRenewal"`
 }
 
-func (s *Service) renewRecovery(ctx context.Context, in *renewInput) (*recoveryOutput, error) {
-	return recovered(s.RenewRecovery(ctx, auth.From(ctx).UserID, in.Body.Password, in.Body.Code))
+func (s *Service) renewRecovery(ctx context.Context, in *renewInput) (*httpx.Output[RecoveryCodes], error) {
+	u, err := s.Store.ByID(ctx, auth.From(ctx).UserID)
+	if err != nil {
+		return nil, err
+	}
+	if u.Password == nil {
+		return nil, errNoPassword
+	}
+	if err := s.showPassword(ctx, u, in.Body.Password); err != nil {
+		return nil, err
+	}
+	codes, err := s.Factors.Renew(ctx, u.ID, in.Body.Code)
+	return httpx.Answer(RecoveryCodes{codes}), err
 }
 
 type factorInput struct {
@@ -115,5 +105,5 @@ type factorInput struct {
 }
 
 func (s *Service) removeTOTP(ctx context.Context, in *factorInput) (*struct{}, error) {
-	return nil, s.RemoveTOTP(ctx, auth.From(ctx).UserID, in.Body.Code)
+	return nil, s.Factors.Remove(ctx, auth.From(ctx).UserID, in.Body.Code)
 }

@@ -1,4 +1,4 @@
-package account
+package credential
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account/guard"
 )
 
 const (
@@ -34,12 +35,12 @@ var errWeChatState = fault.New(fault.Forbidden, "wechat-state",
 		"该授权码不是由本浏览器发起，或由其他账号、十分钟前发起。请从 auth/wechat/state 获取 state 交给微信，并与授权码和 Cookie 一起提交。"),
 	fault.T("Start the WeChat login again.", "请重新发起微信登录。"))
 
-// wechatState is the state that WeChat gives back with a code, in hex: when it ends
+// stateOf is the state that WeChat gives back with a code, in hex: when it ends
 // and a MAC that binds it to a browser's cookie and to the user who asked, 0 before a
 // login.
-func (k keys) wechatState(cookie string, user int64, end time.Time) string {
+func stateOf(key []byte, cookie string, user int64, end time.Time) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(end.Unix())) //nolint:gosec // a time after 1970
-	mac := hmac.New(sha256.New, k.state)
+	mac := hmac.New(sha256.New, key)
 	mac.Write(raw)
 	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(user))) //nolint:gosec // bits of an id
 	mac.Write([]byte(cookie))
@@ -52,7 +53,7 @@ func (k keys) wechatState(cookie string, user int64, end time.Time) string {
 // account of the other. A state is valid once. Codes of a mini program pass through no
 // URL and need none.
 func (s *Service) useState(ctx context.Context, state, cookie string) error {
-	if !s.deps.WeChat.Redirects() {
+	if !s.WeChat.Redirects() {
 		return nil
 	}
 	raw, err := hex.DecodeString(state)
@@ -60,12 +61,12 @@ func (s *Service) useState(ctx context.Context, state, cookie string) error {
 		return errWeChatState
 	}
 	end := time.Unix(int64(binary.BigEndian.Uint64(raw)), 0) //nolint:gosec // verified below
-	for _, k := range s.keys {
-		if !hmac.Equal([]byte(k.wechatState(cookie, auth.From(ctx).UserID, end)), []byte(state)) || time.Now().After(end) {
+	for _, key := range s.states {
+		if !hmac.Equal([]byte(stateOf(key, cookie, auth.From(ctx).UserID, end)), []byte(state)) || time.Now().After(end) {
 			continue
 		}
-		err := s.take(ctx, ratelimit.Ask{Rule: ratelimit.Rule{Name: "wechat-state", Count: 1, Per: stateLifetime}, Key: state})
-		if isRefused(err) {
+		err := s.Guard.Take(ctx, ratelimit.Ask{Rule: ratelimit.Rule{Name: "wechat-state", Count: 1, Per: stateLifetime}, Key: state})
+		if guard.IsRefused(err) {
 			return errWeChatState
 		}
 		return err
@@ -91,16 +92,16 @@ type stateOutput struct {
 
 // startWeChat keeps the browser's cookie, which may belong to a login in another tab.
 func (s *Service) startWeChat(ctx context.Context, in *StateInput) (*stateOutput, error) {
-	if s.deps.WeChat == nil {
+	if s.WeChat == nil {
 		return nil, errNoWeChat
 	}
 	cookie := cmp.Or(in.StateCookie, rand.Text())
 	out := &stateOutput{CacheControl: httpx.NoStore, SetCookie: http.Cookie{ //nolint:gosec // not Secure without https only
 		Name: stateCookie, Value: cookie, Path: "/api/v1", MaxAge: int(stateLifetime.Seconds()),
-		HttpOnly: true, Secure: s.cfg.OverTLS, SameSite: http.SameSiteLaxMode,
+		HttpOnly: true, Secure: s.Store.Config.OverTLS, SameSite: http.SameSiteLaxMode,
 	}}
-	out.Body.State = s.keys[0].wechatState(cookie, auth.From(ctx).UserID, time.Now().Add(stateLifetime))
-	out.Body.URL = s.deps.WeChat.AuthorizeURL(out.Body.State)
+	out.Body.State = stateOf(s.states[0], cookie, auth.From(ctx).UserID, time.Now().Add(stateLifetime))
+	out.Body.URL = s.WeChat.AuthorizeURL(out.Body.State)
 	out.Body.ExpiresIn = int64(stateLifetime.Seconds())
 	return out, nil
 }

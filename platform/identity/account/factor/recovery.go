@@ -1,11 +1,10 @@
-package account
+package factor
 
 import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/sms"
 	"stampede/platform/watch/audit"
@@ -58,20 +56,17 @@ func newRecovery(ctx context.Context, tx pgx.Tx, user int64) ([]string, error) {
 
 // useRecovery uses up a recovery code in tx, and tells the user and the audit log.
 func (s *Service) useRecovery(ctx context.Context, tx pgx.Tx, user int64, t accountdb.TOTPOfRow, code string) error {
-	if err := s.take(ctx, ratelimit.Ask{Rule: totpRule, Key: ratelimit.UserKey(user)}); err != nil {
-		return err
-	}
 	used, err := accountdb.New(tx).UseRecovery(ctx, accountdb.UseRecoveryParams{UserID: user, Hash: hashOfRecovery(code)})
 	if err != nil {
 		return fmt.Errorf("account: use a recovery code: %w", err)
 	}
 	if used == 0 {
-		return errWrongTOTP.Saying(
+		return ErrWrong.Saying(
 			fault.T("This recovery code is wrong or was used before. Use another one, or the code of the "+
 				"authenticator app.",
 				"该恢复码错误或已使用，请换一个，或使用动态验证码。"))
 	}
-	if err := s.noteTo(ctx, tx, user, sms.NoteFactor); err != nil {
+	if err := s.store.Notify(ctx, tx, user, sms.NoteFactor); err != nil {
 		return err
 	}
 	return audit.Record(ctx, tx, "user.recovery-code", "user "+httpx.FormatID(user), audit.Change{
@@ -79,27 +74,14 @@ func (s *Service) useRecovery(ctx context.Context, tx pgx.Tx, user int64, t acco
 	})
 }
 
-// RenewRecovery replaces the recovery codes of a user who shows the password and a code
-// of the authenticator app.
-func (s *Service) RenewRecovery(ctx context.Context, user int64, secret, code string) (recovery []string, err error) {
-	u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, errNoAccount
-	}
-	if err != nil {
-		return nil, fmt.Errorf("account: read user: %w", err)
-	}
-	if u.Password == nil {
-		return nil, errNoPassword
-	}
-	if err := s.showPassword(ctx, u, secret); err != nil {
-		return nil, err
-	}
-	err = s.changeTOTP(ctx, user, renewRecovery, func(tx pgx.Tx, t accountdb.TOTPOfRow) (err error) {
+// Renew replaces the recovery codes of a user who has shown the password, with a code of
+// the authenticator app.
+func (s *Service) Renew(ctx context.Context, user int64, code string) (recovery []string, err error) {
+	err = s.change(ctx, user, renewRecovery, func(tx pgx.Tx, t accountdb.TOTPOfRow) (err error) {
 		if !t.Confirmed {
-			return errNoTOTP
+			return errNone
 		}
-		if err := s.useTOTP(ctx, tx, user, t, code); err != nil {
+		if err := s.use(ctx, tx, user, t, code); err != nil {
 			return err
 		}
 		recovery, err = newRecovery(ctx, tx, user)

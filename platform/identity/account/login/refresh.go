@@ -1,4 +1,4 @@
-package account
+package login
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/store/pg"
 )
@@ -31,10 +33,10 @@ const refreshesPerMinute = 30
 
 // Why a refresh token is refused.
 var (
-	ErrBadRefresh = fault.New(fault.Unauthenticated, "bad-refresh-token", fault.T("Please log in again", "登录已失效，请重新登录"),
+	errBadRefresh = fault.New(fault.Unauthenticated, "bad-refresh-token", fault.T("Please log in again", "登录已失效，请重新登录"),
 		fault.T("The refresh token is not valid here, or its login has ended; log in again.", "刷新令牌无效或登录已结束，请重新登录。"),
 		fault.T("Log in again.", "请重新登录。"))
-	ErrReused = fault.New(fault.Unauthenticated, "refresh-reused",
+	errReused = fault.New(fault.Unauthenticated, "refresh-reused",
 		fault.T("Please log in again", "登录存在风险已退出，请重新登录"),
 		fault.T("This refresh token was already used, so it may have been copied. The login was ended; log in again.",
 			"该刷新令牌已被使用，可能已泄露；登录已结束，请重新登录。"),
@@ -46,20 +48,20 @@ var (
 // successor, and repeated later, or after its successor was used, it ends the login.
 // A blacklisted user is refused but keeps the token until the entry ends.
 func (s *Service) Refresh(ctx context.Context, token, device string, from netip.Addr) (Tokens, error) {
-	claim, ok := s.keys.read(token)
+	claim, ok := s.read(token)
 	if !ok {
-		return Tokens{}, ErrBadRefresh
+		return Tokens{}, errBadRefresh
 	}
 	login, generation := claim.login, claim.generation
-	err := s.take(ctx, ratelimit.Ask{
-		Rule: ratelimit.Rule{Name: "refresh-login", Count: refreshesPerMinute, Per: shortWindow}, Key: "l:" + strconv.FormatInt(login, 10),
+	err := s.guard.Take(ctx, ratelimit.Ask{
+		Rule: ratelimit.Rule{Name: "refresh-login", Count: refreshesPerMinute, Per: guard.ShortWindow}, Key: "l:" + strconv.FormatInt(login, 10),
 	})
 	if err != nil {
 		return Tokens{}, err
 	}
 	var out Tokens
 	var reused bool
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err = pg.InTx(ctx, s.store.DB, func(tx pgx.Tx) error {
 		out, reused = Tokens{}, false // drops the result of a rolled-back attempt
 		q := accountdb.New(tx)
 		owner, err := q.OwnerOfLogin(ctx, login)
@@ -79,16 +81,16 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 		}
 		switch {
 		case !bytes.Equal(claim.salt, l.Salt),
-			l.EndedAt != nil, l.Expired, u.Status != statusActive, l.DeviceID != device:
-			return ErrBadRefresh
+			l.EndedAt != nil, l.Expired, u.Status != account.Active, l.DeviceID != device:
+			return errBadRefresh
 		}
 		again := generation == l.Generation-1 && l.JustRotated
 		if generation == l.Generation || again {
-			if err := s.keepOut(byRefresh, u.ID, phoneIn(u), Device{ID: l.DeviceID, Address: from}); err != nil {
+			if err := s.guard.KeepOut(ByRefresh, u.ID, account.PhoneOf(u), l.DeviceID, from); err != nil {
 				return err
 			}
 		}
-		role, err := s.roleOf(ctx, tx, u)
+		role, err := s.factors.RoleOf(ctx, tx, u)
 		if err != nil {
 			return err
 		}
@@ -96,39 +98,45 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 		switch {
 		case generation == l.Generation:
 			next, err := q.RotateLogin(ctx, accountdb.RotateLoginParams{
-				ID: login, Address: addressOf(from), LifetimeSeconds: s.cfg.RefreshLifetime.Seconds(), MostSeconds: loginMost.Seconds(),
+				ID: login, Address: addressOf(from), LifetimeSeconds: s.store.Config.RefreshLifetime.Seconds(), MostSeconds: loginMost.Seconds(),
 			})
 			if err != nil {
 				return err
 			}
-			out, err = s.mint(who, s.keys[0].refreshToken(login, next.Generation, l.Salt), next.ExpiresAt)
+			out, err = s.mint(who, refreshToken(s.keys[0], login, next.Generation, l.Salt), next.ExpiresAt)
 			return err
 		case again:
-			out, err = s.mint(who, s.keys[0].refreshToken(login, l.Generation, l.Salt), l.ExpiresAt)
+			out, err = s.mint(who, refreshToken(s.keys[0], login, l.Generation, l.Salt), l.ExpiresAt)
 			return err
 		default:
 			// A number above the current one is treated the same way: it occurs only
 			// in a database restored from a backup, where one of two holders is not
 			// the shopper either.
 			reused = true
-			return s.endLogin(ctx, tx, u.ID, login, endedByReuse)
+			return s.store.EndLogin(ctx, tx, u.ID, login, account.EndedByReuse)
 		}
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return Tokens{}, ErrBadRefresh
+		return Tokens{}, errBadRefresh
 	case err != nil:
-		return Tokens{}, asFault("refresh", err)
+		return Tokens{}, account.Failed("refresh", err)
 	case reused:
-		s.deps.Revoke.Tell(ctx)
-		s.metrics.reused.Inc()
-		s.deps.Log.WarnContext(ctx, "refresh token reused, login ended", "login", login)
-		return Tokens{}, ErrReused
+		s.store.Revoke.Tell(ctx)
+		s.reused.Inc()
+		s.store.Log.WarnContext(ctx, "refresh token reused, login ended", "login", login)
+		return Tokens{}, errReused
 	}
 	return out, nil
 }
 
-var errNotHeld = errNoProof.Saying(
+// ErrProof asks for a proof beside the access token.
+var ErrProof = fault.New(fault.Forbidden, "proof-required", fault.T("Confirm your identity", "请先验证身份"),
+	fault.T("Prove that it is you with password, code (sent by auth/sms-codes with the purpose erase) or wechat_code.",
+		"请用 password、code（由 auth/sms-codes 以 erase 用途发送）或 wechat_code 验证身份。"),
+	fault.T("Send the current password, or an SMS code.", "请提供当前密码或短信验证码。"))
+
+var errNotHeld = ErrProof.Saying(
 	fault.T("Send the refresh token of this login. An access token alone opens no other way to log in.",
 		"请携带本次登录的刷新令牌；仅凭访问令牌不能添加其他登录方式。"))
 
@@ -137,11 +145,11 @@ var errNotHeld = errNoProof.Saying(
 // and may have been copied, must not suffice to open another login or a way to one. The refresh token
 // stays unused.
 func (s *Service) Holds(ctx context.Context, p auth.Principal, token string) error {
-	claim, ok := s.keys.read(token)
+	claim, ok := s.read(token)
 	if !ok || claim.login != p.Login {
 		return errNotHeld
 	}
-	l, err := accountdb.New(s.deps.DB).LoginState(ctx, accountdb.LoginStateParams{ID: claim.login, GraceSeconds: refreshGrace.Seconds()})
+	l, err := accountdb.New(s.store.DB).LoginState(ctx, accountdb.LoginStateParams{ID: claim.login, GraceSeconds: refreshGrace.Seconds()})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errNotHeld
@@ -152,16 +160,4 @@ func (s *Service) Holds(ctx context.Context, p auth.Principal, token string) err
 		return errNotHeld
 	}
 	return nil
-}
-
-// asFault passes nil and coded errors through and wraps any other error with the
-// operation.
-func asFault(operation string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, coded := errors.AsType[*fault.Error](err); coded {
-		return err
-	}
-	return fmt.Errorf("account: %s: %w", operation, err)
 }

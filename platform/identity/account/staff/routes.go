@@ -1,4 +1,4 @@
-package account
+package staff
 
 import (
 	"cmp"
@@ -15,45 +15,50 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 )
 
 const adminPath = "/api/v1/admin/users"
 
-func (s *Service) adminRoutes(rt *httpx.Router) {
+// Routes registers the routes of staff.
+func (s *Service) Routes(rt *httpx.Router) {
+	s.firstAdminRoute(rt)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: adminPath, ID: "list-users", Tag: "operator", Role: auth.Viewer,
 		Summary: "Accounts, the newest first",
 		Description: "All given filters apply together. Viewers see masked phones and cannot filter by phone, which would complete a masked one in 10,000 attempts; " +
 			"an operator's search by phone is limited to 120 an hour and recorded in the audit log.",
-		Problems: map[int]string{http.StatusUnprocessableEntity: problemsInvalid, http.StatusTooManyRequests: "rate-limited"},
+		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited"},
 	}, s.adminList)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: adminPath + "/{id}", ID: "get-user", Tag: "operator", Role: auth.Viewer,
 		Summary: "An account with its logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
 	}, s.adminDetail)
-	change := map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "last-admin, forbidden-transition", http.StatusUnprocessableEntity: problemsInvalid}
+	change := map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "last-admin, forbidden-transition", http.StatusUnprocessableEntity: "invalid"}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/role", ID: "set-role", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary:     "Give an account a role",
 		Description: "Its access tokens end, and the next refresh issues one with the new role. The last admin cannot be demoted.",
 		Problems:    change,
 	}, func(ctx context.Context, in *roleInput) (*struct{}, error) {
-		return nil, withUser(in.ID, func(user int64) error { return s.SetRole(ctx, user, in.Body.Role) })
+		return nil, withUser(in.ID, func(user int64) error { return s.setRole(ctx, user, in.Body.Role) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/disable", ID: "disable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary: "Disable an account", Description: "All its logins end. The last admin cannot be disabled.", Problems: change,
 	}, func(ctx context.Context, in *disableInput) (*struct{}, error) {
-		return nil, withUser(in.ID, func(user int64) error { return s.Disable(ctx, user, clean(in.Body.Reason)) })
+		return nil, withUser(in.ID, func(user int64) error { return s.disable(ctx, user, account.Clean(in.Body.Reason)) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/enable", ID: "enable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary: "Enable a disabled account", Problems: change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
-		return nil, withUser(in.ID, func(user int64) error { return s.Enable(ctx, user) })
+		return nil, withUser(in.ID, func(user int64) error { return s.enable(ctx, user) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "end-user-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
@@ -61,7 +66,14 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 		Description: "The user may log in again immediately. Tokens made with `stampede token` end too, also those of a user without an account.",
 		Problems:    change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
-		return nil, withUser(in.ID, func(user int64) error { return s.EndLogins(ctx, user) })
+		return nil, withUser(in.ID, func(user int64) error { return s.endAll(ctx, user) })
+	})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodDelete, Path: adminPath + "/{id}/totp", ID: "reset-user-totp", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
+		Summary: "Remove the second factor of a user who lost it", Description: "All logins of the user end.",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: account.ErrErased.Code},
+	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
+		return nil, withUser(in.ID, func(user int64) error { return s.credentials.Factors.Reset(ctx, user) })
 	})
 }
 
@@ -87,7 +99,7 @@ type disableInput struct {
 func withUser(id string, do func(user int64) error) error {
 	user, err := httpx.ParseID(id)
 	if err != nil {
-		return errNoUser.Because(err)
+		return account.ErrNoUser.Because(err)
 	}
 	return do(user)
 }
@@ -105,10 +117,10 @@ type UserView struct {
 }
 
 // userView renders an account for the caller's role.
-func userView(ctx context.Context, u accountdb.AccountUser) UserView {
-	phone := string(phoneIn(u))
+func userView(ctx context.Context, u account.User) UserView {
+	phone := string(account.PhoneOf(u))
 	if !auth.From(ctx).Role.May(auth.Operator) {
-		phone = phoneIn(u).Masked()
+		phone = account.PhoneOf(u).Masked()
 	}
 	return UserView{
 		ID: httpx.FormatID(u.ID), Phone: phone, Name: u.Name, Role: auth.Role(u.Role), Status: u.Status, HasPassword: u.Password != nil,
@@ -134,8 +146,7 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 		if err != nil {
 			return nil, err
 		}
-		text := string(phone)
-		p.Phone = &text
+		p.Phone = (*string)(&phone)
 	}
 	if in.Role != "" {
 		p.Role = &in.Role
@@ -143,71 +154,77 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 	if in.Status != "" {
 		p.Status = &in.Status
 	}
-	return httpx.PageOfChanges(in.ChangesInput, func(page httpx.PageInput) ([]accountdb.AccountUser, error) {
+	return httpx.PageOfChanges(in.ChangesInput, func(page httpx.PageInput) ([]account.User, error) {
 		before, err := page.BeforeID()
 		if err != nil {
 			return nil, err
 		}
 		p.Before, p.Most = cmp.Or(before, math.MaxInt64), int32(page.Ask()) //nolint:gosec // a page
-		rows, err := accountdb.New(s.deps.DB).ListUsers(ctx, p)
+		rows, err := accountdb.New(s.DB).ListUsers(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("account: list users: %w", err)
 		}
 		return rows, nil
-	}, func(u accountdb.AccountUser) time.Time { return u.UpdatedAt },
-		func(u accountdb.AccountUser) UserView { return userView(ctx, u) }, func(u accountdb.AccountUser) string { return httpx.FormatID(u.ID) })
+	}, func(u account.User) time.Time { return u.UpdatedAt },
+		func(u account.User) UserView { return userView(ctx, u) }, func(u account.User) string { return httpx.FormatID(u.ID) })
 }
 
 var errSearch = auth.ErrForbidden.Saying(
 	fault.T("Viewers cannot search by phone; ask an operator.", "只读角色不能按手机号查询，请联系运营人员。"))
 
 // searchRule is more than a busy hour of customer service.
-var searchRule = ratelimit.Rule{Name: "user-search", Count: 120, Per: middleWindow}
+var searchRule = ratelimit.Rule{Name: "user-search", Count: 120, Per: guard.MiddleWindow}
+
+// Searched returns the user with a phone, 0 for none, for an operator's search, which
+// it counts and records. Its error is a fault.
+func (s *Service) Searched(ctx context.Context, raw string) (int64, error) {
+	phone, err := s.searched(ctx, raw)
+	if err != nil {
+		return 0, err
+	}
+	u, err := account.ByPhone(ctx, s.DB, phone)
+	return u.ID, err
+}
 
 // searched parses the phone of an operator's search, counts it towards the operator's
 // limit and records it.
-func (s *Service) searched(ctx context.Context, raw string) (Phone, error) {
+func (s *Service) searched(ctx context.Context, raw string) (account.Phone, error) {
 	who := auth.From(ctx)
 	if !who.Role.May(auth.Operator) {
 		return "", errSearch
 	}
-	phone, err := ParsePhone(raw)
+	phone, err := account.ParsePhone(raw)
 	if err != nil {
 		return "", err
 	}
-	if err := s.take(ctx, ratelimit.Ask{Rule: searchRule, Key: ratelimit.UserKey(who.UserID)}); err != nil {
+	if err := s.credentials.Guard.Take(ctx, ratelimit.Ask{Rule: searchRule, Key: ratelimit.UserKey(who.UserID)}); err != nil {
 		return "", err
 	}
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err = pg.InTx(ctx, s.DB, func(tx pgx.Tx) error {
 		return audit.Note(ctx, tx, "user.search", "users", map[string]any{"phone": phone.Masked()})
 	})
-	return phone, asFault("record a search", err)
+	return phone, account.Failed("record a search", err)
 }
 
-type adminUserOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		User   UserView    `json:"user"`
-		Logins []LoginView `json:"logins" nullable:"false"`
-	} `nameHint:"UserDetail"`
+// UserDetail is an account with its logins.
+type UserDetail struct {
+	User   UserView          `json:"user"`
+	Logins []login.LoginView `json:"logins" nullable:"false"`
 }
 
-func (s *Service) adminDetail(ctx context.Context, in *userInPath) (*adminUserOutput, error) {
-	out := &adminUserOutput{CacheControl: httpx.NoStore}
+func (s *Service) adminDetail(ctx context.Context, in *userInPath) (*httpx.Output[UserDetail], error) {
+	var out UserDetail
 	err := withUser(in.ID, func(user int64) error {
-		u, err := accountdb.New(s.deps.DB).UserByID(ctx, user)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return errNoUser
+		u, err := s.ByID(ctx, user)
+		if errors.Is(err, account.ErrNoAccount) {
+			return account.ErrNoUser
 		}
 		if err != nil {
-			return fmt.Errorf("account: read user: %w", err)
+			return err
 		}
-		out.Body.User = userView(ctx, u)
-		out.Body.Logins, err = s.loginsOf(ctx, user, 0)
+		out.User = userView(ctx, u)
+		out.Logins, err = s.credentials.Logins.List(ctx, user, 0)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return httpx.Answer(out), err
 }

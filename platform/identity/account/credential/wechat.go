@@ -1,4 +1,4 @@
-package account
+package credential
 
 import (
 	"context"
@@ -8,9 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/wechat"
-	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 )
@@ -29,100 +32,104 @@ var (
 			"请使用已绑定的微信登录，或换用其他账号。"))
 )
 
-// LoginByWeChat logs in with a code that WeChat gave to the client. An unknown
+// loginByWeChat logs in with a code that WeChat gave to the client. An unknown
 // WeChat account gets an account; one that is known from another app of the shop, by
 // its union id, gets the same account. state and cookie show that this client asked for
 // the code, see useState.
-func (s *Service) LoginByWeChat(ctx context.Context, code, state, cookie string, d Device, from caller) (Tokens, error) {
-	if s.deps.WeChat == nil {
-		return Tokens{}, errNoWeChat
+func (s *Service) loginByWeChat(ctx context.Context, code, state, cookie string, d login.Device, from guard.Caller) (login.Tokens, error) {
+	if s.WeChat == nil {
+		return login.Tokens{}, errNoWeChat
 	}
-	if err := s.keepOut(byWeChat, 0, "", d); err != nil {
-		return Tokens{}, err
+	if err := s.Guard.KeepOut(login.ByWeChat, 0, "", d.ID, d.Address); err != nil {
+		return login.Tokens{}, err
 	}
-	if err := s.admit(ctx, humancheck.PurposeLogin, from, append(s.loginFailures("", from), s.registrations(from)...), s.loginAsks(from)); err != nil {
-		return Tokens{}, err
+	if err := s.Guard.Login(ctx, "", from, true); err != nil {
+		return login.Tokens{}, err
 	}
 	if err := s.useState(ctx, state, cookie); err != nil {
-		return Tokens{}, err
+		return login.Tokens{}, err
 	}
-	who, err := s.deps.WeChat.Exchange(ctx, code)
+	who, err := s.WeChat.Exchange(ctx, code)
 	if err != nil {
 		if errors.Is(err, wechat.ErrBadCode) {
-			s.note(ctx, failureWindow, s.loginFailures("", from))
+			s.Guard.Failed(ctx, "", from)
 		}
-		return Tokens{}, asFault("wechat", err)
+		return login.Tokens{}, account.Failed("wechat", err)
 	}
-	var out Tokens
+	var out login.Tokens
 	created := false
-	err = s.inTx(ctx, "log in by wechat", func(tx pgx.Tx) error {
-		user, found, err := s.ownerOf(ctx, tx, who)
+	err = s.Store.InTx(ctx, "log in by wechat", func(tx pgx.Tx) error {
+		user, found, err := ownerOf(ctx, tx, who)
 		if err != nil {
 			return err
 		}
 		if created = !found; created {
-			u, err := newUser(ctx, tx, accountdb.CreateUserParams{})
+			u, err := account.Create(ctx, tx, "", "", "")
 			if err != nil {
-				return fmt.Errorf("account: create user: %w", err)
+				return err
 			}
 			user = u.ID
-			if err := s.take(ctx, s.registerAsk(from)); err != nil {
+			if err := s.Guard.Create(ctx, from); err != nil {
 				return err
 			}
 		}
-		if err := s.putIdentity(ctx, tx, user, who); err != nil {
+		if err := putIdentity(ctx, tx, user, who); err != nil {
 			return err
 		}
-		out, err = s.OpenLogin(ctx, tx, user, d, byWeChat)
+		out, err = s.Logins.Open(ctx, tx, user, d, login.ByWeChat)
 		return err
 	})
 	if err != nil {
-		return Tokens{}, err
+		return login.Tokens{}, err
 	}
 	if created {
-		s.note(ctx, middleWindow, s.registrations(from))
+		s.Guard.Created(ctx, from)
 	}
 	return out, nil
 }
 
-// LinkWeChat adds a WeChat account to the user's account as a way to log in.
+// linkWeChat adds a WeChat account to the user's account as a way to log in.
 // Repeating it does nothing.
-func (s *Service) LinkWeChat(ctx context.Context, user int64, code, state, cookie string) error {
-	if s.deps.WeChat == nil {
-		return errNoWeChat
+func (s *Service) linkWeChat(ctx context.Context, in *linkInput) (*struct{}, error) {
+	user := auth.From(ctx).UserID
+	if err := s.Logins.Holds(ctx, auth.From(ctx), in.Body.RefreshToken); err != nil {
+		return nil, err
 	}
-	if err := s.takeOwn(ctx, user); err != nil {
-		return err
+	if s.WeChat == nil {
+		return nil, errNoWeChat
 	}
-	if err := s.useState(ctx, state, cookie); err != nil {
-		return err
+	if err := s.Guard.Own(ctx, user); err != nil {
+		return nil, err
 	}
-	who, err := s.deps.WeChat.Exchange(ctx, code)
+	if err := s.useState(ctx, in.Body.State, in.StateCookie); err != nil {
+		return nil, err
+	}
+	who, err := s.WeChat.Exchange(ctx, in.Body.Code)
 	if err != nil {
-		return asFault("wechat", err)
+		return nil, account.Failed("wechat", err)
 	}
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		if _, err := lockActive(ctx, tx, user); err != nil {
+	err = pg.InTx(ctx, s.Store.DB, func(tx pgx.Tx) error {
+		if _, err := account.LockActive(ctx, tx, user); err != nil {
 			return err
 		}
-		owner, found, err := s.ownerOf(ctx, tx, who)
+		owner, found, err := ownerOf(ctx, tx, who)
 		if err != nil {
 			return err
 		}
 		if found && owner != user {
 			return errWeChatTaken
 		}
-		if err := s.putIdentity(ctx, tx, user, who); err != nil || found {
+		if err := putIdentity(ctx, tx, user, who); err != nil || found {
 			return err
 		}
-		return s.noteTo(ctx, tx, user, sms.NoteAccess)
+		return s.Store.Notify(ctx, tx, user, sms.NoteAccess)
 	})
-	return asFault("link wechat", err)
+	return nil, account.Failed("link wechat", err)
 }
 
 // ownerOf finds the user of a WeChat account and locks it until tx ends, so that two
 // concurrent transactions cannot both find no user.
-func (s *Service) ownerOf(ctx context.Context, tx pgx.Tx, who wechat.Identity) (user int64, found bool, err error) {
+func ownerOf(ctx context.Context, tx pgx.Tx, who wechat.Identity) (user int64, found bool, err error) {
 	q := accountdb.New(tx)
 	// Union before app, in every transaction: a person's accounts in two apps may
 	// arrive concurrently.
@@ -149,7 +156,7 @@ func (s *Service) ownerOf(ctx context.Context, tx pgx.Tx, who wechat.Identity) (
 
 // putIdentity stores a WeChat account as the user's, with a union id that was not
 // known before.
-func (s *Service) putIdentity(ctx context.Context, tx pgx.Tx, user int64, who wechat.Identity) error {
+func putIdentity(ctx context.Context, tx pgx.Tx, user int64, who wechat.Identity) error {
 	var union *string
 	if who.UnionID != "" {
 		union = &who.UnionID

@@ -1,15 +1,17 @@
-package account
+package code
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/sms"
 	"stampede/platform/watch/alarm"
 )
 
@@ -47,39 +49,34 @@ var errCeiling = fault.New(fault.Unavailable, "sms-ceiling",
 // shopAsk is one SMS of the shop, of all instances together: a note, or a code for any
 // phone.
 func (s *Service) shopAsk() ratelimit.Ask {
-	return ratelimit.Ask{Rule: ratelimit.Rule{Name: "sms-shop", Count: s.cfg.SMSPerHour, Per: middleWindow}, Key: "all"}
+	return ratelimit.Ask{Rule: ratelimit.Rule{Name: "sms-shop", Count: s.store.Config.SMSPerHour, Per: guard.MiddleWindow}, Key: "all"}
 }
 
 // takeSMS takes one of the shop's SMS for a code. Above the ceiling a login code for one
-// of the staff is left to sendNotes, which takes none: the staff's phones are few, and
+// of the staff is left to the notes, which takes none: the staff's phones are few, and
 // the limits of each bound what a stranger can request for them.
-func (s *Service) takeSMS(ctx context.Context, phone Phone, purpose Purpose) error {
-	err := s.take(ctx, s.shopAsk())
-	if !isRefused(err) {
+func (s *Service) takeSMS(ctx context.Context, phone account.Phone, purpose sms.Use) error {
+	err := s.guard.Take(ctx, s.shopAsk())
+	if !guard.IsRefused(err) {
 		return err
 	}
 	s.ceilingHit.Store(time.Now().UnixNano())
 	if purpose == ForLogin {
-		text := string(phone)
-		if err := accountdb.New(s.deps.DB).PutStaffCode(ctx, accountdb.PutStaffCodeParams{ID: ids.New(), Phone: &text}); err != nil {
+		err := accountdb.New(s.store.DB).PutStaffCode(ctx, accountdb.PutStaffCodeParams{ID: ids.New(), Phone: (*string)(&phone)})
+		if err != nil {
 			return fmt.Errorf("account: code for staff: %w", err)
 		}
 	}
 	return errCeiling.After(ceilingRetry)
 }
 
-func isRefused(err error) bool {
-	_, refused := errors.AsType[*ratelimit.Refused](err)
-	return refused
-}
-
 // Probes watch the shop's SMS ceiling, as this instance knows it.
 func (s *Service) Probes() []alarm.Probe {
-	if s.cfg.SMSPerHour == 0 {
+	if s.store.Config.SMSPerHour == 0 {
 		return nil
 	}
 	probe := func(about *alarm.Definition, detail string, is func() bool) alarm.Probe {
-		found := []alarm.Finding{{Subject: "--sms-per-hour", Detail: fmt.Sprintf(detail, s.cfg.SMSPerHour)}}
+		found := []alarm.Finding{{Subject: "--sms-per-hour", Detail: fmt.Sprintf(detail, s.store.Config.SMSPerHour)}}
 		return alarm.Probe{Alarm: about, Every: ceilingEvery, Look: func(context.Context) ([]alarm.Finding, error) {
 			if is() {
 				return found, nil
@@ -93,7 +90,7 @@ func (s *Service) Probes() []alarm.Probe {
 			return hit != 0 && time.Since(time.Unix(0, hit)) < ceilingStands
 		}),
 		probe(SMSNearCeiling, "It is %d, and four fifths are used up; above it only staff get login codes.", func() bool {
-			return s.deps.Limits.Used(s.shopAsk()) >= nearCeiling
+			return s.guard.Limits.Used(s.shopAsk()) >= nearCeiling
 		}),
 	}
 }

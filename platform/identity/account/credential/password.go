@@ -1,16 +1,17 @@
-package account
+package credential
 
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/password"
-	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 )
@@ -34,31 +35,28 @@ var (
 		fault.T("Set a password with an SMS code (auth/password/reset).", "请先通过短信验证码设置密码。"))
 )
 
-// LoginByPassword logs in with a phone and its password. A phone without an
+// loginByPassword logs in with a phone and its password. A phone without an
 // account, an account without a password and a wrong password take the same work
 // and get the same answer.
-func (s *Service) LoginByPassword(ctx context.Context, phone Phone, secret string, d Device, from caller) (Tokens, error) {
-	if err := s.keepOut(byPassword, 0, phone, d); err != nil {
-		return Tokens{}, err
+func (s *Service) loginByPassword(ctx context.Context, phone account.Phone, secret string, d login.Device, from guard.Caller) (login.Tokens, error) {
+	if err := s.Guard.KeepOut(login.ByPassword, 0, phone, d.ID, d.Address); err != nil {
+		return login.Tokens{}, err
 	}
-	failures := s.loginFailures(phone, from)
-	err := s.admitDevice(ctx, humancheck.PurposeLogin, from, failures, phone, s.passwordAsks(phone, from), s.knownPasswordAsks(phone, from))
+	if err := s.Guard.Password(ctx, phone, from); err != nil {
+		return login.Tokens{}, err
+	}
+	u, err := account.ByPhone(ctx, s.Store.DB, phone)
 	if err != nil {
-		return Tokens{}, err
-	}
-	q, text := accountdb.New(s.deps.DB), string(phone)
-	u, err := q.UserByPhone(ctx, &text)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return Tokens{}, fmt.Errorf("account: user of a phone: %w", err)
+		return login.Tokens{}, err
 	}
 	for range passwordLooks {
-		fits, stale, err := s.hasher.Check(ctx, passwordIn(u), secret)
+		fits, stale, err := s.Hasher.Check(ctx, account.PasswordOf(u), secret)
 		if err != nil {
-			return Tokens{}, asFault("check password", err)
+			return login.Tokens{}, account.Failed("check password", err)
 		}
 		if !fits {
-			s.note(ctx, failureWindow, failures)
-			return Tokens{}, errWrongLogin
+			s.Guard.Failed(ctx, phone, from)
+			return login.Tokens{}, errWrongLogin
 		}
 		fresh := ""
 		if stale {
@@ -66,16 +64,16 @@ func (s *Service) LoginByPassword(ctx context.Context, phone Phone, secret strin
 		}
 		out, now, err := s.openChecked(ctx, u, fresh, d)
 		if err == nil {
-			s.deps.Revoke.Tell(ctx)
-			s.forget(ctx, phone)
+			s.Store.Revoke.Tell(ctx)
+			s.Guard.Forget(ctx, phone)
 			return out, nil
 		}
 		if !errors.Is(err, errChanged) {
-			return Tokens{}, asFault("log in", err)
+			return login.Tokens{}, account.Failed("log in", err)
 		}
 		u = now
 	}
-	return Tokens{}, password.ErrBusy
+	return login.Tokens{}, password.ErrBusy
 }
 
 // passwordLooks is the maximum number of checks of a password whose stored form
@@ -90,13 +88,13 @@ var errChanged = errors.New("account: password changed while it was checked")
 // password's fresh hash if there is one. A change since the check has ended all
 // logins, and the old password must not open another: openChecked then returns
 // errChanged with the current row.
-func (s *Service) openChecked(ctx context.Context, u accountdb.AccountUser, fresh string, d Device) (out Tokens, now accountdb.AccountUser, err error) {
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+func (s *Service) openChecked(ctx context.Context, u account.User, fresh string, d login.Device) (out login.Tokens, now account.User, err error) {
+	err = pg.InTx(ctx, s.Store.DB, func(tx pgx.Tx) error {
 		q := accountdb.New(tx)
 		if now, err = q.LockUser(ctx, u.ID); err != nil {
 			return err
 		}
-		if passwordIn(now) != passwordIn(u) {
+		if account.PasswordOf(now) != account.PasswordOf(u) {
 			return errChanged
 		}
 		if fresh != "" {
@@ -104,7 +102,7 @@ func (s *Service) openChecked(ctx context.Context, u accountdb.AccountUser, fres
 				return err
 			}
 		}
-		out, err = s.OpenLogin(ctx, tx, u.ID, d, byPassword)
+		out, err = s.Logins.Open(ctx, tx, u.ID, d, login.ByPassword)
 		return err
 	})
 	return out, now, err
@@ -113,68 +111,65 @@ func (s *Service) openChecked(ctx context.Context, u accountdb.AccountUser, fres
 // rehash hashes a password with today's costs when a user has just shown it, because
 // it is not known at any other time. If that fails, the next login tries again.
 func (s *Service) rehash(ctx context.Context, secret string) string {
-	phc, err := s.hasher.Hash(ctx, secret)
+	phc, err := s.Hasher.Hash(ctx, secret)
 	if err != nil {
-		s.deps.Log.WarnContext(ctx, "rehashing a password with the current cost failed", "error", err)
+		s.Store.Log.WarnContext(ctx, "rehashing a password with the current cost failed", "error", err)
 		return ""
 	}
 	return phc
 }
 
-// ChangePassword sets a new password for a user who shows the old one, and ends the
+// changePassword sets a new password for a user who shows the old one, and ends the
 // user's other logins; keep is the current one.
-func (s *Service) ChangePassword(ctx context.Context, user, keep int64, old, secret string) error {
-	q := accountdb.New(s.deps.DB)
-	u, err := q.UserByID(ctx, user)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errNoAccount
-	}
+func (s *Service) changePassword(ctx context.Context, user, keep int64, old, secret string) error {
+	u, err := s.Store.ByID(ctx, user)
 	if err != nil {
-		return fmt.Errorf("account: read user: %w", err)
+		return err
 	}
 	if u.Password == nil {
 		return errNoPassword
 	}
-	if err := password.Accept(secret, string(phoneIn(u)), u.Name, s.cfg.SMSSignature); err != nil {
+	if err := password.Accept(secret, string(account.PhoneOf(u)), u.Name, s.Store.Config.SMSSignature); err != nil {
 		return err
 	}
 	if err := s.showPassword(ctx, u, old); err != nil {
 		return err
 	}
-	phc, err := s.hasher.Hash(ctx, secret)
+	phc, err := s.Hasher.Hash(ctx, secret)
 	if err != nil {
 		return err
 	}
-	return s.inTx(ctx, "change password", func(tx pgx.Tx) error {
+	return s.Store.InTx(ctx, "change password", func(tx pgx.Tx) error {
 		q := accountdb.New(tx)
 		now, err := q.LockUser(ctx, user)
 		if err != nil {
 			return err
 		}
-		if passwordIn(now) != passwordIn(u) {
+		if account.PasswordOf(now) != account.PasswordOf(u) {
 			return errWrongPassword // changed concurrently
 		}
 		if err := q.SetPassword(ctx, accountdb.SetPasswordParams{ID: user, Password: &phc}); err != nil {
 			return err
 		}
-		if err := s.noteTo(ctx, tx, user, sms.NotePassword); err != nil {
+		if err := s.Store.Notify(ctx, tx, user, sms.NotePassword); err != nil {
 			return err
 		}
-		return s.endLogins(ctx, tx, user, keep, endedByPassword)
+		_, err = s.Store.EndLogins(ctx, tx, user, keep, account.EndedByPassword)
+		return err
 	})
 }
 
 // showPassword checks the password of a logged-in user.
-func (s *Service) showPassword(ctx context.Context, u accountdb.AccountUser, secret string) error {
-	if err := s.takeOwn(ctx, u.ID); err != nil {
+func (s *Service) showPassword(ctx context.Context, u account.User, secret string) error {
+	if err := s.Guard.Own(ctx, u.ID); err != nil {
 		return err
 	}
-	fits, _, err := s.hasher.Check(ctx, passwordIn(u), secret)
+	fits, _, err := s.Hasher.Check(ctx, account.PasswordOf(u), secret)
 	if err == nil && !fits {
 		return errWrongPassword
 	}
 	if err != nil {
-		return asFault("check password", err)
+		return account.Failed("check password", err)
 	}
 	return nil
 }

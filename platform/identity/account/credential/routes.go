@@ -1,0 +1,190 @@
+package credential
+
+import (
+	"context"
+	"net/http"
+
+	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/guard"
+	"stampede/platform/identity/account/login"
+)
+
+const (
+	authPath = "/api/v1/auth"
+	mePath   = "/api/v1/me"
+)
+
+// Codes shared by several routes.
+const (
+	problemsInvalid = "invalid"
+	problemsLimits  = "rate-limited, too-busy"
+	problemsHuman   = "human-check-required, human-check-failed, account-disabled"
+	problemsIn      = problemsHuman + ", login-refused"
+)
+
+// Routes registers the routes of credentials and of a user's own account.
+func (s *Service) Routes(rt *httpx.Router) {
+	s.meRoutes(rt)
+	s.totpRoutes(rt)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: authPath + "/register", ID: "register", Load: httpx.Costly, Tag: "shopper", Status: http.StatusCreated,
+		Summary:     "Make an account with a phone and a password",
+		Description: "Takes a code of the purpose `register`. The account is logged in.",
+		Problems: map[int]string{
+			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsIn, http.StatusConflict: "phone-taken",
+			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
+			http.StatusServiceUnavailable: "human-check-unavailable",
+		},
+	}, s.postRegister)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and password",
+		Description: "A phone without an account gets the same answer as a wrong password. After several failures a human check is required.",
+		Problems: map[int]string{
+			http.StatusUnauthorized: "wrong-login, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
+		},
+	}, s.login)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and SMS code",
+		Description: "Takes a code of the purpose `login`. A phone without an account gets one. The code stays valid after totp-required and wrong-totp.",
+		Problems: map[int]string{
+			http.StatusUnauthorized: "wrong-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
+		},
+	}, s.loginSMS)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: authPath + "/wechat/state", ID: "start-wechat-login", Tag: "shopper", Status: http.StatusCreated,
+		Summary: "Begin a WeChat login",
+		Description: "Give `state` to WeChat's authorization page or SDK, and send it back with the code; the cookie, which lasts ten minutes, must come with it. " +
+			"Send the access token here to link a WeChat account: the state is then for that account only. " +
+			"So a code that an attacker got logs no other browser in. An app keeps the cookie itself; a mini program needs neither.",
+		Problems: map[int]string{http.StatusServiceUnavailable: "wechat-unavailable"},
+	}, s.startWeChat)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with WeChat",
+		Description: "Takes the code that WeChat gave to the page or mini program. A WeChat account without an account here gets one.",
+		Problems: map[int]string{
+			http.StatusUnauthorized: "wechat-bad-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required, wechat-state", http.StatusUnprocessableEntity: problemsInvalid,
+			http.StatusConflict: "wechat-linked", http.StatusTooManyRequests: problemsLimits,
+			http.StatusServiceUnavailable: "wechat-unavailable, human-check-unavailable",
+		},
+	}, s.loginWeChat)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: authPath + "/password/reset", ID: "reset-password", Load: httpx.Costly, Tag: "shopper", Status: http.StatusNoContent,
+		Summary:     "Set a new password with an SMS code",
+		Description: "Takes a code of the purpose `reset`. All logins of the account end.",
+		Problems: map[int]string{
+			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsHuman, http.StatusNotFound: "phone-unknown",
+			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
+			http.StatusServiceUnavailable: "human-check-unavailable",
+		},
+	}, s.postReset)
+}
+
+// Enter parses the phone and the device of a login attempt, runs it and counts it.
+func Enter(
+	ctx context.Context, logins *login.Service, how, rawPhone string, device *login.DeviceInput, try func(account.Phone, login.Device) (login.Tokens, error),
+) (*httpx.Output[login.Tokens], error) {
+	phone, err := account.TypedPhone(rawPhone)
+	if err != nil {
+		return nil, err
+	}
+	d, err := device.Device(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.Give(ctx)
+	out, err := try(phone, d)
+	return logins.Answer(how, out, err)
+}
+
+type registerInput struct {
+	guard.SolutionHeader
+	Body struct {
+		Phone    string             `json:"phone" maxLength:"32" example:"13800138000"`
+		Code     string             `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
+		Password string             `json:"password" maxLength:"128" doc:"8 to 128 characters; not the phone, not the name, not the shop's name, none of the 10,000 most common ones"`
+		Name     string             `json:"name,omitempty" maxLength:"64"`
+		Device   *login.DeviceInput `json:"device,omitempty"`
+	} `nameHint:"Registration"`
+}
+
+func (s *Service) postRegister(ctx context.Context, in *registerInput) (*httpx.Output[login.Tokens], error) {
+	return Enter(ctx, s.Logins, login.ByRegister, in.Body.Phone, in.Body.Device, func(phone account.Phone, d login.Device) (login.Tokens, error) {
+		return s.register(ctx, phone, in.Body.Code, in.Body.Password, account.Clean(in.Body.Name), d, in.Caller(ctx))
+	})
+}
+
+type loginInput struct {
+	guard.SolutionHeader
+	Body struct {
+		Phone    string             `json:"phone" maxLength:"32" example:"13800138000"`
+		Password string             `json:"password" maxLength:"128"`
+		Device   *login.DeviceInput `json:"device,omitempty"`
+		TOTP     string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+	} `nameHint:"PasswordLogin"`
+}
+
+func (s *Service) login(ctx context.Context, in *loginInput) (*httpx.Output[login.Tokens], error) {
+	return Enter(ctx, s.Logins, login.ByPassword, in.Body.Phone, in.Body.Device, func(phone account.Phone, d login.Device) (login.Tokens, error) {
+		d.TOTP = in.Body.TOTP
+		return s.loginByPassword(ctx, phone, in.Body.Password, d, in.Caller(ctx))
+	})
+}
+
+type loginSMSInput struct {
+	guard.SolutionHeader
+	Body struct {
+		Phone  string             `json:"phone" maxLength:"32" example:"13800138000"`
+		Code   string             `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
+		Device *login.DeviceInput `json:"device,omitempty"`
+		TOTP   string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+	} `nameHint:"SMSLogin"`
+}
+
+func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*httpx.Output[login.Tokens], error) {
+	return Enter(ctx, s.Logins, login.BySMS, in.Body.Phone, in.Body.Device, func(phone account.Phone, d login.Device) (login.Tokens, error) {
+		d.TOTP = in.Body.TOTP
+		return s.loginByCode(ctx, phone, in.Body.Code, d, in.Caller(ctx))
+	})
+}
+
+type loginWeChatInput struct {
+	guard.SolutionHeader
+	StateInput
+	Body struct {
+		Code   string             `json:"code" minLength:"1" maxLength:"128" doc:"From WeChat; valid for one use"`
+		State  string             `json:"state,omitempty" maxLength:"128" doc:"From auth/wechat/state; a mini program leaves it out"`
+		Device *login.DeviceInput `json:"device,omitempty"`
+		TOTP   string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
+	} `nameHint:"WeChatLogin"`
+}
+
+func (s *Service) loginWeChat(ctx context.Context, in *loginWeChatInput) (*httpx.Output[login.Tokens], error) {
+	d, err := in.Body.Device.Device(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.TOTP = in.Body.TOTP
+	d.Give(ctx)
+	out, err := s.loginByWeChat(ctx, in.Body.Code, in.Body.State, in.StateCookie, d, in.Caller(ctx))
+	return s.Logins.Answer(login.ByWeChat, out, err)
+}
+
+type resetInput struct {
+	guard.SolutionHeader
+	Body struct {
+		Phone    string `json:"phone" maxLength:"32" example:"13800138000"`
+		Code     string `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
+		Password string `json:"password" maxLength:"128" doc:"The new password"`
+	} `nameHint:"PasswordReset"`
+}
+
+func (s *Service) postReset(ctx context.Context, in *resetInput) (*struct{}, error) {
+	phone, err := account.TypedPhone(in.Body.Phone)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.resetPassword(ctx, phone, in.Body.Code, in.Body.Password, in.Caller(ctx))
+}

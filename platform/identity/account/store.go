@@ -1,0 +1,184 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/identity/account/accountevent"
+	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/store/outbox"
+)
+
+// Revoker ends access tokens before they expire; platform/identity/revoke implements
+// it. A revocation made in a transaction takes effect when that commits.
+type Revoker interface {
+	Logins(ctx context.Context, tx pgx.Tx, why string, logins ...int64) error
+	User(ctx context.Context, tx pgx.Tx, why string, user int64) error
+	// Tell puts committed revocations into force on this instance.
+	Tell(ctx context.Context)
+}
+
+// Store is the rows of accounts and their logins: what the parts that change accounts
+// share, and what other modules ask about them. Safe for concurrent use.
+type Store struct {
+	DB       *pgxpool.Pool
+	Revoke   Revoker
+	SendsSMS bool // whether there is anything that takes SMS
+	Config   Config
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
+}
+
+// User is an account's row.
+type User = accountdb.AccountUser
+
+// The states of an account.
+const (
+	Active   = "active"
+	Disabled = "disabled"
+	Erased   = "erased"
+)
+
+// Refusals about an account, after authentication.
+var (
+	ErrNoAccount = fault.New(fault.NotFound, "no-account", fault.T("There is no account for this login", "账号不存在"),
+		fault.T("This user has no account here; a token can be minted without one.", "该用户在此没有账号；令牌可以不对应账号签发。"),
+		fault.T("Ask the operator for an account, or register.", "请注册账号，或联系运营人员。"))
+	ErrDisabled = fault.New(fault.Forbidden, "account-disabled", fault.T("This account is disabled", "账号已被停用"),
+		fault.T("This account is disabled. Ask the shop's staff.", "该账号已被停用，请联系商家。"),
+		fault.T("Ask the shop’s staff to enable the account.", "请联系商家工作人员恢复账号。"))
+)
+
+// ByID returns a user's row, or ErrNoAccount.
+func (s *Store) ByID(ctx context.Context, user int64) (User, error) {
+	u, err := accountdb.New(s.DB).UserByID(ctx, user)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return u, ErrNoAccount
+	}
+	return u, Failed("read user", err)
+}
+
+// ByPhone returns the user with a phone, the zero User if there is none.
+func ByPhone(ctx context.Context, db accountdb.DBTX, phone Phone) (User, error) {
+	u, err := accountdb.New(db).UserByPhone(ctx, (*string)(&phone))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return u, nil
+	}
+	return u, Failed("user of a phone", err)
+}
+
+// Create creates an account in tx with its event; any of phone, name and password may be
+// "". It returns the zero User if the phone has an account already.
+func Create(ctx context.Context, tx pgx.Tx, phone Phone, name, password string) (User, error) {
+	p := accountdb.CreateUserParams{Name: name}
+	if phone != "" {
+		p.Phone = (*string)(&phone)
+	}
+	if password != "" {
+		p.Password = &password
+	}
+	u, err := accountdb.New(tx).CreateUser(ctx, p)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return u, nil
+	}
+	if err == nil {
+		_, err = outbox.Append(ctx, tx, accountevent.SubjectRegistered, accountevent.Registered{UserID: u.ID})
+	}
+	return u, Failed("create user", err)
+}
+
+// PhoneOf is a row's phone; the zero Phone for NULL.
+func PhoneOf(u User) Phone {
+	if u.Phone == nil {
+		return ""
+	}
+	return Phone(*u.Phone)
+}
+
+// PasswordOf is a row's PHC string; empty for NULL.
+func PasswordOf(u User) string {
+	if u.Password == nil {
+		return ""
+	}
+	return *u.Password
+}
+
+// PhonesOf returns the phones of those of the users who have one, in E.164.
+func (s *Store) PhonesOf(ctx context.Context, users []int64) (map[int64]string, error) {
+	rows, err := accountdb.New(s.DB).PhonesOf(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("account: read phones: %w", err)
+	}
+	phones := make(map[int64]string, len(rows))
+	for _, r := range rows {
+		phones[r.ID] = r.Phone
+	}
+	return phones, nil
+}
+
+// Unknown returns those of the users who have no account here.
+func (s *Store) Unknown(ctx context.Context, users []int64) ([]int64, error) {
+	known, err := accountdb.New(s.DB).KnownUsers(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("account: look up users: %w", err)
+	}
+	slices.Sort(known)
+	return slices.DeleteFunc(slices.Clone(users), func(user int64) bool {
+		_, is := slices.BinarySearch(known, user)
+		return is
+	}), nil
+}
+
+// OpenIDOf returns a user's openid in a WeChat app, which WeChat payments need; ""
+// when the user has none there.
+func (s *Store) OpenIDOf(ctx context.Context, user int64, appID string) (string, error) {
+	id, err := accountdb.New(s.DB).IdentityOfUser(ctx, accountdb.IdentityOfUserParams{UserID: user, AppID: appID})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return id, Failed("openid of a user", err)
+}
+
+// Owner parses a phone as people write it and returns it in E.164, with its user, or
+// 0 if it has none. A text that is not a phone is a fault.
+func (s *Store) Owner(ctx context.Context, raw string) (phone string, user int64, err error) {
+	p, err := ParsePhone(raw)
+	if err != nil {
+		return "", 0, err
+	}
+	u, err := ByPhone(ctx, s.DB, p)
+	return string(p), u.ID, err
+}
+
+// Disabled returns the users whose accounts are disabled.
+func (s *Store) Disabled(ctx context.Context, tx pgx.Tx) ([]int64, error) {
+	users, err := accountdb.New(tx).DisabledUsers(ctx)
+	return users, Failed("disabled users", err)
+}
+
+// StaffPhones returns the phones of all accounts that are not shoppers', and of the first
+// admin in the settings, who may not have one yet.
+func (s *Store) StaffPhones(ctx context.Context) ([]string, error) {
+	phones, err := accountdb.New(s.DB).StaffPhones(ctx)
+	return append(phones, string(s.Config.FirstAdmin)), Failed("phones of staff", err)
+}
+
+// Failed passes nil and coded errors through and wraps any other error with the
+// operation.
+func Failed(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, coded := errors.AsType[*fault.Error](err); coded {
+		return err
+	}
+	return fmt.Errorf("account: %s: %w", operation, err)
+}
