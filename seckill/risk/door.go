@@ -24,7 +24,7 @@ var errNotAvailable = fault.New(fault.Forbidden, "not-available",
 func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
 	if s.deps.Blacklist != nil {
 		if e, listed := s.deps.Blacklist.Listed(a.User, "", a.Device, a.Address); listed {
-			s.decide(a, 0, ruleNote{Blacklist: e.ID, Kind: string(e.Kind)}, inputs{}, resultRefused)
+			s.decide(a, 0, ruleNote{Blacklist: e.ID, Kind: e.Kind}, inputs{}, resultRefused)
 			return errNotAvailable
 		}
 	}

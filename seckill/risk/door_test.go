@@ -15,7 +15,7 @@ type list map[string]bool
 
 func (l list) Listed(user int64, _, device string, addr netip.Addr) (blacklist.Entry, bool) {
 	if l[decimal(user)] || l[device] || l[addr.String()] {
-		return blacklist.Entry{ID: 4, Kind: blacklist.Device, Reason: "secret"}, true
+		return blacklist.Entry{ID: 4, Kind: string(blacklist.Device), Reason: "secret"}, true
 	}
 	return blacklist.Entry{}, false
 }

@@ -190,9 +190,9 @@ func BenchmarkUser(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			entries := make([]Entry, n)
 			for k := range entries {
-				entries[k] = Entry{Kind: User, Value: fmt.Sprint(1_000_000 + k)}
+				entries[k] = Entry{Kind: string(User), Value: fmt.Sprint(1_000_000 + k)}
 			}
-			s := &Service{deps: Deps{Clock: new(testClock)}, current: snapshot.New(snapshot.Source[picture]{}, newPicture(entries))}
+			s := &Service{deps: Deps{Clock: new(testClock)}, current: snapshot.New(snapshot.Source[index]{}, newIndex(entries))}
 			user := int64(0)
 			for b.Loop() {
 				if user++; s.User(user % 1000) {

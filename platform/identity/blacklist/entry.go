@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/identity/blacklist/internal/blacklistdb"
 )
 
 // Kind says what an entry names.
@@ -21,21 +22,13 @@ const (
 	Device  Kind = "device"  // the device id that the client stated at login
 )
 
-// Entry is one entry of the list.
-type Entry struct {
-	ID        int64
-	Kind      Kind
-	Value     string    // canonical; a phone in full, which must not be logged
-	Owner     int64     // for a phone: its user, 0 while it has none
-	Reason    string    // for operators
-	ExpiresAt time.Time // zero: until it is removed
-	CreatedBy int64
-	CreatedAt time.Time
-	UpdatedAt time.Time
-}
+// Entry is one entry of the list: its value is canonical, and a phone in full, which must
+// not be logged; the owner of a phone is its user, 0 while it has none; without an end it
+// stays until it is removed.
+type Entry = blacklistdb.PlatformBlacklist
 
 // over reports whether the entry has ended.
-func (e *Entry) over(now time.Time) bool { return !e.ExpiresAt.IsZero() && !now.Before(e.ExpiresAt) }
+func over(e *Entry, now time.Time) bool { return e.ExpiresAt != nil && !now.Before(*e.ExpiresAt) }
 
 // maxValueBytes is the longest device id that a token carries.
 const maxValueBytes = 128
@@ -116,9 +109,9 @@ func parsePrefix(raw string) (netip.Prefix, error) {
 
 // masked is the value as operators see it: a phone keeps only enough digits to
 // recognize one's own, 138****5678.
-func (e *Entry) masked() string {
+func masked(e Entry) string {
 	const head, tail = 3, 4
-	if e.Kind != Phone {
+	if Kind(e.Kind) != Phone {
 		return e.Value
 	}
 	s := strings.TrimPrefix(e.Value, "+86")

@@ -2,16 +2,20 @@ package blacklist
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
+	"stampede/platform/identity/blacklist/internal/blacklistdb"
 	"stampede/platform/watch/audit"
 )
 
@@ -21,9 +25,6 @@ var (
 		fault.T("The blacklist is full; remove entries that are no longer needed, or raise --blacklist-max.",
 			"黑名单已满，请移除不再需要的条目，或调大 --blacklist-max。"),
 		fault.T("Remove an entry that is no longer needed, then add this one.", "请先移除不再需要的条目，再添加新的。"))
-	errNoPhone = fault.Plain(fault.Invalid,
-		fault.T("This shop keeps no accounts, so phones cannot be listed; list the user instead.",
-			"本店未启用账号，不能添加手机号，请添加用户编号。"))
 	errExpired = fault.Plain(fault.Invalid,
 		fault.T("expires_at must lie in the future; leave it out for an entry without an end.",
 			"expires_at 须晚于当前时间；长期有效请留空。"))
@@ -48,14 +49,14 @@ type blacklistEntry struct {
 
 func (s *Service) view(e Entry) blacklistEntry {
 	v := blacklistEntry{
-		ID: httpx.FormatID(e.ID), Kind: e.Kind, Value: e.masked(), Reason: e.Reason, InForce: !e.over(s.deps.Clock.Now()),
+		ID: httpx.FormatID(e.ID), Kind: Kind(e.Kind), Value: masked(e), Reason: e.Reason, InForce: !over(&e, s.deps.Clock.Now()),
 		CreatedBy: httpx.FormatID(e.CreatedBy), CreatedAt: httpx.Moment(e.CreatedAt), UpdatedAt: httpx.Moment(e.UpdatedAt),
 	}
 	if e.Owner > 0 {
 		v.UserID = httpx.FormatID(e.Owner)
 	}
-	if !e.ExpiresAt.IsZero() {
-		v.ExpiresAt = httpx.Moment(e.ExpiresAt)
+	if e.ExpiresAt != nil {
+		v.ExpiresAt = httpx.Moment(*e.ExpiresAt)
 	}
 	return v
 }
@@ -96,7 +97,7 @@ type listInput struct {
 }
 
 func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[blacklistEntry], error) {
-	f := filter{kind: in.Kind, active: in.Active}
+	p := blacklistdb.EntriesParams{Kind: string(in.Kind), Active: in.Active}
 	if in.Value != "" {
 		if in.Kind == "" {
 			return nil, fault.Plain(fault.Invalid,
@@ -107,16 +108,16 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[bl
 			return nil, errSearch
 		}
 		var err error
-		if f.value, _, err = s.spell(ctx, in.Kind, in.Value); err != nil {
+		if p.Value, _, err = s.spell(ctx, in.Kind, in.Value); err != nil {
 			return nil, err
 		}
 	}
-	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) (entries []Entry, err error) {
-		if f.before, err = p.BeforeID(); err != nil {
+	return httpx.PageOfChanges(in.ChangesInput, func(page httpx.PageInput) (entries []Entry, err error) {
+		if p.Before, err = page.BeforeID(); err != nil {
 			return nil, err
 		}
-		f.limit = p.Ask()
-		entries, err = list(ctx, s.deps.DB, f)
+		p.AtMost = int32(page.Ask()) //nolint:gosec // a page
+		entries, err = blacklistdb.New(s.deps.DB).Entries(ctx, p)
 		return entries, unreachable(err)
 	}, func(e Entry) time.Time { return e.UpdatedAt }, s.view, func(e Entry) string { return httpx.FormatID(e.ID) })
 }
@@ -132,15 +133,14 @@ type addInput struct {
 }
 
 func (s *Service) add(ctx context.Context, in *addInput) (*httpx.Output[blacklistEntry], error) {
-	e := Entry{Kind: in.Body.Kind, Reason: strings.TrimSpace(in.Body.Reason), CreatedBy: auth.From(ctx).UserID}
+	e := blacklistdb.PutEntryParams{
+		Kind: string(in.Body.Kind), Reason: strings.TrimSpace(in.Body.Reason), ExpiresAt: in.Body.ExpiresAt, CreatedBy: auth.From(ctx).UserID,
+	}
 	if e.Reason == "" || strings.ContainsRune(e.Reason, 0) {
 		return nil, errReason
 	}
-	if in.Body.ExpiresAt != nil {
-		e.ExpiresAt = *in.Body.ExpiresAt
-	}
 	var err error
-	if e.Value, e.Owner, err = s.spell(ctx, e.Kind, in.Body.Value); err != nil {
+	if e.Value, e.Owner, err = s.spell(ctx, in.Body.Kind, in.Body.Value); err != nil {
 		return nil, err
 	}
 	var view blacklistEntry
@@ -157,25 +157,28 @@ func (s *Service) add(ctx context.Context, in *addInput) (*httpx.Output[blacklis
 	return httpx.Answer(view), nil
 }
 
-// put adds an entry with its audit record.
-func (s *Service) put(ctx context.Context, tx pgx.Tx, e Entry) (none blacklistEntry, err error) {
-	if e.over(s.deps.Clock.Now()) {
+// put adds an entry, or replaces the reason and the end of the existing one, with its
+// audit record.
+func (s *Service) put(ctx context.Context, tx pgx.Tx, p blacklistdb.PutEntryParams) (none blacklistEntry, err error) {
+	if over(&Entry{ExpiresAt: p.ExpiresAt}, s.deps.Clock.Now()) {
 		return none, errExpired
 	}
-	if err := lock(ctx, tx); err != nil {
-		return none, err
+	q := blacklistdb.New(tx)
+	if err := q.LockEntries(ctx); err != nil {
+		return none, fmt.Errorf("lock the list: %w", err)
 	}
-	had, err := list(ctx, tx, filter{kind: e.Kind, value: e.Value, limit: 1})
+	had, err := q.Entries(ctx, blacklistdb.EntriesParams{Kind: p.Kind, Value: p.Value, AtMost: 1})
 	if err != nil {
-		return none, err
+		return none, fmt.Errorf("read entries: %w", err)
 	}
-	if e, err = put(ctx, tx, e); err != nil {
-		return none, err
+	e, err := q.PutEntry(ctx, p)
+	if err != nil {
+		return none, fmt.Errorf("put entry: %w", withoutValues(err))
 	}
-	switch n, err := count(ctx, tx); {
+	switch n, err := q.CountEntries(ctx); {
 	case err != nil:
-		return none, err
-	case n > s.set.MaxEntries:
+		return none, fmt.Errorf("count entries: %w", err)
+	case n > int64(s.set.MaxEntries):
 		return none, ErrFull
 	}
 	did := audit.Change{After: detail(e)}
@@ -185,19 +188,24 @@ func (s *Service) put(ctx context.Context, tx pgx.Tx, e Entry) (none blacklistEn
 	return s.view(e), audit.Record(ctx, tx, "blacklist.add", subjectOf(e), did)
 }
 
+// withoutValues drops the row that Postgres quotes when it refuses one: errors are
+// logged, and the row may contain a phone.
+func withoutValues(err error) error {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && (strings.HasPrefix(pgErr.Code, "22") || strings.HasPrefix(pgErr.Code, "23")) {
+		return fmt.Errorf("SQLSTATE %s, constraint %q", pgErr.Code, pgErr.ConstraintName)
+	}
+	return err
+}
+
 // spell returns a value's canonical form, and the user of a phone.
 func (s *Service) spell(ctx context.Context, kind Kind, raw string) (value string, owner int64, err error) {
 	if kind != Phone {
 		value, err = canonical(kind, raw)
 		return value, 0, err
 	}
-	if s.deps.Accounts == nil {
-		return "", 0, errNoPhone
-	}
-	if value, owner, err = s.deps.Accounts.Owner(ctx, raw); err != nil {
-		return "", 0, unreachable(err)
-	}
-	return value, owner, nil
+	value, owner, err = s.deps.Accounts.Owner(ctx, raw)
+	return value, owner, unreachable(err)
 }
 
 // subjectOf names an entry in the audit log.
@@ -206,9 +214,9 @@ func subjectOf(e Entry) string { return "blacklist " + httpx.FormatID(e.ID) }
 // detail is what the audit log keeps of an entry. It outlives the entry, so phones
 // are masked there too.
 func detail(e Entry) map[string]any {
-	d := map[string]any{"kind": e.Kind, "value": e.masked(), "reason": e.Reason}
-	if !e.ExpiresAt.IsZero() {
-		d["expires_at"] = httpx.Moment(e.ExpiresAt)
+	d := map[string]any{"kind": e.Kind, "value": masked(e), "reason": e.Reason}
+	if e.ExpiresAt != nil {
+		d["expires_at"] = httpx.Moment(*e.ExpiresAt)
 	}
 	return d
 }
@@ -224,15 +232,14 @@ func (s *Service) remove(ctx context.Context, in *removeInput) (*httpx.Output[bl
 	}
 	var gone Entry
 	err = s.current.Change(ctx, func(tx pgx.Tx) (bool, error) {
-		e, found, err := remove(ctx, tx, id)
-		if err != nil {
-			return false, err
-		}
-		if !found {
+		gone, err = blacklistdb.New(tx).RemoveEntry(ctx, id)
+		if errors.Is(err, pgx.ErrNoRows) {
 			return false, errNone
 		}
-		gone = e
-		return true, audit.Record(ctx, tx, "blacklist.remove", subjectOf(e), audit.Change{Before: detail(e)})
+		if err != nil {
+			return false, fmt.Errorf("remove entry: %w", err)
+		}
+		return true, audit.Record(ctx, tx, "blacklist.remove", subjectOf(gone), audit.Change{Before: detail(gone)})
 	})
 	if err != nil {
 		return nil, unreachable(err)

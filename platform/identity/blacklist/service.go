@@ -21,7 +21,17 @@ import (
 	"stampede/platform/store/snapshot"
 )
 
+// Settings are the operator's settings for the list.
+type Settings struct {
+	MaxEntries int `name:"blacklist-max" default:"100000" env:"STAMPEDE_BLACKLIST_MAX" help:"Maximum number of blacklist entries, kept in memory at some 300 bytes each." min:"100" max:"1000000" rare:""`
+}
+
 const (
+	// keepEndedMost is the longest that operators can read an ended entry; then it is
+	// deleted, together with its phone or address.
+	keepEndedMost = 30 * 24 * time.Hour
+	// tidyAtMost bounds one run; the next one continues.
+	tidyAtMost = 1000
 	// tidyEvery is how often ended entries are removed and owners of phones are
 	// looked up; neither is urgent, because logins are also checked by phone.
 	tidyEvery = time.Minute
@@ -31,7 +41,7 @@ const (
 	recordTimeout = 3 * time.Second
 )
 
-// Accounts knows the accounts; account.Directory implements it.
+// Accounts knows the accounts; account.Store implements it.
 type Accounts interface {
 	// Owner parses a phone as people write it and returns its stored form with its
 	// user, or 0 if it has none. A text that is not a phone returns a fault.
@@ -40,14 +50,13 @@ type Accounts interface {
 	Disabled(ctx context.Context, tx pgx.Tx) ([]int64, error)
 }
 
-// Deps are the list's dependencies; all but Accounts are required.
+// Deps are the list's dependencies; all are required.
 type Deps struct {
-	DB      *pgxpool.Pool
-	Bus     *bus.Bus
-	Clock   clock.Clock
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
-	// Accounts may be nil: phones then cannot be listed, and no account is disabled.
+	DB       *pgxpool.Pool
+	Bus      *bus.Bus
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
 	Accounts Accounts
 	// Keep is how long records are kept; ended entries are kept at most 30 days.
 	Keep time.Duration
@@ -57,7 +66,7 @@ type Deps struct {
 type Service struct {
 	set     Settings
 	deps    Deps
-	current *snapshot.Replica[picture]
+	current *snapshot.Replica[index]
 
 	refused  prometheus.Counter
 	refusals refusals
@@ -65,8 +74,8 @@ type Service struct {
 
 // New returns an empty list; Refresh or the worker fills it.
 func New(set Settings, deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
-		return nil, errors.New("blacklist: every dependency but Accounts is required")
+	if deps.DB == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil || deps.Accounts == nil {
+		return nil, errors.New("blacklist: every dependency is required")
 	}
 	auto := promauto.With(deps.Metrics)
 	failures := auto.NewCounter(prometheus.CounterOpts{
@@ -79,14 +88,29 @@ func New(set Settings, deps Deps) (*Service, error) {
 		}),
 		refusals: refusals{told: map[int64]time.Time{}},
 	}
-	s.current = snapshot.New(snapshot.Source[picture]{
-		Name: "blacklist", Table: "platform.blacklist_revision", Read: s.readPicture, Failures: failures,
+	s.current = snapshot.New(snapshot.Source[index]{
+		Name: "blacklist", Table: "platform.blacklist_revision", Read: s.read, Failures: failures,
 		DB: deps.DB, Bus: deps.Bus, Log: deps.Log,
-	}, newPicture(nil))
+	}, newIndex(nil))
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stampede_blacklist_entries", Help: "Blacklist entries in this instance's memory.",
 	}, func() float64 { return float64(s.current.Now().size) })
 	return s, nil
+}
+
+// read reads the entries that are in force or end by the clock, and the disabled
+// accounts.
+func (s *Service) read(ctx context.Context, tx pgx.Tx) (*index, error) {
+	entries, err := blacklistdb.New(tx).EntriesInForce(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read entries: %w", err)
+	}
+	x := newIndex(entries)
+	disabled, err := s.deps.Accounts.Disabled(ctx, tx)
+	for _, user := range disabled {
+		x.disabled[user] = struct{}{}
+	}
+	return x, err
 }
 
 // Listed returns the entry in force that matches any of the given values; zero
@@ -98,7 +122,7 @@ func (s *Service) Listed(user int64, phone, device string, addr netip.Addr) (Ent
 	}
 	now := s.deps.Clock.Now()
 	for _, e := range [...]*Entry{p.users[user], p.phones[phone], p.devices[device]} {
-		if e != nil && !e.over(now) {
+		if e != nil && !over(e, now) {
 			return *e, true
 		}
 	}
@@ -118,7 +142,7 @@ func (s *Service) User(user int64) bool {
 		return true
 	}
 	e := p.users[user]
-	return e != nil && !e.over(s.deps.Clock.Now())
+	return e != nil && !over(e, s.deps.Clock.Now())
 }
 
 // Change runs fn in a transaction that disables or enables an account. Every
@@ -154,15 +178,14 @@ func (s *Service) Workers() []app.Worker {
 // registered a listed phone. Several instances may run it concurrently: each
 // statement is atomic, and the second finds nothing to do.
 func (s *Service) tidy(ctx context.Context) error {
-	if err := deleteEnded(ctx, s.deps.DB, min(s.deps.Keep, keepEndedMost)); err != nil {
-		return err
-	}
-	if s.deps.Accounts == nil {
-		return nil
-	}
-	phones, err := readUnowned(ctx, s.deps.DB)
+	q := blacklistdb.New(s.deps.DB)
+	err := q.RemoveEndedEntries(ctx, blacklistdb.RemoveEndedEntriesParams{Keep: min(s.deps.Keep, keepEndedMost), AtMost: tidyAtMost})
 	if err != nil {
-		return err
+		return fmt.Errorf("delete ended entries: %w", err)
+	}
+	phones, err := q.PhonesWithoutOwner(ctx, tidyAtMost)
+	if err != nil {
+		return fmt.Errorf("read phones without an owner: %w", err)
 	}
 	for _, phone := range phones {
 		_, user, err := s.deps.Accounts.Owner(ctx, phone)
@@ -172,8 +195,11 @@ func (s *Service) tidy(ctx context.Context) error {
 		if user == 0 {
 			continue
 		}
-		if err := s.current.Change(ctx, func(tx pgx.Tx) (bool, error) { return true, setOwner(ctx, tx, phone, user) }); err != nil {
-			return err
+		err = s.current.Change(ctx, func(tx pgx.Tx) (bool, error) {
+			return true, blacklistdb.New(tx).SetOwner(ctx, blacklistdb.SetOwnerParams{Phone: phone, Owner: user})
+		})
+		if err != nil {
+			return fmt.Errorf("note a phone's owner: %w", err)
 		}
 	}
 	return nil

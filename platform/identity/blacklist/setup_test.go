@@ -77,9 +77,8 @@ func (s *bundle) instance(known phones, change ...func(*Settings)) *instance {
 		f(&cfg)
 	}
 	i := &instance{t: s.t, clock: new(testClock)}
-	deps := Deps{DB: s.db, Bus: s.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Keep: keepEndedMost}
-	if known != nil {
-		deps.Accounts = known
+	deps := Deps{
+		DB: s.db, Bus: s.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Accounts: known, Keep: keepEndedMost,
 	}
 	var err error
 	if i.Service, err = New(cfg, deps); err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// picture is an immutable snapshot of the list.
-type picture struct {
+// index is an immutable snapshot of the list.
+type index struct {
 	users   map[int64]*Entry // also the owners of listed phones
 	phones  map[string]*Entry
 	devices map[string]*Entry
@@ -21,8 +21,8 @@ type picture struct {
 	size         int
 }
 
-func newPicture(entries []Entry) *picture {
-	p := &picture{
+func newIndex(entries []Entry) *index {
+	p := &index{
 		users: map[int64]*Entry{}, phones: map[string]*Entry{}, devices: map[string]*Entry{},
 		ranges: map[netip.Prefix]*Entry{}, disabled: map[int64]struct{}{}, size: len(entries),
 	}
@@ -32,8 +32,8 @@ func newPicture(entries []Entry) *picture {
 	return p
 }
 
-func (p *picture) add(e *Entry) {
-	switch e.Kind {
+func (p *index) add(e *Entry) {
+	switch Kind(e.Kind) {
 	case User:
 		if id, err := strconv.ParseInt(e.Value, 10, 64); err == nil {
 			p.users[id] = longer(p.users[id], e)
@@ -61,16 +61,16 @@ func (p *picture) add(e *Entry) {
 	}
 }
 
-// longer returns the one of two entries for a user that ends later.
+// longer returns the one of two entries for a user that ends later; a may be nil.
 func longer(a, b *Entry) *Entry {
-	if a == nil || !a.ExpiresAt.IsZero() && (b.ExpiresAt.IsZero() || b.ExpiresAt.After(a.ExpiresAt)) {
+	if a == nil || a.ExpiresAt != nil && (b.ExpiresAt == nil || b.ExpiresAt.After(*a.ExpiresAt)) {
 		return b
 	}
 	return a
 }
 
 // address returns the entry in force for an address.
-func (p *picture) address(a netip.Addr, now time.Time) *Entry {
+func (p *index) address(a netip.Addr, now time.Time) *Entry {
 	a = a.WithZone("").Unmap()
 	bits := p.bits6
 	if a.Is4() {
@@ -81,7 +81,7 @@ func (p *picture) address(a netip.Addr, now time.Time) *Entry {
 		if err != nil {
 			return nil // an invalid address matches no entry
 		}
-		if e := p.ranges[r]; e != nil && !e.over(now) {
+		if e := p.ranges[r]; e != nil && !over(e, now) {
 			return e
 		}
 	}
