@@ -17,6 +17,7 @@ import (
 	stockoffice "stampede/inventory/office"
 	"stampede/notify"
 	"stampede/order"
+	"stampede/order/desk"
 	orderoffice "stampede/order/office"
 	"stampede/payment"
 	paymentoffice "stampede/payment/office"
@@ -140,9 +141,11 @@ type server struct {
 	inventory *inventory.Service
 	sale      seckill.Config
 	catalogue *catalogue.Catalogue
+	plan      *seckill.Plan
 	queue     *rush.Queue
 	order     *order.Service
 	payment   *payment.Service
+	desk      *desk.Service
 	seckill   *seckill.Service
 	door      *door.Service
 	notify    *notify.Service
@@ -289,13 +292,13 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		return err
 	}
 	s.queue = rush.NewQueue(s.sale.Rush, s.catalogue, s.inventory, s.Bus, s.Clock)
-	plan := seckill.NewPlan(s.Pools["seckill"])
+	s.plan = seckill.NewPlan(s.Pools["seckill"])
 	orderDeps := order.Deps{
-		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Queue: s.queue, Plan: plan, Outbox: s.Relay,
+		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Queue: s.queue, Plan: s.plan, Outbox: s.Relay,
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
-		orderDeps.Blocked, orderDeps.Accounts = s.identity.Blacklist.User, s.identity.Staff
+		orderDeps.Blocked, orderDeps.Accounts = s.identity.Blacklist.User, s.identity.Accounts
 	}
 	orderCfg := order.NewConfig(s.set.Order)
 	orderCfg.KeepDetails = s.set.Records.KeepRecords
@@ -307,7 +310,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = s.set.Addresses.BaseURL()+"/", s.set.Sale.Zone()
 	payDeps := payment.Deps{
-		DB: s.Pools["payment"], Orders: s.order, Plan: plan, Outbox: s.Relay, Providers: providers,
+		DB: s.Pools["payment"], Orders: s.order, Plan: s.plan, Outbox: s.Relay, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -343,8 +346,11 @@ func (s *server) openDoors(key []byte) error {
 	}
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
 	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
-	s.order.Bind(order.Peers{Payments: s.payment})
-	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.Announced, Log: s.log, Metrics: s.registry, Tally: s.tally})
+	s.desk = desk.New(desk.Deps{
+		DB: s.Pools["order"], Orders: s.order, Payments: s.payment.Payments, Refunds: s.payment.Refunds, Cancel: s.payment.Cancel,
+		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
+	})
+	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush, Log: s.log, Metrics: s.registry, Tally: s.tally})
 	if err != nil {
 		return err
 	}
@@ -359,7 +365,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.Go("tally", s.tally.Workers()...)
 	s.app.Go("relay", s.Relay.Workers(s.set.Records.KeepRecords)...)
 	subs := slices.Concat(
-		s.seckill.Subscriptions(), s.door.Subscriptions(), s.order.Subscriptions(),
+		s.seckill.Subscriptions(), s.door.Subscriptions(), s.order.Subscriptions(), s.payment.Subscriptions(),
 		s.inventory.Subscriptions(), s.notify.Subscriptions(),
 	)
 	stop, err := s.Bus.Subscribe(ctx, subs, deadletters.Keeper(s.Pools["platform"]))
@@ -377,7 +383,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.OnStop("sockets", s.notify.Stop)
 
 	s.identity.Routes(s.order.Forget, s.payment.Forget)
-	for _, module := range []interface{ Routes(rt *httpx.Router) }{s.seckill, s.door, s.inventory, s.order, s.payment, s.notify} {
+	for _, module := range []interface{ Routes(rt *httpx.Router) }{s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify} {
 		module.Routes(s.identity.Router)
 	}
 	if err := s.watchOver(probes); err != nil {
@@ -391,7 +397,7 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 	samples := slices.Concat(s.inventory.Samples(), seckill.Samples(s.Pools["seckill"], s.inventory))
 	workers, err := s.watch.Open(watch.Config{
 		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen, StreamBytes: (s.set.Bus.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
-		Probes: slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), []alarm.Probe{
+		Probes: slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), []alarm.Probe{
 			s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
 		}),
 		Checks: s.checks(),

@@ -29,12 +29,12 @@ type announced struct {
 	putAfter atomic.Int64 // Unix time in ns; until then pushes do not wait for the cache
 }
 
-// Announced is called with changes before some of them are pushed to sockets of this
+// BeforePush is called with changes before some of them are pushed to sockets of this
 // instance. Afterwards no poll on this instance answers with an older version, nor does one
 // elsewhere with an older version than a pushed one, unless Redis takes no writes: the
 // other instances may not have seen the event yet, and read the cache. Safe for concurrent
 // use.
-func (s *Service) Announced(ctx context.Context, changed, pushed []orderevent.Order) {
+func (s *Service) BeforePush(ctx context.Context, changed, pushed []orderevent.Order) {
 	for i := range changed {
 		if o := &changed[i]; o.Version > 1 && s.cache.announced.allows(o.No, o.Version) {
 			var v [4]byte

@@ -10,6 +10,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
@@ -27,7 +28,7 @@ func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, 
 	statuses := make(map[ids.ID]string, len(nos))
 	for start := 0; start < len(nos); start += statusLimit {
 		part := nos[start:min(start+statusLimit, len(nos))]
-		rows, err := orderdb.New(r.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: bucketsOf(part)})
+		rows, err := orderdb.New(r.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: table.Buckets(part)})
 		if err != nil {
 			return nil, fmt.Errorf("order: read statuses: %w", err)
 		}
@@ -45,7 +46,7 @@ func (r Reader) EndedWithin(ctx context.Context, nos []ids.ID, within time.Durat
 	for len(nos) > 0 {
 		part := nos[:min(statusLimit, len(nos))]
 		nos = nos[len(part):]
-		rows, err := orderdb.New(r.DB).EndedWithin(ctx, orderdb.EndedWithinParams{OrderNos: part, Buckets: bucketsOf(part), Within: within})
+		rows, err := orderdb.New(r.DB).EndedWithin(ctx, orderdb.EndedWithinParams{OrderNos: part, Buckets: table.Buckets(part), Within: within})
 		if err != nil {
 			return nil, fmt.Errorf("order: read recent closings: %w", err)
 		}

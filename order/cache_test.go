@@ -158,7 +158,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 
 	// A change whose Announce is never called.
 	s.inTx(func(tx pgx.Tx) error {
-		_, _, err := s.MarkPaid(t.Context(), tx, paid, PaidBy{PaymentNo: ids.New()}, s.costs(paid))
+		_, _, err := s.MarkPaid(t.Context(), tx, paid, orderevent.PaidBy{PaymentNo: ids.New()}, s.costs(paid))
 		return err
 	})
 	soon("the payment is cached", paid, orderevent.StatusPaid)

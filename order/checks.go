@@ -7,6 +7,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
@@ -194,7 +195,7 @@ func (s *Service) compareCache(ctx context.Context, only []ids.ID) (map[ids.ID]s
 		for i := range part {
 			nos[i] = part[i].No
 		}
-		have, err := s.readRows(ctx, nos)
+		have, err := table.Many(ctx, s.deps.DB, nos)
 		if err != nil {
 			return nil, err
 		}

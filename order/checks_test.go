@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/inventory"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
@@ -134,7 +135,7 @@ func TestI9FindsOrdersThatDoNotExist(t *testing.T) {
 
 func (s *bundle) order(no ids.ID) orderevent.Order {
 	s.t.Helper()
-	rows, err := s.readRows(s.t.Context(), []ids.ID{no})
+	rows, err := table.Many(s.t.Context(), s.db, []ids.ID{no})
 	require.NoError(s.t, err)
 	return rows[no]
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
@@ -94,7 +95,7 @@ func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.S
 		} else if queued {
 			continue
 		}
-		rows, err := s.readRows(ctx, []ids.ID{sus.entry.No})
+		rows, err := table.Many(ctx, s.deps.DB, []ids.ID{sus.entry.No})
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +189,7 @@ func (s *Service) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], r
 		for i := range part {
 			nos[i] = part[i].No
 		}
-		rows, err := s.readRows(ctx, nos)
+		rows, err := table.Many(ctx, s.deps.DB, nos)
 		if err != nil {
 			return err
 		}

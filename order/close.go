@@ -10,11 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
+	"stampede/order/acts"
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/failpoint"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
 )
 
 // ordersClosed is where a test ends the process or makes a closing fail.
@@ -49,14 +52,14 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (Claimed, er
 		OrderNo: no, Bucket: no.Bucket(), UserID: user, ClosingSeconds: s.cfg.ClosingFor.Seconds(),
 	})
 	if err == nil {
-		return Claimed{fromRow(row), *row.ClosingUntil}, nil
+		return Claimed{row.Order(), *row.ClosingUntil}, nil
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return Claimed{}, fmt.Errorf("order: claim %s: %w", no, err)
 	}
 	// Not claimed; the row says why. It may have changed since; the caller then
 	// gets a reason that was true a moment ago and can retry.
-	row, err = read(ctx, s.deps.DB, no)
+	row, err = table.Read(ctx, s.deps.DB, no)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user:
 		return Claimed{}, s.Missing(ctx, no, user)
@@ -111,7 +114,7 @@ func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string)
 	if !pg.LockTimedOut(err) || len(nos) == 1 {
 		return closed, err
 	}
-	rows, unread := s.readRows(ctx, nos)
+	rows, unread := table.Many(ctx, s.deps.DB, nos)
 	if unread != nil {
 		return nil, errors.Join(err, unread)
 	}
@@ -128,6 +131,48 @@ func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string)
 		closed, errs = append(closed, some...), append(errs, err)
 	}
 	return closed, errors.Join(errs...)
+}
+
+// ClaimAny is Claim at an operator's request, whose order it is does not matter.
+func (s *Service) ClaimAny(ctx context.Context, no ids.ID) (Claimed, error) {
+	row, err := table.Read(ctx, s.deps.DB, no)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Claimed{}, ErrNoOrder
+	}
+	if err != nil {
+		return Claimed{}, fmt.Errorf("order: read %s: %w", no, err)
+	}
+	if row.Status == orderevent.StatusClosed && row.Reason == orderevent.ReasonWithdrawn {
+		return Claimed{Order: row.Order()}, nil // a repetition
+	}
+	return s.Claim(ctx, no, row.UserID)
+}
+
+// Withdraw is CloseClaimed at the request of the operator in ctx, who says why. It
+// returns false if the order is no longer pending or its claim has expired.
+func (s *Service) Withdraw(ctx context.Context, no ids.ID, why string) (orderevent.Order, bool, error) {
+	closed, err := s.closeTogether(ctx, []ids.ID{no}, closeAs{
+		reason: orderevent.ReasonWithdrawn, actor: acts.OperatorIn(ctx),
+		also: func(ctx context.Context, tx pgx.Tx, closed []orderevent.Order) error {
+			for i := range closed {
+				o := &closed[i]
+				if err := acts.Record(ctx, tx, o, acts.Cancel, why); err != nil {
+					return err
+				}
+				change := audit.Change{
+					Before: map[string]string{"status": orderevent.StatusPending}, After: map[string]string{"status": o.Status, "reason": o.Reason}, Reason: why,
+				}
+				if err := audit.Record(ctx, tx, "order.cancel", "order "+o.No.String(), change); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil || len(closed) == 0 {
+		return orderevent.Order{}, false, err
+	}
+	return closed[0], true, nil
 }
 
 // closeAs is why orders are closed and at whose request; also, if not nil, runs in the
@@ -151,7 +196,7 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 	err := pg.InTxWaiting(ctx, s.deps.DB, wait, func(tx pgx.Tx) error {
 		closed = closed[:0] // InTx may run this again
 		q := orderdb.New(tx)
-		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: nos, Buckets: bucketsOf(nos)})
+		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: nos, Buckets: table.Buckets(nos)})
 		if err != nil {
 			return fmt.Errorf("read stock rows: %w", err)
 		}
@@ -163,13 +208,13 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 			return fmt.Errorf("lock stock: %w", err)
 		}
 		rows, err := q.CloseClaimed(ctx, orderdb.CloseClaimedParams{
-			OrderNos: nos, Buckets: bucketsOf(nos), Reason: how.reason, Actor: how.actor,
+			OrderNos: nos, Buckets: table.Buckets(nos), Reason: how.reason, Actor: how.actor,
 		})
 		if err != nil {
 			return fmt.Errorf("close: %w", err)
 		}
 		for _, r := range rows {
-			closed = append(closed, fromRow(orderdb.OrdersOrder(r)))
+			closed = append(closed, orderdb.OrdersOrder(r).Order())
 		}
 		if err := s.deps.Stock.Return(ctx, tx, movements(closed)); err != nil {
 			return fmt.Errorf("return units: %w", err)
@@ -182,7 +227,7 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 				return err
 			}
 		}
-		_, err = appendEvents(ctx, tx, orderevent.SubjectClosed, closed)
+		_, err = table.Publish(ctx, tx, orderevent.SubjectClosed, closed...)
 		return err
 	})
 	if err == nil {
@@ -192,7 +237,7 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 		return nil, fmt.Errorf("order: close %d orders: %w", len(nos), err)
 	}
 	if len(closed) > 0 {
-		s.Announce(ctx, closed...)
+		s.Committed(ctx, closed...)
 	}
 	return closed, nil
 }

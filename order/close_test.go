@@ -17,12 +17,12 @@ import (
 // pay captures a payment the way payment's callback does.
 func (s *bundle) pay(no ids.ID) (won bool) {
 	s.t.Helper()
-	_, won = s.paidBy(no, PaidBy{PaymentNo: ids.New()})
+	_, won = s.paidBy(no, orderevent.PaidBy{PaymentNo: ids.New()})
 	return won
 }
 
 // paidBy is pay with a payment of the caller's.
-func (s *bundle) paidBy(no ids.ID, by PaidBy) (o orderevent.Order, won bool) {
+func (s *bundle) paidBy(no ids.ID, by orderevent.PaidBy) (o orderevent.Order, won bool) {
 	s.t.Helper()
 	amount := s.costs(no) // not inside, where it would wait for a second connection
 	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) (err error) {
@@ -33,7 +33,7 @@ func (s *bundle) paidBy(no ids.ID, by PaidBy) (o orderevent.Order, won bool) {
 		s.t.Error(err) // not Fatal: may run outside the test's goroutine
 	}
 	if won {
-		s.Announce(s.t.Context(), o)
+		s.Committed(s.t.Context(), o)
 	}
 	return o, won
 }

@@ -42,12 +42,6 @@ type Config struct {
 	// error that says how to narrow the list. It bounds how long a person waits
 	// and how long a query occupies a connection.
 	ListTimeout time.Duration
-	// SweepEvery is how often the expiry sweeper runs without being woken.
-	SweepEvery time.Duration
-	// SweepLimit is how many orders are claimed and closed at a time: enough that
-	// a sell-out's worth expires in seconds, few enough that the stock rows are
-	// not locked for long.
-	SweepLimit int
 	// ClosingFor is how long a claim keeps others from paying or closing an order;
 	// closing its payment at the provider must take less.
 	ClosingFor time.Duration
@@ -76,8 +70,6 @@ func NewConfig(set Settings) Config {
 		LockWait:       time.Second,
 		CacheMaxOrders: 1_000_000,
 		ListTimeout:    5 * time.Second,
-		SweepEvery:     time.Second,
-		SweepLimit:     500,
 		ClosingFor:     ClosingFor,
 		KeepDetails:    90 * 24 * time.Hour,
 		CacheBytes:     16 << 20,

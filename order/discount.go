@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
@@ -15,7 +16,7 @@ import (
 // Choose makes a coupon the discount of a pending order that Payable returned, in
 // place of the one before; "" chooses none. It returns the order, and whether it has
 // changed: then no payment of the former amount may stay open, and the caller calls
-// Amended after the commit. It fails with coupon.ErrNotUsable.
+// Refresh after the commit. It fails with coupon.ErrNotUsable.
 func (s *Service) Choose(ctx context.Context, tx pgx.Tx, o orderevent.Order, coupon string) (orderevent.Order, bool, error) {
 	off, changed, err := s.coupons.Choose(ctx, tx, o, coupon)
 	if err != nil || !changed {
@@ -32,14 +33,15 @@ func amend(ctx context.Context, tx pgx.Tx, no ids.ID, line string, freight, disc
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: amend the %s of %s: %w", line, no, err)
 	}
-	amended := []orderevent.Order{fromRow(orderdb.OrdersOrder(row))}
-	_, err = appendEvents(ctx, tx, orderevent.SubjectAmended, amended)
+	amended := []orderevent.Order{orderdb.OrdersOrder(row).Order()}
+	_, err = table.Publish(ctx, tx, orderevent.SubjectAmended, amended...)
 	return amended[0], err
 }
 
-// Amended is Announce for an order that Choose has changed.
-func (s *Service) Amended(ctx context.Context, o orderevent.Order) {
-	s.Show(ctx, o)
+// SetFreight changes the freight of a pending order that LockPending returned, and with it
+// the amount. After the commit the caller calls Refresh.
+func (s *Service) SetFreight(ctx context.Context, tx pgx.Tx, o orderevent.Order, freight int64) (orderevent.Order, error) {
+	return amend(ctx, tx, o.No, "freight", freight, o.Discount)
 }
 
 // returnCoupons gives back the coupons of orders that tx has ended. It costs nothing
@@ -59,12 +61,12 @@ func (s *Service) returnCoupons(ctx context.Context, tx pgx.Tx, ended []ordereve
 
 // ownOrder returns a user's order as it is in Postgres, or ErrNotFound.
 func (s *Service) ownOrder(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
-	row, err := read(ctx, s.deps.DB, no)
+	row, err := table.Read(ctx, s.deps.DB, no)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user {
 		return orderevent.Order{}, ErrNotFound
 	}
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: read %s: %w", no, err)
 	}
-	return fromRow(row), nil
+	return row.Order(), nil
 }

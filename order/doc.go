@@ -15,17 +15,16 @@
 //	details       → lockPending → orders.details, freight, if no payment was begun
 //	payment       → Payable, Choose, MarkPaid inside payment's own transactions
 //	late payment  → Retake: closed → paid, with units of the item's backup
-//	deadline      → expiry: claim → payments closed → CloseClaimed
+//	deadline      → ClaimDue → payments closed → CloseClaimed (payment's expiry)
 //	refund        → LockForRefund, MoveRefunding, NoteTakenBack inside payment's transactions
 //	cancel        → Claim → payments closed → CloseClaimed, else GiveBack (payment's route)
-//	operator      → ClaimAny, Withdraw, Ship, Note, Complete (payment/desk's routes and ours)
-//	pickup, parcel → complete: paid → completed; else completeDue, by rule
+//	operator      → ClaimAny, Withdraw (payment's Cancel); other acts in order/desk
+//	time          → completeDue: paid → completed
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
 //	no order yet  → Missing: payment and cancel answer like a poll
 //
-// The poll shows an order's row; everything that belongs to it is in a document of
-// its own (see readAll), which reads several tables and is asked for when a page is
-// opened. What an activity asks of its shoppers lies in package order/details, the
+// The poll shows an order's row; everything that belongs to it is in the documents of
+// package order/desk, which stands above this one and payment. What an activity asks of its shoppers lies in package order/details, the
 // stores in order/stores, the operators' lists in order/search, what operators did with an
 // order and why in order/acts.
 //
@@ -68,14 +67,13 @@
 // [orderevent.SubjectCreated], SubjectRefused, SubjectPaid, SubjectClosed,
 // SubjectAmended, SubjectShipped, SubjectCompleted, SubjectRefunding, SubjectRefundFailed and
 // SubjectRefunded through the outbox, one event for all orders of a transaction, split
-// below 512 KiB; SubjectDue as a delayed wake-up of the sweeper.
+// below 512 KiB; SubjectDue as a delayed wake-up of payment's expiry.
 //
 // # Consumes
 //
 // GRANTS, by the shared durable order-writer, acknowledged after the commit.
 // Its own events, by the durable order-cache, so that a change reaches the
-// cache even if the process that made it died. SubjectDue, by the durable
-// order-due.
+// cache even if the process that made it died.
 //
 // # Locks
 //
@@ -91,8 +89,7 @@
 // New starts nothing. The writer ends when its context does: the transaction
 // under way gets 3 s, and messages that are not acknowledged are redelivered,
 // those set aside at once.
-// The sweeper ends between two sweeps. A third worker empties the cache of a
-// Redis that took over from another. While Postgres is down the writer retries
+// A worker empties the cache of a Redis that took over from another. While Postgres is down the writer retries
 // with back-off and acknowledges nothing; while Redis is down orders are still
 // written, and polls share two connections to Postgres.
 package order

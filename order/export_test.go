@@ -22,7 +22,8 @@ import (
 // its last row, no cell is a formula, and the audit log knows who read what.
 func TestExport(t *testing.T) {
 	t.Parallel()
-	e := setupEdge(t, func(_ *Config, d *Deps) { d.Accounts = phoneBook{user: 2} })
+	e := setupEdge(t)
+	e.searching(phoneBook{user: 2}, nil)
 	b := e.item(10)
 	b.Title = `=HYPERLINK("http://evil","a,b")`
 	m := e.placed(b, 1, 2, 3)
@@ -121,7 +122,7 @@ func TestExportWaitsForASlowClientWithoutAConnection(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer "+token)
 		go func() {
 			defer func() { ended <- recover() }()
-			e.router.ServeHTTP(c, req)
+			e.search.ServeHTTP(c, req)
 		}()
 		select {
 		case <-c.arrived:

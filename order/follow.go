@@ -36,7 +36,7 @@ var (
 
 // follow answers a poll.
 func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[orderevent.OrderView], error) {
-	no, err := in.number()
+	no, err := Number(in.No)
 	if err != nil {
 		return nil, err
 	}

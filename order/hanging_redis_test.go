@@ -122,8 +122,8 @@ func TestPollIsNotOlderThanAPush(t *testing.T) {
 		e.follow("before", no.String(), 1, http.StatusOK, "pending_payment")
 		e.exec(`UPDATE orders.orders SET status = 'paid', version = 2 WHERE order_no = $1`, no)
 		paid := []orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPaid, Version: 2}}
-		e.Announced(t.Context(), paid, paid)
-		e.Announced(t.Context(), []orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPending, Version: 1}}, nil) // delivered again
+		e.BeforePush(t.Context(), paid, paid)
+		e.BeforePush(t.Context(), []orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPending, Version: 1}}, nil) // delivered again
 		e.follow("while Redis hangs", no.String(), 1, http.StatusOK, `"status":"paid"`, `"version":2`)
 	}()
 	e.follow("when Redis answers", no.String(), 1, http.StatusOK, `"status":"paid"`, `"version":2`)
@@ -137,7 +137,7 @@ func TestPollOnAnotherInstanceIsNotOlderThanAPush(t *testing.T) {
 	no := e.placed(e.item(5), 1).Grants[0].No
 	e.follow("before", no.String(), 1, http.StatusOK, "pending_payment")
 	paid := []orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPaid, Version: 2}}
-	e.Announced(t.Context(), paid, paid)
+	e.BeforePush(t.Context(), paid, paid)
 	switch found, err := e.cache.read(t.Context(), []ids.ID{no}); {
 	case err != nil:
 		t.Fatal(err)

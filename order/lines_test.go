@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
@@ -30,12 +31,12 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 		o, err := s.Payable(t.Context(), tx, no, 1)
 		requireEqual(t, "what is to be paid", o.Amount(), want)
 		if err == nil {
-			paid, _, err = s.MarkPaid(t.Context(), tx, no, PaidBy{PaymentNo: ids.New()}, want)
+			paid, _, err = s.MarkPaid(t.Context(), tx, no, orderevent.PaidBy{PaymentNo: ids.New()}, want)
 		}
 		return err
 	})
-	s.Announce(t.Context(), paid)
-	row, err := read(t.Context(), s.db, no)
+	s.Committed(t.Context(), paid)
+	row, err := table.Read(t.Context(), s.db, no)
 	require.NoError(t, err)
 	requireEqual(t, "SQL's amount", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) FROM orders.orders WHERE order_no = $1`, no), int(want))
 	if row.PaidAt == nil {
@@ -46,8 +47,8 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	requireEqual(t, "the cache", cached, fromRow(row))
-	requireEqual(t, "what MarkPaid returned", paid, fromRow(row))
+	requireEqual(t, "the cache", cached, row.Order())
+	requireEqual(t, "what MarkPaid returned", paid, row.Order())
 
 	_, err = s.db.Exec(t.Context(), `UPDATE orders.orders SET discount = freight + unit_price * quantity + 1 WHERE order_no = $1`, no)
 	if !pg.ViolatesCheck(err, "never_owes_the_shopper") {

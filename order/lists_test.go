@@ -13,6 +13,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -103,9 +104,9 @@ func TestListsPageByCursor(t *testing.T) {
 func TestListsAreDocumentedWithTheirPages(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
-	for _, path := range []string{"/api/v1/orders", "/api/v1/admin/orders"} {
+	for path, rt := range map[string]*httpx.Router{"/api/v1/orders": e.router, "/api/v1/admin/orders": e.search} {
 		var names []string
-		for _, p := range e.router.API.Huma.OpenAPI().Paths[path].Get.Parameters {
+		for _, p := range rt.API.Huma.OpenAPI().Paths[path].Get.Parameters {
 			names = append(names, p.Name)
 		}
 		if !slices.Contains(names, "limit") || !slices.Contains(names, "cursor") {
@@ -122,11 +123,11 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, _, err := e.enterReading(gone); !errors.Is(err, errBusy) {
+	if _, _, err := e.EnterReading(gone); !errors.Is(err, errBusy) {
 		t.Errorf("one reader too many: %v", err)
 	}
 	<-e.reading
-	_, done, err := e.enterReading(t.Context())
+	_, done, err := e.EnterReading(t.Context())
 	require.NoError(t, err)
 	done()
 	if most := int(e.db.Config().MaxConns); cap(e.reading) >= most {

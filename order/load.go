@@ -3,14 +3,11 @@ package order
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/batch"
 	"stampede/platform/base/fault"
@@ -102,7 +99,7 @@ func (s *Service) Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, e
 // cache and remembers for a moment those that the cache could not store.
 func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
 	s.metrics.loads.Add(float64(len(nos)))
-	found, err := s.readRows(ctx, nos)
+	found, err := table.Many(ctx, s.deps.DB, nos)
 	if err != nil {
 		return nil, err
 	}
@@ -144,19 +141,6 @@ func (s *Service) fill(ctx context.Context, orders []orderevent.Order) (noRoom i
 	return noRoom, err
 }
 
-// readRows reads orders from Postgres; numbers without a row are left out.
-func (s *Service) readRows(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
-	rows, err := readMany(ctx, s.deps.DB, nos)
-	if err != nil {
-		return nil, err
-	}
-	orders := make(map[ids.ID]orderevent.Order, len(rows))
-	for i := range rows {
-		orders[rows[i].No] = rows[i]
-	}
-	return orders, nil
-}
-
 // remember keeps an order's cache entry, or the fact that there is none, for
 // localSeconds.
 func (s *Service) remember(no ids.ID, raw []byte) {
@@ -177,27 +161,4 @@ func (s *Service) recall(no ids.ID) (o orderevent.Order, known, ok bool) {
 		return orderevent.Order{}, false, false
 	}
 	return o, true, true
-}
-
-// lock returns an order's row, locked until tx ends, or pgx.ErrNoRows.
-func lock(ctx context.Context, tx pgx.Tx, no ids.ID) (orderdb.OrdersOrder, error) {
-	return orderdb.New(tx).LockOrder(ctx, orderdb.LockOrderParams{OrderNo: no, Bucket: no.Bucket()})
-}
-
-// read returns an order's row, or pgx.ErrNoRows.
-func read(ctx context.Context, db orderdb.DBTX, no ids.ID) (orderdb.OrdersOrder, error) {
-	return orderdb.New(db).ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
-}
-
-// readMany returns the rows of many numbers; numbers without one are left out.
-func readMany(ctx context.Context, db orderdb.DBTX, nos []ids.ID) ([]orderevent.Order, error) {
-	rows, err := orderdb.New(db).ReadOrders(ctx, orderdb.ReadOrdersParams{OrderNos: nos, Buckets: bucketsOf(nos)})
-	if err != nil {
-		return nil, fmt.Errorf("order: read %d orders: %w", len(nos), err)
-	}
-	orders := make([]orderevent.Order, 0, len(rows))
-	for _, r := range rows {
-		orders = append(orders, fromRow(r))
-	}
-	return orders, nil
 }

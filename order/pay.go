@@ -8,15 +8,25 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/details"
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 )
 
 // Why an order cannot be paid or closed now.
 var (
-	ErrNotFound   = fault.Plain(fault.NotFound, fault.T("You have no order with this number.", "您没有该订单号的订单。"))
+	ErrDetailsMissing = fault.New(fault.Conflict, "details-missing",
+		fault.T("Details of this order are missing", "请先填写订单信息"),
+		fault.T("Before this order can be paid, send what its checkout asks for to PUT /api/v1/orders/{no}/details.",
+			"付款前，请将所需信息提交到 PUT /api/v1/orders/{no}/details。"),
+		fault.T("Fill in the order’s details, then pay.", "请先填写订单所需信息，再付款。"))
+	ErrNotFound = fault.Plain(fault.NotFound, fault.T("You have no order with this number.", "您没有该订单号的订单。"))
+	// ErrNoOrder is ErrNotFound for operators.
+	ErrNoOrder    = fault.Plain(fault.NotFound, fault.T("There is no order with this number.", "没有该订单号的订单。"))
 	ErrNotPayable = fault.New(fault.Conflict, "order-not-payable",
 		fault.T("This order can no longer be paid", "订单已无法支付"),
 		fault.T("Only an order that waits for payment can be paid, and only before its deadline.",
@@ -41,9 +51,9 @@ var (
 // ErrNotPayable, ErrClosing or ErrDetailsMissing. After ErrNotFound and the end of
 // tx, Missing returns the precise reason.
 func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64) (orderevent.Order, error) {
-	o, err := s.lockPending(ctx, tx, no, user)
+	o, err := s.LockPending(ctx, tx, no, user)
 	if err == nil {
-		err = s.detailed(ctx, tx, &o)
+		err = s.settled(ctx, tx, &o)
 	}
 	if err != nil {
 		return orderevent.Order{}, err
@@ -51,12 +61,12 @@ func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64)
 	return o, nil
 }
 
-// lockPending is Payable without a look at the details.
-func (s *Service) lockPending(ctx context.Context, tx pgx.Tx, no ids.ID, user int64) (orderevent.Order, error) {
+// LockPending is Payable without a look at the details.
+func (s *Service) LockPending(ctx context.Context, tx pgx.Tx, no ids.ID, user int64) (orderevent.Order, error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.Order{}, ErrNotFound
 	}
-	row, err := lock(ctx, tx, no)
+	row, err := table.Lock(ctx, tx, no)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user {
 		return orderevent.Order{}, ErrNotFound
 	}
@@ -77,14 +87,14 @@ func (s *Service) lockPending(ctx context.Context, tx pgx.Tx, no ids.ID, user in
 	case !row.PayDeadline.After(now):
 		return orderevent.Order{}, whatItIs(ErrNotPayable, row)
 	}
-	return fromRow(row), nil
+	return row.Order(), nil
 }
 
 // whatItIs adds to an error the order's status, and the reason if the order was
 // refused or closed, as its shopper reads them.
 func whatItIs(err *fault.Error, row orderdb.OrdersOrder) *fault.Error {
 	err = err.With("order_status", row.Status)
-	if reason := orderevent.View(fromRow(row)).Reason; reason != "" {
+	if reason := orderevent.View(row.Order()).Reason; reason != "" {
 		err = err.With("reason", reason)
 	}
 	return err
@@ -95,54 +105,78 @@ func whatItIs(err *fault.Error, row orderdb.OrdersOrder) *fault.Error {
 // money that arrived before the closing committed wins. It returns false, with the
 // order as it is, if the order is no longer pending, or costs another amount since
 // another coupon was chosen; the money must then be refunded. After the commit the
-// caller calls Announce.
-func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no ids.ID, by PaidBy, amount int64) (orderevent.Order, bool, error) {
+// caller calls Committed.
+func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no ids.ID, by orderevent.PaidBy, amount int64) (orderevent.Order, bool, error) {
 	row, err := orderdb.New(tx).MarkPaid(ctx, orderdb.MarkPaidParams{
 		OrderNo: no, Bucket: no.Bucket(), Amount: amount, Actor: "payment " + by.PaymentNo.String(),
 		PaymentNo: by.PaymentNo, Provider: by.Provider, Method: by.Method, ProviderTxn: by.ProviderTxn,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		have, err := read(ctx, tx, no)
+		have, err := table.Read(ctx, tx, no)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return orderevent.Order{}, false, ErrNotFound
 		}
 		if err != nil {
 			return orderevent.Order{}, false, fmt.Errorf("order: read %s: %w", no, err)
 		}
-		return fromRow(have), false, nil
+		return have.Order(), false, nil
 	}
 	if err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: mark %s paid: %w", no, err)
 	}
-	o := fromRow(orderdb.OrdersOrder(row))
+	o := orderdb.OrdersOrder(row).Order()
 	if o.Discount > 0 {
 		if err := s.coupons.Use(ctx, tx, no); err != nil {
 			return orderevent.Order{}, false, err
 		}
 	}
-	if _, err := appendEvents(ctx, tx, orderevent.SubjectPaid, []orderevent.Order{o}); err != nil {
+	if _, err := table.Publish(ctx, tx, orderevent.SubjectPaid, o); err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: mark %s paid: %w", no, err)
 	}
 	return o, true, nil
 }
 
-// Announce is called once after the commit of a change: it counts it, puts the
+// Committed is called once after the commit of a change: it counts it, puts the
 // orders into the cache immediately and wakes the outbox relay. If it fails or is
 // never called, the events in the outbox do the same a little later.
-func (s *Service) Announce(ctx context.Context, orders ...orderevent.Order) {
+func (s *Service) Committed(ctx context.Context, orders ...orderevent.Order) {
 	for i := range orders {
 		s.metrics.changes.WithLabelValues(orders[i].Status, orders[i].Reason).Inc()
 	}
 	s.metrics.tallied(orders)
-	s.Show(ctx, orders...)
+	s.Refresh(ctx, orders...)
 }
 
-// Show is Announce for a change that is none of the status, which no funnel counts.
-func (s *Service) Show(ctx context.Context, orders ...orderevent.Order) {
+// Refresh is Committed for a change that is none of the status, which no funnel counts.
+func (s *Service) Refresh(ctx context.Context, orders ...orderevent.Order) {
 	ctx = context.WithoutCancel(ctx) // the change is committed, whether or not its client still waits
 	if err := s.cache.put(ctx, orders); err != nil {
 		s.deps.Log.WarnContext(ctx, "order cache not updated, the event subscription will repeat it", "orders", len(orders), "error", err)
 	}
 	// Last, so that a poll triggered by the push does not read an older state.
 	s.deps.Outbox.Wake()
+}
+
+// ShopperIn is how an order's history names who acts on a shopper's routes: the shopper,
+// or the holder of a token that was minted for the shopper.
+func ShopperIn(ctx context.Context) string {
+	if auth.From(ctx).Act != "" {
+		return "minted token"
+	}
+	return "shopper"
+}
+
+// settled fails with ErrDetailsMissing if an order that tx has locked cannot be paid
+// before its shopper has settled it. What was settled satisfied the activity, whose
+// checkout has not changed since.
+func (s *Service) settled(ctx context.Context, tx pgx.Tx, o *orderevent.Order) error {
+	sale, err := s.deps.Plan.SaleOf(ctx, o.ItemID)
+	if err != nil || sale.Checkout.Settled() {
+		return err
+	}
+	ok, err := details.Exist(ctx, tx, o.No)
+	if err == nil && !ok {
+		err = ErrDetailsMissing.With("fields", details.Missing(&sale.Checkout))
+	}
+	return err
 }

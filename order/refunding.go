@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
+	"stampede/order/acts"
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 )
@@ -19,7 +22,7 @@ import (
 func (s *Service) LockForRefund(ctx context.Context, tx pgx.Tx, no ids.ID, units bool) (orderevent.Order, error) {
 	if units {
 		// Neither column changes after the insert, so the row need not be locked for them.
-		row, err := read(ctx, tx, no)
+		row, err := table.Read(ctx, tx, no)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return orderevent.Order{}, ErrNotFound
 		}
@@ -30,14 +33,14 @@ func (s *Service) LockForRefund(ctx context.Context, tx pgx.Tx, no ids.ID, units
 			return orderevent.Order{}, fmt.Errorf("order: lock stock of %s: %w", no, err)
 		}
 	}
-	row, err := lock(ctx, tx, no)
+	row, err := table.Lock(ctx, tx, no)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return orderevent.Order{}, ErrNotFound
 	}
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: lock %s: %w", no, err)
 	}
-	return fromRow(row), nil
+	return row.Order(), nil
 }
 
 // refundFrom is which states lead to each state of a refund of the whole order.
@@ -57,7 +60,7 @@ var refundSubjects = map[string]string{
 // transaction, which holds the order's lock (see LockForRefund). Of a refunded order
 // the units return to the stock, or are written off. It returns false, and the zero
 // order, if the order is in none of the states that lead there. After the commit the
-// caller calls Announce.
+// caller calls Committed.
 func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to string, writeOff bool, actor string) (orderevent.Order, bool, error) {
 	row, err := orderdb.New(tx).MoveRefunding(ctx, orderdb.MoveRefundingParams{
 		OrderNo: no, Bucket: no.Bucket(), Status: to, FromStatuses: refundFrom[to], Actor: actor,
@@ -68,7 +71,7 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 	if err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: move %s to %s: %w", no, to, err)
 	}
-	o := fromRow(orderdb.OrdersOrder(row))
+	o := orderdb.OrdersOrder(row).Order()
 	if to == orderevent.StatusRefunded {
 		end := s.deps.Stock.Return
 		if writeOff {
@@ -81,7 +84,7 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 			return orderevent.Order{}, false, err
 		}
 	}
-	if _, err := appendEvents(ctx, tx, refundSubjects[to], []orderevent.Order{o}); err != nil {
+	if _, err := table.Publish(ctx, tx, refundSubjects[to], o); err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: move %s to %s: %w", no, to, err)
 	}
 	return o, true, nil
@@ -90,39 +93,31 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 // NoteTakenBack notes of a refunded order, inside payment's transaction, which holds the
 // order's lock, whether a provider has taken a refund of it back. It stays refunded: its
 // units and its coupon are gone, and only money is owed. After the commit the caller
-// calls Show.
+// calls Refresh.
 func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, takenBack bool, actor string) (orderevent.Order, error) {
 	row, err := orderdb.New(tx).NoteRefund(ctx, orderdb.NoteRefundParams{TakenBack: takenBack, Actor: actor, OrderNo: no, Bucket: no.Bucket()})
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: note of %s that its refund was taken back: %w", no, err)
 	}
-	o := fromRow(orderdb.OrdersOrder(row))
-	_, err = appendEvents(ctx, tx, orderevent.SubjectAmended, []orderevent.Order{o})
+	o := orderdb.OrdersOrder(row).Order()
+	_, err = table.Publish(ctx, tx, orderevent.SubjectAmended, o)
 	return o, err
 }
 
-// RefundRequest asks to refund a paid order, in whole or in part.
-type RefundRequest struct {
-	OrderNo ids.ID
-	Amount  *int64 // minor units of the order's currency; nil is all that is left, and zero is refused
-	Reason  string // RefundByShopper, RefundByOperator or RefundByDispute
-	Note    string // in the words of who asks; at most 500 characters
-	By      int64  // the user who asks; 0 is the system
-	Units   string // UnitsReturn or UnitsWriteOff; empty leaves it to the activity's rule
-	// Also, if not nil, runs in the transaction that asks for the refund, which may run it
-	// again, and commits with it.
-	Also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error `json:"-"`
+// NoteRefund adds to an order's history that the operator in ctx asked for a refund of
+// it, and why; in the transaction that does.
+func NoteRefund(ctx context.Context, tx pgx.Tx, o *orderevent.Order, why string) error {
+	return acts.Record(ctx, tx, o, acts.Refund, why)
 }
 
-// Why a refund was asked for.
-const (
-	RefundByShopper  = "shopper"
-	RefundByOperator = "operator"
-	RefundByDispute  = "dispute"
-)
-
-// What becomes of the units of an order that is refunded in whole.
-const (
-	UnitsReturn   = "return"    // back on sale
-	UnitsWriteOff = "write_off" // never sold again: with the shopper, damaged or lost
-)
+// SentAt returns when an order's parcel left the shop; false if none did.
+func SentAt(ctx context.Context, tx pgx.Tx, no ids.ID) (at time.Time, ok bool, err error) {
+	row, err := orderdb.New(tx).ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return at, false, nil
+	}
+	if err != nil {
+		return at, false, fmt.Errorf("order: read the shipment of %s: %w", no, err)
+	}
+	return row.At, true, nil
+}

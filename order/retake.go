@@ -9,6 +9,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/store/pg"
 )
@@ -20,13 +21,13 @@ var errNotRetaken = errors.New("order: not taken up again")
 // inside the transaction that captures its late payment. It returns false, with the
 // order as it is, if the backup has too few units, the order is no longer closed, or
 // its user has bought the item or another one of the activity since and may have one
-// only: the money must then be refunded. After the commit the caller calls Announce.
+// only: the money must then be refunded. After the commit the caller calls Committed.
 //
 // The stock row is locked here, and so before the order's. tx may hold the lock of a
 // ledger key, for which nothing waits that holds another lock; if it holds the
 // order's, because it waited for the closing, a deadlock is possible and tx is
 // retried.
-func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by PaidBy) (orderevent.Order, bool, error) {
+func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by orderevent.PaidBy) (orderevent.Order, bool, error) {
 	var paid orderevent.Order
 	// A savepoint, because a violated index would end the caller's transaction.
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
@@ -43,7 +44,7 @@ func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by 
 		if err != nil {
 			return err
 		}
-		paid = fromRow(orderdb.OrdersOrder(row))
+		paid = orderdb.OrdersOrder(row).Order()
 		switch ok, err := s.deps.Stock.Retake(ctx, tx, &paid); {
 		case err != nil:
 			return err
@@ -55,7 +56,7 @@ func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by 
 				return err
 			}
 		}
-		_, err = appendEvents(ctx, tx, orderevent.SubjectPaid, []orderevent.Order{paid})
+		_, err = table.Publish(ctx, tx, orderevent.SubjectPaid, paid)
 		return err
 	})
 	if err == nil {
@@ -64,9 +65,9 @@ func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by 
 	if !errors.Is(err, errNotRetaken) {
 		return o, false, fmt.Errorf("order: take %s up again: %w", o.No, err)
 	}
-	have, err := read(ctx, tx, o.No)
+	have, err := table.Read(ctx, tx, o.No)
 	if err != nil {
 		return o, false, fmt.Errorf("order: read %s: %w", o.No, err)
 	}
-	return fromRow(have), false, nil
+	return have.Order(), false, nil
 }

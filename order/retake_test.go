@@ -19,8 +19,8 @@ func (s *bundle) takeUp(no ids.ID) (o orderevent.Order, won bool) {
 	s.t.Helper()
 	amount := s.costs(no) // not inside, where it would wait for a second connection
 	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) (err error) {
-		if o, won, err = s.MarkPaid(s.t.Context(), tx, no, PaidBy{PaymentNo: ids.New()}, amount); err == nil && !won {
-			o, won, err = s.Retake(s.t.Context(), tx, o, PaidBy{PaymentNo: ids.New()})
+		if o, won, err = s.MarkPaid(s.t.Context(), tx, no, orderevent.PaidBy{PaymentNo: ids.New()}, amount); err == nil && !won {
+			o, won, err = s.Retake(s.t.Context(), tx, o, orderevent.PaidBy{PaymentNo: ids.New()})
 		}
 		return err
 	})

@@ -32,24 +32,18 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary:  "Your orders, newest first",
 		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.listOwn)
-	s.detailRoutes(rt)
-	s.documentRoutes(rt)
-	s.pickupRoutes(rt)
-	s.completionRoutes(rt)
-	s.actingRoutes(rt)
 	s.stores.Routes(rt)
 	s.coupons.Routes(rt)
-	s.adminRoutes(rt)
-	s.disputes.Routes(rt)
 }
 
 type orderInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 }
 
-// number parses the path's number; text that is not a number matches no order.
-func (in *orderInput) number() (ids.ID, error) {
-	no, err := ids.Parse(in.No)
+// Number parses a number in a shopper's request; text that is not a number matches no
+// order.
+func Number(text string) (ids.ID, error) {
+	no, err := ids.Parse(text)
 	if err != nil {
 		return ids.ID{}, ErrNotFound.Because(err)
 	}
@@ -60,7 +54,7 @@ func (in *orderInput) number() (ids.ID, error) {
 func placeOfRow(r orderdb.OrdersOrder) string { return r.OrderNo.String() }
 
 func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.PageOutput[orderevent.OrderView], error) {
-	ctx, done, err := s.enterReading(ctx)
+	ctx, done, err := s.EnterReading(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +69,11 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.P
 			Bucket: ids.Bucket(user), UserID: user, Before: before, Most: int32(p.Ask()), //nolint:gosec // a page is small
 		})
 		if err != nil {
-			return nil, errReading(err)
+			return nil, ErrReading.Because(err)
 		}
 		return rows, nil
 	}, func(r orderdb.OrdersOrder) time.Time { return r.UpdatedAt },
-		func(r orderdb.OrdersOrder) orderevent.OrderView { return orderevent.View(fromRow(r)) }, placeOfRow)
+		func(r orderdb.OrdersOrder) orderevent.OrderView { return orderevent.View(r.Order()) }, placeOfRow)
 }
 
 // newReading makes the slots for list queries: a third of the module's
@@ -87,10 +81,10 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.P
 // writer, the sweeper or the readers of single orders.
 func newReading(maxConns int32) chan struct{} { return make(chan struct{}, max(1, maxConns/3)) }
 
-// enterReading waits briefly for a slot for a list query and returns the
+// EnterReading waits briefly for a slot for a list query and returns the
 // context to read in: a reader has given up on a list that takes longer than
 // Config.ListTimeout.
-func (s *Service) enterReading(ctx context.Context) (reading context.Context, done func(), err error) {
+func (s *Service) EnterReading(ctx context.Context) (reading context.Context, done func(), err error) {
 	// A list that has waited this long is one too many; its reader can retry.
 	const patience = time.Second
 	timer := time.NewTimer(patience)
@@ -109,9 +103,7 @@ func (s *Service) enterReading(ctx context.Context) (reading context.Context, do
 var errBusy = fault.Plain(fault.Unavailable,
 	fault.T("Too many lists are being read right now. Try again in a moment.", "查询列表的请求过多，请稍后重试。")).After(time.Second)
 
-// errReading hides the cause of a failed query from the reader, who can only
+// ErrReading hides the cause of a failed query from the reader, who can only
 // retry.
-func errReading(err error) error {
-	return fault.Plain(fault.Unavailable,
-		fault.T("Orders cannot be read right now. Try again in a moment.", "暂时无法查询订单，请稍后重试。")).After(time.Second).Because(err)
-}
+var ErrReading = fault.Plain(fault.Unavailable,
+	fault.T("Orders cannot be read right now. Try again in a moment.", "暂时无法查询订单，请稍后重试。")).After(time.Second)

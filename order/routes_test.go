@@ -17,7 +17,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/order/coupon"
 	"stampede/order/orderevent"
+	"stampede/order/search"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -45,20 +47,11 @@ func (l *line) Queued(ctx context.Context, _ int64, no ids.ID) (position, itemID
 	return position, 1, ok, l.err
 }
 
-// paidOnce gives every order one payment.
-type paidOnce struct {
-	noPayments
-	no ids.ID
-}
-
-func (p paidOnce) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error) {
-	return []PaymentView{{PaymentNo: p.no, Provider: "sandbox", Status: "captured", Amount: orderevent.Money{Amount: 9900, Currency: "CNY"}}}, nil
-}
-
 // edge is the module behind its routes.
 type edge struct {
 	*bundle
 	router *httpx.Router
+	search *httpx.Router
 	tokens *auth.Tokens
 	line   *line
 	sales  *sales
@@ -66,10 +59,10 @@ type edge struct {
 
 // sales stubs seckill's part: what was on sale, by the filter in use.
 type sales struct {
-	Plan          // what no test here asks
-	items         map[int64]seckillevent.Sale
-	known         map[string]bool
-	opens, closes time.Time
+	coupon.Reservations // what no test here asks
+	items               map[int64]seckillevent.Sale
+	known               map[string]bool
+	opens, closes       time.Time
 }
 
 func (s *sales) WhenOnSale(_ context.Context, item, session, activity *int64) (opens, closes time.Time, known bool, err error) {
@@ -100,9 +93,17 @@ func setupEdge(t *testing.T, change ...func(*Config, *Deps)) *edge {
 	s := setup(t, append([]func(*Config, *Deps){func(_ *Config, d *Deps) { d.Queue, d.Plan = queue, plan }}, change...)...)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
 	e := &edge{bundle: s, tokens: tokens, line: queue, sales: plan, router: httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())}
-	s.Bind(Peers{Payments: paidOnce{no: ids.NewFor(1)}})
 	s.Routes(e.router)
+	e.searching(nil, nil)
 	return e
+}
+
+// searching has the operators' search on a router of its own.
+func (e *edge) searching(accounts search.Accounts, payments search.Payments) {
+	e.search = httpx.NewRouter(e.tokens, e.deps.Log, "test", prometheus.NewRegistry())
+	search.New(search.Deps{
+		DB: e.deps.DB, Accounts: accounts, Payments: payments, Plan: e.sales, Log: e.deps.Log, Enter: e.EnterReading,
+	}).Routes(e.search)
 }
 
 func (e *edge) get(path string, user int64, role auth.Role) *httptest.ResponseRecorder {
@@ -114,7 +115,11 @@ func (e *edge) get(path string, user int64, role auth.Role) *httptest.ResponseRe
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	rec := httptest.NewRecorder()
-	e.router.ServeHTTP(rec, req)
+	rt := e.router
+	if strings.HasPrefix(path, "/api/v1/admin/orders") {
+		rt = e.search
+	}
+	rt.ServeHTTP(rec, req)
 	return rec
 }
 
@@ -215,39 +220,6 @@ func TestFollowingNeverReturnsFalseState(t *testing.T) {
 	e.local.Clear()
 	e.exec(`ALTER TABLE orders.orders RENAME TO away`)
 	e.follow("everything is down", no.String(), 1, http.StatusServiceUnavailable)
-}
-
-func TestAdminDetail(t *testing.T) {
-	t.Parallel()
-	e := setupEdge(t)
-	m := e.placed(e.item(1), 1, 2)
-	if !e.pay(m.Grants[0].No) {
-		t.Fatal("not paid")
-	}
-	var doc struct {
-		Order struct {
-			Status string
-			UserID string `json:"user_id"`
-		}
-		Payments []PaymentView
-		History  []statusChange
-	}
-	decode(t, e.get("/api/v1/admin/orders/"+m.Grants[0].No.String(), 9, auth.Viewer).Body.Bytes(), &doc)
-	requireEqual(t, "order", []string{doc.Order.Status, doc.Order.UserID}, []string{"paid", "1"})
-	requireEqual(t, "payments", len(doc.Payments), 1)
-	requireEqual(t, "history", []string{doc.History[0].Status, doc.History[1].Status}, []string{"pending_payment", "paid"})
-	if !strings.HasPrefix(doc.History[1].Actor, "payment ") || !strings.HasSuffix(doc.History[1].At, "Z") {
-		t.Errorf("%+v", doc.History[1])
-	}
-	doc.History = nil
-	decode(t, e.get("/api/v1/admin/orders/"+m.Grants[1].No.String(), 9, auth.Viewer).Body.Bytes(), &doc)
-	requireEqual(t, "history of a refusal", []string{doc.History[0].Status, doc.History[0].Reason}, []string{"refused", "shortfall"})
-	if rec := e.get("/api/v1/admin/orders/"+ids.New().String(), 9, auth.Viewer); rec.Code != http.StatusNotFound {
-		t.Errorf("%d", rec.Code)
-	}
-	if rec := e.get("/api/v1/admin/orders/"+m.Grants[0].No.String(), 1, auth.Shopper); rec.Code != http.StatusForbidden {
-		t.Errorf("%d", rec.Code)
-	}
 }
 
 // queryCounter counts the queries that a pool sends to Postgres.

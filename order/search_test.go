@@ -12,7 +12,6 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
-	"stampede/platform/edge/httpx"
 	"stampede/seckill/seckillevent"
 )
 
@@ -35,11 +34,8 @@ func (b phoneBook) PhonesOf(_ context.Context, users []int64) (map[int64]string,
 	return nil, nil
 }
 
-func (b phoneBook) Unknown(context.Context, []int64) ([]int64, error) { return nil, nil }
-
 // booked is a payment module that knows one payment.
 type booked struct {
-	noPayments
 	payment, order ids.ID
 	txn            string
 }
@@ -61,12 +57,12 @@ func (b booked) OrdersOfTransaction(_ context.Context, txn string) ([]ids.ID, er
 // listed is a page of the operators' list.
 type listed struct {
 	Data []struct {
-		OrderNo string  `json:"order_no"`
-		SKU     string  `json:"sku"`
-		Spec    string  `json:"spec"`
-		Phone   string  `json:"phone"`
-		PaidAt  string  `json:"paid_at"`
-		PaidBy  *PaidBy `json:"paid_by"`
+		OrderNo string             `json:"order_no"`
+		SKU     string             `json:"sku"`
+		Spec    string             `json:"spec"`
+		Phone   string             `json:"phone"`
+		PaidAt  string             `json:"paid_at"`
+		PaidBy  *orderevent.PaidBy `json:"paid_by"`
 	}
 	NextCursor string `json:"next_cursor"`
 }
@@ -86,16 +82,14 @@ func (e *edge) listPage(role auth.Role, query string) (page listed) {
 // what they want to know about it.
 func TestSearchByEachName(t *testing.T) {
 	t.Parallel()
-	e := setupEdge(t, func(_ *Config, d *Deps) { d.Accounts = phoneBook{user: 2} })
+	e := setupEdge(t)
 	b := e.item(10)
 	m := e.placed(b, 1, 2, 3)
 	no, payment := m.Grants[1].No, ids.NewFor(2)
-	e.Bind(Peers{Payments: booked{payment: payment, order: no, txn: "wx-42"}})
-	e.router = httpx.NewRouter(e.tokens, e.deps.Log, "test", e.deps.Metrics)
-	e.Routes(e.router)
+	e.searching(phoneBook{user: 2}, booked{payment: payment, order: no, txn: "wx-42"})
 	e.sales.items = map[int64]seckillevent.Sale{b.ItemID: {SKU: "A-1", Spec: "red"}}
 	e.sales.opens, e.sales.closes = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	by := PaidBy{PaymentNo: payment, Provider: "wechatpay", Method: "native", ProviderTxn: "wx-42"}
+	by := orderevent.PaidBy{PaymentNo: payment, Provider: "wechatpay", Method: "native", ProviderTxn: "wx-42"}
 	if o, won := e.paidBy(no, by); !won || o.Status != orderevent.StatusPaid {
 		t.Fatalf("not paid: %+v", o)
 	}

@@ -11,41 +11,35 @@ import (
 	"time"
 
 	"github.com/coocood/freecache"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
 	"stampede/order/coupon"
-	"stampede/order/dispute"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
-	"stampede/order/search"
 	"stampede/order/stores"
 	"stampede/platform/base/app"
 	"stampede/platform/base/batch"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
 	"stampede/platform/store/bus"
-	"stampede/platform/store/outbox"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/tally"
+	"stampede/seckill/seckillevent"
 )
 
 // Waker is notified that an outbox row was committed, so that the relay need
 // not wait for the next poll.
 type Waker interface{ Wake() }
 
-// Plan is what was on sale and when; seckill implements it.
+// Plan is what was on sale; seckill implements it.
 type Plan interface {
-	search.Plan
 	coupon.Reservations
-}
-
-// Accounts is what the module asks of the shoppers' accounts.
-type Accounts interface {
-	search.Accounts
-	coupon.Accounts
+	// SaleOf returns what was on sale as an item, from memory where it can; the zero value
+	// if there is no such item.
+	SaleOf(ctx context.Context, item int64) (seckillevent.Sale, error)
 }
 
 // Deps are the module's dependencies; all are required, except the tracer,
@@ -62,8 +56,8 @@ type Deps struct {
 	Metrics prometheus.Registerer
 	Trace   *tracing.Tracer // nil disables tracing
 	Tally   *tally.Board    // counts orders by item; nil for none
-	// Accounts knows the shoppers and their phones; nil knows none.
-	Accounts Accounts
+	// Accounts knows the shoppers; nil knows none.
+	Accounts coupon.Accounts
 	// Blocked reports whether a user, listed or disabled, may no longer have an order; the writer calls
 	// it for every grant, so it must answer from memory. nil blocks no user.
 	Blocked func(user int64) bool
@@ -83,17 +77,12 @@ type Service struct {
 	// fillFrom is when readers may fill the cache again, in nanoseconds since
 	// 1970.
 	fillFrom atomic.Int64
-	peers    Peers
 	stores   *stores.Service
 	timers   timers
 	aside    aside
 	coupons  *coupon.Service
-	disputes *dispute.Service
 	// reading has a slot for each list query under way; see newReading.
 	reading chan struct{}
-	// due wakes this process's sweeper. It holds one signal: more would only make
-	// it search again for what it has just closed.
-	due chan struct{}
 	// late holds the alarms that Postgres did not accept.
 	late alarm.Late
 }
@@ -111,30 +100,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		stores:  stores.New(deps.DB),
 		local:   freecache.NewCache(cfg.CacheBytes),
 		reading: newReading(deps.DB.Config().MaxConns),
-		due:     make(chan struct{}, 1),
 		aside:   newAside(deps.DB.Config().MaxConns),
 	}
 	s.loads = batch.Coalescer[lookup]{Answer: s.answer, MaxBatch: loadReaders, Parallel: loadsAtOnce, MaxWaiting: loadWaiting}
-	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Wake: deps.Outbox.Wake})
-	s.coupons = coupon.New(deps.DB, s.enterReading, s.ownOrder, deps.Accounts)
+	s.coupons = coupon.New(deps.DB, s.EnterReading, s.ownOrder, deps.Accounts)
 	return s, nil
 }
-
-// Peers are the modules that are built on this one and that it calls in turn.
-type Peers struct {
-	Payments Payments // payment
-}
-
-// Bind gives the module its peers. Call it once, before Routes and before any
-// worker runs. A process that only reads, such as verify, has no peers.
-func (s *Service) Bind(p Peers) { s.peers = p }
 
 // Workers are the module's loops.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{
 		{Name: "order-writer", Run: s.runWriter},
 		{Name: "order-cache-takeovers", Run: s.watchTakeovers},
-		{Name: "order-expiry", Run: newExpiry(s, s.peers.Payments).Run},
 		{Name: "order-housekeeping", Run: s.housekeeping},
 		s.coupons.ReservedWorker(s.deps.Plan, s.deps.Log),
 	}
@@ -151,8 +128,6 @@ func (s *Service) Subscriptions() []bus.Subscription {
 		// Every change reaches the cache even if the process that made it died
 		// after the commit. Needs no inbox: an older version changes nothing.
 		{Name: "order-cache", Filter: orderevent.SubjectAll, MaxAttempts: cacheAttempts, Layout: orderevent.Layout, Handle: s.cacheChanged},
-		// One instance's sweeper is enough; the others have their own tick.
-		{Name: "order-due", Filter: orderevent.SubjectDue, Handle: s.wakeSweeper},
 		s.coupons.RegisteredSubscription(),
 	}
 }
@@ -182,7 +157,7 @@ func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 		for i := range changed.Orders {
 			nos[i] = changed.Orders[i].No
 		}
-		now, err := s.readRows(ctx, nos)
+		now, err := table.Many(ctx, s.deps.DB, nos)
 		if err != nil {
 			return err
 		}
@@ -196,24 +171,5 @@ func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
 	}
 }
 
-func (s *Service) wakeSweeper(context.Context, bus.Msg) error {
-	select {
-	case s.due <- struct{}{}:
-	default: // it is awake already
-	}
-	return nil
-}
-
-// appendEvents writes the orders' events to the outbox and returns their ids.
-func appendEvents(ctx context.Context, tx pgx.Tx, subject string, orders []orderevent.Order) ([]ids.ID, error) {
-	payloads := orderevent.Pack(orders)
-	events := make([]ids.ID, 0, len(payloads))
-	for _, payload := range payloads {
-		id, err := outbox.Append(ctx, tx, subject, payload)
-		if err != nil {
-			return nil, fmt.Errorf("append %s: %w", subject, err)
-		}
-		events = append(events, id)
-	}
-	return events, nil
-}
+// Probes watch for coupons that wait for an operator.
+func (s *Service) Probes() []alarm.Probe { return s.coupons.Probes() }

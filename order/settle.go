@@ -10,6 +10,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/inbox"
@@ -91,11 +92,11 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 			return out, fmt.Errorf("deduct stock: %w", err)
 		}
 	}
-	events, err := appendEvents(ctx, tx, orderevent.SubjectCreated, out.created)
+	events, err := table.Publish(ctx, tx, orderevent.SubjectCreated, out.created...)
 	if err != nil {
 		return out, err
 	}
-	more, err := appendEvents(ctx, tx, orderevent.SubjectRefused, out.refused)
+	more, err := table.Publish(ctx, tx, orderevent.SubjectRefused, out.refused...)
 	out.events = slices.Concat(events, more)
 	return out, err
 }
@@ -214,7 +215,7 @@ func knownNumbers(ctx context.Context, tx pgx.Tx, entries []entry) (map[ids.ID]b
 	for i, e := range entries {
 		nos[i] = e.grant.No
 	}
-	rows, err := orderdb.New(tx).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: nos, Buckets: bucketsOf(nos)})
+	rows, err := orderdb.New(tx).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: nos, Buckets: table.Buckets(nos)})
 	if err != nil {
 		return nil, fmt.Errorf("look up numbers: %w", err)
 	}

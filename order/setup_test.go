@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/inventory"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
@@ -161,7 +162,7 @@ func (s *bundle) deliver(batches ...*seckillevent.Batch) {
 // statuses reads "status" or "status/reason" of each number, "" without a row.
 func (s *bundle) statuses(nos ...ids.ID) []string {
 	s.t.Helper()
-	rows, err := s.readRows(s.t.Context(), nos)
+	rows, err := table.Many(s.t.Context(), s.db, nos)
 	require.NoError(s.t, err)
 	out := make([]string, len(nos))
 	for i, no := range nos {
@@ -227,17 +228,16 @@ func (s *bundle) exec(query string, args ...any) {
 	}
 }
 
-// noPayments is a Payments in which no order has a payment.
-type noPayments struct{}
-
-func (noPayments) Begun(context.Context, pgx.Tx, ids.ID) (bool, error)           { return false, nil }
-func (noPayments) OpenOf(context.Context, []ids.ID) ([][]ids.ID, error)          { return nil, nil }
-func (noPayments) CloseOpen(_ context.Context, nos []ids.ID) ([]ids.ID, error)   { return nos, nil }
-func (noPayments) PaymentsOf(context.Context, ids.ID) ([]PaymentView, error)     { return nil, nil }
-func (noPayments) OrdersOfPayment(context.Context, ids.ID) ([]ids.ID, error)     { return nil, nil }
-func (noPayments) OrdersOfTransaction(context.Context, string) ([]ids.ID, error) { return nil, nil }
-func (noPayments) RequestRefund(context.Context, RefundRequest) (RefundView, error) {
-	return RefundView{}, nil
+func (s *bundle) runWorker(run func(context.Context) error) {
+	ctx, stop := contextWithStop(s.t)
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
 }
 
 // contextWithStop is a worker's context, canceled at the end of the test at the

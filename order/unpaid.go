@@ -12,7 +12,7 @@ import (
 // It reads the unpaid rows once, by their own index, and takes a slot for list
 // queries: it must not hold the connections that the writer needs.
 func (s *Service) OpenUnpaid(ctx context.Context, atLeast, most int) (map[int64]int64, error) {
-	ctx, done, err := s.enterReading(ctx)
+	ctx, done, err := s.EnterReading(ctx)
 	if err != nil {
 		return nil, err
 	}

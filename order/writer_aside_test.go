@@ -129,8 +129,9 @@ func TestClosingSplitsSetWhenOneItemIsLocked(t *testing.T) {
 	stuck.PayWindow, free.PayWindow = 0, 0
 	waiting, closable := s.placed(stuck, 1), s.placed(free, 2, 3)
 	release := s.lockStock(stuck.ItemID)
-	e := newExpiry(s.Service, noPayments{})
-	s.sweep(e)
+	due, err := s.ClaimDue(t.Context(), 10)
+	require.NoError(t, err)
+	_, _ = s.CloseClaimed(t.Context(), due, orderevent.ReasonTimeout) // the locked item's fail
 	requireEqual(t, "statuses", s.statuses(append(numbers(closable), numbers(waiting)...)...), []string{"closed/timeout", "closed/timeout", "pending_payment"})
 	requireEqual(t, "units", s.available(free.ItemID), 5)
 	release()

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/order/search"
 	"stampede/platform/workshop/require"
@@ -28,7 +29,7 @@ func TestWriterKeepsAShorterPaymentWindow(t *testing.T) {
 	want[4], want[5] = time.Minute, 15*time.Minute
 	s.deliver(second)
 
-	rows, err := s.readRows(t.Context(), append(numbers(first), numbers(second)...))
+	rows, err := table.Many(t.Context(), s.db, append(numbers(first), numbers(second)...))
 	require.NoError(t, err)
 	requireEqual(t, "orders", len(rows), 5)
 	told := map[int64]time.Duration{}

@@ -166,7 +166,7 @@ func (w *written) between(rt *rapid.T) {
 		g := b.Grants[0]
 		amount := w.costs(g.No)
 		w.inTx(func(tx pgx.Tx) error {
-			_, paid, err := w.MarkPaid(ctx, tx, g.No, PaidBy{PaymentNo: ids.New()}, amount)
+			_, paid, err := w.MarkPaid(ctx, tx, g.No, orderevent.PaidBy{PaymentNo: ids.New()}, amount)
 			if err != nil && w.m.rows[g.No] != "" {
 				return err
 			}

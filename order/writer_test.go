@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stampede/inventory"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
@@ -54,7 +55,7 @@ func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
 	created := events[orderevent.SubjectCreated]
 	requireEqual(t, "orders in the event", len(created), 5)
 	requireEqual(t, "subjects", len(events), 1)
-	rows, err := s.readRows(t.Context(), append(append(numbers(first), numbers(second)...), numbers(third)...))
+	rows, err := table.Many(t.Context(), s.db, append(append(numbers(first), numbers(second)...), numbers(third)...))
 	require.NoError(t, err)
 	for _, o := range created {
 		requireEqual(t, "order in the event", o, rows[o.No])

@@ -3,6 +3,7 @@ package order
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"stampede/inventory"
@@ -124,4 +125,29 @@ func (s *Service) wakeAt(ctx context.Context, created []orderevent.Order) {
 	if err := s.deps.Bus.Delay(ctx, orderevent.SubjectDue, at, ids.New(), nil); err != nil {
 		s.deps.Log.DebugContext(ctx, "timer for due orders not set, the sweeper's tick will do", "error", err)
 	}
+}
+
+// timers remembers which wake-ups are set, so that the batches of a rush do not
+// set the same one a thousand times. Safe for concurrent use; the zero value is
+// ready.
+type timers struct {
+	mu  sync.Mutex
+	set map[time.Time]struct{}
+}
+
+// maxTimers bounds the memory; a forgotten timer is only set twice.
+const maxTimers = 1024
+
+// add reports whether no timer was set for that time, and notes that one is.
+func (t *timers) add(at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.set[at]; ok {
+		return false
+	}
+	if t.set == nil || len(t.set) >= maxTimers {
+		t.set = make(map[time.Time]struct{})
+	}
+	t.set[at] = struct{}{}
+	return true
 }

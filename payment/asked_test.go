@@ -11,9 +11,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"stampede/order"
+	"stampede/order/coupon"
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
+	"stampede/payment/refund"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -38,10 +39,10 @@ func TestRefundsAskedFor(t *testing.T) {
 
 // plan stubs seckill's part: the activity's rule about refunds.
 type plan struct {
-	order.Plan // what no test here asks
-	within     time.Duration
-	writeOff   bool
-	sale       seckillevent.Sale
+	coupon.Reservations // what no test here asks
+	within              time.Duration
+	writeOff            bool
+	sale                seckillevent.Sale
 }
 
 func (p *plan) RefundRule(context.Context, int64) (time.Duration, bool, error) {
@@ -205,7 +206,7 @@ func requestsAtOneMomentNeverExceedThePayment(t *testing.T, s *bundle) {
 		var g errgroup.Group
 		for _, amount := range amounts {
 			g.Go(func() error {
-				_, err := s.RequestRefund(t.Context(), order.RefundRequest{OrderNo: no, Amount: allIfZero(amount), Reason: order.RefundByDispute})
+				_, err := s.Refunds.Request(t.Context(), "", refund.Request{OrderNo: no, Amount: allIfZero(amount), Reason: refund.ByDispute})
 				if _, refused := errors.AsType[*fault.Error](err); refused {
 					return nil
 				}

@@ -40,9 +40,9 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[or
 	return httpx.Answer(orderevent.View(closed)), nil
 }
 
-// cancelFor closes an order at the request of the operator in ctx, who says why. An
+// Cancel closes an order at the request of the operator in ctx, who says why. An
 // order that an operator has closed before is returned as it is.
-func (s *Service) cancelFor(ctx context.Context, no ids.ID, why string) (orderevent.Order, error) {
+func (s *Service) Cancel(ctx context.Context, no ids.ID, why string) (orderevent.Order, error) {
 	return s.closeBy(ctx, no, canceling{
 		claim: func(ctx context.Context) (order.Claimed, error) { return s.deps.Orders.ClaimAny(ctx, no) },
 		end: func(ctx context.Context) (orderevent.Order, bool, error) {

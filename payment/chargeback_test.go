@@ -81,7 +81,7 @@ func TestChargebacks(t *testing.T) {
 	is := func(no ids.ID, want string) {
 		t.Helper()
 		got := ""
-		views, err := shop.PaymentsOf(t.Context(), no)
+		views, err := shop.Payments.Of(t.Context(), no)
 		if err == nil && len(views) == 1 && len(views[0].Chargebacks) == 1 {
 			c := views[0].Chargebacks[0]
 			got = fmt.Sprintf("%s %d withdrawn %t, rows %d %d, alarms %d", c.Status, c.Amount.Amount, c.Withdrawn,

@@ -55,6 +55,12 @@ type Config struct {
 	// unfinished refund gets before it raises an alarm; the retries continue after
 	// it.
 	RefundAlarmAfter int
+	// SweepEvery is how often the expiry sweeper runs without being woken.
+	SweepEvery time.Duration
+	// SweepLimit is how many orders are claimed and closed at a time: enough that
+	// a sell-out's worth expires in seconds, few enough that the stock rows are
+	// not locked for long.
+	SweepLimit int
 	// Poll is how often the workers check for due work when nothing woke them.
 	Poll time.Duration
 }
@@ -65,6 +71,6 @@ func DefaultConfig() Config {
 		Settings:   Settings{CloseUnansweredAfter: 10 * time.Minute},
 		QueryAfter: 30 * time.Second, QueryAtMost: 10 * time.Minute,
 		RefundBackoff: 2 * time.Second, RefundAtMost: 10 * time.Minute, RefundAlarmAfter: 8,
-		Poll: time.Second,
+		SweepEvery: time.Second, SweepLimit: 500, Poll: time.Second,
 	}
 }

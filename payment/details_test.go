@@ -122,6 +122,16 @@ func freightIsPaidAndItsDetailsAreFixed(t *testing.T, s *bundle) {
 	s.payAt(url, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
 	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"order-not-payable"`, "while it waits for payment")
+	for role, parts := range map[auth.Role][]string{
+		auth.Viewer:   {`"name":"王****"`, `"phone":"138****8000"`, `"address":"****"`},
+		auth.Operator: {`"name":"王小明"`, `"phone":"+8613800138000"`, `"address":"人民路 1 号"`},
+	} {
+		token, err := s.tokens.Mint(auth.Principal{UserID: firstOperator, Role: role}, time.Minute)
+		require.NoError(t, err)
+		a, err := s.try(http.MethodGet, 0, s.url+"/api/v1/admin/orders/"+no.String(), "", "Authorization", "Bearer "+token)
+		require.NoError(t, err)
+		s.has(a, http.StatusOK, parts...)
+	}
 	s.has(s.document(no, user), http.StatusOK, `"paid":{"amount":108,"currency":"CNY"}`, `"provider":"sandbox"`, `"provider_txn":`, `"address":"人民路 1 号"`, `"paid_at":`,
 		`"of":"payment","status":"captured"`, `"of":"order","reason":"freight","status":"pending_payment"`)
 }

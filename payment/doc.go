@@ -11,8 +11,8 @@
 // with payment/providertest: payment/wechatpay, payment/alipay and the sandbox's
 // client. payment/providers opens those that the settings name. Refunds that a
 // shopper, an operator or a dispute asks for are decided in payment/refund, which also
-// follows every refund to its end; payment/desk lets operators act on orders, singly or
-// by lists.
+// follows every refund to its end. payment/view shows the payments of an order; what works
+// on an order and its money together is in order/desk, above this package.
 //
 // payment/chargeback records payments that shoppers' banks take back. payment/statement
 // compares the ledger with the providers' statements, and settles what was never
@@ -68,17 +68,16 @@
 //
 // # Consumes
 //
-// Nothing from the bus. It calls order (Payable, Choose, MarkPaid, Claim, CloseClaimed,
+// SubjectDue of orderevent, by the durable order-due: an order falls due. It calls order (Payable, Choose, MarkPaid, Claim, CloseClaimed,
 // LockForRefund, MoveRefunding) because they share its transaction or its protocol, and reads order's table in
 // Checks because books are compared in one snapshot.
 //
 // # Lifecycle
 //
-// New, Routes, Workers. Two workers run on each instance and share the work by
-// SKIP LOCKED: payment-queries queries open payments whose callback has not
+// New, Routes, Workers. Three workers run on each instance and share the work by
+// SKIP LOCKED: order-expiry closes orders that were not paid in time, payment-queries queries open payments whose callback has not
 // arrived (first after 30 s, then less and less often; it closes them once they
 // have expired or their order no longer waits for them), payment-refunds
 // requests and queries refunds until they end. Neither exits on an error. A stop
-// in the middle leaves rows that are due again later. Order's expiry calls
-// OpenOf and CloseOpen.
+// in the middle leaves rows that are due again later.
 package payment

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/order"
 	"stampede/order/orderevent"
+	"stampede/payment/refund"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
@@ -67,7 +67,7 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	other, otherUser := s.paidFor(100, sandbox.Normal)
 	s.askBack(other, `{"note":"damaged"}`, "requested")
 	answered, third := s.paidFor(100, sandbox.Normal)
-	if _, err := s.RequestRefund(t.Context(), order.RefundRequest{OrderNo: answered, Reason: order.RefundByDispute, Note: "退给您母亲"}); err != nil {
+	if _, err := s.Refunds.Request(t.Context(), "", refund.Request{OrderNo: answered, Reason: refund.ByDispute, Note: "退给您母亲"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, u := range []int64{user, otherUser, third} {

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/provider"
+	"stampede/payment/refund"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -102,8 +102,8 @@ func TestAnyCourseOfEvents(t *testing.T) {
 				}
 			},
 			"an operator asks for money back": func(rt *rapid.T) {
-				_, err := s.refunds.Request(t.Context(), ids.New().String(), order.RefundRequest{
-					OrderNo: no, Amount: allIfZero(rapid.SampledFrom([]int64{0, 1, 60}).Draw(rt, "amount")), Reason: order.RefundByOperator, By: firstOperator,
+				_, err := s.Refunds.Request(t.Context(), ids.New().String(), refund.Request{
+					OrderNo: no, Amount: allIfZero(rapid.SampledFrom([]int64{0, 1, 60}).Draw(rt, "amount")), Reason: refund.ByOperator, By: firstOperator,
 				})
 				if _, refused := errors.AsType[*fault.Error](err); err != nil && !refused {
 					rt.Fatal(err)

@@ -58,7 +58,7 @@ func pay(t *testing.T, s *bundle) {
 	if c, p := s.events(paymentevent.SubjectCaptured, no), s.events(orderevent.SubjectPaid, no); c != 1 || p != 1 {
 		t.Errorf("%d captured and %d paid events", c, p)
 	}
-	views, err := s.PaymentsOf(t.Context(), no)
+	views, err := s.Payments.Of(t.Context(), no)
 	if err != nil || len(views) != 1 || views[0].Status != "captured" || views[0].ProviderTxn == "" || views[0].Amount.Amount != 9900 {
 		t.Errorf("views: %+v, %v", views, err)
 	}

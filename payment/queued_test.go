@@ -91,6 +91,7 @@ func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 	}
 	grant(twice) // while the first is live
 	s.until("the second is refused", func() bool { return s.written(twice) })
+	require.Equal(t, "the history of a refusal", s.history(twice), "refused by system")
 	for code, a := range map[string]answer{"order-not-payable": s.askToPay(twice, user), "order-not-cancelable": s.cancelOrder(twice, user)} {
 		if a.status != http.StatusConflict || a.text("code") != code || a.text("order_status") != orderevent.StatusRefused || a.text("reason") != orderevent.ReasonDuplicate {
 			t.Errorf("a refused number: %d %v", a.status, a.body)

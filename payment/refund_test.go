@@ -70,7 +70,7 @@ func lateMoneyGoesBack(t *testing.T, s *bundle) {
 	if c, r, l := s.events(paymentevent.SubjectCaptured, no), s.events(paymentevent.SubjectRefunded, no), s.events(paymentevent.SubjectSurplus, no); c != 0 || r != 1 || l != 1 {
 		t.Errorf("%d captured, %d refunded and %d surplus events", c, r, l)
 	}
-	views, err := s.PaymentsOf(t.Context(), no)
+	views, err := s.Payments.Of(t.Context(), no)
 	if err != nil || len(views) != 1 || len(views[0].Refunds) != 1 || views[0].Refunds[0].Status != "succeeded" || views[0].Refunds[0].Reason != "late" {
 		t.Errorf("views: %+v, %v", views, err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/order"
 	"stampede/payment/chargeback"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
@@ -55,7 +54,7 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 // refundSucceeded records that money was refunded, once however often it is
 // reported.
 func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.RefundStatus) error {
-	done, err := s.refunds.Succeeded(ctx, name, r)
+	done, err := s.Refunds.Succeeded(ctx, name, r)
 	if done {
 		s.metrics.refunds.WithLabelValues(name, "succeeded").Inc()
 		s.tallyRefund(ctx, r.RefundNo, "succeeded")
@@ -65,7 +64,7 @@ func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.R
 
 // refundFailed ends a refund that the provider will never make.
 func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
-	changed, err := s.refunds.Failed(ctx, no, name, why, func(tx pgx.Tx, takenBack bool) error {
+	changed, err := s.Refunds.Failed(ctx, no, name, why, func(tx pgx.Tx, takenBack bool) error {
 		if takenBack {
 			why = "It had succeeded before, and the provider has taken it back. " + why
 		}
@@ -100,7 +99,7 @@ func (s *Service) chargedBack(ctx context.Context, name string, c provider.Charg
 // reopen records that a bank gave money back, with an alarm about each refund that is owed
 // again because of that.
 func (s *Service) reopen(ctx context.Context, name, capture string, no ids.ID, record func(tx pgx.Tx) error) error {
-	return s.refunds.Reopen(ctx, name, capture, no, record, func(tx pgx.Tx, refund ids.ID) error {
+	return s.Refunds.Reopen(ctx, name, capture, no, record, func(tx pgx.Tx, refund ids.ID) error {
 		return alarmRefundFailed.Raise(ctx, tx, "refund "+refund.String(), "It had ended by a chargeback, whose money the bank has given back.")
 	})
 }
@@ -118,11 +117,4 @@ func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
 		return fmt.Errorf("payment: forget notes: %w", err)
 	}
 	return nil
-}
-
-// RequestRefund asks to refund a paid order. It fails with order-not-refundable or
-// refund-exceeds.
-func (s *Service) RequestRefund(ctx context.Context, r order.RefundRequest) (order.RefundView, error) {
-	made, err := s.refunds.Request(ctx, "", r)
-	return made.RefundView, err
 }

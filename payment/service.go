@@ -13,16 +13,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/order"
+	"stampede/order/orderevent"
 	"stampede/payment/chargeback"
-	"stampede/payment/desk"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
 	"stampede/payment/statement"
+	"stampede/payment/view"
 	"stampede/platform/base/app"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
 	"stampede/platform/watch/tally"
 )
 
@@ -56,14 +58,15 @@ type Service struct {
 	q           *paymentdb.Queries
 	named       map[string]provider.Provider
 	metrics     *metrics
-	refunds     *refund.Service
+	Refunds     *refund.Service
+	Payments    *view.Reader
 	chargebacks *chargeback.Service
-	desk        *desk.Service
 	// Compares the ledger with the providers' statements.
 	statements *statement.Service
 
 	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
 	refundNow chan struct{}
+	expiry    *expiry
 
 	forged forgeries
 }
@@ -80,8 +83,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]forgedCount{}},
 	}
 	s.chargebacks = chargeback.New(deps.DB, s.reopen)
-	s.refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Plan: deps.Plan, Requested: s.refundRequested})
-	s.desk = desk.New(desk.Deps{Orders: deps.Orders, Log: deps.Log, Refunds: s.refunds, Cancel: s.cancelFor})
+	s.Payments = view.NewReader(deps.DB, s.chargebacks)
+	s.Refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Plan: deps.Plan, Requested: s.refundRequested})
 	for _, p := range deps.Providers {
 		profile := p.Profile()
 		name := profile.Name
@@ -105,6 +108,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			return s.settle(ctx, name, c, asked)
 		},
 	})
+	s.expiry = newExpiry(s.cfg, deps.Orders, s, deps.Log)
 	return s, nil
 }
 
@@ -143,18 +147,24 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusServiceUnavailable: "payment-unavailable, unknown",
 		},
 	}, s.cancel)
-	s.refunds.Routes(rt)
-	s.desk.Routes(rt)
+	s.Refunds.Routes(rt)
 	s.methodRoutes(rt)
 	s.statements.Routes(rt)
 	s.callbackRoutes(rt)
 }
 
-// Workers returns the loops that query payments without a callback, that process
+// Subscriptions are the module's subscriptions to EVENTS.
+func (s *Service) Subscriptions() []bus.Subscription {
+	// One instance's sweeper is enough; the others have their own tick.
+	return []bus.Subscription{{Name: "order-due", Filter: orderevent.SubjectDue, Handle: s.expiry.wake}}
+}
+
+// Workers returns the loops that close orders which fell due, that query payments without a callback, that process
 // refunds to their end, and that fetch statements.
 func (s *Service) Workers() []app.Worker {
 	return append(
 		s.statements.Workers(),
+		app.Worker{Name: "order-expiry", Run: s.expiry.Run},
 		app.Worker{Name: "payment-queries", Run: s.runQueries},
 		app.Worker{Name: "payment-refunds", Run: s.runRefunds},
 	)

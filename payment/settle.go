@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/attribute"
 
-	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
@@ -209,7 +208,7 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 // in the backup, or returns why it cannot be paid any more. An order that an operator
 // canceled stays closed: its shopper reads that the shop does not sell it.
 func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
-	by := order.PaidBy{PaymentNo: p.PaymentNo, Provider: p.Provider, Method: string(p.Method), ProviderTxn: p.ProviderTxn}
+	by := orderevent.PaidBy{PaymentNo: p.PaymentNo, Provider: p.Provider, Method: string(p.Method), ProviderTxn: p.ProviderTxn}
 	o, paid, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, by, p.Amount)
 	if err != nil {
 		return settled{}, err
@@ -258,7 +257,7 @@ func (s *Service) announce(ctx context.Context, name string, c provider.Capture,
 	s.metrics.captures.WithLabelValues(name, out.outcome).Inc()
 	s.deps.Tally.Count(out.order.ItemID, stagePayments, out.outcome, 1)
 	if out.pays() {
-		s.deps.Orders.Announce(ctx, out.order)
+		s.deps.Orders.Committed(ctx, out.order)
 	}
 	if out.outcome == outcomeRetaken {
 		s.deps.Log.InfoContext(ctx, "late payment accepted with units of the backup", "provider", name, "payment_no", c.PaymentNo, "order_no", out.orderNo)

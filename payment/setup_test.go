@@ -18,6 +18,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order"
+	"stampede/order/desk"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/clock"
@@ -123,9 +124,11 @@ func setup(t *testing.T, o options) *bundle {
 	s.url = srv.URL
 	s.bank, s.client = s.openBank(o)
 	s.Service = s.instance(o, s.client)
-	orders.Bind(order.Peers{Payments: s.Service})
 	orders.Routes(rt)
 	s.Routes(rt)
+	desk.New(desk.Deps{
+		DB: db, Orders: orders, Payments: s.Payments, Refunds: s.Refunds, Cancel: s.Cancel, Plan: sales, Outbox: waker{}, Log: log,
+	}).Routes(rt)
 
 	err = pg.InTx(t.Context(), db, func(tx pgx.Tx) error {
 		s.item = 1

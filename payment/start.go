@@ -308,7 +308,7 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offe
 		return err
 	})
 	if err == nil && changed {
-		s.deps.Orders.Amended(ctx, amended)
+		s.deps.Orders.Refresh(ctx, amended)
 	}
 	if err == nil && made {
 		s.metrics.started.WithLabelValues(p.Provider).Inc()

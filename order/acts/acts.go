@@ -17,7 +17,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/acts/internal/actsdb"
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 )
 
 // What an operator did.
@@ -38,16 +41,21 @@ type Act struct {
 	At       time.Time
 }
 
-// Put writes an act on a user's order in the transaction of its effect; a.At is the
-// database's.
-func Put(ctx context.Context, tx pgx.Tx, no ids.ID, user int64, a Act) error {
+// Record writes what the operator in ctx did with an order, which is as it is after it,
+// and why, in the transaction of the effect.
+func Record(ctx context.Context, tx pgx.Tx, o *orderevent.Order, action, why string) error {
 	err := actsdb.New(tx).Put(ctx, actsdb.PutParams{
-		Bucket: no.Bucket(), OrderNo: no, ActNo: ids.NewFor(user), UserID: user, Operator: a.Operator, Action: a.Action, Text: a.Text, Version: a.Version,
+		Bucket: o.No.Bucket(), OrderNo: o.No, ActNo: ids.NewFor(o.UserID), UserID: o.UserID, Operator: auth.From(ctx).UserID, Action: action, Text: why, Version: o.Version,
 	})
 	if err != nil {
-		return fmt.Errorf("acts: put %s of order %s: %w", a.Action, no, err)
+		return fmt.Errorf("acts: record %s of order %s: %w", action, o.No, err)
 	}
 	return nil
+}
+
+// OperatorIn is how an order's history names the operator of a request.
+func OperatorIn(ctx context.Context) string {
+	return "operator " + httpx.FormatID(auth.From(ctx).UserID)
 }
 
 // Of returns an order's acts, oldest first.

@@ -121,3 +121,11 @@ func PollAfter(position int64) time.Duration {
 	position = min(max(position, 0), int64(maxPollAfter/pollPerPosition))
 	return min(minPollAfter+time.Duration(position)*pollPerPosition, maxPollAfter)
 }
+
+// PaidBy is the payment that paid an order.
+type PaidBy struct {
+	PaymentNo   ids.ID `json:"payment_no"`
+	Provider    string `json:"provider" example:"sandbox"`
+	Method      string `json:"method,omitempty" doc:"The provider's way to pay" example:"page"`
+	ProviderTxn string `json:"provider_txn" doc:"The provider's own number"`
+}

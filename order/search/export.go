@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
@@ -232,7 +233,7 @@ var heading = []string{
 // cells are a row's columns; amounts are in minor units.
 func (r *AdminOrderRow) cells() []string {
 	amount := func(n int64) string { return strconv.FormatInt(n, 10) }
-	var by PaidBy
+	var by orderevent.PaidBy
 	payment := ""
 	if r.Paid != nil {
 		by, payment = *r.Paid, r.Paid.PaymentNo.String()

@@ -6,7 +6,6 @@ import (
 
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
-	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
@@ -31,21 +30,13 @@ func View(o orderevent.Order) AdminOrder {
 // AdminOrderRow is an order in the operators' list.
 type AdminOrderRow struct {
 	AdminOrder
-	SKU   string  `json:"sku,omitempty" doc:"The shop's own name for the goods"`
-	Spec  string  `json:"spec,omitempty" doc:"Which variant it is"`
-	Phone string  `json:"phone,omitempty" doc:"The account's; viewers read it masked"`
-	Paid  *PaidBy `json:"paid_by,omitempty" doc:"The payment that paid it, given from then on"`
+	SKU   string             `json:"sku,omitempty" doc:"The shop's own name for the goods"`
+	Spec  string             `json:"spec,omitempty" doc:"Which variant it is"`
+	Phone string             `json:"phone,omitempty" doc:"The account's; viewers read it masked"`
+	Paid  *orderevent.PaidBy `json:"paid_by,omitempty" doc:"The payment that paid it, given from then on"`
 
 	// next is the place behind the row.
 	next string
-}
-
-// PaidBy is the payment that paid an order.
-type PaidBy struct {
-	PaymentNo   ids.ID `json:"payment_no"`
-	Provider    string `json:"provider" example:"sandbox"`
-	Method      string `json:"method,omitempty" doc:"The provider's way to pay" example:"page"`
-	ProviderTxn string `json:"provider_txn" doc:"The provider's own number"`
 }
 
 // views renders rows, with phones as the caller in ctx may read them.
@@ -63,7 +54,7 @@ func (s *Service) views(ctx context.Context, rows []hit) ([]AdminOrderRow, error
 		}
 		views[i] = AdminOrderRow{AdminOrder: View(orderdb.OrdersOrder(r.row).Order()), SKU: sale.SKU, Spec: sale.Spec, Phone: phones[r.UserID], next: r.next.String()}
 		if r.PaymentNo.Valid {
-			views[i].Paid = &PaidBy{PaymentNo: r.PaymentNo.Bytes, Provider: *r.Provider, Method: *r.Method, ProviderTxn: *r.ProviderTxn}
+			views[i].Paid = &orderevent.PaidBy{PaymentNo: r.PaymentNo.Bytes, Provider: *r.Provider, Method: *r.Method, ProviderTxn: *r.ProviderTxn}
 		}
 	}
 	return views, nil

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/chargeback/internal/chargebackdb"
 	"stampede/payment/provider"
@@ -123,15 +122,27 @@ func answerable(status string) bool {
 	return status == string(provider.ChargebackInquiry) || status == string(provider.ChargebackOpen)
 }
 
+// ChargebackView is a chargeback of one of an order's payments.
+type ChargebackView struct {
+	ChargebackNo string           `json:"chargeback_no" doc:"The provider's number"`
+	Amount       orderevent.Money `json:"amount"`
+	Reason       string           `json:"reason" doc:"In the provider's word" example:"fraudulent"`
+	Status       string           `json:"status" enum:"inquiry,open,won,lost,closed" doc:"inquiry: the bank asks, and takes no money yet; open: the shop can still answer in the provider's console; closed: it ended before money moved"`
+	Withdrawn    bool             `json:"withdrawn" doc:"The provider has taken the money from the shop, and not given it back"`
+	RespondBy    string           `json:"respond_by,omitempty" format:"date-time" doc:"When the shop's answer is due"`
+	CreatedAt    string           `json:"created_at" format:"date-time"`
+	UpdatedAt    string           `json:"updated_at" format:"date-time"`
+}
+
 // Of returns an order's chargebacks by payment, oldest first.
-func (s *Service) Of(ctx context.Context, no ids.ID) (map[ids.ID][]order.ChargebackView, error) {
+func (s *Service) Of(ctx context.Context, no ids.ID) (map[ids.ID][]ChargebackView, error) {
 	rows, err := s.q.OfOrder(ctx, no)
 	if err != nil {
 		return nil, fmt.Errorf("chargeback: read those of order %s: %w", no, err)
 	}
-	of := make(map[ids.ID][]order.ChargebackView)
+	of := make(map[ids.ID][]ChargebackView)
 	for _, r := range rows {
-		v := order.ChargebackView{
+		v := ChargebackView{
 			ChargebackNo: r.ChargebackNo, Amount: orderevent.Money{Amount: r.Amount, Currency: r.Currency}, Reason: r.Reason, Status: r.Status,
 			Withdrawn: r.Withdrawn && !r.Reinstated, CreatedAt: orderevent.Time(r.CreatedAt), UpdatedAt: orderevent.Time(r.UpdatedAt),
 		}

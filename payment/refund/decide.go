@@ -118,7 +118,7 @@ func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve boo
 			return r, err
 		}
 		if sent && at.After(r.CreatedAt) || c.order.Status == orderevent.StatusCompleted && c.order.UpdatedAt.After(r.CreatedAt) {
-			units = order.UnitsWriteOff // the goods left the shop while the refund waited
+			units = UnitsWriteOff // the goods left the shop while the refund waited
 		}
 		return c.q.DecideRefund(ctx, paymentdb.DecideRefundParams{Status: status, Units: units, DecidedBy: by, RefundNo: no, Bucket: no.Bucket()})
 	}})

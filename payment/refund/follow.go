@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/ids"
@@ -32,7 +31,7 @@ func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(
 	do func(c *change) error, after func(tx pgx.Tx, whole bool) error,
 ) error {
 	var changed []orderevent.Order
-	announce := s.deps.Orders.Announce
+	announce := s.deps.Orders.Committed
 	for _, units := range []bool{false, true} {
 		err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
 			changed = nil // InTx may run this again
@@ -53,7 +52,7 @@ func (s *Service) move(ctx context.Context, no ids.ID, actor string, first func(
 				return err
 			}
 			if o.Status == orderevent.StatusRefunded {
-				announce = s.deps.Orders.Show // it stays refunded, and was counted then
+				announce = s.deps.Orders.Refresh // it stays refunded, and was counted then
 			}
 			whole := len(changed) > 0 && changed[len(changed)-1].Status == orderevent.StatusRefunded && o.Status != orderevent.StatusRefunded
 			return after(tx, whole)
@@ -83,7 +82,7 @@ func (s *Service) follow(ctx context.Context, tx pgx.Tx, q *paymentdb.Queries, o
 	}
 	status := o.Status
 	step := func(to string) error {
-		moved, ok, err := s.deps.Orders.MoveRefunding(ctx, tx, o.No, to, b.units == order.UnitsWriteOff, actor)
+		moved, ok, err := s.deps.Orders.MoveRefunding(ctx, tx, o.No, to, b.units == UnitsWriteOff, actor)
 		if ok {
 			changed, status = append(changed, moved), to
 		}
@@ -140,7 +139,7 @@ func readBook(ctx context.Context, q *paymentdb.Queries, o orderevent.Order) (b 
 			continue
 		}
 		b.asked += r.Amount
-		if r.Reason != order.RefundByShopper {
+		if r.Reason != ByShopper {
 			b.byOperators += r.Amount
 		}
 		if r.Status == awaiting {

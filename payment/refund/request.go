@@ -58,16 +58,42 @@ var (
 	errNoOrder = fault.Plain(fault.NotFound, fault.T("There is no order with this number.", "没有该订单号的订单。"))
 )
 
+// Request asks to refund a paid order, in whole or in part.
+type Request struct {
+	OrderNo ids.ID
+	Amount  *int64 // minor units of the order's currency; nil is all that is left, and zero is refused
+	Reason  string // ByShopper, ByOperator or ByDispute
+	Note    string // in the words of who asks; at most 500 characters
+	By      int64  // the user who asks; 0 is the system
+	Units   string // UnitsReturn or UnitsWriteOff; empty leaves it to the activity's rule
+	// Also, if not nil, runs in the transaction that asks for the refund, which may run it
+	// again, and commits with it.
+	Also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error `json:"-"`
+}
+
+// Why a refund was asked for.
+const (
+	ByShopper  = "shopper"
+	ByOperator = "operator"
+	ByDispute  = "dispute"
+)
+
+// What becomes of the units of an order that is refunded in whole.
+const (
+	UnitsReturn   = "return"    // back on sale
+	UnitsWriteOff = "write_off" // never sold again: with the shopper, damaged or lost
+)
+
 // Request asks for a refund in a transaction of its own, as idempotency.Once with the
 // key, and returns it. It fails with order-not-refundable, refund-exceeds, for shoppers
 // refund-not-allowed, or not-found; a refund of zero with refund-of-nothing, because an
 // operator who types 0.00 does not mean all that is left. An operator's refund of a
 // part without a key fails with idempotency-key-required.
-func (s *Service) Request(ctx context.Context, key string, r order.RefundRequest) (made AdminRefund, err error) {
+func (s *Service) Request(ctx context.Context, key string, r Request) (made AdminRefund, err error) {
 	if r.Amount != nil && *r.Amount <= 0 {
 		return made, errNothing
 	}
-	if key == "" && r.Amount != nil && r.Reason == order.RefundByOperator {
+	if key == "" && r.Amount != nil && r.Reason == ByOperator {
 		return made, errNoKey
 	}
 	ctx, cancel := detached(ctx)
@@ -96,11 +122,11 @@ func (s *Service) wake(r AdminRefund) {
 func nothing(pgx.Tx, bool) error { return nil }
 
 // actor is who asks, for the order's history.
-func actor(ctx context.Context, r order.RefundRequest) string {
+func actor(ctx context.Context, r Request) string {
 	if r.By == 0 {
 		return "system"
 	}
-	if r.Reason == order.RefundByShopper {
+	if r.Reason == ByShopper {
 		return order.ShopperIn(ctx)
 	}
 	return operatorActor(r.By)
@@ -109,8 +135,8 @@ func actor(ctx context.Context, r order.RefundRequest) string {
 func operatorActor(by int64) string { return "operator " + httpx.FormatID(by) }
 
 // request writes the refund's row.
-func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest) (none AdminRefund, err error) {
-	if r.Reason == order.RefundByShopper && c.order.UserID != r.By {
+func (s *Service) request(ctx context.Context, c *change, r Request) (none AdminRefund, err error) {
+	if r.Reason == ByShopper && c.order.UserID != r.By {
 		return none, order.ErrNotFound
 	}
 	b, err := readBook(ctx, c.q, c.order)
@@ -128,7 +154,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if err != nil {
 		return none, err
 	}
-	if r.Reason == order.RefundByShopper && (sent || !allowed(within, c.order, b)) {
+	if r.Reason == ByShopper && (sent || !allowed(within, c.order, b)) {
 		return none, errNotAllowed
 	}
 	back, err := c.q.ChargedBack(ctx, paymentdb.ChargedBackParams{Provider: b.paying.Provider, CaptureTxn: b.paying.ProviderTxn, Bucket: b.paying.Bucket})
@@ -141,7 +167,7 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	}
 	left := orderevent.Money{Amount: max(back.Rest, 0), Currency: b.paying.Currency}
 	switch {
-	case back.Held > 0 && (amount <= 0 || amount > back.Rest || r.Reason == order.RefundByShopper): // a shopper returns the whole order
+	case back.Held > 0 && (amount <= 0 || amount > back.Rest || r.Reason == ByShopper): // a shopper returns the whole order
 		return none, errChargedBack.With("left", left)
 	case amount > back.Rest || amount == 0 && b.paying.Amount > 0:
 		return none, tooMuch(r, left)
@@ -150,12 +176,12 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	switch {
 	case units != "":
 	case sent || c.order.Status == orderevent.StatusCompleted || writeOff:
-		units = order.UnitsWriteOff // goods that left the shop are not sold again until an operator says otherwise
+		units = UnitsWriteOff // goods that left the shop are not sold again until an operator says otherwise
 	default:
-		units = order.UnitsReturn
+		units = UnitsReturn
 	}
 	status := requested
-	if above := s.set.RefundApprovalAbove; above > 0 && r.Reason != order.RefundByShopper && b.byOperators+amount > above {
+	if above := s.set.RefundApprovalAbove; above > 0 && r.Reason != ByShopper && b.byOperators+amount > above {
 		status = awaiting
 	}
 	row, err := c.q.AskRefund(ctx, paymentdb.AskRefundParams{
@@ -166,20 +192,20 @@ func (s *Service) request(ctx context.Context, c *change, r order.RefundRequest)
 	if err != nil {
 		return none, fmt.Errorf("refund: write: %w", err)
 	}
-	if r.Reason == order.RefundByOperator {
+	if r.Reason == ByOperator {
 		if err := order.NoteRefund(ctx, c.tx, &c.order, r.Note); err != nil {
 			return none, err
 		}
 	}
 	view := viewOf(row)
-	if r.Reason == order.RefundByShopper {
+	if r.Reason == ByShopper {
 		return view, nil // the audit log is about operators
 	}
 	return view, audit.Record(ctx, c.tx, "refund.request", subject(row.RefundNo), audit.Change{After: audited(row)})
 }
 
 // tooMuch refuses an amount above what is left, and marks the member that has it.
-func tooMuch(r order.RefundRequest, left orderevent.Money) error {
+func tooMuch(r Request, left orderevent.Money) error {
 	refused := errTooMuch.Saying(
 		fault.T("At most {left} can still be refunded; refunds that were asked for before count.",
 			"最多还可退 {left}（已扣除此前申请的退款）。", "left", left)).With("left", left)
@@ -187,7 +213,7 @@ func tooMuch(r order.RefundRequest, left orderevent.Money) error {
 		return refused
 	}
 	field := "body.amount"
-	if r.Reason == order.RefundByDispute {
+	if r.Reason == ByDispute {
 		field = "body.refund.amount"
 	}
 	return refused.At(field, fault.T("At most {left}.", "最多可退 {left}。", "left", left))

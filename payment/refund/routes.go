@@ -104,7 +104,7 @@ type askInput struct {
 }
 
 // askAsShopper is POST orders/{no}/refunds.
-func (s *Service) askAsShopper(ctx context.Context, in *askInput) (*httpx.Output[order.RefundView], error) {
+func (s *Service) askAsShopper(ctx context.Context, in *askInput) (*httpx.Output[RefundView], error) {
 	no, err := ids.Parse(in.No)
 	by := auth.From(ctx).UserID
 	if err != nil || no.Bucket() != ids.Bucket(by) {
@@ -114,7 +114,7 @@ func (s *Service) askAsShopper(ctx context.Context, in *askInput) (*httpx.Output
 	if in.Body != nil {
 		note = plaintext.Clean(in.Body.Note)
 	}
-	made, err := s.Request(ctx, in.Key, order.RefundRequest{OrderNo: no, Reason: order.RefundByShopper, Note: note, By: by})
+	made, err := s.Request(ctx, in.Key, Request{OrderNo: no, Reason: ByShopper, Note: note, By: by})
 	return answered(made.RefundView, err)
 }
 
@@ -134,8 +134,8 @@ func (s *Service) askAsOperator(ctx context.Context, in *orderInput) (*httpx.Out
 	if err != nil {
 		return nil, errNoOrder.Because(err)
 	}
-	return answered(s.Request(ctx, in.Key, order.RefundRequest{
-		OrderNo: no, Amount: in.Body.Amount, Reason: order.RefundByOperator, Note: in.Body.Note, By: auth.From(ctx).UserID, Units: in.Body.Units,
+	return answered(s.Request(ctx, in.Key, Request{
+		OrderNo: no, Amount: in.Body.Amount, Reason: ByOperator, Note: in.Body.Note, By: auth.From(ctx).UserID, Units: in.Body.Units,
 	}))
 }
 

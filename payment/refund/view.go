@@ -1,16 +1,25 @@
 package refund
 
 import (
-	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
 )
 
+// RefundView is an operator's view of one of a payment's refunds.
+type RefundView struct {
+	RefundNo  ids.ID           `json:"refund_no"`
+	Amount    orderevent.Money `json:"amount"`
+	Reason    string           `json:"reason" enum:"late,duplicate,mismatch,shopper,operator,dispute" doc:"Who asked for it, or why an automatic one had to be made"`
+	Status    string           `json:"status" enum:"awaiting_approval,rejected,requested,succeeded,failed,settled_by_hand,charged_back,replaced" doc:"awaiting_approval: a second operator has to decide; requested: asked of the provider, not done yet; failed: the provider will not do it; settled_by_hand: paid back in another way; charged_back: the shopper's bank took the money, and the shop lost the chargeback; replaced: retried as another refund"`
+	CreatedAt string           `json:"created_at" format:"date-time"`
+	UpdatedAt string           `json:"updated_at" format:"date-time"`
+}
+
 // AdminRefund is a refund as operators read it.
 type AdminRefund struct {
-	order.RefundView
+	RefundView
 	OrderNo     ids.ID `json:"order_no"`
 	PaymentNo   ids.ID `json:"payment_no"`
 	UserID      string `json:"user_id" doc:"The shopper"`
@@ -26,8 +35,8 @@ type AdminRefund struct {
 }
 
 // Brief is a refund as its shopper and an operator's order page have it.
-func Brief(r paymentdb.PaymentsRefund) order.RefundView {
-	return order.RefundView{
+func Brief(r paymentdb.PaymentsRefund) RefundView {
+	return RefundView{
 		RefundNo: r.RefundNo, Amount: orderevent.Money{Amount: r.Amount, Currency: r.Currency}, Reason: r.Reason, Status: r.Status,
 		CreatedAt: orderevent.Time(r.CreatedAt), UpdatedAt: orderevent.Time(r.UpdatedAt),
 	}
@@ -44,7 +53,7 @@ func viewOf(r paymentdb.PaymentsRefund) AdminRefund {
 // audited is a refund as the audit log keeps it. That log is never erased, so it gets why an
 // operator refunds, and not what a shopper wrote or read.
 func audited(r paymentdb.PaymentsRefund) AdminRefund {
-	if r.Reason != order.RefundByOperator {
+	if r.Reason != ByOperator {
 		r.Note = ""
 	}
 	return viewOf(r)

@@ -1,45 +1,40 @@
-package order
+package payment
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"stampede/order"
 	"stampede/order/orderevent"
-	"stampede/order/search"
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 )
 
-// Payments closes, lists and refunds payments; payment implements it and main wires it,
-// because order may not import payment.
-type Payments interface {
-	search.Payments
-	// PaymentsOf returns the order's payments with their refunds, oldest first.
-	PaymentsOf(ctx context.Context, no ids.ID) ([]PaymentView, error)
-	// Begun reports whether a payment of the order was ever begun. tx holds the order's
-	// row, under whose lock payments begin.
-	Begun(ctx context.Context, tx pgx.Tx, no ids.ID) (bool, error)
+// closer is what the expiry asks of payments.
+type closer interface {
 	// OpenOf returns those of the orders that have an open payment, in groups that
 	// do not wait for each other: one for each provider. It calls no provider.
 	OpenOf(ctx context.Context, nos []ids.ID) (groups [][]ids.ID, err error)
 	// CloseOpen closes the open payment of each order, if it has one, and returns
-	// the numbers whose orders may now be closed. It leaves out those whose
-	// payment was captured or whose provider gave no answer. It is called outside
-	// any transaction and should need less than Config.ClosingFor.
+	// the numbers whose orders may now be closed.
 	CloseOpen(ctx context.Context, nos []ids.ID) (closable []ids.ID, err error)
-	// RequestRefund asks to refund a paid order, in a transaction of its own.
-	RequestRefund(ctx context.Context, r RefundRequest) (RefundView, error)
 }
 
 // expiry closes orders that were not paid in time. Each instance runs one; they
 // share the work.
 type expiry struct {
-	orders   *Service
-	payments Payments
+	every    time.Duration
+	limit    int
+	orders   *order.Service
+	payments closer
+	log      *slog.Logger
+	// due wakes the sweeper. It holds one signal: more would only make it search again for
+	// what it has just closed.
+	due chan struct{}
 	// closing counts the groups that wait for providers, slots bounds them.
 	closing sync.WaitGroup
 	slots   chan struct{}
@@ -52,8 +47,20 @@ type expiry struct {
 const closingAtOnce = 8
 
 // newExpiry returns the sweeper; Run is a worker's loop.
-func newExpiry(s *Service, payments Payments) *expiry {
-	return &expiry{orders: s, payments: payments, slots: make(chan struct{}, closingAtOnce)}
+func newExpiry(cfg Config, orders *order.Service, payments closer, log *slog.Logger) *expiry {
+	return &expiry{
+		every: cfg.SweepEvery, limit: cfg.SweepLimit, orders: orders, payments: payments, log: log,
+		due: make(chan struct{}, 1), slots: make(chan struct{}, closingAtOnce),
+	}
+}
+
+// wake is the subscription to the timers of what falls due.
+func (e *expiry) wake(context.Context, bus.Msg) error {
+	select {
+	case e.due <- struct{}{}:
+	default: // it is awake already
+	}
+	return nil
 }
 
 // Run sweeps once a second and whenever a timer says that a batch fell due,
@@ -62,24 +69,23 @@ func newExpiry(s *Service, payments Payments) *expiry {
 func (e *expiry) Run(ctx context.Context) error {
 	defer e.closing.Wait()
 	return app.Loop{
-		Every: e.orders.cfg.SweepEvery, Kick: e.orders.due, Do: e.sweep,
-		Log: e.orders.deps.Log, Failed: "due orders not claimed, trying again at the next tick",
+		Every: e.every, Kick: e.due, Do: e.sweep,
+		Log: e.log, Failed: "due orders not claimed, trying again at the next tick",
 	}.Run(ctx)
 }
 
 // sweep closes everything that is due, a claim at a time. It fails if nothing
 // can be claimed; errors after a claim are logged.
 func (e *expiry) sweep(ctx context.Context) error {
-	limit := e.orders.cfg.SweepLimit
 	for ctx.Err() == nil {
-		claimed, err := e.orders.ClaimDue(ctx, limit)
+		claimed, err := e.orders.ClaimDue(ctx, e.limit)
 		if err != nil {
 			return err
 		}
 		if len(claimed) > 0 {
 			e.close(ctx, claimed)
 		}
-		if len(claimed) < limit {
+		if len(claimed) < e.limit {
 			break // no more are due; what falls due meanwhile has its own timer
 		}
 	}
@@ -94,7 +100,7 @@ func (e *expiry) close(ctx context.Context, claimed []ids.ID) {
 	groups, err := e.payments.OpenOf(ctx, claimed)
 	if err != nil {
 		if ctx.Err() == nil {
-			e.orders.deps.Log.WarnContext(ctx, "payments of due orders not read, retrying when their claim expires", "claimed", len(claimed), "error", err)
+			e.log.WarnContext(ctx, "payments of due orders not read, retrying when their claim expires", "claimed", len(claimed), "error", err)
 		}
 		return
 	}
@@ -107,7 +113,7 @@ func (e *expiry) close(ctx context.Context, claimed []ids.ID) {
 	e.closeOrders(ctx, slices.DeleteFunc(slices.Clone(claimed), func(no ids.ID) bool { return open[no] }))
 	for _, nos := range groups {
 		if !e.slot(ctx) {
-			e.orders.deps.Log.WarnContext(ctx, "providers are slow, retrying due orders when their claim expires", "orders", len(nos))
+			e.log.WarnContext(ctx, "providers are slow, retrying due orders when their claim expires", "orders", len(nos))
 			continue
 		}
 		e.closing.Go(func() {
@@ -119,7 +125,7 @@ func (e *expiry) close(ctx context.Context, claimed []ids.ID) {
 
 // slot waits up to SweepEvery for a free slot among those for providers.
 func (e *expiry) slot(ctx context.Context) bool {
-	timer := time.NewTimer(e.orders.cfg.SweepEvery)
+	timer := time.NewTimer(e.every)
 	defer timer.Stop()
 	select {
 	case e.slots <- struct{}{}:
@@ -135,47 +141,21 @@ func (e *expiry) closePaid(ctx context.Context, nos []ids.ID) {
 	closable, err := e.payments.CloseOpen(ctx, nos)
 	if err != nil {
 		// The orders that it returned are closable nevertheless.
-		e.orders.deps.Log.WarnContext(ctx, "payments of due orders not closed, retrying when their claim expires", "claimed", len(nos), "closable", len(closable), "error", err)
+		e.log.WarnContext(ctx, "payments of due orders not closed, retrying when their claim expires", "claimed", len(nos), "closable", len(closable), "error", err)
 	}
 	e.closeOrders(ctx, closable)
 }
 
 // closeOrders makes the third step for orders whose payments are closed.
 func (e *expiry) closeOrders(ctx context.Context, closable []ids.ID) {
-	log := e.orders.deps.Log
 	closed, err := e.orders.CloseClaimed(ctx, closable, orderevent.ReasonTimeout)
 	if err != nil {
-		log.WarnContext(ctx, "due orders not closed, retrying when their claim expires", "orders", len(closable)-len(closed), "error", err)
+		e.log.WarnContext(ctx, "due orders not closed, retrying when their claim expires", "orders", len(closable)-len(closed), "error", err)
 		return
 	}
 	if len(closed) < len(closable) {
 		// Another change came first: a payment, a cancellation, or the claim expired.
 		// The rules provide for each.
-		log.InfoContext(ctx, "some due orders changed before they could be closed", "closable", len(closable), "closed", len(closed))
+		e.log.InfoContext(ctx, "some due orders changed before they could be closed", "closable", len(closable), "closed", len(closed))
 	}
-}
-
-// timers remembers which wake-ups are set, so that the batches of a rush do not
-// set the same one a thousand times. Safe for concurrent use; the zero value is
-// ready.
-type timers struct {
-	mu  sync.Mutex
-	set map[time.Time]struct{}
-}
-
-// maxTimers bounds the memory; a forgotten timer is only set twice.
-const maxTimers = 1024
-
-// add reports whether no timer was set for that time, and notes that one is.
-func (t *timers) add(at time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.set[at]; ok {
-		return false
-	}
-	if t.set == nil || len(t.set) >= maxTimers {
-		t.set = make(map[time.Time]struct{})
-	}
-	t.set[at] = struct{}{}
-	return true
 }

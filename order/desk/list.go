@@ -12,22 +12,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
 
-	"stampede/order"
+	"stampede/order/acts"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/plaintext"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
-)
-
-// Actions of a list.
-const (
-	cancel    = "cancel"
-	refunding = "refund"
-	complete  = "complete"
-	ship      = "ship"
-	note      = "note"
 )
 
 const (
@@ -55,11 +46,11 @@ type actionRow struct {
 }
 
 // shipment is how the order was sent, nil if the row does not say.
-func (r *actionRow) shipment() *order.Parcel {
+func (r *actionRow) shipment() *Parcel {
 	if r.Carrier == "" {
 		return nil
 	}
-	return &order.Parcel{Carrier: r.Carrier, TrackingNo: r.TrackingNo}
+	return &Parcel{Carrier: r.Carrier, TrackingNo: r.TrackingNo}
 }
 
 // actionLine is one line of the answer: an order's, or the last one with the sums.
@@ -105,7 +96,7 @@ func (l *actionList) check() error {
 	flaw := func(field, message string) {
 		flaws = append(flaws, &huma.ErrorDetail{Location: "body." + field, Message: message})
 	}
-	if l.Reason = plaintext.Clean(l.Reason); l.Reason == "" && (l.Action == cancel || l.Action == refunding || l.Action == note) {
+	if l.Reason = plaintext.Clean(l.Reason); l.Reason == "" && (l.Action == acts.Cancel || l.Action == acts.Refund || l.Action == acts.Note) {
 		flaw("reason", "Say why: "+l.Action+" needs a reason.")
 	}
 	seen := make(map[string]bool, len(l.Orders))
@@ -116,13 +107,13 @@ func (l *actionList) check() error {
 			flaw(at+".order_no", "This order is in the list twice.")
 		}
 		seen[r.OrderNo] = true
-		if (r.Carrier == "") != (r.TrackingNo == "") || l.Action == ship && r.Carrier == "" {
+		if (r.Carrier == "") != (r.TrackingNo == "") || l.Action == acts.Ship && r.Carrier == "" {
 			flaw(at+".tracking_no", "A parcel has a carrier and a tracking number.")
 		}
-		if r.Carrier != "" && l.Action != ship && l.Action != complete {
+		if r.Carrier != "" && l.Action != acts.Ship && l.Action != acts.Complete {
 			flaw(at+".carrier", "Only ship and complete take a carrier.")
 		}
-		if r.Amount != nil && l.Action != refunding {
+		if r.Amount != nil && l.Action != acts.Refund {
 			flaw(at+".amount", "Only refund takes an amount.")
 		}
 	}

@@ -1,38 +1,35 @@
-package order
+package desk
 
 import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
-	"stampede/order/acts"
+	"stampede/order"
 	"stampede/order/details"
-	"stampede/order/dispute"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/qrcode"
 	"stampede/platform/store/pg"
 )
 
 // Why an order's details cannot be changed, or keep it from being paid.
 var (
-	ErrDetailsMissing = fault.New(fault.Conflict, "details-missing",
-		fault.T("Details of this order are missing", "请先填写订单信息"),
-		fault.T("Before this order can be paid, send what its checkout asks for to PUT /api/v1/orders/{no}/details.",
-			"付款前，请将所需信息提交到 PUT /api/v1/orders/{no}/details。"),
-		fault.T("Fill in the order’s details, then pay.", "请先填写订单所需信息，再付款。"))
 	errDetailsFixed = fault.New(fault.Conflict, "details-fixed",
 		fault.T("The details can no longer be changed", "订单信息已无法修改"),
 		fault.T("The details of an order are fixed when its first payment begins.", "开始付款后，订单信息不能再修改。"),
 		fault.T("Ask the shop to change them, or cancel the order and buy again.", "请联系商家修改，或取消订单后重新购买。"))
 )
 
-func (s *Service) detailRoutes(rt *httpx.Router) {
+func (s *Service) detailsRoutes(rt *httpx.Router) {
 	rt.API.Member("fields", huma.Schema{
 		Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Examples: []any{[]string{"phone", "address"}},
 		Description: "What is missing, of details-missing",
@@ -54,8 +51,7 @@ type detailsInput struct {
 // putDetails settles an order. A payment that begins meanwhile waits for the row
 // lock, and then finds the new amount.
 func (s *Service) putDetails(ctx context.Context, in *detailsInput) (*httpx.Output[wholeOrder], error) {
-	path := orderInput{No: in.No}
-	no, err := path.number()
+	no, err := order.Number(in.No)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +61,10 @@ func (s *Service) putDetails(ctx context.Context, in *detailsInput) (*httpx.Outp
 		amended, err = s.settleDetails(ctx, tx, no, user, in.Body)
 		return err
 	})
-	if errors.Is(err, ErrNotFound) {
-		err = s.Missing(ctx, no, user)
+	if errors.Is(err, order.ErrNotFound) {
+		err = s.deps.Orders.Missing(ctx, no, user)
 	}
-	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Is(ErrNotPayable) {
+	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Is(order.ErrNotPayable) {
 		err = refusal.Saying(
 			fault.T("The details of an order can be changed only while it waits for payment, and before its deadline.",
 				"只能在付款截止前修改待付款订单的信息。"))
@@ -77,7 +73,7 @@ func (s *Service) putDetails(ctx context.Context, in *detailsInput) (*httpx.Outp
 		return nil, err
 	}
 	if len(amended) > 0 {
-		s.Show(ctx, amended...)
+		s.deps.Orders.Refresh(ctx, amended...)
 	}
 	return s.readDocument(ctx, no, user)
 }
@@ -85,11 +81,11 @@ func (s *Service) putDetails(ctx context.Context, in *detailsInput) (*httpx.Outp
 // settleDetails writes an order's details and, if its freight changes with them, the
 // order, which it then returns.
 func (s *Service) settleDetails(ctx context.Context, tx pgx.Tx, no ids.ID, user int64, in details.Choices) ([]orderevent.Order, error) {
-	o, err := s.lockPending(ctx, tx, no, user)
+	o, err := s.deps.Orders.LockPending(ctx, tx, no, user)
 	if err != nil {
 		return nil, err
 	}
-	begun, err := s.peers.Payments.Begun(ctx, tx, no)
+	begun, err := s.deps.Payments.Begun(ctx, tx, no)
 	if err != nil {
 		return nil, err
 	}
@@ -110,26 +106,56 @@ func (s *Service) settleDetails(ctx context.Context, tx pgx.Tx, no ids.ID, user 
 	if freight == o.Freight {
 		return nil, nil
 	}
-	amended, err := amend(ctx, tx, no, "freight", freight, o.Discount)
+	amended, err := s.deps.Orders.SetFreight(ctx, tx, o, freight)
 	return []orderevent.Order{amended}, err
 }
 
-// detailed fails with ErrDetailsMissing if an order that tx has locked cannot be paid
-// before its shopper has settled it. What was settled satisfied the activity, whose
-// checkout has not changed since.
-func (s *Service) detailed(ctx context.Context, tx pgx.Tx, o *orderevent.Order) error {
-	sale, err := s.deps.Plan.SaleOf(ctx, o.ItemID)
-	if err != nil || sale.Checkout.Settled() {
-		return err
-	}
-	ok, err := details.Exist(ctx, tx, o.No)
-	if err == nil && !ok {
-		err = ErrDetailsMissing.With("fields", details.Missing(&sale.Checkout))
-	}
-	return err
+func (s *Service) pickupRoutes(rt *httpx.Router) {
+	const picture = "/api/v1/orders/{no}/pickup-code.png"
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: picture, ID: "get-pickup-code-image", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
+		Summary:  "An order's pickup code as a QR picture",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+	}, s.pickupPicture)
+	ok := rt.API.Huma.OpenAPI().Paths[picture].Get.Responses[strconv.Itoa(http.StatusOK)]
+	ok.Content = map[string]*huma.MediaType{"image/png": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 }
 
-// Forget is called in the transaction in which a user deletes the account.
-func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
-	return errors.Join(details.Forget(ctx, tx, user), dispute.Forget(ctx, tx, user), acts.Forget(ctx, tx, user))
+type pictureOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	ContentType  string `header:"Content-Type"`
+	Body         []byte
+}
+
+var errNoCode = fault.Plain(fault.NotFound,
+	fault.T("This order has no pickup code, or not any more: it has one from the payment until it is picked up.",
+		"该订单没有提货码：付款后至取货前才有。"))
+
+// pickupPicture draws the code of a paid order that is to be picked up.
+func (s *Service) pickupPicture(ctx context.Context, in *orderInput) (*pictureOutput, error) {
+	no, err := order.Number(in.No)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := table.Many(ctx, s.deps.DB, []ids.ID{no})
+	if err != nil {
+		return nil, order.ErrReading.Because(err)
+	}
+	if o, ok := rows[no]; !ok || o.UserID != auth.From(ctx).UserID {
+		return nil, order.ErrNotFound
+	} else if o.Status != orderevent.StatusPaid {
+		return nil, errNoCode
+	}
+	d, _, err := details.Read(ctx, s.deps.DB, no)
+	if err != nil {
+		return nil, order.ErrReading.Because(err)
+	}
+	if d.Code == "" {
+		return nil, errNoCode
+	}
+	png, err := qrcode.PNG(d.Code)
+	if err != nil {
+		return nil, err
+	}
+	return &pictureOutput{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, nil
 }

@@ -1,4 +1,4 @@
-package order
+package desk
 
 import (
 	"cmp"
@@ -11,12 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"stampede/order"
 	"stampede/order/acts"
 	"stampede/order/details"
 	"stampede/order/dispute"
 	"stampede/order/disputeevent"
 	"stampede/order/internal/orderdb"
+	"stampede/order/internal/table"
 	"stampede/order/orderevent"
+	"stampede/payment/view"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -46,7 +49,7 @@ type wholeOrder struct {
 
 // shoppersPayment is a payment as its shopper reads it.
 type shoppersPayment struct {
-	PaymentView
+	view.PaymentView
 	Chargebacks []shoppersChargeback `json:"chargebacks,omitempty" nullable:"false" doc:"Left out where there is none"`
 }
 
@@ -132,7 +135,7 @@ type timelineEntry struct {
 }
 
 func (s *Service) documentRoute(ctx context.Context, in *orderInput) (*httpx.Output[wholeOrder], error) {
-	no, err := in.number()
+	no, err := order.Number(in.No)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +146,11 @@ func (s *Service) documentRoute(ctx context.Context, in *orderInput) (*httpx.Out
 // shows one moment.
 func (s *Service) readDocument(ctx context.Context, no ids.ID, user int64) (*httpx.Output[wholeOrder], error) {
 	if no.Bucket() != ids.Bucket(user) {
-		return nil, ErrNotFound
+		return nil, order.ErrNotFound
 	}
 	all, err := s.readAll(ctx, no)
 	if err == nil && all.order.UserID != user {
-		err = ErrNotFound
+		err = order.ErrNotFound
 	}
 	if err != nil {
 		return nil, err
@@ -176,37 +179,24 @@ type whole struct {
 	order    orderevent.Order
 	paidBy   pgtype.UUID // the payment that paid the order
 	sale     seckillevent.Sale
-	payments []PaymentView
+	payments []view.PaymentView
 	history  []statusChange
 	acts     []acts.Act // operators read them
 }
 
-// readAll reads an order with all that belongs to it. It fails with ErrNotFound, or
-// as errReading says.
+// readAll reads an order with all that belongs to it. It fails with order.ErrNotFound, or
+// ErrReading.
 func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
-	q := orderdb.New(s.deps.DB)
-	row, err := read(ctx, s.deps.DB, no)
+	row, err := table.Read(ctx, s.deps.DB, no)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, ErrNotFound
+		return nil, order.ErrNotFound
 	}
 	if err != nil {
-		return nil, errReading(err)
+		return nil, order.ErrReading.Because(err)
 	}
-	all := &whole{order: fromRow(row), paidBy: row.PaymentNo}
-	changes, err1 := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
-	all.history = history(all.order, changes)
-	var err2, err3, err4, err5, err6 error
-	all.acts, err6 = acts.Of(ctx, s.deps.DB, no)
-	all.payments, err2 = s.peers.Payments.PaymentsOf(ctx, no)
-	all.sale, err3 = s.deps.Plan.SaleOf(ctx, row.ItemID)
-	all.About, err4 = s.describe(ctx, no)
-	if s.deps.Accounts != nil {
-		var phones map[int64]string
-		phones, err5 = s.deps.Accounts.PhonesOf(ctx, []int64{row.UserID})
-		all.Phone = phones[row.UserID]
-	}
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
-		return nil, errReading(err)
+	all := &whole{order: row.Order(), paidBy: row.PaymentNo}
+	if err := s.readParts(ctx, all); err != nil {
+		return nil, order.ErrReading.Because(err)
 	}
 	sale := &all.sale
 	all.SKU, all.Spec, all.ImageURL = sale.SKU, sale.Spec, sale.ImageURL
@@ -217,29 +207,52 @@ func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
 	return all, nil
 }
 
-// describe reads an order's details, shipment and dispute.
-func (s *Service) describe(ctx context.Context, no ids.ID) (a About, err error) {
-	d, ok, err := details.Read(ctx, s.deps.DB, no)
+// readParts reads what belongs to an order that is read.
+func (s *Service) readParts(ctx context.Context, all *whole) error {
+	no := all.order.No
+	q := orderdb.New(s.deps.DB)
+	changes, err := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
 	if err != nil {
-		return a, err
+		return fmt.Errorf("order: read the history of %s: %w", no, err)
 	}
-	if ok {
-		a.Details = &d
+	all.history = history(all.order, changes)
+	if all.acts, err = acts.Of(ctx, s.deps.DB, no); err != nil {
+		return err
 	}
-	if a.disputes, err = s.disputes.Of(ctx, no); err != nil {
-		return a, err
+	if all.payments, err = s.deps.Payments.Of(ctx, no); err != nil {
+		return err
 	}
-	if n := len(a.disputes); n > 0 {
-		a.Dispute = &a.disputes[n-1]
+	if all.sale, err = s.deps.Plan.SaleOf(ctx, all.order.ItemID); err != nil {
+		return err //nolint:wrapcheck // it names the module and the operation
 	}
-	sent, err := orderdb.New(s.deps.DB).ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
+	if s.deps.Accounts != nil {
+		phones, err := s.deps.Accounts.PhonesOf(ctx, []int64{all.order.UserID})
+		if err != nil {
+			return err //nolint:wrapcheck // it names the module and the operation
+		}
+		all.Phone = phones[all.order.UserID]
+	}
+	d, settled, err := details.Read(ctx, s.deps.DB, no)
+	if err != nil {
+		return err
+	}
+	if settled {
+		all.Details = &d
+	}
+	if all.disputes, err = s.disputes.Of(ctx, no); err != nil {
+		return err
+	}
+	if n := len(all.disputes); n > 0 {
+		all.Dispute = &all.disputes[n-1]
+	}
+	sent, err := q.ShipmentOf(ctx, orderdb.ShipmentOfParams{OrderNo: no, Bucket: no.Bucket()})
 	switch {
 	case err == nil:
-		a.Shipment = &shipment{Carrier: sent.Carrier, TrackingNo: sent.TrackingNo, At: orderevent.Time(sent.At)}
+		all.Shipment = &shipment{Carrier: sent.Carrier, TrackingNo: sent.TrackingNo, At: orderevent.Time(sent.At)}
 	case !errors.Is(err, pgx.ErrNoRows):
-		return a, fmt.Errorf("order: read shipment of %s: %w", no, err)
+		return fmt.Errorf("order: read the shipment of %s: %w", no, err)
 	}
-	return a, nil
+	return nil
 }
 
 // masked hides what only those may read who serve the shopper.

@@ -8,33 +8,80 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"stampede/order"
+	"stampede/order/acts"
+	"stampede/order/dispute"
 	"stampede/order/orderevent"
+	"stampede/order/search"
 	"stampede/payment/refund"
+	"stampede/payment/view"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/alarm"
 )
 
-// Deps are the package's dependencies; all are required.
+// Deps are the package's dependencies; all but Accounts are required.
 type Deps struct {
-	Orders  *order.Service
-	Log     *slog.Logger
-	Refunds *refund.Service
+	DB       *pgxpool.Pool // order's
+	Orders   *order.Service
+	Payments *view.Reader
+	Refunds  *refund.Service
 	// Cancel closes an unpaid order by the protocol that shoppers' cancel has, in the
 	// name of the operator in ctx. An order that an operator canceled before is no error.
-	Cancel func(ctx context.Context, no ids.ID, why string) (orderevent.Order, error)
+	Cancel   func(ctx context.Context, no ids.ID, why string) (orderevent.Order, error)
+	Plan     search.Plan
+	Accounts search.Accounts // knows the shoppers' phones; nil knows none
+	Outbox   order.Waker
+	Log      *slog.Logger
 }
 
-// Service acts on orders for operators. Safe for concurrent use.
-type Service struct{ deps Deps }
+// Service shows orders and acts on them. Safe for concurrent use.
+type Service struct {
+	deps     Deps
+	disputes *dispute.Service
+	search   *search.Service
+}
 
 // New returns the service; it starts nothing.
-func New(deps Deps) *Service { return &Service{deps: deps} }
+func New(deps Deps) *Service {
+	s := &Service{deps: deps}
+	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Wake: deps.Outbox.Wake})
+	s.search = search.New(search.Deps{
+		DB: deps.DB, Accounts: deps.Accounts, Payments: deps.Payments, Plan: deps.Plan, Log: deps.Log, Enter: deps.Orders.EnterReading,
+	})
+	return s
+}
+
+// Probes watch for disputes that wait for an operator.
+func (s *Service) Probes() []alarm.Probe { return s.disputes.Probes() }
+
+// refundDispute requests the refund that closes a dispute, in the transaction that does.
+func (s *Service) refundDispute(ctx context.Context, r dispute.Refund, also func(context.Context, pgx.Tx, ids.ID) error) error {
+	_, err := s.deps.Refunds.Request(ctx, "", refund.Request{
+		OrderNo: r.OrderNo, Amount: r.Amount, Reason: refund.ByDispute, Note: r.Note, By: r.By, Units: r.Units, Also: also,
+	})
+	return err
+}
 
 // Routes registers the package's routes.
 func (s *Service) Routes(rt *httpx.Router) {
+	s.documentRoutes(rt)
+	s.detailsRoutes(rt)
+	s.pickupRoutes(rt)
+	s.completionRoutes(rt)
+	s.actRoutes(rt)
+	s.search.Routes(rt)
+	s.disputes.Routes(rt)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer,
+		Summary:  "An order with its payments and its history",
+		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+	}, s.detailRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/cancel", ID: "admin-cancel-order", Tag: "operator", Role: auth.Operator, Load: httpx.Costly,
 		Summary: "Cancel an unpaid order for its shopper",
@@ -47,6 +94,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.listRoute(rt)
 }
 
+// orderInput names an order by its path.
+type orderInput struct {
+	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
+}
+
 type cancelInput struct {
 	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Body struct {
@@ -54,21 +106,21 @@ type cancelInput struct {
 	} `nameHint:"CancelRequest"`
 }
 
-func (s *Service) cancelRoute(ctx context.Context, in *cancelInput) (*order.AdminDetail, error) {
-	no, err := order.AdminNumber(in.No)
+func (s *Service) cancelRoute(ctx context.Context, in *cancelInput) (*AdminDetail, error) {
+	no, err := adminNumber(in.No)
 	if err == nil {
 		_, err = s.deps.Cancel(ctx, no, in.Body.Reason)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.deps.Orders.Detail(ctx, no)
+	return s.detail(ctx, no)
 }
 
 // act does one act on one order and returns the order's status after it, and the
 // refund that it asked for.
 func (s *Service) act(ctx context.Context, key string, in *actionList, r *actionRow) (status string, asked *refund.AdminRefund, err error) {
-	no, err := order.AdminNumber(r.OrderNo)
+	no, err := adminNumber(r.OrderNo)
 	if err != nil {
 		return "", nil, err
 	}
@@ -78,24 +130,24 @@ func (s *Service) act(ctx context.Context, key string, in *actionList, r *action
 	key = keyOf(key, no)
 	var o orderevent.Order
 	switch in.Action {
-	case cancel:
+	case acts.Cancel:
 		o, err = s.deps.Cancel(ctx, no, in.Reason)
-	case refunding:
+	case acts.Refund:
 		var made refund.AdminRefund
-		made, err = s.deps.Refunds.Request(ctx, key, order.RefundRequest{
-			OrderNo: no, Amount: r.Amount, Reason: order.RefundByOperator, Note: in.Reason, By: auth.From(ctx).UserID, Units: in.Units,
+		made, err = s.deps.Refunds.Request(ctx, key, refund.Request{
+			OrderNo: no, Amount: r.Amount, Reason: refund.ByOperator, Note: in.Reason, By: auth.From(ctx).UserID, Units: in.Units,
 		})
 		if err != nil {
 			return "", nil, err
 		}
 		statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{no})
 		return statuses[no], &made, err
-	case complete:
-		o, err = s.deps.Orders.Complete(ctx, no, key, r.shipment(), in.Reason)
-	case ship:
-		o, err = s.deps.Orders.Ship(ctx, no, *r.shipment())
-	case note:
-		o, err = s.deps.Orders.Note(ctx, no, key, in.Reason)
+	case acts.Complete:
+		o, err = s.complete(ctx, no, key, completion{how: completedByShipper, sent: r.shipment(), note: in.Reason})
+	case acts.Ship:
+		o, err = s.ship(ctx, no, *r.shipment())
+	case acts.Note:
+		o, err = s.note(ctx, no, key, in.Reason)
 	default:
 		err = fault.Plain(fault.Invalid,
 			fault.T(`There is no action "{action}".`, "没有“{action}”操作。", "action", in.Action)) // the schema refuses it before
