@@ -25,7 +25,7 @@ var auditCalls = []string{
 	`platform/identity/account "user.first-admin"`, `platform/identity/account/factor "user.recovery-code"`, `platform/identity/account/staff "user.role"`, `platform/identity/account/staff "user.search"`,
 	`platform/identity/account/factor action`, `platform/identity/blacklist "blacklist.add"`, `platform/identity/blacklist "blacklist.refuse"`, `platform/identity/blacklist "blacklist.remove"`,
 	`platform/watch/alarm "alarm.acknowledge"`, `platform/watch/deadletters "dead-letter.redrive"`, `platform/watch/messages "message.redrive"`, `platform/watch/proof/runs "proof.start"`,
-	`platform/workshop/cli "token.mint"`, `seckill name`, `seckill name`, `seckill/risk "risk-rule.remove"`, `seckill/risk action`,
+	`platform/workshop/cli "token.mint"`, `seckill/change name`, `seckill/change name`, `seckill/risk "risk-rule.remove"`, `seckill/risk action`,
 }
 
 // TestEveryAuditedViewWasRead: a shopper's words in the log stay after the account is erased.

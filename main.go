@@ -49,6 +49,7 @@ import (
 	"stampede/seckill/catalogue"
 	"stampede/seckill/door"
 	seckilloffice "stampede/seckill/office"
+	"stampede/seckill/plan"
 	"stampede/seckill/rush"
 	"stampede/seckill/shop"
 )
@@ -68,7 +69,7 @@ type settings struct {
 	cli.Base `embed:""`
 	Shop     shop.Settings      `embed:"" group:"The shop:"`
 	Trace    tracing.Settings   `embed:"" group:"Logs and traces:"`
-	Sale     seckill.Settings   `embed:"" group:"Sales:"`
+	Sale     plan.Settings      `embed:"" group:"Sales:"`
 	Rush     rush.Settings      `embed:"" group:"Sales:"`
 	Bus      bus.Settings       `embed:"" group:"Sales:"`
 	Order    order.Settings     `embed:"" group:"Sales:"`
@@ -158,7 +159,7 @@ func (s *settings) server(log *slog.Logger) *server {
 
 // checks are every module's.
 func (s *server) checks() []proof.Check {
-	return slices.Concat(s.inventory.Checks(), seckill.Checks(s.Pools["seckill"], s.inventory), s.order.Checks(), s.payment.Checks())
+	return slices.Concat(s.inventory.Checks(), plan.Checks(s.Pools["seckill"], s.inventory), s.order.Checks(), s.payment.Checks())
 }
 
 // prove runs every module's checks.
@@ -288,7 +289,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		return err
 	}
 	s.sale = seckill.NewConfig(s.set.Sale, rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...))
-	if s.catalogue, err = seckill.NewCatalogue(s.sale, s.Pools["seckill"], s.log, s.registry); err != nil {
+	if s.catalogue, err = catalogue.New(plan.NewPublished(s.sale.Config, s.Pools["seckill"]), s.log, s.registry); err != nil {
 		return err
 	}
 	s.queue = rush.NewQueue(s.sale.Rush, s.catalogue, s.inventory, s.Bus, s.Clock)
@@ -394,7 +395,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 
 // watchOver starts the server's self-monitoring and its alarms; probes are the stack's.
 func (s *server) watchOver(probes []alarm.Probe) error {
-	samples := slices.Concat(s.inventory.Samples(), seckill.Samples(s.Pools["seckill"], s.inventory))
+	samples := slices.Concat(s.inventory.Samples(), plan.Samples(s.Pools["seckill"], s.inventory))
 	workers, err := s.watch.Open(watch.Config{
 		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen, StreamBytes: (s.set.Bus.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
 		Probes: slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), []alarm.Probe{
@@ -459,7 +460,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	}
 	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
 	s.app.OnStop("idle connections", s.identity.Stop)
-	s.app.OnStop("followed funnels", s.seckill.EndStreams)
+	s.app.OnStop("followed funnels", s.seckill.Funnel.EndStreams)
 	if err := show(cli.Parts{
 		App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(),
 		Books: s.books, Prove: s.prove, Invite: s.identity.Staff.InviteFirstAdmin,

@@ -135,3 +135,14 @@ func (p *Plan) ReservedBy(ctx context.Context, item, after int64, limit int32) (
 	}
 	return users, nil
 }
+
+// RefundRule returns for how long after paying a shopper of the activity may refund
+// an order, 0 for never, and whether the units of a refunded order are written off.
+// Unknown activities have the default rule: never, and not.
+func (p *Plan) RefundRule(ctx context.Context, activity int64) (within time.Duration, writeOff bool, err error) {
+	r, err := seckilldb.New(p.db).RefundRule(ctx, activity)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, fmt.Errorf("seckill: read the refund rule of activity %d: %w", activity, err)
+	}
+	return time.Duration(r.RefundWithinHours) * time.Hour, r.RefundUnits == "write_off", nil
+}

@@ -14,18 +14,20 @@ import (
 // its activity, only once no more can be granted.
 func TestClosedReservationsAreFinal(t *testing.T) {
 	t.Parallel()
-	d := setup(t).instance()
+	d := setup(t)
 	now := time.Now()
-	s := d.publish(time.Hour, guarded(now.Add(-time.Hour), now.Add(time.Hour)))
+	s := d.Publish(time.Hour, func(_, session, _ map[string]any) {
+		session["reservation_opens_at"], session["reservation_closes_at"] = now.Add(-time.Hour), now.Add(time.Hour)
+	})
 	id := func(text string) int64 {
 		n, err := strconv.ParseInt(text, 10, 64)
 		require.NoError(t, err)
 		return n
 	}
-	item, activity := id(s.item), id(s.activity)
+	item, activity := id(s.Item), id(s.Activity)
 	closes := func(sql string) {
 		t.Helper()
-		if _, err := d.DB.Exec(t.Context(), `UPDATE seckill.sessions SET reservation_closes_at = `+sql+` WHERE id = $1`, id(s.session)); err != nil {
+		if _, err := d.DB.Exec(t.Context(), `UPDATE seckill.sessions SET reservation_closes_at = `+sql+` WHERE id = $1`, id(s.Session)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,6 +58,6 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 	if err != nil || !slices.Equal(users, []int64{3, 4}) {
 		t.Errorf("the two users after 2 are %v, %v", users, err)
 	}
-	d.do(http.StatusOK, http.MethodPost, adminActivities+s.activity+"/terminate", nil)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/terminate", nil)
 	require.Equal(t, "questions that find an item of a terminated activity", found(), 0)
 }

@@ -1,11 +1,9 @@
 package seckill
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +13,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
+	"stampede/platform/base/config"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/outbound"
@@ -23,24 +22,48 @@ import (
 	"stampede/platform/watch/tally"
 	"stampede/seckill/browse"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/change"
+	"stampede/seckill/funnel"
+	"stampede/seckill/plan"
 	"stampede/seckill/preheat"
+	"stampede/seckill/readiness"
+	"stampede/seckill/reservation"
 	"stampede/seckill/rush"
 )
 
-// Waker is woken when an outbox row is committed, so that the relay need not
-// wait for its next poll.
-type Waker interface{ Wake() }
+// RedisKeys are the prefixes of the module's keys.
+var RedisKeys = slices.Concat(browse.RedisKeys, reservation.RedisKeys)
+
+// Config is the plan's configuration with that of the rush and of browsing.
+type Config struct {
+	plan.Config
+	// BrowseCacheBytes is the memory for browse answers, which stay in it for one
+	// or two seconds: enough for a thousand sessions of some forty items. An answer larger than a
+	// 1024th of it is not cached.
+	BrowseCacheBytes int
+	// Rush is how rushes are admitted.
+	Rush rush.Config
+}
+
+// NewConfig is the configuration for the given settings in a shop without a
+// payment provider or a verifier.
+func NewConfig(set plan.Settings, rushes rush.Config) Config {
+	return Config{Config: plan.NewConfig(set), BrowseCacheBytes: 32 << 20, Rush: rushes}
+}
+
+// DefaultConfig is the configuration when nothing is set.
+func DefaultConfig() Config { return NewConfig(config.Defaults[plan.Settings](), rush.DefaultConfig()) }
 
 // Deps are what the module works with; all are required unless they say otherwise.
 type Deps struct {
-	// Catalogue is the one that NewCatalogue returned; the door reads it too.
+	// Catalogue is what is published, of which the door reads as well.
 	Catalogue *catalogue.Catalogue
 	Queue     *rush.Queue   // of the grants of its items
 	DB        *pgxpool.Pool // the module's own budget of connections
 	Redis     redis.UniversalClient
 	Bus       *bus.Bus
 	Stock     *inventory.Service
-	Outbox    Waker
+	Outbox    change.Waker
 	Clock     clock.Clock // the Redis server's time, by estimate
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
@@ -63,26 +86,13 @@ type Deps struct {
 
 // Service is the seckill module. Safe for concurrent use.
 type Service struct {
-	cfg       Config
-	deps      Deps
 	Catalogue *catalogue.Catalogue
-	Rush      *rush.Service
-	Preheat   *preheat.Service
 	Browse    *browse.Service
-	funnels   follows[itemFunnelView]
-	rooms     follows[warRoomView]
-	stopping  chan struct{} // closed by EndStreams
-	endOnce   sync.Once
-}
-
-// NewCatalogue returns the catalogue of what is published in db. It is empty until
-// the module's worker or Refresh has run.
-func NewCatalogue(cfg Config, db *pgxpool.Pool, log *slog.Logger, metrics prometheus.Registerer) (*catalogue.Catalogue, error) {
-	items, err := catalogue.New(newPublishedPlan(cfg, db), log, metrics)
-	if err != nil {
-		return nil, fmt.Errorf("seckill: register the catalogue's metrics: %w", err)
-	}
-	return items, nil
+	Preheat   *preheat.Service
+	Rush      *rush.Service
+	change    *change.Service
+	readiness *readiness.Service
+	Funnel    *funnel.Service
 }
 
 // New returns the module. It reads nothing yet.
@@ -91,19 +101,21 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil || deps.Orders == nil || len(deps.SigningKey) == 0 {
 		return nil, errors.New("seckill: every dependency is required")
 	}
-	if deps.Images == nil {
-		deps.Images = outbound.New(outbound.Config{Peer: "images", Timeout: imageTimeout, Attempts: 1, MaxBytes: 1, Public: true, MaxConns: imagesAtOnce})
-	}
 	items := deps.Catalogue
-	s := &Service{cfg: cfg, deps: deps, Catalogue: items, stopping: make(chan struct{})}
-	s.funnels.log, s.rooms.log = deps.Log, deps.Log
+	s := &Service{Catalogue: items}
 	s.Browse = browse.New(browse.Deps{
-		Plan: newPublishedPlan(cfg, deps.DB), Redis: deps.Redis, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
-		CacheBytes: cfg.BrowseCacheBytes,
+		Plan: plan.NewPublished(cfg.Config, deps.DB), Redis: deps.Redis, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock,
+		Log: deps.Log, Metrics: deps.Metrics, CacheBytes: cfg.BrowseCacheBytes,
 	})
 	s.Preheat = preheat.New(preheat.Deps{
 		DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 	})
+	s.readiness = readiness.New(cfg.Config, readiness.Deps{DB: deps.DB, Clock: deps.Clock, Servers: deps.Servers, Images: deps.Images})
+	s.change = change.New(cfg.Config, change.Deps{
+		DB: deps.DB, Stock: deps.Stock, Outbox: deps.Outbox, Catalogue: items, Browse: s.Browse, Clock: deps.Clock, Log: deps.Log,
+		Readiness: s.readiness,
+	})
+	s.Funnel = funnel.New(funnel.Deps{DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Zone: cfg.Zone()})
 	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
 		Catalogue: items, Queue: deps.Queue, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
@@ -118,30 +130,23 @@ func New(cfg Config, deps Deps) (*Service, error) {
 
 // Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {
-	s.adminRoutes(rt.API)
+	s.change.Routes(rt.API)
+	s.readiness.Routes(rt.API)
+	s.Funnel.Routes(rt.API)
 	s.Browse.Routes(rt.API)
 	s.Rush.Routes(rt)
 }
 
-// EndStreams ends the funnels that operators follow. A stop calls it before requests
-// drain, which would otherwise wait for them.
-func (s *Service) EndStreams(context.Context) error {
-	s.endOnce.Do(func() { close(s.stopping) })
-	return nil
-}
-
 // Subscriptions are the module's subscriptions to EVENTS.
 func (s *Service) Subscriptions() []bus.Subscription {
-	return []bus.Subscription{s.Catalogue.Subscription(), s.changeSubscription()}
+	return []bus.Subscription{s.Catalogue.Subscription(), s.change.Subscription()}
 }
 
 // Workers are the module's background loops.
 func (s *Service) Workers() []app.Worker {
-	return append([]app.Worker{
+	return slices.Concat([]app.Worker{
 		{Name: "seckill-catalogue", Run: s.Catalogue.Run},
-		{Name: "seckill-lifecycle", Run: s.runLifecycle},
-		{Name: "seckill-housekeeping", Run: s.runHousekeeping},
 		{Name: "seckill-views", Run: s.Browse.Run},
 		{Name: "seckill-preheat", Run: s.Preheat.Run},
-	}, s.Rush.Workers()...)
+	}, s.change.Workers(), s.Rush.Workers())
 }

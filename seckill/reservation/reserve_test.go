@@ -33,13 +33,13 @@ func TestAThousandAtOnce(t *testing.T) {
 	const requests, users = 1000, 400 // every user sends two or three requests
 	for _, c := range []struct {
 		name  string
-		plan  []plan
+		plan  []edit
 		redis bool
 		want  int
 	}{
 		{"without a cap", nil, true, users},
-		{"cap of 5.57 times the stock", []plan{capped(5.57)}, true, 55},
-		{"cap, Redis down", []plan{capped(5.57)}, false, 55},
+		{"cap of 5.57 times the stock", []edit{capped(5.57)}, true, 55},
+		{"cap, Redis down", []edit{capped(5.57)}, false, 55},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -28,6 +28,7 @@ import (
 	"stampede/seckill"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/plan"
 	"stampede/seckill/reservation"
 	"stampede/seckill/rush"
 )
@@ -65,12 +66,12 @@ type desk struct {
 	tokens  *auth.Tokens
 }
 
-// plan changes the shop's plan.
-type plan func(activity, session, item map[string]any)
+// edit changes the shop's plan.
+type edit func(activity, session, item map[string]any)
 
 // open publishes an item of ten units whose session opens in 90 s, when paths are
 // already issued, and whose reservation is open until 10 s before.
-func open(t testing.TB, change ...plan) *shop {
+func open(t testing.TB, change ...edit) *shop {
 	t.Helper()
 	y := seckilltest.New(t)
 	s := &shop{t: t, db: y.DB, rdb: y.Redis, clock: new(seckilltest.Clock), human: &human{used: map[string]bool{}}}
@@ -78,11 +79,11 @@ func open(t testing.TB, change ...plan) *shop {
 	cfg := seckill.DefaultConfig()
 	cfg.BrowseCacheBytes, cfg.Rush.NumberBytes, cfg.CanPay = 512<<10, 512<<10, true
 	deps := seckill.Deps{
-		DB: s.db, Redis: s.rdb, Bus: y.Bus, Stock: y.NewStock(), Outbox: noWaker{}, Clock: s.clock, Log: quiet,
+		DB: s.db, Redis: s.rdb, Bus: y.Bus, Stock: y.NewStock(), Outbox: seckilltest.Waker{}, Clock: s.clock, Log: quiet,
 		Metrics: prometheus.NewRegistry(), Orders: y.Orders, SigningKey: seckilltest.Key,
 	}
 	var err error
-	if s.items, err = seckill.NewCatalogue(cfg, s.db, quiet, deps.Metrics); err != nil {
+	if s.items, err = catalogue.New(plan.NewPublished(cfg.Config, s.db), quiet, deps.Metrics); err != nil {
 		t.Fatal(err)
 	}
 	s.desk = s.instance(s.pool(s.db.Config()), s.rdb)
@@ -131,7 +132,7 @@ func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
 	return d
 }
 
-func (s *shop) publish(change []plan) {
+func (s *shop) publish(change []edit) {
 	s.t.Helper()
 	now := time.Now().UTC()
 	price := map[string]any{"amount": 100, "currency": "CNY"}
@@ -161,7 +162,7 @@ func (s *shop) publish(change []plan) {
 }
 
 // capped sets the cap as a multiple of the ten units.
-func capped(multiple float64) plan {
+func capped(multiple float64) edit {
 	return func(_, session, _ map[string]any) { session["reservation_cap"] = multiple }
 }
 
@@ -277,7 +278,3 @@ func (h *human) Check(_ context.Context, kind humancheck.Kind, sub humancheck.Su
 	h.used[solution] = true
 	return nil
 }
-
-type noWaker struct{}
-
-func (noWaker) Wake() {}

@@ -1,0 +1,218 @@
+package change
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/watch/audit"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/plan"
+	"stampede/seckill/seckillevent"
+)
+
+// activityPatch changes only the fields it names.
+type activityPatch struct {
+	Version              int32                  `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
+	Name                 *string                `json:"name,omitempty" doc:"1 to 120 characters"`
+	StartsAt             *time.Time             `json:"starts_at,omitempty" doc:"The earliest time a session may open"`
+	EndsAt               *time.Time             `json:"ends_at,omitempty" doc:"The activity ends here; no session closes later"`
+	LimitPerUser         *int32                 `json:"limit_per_user,omitempty" minimum:"1" maximum:"1000" doc:"Units of one item that one user may hold"`
+	OneItemPerUser       *bool                  `json:"one_item_per_user,omitempty" doc:"A user may hold one item of the activity only"`
+	PaymentWindowSeconds *int32                 `json:"payment_window_seconds,omitempty" minimum:"10" maximum:"604800" doc:"Replaces a share"`
+	PaymentWindowShare   *float64               `json:"payment_window_share,omitempty" minimum:"0" maximum:"1" doc:"Replaces the duration"`
+	RebuyAfterClose      *bool                  `json:"rebuy_after_close,omitempty" doc:"A user whose unpaid order was closed may buy again"`
+	HumanCheck           *string                `json:"human_check,omitempty" enum:"none,pow,slide,verifier" doc:"How a shopper proves to be a person before a rush path"`
+	HumanCheckRate       *int32                 `json:"human_check_rate,omitempty" minimum:"0" maximum:"1000" doc:"A user who requests more paths a minute than this must pass a second check; 0 turns the second check off"`
+	Exclusive            *bool                  `json:"exclusive,omitempty" doc:"A user takes part in one exclusive activity at a time"`
+	RefundWithinHours    *int32                 `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
+	RefundUnits          *string                `json:"refund_units,omitempty" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
+	Checkout             *seckillevent.Checkout `json:"checkout,omitempty" doc:"Replaces the whole of it"`
+}
+
+// createActivity inserts a draft with its sessions and items, all or nothing.
+func createActivity(ctx context.Context, c *change, in plan.ActivityDraft) (plan.ActivityView, error) {
+	row := seckilldb.SeckillActivity{
+		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
+		PaymentWindowSeconds: optional(in.PaymentWindowSeconds, plan.DefaultPayWindowSeconds), PaymentWindowShare: in.PaymentWindowShare,
+		RebuyAfterClose: optional(in.RebuyAfterClose, false), HumanCheck: in.HumanCheck, HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
+		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, plan.RefundReturns), Checkout: in.Checkout,
+	}
+	if row.HumanCheck == "" {
+		row.HumanCheck = string(humancheck.None)
+	}
+	var f plan.Flaws
+	f.Activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
+	f.Markdown("body.rules", in.Rules)
+	for i := range in.Sessions {
+		f.SessionDraft(fmt.Sprintf("body.sessions[%d]", i), &in.Sessions[i], &row)
+	}
+	if err := f.Err(); err != nil {
+		return plan.ActivityView{}, err
+	}
+	if err := c.insertActivity(ctx, &row); err != nil {
+		return plan.ActivityView{}, err
+	}
+	view := plan.ViewActivity(&c.activity)
+	if err := c.record(ctx, "activity.create", plan.ActivitySubject(c.activity.ID), created(view)); err != nil {
+		return plan.ActivityView{}, err
+	}
+	if in.Rules != "" {
+		if err := c.putRules(ctx, plan.ActivityRules{}, plan.ActivityRules{Rules: in.Rules, Version: 1}); err != nil {
+			return plan.ActivityView{}, err
+		}
+	}
+	for i := range in.Sessions {
+		session, err := c.insertDraft(ctx, fmt.Sprintf("body.sessions[%d]", i), &in.Sessions[i])
+		if err != nil {
+			return plan.ActivityView{}, err
+		}
+		view.Sessions = append(view.Sessions, session)
+	}
+	return view, nil
+}
+
+// insertActivity writes a checked activity as a draft and makes it the activity
+// of the rest of this change. It ignores the row's counters; of a row that has an id
+// the rules in words are copied.
+func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActivity) error {
+	made, err := c.q.InsertActivity(ctx, seckilldb.InsertActivityParams{
+		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
+		PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
+		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
+		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
+	})
+	if err != nil {
+		return fmt.Errorf("change: insert activity: %w", err)
+	}
+	c.activity, c.phase = made, plan.PhaseDraft
+	if row.ID != 0 {
+		if err := c.q.CopyActivityRules(ctx, seckilldb.CopyActivityRulesParams{CopyID: made.ID, OriginalID: row.ID}); err != nil {
+			return fmt.Errorf("change: copy activity rules: %w", err)
+		}
+	}
+	return nil
+}
+
+// updateActivity writes an edited activity.
+func (c *change) updateActivity(ctx context.Context, row *seckilldb.SeckillActivity) error {
+	edited, err := c.q.UpdateActivity(ctx, seckilldb.UpdateActivityParams{
+		ID: row.ID, Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser,
+		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds,
+		PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
+		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
+		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
+	})
+	if err != nil {
+		return fmt.Errorf("change: update activity: %w", err)
+	}
+	c.activity = edited
+	return nil
+}
+
+// editActivity applies a patch to an activity. An activity's rules also apply
+// to its items, so its sessions are checked against them and its stock follows.
+func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (plan.ActivityView, error) {
+	if err := c.lock(ctx, id, plan.ActAmend); err != nil {
+		return plan.ActivityView{}, err
+	}
+	if c.activity.Version != in.Version {
+		return plan.ActivityView{}, plan.ErrStale(c.activity.Version)
+	}
+	before, row := c.activity, c.activity
+	row.Name = optional(in.Name, row.Name)
+	row.StartsAt = optional(in.StartsAt, row.StartsAt)
+	row.EndsAt = optional(in.EndsAt, row.EndsAt)
+	row.LimitPerUser = optional(in.LimitPerUser, row.LimitPerUser)
+	row.OneItemPerUser = optional(in.OneItemPerUser, row.OneItemPerUser)
+	row.RebuyAfterClose = optional(in.RebuyAfterClose, row.RebuyAfterClose)
+	row.HumanCheck = optional(in.HumanCheck, row.HumanCheck)
+	row.HumanCheckRate = optional(in.HumanCheckRate, row.HumanCheckRate)
+	row.Exclusive = optional(in.Exclusive, row.Exclusive)
+	row.RefundWithinHours = optional(in.RefundWithinHours, row.RefundWithinHours)
+	row.RefundUnits = optional(in.RefundUnits, row.RefundUnits)
+	row.Checkout = optional(in.Checkout, row.Checkout)
+	if in.PaymentWindowSeconds != nil {
+		row.PaymentWindowSeconds, row.PaymentWindowShare = *in.PaymentWindowSeconds, nil
+	}
+	if in.PaymentWindowShare != nil {
+		row.PaymentWindowShare = in.PaymentWindowShare
+	}
+	tree, err := plan.Tree(ctx, c.q, row)
+	if err != nil {
+		return plan.ActivityView{}, err
+	}
+	var f plan.Flaws
+	f.Activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
+	if c.amends() {
+		if err := c.amendActivity(&f, before, row); err != nil {
+			return plan.ActivityView{}, err
+		}
+	} else {
+		f.SpanHolds(tree)
+		if c.published() {
+			f = append(f, tree.Payable(c.s.cfg)...)
+		}
+	}
+	if err := f.Err(); err != nil {
+		return plan.ActivityView{}, err
+	}
+	if unchanged(plan.ViewActivity(&before), plan.ViewActivity(&row)) {
+		return tree.View(), nil
+	}
+	if err := c.updateActivity(ctx, &row); err != nil {
+		return plan.ActivityView{}, err
+	}
+	row, c.announce = c.activity, c.published()
+	after := plan.Activity{SeckillActivity: row, Sessions: tree.Sessions}
+	planned := (&plan.Activity{SeckillActivity: before, Sessions: tree.Sessions}).Stock()
+	if err := c.restock(ctx, planned, after.Stock()); err != nil {
+		return plan.ActivityView{}, err
+	}
+	return after.View(), c.record(ctx, "activity.edit", plan.ActivitySubject(row.ID), edited(plan.ViewActivity(&before), plan.ViewActivity(&row)))
+}
+
+// deleteActivity removes an activity that no shopper could have bought from.
+func deleteActivity(ctx context.Context, c *change, id int64) error {
+	if err := c.lock(ctx, id, plan.ActDelete); err != nil {
+		return err
+	}
+	tree, err := plan.Tree(ctx, c.q, c.activity)
+	if err != nil {
+		return err
+	}
+	if err := c.restock(ctx, tree.Stock(), nil); err != nil {
+		return err
+	}
+	if err := c.q.DeleteActivity(ctx, id); err != nil {
+		return fmt.Errorf("change: delete activity: %w", err)
+	}
+	c.announce = c.published()
+	c.logDeletion("activity", id)
+	return c.record(ctx, "activity.delete", plan.ActivitySubject(id), deleted(tree.View()))
+}
+
+// edited is an edit in the audit log.
+func edited(before, after any) audit.Change { return audit.Change{Before: before, After: after} }
+
+// created is something new in the audit log.
+func created(after any) audit.Change { return audit.Change{After: after} }
+
+// deleted is something that is gone, in the audit log.
+func deleted(before any) audit.Change { return audit.Change{Before: before} }
+
+// unchanged reports whether an edit leaves everything in a row's view as it
+// was. Such an edit keeps the version, so that it does not make other edits
+// stale for no reason.
+func unchanged(before, after any) bool {
+	was, err := json.Marshal(before)
+	if err != nil {
+		return false
+	}
+	is, err := json.Marshal(after)
+	return err == nil && bytes.Equal(was, is)
+}

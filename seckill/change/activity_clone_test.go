@@ -1,0 +1,189 @@
+package change
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/internal/wire"
+	"stampede/seckill/plan"
+)
+
+// inZone sets the shop's time zone.
+func inZone(name string) func(*plan.Config, *Deps) {
+	return func(cfg *plan.Config, _ *Deps) { cfg.TimeZone = name }
+}
+
+// spring is a campaign around the night of 8 March 2026, in which New York puts
+// its clocks forward at 02:00.
+func spring(activity, session, item map[string]any) {
+	activity["starts_at"], activity["ends_at"] = "2026-03-01T05:00:00Z", "2026-03-20T04:00:00Z" // midnights
+	activity["limit_per_user"], activity["one_item_per_user"], activity["rebuy_after_close"] = 4, true, false
+	activity["payment_window_share"] = 0.25
+	session["opens_at"], session["closes_at"] = "2026-03-06T15:00:00Z", "2026-03-06T17:00:00Z" // 10:00 to 12:00
+	item["limit_per_user"], item["spec"] = 2, "red"
+}
+
+// TestCloneIsTheSamePlanAtOtherTimes compares every rule of the original and
+// the clone, and checks what cloning records.
+func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance(inZone("America/New_York"))
+	s := d.Draft(time.Hour, spring)
+	d.Do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":20,"reason":"contract 7"}`)
+	base := "/api/v1/admin/activities/" + s.Activity
+	original := d.Do(http.StatusOK, http.MethodGet, base, nil)
+	var clone seckilltest.Reply
+	tr := d.Traced(func() {
+		clone = d.Do(http.StatusCreated, http.MethodPost, base+"/clone", `{"name":"Again","shift_days":10}`)
+	})
+	if tr.String() != "[activity.clone session.create item.create] and 0 events" {
+		t.Errorf("cloning left %v", tr)
+	}
+	if got := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+clone.Text("id"), nil); !bytes.Equal(got.Raw, clone.Raw) {
+		t.Errorf("answered %s\nkept     %s", clone.Raw, got.Raw)
+	}
+	session := clone.Doc["sessions"].([]any)[0].(map[string]any)
+	for field, want := range map[string]string{
+		"starts_at": "2026-03-11T04:00:00.000Z", "ends_at": "2026-03-30T04:00:00.000Z", "name": "Again", "status": "draft",
+	} {
+		if clone.Text(field) != want {
+			t.Errorf("%s is %s, want %s", field, clone.Text(field), want)
+		}
+	}
+	// Still 10:00 to 12:00 local time, an hour earlier in UTC.
+	if session["opens_at"] != "2026-03-16T14:00:00.000Z" || session["closes_at"] != "2026-03-16T16:00:00.000Z" {
+		t.Errorf("session of the clone: %v", session)
+	}
+	if got, want := rules(clone.Doc), rules(original.Doc); !reflect.DeepEqual(got, want) {
+		t.Errorf("the clone differs:\n%v\n%v", got, want)
+	}
+	var of string
+	if err := d.DB.QueryRow(t.Context(), `SELECT detail->'after'->>'of' FROM platform.audit WHERE action = 'activity.clone' AND subject = $1 AND actor = 72`,
+		"activity "+clone.Text("id")).Scan(&of); err != nil || of != "activity "+s.Activity {
+		t.Errorf("the log says it is a clone of %q (%v)", of, err)
+	}
+	// The original is as it was.
+	if again := d.Do(http.StatusOK, http.MethodGet, base, nil); !bytes.Equal(again.Raw, original.Raw) {
+		t.Errorf("the original became %s", again.Raw)
+	}
+}
+
+// rules returns a plan without ids, versions and times.
+func rules(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for field, value := range v {
+			own := field == "id" || strings.HasSuffix(field, "_id") || strings.HasSuffix(field, "_at") || field == "version" ||
+				field == "repeat_of" || field == "status" || field == "paused" || field == "name"
+			if !own {
+				out[field] = rules(value)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = rules(v[i])
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// TestCloneOfAnEndedSaleCanBeSold clones a sale that has ended, using
+// starts_at, sells from the clone, and repeats the request under one key.
+func TestCloneOfAnEndedSaleCanBeSold(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Publish(time.Hour)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/pause", nil)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/terminate", nil)
+	starts := time.Now().Add(30 * time.Hour).UTC().Truncate(time.Millisecond)
+	path, body := "/api/v1/admin/activities/"+s.Activity+"/clone", map[string]any{"starts_at": starts}
+	clone := d.Do(http.StatusCreated, http.MethodPost, path, body, "Idempotency-Key", "c1")
+	tr := d.Traced(func() {
+		if again := d.Do(http.StatusCreated, http.MethodPost, path, body, "Idempotency-Key", "c1"); !bytes.Equal(again.Raw, clone.Raw) {
+			t.Errorf("repeated: %s\nfirst: %s", again.Raw, clone.Raw)
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("a repetition left %v", tr)
+	}
+	if r := d.As(auth.Operator, http.MethodPost, path, `{"shift_days":1}`, "Idempotency-Key", "c1"); r.Status != 422 || r.Text("code") != "idempotency-mismatch" {
+		t.Errorf("another body under the key: %d %s", r.Status, r.Raw)
+	}
+	if clone.Text("starts_at") != starts.Format(wire.TimeLayout) || clone.Doc["paused"] != false {
+		t.Errorf("clone: %s", clone.Raw)
+	}
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+clone.Text("id")+"/publish", nil)
+	if n := d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1 AND NOT paused`, clone.ID(t, "sessions", 0, "items", 0, "id")); n != 10 {
+		t.Errorf("%d units of the clone are on sale", n)
+	}
+}
+
+// TestClonedSeriesIsIndependent checks that a cloned series points at the clone's
+// own first session, so that repeating it there continues where the copy ended.
+func TestClonedSeriesIsIndependent(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance(inZone("America/New_York"))
+	s := d.Draft(time.Hour, spring)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-09"}`)
+	for _, name := range []string{"whole series", "without its first"} {
+		if name == "without its first" {
+			d.Do(http.StatusNoContent, http.MethodDelete, "/api/v1/admin/sessions/"+s.Session, nil)
+		}
+		clone := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/clone", `{"shift_days":1}`)
+		sessions := clone.Doc["sessions"].([]any)
+		first := sessions[0].(map[string]any)
+		if first["repeat_of"] != nil {
+			t.Errorf("%s: the first repeats another: %v", name, first)
+		}
+		for _, v := range sessions[1:] {
+			if v.(map[string]any)["repeat_of"] != first["id"] {
+				t.Errorf("%s: %v does not repeat %v", name, v, first["id"])
+			}
+		}
+		r := d.Do(http.StatusOK, http.MethodPost, fmt.Sprintf("/api/v1/admin/sessions/%s/repeat", first["id"]), `{"until":"2026-03-11"}`)
+		if made, had := r.Doc["created"].([]any), r.Doc["existing"].([]any); len(made) != 1 || len(had) != len(sessions)-1 {
+			t.Errorf("%s: repeating the clone's first: %s", name, r.Raw)
+		}
+	}
+}
+
+// TestWrongClones checks that a refused clone names the mistake and records
+// nothing.
+func TestWrongClones(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Draft(time.Hour)
+	base := "/api/v1/admin/activities/"
+	tr := d.Traced(func() {
+		for _, c := range []struct{ id, body, code, want string }{
+			{s.Activity, `{}`, "invalid", "one of the two"},
+			{s.Activity, `{"shift_days":1,"starts_at":"2031-01-01T00:00:00Z"}`, "invalid", "one of the two"},
+			{s.Activity, `{"shift_days":3661}`, "invalid", "3660"},
+			{s.Activity, `{"starts_at":"0001-01-01T00:00:00Z"}`, "invalid", "2000 to 2199"},
+			{s.Activity, `{"starts_at":"2199-12-31T23:30:00Z"}`, "invalid", "2000 to 2199"},
+			{s.Activity, `{"shift_days":1,"name":""}`, "invalid", "1 to 120 characters"},
+			{"987654", `{"shift_days":1}`, "not-found", ""},
+		} {
+			r := d.As(auth.Operator, http.MethodPost, base+c.id+"/clone", c.body)
+			if r.Status < 400 || r.Text("code") != c.code || !strings.Contains(string(r.Raw), c.want) {
+				t.Errorf("%s: %d %s, want %s …%s…", c.body, r.Status, r.Raw, c.code, c.want)
+			}
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("left %v", tr)
+	}
+	d.As(auth.Viewer, http.MethodPost, base+s.Activity+"/clone", `{"shift_days":1}`).Want(t, "a viewer cloned", http.StatusForbidden, "")
+}

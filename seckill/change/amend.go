@@ -1,0 +1,90 @@
+package change
+
+import (
+	"context"
+	"fmt"
+
+	"stampede/inventory"
+	"stampede/platform/base/fault"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/plan"
+)
+
+// What can still be corrected from 60 s before the first opening until the end. The
+// rest stays as shoppers saw it when they decided to come.
+var (
+	amendsActivity = fault.T("From 60 s before the opening its name can be corrected and ends_at moved later; its other fields stay.",
+		"开抢前 60 秒起，只能更正名称、推迟 ends_at。")
+	amendsSession = fault.T("From 60 s before the opening its name can be corrected and closes_at moved later while it is open; its other fields stay.",
+		"开抢前 60 秒起，只能更正名称；场次进行中可推迟 closes_at。")
+	amendsItem = fault.T("From 60 s before the opening its title, spec and image_url can be corrected; its other fields stay.",
+		"开抢前 60 秒起，只能更正标题、规格和 image_url。")
+)
+
+// amends reports that it is too late for any edit but a correction.
+func (c *change) amends() bool { return plan.Permit(c.phase, c.activity.Paused, plan.ActEdit) != nil }
+
+// tooLate refuses an edit beyond a correction, and says what a correction is.
+func (c *change) tooLate(amends fault.Text) error {
+	refusal := plan.ErrNotEditable
+	if c.phase == plan.PhaseFrozen {
+		refusal = plan.ErrFrozen
+	}
+	says := fault.T("{possible} {amends}", "{possible}{amends}", "possible", plan.PossibleSentence(c.phase, c.activity.Paused), "amends", amends)
+	return refusal.Saying(says).With("possible", plan.Possible(c.phase, c.activity.Paused))
+}
+
+// amendActivity checks that an edit of a running activity is a correction.
+func (c *change) amendActivity(f *plan.Flaws, before, row seckilldb.SeckillActivity) error {
+	f.Add(!row.EndsAt.Before(before.EndsAt), "body.ends_at", row.EndsAt,
+		fault.T("The end can only move later now; to stop the sale, pause or terminate it.", "结束时间只能推迟；如需停售，请暂停或终止。"))
+	// Shoppers of an exclusive activity are bound to it until the end that it had when they came.
+	f.Add(!row.Exclusive || row.EndsAt.Equal(before.EndsAt), "body.ends_at", row.EndsAt,
+		fault.T("An exclusive activity keeps its end, because its shoppers can take part in another one from then "+
+			"on; extend its sessions up to ends_at.",
+			"独占活动不能更改结束时间；场次可延长至活动结束。"))
+	row.Name, row.EndsAt = before.Name, before.EndsAt
+	if !unchanged(plan.ViewActivity(&before), plan.ViewActivity(&row)) {
+		return c.tooLate(amendsActivity)
+	}
+	return nil
+}
+
+// amendSession does the same for a session, whose stock rows follow its end.
+func (c *change) amendSession(f *plan.Flaws, before, row seckilldb.SeckillSession) error {
+	f.Add(!row.ClosesAt.Before(before.ClosesAt), "body.closes_at", row.ClosesAt,
+		fault.T("The end can only move later now; to stop the sale, pause or terminate it.", "结束时间只能推迟；如需停售，请暂停或终止。"))
+	f.Add(row.ClosesAt.Equal(before.ClosesAt) || before.ClosesAt.After(c.at), "body.closes_at", row.ClosesAt,
+		fault.T("The session is over, and its items may be settled; clone the activity to sell on.",
+			"场次已结束，如需继续销售请复制活动。"))
+	row.Name, row.ClosesAt = before.Name, before.ClosesAt
+	if !unchanged(plan.ViewSession(&before), plan.ViewSession(&row)) {
+		return c.tooLate(amendsSession)
+	}
+	return nil
+}
+
+// extendStock moves the end of a session's items, in Postgres and after the commit
+// in Redis. The items are few, and their order is that of their ids.
+func (c *change) extendStock(ctx context.Context, t *plan.Session, row *seckilldb.SeckillSession) error {
+	if row.ClosesAt.Equal(t.ClosesAt) {
+		return nil
+	}
+	for i := range t.Items {
+		id := t.Items[i].ID
+		if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{ClosesAt: &row.ClosesAt}); err != nil {
+			return fmt.Errorf("change: extend the sale of item %d: %w", id, err)
+		}
+		c.apply = append(c.apply, id)
+	}
+	return nil
+}
+
+// amendItem does the same for an item.
+func (c *change) amendItem(before, row seckilldb.SeckillItem) error {
+	row.Title, row.Spec, row.ImageUrl = before.Title, before.Spec, before.ImageUrl
+	if !unchanged(plan.ViewItem(&before), plan.ViewItem(&row)) {
+		return c.tooLate(amendsItem)
+	}
+	return nil
+}

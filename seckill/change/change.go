@@ -1,0 +1,221 @@
+package change
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory"
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/plan"
+	"stampede/seckill/seckillevent"
+)
+
+// change is one operator action while its transaction is open: the rows it may
+// touch, and the work left for after the commit. Lock order: the activity's row
+// first, then stock rows through inventory. Code that holds a stock row never
+// locks an activity.
+type change struct {
+	s  *Service
+	tx pgx.Tx
+	q  *seckilldb.Queries
+
+	activity seckilldb.SeckillActivity // current state, after every step of the change
+	at       time.Time                 // the database's clock, which all rules about time use
+	phase    plan.Phase
+
+	announce bool             // shoppers see the activity: views and catalogues are stale
+	apply    []int64          // items whose stock row changed and must be applied to Redis
+	load     []int64          // items to load again
+	details  []int64          // items whose details changed
+	forget   []inventory.Item // deleted items, to be removed from Redis
+	did      []slog.Attr      // log attributes; edits of a plan are only in the audit log
+}
+
+// afterCommit bounds the work that a request still does after its change is
+// committed. Work that does not finish in time is not lost: the event in the
+// outbox triggers the same work, and the preheat finds owed Loads.
+const afterCommit = 5 * time.Second
+
+// transact runs fn in a transaction, then carries the change to Redis and to
+// this instance's catalogue, so that the operator's next request shows it.
+// Other instances learn of it from the event committed with it.
+func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *change) error) error {
+	var done change
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+		c := change{s: s, tx: tx, q: seckilldb.New(tx)}
+		if err := fn(ctx, &c); err != nil {
+			return err
+		}
+		if err := c.prepareCommit(ctx); err != nil {
+			return err
+		}
+		done = c
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if done.did != nil {
+		s.logChange(ctx, done.did...)
+	}
+	done.carryOut(context.WithoutCancel(ctx))
+	return nil
+}
+
+// logChange logs an action that affects shoppers immediately.
+func (s *Service) logChange(ctx context.Context, did ...slog.Attr) {
+	s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "sale changed by an operator", append(did, slog.Int64("actor", auth.From(ctx).UserID))...)
+}
+
+// logDeletion logs the deletion of something that shoppers have seen.
+func (c *change) logDeletion(thing string, id int64) {
+	if c.published() {
+		c.did = []slog.Attr{slog.String("action", string(plan.ActDelete)), slog.Int64(thing+"_id", id)}
+	}
+}
+
+// lock locks the activity for this change and refuses the action if the state
+// machine does.
+func (c *change) lock(ctx context.Context, activityID int64, act plan.Action) error {
+	if err := c.take(ctx, activityID); err != nil {
+		return err
+	}
+	if act == plan.ActAmend {
+		if plan.Permit(c.phase, c.activity.Paused, plan.ActCorrect) == nil {
+			return nil
+		}
+		act = plan.ActEdit
+	}
+	return plan.Permit(c.phase, c.activity.Paused, act)
+}
+
+// take locks the activity's row and records its phase.
+func (c *change) take(ctx context.Context, activityID int64) error {
+	row, err := c.q.LockActivity(ctx, activityID)
+	if err != nil {
+		return plan.OrNotFound(err, plan.ErrNoActivity, "lock activity")
+	}
+	if moved, err := advance(ctx, c.tx, activityID); err != nil {
+		return err
+	} else if moved > 0 {
+		// The clock has moved the activity on, and this change ran before the lifecycle worker.
+		if row, err = c.q.LockActivity(ctx, activityID); err != nil {
+			return fmt.Errorf("change: lock activity again: %w", err)
+		}
+	}
+	c.activity, c.at = row.SeckillActivity, row.At
+	c.phase = plan.PhaseOf(&c.activity, row.FirstOpening, row.At)
+	return nil
+}
+
+// published reports whether shoppers can see the activity, so that a change to
+// it has to reach stock, views and catalogues.
+func (c *change) published() bool { return c.phase != plan.PhaseDraft }
+
+// touch marks the activity as changed after a change to one of its sessions or
+// items.
+func (c *change) touch(ctx context.Context) error {
+	c.announce = c.announce || c.published()
+	if err := c.q.TouchActivity(ctx, c.activity.ID); err != nil {
+		return fmt.Errorf("change: touch activity: %w", err)
+	}
+	return nil
+}
+
+// record writes the action to the audit log.
+func (c *change) record(ctx context.Context, name, subject string, did audit.Change) error {
+	return audit.Record(ctx, c.tx, name, subject, did)
+}
+
+// prepareCommit adds to the transaction the work that must not be lost.
+func (c *change) prepareCommit(ctx context.Context) error {
+	if len(c.load) > 0 {
+		if err := c.q.WantLoad(ctx, c.load); err != nil {
+			return fmt.Errorf("change: want load: %w", err)
+		}
+	}
+	if !c.announce {
+		return nil
+	}
+	_, err := outbox.Append(ctx, c.tx, seckillevent.SubjectChanged, seckillevent.Changed{ActivityID: c.activity.ID})
+	return err
+}
+
+// carryOut does immediately what the committed event would do a moment later. A
+// failure is a delay, not a loss, so it is logged and not reported to the
+// operator, whose change is committed.
+func (c *change) carryOut(ctx context.Context) {
+	if !c.announce {
+		return
+	}
+	s := c.s
+	s.deps.Outbox.Wake()
+	ctx, cancel := context.WithTimeout(ctx, afterCommit)
+	defer cancel()
+	for _, item := range c.forget {
+		if err := s.deps.Stock.Forget(ctx, item); err != nil {
+			s.deps.Log.WarnContext(ctx, "deleted item not removed from redis, will be retried", "item_id", item.ID, "error", err)
+		}
+	}
+	for _, id := range c.apply {
+		if err := s.deps.Stock.Apply(ctx, id); err != nil {
+			s.deps.Log.WarnContext(ctx, "stock change not applied to redis, will be retried", "item_id", id, "error", err)
+		}
+	}
+	if err := s.deps.Browse.ForgetDetails(ctx, c.details...); err != nil {
+		s.deps.Log.WarnContext(ctx, "item details not forgotten, will expire", "activity_id", c.activity.ID, "error", err)
+	}
+	if err := s.deps.Browse.Sync(ctx, c.activity.ID); err != nil {
+		s.deps.Log.WarnContext(ctx, "views not updated, will be retried", "activity_id", c.activity.ID, "error", err)
+	}
+	if err := s.deps.Catalogue.Refresh(ctx); err != nil {
+		s.deps.Log.WarnContext(ctx, "catalogue not refreshed, will be retried", "activity_id", c.activity.ID, "error", err)
+	}
+	for _, id := range c.load {
+		s.deps.Catalogue.Heal(id)
+	}
+}
+
+// Subscription repeats the work that a change's own request does after
+// its commit until it succeeds: it writes views and brings stock changes into
+// Redis. One instance does it. All of the work is idempotent, so it needs no
+// inbox.
+func (s *Service) Subscription() bus.Subscription {
+	return bus.Subscription{
+		Name: "seckill-views", Filter: seckillevent.SubjectChanged,
+		Handle: func(ctx context.Context, m bus.Msg) error {
+			var changed seckillevent.Changed
+			if err := json.Unmarshal(m.Data, &changed); err != nil {
+				return fmt.Errorf("change: decode change: %w", err)
+			}
+			if err := s.deps.Browse.Sync(ctx, changed.ActivityID); err != nil {
+				return err
+			}
+			return s.applyAll(ctx, changed.ActivityID)
+		},
+	}
+}
+
+// applyAll brings the stock changes of an activity's items into Redis.
+func (s *Service) applyAll(ctx context.Context, activityID int64) error {
+	items, err := seckilldb.New(s.deps.DB).ItemsOf(ctx, []int64{activityID})
+	if err != nil {
+		return fmt.Errorf("change: read items of activity %d: %w", activityID, err)
+	}
+	for i := range items {
+		if err := s.deps.Stock.Apply(ctx, items[i].ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stampede/platform/base/fault"
+	"stampede/seckill/plan"
+)
+
+// maxShiftDays is ten years; a longer shift is a typing error.
+const maxShiftDays = 3660
+
+// activityCloning is the body of a clone request: when the new activity takes
+// place.
+type activityCloning struct {
+	Name      *string    `json:"name,omitempty" doc:"1 to 120 characters; the same name unless given"`
+	StartsAt  *time.Time `json:"starts_at,omitempty" doc:"When the new activity starts; everything in it moves by the same distance on the shop's clock"`
+	ShiftDays *int32     `json:"shift_days,omitempty" minimum:"-3660" maximum:"3660" doc:"Shift everything by this many days of the shop's calendar, instead of giving starts_at" example:"7"`
+}
+
+// cloneActivity makes a draft of an activity in any state: its rules, sessions
+// and items, at other times. Sales, pauses and admission rates are not copied.
+// An agreement to oversell is copied with its reason; operators can see and
+// withdraw it while the clone is a draft. The original is locked, so that the clone
+// reflects one moment. The clone is checked like any draft: rules may have become
+// stricter since the original was created.
+func cloneActivity(ctx context.Context, c *change, id int64, in activityCloning) (plan.ActivityView, error) {
+	if err := c.lock(ctx, id, plan.ActClone); err != nil {
+		return plan.ActivityView{}, err
+	}
+	tree, err := plan.Tree(ctx, c.q, c.activity)
+	if err != nil {
+		return plan.ActivityView{}, err
+	}
+	var f plan.Flaws
+	f.Add((in.StartsAt == nil) != (in.ShiftDays == nil), "body", nil,
+		fault.T("A clone starts at starts_at or shift_days after the original; give one of the two.", "请填写日期顺延天数。"))
+	if days := in.ShiftDays; days != nil {
+		f.Add(*days >= -maxShiftDays && *days <= maxShiftDays, "body.shift_days", *days,
+			fault.T("The shift is {least} to {most} days.",
+				"日期顺延天数为 {least} 至 {most}。", "least", -maxShiftDays, "most", maxShiftDays))
+	}
+	if in.StartsAt != nil {
+		f.Moment("body.starts_at", *in.StartsAt)
+	}
+	if err := f.Err(); err != nil {
+		return plan.ActivityView{}, err
+	}
+	clone := shifted(tree, &in, c.s.cfg.Zone())
+	f.Activity(&clone.SeckillActivity, false)
+	f.SpanHolds(clone)
+	if err := f.Err(); err != nil {
+		return plan.ActivityView{}, err
+	}
+	if err := c.insertActivity(ctx, &clone.SeckillActivity); err != nil {
+		return plan.ActivityView{}, err
+	}
+	view := plan.ViewActivity(&c.activity)
+	err = c.record(ctx, "activity.clone", plan.ActivitySubject(c.activity.ID), created(map[string]any{"of": plan.ActivitySubject(id), "activity": view}))
+	if err != nil {
+		return plan.ActivityView{}, err
+	}
+	view.Sessions, err = c.insertClones(ctx, clone.Sessions)
+	return view, err
+}
+
+// insertClones writes the sessions of a clone. A series of repeated sessions
+// becomes a series in the clone, linked to the clone's own first session.
+func (c *change) insertClones(ctx context.Context, plans []plan.Session) ([]plan.SessionView, error) {
+	var views []plan.SessionView
+	first := make(map[int64]int64) // first session of a series → first session of its clone
+	for i := range plans {
+		t := &plans[i]
+		series := t.ID
+		if t.RepeatOf != nil {
+			series = *t.RepeatOf
+			t.RepeatOf = nil
+			if begun, ok := first[series]; ok {
+				t.RepeatOf = &begun
+			} else {
+				t.RepeatDay.Valid = false // first remaining session of the series
+			}
+		}
+		view, err := c.insertSession(ctx, fmt.Sprintf("sessions[%d]", t.ID), t)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := first[series]; !ok {
+			first[series] = int64(view.ID)
+		}
+		views = append(views, view)
+	}
+	return views, nil
+}
+
+// shifted returns the plan of a clone. Every time moves by the same distance on
+// the shop's wall clock, so that a 10:00 opening stays at 10:00.
+func shifted(b *plan.Activity, in *activityCloning, zone *time.Location) *plan.Activity {
+	a := b.SeckillActivity
+	var by time.Duration
+	if in.StartsAt != nil {
+		by = wallTime(*in.StartsAt, zone).Sub(wallTime(a.StartsAt, zone))
+	} else {
+		by = time.Duration(*in.ShiftDays) * 24 * time.Hour
+	}
+	a.Name = optional(in.Name, a.Name)
+	a.StartsAt, a.EndsAt = shiftSpan(a.StartsAt, a.EndsAt, by, zone)
+	// Shift by calendar days and not session by session, so that the days of a series stay equally far
+	// apart.
+	days := dayOf(a.StartsAt, zone).Sub(dayOf(b.StartsAt, zone))
+	out := &plan.Activity{SeckillActivity: a}
+	for _, t := range b.Sessions {
+		t.OpensAt, t.ClosesAt = shiftSpan(t.OpensAt, t.ClosesAt, by, zone)
+		shiftReservation(&t.SeckillSession, by, zone)
+		t.RepeatDay.Time = t.RepeatDay.Time.Add(days)
+		out.Sessions = append(out.Sessions, t)
+		// If the clocks are put forward over one end of the activity but not over its session's, the session
+		// could start or end outside the activity by that hour.
+		out.StartsAt = earlier(out.StartsAt, t.OpensAt)
+		out.EndsAt = later(out.EndsAt, t.ClosesAt)
+	}
+	return out
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

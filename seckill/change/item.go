@@ -1,0 +1,206 @@
+package change
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/inventory"
+	"stampede/platform/base/fault"
+	"stampede/platform/store/pg"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
+	"stampede/seckill/plan"
+)
+
+// newItem is an item draft with the session it belongs to.
+type newItem struct {
+	SessionID wire.ID `json:"session_id"`
+	plan.ItemDraft
+}
+
+// itemPatch changes only the fields it names.
+type itemPatch struct {
+	Version      int32       `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
+	SKU          *string     `json:"sku,omitempty" doc:"1 to 64 characters, unique in its session"`
+	Title        *string     `json:"title,omitempty" doc:"1 to 120 characters"`
+	Spec         *string     `json:"spec,omitempty" doc:"Up to 500 characters"`
+	ImageURL     *string     `json:"image_url,omitempty" doc:"https, a path of the shop's own address, or empty"`
+	ListPrice    *wire.Money `json:"list_price,omitempty" doc:"What it costs outside the sale"`
+	SalePrice    *wire.Money `json:"sale_price,omitempty" doc:"No more than the list price, in the same currency"`
+	Stock        *int32      `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Backup       *int32      `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock"`
+	Unlimited    *bool       `json:"unlimited,omitempty" doc:"true drops the stock; false needs one"`
+	LimitPerUser *int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
+}
+
+// createItem adds an item to a session.
+func createItem(ctx context.Context, c *change, in newItem) (plan.ItemView, error) {
+	b, t, err := c.lockSession(ctx, int64(in.SessionID), plan.ActEdit)
+	if err != nil {
+		return plan.ItemView{}, err
+	}
+	before, row := b.Stock(), in.Row()
+	var f plan.Flaws
+	f.ItemDraft("body", &in.ItemDraft)
+	f.Add(len(before) < plan.MaxItems, "body.session_id", in.SessionID,
+		fault.T("An activity has {most} items at most.", "一个活动最多 {most} 件商品。", "most", plan.MaxItems))
+	if err := f.Err(); err != nil {
+		return plan.ItemView{}, err
+	}
+	if row, err = c.insertItem(ctx, "body", t.ID, row); err != nil {
+		return plan.ItemView{}, err
+	}
+	view := plan.ViewItem(&row)
+	if err := c.putDetails(ctx, []plan.ItemView{view}, []plan.ItemDraft{in.ItemDraft}); err != nil {
+		return plan.ItemView{}, err
+	}
+	return view, c.changedBelow(ctx, before)
+}
+
+// insertItem writes a checked item. A row that has an id is copied with its detail.
+func (c *change) insertItem(ctx context.Context, location string, sessionID int64, row seckilldb.SeckillItem) (seckilldb.SeckillItem, error) {
+	out, err := c.q.InsertItem(ctx, seckilldb.InsertItemParams{
+		SessionID: sessionID, ActivityID: c.activity.ID, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl,
+		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Backup: row.Backup, Unlimited: row.Unlimited,
+		LimitPerUser: row.LimitPerUser, OversellPercent: row.OversellPercent, OversellReason: row.OversellReason,
+	})
+	if err != nil {
+		return out, orTakenSKU(err, location, row.Sku, "insert item")
+	}
+	if row.ID != 0 {
+		if err := c.q.CopyItemDetail(ctx, seckilldb.CopyItemDetailParams{CopyID: out.ID, OriginalID: row.ID}); err != nil {
+			return out, fmt.Errorf("change: copy item detail: %w", err)
+		}
+	}
+	err = c.record(ctx, "item.create", inventory.ItemSubject(out.ID), created(plan.ViewItem(&out)))
+	return out, err
+}
+
+// orTakenSKU turns a unique key violation into a flaw of the SKU field.
+func orTakenSKU(err error, location, sku, operation string) error {
+	if pg.ViolatesUnique(err, "items_session_id_sku_key") {
+		var f plan.Flaws
+		f.Add(false, location+".sku", sku, fault.T("The session already has an item with this SKU.", "该场次已有相同编码的商品。"))
+		return f.Err()
+	}
+	return fmt.Errorf("change: %s: %w", operation, err)
+}
+
+// readItem returns an item.
+func readItem(ctx context.Context, db *pgxpool.Pool, id int64) (plan.ItemView, error) {
+	row, err := seckilldb.New(db).Item(ctx, id)
+	if err != nil {
+		return plan.ItemView{}, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+	}
+	view := []plan.ItemView{plan.ViewItem(&row)}
+	if err := countReservations(ctx, db, view); err != nil {
+		return plan.ItemView{}, err
+	}
+	return view[0], nil
+}
+
+// editItem applies a patch to an item.
+func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.ItemView, err error) {
+	b, old, err := c.lockItem(ctx, id, plan.ActAmend)
+	if err != nil {
+		return out, err
+	}
+	if old.Version != in.Version {
+		return out, plan.ErrStale(old.Version)
+	}
+	before := b.Stock()
+	row, saleCurrency := in.over(old)
+	var f plan.Flaws
+	f.Item("body", &row, saleCurrency)
+	if c.amends() {
+		if err := c.amendItem(old, row); err != nil {
+			return out, err
+		}
+	}
+	if err := f.Err(); err != nil {
+		return out, err
+	}
+	if out = plan.ViewItem(&row); unchanged(plan.ViewItem(&old), out) {
+		return out, nil
+	}
+	row, err = c.q.UpdateItem(ctx, seckilldb.UpdateItemParams{
+		ID: id, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl, ListPrice: row.ListPrice,
+		SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Backup: row.Backup, Unlimited: row.Unlimited, LimitPerUser: row.LimitPerUser,
+	})
+	if err != nil {
+		return out, orTakenSKU(err, "body", optional(in.SKU, ""), "update item")
+	}
+	if c.amends() {
+		err = c.touch(ctx)
+	} else {
+		err = c.changedBelow(ctx, before)
+	}
+	if err != nil {
+		return out, err
+	}
+	out = plan.ViewItem(&row)
+	return out, c.record(ctx, "item.edit", inventory.ItemSubject(id), edited(plan.ViewItem(&old), out))
+}
+
+// over applies the patch to a row. The second result is the sale price's
+// currency, which has no column because it must equal the list price's.
+func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, string) {
+	list := optional(in.ListPrice, wire.Money{Amount: row.ListPrice, Currency: row.Currency})
+	sale := optional(in.SalePrice, wire.Money{Amount: row.SalePrice, Currency: row.Currency})
+	row.Sku = optional(in.SKU, row.Sku)
+	row.Title = optional(in.Title, row.Title)
+	row.Spec = optional(in.Spec, row.Spec)
+	row.ImageUrl = optional(in.ImageURL, row.ImageUrl)
+	row.ListPrice, row.SalePrice, row.Currency = list.Amount, sale.Amount, list.Currency
+	row.Unlimited = optional(in.Unlimited, row.Unlimited)
+	if in.Unlimited != nil && row.Unlimited {
+		row.Stock, row.Backup = 0, 0 // there is nothing to count; a request that also sets one is refused
+	}
+	row.Backup = optional(in.Backup, row.Backup)
+	row.Stock = optional(in.Stock, row.Stock)
+	if in.LimitPerUser != nil {
+		row.LimitPerUser = plan.OwnLimit(*in.LimitPerUser)
+	}
+	return row, sale.Currency
+}
+
+// deleteItem removes an item.
+func deleteItem(ctx context.Context, c *change, id int64) error {
+	b, old, err := c.lockItem(ctx, id, plan.ActEdit)
+	if err != nil {
+		return err
+	}
+	before := b.Stock() // the plan before the deletion, to find the stock row to drop
+	if err := c.q.DeleteItem(ctx, id); err != nil {
+		return fmt.Errorf("change: delete item: %w", err)
+	}
+	if err := c.changedBelow(ctx, before); err != nil {
+		return err
+	}
+	c.logDeletion("item", id)
+	return c.record(ctx, "item.delete", inventory.ItemSubject(id), deleted(plan.ViewItem(&old)))
+}
+
+// lockItem locks the activity of an item for an action and reads its whole
+// tree.
+func (c *change) lockItem(ctx context.Context, id int64, act plan.Action) (*plan.Activity, seckilldb.SeckillItem, error) {
+	row, err := c.q.Item(ctx, id)
+	if err != nil {
+		return nil, row, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+	}
+	if err := c.lock(ctx, row.ActivityID, act); err != nil {
+		return nil, row, err
+	}
+	tree, err := plan.Tree(ctx, c.q, c.activity)
+	if err != nil {
+		return nil, row, err
+	}
+	// Read again under the lock: another operator may have changed or deleted it while this request
+	// waited.
+	if row, err = c.q.Item(ctx, id); err != nil {
+		return nil, row, plan.OrNotFound(err, plan.ErrNoItem, "read item")
+	}
+	return tree, row, nil
+}

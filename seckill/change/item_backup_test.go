@@ -1,0 +1,161 @@
+package change
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
+	"stampede/seckill/internal/seckilltest"
+)
+
+// planned is what the item's document and its stock row say.
+func (d *instance) planned(item string) string {
+	d.T.Helper()
+	r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/items/"+item, nil)
+	row := func(column string) int64 {
+		return d.Number(`SELECT coalesce(sum(`+column+`), 0) FROM inventory.stock WHERE item_id = $1`, item)
+	}
+	return fmt.Sprintf("stock %v backup %v, of %d are %d available and %d held back", r.Doc["stock"], r.Doc["backup"], row("total"), row("available"), row("backup"))
+}
+
+// TestBackupIsPlanned follows an item's backup from the draft through edits, a
+// publication and a clone.
+func TestBackupIsPlanned(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Draft(time.Hour, func(_, _, item map[string]any) { item["backup"] = 2 })
+	path := "/api/v1/admin/items/" + s.Item
+	must := func(what, want string) {
+		t.Helper()
+		if got := d.planned(s.Item); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	must("a draft", "stock 10 backup 2, of 0 are 0 available and 0 held back")
+	for _, body := range []string{`{"version":1,"backup":9999991}`, `{"version":1,"unlimited":true,"backup":1}`, `{"version":1,"backup":-1}`} {
+		d.Do(http.StatusUnprocessableEntity, http.MethodPatch, path, body)
+	}
+	d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,"backup":3}`)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil)
+	must("published", "stock 10 backup 3, of 13 are 10 available and 3 held back")
+	d.Do(http.StatusOK, http.MethodPatch, path, `{"version":2,"backup":1,"stock":12}`)
+	must("edited", "stock 12 backup 1, of 13 are 12 available and 1 held back")
+	clone := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/clone", `{"shift_days":1}`)
+	var cloned struct {
+		Sessions []struct{ Items []struct{ Backup int32 } }
+	}
+	if err := json.Unmarshal(clone.Raw, &cloned); err != nil || cloned.Sessions[0].Items[0].Backup != 1 {
+		t.Errorf("the clone: %v, %s", err, clone.Raw)
+	}
+}
+
+// TestMoveBackup moves units in both directions while the sale runs: no more than
+// are available, once per key, recorded, and known to Redis and to the checks.
+func TestMoveBackup(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Publish(-time.Minute, func(_, _, item map[string]any) { item["backup"] = 1 })
+	item := s.StockItem(t, false)
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
+	path := "/api/v1/admin/items/" + s.Item + "/backup"
+	must := func(what, want string) {
+		t.Helper()
+		if got := d.planned(s.Item); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+		st, ok, err := d.Stock.State(t.Context(), item)
+		row, _, bookErr := d.Stock.Book(t.Context(), item.ID)
+		if err != nil || bookErr != nil || !ok || row.Difference != 0 || st.Rev != d.Number(`SELECT rev FROM inventory.stock WHERE item_id = $1`, s.Item) {
+			t.Errorf("%s: state %+v, books %+v, %v, %v", what, st, row, err, bookErr)
+		}
+		if found, err := d.offPlan(); err != nil || len(found) != 0 {
+			t.Errorf("%s: %v, %v", what, found, err)
+		}
+	}
+	var r seckilltest.Reply
+	tr := d.Traced(func() {
+		for range 2 { // once per key
+			r = d.Do(http.StatusOK, http.MethodPost, path, `{"units":4}`, "Idempotency-Key", "k1")
+		}
+	})
+	if r.Doc["moved"] != 4.0 || tr.String() != "[activity.start item.backup] and 2 events" {
+		t.Errorf("moved %s, left %v", r.Raw, tr)
+	}
+	must("to the backup", "stock 6 backup 5, of 11 are 6 available and 5 held back")
+	var into inventory.Decision
+	no := ids.NewFor(5)
+	require.NoError(t, d.Stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: no, Quantity: 1}}, &into))
+	if r = d.Do(http.StatusOK, http.MethodPost, path, `{"units":10,"or_fewer":true}`); r.Doc["moved"] != 5.0 {
+		t.Errorf("one of 6 is granted: %s", r.Raw)
+	}
+	if r = d.Do(http.StatusOK, http.MethodPost, path, `{"units":-3}`); r.Doc["moved"] != -3.0 {
+		t.Errorf("back on sale: %s", r.Raw)
+	}
+	must("and back", "stock 4 backup 7, of 11 are 4 available and 7 held back")
+	for _, body := range []string{`{"units":0}`, `{"units":10000001}`} {
+		d.Do(http.StatusUnprocessableEntity, http.MethodPost, path, body)
+	}
+	d.As(auth.Viewer, http.MethodPost, path, `{"units":1}`).Want(t, "a viewer moves units", http.StatusForbidden, "")
+	// While an item on sale does not decide, no unit leaves it.
+	d.Redis.Del(t.Context(), "{g:i"+s.Item+":0}:"+s.Item+":state")
+	d.As(auth.Operator, http.MethodPost, path, `{"units":1}`).Want(t, "without Redis", http.StatusServiceUnavailable, "fenced")
+	draft := d.Draft(time.Hour)
+	if r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/items/"+draft.Item+"/backup", `{"units":1}`); r.Status != http.StatusConflict {
+		t.Errorf("of a draft: %d %s", r.Status, r.Raw)
+	}
+	d.SQL(`UPDATE inventory.stock SET backup = backup - 1, available = available + 1 WHERE item_id = $1`, s.Item)
+	if found, err := d.offPlan(); err != nil || len(found) != 1 {
+		t.Errorf("a unit that moved without a plan: %v, %v", found, err)
+	}
+}
+
+// TestMoveBackupOfAnOversoldItemAndAfterTheEnd moves what is safe: units of an oversold
+// item come back to the sale with their share beyond the stock, and after the end both
+// ways are open.
+func TestMoveBackupOfAnOversoldItemAndAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Draft(-time.Minute, func(_, _, item map[string]any) { item["backup"] = 5 })
+	path := "/api/v1/admin/items/" + s.Item
+	d.Do(http.StatusOK, http.MethodPut, path+"/oversell", `{"percent":25,"reason":"contract 7"}`)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil)
+	item := s.StockItem(t, false)
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
+	must := func(what, want string, remaining int64) {
+		t.Helper()
+		if got := d.planned(s.Item); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+		if st, _, err := d.Stock.State(t.Context(), item); err != nil || st.Remaining != remaining {
+			t.Errorf("%s: %d remain, want %d, %v", what, st.Remaining, remaining, err)
+		}
+		if found, err := d.offPlan(); err != nil || len(found) != 0 {
+			t.Errorf("%s: %v, %v", what, found, err)
+		}
+	}
+	must("oversold", "stock 10 backup 5, of 17 are 12 available and 5 held back", 12)
+	if r := d.Do(http.StatusUnprocessableEntity, http.MethodPost, path+"/backup", `{"units":1}`); !strings.Contains(string(r.Raw), "below 0") {
+		t.Errorf("off the sale: %s", r.Raw)
+	}
+	if r := d.Do(http.StatusOK, http.MethodPost, path+"/backup", `{"units":-2}`); r.Doc["moved"] != -2.0 {
+		t.Errorf("to the sale: %s", r.Raw)
+	}
+	must("two came back with one more", "stock 12 backup 3, of 18 are 15 available and 3 held back", 15)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/terminate", nil)
+	d.Do(http.StatusOK, http.MethodPost, path+"/backup", `{"units":-1}`)
+	must("after the end", "stock 13 backup 2, of 18 are 16 available and 2 held back", 16)
+
+	plain := d.Publish(-time.Minute)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+plain.Activity+"/terminate", nil)
+	if r := d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+plain.Item+"/backup", `{"units":3}`); r.Doc["moved"] != 3.0 {
+		t.Errorf("after the end: %s", r.Raw)
+	}
+	require.Equal(t, "after the end", d.planned(plain.Item), "stock 7 backup 3, of 10 are 7 available and 3 held back")
+}

@@ -1,0 +1,202 @@
+package change
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/require"
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/plan"
+)
+
+// TestAnAgreementIsPartOfTheTotal follows an agreement from the draft to the
+// last unit: Redis grants the agreed units and not one more, and the books'
+// proof includes them.
+func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	d := y.instance()
+	s := d.Draft(-time.Minute) // 10 units
+	path := "/api/v1/admin/items/" + s.Item
+	var r seckilltest.Reply
+	tr := d.Traced(func() {
+		r = d.Do(http.StatusOK, http.MethodPut, path+"/oversell", `{"percent":25,"reason":"contract 7"}`)
+	})
+	if tr.String() != "[item.oversell] and 0 events" {
+		t.Errorf("agreeing on a draft left %v", tr)
+	}
+	if r.Doc["oversell_percent"] != 25.0 || r.Text("oversell_reason") != "contract 7" || r.Doc["stock"] != 10.0 || r.Doc["on_sale"] != 12.0 {
+		t.Errorf("the item: %s", r.Raw)
+	}
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil)
+	item := s.StockItem(t, false)
+	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
+	grant := func(from, users int64) (granted int) {
+		attempts := make([]inventory.Attempt, users)
+		for u := range users {
+			attempts[u] = inventory.Attempt{User: from + u, No: ids.NewFor(from + u), Quantity: 1}
+		}
+		var into inventory.Decision
+		require.NoError(t, d.Stock.Reserve(t.Context(), item, d.epoch(s), attempts, &into))
+		for _, result := range into.Results {
+			if result.Verdict == inventory.Granted {
+				granted++
+			}
+		}
+		return granted
+	}
+	require.Equal(t, "granted of 20", grant(100, 20), 12)
+	// 2 more in stock make 13 + 2 more at 25 %: 15 on sale.
+	r = d.Do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":2}`)
+	if r.Doc["stock"] != 12.0 || r.Doc["on_sale"] != 15.0 {
+		t.Errorf("after adding 2: %s", r.Raw)
+	}
+	require.Equal(t, "granted of 20 after 2 units were added", grant(200, 20), 3)
+	r = d.Do(http.StatusOK, http.MethodGet, path+"/funnel", nil)
+	books := r.Doc["books"].(map[string]any)
+	if r.Doc["stock"] != 12.0 || r.Doc["oversell"] != 3.0 || books["total"] != 15.0 || books["in_flight"] != 15.0 || books["remaining"] != 0.0 {
+		t.Errorf("funnel: %s", r.Raw)
+	}
+	prove := func() (all []proof.Violation) {
+		for _, check := range append(plan.Checks(d.DB, d.Bundle.Stock), d.svc.deps.Stock.Checks()...) {
+			if check.ID != "I1" && check.Name != "stock follows the plan" {
+				continue
+			}
+			found, err := check.Run(context.WithoutCancel(t.Context()))
+			require.NoError(t, err)
+			all = append(all, found...)
+		}
+		return all
+	}
+	if found := prove(); len(found) != 0 {
+		t.Errorf("the books: %v", found)
+	}
+	// One unit more than agreed is a violation, like one unit more than the stock without an
+	// agreement.
+	d.SQL(`UPDATE inventory.stock SET total = total + 1, available = available + 1 WHERE item_id = $1`, s.Item)
+	if found := prove(); !strings.Contains(fmt.Sprint(found), "15 units on sale; the stock row has 16") {
+		t.Errorf("one unit beyond the agreement: %v", found)
+	}
+}
+
+// TestShoppersDoNotSeeAgreements checks that shoppers see the units on sale
+// and nothing about the agreement.
+func TestShoppersDoNotSeeAgreements(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Publish(time.Hour)
+	tr := d.Traced(func() {
+		d.Do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":50,"reason":"a secret"}`)
+	})
+	if tr.String() != "[item.oversell] and 1 events" {
+		t.Errorf("agreeing left %v", tr)
+	}
+	d.forgetBrowse()
+	for _, path := range []string{"sessions/" + s.Session, "items/" + s.Item} {
+		r := d.As("", http.MethodGet, "/api/v1/"+path, nil)
+		if said := string(r.Raw); r.Status != http.StatusOK || !strings.Contains(said, `"total":15`) || strings.Contains(said, "oversell") || strings.Contains(said, "secret") || strings.Contains(said, "stock") {
+			t.Errorf("%s: %d %s", path, r.Status, said)
+		}
+	}
+	kept, err := d.Redis.HGetAll(t.Context(), "sv:"+s.Session).Result()
+	if err != nil || strings.Contains(fmt.Sprint(kept), "oversell") {
+		t.Errorf("session view in redis: %v %v", kept, err)
+	}
+}
+
+// TestAgreementsAreRecordedAndLoaded changes the agreement of an item that is
+// in Redis: up, down, and back to none.
+func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	defer d.Run(d.preheat.Run)()
+	s := d.Publish(10 * time.Minute)
+	path := "/api/v1/admin/items/" + s.Item + "/oversell"
+	d.settled(s, false, "the preheat", func(st inventory.State) bool { return st.Total == 10 })
+	for _, c := range []struct {
+		body  string
+		total int64
+	}{
+		{`{"percent":100,"reason":"all of it again"}`, 20},
+		{`{"percent":10,"reason":"less"}`, 11},
+		{`{"percent":10,"reason":"less, in other words"}`, 11},
+		{`{"percent":0,"reason":"taken back"}`, 10},
+	} {
+		var r seckilltest.Reply
+		if tr := d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPut, path, c.body) }); tr.String() != "[item.oversell] and 1 events" {
+			t.Errorf("%s left %v", c.body, tr)
+		}
+		d.settled(s, false, c.body, func(st inventory.State) bool { return st.Total == c.total && st.Remaining == c.total })
+		if n := d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1 AND available = total`, s.Item); n != c.total {
+			t.Errorf("%s: total %d in Postgres", c.body, n)
+		}
+		again := c.body
+		if c.total == 10 {
+			again = `{"percent":0}`
+		}
+		if tr := d.Traced(func() {
+			if repeated := d.Do(http.StatusOK, http.MethodPut, path, again); !bytes.Equal(repeated.Raw, r.Raw) {
+				t.Errorf("%s twice: %s", c.body, repeated.Raw)
+			}
+		}); tr.String() != "[] and 0 events" {
+			t.Errorf("%s twice left %v", c.body, tr)
+		}
+	}
+	var before, after, reason string
+	if err := d.DB.QueryRow(t.Context(), `SELECT detail->'before'->>'percent', detail->'after'->>'percent', detail->>'reason' FROM platform.audit
+		WHERE action = 'item.oversell' AND subject = $1 AND actor = 72 ORDER BY id DESC LIMIT 1`, "item "+s.Item).Scan(&before, &after, &reason); err != nil {
+		t.Fatal(err)
+	}
+	if before != "10" || after != "0" || reason != "taken back" {
+		t.Errorf("the log says from %s to %s because %q", before, after, reason)
+	}
+}
+
+// TestWrongAgreements checks that a refused agreement names the mistake and
+// records nothing.
+func TestWrongAgreements(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Draft(time.Hour)
+	free := d.Draft(time.Hour, func(_, _, item map[string]any) { item["unlimited"], item["stock"] = true, 0 })
+	most := d.Draft(time.Hour, func(_, _, item map[string]any) { item["stock"] = plan.MaxStock })
+	half := d.Publish(time.Hour, func(_, _, item map[string]any) { item["stock"] = plan.MaxStock / 2 })
+	d.Do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+half.Item+"/oversell", `{"percent":100,"reason":"x"}`)
+	tr := d.Traced(func() {
+		for _, c := range []struct{ method, path, body, code, want string }{
+			{http.MethodPut, s.Item + "/oversell", `{"percent":101,"reason":"x"}`, "invalid", "100"},
+			{http.MethodPut, s.Item + "/oversell", `{"percent":-1,"reason":"x"}`, "invalid", "body.percent"},
+			{http.MethodPut, s.Item + "/oversell", `{"percent":1.5,"reason":"x"}`, "invalid", "a whole number"},
+			{http.MethodPut, s.Item + "/oversell", `{"reason":"x"}`, "invalid", "percent"},
+			{http.MethodPut, s.Item + "/oversell", `{"percent":1}`, "invalid", "needs a reason"},
+			{http.MethodPut, s.Item + "/oversell", `{"percent":1,"reason":"  "}`, "invalid", "needs a reason"},
+			{http.MethodPut, s.Item + "/oversell", `{"percent":1,"reason":"` + strings.Repeat("长", 501) + `"}`, "invalid", "0 to 500"},
+			{http.MethodPut, free.Item + "/oversell", `{"percent":1,"reason":"x"}`, "invalid", "no stock to oversell"},
+			{http.MethodPut, most.Item + "/oversell", `{"percent":1,"reason":"x"}`, "invalid", "more than 10000000"},
+			{http.MethodPut, "987654/oversell", `{"percent":1,"reason":"x"}`, "not-found", ""},
+			{http.MethodPatch, half.Item, `{"version":2,"stock":5000001}`, "invalid", "100 % oversold"},
+			{http.MethodPatch, half.Item, `{"version":2,"stock":0,"unlimited":true}`, "invalid", "oversell percentage to 0 first"},
+			{http.MethodPost, half.Item + "/stock", `{"add":1}`, "invalid", "100 % oversold"},
+		} {
+			r := d.As(auth.Operator, c.method, "/api/v1/admin/items/"+c.path, c.body)
+			if r.Status < 400 || r.Text("code") != c.code || !strings.Contains(string(r.Raw), c.want) {
+				t.Errorf("%s %s: %d %s, want %s …%s…", c.path, c.body, r.Status, r.Raw, c.code, c.want)
+			}
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("left %v", tr)
+	}
+	if r := d.As(auth.Viewer, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":1,"reason":"x"}`); r.Status != http.StatusForbidden {
+		t.Errorf("a viewer agreed: %d", r.Status)
+	}
+}

@@ -1,0 +1,122 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"stampede/inventory"
+	"stampede/platform/edge/httpx"
+	"stampede/seckill/internal/operator"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/plan"
+)
+
+// itemPauseRoutes registers the routes that pause and resume one item.
+func (s *Service) itemPauseRoutes(api httpx.API, base string) {
+	for _, move := range []struct {
+		verb, summary string
+		paused        bool
+	}{
+		{"pause", "Refuse new rushes for one item until it is resumed; the activity's other items sell on", true},
+		{"resume", "Take rushes for the item again, unless its activity is paused", false},
+	} {
+		op := operator.Write(http.MethodPost, base+"/{id}/"+move.verb, move.verb+"-item", move.summary, http.StatusOK, moveProblems)
+		op.Description = "Idempotent: if the item is already in the requested state, it is returned unchanged and nothing is recorded."
+		post(s, api, op, func(ctx context.Context, c *change, id int64) (plan.ItemView, error) {
+			return pauseItem(ctx, c, id, move.verb, move.paused)
+		})
+	}
+}
+
+// pauseItem pauses or resumes one item. It reaches Redis as a pause of the activity
+// does, by the item's stock row, so that the rush has one pause to look at.
+func pauseItem(ctx context.Context, c *change, id int64, verb string, pause bool) (out plan.ItemView, err error) {
+	_, old, err := c.lockItem(ctx, id, plan.ActPauseItem)
+	if err != nil {
+		return out, err
+	}
+	if out = plan.ViewItem(&old); old.Paused == pause {
+		return out, nil
+	}
+	row, err := c.q.SetItemPaused(ctx, seckilldb.SetItemPausedParams{ID: id, Paused: pause})
+	if err != nil {
+		return out, fmt.Errorf("change: set item paused: %w", err)
+	}
+	now := plan.Paused(&c.activity, &row)
+	if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{Paused: &now}); err != nil {
+		return out, fmt.Errorf("change: pause item %d: %w", id, err)
+	}
+	c.apply = append(c.apply, id)
+	c.did = []slog.Attr{slog.String("action", verb), slog.Int64("item_id", id)}
+	if err := c.touch(ctx); err != nil {
+		return out, err
+	}
+	out = plan.ViewItem(&row)
+	return out, c.record(ctx, "item."+verb, inventory.ItemSubject(id), edited(plan.ViewItem(&old), out))
+}
+
+// admissionRate is how fast an item's line may be entered.
+type admissionRate struct {
+	PerSecond *int32 `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
+}
+
+// String is the rate in a log line.
+func (r admissionRate) String() string {
+	if r.PerSecond == nil {
+		return "unlimited"
+	}
+	return strconv.Itoa(int(*r.PerSecond))
+}
+
+// admissionInput sets an item's rate.
+type admissionInput struct {
+	ID   string `path:"id" doc:"The item" example:"42"`
+	Body admissionRate
+}
+
+// admissionRoutes registers the routes that read and set an item's admission
+// rate.
+func (s *Service) admissionRoutes(api httpx.API) {
+	const path = operator.Base + "/items/{id}/admission"
+	httpx.Register(api, operator.Read(path, "get-admission-rate", "How fast an item's line may be entered on each instance", operator.NotFound),
+		func(ctx context.Context, in *operator.ByID) (*operator.Body[admissionRate], error) {
+			return operator.Answer(in.ID, func(id int64) (admissionRate, error) {
+				item, err := readItem(ctx, s.deps.DB, id)
+				return admissionRate{PerSecond: item.Admission}, err
+			})
+		})
+	op := operator.Write(http.MethodPut, path, "set-admission-rate", "Limit how fast an item's line may be entered", http.StatusOK, moveProblems)
+	op.Description = "Takes effect on every instance within a moment, and holds whatever becomes of Redis. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit. A pause says instead that the shop has paused the item."
+	httpx.Register(api, op, func(ctx context.Context, in *admissionInput) (*operator.Body[admissionRate], error) {
+		id, err := httpx.ParseID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return inChange(ctx, s, func(ctx context.Context, c *change) (admissionRate, error) { return setAdmission(ctx, c, id, in.Body) })
+	})
+}
+
+// setAdmission sets the rate of an item. It is in the books, because a rate of 0 must
+// survive the loss of Redis; the instances learn it as they learn other changes of the
+// plan.
+func setAdmission(ctx context.Context, c *change, id int64, in admissionRate) (admissionRate, error) {
+	_, item, err := c.lockItem(ctx, id, plan.ActPauseItem)
+	if err != nil {
+		return in, err
+	}
+	before := admissionRate{PerSecond: item.Admission}
+	if unchanged(before, in) {
+		return in, nil
+	}
+	if err := c.q.SetItemAdmission(ctx, seckilldb.SetItemAdmissionParams{ID: id, PerSecond: in.PerSecond}); err != nil {
+		return in, fmt.Errorf("change: set admission rate: %w", err)
+	}
+	c.did = []slog.Attr{slog.String("action", "admission"), slog.Int64("item_id", id), slog.String("per_second", in.String())}
+	if err := c.touch(ctx); err != nil {
+		return in, err
+	}
+	return in, c.record(ctx, "item.admission", inventory.ItemSubject(id), edited(before, in))
+}

@@ -1,0 +1,143 @@
+package change
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/idempotency"
+	"stampede/seckill/internal/operator"
+	"stampede/seckill/internal/wire"
+)
+
+// Activities, sessions and items share the same few kinds of routes: list,
+// read, create, change, delete. The shared part is here; admin.go registers the
+// rest.
+
+// Problems that several routes may answer with.
+var (
+	// editProblems are those of every edit of an activity, see actEdit.
+	editProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen"}
+	patchProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen, stale-version"}
+	// backupProblems: fenced while the item is on sale and being loaded.
+	backupProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, units-not-free", http.StatusServiceUnavailable: "fenced, unknown"}
+	moveProblems   = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, frozen"}
+)
+
+// Inputs of the routes. A POST that creates something carries a key, so that a
+// repeated request does not create it twice.
+type (
+	creating[D any] struct {
+		idempotency.Header
+		Body D
+	}
+	editing[D any] struct {
+		operator.ByID
+		Body D
+	}
+	making[D any] struct {
+		operator.ByID
+		idempotency.Header
+		Body D
+	}
+)
+
+// inChange answers with what fn makes in the transaction of a change.
+func inChange[V any](ctx context.Context, s *Service, fn func(context.Context, *change) (V, error)) (*operator.Body[V], error) {
+	out := new(operator.Body[V])
+	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+		out.Body, err = fn(ctx, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// create registers POST base, which works once per key.
+func create[D, V any](s *Service, api httpx.API, base, what, summary string, problems map[int]string, do func(context.Context, *change, D) (V, error)) {
+	httpx.Register(api, operator.Write(http.MethodPost, base, "create-"+what, summary, http.StatusCreated, problems),
+		func(ctx context.Context, in *creating[D]) (*operator.Body[V], error) {
+			return inChange(ctx, s, func(ctx context.Context, c *change) (V, error) {
+				return idempotency.Once(ctx, c.tx, in.Key, what+".create", in.Body, func() (V, error) { return do(ctx, c, in.Body) })
+			})
+		})
+}
+
+// createFrom registers a POST that works on a row once per key: it makes a new one of it,
+// or states a difference, which a repetition would add up.
+func createFrom[D, V any](s *Service, api httpx.API, op httpx.Op, action string, do func(context.Context, *change, int64, D) (V, error)) {
+	httpx.Register(api, op, func(ctx context.Context, in *making[D]) (*operator.Body[V], error) {
+		id, err := httpx.ParseID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		request := struct {
+			ID   wire.ID
+			Body D
+		}{wire.ID(id), in.Body}
+		return inChange(ctx, s, func(ctx context.Context, c *change) (V, error) {
+			return idempotency.Once(ctx, c.tx, in.Key, action, request, func() (V, error) { return do(ctx, c, id, in.Body) })
+		})
+	})
+}
+
+// edit registers a request that changes a row.
+func edit[D, V any](s *Service, api httpx.API, op httpx.Op, do func(context.Context, *change, int64, D) (V, error)) {
+	httpx.Register(api, op, func(ctx context.Context, in *editing[D]) (*operator.Body[V], error) {
+		id, err := httpx.ParseID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return inChange(ctx, s, func(ctx context.Context, c *change) (V, error) { return do(ctx, c, id, in.Body) })
+	})
+}
+
+// post registers a request without a body that changes a row.
+func post[V any](s *Service, api httpx.API, op httpx.Op, do func(context.Context, *change, int64) (V, error)) {
+	read(api, op, func(ctx context.Context, id int64) (out V, err error) {
+		err = s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+			out, err = do(ctx, c, id)
+			return err
+		})
+		return out, err
+	})
+}
+
+// read registers a request without a body.
+func read[V any](api httpx.API, op httpx.Op, get func(context.Context, int64) (V, error)) {
+	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*operator.Body[V], error) {
+		return operator.Answer(in.ID, func(id int64) (V, error) { return get(ctx, id) })
+	})
+}
+
+// rowRoutes registers GET, PATCH and DELETE base/{id}; late says what can still be
+// corrected.
+func rowRoutes[P, V any](s *Service, api httpx.API, base, what, late string, get func(context.Context, *pgxpool.Pool, int64) (V, error),
+	patch func(context.Context, *change, int64, P) (V, error), remove func(context.Context, *change, int64) error,
+) {
+	read(api, operator.Read(base+"/{id}", "admin-get-"+what, "One "+what+" with its contents", operator.NotFound), func(ctx context.Context, id int64) (V, error) { return get(ctx, s.deps.DB, id) })
+	op := operator.Write(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what+", or correct a running one", http.StatusOK, patchProblems)
+	op.Description = "Fields that are left out or null stay unchanged. `version` is the version that GET returned; it increases only when something changed. " + late
+	edit(s, api, op, patch)
+	httpx.Register(api, operator.Write(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent, editProblems),
+		func(ctx context.Context, in *operator.ByID) (*struct{}, error) {
+			id, err := httpx.ParseID(in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return nil, s.transact(ctx, func(ctx context.Context, c *change) error { return remove(ctx, c, id) })
+		})
+}
+
+// optional returns a pointer's target, or the fallback for nil: the value that
+// a PATCH leaves unchanged.
+func optional[T any](p *T, fallback T) T {
+	if p == nil {
+		return fallback
+	}
+	return *p
+}

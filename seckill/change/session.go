@@ -1,0 +1,290 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stampede/inventory"
+	"stampede/platform/base/fault"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
+	"stampede/seckill/plan"
+)
+
+// newSession is a session draft with the activity it belongs to.
+type newSession struct {
+	ActivityID wire.ID `json:"activity_id"`
+	plan.SessionDraft
+}
+
+// sessionPatch changes only the fields it names.
+type sessionPatch struct {
+	Version             int32      `json:"version" minimum:"1" doc:"The version that was read; the edit is refused if the database has another one"`
+	Name                *string    `json:"name,omitempty" doc:"1 to 120 characters"`
+	OpensAt             *time.Time `json:"opens_at,omitempty" doc:"When the items go on sale"`
+	ClosesAt            *time.Time `json:"closes_at,omitempty" doc:"When the sale closes, at least 10 s later"`
+	ReservationOpensAt  *time.Time `json:"reservation_opens_at,omitempty" doc:"When reservations open"`
+	ReservationClosesAt *time.Time `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening"`
+	ReservationCap      *float64   `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"The most reservations of an item, as a multiple of its stock, at least 1; 0 is no cap"`
+	WithoutReservation  bool       `json:"without_reservation,omitempty" doc:"Removes the reservation; replaces the other three fields"`
+}
+
+// ahead refuses an opening too soon for a published activity: its stock has to
+// be loaded before, and the freeze would begin immediately.
+func (c *change) ahead(f *plan.Flaws, location string, opensAt time.Time) {
+	if c.published() {
+		f.Add(opensAt.Sub(c.at) > plan.FreezeBefore, location, opensAt,
+			fault.T("In a published activity a session opens more than 60 seconds from now.",
+				"已发布的活动，场次开抢时间须在 60 秒以后。"))
+	}
+}
+
+// createSession checks a session against its activity and the existing sessions, and
+// inserts it.
+func createSession(ctx context.Context, c *change, in newSession) (plan.SessionView, error) {
+	if err := c.lock(ctx, int64(in.ActivityID), plan.ActEdit); err != nil {
+		return plan.SessionView{}, err
+	}
+	tree, err := plan.Tree(ctx, c.q, c.activity)
+	if err != nil {
+		return plan.SessionView{}, err
+	}
+	before := tree.Stock()
+	var f plan.Flaws
+	f.SessionDraft("body", &in.SessionDraft, &c.activity)
+	c.ahead(&f, "body.opens_at", in.OpensAt)
+	f.Add(len(tree.Sessions) < plan.MaxSessions, "body.activity_id", in.ActivityID,
+		fault.T("An activity has {most} sessions at most.", "一个活动最多 {most} 个场次。", "most", plan.MaxSessions))
+	f.Add(len(before)+len(in.Items) <= plan.MaxItems, "body.items", nil,
+		fault.T("An activity has {most} items at most.", "一个活动最多 {most} 件商品。", "most", plan.MaxItems))
+	if err := f.Err(); err != nil {
+		return plan.SessionView{}, err
+	}
+	view, err := c.insertDraft(ctx, "body", &in.SessionDraft)
+	if err != nil {
+		return plan.SessionView{}, err
+	}
+	return view, c.changedBelow(ctx, before)
+}
+
+// insertDraft writes a checked session with its items and their details.
+func (c *change) insertDraft(ctx context.Context, location string, in *plan.SessionDraft) (plan.SessionView, error) {
+	view, err := c.insertSession(ctx, location, in.Rows())
+	if err != nil {
+		return plan.SessionView{}, err
+	}
+	return view, c.putDetails(ctx, view.Items, in.Items)
+}
+
+// insertSession writes a checked session and its items. It ignores ids and
+// counters in the given rows, so that an existing session can be passed in to
+// be copied.
+func (c *change) insertSession(ctx context.Context, location string, t *plan.Session) (plan.SessionView, error) {
+	row, err := c.q.InsertSession(ctx, seckilldb.InsertSessionParams{
+		ActivityID: c.activity.ID, Name: t.Name, OpensAt: t.OpensAt, ClosesAt: t.ClosesAt,
+		RepeatOf: t.RepeatOf, RepeatDay: t.RepeatDay, ReservationOpensAt: t.ReservationOpensAt,
+		ReservationClosesAt: t.ReservationClosesAt, ReservationCap: t.ReservationCap,
+	})
+	if err != nil {
+		return plan.SessionView{}, fmt.Errorf("change: insert session: %w", err)
+	}
+	view := plan.ViewSession(&row)
+	if err := c.record(ctx, "session.create", plan.SessionSubject(row.ID), created(view)); err != nil {
+		return plan.SessionView{}, err
+	}
+	for i := range t.Items {
+		item, err := c.insertItem(ctx, fmt.Sprintf("%s.items[%d]", location, i), row.ID, t.Items[i])
+		if err != nil {
+			return plan.SessionView{}, err
+		}
+		view.Items = append(view.Items, plan.ViewItem(&item))
+	}
+	return view, nil
+}
+
+// changedBelow completes a change to the activity's sessions or items: it makes
+// the stock follow the new plan and marks views and catalogues as stale. before
+// is the plan when the change began.
+func (c *change) changedBelow(ctx context.Context, before []inventory.NewStock) error {
+	if c.published() {
+		tree, err := plan.Tree(ctx, c.q, c.activity)
+		if err != nil {
+			return err
+		}
+		after := tree.Stock()
+		if len(after) == 0 {
+			return errLastItem
+		}
+		var f plan.Flaws
+		if f = append(f, tree.Payable(c.s.cfg)...); len(f) > 0 {
+			return f.Err()
+		}
+		if err := c.restock(ctx, before, after); err != nil {
+			return err
+		}
+	}
+	return c.touch(ctx)
+}
+
+// errLastItem prevents a published activity from losing its last item and never
+// opening.
+var errLastItem = plan.ErrNotEditable.Saying(
+	fault.T("A published activity keeps at least one item; delete the activity instead, or terminate it.",
+		"已发布的活动至少保留一件商品；请删除或终止整个活动。"))
+
+// editSession applies a patch to a session.
+func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out plan.SessionView, err error) {
+	b, t, err := c.lockSession(ctx, id, plan.ActAmend)
+	if err != nil {
+		return out, err
+	}
+	if t.Version != in.Version {
+		return out, plan.ErrStale(t.Version)
+	}
+	before, row := b.Stock(), t.SeckillSession
+	row.Name = optional(in.Name, row.Name)
+	row.OpensAt = optional(in.OpensAt, row.OpensAt)
+	row.ClosesAt = optional(in.ClosesAt, row.ClosesAt)
+	in.reservationOver(&row)
+	var f plan.Flaws
+	f.Session("body", &row, &c.activity)
+	if c.amends() {
+		if err := c.amendSession(&f, t.SeckillSession, row); err != nil {
+			return out, err
+		}
+	} else {
+		c.ahead(&f, "body.opens_at", row.OpensAt)
+		c.capHolds(&f, &t.SeckillSession, &row)
+	}
+	if err := f.Err(); err != nil {
+		return out, err
+	}
+	if unchanged(plan.ViewSession(&t.SeckillSession), plan.ViewSession(&row)) {
+		out = t.View()
+		return out, nil
+	}
+	if row, err = c.updateSession(ctx, &t.SeckillSession, &row); err != nil {
+		return out, err
+	}
+	if c.amends() {
+		err = errors.Join(c.extendStock(ctx, t, &row), c.touch(ctx))
+	} else {
+		err = c.changedBelow(ctx, before)
+	}
+	if err != nil {
+		return out, err
+	}
+	out = (&plan.Session{SeckillSession: row, Items: t.Items}).View()
+	return out, c.record(ctx, "session.edit", plan.SessionSubject(id), edited(plan.ViewSession(&t.SeckillSession), plan.ViewSession(&row)))
+}
+
+// updateSession writes an edited session. A newly introduced cap starts from
+// the existing reservations: counters left over from an earlier cap are out of
+// date.
+func (c *change) updateSession(ctx context.Context, before, row *seckilldb.SeckillSession) (seckilldb.SeckillSession, error) {
+	if before.ReservationCap == 0 && row.ReservationCap > 0 {
+		if err := c.q.ForgetReservationCounts(ctx, row.ID); err != nil {
+			return seckilldb.SeckillSession{}, fmt.Errorf("change: forget reservation counts: %w", err)
+		}
+	}
+	out, err := c.q.UpdateSession(ctx, seckilldb.UpdateSessionParams{
+		ID: row.ID, Name: row.Name, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, ReservationOpensAt: row.ReservationOpensAt,
+		ReservationClosesAt: row.ReservationClosesAt, ReservationCap: row.ReservationCap,
+	})
+	if err != nil {
+		return seckilldb.SeckillSession{}, fmt.Errorf("change: update session: %w", err)
+	}
+	return out, nil
+}
+
+// deleteSession removes a session with its items.
+func deleteSession(ctx context.Context, c *change, id int64) error {
+	b, t, err := c.lockSession(ctx, id, plan.ActEdit)
+	if err != nil {
+		return err
+	}
+	before := b.Stock()
+	if err := c.q.DeleteSession(ctx, id); err != nil {
+		return fmt.Errorf("change: delete session: %w", err)
+	}
+	if err := c.changedBelow(ctx, before); err != nil {
+		return err
+	}
+	c.logDeletion("session", id)
+	return c.record(ctx, "session.delete", plan.SessionSubject(id), deleted(t.View()))
+}
+
+// lockSession locks the activity of a session for an action and reads its whole
+// tree.
+func (c *change) lockSession(ctx context.Context, id int64, act plan.Action) (*plan.Activity, *plan.Session, error) {
+	row, err := c.q.Session(ctx, id)
+	if err != nil {
+		return nil, nil, plan.OrNotFound(err, plan.ErrNoSession, "read session")
+	}
+	if err := c.lock(ctx, row.ActivityID, act); err != nil {
+		return nil, nil, err
+	}
+	tree, err := plan.Tree(ctx, c.q, c.activity)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Looked up again under the lock: another operator may have deleted it while this request
+	// waited.
+	t, ok := tree.Session(id)
+	if !ok {
+		return nil, nil, plan.ErrNoSession
+	}
+	return tree, t, nil
+}
+
+// reservationOver applies the patch's reservation to a session's row.
+func (in *sessionPatch) reservationOver(row *seckilldb.SeckillSession) {
+	if in.WithoutReservation {
+		row.ReservationOpensAt, row.ReservationClosesAt, row.ReservationCap = nil, nil, 0
+		return
+	}
+	if in.ReservationOpensAt != nil {
+		row.ReservationOpensAt = in.ReservationOpensAt
+	}
+	if in.ReservationClosesAt != nil {
+		row.ReservationClosesAt = in.ReservationClosesAt
+	}
+	row.ReservationCap = optional(in.ReservationCap, row.ReservationCap)
+}
+
+// capFixedBefore is how long before reservations open the existence of their
+// session's cap is fixed, so that either every reservation is counted or none
+// is. It is longer than any edit takes to commit.
+const capFixedBefore = time.Minute
+
+// capHolds refuses to start or stop counting reservations while they are being
+// made: the count would miss those made before or meanwhile. Replacing one cap by
+// another is possible at any time and cancels no reservation.
+func (c *change) capHolds(f *plan.Flaws, before, after *seckilldb.SeckillSession) {
+	open := before.ReservationOpensAt
+	if open == nil || (before.ReservationCap > 0) == (after.ReservationCap > 0) || after.ReservationOpensAt == nil {
+		return
+	}
+	f.Add(open.Sub(c.at) > capFixedBefore, "body.reservation_cap", after.ReservationCap,
+		fault.T("From 60 seconds before reservations open, a cap can be changed but neither introduced nor removed; "+
+			"to stop reservations, close them earlier.",
+			"预约开始前 60 秒起，预约上限只能修改，不能新增或取消；如需停止预约，请提前截止时间。"))
+}
+
+// shiftReservation moves a session's reservation as its opening was moved. If the
+// clocks change in between, the reservation still ends by the opening, and keeps
+// its length rather than ending before it begins.
+func shiftReservation(s *seckilldb.SeckillSession, by time.Duration, zone *time.Location) {
+	if s.ReservationOpensAt == nil || s.ReservationClosesAt == nil {
+		return
+	}
+	length := s.ReservationClosesAt.Sub(*s.ReservationOpensAt)
+	from, until := shiftSpan(*s.ReservationOpensAt, *s.ReservationClosesAt, by, zone)
+	until = earlier(until, s.OpensAt)
+	if !from.Before(until) {
+		from = until.Add(-length)
+	}
+	s.ReservationOpensAt, s.ReservationClosesAt = &from, &until
+}

@@ -1,0 +1,155 @@
+package change
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/plan"
+)
+
+// openings lists when the sessions of an activity open.
+func (d *instance) openings(s seckilltest.Sale) []string {
+	d.T.Helper()
+	r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.Activity, nil)
+	var all []string
+	for _, v := range r.Doc["sessions"].([]any) {
+		all = append(all, v.(map[string]any)["opens_at"].(string))
+	}
+	return all
+}
+
+// TestASessionRepeatsOverTheChangeOfTheClocks checks that each copy opens at
+// 10:00 local time, has the item, and can be changed separately.
+func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance(inZone("America/New_York"))
+	s := d.Draft(time.Hour, spring)
+	path, body := "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-09"}`
+	var r seckilltest.Reply
+	tr := d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1") })
+	want := append(slices.Repeat([]string{"session.create", "item.create"}, 3), "session.repeat")
+	if !slices.Equal(tr.Actions, want) || tr.Events != 0 {
+		t.Errorf("repeating left %v", tr)
+	}
+	want = []string{"2026-03-06T15:00:00.000Z", "2026-03-07T15:00:00.000Z", "2026-03-08T14:00:00.000Z", "2026-03-09T14:00:00.000Z"}
+	if got := d.openings(s); !slices.Equal(got, want) {
+		t.Errorf("opens at %v, want %v", got, want)
+	}
+	second := r.Doc["created"].([]any)[1].(map[string]any)
+	item := second["items"].([]any)[0].(map[string]any)
+	if second["closes_at"] != "2026-03-08T16:00:00.000Z" || second["repeat_of"] != s.Session || item["stock"] != 10.0 || item["spec"] != "red" || item["limit_per_user"] != 2.0 {
+		t.Errorf("the second copy: %v", second)
+	}
+	// The same request again, with its key and without one: no copy is made
+	// twice.
+	tr = d.Traced(func() {
+		if again := d.Do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1"); !bytes.Equal(again.Raw, r.Raw) {
+			t.Errorf("repeated by key: %s", again.Raw)
+		}
+		again := d.Do(http.StatusOK, http.MethodPost, path, body)
+		if made, had := again.Doc["created"].([]any), again.Doc["existing"].([]any); len(made) != 0 || len(had) != 3 {
+			t.Errorf("repeated: %s", again.Raw)
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("repeating again left %v", tr)
+	}
+	// One day is moved to another time, one is deleted: the first is left alone, the second is created again,
+	// whichever day the request names.
+	d.Do(http.StatusOK, http.MethodPatch, fmt.Sprintf("/api/v1/admin/sessions/%s", second["id"]), `{"version":1,"name":"Noon","opens_at":"2026-03-08T15:30:00Z"}`)
+	first, third := r.Doc["created"].([]any)[0].(map[string]any), r.Doc["created"].([]any)[2].(map[string]any)
+	d.Do(http.StatusNoContent, http.MethodDelete, fmt.Sprintf("/api/v1/admin/sessions/%s", third["id"]), nil)
+	again := d.Do(http.StatusOK, http.MethodPost, fmt.Sprintf("/api/v1/admin/sessions/%s/repeat", first["id"]), body)
+	made, had := again.Doc["created"].([]any), again.Doc["existing"].([]any)
+	if len(made) != 1 || len(had) != 1 || had[0].(map[string]any)["session_id"] != second["id"] || had[0].(map[string]any)["day"] != "2026-03-08" {
+		t.Errorf("after an edit and a deletion: %s", again.Raw)
+	}
+	want[2] = "2026-03-08T15:30:00.000Z"
+	if got := d.openings(s); !slices.Equal(got, want) {
+		t.Errorf("opens at %v, want %v", got, want)
+	}
+}
+
+// TestAScheduledSessionRepeats checks that the copies get stock and are shown,
+// and that the activity's end moves only on request.
+func TestAScheduledSessionRepeats(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Publish(2 * time.Hour)
+	path := "/api/v1/admin/sessions/" + s.Session + "/repeat"
+	until := time.Now().Add(2*time.Hour).In(d.svc.cfg.Zone()).AddDate(0, 0, 2).Format(time.DateOnly)
+	tr := d.Traced(func() {
+		r := d.As(auth.Operator, http.MethodPost, path, `{"until":"`+until+`"}`)
+		if r.Status != 422 || !strings.Contains(string(r.Raw), "extend_activity") {
+			t.Errorf("beyond the activity's end: %d %s", r.Status, r.Raw)
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("a refused repetition left %v", tr)
+	}
+	var r seckilltest.Reply
+	tr = d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path, `{"until":"`+until+`","extend_activity":true}`) })
+	if !slices.Contains(tr.Actions, "activity.edit") || tr.Actions[len(tr.Actions)-1] != "session.repeat" || tr.Events != 1 {
+		t.Errorf("repeating left %v", tr)
+	}
+	if n := d.Number(`SELECT count(*) FROM inventory.stock WHERE activity_id = $1 AND total = 10`, s.Activity); n != 3 {
+		t.Errorf("%d items have stock, want 3", n)
+	}
+	made := r.Doc["created"].([]any)
+	if len(made) != 2 {
+		t.Fatalf("repeated for two days: %s", r.Raw)
+	}
+	last := made[1].(map[string]any)
+	if a := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.Activity, nil); a.Text("ends_at") != last["closes_at"] {
+		t.Errorf("the activity ends at %s, the last session at %v", a.Text("ends_at"), last["closes_at"])
+	}
+	if shown := d.As("", http.MethodGet, fmt.Sprintf("/api/v1/sessions/%s", last["id"]), nil); shown.Status != http.StatusOK || shown.Text("status") != "upcoming" {
+		t.Errorf("shoppers see %d %s", shown.Status, shown.Raw)
+	}
+	check := plan.Checks(d.DB, d.Bundle.Stock)[0]
+	if found, err := check.Run(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("stock follows the plan: %v %v", found, err)
+	}
+}
+
+// TestWrongRepetitions checks that a refused repetition names the mistake and
+// records nothing.
+func TestWrongRepetitions(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance(inZone("America/New_York"))
+	s := d.Draft(time.Hour, spring)
+	many := d.Draft(time.Hour, spring, func(activity, _, _ map[string]any) { activity["ends_at"] = "2026-12-01T00:00:00Z" })
+	for k := range 11 {
+		d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", fmt.Sprintf(`{"session_id":"%s","sku":"s%d","title":"T","stock":1,
+			"list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"}}`, many.Session, k))
+	}
+	tr := d.Traced(func() {
+		for _, c := range []struct{ session, body, code, want string }{
+			{s.Session, `{}`, "invalid", "until"},
+			{s.Session, `{"until":"tomorrow"}`, "invalid", "date"},
+			{s.Session, `{"until":"2026-03-06"}`, "invalid", "1 to 92 days after 2026-03-06"},
+			{s.Session, `{"until":"2026-06-07"}`, "invalid", "1 to 92 days"},
+			{s.Session, `{"until":"2026-03-20"}`, "invalid", "after its activity ends"},
+			{many.Session, `{"until":"2026-06-06"}`, "invalid", "1116 items"},
+			{"987654", `{"until":"2026-03-07"}`, "not-found", ""},
+		} {
+			r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/sessions/"+c.session+"/repeat", c.body)
+			if r.Status < 400 || r.Text("code") != c.code || !strings.Contains(string(r.Raw), c.want) {
+				t.Errorf("%s: %d %s, want %s …%s…", c.body, r.Status, r.Raw, c.code, c.want)
+			}
+		}
+	})
+	if tr.String() != "[] and 0 events" {
+		t.Errorf("left %v", tr)
+	}
+	if r := d.As(auth.Viewer, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-07"}`); r.Status != http.StatusForbidden {
+		t.Errorf("a viewer repeated: %d", r.Status)
+	}
+}

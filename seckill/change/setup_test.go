@@ -1,0 +1,97 @@
+package change
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/base/config"
+	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
+	"stampede/seckill/browse"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/funnel"
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/plan"
+	"stampede/seckill/preheat"
+	"stampede/seckill/readiness"
+	"stampede/seckill/seckillevent"
+)
+
+// bundle is a test shop whose activities operators plan.
+type bundle struct{ *seckilltest.Bundle }
+
+func setup(t testing.TB) *bundle { t.Helper(); return &bundle{seckilltest.New(t)} }
+
+// instance is one complete instance of the plan with operators using it.
+type instance struct {
+	*seckilltest.Desk
+	svc     *Service
+	items   *catalogue.Catalogue
+	preheat *preheat.Service
+}
+
+func (y *bundle) instance(change ...func(*plan.Config, *Deps)) *instance {
+	y.T.Helper()
+	d := &instance{Desk: seckilltest.NewDesk(y.Bundle)}
+	cfg, quiet, metrics := plan.NewConfig(config.Defaults[plan.Settings]()), slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	cfg.CanPay = true
+	deps := Deps{DB: y.DB, Stock: y.NewStock(), Outbox: seckilltest.Waker{}, Clock: d.Clock, Log: quiet}
+	for _, f := range change {
+		f(&cfg, &deps)
+	}
+	var err error
+	d.items, err = catalogue.New(plan.NewPublished(cfg, deps.DB), quiet, metrics)
+	require.NoError(y.T, err)
+	d.preheat = preheat.New(preheat.Deps{DB: deps.DB, Stock: deps.Stock, Catalogue: d.items, Clock: d.Clock, Log: quiet, Metrics: metrics})
+	deps.Catalogue, deps.Browse = d.items, browse.New(browse.Deps{
+		Plan: plan.NewPublished(cfg, deps.DB), Redis: y.Redis, Stock: deps.Stock, Catalogue: d.items, Clock: d.Clock, Log: quiet, Metrics: metrics,
+		CacheBytes: 512 << 10,
+	})
+	if deps.Readiness == nil {
+		deps.Readiness = readiness.New(cfg, readiness.Deps{DB: deps.DB, Clock: d.Clock})
+	}
+	deps.Readiness.Routes(d.Router.API)
+	d.svc = New(cfg, deps)
+	d.svc.Routes(d.Router.API)
+	deps.Browse.Routes(d.Router.API)
+	funnel.New(funnel.Deps{DB: deps.DB, Stock: deps.Stock, Catalogue: d.items, Clock: d.Clock, Log: quiet, Zone: cfg.Zone()}).Routes(d.Router.API)
+	return d
+}
+
+// deliver passes the events in the outbox to the module's shared subscription,
+// as the relay and the bus would.
+func (d *instance) deliver() {
+	d.T.Helper()
+	rows, err := d.DB.Query(d.T.Context(), `SELECT id, payload FROM platform.outbox WHERE subject = $1 AND sent_at IS NULL`, seckillevent.SubjectChanged)
+	require.NoError(d.T, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id ids.ID
+		var payload []byte
+		require.NoError(d.T, rows.Scan(&id, &payload))
+		if err := d.svc.Subscription().Handle(d.T.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}); err != nil {
+			d.T.Fatal(err)
+		}
+	}
+	require.NoError(d.T, rows.Err())
+}
+
+// eventually waits for another goroutine's work.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	pgtest.Eventually(t, 30*time.Second, cond, what)
+}
+
+// forgetBrowse makes the browse answers cached by this instance expire.
+func (d *instance) forgetBrowse() { d.Clock.Advance(2 * time.Second) }
+
+// offPlan lists where the stock rows differ from the plan.
+func (d *instance) offPlan() ([]proof.Violation, error) {
+	return plan.Samples(d.DB, d.Stock)[0].Run(d.T.Context())
+}

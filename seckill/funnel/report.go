@@ -1,0 +1,176 @@
+package funnel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/proof/runs"
+	"stampede/platform/watch/tally"
+	"stampede/seckill/internal/operator"
+	"stampede/seckill/internal/seckilldb"
+	"stampede/seckill/internal/wire"
+	"stampede/seckill/plan"
+	"stampede/seckill/report"
+	"stampede/seckill/rush"
+)
+
+const (
+	// beforeAlarms is how long before the opening an alarm belongs to the report: an
+	// hour, in which preparation fails.
+	beforeAlarms = time.Hour
+	// maxAlarms bounds those of the report.
+	maxAlarms = 100
+)
+
+// reportInput asks for a report.
+type reportInput struct {
+	operator.ByID
+	Accept   string `header:"Accept" hidden:"true"`
+	Language string `header:"Accept-Language" hidden:"true"`
+	Format   string `query:"format" enum:"json,html" doc:"html is one page to print; by default as Accept asks"`
+}
+
+// reportOutput is a report in either form.
+type reportOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	ContentType  string `header:"Content-Type"`
+	Body         []byte
+}
+
+// reportRoute registers the report of a session.
+func (s *Service) reportRoute(api httpx.API) {
+	const path = operator.Base + "/sessions/{id}/report"
+	op := operator.Read(path, "get-session-report", "What a session was: answers, orders, latency, alarms, proof of the books, and what to do better", operator.NotFound)
+	op.Description = "As JSON, or as one HTML page in the language of Accept-Language. Complete once the last payment window is over."
+	httpx.Register(api, op, func(ctx context.Context, in *reportInput) (*reportOutput, error) {
+		id, err := httpx.ParseID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		r, err := s.report(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out := &reportOutput{CacheControl: httpx.NoStore, ContentType: "application/json"}
+		if in.Format == "html" || in.Format == "" && strings.Contains(in.Accept, "text/html") {
+			out.ContentType = "text/html; charset=utf-8"
+			out.Body, err = r.HTML(httpx.LanguageOf(in.Language), s.deps.Zone)
+			return out, err
+		}
+		var b bytes.Buffer
+		if err := json.NewEncoder(&b).Encode(r); err != nil {
+			return nil, fmt.Errorf("funnel: encode report of session %d: %w", id, err)
+		}
+		out.Body = b.Bytes()
+		return out, nil
+	})
+	doc := api.Huma.OpenAPI()
+	doc.Paths[path].Get.Responses["200"].Content = map[string]*huma.MediaType{
+		"application/json": {Schema: doc.Components.Schemas.Schema(reflect.TypeFor[report.Report](), true, "SessionReport")},
+		"text/html":        {Schema: &huma.Schema{Type: huma.TypeString}},
+	}
+}
+
+// report reads a session's figures.
+func (s *Service) report(ctx context.Context, id int64) (*report.Report, error) {
+	session, err := plan.ReadSession(ctx, s.deps.DB, id)
+	if err != nil {
+		return nil, err
+	}
+	activity, err := seckilldb.New(s.deps.DB).Activity(ctx, int64(session.ActivityID))
+	if err != nil {
+		return nil, plan.OrNotFound(err, plan.ErrNoSession, "read activity")
+	}
+	opens, closes := time.Time(session.OpensAt).UTC(), time.Time(session.ClosesAt).UTC()
+	r := &report.Report{
+		SessionID: wire.ID(id), Activity: activity.Name, Name: session.Name, OpensAt: opens, ClosesAt: closes, MadeAt: s.deps.Clock.Now().UTC(), Items: []report.ItemOutcome{}, Curve: []report.CurveStep{}, Alarms: []report.SessionAlarm{},
+	}
+	ids := make([]int64, len(session.Items))
+	for i := range session.Items {
+		ids[i] = int64(session.Items[i].ID)
+	}
+	totals, err := tally.Totals(ctx, s.deps.DB, ids...)
+	if err != nil {
+		return nil, err
+	}
+	r.Funnel = tally.Sum(totals)
+	for i := range session.Items {
+		item, err := s.reportItem(ctx, &session.Items[i], opens, totals[ids[i]])
+		if err != nil {
+			return nil, err
+		}
+		r.Items = append(r.Items, item)
+	}
+	// Orders end after the session: paid or closed within their payment window.
+	until := closes.Add(24 * time.Hour)
+	if r.MadeAt.Before(until) {
+		until = r.MadeAt
+	}
+	from := opens.Add(-beforeOpening)
+	r.Step = report.StepFor(until.Sub(from))
+	points, err := tally.Curve(ctx, s.deps.DB, from, until, time.Duration(r.Step)*time.Second, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range points {
+		r.Curve = append(r.Curve, report.StepOf(p))
+	}
+	alarms, err := alarm.List(ctx, s.deps.DB, alarm.Filter{Before: alarm.OpenedBefore(until), Limit: maxAlarms})
+	if err != nil {
+		return nil, fmt.Errorf("funnel: read alarms: %w", err)
+	}
+	for _, a := range alarms {
+		if a.LastSeen.After(opens.Add(-beforeAlarms)) {
+			r.Alarms = append(r.Alarms, report.SessionAlarm{
+				Code: a.Code, Subject: a.Subject, Severity: a.Severity, Detail: a.Detail, NextAction: a.NextAction, OpenedAt: a.OpenedAt.UTC(), LastSeen: a.LastSeen.UTC(), Incident: a.Incident,
+			})
+		}
+	}
+	latest, ok, err := runs.Latest(ctx, s.deps.DB)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		r.Proof = report.LatestProofOf(latest)
+	}
+	r.Finish()
+	return r, nil
+}
+
+// reportItem reads one item's share.
+func (s *Service) reportItem(ctx context.Context, of *plan.ItemView, opens time.Time, counts tally.Counts) (report.ItemOutcome, error) {
+	item := report.ItemOutcome{ID: of.ID, Title: of.Title, Unlimited: of.Unlimited, Counts: counts}
+	if counts == nil {
+		item.Counts = tally.Counts{}
+	}
+	if of.OnSale != nil {
+		item.Units = int64(*of.OnSale)
+	}
+	moments, err := tally.Moments(ctx, s.deps.DB, int64(item.ID))
+	if err != nil {
+		return item, err
+	}
+	if m, ok := moments[rush.MomentGranted]; ok {
+		item.GrantedAt = new(m.First.UTC())
+	}
+	if m, ok := moments[rush.MomentEmptied]; ok {
+		item.EmptiedAt, item.SecondsToEmpty = new(m.First.UTC()), new(max(0, m.First.Sub(opens).Seconds()))
+	}
+	row, ok, err := s.deps.Stock.Book(ctx, int64(item.ID))
+	if err != nil {
+		return item, fmt.Errorf("funnel: read books of item %d: %w", item.ID, err)
+	}
+	if ok {
+		item.Sold, item.Held, item.WrittenOff, item.Difference = row.Sold, row.Held, row.WrittenOff, row.Difference
+	}
+	return item, nil
+}

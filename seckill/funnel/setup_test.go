@@ -1,0 +1,82 @@
+package funnel
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"stampede/platform/base/config"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
+	"stampede/seckill/browse"
+	"stampede/seckill/catalogue"
+	"stampede/seckill/change"
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/plan"
+	"stampede/seckill/readiness"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// instance is one instance of the funnel, with the plan that it is about.
+type instance struct {
+	*seckilltest.Desk
+	svc *Service
+}
+
+func setup(t testing.TB, with ...func(*instance, *Deps)) *instance {
+	t.Helper()
+	d := &instance{Desk: seckilltest.NewDesk(seckilltest.New(t))}
+	quiet, metrics, cfg := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), plan.NewConfig(config.Defaults[plan.Settings]())
+	cfg.CanPay = true
+	items, err := catalogue.New(plan.NewPublished(cfg, d.DB), quiet, metrics)
+	require.NoError(t, err)
+	shown := browse.New(browse.Deps{
+		Plan: plan.NewPublished(cfg, d.DB), Redis: d.Redis, Stock: d.Bundle.Stock, Catalogue: items, Clock: d.Clock, Log: quiet, Metrics: metrics, CacheBytes: 512 << 10,
+	})
+	change.New(cfg, change.Deps{
+		DB: d.DB, Stock: d.Bundle.Stock, Outbox: seckilltest.Waker{}, Catalogue: items, Browse: shown, Clock: d.Clock, Log: quiet,
+		Readiness: readiness.New(cfg, readiness.Deps{DB: d.DB, Clock: d.Clock}),
+	}).Routes(d.Router.API)
+	deps := Deps{DB: d.DB, Stock: d.Bundle.Stock, Catalogue: items, Clock: d.Clock, Log: quiet, Zone: cfg.Zone()}
+	for _, f := range with {
+		f(d, &deps)
+	}
+	d.svc = New(deps)
+	d.svc.Routes(d.Router.API)
+	return d
+}
+
+// counter counts the statements of a pool.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// counted is a second pool on the same database that counts its statements.
+func (d *instance) counted() (*pgxpool.Pool, *counter) {
+	d.T.Helper()
+	cfg, c := d.DB.Config(), new(counter)
+	cfg.ConnConfig.Tracer = c
+	pool, err := pgxpool.NewWithConfig(d.T.Context(), cfg)
+	require.NoError(d.T, err)
+	d.T.Cleanup(pool.Close)
+	return pool, c
+}
+
+// raw gets an answer that is no JSON.
+func (d *instance) raw(path string, headers ...string) string {
+	d.T.Helper()
+	return string(d.As(auth.Viewer, http.MethodGet, path, nil, headers...).Raw)
+}

@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stampede/inventory"
+	"stampede/seckill/internal/seckilldb"
+)
+
+// Activity is one activity with everything below it.
+type Activity struct {
+	seckilldb.SeckillActivity
+	Sessions []Session
+}
+
+// Session is one session with its items.
+type Session struct {
+	seckilldb.SeckillSession
+	Items []seckilldb.SeckillItem
+}
+
+// readTree reads the sessions and items of activities with two queries,
+// however many there are.
+func readTree(ctx context.Context, q *seckilldb.Queries, activities []seckilldb.SeckillActivity) ([]Activity, error) {
+	ids := make([]int64, len(activities))
+	tree := make([]Activity, len(activities))
+	at := make(map[int64]int, len(activities))
+	for i := range activities {
+		ids[i], tree[i].SeckillActivity, at[activities[i].ID] = activities[i].ID, activities[i], i
+	}
+	sessions, err := q.SessionsOf(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("plan: read sessions: %w", err)
+	}
+	items, err := q.ItemsOf(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("plan: read items: %w", err)
+	}
+	under := make(map[int64][]seckilldb.SeckillItem, len(sessions))
+	for i := range items {
+		under[items[i].SessionID] = append(under[items[i].SessionID], items[i])
+	}
+	for i := range sessions {
+		b := &tree[at[sessions[i].ActivityID]]
+		b.Sessions = append(b.Sessions, Session{SeckillSession: sessions[i], Items: under[sessions[i].ID]})
+	}
+	return tree, nil
+}
+
+// Stock is the stock that inventory should have for every item of the activity.
+func (b *Activity) Stock() []inventory.NewStock {
+	var all []inventory.NewStock
+	for i := range b.Sessions {
+		t := &b.Sessions[i]
+		for j := range t.Items {
+			all = append(all, NewStock(&b.SeckillActivity, &t.SeckillSession, &t.Items[j]))
+		}
+	}
+	return all
+}
+
+// FirstOpening is when the activity starts to run; the zero time if it has no
+// session.
+func (b *Activity) FirstOpening() time.Time {
+	var first time.Time
+	for i := range b.Sessions {
+		if at := b.Sessions[i].OpensAt; i == 0 || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// Session finds a session of the activity by its id.
+func (b *Activity) Session(id int64) (*Session, bool) {
+	for i := range b.Sessions {
+		if b.Sessions[i].ID == id {
+			return &b.Sessions[i], true
+		}
+	}
+	return nil, false
+}
+
+// userLimit is how many units of the item one user may hold: the smaller of the
+// activity's and the item's limits.
+func userLimit(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) int32 {
+	if i.LimitPerUser != nil && *i.LimitPerUser < a.LimitPerUser {
+		return *i.LimitPerUser
+	}
+	return a.LimitPerUser
+}
+
+// PayWindow is how long an order of the session may stay unpaid.
+func PayWindow(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession) time.Duration {
+	if a.PaymentWindowShare == nil {
+		return time.Duration(a.PaymentWindowSeconds) * time.Second
+	}
+	share := time.Duration(*a.PaymentWindowShare * float64(s.ClosesAt.Sub(s.OpensAt)))
+	// Publication refuses shares below the minimum; the maximum makes a session of several weeks free its
+	// units in time.
+	return min(max(share.Truncate(time.Second), MinPayWindow), maxPayWindow)
+}
+
+// mayRebuy is whether a user may buy the item again after an unpaid order of it
+// was closed. Where units are unlimited, holding them keeps none from others.
+func mayRebuy(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) bool {
+	return a.RebuyAfterClose || i.Unlimited
+}
+
+// Paused is whether no attempt at the item is taken.
+func Paused(a *seckilldb.SeckillActivity, i *seckilldb.SeckillItem) bool { return a.Paused || i.Paused }
+
+// NewStock is the stock row that inventory should have for an item.
+func NewStock(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) inventory.NewStock {
+	return inventory.NewStock{
+		Item:  inventory.Item{ID: i.ID, ActivityID: a.ID, PerActivity: a.OneItemPerUser},
+		Total: UnitsOnSale(i), Backup: i.Backup, Unlimited: i.Unlimited, UserLimit: userLimit(a, i), Rebuy: mayRebuy(a, i),
+		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, Paused: Paused(a, i),
+	}
+}

@@ -1,0 +1,307 @@
+package readiness
+
+import (
+	"context"
+	"time"
+
+	"stampede/inventory"
+	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/watch/preflight"
+	"stampede/platform/watch/tally"
+	"stampede/seckill/internal/operator"
+	"stampede/seckill/internal/wire"
+	"stampede/seckill/plan"
+	"stampede/seckill/rush"
+	"stampede/seckill/seckillevent"
+)
+
+// What the checks of a plan look at, and what an operator does about it.
+var (
+	preflightPlan = preflight.Check{
+		Code: "plan", Titles: fault.Text{"Contents of the plan", "活动内容"},
+		Next: fault.Text{"Correct what this line names: the sale cannot be published as it is.", "请按说明修改，否则活动无法发布。"},
+	}
+	preflightOpening = preflight.Check{
+		Code: "opening", Titles: fault.Text{"Opening", "开抢时间"},
+		Next: fault.Text{"Move the session if shoppers need more time to hear of it.", "顾客可能来不及得知，必要时请推迟场次。"},
+	}
+	preflightHours = preflight.Check{
+		Code: "shop-hours", Titles: fault.Text{"Hour of the opening", "开抢时段"},
+		Next: fault.Text{"Check the hour and the shop's time zone (--time-zone).", "核对开抢时间和店铺时区（--time-zone）。"},
+	}
+	preflightPrice = preflight.Check{
+		Code: "price", Titles: fault.Text{"Prices", "价格"},
+		Next: fault.Text{"Check the price in minor units: 19900 is 199.00.", "核对价格，单位是最小货币单位：19900 即 199.00。"},
+	}
+	preflightPay = preflight.Check{
+		Code: "provider", Titles: fault.Text{"Ways to pay", "付款方式"},
+		Next: fault.Text{"Set up a payment provider or lengthen the payment window; the detail says which.", "配置支付渠道，或延长付款时限，详见说明。"},
+	}
+	preflightHandover = preflight.Check{
+		Code: "handover", Titles: fault.Text{"Delivery", "配送"},
+		Next: fault.Text{"Require the address in the activity's rules, before it is published.", "发布前，请在活动规则中将收货地址设为必填。"},
+	}
+	preflightReserved = preflight.Check{
+		Code: "reservations", Titles: fault.Text{"Reservations", "预约"},
+		Next: fault.Text{"Shoppers without a reservation cannot take part: announce it, or open the session to all.", "未预约的顾客不能参加：请宣传预约，或取消预约要求。"},
+	}
+	preflightCapacity = preflight.Check{
+		Code: "capacity", Titles: fault.Text{"Expected shoppers", "预计人数"},
+		Next: fault.Text{
+			"Practise with that many: `stampede rush --item ID --shoppers N`. Then add instances, or set an admission rate so that shoppers are answered in turn.",
+			"先用同样的人数演练：`stampede rush --item ID --shoppers N`；再增加实例，或设置放行速率让顾客依次得到答复。",
+		},
+	}
+	preflightImages = preflight.Check{
+		Code: "images", Titles: fault.Text{"Images", "图片"},
+		Next: fault.Text{"Open the image's address in a browser without a login, and correct it.", "在未登录的浏览器中打开图片地址并改正。"},
+	}
+)
+
+// askPreflight is the request of a preflight.
+type askPreflight struct {
+	operator.ByID
+	Shoppers int `query:"shoppers" minimum:"1" maximum:"100000000" doc:"How many are expected at the opening" example:"50000"`
+}
+
+// Routes registers the preflight.
+func (s *Service) Routes(api httpx.API) {
+	op := operator.Read(operator.Base+"/activities/{id}/preflight", "preflight-activity", "Whether the plan and the servers are ready for the activity", operator.NotFound)
+	op.Description = "Changes nothing and takes 3 s at most. A stop would make the sale fail. Publication refuses those of the codes plan and provider, and answers with the other lines above ok."
+	httpx.Register(api, op, func(ctx context.Context, in *askPreflight) (*operator.Body[plan.PreflightView], error) {
+		return operator.Answer(in.ID, func(id int64) (plan.PreflightView, error) {
+			a, err := plan.Read(ctx, s.deps.DB, id)
+			if err != nil {
+				return plan.PreflightView{}, err
+			}
+			return s.Preflight(ctx, a, s.deps.Clock.Now(), in.Shoppers), nil
+		})
+	})
+}
+
+// planned is an activity's plan at a moment.
+type planned struct {
+	*plan.Activity
+	s  *Service
+	at time.Time
+}
+
+// Preflight runs the plan's checks and the servers'.
+func (s *Service) Preflight(ctx context.Context, a *plan.Activity, at time.Time, shoppers int) plan.PreflightView {
+	p := &planned{a, s, at}
+	need := preflight.Need{Units: p.units(), Shoppers: shoppers}
+	lines := preflight.Run(ctx, need, append(p.checks(), s.deps.Servers...))
+	return plan.PreflightView{
+		ActivityID: wire.ID(a.ID), At: wire.Time(at), Level: lines[0].Level, Units: need.Units, Shoppers: shoppers, Lines: lines,
+	}
+}
+
+// units are those on sale at one opening: the largest session's.
+func (p *planned) units() (most int64) {
+	for i := range p.Sessions {
+		sum := int64(0)
+		for j := range p.Sessions[i].Items {
+			if item := &p.Sessions[i].Items[j]; !item.Unlimited {
+				sum += int64(plan.UnitsOnSale(item)) + int64(item.Backup)
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// checks are the plan's.
+func (p *planned) checks() []preflight.Check {
+	looking := func(c preflight.Check, look func() []preflight.Finding) preflight.Check {
+		c.Look = func(context.Context, preflight.Need) ([]preflight.Finding, error) { return look(), nil }
+		return c
+	}
+	reserved, capacity, images := preflightReserved, preflightCapacity, preflightImages
+	reserved.Look = p.reservations
+	capacity.Look = p.capacity
+	images.Look = p.images
+	return []preflight.Check{
+		looking(preflightPlan, func() []preflight.Finding { return stops(p.Complete(p.s.cfg, p.at)) }), looking(preflightOpening, p.opening), looking(preflightHours, p.hours),
+		looking(preflightPrice, p.prices), looking(preflightPay, func() []preflight.Finding { return stops(p.Payable(p.s.cfg)) }), looking(preflightHandover, p.handover), reserved, capacity, images,
+	}
+}
+
+// stops turns what publication refuses into findings.
+func stops(f plan.Flaws) (found []preflight.Finding) {
+	for _, flaw := range f {
+		found = append(found, preflight.Finding{Level: preflight.Stop, Subject: flaw.Location, Found: flaw.Says})
+	}
+	return found
+}
+
+// openingSoon is the time that shoppers need to learn of a session, and an operator
+// to act on what a preflight finds.
+const openingSoon = 10 * time.Minute
+
+func (p *planned) opening() (found []preflight.Finding) {
+	for i := range p.Sessions {
+		session := &p.Sessions[i].SeckillSession
+		left := session.OpensAt.Sub(p.at)
+		f := preflight.Finding{Level: preflight.Warning, Subject: plan.SessionSubject(session.ID)}
+		switch {
+		case session.ClosesAt.Before(p.at): // of a draft, contents stops it
+			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" is over.`,
+				"场次“{name}”已结束。", "name", session.Name)
+		case left <= 0 && p.Status == plan.StatusDraft:
+			f.Found = fault.T(`Session "{name}" has opened: it sells as soon as it is published.`,
+				"场次“{name}”已到开抢时间，发布后立即开售。", "name", session.Name)
+		case left <= 0:
+			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" is open.`,
+				"场次“{name}”正在进行。", "name", session.Name)
+		case left < openingSoon:
+			f.Found = fault.T(`Session "{name}" opens in {left}.`,
+				"场次“{name}”将在 {left} 后开抢。", "name", session.Name, "left", left.Round(time.Second))
+		default:
+			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" opens at {at}.`,
+				"场次“{name}”于 {at} 开抢。",
+				"name", session.Name, "at", session.OpensAt.In(p.s.cfg.Zone()).Format(time.DateTime))
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// The hours of the shop's clock in which shoppers are awake: sales open on the full
+// hour from 8:00 to 24:00.
+const firstHour = 8
+
+func (p *planned) hours() (found []preflight.Finding) {
+	for i := range p.Sessions {
+		session := &p.Sessions[i].SeckillSession
+		if at := session.OpensAt.In(p.s.cfg.Zone()); at.Hour() < firstHour {
+			found = append(found, preflight.Finding{
+				Level: preflight.Warning, Subject: plan.SessionSubject(session.ID),
+				Found: fault.T(`Session "{name}" opens at {at} in {zone}.`,
+					"场次“{name}”于 {at} 开抢（{zone}）。",
+					"name", session.Name, "at", at.Format("15:04"), "zone", p.s.cfg.TimeZone),
+			})
+		}
+	}
+	return found
+}
+
+// steepest is the share of the list price below which a sale price is more often a
+// slipped decimal point than an offer.
+const steepest = 10 // percent
+
+func (p *planned) prices() (found []preflight.Finding) {
+	for i := range p.Sessions {
+		for j := range p.Sessions[i].Items {
+			item := &p.Sessions[i].Items[j]
+			f := preflight.Finding{Level: preflight.Warning, Subject: inventory.ItemSubject(item.ID)}
+			switch {
+			case item.ListPrice == 0:
+				continue // a gift
+			case item.SalePrice == 0:
+				f.Found = fault.T(`"{item}" is free; its list price is {price}.`,
+					"“{item}”为 0 元，原价 {price}。",
+					"item", item.Title, "price", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+			case item.SalePrice < item.ListPrice*steepest/100:
+				f.Found = fault.T(`"{item}" costs {price}, less than {percent} % of its list price {list}.`,
+					"“{item}”售价 {price}，不到原价 {list} 的 {percent}%。",
+					"item", item.Title, "price", orderevent.Money{Amount: item.SalePrice, Currency: item.Currency}, "percent", steepest, "list", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+			case item.SalePrice == item.ListPrice:
+				f.Found = fault.T(`"{item}" sells at its list price, {price}.`,
+					"“{item}”售价与原价相同：{price}。",
+					"item", item.Title, "price", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
+			default:
+				continue
+			}
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// handover is whether the shop learns where the goods go.
+func (p *planned) handover() []preflight.Finding {
+	switch c := &p.Checkout; {
+	case c.Offers(seckillevent.Delivery) && c.Address != seckillevent.Required:
+		return []preflight.Finding{{Level: preflight.Warning, Found: fault.T("The goods are shipped, but shoppers need not give an address.",
+			"商品需要配送，但没有要求顾客填写收货地址。")}}
+	case len(c.Ways) == 0: // such as a voucher, but also a plan in which it was forgotten
+		return []preflight.Finding{{Level: preflight.OK, Found: fault.T("No delivery method is set: orders have no address and no store.",
+			"未设置配送方式：订单没有收货地址，也没有自提门店。")}}
+	}
+	return nil
+}
+
+// reservations tells how many have reserved where only they may take part.
+func (p *planned) reservations(ctx context.Context, _ preflight.Need) (found []preflight.Finding, err error) {
+	var ids []int64
+	for i := range p.Sessions {
+		if p.Sessions[i].ReservationOpensAt == nil {
+			continue
+		}
+		for j := range p.Sessions[i].Items {
+			ids = append(ids, p.Sessions[i].Items[j].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	counts, err := plan.Reservations(ctx, p.s.deps.DB, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.Sessions {
+		session := &p.Sessions[i].SeckillSession
+		if session.ReservationOpensAt == nil {
+			continue
+		}
+		for j := range p.Sessions[i].Items {
+			item := &p.Sessions[i].Items[j]
+			n := counts[item.ID]
+			f := preflight.Finding{
+				Level: preflight.OK, Subject: inventory.ItemSubject(item.ID),
+				Found: fault.T(`{reserved} shoppers have reserved "{item}"; {units} units are on sale.`,
+					"已有 {reserved} 人预约“{item}”，可售 {units} 件。",
+					"reserved", n, "item", item.Title, "units", plan.UnitsOnSale(item)),
+			}
+			if n == 0 && p.at.After(*session.ReservationOpensAt) {
+				f.Level = preflight.Warning
+			}
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+const (
+	// measuredWithin is how long ago a sale or a practice still says what this shop
+	// can do: machines and versions change.
+	measuredWithin = 30 * 24 * time.Hour
+	// answeredWithin is how long a crowd that presses at once may wait for its answers.
+	answeredWithin = 5 // seconds
+)
+
+// capacity compares the expected crowd with the busiest second of the sales and
+// practices before. That they were not asked for more than they answered is unknown,
+// so that it never stops a sale.
+func (p *planned) capacity(ctx context.Context, need preflight.Need) ([]preflight.Finding, error) {
+	if need.Shoppers == 0 {
+		return []preflight.Finding{{Level: preflight.OK, Found: fault.T("Enter the expected number of shoppers to compare it with past sales.",
+			"未填写预计人数，未与以往的处理能力比较。")}}, nil
+	}
+	most, err := tally.Busiest(ctx, p.s.deps.DB, rush.StageAnswers, measuredWithin)
+	if err != nil {
+		return nil, err
+	}
+	f := preflight.Finding{Level: preflight.Warning, Found: fault.T("No rush in the last 30 days to compare with.",
+		"最近 30 天没有抢购记录，处理能力未知。")}
+	if most > 0 {
+		f.Found = fault.T("{expected} shoppers are expected; the busiest second of the last 30 days answered {most}.",
+			"预计 {expected} 人；最近 30 天每秒最多处理 {most} 次抢购。", "expected", need.Shoppers, "most", most)
+		if int64(need.Shoppers) <= most*answeredWithin {
+			f.Level = preflight.OK
+		}
+	}
+	return []preflight.Finding{f}, nil
+}
