@@ -60,7 +60,7 @@ func (n native) Routes(mux chi.Router, desk Desk) {
 func endpoint[C any](n native, mux chi.Router, path, op string, do func(ctx context.Context, c C) (any, error)) {
 	mux.Post(Prefix+"/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
 		var head call
-		answer, err := func() (any, error) {
+		answer, err := func(ctx context.Context) (any, error) {
 			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
 			if err != nil {
 				return nil, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was truncated")
@@ -76,8 +76,8 @@ func endpoint[C any](n native, mux chi.Router, path, op string, do func(ctx cont
 			if err := decodeStrict(body, &c); err != nil {
 				return nil, refuse(http.StatusBadRequest, "bad-request", err.Error())
 			}
-			return do(r.Context(), c)
-		}()
+			return do(ctx, c)
+		}(r.Context())
 		if err == nil {
 			n.reply(w, http.StatusOK, answer)
 			return

@@ -139,34 +139,12 @@ func startBare(ctx context.Context, rig *Rig, a answer) (*Child, string, error) 
 // capture sends one POST to the server and returns its answer, for a baseline
 // that must send the same; any status but want is an error. body may be nil.
 func capture(ctx context.Context, s *Server, target, token string, body io.Reader, want int) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+target, body)
+	header, raw, err := ask(ctx, http.MethodPost, s.URL+target, token, body, want)
 	if err != nil {
 		return answer{}, err
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return answer{}, err
-	}
-	if resp.StatusCode != want {
-		return answer{}, fmt.Errorf("%s answered %d instead of %d: %s", target, resp.StatusCode, want, raw)
-	}
-	a := answer{Status: resp.StatusCode, Header: map[string][]string{}, Body: string(raw)}
-	for name, values := range resp.Header {
-		// net/http writes these two headers itself.
-		if !slices.Contains([]string{"Date", "Content-Length"}, name) {
-			a.Header[name] = values
-		}
-	}
+	a := answer{Status: want, Header: header, Body: string(raw)}
+	header.Del("Date") // net/http writes these two itself
+	header.Del("Content-Length")
 	return a, nil
 }

@@ -101,10 +101,6 @@ func start(cmd *exec.Cmd, in io.WriteCloser) (*Child, error) {
 // PID is the process's id.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// ResidentKiB returns the process's resident memory and its peak; 0 if the
-// system does not report it.
-func (c *Child) ResidentKiB() (now, peak int64) { return residentKiB(c.PID()) }
-
 // Tell sends a value to the child.
 func (c *Child) Tell(v any) error {
 	if err := json.NewEncoder(c.in).Encode(v); err != nil {

@@ -83,11 +83,11 @@ func (l *listeners) side() Side {
 // they lack.
 func (l *listeners) connect(ctx context.Context, n int) error {
 	l.crowd = l.gather(n)
-	before, _ := l.child.ResidentKiB()
+	before, _ := residentKiB(l.child.PID())
 	if err := l.crowd.Listen(ctx, n); err != nil {
 		return err
 	}
-	if after, _ := l.child.ResidentKiB(); n > l.most {
+	if after, _ := residentKiB(l.child.PID()); n > l.most {
 		l.most, l.kib = n, float64(after-before)/float64(n)
 	}
 	return allIssued(ctx, l.crowd.FetchPaths(ctx))

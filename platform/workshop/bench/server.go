@@ -165,21 +165,30 @@ func (s *Server) crowd(ctx context.Context, item int64, n, conns int) (*loadgen.
 
 // get reads a document; token may be empty.
 func get(ctx context.Context, url, token string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	_, raw, err := ask(ctx, http.MethodGet, url, token, nil, http.StatusOK)
+	return raw, err
+}
+
+// ask sends one request; token and body may be empty. Any status but want is an error.
+func ask(ctx context.Context, method, url, token string, body io.Reader, want int) (http.Header, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answered %s: %s", url, resp.Status, raw)
+	if err == nil && resp.StatusCode != want {
+		err = fmt.Errorf("%s answered %s instead of %d: %s", url, resp.Status, want, raw)
 	}
-	return raw, err
+	return resp.Header, raw, err
 }

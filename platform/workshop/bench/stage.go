@@ -126,9 +126,13 @@ func Stages() []Stage {
 		Remark: "The ratio compares how many attempts a second become orders; times count from when an attempt or a payment was due. A payment is on time " +
 			"if its order is paid within a second. The bank is a process of its own, but on this machine.",
 		Figures: []Figure{
-			times[0], times[1], {Name: figureSlower, Unit: "%", AtMost: 25},
-			{Name: figureOnTime, Unit: "%"}, {Name: figureLate, Unit: "%", AtMost: 25},
-			{Name: figurePayTook, Unit: "ms"}, {Name: figurePayAlone, Unit: "ms"}, {Name: figurePayCPU, Unit: "ms"},
+			times[0], times[1],
+			{Name: figureSlower, Unit: "%", AtMost: 25},
+			{Name: figureOnTime, Unit: "%"},
+			{Name: figureLate, Unit: "%", AtMost: 25},
+			{Name: figurePayTook, Unit: "ms"},
+			{Name: figurePayAlone, Unit: "ms"},
+			{Name: figurePayCPU, Unit: "ms"},
 		},
 		Open: func(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 			return openPaying(ctx, rig, saleShare)
@@ -149,8 +153,10 @@ func Stages() []Stage {
 		Baseline: "a bare handler with the same 202 that writes the same message to a socket",
 		Remark:   "From the first attempt to the last message; median and p99 are from each shopper's attempt to the message.",
 		Figures: []Figure{
-			times[0], times[1], {Name: figureSockets, Unit: "open"},
-			{Name: figureMemory, Unit: "KiB of the server"}, {Name: figureBaselineMemory, Unit: "KiB"},
+			times[0], times[1],
+			{Name: figureSockets, Unit: "open"},
+			{Name: figureMemory, Unit: "KiB of the server"},
+			{Name: figureBaselineMemory, Unit: "KiB"},
 		},
 		Open: openPush,
 	}}

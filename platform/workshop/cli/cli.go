@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,14 +63,7 @@ type Books struct {
 
 // stores returns the flags' URLs, or else the stack's.
 func (b Books) stores(stack Noted) Stores {
-	st := Stores{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL}
-	if b.DatabaseURL != "" {
-		st.DatabaseURL = b.DatabaseURL
-	}
-	if b.RedisURL != "" {
-		st.RedisURL = b.RedisURL
-	}
-	return st
+	return Stores{DatabaseURL: cmp.Or(b.DatabaseURL, stack.DatabaseURL), RedisURL: cmp.Or(b.RedisURL, stack.RedisURL)}
 }
 
 // find returns the stores, which answer.

@@ -22,19 +22,19 @@ import (
 
 // Rush is `stampede rush`.
 type Rush struct {
-	Demo       bool     `help:"Plan a small sale that opens in seconds and rush it; needs no other flag against stampede run."`
-	Item       int64    `help:"The item to rush; GET /api/v1/sessions lists the items on sale."`
-	URL        string   `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
-	Shoppers   int      `default:"2000" help:"How many distinct users rush, 1 to 10000000."`
-	Rate       string   `default:"max" help:"Attempts per second; max is as fast as the connections allow."`
-	Pay        string   `default:"80%" help:"Share of the winners that pay, as 80% or 0.8."`
-	Conns      int      `default:"256" help:"HTTP connections, 1 to 10000."`
-	Sockets    int      `default:"-1" help:"Shoppers that also hold a WebSocket; -1 is all, as far as file descriptors allow."`
-	FirstUser  int64    `default:"0" help:"Id of the first shopper; 0 takes a range that no other run used."`
-	JSON       bool     `name:"json" help:"Print the report as JSON."`
-	Log        string   `type:"path" help:"Write the client log, which records every answer that shoppers got, to this file."`
-	SigningKey string   `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:"" found:""`
-	Require    []string `help:"Exit 1 unless the run meets these: p99<200ms, errors<0.1%, granted=300, rate>=1000, …; repeated or separated by commas." placeholder:"BOUND"`
+	Demo       bool                  `help:"Plan a small sale that opens in seconds and rush it; needs no other flag against stampede run."`
+	Item       int64                 `help:"The item to rush; GET /api/v1/sessions lists the items on sale."`
+	URL        string                `env:"STAMPEDE_URL" help:"The server. Default: the one that --data belongs to, else http://127.0.0.1:8080." found:""`
+	Shoppers   int                   `default:"2000" help:"How many distinct users rush, 1 to 10000000."`
+	Rate       string                `default:"max" help:"Attempts per second; max is as fast as the connections allow."`
+	Pay        string                `default:"80%" help:"Share of the winners that pay, as 80% or 0.8."`
+	Conns      int                   `default:"256" help:"HTTP connections, 1 to 10000."`
+	Sockets    int                   `default:"-1" help:"Shoppers that also hold a WebSocket; -1 is all, as far as file descriptors allow."`
+	FirstUser  int64                 `default:"0" help:"Id of the first shopper; 0 takes a range that no other run used."`
+	JSON       bool                  `name:"json" help:"Print the report as JSON."`
+	Log        string                `type:"path" help:"Write the client log, which records every answer that shoppers got, to this file."`
+	SigningKey string                `env:"STAMPEDE_SIGNING_KEY" help:"The server's signing key, to act as shoppers. Default: the one in --data." secret:"" found:""`
+	Require    []loadgen.Requirement `help:"Exit 1 unless the run meets these: p99<200ms, errors<0.1%, granted=300, rate>=1000, …; repeated or separated by commas." placeholder:"BOUND"`
 	Books      `embed:""`
 }
 
@@ -68,20 +68,7 @@ func (c *Rush) Validate() error {
 		cfg.ItemID = 1 // it is planned later
 	}
 	cfg.Token = func(int64) (string, error) { return "", nil } // the key is looked up later
-	_, err = c.requirements()
-	return errors.Join(cfg.Validate(), err)
-}
-
-// requirements reads --require.
-func (c *Rush) requirements() (all []loadgen.Requirement, err error) {
-	for _, text := range c.Require {
-		r, wrong := loadgen.ParseRequirement(text)
-		if wrong != nil {
-			return nil, fmt.Errorf("--require: %w", wrong)
-		}
-		all = append(all, r)
-	}
-	return all, nil
+	return cfg.Validate()
 }
 
 // Run plays, reports, and proves the books if the stores are known.
@@ -91,11 +78,9 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 		return err
 	}
 	source := flags.keySource(c.SigningKey != "", c.Data)
-	if c.SigningKey == "" {
-		c.SigningKey = stack.SigningKey
-	}
-	if c.SigningKey == "" {
-		return fmt.Errorf("no signing key: give --signing-key, or --data with the folder of `stampede run` (looked in %s)", c.Data)
+	key, err := stack.key(c.SigningKey, c.Data)
+	if err != nil {
+		return err
 	}
 	cfg, err := c.play(stack)
 	if err != nil {
@@ -104,7 +89,7 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 	if source != "" {
 		_, _ = fmt.Fprintln(io.Err, source)
 	}
-	tokens := auth.NewTokens([]byte(c.SigningKey), time.Now)
+	tokens := auth.NewTokens([]byte(key), time.Now)
 	cfg.Token = func(user int64) (string, error) {
 		return tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, shopperTokenLife)
 	}
@@ -153,12 +138,7 @@ func (c *Rush) play(stack Noted) (loadgen.Config, error) {
 	cfg := loadgen.DefaultConfig()
 	cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = c.Item, c.Shoppers, c.Conns, c.Sockets
 	cfg.FirstUser = c.FirstUser
-	switch {
-	case c.URL != "":
-		cfg.BaseURL = strings.TrimSuffix(c.URL, "/")
-	case stack.BaseURL != "":
-		cfg.BaseURL = stack.BaseURL
-	}
+	cfg.BaseURL = stack.server(c.URL)
 	if c.FirstUser == 0 {
 		// An id for each nanosecond: the ids of a million shoppers overlap only with
 		// those of a run that began within a millisecond, so that several items can
@@ -252,11 +232,7 @@ func (c *Rush) finish(out io.Writer, report *loadgen.Report, prove func() (Evide
 			}
 		}
 	}
-	requirements, err := c.requirements()
-	if err != nil {
-		return err
-	}
-	for _, r := range requirements {
+	for _, r := range c.Require {
 		v := r.Judge(report)
 		result.Requirements = append(result.Requirements, v)
 		if err := v.Write(table); err != nil {

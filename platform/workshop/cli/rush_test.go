@@ -29,7 +29,13 @@ func TestRushFailsOnAMissedRequirement(t *testing.T) {
   ]`, errMissed},
 	} {
 		var out strings.Builder
-		err := (&Rush{Require: c.require, JSON: c.json}).finish(&out, report, nil)
+		required := make([]loadgen.Requirement, len(c.require))
+		for i, text := range c.require {
+			if err := required[i].UnmarshalText([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := (&Rush{Require: required, JSON: c.json}).finish(&out, report, nil)
 		if !errors.Is(err, c.err) || !strings.Contains(out.String(), c.out) {
 			t.Errorf("%v: %v, printed\n%s", c.require, err, out.String())
 		}

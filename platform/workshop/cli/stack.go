@@ -34,6 +34,20 @@ type Noted struct {
 	SigningKey  string `json:"signing_key"`
 }
 
+// server is the address that was given, else the stack's.
+func (n Noted) server(given string) string {
+	return strings.TrimSuffix(cmp.Or(given, n.BaseURL, "http://127.0.0.1:8080"), "/")
+}
+
+// key is the signing key that was given, else the stack's, which is that of the folder.
+func (n Noted) key(given, folder string) (string, error) {
+	key := cmp.Or(given, n.SigningKey)
+	if key == "" {
+		return "", fmt.Errorf("no signing key: give --signing-key, or --data with the folder of `stampede run` (looked in %s)", folder)
+	}
+	return key, nil
+}
+
 // ErrNoStack means that no `stampede run` has used the folder.
 var ErrNoStack = errors.New("no stack is known there: start one with `stampede run`, or name the servers with flags")
 
@@ -132,20 +146,11 @@ func (s ServerAccess) Operator(role auth.Role) (server, token string, err error)
 	if err != nil && !errors.Is(err, ErrNoStack) {
 		return "", "", err
 	}
-	key := s.SigningKey
-	if key == "" {
-		key = stack.SigningKey
+	key, err := stack.key(s.SigningKey, s.Data)
+	if err != nil {
+		return "", "", err
 	}
-	if key == "" {
-		return "", "", fmt.Errorf("no signing key: give --signing-key, or --data with the folder of `stampede run` (looked in %s)", s.Data)
-	}
-	server = "http://127.0.0.1:8080"
-	switch {
-	case s.URL != "":
-		server = strings.TrimSuffix(s.URL, "/")
-	case stack.BaseURL != "":
-		server = stack.BaseURL
-	}
+	server = stack.server(s.URL)
 	token, err = auth.NewTokens([]byte(key), time.Now).Mint(auth.Principal{UserID: 1, Role: role}, staffLifetime)
 	return server, token, err
 }

@@ -25,41 +25,30 @@ type Stores struct {
 	NATSDir       string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: /var/lib/stampede/nats for root, else ~/.local/share/stampede/nats; ./data/nats where an earlier version made it." group:"NATS:"`
 }
 
-// Check checks the stores' URLs without connecting, and returns a sentence for
-// each that is wrong.
-func (s Stores) Check() error {
-	return errors.Join(s.needed(), s.validateDatabase(), s.validateRedis(), s.validateLocks(), s.validateNATS())
-}
-
-// needed returns an error for a missing URL.
-func (s Stores) needed() error {
-	if s.DatabaseURL == "" || s.RedisURL == "" {
-		return errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` starts its own stores")
-	}
-	return nil
-}
-
-func (s Stores) validateDatabase() error {
-	if u, err := url.Parse(s.DatabaseURL); s.DatabaseURL != "" && (err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql")) {
-		return errors.New("--database-url must be like postgres://user:password@host/database")
-	}
-	return nil
-}
-
-func (s Stores) validateRedis() error {
-	if s.RedisURL == "" {
-		return nil
-	}
-	if err := checkRedis(s.RedisURL); err != nil {
-		return fmt.Errorf("--redis-url must be like redis://:password@host:6379/0: %w", err)
-	}
-	return nil
-}
-
 // maxLockNodes bounds the cost of taking a lock: nine nodes survive the loss of four.
 const maxLockNodes = 9
 
-func (s Stores) validateLocks() error {
+// Check checks the stores' URLs without connecting, and returns a sentence for
+// each that is wrong.
+func (s Stores) Check() error {
+	var wrong []error
+	if s.DatabaseURL == "" || s.RedisURL == "" {
+		wrong = append(wrong, errors.New("--database-url and --redis-url are needed, or STAMPEDE_DATABASE_URL and STAMPEDE_REDIS_URL; `stampede run` starts its own stores"))
+	}
+	if u, err := url.Parse(s.DatabaseURL); s.DatabaseURL != "" && (err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql")) {
+		wrong = append(wrong, errors.New("--database-url must be like postgres://user:password@host/database"))
+	}
+	if err := checkRedis(s.RedisURL); s.RedisURL != "" && err != nil {
+		wrong = append(wrong, fmt.Errorf("--redis-url must be like redis://:password@host:6379/0: %w", err))
+	}
+	wrong = append(wrong, s.checkLocks())
+	if u, err := url.Parse(s.NATSURL); s.NATSURL != "" && (err != nil || (u.Scheme != "nats" && u.Scheme != "tls") || u.Host == "") {
+		wrong = append(wrong, errors.New("--nats-url must be like nats://host:4222"))
+	}
+	return errors.Join(wrong...)
+}
+
+func (s Stores) checkLocks() error {
 	// Four nodes survive no more losses than three do, and two survive none.
 	if n := len(s.LockRedisURLs); n > maxLockNodes || n > 0 && n%2 == 0 {
 		return fmt.Errorf("--lock-redis-urls must be an odd number of servers, at most %d, not %d", maxLockNodes, n)
@@ -83,13 +72,6 @@ func checkRedis(raw string) error {
 		return bad.Err
 	}
 	return err
-}
-
-func (s Stores) validateNATS() error {
-	if u, err := url.Parse(s.NATSURL); s.NATSURL != "" && (err != nil || (u.Scheme != "nats" && u.Scheme != "tls") || u.Host == "") {
-		return errors.New("--nats-url must be like nats://host:4222")
-	}
-	return nil
 }
 
 // streamsFolder returns the absolute folder of the embedded NATS: the setting, or one

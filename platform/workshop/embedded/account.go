@@ -90,7 +90,7 @@ func earlierOwner(cfg Config) (account, bool) {
 		return account{}, false
 	}
 	acc, err := known(user.LookupId(strconv.Itoa(uid)))
-	return acc, err == nil && !(cfg.OwnAccount && acc.name == shared)
+	return acc, err == nil && (!cfg.OwnAccount || acc.name != shared)
 }
 
 // ownerOf returns the user id of a file's owner; false if there is no such file.

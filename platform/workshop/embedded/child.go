@@ -52,14 +52,13 @@ func childEnv() []string {
 // logOf is the path of a child's log.
 func (d *dataDir) logOf(name string) string { return filepath.Join(d.path, "log", name+".log") }
 
-// command prepares a program to run in dir, with its output in the named log.
+// command prepares a program to run in dir, with its output in the named log. It
+// takes no context, which would kill a server instead of letting it shut down.
 func (d *dataDir) command(program, dir, logName string, args ...string) (*exec.Cmd, *os.File, error) {
 	log, err := os.OpenFile(d.logOf(logName), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, nil, dataError(d.path, err)
 	}
-	// The context is not passed to exec, which would kill the child immediately
-	// instead of letting it shut down.
 	cmd := exec.Command(program, args...) //nolint:gosec,noctx // found by Find; ended by Stop
 	cmd.Dir = dir
 	cmd.Env = childEnv()

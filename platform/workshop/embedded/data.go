@@ -71,9 +71,9 @@ func openData(path string, fresh bool) (_ *dataDir, err error) {
 		return nil, err
 	}
 	if !fresh {
-		return d, d.refuseNewer()
+		err = d.refuseNewer()
 	}
-	return d, nil
+	return d, err
 }
 
 // at is the path of a name in the folder.

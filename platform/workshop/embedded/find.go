@@ -123,9 +123,9 @@ func searchDirs(extra []string) []string {
 	return slices.DeleteFunc(dirs, func(dir string) bool {
 		// A relative entry names a different program in each working directory:
 		// never run those.
-		real := resolveExisting(dir)
-		drop := !filepath.IsAbs(dir) || seen[real]
-		seen[real] = true
+		resolved := resolveExisting(dir)
+		drop := !filepath.IsAbs(dir) || seen[resolved]
+		seen[resolved] = true
 		return drop
 	})
 }
@@ -175,11 +175,11 @@ func (k kind) in(dirs []string) (found []installed) {
 // initdbOf returns the initdb of the same release as a postgres, or "". PATH may
 // contain a link to postgres only; initdb is then beside the real file.
 func initdbOf(postgres string) string {
-	real, err := filepath.EvalSymlinks(postgres)
+	resolved, err := filepath.EvalSymlinks(postgres)
 	if err != nil {
 		return ""
 	}
-	for _, dir := range []string{filepath.Dir(real), filepath.Dir(postgres)} {
+	for _, dir := range []string{filepath.Dir(resolved), filepath.Dir(postgres)} {
 		if path := filepath.Join(dir, "initdb"); executable(path) {
 			return path
 		}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -123,7 +124,15 @@ func (s *Stack) createCluster(ctx context.Context, cfg Config) error {
 			return err
 		}
 		defer func() { _ = log.Close() }() // the child has its own handle
-		if err := runUntil(ctx, cmd); err != nil {
+		if err = cmd.Start(); err == nil {
+			// The group, because initdb starts its own servers.
+			defer context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })()
+			err = cmd.Wait()
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("interrupted: %w", ctx.Err())
+			}
 			tail := s.data.tail("initdb")
 			if strings.Contains(tail, "No space left on device") {
 				return fail(CodeDiskFull, errors.New(tail), s.data.path)

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // Stack is a running pair of servers. Safe for concurrent use.
@@ -275,23 +273,4 @@ func (s *Stack) stop(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, s.data.release())
-}
-
-// runUntil runs a short-lived child until it exits, and kills its process group
-// if ctx ends first.
-func runUntil(ctx context.Context, cmd *exec.Cmd) error {
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		// The group, because initdb starts its own servers.
-		err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
-		<-done //nolint:errcheck // it only says that it was killed
-		return errors.Join(fmt.Errorf("interrupted: %w", ctx.Err()), err)
-	}
 }

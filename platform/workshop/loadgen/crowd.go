@@ -224,7 +224,7 @@ func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 		if f.every > 0 {
 			s.sent = due
 		}
-		c.tally.add(s.answer, s.answered-began)
+		c.tally.add(s.answer)
 		c.done.Add(1)
 		if f.after != nil {
 			f.after(w, i)

@@ -132,7 +132,7 @@ func TestCrowdBuysAllUnits(t *testing.T) {
 	s := &shop{units: 7, hot: map[string]bool{}, unclear: true}
 	c := NewCrowd(CrowdConfig{BaseURL: open(t, s), Items: []int64{1, 2}, Shoppers: 50, FirstUser: 100, Connections: 8, Token: mint})
 	defer c.Close()
-	if f := c.FetchPaths(t.Context()); f.Issued != 50 || len(f.Refused) != 0 || f.Took.Count != 50 {
+	if f := c.FetchPaths(t.Context()); f.Issued != 50 || len(f.Refused) != 0 || f.Took.Count != 50 || f.Took.P99 <= 0 || f.PerSecond <= 0 {
 		t.Fatalf("%+v", f)
 	}
 	if v := c.Fire(t.Context()); v.Sent != 50 || v.Answers["too-hot"] != 50 || v.Refusal.Count != 50 {
@@ -188,37 +188,23 @@ func TestCrowdRepeatsAttempts(t *testing.T) {
 	}
 }
 
-// TestRunFollowsEveryWinner checks that each one is followed to the order.
-func TestRunFollowsEveryWinner(t *testing.T) {
-	t.Parallel()
-	s := &shop{units: 40}
-	cfg := DefaultConfig()
-	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare, cfg.Token = open(t, s), 1, 100, 8, 0, 0, mint
-	rep, err := Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rep.Answers["queued"] != 40 || rep.Answers["all-held"] != 60 || rep.Outcomes["pending_payment"] != 40 || len(rep.Violations) != 0 {
-		t.Fatalf("%+v", rep)
-	}
-	if l := rep.Latency["order visible"]; l.Count != 40 || rep.AllVisible <= 0 || len(rep.Entries) != 100 {
-		t.Fatalf("%+v", rep)
-	}
-}
-
-// TestRunPaysForTheShare checks the configured share, each paid once, with more
-// payers than may pay at the same time.
+// TestRunPaysForTheShare follows every winner to the order, and the configured share
+// to the payment, each paid once, with more payers than may pay at the same time.
 func TestRunPaysForTheShare(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 200}
-	cfg := DefaultConfig()
-	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare, cfg.Token = open(t, s), 1, 200, 8, 0, 0.75, mint
+	cfg := playOf(open(t, s))
+	cfg.Shoppers, cfg.PayShare = 260, 0.75
 	rep, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Outcomes["paid"] != 150 || rep.Outcomes["pending_payment"] != 50 || len(rep.Troubles) != 0 || len(rep.Violations) != 0 {
+	if rep.Answers["queued"] != 200 || rep.Answers["all-held"] != 60 || rep.Outcomes["paid"] != 150 || rep.Outcomes["pending_payment"] != 50 ||
+		len(rep.Troubles) != 0 || len(rep.Violations) != 0 {
 		t.Fatalf("%+v", rep)
+	}
+	if l := rep.Latency["order visible"]; l.Count != 200 || rep.AllVisible <= 0 || len(rep.Entries) != 260 || len(rep.Chart) == 0 || rep.Chart[0]["queued"] == 0 {
+		t.Errorf("%+v", rep)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,8 +218,8 @@ func TestRunPaysForTheShare(t *testing.T) {
 func TestRunReportsALostNumber(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 1, denies: true}
-	cfg := DefaultConfig()
-	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare, cfg.Token = open(t, s), 1, 1, 1, 0, 0, mint
+	cfg := playOf(open(t, s))
+	cfg.Shoppers = 1
 	rep, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +258,7 @@ func TestTallyBoundsItsCodes(t *testing.T) {
 	t.Parallel()
 	ta := newTally()
 	for i := range 2 * maxAnswers {
-		ta.add(ta.id("code-"+strconv.Itoa(i)), 0)
+		ta.add(ta.id("code-" + strconv.Itoa(i)))
 	}
 	counts := ta.counts()
 	if len(counts) != maxAnswers-4 || counts["other"] != 2*maxAnswers-(maxAnswers-5) {

@@ -132,12 +132,32 @@ func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 		rep.Latency["path"] = r.fetched.Took
 		rep.MaxConcurrent = underWay(r.fetched.PerSecond, r.fetched.Took)
 	}
-	rep.Answers, rep.Chart = r.tally.counts(), r.tally.chart()
+	rep.Answers, rep.Chart = r.tally.counts(), r.chart(began)
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
 	rep.Troubles = maps.Clone(r.tally.troubles)
 	rep.Violations = append([]Violation{}, r.tally.violations...)
 	return rep
+}
+
+// maxSeconds bounds the chart; later answers count into its last second.
+const maxSeconds = 3600
+
+// chart returns the answers by code for each second.
+func (r *run) chart(began time.Duration) []map[string]int64 {
+	var all []map[string]int64
+	for i := range r.shoppers {
+		s := &r.shoppers[i]
+		if s.answer == idOpen {
+			continue
+		}
+		second := min(max(int((s.answered-began)/time.Second), 0), maxSeconds-1)
+		for len(all) <= second {
+			all = append(all, map[string]int64{})
+		}
+		all[second][r.tally.name(s.answer)]++
+	}
+	return all
 }
 
 // outcome names a winner's last known status. Nothing is known about winners

@@ -30,16 +30,6 @@ func TestTheSuggestedConcurrencyIsLittlesLaw(t *testing.T) {
 	}
 }
 
-func TestCrowdMeasuresItsPaths(t *testing.T) {
-	t.Parallel()
-	s := &shop{units: 7, hot: map[string]bool{}}
-	c := NewCrowd(CrowdConfig{BaseURL: open(t, s), Items: []int64{1}, Shoppers: 20, FirstUser: 100, Connections: 4, Token: mint})
-	defer c.Close()
-	if f := c.FetchPaths(t.Context()); f.Took.Count != 20 || f.Took.P99 <= 0 || f.PerSecond <= 0 {
-		t.Errorf("%+v, want 20 paths with their times", f)
-	}
-}
-
 // TestLostServerIsNotABrokenPromise checks for one line that names some of the
 // numbers, and what to do.
 func TestLostServerIsNotABrokenPromise(t *testing.T) {

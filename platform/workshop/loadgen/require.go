@@ -110,26 +110,26 @@ func errorShare(r *Report) (float64, bool) {
 	return float64(failed) / float64(max(all, 1)), all > 0
 }
 
-// ParseRequirement reads a figure's name, an operator and a bound with its unit.
-func ParseRequirement(text string) (Requirement, error) {
+// UnmarshalText reads a figure's name, an operator and a bound with its unit.
+func (r *Requirement) UnmarshalText(raw []byte) (err error) {
+	text := string(raw)
 	at := strings.IndexAny(text, "<>=")
 	if at < 0 {
-		return Requirement{}, fmt.Errorf("%q has none of <, <=, =, >= and >; a requirement names one of %s", text, requirable)
+		return fmt.Errorf("%q has none of <, <=, =, >= and >; a requirement names one of %s", text, requirable)
 	}
-	r := Requirement{name: strings.TrimSpace(text[:at]), operator: text[at : at+1]}
+	r.name, r.operator = strings.TrimSpace(text[:at]), text[at:at+1]
 	bound := text[at+1:]
 	if strings.HasPrefix(bound, "=") && r.operator != "=" {
 		r.operator, bound = r.operator+"=", bound[1:]
 	}
 	var known bool
 	if r.figure, known = figureOf(r.name); !known {
-		return Requirement{}, fmt.Errorf("%q is no figure of a rush; a requirement names one of %s", r.name, requirable)
+		return fmt.Errorf("%q is no figure of a rush; a requirement names one of %s", r.name, requirable)
 	}
-	var err error
 	if r.bound, err = r.figure.unit.parse(strings.TrimSpace(bound)); err != nil {
-		return Requirement{}, fmt.Errorf("the bound of %q must be %w", text, err)
+		return fmt.Errorf("the bound of %q must be %w", text, err)
 	}
-	return r, nil
+	return nil
 }
 
 // wanted are the errors of parse: what a bound must look like.

@@ -32,7 +32,8 @@ func TestRequirementsAreJudged(t *testing.T) {
 		"rate>1000/s":      "ok      rate 1234.5/s > 1000/s",
 		"visible<1s":       "MISSED  visible 1500 ms, required < 1000 ms",
 	} {
-		r, err := ParseRequirement(text)
+		var r Requirement
+		err := r.UnmarshalText([]byte(text))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -52,7 +53,8 @@ func FuzzRequirement(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := ParseRequirement(text)
+		var r Requirement
+		err := r.UnmarshalText([]byte(text))
 		if err != nil {
 			if !strings.Contains(err.Error(), "such as") && !strings.Contains(err.Error(), "errors<0.1%") {
 				t.Fatalf("%q: the error does not say what to write: %v", text, err)
@@ -71,7 +73,8 @@ func FuzzRequirement(f *testing.F) {
 func TestBadRequirementsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "p99", "p95<1s", "p99<200", "p99<-1ms", "errors<101%", "errors<NaN", "granted=1.5", "rate>Inf", "queue.p99<1s", "grant.p42<1s", "p99>==1ms"} {
-		if r, err := ParseRequirement(text); err == nil {
+		var r Requirement
+		if err := r.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is taken as %+v", text, r)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // answerID represents an answer's code in memory: there are a million answers
@@ -25,18 +24,14 @@ const (
 // codes.
 const maxAnswers = 64
 
-// maxSeconds bounds the chart; later answers count into its last second.
-const maxSeconds = 3600
-
 // maxViolations bounds how many are kept in full; the report gives the total.
 const maxViolations = 1000
 
-// tally counts answers by kind and by second. Safe for concurrent use: counting
-// is atomic, and mu guards the rare events.
+// tally counts answers by kind. Safe for concurrent use: counting is atomic, and
+// mu guards the rare events.
 type tally struct {
 	names   atomic.Pointer[[]string] // by id; replaced, never changed
 	answers [maxAnswers]atomic.Int64
-	seconds [maxSeconds]atomic.Pointer[[maxAnswers]atomic.Int64]
 
 	mu         sync.Mutex
 	troubles   map[string]int64
@@ -90,38 +85,13 @@ func (t *tally) isRefusal(id answerID) bool {
 	return id >= idOther && !strings.HasPrefix(t.name(id), pathRefused)
 }
 
-func (t *tally) add(answer answerID, at time.Duration) {
-	t.answers[answer].Add(1)
-	second := &t.seconds[min(max(int(at/time.Second), 0), maxSeconds-1)]
-	counts := second.Load()
-	if counts == nil {
-		second.CompareAndSwap(nil, new([maxAnswers]atomic.Int64))
-		counts = second.Load()
-	}
-	counts[answer].Add(1)
-}
+func (t *tally) add(answer answerID) { t.answers[answer].Add(1) }
 
 // counts returns the answers by code.
-func (t *tally) counts() map[string]int64 { return t.named(&t.answers) }
-
-// chart returns the answers by code for each second.
-func (t *tally) chart() []map[string]int64 {
-	var all []map[string]int64
-	for i := range t.seconds {
-		if counts := t.seconds[i].Load(); counts != nil {
-			for len(all) <= i {
-				all = append(all, map[string]int64{})
-			}
-			all[i] = t.named(counts)
-		}
-	}
-	return all
-}
-
-func (t *tally) named(counts *[maxAnswers]atomic.Int64) map[string]int64 {
+func (t *tally) counts() map[string]int64 {
 	m := map[string]int64{}
-	for id := range counts {
-		if n := counts[id].Load(); n > 0 {
+	for id := range t.answers {
+		if n := t.answers[id].Load(); n > 0 {
 			m[t.name(answerID(id))] = n
 		}
 	}
