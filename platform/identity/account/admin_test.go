@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/sandbox"
 	"stampede/platform/watch/audit"
 )
@@ -240,7 +241,7 @@ func TestAttackSandboxShowsNoCodeOfStaff(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, phone := range []string{first, colleague, shopper} {
-		gateway.Keep(sandbox.Got{ID: phone, Phone: "+86" + phone, Text: "code 123456"})
+		gateway.Keep(sandbox.Got{Message: sms.Message{ID: phone, Phone: "+86" + phone, Text: "code 123456"}})
 	}
 	mux := chi.NewRouter()
 	gateway.Routes(mux)

@@ -8,7 +8,6 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/identity/account"
-	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/password"
@@ -38,7 +37,8 @@ var (
 // loginByPassword logs in with a phone and its password. A phone without an
 // account, an account without a password and a wrong password take the same work
 // and get the same answer.
-func (s *Service) loginByPassword(ctx context.Context, phone account.Phone, secret string, d login.Device, from guard.Caller) (login.Tokens, error) {
+func (s *Service) loginByPassword(ctx context.Context, in *loginInput, phone account.Phone, d login.Device) (login.Tokens, error) {
+	from, secret := in.Caller(ctx), in.Body.Password
 	if err := s.Guard.KeepOut(login.ByPassword, 0, phone, d.ID, d.Address); err != nil {
 		return login.Tokens{}, err
 	}

@@ -32,21 +32,22 @@ var (
 )
 
 // register creates an account for a phone proved by a code, and logs in.
-func (s *Service) register(ctx context.Context, phone account.Phone, shown, secret, name string, d login.Device, from guard.Caller) (out login.Tokens, err error) {
+func (s *Service) register(ctx context.Context, in *registerInput, phone account.Phone, d login.Device) (out login.Tokens, err error) {
+	name, from := account.Clean(in.Body.Name), in.Caller(ctx)
 	if err := s.Guard.KeepOut(login.ByRegister, 0, phone, d.ID, d.Address); err != nil {
 		return login.Tokens{}, err
 	}
-	if err := password.Accept(secret, string(phone), name, s.Store.Config.SMSSignature); err != nil {
+	if err := password.Accept(in.Body.Password, string(phone), name, s.Store.Config.SMSSignature); err != nil {
 		return login.Tokens{}, err
 	}
 	if err := s.Guard.Registration(ctx, from); err != nil {
 		return login.Tokens{}, err
 	}
-	phc, err := s.Hasher.Hash(ctx, secret)
+	phc, err := s.Hasher.Hash(ctx, in.Body.Password)
 	if err != nil {
 		return login.Tokens{}, err
 	}
-	err = s.Codes.Use(ctx, phone, code.ForRegister, shown, from, func(tx pgx.Tx) error {
+	err = s.Codes.Use(ctx, phone, code.ForRegister, in.Body.Code, from, func(tx pgx.Tx) error {
 		u, err := account.Create(ctx, tx, phone, name, phc)
 		if err == nil && u.ID == 0 {
 			err = ErrPhoneTaken
@@ -61,7 +62,8 @@ func (s *Service) register(ctx context.Context, phone account.Phone, shown, secr
 
 // loginByCode logs in with a phone and a code; a phone without an account gets one,
 // without a password, and that counts as a registration from the caller's address.
-func (s *Service) loginByCode(ctx context.Context, phone account.Phone, shown string, d login.Device, from guard.Caller) (out login.Tokens, err error) {
+func (s *Service) loginByCode(ctx context.Context, in *loginSMSInput, phone account.Phone, d login.Device) (out login.Tokens, err error) {
+	from := in.Caller(ctx)
 	if err := s.Guard.KeepOut(login.BySMS, 0, phone, d.ID, d.Address); err != nil {
 		return login.Tokens{}, err
 	}
@@ -69,7 +71,7 @@ func (s *Service) loginByCode(ctx context.Context, phone account.Phone, shown st
 		return login.Tokens{}, err
 	}
 	created := false
-	err = s.Codes.Use(ctx, phone, code.ForLogin, shown, from, func(tx pgx.Tx) error {
+	err = s.Codes.Use(ctx, phone, code.ForLogin, in.Body.Code, from, func(tx pgx.Tx) error {
 		u, err := account.Create(ctx, tx, phone, "", "")
 		if err != nil {
 			return err
@@ -92,18 +94,23 @@ func (s *Service) loginByCode(ctx context.Context, phone account.Phone, shown st
 
 // resetPassword sets a new password for the account of a phone proved by a code, and
 // ends all its logins.
-func (s *Service) resetPassword(ctx context.Context, phone account.Phone, shown, secret string, from guard.Caller) error {
-	if err := password.Accept(secret, string(phone), s.Store.Config.SMSSignature); err != nil {
-		return err
+func (s *Service) resetPassword(ctx context.Context, in *resetInput) (*struct{}, error) {
+	phone, err := account.TypedPhone(in.Body.Phone)
+	if err != nil {
+		return nil, err
+	}
+	from := in.Caller(ctx)
+	if err := password.Accept(in.Body.Password, string(phone), s.Store.Config.SMSSignature); err != nil {
+		return nil, err
 	}
 	if err := s.Guard.Login(ctx, phone, from, false); err != nil {
-		return err
+		return nil, err
 	}
-	phc, err := s.Hasher.Hash(ctx, secret)
+	phc, err := s.Hasher.Hash(ctx, in.Body.Password)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = s.Codes.Use(ctx, phone, code.ForReset, shown, from, func(tx pgx.Tx) error {
+	err = s.Codes.Use(ctx, phone, code.ForReset, in.Body.Code, from, func(tx pgx.Tx) error {
 		u, err := account.ByPhone(ctx, tx, phone)
 		if err != nil {
 			return err
@@ -126,7 +133,7 @@ func (s *Service) resetPassword(ctx context.Context, phone account.Phone, shown,
 	if err == nil {
 		s.Guard.Forget(ctx, phone)
 	}
-	return err
+	return nil, err
 }
 
 // Both are returned only after the phone's code was shown.

@@ -36,7 +36,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
 			http.StatusServiceUnavailable: "human-check-unavailable",
 		},
-	}, s.postRegister)
+	}, func(ctx context.Context, in *registerInput) (*httpx.Output[login.Tokens], error) {
+		return Enter(ctx, s.Logins, login.ByRegister, in.Body.Phone, in.Body.Device, "", func(phone account.Phone, d login.Device) (login.Tokens, error) {
+			return s.register(ctx, in, phone, d)
+		})
+	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and password",
 		Description: "A phone without an account gets the same answer as a wrong password. After several failures a human check is required.",
@@ -44,7 +48,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusUnauthorized: "wrong-login, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
 		},
-	}, s.login)
+	}, func(ctx context.Context, in *loginInput) (*httpx.Output[login.Tokens], error) {
+		return Enter(ctx, s.Logins, login.ByPassword, in.Body.Phone, in.Body.Device, in.Body.TOTP, func(phone account.Phone, d login.Device) (login.Tokens, error) {
+			return s.loginByPassword(ctx, in, phone, d)
+		})
+	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and SMS code",
 		Description: "Takes a code of the purpose `login`. A phone without an account gets one. The code stays valid after totp-required and wrong-totp.",
@@ -52,7 +60,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusUnauthorized: "wrong-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
 			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
 		},
-	}, s.loginSMS)
+	}, func(ctx context.Context, in *loginSMSInput) (*httpx.Output[login.Tokens], error) {
+		return Enter(ctx, s.Logins, login.BySMS, in.Body.Phone, in.Body.Device, in.Body.TOTP, func(phone account.Phone, d login.Device) (login.Tokens, error) {
+			return s.loginByCode(ctx, in, phone, d)
+		})
+	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/wechat/state", ID: "start-wechat-login", Tag: "shopper", Status: http.StatusCreated,
 		Summary: "Begin a WeChat login",
@@ -69,7 +81,14 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusConflict: "wechat-linked", http.StatusTooManyRequests: problemsLimits,
 			http.StatusServiceUnavailable: "wechat-unavailable, human-check-unavailable",
 		},
-	}, s.loginWeChat)
+	}, func(ctx context.Context, in *loginWeChatInput) (*httpx.Output[login.Tokens], error) {
+		d, err := in.Body.Device.Proved(ctx, in.Body.TOTP)
+		if err != nil {
+			return nil, err
+		}
+		out, err := s.loginByWeChat(ctx, in, d)
+		return s.Logins.Answer(login.ByWeChat, out, err)
+	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/password/reset", ID: "reset-password", Load: httpx.Costly, Tag: "shopper", Status: http.StatusNoContent,
 		Summary:     "Set a new password with an SMS code",
@@ -79,22 +98,22 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
 			http.StatusServiceUnavailable: "human-check-unavailable",
 		},
-	}, s.postReset)
+	}, s.resetPassword)
 }
 
-// Enter parses the phone and the device of a login attempt, runs it and counts it.
+// Enter parses the phone and the device of a login attempt, makes it and counts it.
 func Enter(
-	ctx context.Context, logins *login.Service, how, rawPhone string, device *login.DeviceInput, try func(account.Phone, login.Device) (login.Tokens, error),
+	ctx context.Context, logins *login.Service, how, rawPhone string, device *login.DeviceInput, totp string,
+	try func(phone account.Phone, d login.Device) (login.Tokens, error),
 ) (*httpx.Output[login.Tokens], error) {
 	phone, err := account.TypedPhone(rawPhone)
 	if err != nil {
 		return nil, err
 	}
-	d, err := device.Device(ctx)
+	d, err := device.Proved(ctx, totp)
 	if err != nil {
 		return nil, err
 	}
-	d.Give(ctx)
 	out, err := try(phone, d)
 	return logins.Answer(how, out, err)
 }
@@ -110,12 +129,6 @@ type registerInput struct {
 	} `nameHint:"Registration"`
 }
 
-func (s *Service) postRegister(ctx context.Context, in *registerInput) (*httpx.Output[login.Tokens], error) {
-	return Enter(ctx, s.Logins, login.ByRegister, in.Body.Phone, in.Body.Device, func(phone account.Phone, d login.Device) (login.Tokens, error) {
-		return s.register(ctx, phone, in.Body.Code, in.Body.Password, account.Clean(in.Body.Name), d, in.Caller(ctx))
-	})
-}
-
 type loginInput struct {
 	guard.SolutionHeader
 	Body struct {
@@ -126,13 +139,6 @@ type loginInput struct {
 	} `nameHint:"PasswordLogin"`
 }
 
-func (s *Service) login(ctx context.Context, in *loginInput) (*httpx.Output[login.Tokens], error) {
-	return Enter(ctx, s.Logins, login.ByPassword, in.Body.Phone, in.Body.Device, func(phone account.Phone, d login.Device) (login.Tokens, error) {
-		d.TOTP = in.Body.TOTP
-		return s.loginByPassword(ctx, phone, in.Body.Password, d, in.Caller(ctx))
-	})
-}
-
 type loginSMSInput struct {
 	guard.SolutionHeader
 	Body struct {
@@ -141,13 +147,6 @@ type loginSMSInput struct {
 		Device *login.DeviceInput `json:"device,omitempty"`
 		TOTP   string             `json:"totp,omitempty" pattern:"^([0-9]{6}|[A-Za-z2-7 -]{26,40})?$" doc:"The code of the authenticator app, for an account that has one, or a recovery code" example:"123456"`
 	} `nameHint:"SMSLogin"`
-}
-
-func (s *Service) loginSMS(ctx context.Context, in *loginSMSInput) (*httpx.Output[login.Tokens], error) {
-	return Enter(ctx, s.Logins, login.BySMS, in.Body.Phone, in.Body.Device, func(phone account.Phone, d login.Device) (login.Tokens, error) {
-		d.TOTP = in.Body.TOTP
-		return s.loginByCode(ctx, phone, in.Body.Code, d, in.Caller(ctx))
-	})
 }
 
 type loginWeChatInput struct {
@@ -161,17 +160,6 @@ type loginWeChatInput struct {
 	} `nameHint:"WeChatLogin"`
 }
 
-func (s *Service) loginWeChat(ctx context.Context, in *loginWeChatInput) (*httpx.Output[login.Tokens], error) {
-	d, err := in.Body.Device.Device(ctx)
-	if err != nil {
-		return nil, err
-	}
-	d.TOTP = in.Body.TOTP
-	d.Give(ctx)
-	out, err := s.loginByWeChat(ctx, in.Body.Code, in.Body.State, in.StateCookie, d, in.Caller(ctx))
-	return s.Logins.Answer(login.ByWeChat, out, err)
-}
-
 type resetInput struct {
 	guard.SolutionHeader
 	Body struct {
@@ -179,12 +167,4 @@ type resetInput struct {
 		Code     string `json:"code" pattern:"^[0-9]{6}$" example:"123456"`
 		Password string `json:"password" maxLength:"128" doc:"The new password"`
 	} `nameHint:"PasswordReset"`
-}
-
-func (s *Service) postReset(ctx context.Context, in *resetInput) (*struct{}, error) {
-	phone, err := account.TypedPhone(in.Body.Phone)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.resetPassword(ctx, phone, in.Body.Code, in.Body.Password, in.Caller(ctx))
 }

@@ -10,7 +10,6 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
-	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/wechat"
@@ -34,9 +33,10 @@ var (
 
 // loginByWeChat logs in with a code that WeChat gave to the client. An unknown
 // WeChat account gets an account; one that is known from another app of the shop, by
-// its union id, gets the same account. state and cookie show that this client asked for
+// its union id, gets the same account. State and cookie show that this client asked for
 // the code, see useState.
-func (s *Service) loginByWeChat(ctx context.Context, code, state, cookie string, d login.Device, from guard.Caller) (login.Tokens, error) {
+func (s *Service) loginByWeChat(ctx context.Context, in *loginWeChatInput, d login.Device) (login.Tokens, error) {
+	from := in.Caller(ctx)
 	if s.WeChat == nil {
 		return login.Tokens{}, errNoWeChat
 	}
@@ -46,10 +46,10 @@ func (s *Service) loginByWeChat(ctx context.Context, code, state, cookie string,
 	if err := s.Guard.Login(ctx, "", from, true); err != nil {
 		return login.Tokens{}, err
 	}
-	if err := s.useState(ctx, state, cookie); err != nil {
+	if err := s.useState(ctx, in.Body.State, in.StateCookie); err != nil {
 		return login.Tokens{}, err
 	}
-	who, err := s.WeChat.Exchange(ctx, code)
+	who, err := s.WeChat.Exchange(ctx, in.Body.Code)
 	if err != nil {
 		if errors.Is(err, wechat.ErrBadCode) {
 			s.Guard.Failed(ctx, "", from)

@@ -60,10 +60,16 @@ func (in *DeviceInput) Device(ctx context.Context) (Device, error) {
 	return d, nil
 }
 
-// Give makes the device known by its cookie, which it gets with the answer if it has
-// none.
-func (d *Device) Give(ctx context.Context) {
+// Proved is Device for a login: it has the code of the second factor, and is known by its
+// cookie, which it gets with the answer if it has none.
+func (in *DeviceInput) Proved(ctx context.Context, totp string) (Device, error) {
+	d, err := in.Device(ctx)
+	if err != nil {
+		return d, err
+	}
 	if id := httpx.GiveDevice(ctx); id != [16]byte{} {
 		d.Browser = id[:]
 	}
+	d.TOTP = totp
+	return d, nil
 }

@@ -2,61 +2,107 @@ package qrlogin
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"math/big"
 	"net/netip"
-	"time"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/qrcode"
 	"stampede/platform/edge/ratelimit"
-	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
 )
 
-// asked is a new QR login.
-type asked struct {
-	id        ids.ID
-	secret    string
-	expiresAt time.Time
-}
-
 // ask opens a QR login for a device.
-func (s *Service) ask(ctx context.Context, d login.Device) (asked, error) {
+func (s *Service) ask(ctx context.Context, in *askInput) (*httpx.Output[QRLogin], error) {
+	d, err := in.Body.Device.Device(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.deps.Guard.KeepOut("qr-ask", 0, "", d.ID, d.Address); err != nil {
-		return asked{}, err
+		return nil, err
 	}
 	if err := s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.PerAddress, Key: ratelimit.AddrKey(d.Address)}); err != nil {
-		return asked{}, err
+		return nil, err
 	}
-	a := asked{id: newID()}
-	var hash []byte
-	a.secret, hash = newSecret()
+	id := newID()
+	secret, hash := newSecret()
+	var address *netip.Addr
+	if d.Address.IsValid() {
+		address = &d.Address
+	}
 	expiresAt, err := s.db.Ask(ctx, qrlogindb.AskParams{
-		ID: a.id, PollHash: hash, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Address: known(d.Address),
+		ID: id, PollHash: hash, DeviceKind: d.Kind, DeviceID: d.ID, DeviceName: d.Name, Address: address,
 		LifetimeSeconds: codeLifetime.Seconds(),
 	})
 	if err != nil {
-		return asked{}, unreachable("ask", err)
+		return nil, unreachable(err)
 	}
-	a.expiresAt = expiresAt
 	s.steps.WithLabelValues("asked").Inc()
-	return a, nil
+	return httpx.Answer(QRLogin{
+		QRID: id.String(), PollSecret: secret, URL: s.url(id), Image: base + "/" + id.String() + "/image.png", ExpiresAt: httpx.Moment(expiresAt),
+	}), nil
 }
 
 // url is the content of the picture. A scanner other than the shop's app opens the
 // shop's page.
 func (s *Service) url(id ids.ID) string { return s.cfg.BaseURL + "/?qr=" + id.String() }
 
-// known converts an address for the database: NULL when it is unknown.
-func known(addr netip.Addr) *netip.Addr {
-	if !addr.IsValid() {
-		return nil
+// picture is the QR code of an id as PNG. It contains no secret, so a page can show
+// it in an <img>; a scanned or expired one is not drawn.
+func (s *Service) picture(ctx context.Context, in *idInput) (*imageOutput, error) {
+	if err := s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.PicturesPerAddress, Key: ratelimit.AddrKey(httpx.ClientAddr(ctx))}); err != nil {
+		return nil, err
 	}
-	return &addr
+	row, err := s.row(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	switch stateOf(row) {
+	case expired:
+		return nil, errExpired
+	case pending:
+		png, err := qrcode.PNG(s.url(row.ID))
+		return &imageOutput{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, err
+	default:
+		return nil, errTaken
+	}
 }
 
-// address converts an address from the database.
-func address(addr *netip.Addr) netip.Addr {
-	if addr == nil {
-		return netip.Addr{}
-	}
-	return *addr
+// secretBytes rules out guessing the secret, also from its hash.
+const secretBytes = 32
+
+// newSecret returns a secret as its holder sends it, and its stored hash.
+func newSecret() (text string, hash []byte) {
+	raw := make([]byte, secretBytes)
+	_, _ = rand.Read(raw) // never returns an error
+	text = base64.RawURLEncoding.EncodeToString(raw)
+	return text, hashOf(text)
+}
+
+// hashOf needs neither a salt nor a slow hash: its input is random.
+func hashOf(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return sum[:]
+}
+
+// fits compares in constant time.
+func fits(text string, hash []byte) bool { return subtle.ConstantTimeCompare(hashOf(text), hash) == 1 }
+
+// newNumber returns two random digits, the first of which is not 0: enough for a user
+// to compare, and one guess is allowed.
+func newNumber() int16 {
+	n, _ := rand.Int(rand.Reader, big.NewInt(90)) // never returns an error
+	return int16(10 + n.Int64())                  //nolint:gosec // below 100
+}
+
+// newID returns 128 random bits: an id derived from the time could be guessed from
+// another one.
+func newID() ids.ID {
+	var id ids.ID
+	_, _ = rand.Read(id[:]) // as above
+	return id
 }

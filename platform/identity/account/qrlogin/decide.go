@@ -1,6 +1,7 @@
 package qrlogin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -36,87 +37,89 @@ func (s *Service) may(ctx context.Context, p auth.Principal) error {
 	return s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.PerUser, Key: ratelimit.UserKey(p.UserID)})
 }
 
+// row reads a QR login; a malformed id counts as unknown.
+func (s *Service) row(ctx context.Context, id string) (row qrlogindb.StateRow, err error) {
+	parsed, err := ids.Parse(id)
+	if err == nil {
+		row, err = s.db.State(ctx, parsed)
+	}
+	if parsed == (ids.ID{}) || errors.Is(err, pgx.ErrNoRows) {
+		return row, errUnknown
+	}
+	return row, unreachable(err)
+}
+
 // scan assigns a code to the first user who scans it.
-func (s *Service) scan(ctx context.Context, p auth.Principal, id ids.ID) (qrlogindb.ScanRow, string, error) {
+func (s *Service) scan(ctx context.Context, in *idInput) (*httpx.Output[QRLoginScan], error) {
+	p := auth.From(ctx)
 	if err := s.may(ctx, p); err != nil {
-		return qrlogindb.ScanRow{}, "", err
+		return nil, err
+	}
+	id, err := ids.Parse(in.ID)
+	if err != nil {
+		return nil, errUnknown
 	}
 	token, hash := newSecret()
 	number := newNumber()
 	row, err := s.db.Scan(ctx, qrlogindb.ScanParams{ID: id, ScanHash: hash, Number: &number, UserID: &p.UserID, LoginID: &p.Login, TokenIssued: &p.IssuedAt})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return row, "", s.whyNotScanned(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) { // why, it says a moment later
+		row, err := s.row(ctx, in.ID)
+		if err == nil && stateOf(row) == expired {
+			return nil, errExpired
+		}
+		return nil, cmp.Or(err, error(errTaken))
 	}
 	if err != nil {
-		return row, "", unreachable("scan", err)
+		return nil, unreachable(err)
 	}
 	s.steps.WithLabelValues(scanned).Inc()
-	return row, token, nil
-}
-
-// whyNotScanned returns why a scan failed a moment ago.
-func (s *Service) whyNotScanned(ctx context.Context, id ids.ID) error {
-	row, err := s.db.State(ctx, id)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return errUnknown
-	case err != nil:
-		return unreachable("scan", err)
-	case stateOf(row) == expired:
-		return errExpired
+	out := QRLoginScan{AskedAt: httpx.Moment(row.CreatedAt), ExpiresAt: httpx.Moment(row.ExpiresAt), ScanToken: token}
+	out.Device.Kind, out.Device.Name = row.DeviceKind, row.DeviceName
+	if row.Address != nil {
+		out.Address = row.Address.String()
 	}
-	return errTaken
-}
-
-// proof is what a confirmation requires beside the scan token.
-type proof struct {
-	number  int    // that the asking device shows
-	refresh string // the refresh token of the confirming login
+	return httpx.Answer(out), nil
 }
 
 // decide lets the user who scanned a code confirm or deny it, with the token of that
-// scan. A confirmation needs the proof; a wrong number denies the login, so that it
-// cannot be guessed.
-func (s *Service) decide(ctx context.Context, p auth.Principal, id ids.ID, token string, decision string, shown proof) error {
+// scan. A confirmation needs the number that the asking device shows, and the refresh
+// token of the confirming login; a wrong number denies the login, so that it cannot be
+// guessed.
+func (s *Service) decide(ctx context.Context, id, token, decision string, number int, refresh string) error {
+	p := auth.From(ctx)
 	if err := s.may(ctx, p); err != nil {
 		return err
 	}
-	row, err := s.db.State(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errUnknown
-	}
+	row, err := s.row(ctx, id)
 	if err != nil {
-		return unreachable("decide", err)
+		return err
 	}
 	if err := undecidable(row, p, token); err != nil {
 		return err
 	}
 	var refusal error
 	if decision == confirmed {
-		if err := s.deps.Logins.Holds(ctx, p, shown.refresh); err != nil {
+		if err := s.deps.Logins.Holds(ctx, p, refresh); err != nil {
 			return err
 		}
-		if row.Number == nil || int(*row.Number) != shown.number {
+		if row.Number == nil || int(*row.Number) != number {
 			decision, refusal = denied, errNumber
 		}
 	}
 	var done int64
 	if decision == confirmed {
-		done, err = s.db.Confirm(ctx, qrlogindb.ConfirmParams{ID: id, UserID: &p.UserID, LoginID: &p.Login, ClaimSeconds: claimWithin.Seconds()})
+		done, err = s.db.Confirm(ctx, qrlogindb.ConfirmParams{ID: row.ID, UserID: &p.UserID, LoginID: &p.Login, ClaimSeconds: claimWithin.Seconds()})
 	} else {
-		done, err = s.db.Deny(ctx, qrlogindb.DenyParams{ID: id, UserID: &p.UserID, LoginID: &p.Login})
+		done, err = s.db.Deny(ctx, qrlogindb.DenyParams{ID: row.ID, UserID: &p.UserID, LoginID: &p.Login})
 	}
 	if err != nil {
-		return unreachable("decide", err)
+		return unreachable(err)
 	}
 	if done == 0 { // decided or expired since it was read
-		if row, err = s.db.State(ctx, id); err != nil {
-			return unreachable("decide", err)
-		}
-		if err := undecidable(row, p, token); err != nil {
+		if row, err = s.row(ctx, id); err != nil {
 			return err
 		}
-		return errDecided
+		return cmp.Or(undecidable(row, p, token), error(errDecided))
 	}
 	s.steps.WithLabelValues(decision).Inc()
 	return refusal

@@ -1,68 +1,80 @@
 package qrlogin
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"net/netip"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account/login"
-	"stampede/platform/identity/account/qrlogin/internal/qrlogindb"
 	"stampede/platform/store/pg"
 )
 
-// progress is the answer to a poll.
-type progress struct {
-	state     string
-	expiresAt time.Time
-	number    int           // with the state scanned
-	tokens    *login.Tokens // with the state confirmed
-}
-
 // poll returns the state of a QR login to the holder of the secret. A confirmed login
 // is claimed: the first caller gets the tokens.
-func (s *Service) poll(ctx context.Context, id ids.ID, secret string, from netip.Addr) (progress, error) {
-	row, err := s.holder(ctx, id, secret, from)
+func (s *Service) poll(ctx context.Context, in *pollInput) (*httpx.Output[QRLoginState], error) {
+	id, err := ids.Parse(in.ID)
 	if err != nil {
-		return progress{}, err
+		return nil, errUnknown
 	}
-	p := progress{state: stateOf(row), expiresAt: row.ExpiresAt}
-	if p.state == scanned && row.Number != nil {
-		p.number = int(*row.Number)
+	guess := ratelimit.Ask{Rule: s.cfg.Guesses, Key: ratelimit.AddrKey(httpx.ClientAddr(ctx)) + "/" + id.String()}
+	if err := s.deps.Guard.Limits.Look(guess).Err(); err != nil {
+		return nil, err
 	}
-	if p.state != confirmed {
-		return p, nil
+	row, err := s.row(ctx, in.ID)
+	if err == nil && !fits(in.Secret, row.PollHash) {
+		err = errUnknown
 	}
-	return s.claim(ctx, p, id)
+	switch {
+	case errors.Is(err, errUnknown):
+		return nil, cmp.Or(s.deps.Guard.Take(ctx, guess), err)
+	case err != nil:
+		return nil, err
+	}
+	if err := s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.Polls, Key: "q:" + id.String()}); err != nil {
+		return nil, err
+	}
+	var tokens *login.Tokens
+	state := stateOf(row)
+	if state == confirmed {
+		tokens, err = s.claim(ctx, id)
+		switch {
+		case errors.Is(err, errTooLate):
+			if row, err = s.row(ctx, in.ID); err == nil {
+				state = stateOf(row)
+			}
+		case errors.Is(err, errEnded), errors.Is(err, login.ErrConfirmerEnded):
+			state, err = denied, nil // what the asking device gets
+		}
+		if err != nil {
+			return nil, unreachable(err)
+		}
+	}
+	out := QRLoginState{Status: state, ExpiresAt: httpx.Moment(row.ExpiresAt), Tokens: tokens}
+	if state == scanned && row.Number != nil {
+		out.Number = int(*row.Number)
+	}
+	if state == pending || state == scanned {
+		out.PollAfterMs = pollAfter.Milliseconds()
+	}
+	return httpx.Answer(out), nil
 }
 
-// holder returns the row if the secret matches.
-func (s *Service) holder(ctx context.Context, id ids.ID, secret string, from netip.Addr) (qrlogindb.StateRow, error) {
-	guess := ratelimit.Ask{Rule: s.cfg.Guesses, Key: ratelimit.AddrKey(from) + "/" + id.String()}
-	if err := s.deps.Guard.Limits.Look(guess).Err(); err != nil {
-		return qrlogindb.StateRow{}, err
-	}
-	row, err := s.db.State(ctx, id)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return row, unreachable("poll", err)
-	}
-	if err != nil || !fits(secret, row.PollHash) {
-		if err := s.deps.Guard.Take(ctx, guess); err != nil {
-			return row, err
-		}
-		return row, errUnknown
-	}
-	return row, s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.Polls, Key: "q:" + id.String()})
-}
+// How a claim ends without tokens.
+var (
+	// errTooLate means that another poll was faster, or the code has expired.
+	errTooLate = errors.New("qrlogin: already claimed or expired")
+	// errEnded means that the confirming login has ended since.
+	errEnded = errors.New("qrlogin: the confirming login has ended")
+)
 
 // claim opens the confirmed login and returns its tokens, in one transaction.
-func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, error) {
+func (s *Service) claim(ctx context.Context, id ids.ID) (*login.Tokens, error) {
 	var tokens login.Tokens
 	err := pg.InTx(ctx, s.deps.Store.DB, func(tx pgx.Tx) error {
 		row, err := s.db.WithTx(tx).Claim(ctx, id)
@@ -78,38 +90,17 @@ func (s *Service) claim(ctx context.Context, p progress, id ids.ID) (progress, e
 		} else if ended {
 			return errEnded
 		}
-		tokens, err = s.deps.Logins.OpenConfirmed(ctx, tx, who.UserID, who.Login, login.Device{
-			Kind: row.DeviceKind, ID: row.DeviceID, Name: row.DeviceName, Address: address(row.Address),
-		}, "qr")
+		d := login.Device{Kind: row.DeviceKind, ID: row.DeviceID, Name: row.DeviceName}
+		if row.Address != nil {
+			d.Address = *row.Address
+		}
+		tokens, err = s.deps.Logins.OpenConfirmed(ctx, tx, who.UserID, who.Login, d, "qr")
 		return err
 	})
-	var refused *fault.Error
-	switch {
-	case errors.Is(err, errTooLate):
-		row, err := s.db.State(ctx, id)
-		if err != nil {
-			return progress{}, unreachable("claim", err)
-		}
-		return progress{state: stateOf(row), expiresAt: row.ExpiresAt}, nil
-	case errors.Is(err, errEnded), errors.Is(err, login.ErrConfirmerEnded):
-		p.state = denied
-		return p, nil
-	case errors.As(err, &refused):
-		return progress{}, err
-	case err != nil:
-		return progress{}, unreachable("claim", err)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller does
 	}
 	s.deps.Revocations.Tell(ctx) // opening a login may end the user's oldest one
 	s.steps.WithLabelValues(claimed).Inc()
-	p.tokens = &tokens
-	return p, nil
+	return &tokens, nil
 }
-
-// How a claim ends without tokens.
-var (
-	// errTooLate means that another poll was faster, or the code has expired.
-	errTooLate = errors.New("qrlogin: already claimed or expired")
-	// errEnded means that the confirming login has ended since. The asking device
-	// gets a denial.
-	errEnded = errors.New("qrlogin: the confirming login has ended")
-)

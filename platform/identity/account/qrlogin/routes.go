@@ -8,15 +8,15 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account/login"
 )
 
+const base = "/api/v1/auth/qr"
+
 // Routes registers the routes of both devices.
 func (s *Service) Routes(rt *httpx.Router) {
-	const base = "/api/v1/auth/qr"
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base, ID: "ask-qr-login", Tag: "shopper", Status: http.StatusCreated,
 		Summary: "Start a QR login",
@@ -26,7 +26,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusForbidden: "login-refused", http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited",
 			http.StatusServiceUnavailable: "unavailable",
 		},
-	}, s.askRoute)
+	}, s.ask)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}", ID: "poll-qr-login", Tag: "shopper",
 		Summary: "The state of a QR login, and its tokens once",
@@ -36,7 +36,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
 		},
-	}, s.pollRoute)
+	}, s.poll)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}/image.png", ID: "get-qr-login-image", Tag: "shopper",
 		Summary:     "The QR code as PNG, 256 × 256 pixels",
@@ -45,7 +45,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
 		},
-	}, s.imageRoute)
+	}, s.picture)
 	documentImage(rt.API.Huma.OpenAPI(), base+"/{id}/image.png")
 
 	decision := func(alsoForbidden, alsoConflict string) map[int]string {
@@ -64,18 +64,22 @@ func (s *Service) Routes(rt *httpx.Router) {
 			http.StatusForbidden: "login-refused", http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
 			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
 		},
-	}, s.scanRoute)
+	}, s.scan)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/confirm", ID: "confirm-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Let the scanned device log in as you",
 		Description: "Takes the number that the asking device shows; a wrong one refuses the login. It also takes the refresh token of this device's login, which stays valid: " +
 			"an access token alone, which may have been copied, lets no device in. The new login ends when this one is ended.",
 		Problems: decision(", proof-required", ", qr-wrong-number"),
-	}, s.confirmRoute)
+	}, func(ctx context.Context, in *confirmInput) (*struct{}, error) {
+		return nil, s.decide(ctx, in.ID, in.Body.ScanToken, confirmed, in.Body.Number, in.Body.RefreshToken)
+	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/deny", ID: "deny-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Refuse the scanned device", Problems: decision("", ""),
-	}, s.denyRoute)
+	}, func(ctx context.Context, in *decideInput) (*struct{}, error) {
+		return nil, s.decide(ctx, in.ID, in.Body.ScanToken, denied, 0, "")
+	})
 }
 
 // documentImage describes the picture in the API's document, because huma assumes
@@ -91,31 +95,13 @@ type askInput struct {
 	} `nameHint:"QRLoginRequest"`
 }
 
-type askOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		QRID       string `json:"qr_id" example:"5b0e6f2d9c4a4f0e8d7c6b5a49382716" doc:"What the picture says"`
-		PollSecret string `json:"poll_secret" doc:"Send it in the header QR-Secret; never put it into a URL"`
-		URL        string `json:"url" doc:"What the picture says"`
-		Image      string `json:"image" doc:"Path of the picture" example:"/api/v1/auth/qr/5b0e6f2d9c4a4f0e8d7c6b5a49382716/image.png"`
-		ExpiresAt  string `json:"expires_at" format:"date-time"`
-	} `nameHint:"QRLogin"`
-}
-
-func (s *Service) askRoute(ctx context.Context, in *askInput) (*askOutput, error) {
-	d, err := in.Body.Device.Device(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.ask(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	out := &askOutput{CacheControl: httpx.NoStore}
-	out.Body.QRID, out.Body.PollSecret, out.Body.URL = a.id.String(), a.secret, s.url(a.id)
-	out.Body.Image = "/api/v1/auth/qr/" + a.id.String() + "/image.png"
-	out.Body.ExpiresAt = httpx.Moment(a.expiresAt)
-	return out, nil
+// QRLogin is a login that waits for a scan.
+type QRLogin struct { //nolint:revive // the name in the API document
+	QRID       string `json:"qr_id" example:"5b0e6f2d9c4a4f0e8d7c6b5a49382716" doc:"What the picture says"`
+	PollSecret string `json:"poll_secret" doc:"Send it in the header QR-Secret; never put it into a URL"`
+	URL        string `json:"url" doc:"What the picture says"`
+	Image      string `json:"image" doc:"Path of the picture" example:"/api/v1/auth/qr/5b0e6f2d9c4a4f0e8d7c6b5a49382716/image.png"`
+	ExpiresAt  string `json:"expires_at" format:"date-time"`
 }
 
 // pollAfter is how soon the asking device should poll again: soon enough for a person,
@@ -127,33 +113,13 @@ type pollInput struct {
 	Secret string `header:"QR-Secret" required:"true" minLength:"1" maxLength:"64" doc:"The poll_secret"`
 }
 
-type pollOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Status      string        `json:"status" enum:"pending,scanned,confirmed,denied,expired,claimed"`
-		ExpiresAt   string        `json:"expires_at" format:"date-time"`
-		Number      int           `json:"number,omitempty" doc:"With the status scanned: show it to the user, who types it on the phone" example:"47"`
-		PollAfterMs int64         `json:"poll_after_ms" doc:"Milliseconds until the next poll; 0 when the state is final"`
-		Tokens      *login.Tokens `json:"tokens,omitempty" doc:"With the status confirmed, once"`
-	} `nameHint:"QRLoginState"`
-}
-
-func (s *Service) pollRoute(ctx context.Context, in *pollInput) (*pollOutput, error) {
-	id, err := parse(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.poll(ctx, id, in.Secret, httpx.ClientAddr(ctx))
-	if err != nil {
-		return nil, err
-	}
-	out := &pollOutput{CacheControl: httpx.NoStore}
-	out.Body.Status, out.Body.ExpiresAt, out.Body.Tokens = p.state, httpx.Moment(p.expiresAt), p.tokens
-	out.Body.Number = p.number
-	if p.state == pending || p.state == scanned {
-		out.Body.PollAfterMs = pollAfter.Milliseconds()
-	}
-	return out, nil
+// QRLoginState is the answer to a poll.
+type QRLoginState struct { //nolint:revive // the name in the API document
+	Status      string        `json:"status" enum:"pending,scanned,confirmed,denied,expired,claimed"`
+	ExpiresAt   string        `json:"expires_at" format:"date-time"`
+	Number      int           `json:"number,omitempty" doc:"With the status scanned: show it to the user, who types it on the phone" example:"47"`
+	PollAfterMs int64         `json:"poll_after_ms" doc:"Milliseconds until the next poll; 0 when the state is final"`
+	Tokens      *login.Tokens `json:"tokens,omitempty" doc:"With the status confirmed, once"`
 }
 
 type idInput struct {
@@ -166,50 +132,18 @@ type imageOutput struct {
 	Body         []byte
 }
 
-func (s *Service) imageRoute(ctx context.Context, in *idInput) (*imageOutput, error) {
-	id, err := parse(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	png, err := s.picture(ctx, id, httpx.ClientAddr(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return &imageOutput{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, nil
-}
-
 type askingDevice struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 }
 
-type scanOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         struct {
-		Device    askingDevice `json:"device" doc:"As the asking device describes itself"`
-		Address   string       `json:"address" doc:"The asking device's address; empty when it is unknown" example:"203.0.113.7"`
-		AskedAt   string       `json:"asked_at" format:"date-time"`
-		ExpiresAt string       `json:"expires_at" format:"date-time"`
-		ScanToken string       `json:"scan_token" doc:"For confirm and deny"`
-	} `nameHint:"QRLoginScan"`
-}
-
-func (s *Service) scanRoute(ctx context.Context, in *idInput) (*scanOutput, error) {
-	id, err := parse(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	row, token, err := s.scan(ctx, auth.From(ctx), id)
-	if err != nil {
-		return nil, err
-	}
-	out := &scanOutput{CacheControl: httpx.NoStore}
-	out.Body.Device.Kind, out.Body.Device.Name = row.DeviceKind, row.DeviceName
-	if addr := address(row.Address); addr.IsValid() {
-		out.Body.Address = addr.String()
-	}
-	out.Body.AskedAt, out.Body.ExpiresAt, out.Body.ScanToken = httpx.Moment(row.CreatedAt), httpx.Moment(row.ExpiresAt), token
-	return out, nil
+// QRLoginScan is what the user who scanned a code sees before confirming.
+type QRLoginScan struct { //nolint:revive // the name in the API document
+	Device    askingDevice `json:"device" doc:"As the asking device describes itself"`
+	Address   string       `json:"address" doc:"The asking device's address; empty when it is unknown" example:"203.0.113.7"`
+	AskedAt   string       `json:"asked_at" format:"date-time"`
+	ExpiresAt string       `json:"expires_at" format:"date-time"`
+	ScanToken string       `json:"scan_token" doc:"For confirm and deny"`
 }
 
 type decideInput struct {
@@ -219,14 +153,6 @@ type decideInput struct {
 	} `nameHint:"QRLoginDecision"`
 }
 
-func (s *Service) denyRoute(ctx context.Context, in *decideInput) (*struct{}, error) {
-	id, err := parse(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.decide(ctx, auth.From(ctx), id, in.Body.ScanToken, denied, proof{})
-}
-
 type confirmInput struct {
 	ID   string `path:"id" doc:"The qr_id"`
 	Body struct {
@@ -234,21 +160,4 @@ type confirmInput struct {
 		Number       int    `json:"number" minimum:"10" maximum:"99" doc:"That the asking device shows" example:"47"`
 		RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Of this device's login; it is not used up"`
 	} `nameHint:"QRLoginConfirmation"`
-}
-
-func (s *Service) confirmRoute(ctx context.Context, in *confirmInput) (*struct{}, error) {
-	id, err := parse(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.decide(ctx, auth.From(ctx), id, in.Body.ScanToken, confirmed, proof{in.Body.Number, in.Body.RefreshToken})
-}
-
-// parse parses an id; a malformed one counts as unknown.
-func parse(text string) (ids.ID, error) {
-	id, err := ids.Parse(text)
-	if err != nil {
-		return ids.ID{}, errUnknown
-	}
-	return id, nil
 }

@@ -78,8 +78,8 @@ var (
 )
 
 // unreachable is the answer to a client whose query failed.
-func unreachable(operation string, err error) error {
-	return httpx.Unreachable(fault.T("QR logins", "扫码登录"), fmt.Errorf("qrlogin: %s: %w", operation, err))
+func unreachable(err error) error {
+	return httpx.Unreachable(fault.T("QR logins", "扫码登录"), err)
 }
 
 // Workers returns the loop that removes old rows.

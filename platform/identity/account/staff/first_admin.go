@@ -123,7 +123,7 @@ func (s *Service) firstAdminRoute(rt *httpx.Router) {
 			http.StatusTooManyRequests: "rate-limited, too-busy",
 		},
 	}, func(ctx context.Context, in *firstAdminInput) (*httpx.Output[login.Tokens], error) {
-		return credential.Enter(ctx, s.credentials.Logins, login.ByRegister, in.Body.Phone, in.Body.Device, func(phone account.Phone, d login.Device) (login.Tokens, error) {
+		return credential.Enter(ctx, s.credentials.Logins, login.ByRegister, in.Body.Phone, in.Body.Device, "", func(phone account.Phone, d login.Device) (login.Tokens, error) {
 			return s.createFirstAdmin(ctx, in.Body.Link, phone, in.Body.Password, d)
 		})
 	})
