@@ -61,7 +61,7 @@ func (s *Service) checkWork(ctx context.Context, kind Kind, sub Subject, sol sol
 	if err == nil {
 		err = s.use(ctx, &t)
 	}
-	return s.verdict(err, kind, Pow, sub)
+	return s.outcome(err, kind, Pow, sub)
 }
 
 // checkSlide compares the tile's position with the answer, and the drag with what
@@ -84,7 +84,7 @@ func (s *Service) checkSlide(ctx context.Context, sub Subject, sol solution) err
 			err = cmp.Or(s.countFailure(ctx, sub), err)
 		}
 	}
-	return s.verdict(err, Slide, Slide, sub)
+	return s.outcome(err, Slide, Slide, sub)
 }
 
 // tolerance is how far off the tile may be after so many recent failures.
@@ -112,15 +112,15 @@ func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) err
 	if s.verifier == nil {
 		return s.unavailable(Verifier, errNoVerifier)
 	}
-	v, err := s.verifier.Verify(ctx, sol.whole, sub.Address)
+	v, err := s.verifier.verify(ctx, sol.whole, sub.Address)
 	switch {
 	case ctx.Err() != nil:
 		return s.unavailable(Verifier, ctx.Err()) // the client left; the provider may be fine
-	case errors.Is(err, ErrBusy):
+	case errors.Is(err, errBusy):
 		return s.unavailable(Verifier, err) // load must not weaken the check
 	case err != nil:
-		s.deps.Log.WarnContext(ctx, "human check verifier failed", "error", err, "rule", string(s.cfg.Down))
-		if s.cfg.Down == StandIn {
+		s.deps.Log.WarnContext(ctx, "human check verifier failed", "error", err, "rule", string(s.cfg.VerifierDown))
+		if s.cfg.VerifierDown == StandIn {
 			s.metrics.result(Verifier, "stood-in")
 			return about(ErrRequired, Verifier, Pow, sub).With("challenge", s.work(formStandIn, sub))
 		}
@@ -129,34 +129,34 @@ func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) err
 	err = s.judge(v, sub)
 	if err == nil {
 		var t ticket
-		if t, err = s.read(v.Data, formVerifier, sub); err == nil {
+		if t, err = s.read(v.data, formVerifier, sub); err == nil {
 			err = s.use(ctx, &t)
 		}
 	}
-	return s.verdict(err, Verifier, Verifier, sub)
+	return s.outcome(err, Verifier, Verifier, sub)
 }
 
 // judge checks the verdict, apart from the ticket that came back with it.
-func (s *Service) judge(v Verdict, sub Subject) error {
+func (s *Service) judge(v verdict, sub Subject) error {
 	now := s.deps.Clock.Now()
 	switch {
-	case v.Used:
+	case v.used:
 		return errUsed
-	case !v.Success:
+	case !v.success:
 		return errWrong
-	case !slices.Contains(s.cfg.Hosts, strings.ToLower(v.Hostname)), v.Action != sub.Purpose:
+	case !slices.Contains(s.cfg.Hosts, strings.ToLower(v.hostname)), v.action != sub.Purpose:
 		return errForeign // a token of another site, or from another of our forms
-	case v.At.Before(now.Add(-challengeLifetime)):
+	case v.at.Before(now.Add(-challengeLifetime)):
 		return errLate
-	case v.At.After(now.Add(maxClockGap)):
+	case v.at.After(now.Add(maxClockGap)):
 		return errForged
 	}
 	return nil
 }
 
-// verdict maps the outcome of a check to the caller's answer and counts it. asked is
+// outcome maps the result of a check to the caller's answer and counts it. asked is
 // the required kind, sent the kind of the solution.
-func (s *Service) verdict(err error, asked, sent Kind, sub Subject) error {
+func (s *Service) outcome(err error, asked, sent Kind, sub Subject) error {
 	switch {
 	case err == nil:
 		s.metrics.result(sent, "passed")

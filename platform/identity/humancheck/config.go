@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"stampede/platform/edge/httpx"
 )
 
 // Settings are the operator's settings for human checks. Each activity's plan sets
@@ -24,22 +26,25 @@ type Settings struct {
 
 // Check returns an error that names the wrong setting.
 func (s Settings) Check() error {
-	site := s.siteVerify()
+	u, err := url.Parse(s.VerifierURL)
 	switch {
-	case site.on():
-		return site.Validate()
-	case s.AuthHumanCheck == Verifier:
+	case !s.hasVerifier() && s.AuthHumanCheck == Verifier:
 		return errors.New("--auth-human-check is verifier, but no verifier is set: set --verifier-url, --verifier-site-key and --verifier-secret")
+	case !s.hasVerifier():
+		return nil
+	case s.VerifierURL == "" || s.VerifierSiteKey == "" || s.VerifierSecret == "":
+		return errors.New("--verifier-url, --verifier-site-key and --verifier-secret belong together: give all of them or none")
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
+		return errors.New("--verifier-url must be like https://challenges.cloudflare.com/turnstile/v0/siteverify")
+	case u.Scheme == "http" && !httpx.Loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("--verifier-url must begin with https:// because the secret is sent there; http:// is allowed on this machine only")
 	}
 	return nil
 }
 
-// siteVerify returns the provider's settings, or the zero value when none is set.
-func (s Settings) siteVerify() SiteVerifyConfig {
-	if s.VerifierURL == "" && s.VerifierSiteKey == "" && s.VerifierSecret == "" {
-		return SiteVerifyConfig{}
-	}
-	return SiteVerifyConfig{URL: s.VerifierURL, SiteKey: s.VerifierSiteKey, Secret: s.VerifierSecret, Timeout: s.VerifierTimeout}
+// hasVerifier reports whether any of the verifier's settings is given.
+func (s Settings) hasVerifier() bool {
+	return s.VerifierURL != "" || s.VerifierSiteKey != "" || s.VerifierSecret != ""
 }
 
 // DownRule says what happens while the verifier is down.
@@ -64,6 +69,7 @@ const (
 
 // Config is the configuration of the checks. NewConfig derives it from settings.
 type Config struct {
+	Settings
 	// Difficulty is how many zero bits a proof of work needs, MinDifficulty to
 	// MaxDifficulty; a Subject's level changes it. 2^18 hashes on average take up to a
 	// second on a phone, and minutes of a whole core for a thousand tickets.
@@ -71,29 +77,18 @@ type Config struct {
 	// Tolerance is how far off a slide's tile may be, in pixels of a picture 300
 	// pixels wide, for a subject without recent failures.
 	Tolerance int
-	// Pictures is picturesAhead except in tests.
-	Pictures int
-	// PerMinute is how many challenges one user, or one address before a login, gets
-	// per minute; 0: no limit.
-	PerMinute int
-	// Public is the kind for login, registration and SMS codes.
-	Public Kind
-	// SiteVerify is the verifier's provider; the zero value is none.
-	SiteVerify SiteVerifyConfig
+	// Pictures is picturesAhead, and BreakerDelay breakerDelay, except in tests.
+	Pictures     int
+	BreakerDelay time.Duration
 	// Hosts are the host names that a verifier's token may come from, in lower case
 	// and without a port: those of the shop's pages.
 	Hosts []string
-	// Down is what happens while the verifier is down.
-	Down DownRule
 }
 
 // NewConfig derives the configuration from settings and the shop's public URL, which
 // may be empty.
 func NewConfig(set Settings, publicURL string) Config {
-	c := Config{
-		Difficulty: 18, Tolerance: 4, Pictures: picturesAhead, PerMinute: set.ChallengesPerMinute,
-		Public: set.AuthHumanCheck, SiteVerify: set.siteVerify(), Down: set.VerifierDown,
-	}
+	c := Config{Settings: set, Difficulty: 18, Tolerance: 4, Pictures: picturesAhead, BreakerDelay: breakerDelay}
 	switch set.HumanCheckStrength {
 	case "low":
 		c.Difficulty, c.Tolerance = 16, 6
@@ -120,7 +115,7 @@ func (s Settings) CheckPages(publicURL string) error {
 
 // Validate refuses a verifier that accepts tokens from any page.
 func (c Config) Validate() error {
-	if c.SiteVerify.on() && len(c.Hosts) == 0 {
+	if c.hasVerifier() && len(c.Hosts) == 0 {
 		return errors.New("--verifier-hosts or --public-url must be set: otherwise the verifier would accept tokens from any page")
 	}
 	return nil

@@ -78,16 +78,16 @@ func TestBadProofsAreRefused(t *testing.T) {
 		}, want: "human-check-failed forged"},
 		"difficulty lowered": {cheat: func(b *bundle, one, _ string) string {
 			ticket, number := parts(b.t, one)
-			return "pow:" + patched(b.t, ticket, ticketDifficultyAt, 0) + "." + number
+			return "pow:" + patched(b.t, ticket, 4, 0) + "." + number
 		}, want: "human-check-failed forged"},
 		"user altered": {cheat: func(b *bundle, one, _ string) string {
 			ticket, number := parts(b.t, one)
-			return "pow:" + patched(b.t, ticket, ticketUserAt+7, 8) + "." + number
+			return "pow:" + patched(b.t, ticket, 12, 8) + "." + number
 		}, sub: rush(8, 42), want: "human-check-failed forged"},
 		"expiry altered": {cheat: func(b *bundle, one, _ string) string {
 			b.clock.advance(3 * time.Minute)
 			ticket, number := parts(b.t, one)
-			return "pow:" + patched(b.t, ticket, ticketLifetimeAt, 0x40) + "." + number
+			return "pow:" + patched(b.t, ticket, 51, 0x40) + "." + number
 		}, want: "human-check-failed forged"},
 		"version altered": {cheat: func(b *bundle, one, _ string) string {
 			ticket, number := parts(b.t, one)

@@ -26,7 +26,7 @@ func (s *Service) Limits(of httpx.Subject) []httpx.Limit {
 	if of == httpx.OfAddress {
 		name = "challenge-address"
 	}
-	return []httpx.Limit{{Rule: ratelimit.Rule{Name: name, Count: s.cfg.PerMinute, Per: time.Minute}, Of: of}}
+	return []httpx.Limit{{Rule: ratelimit.Rule{Name: name, Count: s.cfg.ChallengesPerMinute, Per: time.Minute}, Of: of}}
 }
 
 // Answer is a challenge as routes return it.
@@ -66,6 +66,6 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 		Limits: s.Limits(httpx.OfAddress),
 	}, func(ctx context.Context, in *publicRequest) (*Answer, error) {
-		return s.Hand(ctx, s.cfg.Public, Subject{Purpose: in.Purpose, Address: httpx.ClientAddr(ctx)})
+		return s.Hand(ctx, s.cfg.AuthHumanCheck, Subject{Purpose: in.Purpose, Address: httpx.ClientAddr(ctx)})
 	})
 }

@@ -27,7 +27,7 @@ func ask(t *testing.T, rt *httpx.Router, path, from string) *httptest.ResponseRe
 
 func TestTheRouteForGuests(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config, _ *Deps) { c.PerMinute, c.Public = 4, Pow })
+	b := setup(t, func(c *Config, _ *Deps) { c.ChallengesPerMinute, c.AuthHumanCheck = 4, Pow })
 	log := slog.New(slog.DiscardHandler)
 	limits := ratelimit.New(b.redis, log, prometheus.NewRegistry())
 	rt := httpx.NewRouter(auth.NewTokens(testKey, time.Now), log, "test", b.reg, httpx.Limited(limits))

@@ -14,47 +14,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/outbound"
 )
 
-// SiteVerifyConfig configures a provider with the API of Cloudflare Turnstile:
-// https://developers.cloudflare.com/turnstile/get-started/server-side-validation/.
-// The zero value is no provider.
-type SiteVerifyConfig struct {
-	URL     string // the siteverify URL, https:// (http:// on this machine only)
-	SiteKey string // public
-	Secret  string
-	// Timeout bounds a request with its retry; 0 is 2 s, because a shopper waits for
-	// it at the door.
-	Timeout time.Duration
-	// BreakerDelay is how long no request is made after breakerFailures consecutive
-	// failures; 0 is 5 s.
-	BreakerDelay time.Duration
-	Metrics      prometheus.Registerer // may be nil
-}
-
-func (c SiteVerifyConfig) on() bool { return c.URL != "" || c.SiteKey != "" || c.Secret != "" }
-
-// Validate returns an error that names the wrong setting.
-func (c SiteVerifyConfig) Validate() error {
-	u, err := url.Parse(c.URL)
-	switch {
-	case c.URL == "" || c.SiteKey == "" || c.Secret == "":
-		return errors.New("--verifier-url, --verifier-site-key and --verifier-secret belong together: give all of them or none")
-	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
-		return errors.New("--verifier-url must be like https://challenges.cloudflare.com/turnstile/v0/siteverify")
-	case u.Scheme == "http" && !httpx.Loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("--verifier-url must begin with https:// because the secret is sent there; http:// is allowed on this machine only")
-	case c.Timeout < 0 || c.BreakerDelay < 0:
-		return errors.New("--verifier-timeout must not be negative")
-	}
-	return nil
-}
-
 const (
-	defaultVerifyTimeout = 2 * time.Second
-	defaultBreakerDelay  = 5 * time.Second
+	// breakerDelay is how long no request is made after breakerFailures.
+	breakerDelay = 5 * time.Second
 	// breakerFailures consecutive failures are more than one bad connection.
 	breakerFailures = 5
 	// verifyAttempts: a connection that the provider has just closed deserves a
@@ -67,29 +32,35 @@ const (
 	maxReplyBytes = 64 << 10
 )
 
-// SiteVerify is a Provider over HTTP. Safe for concurrent use.
-type SiteVerify struct {
+// provider is a service that judges browsers and gives a page a token for its verdict,
+// with the API of Cloudflare Turnstile:
+// https://developers.cloudflare.com/turnstile/get-started/server-side-validation/. Safe
+// for concurrent use.
+type provider struct {
 	*outbound.Client
-	cfg   SiteVerifyConfig
+	set   Settings
 	slots chan struct{}
 }
 
-// NewSiteVerify returns a provider with valid settings.
-func NewSiteVerify(cfg SiteVerifyConfig) *SiteVerify {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = defaultVerifyTimeout
-	}
-	if cfg.BreakerDelay == 0 {
-		cfg.BreakerDelay = defaultBreakerDelay
-	}
-	return &SiteVerify{cfg: cfg, slots: make(chan struct{}, maxQuestions), Client: outbound.New(outbound.Config{
-		Peer: "verifier", Timeout: cfg.Timeout, Whole: true, Attempts: verifyAttempts, BreakerFailures: breakerFailures, BreakerDelay: cfg.BreakerDelay,
-		Conns: maxQuestions, MaxBytes: maxReplyBytes, Metrics: cfg.Metrics,
+func newProvider(cfg Config, reg prometheus.Registerer) *provider {
+	return &provider{set: cfg.Settings, slots: make(chan struct{}, maxQuestions), Client: outbound.New(outbound.Config{
+		Peer: "verifier", Timeout: cfg.VerifierTimeout, Whole: true, Attempts: verifyAttempts, BreakerFailures: breakerFailures, BreakerDelay: cfg.BreakerDelay,
+		Conns: maxQuestions, MaxBytes: maxReplyBytes, Metrics: reg,
 	})}
 }
 
-// SiteKey returns the public key.
-func (p *SiteVerify) SiteKey() string { return p.cfg.SiteKey }
+// verdict is what the provider says about a token.
+type verdict struct {
+	success  bool
+	used     bool // expired at the provider, or verified before
+	hostname string
+	action   string    // the action given to the widget
+	data     string    // the data given to the widget
+	at       time.Time // when the widget was solved
+}
+
+// errBusy is returned when the maximum number of requests is in flight.
+var errBusy = errors.New("humancheck: too many requests to the verifier are in flight")
 
 // reply is siteverify's answer.
 type reply struct {
@@ -105,38 +76,38 @@ type reply struct {
 // and not the client's token.
 var notTheToken = []string{"missing-input-secret", "invalid-input-secret", "bad-request", "internal-error"}
 
-// Verify checks a token with the provider.
-func (p *SiteVerify) Verify(ctx context.Context, token string, client netip.Addr) (Verdict, error) {
+// verify checks a token; client may be invalid when it is unknown. An error means that the
+// provider failed; a bad token is a verdict. It returns within seconds.
+func (p *provider) verify(ctx context.Context, token string, client netip.Addr) (verdict, error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	default:
-		return Verdict{}, ErrBusy
+		return verdict{}, errBusy
 	}
-	form := url.Values{"secret": {p.cfg.Secret}, "response": {token}, "idempotency_key": {uuid.NewString()}}
+	form := url.Values{"secret": {p.set.VerifierSecret}, "response": {token}, "idempotency_key": {uuid.NewString()}}
 	if client.IsValid() {
 		form.Set("remoteip", client.String())
 	}
 	var r reply
 	err := p.Do(ctx, outbound.Request{
-		URL: p.cfg.URL, Body: []byte(form.Encode()), Type: "application/x-www-form-urlencoded",
+		URL: p.set.VerifierURL, Body: []byte(form.Encode()), Type: "application/x-www-form-urlencoded",
 		Head: func(h http.Header) { h.Set("Accept", "application/json") },
 	}, func(answered outbound.Reply) (err error) {
 		r, err = read(answered)
 		return err
 	})
 	if err != nil {
-		return Verdict{}, fmt.Errorf("humancheck: query the verifier: %w", err)
+		return verdict{}, fmt.Errorf("humancheck: query the verifier: %w", err)
 	}
 	var at time.Time
 	if r.Success {
 		if at, err = time.Parse(time.RFC3339, r.At); err != nil {
-			return Verdict{}, fmt.Errorf("humancheck: the verifier's challenge_ts: %w", err)
+			return verdict{}, fmt.Errorf("humancheck: the verifier's challenge_ts: %w", err)
 		}
 	}
-	return Verdict{
-		Success: r.Success, Used: slices.Contains(r.Codes, "timeout-or-duplicate"),
-		Hostname: r.Hostname, Action: r.Action, Data: r.Data, At: at,
+	return verdict{
+		success: r.Success, used: slices.Contains(r.Codes, "timeout-or-duplicate"), hostname: r.Hostname, action: r.Action, data: r.Data, at: at,
 	}, nil
 }
 

@@ -1,9 +1,15 @@
 package humancheck
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"time"
+
+	"stampede/platform/edge/auth"
 )
 
 // A ticket is a challenge as text: a fixed binary payload and a truncated HMAC over
@@ -24,18 +30,8 @@ import (
 const (
 	ticketVersion = 1
 
-	ticketKeyAt        = 1
-	ticketFormAt       = 2
-	ticketPurposeAt    = 3
-	ticketDifficultyAt = 4
-	ticketUserAt       = 5
-	ticketItemAt       = 13
-	ticketOriginAt     = 21
-	ticketIDAt         = 29
-	ticketIssuedAt     = 45
-	ticketLifetimeAt   = 51
-	ticketMACAt        = 53
-
+	ticketKeyAt = 1
+	ticketMACAt = 53
 	// ticketMACBytes is 128 bits: each guess costs a request, and a ticket lives for
 	// minutes.
 	ticketMACBytes = 16
@@ -74,32 +70,106 @@ func (t *ticket) expires() time.Time {
 	return time.UnixMilli(t.issued).Add(time.Duration(t.lifetime) * time.Second)
 }
 
-// put writes the payload without its MAC.
-func (t *ticket) put(b *[ticketBytes]byte, key byte) {
-	b[0], b[ticketKeyAt], b[ticketFormAt] = ticketVersion, key, byte(t.form)
-	b[ticketPurposeAt], b[ticketDifficultyAt] = t.purpose, t.difficulty
-	binary.BigEndian.PutUint64(b[ticketUserAt:], uint64(t.user))
-	binary.BigEndian.PutUint64(b[ticketItemAt:], uint64(t.item))
-	copy(b[ticketOriginAt:], t.origin[:])
-	copy(b[ticketIDAt:], t.id[:])
-	var issued [8]byte
-	binary.BigEndian.PutUint64(issued[:], uint64(t.issued))
-	copy(b[ticketIssuedAt:], issued[2:]) // 48 bits last until the year 10889
-	binary.BigEndian.PutUint16(b[ticketLifetimeAt:], t.lifetime)
+// append writes the payload without its MAC.
+func (t *ticket) append(b []byte, key byte) []byte {
+	b = append(b, ticketVersion, key, byte(t.form), t.purpose, t.difficulty)
+	b = binary.BigEndian.AppendUint64(b, uint64(t.user))
+	b = binary.BigEndian.AppendUint64(b, uint64(t.item))
+	b = append(append(b, t.origin[:]...), t.id[:]...)
+	b = binary.BigEndian.AppendUint16(b, uint16(t.issued>>32)) // 48 bits last until the year 10889
+	b = binary.BigEndian.AppendUint32(b, uint32(t.issued))
+	return binary.BigEndian.AppendUint16(b, t.lifetime)
 }
 
 // take reads a payload whose MAC has been checked.
 func (t *ticket) take(b *[ticketBytes]byte) {
-	t.form, t.purpose, t.difficulty = form(b[ticketFormAt]), b[ticketPurposeAt], b[ticketDifficultyAt]
-	t.user = int64(binary.BigEndian.Uint64(b[ticketUserAt:]))
-	t.item = int64(binary.BigEndian.Uint64(b[ticketItemAt:]))
-	copy(t.origin[:], b[ticketOriginAt:])
-	copy(t.id[:], b[ticketIDAt:])
-	var issued [8]byte
-	copy(issued[2:], b[ticketIssuedAt:ticketLifetimeAt])
-	t.issued = int64(binary.BigEndian.Uint64(issued[:]))
-	t.lifetime = binary.BigEndian.Uint16(b[ticketLifetimeAt:])
+	t.form, t.purpose, t.difficulty = form(b[2]), b[3], b[4]
+	t.user, t.item = int64(binary.BigEndian.Uint64(b[5:])), int64(binary.BigEndian.Uint64(b[13:]))
+	copy(t.origin[:], b[21:])
+	copy(t.id[:], b[29:])
+	t.issued = int64(binary.BigEndian.Uint16(b[45:]))<<32 | int64(binary.BigEndian.Uint32(b[47:]))
+	t.lifetime = binary.BigEndian.Uint16(b[51:])
 }
 
 // ticketEncoding would skip line breaks, but the fixed length rules them out.
 var ticketEncoding = base64.RawURLEncoding.Strict()
+
+// keyPurpose separates the tickets' key from all others derived from the same
+// signing key.
+const keyPurpose = "human-check"
+
+// keys signs tickets with its first key and accepts those of any of its keys, so
+// that a key rotation refuses no fresh ticket. Safe for concurrent use.
+type keys []ticketKey
+
+// ticketKey is a key with an id derived from the key itself, so that all instances
+// agree on it without coordination. Two keys may share an id: both are tried.
+type ticketKey struct {
+	id     byte
+	secret []byte
+}
+
+// newKeys derives the ticket keys: the current one first, then those being retired.
+func newKeys(signing [][]byte) (keys, error) {
+	if len(signing) == 0 {
+		return nil, errors.New("humancheck: tickets need a signing key")
+	}
+	var ring keys
+	for i, s := range signing {
+		if len(s) == 0 {
+			return nil, fmt.Errorf("humancheck: signing key %d is empty", i+1)
+		}
+		secret := auth.Derive(s, keyPurpose)
+		fingerprint := sha256.Sum256(secret)
+		ring = append(ring, ticketKey{id: fingerprint[0], secret: secret})
+	}
+	return ring, nil
+}
+
+// sign encodes a ticket for a subject.
+func (ring keys) sign(t ticket, sub Subject) string {
+	k := ring[0]
+	t.user, t.item, t.purpose, t.origin = sub.User, sub.Item, purposes[sub.Purpose], k.origin(sub)
+	raw := t.append(make([]byte, 0, ticketBytes), k.id)
+	return ticketEncoding.EncodeToString(append(raw, k.seal(raw)...))
+}
+
+// open reads a ticket that was made for the subject. For a valid ticket with another
+// subject it returns errForeign, for anything else errForged.
+func (ring keys) open(text string, sub Subject) (ticket, error) {
+	var t ticket
+	if len(text) != ticketTextBytes {
+		return t, errForged
+	}
+	var raw [ticketBytes]byte
+	if n, err := ticketEncoding.Decode(raw[:], []byte(text)); err != nil || n != ticketBytes || raw[0] != ticketVersion {
+		return t, errForged
+	}
+	for _, k := range ring {
+		if k.id != raw[ticketKeyAt] || !hmac.Equal(k.seal(raw[:ticketMACAt]), raw[ticketMACAt:]) {
+			continue
+		}
+		t.take(&raw)
+		if t.user != sub.User || t.item != sub.Item || t.purpose != purposes[sub.Purpose] || t.origin != k.origin(sub) {
+			return ticket{}, errForeign
+		}
+		return t, nil
+	}
+	return t, errForged
+}
+
+// seal returns the truncated MAC of a payload.
+func (k ticketKey) seal(payload []byte) []byte {
+	mac := hmac.New(sha256.New, k.secret)
+	_, _ = mac.Write(payload) // a hash never fails
+	return mac.Sum(nil)[:ticketMACBytes]
+}
+
+// origin is the address that a ticket without a user is bound to. It is hashed with
+// the key, because a ticket also travels through the verifier.
+func (k ticketKey) origin(sub Subject) (origin [8]byte) {
+	if sub.User == 0 {
+		copy(origin[:], k.seal([]byte("origin\x00"+sub.address())))
+	}
+	return origin
+}

@@ -28,8 +28,9 @@ func withVerifier(t *testing.T, rule DownRule, change ...func(*Config, *Deps)) (
 // verifierAt sets a provider whose breaker closes quickly.
 func verifierAt(url string, rule DownRule) func(*Config, *Deps) {
 	return func(c *Config, _ *Deps) {
-		c.Hosts, c.Down = []string{testHost}, rule
-		c.SiteVerify = SiteVerifyConfig{URL: url, SiteKey: "1x00", Secret: "0x4AAA", Timeout: 10 * time.Second, BreakerDelay: time.Second}
+		c.Hosts, c.VerifierDown = []string{testHost}, rule
+		c.VerifierURL, c.VerifierSiteKey, c.VerifierSecret = url, "1x00", "0x4AAA"
+		c.VerifierTimeout, c.BreakerDelay = 10*time.Second, time.Second
 	}
 }
 
@@ -135,7 +136,7 @@ func TestAProviderThatIsDownOpensNothing(t *testing.T) {
 				t.Parallel()
 				b, stub := withVerifier(t, rule, func(c *Config, _ *Deps) {
 					if trouble == hangs {
-						c.SiteVerify.Timeout = patience
+						c.VerifierTimeout = patience
 					}
 				})
 				w := b.challenge(Verifier, sub).Verifier
@@ -275,12 +276,8 @@ func TestWithoutAVerifierNobodyPasses(t *testing.T) {
 func TestBusyVerifierPassesNoCheck(t *testing.T) {
 	t.Parallel()
 	b, stub := withVerifier(t, StandIn)
-	p, ok := b.verifier.(*SiteVerify)
-	if !ok {
-		t.Fatalf("the verifier is a %T", b.verifier)
-	}
 	for range maxQuestions {
-		p.slots <- struct{}{}
+		b.verifier.slots <- struct{}{}
 	}
 	if got := outcome(b.check(Verifier, rush(7, 42), "verifier:token")); got != "human-check-unavailable" || stub.Asked() != 0 {
 		t.Errorf("%s after %d requests", got, stub.Asked())
