@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/identity/revoke/internal/revokedb"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -38,10 +39,11 @@ func TestRevocationsAreSmall(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	l, expires := newList(), time.Now().Add(time.Hour).Unix()
+	l, expires := newList(), time.Now().Add(time.Hour)
 	before := heap()
 	for i := range int64(crowd) {
-		l.add([]entry{{login: i + 1, expires: expires}})
+		login := i + 1
+		l.add([]revokedb.RevocationsSinceRow{{LoginID: &login, ExpiresAt: &expires}})
 	}
 	if each := int64(heap()-before) / crowd; each > most {
 		t.Errorf("a revocation takes %d bytes, want at most %d", each, most)
@@ -56,9 +58,10 @@ func loaded(t testing.TB) *instance {
 	if err := i.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expires := time.Now().Add(time.Hour).Unix()
+	expires, until := time.Now().Add(time.Hour), time.UnixMicro(1)
 	for n := range int64(crowd) {
-		i.list.add([]entry{{login: n + 1, expires: expires}, {user: n + 1, until: 1, expires: expires}})
+		id := n + 1
+		i.list.add([]revokedb.RevocationsSinceRow{{LoginID: &id, ExpiresAt: &expires}, {UserID: &id, IssuedBefore: &until, ExpiresAt: &expires}})
 	}
 	return i
 }

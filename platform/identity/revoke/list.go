@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/identity/revoke/internal/revokedb"
 )
 
 // list holds the revocations that this instance knows. Safe for concurrent use. It
@@ -26,35 +27,27 @@ type cut struct {
 
 func newList() *list { return &list{logins: map[int64]int64{}, users: map[int64]cut{}} }
 
-// entry is one revocation: of one login, or of a user's tokens issued up to a given
-// time.
-type entry struct {
-	login   int64
-	user    int64
-	until   int64 // for a user, in Unix microseconds
-	expires int64 // when it may be forgotten, in Unix seconds
-}
-
 // add puts revocations into force. Known ones, and older ones of a user, change
 // nothing.
-func (l *list) add(entries []entry) {
-	if len(entries) == 0 {
-		return
-	}
+func (l *list) add(rows []revokedb.RevocationsSinceRow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changed := false
-	for _, e := range entries {
-		if e.login != 0 {
-			if _, known := l.logins[e.login]; known {
+	for _, r := range rows {
+		switch {
+		case r.LoginID != nil:
+			if _, known := l.logins[*r.LoginID]; known {
 				continue
 			}
-			l.logins[e.login] = e.expires
-		} else {
-			if known, ok := l.users[e.user]; ok && known.until >= e.until {
+			l.logins[*r.LoginID] = r.ExpiresAt.Unix()
+		case r.UserID != nil:
+			until := r.IssuedBefore.UnixMicro()
+			if known, ok := l.users[*r.UserID]; ok && known.until >= until {
 				continue
 			}
-			l.users[e.user] = cut{until: e.until, expires: e.expires}
+			l.users[*r.UserID] = cut{until: until, expires: r.ExpiresAt.Unix()}
+		default:
+			continue // the row that has only the horizon
 		}
 		changed = true
 	}

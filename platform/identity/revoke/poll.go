@@ -104,16 +104,10 @@ func (s *Service) read(ctx context.Context, r *reader) (err error) {
 	if err != nil {
 		return err
 	}
-	var entries []entry
 	for _, row := range rows {
-		switch r.horizon = row.Horizon; {
-		case row.LoginID != nil:
-			entries = append(entries, entry{login: *row.LoginID, expires: row.ExpiresAt.Unix()})
-		case row.UserID != nil:
-			entries = append(entries, entry{user: *row.UserID, until: row.IssuedBefore.UnixMicro(), expires: row.ExpiresAt.Unix()})
-		}
+		r.horizon = row.Horizon
 	}
-	s.list.add(entries)
+	s.list.add(rows)
 	s.lastRead.Store(int64(began))
 	return nil
 }

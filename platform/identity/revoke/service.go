@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
@@ -44,7 +45,14 @@ type Service struct {
 // New returns a Service that knows no revocations yet; see Load.
 func New(deps Deps) *Service {
 	s := &Service{deps: deps, list: newList(), began: time.Now(), wake: make(chan struct{}, 1)}
-	s.export(deps.Metrics)
+	auto := promauto.With(deps.Metrics)
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stampede_auth_revocations", Help: "Revocations in force that this instance keeps in memory.",
+	}, func() float64 { return float64(s.list.len()) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stampede_auth_revocations_age_seconds",
+		Help: "Seconds since this instance last read new revocations from Postgres, or since its start; half a second at most while it can.",
+	}, func() float64 { return (time.Since(s.began) - time.Duration(s.lastRead.Load())).Seconds() })
 	return s
 }
 
@@ -94,7 +102,8 @@ func (s *Service) Version() uint64 { return s.list.version.Load() }
 
 // Workers returns the loops that keep the list current.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "revocations", Run: s.poll}, {Name: "revocations-tidy", Run: s.tidy}}
+	tidy := app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Log, Failed: "deleting expired revocations failed"}
+	return []app.Worker{{Name: "revocations", Run: s.poll}, {Name: "revocations-tidy", Run: tidy.Run}}
 }
 
 const (
@@ -107,13 +116,8 @@ const (
 	tidyAtMost = 10_000
 )
 
-// tidy drops expired revocations. Every instance runs it; deleting a row twice is
-// harmless.
-func (s *Service) tidy(ctx context.Context) error {
-	return app.Loop{Every: tidyEvery, Do: s.forget, Log: s.deps.Log, Failed: "deleting expired revocations failed"}.Run(ctx)
-}
-
-// forget drops expired revocations from memory and from the table.
+// forget drops expired revocations from memory and from the table. Every instance runs
+// it; deleting a row twice is harmless.
 func (s *Service) forget(ctx context.Context) error {
 	s.list.forget(s.deps.Clock.Now())
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)

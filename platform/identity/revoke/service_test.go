@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/identity/revoke/internal/revokedb"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
 )
@@ -134,14 +135,15 @@ func TestAUsersTokensEndByTheTimeOfTheirIssue(t *testing.T) {
 func TestALaterRevocationOfAUserCounts(t *testing.T) {
 	t.Parallel()
 	l, base := newList(), time.Now().Truncate(time.Second)
-	at := func(seconds int) entry {
-		return entry{user: 7, until: base.Add(time.Duration(seconds) * time.Second).UnixMicro(), expires: base.Add(time.Hour).Unix()}
+	at := func(seconds int) revokedb.RevocationsSinceRow {
+		until, expires, user := base.Add(time.Duration(seconds)*time.Second), base.Add(time.Hour), int64(7)
+		return revokedb.RevocationsSinceRow{UserID: &user, IssuedBefore: &until, ExpiresAt: &expires}
 	}
 	for _, c := range []struct {
 		seconds int
 		version uint64
 	}{{1, 1}, {3, 2}, {2, 2}, {3, 2}} {
-		if l.add([]entry{at(c.seconds)}); l.version.Load() != c.version {
+		if l.add([]revokedb.RevocationsSinceRow{at(c.seconds)}); l.version.Load() != c.version {
 			t.Errorf("after second %d the version is %d, want %d", c.seconds, l.version.Load(), c.version)
 		}
 	}

@@ -73,16 +73,9 @@ func passing(status int) bool {
 	return status < http.StatusOK || status >= http.StatusMultipleChoices && status < http.StatusBadRequest || status >= http.StatusInternalServerError
 }
 
-// Body is the JSON that a gateway receives.
-type Body struct {
-	ID    string `json:"id"`
-	Phone string `json:"phone"`
-	Text  string `json:"text"`
-}
-
 // Send implements Sender.
 func (g *Gateway) Send(ctx context.Context, m Message) error {
-	body, err := json.Marshal(Body(m))
+	body, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("sms: encode: %w", err)
 	}

@@ -6,14 +6,14 @@ import (
 	"stampede/platform/base/fault"
 )
 
-// Message is one text to one phone.
+// Message is one text to one phone, as a gateway receives it.
 type Message struct {
 	// ID identifies the message; a gateway that gets it twice sends it once.
-	ID string
+	ID string `json:"id"`
 	// Phone is where it goes, in E.164.
-	Phone string
+	Phone string `json:"phone"`
 	// Text is the body of the message. It may contain a secret and is never logged.
-	Text string
+	Text string `json:"text"`
 }
 
 // Sender sends messages. It returns nil once the gateway has accepted a message,

@@ -38,10 +38,8 @@ const (
 
 // Got is a received message as the gateway shows it.
 type Got struct {
-	ID    string    `json:"id"`
-	Phone string    `json:"phone"`
-	Text  string    `json:"text"`
-	At    time.Time `json:"at"`
+	sms.Message
+	At time.Time `json:"at"`
 }
 
 // Gateway is the sandbox. Safe for concurrent use.
@@ -93,12 +91,12 @@ func (g *Gateway) take(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the signature does not match", http.StatusUnauthorized)
 		return
 	}
-	var m sms.Body
+	var m sms.Message
 	if err := json.Unmarshal(body, &m); err != nil || m.ID == "" || m.Phone == "" || m.Text == "" {
 		http.Error(w, "not a message", http.StatusBadRequest)
 		return
 	}
-	g.Keep(Got{ID: m.ID, Phone: m.Phone, Text: m.Text, At: g.now().UTC()})
+	g.Keep(Got{Message: m, At: g.now().UTC()})
 	w.WriteHeader(http.StatusAccepted)
 }
 
