@@ -181,10 +181,7 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 			app.PageURL = app.BaseURL
 		}
 		app.Metrics = deps.Metrics
-		client, err := wechat.New(app)
-		if err != nil {
-			return err
-		}
+		client := wechat.New(app)
 		parts.WeChat = client
 		e.hangUp = append(e.hangUp, client.CloseIdleConnections)
 	}
@@ -216,10 +213,7 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
 		deps.Log.Warn("no SMS gateway is set: registration and login by code are off", "setting", "--sms-gateway-url")
 		return nil, nil //nolint:nilnil // no gateway means no sender; the accounts answer with a fault
 	}
-	sender, err := sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
-	if err != nil {
-		return nil, err
-	}
+	sender := sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
 	e.hangUp = append(e.hangUp, sender.CloseIdleConnections)
 	return sender, nil
 }

@@ -62,27 +62,6 @@ func TestBindPhone(t *testing.T) {
 	}
 }
 
-// Of many accounts that show the same phone's code concurrently, one gets the phone.
-func TestAPhoneIsBoundOnce(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	code, bound := b.code(phone, "bind"), 0
-	for _, a := range all(10, func(i int) answer {
-		token := b.loginWeChat("open-"+string(rune('a'+i)), "").str("access_token")
-		return b.me(http.MethodPost, "/phone", token, map[string]any{"phone": phone, "code": code})
-	}) {
-		switch {
-		case a.status == http.StatusNoContent:
-			bound++
-		case !a.is(401, "wrong-code"):
-			t.Errorf("%d %s", a.status, a.raw)
-		}
-	}
-	if n := b.count(`SELECT count(*) FROM account.users WHERE phone IS NOT NULL`); bound != 1 || n != 1 {
-		t.Errorf("%d requests succeeded, %d accounts have the phone", bound, n)
-	}
-}
-
 // TestAttackStolenTokenAddsAWayIn: a copied access token adds neither the thief's
 // phone nor the thief's WeChat account as a way to log in.
 func TestAttackStolenTokenAddsAWayIn(t *testing.T) {

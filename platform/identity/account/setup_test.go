@@ -78,10 +78,7 @@ func setup(t *testing.T, change ...func(*account.Config, *deps)) *bundle {
 	limits := ratelimit.New(pgtest.Redis(t), log, b.metrics)
 	wx := wechat.DefaultConfig()
 	wx.BaseURL, wx.AppID, wx.Secret = b.wechat.URL, b.wechat.AppID, b.wechat.Secret
-	exchange, err := wechat.New(wx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exchange := wechat.New(wx)
 	t.Cleanup(exchange.CloseIdleConnections)
 	cfg := defaults(t, key)
 	cfg.Password, cfg.PasswordParallel, cfg.Limits = cheap, 4, account.Limits{}

@@ -88,10 +88,7 @@ func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 		cfg := wechat.DefaultConfig()
 		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = other.URL, "wx-mini", other.Secret, wechat.Mini
 		other.AppID = cfg.AppID
-		client, err := wechat.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := wechat.New(cfg)
 		t.Cleanup(client.CloseIdleConnections)
 		d.WeChat = exchangeAt{client, other}
 	})

@@ -78,10 +78,7 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 	mini := setup(t, func(_ *account.Config, d *deps) {
 		cfg := wechat.DefaultConfig()
 		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = b.wechat.URL, b.wechat.AppID, b.wechat.Secret, wechat.Mini
-		client, err := wechat.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := wechat.New(cfg)
 		t.Cleanup(client.CloseIdleConnections)
 		d.WeChat = client
 	})

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
-	"stampede/platform/store/snapshot"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -182,23 +181,4 @@ func FuzzCanonical(f *testing.F) {
 			t.Fatalf("%q becomes %q, then %q (%v)", raw, value, again, err)
 		}
 	})
-}
-
-// The order writer calls User for every grant.
-func BenchmarkUser(b *testing.B) {
-	for _, n := range []int{0, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			entries := make([]Entry, n)
-			for k := range entries {
-				entries[k] = Entry{Kind: string(User), Value: fmt.Sprint(1_000_000 + k)}
-			}
-			s := &Service{deps: Deps{Clock: new(testClock)}, current: snapshot.New(snapshot.Source[index]{}, newIndex(entries))}
-			user := int64(0)
-			for b.Loop() {
-				if user++; s.User(user % 1000) {
-					b.Fatal("listed")
-				}
-			}
-		})
-	}
 }

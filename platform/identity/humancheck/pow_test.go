@@ -334,22 +334,6 @@ func TestSolveEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func BenchmarkCheckRefused(b *testing.B) {
-	ring, err := newKeys([][]byte{testKey})
-	if err != nil {
-		b.Fatal(err)
-	}
-	sub := rush(7, 42)
-	text := ring.sign(ticket{form: formPow, difficulty: MaxDifficulty}, sub)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ring.open(text, sub); err != nil {
-			b.Fatal(err)
-		}
-		zeroBits([]byte(text))
-	}
-}
-
 // TestLevelsOfWork: a level changes the work by bits, within bounds, and a challenge
 // more than one bit easier than the level of the moment is refused with a new one.
 func TestLevelsOfWork(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"image"
-	_ "image/jpeg" // decodes the pictures
 	_ "image/png"
 	"strconv"
 	"strings"
@@ -257,22 +256,4 @@ func TestEmptyStockPassesNoCheck(t *testing.T) {
 	if got := b.stored(); len(got) != 0 {
 		t.Errorf("stored %v", got)
 	}
-}
-
-func BenchmarkDraw(b *testing.B) {
-	a, err := newArtist()
-	if err != nil {
-		b.Fatal(err)
-	}
-	most, sum := 0, 0
-	for b.Loop() {
-		p, err := a.draw()
-		if err != nil {
-			b.Fatal(err)
-		}
-		n := len(p.shown.Background) + len(p.shown.Tile)
-		most, sum = max(most, n), sum+n
-	}
-	b.ReportMetric(float64(most), "B/most")
-	b.ReportMetric(float64(sum)/float64(b.N), "B/picture")
 }

@@ -76,15 +76,3 @@ func TestAskingAllocatesNothing(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRevoked(b *testing.B) {
-	i, ctx, p := loaded(b), context.Background(), of(crowd+1)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if revoked, err := i.Revoked(ctx, p); revoked || err != nil {
-				b.Fatal(revoked, err)
-			}
-		}
-	})
-}

@@ -7,17 +7,6 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// TestAnInstanceFindsWhatWasNotTold: the revoking process died after the commit.
-func TestAnInstanceFindsWhatWasNotTold(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	here, there := s.start(t), s.start(t)
-	s.commit(t, here, 1)
-	for name, i := range map[string]*instance{"here": here, "there": there} {
-		pgtest.Eventually(t, within, func() bool { return i.says(of(1)) }, "the login is refused "+name)
-	}
-}
-
 // TestAnInstanceWithoutPostgresAnswersFromMemory, and catches up once Postgres is back.
 func TestAnInstanceWithoutPostgresAnswersFromMemory(t *testing.T) {
 	t.Parallel()

@@ -51,26 +51,24 @@ const (
 	loginMost = 180 * 24 * time.Hour
 )
 
-// Open opens a login of a user on a device in the caller's transaction and
-// returns its tokens. how names the method: password, sms, wechat, qr, register. It
-// returns account.ErrDisabled for a disabled user, and the blacklist's refusal for a listed
-// one. A login above mostLogins ends the user's least recently used one, so call the
-// revocation service's Tell after the commit.
+// Open is OpenConfirmed for a login that no other one has confirmed.
 func (s *Service) Open(ctx context.Context, tx pgx.Tx, user int64, d Device, how string) (Tokens, error) {
-	return s.open(ctx, tx, user, 0, d, how)
+	return s.OpenConfirmed(ctx, tx, user, 0, d, how)
 }
 
 // ErrConfirmerEnded reports that the confirming login has ended.
 var ErrConfirmerEnded = errors.New("account: the confirming login has ended")
 
-// OpenConfirmed is Open for a login that another one of the user, the confirmer,
-// has confirmed. It ends when the confirmer is ended, and returns ErrConfirmerEnded if
-// that has already happened, or if mostLogins logins have confirmed one another.
+// OpenConfirmed opens a login of a user on a device in the caller's transaction and
+// returns its tokens. how names the method: password, sms, wechat, qr, register. It
+// returns account.ErrDisabled for a disabled user, and the blacklist's refusal for a listed
+// one. A login above mostLogins ends the user's least recently used one, so call the
+// revocation service's Tell after the commit.
+//
+// If another login of the user, the confirmer, has confirmed it, it ends when that one is
+// ended. ErrConfirmerEnded means that this has already happened, or that mostLogins logins
+// have confirmed one another.
 func (s *Service) OpenConfirmed(ctx context.Context, tx pgx.Tx, user, confirmer int64, d Device, how string) (Tokens, error) {
-	return s.open(ctx, tx, user, confirmer, d, how)
-}
-
-func (s *Service) open(ctx context.Context, tx pgx.Tx, user, confirmer int64, d Device, how string) (Tokens, error) {
 	q := accountdb.New(tx)
 	u, err := account.LockActive(ctx, tx, user)
 	if err != nil {

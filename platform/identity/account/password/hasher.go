@@ -100,16 +100,13 @@ type Hasher struct {
 }
 
 // New returns a hasher that runs at most parallel hashes concurrently and calls
-// onHash, if not nil, for each.
+// onHash for each.
 func New(params Params, parallel int, onHash func()) (*Hasher, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
 	if parallel < 1 {
 		return nil, errors.New("password: the number of parallel hashes must be at least 1")
-	}
-	if onHash == nil {
-		onHash = func() {}
 	}
 	h := &Hasher{params: params, places: make(chan struct{}, parallel), onHash: onHash}
 	salt := make([]byte, saltBytes)

@@ -58,21 +58,6 @@ func DefaultConfig() Config {
 	}}
 }
 
-// Validate returns all errors of the configuration in one.
-func (c Config) Validate() error {
-	errs := []error{c.Config.Validate()}
-	if u, err := url.Parse(c.BaseURL); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		errs = append(errs, errors.New("wechat: the base URL must be an absolute http or https address"))
-	}
-	if c.AppID == "" || c.Secret == "" {
-		errs = append(errs, errors.New("wechat: the app id and its secret are required"))
-	}
-	if c.Kind != Official && c.Kind != Mini {
-		errs = append(errs, fmt.Errorf("wechat: the kind of app must be official or mini, not %q", c.Kind))
-	}
-	return errors.Join(errs...)
-}
-
 // Client exchanges codes. Safe for concurrent use.
 type Client struct {
 	*outbound.Client
@@ -80,11 +65,13 @@ type Client struct {
 }
 
 // New returns a client. It makes no call.
-func New(cfg Config) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	return &Client{Client: outbound.New(cfg.Config), cfg: cfg}, nil
+func New(cfg Config) *Client { return &Client{Client: outbound.New(cfg.Config), cfg: cfg} }
+
+// Identity identifies a person in a WeChat app.
+type Identity struct {
+	AppID   string
+	OpenID  string // identifies a person within the app
+	UnionID string // identifies a person across all apps of one owner; often empty
 }
 
 // Redirects reports whether WeChat passes codes in a URL: those of a page, not those
