@@ -252,3 +252,6 @@ func (e *Service) Stop(context.Context) error {
 	}
 	return nil
 }
+
+// RedisKeys are the prefixes of the wing's keys.
+var RedisKeys = slices.Concat(ratelimit.RedisKeys, guard.RedisKeys, humancheck.RedisKeys)
