@@ -50,6 +50,7 @@ import (
 	"stampede/seckill/door"
 	seckilloffice "stampede/seckill/office"
 	"stampede/seckill/plan"
+	"stampede/seckill/queue"
 	"stampede/seckill/rush"
 	"stampede/seckill/shop"
 )
@@ -72,6 +73,7 @@ type settings struct {
 	Sale     plan.Settings      `embed:"" group:"Sales:"`
 	Rush     rush.Settings      `embed:"" group:"Sales:"`
 	Bus      bus.Settings       `embed:"" group:"Sales:"`
+	Queue    queue.Settings     `embed:"" group:"Sales:"`
 	Order    order.Settings     `embed:"" group:"Sales:"`
 	Stock    inventory.Settings `embed:"" group:"Sales:"`
 	Push     notify.Settings    `embed:"" group:"WebSockets:"`
@@ -139,10 +141,11 @@ type server struct {
 	watch     *watch.Watch
 	tally     *tally.Board // nil where nothing is served
 	identity  *identity.Service
-	inventory *inventory.Service
 	sale      seckill.Config
 	catalogue *catalogue.Catalogue
 	plan      *seckill.Plan
+	grants    *queue.Queue // nil where nothing is served
+	inventory *inventory.Service
 	queue     *rush.Queue
 	order     *order.Service
 	payment   *payment.Service
@@ -199,7 +202,8 @@ func (s *settings) reconcile(ctx context.Context, stores cli.Stores, item int64,
 // stores is what a process wants of the stores at these addresses.
 func (s *settings) stores(at cli.Stores) store.Config {
 	return store.Config{
-		Addresses: store.Addresses(at), Postgres: s.Postgres, Bus: s.Bus, Records: s.Records, Weights: poolWeights, RedisKeys: redisKeys,
+		Addresses: store.Addresses(at), Postgres: s.Postgres, Bus: s.Bus, Queues: []bus.QueueConfig{s.Queue.Config()},
+		Records: s.Records, Weights: poolWeights, RedisKeys: redisKeys,
 	}
 }
 
@@ -275,6 +279,10 @@ func (s *server) openPages(key []byte) error {
 // and reconcile, they serve nothing.
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
+	s.sale = seckill.NewConfig(s.set.Sale, rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...))
+	if s.catalogue, err = catalogue.New(plan.NewPublished(s.sale.Config, s.Pools["seckill"]), s.log, s.registry); err != nil {
+		return err
+	}
 	stockCfg := inventory.NewConfig(s.set.Stock, s.set.Bus.PublishDeadline)
 	stockCfg.SingleInstance = s.SingleInstance()
 	orders := order.Reader{DB: s.Pools["order"]}
@@ -282,21 +290,19 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		DB: s.Pools["inventory"], Redis: s.Redis, Holds: orders, Books: orders, Log: s.log, Metrics: s.registry,
 	}
 	if s.Bus != nil {
-		stockDeps.Bus = s.Bus
+		s.grants = queue.New(s.Bus, s.catalogue, s.log, s.registry)
+		s.app.OnReady("orders", s.grants.Moving)
+		stockDeps.Bus, stockDeps.Grants = s.Bus, s.grants
 	}
 	s.inventory, err = inventory.New(stockCfg, stockDeps)
 	if err != nil {
 		return err
 	}
-	s.sale = seckill.NewConfig(s.set.Sale, rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...))
-	if s.catalogue, err = catalogue.New(plan.NewPublished(s.sale.Config, s.Pools["seckill"]), s.log, s.registry); err != nil {
-		return err
-	}
-	s.queue = rush.NewQueue(s.sale.Rush, s.catalogue, s.inventory, s.Bus, s.Clock)
+	s.queue = rush.NewQueue(s.sale.Rush, s.catalogue, s.inventory, s.grants, s.Clock)
 	s.plan = seckill.NewPlan(s.Pools["seckill"])
 	orderDeps := order.Deps{
-		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Queue: s.queue, Plan: s.plan, Outbox: s.Relay,
-		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
+		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Grants: s.grants, Stock: s.inventory, Queue: s.queue, Plan: s.plan,
+		Outbox: s.Relay, Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
 		orderDeps.Blocked, orderDeps.Accounts = s.identity.Blacklist.User, s.identity.Accounts
@@ -338,7 +344,8 @@ func (s *server) openDoors(key []byte) error {
 		return err
 	}
 	s.seckill, err = seckill.New(s.sale, seckill.Deps{
-		Catalogue: s.catalogue, Queue: s.queue, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Stock: s.inventory, Orders: s.order,
+		Catalogue: s.catalogue, Queue: s.queue, Grants: s.grants, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus,
+		Stock: s.inventory, Orders: s.order,
 		Admit: s.door.Admit, Paused: s.door.Paused, Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
 		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
@@ -346,7 +353,6 @@ func (s *server) openDoors(key []byte) error {
 		return err
 	}
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
-	s.inventory.Bind(inventory.Peers{Grants: s.seckill.Rush})
 	s.desk = desk.New(desk.Deps{
 		DB: s.Pools["order"], Orders: s.order, Payments: s.payment.Payments, Refunds: s.payment.Refunds, Cancel: s.payment.Cancel,
 		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
@@ -397,7 +403,7 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 func (s *server) watchOver(probes []alarm.Probe) error {
 	samples := slices.Concat(s.inventory.Samples(), plan.Samples(s.Pools["seckill"], s.inventory))
 	workers, err := s.watch.Open(watch.Config{
-		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen, StreamBytes: (s.set.Bus.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
+		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen, StreamBytes: (s.set.Queue.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
 		Probes: slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), []alarm.Probe{
 			s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
 		}),

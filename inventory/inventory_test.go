@@ -165,11 +165,11 @@ func (o *orders) EndedWithin(_ context.Context, nos []ids.ID, within time.Durati
 	return recent, nil
 }
 
-// quietBus is a bus without grants on it that records broadcasts.
+// quietBus is a bus that records broadcasts, and its queue of grants, which is empty and
+// loses what is published, as if no order writer took it.
 type quietBus struct {
 	mu       sync.Mutex
 	subjects []string
-	last     func() uint64
 	done     func(upTo uint64) bool
 }
 
@@ -191,23 +191,13 @@ func (b *quietBus) count(subject string) (n int) {
 	return n
 }
 
-func (b *quietBus) GrantsLast(context.Context) (uint64, error) {
-	if b.last != nil {
-		return b.last(), nil
-	}
-	return 0, nil
-}
+func (*quietBus) State(context.Context) (bus.QueueState, error) { return bus.QueueState{}, nil }
 
-func (*quietBus) GrantsHandled(context.Context) (uint64, error) { return 0, nil }
-
-func (b *quietBus) GrantsDone(_ context.Context, _ int64, upTo uint64) (bool, error) {
+func (b *quietBus) Done(_ context.Context, _ int64, upTo uint64) (bool, error) {
 	return b.done == nil || b.done(upTo), nil
 }
 
-// noGrants accepts grants and loses them, as if no order writer took them.
-type noGrants struct{}
-
-func (noGrants) Republish(context.Context, int64, []StaleHold) error { return nil }
+func (*quietBus) Republish(context.Context, int64, []StaleHold) error { return nil }
 
 // bundle is the service with its stores and stand-ins.
 type bundle struct {
@@ -238,9 +228,8 @@ func (b *bundle) instance() *Service {
 	cfg := DefaultConfig()
 	cfg.PublishDeadline = 20 * time.Millisecond
 	cfg.LeaseTTL = 5 * time.Second
-	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler)})
+	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Grants: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b.t, err)
-	s.Bind(Peers{Grants: noGrants{}})
 	s.recheck = 30 * time.Millisecond
 	return s
 }

@@ -303,7 +303,7 @@ func (s *Service) drain(ctx context.Context, itemID int64, f fenced) error {
 // awaitWriter waits until the order writer has acknowledged every grant of the
 // item that is in the stream now. The Load goes on for as long as the writer does.
 func (s *Service) awaitWriter(ctx context.Context, itemID int64, f fenced) error {
-	last, err := s.deps.Bus.GrantsLast(ctx)
+	start, err := s.deps.Grants.State(ctx)
 	if err != nil {
 		return loading(itemID, err)
 	}
@@ -311,17 +311,17 @@ func (s *Service) awaitWriter(ctx context.Context, itemID int64, f fenced) error
 	// The pause doubles from 10 ms, a writer's batch, to 250 ms, which is not
 	// noticeable in a Load.
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		if done, err := s.deps.Bus.GrantsDone(ctx, itemID, last); err != nil || done {
+		if done, err := s.deps.Grants.Done(ctx, itemID, start.Last); err != nil || done {
 			return loading(itemID, err)
 		}
-		handled, err := s.deps.Bus.GrantsHandled(ctx)
+		now, err := s.deps.Grants.State(ctx)
 		if err != nil {
 			return loading(itemID, err)
 		}
-		if handled > before {
+		if now.Handled() > before {
 			f.alive()
 		}
-		before = handled
+		before = now.Handled()
 		if err := app.Sleep(ctx, pause); err != nil {
 			return fmt.Errorf("inventory: load item %d: wait for the order writer: %w", itemID, err)
 		}

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -12,10 +11,6 @@ import (
 // hold whose message was lost; the second is for a stream that is lost
 // meanwhile. What is left then has been buried as a dead letter.
 const settleRounds = 2
-
-// errUnbound ends a Load that needs the publisher of grants in a process
-// without one.
-var errUnbound = errors.New("inventory: open holds cannot be published by this process")
 
 // settleHolds brings every open hold that survives in Redis to its end: the
 // item's state may be older than the stream, which may have lost the message of
@@ -69,13 +64,10 @@ func (s *Service) settleOnce(ctx context.Context, f fenced, item Item, publish b
 		if len(open) == 0 || !publish {
 			return nil
 		}
-		if s.peers.Grants == nil {
-			return errUnbound
-		}
 		s.granting(item.ID).note(time.Now())
 		publishing, cancel := context.WithDeadline(ctx, by)
 		defer cancel()
-		return s.peers.Grants.Republish(publishing, item.ID, open)
+		return s.deps.Grants.Republish(publishing, item.ID, open)
 	}
 	err = s.openHolds(ctx, item, epoch, func(h StaleHold, _ time.Time) (bool, error) {
 		if chunk = append(chunk, h); len(chunk) < MaxBatch {

@@ -8,6 +8,7 @@ import (
 
 // writingGrants writes what is published at once, as a fast order writer does.
 type writingGrants struct {
+	*quietBus
 	b         *bundle
 	item      Item
 	published []StaleHold
@@ -39,8 +40,8 @@ func TestLoadSettlesEveryOpenHold(t *testing.T) {
 		b.reserve(item, epoch, a)
 	}
 	b.write(item, epoch-1, first) // its row is not known here
-	g := &writingGrants{b: b, item: item, fail: errors.New("no stream")}
-	b.Bind(Peers{Grants: g})
+	g := &writingGrants{quietBus: b.bus, b: b, item: item, fail: errors.New("no stream")}
+	b.deps.Grants = g
 	mustFail(t, b.Load(t.Context(), item.ID), g.fail)
 	b.mustNotBeOpen(item)
 	g.fail = nil
@@ -60,7 +61,4 @@ func TestLoadDropsHoldsThatNothingCanWrite(t *testing.T) {
 	b.reserve(item, epoch, one(1))
 	b.load(item)
 	mustBe(t, "remaining", b.state(item).Remaining, 3)
-	b.Bind(Peers{})
-	b.reserve(item, b.state(item).Epoch, one(1))
-	mustFail(t, b.Load(t.Context(), item.ID), errUnbound)
 }

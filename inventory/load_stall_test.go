@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
+	"stampede/platform/store/bus"
 	"stampede/platform/workshop/require"
 )
 
@@ -20,15 +21,15 @@ type slowWriter struct {
 	handed uint64
 }
 
-func (b *slowWriter) GrantsDone(context.Context, int64, uint64) (bool, error) {
+func (b *slowWriter) Done(context.Context, int64, uint64) (bool, error) {
 	return !time.Now().Before(b.until), nil
 }
 
-func (b *slowWriter) GrantsHandled(context.Context) (uint64, error) {
+func (b *slowWriter) State(context.Context) (bus.QueueState, error) {
 	if b.moves {
 		b.handed++
 	}
-	return b.handed, nil
+	return bus.QueueState{Last: b.handed}, nil
 }
 
 // A Load that waits for a writer with much to write goes on for as long as the
@@ -40,7 +41,7 @@ func TestLoadEndsWithoutProgressOnly(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const backlog = 20 * loadStall
-				s := &Service{deps: Deps{Bus: &slowWriter{until: time.Now().Add(backlog), moves: moves}}}
+				s := &Service{deps: Deps{Grants: &slowWriter{until: time.Now().Add(backlog), moves: moves}}}
 				ctx, alive, end := watch(t.Context(), loadStall)
 				defer end()
 				began := time.Now()

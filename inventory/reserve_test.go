@@ -75,7 +75,7 @@ func TestLostKeyFencesItsItem(t *testing.T) {
 			}
 			mustBe(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
 			b.mustStand(item, Loading)
-			b.Bind(Peers{Grants: &writingGrants{b: b, item: item}})
+			b.deps.Grants = &writingGrants{quietBus: b.bus, b: b, item: item}
 			if what == "holds" { // its message is in the stream
 				b.write(item, epoch, queued)
 			}

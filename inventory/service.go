@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/base/failpoint"
 	"stampede/platform/base/ids"
+	"stampede/platform/store/bus"
 	"stampede/platform/watch/proof"
 )
 
@@ -29,9 +30,6 @@ var (
 // Bus is what Load and the returns need of platform/store/bus.
 type Bus interface {
 	Broadcast(subject string, data []byte) error
-	GrantsLast(ctx context.Context) (uint64, error)
-	GrantsDone(ctx context.Context, itemID int64, upTo uint64) (bool, error)
-	GrantsHandled(ctx context.Context) (uint64, error)
 }
 
 // Holds reads an item's orders in the snapshot that a Load has of them. What may
@@ -67,9 +65,13 @@ type Units struct {
 	Sold int64
 }
 
-// Grants publishes grants once more whose messages may be lost. It returns when
-// they are stored; an error says that some may not be. seckill implements it.
+// Grants are the messages under way to the order writer; seckill/queue implements it.
 type Grants interface {
+	State(ctx context.Context) (bus.QueueState, error)
+	// Done reports whether every message of an item up to a sequence is written.
+	Done(ctx context.Context, itemID int64, upTo uint64) (bool, error)
+	// Republish publishes grants once more whose messages may be lost. It returns when
+	// they are stored; an error says that some may not be.
 	Republish(ctx context.Context, itemID int64, holds []StaleHold) error
 }
 
@@ -77,7 +79,8 @@ type Grants interface {
 type Deps struct {
 	DB      *pgxpool.Pool // inventory's own connection budget
 	Redis   redis.UniversalClient
-	Bus     Bus // nil in a command that neither loads nor settles
+	Bus     Bus    // nil in a command that neither loads nor settles
+	Grants  Grants // as Bus
 	Holds   Holds
 	Books   Books
 	Log     *slog.Logger
@@ -88,7 +91,6 @@ type Deps struct {
 type Service struct {
 	cfg     Config
 	deps    Deps
-	peers   Peers
 	metrics *metrics
 	holder  string // this instance's name on leases
 	// epochs remembers the last epoch seen per Item (int64), as the first guess of
@@ -123,15 +125,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.retakeAgain = retakeAgain
 	return s, nil
 }
-
-// Peers are the modules that are built on this one and that it calls in turn.
-type Peers struct {
-	Grants Grants // seckill's rush
-}
-
-// Bind gives the module its peers. Call it once, before any Load: a process
-// without peers cannot load an item that has open holds.
-func (s *Service) Bind(p Peers) { s.peers = p }
 
 // reached is called between two steps of a Load: the next Load has to repair a
 // crash at that point.

@@ -102,11 +102,11 @@ func (s *Service) Settle(ctx context.Context) (int, error) {
 func (s *Service) settle(ctx context.Context, itemID int64) (bool, error) {
 	// The stream is read before the books: a grant that has left it by now has its
 	// order row by the time Postgres is read.
-	last, err := s.deps.Bus.GrantsLast(ctx)
+	queue, err := s.deps.Grants.State(ctx)
 	if err != nil {
 		return false, err
 	}
-	if done, err := s.deps.Bus.GrantsDone(ctx, itemID, last); err != nil || !done {
+	if done, err := s.deps.Grants.Done(ctx, itemID, queue.Last); err != nil || !done {
 		return false, err
 	}
 	c, err := s.readCut(ctx, itemID)

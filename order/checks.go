@@ -106,14 +106,11 @@ func (s *Service) checkEnds(ctx context.Context) ([]proof.Violation, error) {
 // grants returns how many messages wait on GRANTS and how many were ever
 // processed.
 func (s *Service) grants(ctx context.Context) (backlog, done uint64, err error) {
-	if backlog, err = s.deps.Bus.GrantsBacklog(ctx); err != nil {
+	queue, err := s.deps.Grants.State(ctx)
+	if err != nil {
 		return 0, 0, fmt.Errorf("order: read the backlog of grants: %w", err)
 	}
-	last, err := s.deps.Bus.GrantsLast(ctx)
-	if err != nil {
-		return 0, 0, fmt.Errorf("order: read the last grant: %w", err)
-	}
-	return backlog, last - min(backlog, last), nil
+	return queue.Messages, queue.Handled(), nil
 }
 
 // stuckHolds returns the open holds older than StuckAfter that have no order

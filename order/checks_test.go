@@ -17,6 +17,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
@@ -241,7 +242,7 @@ func TestLoadReadsOneSnapshot(t *testing.T) {
 	b := s.item(3)
 	no := s.placed(b, 1, 2).Grants[0].No
 	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
-		DB: s.db, Redis: s.rdb, Bus: s.bus, Books: Reader{DB: s.db}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		DB: s.db, Redis: s.rdb, Bus: s.bus, Grants: bustest.GrantsOf[inventory.StaleHold](s.bus), Books: Reader{DB: s.db}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 		Holds: closing{once: new(sync.Once), how: func() {
 			if _, err := s.Claim(t.Context(), no, 1); err != nil {
 				t.Error(err)

@@ -47,8 +47,8 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 		require.NoError(t, s.bus.Publish(t.Context(), seckillevent.GrantsSubject(b.ItemID), id, twin.Encode(nil)))
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		left, err := s.bus.GrantsBacklog(t.Context())
-		return err == nil && left == 0
+		queue, err := s.deps.Grants.State(t.Context())
+		return err == nil && queue.Messages == 0
 	}, "everything is written")
 	requireEqual(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})
 	requireEqual(t, "units", s.available(b.ItemID), 3)

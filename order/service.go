@@ -42,12 +42,21 @@ type Plan interface {
 	SaleOf(ctx context.Context, item int64) (seckillevent.Sale, error)
 }
 
+// Grants is the queue from which the writer takes what Redis granted; seckill/queue
+// implements it.
+type Grants interface {
+	// Consume passes the messages to handle in batches until ctx ends.
+	Consume(ctx context.Context, handle func(ctx context.Context, batch []bus.Msg)) error
+	State(ctx context.Context) (bus.QueueState, error)
+}
+
 // Deps are the module's dependencies; all are required, except the tracer,
 // Accounts, Blocked and, in a process that only reads, such as verify, the bus.
 type Deps struct {
 	DB      *pgxpool.Pool // the module's own budget of connections, at least 4
 	Redis   redis.UniversalClient
 	Bus     *bus.Bus
+	Grants  Grants // as Bus
 	Stock   *inventory.Service
 	Queue   Queue
 	Plan    Plan

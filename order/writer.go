@@ -41,7 +41,7 @@ type message struct {
 // runWriter is the order-writer worker.
 func (s *Service) runWriter(ctx context.Context) error {
 	defer s.aside.working.Wait()
-	return s.deps.Bus.ConsumeGrants(ctx, func(handling context.Context, received []bus.Msg) {
+	return s.deps.Grants.Consume(ctx, func(handling context.Context, received []bus.Msg) {
 		s.write(handling, ctx.Done(), received)
 	})
 }

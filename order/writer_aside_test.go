@@ -114,8 +114,8 @@ func TestLockedItemLeavesTheStreamToTheOthers(t *testing.T) {
 	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1)
 	release()
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		backlog, err := s.bus.GrantsBacklog(t.Context())
-		return err == nil && backlog == 0
+		queue, err := s.deps.Grants.State(t.Context())
+		return err == nil && queue.Messages == 0
 	}, "the item's orders")
 	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1101)
 }

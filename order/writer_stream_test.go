@@ -91,8 +91,8 @@ func TestWriterDrainsTheStream(t *testing.T) {
 		})
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		backlog, err := s.bus.GrantsBacklog(ctx)
-		return err == nil && backlog == 0
+		queue, err := s.deps.Grants.State(ctx)
+		return err == nil && queue.Messages == 0
 	}, "the stream is empty")
 	for i, status := range s.statuses(all...) {
 		if status != orderevent.StatusPending {

@@ -105,7 +105,7 @@ func setup(t *testing.T, o options) *bundle {
 	db, rdb, b := pgtest.DB(t), pgtest.Redis(t), bustest.Open(t)
 	log := slog.New(slog.DiscardHandler)
 	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
-		DB: db, Redis: rdb, Bus: b, Holds: order.Reader{}, Books: order.Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry(),
+		DB: db, Redis: rdb, Bus: b, Grants: bustest.GrantsOf[inventory.StaleHold](b), Holds: order.Reader{}, Books: order.Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	cfg := order.DefaultConfig()
@@ -113,7 +113,7 @@ func setup(t *testing.T, o options) *bundle {
 	funnel := tally.New(db, clock.System{}, log)
 	queue, sales := new(line), new(plan)
 	orders, err := order.New(cfg, order.Deps{
-		DB: db, Redis: rdb, Bus: b, Stock: stock, Queue: queue, Plan: sales, Outbox: waker{}, Log: log, Metrics: prometheus.NewRegistry(), Tally: funnel,
+		DB: db, Redis: rdb, Bus: b, Grants: b.Queue(bustest.Grants().Name), Stock: stock, Queue: queue, Plan: sales, Outbox: waker{}, Log: log, Metrics: prometheus.NewRegistry(), Tally: funnel,
 	})
 	require.NoError(t, err)
 	s := &bundle{t: t, db: db, orders: orders, funnel: funnel, line: queue, plan: sales, bus: b, tokens: auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), user: new(atomic.Int64)}

@@ -26,6 +26,7 @@ import (
 	"stampede/seckill/funnel"
 	"stampede/seckill/plan"
 	"stampede/seckill/preheat"
+	"stampede/seckill/queue"
 	"stampede/seckill/readiness"
 	"stampede/seckill/reservation"
 	"stampede/seckill/rush"
@@ -62,6 +63,7 @@ type Deps struct {
 	DB        *pgxpool.Pool // the module's own budget of connections
 	Redis     redis.UniversalClient
 	Bus       *bus.Bus
+	Grants    *queue.Queue
 	Stock     *inventory.Service
 	Outbox    change.Waker
 	Clock     clock.Clock // the Redis server's time, by estimate
@@ -118,7 +120,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.Funnel = funnel.New(funnel.Deps{DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Zone: cfg.Zone()})
 	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
-		Catalogue: items, Queue: deps.Queue, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
+		Catalogue: items, Queue: deps.Queue, Grants: deps.Grants, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
 		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
 		Admit: deps.Admit, Paused: deps.Paused, Tally: deps.Tally,
 	})

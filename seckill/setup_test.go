@@ -25,9 +25,11 @@ func setup(t testing.TB) *seckilltest.Desk {
 	cfg.BrowseCacheBytes, cfg.Rush.NumberBytes, cfg.CanPay = 512<<10, 512<<10, true
 	items, err := catalogue.New(plan.NewPublished(cfg.Config, d.DB), quiet, metrics)
 	require.NoError(t, err)
+	grants := d.NewQueue(items, metrics)
 	svc, err := New(cfg, Deps{
-		Catalogue: items, Queue: rush.NewQueue(cfg.Rush, items, d.Stock, d.Bus, d.Clock), DB: d.DB, Redis: d.Redis, Bus: d.Bus, Stock: d.Stock, Outbox: seckilltest.Waker{}, Clock: d.Clock, Log: quiet,
-		Metrics: metrics, Orders: d.Orders, SigningKey: seckilltest.Key,
+		Catalogue: items, Queue: rush.NewQueue(cfg.Rush, items, d.Stock, grants, d.Clock), Grants: grants, DB: d.DB, Redis: d.Redis, Bus: d.Bus,
+		Stock: d.Stock, Outbox: seckilltest.Waker{}, Clock: d.Clock, Log: quiet, Metrics: metrics,
+		Orders: d.Orders, SigningKey: seckilltest.Key,
 	})
 	require.NoError(t, err)
 	svc.Routes(d.Router)

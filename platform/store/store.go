@@ -37,6 +37,7 @@ type Config struct {
 	Addresses
 	Postgres  pg.Settings
 	Bus       bus.Settings
+	Queues    []bus.QueueConfig // the modules' work queues
 	Records   outbox.Settings
 	Weights   map[string]int32 // how the users of Postgres divide its connections
 	RedisKeys []string         // the prefixes of our keys
@@ -119,13 +120,12 @@ func Open(ctx context.Context, a *app.App, cfg Config, deps Deps) (*Stores, erro
 	if err := rollback.Start(ctx, a, s.Pools["platform"], s.Redis, cfg.RedisKeys, deps.WentBack, deps.Log); err != nil {
 		return nil, err
 	}
-	busCfg := bus.Config{URL: cfg.NATSURL, StoreDir: cfg.NATSDir, Settings: cfg.Bus, Log: deps.Log, Metrics: deps.Metrics, Trace: deps.Trace}
+	busCfg := bus.Config{URL: cfg.NATSURL, StoreDir: cfg.NATSDir, Settings: cfg.Bus, Queues: cfg.Queues, Log: deps.Log, Metrics: deps.Metrics, Trace: deps.Trace}
 	if s.Bus, err = bus.Open(ctx, busCfg); err != nil {
 		return nil, err
 	}
 	a.OnStop("bus", s.Bus.Close)
 	a.OnReady("nats", s.Bus.Healthy)
-	a.OnReady("orders", s.Bus.GrantsMoving)
 	s.Relay = outbox.New(s.Pools["platform"], s.Bus, deps.Refused, deps.Log, deps.Metrics, outbox.GiveUpAfter(cfg.Records.RetryRefused, deps.Failed))
 	s.Clock = clock.NewServer(s.Redis, deps.Log)
 	deps.Metrics.MustRegister(telemetry.NewPools(s.Pools, s.Redis), s.Clock)

@@ -296,8 +296,9 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 	h, y := newHumanYard(t), seckilltest.New(t)
 	it := y.Item(5, func(i *catalogue.Item) { i.HumanCheck = "pow" })
 	h.listing.Show(it)
+	grants := y.NewQueue(h.listing.Catalogue, prometheus.NewRegistry())
 	sale, err := rush.New(rush.DefaultConfig(), rush.Deps{
-		Catalogue: h.listing.Catalogue, Queue: rush.NewQueue(rush.DefaultConfig(), h.listing.Catalogue, y.Stock, y.Bus, h.clock),
+		Catalogue: h.listing.Catalogue, Queue: rush.NewQueue(rush.DefaultConfig(), h.listing.Catalogue, y.Stock, grants, h.clock), Grants: grants,
 		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), SigningKey: seckilltest.Key, Admit: h.svc.check,
 	})

@@ -88,7 +88,8 @@ func open(t testing.TB, change ...edit) *shop {
 	}
 	s.desk = s.instance(s.pool(s.db.Config()), s.rdb)
 	deps.Catalogue, deps.Admit = s.items, s.svc.Check
-	deps.Queue = rush.NewQueue(cfg.Rush, deps.Catalogue, deps.Stock, deps.Bus, deps.Clock)
+	deps.Grants = y.NewQueue(deps.Catalogue, deps.Metrics)
+	deps.Queue = rush.NewQueue(cfg.Rush, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
 	if s.sale, err = seckill.New(cfg, deps); err != nil {
 		t.Fatal(err)
 	}
@@ -241,17 +242,7 @@ func (s *shop) path(user int64) reply { return s.shopper(user, http.MethodPost, 
 // lookups is the number of lookups answered from a source.
 func (d *desk) lookups(t testing.TB, from string) int {
 	t.Helper()
-	families, err := d.metrics.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "stampede_seckill_reservation_lookups_total" && m.GetLabel()[0].GetValue() == from {
-				return int(m.GetCounter().GetValue())
-			}
-		}
-	}
-	t.Fatalf("no lookups from %s are counted", from)
-	return 0
+	return int(seckilltest.Counted(t, d.metrics, "stampede_seckill_reservation_lookups_total", from))
 }
 
 // human accepts each proof once, as the real check does.

@@ -55,7 +55,7 @@ var refusing = map[string]struct {
 	}},
 	"forgotten": {status: 410, code: "ended", unsure: true, how: func(i *instance, _ *catalogue.Item) { i.listing.Show() }},
 	"stream unhealthy": {status: 503, code: "unavailable", how: func(i *instance, _ *catalogue.Item) {
-		i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, healthy: func() error { return errors.New("broken on purpose") }}
+		i.rush.lanes.grants = &faultyStream{grants: i.queue, healthy: func() error { return errors.New("broken on purpose") }}
 	}},
 }
 
@@ -122,7 +122,7 @@ func TestUnknownPublicationIsNoProof(t *testing.T) {
 	y := setup(t)
 	it := y.Item(10)
 	i := y.instance([]*catalogue.Item{it})
-	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(func() error) error { return errors.New("lost on purpose") }}
+	i.rush.lanes.grants = &faultyStream{grants: i.queue, publish: func(func() error) error { return errors.New("lost on purpose") }}
 	p, a := i.buy(1, it)
 	if a.Code != "unknown" {
 		t.Fatalf("%+v", a)

@@ -5,11 +5,12 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/base/ids"
+	"stampede/seckill/seckillevent"
 )
 
 // faultyStream is the real bus except for the methods that a test overrides.
 type faultyStream struct {
-	grantStream
+	grants
 	healthy func() error
 	publish func(send func() error) error
 }
@@ -18,11 +19,11 @@ func (s *faultyStream) Healthy(ctx context.Context) error {
 	if s.healthy != nil {
 		return s.healthy()
 	}
-	return s.grantStream.Healthy(ctx)
+	return s.grants.Healthy(ctx)
 }
 
-func (s *faultyStream) Publish(ctx context.Context, subject string, id ids.ID, data []byte) error {
-	send := func() error { return s.grantStream.Publish(ctx, subject, id, data) }
+func (s *faultyStream) Publish(ctx context.Context, b *seckillevent.Batch, data []byte) error {
+	send := func() error { return s.grants.Publish(ctx, b, data) }
 	if s.publish != nil {
 		return s.publish(send)
 	}

@@ -59,7 +59,7 @@ func TestFlagRefusesNoWinnerWhileRedisGrants(t *testing.T) {
 	var holdPublication, holdReply atomic.Bool
 	published, decided := make(chan struct{}), make(chan struct{})
 	goOn, reply := make(chan struct{}), make(chan struct{})
-	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(send func() error) error {
+	i.rush.lanes.grants = &faultyStream{grants: i.queue, publish: func(send func() error) error {
 		err := send()
 		if holdPublication.Swap(false) {
 			close(published)

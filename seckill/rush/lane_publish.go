@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"stampede/platform/base/failpoint"
-	"stampede/platform/base/ids"
 	"stampede/seckill/catalogue"
-	"stampede/seckill/seckillevent"
+	"stampede/seckill/queue"
 )
 
 // Fail points around a batch and its answers, at which a test ends the process.
@@ -27,7 +26,7 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 	ls := w.lane.line
 	b := &w.batch
 	w.addRepeats()
-	describe(b, item, w.decision.Epoch)
+	queue.Describe(b, item, w.decision.Epoch)
 	w.message = b.Encode(w.message[:0])
 
 	// The bus repeats the same message until then; a Load waits no longer
@@ -36,7 +35,7 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 	defer cancel()
 	err := afterLua.Err()
 	if err == nil {
-		err = ls.bus.Publish(ctx, seckillevent.GrantsSubject(item.ID), b.ID, w.message)
+		err = ls.grants.Publish(ctx, b, w.message)
 	}
 	if err == nil {
 		err = afterPublish.Err()
@@ -69,14 +68,4 @@ func (w *laneWorker) publish(ctx context.Context, item *catalogue.Item) {
 	if err != nil {
 		w.warn("publication of grants uncertain, sweeper will settle them", err)
 	}
-}
-
-// describe fills in all fields of a batch except its grants, under a new
-// message id.
-func describe(b *seckillevent.Batch, item *catalogue.Item, epoch int64) {
-	b.ID = ids.New()
-	b.ItemID, b.ActivityID, b.SessionID = item.ID, item.ActivityID, item.SessionID
-	b.Shard, b.Epoch = item.Stock().Shard, epoch
-	b.UnitPrice, b.Currency, b.Title = item.SalePrice, item.Currency, item.Title
-	b.PayWindow, b.PerActivity = item.PayWindow, item.PerActivity
 }

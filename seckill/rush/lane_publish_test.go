@@ -19,7 +19,7 @@ func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it})
-	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(func() error) error { return errors.New("broken on purpose") }}
+	i.rush.lanes.grants = &faultyStream{grants: i.queue, publish: func(func() error) error { return errors.New("broken on purpose") }}
 	p := i.issue(1, it, 1)
 	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "unknown" || a.RetryAfter != "1" {
 		t.Fatalf("%+v", a)
@@ -38,7 +38,7 @@ func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 func (i *instance) streamDown() *atomic.Bool {
 	down := new(atomic.Bool)
 	down.Store(true)
-	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(send func() error) error {
+	i.rush.lanes.grants = &faultyStream{grants: i.queue, publish: func(send func() error) error {
 		if down.Load() {
 			return errors.New("broken on purpose")
 		}

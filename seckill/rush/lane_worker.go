@@ -107,7 +107,7 @@ func (w *laneWorker) work() {
 	}
 	// Grants must be stored in the stream. While that is not possible, nothing is
 	// granted.
-	if err := l.line.bus.Healthy(ctx); err != nil {
+	if err := l.line.grants.Healthy(ctx); err != nil {
 		w.warn("refusing attempts: grant stream unhealthy", err)
 		answerAll(w.asked, verdict{outcome: outUnavailable})
 		return

@@ -15,7 +15,9 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
+	"stampede/platform/store/bus"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/seckillevent"
 )
 
 // stock is what lanes, the line and the sweeper use of inventory.
@@ -28,12 +30,13 @@ type stock interface {
 	CloseWritten(ctx context.Context, item inventory.Item, holds []inventory.StaleHold) (open []inventory.StaleHold, status map[ids.ID]string, err error)
 }
 
-// grantStream is what lanes and the sweeper use of the bus.
-type grantStream interface {
+// grants is what lanes and the sweeper use of the queue.
+type grants interface {
 	Healthy(ctx context.Context) error
-	Publish(ctx context.Context, subject string, id ids.ID, data []byte) error
-	GrantsLast(ctx context.Context) (uint64, error)
-	GrantsDone(ctx context.Context, itemID int64, upTo uint64) (bool, error)
+	Publish(ctx context.Context, b *seckillevent.Batch, data []byte) error
+	Republish(ctx context.Context, itemID int64, holds []inventory.StaleHold) error
+	State(ctx context.Context) (bus.QueueState, error)
+	Done(ctx context.Context, itemID int64, upTo uint64) (bool, error)
 }
 
 // lanes are all lanes of this instance and their shared state. A lane begins
@@ -43,7 +46,7 @@ type lanes struct {
 	cfg       Config
 	catalogue *catalogue.Catalogue
 	stock     stock
-	bus       grantStream
+	grants    grants
 	flags     *freecache.Cache
 	numbers   *numbers
 	metrics   *metrics

@@ -9,6 +9,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/watch/tally"
+	"stampede/seckill/queue"
 )
 
 // metrics is everything that a rush measures. Answers are counted in plain
@@ -25,7 +26,7 @@ type metrics struct {
 	paths     *prometheus.CounterVec
 	batch     prometheus.Histogram
 	published [publications]prometheus.Counter
-	swept     *prometheus.CounterVec
+	persisted prometheus.Counter
 }
 
 // publication is the result of publishing a grant.
@@ -55,14 +56,9 @@ func newMetrics(reg prometheus.Registerer, board *tally.Board, depths func(yield
 			Name: "stampede_seckill_lane_batch_attempts",
 			Help: "Attempts of a lane decided by one call to Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
-		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_seckill_swept_holds_total",
-			Help: "Stale holds that the sweeper settled, by what it did: persisted, republished.",
-		}, []string{"how"}),
 	}
+	m.persisted = prometheus.NewCounter(queue.Swept("persisted"))
 	m.paths.WithLabelValues(pathIssued) // from the first scrape on, so that the first rate is right
-	m.swept.WithLabelValues("persisted")
-	m.swept.WithLabelValues("republished")
 	published := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_seckill_grants_published_total",
 		Help: "Grants published to the order writer, by outcome: stored, repeated (stored once more), unknown.",
@@ -70,7 +66,7 @@ func newMetrics(reg prometheus.Registerer, board *tally.Board, depths func(yield
 	for p := range publications {
 		m.published[p] = published.WithLabelValues(p.String())
 	}
-	for _, c := range []prometheus.Collector{m.paths, m.batch, published, m.swept, &collector{m, depths}} {
+	for _, c := range []prometheus.Collector{m.paths, m.batch, published, m.persisted, &collector{m, depths}} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ func (y *bundle) published(n int) map[ids.ID]seckillevent.Grant {
 	grants := map[ids.ID]seckillevent.Grant{}
 	ctx, cancel := context.WithTimeout(y.T.Context(), 30*time.Second)
 	defer cancel()
-	err := y.Bus.ConsumeGrants(ctx, func(_ context.Context, batch []bus.Msg) {
+	err := y.Queue().Consume(ctx, func(_ context.Context, batch []bus.Msg) {
 		for _, m := range batch {
 			var b seckillevent.Batch
 			if err := b.Decode(m.Data); err != nil {

@@ -45,7 +45,7 @@ func BenchmarkPublish(b *testing.B) {
 		perSecond(b)
 	})
 	b.Run("ours", func(b *testing.B) {
-		nats := bustest.Open(b, func(c *bus.Config) { c.GrantsMaxMiB = 8 << 10 })
+		nats := bustest.Open(b, func(c *bus.Config) { c.Queues[0].MaxBytes = 8 << 30 })
 		for b.Loop() {
 			require.NoError(b, nats.Publish(b.Context(), subject, ids.New(), data))
 		}

@@ -11,6 +11,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/seckillevent"
 )
 
 // clocked records the last call to Redis, for a decision or for stale holds, and
@@ -18,7 +19,7 @@ import (
 // after the other.
 type clocked struct {
 	stock
-	grantStream
+	grants
 	asked, by time.Time
 }
 
@@ -32,9 +33,14 @@ func (c *clocked) StaleHolds(ctx context.Context, item inventory.Item, olderThan
 	return c.stock.StaleHolds(ctx, item, olderThan, limit)
 }
 
-func (c *clocked) Publish(ctx context.Context, subject string, id ids.ID, data []byte) error {
+func (c *clocked) Publish(ctx context.Context, b *seckillevent.Batch, data []byte) error {
 	c.by, _ = ctx.Deadline()
-	return c.grantStream.Publish(ctx, subject, id, data)
+	return c.grants.Publish(ctx, b, data)
+}
+
+func (c *clocked) Republish(ctx context.Context, itemID int64, holds []inventory.StaleHold) error {
+	c.by, _ = ctx.Deadline()
+	return c.grants.Republish(ctx, itemID, holds)
 }
 
 // check requires a deadline that starts after a moment and before the call to
@@ -56,8 +62,8 @@ func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
 	it := y.Item(5)
 	i := y.instance([]*catalogue.Item{it}, quick)
 	deadline := i.rush.cfg.PublishDeadline
-	c := &clocked{stock: i.rush.stock, grantStream: i.Bus}
-	i.rush.lanes.stock, i.rush.lanes.bus = c, c
+	c := &clocked{stock: i.rush.stock, grants: i.queue}
+	i.rush.lanes.stock, i.rush.lanes.grants = c, c
 
 	began := time.Now()
 	path, _ := i.buy(1, it)
@@ -71,7 +77,7 @@ func TestPublicationsEndADeadlineAfterTheQuestion(t *testing.T) {
 	s := newSweeper(i.rush.cfg, i.rush.deps, c, c, i.rush.metrics)
 	s.notes = map[int64]map[ids.ID]*note{}
 	lose := i.Run(func(ctx context.Context) error {
-		return y.Bus.ConsumeGrants(ctx, func(_ context.Context, batch []bus.Msg) {
+		return y.Queue().Consume(ctx, func(_ context.Context, batch []bus.Msg) {
 			for _, m := range batch {
 				if err := m.Ack(); err != nil {
 					t.Errorf("ack: %v", err)
@@ -108,7 +114,7 @@ func TestAGrantAfterTheDeadlineIsUnknown(t *testing.T) {
 	if _, a := i.buy(1, it); a.Status != http.StatusServiceUnavailable || a.Code != "unknown" {
 		t.Fatalf("%+v", a)
 	}
-	if n, err := y.Bus.GrantsBacklog(t.Context()); err != nil || n != 0 {
+	if n, err := y.Queue().State(t.Context()); err != nil || n.Messages != 0 {
 		t.Fatalf("%d messages were published (%v)", n, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
-	"stampede/platform/store/bus"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/queue"
 )
 
 // numbers remembers the item of an order number and the last answer to its
@@ -70,15 +70,15 @@ const toldBytes = 8 + 8 + 1
 type Queue struct {
 	catalogue *catalogue.Catalogue
 	stock     stock
-	bus       grantStream
+	grants    grants
 	clock     clock.Clock // the Redis server's time, by estimate
 	pathLead  time.Duration
 	numbers   *numbers
 }
 
 // NewQueue returns the queue of the grants of a catalogue's items.
-func NewQueue(cfg Config, items *catalogue.Catalogue, stock *inventory.Service, b *bus.Bus, clk clock.Clock) *Queue {
-	return &Queue{catalogue: items, stock: stock, bus: b, clock: clk, pathLead: cfg.PathLead, numbers: newNumbers(cfg.NumberBytes)}
+func NewQueue(cfg Config, items *catalogue.Catalogue, stock *inventory.Service, g *queue.Queue, clk clock.Clock) *Queue {
+	return &Queue{catalogue: items, stock: stock, grants: g, clock: clk, pathLead: cfg.PathLead, numbers: newNumbers(cfg.NumberBytes)}
 }
 
 // Queued reports whether a user's number was granted and waits to become an
@@ -152,11 +152,11 @@ func (q *Queue) queuedFor(ctx context.Context, it *catalogue.Item, user int64, n
 // written, so that its missing state means that its keys were removed;
 // otherwise it returns the reason.
 func (q *Queue) settledWithoutState(ctx context.Context, it *catalogue.Item, why error) error {
-	last, err := q.bus.GrantsLast(ctx)
+	state, err := q.grants.State(ctx)
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	done, err := q.bus.GrantsDone(ctx, it.ID, last)
+	done, err := q.grants.Done(ctx, it.ID, state.Last)
 	if err != nil || !done {
 		return errors.Join(why, err)
 	}

@@ -129,7 +129,7 @@ func TestRefusals(t *testing.T) {
 			return i.send(i.issue(1, it, 2).Path)
 		}},
 		"unhealthy stream": {status: 503, code: "unavailable", retry: 2, rush: func(i *instance, it *catalogue.Item) answer {
-			i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, healthy: func() error { return broken }}
+			i.rush.lanes.grants = &faultyStream{grants: i.queue, healthy: func() error { return broken }}
 			return send(i, it)
 		}},
 		"Redis failing": {status: 503, code: "unknown", retry: 1, rush: func(i *instance, it *catalogue.Item) answer {

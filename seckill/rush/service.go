@@ -24,6 +24,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/tally"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/queue"
 )
 
 // Orders queries orders by number; order implements it and main wires it,
@@ -39,7 +40,8 @@ type Orders interface {
 // otherwise.
 type Deps struct {
 	Catalogue *catalogue.Catalogue
-	Queue     *Queue        // of the same catalogue
+	Queue     *Queue // of the same catalogue
+	Grants    *queue.Queue
 	DB        *pgxpool.Pool // for the sweeper alone: its lease and its alarm
 	Redis     redis.UniversalClient
 	Bus       *bus.Bus
@@ -80,7 +82,7 @@ type Service struct {
 
 // New returns a rush over the catalogue's items. It reads nothing yet.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.Catalogue == nil || deps.Queue == nil || deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Stock == nil || deps.Orders == nil ||
+	if deps.Catalogue == nil || deps.Queue == nil || deps.Grants == nil || deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Stock == nil || deps.Orders == nil ||
 		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("seckill: a dependency of the rush is missing")
 	}
@@ -89,7 +91,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	ls := &lanes{
-		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, bus: deps.Bus,
+		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, grants: deps.Grants,
 		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: deps.Queue.numbers, clock: deps.Clock, log: deps.Log, trace: deps.Trace,
 	}
 	if ls.metrics, err = newMetrics(deps.Metrics, deps.Tally, ls.depths); err != nil {
@@ -113,7 +115,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 func (r *Service) Workers() []app.Worker {
 	return []app.Worker{
 		{Name: "seckill-lanes", Run: r.keepLanes},
-		{Name: "seckill-holds", Run: newSweeper(r.cfg, r.deps, r.stock, r.lanes.bus, r.metrics).Run},
+		{Name: "seckill-holds", Run: newSweeper(r.cfg, r.deps, r.stock, r.lanes.grants, r.metrics).Run},
 	}
 }
 

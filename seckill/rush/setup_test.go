@@ -21,6 +21,7 @@ import (
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/queue"
 )
 
 // bundle is a shop whose instances issue paths and take rushes.
@@ -33,6 +34,8 @@ type instance struct {
 	*bundle
 	listing *seckilltest.Listing
 	rush    *Service
+	queue   *queue.Queue
+	metrics *prometheus.Registry
 	rt      *httpx.Router
 	clock   *seckilltest.Clock
 }
@@ -51,18 +54,17 @@ func (y *bundle) signing(key []byte, items []*catalogue.Item, change ...func(*Co
 	for _, f := range change {
 		f(&cfg)
 	}
-	i := &instance{bundle: y, listing: seckilltest.NewListing(y.T, items...), clock: new(seckilltest.Clock)}
+	i := &instance{bundle: y, listing: seckilltest.NewListing(y.T, items...), clock: new(seckilltest.Clock), metrics: prometheus.NewRegistry()}
+	i.queue = y.NewQueue(i.listing.Catalogue, i.metrics)
 	deps := Deps{
-		Catalogue: i.listing.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
-		Metrics: prometheus.NewRegistry(), SigningKey: key, ShortestPay: 10 * time.Second,
+		Catalogue: i.listing.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Grants: i.queue, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
+		Metrics: i.metrics, SigningKey: key, ShortestPay: 10 * time.Second,
 	}
-	deps.Queue = NewQueue(cfg, deps.Catalogue, deps.Stock, deps.Bus, deps.Clock)
+	deps.Queue = NewQueue(cfg, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
 	var err error
 	if i.rush, err = New(cfg, deps); err != nil {
 		y.T.Fatal(err)
 	}
-	y.Grants.Use(i.rush)
-	deps.Stock.Bind(inventory.Peers{Grants: i.rush})
 	i.rt = httpx.NewRouter(auth.NewTokens(key, time.Now), deps.Log, "test", prometheus.NewRegistry())
 	i.rush.Routes(i.rt)
 	y.T.Cleanup(i.rush.lanes.drain)

@@ -29,8 +29,7 @@ type sweeper struct {
 	db        *pgxpool.Pool
 	catalogue *catalogue.Catalogue
 	stock     stock
-	bus       grantStream
-	again     republisher
+	grants    grants
 	metrics   *metrics
 	log       *slog.Logger
 	holder    string
@@ -53,10 +52,9 @@ const (
 	sweepLeaseLife = 20 * time.Second
 )
 
-func newSweeper(cfg Config, deps Deps, st stock, stream grantStream, m *metrics) *sweeper {
+func newSweeper(cfg Config, deps Deps, st stock, queue grants, m *metrics) *sweeper {
 	return &sweeper{
-		cfg: cfg, db: deps.DB, catalogue: deps.Catalogue, stock: st, bus: stream,
-		again: republisher{stream, m, deps.Log}, metrics: m, log: deps.Log, holder: ids.New().String(), quiet: rate.Sometimes{Interval: time.Second},
+		cfg: cfg, db: deps.DB, catalogue: deps.Catalogue, stock: st, grants: queue, metrics: m, log: deps.Log, holder: ids.New().String(), quiet: rate.Sometimes{Interval: time.Second},
 	}
 }
 

@@ -55,7 +55,7 @@ func (s *sweeper) sweepItem(ctx context.Context, item *catalogue.Item, round uin
 	if err != nil {
 		return fmt.Errorf("close written holds: %w", err)
 	}
-	s.metrics.swept.WithLabelValues("persisted").Add(float64(len(stale) - len(open)))
+	s.metrics.persisted.Add(float64(len(stale) - len(open)))
 
 	var fresh, lost, stuck []inventory.StaleHold
 	for _, h := range open {
@@ -95,16 +95,16 @@ func (s *sweeper) done(ctx context.Context, item *catalogue.Item, notes map[ids.
 	if len(notes) == 0 {
 		return done, nil
 	}
-	last, err := s.bus.GrantsLast(ctx)
+	state, err := s.grants.State(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the stream's last grant: %w", err)
 	}
 	for _, n := range notes {
-		n.upTo = min(n.upTo, last)
+		n.upTo = min(n.upTo, state.Last)
 		if _, asked := done[n.upTo]; asked {
 			continue
 		}
-		d, err := s.bus.GrantsDone(ctx, item.ID, n.upTo)
+		d, err := s.grants.Done(ctx, item.ID, n.upTo)
 		if err != nil {
 			return nil, fmt.Errorf("read the grants' backlog: %w", err)
 		}
@@ -140,8 +140,8 @@ func (s *sweeper) republish(ctx context.Context, item *catalogue.Item, lost []in
 func (s *sweeper) republishBatch(ctx context.Context, item *catalogue.Item, lost []inventory.StaleHold, notes map[ids.ID]*note, by time.Time) error {
 	publishing, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
-	publishErr := s.again.publish(publishing, item, lost)
-	last, err := s.bus.GrantsLast(ctx)
+	publishErr := s.grants.Republish(publishing, item.ID, lost)
+	state, err := s.grants.State(ctx)
 	if err != nil {
 		// The position to wait for is unknown; publishing again later costs a
 		// message.
@@ -149,7 +149,7 @@ func (s *sweeper) republishBatch(ctx context.Context, item *catalogue.Item, lost
 	}
 	for _, h := range lost {
 		n := notes[h.No]
-		n.upTo = last
+		n.upTo = state.Last
 		// A message that was not certainly stored is looked up like any other,
 		// and published again if it is missing.
 		n.republished = publishErr == nil
@@ -162,12 +162,12 @@ func (s *sweeper) watch(ctx context.Context, fresh []inventory.StaleHold, notes 
 	if len(fresh) == 0 {
 		return nil
 	}
-	last, err := s.bus.GrantsLast(ctx)
+	state, err := s.grants.State(ctx)
 	if err != nil {
 		return fmt.Errorf("read the stream's last grant: %w", err)
 	}
 	for _, h := range fresh {
-		notes[h.No] = &note{upTo: last, round: round}
+		notes[h.No] = &note{upTo: state.Last, round: round}
 	}
 	return nil
 }

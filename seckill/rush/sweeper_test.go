@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilltest"
 )
 
 func quick(c *Config) {
@@ -23,11 +22,11 @@ func quick(c *Config) {
 }
 
 func (i *instance) sweeper() *sweeper {
-	return newSweeper(i.rush.cfg, i.rush.deps, i.rush.stock, i.rush.lanes.bus, i.rush.metrics)
+	return newSweeper(i.rush.cfg, i.rush.deps, i.rush.stock, i.rush.lanes.grants, i.rush.metrics)
 }
 
 func (i *instance) swept(how string) float64 {
-	return testutil.ToFloat64(i.rush.metrics.swept.WithLabelValues(how))
+	return seckilltest.Counted(i.T, i.metrics, "stampede_seckill_swept_holds_total", how)
 }
 
 // A publication that fails is answered unknown; the sweeper publishes again,
@@ -39,7 +38,7 @@ func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it}, quick)
 	lost, storedAfterAll := errors.New("lost"), errors.New("answer lost")
 	outcomes := []error{lost, storedAfterAll, nil, lost}
-	i.rush.lanes.bus = &faultyStream{grantStream: i.Bus, publish: func(send func() error) error {
+	i.rush.lanes.grants = &faultyStream{grants: i.queue, publish: func(send func() error) error {
 		next := outcomes[0]
 		if outcomes = outcomes[1:]; errors.Is(next, lost) {
 			return next
@@ -60,7 +59,7 @@ func TestSweeperRepublishesUnstoredGrants(t *testing.T) {
 		}
 		paths = append(paths, p)
 	}
-	i.rush.lanes.bus = i.Bus
+	i.rush.lanes.grants = i.queue
 	y.Write()
 	i.Run(i.sweeper().Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { st := i.state(it); return st.Persisted == 4 }, "every hold settled")
@@ -100,7 +99,7 @@ func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 	for round := range uint64(20) {
 		require.NoError(t, s.sweepItem(t.Context(), it, round+1))
 	}
-	if backlog, err := y.Bus.GrantsBacklog(t.Context()); err != nil || backlog != 5 {
+	if backlog, err := y.Queue().State(t.Context()); err != nil || backlog.Messages != 5 {
 		t.Fatalf("%d messages (%v), want 5", backlog, err)
 	}
 	y.SettleAll(5)
@@ -163,7 +162,7 @@ func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 	i.buy(1, it)
 	var eaten atomic.Int64
 	i.Run(func(ctx context.Context) error {
-		return y.Bus.ConsumeGrants(ctx, func(_ context.Context, batch []bus.Msg) {
+		return y.Queue().Consume(ctx, func(_ context.Context, batch []bus.Msg) {
 			for _, m := range batch {
 				eaten.Add(1)
 				if err := m.Ack(); err != nil {

@@ -9,9 +9,12 @@ import (
 	"stampede/platform/base/ids"
 )
 
+// GrantsPrefix begins the subjects of the GRANTS stream.
+const GrantsPrefix = "grants."
+
 // GrantsSubject is the subject of an item's grants on the GRANTS stream; it
 // contains the item, so that each item's backlog can be seen separately.
-func GrantsSubject(itemID int64) string { return "grants." + strconv.FormatInt(itemID, 10) }
+func GrantsSubject(itemID int64) string { return GrantsPrefix + strconv.FormatInt(itemID, 10) }
 
 // SubjectChanged announces to every instance that activities, sessions or items
 // have changed and the catalogue must be read again. Its payload is Changed.

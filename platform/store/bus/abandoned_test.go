@@ -37,7 +37,7 @@ const (
 func holdUntilKilled(dir string) {
 	ctx := context.Background()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
-	cfg.StoreDir, cfg.Log = dir, slog.New(slog.DiscardHandler)
+	cfg.StoreDir, cfg.Queues, cfg.Log = dir, []bus.QueueConfig{bustest.Grants()}, slog.New(slog.DiscardHandler)
 	b, err := bus.Open(ctx, cfg)
 	for i := range heldMessages {
 		if err == nil {
@@ -58,7 +58,7 @@ func holdUntilKilled(dir string) {
 		fmt.Println("error:", err) //nolint:forbidigo // the test reads it
 		os.Exit(1)
 	}
-	err = b.ConsumeGrants(ctx, func(_ context.Context, batch []bus.Msg) {
+	err = b.Queue("GRANTS").Consume(ctx, func(_ context.Context, batch []bus.Msg) {
 		for i, m := range batch {
 			if i%2 == 0 {
 				_ = m.Ack() // the test counts redeliveries
@@ -67,7 +67,7 @@ func holdUntilKilled(dir string) {
 		<-event
 		// Wait until the server has received all acks.
 		for n := uint64(heldMessages); n > heldMessages-uint64(len(batch)+1)/2; {
-			if n, err = b.GrantsBacklog(ctx); err != nil {
+			if n, err = bus.Messages(ctx, b, "GRANTS"); err != nil {
 				fmt.Println("error:", err) //nolint:forbidigo // as above
 				os.Exit(1)
 			}
@@ -137,8 +137,8 @@ func TestKilledProcessMessagesAreRedeliveredImmediately(t *testing.T) {
 // with it when a further instance starts.
 func TestStartLeavesDeliveriesOfOtherInstances(t *testing.T) {
 	t.Parallel()
-	o := startOutside(t)
-	first := openOutside(t, o.addr())
+	o := bustest.StartServer(t)
+	first := bustest.Open(t, bustest.On(o.URL))
 	mustPublish(t, first, "grants.1", "x")
 	started, finish := make(chan struct{}, 2), make(chan struct{})
 	handle := func(_ context.Context, batch []bus.Msg) {
@@ -150,7 +150,7 @@ func TestStartLeavesDeliveriesOfOtherInstances(t *testing.T) {
 	}
 	consumeGrants(t, first, handle)
 	receive(t, 5*time.Second, "the message", started)
-	second := openOutside(t, o.addr())
+	second := bustest.Open(t, bustest.On(o.URL))
 	consumeGrants(t, second, handle)
 	// A mistaken redelivery would arrive within milliseconds.
 	select {

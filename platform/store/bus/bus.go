@@ -16,14 +16,14 @@ import (
 
 // Bus is a connection to the streams. Safe for concurrent use.
 type Bus struct {
-	cfg    Config
-	bounds bounds
-	server *embedded // nil with a URL
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	m      *metrics
-	// grantsAckWait is the constant of the same name, except in tests.
-	grantsAckWait time.Duration
+	cfg Config
+	// events and delayed are the sizes of the streams of these names, in bytes.
+	events, delayed int64
+	server          *embedded // nil with a URL
+	nc              *nats.Conn
+	js              jetstream.JetStream
+	m               *metrics
+	queues          []*Queue
 
 	reconnected signal // wakes consumers whose pull was lost with the old connection
 
@@ -36,10 +36,8 @@ type Bus struct {
 	keptFor    atomic.Value // the name of the consumer that the trimmer logged last
 
 	verdict atomic.Pointer[verdict]
-	backlog atomic.Pointer[backlog] // nil until the streams were seen
-	suspect atomic.Bool             // a publish timed out, or the server was restarted: probe before trusting
-	stale   atomic.Bool             // the streams may be missing and must be ensured
-	look    chan struct{}           // requests an immediate check by the monitor; buffers one request
+	stale   atomic.Bool   // the streams may be missing and must be ensured
+	look    chan struct{} // requests an immediate check by the monitor; buffers one request
 
 	background sync.WaitGroup
 	end        context.CancelFunc // ends the background goroutines
@@ -54,20 +52,20 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{
-		cfg:           cfg,
-		bounds:        bounds{grants: cfg.GrantsMaxMiB << 20, events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes},
-		m:             newMetrics(cfg.Metrics),
-		grantsAckWait: grantsAckWait,
-		look:          make(chan struct{}, 1),
+		cfg: cfg, events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes, m: newMetrics(cfg.Metrics), look: make(chan struct{}, 1),
+	}
+	for _, q := range cfg.Queues {
+		b.queues = append(b.queues, &Queue{cfg: q, bus: b})
+		b.m.handled.WithLabelValues(q.Consumer, "handled")
+		b.m.publish.WithLabelValues(q.Name, "stored")
 	}
 	if cfg.URL == "" {
 		free, err := freeBytes(cfg.StoreDir)
 		if err != nil {
 			return nil, err
 		}
-		if b.bounds = boundsFor(cfg, free); b.bounds.grants < cfg.GrantsMaxMiB<<20 {
-			cfg.Log.WarnContext(ctx, "little free disk space, streams are smaller than configured",
-				"free_bytes", free, "grants_bytes", b.bounds.grants, "events_bytes", b.bounds.events)
+		if b.fit(free) {
+			cfg.Log.WarnContext(ctx, "little free disk space, streams are smaller than configured", "free_bytes", free, "events_bytes", b.events)
 		}
 		if b.server, err = startEmbedded(cfg); err != nil {
 			return nil, err
@@ -75,7 +73,9 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	}
 	err := b.connect(ctx)
 	if err == nil && b.server == nil {
-		err = b.compareDeadlines(ctx)
+		for _, q := range b.queues {
+			err = errors.Join(err, q.compareDeadline(ctx))
+		}
 	}
 	if err == nil {
 		err = b.ensureStreams(ctx)

@@ -13,11 +13,10 @@ import (
 // MinVersion is the oldest supported NATS server, the first with message schedules.
 const MinVersion = "2.12"
 
-// Settings bound how many messages may wait and how long a publish is retried.
+// Settings bound how many events may wait and how long a publish is retried.
 // PublishDeadline must stay below half of the streams' duplicate window, or a
 // late retry would be stored a second time.
 type Settings struct {
-	GrantsMaxMiB    int64         `name:"grants-max-mib" default:"512" env:"STAMPEDE_GRANTS_MAX_MIB" help:"Most MiB of grants that wait for the order writer, about 25,000 grants each; keep it well below the free disk." min:"1" max:"1048576" group:"Disk and records:" rare:""`
 	EventsMaxMiB    int64         `name:"events-max-mib" default:"1024" env:"STAMPEDE_EVENTS_MAX_MIB" help:"Most MiB of events kept for consumers; when full, events wait in the outbox." min:"1" max:"1048576" group:"Disk and records:" rare:""`
 	PublishDeadline time.Duration `default:"5s" env:"STAMPEDE_PUBLISH_DEADLINE" help:"How long a publish with an unclear outcome is retried before the shopper gets the answer unknown." min:"100ms" max:"1m" rare:""`
 }
@@ -30,9 +29,10 @@ type Config struct {
 	// cluster of three; otherwise a power cut may lose what it acknowledged.
 	URL string
 	// StoreDir is the embedded server's folder. Unused with a URL. On a small
-	// disk the embedded server uses less than the settings allow (see
-	// boundsFor).
+	// disk the embedded server uses less than the settings allow (see Bus.fit).
 	StoreDir string
+	// Queues are the modules' work queues.
+	Queues []QueueConfig
 	Settings
 	// Log is required.
 	Log *slog.Logger
@@ -40,8 +40,6 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Trace traces messages from their publisher to their consumers; nil is off.
 	Trace *tracing.Tracer
-
-	stalledAfter, skippedAfter time.Duration // the constants, if 0; tests shorten them
 }
 
 // smallestStreamBytes is below any sensible bound: one batch of 64 messages of

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/bustest"
 )
 
 // lockedBuffer is a log that other goroutines write to while it is read.
@@ -32,10 +33,10 @@ func (l *lockedBuffer) String() string {
 
 func TestDifferentPublishDeadlinesAreLogged(t *testing.T) {
 	t.Parallel()
-	o := startOutside(t)
+	o := bustest.StartServer(t)
 	open := func(deadline time.Duration) (*bus.Bus, string) {
 		var log lockedBuffer
-		b := openOutside(t, o.addr(), func(c *bus.Config) {
+		b := bustest.Open(t, bustest.On(o.URL), func(c *bus.Config) {
 			c.PublishDeadline, c.Log = deadline, slog.New(slog.NewTextHandler(&log, nil))
 		})
 		return b, log.String() // what the start has logged

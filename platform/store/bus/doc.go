@@ -3,14 +3,15 @@
 //
 // # Streams
 //
-//	GRANTS   grants.<item>   work queue: what Redis granted and Postgres has not
-//	                         written yet. A message leaves when it is acknowledged;
-//	                         a full stream refuses new ones.
+// A module that hands work to another describes a work queue (QueueConfig): a message
+// leaves it when it is acknowledged, and a full one refuses new messages. seckill/queue
+// has the only one, GRANTS. The bus has two streams of its own:
+//
 //	EVENTS   events.…        what modules tell each other after a commit, published
 //	                         by the outbox relay under the outbox row's id. A full
 //	                         stream refuses; the rows wait in the outbox.
 //	         redrive.…       dead letters sent again to the one consumer that gave
-//	                         up on them; the same stream. One from GRANTS goes back
+//	                         up on them; the same stream. One from a queue goes back
 //	                         to its own subject there.
 //	DELAYED  delayed.at.<id> timers. When one fires, it becomes delayed.due.<subject>
 //	                         in the same stream, which a forwarder carries to EVENTS.
@@ -52,13 +53,13 @@
 // second; after a publish times out it distrusts the stream until a probe
 // message is stored. The same goroutine restarts the embedded server, with
 // back-off, once its folder is writable again; the connection and all consumers
-// survive the restart. A grant that its consumer skipped in such a moment, which
-// no restart delivers, is found by its staying the oldest, and delivered again.
+// survive the restart. A queue that is full is reported by Healthy too, so that its
+// publishers stop in time.
 //
 // # Lifecycle
 //
 // Open starts the monitor, the trimmer and the forwarder of timers; Subscribe
-// and ConsumeGrants add consumers. Stop these first (each finishes the messages
+// and Queue.Consume add consumers. Stop these first (each finishes the messages
 // it is handling), then Close.
 //
 // # Concurrency

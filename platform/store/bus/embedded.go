@@ -22,7 +22,7 @@ import (
 
 const (
 	// startTimeout bounds the recovery of the streams. Reading back a full
-	// GRANTS of 1 GiB takes a few seconds; a slow disk gets ten times that.
+	// queue of 1 GiB takes a few seconds; a slow disk gets ten times that.
 	startTimeout = 60 * time.Second
 	// maxMemoryBytes bounds the state of per-instance consumers, a few hundred
 	// bytes each; no stream is stored in memory.

@@ -9,25 +9,6 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// SetGrantsAckWait shortens a test's wait for an abandoned batch.
-func SetGrantsAckWait(b *Bus, d time.Duration) { b.grantsAckWait = d }
-
-// SkippedAfter shortens a test's wait for a message that its consumer skipped.
-func SkippedAfter(d time.Duration) func(*Config) { return func(c *Config) { c.skippedAfter = d } }
-
-// StalledAfter shortens the time after which waiting grants stand still.
-func StalledAfter(d time.Duration) func(*Config) { return func(c *Config) { c.stalledAfter = d } }
-
-// StoodStill returns how long nothing has left GRANTS at the last of several looks,
-// one a second, each of the stream's last sequence and its number of messages.
-func StoodStill(looks ...[2]uint64) time.Duration {
-	var l *backlog
-	for i, s := range looks {
-		l = l.next(jetstream.StreamState{LastSeq: s[0], Msgs: s[1]}, time.Unix(int64(i), 0))
-	}
-	return l.at.Sub(l.since)
-}
-
 // Skips reports whether the consumer of an instance that begins with a stream skips a
 // message.
 func Skips(created, now time.Time, id ids.ID) bool {
@@ -48,12 +29,17 @@ func Messages(ctx context.Context, b *Bus, stream string) (uint64, error) {
 	return s.CachedInfo().State.Msgs, nil
 }
 
-// Backoff and BoundsFor have unit tests.
+// Backoff is the delay after a failed attempt.
 var Backoff = backoff
 
-func BoundsFor(cfg Config, free int64) (grants, events, delayed int64) {
-	b := boundsFor(cfg, free)
-	return b.grants, b.events, b.delayed
+// BoundsFor returns the sizes of the streams with that much free disk space.
+func BoundsFor(cfg Config, free int64) (queue, all int64) {
+	b := &Bus{events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes}
+	for _, q := range cfg.Queues {
+		b.queues = append(b.queues, &Queue{cfg: q})
+	}
+	b.fit(free)
+	return b.queues[0].cfg.MaxBytes, b.queues[0].cfg.MaxBytes + b.events + b.delayed
 }
 
 // RetryLevel is the level at which a failed attempt is logged.

@@ -2,20 +2,16 @@ package bus_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"go.uber.org/goleak"
 
-	"stampede/platform/base/config"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
-	"stampede/platform/workshop/bustest"
 )
 
 func TestMain(m *testing.M) {
@@ -100,7 +96,7 @@ func acking(t testing.TB, then func(bus.Msg)) func(context.Context, []bus.Msg) {
 func drained(t testing.TB, b *bus.Bus) {
 	t.Helper()
 	eventually(t, 30*time.Second, "every grant is acknowledged", func() bool {
-		n, err := b.GrantsBacklog(t.Context())
+		n, err := bus.Messages(t.Context(), b, "GRANTS")
 		return err == nil && n == 0
 	})
 }
@@ -119,7 +115,7 @@ func consumeGrants(t testing.TB, b *bus.Bus, handle func(ctx context.Context, ba
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := b.ConsumeGrants(ctx, handle); err != nil {
+		if err := b.Queue("GRANTS").Consume(ctx, handle); err != nil {
 			t.Errorf("consume grants: %v", err)
 		}
 	})
@@ -129,70 +125,6 @@ func consumeGrants(t testing.TB, b *bus.Bus, handle func(ctx context.Context, ba
 	})
 	t.Cleanup(stop)
 	return stop
-}
-
-// outside is a NATS server on a fixed port that the test can stop and restart
-// on the same store.
-type outside struct {
-	t    testing.TB
-	opts server.Options
-	srv  *server.Server
-}
-
-func startOutside(t testing.TB) *outside {
-	t.Helper()
-	o := &outside{t: t, opts: server.Options{
-		ServerName: "outside", Host: "127.0.0.1", Port: bustest.FreePort(t), JetStream: true, StoreDir: t.TempDir(),
-		SyncAlways: true, NoSigs: true, NoLog: true,
-	}}
-	o.start()
-	t.Cleanup(o.stop)
-	return o
-}
-
-func (o *outside) start() {
-	o.t.Helper()
-	opts := o.opts
-	srv, err := server.NewServer(&opts)
-	if err != nil {
-		o.t.Fatalf("outside NATS: %v", err)
-	}
-	srv.Start()
-	if !srv.ReadyForConnections(10 * time.Second) {
-		o.t.Fatal("external NATS did not become ready")
-	}
-	o.srv = srv
-}
-
-func (o *outside) stop() {
-	if o.srv != nil {
-		o.srv.Shutdown()
-		o.srv.WaitForShutdown()
-		o.srv = nil
-	}
-}
-
-func (o *outside) addr() string { return fmt.Sprintf("127.0.0.1:%d", o.opts.Port) }
-
-func openOutside(t testing.TB, addr string, change ...func(*bus.Config)) *bus.Bus {
-	t.Helper()
-	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
-	cfg.URL = "nats://" + addr
-	cfg.GrantsMaxMiB, cfg.EventsMaxMiB = 64, 64
-	cfg.Log = slog.New(slog.DiscardHandler)
-	for _, f := range change {
-		f(&cfg)
-	}
-	b, err := bus.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatalf("open bus: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(context.Background()); err != nil {
-			t.Errorf("close bus: %v", err)
-		}
-	})
-	return b
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

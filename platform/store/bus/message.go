@@ -35,7 +35,7 @@ type Msg struct {
 	kept *atomic.Bool // set by Keep
 }
 
-// Keep lets a handler of grants return before it has settled the message: the
+// Keep lets a handler of a queue return before it has settled the message: the
 // bus goes on extending the ack wait until Ack or Nak. The handler must call one
 // of them before the process stops consuming.
 func (m Msg) Keep() {
@@ -162,10 +162,6 @@ const prefixRedrive = "redrive."
 func RedriveSubject(consumer, messageID, subject string) string {
 	return prefixRedrive + consumer + "." + messageID + "." + subject
 }
-
-// OnGrants reports whether a subject is on GRANTS, whose messages only
-// ConsumeGrants gets and which are redriven under their original subject.
-func OnGrants(subject string) bool { return streamOf(subject) == streamGrants }
 
 // restore undoes RedriveSubject on a received message.
 func (h *held) restore() {

@@ -12,8 +12,6 @@ type metrics struct {
 	handled  *prometheus.CounterVec
 	restarts prometheus.Counter
 	healthy  prometheus.Gauge
-	backlog  prometheus.Gauge
-	bytes    prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -33,18 +31,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		healthy: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_bus_healthy", Help: "1 while GRANTS takes messages.",
 		}),
-		backlog: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "stampede_bus_grants_messages", Help: "Messages on GRANTS that the order writer has not acknowledged.",
-		}),
-		bytes: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "stampede_bus_grants_bytes", Help: "Size of GRANTS on disk.",
-		}),
 	}
 	// Present from the first scrape, so that the first rate is right.
-	for _, stream := range []string{streamGrants, streamEvents} {
-		m.publish.WithLabelValues(stream, "stored")
-	}
-	m.handled.WithLabelValues(grantsConsumer, "handled")
+	m.publish.WithLabelValues(streamEvents, "stored")
 	return m
 }
 
@@ -58,9 +47,4 @@ func (m *metrics) setHealthy(ok bool) {
 	} else {
 		m.healthy.Set(0)
 	}
-}
-
-func (m *metrics) setBacklog(messages, bytes uint64) {
-	m.backlog.Set(float64(messages))
-	m.bytes.Set(float64(bytes))
 }

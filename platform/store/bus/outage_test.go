@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ import (
 // Everything that depends on the connection resumes after the server was away.
 func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 	t.Parallel()
-	server := startOutside(t)
-	b := openOutside(t, server.addr())
+	server := bustest.StartServer(t)
+	b := bustest.Open(t, bustest.On(server.URL))
 	grants, shared, own, heard := make(chan string, 100), make(chan string, 100), make(chan string, 100), make(chan string, 100)
 	missed := make(chan struct{}, 100)
 	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
@@ -47,12 +48,12 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 
 	for _, round := range []string{"before", "after", "after twice"} {
 		if round != "before" {
-			server.stop()
+			server.Stop()
 			eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
 			if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("server down")); !errors.Is(err, bus.ErrUnhealthy) {
 				t.Fatalf("publish without a server: %v, want ErrUnhealthy", err)
 			}
-			server.start()
+			server.Start()
 			eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
 			receive(t, 5*time.Second, "the notice that messages may be missing", missed)
 		} else if len(missed) > 0 {
@@ -75,8 +76,8 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 // An external server that lost everything gets its streams and consumers back.
 func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	t.Parallel()
-	server := startOutside(t)
-	b := openOutside(t, server.addr())
+	server := bustest.StartServer(t)
+	b := bustest.Open(t, bustest.On(server.URL))
 	shared, own := make(chan string, 100), make(chan string, 100)
 	subscribe(t, b, noDeadLetters(t),
 		bus.Subscription{Name: "effect", Filter: "events.a", Handle: into(shared)},
@@ -88,12 +89,12 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	}
 	away := func(loss func() error) {
 		t.Helper()
-		server.stop()
+		server.Stop()
 		if err := loss(); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
-		server.start()
+		server.Start()
 		eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
 	}
 	// EventsCreated tells a loss from a restart, so that lost messages can be
@@ -106,7 +107,7 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	if again := b.EventsCreated(); !again.Equal(made) {
 		t.Errorf("after a restart EVENTS was created %s, want still %s", again, made)
 	}
-	away(func() error { return os.RemoveAll(server.opts.StoreDir) })
+	away(func() error { return os.RemoveAll(server.StoreDir) })
 	if again := b.EventsCreated(); !again.After(made) {
 		t.Errorf("after the loss EVENTS was created %s, want later than %s", again, made)
 	}
@@ -150,14 +151,14 @@ func TestOnlyHistoryIsSkipped(t *testing.T) {
 // server that is stopping, comes again. Another client takes it here.
 func TestPerInstanceConsumerMissesNothing(t *testing.T) {
 	t.Parallel()
-	server := startOutside(t)
-	b := openOutside(t, server.addr())
+	server := bustest.StartServer(t)
+	b := bustest.Open(t, bustest.On(server.URL))
 	own := make(chan string, 100)
 	subscribe(t, b, noDeadLetters(t), bus.Subscription{
 		Name: "push", Filter: "events.a", PerInstance: true,
 		Handle: into(own),
 	})
-	nc, err := nats.Connect(server.addr())
+	nc, err := nats.Connect(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,56 +191,6 @@ func TestPerInstanceConsumerMissesNothing(t *testing.T) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-}
-
-// TestSkippedGrantIsDelivered brings a grant back that was acknowledged, as a
-// write error does while its order is not written: no restart delivers it.
-func TestSkippedGrantIsDelivered(t *testing.T) {
-	t.Parallel()
-	server := startOutside(t)
-	b := openOutside(t, server.addr(), bus.SkippedAfter(100*time.Millisecond))
-	got := make(chan string, 100)
-	take := func(_ context.Context, batch []bus.Msg) {
-		for _, m := range batch {
-			got <- string(m.Data)
-			if err := m.Ack(); err != nil {
-				t.Logf("ack: %v", err)
-			}
-		}
-	}
-	taken := func(want string) {
-		t.Helper()
-		stop := consumeGrants(t, b, take)
-		defer stop()
-		if data := receive(t, 30*time.Second, want, got); data != want {
-			t.Fatalf("got %q, want %q", data, want)
-		}
-		drained(t, b)
-	}
-	away := func() {
-		server.stop()
-		eventually(t, 30*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
-	}
-	again := func() {
-		server.start()
-		eventually(t, 30*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
-	}
-	mustPublish(t, b, "grants.1", "before")
-	taken("before") // creates the consumer
-	mustPublish(t, b, "grants.1", "skipped")
-	messages, kept := filepath.Join(server.opts.StoreDir, "jetstream", "$G", "streams", "GRANTS", "msgs"), filepath.Join(t.TempDir(), "msgs")
-	away()
-	if err := os.CopyFS(kept, os.DirFS(messages)); err != nil {
-		t.Fatal(err)
-	}
-	again()
-	taken("skipped")
-	away()
-	if err := errors.Join(os.RemoveAll(messages), os.Rename(kept, messages)); err != nil {
-		t.Fatal(err)
-	}
-	again()
-	taken("skipped")
 }
 
 // After a write error JetStream stops answering. The monitor restarts it once
@@ -302,18 +253,19 @@ func TestBusRecoversFromABrokenStore(t *testing.T) {
 // the message is stored once.
 func TestPublishRepeatsUntilAnswered(t *testing.T) {
 	t.Parallel()
-	server := startOutside(t)
-	link := linktest.New(t, "tcp", server.addr())
-	b := openOutside(t, link.Addr(), func(c *bus.Config) { c.PublishDeadline = 4 * time.Second })
+	server := bustest.StartServer(t)
+	link := linktest.New(t, "tcp", strings.TrimPrefix(server.URL, "nats://"))
+	b := bustest.Open(t, bustest.On("nats://"+link.Addr()), func(c *bus.Config) { c.PublishDeadline = 4 * time.Second })
 
 	link.Mute(true)
 	published := make(chan error, 1)
 	go func() { published <- b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")) }()
-	watch := openOutside(t, server.addr())
-	eventually(t, 3*time.Second, "the message is stored", func() bool {
-		n, err := watch.GrantsBacklog(t.Context())
+	watch := bustest.Open(t, bustest.On(server.URL))
+	stored := func() bool {
+		n, err := bus.Messages(t.Context(), watch, "GRANTS")
 		return err == nil && n == 1
-	})
+	}
+	eventually(t, 3*time.Second, "the message is stored", stored)
 	if len(published) != 0 {
 		t.Fatal("published without an answer")
 	}
@@ -322,16 +274,16 @@ func TestPublishRepeatsUntilAnswered(t *testing.T) {
 		t.Fatalf("publish: %v", err)
 	}
 	eventually(t, 5*time.Second, "the probe has gone", func() bool { return b.Healthy(t.Context()) == nil })
-	if n, err := watch.GrantsBacklog(t.Context()); err != nil || n != 1 {
-		t.Fatalf("backlog = %d, %v; want 1", n, err)
+	if !stored() {
+		t.Fatal("the queue does not have one message")
 	}
 }
 
 func TestPublishWithoutAnAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
-	server := startOutside(t)
-	link := linktest.New(t, "tcp", server.addr())
-	b := openOutside(t, link.Addr(), func(c *bus.Config) { c.PublishDeadline = 1500 * time.Millisecond })
+	server := bustest.StartServer(t)
+	link := linktest.New(t, "tcp", strings.TrimPrefix(server.URL, "nats://"))
+	b := bustest.Open(t, bustest.On("nats://"+link.Addr()), func(c *bus.Config) { c.PublishDeadline = 1500 * time.Millisecond })
 	link.Mute(true)
 	if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")); !errors.Is(err, bus.ErrUnknown) {
 		t.Fatalf("publish: %v, want ErrUnknown", err)
@@ -349,9 +301,9 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 	if _, err := bus.Open(t.Context(), cfg); err == nil {
 		t.Error("a bus without a logger was opened")
 	}
-	server := startOutside(t)
-	server.stop()
-	cfg.URL, cfg.Log = "nats://"+server.addr(), discard()
+	server := bustest.StartServer(t)
+	server.Stop()
+	cfg.URL, cfg.Log = server.URL, discard()
 	if _, err := bus.Open(t.Context(), cfg); err == nil {
 		t.Error("a bus without a server was opened")
 	}
@@ -360,16 +312,17 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 func TestStreamsLeaveHalfOfTheDisk(t *testing.T) {
 	t.Parallel()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
+	cfg.Queues = []bus.QueueConfig{{MaxBytes: 512 << 20}}
 	for free, want := range map[int64]int64{
-		100 << 30: cfg.GrantsMaxMiB << 20,
+		100 << 30: 512 << 20,
 		1 << 30:   172_000_000, // scaled: 0.5 of the configured 1.5625 GiB, out of 0.5
 		1 << 20:   1 << 20,     // the least that can work
 	} {
-		grants, events, delayed := bus.BoundsFor(cfg, free)
+		grants, sum := bus.BoundsFor(cfg, free)
 		if grants < want-want/10 || grants > want+want/10 {
 			t.Errorf("with %d bytes free: grants %d, want about %d", free, grants, want)
 		}
-		if sum := grants + events + delayed; sum > max(free/2, 3<<20) {
+		if sum > max(free/2, 3<<20) {
 			t.Errorf("with %d bytes free the streams may use %d", free, sum)
 		}
 	}

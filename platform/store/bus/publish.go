@@ -47,7 +47,7 @@ func message(subject string, id ids.ID, data []byte) *nats.Msg {
 
 // store publishes until the outcome is clear or the deadline passes.
 func (b *Bus) store(ctx context.Context, msg *nats.Msg) error {
-	stream := streamOf(msg.Subject)
+	stream := b.streamOf(msg.Subject)
 	if stream == "" {
 		return ErrRefused.Because(fmt.Errorf("bus: publish: no stream has the subject %q", msg.Subject))
 	}
@@ -73,7 +73,7 @@ func (b *Bus) store(ctx context.Context, msg *nats.Msg) error {
 			// A caller whose own deadline passed has waited for an answer too;
 			// a caller that canceled has not.
 			if !errors.Is(ctx.Err(), context.Canceled) {
-				b.doubt(stream)
+				b.doubt(msg.Subject)
 			}
 		} else if !unclear {
 			// After an unclear attempt even a refusal proves nothing: the
@@ -123,7 +123,7 @@ func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 		switch {
 		case failed != nil:
 			errs[i] = failed
-		case streamOf(o.Subject) == "" || o.ID.IsZero():
+		case b.streamOf(o.Subject) == "" || o.ID.IsZero():
 			errs[i] = ErrRefused.Because(fmt.Errorf("bus: publish: subject %q, id %s", o.Subject, o.ID))
 		default:
 			future, err := b.js.PublishMsgAsync(spans.message(i, o), jetstream.WithRetryAttempts(0))
@@ -146,7 +146,7 @@ func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 		if future == nil || errs[i] != nil {
 			continue
 		}
-		stream := streamOf(out[i].Subject)
+		stream := b.streamOf(out[i].Subject)
 		outcome := "stored"
 		select {
 		case <-future.Ok():
@@ -154,7 +154,7 @@ func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 			outcome = "refused"
 			if errs[i] = refusal(err); errs[i] == nil {
 				outcome, errs[i] = "unknown", ErrUnknown.Because(err)
-				b.doubt(stream)
+				b.doubt(out[i].Subject)
 			}
 		case <-limit.Done():
 			outcome, errs[i] = "unknown", ErrUnknown.Because(limit.Err())

@@ -29,7 +29,7 @@ func TestPublishRefusesUnacceptableMessages(t *testing.T) {
 
 func TestFullGrantsRefuseAndRecover(t *testing.T) {
 	t.Parallel()
-	b := bustest.Open(t, func(c *bus.Config) { c.GrantsMaxMiB = 1 })
+	b := bustest.Open(t, func(c *bus.Config) { c.Queues[0].MaxBytes = 1 << 20 })
 	data := make([]byte, 100<<10)
 	var err error
 	for range 20 {
@@ -70,71 +70,6 @@ func TestPublishAllAnswersForEachMessage(t *testing.T) {
 	}
 }
 
-func TestGrantsDone(t *testing.T) {
-	t.Parallel()
-	b := bustest.Open(t)
-	ctx := t.Context()
-	done := func(item int64, upTo uint64) bool {
-		t.Helper()
-		ok, err := b.GrantsDone(ctx, item, upTo)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ok
-	}
-	last := func() uint64 {
-		t.Helper()
-		seq, err := b.GrantsLast(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return seq
-	}
-	if !done(1, last()) {
-		t.Error("GrantsDone is true on an empty stream")
-	}
-	mustPublish(t, b, "grants.1", "first")
-	mustPublish(t, b, "grants.12", "another item whose number begins alike")
-	upTo := last()
-	if done(1, upTo) {
-		t.Error("item 1 has a waiting message, but is done")
-	}
-	if !done(2, upTo) {
-		t.Error("item 2 has no message, but is not done")
-	}
-	if !done(12, upTo-1) {
-		t.Error("item 12 has no message up to the first sequence, but is not done")
-	}
-
-	// While a handler runs it is not done, after the ack it is.
-	inHand, release := make(chan bus.Msg), make(chan struct{})
-	consumeGrants(t, b, func(_ context.Context, batch []bus.Msg) {
-		for _, m := range batch {
-			inHand <- m
-			<-release
-			if err := m.Ack(); err != nil {
-				t.Errorf("ack: %v", err)
-			}
-		}
-	})
-	receive(t, 5*time.Second, "a message being handled", inHand)
-	if done(1, upTo) {
-		t.Error("item 1 is being handled, but is done")
-	}
-	release <- struct{}{}
-	receive(t, 5*time.Second, "the second message", inHand)
-	eventually(t, 2*time.Second, "item 1 is done", func() bool { return done(1, upTo) })
-	if done(12, upTo) {
-		t.Error("item 12 is being handled, but is done")
-	}
-	mustPublish(t, b, "grants.1", "after the mark")
-	if !done(1, upTo) {
-		t.Error("a message above the mark was counted")
-	}
-	close(release)
-	receive(t, 5*time.Second, "the third message", inHand)
-}
-
 func TestCanceledPublishIsUnknownOnlyOnceSent(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
@@ -143,7 +78,7 @@ func TestCanceledPublishIsUnknownOnlyOnceSent(t *testing.T) {
 	if err := b.Publish(ctx, "grants.1", ids.New(), nil); !errors.Is(err, bus.ErrUnhealthy) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("publish with an ended context: %v, want ErrUnhealthy because nothing was sent", err)
 	}
-	if n, err := b.GrantsBacklog(t.Context()); err != nil || n != 0 {
+	if n, err := bus.Messages(t.Context(), b, "GRANTS"); err != nil || n != 0 {
 		t.Fatalf("backlog = %d, %v; want 0", n, err)
 	}
 }
@@ -152,7 +87,7 @@ func TestCanceledPublishIsUnknownOnlyOnceSent(t *testing.T) {
 func BenchmarkPublish(bm *testing.B) {
 	for _, publishers := range []int{1, 8, 64} {
 		bm.Run(fmt.Sprintf("publishers=%d", publishers), func(bm *testing.B) {
-			b := bustest.Open(bm, func(c *bus.Config) { c.GrantsMaxMiB = 8 << 10 })
+			b := bustest.Open(bm, func(c *bus.Config) { c.Queues[0].MaxBytes = 8 << 30 })
 			data := make([]byte, 10<<10)
 			bm.SetBytes(int64(len(data)))
 			work := make(chan struct{})

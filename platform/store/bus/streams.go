@@ -12,14 +12,12 @@ import (
 
 // The streams.
 const (
-	streamGrants  = "GRANTS"
 	streamEvents  = "EVENTS"
 	streamDelayed = "DELAYED"
 )
 
 // Subject prefixes, each owned by one stream.
 const (
-	prefixGrants     = "grants."
 	prefixEvents     = "events."
 	prefixDelayedAt  = "delayed.at."
 	prefixDelayedDue = "delayed.due."
@@ -45,36 +43,31 @@ const (
 	replyTimeout = 5 * time.Second
 )
 
-// bounds are the streams' sizes in bytes.
-type bounds struct{ grants, events, delayed int64 }
-
-func (b bounds) sum() int64 { return b.grants + b.events + b.delayed }
-
-// boundsFor returns the configured sizes, or proportionally smaller ones if
-// they would fill more than half of the free disk space: Postgres is on the
-// same disk and must never run out of it.
-func boundsFor(cfg Config, freeBytes int64) bounds {
-	b := bounds{grants: cfg.GrantsMaxMiB << 20, events: cfg.EventsMaxMiB << 20, delayed: maxDelayedBytes}
-	if half := freeBytes / 2; b.sum() > half {
-		scale := float64(half) / float64(b.sum())
-		fit := func(bytes int64) int64 { return max(int64(float64(bytes)*scale), smallestStreamBytes) }
-		b = bounds{grants: fit(b.grants), events: fit(b.events), delayed: fit(b.delayed)}
+// fit makes the streams proportionally smaller if they would fill more than half of
+// the free disk space, and reports whether it did: Postgres is on the same disk and
+// must never run out of it.
+func (b *Bus) fit(freeBytes int64) (smaller bool) {
+	all, sum := []*int64{&b.events, &b.delayed}, b.events+b.delayed
+	for _, q := range b.queues {
+		all, sum = append(all, &q.cfg.MaxBytes), sum+q.cfg.MaxBytes
 	}
-	return b
+	half := freeBytes / 2
+	if sum <= half {
+		return false
+	}
+	for _, bytes := range all {
+		*bytes = max(int64(float64(*bytes)*float64(half)/float64(sum)), smallestStreamBytes)
+	}
+	return true
 }
 
 // streamConfigs returns the required configuration of the streams.
 func (b *Bus) streamConfigs() []jetstream.StreamConfig {
-	return []jetstream.StreamConfig{{
-		Name:        streamGrants,
-		Description: "granted attempts that the order writer has not yet written",
-		Subjects:    []string{prefixGrants + ">"},
-		Retention:   jetstream.WorkQueuePolicy,
-		Discard:     jetstream.DiscardNew,
-		MaxBytes:    b.bounds.grants,
-		Duplicates:  duplicateWindow,
-		Metadata:    map[string]string{deadlineKey: b.cfg.PublishDeadline.String()},
-	}, {
+	var all []jetstream.StreamConfig
+	for _, q := range b.queues {
+		all = append(all, q.streamConfig())
+	}
+	return append(all, jetstream.StreamConfig{
 		Name:        streamEvents,
 		Description: "what modules tell each other after a commit",
 		Subjects:    []string{prefixEvents + ">", prefixRedrive + ">"},
@@ -83,10 +76,10 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		// instead.
 		Retention:  jetstream.LimitsPolicy,
 		Discard:    jetstream.DiscardNew,
-		MaxBytes:   b.bounds.events,
+		MaxBytes:   b.events,
 		MaxAge:     EventsMaxAge,
 		Duplicates: duplicateWindow,
-	}, {
+	}, jetstream.StreamConfig{
 		Name:        streamDelayed,
 		Description: "timers, pending and due but not yet forwarded",
 		Subjects:    []string{prefixDelayedAt + "*", prefixDelayedDue + ">"},
@@ -94,10 +87,10 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		// A stream with schedules cannot refuse messages. When full it drops
 		// only wake-ups: the sweepers find everything due without them.
 		Discard:           jetstream.DiscardOld,
-		MaxBytes:          b.bounds.delayed,
+		MaxBytes:          b.delayed,
 		Duplicates:        duplicateWindow,
 		AllowMsgSchedules: true,
-	}}
+	})
 }
 
 // ensureStreams creates missing streams and updates existing ones to this
@@ -145,14 +138,23 @@ func (b *Bus) copiesOf(ctx context.Context, stream string) (int, error) {
 func (b *Bus) EventsCreated() time.Time { return time.Unix(0, b.eventsCreated.Load()) }
 
 // streamOf returns the stream of a publisher's subject, "" for none.
-func streamOf(subject string) string {
+func (b *Bus) streamOf(subject string) string {
+	if q := b.queueOf(subject); q != nil {
+		return q.cfg.Name
+	}
 	switch {
-	case strings.HasPrefix(subject, prefixGrants):
-		return streamGrants
 	case strings.HasPrefix(subject, prefixEvents), strings.HasPrefix(subject, prefixRedrive):
 		return streamEvents
 	case strings.HasPrefix(subject, prefixDelayedAt):
 		return streamDelayed
 	}
 	return ""
+}
+
+func (b *Bus) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := b.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("bus: get stream info of %s: %w", name, err)
+	}
+	return s, nil
 }

@@ -385,9 +385,9 @@ func backoff(attempt int) time.Duration {
 // A stream that was lost and created again starts anew, so all of it is new but for the
 // history that is sent again, see forgets.
 func (c *consumer) ephemeral(ctx context.Context) (jetstream.Consumer, error) {
-	stream, err := c.bus.js.Stream(ctx, streamEvents)
+	stream, err := c.bus.stream(ctx, streamEvents)
 	if err != nil {
-		return nil, fmt.Errorf("bus: get stream info of %s: %w", streamEvents, err)
+		return nil, err
 	}
 	info := stream.CachedInfo()
 	seen := min(c.seen, info.State.LastSeq) // a stream may have lost its end

@@ -29,9 +29,9 @@ func (b *Bus) trimmer(ctx context.Context) {
 }
 
 func (b *Bus) trim(ctx context.Context) error {
-	events, err := b.js.Stream(ctx, streamEvents)
+	events, err := b.stream(ctx, streamEvents)
 	if err != nil {
-		return fmt.Errorf("bus: get stream info of %s: %w", streamEvents, err)
+		return err
 	}
 	info := events.CachedInfo()
 	if info.Config.MaxBytes <= 0 || info.State.Bytes < uint64(info.Config.MaxBytes)/2 {

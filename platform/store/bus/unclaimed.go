@@ -26,9 +26,9 @@ func (b *Bus) removeUnclaimed(ctx context.Context) error {
 	if !b.complete.Load() {
 		return nil // this version's consumers are not known yet
 	}
-	s, err := b.js.Stream(ctx, streamEvents)
+	s, err := b.stream(ctx, streamEvents)
 	if err != nil {
-		return fmt.Errorf("bus: get stream info of %s: %w", streamEvents, err)
+		return err
 	}
 	list := s.ListConsumers(ctx)
 	for c := range list.Info() {
@@ -81,15 +81,15 @@ const abandonedMost = 1000
 // that long.
 //
 // A consumer goes back to its acknowledgement floor and delivers from there. On
-// GRANTS, a work queue, acknowledged messages are gone, so that exactly the
-// others are redelivered; on the other streams, messages acknowledged above the
+// a queue, acknowledged messages are gone, so that exactly the others are redelivered; on the other streams, messages acknowledged above the
 // floor are redelivered too, which every handler must tolerate anyway. No
 // stored message is touched.
 func (b *Bus) takeBackAbandoned(ctx context.Context) error {
-	for _, stream := range []string{streamGrants, streamEvents, streamDelayed} {
-		s, err := b.js.Stream(ctx, stream)
+	for _, cfg := range b.streamConfigs() {
+		stream, queue := cfg.Name, cfg.Retention == jetstream.WorkQueuePolicy
+		s, err := b.stream(ctx, stream)
 		if err != nil {
-			return fmt.Errorf("bus: get stream info of %s: %w", stream, err)
+			return err
 		}
 		list := s.ListConsumers(ctx)
 		for c := range list.Info() {
@@ -97,7 +97,7 @@ func (b *Bus) takeBackAbandoned(ctx context.Context) error {
 			switch {
 			case c.Config.Durable == "" || c.NumAckPending == 0:
 				continue
-			case stream != streamGrants && behind > abandonedMost:
+			case !queue && behind > abandonedMost:
 				b.cfg.Log.InfoContext(ctx, "abandoned messages are redelivered after their ack wait", "consumer", c.Name, "behind", behind)
 				continue
 			}

@@ -55,8 +55,8 @@ func TestSubscribeDeletesConsumersOfAnotherVersion(t *testing.T) {
 // once no instance has used them for minutes.
 func TestConsumersOfALiveVersionStay(t *testing.T) {
 	t.Parallel()
-	o := startOutside(t)
-	first, second := openOutside(t, o.addr()), openOutside(t, o.addr())
+	o := bustest.StartServer(t)
+	first, second := bustest.Open(t, bustest.On(o.URL)), bustest.Open(t, bustest.On(o.URL))
 	got := make(chan string, 10)
 	subscribe(t, first, noDeadLetters(t), bus.Subscription{Name: "first", Filter: "events.a", Handle: func(_ context.Context, m bus.Msg) error {
 		got <- string(m.Data)

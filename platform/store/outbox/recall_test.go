@@ -5,14 +5,10 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
-	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
@@ -24,23 +20,8 @@ import (
 func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
-	port, store := bustest.FreePort(t), t.TempDir()
-	start := func() *server.Server {
-		t.Helper()
-		srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: store, NoSigs: true, NoLog: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv.Start()
-		if !srv.ReadyForConnections(10 * time.Second) {
-			t.Fatal("NATS did not become ready")
-		}
-		return srv
-	}
-	srv := start()
-	stop := func() { srv.Shutdown(); srv.WaitForShutdown() }
-	t.Cleanup(func() { stop() })
-	b := bustest.Open(t, func(c *bus.Config) { c.URL = "nats://127.0.0.1:" + strconv.Itoa(port) })
+	srv := bustest.StartServer(t)
+	b := bustest.Open(t, bustest.On(srv.URL))
 	got := consume(t, b)
 	kept, old := add(t, pool, "kept"), add(t, pool, "old")
 	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
@@ -51,11 +32,11 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	stop()
-	if err := os.RemoveAll(store); err != nil {
+	srv.Stop()
+	if err := os.RemoveAll(srv.StoreDir); err != nil {
 		t.Fatal(err)
 	}
-	srv = start()
+	srv.Start()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 2 }, "the lost event arrives again")
 	fresh := add(t, pool, "fresh")
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 3 }, "the next event arrives")

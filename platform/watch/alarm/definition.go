@@ -105,7 +105,7 @@ var (
 		"If the detail says that Redis was emptied, run `stampede verify`. Otherwise first restart the servers one by one: each start detects the rollback and refills Redis. Compare the lost time with the payment provider's statement.")
 	DiskNearlyFull = Define("disk-nearly-full", Critical,
 		"The disk has less free space than the streams may still need.",
-		"Free space or lower --grants-max-mib and --events-max-mib; on a full disk rushes are refused until there is space again.")
+		"Free space or lower the settings that end in -max-mib; on a full disk rushes are refused until there is space again.")
 	WebhookFailing = Define("alarm-webhook-failing", Warning,
 		"The receiver of the alarm webhook has not accepted a message in several attempts. Retries continue for a day.",
 		"Compare --alarm-webhook-url and its secret with the receiver's, and read the detail. Until then check the list of alarms or the metric.")

@@ -9,14 +9,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/ids"
@@ -86,7 +84,7 @@ func TestFindingIsRaisedWhenItHasLasted(t *testing.T) {
 func TestFullStreamOfGrantsIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
-	b := bustest.Open(t, func(c *bus.Config) { c.GrantsMaxMiB = 1 })
+	b := bustest.Open(t, func(c *bus.Config) { c.Queues[0].MaxBytes = 1 << 20 })
 	watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well})...)
 	batch := make([]byte, 8<<10)
 	for {
@@ -108,19 +106,10 @@ func well(context.Context) error { return nil }
 func TestBusThatIsUnwellIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
-	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	stop := sync.OnceFunc(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	t.Cleanup(stop)
-	if !srv.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS did not get ready")
-	}
-	b := bustest.Open(t, func(c *bus.Config) { c.URL = srv.ClientURL() })
+	srv := bustest.StartServer(t)
+	b := bustest.Open(t, bustest.On(srv.URL))
 	watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well})...)
-	stop()
+	srv.Stop()
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		l := raised(t, pool, alarm.BusUnhealthy)
 		return len(l) == 1 && strings.HasPrefix(l[0].Subject, "instance a on ") && l[0].Detail != ""

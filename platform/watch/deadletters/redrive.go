@@ -30,7 +30,7 @@ func Redrive(ctx context.Context, pool *pgxpool.Pool, b *bus.Bus, id ids.ID) err
 	d, err := Get(ctx, pool, id)
 	switch {
 	case err != nil:
-	case bus.OnGrants(d.Subject):
+	case b.OnQueue(d.Subject):
 		err = redriveGrants(ctx, pool, b, id, d)
 	default:
 		err = redriveEvent(ctx, pool, id, d)

@@ -114,7 +114,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
-	cfg.StoreDir, cfg.Log = t.TempDir(), slog.New(slog.DiscardHandler)
+	cfg.StoreDir, cfg.Queues, cfg.Log = t.TempDir(), []bus.QueueConfig{bustest.Grants()}, slog.New(slog.DiscardHandler)
 	gone, err := bus.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	var writer sync.WaitGroup
 	var gaveUp atomic.Bool
 	writer.Go(func() {
-		_ = b.ConsumeGrants(ctx, func(ctx context.Context, batch []bus.Msg) {
+		_ = b.Queue(bustest.Grants().Name).Consume(ctx, func(ctx context.Context, batch []bus.Msg) {
 			for _, m := range batch {
 				if !gaveUp.Swap(true) {
 					if err := deadletters.Keep(ctx, pool, "order-writer", m, errors.New("unreadable")); err != nil {

@@ -126,8 +126,8 @@ func TestDeadLetterRoutes(t *testing.T) {
 	if left := o.rows(""); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
-	if n, err := b.GrantsBacklog(t.Context()); err != nil || n != 1 {
-		t.Errorf("%d messages on GRANTS, %v", n, err)
+	if queue, err := b.Queue(bustest.Grants().Name).State(t.Context()); err != nil || queue.Messages != 1 {
+		t.Errorf("%d messages on GRANTS, %v", queue.Messages, err)
 	}
 	actions, err := audit.List(t.Context(), pool, audit.Filter{})
 	if err != nil || len(actions) != 2 || actions[0].Actor != 7 || actions[0].Action != "dead-letter.redrive" || !strings.Contains(string(actions[0].Detail), "order-writer") {

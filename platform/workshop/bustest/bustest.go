@@ -28,6 +28,31 @@ import (
 // failed one.
 const closeTimeout = 20 * time.Second
 
+// Grants describes a small queue of grants. Only seckill may import its real
+// description, with which a test there compares this one.
+func Grants() bus.QueueConfig {
+	return bus.QueueConfig{
+		Name: "GRANTS", Description: "granted attempts that the order writer has not yet written", Prefix: "grants.", MaxBytes: 64 << 20,
+		Consumer: "order-writer", Batch: 64, AckWait: 10 * time.Second,
+	}
+}
+
+// Queue is the queue of grants as inventory and order use it, whose open holds are of
+// type H. It loses what is published again.
+type Queue[H any] struct{ *bus.Queue }
+
+// GrantsOf returns the queue of grants of a bus that Open opened.
+func GrantsOf[H any](b *bus.Bus) Queue[H] { return Queue[H]{b.Queue(Grants().Name)} }
+
+// Done reports whether every message of an item up to a sequence is acknowledged.
+func (q Queue[H]) Done(ctx context.Context, itemID int64, upTo uint64) (bool, error) {
+	first, err := q.First(ctx, Grants().Prefix+strconv.FormatInt(itemID, 10))
+	return err == nil && (first == 0 || first > upTo), err
+}
+
+// Republish loses what it is given.
+func (Queue[H]) Republish(context.Context, int64, []H) error { return nil }
+
 // Open starts an embedded bus in a folder of the test, with small streams, and
 // closes it when the test ends. Each change may alter the settings before the
 // start.
@@ -35,7 +60,7 @@ func Open(t testing.TB, change ...func(*bus.Config)) *bus.Bus {
 	t.Helper()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
 	cfg.StoreDir = t.TempDir()
-	cfg.GrantsMaxMiB, cfg.EventsMaxMiB = 64, 64
+	cfg.Queues, cfg.EventsMaxMiB = []bus.QueueConfig{Grants()}, 64
 	cfg.Log = slog.New(slog.DiscardHandler)
 	for _, f := range change {
 		f(&cfg)
@@ -54,20 +79,49 @@ func Open(t testing.TB, change ...func(*bus.Config)) *bus.Bus {
 	return b
 }
 
-// Server starts a NATS server with JetStream, which outlives the instances that use it, and returns its URL.
-func Server(t testing.TB) string {
+// Server is a NATS server with JetStream, outside of the instances that use it, which a
+// test may stop and start again on the same store.
+type Server struct {
+	URL, StoreDir string
+	t             testing.TB
+	port          int
+	running       *server.Server
+}
+
+// StartServer starts a server, which ends with the test.
+func StartServer(t testing.TB) *Server {
 	t.Helper()
-	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	s := &Server{StoreDir: t.TempDir(), t: t, port: freePorts(t, 1, 20_000, 32_000)[0]}
+	s.URL = fmt.Sprintf("nats://127.0.0.1:%d", s.port)
+	s.Start()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Start starts the server again.
+func (s *Server) Start() {
+	s.t.Helper()
+	srv, err := server.NewServer(&server.Options{
+		ServerName: "outside", Host: "127.0.0.1", Port: s.port, JetStream: true, StoreDir: s.StoreDir, SyncAlways: true, NoSigs: true, NoLog: true,
+	})
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	srv.Start()
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	s.running = srv
 	if !srv.ReadyForConnections(closeTimeout) {
-		t.Fatal("the NATS server did not start")
+		s.t.Fatal("the NATS server did not start")
 	}
-	return srv.ClientURL()
 }
+
+// Stop stops the server.
+func (s *Server) Stop() {
+	s.running.Shutdown()
+	s.running.WaitForShutdown()
+}
+
+// On makes Open use a server.
+func On(url string) func(*bus.Config) { return func(c *bus.Config) { c.URL = url } }
 
 // Cluster is a group of NATS servers with JetStream, each in a separate
 // process, which a test may kill.
@@ -231,15 +285,9 @@ func (c *Cluster) Kill(name string) {
 	_ = cmd.Wait()         // killed, on purpose
 }
 
-// FreePort chooses a port for a server that its test stops and restarts: no
-// other test's server gets a port of this range meanwhile.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	return freePorts(t, 1, 20_000, 32_000)[0]
-}
-
 // freePorts chooses distinct ports below the ephemeral range, since tests open
-// thousands of outgoing connections.
+// thousands of outgoing connections. No other test's server gets a port of a range while
+// its own is stopped.
 func freePorts(t testing.TB, n, from, to int) (ports []int) {
 	t.Helper()
 	var held []net.Listener // until all are chosen, so that none is chosen twice

@@ -6,7 +6,6 @@ package seckilltest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -25,7 +24,9 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/queue"
 )
 
 // Key is the signing key of every instance.
@@ -40,15 +41,16 @@ type Bundle struct {
 	Bus    *bus.Bus
 	Stock  *inventory.Service
 	Orders *Orders
-	Grants *Grants
 	events map[string]func(context.Context, bus.Msg) error // inventory's, by subject
+	last   *lastQueue
 	ids    *atomic.Int64
 }
 
 // New opens a shop for one test and closes it with the test.
 func New(t testing.TB) *Bundle {
 	t.Helper()
-	y := &Bundle{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), Grants: new(Grants), ids: new(atomic.Int64)}
+	y := &Bundle{T: t, DB: pgtest.DB(t), Redis: pgtest.Redis(t), Bus: bustest.Open(t), Orders: newOrders(), last: new(lastQueue), ids: new(atomic.Int64)}
+	y.NewQueue(NewListing(t).Catalogue, prometheus.NewRegistry())
 	y.Stock = y.NewStock()
 	y.events = map[string]func(context.Context, bus.Msg) error{}
 	for _, s := range y.Stock.Subscriptions() {
@@ -78,31 +80,35 @@ func (y *Bundle) NewStock(change ...func(*inventory.Config)) *inventory.Service 
 		f(&cfg)
 	}
 	stock, err := inventory.New(cfg, inventory.Deps{
-		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Holds: y.Orders, Books: y.Orders, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Grants: y.last, Holds: y.Orders, Books: y.Orders, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		y.T.Fatal(err)
 	}
-	stock.Bind(inventory.Peers{Grants: y.Grants})
 	return stock
 }
 
-// Grants publishes by the instance that was started last. Safe for concurrent
-// use.
-type Grants struct {
-	by atomic.Pointer[inventory.Grants]
+// NewQueue is the queue of grants of one more process.
+func (y *Bundle) NewQueue(items *catalogue.Catalogue, metrics prometheus.Registerer) *queue.Queue {
+	q := queue.New(y.Bus, items, slog.New(slog.DiscardHandler), metrics)
+	y.last.Store(q)
+	return q
 }
 
-// Use makes g publish.
-func (p *Grants) Use(g inventory.Grants) { p.by.Store(&g) }
+// Queue is the queue of the instance that was started last.
+func (y *Bundle) Queue() *queue.Queue { return y.last.Load() }
 
-// Republish is inventory.Grants's.
-func (p *Grants) Republish(ctx context.Context, itemID int64, holds []inventory.StaleHold) error {
-	g := p.by.Load()
-	if g == nil {
-		return errors.New("seckilltest: no instance was started")
-	}
-	return (*g).Republish(ctx, itemID, holds)
+// lastQueue is the queue of the instance that was started last.
+type lastQueue struct{ atomic.Pointer[queue.Queue] }
+
+func (l *lastQueue) State(ctx context.Context) (bus.QueueState, error) { return l.Load().State(ctx) }
+
+func (l *lastQueue) Done(ctx context.Context, itemID int64, upTo uint64) (bool, error) {
+	return l.Load().Done(ctx, itemID, upTo)
+}
+
+func (l *lastQueue) Republish(ctx context.Context, itemID int64, holds []inventory.StaleHold) error {
+	return l.Load().Republish(ctx, itemID, holds)
 }
 
 // Item puts an item on sale with so many units, open since a minute ago.
@@ -167,6 +173,22 @@ func (y *Bundle) Deliver(subject string, data []byte) error {
 		return err
 	}
 	return y.Stock.AwaitKeepers(y.T.Context())
+}
+
+// Counted is the value of the counter with that label in a registry.
+func Counted(t testing.TB, metrics *prometheus.Registry, name, label string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && m.GetLabel()[0].GetValue() == label {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no %s of %s is counted", name, label)
+	return 0
 }
 
 // Run runs a worker until the returned function is called or the test ends.

@@ -17,7 +17,7 @@ import (
 // Write runs a minimal order writer until the returned function is called.
 func (y *Bundle) Write() (stop func()) {
 	return y.Run(func(ctx context.Context) error {
-		err := y.Bus.ConsumeGrants(ctx, func(ctx context.Context, batch []bus.Msg) {
+		err := y.Queue().Consume(ctx, func(ctx context.Context, batch []bus.Msg) {
 			for _, m := range batch {
 				y.settle(ctx, m)
 			}
@@ -35,8 +35,8 @@ func (y *Bundle) SettleAll(orders int) {
 	y.T.Helper()
 	stop := y.Write()
 	pgtest.Eventually(y.T, 5*time.Second, func() bool {
-		n, err := y.Bus.GrantsBacklog(y.T.Context())
-		return err == nil && n == 0 && y.Orders.Count() == orders
+		queue, err := y.Queue().State(y.T.Context())
+		return err == nil && queue.Messages == 0 && y.Orders.Count() == orders
 	}, "all grants written")
 	stop()
 }

@@ -22,7 +22,7 @@ import (
 func TestFrozenInstanceStopsNoItem(t *testing.T) {
 	t.Parallel()
 	program := tooltest.Nginx(t)
-	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.Server(t)
+	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
 	bounded := databaseURL + "&idle_in_transaction_session_timeout=1500"
 	victim := &mortal{addr: shop.FreeAddr(t), ready: serveIsReady, databaseURL: databaseURL, args: append([]string{
 		"serve", "--database-url=" + bounded, "--redis-url=" + redisURL, "--nats-url=" + natsURL, "--sandbox-bank", "--max-conns=28", "--trusted-proxies=127.0.0.1",

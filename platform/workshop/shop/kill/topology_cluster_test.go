@@ -20,7 +20,7 @@ const awayForCluster = 5500 * time.Millisecond
 func TestSaleSurvivesLossOfARedisClusterNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Shards(t, 3)
-	s := openShop(t, cluster.URL, bustest.Server(t), "--publish-deadline=1s")
+	s := openShop(t, cluster.URL, bustest.StartServer(t).URL, "--publish-deadline=1s")
 	const stock = 100
 	sales := s.publish(2, stock)
 	for i, sale := range sales {

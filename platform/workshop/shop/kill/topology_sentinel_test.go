@@ -20,7 +20,7 @@ const awayForSentinels = 4200 * time.Millisecond
 func TestSaleSurvivesASentinelFailover(t *testing.T) {
 	t.Parallel()
 	group := redistest.Sentinels(t)
-	s := openShop(t, group.URL, bustest.Server(t), "--publish-deadline=1s")
+	s := openShop(t, group.URL, bustest.StartServer(t).URL, "--publish-deadline=1s")
 	const stock = 240
 	sale := s.publish(1, stock)[0]
 	s.send(sale, stock, 0)

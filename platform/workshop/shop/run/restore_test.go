@@ -23,7 +23,7 @@ import (
 // contradicts that.
 func TestRestoredBackupIsTheTruth(t *testing.T) {
 	t.Parallel()
-	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.Server(t)
+	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
 	in := shop.Serve(t, databaseURL, redisURL, "--nats-url="+natsURL)
 	sale := in.Plan(t, 2, time.Second)
 	buys := func(in *shop.Instance, user int64) (b shop.Buyer, no string) {

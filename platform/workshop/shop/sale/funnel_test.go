@@ -263,7 +263,7 @@ func (c *crowd) pathsOfItem() map[string]int64 {
 // funnel, with the client log: they must be equal, and stay so when an instance stops.
 func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 	t.Parallel()
-	pool, redisURL, natsURL := pgtest.DB(t), pgtest.RedisURL(t), bustest.Server(t)
+	pool, redisURL, natsURL := pgtest.DB(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
 	databaseURL := pool.Config().ConnString()
 	in := shop.Serve(t, databaseURL, redisURL, "--nats-url="+natsURL)
 	other := shop.Serve(t, databaseURL, redisURL, "--nats-url="+natsURL)

@@ -27,7 +27,7 @@ import (
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
 	program := tooltest.Nginx(t)
-	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.Server(t)
+	databaseURL, redisURL, natsURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
 	args := []string{"--nats-url=" + natsURL, "--trusted-proxies=127.0.0.1", "--paths-per-minute=5", "--login-per-address=3", "--rushes-per-second=10", "--drain-timeout=500ms"}
 	first, second := shop.Serve(t, databaseURL, redisURL, args...), shop.Serve(t, databaseURL, redisURL, args...)
 	sale := first.Plan(t, 10, time.Second)

@@ -32,7 +32,7 @@ type pair struct {
 func newShop(t *testing.T, stock int) *pair {
 	t.Helper()
 	s := &pair{db: pgtest.DB(t), redisURL: pgtest.RedisURL(t), operator: shop.Mint(t, 1, auth.Operator), users: 9000}
-	natsURL := bustest.Server(t)
+	natsURL := bustest.StartServer(t).URL
 	for i := range s.instances {
 		s.instances[i] = shop.Serve(t, s.databaseURL(), s.redisURL, "--nats-url="+natsURL)
 	}

@@ -3,7 +3,6 @@ package bus_test
 import (
 	"context"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,38 +40,6 @@ func TestGrantsArriveInBatches(t *testing.T) {
 	drained(t, b)
 }
 
-// A backlog is normal; one of which nothing is written is not.
-func TestGrantsThatStandStillAreNoticed(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		what  string
-		looks [][2]uint64
-		want  time.Duration
-	}{
-		{"empty", [][2]uint64{{9, 0}, {9, 0}, {9, 0}}, 0},
-		{"first message", [][2]uint64{{9, 0}, {9, 0}, {10, 1}}, 0},
-		{"still", [][2]uint64{{9, 0}, {10, 1}, {12, 3}, {12, 3}}, 2 * time.Second},
-		{"growing, but written", [][2]uint64{{10, 3}, {20, 12}, {30, 21}}, 0},
-		{"still again", [][2]uint64{{10, 3}, {10, 3}, {10, 2}, {11, 3}}, time.Second},
-		{"a new stream", [][2]uint64{{10, 3}, {10, 3}, {1, 1}}, 0},
-	} {
-		if got := bus.StoodStill(c.looks...); got != c.want {
-			t.Errorf("%s: stood still for %s, want %s", c.what, got, c.want)
-		}
-	}
-	b := bustest.Open(t, bus.StalledAfter(100*time.Millisecond))
-	if err := b.GrantsMoving(t.Context()); err != nil {
-		t.Error("without grants:", err)
-	}
-	mustPublish(t, b, "grants.1", "x")
-	eventually(t, 30*time.Second, "a grant that stands still", func() bool {
-		err := b.GrantsMoving(t.Context())
-		return err != nil && strings.Contains(err.Error(), "1 messages wait for the order writer")
-	})
-	consumeGrants(t, b, acking(t, func(bus.Msg) {}))
-	eventually(t, 30*time.Second, "it was written", func() bool { return b.GrantsMoving(t.Context()) == nil })
-}
-
 // A batch of which the handler acknowledges nothing comes again: after the ack wait, and
 // at once if the handler panicked.
 func TestAbandonedGrantsAreRedelivered(t *testing.T) {
@@ -80,10 +47,11 @@ func TestAbandonedGrantsAreRedelivered(t *testing.T) {
 	for name, abandon := range map[string]func(){"returns": func() {}, "panics": func() { panic("first time") }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := bustest.Open(t)
-			if name == "returns" { // else far longer than the test waits
-				bus.SetGrantsAckWait(b, 300*time.Millisecond)
-			}
+			b := bustest.Open(t, func(c *bus.Config) {
+				if name == "returns" { // else far longer than the test waits
+					c.Queues[0].AckWait = 300 * time.Millisecond
+				}
+			})
 			id := mustPublish(t, b, "grants.1", "x")
 			seen := make(chan bus.Msg, 10)
 			consumeGrants(t, b, func(ctx context.Context, batch []bus.Msg) {
@@ -110,9 +78,8 @@ func TestSlowHandlerKeepsItsGrants(t *testing.T) {
 
 func slowGrants(t *testing.T, keep bool) {
 	t.Helper()
-	b := bustest.Open(t)
 	const wait = time.Second
-	bus.SetGrantsAckWait(b, wait)
+	b := bustest.Open(t, func(c *bus.Config) { c.Queues[0].AckWait = wait })
 	mustPublish(t, b, "grants.1", "x")
 	var settling sync.WaitGroup
 	started, finish := make(chan struct{}, 1), make(chan struct{})
@@ -149,7 +116,7 @@ func slowGrants(t *testing.T, keep bool) {
 	drained(t, b)
 }
 
-func TestConsumeGrantsFinishesItsBatch(t *testing.T) {
+func TestConsumeFinishesItsBatch(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t)
 	mustPublish(t, b, "grants.1", "x")
