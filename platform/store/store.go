@@ -17,6 +17,7 @@ import (
 	"stampede/platform/base/telemetry"
 	"stampede/platform/base/tracing"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/bus/natsserver"
 	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
 	"stampede/platform/store/redisx"
@@ -120,7 +121,10 @@ func Open(ctx context.Context, a *app.App, cfg Config, deps Deps) (*Stores, erro
 	if err := rollback.Start(ctx, a, s.Pools["platform"], s.Redis, cfg.RedisKeys, deps.WentBack, deps.Log); err != nil {
 		return nil, err
 	}
-	busCfg := bus.Config{URL: cfg.NATSURL, StoreDir: cfg.NATSDir, Settings: cfg.Bus, Queues: cfg.Queues, Log: deps.Log, Metrics: deps.Metrics, Trace: deps.Trace}
+	busCfg := bus.Config{URL: cfg.NATSURL, Settings: cfg.Bus, Queues: cfg.Queues, Log: deps.Log, Metrics: deps.Metrics, Trace: deps.Trace}
+	if s.SingleInstance() {
+		busCfg.Embedded = natsserver.New(s.StreamDir, deps.Log)
+	}
 	if s.Bus, err = bus.Open(ctx, busCfg); err != nil {
 		return nil, err
 	}

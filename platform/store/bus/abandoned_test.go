@@ -37,7 +37,8 @@ const (
 func holdUntilKilled(dir string) {
 	ctx := context.Background()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
-	cfg.StoreDir, cfg.Queues, cfg.Log = dir, []bus.QueueConfig{bustest.Grants()}, slog.New(slog.DiscardHandler)
+	bustest.In(dir)(&cfg)
+	cfg.Queues, cfg.Log = []bus.QueueConfig{bustest.Grants()}, slog.New(slog.DiscardHandler)
 	b, err := bus.Open(ctx, cfg)
 	for i := range heldMessages {
 		if err == nil {
@@ -102,7 +103,7 @@ func TestKilledProcessMessagesAreRedeliveredImmediately(t *testing.T) {
 	}
 	_ = child.Wait() // killed
 
-	b := bustest.Open(t, func(c *bus.Config) { c.StoreDir = dir })
+	b := bustest.Open(t, bustest.In(dir))
 	missing := make(map[int]bool, heldMessages)
 	for i := range heldMessages {
 		if i >= 64 || i%2 == 1 {

@@ -19,7 +19,6 @@ type Bus struct {
 	cfg Config
 	// events and delayed are the sizes of the streams of these names, in bytes.
 	events, delayed int64
-	server          *embedded // nil with a URL
 	nc              *nats.Conn
 	js              jetstream.JetStream
 	m               *metrics
@@ -45,7 +44,7 @@ type Bus struct {
 	closed     atomic.Bool // Close was called, so a lost connection is expected
 }
 
-// Open starts the embedded server or connects to cfg.URL, and makes sure that
+// Open starts cfg.Embedded or connects to cfg.URL, and makes sure that
 // the streams exist. ctx bounds only the start.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if err := cfg.Validate(); err != nil {
@@ -59,20 +58,20 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		b.m.handled.WithLabelValues(q.Consumer, "handled")
 		b.m.publish.WithLabelValues(q.Name, "stored")
 	}
-	if cfg.URL == "" {
-		free, err := freeBytes(cfg.StoreDir)
+	if cfg.Embedded != nil {
+		free, err := cfg.Embedded.FreeBytes()
 		if err != nil {
 			return nil, err
 		}
 		if b.fit(free) {
 			cfg.Log.WarnContext(ctx, "little free disk space, streams are smaller than configured", "free_bytes", free, "events_bytes", b.events)
 		}
-		if b.server, err = startEmbedded(cfg); err != nil {
+		if err := cfg.Embedded.Start(); err != nil {
 			return nil, err
 		}
 	}
 	err := b.connect(ctx)
-	if err == nil && b.server == nil {
+	if err == nil && cfg.Embedded == nil {
 		for _, q := range b.queues {
 			err = errors.Join(err, q.compareDeadline(ctx))
 		}
@@ -80,7 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if err == nil {
 		err = b.ensureStreams(ctx)
 	}
-	if err == nil && b.server != nil {
+	if err == nil && cfg.Embedded != nil {
 		err = b.takeBackAbandoned(ctx)
 	}
 	if err != nil {
@@ -137,8 +136,8 @@ func (b *Bus) connect(ctx context.Context) error {
 		}),
 	}
 	url := b.cfg.URL
-	if b.server != nil {
-		opts = append(opts, nats.InProcessServer(b.server))
+	if b.cfg.Embedded != nil {
+		opts = append(opts, nats.InProcessServer(b.cfg.Embedded))
 		url = nats.DefaultURL // unused, but must parse
 	}
 	nc, err := nats.Connect(url, opts...)
@@ -193,8 +192,8 @@ func (b *Bus) Close(ctx context.Context) error {
 			}
 			b.nc.Close()
 		}
-		if b.server != nil {
-			err = errors.Join(err, b.server.stop(ctx))
+		if b.cfg.Embedded != nil {
+			err = errors.Join(err, b.cfg.Embedded.Stop(ctx))
 		}
 	})
 	return err

@@ -1,10 +1,12 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/base/tracing"
@@ -23,14 +25,15 @@ type Settings struct {
 
 // Config configures where messages are stored and how many may wait.
 type Config struct {
-	// URL of an external NATS 2.12 or newer, "nats://host:4222,…". Empty starts
-	// one inside the process; then no other process may use its database. An
-	// external server should run with "sync_interval: always" or be one of a
-	// cluster of three; otherwise a power cut may lose what it acknowledged.
+	// URL of an external NATS 2.12 or newer, "nats://host:4222,…". It should run with
+	// "sync_interval: always" or be one of a cluster of three; otherwise a power cut may
+	// lose what it acknowledged.
 	URL string
-	// StoreDir is the embedded server's folder. Unused with a URL. On a small
-	// disk the embedded server uses less than the settings allow (see Bus.fit).
-	StoreDir string
+	// Embedded is a server inside the process in place of a URL; then no other process
+	// may use its database. Open starts it, the monitor restarts it when it is broken,
+	// and Close stops it. On a small disk the streams are smaller than the settings
+	// allow (see Bus.fit).
+	Embedded Server
 	// Queues are the modules' work queues.
 	Queues []QueueConfig
 	Settings
@@ -42,6 +45,19 @@ type Config struct {
 	Trace *tracing.Tracer
 }
 
+// Server is a NATS server inside the process; package natsserver has it.
+type Server interface {
+	nats.InProcessConnProvider
+	Start() error
+	// Stop returns when the server has released its folder.
+	Stop(ctx context.Context) error
+	// Healthy fails at the first write error and then until a restart.
+	Healthy() error
+	// Writable checks that a restart would not hit the same error.
+	Writable() error
+	FreeBytes() (int64, error)
+}
+
 // smallestStreamBytes is below any sensible bound: one batch of 64 messages of
 // 10 KiB must fit with room to spare.
 const smallestStreamBytes = 1 << 20
@@ -49,8 +65,8 @@ const smallestStreamBytes = 1 << 20
 // Validate reports missing fields.
 func (c Config) Validate() error {
 	switch {
-	case c.URL == "" && c.StoreDir == "":
-		return errors.New("bus: StoreDir is required without a URL")
+	case (c.URL == "") == (c.Embedded == nil):
+		return errors.New("bus: either URL or Embedded is required")
 	case c.Log == nil:
 		return errors.New("bus: Log is required")
 	}

@@ -120,8 +120,8 @@ func (b *Bus) judge(ctx context.Context) {
 }
 
 func (b *Bus) examine(ctx context.Context) error {
-	if b.server != nil {
-		if err := b.server.health(); err != nil {
+	if b.cfg.Embedded != nil {
+		if err := b.cfg.Embedded.Healthy(); err != nil {
 			return ErrUnhealthy.Because(fmt.Errorf("bus: JetStream: %w", err))
 		}
 	}
@@ -156,7 +156,7 @@ type restarts struct {
 
 func (r *restarts) consider(ctx context.Context) {
 	b := r.bus
-	if b.server == nil {
+	if b.cfg.Embedded == nil {
 		return
 	}
 	if b.unhealthy() == nil {
@@ -168,14 +168,14 @@ func (r *restarts) consider(ctx context.Context) {
 		r.badSince = now
 	}
 	after := restartSilent
-	if b.server.health() != nil {
+	if b.cfg.Embedded.Healthy() != nil {
 		after = restartBroken
 	}
 	if now.Sub(r.badSince) < after || now.Before(r.next) || ctx.Err() != nil {
 		return
 	}
 	r.pause = min(max(2*r.pause, restartFirst), restartMost)
-	err := b.server.writable()
+	err := b.cfg.Embedded.Writable()
 	if err == nil {
 		err = r.restart(ctx)
 	}
@@ -192,11 +192,11 @@ func (r *restarts) restart(ctx context.Context) error {
 	b.m.restarts.Inc()
 	stop, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	if err := b.server.stop(stop); err != nil {
+	if err := b.cfg.Embedded.Stop(stop); err != nil {
 		return err
 	}
 	for _, q := range b.queues {
 		q.suspect.Store(true)
 	}
-	return b.server.start()
+	return b.cfg.Embedded.Start()
 }

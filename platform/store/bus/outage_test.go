@@ -199,10 +199,7 @@ func TestBusRecoversFromABrokenStore(t *testing.T) {
 	t.Parallel()
 	const deadline = time.Second
 	dir := t.TempDir()
-	b := bustest.Open(t, func(c *bus.Config) {
-		c.StoreDir = dir
-		c.PublishDeadline = deadline
-	})
+	b := bustest.Open(t, bustest.In(dir), func(c *bus.Config) { c.PublishDeadline = deadline })
 	stored := map[ids.ID]bool{mustPublish(t, b, "grants.1", "before"): true}
 
 	// A file in place of the block folder makes the next block fail like a full

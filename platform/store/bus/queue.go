@@ -22,7 +22,7 @@ type QueueConfig struct {
 	Name, Description string
 	// Prefix begins the queue's subjects and ends in a dot.
 	Prefix string
-	// MaxBytes is the queue's size, smaller on a small disk, see Config.StoreDir.
+	// MaxBytes is the queue's size, smaller on a small disk, see Bus.fit.
 	MaxBytes int64
 	// Consumer is the name of the one that the consumers of all instances share.
 	Consumer string

@@ -51,7 +51,7 @@ func (b *Bus) unclaimed(c *jetstream.ConsumerInfo, now time.Time) bool {
 	if _, ours := b.subscribed.Load(c.Name); ours || c.Config.Durable == "" {
 		return false
 	}
-	if b.server != nil {
+	if b.cfg.Embedded != nil {
 		return true
 	}
 	used := c.Created

@@ -17,7 +17,7 @@ func TestSubscribeDeletesConsumersOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open := func() *bus.Bus {
-		return bustest.Open(t, func(c *bus.Config) { c.StoreDir, c.EventsMaxMiB = dir, 1 })
+		return bustest.Open(t, bustest.In(dir), func(c *bus.Config) { c.EventsMaxMiB = 1 })
 	}
 	old := open()
 	stop, err := old.Subscribe(t.Context(), []bus.Subscription{

@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"stampede/platform/base/config"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
@@ -263,12 +262,7 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	dir := t.TempDir()
-	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
-	cfg.StoreDir, cfg.Log = dir, discard()
-	gone, err := bus.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := bustest.Open(t, bustest.In(dir))
 	r := outbox.New(pool, gone, alarm.OutboxRefused.Raise, discard(), nil)
 	tried := make(chan struct{}, 1000)
 	outbox.DieBeforeMark(r, func() error { tried <- struct{}{}; return nil })
@@ -295,7 +289,7 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 	}
 	stop()
 
-	b := bustest.Open(t, func(c *bus.Config) { c.StoreDir = dir })
+	b := bustest.Open(t, bustest.In(dir))
 	got := consume(t, b)
 	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 1 }, "the event arrives")

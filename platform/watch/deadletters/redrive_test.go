@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/platform/base/config"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
@@ -113,12 +112,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
-	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
-	cfg.StoreDir, cfg.Queues, cfg.Log = t.TempDir(), []bus.QueueConfig{bustest.Grants()}, slog.New(slog.DiscardHandler)
-	gone, err := bus.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := bustest.Open(t)
 	if err := gone.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"stampede/platform/base/config"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/bus/natsserver"
 )
 
 // closeTimeout is generous: a loaded machine must not turn a passed test into a
@@ -59,7 +60,7 @@ func (Queue[H]) Republish(context.Context, int64, []H) error { return nil }
 func Open(t testing.TB, change ...func(*bus.Config)) *bus.Bus {
 	t.Helper()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
-	cfg.StoreDir = t.TempDir()
+	cfg.Embedded = natsserver.New(t.TempDir(), slog.New(slog.DiscardHandler))
 	cfg.Queues, cfg.EventsMaxMiB = []bus.QueueConfig{Grants()}, 64
 	cfg.Log = slog.New(slog.DiscardHandler)
 	for _, f := range change {
@@ -121,7 +122,14 @@ func (s *Server) Stop() {
 }
 
 // On makes Open use a server.
-func On(url string) func(*bus.Config) { return func(c *bus.Config) { c.URL = url } }
+func On(url string) func(*bus.Config) {
+	return func(c *bus.Config) { c.URL, c.Embedded = url, nil }
+}
+
+// In makes Open use a folder.
+func In(dir string) func(*bus.Config) {
+	return func(c *bus.Config) { c.Embedded = natsserver.New(dir, slog.New(slog.DiscardHandler)) }
+}
 
 // Cluster is a group of NATS servers with JetStream, each in a separate
 // process, which a test may kill.

@@ -1,4 +1,4 @@
-package bus_test
+package natsserver_test
 
 import (
 	"bytes"
@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/bus/natsserver"
 	"stampede/platform/workshop/bustest"
 )
 
@@ -17,8 +19,10 @@ import (
 func TestStaleIndexLogsNoWarning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	b := bustest.Open(t, func(c *bus.Config) { c.StoreDir = dir })
-	mustPublish(t, b, "grants.1", "before")
+	b := bustest.Open(t, bustest.In(dir))
+	if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("before")); err != nil {
+		t.Fatal(err)
+	}
 	if err := b.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +35,7 @@ func TestStaleIndexLogsNoWarning(t *testing.T) {
 	}
 	var said bytes.Buffer
 	again := bustest.Open(t, func(c *bus.Config) {
-		c.StoreDir, c.Log = dir, slog.New(slog.NewTextHandler(&said, nil)) // INFO and above
+		c.Embedded = natsserver.New(dir, slog.New(slog.NewTextHandler(&said, nil))) // INFO and above
 	})
 	if err := again.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,6 @@
-package bus
+// Package natsserver is a NATS server inside the process, for package bus. It is separate
+// so that what only publishes and consumes does not link the server.
+package natsserver
 
 import (
 	"context"
@@ -34,10 +36,10 @@ const (
 	maxStoreBytes = 1 << 50
 )
 
-// embedded is a NATS server inside the process that can be replaced by a new
-// one on the same folder while clients keep their connection. It opens no port:
-// clients connect through InProcessConn.
-type embedded struct {
+// Server is a NATS server inside the process, which Start replaces by a new one on the
+// same folder while clients keep their connection. It opens no port: clients connect
+// through InProcessConn.
+type Server struct {
 	opts    *server.Options
 	log     *slog.Logger
 	current atomic.Pointer[server.Server] // nil while there is none
@@ -46,56 +48,54 @@ type embedded struct {
 	stopped chan struct{}
 }
 
-func startEmbedded(cfg Config) (*embedded, error) {
-	e := &embedded{
+// New returns a server on a folder, which no other process may use; Start starts it.
+func New(dir string, log *slog.Logger) *Server {
+	return &Server{
 		opts: &server.Options{
 			ServerName:             "stampede",
 			DontListen:             true,
 			JetStream:              true,
-			StoreDir:               cfg.StoreDir,
+			StoreDir:               dir,
 			SyncAlways:             true,
 			JetStreamMaxMemory:     maxMemoryBytes,
 			JetStreamMaxStore:      maxStoreBytes,
 			DisableJetStreamBanner: true,
 			NoSigs:                 true, // signals belong to the process that embeds it
 		},
-		log: cfg.Log,
+		log: log,
 	}
-	if err := e.start(); err != nil {
-		return nil, err
-	}
-	return e, nil
 }
 
-func (e *embedded) start() error {
-	srv, err := server.NewServer(e.opts)
+// Start starts the server when it was stopped or never ran.
+func (s *Server) Start() error {
+	srv, err := server.NewServer(s.opts)
 	if err != nil {
-		return fmt.Errorf("bus: start embedded NATS in %s: %w", e.opts.StoreDir, err)
+		return fmt.Errorf("natsserver: start embedded NATS in %s: %w", s.opts.StoreDir, err)
 	}
-	said := &serverLog{log: e.log, rebuilt: map[string]bool{}}
+	said := &serverLog{log: s.log, rebuilt: map[string]bool{}}
 	srv.SetLoggerV2(said, false, false, false)
 	srv.Start()
 	stopped := make(chan struct{})
-	e.stopped = stopped
+	s.stopped = stopped
 	if !srv.ReadyForConnections(startTimeout) || !srv.JetStreamEnabled() {
 		shutdown(srv, stopped)
-		return fmt.Errorf("bus: embedded NATS in %s did not become ready; see its log lines for the cause", e.opts.StoreDir)
+		return fmt.Errorf("natsserver: embedded NATS in %s did not become ready; see its log lines for the cause", s.opts.StoreDir)
 	}
 	said.ready()
-	e.current.Store(srv)
+	s.current.Store(srv)
 	return nil
 }
 
-// stop ends the server and waits until it has released its folder.
-func (e *embedded) stop(ctx context.Context) error {
-	if srv := e.current.Swap(nil); srv != nil {
-		shutdown(srv, e.stopped)
+// Stop ends the server and waits until it has released its folder.
+func (s *Server) Stop(ctx context.Context) error {
+	if srv := s.current.Swap(nil); srv != nil {
+		shutdown(srv, s.stopped)
 	}
 	select {
-	case <-e.stopped:
+	case <-s.stopped:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("bus: stop embedded NATS: %w", ctx.Err())
+		return fmt.Errorf("natsserver: stop embedded NATS: %w", ctx.Err())
 	}
 }
 
@@ -109,18 +109,18 @@ func shutdown(srv *server.Server, stopped chan struct{}) {
 }
 
 // InProcessConn connects the client to the current server.
-func (e *embedded) InProcessConn() (net.Conn, error) {
-	srv := e.current.Load()
+func (s *Server) InProcessConn() (net.Conn, error) {
+	srv := s.current.Load()
 	if srv == nil {
-		return nil, errors.New("bus: the embedded NATS server is being restarted")
+		return nil, errors.New("natsserver: the embedded NATS server is being restarted")
 	}
 	return srv.InProcessConn()
 }
 
-// health is JetStream's own health check: it fails at the first write error
+// Healthy is JetStream's own health check: it fails at the first write error
 // (full disk, missing folder) and keeps failing until a restart.
-func (e *embedded) health() error {
-	srv := e.current.Load()
+func (s *Server) Healthy() error {
+	srv := s.current.Load()
 	if srv == nil {
 		return errors.New("the embedded server is being restarted")
 	}
@@ -135,10 +135,10 @@ func (e *embedded) health() error {
 	return nil
 }
 
-// writable checks that the folder accepts a synced write of the size of a batch
+// Writable checks that the folder accepts a synced write of the size of a batch
 // of grants. A restart before that would only hit the same error.
-func (e *embedded) writable() error {
-	name := filepath.Join(e.opts.StoreDir, ".probe")
+func (s *Server) Writable() error {
+	name := filepath.Join(s.opts.StoreDir, ".probe")
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -147,12 +147,12 @@ func (e *embedded) writable() error {
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(name))
 }
 
-// freeBytes returns the free disk space under dir that this process may use.
-func freeBytes(dir string) (int64, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, fmt.Errorf("bus: create store folder: %w", err)
+// FreeBytes returns the free disk space under the folder that this process may use.
+func (s *Server) FreeBytes() (int64, error) {
+	if err := os.MkdirAll(s.opts.StoreDir, 0o700); err != nil {
+		return 0, fmt.Errorf("natsserver: create store folder: %w", err)
 	}
-	return disk.Free(dir)
+	return disk.Free(s.opts.StoreDir)
 }
 
 // serverLog passes the server's log lines to slog.
