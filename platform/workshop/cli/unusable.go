@@ -50,14 +50,14 @@ func (s store) unusable(err error) error {
 	if old, ok := errors.AsType[tooOldError](err); ok {
 		return tell(exitStoreTooOld, "%s at %s is version %s: upgrade it to %s or newer, or %s.", s.name, at, old.version, s.least, correct)
 	}
-	switch complaint(err) {
-	case complaintLogin:
-		return tell(exitStoreLogin, "%s at %s refuses the user or the password (%s): %s.", s.name, at, reason(err), correct)
-	case complaintDatabase:
-		return tell(exitStoreNoDatabase, "%s at %s has no such database: create it, or %s.", s.name, at, correct)
-	case complaintOther:
+	switch exit := complaint(err); exit {
+	case exitStoreLogin:
+		return tell(exit, "%s at %s refuses the user or the password (%s): %s.", s.name, at, reason(err), correct)
+	case exitStoreNoDatabase:
+		return tell(exit, "%s at %s has no such database: create it, or %s.", s.name, at, correct)
+	case exitStoreOther:
 		// The server answered, so the network is not at fault.
-	case complaintNone:
+	default:
 		_, unknown := errors.AsType[*net.DNSError](err)
 		timeout, ok := errors.AsType[net.Error](err)
 		switch {
@@ -72,42 +72,33 @@ func (s store) unusable(err error) error {
 	return tell(exitStoreOther, "The server at %s cannot be used as %s (%s): fix that, or %s.", at, s.name, reason(err), correct)
 }
 
-// complaints classifies a server's own error by what has to be corrected.
-type complaints int
-
-const (
-	complaintNone complaints = iota // no error from the server
-	complaintLogin
-	complaintDatabase
-	complaintOther
-)
-
-func complaint(err error) complaints {
+// complaint is the exit code for a server's own error, 0 if the error is not from
+// the server.
+func complaint(err error) int {
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch said.Code {
 		case "28000", "28P01": // invalid_authorization_specification, invalid_password
-			return complaintLogin
+			return exitStoreLogin
 		case "3D000": // invalid_catalog_name
-			return complaintDatabase
+			return exitStoreNoDatabase
 		}
-		return complaintOther
+		return exitStoreOther
 	}
 	if said, ok := errors.AsType[redis.Error](err); ok {
-		text := said.Error()
-		for prefix, what := range map[string]complaints{
-			"WRONGPASS": complaintLogin, "NOAUTH": complaintLogin, "NOPERM": complaintLogin,
-			"ERR DB index": complaintDatabase, "ERR invalid DB index": complaintDatabase,
+		for prefix, exit := range map[string]int{
+			"WRONGPASS": exitStoreLogin, "NOAUTH": exitStoreLogin, "NOPERM": exitStoreLogin,
+			"ERR DB index": exitStoreNoDatabase, "ERR invalid DB index": exitStoreNoDatabase,
 		} {
-			if strings.HasPrefix(text, prefix) {
-				return what
+			if strings.HasPrefix(said.Error(), prefix) {
+				return exit
 			}
 		}
-		return complaintOther
+		return exitStoreOther
 	}
 	if errors.Is(err, nats.ErrAuthorization) {
-		return complaintLogin
+		return exitStoreLogin
 	}
-	return complaintNone
+	return 0
 }
 
 // reason returns the driver's message on one line.
