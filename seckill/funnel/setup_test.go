@@ -1,14 +1,10 @@
 package funnel
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -53,26 +49,6 @@ func setup(t testing.TB, with ...func(*instance, *Deps)) *instance {
 	d.svc = New(deps)
 	d.svc.Routes(d.Router.API)
 	return d
-}
-
-// counter counts the statements of a pool.
-type counter struct{ n atomic.Int64 }
-
-func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	c.n.Add(1)
-	return ctx
-}
-func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// counted is a second pool on the same database that counts its statements.
-func (d *instance) counted() (*pgxpool.Pool, *counter) {
-	d.T.Helper()
-	cfg, c := d.DB.Config(), new(counter)
-	cfg.ConnConfig.Tracer = c
-	pool, err := pgxpool.NewWithConfig(d.T.Context(), cfg)
-	require.NoError(d.T, err)
-	d.T.Cleanup(pool.Close)
-	return pool, c
 }
 
 // raw gets an answer that is no JSON.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,14 +141,14 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 // one. The plan is read again only by the look after a change, which shows it.
 func TestWarRoomReadsBooksOfAllItemsAtOnce(t *testing.T) {
 	t.Parallel()
-	var asked *counter
+	var asked *atomic.Int64
 	called := new(seckilltest.RedisCalls)
 	d := setup(t, func(d *instance, deps *Deps) {
 		client := redis.NewClient(d.Redis.Options())
 		client.AddHook(called)
 		t.Cleanup(func() { _ = client.Close() })
 		watched := *d.Bundle
-		watched.DB, asked = d.counted()
+		watched.DB, asked = seckilltest.Counted(t, d.DB)
 		watched.Redis = client
 		deps.DB, deps.Stock = watched.DB, watched.NewStock()
 	})
@@ -166,10 +167,10 @@ func TestWarRoomReadsBooksOfAllItemsAtOnce(t *testing.T) {
 		following := &room{Service: d.svc, id: mustID(t, s.Activity)}
 		look := func() (warRoomView, [2]int64) {
 			t.Helper()
-			statements, commands := asked.n.Load(), called.N.Load()
+			statements, commands := asked.Load(), called.N.Load()
 			seen, err := following.look(t.Context())
 			require.NoError(t, err)
-			return seen.whole, [2]int64{asked.n.Load() - statements, called.N.Load() - commands}
+			return seen.whole, [2]int64{asked.Load() - statements, called.N.Load() - commands}
 		}
 		look()
 		seen, quiet := look()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/fault"
@@ -179,7 +180,10 @@ func TestTheDoorWithoutRedisOrPostgres(t *testing.T) {
 	gone := s.db.Config()
 	gone.ConnConfig.Port = 1
 	gone.ConnConfig.Fallbacks = nil
-	noPostgres := s.instance(s.pool(gone), s.rdb)
+	away, err := pgxpool.NewWithConfig(t.Context(), gone)
+	require.NoError(t, err)
+	t.Cleanup(away.Close)
+	noPostgres := s.instance(away, s.rdb)
 	if err := s.check(noPostgres, 1); err != nil {
 		t.Errorf("Redis knows the user: %v", err)
 	}

@@ -2,7 +2,6 @@ package reservation_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -50,7 +48,7 @@ type shop struct {
 	clock *seckilltest.Clock
 	human *human
 	// queries counts the statements on the reservations' connections.
-	queries atomic.Int64
+	queries *atomic.Int64
 	*desk
 
 	activity, session string
@@ -67,7 +65,7 @@ type desk struct {
 }
 
 // edit changes the shop's plan.
-type edit func(activity, session, item map[string]any)
+type edit = func(activity, session, item map[string]any)
 
 // open publishes an item of ten units whose session opens in 90 s, when paths are
 // already issued, and whose reservation is open until 10 s before.
@@ -86,7 +84,8 @@ func open(t testing.TB, change ...edit) *shop {
 	if s.items, err = catalogue.New(plan.NewPublished(cfg.Config, s.db), quiet, deps.Metrics); err != nil {
 		t.Fatal(err)
 	}
-	s.desk = s.instance(s.pool(s.db.Config()), s.rdb)
+	counted, queries := seckilltest.Counted(t, s.db)
+	s.queries, s.desk = queries, s.instance(counted, s.rdb)
 	deps.Catalogue, deps.Admit = s.items, s.svc.Check
 	deps.Grants = y.NewQueue(deps.Catalogue, deps.Metrics)
 	deps.Queue = rush.NewQueue(cfg.Rush, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
@@ -94,28 +93,15 @@ func open(t testing.TB, change ...edit) *shop {
 		t.Fatal(err)
 	}
 	s.sale.Routes(s.rt)
-	s.publish(change)
+	operators := seckilltest.NewDesk(y)
+	s.sale.Routes(operators.Router)
+	made := operators.Publish(90*time.Second, append([]edit{func(_, session, _ map[string]any) {
+		now := time.Now().UTC()
+		session["reservation_opens_at"], session["reservation_closes_at"] = now.Add(-time.Hour), now.Add(80*time.Second)
+	}}, change...)...)
+	s.activity, s.session, s.item = made.Activity, made.Session, s.sale.Catalogue.Items()[0]
 	return s
 }
-
-// pool is an instance's own pool, whose statements are counted.
-func (s *shop) pool(cfg *pgxpool.Config) *pgxpool.Pool {
-	s.t.Helper()
-	cfg.ConnConfig.Tracer = counter{&s.queries}
-	db, err := pgxpool.NewWithConfig(context.Background(), cfg)
-	require.NoError(s.t, err)
-	s.t.Cleanup(db.Close)
-	return db
-}
-
-// counter counts statements.
-type counter struct{ n *atomic.Int64 }
-
-func (c counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	c.n.Add(1)
-	return ctx
-}
-func (counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // instance is another process of the shop, as far as reservations are
 // concerned.
@@ -131,35 +117,6 @@ func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
 	d.rt = httpx.NewRouter(d.tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	d.svc.Routes(d.rt.API)
 	return d
-}
-
-func (s *shop) publish(change []edit) {
-	s.t.Helper()
-	now := time.Now().UTC()
-	price := map[string]any{"amount": 100, "currency": "CNY"}
-	item := map[string]any{"sku": "phone", "title": "A phone", "list_price": price, "sale_price": price, "stock": 10}
-	session := map[string]any{
-		"name": "First", "opens_at": now.Add(90 * time.Second), "closes_at": now.Add(time.Hour),
-		"reservation_opens_at": now.Add(-time.Hour), "reservation_closes_at": now.Add(80 * time.Second),
-	}
-	activity := map[string]any{"name": "Sale", "starts_at": now.Add(-2 * time.Hour), "ends_at": now.Add(2 * time.Hour)}
-	for _, f := range change {
-		f(activity, session, item)
-	}
-	session["items"] = []any{item}
-	activity["sessions"] = []any{session}
-	var made struct {
-		ID       string
-		Sessions []struct {
-			ID    string
-			Items []struct{ ID string }
-		}
-	}
-	raw := s.as(auth.Operator, 1, http.MethodPost, "/api/v1/admin/activities", activity).want(s.t, http.StatusCreated, "").raw
-	require.NoError(s.t, json.Unmarshal(raw, &made))
-	s.activity, s.session = made.ID, made.Sessions[0].ID
-	s.as(auth.Operator, 1, http.MethodPost, "/api/v1/admin/activities/"+s.activity+"/publish", nil).want(s.t, http.StatusOK, "")
-	s.item = s.sale.Catalogue.Items()[0]
 }
 
 // capped sets the cap as a multiple of the ten units.

@@ -76,10 +76,10 @@ func (s *Service) countOnce(ctx context.Context, elector *lease.Elector, due *jo
 }
 
 // recount recounts every rule of a kind.
-func (s *Service) recount(ctx context.Context, kind Kind) error {
+func (s *Service) recount(ctx context.Context, kind string) error {
 	p, now := s.current.Now(), s.deps.Clock.Now()
 	for i := range p.rules {
-		if r := &p.rules[i]; r.Kind == kind && !r.over(now) {
+		if r := &p.rules[i]; r.Kind == kind && !over(r, now) {
 			if err := s.remark(ctx, r); err != nil {
 				return fmt.Errorf("risk: rule %d: %w", r.ID, err)
 			}

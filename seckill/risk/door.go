@@ -43,10 +43,10 @@ func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
 func (s *Service) apply(_ context.Context, a *rush.Applicant, marks []mark) error {
 	refused := false
 	for _, m := range marks {
-		if m.rule.over(a.Now) || !m.until.After(a.Now) {
+		if over(m.rule, a.Now) || !m.until.After(a.Now) {
 			continue
 		}
-		if a.Now.Before(m.rule.DryRun) {
+		if until := m.rule.DryRunUntil; until != nil && a.Now.Before(*until) {
 			s.decide(a, m.rule.ID, noteOf(m.rule), inputs{Count: m.count, Until: m.until}, resultDryRun)
 			continue
 		}
@@ -104,12 +104,12 @@ type ruleNote struct {
 	Kind      string  `json:"kind"`
 	Threshold int32   `json:"threshold,omitempty"`
 	Window    int64   `json:"window_seconds,omitempty"`
-	Action    Action  `json:"action,omitempty"`
+	Action    string  `json:"action,omitempty"`
 	Amount    float64 `json:"amount,omitempty"`
 }
 
 func noteOf(r *Rule) ruleNote {
-	return ruleNote{Kind: string(r.Kind), Threshold: r.Threshold, Window: int64(r.Window / time.Second), Action: r.Action, Amount: r.Amount}
+	return ruleNote{Kind: r.Kind, Threshold: r.Threshold, Window: r.WindowSeconds, Action: r.Action, Amount: r.Amount}
 }
 
 // inputs are a rule's data about the user.

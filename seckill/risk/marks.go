@@ -37,7 +37,7 @@ func (s *Service) hits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int
 // unpaidHits counts unpaid closings.
 func unpaidHits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64, most int) ([]Hit, error) {
 	rows, err := riskdb.New(db).UnpaidHits(ctx, riskdb.UnpaidHitsParams{
-		Threshold: r.Threshold, WindowLength: r.Window, Users: users, AtMost: int32(most), //nolint:gosec // a setting
+		Threshold: r.Threshold, WindowLength: time.Duration(r.WindowSeconds) * time.Second, Users: users, AtMost: int32(most), //nolint:gosec // a setting
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count unpaid holds: %w", err)

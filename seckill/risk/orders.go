@@ -140,9 +140,9 @@ func (s *Service) learnUnpaid(ctx context.Context, orders []orderevent.Order) er
 	if err := s.deps.Bus.Broadcast(subjectUnpaid, nil); err != nil {
 		s.deps.Log.WarnContext(ctx, "broadcast of unpaid closings failed, instances read them within a second", "error", err)
 	}
-	rules, err := activeRules(ctx, s.deps.DB)
+	rules, err := riskdb.New(s.deps.DB).ActiveRules(ctx, maxRules)
 	if err != nil {
-		return err
+		return fmt.Errorf("read rules: %w", err)
 	}
 	for i := range rules {
 		if rules[i].Kind != UnpaidHolds {

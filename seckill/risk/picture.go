@@ -3,6 +3,7 @@ package risk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,9 +27,9 @@ type mark struct {
 }
 
 // has reports whether there is a rule of the kind.
-func (p *picture) has(kind Kind, now time.Time) bool {
+func (p *picture) has(kind string, now time.Time) bool {
 	for i := range p.rules {
-		if p.rules[i].Kind == kind && !p.rules[i].over(now) {
+		if p.rules[i].Kind == kind && !over(&p.rules[i], now) {
 			return true
 		}
 	}
@@ -48,12 +49,12 @@ func (s *Service) Refresh(ctx context.Context) error {
 // readPicture reads a consistent snapshot of rules and marks.
 func (s *Service) readPicture(ctx context.Context, tx pgx.Tx) (*picture, error) {
 	p := &picture{marks: map[int64][]mark{}}
-	active, err := activeRules(ctx, tx)
+	active, err := riskdb.New(tx).ActiveRules(ctx, maxRules)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read rules: %w", err)
 	}
 	for _, r := range active {
-		if r.counted() {
+		if counted(&r) {
 			p.rules = append(p.rules, r)
 		} else {
 			p.ignored = append(p.ignored, r)

@@ -5,44 +5,32 @@ import (
 	"time"
 
 	"stampede/platform/base/fault"
+	"stampede/seckill/risk/internal/riskdb"
 )
 
-// Kind is what a rule counts about a user.
-type Kind string
-
-// The kinds.
+// The kinds of rules: what a rule counts about a user.
 const (
 	// UnpaidHolds counts orders that were closed unpaid within the window.
-	UnpaidHolds Kind = "unpaid_holds"
+	UnpaidHolds = "unpaid_holds"
 	// OpenUnpaid counts orders that wait for payment now; the window is ignored.
-	OpenUnpaid Kind = "open_unpaid"
+	OpenUnpaid = "open_unpaid"
 )
 
-// Action is what a rule does to a path, from mild to strict.
-type Action string
-
-// The actions, with the meaning of their amount.
+// The actions of rules on a path, from mild to strict, with the meaning of their amount.
 const (
-	ShortWindow Action = "short_window" // seconds to pay
-	Later       Action = "later"        // milliseconds after the opening
-	Chance      Action = "chance"       // probability of a path, above 0 and below 1
-	None        Action = "none"         // no path
+	ShortWindow = "short_window" // seconds to pay
+	Later       = "later"        // milliseconds after the opening
+	Chance      = "chance"       // probability of a path, above 0 and below 1
+	None        = "none"         // no path
 )
 
-// Rule is one of the shop's rules about offenders.
-type Rule struct {
-	ID        int64
-	Kind      Kind
-	Threshold int32 // the rule applies to users who reach it
-	Window    time.Duration
-	Action    Action
-	Amount    float64 // by action
-	Note      string
-	ExpiresAt time.Time // zero: never expires
-	DryRun    time.Time // until then the rule only records decisions; zero: it restricts at once
-	CreatedAt time.Time
-	UpdatedAt time.Time
-}
+// Rule is one of the shop's rules about offenders. Without an end it never expires;
+// before the end of its dry run it only records decisions.
+type Rule = riskdb.RiskRule
+
+// maxRules bounds the rules, all of which are checked for every path of an
+// offender.
+const maxRules = 200
 
 // Bounds of a rule. The CHECKs of risk.rules repeat those of the amounts.
 const (
@@ -62,15 +50,15 @@ const (
 )
 
 // check returns the error in a rule, nil if there is none.
-func (r *Rule) check(now time.Time) error {
+func check(r *Rule, now time.Time) error {
 	invalid := func(detail fault.Text) error { return fault.Plain(fault.Invalid, detail) }
 	switch {
 	case r.Threshold < 1 || r.Threshold > maxThreshold:
 		return invalid(fault.T("threshold must be between 1 and 100000.", "threshold 须为 1 至 100000。"))
-	case r.Window < minWindow || r.Window > maxWindow:
+	case r.WindowSeconds < int64(minWindow.Seconds()) || r.WindowSeconds > int64(maxWindow.Seconds()):
 		return invalid(fault.T("window_seconds must be between 60 (a minute) and 7776000 (90 days).",
 			"window_seconds 须为 60（一分钟）至 7776000（90 天）。"))
-	case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(now):
+	case r.ExpiresAt != nil && !r.ExpiresAt.After(now):
 		return invalid(fault.T("expires_at must lie in the future; omit it for a rule without an end.",
 			"expires_at 须晚于当前时间；长期有效的规则请留空。"))
 	case len([]rune(r.Note)) > maxNote || strings.ContainsRune(r.Note, 0):
@@ -102,7 +90,7 @@ func (r *Rule) check(now time.Time) error {
 
 // counted reports whether the rule's kind is counted. Another version of the program
 // may have stored one that is not.
-func (r *Rule) counted() bool { return r.Kind == UnpaidHolds || r.Kind == OpenUnpaid }
+func counted(r *Rule) bool { return r.Kind == UnpaidHolds || r.Kind == OpenUnpaid }
 
 // over reports whether the rule has ended.
-func (r *Rule) over(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
+func over(r *Rule, now time.Time) bool { return r.ExpiresAt != nil && !now.Before(*r.ExpiresAt) }

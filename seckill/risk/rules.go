@@ -2,6 +2,7 @@ package risk
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,10 +16,10 @@ import (
 
 // riskRuleDraft is a rule as an operator submits it.
 type riskRuleDraft struct {
-	Kind          Kind       `json:"kind" enum:"unpaid_holds,open_unpaid"`
+	Kind          string     `json:"kind" enum:"unpaid_holds,open_unpaid"`
 	Threshold     int32      `json:"threshold" minimum:"1" maximum:"100000" doc:"The rule applies to users whose count reaches it" example:"3"`
 	WindowSeconds *int64     `json:"window_seconds,omitempty" minimum:"60" maximum:"7776000" doc:"unpaid_holds: how recent a closing must be to count, 30 days by default"`
-	Action        Action     `json:"action" enum:"short_window,later,chance,none"`
+	Action        string     `json:"action" enum:"short_window,later,chance,none"`
 	Amount        float64    `json:"amount,omitempty" doc:"short_window: seconds to pay, 10 to 65535; later: milliseconds after the opening, 1 to 600000; chance: above 0 and below 1; none: nothing" example:"60"`
 	Note          string     `json:"note,omitempty" maxLength:"500" doc:"For operators; never shown to a shopper"`
 	ExpiresAt     *time.Time `json:"expires_at,omitempty" doc:"When the rule expires; never if omitted"`
@@ -28,10 +29,10 @@ type riskRuleDraft struct {
 // riskRule is a rule as operators see it.
 type riskRule struct {
 	ID            string  `json:"id"`
-	Kind          Kind    `json:"kind" enum:"unpaid_holds,open_unpaid" doc:"What is counted about a user"`
+	Kind          string  `json:"kind" enum:"unpaid_holds,open_unpaid" doc:"What is counted about a user"`
 	Threshold     int32   `json:"threshold" doc:"The count at which the rule applies to a user"`
 	WindowSeconds int64   `json:"window_seconds" doc:"How far back is counted"`
-	Action        Action  `json:"action" enum:"short_window,later,chance,none" doc:"What the rule does to the rush path"`
+	Action        string  `json:"action" enum:"short_window,later,chance,none" doc:"What the rule does to the rush path"`
 	Amount        float64 `json:"amount" doc:"short_window: seconds to pay; later: milliseconds after the opening; chance: the probability of a path; none: 0"`
 	Note          string  `json:"note,omitempty" doc:"Why the rule exists, in its author's words"`
 	ExpiresAt     string  `json:"expires_at,omitempty" format:"date-time" doc:"Missing for a rule without an end"`
@@ -43,15 +44,15 @@ type riskRule struct {
 
 func (s *Service) view(r Rule) riskRule {
 	v := riskRule{
-		ID: httpx.FormatID(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: int64(r.Window / time.Second), Action: r.Action,
-		Amount: r.Amount, Note: r.Note, InForce: r.counted() && !r.over(s.deps.Clock.Now()),
+		ID: httpx.FormatID(r.ID), Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, Action: r.Action,
+		Amount: r.Amount, Note: r.Note, InForce: counted(&r) && !over(&r, s.deps.Clock.Now()),
 		CreatedAt: httpx.Moment(r.CreatedAt), UpdatedAt: httpx.Moment(r.UpdatedAt),
 	}
-	if !r.ExpiresAt.IsZero() {
-		v.ExpiresAt = httpx.Moment(r.ExpiresAt)
+	if r.ExpiresAt != nil {
+		v.ExpiresAt = httpx.Moment(*r.ExpiresAt)
 	}
-	if !r.DryRun.IsZero() {
-		v.DryRunUntil = httpx.Moment(r.DryRun)
+	if r.DryRunUntil != nil {
+		v.DryRunUntil = httpx.Moment(*r.DryRunUntil)
 	}
 	return v
 }
@@ -59,20 +60,13 @@ func (s *Service) view(r Rule) riskRule {
 // rule reads and checks an input.
 func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	r := Rule{
-		Kind: in.Kind, Threshold: in.Threshold, Window: defaultWindow, Action: in.Action, Amount: in.Amount, Note: in.Note,
+		Kind: in.Kind, Threshold: in.Threshold, WindowSeconds: int64(defaultWindow.Seconds()), Action: in.Action, Amount: in.Amount, Note: in.Note,
+		ExpiresAt: in.ExpiresAt, DryRunUntil: in.DryRunUntil,
 	}
 	if in.WindowSeconds != nil {
-		// Bounded before the multiplication, which could overflow.
-		r.Window = time.Duration(min(*in.WindowSeconds, int64(maxWindow/time.Second)+1)) * time.Second
+		r.WindowSeconds = *in.WindowSeconds
 	}
-	if in.ExpiresAt != nil {
-		r.ExpiresAt = *in.ExpiresAt
-	}
-	if in.DryRunUntil != nil {
-		r.DryRun = *in.DryRunUntil
-	}
-	err := r.check(s.deps.Clock.Now())
-	return r, err
+	return r, check(&r, s.deps.Clock.Now())
 }
 
 type rulesInput struct{ httpx.ChangesInput }
@@ -83,14 +77,9 @@ func (s *Service) listRules(ctx context.Context, in *rulesInput) (*httpx.PageOut
 		if err != nil {
 			return nil, err
 		}
-		rules, err := listRules(ctx, s.deps.DB, before, p.Ask())
+		rules, err := riskdb.New(s.deps.DB).Rules(ctx, riskdb.RulesParams{Before: before, AtMost: int32(p.Ask())}) //nolint:gosec // a page
 		return rules, unreachable(err)
 	}, func(r Rule) time.Time { return r.UpdatedAt }, s.view, func(r Rule) string { return httpx.FormatID(r.ID) })
-}
-
-type ruleOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	Body         riskRule
 }
 
 type addRuleInput struct {
@@ -98,14 +87,17 @@ type addRuleInput struct {
 	Body riskRuleDraft
 }
 
-func (s *Service) addRule(ctx context.Context, in *addRuleInput) (*ruleOutput, error) {
+func (s *Service) addRule(ctx context.Context, in *addRuleInput) (*httpx.Output[riskRule], error) {
 	r, err := s.rule(&in.Body)
 	if err != nil {
 		return nil, err
 	}
-	return s.storeRule(ctx, "risk-rule.add", in.Key, r, errTooMany, func(ctx context.Context, tx pgx.Tx, r Rule) (before any, stored Rule, ok bool, err error) {
-		stored, ok, err = insertRule(ctx, tx, r)
-		return nil, stored, ok, err
+	return s.storeRule(ctx, "risk-rule.add", in.Key, &r, errTooMany, func(ctx context.Context, q *riskdb.Queries) (before any, stored Rule, err error) {
+		stored, err = q.InsertRule(ctx, riskdb.InsertRuleParams{
+			Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, Action: r.Action, Amount: r.Amount, Note: r.Note,
+			ExpiresAt: r.ExpiresAt, DryRunUntil: r.DryRunUntil, AtMost: maxRules,
+		})
+		return nil, stored, err
 	})
 }
 
@@ -114,7 +106,7 @@ type changeRuleInput struct {
 	Body riskRuleDraft
 }
 
-func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOutput, error) {
+func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*httpx.Output[riskRule], error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
 		return nil, err
@@ -123,39 +115,38 @@ func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*ruleOut
 	if err != nil {
 		return nil, err
 	}
-	r.ID = id
-	return s.storeRule(ctx, "risk-rule.change", "", r, errNoRule, func(ctx context.Context, tx pgx.Tx, r Rule) (before any, stored Rule, found bool, err error) {
-		was, found, err := oneRule(riskdb.New(tx).LockRule(ctx, id))
-		if err != nil || !found {
-			return nil, r, found, err
+	return s.storeRule(ctx, "risk-rule.change", "", &r, errNoRule, func(ctx context.Context, q *riskdb.Queries) (before any, stored Rule, err error) {
+		was, err := q.LockRule(ctx, id)
+		if err != nil {
+			return nil, was, err
 		}
 		if was.Kind != r.Kind {
-			return nil, r, false, errKindStay
+			return nil, was, errKindStay
 		}
-		stored, found, err = updateRule(ctx, tx, r)
-		return s.view(was), stored, found, err
+		stored, err = q.UpdateRule(ctx, riskdb.UpdateRuleParams{
+			ID: id, Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, Action: r.Action, Amount: r.Amount, Note: r.Note,
+			ExpiresAt: r.ExpiresAt, DryRunUntil: r.DryRunUntil,
+		})
+		return s.view(was), stored, err
 	})
 }
 
 // storeRule stores one rule together with its marks and its audit record; once per
 // Idempotency-Key.
-func (s *Service) storeRule(ctx context.Context, action, key string, r Rule, missing *fault.Error,
-	put func(context.Context, pgx.Tx, Rule) (before any, stored Rule, ok bool, err error),
-) (*ruleOutput, error) {
+func (s *Service) storeRule(ctx context.Context, action, key string, r *Rule, missing *fault.Error,
+	put func(context.Context, *riskdb.Queries) (before any, stored Rule, err error),
+) (*httpx.Output[riskRule], error) {
 	// Before the transaction: counting in other modules may take a while.
-	hits, err := s.hits(ctx, s.deps.DB, &r, nil)
+	hits, err := s.hits(ctx, s.deps.DB, r, nil)
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	out := &ruleOutput{CacheControl: httpx.NoStore}
+	out := httpx.Answer(riskRule{})
 	err = s.current.Change(ctx, func(tx pgx.Tx) (stored bool, err error) {
 		out.Body, err = idempotency.Once(ctx, tx, key, action, r, func() (none riskRule, err error) {
-			before, rule, ok, err := put(ctx, tx, r)
+			before, rule, err := put(ctx, riskdb.New(tx))
 			if err != nil {
-				return none, err
-			}
-			if !ok {
-				return none, missing
+				return none, orMissing(err, missing)
 			}
 			if _, err := setMarks(ctx, tx, rule.ID, hits); err != nil {
 				return none, err
@@ -171,31 +162,34 @@ func (s *Service) storeRule(ctx context.Context, action, key string, r Rule, mis
 	return out, nil
 }
 
+// orMissing is the error of a statement on a rule, missing where it found no row.
+func orMissing(err error, missing *fault.Error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return missing
+	}
+	return err
+}
+
 type removeRuleInput struct {
 	ID string `path:"id" doc:"The rule's id"`
 }
 
-func (s *Service) removeRule(ctx context.Context, in *removeRuleInput) (*ruleOutput, error) {
+func (s *Service) removeRule(ctx context.Context, in *removeRuleInput) (*httpx.Output[riskRule], error) {
 	id, err := httpx.ParseID(in.ID)
 	if err != nil {
 		return nil, err
 	}
 	var gone Rule
 	err = s.current.Change(ctx, func(tx pgx.Tx) (bool, error) {
-		r, found, err := deleteRule(ctx, tx, id)
-		if err != nil {
-			return false, err
+		if gone, err = riskdb.New(tx).RemoveRule(ctx, id); err != nil {
+			return false, orMissing(err, errNoRule)
 		}
-		if !found {
-			return false, errNoRule
-		}
-		gone = r
-		return true, audit.Record(ctx, tx, "risk-rule.remove", "risk rule "+httpx.FormatID(id), audit.Change{Before: s.view(r)})
+		return true, audit.Record(ctx, tx, "risk-rule.remove", "risk rule "+httpx.FormatID(id), audit.Change{Before: s.view(gone)})
 	})
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return &ruleOutput{httpx.NoStore, s.view(gone)}, nil
+	return httpx.Answer(s.view(gone)), nil
 }
 
 // shownHits is how many users a dry run lists; the count includes all.

@@ -3,8 +3,13 @@ package seckilltest
 import (
 	"context"
 	"sync/atomic"
+	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/workshop/require"
 )
 
 // RedisCalls is a hook that counts the commands a client sends; a pipeline is one.
@@ -22,3 +27,23 @@ func (c *RedisCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (c *RedisCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error { c.N.Add(1); return next(ctx, cmds) }
 }
+
+// Counted is a second pool on a database, with the number of statements that were begun
+// on it.
+func Counted(t testing.TB, db *pgxpool.Pool) (*pgxpool.Pool, *atomic.Int64) {
+	t.Helper()
+	cfg, statements := db.Config(), new(atomic.Int64)
+	cfg.ConnConfig.Tracer = statementCounter{statements}
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool, statements
+}
+
+type statementCounter struct{ n *atomic.Int64 }
+
+func (c statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
