@@ -117,7 +117,7 @@ func (c *change) updateActivity(ctx context.Context, row *seckilldb.SeckillActiv
 // editActivity applies a patch to an activity. An activity's rules also apply
 // to its items, so its sessions are checked against them and its stock follows.
 func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (plan.ActivityView, error) {
-	if err := c.lock(ctx, id, plan.ActAmend); err != nil {
+	if err := c.lock(ctx, id, plan.ActEditOrCorrect); err != nil {
 		return plan.ActivityView{}, err
 	}
 	if c.activity.Version != in.Version {
@@ -148,8 +148,8 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	}
 	var f plan.Flaws
 	f.Activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
-	if c.amends() {
-		if err := c.amendActivity(&f, before, row); err != nil {
+	if c.onlyCorrections() {
+		if err := c.correctActivity(&f, before, row); err != nil {
 			return plan.ActivityView{}, err
 		}
 	} else {
@@ -178,10 +178,7 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 
 // deleteActivity removes an activity that no shopper could have bought from.
 func deleteActivity(ctx context.Context, c *change, id int64) error {
-	if err := c.lock(ctx, id, plan.ActDelete); err != nil {
-		return err
-	}
-	tree, err := plan.Tree(ctx, c.q, c.activity)
+	tree, err := c.lockTree(ctx, id, plan.ActDelete)
 	if err != nil {
 		return err
 	}

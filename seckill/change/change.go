@@ -65,16 +65,11 @@ func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *
 	if err != nil {
 		return err
 	}
-	if done.did != nil {
-		s.logChange(ctx, done.did...)
+	if done.did != nil { // shoppers notice it immediately
+		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "sale changed by an operator", append(done.did, slog.Int64("actor", auth.From(ctx).UserID))...)
 	}
 	done.carryOut(context.WithoutCancel(ctx))
 	return nil
-}
-
-// logChange logs an action that affects shoppers immediately.
-func (s *Service) logChange(ctx context.Context, did ...slog.Attr) {
-	s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "sale changed by an operator", append(did, slog.Int64("actor", auth.From(ctx).UserID))...)
 }
 
 // logDeletion logs the deletion of something that shoppers have seen.
@@ -90,13 +85,21 @@ func (c *change) lock(ctx context.Context, activityID int64, act plan.Action) er
 	if err := c.take(ctx, activityID); err != nil {
 		return err
 	}
-	if act == plan.ActAmend {
+	if act == plan.ActEditOrCorrect {
 		if plan.Permit(c.phase, c.activity.Paused, plan.ActCorrect) == nil {
 			return nil
 		}
 		act = plan.ActEdit
 	}
 	return plan.Permit(c.phase, c.activity.Paused, act)
+}
+
+// lockTree does the same and reads the whole activity.
+func (c *change) lockTree(ctx context.Context, activityID int64, act plan.Action) (*plan.Activity, error) {
+	if err := c.lock(ctx, activityID, act); err != nil {
+		return nil, err
+	}
+	return plan.Tree(ctx, c.q, c.activity)
 }
 
 // take locks the activity's row and records its phase.

@@ -27,10 +27,7 @@ type activityCloning struct {
 // reflects one moment. The clone is checked like any draft: rules may have become
 // stricter since the original was created.
 func cloneActivity(ctx context.Context, c *change, id int64, in activityCloning) (plan.ActivityView, error) {
-	if err := c.lock(ctx, id, plan.ActClone); err != nil {
-		return plan.ActivityView{}, err
-	}
-	tree, err := plan.Tree(ctx, c.q, c.activity)
+	tree, err := c.lockTree(ctx, id, plan.ActClone)
 	if err != nil {
 		return plan.ActivityView{}, err
 	}

@@ -29,7 +29,7 @@ func (s *Service) readDetail(ctx context.Context, id int64) (plan.WrittenDetail,
 }
 
 func setDetail(ctx context.Context, c *change, id int64, in plan.WrittenDetail) (plan.WrittenDetail, error) {
-	if _, _, err := c.lockItem(ctx, id, plan.ActAmend); err != nil {
+	if _, _, err := c.lockItem(ctx, id, plan.ActEditOrCorrect); err != nil {
 		return in, err
 	}
 	in.Images = append([]string{}, in.Images...)
@@ -87,7 +87,7 @@ func (s *Service) readRules(ctx context.Context, id int64) (plan.ActivityRules, 
 }
 
 func setRules(ctx context.Context, c *change, id int64, in plan.ActivityRules) (plan.ActivityRules, error) {
-	if err := c.lock(ctx, id, plan.ActAmend); err != nil {
+	if err := c.lock(ctx, id, plan.ActEditOrCorrect); err != nil {
 		return in, err
 	}
 	var f plan.Flaws

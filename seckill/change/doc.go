@@ -17,7 +17,7 @@
 //
 // Requesting a state that an activity is already in returns the activity
 // unchanged. From 60 s before the first opening a plan is not edited but corrected:
-// names, title, spec and picture change, and an end moves later (amend.go). Units are
+// names, title, spec and picture change, and an end moves later (correct.go). Units are
 // added, taken off or written off, and an item is paused by itself; its stock row has
 // the pause of the item or the activity, so that the rush looks at one field. A clone
 // and a daily repetition move by the shop's wall clock (wall_clock.go).

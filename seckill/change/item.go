@@ -103,7 +103,7 @@ func readItem(ctx context.Context, db *pgxpool.Pool, id int64) (plan.ItemView, e
 
 // editItem applies a patch to an item.
 func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.ItemView, err error) {
-	b, old, err := c.lockItem(ctx, id, plan.ActAmend)
+	b, old, err := c.lockItem(ctx, id, plan.ActEditOrCorrect)
 	if err != nil {
 		return out, err
 	}
@@ -114,8 +114,8 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 	row, saleCurrency := in.over(old)
 	var f plan.Flaws
 	f.Item("body", &row, saleCurrency)
-	if c.amends() {
-		if err := c.amendItem(old, row); err != nil {
+	if c.onlyCorrections() {
+		if err := c.correctItem(old, row); err != nil {
 			return out, err
 		}
 	}
@@ -132,7 +132,7 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 	if err != nil {
 		return out, orTakenSKU(err, "body", optional(in.SKU, ""), "update item")
 	}
-	if c.amends() {
+	if c.onlyCorrections() {
 		err = c.touch(ctx)
 	} else {
 		err = c.changedBelow(ctx, before)
@@ -190,10 +190,7 @@ func (c *change) lockItem(ctx context.Context, id int64, act plan.Action) (*plan
 	if err != nil {
 		return nil, row, plan.OrNotFound(err, plan.ErrNoItem, "read item")
 	}
-	if err := c.lock(ctx, row.ActivityID, act); err != nil {
-		return nil, row, err
-	}
-	tree, err := plan.Tree(ctx, c.q, c.activity)
+	tree, err := c.lockTree(ctx, row.ActivityID, act)
 	if err != nil {
 		return nil, row, err
 	}

@@ -330,7 +330,7 @@ func TestARunningSaleIsCorrected(t *testing.T) {
 			t.Errorf("%s %s: %d %s, left %v", late[0], late[1], r.Status, r.Raw, tr)
 		}
 	}
-	if r := d.As(auth.Operator, http.MethodPatch, path, `{"version":1,"sale_price":{"amount":9800,"currency":"CNY"}}`); r.Status != http.StatusConflict || !strings.Contains(r.Text("detail"), amendsItem[0]) {
+	if r := d.As(auth.Operator, http.MethodPatch, path, `{"version":1,"sale_price":{"amount":9800,"currency":"CNY"}}`); r.Status != http.StatusConflict || !strings.Contains(r.Text("detail"), itemCorrections[0]) {
 		t.Errorf("a price: %d %s", r.Status, r.Raw)
 	}
 	d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,"title":"A telephone","spec":"black","image_url":"https://img.example/q.png"}`)

@@ -89,7 +89,7 @@ func (d *instance) try(s seckilltest.Sale, act plan.Action) seckilltest.Reply {
 		return d.As(auth.Operator, http.MethodPost, base+"/clone", `{"shift_days":7}`)
 	case plan.ActPublish, plan.ActPause, plan.ActResume, plan.ActTerminate:
 		return d.As(auth.Operator, http.MethodPost, base+"/"+string(act), nil)
-	case plan.ActAmend, plan.ActMoveBackup: // not actions of their own in the table
+	case plan.ActEditOrCorrect, plan.ActMoveBackup: // not actions of their own in the table
 	}
 	d.T.Fatalf("no way to try %s", act)
 	return seckilltest.Reply{}

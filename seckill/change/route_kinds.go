@@ -12,13 +12,11 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
-// Activities, sessions and items share the same few kinds of routes: list,
-// read, create, change, delete. The shared part is here; admin.go registers the
-// rest.
+// Activities, sessions and items share the same few kinds of routes.
 
 // Problems that several routes may answer with.
 var (
-	// editProblems are those of every edit of an activity, see actEdit.
+	// editProblems are those of every edit of an activity, see plan.ActEdit.
 	editProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen"}
 	patchProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen, stale-version"}
 	// backupProblems: fenced while the item is on sale and being loaded.

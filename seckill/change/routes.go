@@ -70,7 +70,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 					return seckilldb.New(s.deps.DB).Activities(ctx, seckilldb.ActivitiesParams{Before: before, Status: in.Status, RowLimit: limit})
 				})
 		})
-	rowRoutes(s, api, base, "activity", amendsActivity[httpx.English], plan.ReadActivity, editActivity, deleteActivity)
+	rowRoutes(s, api, base, "activity", activityCorrections[httpx.English], plan.ReadActivity, editActivity, deleteActivity)
 	transition := func(act plan.Action, summary string) httpx.Op {
 		op := operator.Write(http.MethodPost, base+"/{id}/"+string(act), string(act)+"-activity", summary, http.StatusOK, moveProblems)
 		op.Description = "Idempotent: if the activity is already in the requested state, it is returned unchanged and nothing is recorded."
@@ -96,7 +96,7 @@ func (s *Service) sessionRoutes(api httpx.API) {
 					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID, RowLimit: limit})
 				})
 		})
-	rowRoutes(s, api, base, "session", amendsSession[httpx.English], plan.ReadSession, editSession, deleteSession)
+	rowRoutes(s, api, base, "session", sessionCorrections[httpx.English], plan.ReadSession, editSession, deleteSession)
 	repeat := operator.Write(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK, editProblems)
 	repeat.Description = "At the same times on the shop's clock. Each day is an independent session; days that already have one are left unchanged and listed."
 	createFrom(s, api, repeat, "session.repeat", repeatSession)
@@ -120,7 +120,7 @@ func (s *Service) itemRoutes(api httpx.API) {
 			return out, countReservations(ctx, s.deps.DB, out.Body.Data)
 		})
 	httpx.Register(api, operator.Read(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids", listReservationProblems), s.listReservations)
-	rowRoutes(s, api, base, "item", amendsItem[httpx.English], readItem, editItem, deleteItem)
+	rowRoutes(s, api, base, "item", itemCorrections[httpx.English], readItem, editItem, deleteItem)
 	s.itemPauseRoutes(api, base)
 	s.stockRoutes(api, base)
 	move := operator.Write(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, also after the end", http.StatusOK, backupProblems)

@@ -44,10 +44,7 @@ func (c *change) ahead(f *plan.Flaws, location string, opensAt time.Time) {
 // createSession checks a session against its activity and the existing sessions, and
 // inserts it.
 func createSession(ctx context.Context, c *change, in newSession) (plan.SessionView, error) {
-	if err := c.lock(ctx, int64(in.ActivityID), plan.ActEdit); err != nil {
-		return plan.SessionView{}, err
-	}
-	tree, err := plan.Tree(ctx, c.q, c.activity)
+	tree, err := c.lockTree(ctx, int64(in.ActivityID), plan.ActEdit)
 	if err != nil {
 		return plan.SessionView{}, err
 	}
@@ -136,7 +133,7 @@ var errLastItem = plan.ErrNotEditable.Saying(
 
 // editSession applies a patch to a session.
 func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out plan.SessionView, err error) {
-	b, t, err := c.lockSession(ctx, id, plan.ActAmend)
+	b, t, err := c.lockSession(ctx, id, plan.ActEditOrCorrect)
 	if err != nil {
 		return out, err
 	}
@@ -150,8 +147,8 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 	in.reservationOver(&row)
 	var f plan.Flaws
 	f.Session("body", &row, &c.activity)
-	if c.amends() {
-		if err := c.amendSession(&f, t.SeckillSession, row); err != nil {
+	if c.onlyCorrections() {
+		if err := c.correctSession(&f, t.SeckillSession, row); err != nil {
 			return out, err
 		}
 	} else {
@@ -168,7 +165,7 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 	if row, err = c.updateSession(ctx, &t.SeckillSession, &row); err != nil {
 		return out, err
 	}
-	if c.amends() {
+	if c.onlyCorrections() {
 		err = errors.Join(c.extendStock(ctx, t, &row), c.touch(ctx))
 	} else {
 		err = c.changedBelow(ctx, before)
@@ -223,10 +220,7 @@ func (c *change) lockSession(ctx context.Context, id int64, act plan.Action) (*p
 	if err != nil {
 		return nil, nil, plan.OrNotFound(err, plan.ErrNoSession, "read session")
 	}
-	if err := c.lock(ctx, row.ActivityID, act); err != nil {
-		return nil, nil, err
-	}
-	tree, err := plan.Tree(ctx, c.q, c.activity)
+	tree, err := c.lockTree(ctx, row.ActivityID, act)
 	if err != nil {
 		return nil, nil, err
 	}

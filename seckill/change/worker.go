@@ -76,21 +76,21 @@ func advance(ctx context.Context, tx pgx.Tx, activityID int64) (int, error) {
 		return 0, fmt.Errorf("change: end due activities: %w", err)
 	}
 	for _, id := range started {
-		if err := announceMove(ctx, tx, id, "activity.start", plan.StatusScheduled, plan.StatusRunning); err != nil {
+		if err := recordTransition(ctx, tx, id, "activity.start", plan.StatusScheduled, plan.StatusRunning); err != nil {
 			return 0, err
 		}
 	}
 	for _, id := range ended {
-		if err := announceMove(ctx, tx, id, "activity.end", plan.StatusRunning, plan.StatusEnded); err != nil {
+		if err := recordTransition(ctx, tx, id, "activity.end", plan.StatusRunning, plan.StatusEnded); err != nil {
 			return 0, err
 		}
 	}
 	return len(started) + len(ended), nil
 }
 
-// announceMove records a transition that time made. Its actor is 0, unless an
+// recordTransition records a transition that time made. Its actor is 0, unless an
 // operator's request made the transition before the worker.
-func announceMove(ctx context.Context, tx pgx.Tx, id int64, name, from, to string) error {
+func recordTransition(ctx context.Context, tx pgx.Tx, id int64, name, from, to string) error {
 	if err := audit.Record(ctx, tx, name, plan.ActivitySubject(id), edited(map[string]string{"status": from}, map[string]string{"status": to})); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type Action string
 
 const (
 	ActEdit      Action = "edit"    // including its contents: add, change, repeat or delete sessions and items, agree to oversell an item
-	ActCorrect   Action = "correct" // the part of an edit that no shopper relies on, see amend
+	ActCorrect   Action = "correct" // the part of an edit that no shopper relies on, see change/correct.go
 	ActDelete    Action = "delete"
 	ActPublish   Action = "publish"
 	ActPause     Action = "pause"
@@ -58,9 +58,9 @@ const (
 	ActClone      Action = "clone"
 )
 
-// ActAmend is ActEdit, or ActCorrect where it is too late for that; see
-// change.amends.
-const ActAmend Action = "edit or correct"
+// ActEditOrCorrect is ActEdit, or ActCorrect where it is too late for that; see
+// change.onlyCorrections.
+const ActEditOrCorrect Action = "edit or correct"
 
 // allowed is the complete state machine for operators. Requesting the present
 // state succeeds as well, see settled. The two transitions that time makes,
@@ -130,7 +130,7 @@ var (
 
 // PhaseOf refines the status by the database's clock. The lifecycle worker
 // moves a status up to a second late; a change advances it before calling
-// phaseOf, so running and ended are taken from the status as they are.
+// PhaseOf, so running and ended are taken from the status as they are.
 func PhaseOf(a *seckilldb.SeckillActivity, firstOpening, at time.Time) Phase {
 	switch a.Status {
 	case StatusDraft:

@@ -1,6 +1,6 @@
 // Package report renders what a session was: how many tried, what they were told,
 // who paid, what went wrong, whether the books agree, and what to do better. It only
-// computes; seckill's root reads the figures.
+// computes; package funnel reads the figures.
 package report
 
 import (

@@ -13,29 +13,31 @@ import (
 // What can still be corrected from 60 s before the first opening until the end. The
 // rest stays as shoppers saw it when they decided to come.
 var (
-	amendsActivity = fault.T("From 60 s before the opening its name can be corrected and ends_at moved later; its other fields stay.",
+	activityCorrections = fault.T("From 60 s before the opening its name can be corrected and ends_at moved later; its other fields stay.",
 		"开抢前 60 秒起，只能更正名称、推迟 ends_at。")
-	amendsSession = fault.T("From 60 s before the opening its name can be corrected and closes_at moved later while it is open; its other fields stay.",
+	sessionCorrections = fault.T("From 60 s before the opening its name can be corrected and closes_at moved later while it is open; its other fields stay.",
 		"开抢前 60 秒起，只能更正名称；场次进行中可推迟 closes_at。")
-	amendsItem = fault.T("From 60 s before the opening its title, spec and image_url can be corrected; its other fields stay.",
+	itemCorrections = fault.T("From 60 s before the opening its title, spec and image_url can be corrected; its other fields stay.",
 		"开抢前 60 秒起，只能更正标题、规格和 image_url。")
 )
 
-// amends reports that it is too late for any edit but a correction.
-func (c *change) amends() bool { return plan.Permit(c.phase, c.activity.Paused, plan.ActEdit) != nil }
+// onlyCorrections reports that it is too late for any edit but a correction.
+func (c *change) onlyCorrections() bool {
+	return plan.Permit(c.phase, c.activity.Paused, plan.ActEdit) != nil
+}
 
 // tooLate refuses an edit beyond a correction, and says what a correction is.
-func (c *change) tooLate(amends fault.Text) error {
+func (c *change) tooLate(corrections fault.Text) error {
 	refusal := plan.ErrNotEditable
 	if c.phase == plan.PhaseFrozen {
 		refusal = plan.ErrFrozen
 	}
-	says := fault.T("{possible} {amends}", "{possible}{amends}", "possible", plan.PossibleSentence(c.phase, c.activity.Paused), "amends", amends)
+	says := fault.T("{possible} {corrections}", "{possible}{corrections}", "possible", plan.PossibleSentence(c.phase, c.activity.Paused), "corrections", corrections)
 	return refusal.Saying(says).With("possible", plan.Possible(c.phase, c.activity.Paused))
 }
 
-// amendActivity checks that an edit of a running activity is a correction.
-func (c *change) amendActivity(f *plan.Flaws, before, row seckilldb.SeckillActivity) error {
+// correctActivity checks that an edit of a running activity is a correction.
+func (c *change) correctActivity(f *plan.Flaws, before, row seckilldb.SeckillActivity) error {
 	f.Add(!row.EndsAt.Before(before.EndsAt), "body.ends_at", row.EndsAt,
 		fault.T("The end can only move later now; to stop the sale, pause or terminate it.", "结束时间只能推迟；如需停售，请暂停或终止。"))
 	// Shoppers of an exclusive activity are bound to it until the end that it had when they came.
@@ -45,13 +47,13 @@ func (c *change) amendActivity(f *plan.Flaws, before, row seckilldb.SeckillActiv
 			"独占活动不能更改结束时间；场次可延长至活动结束。"))
 	row.Name, row.EndsAt = before.Name, before.EndsAt
 	if !unchanged(plan.ViewActivity(&before), plan.ViewActivity(&row)) {
-		return c.tooLate(amendsActivity)
+		return c.tooLate(activityCorrections)
 	}
 	return nil
 }
 
-// amendSession does the same for a session, whose stock rows follow its end.
-func (c *change) amendSession(f *plan.Flaws, before, row seckilldb.SeckillSession) error {
+// correctSession does the same for a session, whose stock rows follow its end.
+func (c *change) correctSession(f *plan.Flaws, before, row seckilldb.SeckillSession) error {
 	f.Add(!row.ClosesAt.Before(before.ClosesAt), "body.closes_at", row.ClosesAt,
 		fault.T("The end can only move later now; to stop the sale, pause or terminate it.", "结束时间只能推迟；如需停售，请暂停或终止。"))
 	f.Add(row.ClosesAt.Equal(before.ClosesAt) || before.ClosesAt.After(c.at), "body.closes_at", row.ClosesAt,
@@ -59,7 +61,7 @@ func (c *change) amendSession(f *plan.Flaws, before, row seckilldb.SeckillSessio
 			"场次已结束，如需继续销售请复制活动。"))
 	row.Name, row.ClosesAt = before.Name, before.ClosesAt
 	if !unchanged(plan.ViewSession(&before), plan.ViewSession(&row)) {
-		return c.tooLate(amendsSession)
+		return c.tooLate(sessionCorrections)
 	}
 	return nil
 }
@@ -80,11 +82,11 @@ func (c *change) extendStock(ctx context.Context, t *plan.Session, row *seckilld
 	return nil
 }
 
-// amendItem does the same for an item.
-func (c *change) amendItem(before, row seckilldb.SeckillItem) error {
+// correctItem does the same for an item.
+func (c *change) correctItem(before, row seckilldb.SeckillItem) error {
 	row.Title, row.Spec, row.ImageUrl = before.Title, before.Spec, before.ImageUrl
 	if !unchanged(plan.ViewItem(&before), plan.ViewItem(&row)) {
-		return c.tooLate(amendsItem)
+		return c.tooLate(itemCorrections)
 	}
 	return nil
 }
