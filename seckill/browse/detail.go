@@ -15,6 +15,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
 
+	"stampede/inventory"
 	"stampede/seckill/internal/wire"
 )
 
@@ -117,4 +118,17 @@ func (b *Service) ForgetDetails(ctx context.Context, items ...int64) error {
 		return fmt.Errorf("seckill: forget item details: %w", err)
 	}
 	return nil
+}
+
+// Preview is an item as its page will show it to shoppers.
+type Preview struct {
+	Item   shopItem   `json:"item"`
+	Detail itemDetail `json:"detail"`
+}
+
+// PreviewOf renders an item of a plan, with none of its units taken.
+func PreviewOf(s *Session, i *Item, d Detail, now time.Time) (p Preview, err error) {
+	p.Item = shopItemOf(s, i, inventory.State{Total: int64(i.OnSale), Remaining: int64(i.OnSale)}, true, now)
+	p.Detail, err = detailOf(i.ID, d)
+	return p, err
 }

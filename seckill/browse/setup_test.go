@@ -14,12 +14,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"stampede/inventory"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/httpxtest"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
@@ -223,3 +225,5 @@ func (w *window) flush() {
 		w.T.Fatal(fmt.Errorf("lose Redis: %w", err))
 	}
 }
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }

@@ -2,7 +2,6 @@ package change
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/edge/auth"
-	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
@@ -187,38 +185,4 @@ func (c *change) carryOut(ctx context.Context) {
 	for _, id := range c.load {
 		s.deps.Catalogue.Heal(id)
 	}
-}
-
-// Subscription repeats the work that a change's own request does after
-// its commit until it succeeds: it writes views and brings stock changes into
-// Redis. One instance does it. All of the work is idempotent, so it needs no
-// inbox.
-func (s *Service) Subscription() bus.Subscription {
-	return bus.Subscription{
-		Name: "seckill-views", Filter: seckillevent.SubjectChanged,
-		Handle: func(ctx context.Context, m bus.Msg) error {
-			var changed seckillevent.Changed
-			if err := json.Unmarshal(m.Data, &changed); err != nil {
-				return fmt.Errorf("change: decode change: %w", err)
-			}
-			if err := s.deps.Browse.Sync(ctx, changed.ActivityID); err != nil {
-				return err
-			}
-			return s.applyAll(ctx, changed.ActivityID)
-		},
-	}
-}
-
-// applyAll brings the stock changes of an activity's items into Redis.
-func (s *Service) applyAll(ctx context.Context, activityID int64) error {
-	items, err := seckilldb.New(s.deps.DB).ItemsOf(ctx, []int64{activityID})
-	if err != nil {
-		return fmt.Errorf("change: read items of activity %d: %w", activityID, err)
-	}
-	for i := range items {
-		if err := s.deps.Stock.Apply(ctx, items[i].ID); err != nil {
-			return err
-		}
-	}
-	return nil
 }

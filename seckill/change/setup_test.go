@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"stampede/platform/base/config"
 	"stampede/platform/base/ids"
@@ -95,3 +96,5 @@ func (d *instance) forgetBrowse() { d.Clock.Advance(2 * time.Second) }
 func (d *instance) offPlan() ([]proof.Violation, error) {
 	return plan.Samples(d.DB, d.Stock)[0].Run(d.T.Context())
 }
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }

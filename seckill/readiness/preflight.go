@@ -7,11 +7,8 @@ import (
 	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
-	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/tally"
-	"stampede/seckill/internal/operator"
-	"stampede/seckill/internal/wire"
 	"stampede/seckill/plan"
 	"stampede/seckill/rush"
 	"stampede/seckill/seckillevent"
@@ -59,44 +56,6 @@ var (
 		Next: fault.Text{"Open the image's address in a browser without a login, and correct it.", "在未登录的浏览器中打开图片地址并改正。"},
 	}
 )
-
-// askPreflight is the request of a preflight.
-type askPreflight struct {
-	operator.ByID
-	Shoppers int `query:"shoppers" minimum:"1" maximum:"100000000" doc:"How many are expected at the opening" example:"50000"`
-}
-
-// Routes registers the preflight.
-func (s *Service) Routes(api httpx.API) {
-	op := operator.Read(operator.Base+"/activities/{id}/preflight", "preflight-activity", "Whether the plan and the servers are ready for the activity", operator.NotFound)
-	op.Description = "Changes nothing and takes 3 s at most. A stop would make the sale fail. Publication refuses those of the codes plan and provider, and answers with the other lines above ok."
-	httpx.Register(api, op, func(ctx context.Context, in *askPreflight) (*operator.Body[plan.PreflightView], error) {
-		return operator.Answer(in.ID, func(id int64) (plan.PreflightView, error) {
-			a, err := plan.Read(ctx, s.deps.DB, id)
-			if err != nil {
-				return plan.PreflightView{}, err
-			}
-			return s.Preflight(ctx, a, s.deps.Clock.Now(), in.Shoppers), nil
-		})
-	})
-}
-
-// planned is an activity's plan at a moment.
-type planned struct {
-	*plan.Activity
-	s  *Service
-	at time.Time
-}
-
-// Preflight runs the plan's checks and the servers'.
-func (s *Service) Preflight(ctx context.Context, a *plan.Activity, at time.Time, shoppers int) plan.PreflightView {
-	p := &planned{a, s, at}
-	need := preflight.Need{Units: p.units(), Shoppers: shoppers}
-	lines := preflight.Run(ctx, need, append(p.checks(), s.deps.Servers...))
-	return plan.PreflightView{
-		ActivityID: wire.ID(a.ID), At: wire.Time(at), Level: lines[0].Level, Units: need.Units, Shoppers: shoppers, Lines: lines,
-	}
-}
 
 // units are those on sale at one opening: the largest session's.
 func (p *planned) units() (most int64) {

@@ -3,6 +3,7 @@ package risk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -99,4 +100,49 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "risk-decisions", Run: s.storeDecisions},
 		{Name: "risk-count", Run: s.keepCounting},
 	}
+}
+
+// Settings are what an operator may set about the rules against offenders, and about
+// the claim that limits a shopper to one exclusive activity at a time.
+type Settings struct {
+	MaxOffenders int           `name:"risk-max-offenders" default:"100000" env:"STAMPEDE_RISK_MAX_OFFENDERS" help:"The most users that risk rules may apply to at the same time, worst offenders first; each takes some 100 bytes of memory." min:"100" max:"1000000" rare:""`
+	UnpaidPause  time.Duration `default:"1m" env:"STAMPEDE_UNPAID_PAUSE" help:"How long a shopper gets no rush path in an activity after an unpaid order there was closed; four times as long after each further one, up to a day. 0 is no pause, and no shorter payment window." min:"0s" max:"24h" rare:""`
+	ClaimKeep    time.Duration `default:"1h" env:"STAMPEDE_CLAIM_KEEP" help:"How long after an exclusive activity its buyers may not take part in another: long enough for unpaid orders to be paid or closed." min:"0s" max:"720h" rare:""`
+}
+
+// claimGrace is how long after its path's end a claim waits for the order that the
+// path may have become: every queued number is settled within it.
+const claimGrace = time.Minute
+
+type metrics struct {
+	decisions       *prometheus.CounterVec
+	elsewhere       prometheus.Counter
+	lost            prometheus.Counter
+	refreshFailures prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_risk_decisions_total", Help: "Decisions that restricted a shopper's rush path, by result: short-window, later, refused-by-chance, refused, paused; dry-run restricted nothing yet.",
+		}, []string{"result"}),
+		elsewhere: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_risk_one_activity_refusals_total", Help: "Rush paths refused because the shopper takes part in another exclusive activity.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_risk_decisions_lost_total", Help: "Decisions that were in force but could not be stored.",
+		}),
+		refreshFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_risk_refresh_failures_total", Help: "Times the risk rules could not be read from Postgres.",
+		}),
+	}
+	for _, result := range [...]string{resultShortWindow, resultLater, resultUnlucky, resultRefused, resultPaused, resultDryRun} {
+		m.decisions.WithLabelValues(result) // visible from the start, as 0
+	}
+	for _, c := range [...]prometheus.Collector{m.decisions, m.elsewhere, m.lost, m.refreshFailures} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("risk: register metrics: %w", err)
+		}
+	}
+	return m, nil
 }
