@@ -18,7 +18,7 @@ import (
 func TestStockFollowsThePlan(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance()
-	check := plan.Checks(d.DB, d.Bundle.Stock)[0]
+	check := plan.Checks(d.DB, d.Stock)[0]
 	a, b, c := d.Publish(time.Hour), d.Publish(time.Hour), d.Publish(time.Hour)
 	d.Draft(time.Hour)
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+a.Item+"/stock", `{"add":5}`)
@@ -67,7 +67,7 @@ func TestExclusiveActivitiesShareNoUser(t *testing.T) {
 	order(5, terminated, "paid")
 	d.SQL(`UPDATE seckill.activities SET status = 'terminated', updated_at = clock_timestamp() WHERE id = $1`, terminated.Activity)
 	order(5, b, "paid") // after its end
-	for _, c := range plan.Checks(d.DB, d.Bundle.Stock) {
+	for _, c := range plan.Checks(d.DB, d.Stock) {
 		if c.ID != "I3" {
 			continue
 		}

@@ -67,7 +67,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 		t.Errorf("funnel: %s", r.Raw)
 	}
 	prove := func() (all []proof.Violation) {
-		for _, check := range append(plan.Checks(d.DB, d.Bundle.Stock), d.svc.deps.Stock.Checks()...) {
+		for _, check := range append(plan.Checks(d.DB, d.Stock), d.svc.deps.Stock.Checks()...) {
 			if check.ID != "I1" && check.Name != "stock follows the plan" {
 				continue
 			}

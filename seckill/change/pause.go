@@ -81,21 +81,17 @@ type admissionInput struct {
 // rate.
 func (s *Service) admissionRoutes(api httpx.API) {
 	const path = operator.Base + "/items/{id}/admission"
-	httpx.Register(api, operator.Read(path, "get-admission-rate", "How fast an item's line may be entered on each instance", operator.NotFound),
-		func(ctx context.Context, in *operator.ByID) (*operator.Body[admissionRate], error) {
-			return operator.Answer(in.ID, func(id int64) (admissionRate, error) {
-				item, err := readItem(ctx, s.deps.DB, id)
-				return admissionRate{PerSecond: item.Admission}, err
-			})
-		})
+	get := operator.Read(path, "get-admission-rate", "How fast an item's line may be entered on each instance", operator.NotFound)
+	read(api, get, func(ctx context.Context, id int64) (admissionRate, error) {
+		item, err := readItem(ctx, s.deps.DB, id)
+		return admissionRate{PerSecond: item.Admission}, err
+	})
 	op := operator.Write(http.MethodPut, path, "set-admission-rate", "Limit how fast an item's line may be entered", http.StatusOK, moveProblems)
 	op.Description = "Takes effect on every instance within a moment, and holds whatever becomes of Redis. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit. A pause says instead that the shop has paused the item."
 	httpx.Register(api, op, func(ctx context.Context, in *admissionInput) (*operator.Body[admissionRate], error) {
-		id, err := httpx.ParseID(in.ID)
-		if err != nil {
-			return nil, err
-		}
-		return inChange(ctx, s, func(ctx context.Context, c *change) (admissionRate, error) { return setAdmission(ctx, c, id, in.Body) })
+		return inChange(ctx, s, in.ID, func(ctx context.Context, c *change, id int64) (admissionRate, error) {
+			return setAdmission(ctx, c, id, in.Body)
+		})
 	})
 }
 

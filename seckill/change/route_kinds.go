@@ -42,26 +42,30 @@ type (
 	}
 )
 
-// inChange answers with what fn makes in the transaction of a change.
-func inChange[V any](ctx context.Context, s *Service, fn func(context.Context, *change) (V, error)) (*operator.Body[V], error) {
-	out := new(operator.Body[V])
-	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
-		out.Body, err = fn(ctx, c)
-		return err
+// inChange answers with what do makes of a row in the transaction of a change.
+func inChange[V any](ctx context.Context, s *Service, rawID string, do func(context.Context, *change, int64) (V, error)) (*operator.Body[V], error) {
+	return operator.Answer(rawID, func(id int64) (out V, err error) {
+		err = s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+			out, err = do(ctx, c, id)
+			return err
+		})
+		return out, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // create registers POST base, which works once per key.
 func create[D, V any](s *Service, api httpx.API, base, what, summary string, problems map[int]string, do func(context.Context, *change, D) (V, error)) {
 	httpx.Register(api, operator.Write(http.MethodPost, base, "create-"+what, summary, http.StatusCreated, problems),
 		func(ctx context.Context, in *creating[D]) (*operator.Body[V], error) {
-			return inChange(ctx, s, func(ctx context.Context, c *change) (V, error) {
-				return idempotency.Once(ctx, c.tx, in.Key, what+".create", in.Body, func() (V, error) { return do(ctx, c, in.Body) })
+			out := new(operator.Body[V])
+			err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+				out.Body, err = idempotency.Once(ctx, c.tx, in.Key, what+".create", in.Body, func() (V, error) { return do(ctx, c, in.Body) })
+				return err
 			})
+			if err != nil {
+				return nil, err
+			}
+			return out, nil
 		})
 }
 
@@ -69,15 +73,11 @@ func create[D, V any](s *Service, api httpx.API, base, what, summary string, pro
 // or states a difference, which a repetition would add up.
 func createFrom[D, V any](s *Service, api httpx.API, op httpx.Op, action string, do func(context.Context, *change, int64, D) (V, error)) {
 	httpx.Register(api, op, func(ctx context.Context, in *making[D]) (*operator.Body[V], error) {
-		id, err := httpx.ParseID(in.ID)
-		if err != nil {
-			return nil, err
-		}
-		request := struct {
-			ID   wire.ID
-			Body D
-		}{wire.ID(id), in.Body}
-		return inChange(ctx, s, func(ctx context.Context, c *change) (V, error) {
+		return inChange(ctx, s, in.ID, func(ctx context.Context, c *change, id int64) (V, error) {
+			request := struct {
+				ID   wire.ID
+				Body D
+			}{wire.ID(id), in.Body}
 			return idempotency.Once(ctx, c.tx, in.Key, action, request, func() (V, error) { return do(ctx, c, id, in.Body) })
 		})
 	})
@@ -86,22 +86,14 @@ func createFrom[D, V any](s *Service, api httpx.API, op httpx.Op, action string,
 // edit registers a request that changes a row.
 func edit[D, V any](s *Service, api httpx.API, op httpx.Op, do func(context.Context, *change, int64, D) (V, error)) {
 	httpx.Register(api, op, func(ctx context.Context, in *editing[D]) (*operator.Body[V], error) {
-		id, err := httpx.ParseID(in.ID)
-		if err != nil {
-			return nil, err
-		}
-		return inChange(ctx, s, func(ctx context.Context, c *change) (V, error) { return do(ctx, c, id, in.Body) })
+		return inChange(ctx, s, in.ID, func(ctx context.Context, c *change, id int64) (V, error) { return do(ctx, c, id, in.Body) })
 	})
 }
 
 // post registers a request without a body that changes a row.
 func post[V any](s *Service, api httpx.API, op httpx.Op, do func(context.Context, *change, int64) (V, error)) {
-	read(api, op, func(ctx context.Context, id int64) (out V, err error) {
-		err = s.transact(ctx, func(ctx context.Context, c *change) (err error) {
-			out, err = do(ctx, c, id)
-			return err
-		})
-		return out, err
+	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*operator.Body[V], error) {
+		return inChange(ctx, s, in.ID, do)
 	})
 }
 

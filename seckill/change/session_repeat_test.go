@@ -113,7 +113,7 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 	if shown := d.As("", http.MethodGet, fmt.Sprintf("/api/v1/sessions/%s", last["id"]), nil); shown.Status != http.StatusOK || shown.Text("status") != "upcoming" {
 		t.Errorf("shoppers see %d %s", shown.Status, shown.Raw)
 	}
-	check := plan.Checks(d.DB, d.Bundle.Stock)[0]
+	check := plan.Checks(d.DB, d.Stock)[0]
 	if found, err := check.Run(t.Context()); err != nil || len(found) != 0 {
 		t.Errorf("stock follows the plan: %v %v", found, err)
 	}

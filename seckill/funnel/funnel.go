@@ -16,9 +16,9 @@ import (
 	"stampede/seckill/rush"
 )
 
-// FunnelCounts are the steps of a sale, counted on all instances. It is exported
+// Counts are the steps of a sale, counted on all instances. It is exported
 // because huma requires that of embedded fields.
-type FunnelCounts struct {
+type Counts struct {
 	At        wire.Time        `json:"at"`
 	Attempts  int64            `json:"attempts" doc:"Rushes answered, on all instances, up to a second ago"`
 	Answers   map[string]int64 `json:"answers" doc:"Answers to rushes by code; left: gave up while waiting; admission-rate: answered too-hot because of the rate that an operator set"`
@@ -44,14 +44,14 @@ type funnelPoint struct {
 }
 
 // funnelOf renders what was counted.
-func funnelOf(now time.Time, c tally.Counts, moments map[string]tally.Moment) FunnelCounts {
+func funnelOf(now time.Time, c tally.Counts, moments map[string]tally.Moment) Counts {
 	stage := func(name string) map[string]int64 {
 		if c[name] == nil {
 			return map[string]int64{}
 		}
 		return c[name]
 	}
-	v := FunnelCounts{
+	v := Counts{
 		At: wire.Time(now), Attempts: c.Sum(rush.StageAnswers), Answers: stage(rush.StageAnswers), Paths: stage(rush.StagePaths), Grants: stage(rush.StageGrants),
 		Orders: stage("orders"), Units: stage("units"), Payments: stage("payments"), Refunds: stage("refunds"), Pushes: c.Sum("pushes"),
 		Waits: stage(rush.StageWaits), Visible: stage("visible"),
@@ -68,7 +68,7 @@ func funnelOf(now time.Time, c tally.Counts, moments map[string]tally.Moment) Fu
 // itemFunnelView is an item's funnel and where its units are.
 type itemFunnelView struct {
 	ItemID wire.ID `json:"item_id"`
-	FunnelCounts
+	Counts
 	Loaded   bool        `json:"loaded" doc:"Redis decides on the item; false while it is being prepared"`
 	Epoch    int64       `json:"epoch" doc:"Loads so far"`
 	Queued   int64       `json:"queued" doc:"Grants whose order is not written yet"`
@@ -166,7 +166,7 @@ func (s *Service) funnel(ctx context.Context, id int64) (v itemFunnelView, opens
 	if err != nil {
 		return v, opens, err
 	}
-	v = itemFunnelView{ItemID: wire.ID(id), FunnelCounts: funnelOf(s.deps.Clock.Now(), totals[id], moments)}
+	v = itemFunnelView{ItemID: wire.ID(id), Counts: funnelOf(s.deps.Clock.Now(), totals[id], moments)}
 	opens = session.OpensAt
 	if !row.Unlimited {
 		v.Stock, v.Oversell = new(row.Stock), new(plan.UnitsOnSale(&row)-row.Stock)
@@ -208,7 +208,7 @@ func (s *Service) funnelRoutes(api httpx.API) {
 
 // funnelSumView is the funnel of several items.
 type funnelSumView struct {
-	FunnelCounts
+	Counts
 	Items []itemCounts `json:"items" doc:"Each item's share"`
 }
 
@@ -242,7 +242,7 @@ func (s *Service) sumFunnels(ctx context.Context, in *curveInput, sessions ...pl
 	if err != nil {
 		return funnelSumView{}, err
 	}
-	v.FunnelCounts = funnelOf(s.deps.Clock.Now(), tally.Sum(totals), moments)
+	v.Counts = funnelOf(s.deps.Clock.Now(), tally.Sum(totals), moments)
 	for i := range v.Items {
 		if c := totals[int64(v.Items[i].ItemID)]; c != nil {
 			v.Items[i].Counts = c

@@ -36,13 +36,13 @@ func setup(t testing.TB, with ...func(*instance, *Deps)) *instance {
 	items, err := catalogue.New(plan.NewPublished(cfg, d.DB), quiet, metrics)
 	require.NoError(t, err)
 	shown := browse.New(browse.Deps{
-		Plan: plan.NewPublished(cfg, d.DB), Redis: d.Redis, Stock: d.Bundle.Stock, Catalogue: items, Clock: d.Clock, Log: quiet, Metrics: metrics, CacheBytes: 512 << 10,
+		Plan: plan.NewPublished(cfg, d.DB), Redis: d.Redis, Stock: d.Stock, Catalogue: items, Clock: d.Clock, Log: quiet, Metrics: metrics, CacheBytes: 512 << 10,
 	})
 	change.New(cfg, change.Deps{
-		DB: d.DB, Stock: d.Bundle.Stock, Outbox: seckilltest.Waker{}, Catalogue: items, Browse: shown, Clock: d.Clock, Log: quiet,
+		DB: d.DB, Stock: d.Stock, Outbox: seckilltest.Waker{}, Catalogue: items, Browse: shown, Clock: d.Clock, Log: quiet,
 		Readiness: readiness.New(cfg, readiness.Deps{DB: d.DB, Clock: d.Clock}),
 	}).Routes(d.Router.API)
-	deps := Deps{DB: d.DB, Stock: d.Bundle.Stock, Catalogue: items, Clock: d.Clock, Log: quiet, Zone: cfg.Zone()}
+	deps := Deps{DB: d.DB, Stock: d.Stock, Catalogue: items, Clock: d.Clock, Log: quiet, Zone: cfg.Zone()}
 	for _, f := range with {
 		f(d, &deps)
 	}

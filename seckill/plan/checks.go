@@ -68,30 +68,25 @@ func offPlan(ctx context.Context, db *pgxpool.Pool, stock *inventory.Service) ([
 		return nil, fmt.Errorf("plan: read stock: %w", err)
 	}
 	var found []proof.Violation
+	differs := func(item int64, detail string, figures ...any) {
+		found = append(found, proof.Violation{Subject: inventory.ItemSubject(item), Detail: fmt.Sprintf(detail, figures...)})
+	}
 	for _, p := range planned {
 		have, ok := counted[p.ID]
 		delete(counted, p.ID)
 		switch {
 		case !ok:
-			found = append(found, proof.Violation{Subject: inventory.ItemSubject(p.ID), Detail: "The item is published but has no stock row."})
+			differs(p.ID, "The item is published but has no stock row.")
 		case !p.Unlimited && have.OnSale != p.OnSale:
-			found = append(found, proof.Violation{
-				Subject: inventory.ItemSubject(p.ID),
-				Detail:  fmt.Sprintf("An operator put %d units on sale; the stock row has %d.", p.OnSale, have.OnSale),
-			})
+			differs(p.ID, "An operator put %d units on sale; the stock row has %d.", p.OnSale, have.OnSale)
 		case have.Backup != int64(p.Backup):
-			found = append(found, proof.Violation{
-				Subject: inventory.ItemSubject(p.ID),
-				Detail:  fmt.Sprintf("An operator held %d units back; the stock row has %d in the backup and taken from it.", p.Backup, have.Backup),
-			})
+			differs(p.ID, "An operator held %d units back; the stock row has %d in the backup and taken from it.", p.Backup, have.Backup)
 		case p.Alive && have.Paused != p.Paused:
-			found = append(found, proof.Violation{
-				Subject: inventory.ItemSubject(p.ID), Detail: fmt.Sprintf("An operator left it paused %v; the stock row says %v.", p.Paused, have.Paused),
-			})
+			differs(p.ID, "An operator left it paused %v; the stock row says %v.", p.Paused, have.Paused)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(counted)) {
-		found = append(found, proof.Violation{Subject: inventory.ItemSubject(id), Detail: "There is a stock row for an item that is not published."})
+		differs(id, "There is a stock row for an item that is not published.")
 	}
 	return found, nil
 }

@@ -88,6 +88,7 @@ func DetailOf(ctx context.Context, q *seckilldb.Queries, id int64) (WrittenDetai
 	return WrittenDetail{DetailDraft{row.Description, append([]string{}, row.Images...)}, row.Version}, nil
 }
 
+// RulesOf reads an activity's rules in words, which are empty until they are written.
 func RulesOf(ctx context.Context, q *seckilldb.Queries, id int64) (ActivityRules, error) {
 	row, err := q.ActivityRules(ctx, id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

@@ -14,6 +14,7 @@ import (
 	"stampede/seckill/internal/wire"
 )
 
+// What is missing.
 var (
 	ErrNoActivity = fault.Plain(fault.NotFound, fault.T("There is no activity with this id.", "没有该编号的活动。"))
 	ErrNoSession  = fault.Plain(fault.NotFound, fault.T("There is no session with this id.", "没有该编号的场次。"))

@@ -35,6 +35,7 @@ type ItemDraft struct {
 	Detail       *DetailDraft `json:"detail,omitempty" doc:"What shoppers read on its page; GET and PUT items/{id}/detail have it"`
 }
 
+// Row is the row that the draft inserts.
 func (in *ItemDraft) Row() seckilldb.SeckillItem {
 	return seckilldb.SeckillItem{
 		Sku: in.SKU, Title: in.Title, Spec: in.Spec, ImageUrl: in.ImageURL, ListPrice: in.ListPrice.Amount,
@@ -120,7 +121,7 @@ const (
 	// supplier delivers after the sale; an operator who may sell more than that
 	// should raise the stock instead.
 	maxOversellPercent = 100
-	// maxReasonRunes fits a sentence and a contract number, which is what an
+	// MaxReasonRunes fits a sentence and a contract number, which is what an
 	// auditor needs.
 	MaxReasonRunes = 500
 )

@@ -31,6 +31,7 @@ const FreezeBefore = 60 * time.Second
 // clock.
 type Phase uint8
 
+// The phases.
 const (
 	PhaseDraft Phase = iota
 	PhaseScheduled
@@ -43,6 +44,7 @@ const (
 // Action is what an operator can do with an activity.
 type Action string
 
+// The actions.
 const (
 	ActEdit      Action = "edit"    // including its contents: add, change, repeat or delete sessions and items, agree to oversell an item
 	ActCorrect   Action = "correct" // the part of an edit that no shopper relies on, see change/correct.go

@@ -22,14 +22,14 @@ const PublishedFor = 24 * time.Hour
 
 // Published reads published activities for the catalogue and for browsing.
 type Published struct {
-	db         *pgxpool.Pool
-	lead       time.Duration // of the preheat, before the opening
-	atMidnight bool          // preheat at 00:00 of the opening's day where that is earlier
-	zone       *time.Location
+	Settings
+	db   *pgxpool.Pool
+	zone *time.Location
 }
 
+// NewPublished returns what is published in db.
 func NewPublished(cfg Config, db *pgxpool.Pool) *Published {
-	return &Published{db: db, lead: cfg.PreheatLead, atMidnight: cfg.PreheatAtMidnight, zone: cfg.Zone()}
+	return &Published{cfg.Settings, db, cfg.Zone()}
 }
 
 // Fingerprint changes whenever the result of Published would.
@@ -95,8 +95,8 @@ func (p *Published) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSessi
 
 // preheatAt is when an item with this opening is first loaded.
 func (p *Published) preheatAt(opensAt time.Time) time.Time {
-	at := opensAt.Add(-p.lead)
-	if !p.atMidnight {
+	at := opensAt.Add(-p.PreheatLead)
+	if !p.PreheatAtMidnight {
 		return at
 	}
 	y, m, d := opensAt.In(p.zone).Date()

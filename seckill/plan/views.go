@@ -77,6 +77,7 @@ type ItemView struct {
 // the activity's, a null repeat that the session is no copy, and the units on
 // sale are computed, never stored twice.
 
+// ViewActivity is an activity by itself.
 func ViewActivity(a *seckilldb.SeckillActivity) ActivityView {
 	return ActivityView{
 		ID: wire.ID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: wire.Time(a.StartsAt), EndsAt: wire.Time(a.EndsAt),
@@ -87,6 +88,7 @@ func ViewActivity(a *seckilldb.SeckillActivity) ActivityView {
 	}
 }
 
+// ViewSession is a session by itself.
 func ViewSession(s *seckilldb.SeckillSession) SessionView {
 	return SessionView{
 		ID: wire.ID(s.ID), ActivityID: wire.ID(s.ActivityID), Name: s.Name, OpensAt: wire.Time(s.OpensAt), ClosesAt: wire.Time(s.ClosesAt),
@@ -95,6 +97,7 @@ func ViewSession(s *seckilldb.SeckillSession) SessionView {
 	}
 }
 
+// ViewItem is an item.
 func ViewItem(i *seckilldb.SeckillItem) ItemView {
 	v := ItemView{
 		ID: wire.ID(i.ID), SessionID: wire.ID(i.SessionID), ActivityID: wire.ID(i.ActivityID), Goods: goodsOf(i),
@@ -110,7 +113,7 @@ func ViewItem(i *seckilldb.SeckillItem) ItemView {
 	return v
 }
 
-// viewTwig is a session with its items.
+// View is the session with its items.
 func (t *Session) View() SessionView {
 	v := ViewSession(&t.SeckillSession)
 	for i := range t.Items {

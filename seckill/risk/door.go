@@ -21,7 +21,7 @@ var errNotAvailable = fault.New(fault.Forbidden, "not-available",
 
 // Door is the check of blacklist, pauses and rules, a rush.DoorCheck. It reads only
 // memory, so it belongs before the checks that cost more.
-func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
+func (s *Service) Door(_ context.Context, a *rush.Applicant) error {
 	if s.deps.Blacklist != nil {
 		if e, listed := s.deps.Blacklist.Listed(a.User, "", a.Device, a.Address); listed {
 			s.decide(a, 0, ruleNote{Blacklist: e.ID, Kind: e.Kind}, inputs{}, resultRefused)
@@ -35,12 +35,12 @@ func (s *Service) Door(ctx context.Context, a *rush.Applicant) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	return s.apply(ctx, a, marks)
+	return s.apply(a, marks)
 }
 
 // apply weakens or refuses the path by every rule that applies to the
 // applicant.
-func (s *Service) apply(_ context.Context, a *rush.Applicant, marks []mark) error {
+func (s *Service) apply(a *rush.Applicant, marks []mark) error {
 	refused := false
 	for _, m := range marks {
 		if over(m.rule, a.Now) || !m.until.After(a.Now) {

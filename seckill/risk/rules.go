@@ -66,7 +66,8 @@ func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	if in.WindowSeconds != nil {
 		r.WindowSeconds = *in.WindowSeconds
 	}
-	return r, check(&r, s.deps.Clock.Now())
+	err := check(&r, s.deps.Clock.Now())
+	return r, err
 }
 
 type rulesInput struct{ httpx.ChangesInput }

@@ -65,9 +65,12 @@ func (r Reply) ID(t testing.TB, path ...any) string {
 	for _, p := range path {
 		switch p := p.(type) {
 		case string:
-			v = v.(map[string]any)[p]
+			doc, _ := v.(map[string]any)
+			v = doc[p]
 		case int:
-			v = v.([]any)[p]
+			if list, ok := v.([]any); ok && p < len(list) {
+				v = list[p]
+			}
 		}
 	}
 	s, ok := v.(string)
