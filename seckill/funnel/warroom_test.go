@@ -148,7 +148,7 @@ func TestWarRoomReadsBooksOfAllItemsAtOnce(t *testing.T) {
 		client.AddHook(called)
 		t.Cleanup(func() { _ = client.Close() })
 		watched := *d.Bundle
-		watched.DB, asked = seckilltest.Counted(t, d.DB)
+		watched.DB, asked = seckilltest.Statements(t, d.DB)
 		watched.Redis = client
 		deps.DB, deps.Stock = watched.DB, watched.NewStock()
 	})

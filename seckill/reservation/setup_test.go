@@ -84,7 +84,7 @@ func open(t testing.TB, change ...edit) *shop {
 	if s.items, err = catalogue.New(plan.NewPublished(cfg.Config, s.db), quiet, deps.Metrics); err != nil {
 		t.Fatal(err)
 	}
-	counted, queries := seckilltest.Counted(t, s.db)
+	counted, queries := seckilltest.Statements(t, s.db)
 	s.queries, s.desk = queries, s.instance(counted, s.rdb)
 	deps.Catalogue, deps.Admit = s.items, s.svc.Check
 	deps.Grants = y.NewQueue(deps.Catalogue, deps.Metrics)

@@ -28,9 +28,9 @@ func (c *RedisCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return func(ctx context.Context, cmds []redis.Cmder) error { c.N.Add(1); return next(ctx, cmds) }
 }
 
-// Counted is a second pool on a database, with the number of statements that were begun
+// Statements is a second pool on a database, with the number of statements that were begun
 // on it.
-func Counted(t testing.TB, db *pgxpool.Pool) (*pgxpool.Pool, *atomic.Int64) {
+func Statements(t testing.TB, db *pgxpool.Pool) (*pgxpool.Pool, *atomic.Int64) {
 	t.Helper()
 	cfg, statements := db.Config(), new(atomic.Int64)
 	cfg.ConnConfig.Tracer = statementCounter{statements}
