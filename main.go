@@ -162,7 +162,8 @@ func (s *settings) server(log *slog.Logger) *server {
 
 // checks are every module's.
 func (s *server) checks() []proof.Check {
-	return slices.Concat(s.inventory.Checks(), plan.Checks(s.Pools["seckill"], s.inventory), s.order.Checks(), s.payment.Checks())
+	sales := plan.Checks(s.Pools["seckill"], s.inventory)
+	return slices.Concat(s.inventory.Checks(), sales, s.order.Checks(), s.payment.Checks())
 }
 
 // prove runs every module's checks.
@@ -280,7 +281,8 @@ func (s *server) openPages(key []byte) error {
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
 	s.sale = seckill.NewConfig(s.set.Sale, rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...))
-	if s.catalogue, err = catalogue.New(plan.NewPublished(s.sale.Config, s.Pools["seckill"]), s.log, s.registry); err != nil {
+	published := plan.NewPublished(s.sale.Config, s.Pools["seckill"])
+	if s.catalogue, err = catalogue.New(published, s.log, s.registry); err != nil {
 		return err
 	}
 	stockCfg := inventory.NewConfig(s.set.Stock, s.set.Bus.PublishDeadline)
@@ -346,8 +348,9 @@ func (s *server) openDoors(key []byte) error {
 	s.seckill, err = seckill.New(s.sale, seckill.Deps{
 		Catalogue: s.catalogue, Queue: s.queue, Grants: s.grants, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus,
 		Stock: s.inventory, Orders: s.order,
-		Admit: s.door.Admit, Paused: s.door.Paused, Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
-		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
+		Admit: s.door.Admit, Paused: s.door.Paused, Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
+		Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Log: s.log, Metrics: s.registry,
+		Trace: s.trace, Tally: s.tally,
 	})
 	if err != nil {
 		return err
