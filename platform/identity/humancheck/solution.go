@@ -156,9 +156,9 @@ func parseDrag(text string) (drag, bool) {
 	for part := range strings.SplitSeq(text, ";") {
 		ms, x, _ := strings.Cut(part, ",")
 		at, ok := parseNumber(ms)
-		edge, ok2 := parseNumber(x)
+		edge, isEdge := parseNumber(x)
 		next := move{at: time.Duration(at) * time.Millisecond, x: int(edge)} //nolint:gosec // bounded below
-		if !ok || !ok2 || at > uint64(challengeLifetime/time.Millisecond) || edge > math.MaxInt16 ||
+		if !ok || !isEdge || at > uint64(challengeLifetime/time.Millisecond) || edge > math.MaxInt16 ||
 			len(d) == maxMoves || len(d) > 0 && next.at < d[len(d)-1].at {
 			return nil, false
 		}

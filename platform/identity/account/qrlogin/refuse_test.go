@@ -45,6 +45,8 @@ func TestWhatIsRefused(t *testing.T) {
 	garbage.body.QRID, garbage.body.PollSecret = "1", "x"
 	const wrong = "an-unknown-token"
 
+	none := func() (answer, string) { return answer{}, "" }
+	unknownOne := func() (answer, string) { return unknown, "" }
 	fresh := func() (answer, string) { return i.asks(t), "" }
 	scannedOne := func() (answer, string) {
 		a := i.asks(t)
@@ -55,110 +57,80 @@ func TestWhatIsRefused(t *testing.T) {
 		i.decides(t, a, "confirm", phone, token).is(t, "confirm", http.StatusNoContent, "")
 		return a, token
 	}
+	// What is done to the code that was made, with the token of its scan.
+	type act = func(a answer, scanToken string) answer
+	const own = "the scan's" // token
+	get := func(rest string) act {
+		return func(a answer, _ string) answer { return i.call(t, http.MethodGet, "/"+a.body.QRID+rest, "") }
+	}
+	poll := func(secret string) act {
+		return func(a answer, scanToken string) answer {
+			if a.body.PollSecret = secret; secret == own {
+				a.body.PollSecret = scanToken
+			}
+			return i.polled(t, a)
+		}
+	}
+	scan := func(token string) act { return func(a answer, _ string) answer { return i.scans(t, a, token) } }
+	decide := func(decision, token, with string) act {
+		return func(a answer, scanToken string) answer {
+			return i.decides(t, a, decision, token, map[bool]string{true: scanToken, false: with}[with == own])
+		}
+	}
+	ask := func(device string) act {
+		return func(answer, string) answer { return i.call(t, http.MethodPost, "", `{"device":`+device+`}`) }
+	}
+	_, others := scannedOne()
 	for name, c := range map[string]struct {
 		made   func() (answer, string)
 		expire bool
-		do     func(a answer, scanToken string) answer
+		do     act
 		status int
 		code   string
 	}{
-		"a poll without the secret": {fresh, false, func(a answer, _ string) answer {
-			return i.call(t, http.MethodGet, "/"+a.body.QRID, "")
-		}, 422, "invalid"},
-		"a poll with the secret in the address": {fresh, false, func(a answer, _ string) answer {
-			return i.call(t, http.MethodGet, "/"+a.body.QRID+"?QR-Secret="+a.body.PollSecret, "")
-		}, 422, "invalid"},
-		"a poll with a wrong secret": {confirmedOne, false, func(a answer, _ string) answer {
-			a.body.PollSecret = wrong
-			return i.polled(t, a)
-		}, 404, "not-found"},
-		"a poll with another code's secret": {confirmedOne, false, func(a answer, _ string) answer {
-			a.body.PollSecret = i.asks(t).body.PollSecret
-			return i.polled(t, a)
-		}, 404, "not-found"},
-		"a poll with the scan token": {confirmedOne, false, func(a answer, scanToken string) answer {
-			a.body.PollSecret = scanToken
-			return i.polled(t, a)
-		}, 404, "not-found"},
-		"a poll of an unknown id": {nil, false, func(_ answer, _ string) answer { return i.polled(t, unknown) }, 404, "not-found"},
-		"a poll of no id":         {nil, false, func(_ answer, _ string) answer { return i.polled(t, garbage) }, 404, "not-found"},
+		"a poll without the secret":             {fresh, false, get(""), 422, "invalid"},
+		"a poll with the secret in the address": {fresh, false, func(a answer, _ string) answer { return get("?QR-Secret="+a.body.PollSecret)(a, "") }, 422, "invalid"},
+		"a poll with a wrong secret":            {confirmedOne, false, poll(wrong), 404, "not-found"},
+		"a poll with another code's secret":     {confirmedOne, false, poll(i.asks(t).body.PollSecret), 404, "not-found"},
+		"a poll with the scan token":            {confirmedOne, false, poll(own), 404, "not-found"},
+		"a poll of an unknown id":               {unknownOne, false, poll("x"), 404, "not-found"},
+		"a poll of no id":                       {func() (answer, string) { return garbage, "" }, false, poll("x"), 404, "not-found"},
 
-		"a scan without a valid token": {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, "x") }, 401, "bad-token"},
-		"a scan by a minted token":     {fresh, false, func(a answer, _ string) answer { return i.scans(t, a, mint(0)) }, 403, "forbidden"},
-		"a scan of an unknown id":      {nil, false, func(_ answer, _ string) answer { return i.scans(t, unknown, phone) }, 404, "not-found"},
-		"a second scanner":             {scannedOne, false, func(a answer, _ string) answer { return i.scans(t, a, foreign) }, 409, "qr-taken"},
-		"a second scan":                {scannedOne, false, func(a answer, _ string) answer { return i.scans(t, a, phone) }, 409, "qr-taken"},
-		"a scan too late":              {fresh, true, func(a answer, _ string) answer { return i.scans(t, a, phone) }, 410, "qr-expired"},
+		"a scan without a valid token": {fresh, false, scan("x"), 401, "bad-token"},
+		"a scan by a minted token":     {fresh, false, scan(mint(0)), 403, "forbidden"},
+		"a scan of an unknown id":      {unknownOne, false, scan(phone), 404, "not-found"},
+		"a second scanner":             {scannedOne, false, scan(foreign), 409, "qr-taken"},
+		"a second scan":                {scannedOne, false, scan(phone), 409, "qr-taken"},
+		"a scan too late":              {fresh, true, scan(phone), 410, "qr-expired"},
 
-		"a confirmation without a scan": {fresh, false, func(a answer, _ string) answer { return i.decides(t, a, "confirm", phone, wrong) }, 409, "qr-not-scanned"},
-		"a confirmation without a token": {scannedOne, false, func(a answer, _ string) answer {
-			return i.decides(t, a, "confirm", phone, "")
-		}, 422, "invalid"},
-		"a confirmation with a wrong token": {scannedOne, false, func(a answer, _ string) answer { return i.decides(t, a, "confirm", phone, wrong) }, 409, "qr-not-scanned"},
-		"a confirmation with another scan's token": {scannedOne, false, func(a answer, _ string) answer {
-			_, other := scannedOne()
-			return i.decides(t, a, "confirm", phone, other)
-		}, 409, "qr-not-scanned"},
-		"a confirmation by another user": {scannedOne, false, func(a answer, scanToken string) answer {
-			return i.decides(t, a, "confirm", foreign, scanToken)
-		}, 404, "not-found"},
-		"a confirmation by another user under the login's number": {scannedOne, false, func(a answer, scanToken string) answer {
-			return i.decides(t, a, "confirm", mintAs(p.UserID+1000, p.Login), scanToken)
-		}, 404, "not-found"},
-		"a confirmation by another login": {scannedOne, false, func(a answer, scanToken string) answer {
-			return i.decides(t, a, "confirm", mint(p.Login+1000), scanToken)
-		}, 404, "not-found"},
-		"a confirmation by a minted token": {scannedOne, false, func(a answer, scanToken string) answer {
-			return i.decides(t, a, "confirm", mint(0), scanToken)
-		}, 403, "forbidden"},
+		"a confirmation without a scan":                           {fresh, false, decide("confirm", phone, wrong), 409, "qr-not-scanned"},
+		"a confirmation without a token":                          {scannedOne, false, decide("confirm", phone, ""), 422, "invalid"},
+		"a confirmation with a wrong token":                       {scannedOne, false, decide("confirm", phone, wrong), 409, "qr-not-scanned"},
+		"a confirmation with another scan's token":                {scannedOne, false, decide("confirm", phone, others), 409, "qr-not-scanned"},
+		"a confirmation by another user":                          {scannedOne, false, decide("confirm", foreign, own), 404, "not-found"},
+		"a confirmation by another user under the login's number": {scannedOne, false, decide("confirm", mintAs(p.UserID+1000, p.Login), own), 404, "not-found"},
+		"a confirmation by another login":                         {scannedOne, false, decide("confirm", mint(p.Login+1000), own), 404, "not-found"},
+		"a confirmation by a minted token":                        {scannedOne, false, decide("confirm", mint(0), own), 403, "forbidden"},
 		"a confirmation by the desktop": {scannedOne, false, func(a answer, _ string) answer {
 			return i.call(t, http.MethodPost, "/"+a.body.QRID+"/confirm", `{"scan_token":"`+a.body.PollSecret+`","number":10,"refresh_token":""}`)
 		}, 401, "no-token"},
-		"a second confirmation": {confirmedOne, false, func(a answer, scanToken string) answer {
-			return i.decides(t, a, "confirm", phone, scanToken)
-		}, 409, "qr-decided"},
-		"a denial after the confirmation": {confirmedOne, false, func(a answer, scanToken string) answer {
-			return i.decides(t, a, "deny", phone, scanToken)
-		}, 409, "qr-decided"},
-		"a confirmation too late": {scannedOne, true, func(a answer, scanToken string) answer {
-			return i.decides(t, a, "confirm", phone, scanToken)
-		}, 410, "qr-expired"},
-		"a confirmation too late without a scan": {fresh, true, func(a answer, _ string) answer {
-			return i.decides(t, a, "confirm", phone, wrong)
-		}, 410, "qr-expired"},
-		"a confirmation of an unknown id": {nil, false, func(_ answer, _ string) answer { return i.decides(t, unknown, "confirm", phone, wrong) }, 404, "not-found"},
-		"a denial by another user": {scannedOne, false, func(a answer, scanToken string) answer {
-			return i.decides(t, a, "deny", foreign, scanToken)
-		}, 404, "not-found"},
+		"a second confirmation":                  {confirmedOne, false, decide("confirm", phone, own), 409, "qr-decided"},
+		"a denial after the confirmation":        {confirmedOne, false, decide("deny", phone, own), 409, "qr-decided"},
+		"a confirmation too late":                {scannedOne, true, decide("confirm", phone, own), 410, "qr-expired"},
+		"a confirmation too late without a scan": {fresh, true, decide("confirm", phone, wrong), 410, "qr-expired"},
+		"a confirmation of an unknown id":        {unknownOne, false, decide("confirm", phone, wrong), 404, "not-found"},
+		"a denial by another user":               {scannedOne, false, decide("deny", foreign, own), 404, "not-found"},
 
-		"a picture of an unknown id": {nil, false, func(_ answer, _ string) answer {
-			return i.call(t, http.MethodGet, "/"+unknown.body.QRID+"/image.png", "")
-		}, 404, "not-found"},
-		"a picture of an expired code": {fresh, true, func(a answer, _ string) answer {
-			return i.call(t, http.MethodGet, "/"+a.body.QRID+"/image.png", "")
-		}, 410, "qr-expired"},
-		"a picture of a scanned code": {scannedOne, false, func(a answer, _ string) answer {
-			return i.call(t, http.MethodGet, "/"+a.body.QRID+"/image.png", "")
-		}, 409, "qr-taken"},
+		"a picture of an unknown id":   {unknownOne, false, get("/image.png"), 404, "not-found"},
+		"a picture of an expired code": {fresh, true, get("/image.png"), 410, "qr-expired"},
+		"a picture of a scanned code":  {scannedOne, false, get("/image.png"), 409, "qr-taken"},
 
-		"a device of an unknown kind": {nil, false, func(answer, string) answer {
-			return i.call(t, http.MethodPost, "", `{"device":{"kind":"fridge"}}`)
-		}, 422, "invalid"},
-		"a device whose id reads backwards": {nil, false, func(answer, string) answer {
-			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"\u202Esdrawkcab"}}`)
-		}, 422, "invalid"},
-		"a device with a control character": {nil, false, func(answer, string) answer {
-			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"a\u0001b"}}`)
-		}, 422, "invalid"},
-		"a device whose id has too many bytes": {nil, false, func(answer, string) answer {
-			return i.call(t, http.MethodPost, "", `{"device":{"kind":"web","id":"`+strings.Repeat("界", 100)+`"}}`)
-		}, 422, "invalid"},
+		"a device of an unknown kind":          {none, false, ask(`{"kind":"fridge"}`), 422, "invalid"},
+		"a device whose id reads backwards":    {none, false, ask(`{"kind":"web","id":"\u202Esdrawkcab"}`), 422, "invalid"},
+		"a device with a control character":    {none, false, ask(`{"kind":"web","id":"a\u0001b"}`), 422, "invalid"},
+		"a device whose id has too many bytes": {none, false, ask(`{"kind":"web","id":"` + strings.Repeat("界", 100) + `"}`), 422, "invalid"},
 	} {
-		var a answer
-		var scanToken string
-		if c.made != nil {
-			a, scanToken = c.made()
-		}
+		a, scanToken := c.made()
 		if c.expire {
 			s.expire(t, a)
 		}
