@@ -167,10 +167,7 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 		return err
 	}
 	g := guard.New(guard.Deps{Store: e.Accounts, Redis: deps.Redis, Limits: e.Limits, Human: e.Human, Blacklist: e.Blacklist})
-	factors, err := factor.New(e.Accounts, g)
-	if err != nil {
-		return err
-	}
+	factors := factor.New(e.Accounts, g)
 	e.codes, e.logins = code.New(e.Accounts, g, sender), login.New(e.Accounts, g, factors, e.Tokens)
 	parts := credential.Deps{Store: e.Accounts, Guard: g, Codes: e.codes, Factors: factors, Logins: e.logins}
 	if wx := set.WeChat; wx.WechatAppID != "" {

@@ -91,10 +91,7 @@ func setup(t *testing.T, change ...func(*account.Config, *deps)) *bundle {
 	b.accts = &account.Store{DB: d.DB, Revoke: b.revoked, SendsSMS: d.SMS != nil, Config: cfg, Log: log, Metrics: b.metrics}
 	d.Store = b.accts
 	g := guard.New(d.Deps)
-	factors, err := factor.New(b.accts, g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	factors := factor.New(b.accts, g)
 	b.codes, b.logins = code.New(b.accts, g, d.SMS), login.New(b.accts, g, factors, b.tokens)
 	credentials, err := credential.New(credential.Deps{Store: b.accts, Guard: g, Codes: b.codes, Factors: factors, Logins: b.logins, WeChat: d.WeChat})
 	if err != nil {

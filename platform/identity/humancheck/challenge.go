@@ -3,7 +3,6 @@ package humancheck
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
@@ -62,11 +61,9 @@ func (s *Service) light(kind Kind, sub Subject) (Challenge, error) {
 		return s.work(formPow, sub), nil
 	case Verifier:
 		return s.widget(sub)
-	case Slide:
-		return Challenge{}, errors.New("humancheck: a slide needs a picture and cannot be issued here")
-	default:
-		return Challenge{}, fmt.Errorf("humancheck: unknown kind of check %q", kind)
+	case Slide: // needs a picture
 	}
+	return Challenge{}, fmt.Errorf("humancheck: no check of kind %q is issued here", kind)
 }
 
 // work issues a proof of work.

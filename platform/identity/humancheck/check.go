@@ -34,20 +34,13 @@ func (s *Service) Check(ctx context.Context, kind Kind, sub Subject, text string
 	if err != nil {
 		return s.ask(ErrFailed, err.Error(), kind, sub)
 	}
-	switch sol.kind {
-	case Pow:
-		if kind == Pow || kind == Verifier {
-			return s.checkWork(ctx, kind, sub, sol)
-		}
-	case Slide:
-		if kind == Slide {
-			return s.checkSlide(ctx, sub, sol)
-		}
-	case Verifier:
-		if kind == Verifier {
-			return s.checkToken(ctx, sub, sol)
-		}
-	default: // parse returns no other
+	switch {
+	case sol.kind == Pow && (kind == Pow || kind == Verifier):
+		return s.checkWork(ctx, kind, sub, sol)
+	case sol.kind == Slide && kind == Slide:
+		return s.checkSlide(ctx, sub, sol)
+	case sol.kind == Verifier && kind == Verifier:
+		return s.checkToken(ctx, sub, sol)
 	}
 	return s.ask(ErrRequired, "required", kind, sub) // the solution is of another kind
 }

@@ -5,6 +5,7 @@ package office
 
 import (
 	"embed"
+	"slices"
 
 	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
@@ -92,12 +93,8 @@ var acts = []kit.Act{
 // is applies to accounts in one of the states.
 func is(states ...string) func(map[string]any) bool {
 	return func(data map[string]any) bool {
-		for _, s := range states {
-			if member(data, "status") == s {
-				return true
-			}
-		}
-		return false
+		status, _ := member(data, "status").(string)
+		return slices.Contains(states, status)
 	}
 }
 

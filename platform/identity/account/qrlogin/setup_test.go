@@ -78,9 +78,7 @@ func (s bundle) start() *instance {
 	must(err)
 	store := &account.Store{DB: s.db, Revoke: i.revoke, Config: acc, Log: log, Metrics: metrics}
 	g := guard.New(guard.Deps{Store: store, Redis: pgtest.Redis(s.t), Limits: ratelimit.New(nil, log, metrics)})
-	factors, err := factor.New(store, g)
-	must(err)
-	i.acc = login.New(store, g, factors, tokens)
+	i.acc = login.New(store, g, factor.New(store, g), tokens)
 	cfg := DefaultConfig("https://sale.example.com")
 	cfg.PerAddress.Count, cfg.PicturesPerAddress.Count, cfg.Polls.Count = 1000, 1000, 1000 // all tests come from one address
 	if s.change != nil {
