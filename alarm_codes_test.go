@@ -17,7 +17,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"grants-without-stock": {"order/writer_test.go", "TestWriterAsksForAPersonAboutStock", `"grants-without-stock"`},
 	"hold-stuck":           {"seckill/rush/sweeper_test.go", "TestSweeperRaisesAnAlarmForWhatStaysLost", "alarmHoldStuck"},
 
-	"newer-grants":    {"order/newer_test.go", "TestWriterLeavesGrantsOfANewerVersion", `"newer-grants"`},
+	"newer-grants":    {"order/redrive_test.go", "TestWriterLeavesGrantsOfANewerVersion", `"newer-grants"`},
 	"newer-events":    {"platform/watch/deadletters/keep_test.go", "TestNewerEventsRaiseAnAlarmAndAreNotKept", `"newer-events"`},
 	"writer-stuck":    {"order/alarms_test.go", "TestWriterThatIsStuckAsksForAPerson", "alarmWriterStuck"},
 	"dead-letter":     {"platform/watch/deadletters/redrive_test.go", "TestRedriveReachesItsConsumerAlone", `"dead-letter"`},

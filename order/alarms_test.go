@@ -23,7 +23,7 @@ func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
+		s.writer.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
 	}()
 	var found alarm.Alarm
 	pgtest.Eventually(t, 30*time.Second, func() bool {
@@ -58,7 +58,7 @@ func TestAlarmOfAnOutageIsRecordedAfterwards(t *testing.T) {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
+		s.writer.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
 	}()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) > stuckAttempts+1 }, "an alarm that Postgres does not accept")
 	s.exec(`DROP TRIGGER planted ON platform.alarms; DROP TRIGGER planted ON orders.orders`)

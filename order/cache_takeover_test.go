@@ -69,13 +69,14 @@ func TestRedeliveredEventCachesCurrentState(t *testing.T) {
 		recalled[i] = byte(ms >> (40 - 8*i))
 	}
 	no := s.placed(s.item(5), 1).Grants[0].No
-	data := orderevent.Pack([]orderevent.Order{s.order(no)})[0]
+	data, err := orderevent.Pack([]orderevent.Order{s.order(no)})
+	require.NoError(t, err)
 	if _, err := s.db.Exec(t.Context(), `UPDATE orders.orders SET status = 'paid', version = 2 WHERE order_no = $1`, no); err != nil {
 		t.Fatal(err)
 	}
 	for name, m := range map[string]bus.Msg{"delivered again": {ID: ids.New(), Attempt: 2}, "sent again": {ID: recalled, Attempt: 1}} {
 		require.NoError(t, s.cache.empty(t.Context(), s.rdb))
-		m.Subject, m.Data = orderevent.SubjectCreated, data
+		m.Subject, m.Data = orderevent.SubjectCreated, data[0]
 		require.NoError(t, s.cacheChanged(t.Context(), m))
 		if o, ok, err := s.cache.get(t.Context(), no); err != nil || !ok || o.Version != 2 || o.Status != orderevent.StatusPaid {
 			t.Errorf("%s: the cache has %+v (%t, %v), want the order as paid", name, o, ok, err)

@@ -4,15 +4,28 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"stampede/inventory"
+	"stampede/order/coupon"
 	"stampede/order/internal/orderdb"
 	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/outbox"
+	"stampede/platform/watch/deadletters"
 	"stampede/platform/watch/proof"
 )
+
+// checker proves the module's invariants from what is stored.
+type checker struct {
+	Reader
+	cfg     Config
+	deps    Deps
+	cache   *cache
+	coupons *coupon.Service
+}
 
 // violationLimit is how many violations of one kind a check lists: enough to
 // see the pattern, few enough to read.
@@ -20,18 +33,18 @@ const violationLimit = 100
 
 // Checks are the invariants that this module can prove from what is stored.
 // CheckClientLog adds those that need a client's log.
-func (s *Service) Checks() []proof.Check {
+func (c *checker) Checks() []proof.Check {
 	checks := []proof.Check{
-		{ID: "I3", Name: "one live order per user and item, within the limit", Run: s.checkOnePerUser},
-		{ID: "I7", Name: "every queued number reaches an end", Run: s.checkEnds},
-		{ID: "I7", Name: "no grants are given up", Run: s.checkGivenUp},
-		{ID: "I7", Name: "every committed event is sent", Run: s.checkSent},
-		{ID: "I9", Name: "no shopper is shown an order that is not committed", Run: s.checkCache},
-		s.coupons.Check(),
+		{ID: "I3", Name: "one live order per user and item, within the limit", Run: c.checkOnePerUser},
+		{ID: "I7", Name: "every queued number reaches an end", Run: c.checkEnds},
+		{ID: "I7", Name: "no grants are given up", Run: c.checkGivenUp},
+		{ID: "I7", Name: "every committed event is sent", Run: c.checkSent},
+		{ID: "I9", Name: "no shopper is shown an order that is not committed", Run: c.checkCache},
+		c.coupons.Check(),
 	}
-	if s.deps.Bus != nil { // else only the server knows; verify asks it
+	if c.deps.Bus != nil { // else only the server knows; verify asks it
 		checks = append(checks, proof.Check{ID: "I7", Name: "grants are being written", Run: func(ctx context.Context) ([]proof.Violation, error) {
-			return proof.Flow(ctx, "grants", proof.Recheck, s.grants)
+			return proof.Flow(ctx, "grants", proof.Recheck, c.grants)
 		}})
 	}
 	return checks
@@ -42,45 +55,31 @@ func (s *Service) Checks() []proof.Check {
 // finds it. It also compares with rules that only Redis enforces: the limit, and
 // one purchase even after a close. Neither can change once an item is on sale, so
 // the stock row has the rule of every order.
-func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error) {
-	q := orderdb.New(s.deps.DB)
-	var violations []proof.Violation
-	items, err := q.UsersWithSeveralLiveOrders(ctx, violationLimit)
-	if err != nil {
-		return nil, fmt.Errorf("order: find users with several live orders: %w", err)
-	}
-	for _, r := range items {
-		violations = append(violations, proof.Violation{
-			Subject: inventory.ItemSubject(r.ItemID), Detail: fmt.Sprintf("User %d has %d live orders for it.", r.UserID, r.Live),
-		})
-	}
-	activities, err := q.UsersWithSeveralItems(ctx, violationLimit)
-	if err != nil {
-		return nil, fmt.Errorf("order: find users with several items of an activity: %w", err)
-	}
-	for _, r := range activities {
-		violations = append(violations, proof.Violation{
-			Subject: "activity " + httpx.FormatID(r.ActivityID),
-			Detail:  fmt.Sprintf("User %d has %d live orders in it; its rule allows one item.", r.UserID, r.Live),
-		})
-	}
-	again, err := q.UsersWhoBoughtAgain(ctx, violationLimit)
-	if err != nil {
-		return nil, fmt.Errorf("order: find users who bought again: %w", err)
-	}
-	for _, r := range again {
-		violations = append(violations, proof.Violation{
-			Subject: inventory.ItemSubject(r.ItemID),
-			Detail:  fmt.Sprintf("User %d has order %s, placed after the closing of an order that still counts as bought.", r.UserID, r.OrderNo),
-		})
-	}
+func (c *checker) checkOnePerUser(ctx context.Context) ([]proof.Violation, error) {
+	q := orderdb.New(c.deps.DB)
+	var f proof.Findings
+	proof.Find(&f, func(r orderdb.UsersWithSeveralLiveOrdersRow) (string, string) {
+		return inventory.ItemSubject(r.ItemID), fmt.Sprintf("User %d has %d live orders for it.", r.UserID, r.Live)
+	})(q.UsersWithSeveralLiveOrders(ctx, violationLimit))
+	proof.Find(&f, func(r orderdb.UsersWithSeveralItemsRow) (string, string) {
+		return "activity " + httpx.FormatID(r.ActivityID), fmt.Sprintf("User %d has %d live orders in it; its rule allows one item.", r.UserID, r.Live)
+	})(q.UsersWithSeveralItems(ctx, violationLimit))
+	proof.Find(&f, func(r orderdb.UsersWhoBoughtAgainRow) (string, string) {
+		return inventory.ItemSubject(r.ItemID), fmt.Sprintf("User %d has order %s, placed after the closing of an order that still counts as bought.", r.UserID, r.OrderNo)
+	})(q.UsersWhoBoughtAgain(ctx, violationLimit))
+	f.Add(c.checkLimits(ctx, q))
+	return f.All("order: check")
+}
+
+// checkLimits finds live orders above their item's limit for a user.
+func (c *checker) checkLimits(ctx context.Context, q *orderdb.Queries) (found []proof.Violation, err error) {
 	largest, err := q.LargestLiveQuantities(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("order: read the largest quantities: %w", err)
+		return nil, fmt.Errorf("read the largest quantities: %w", err)
 	}
 	stock, err := q.ItemsWithStock(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("order: read the items' limits: %w", err)
+		return nil, fmt.Errorf("read the items' limits: %w", err)
 	}
 	limits := make(map[int64]int32, len(stock))
 	for _, r := range stock {
@@ -88,25 +87,25 @@ func (s *Service) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	}
 	for _, r := range largest {
 		if limit, ok := limits[r.ItemID]; ok && r.Quantity > limit {
-			violations = append(violations, proof.Violation{
+			found = append(found, proof.Violation{
 				Subject: inventory.ItemSubject(r.ItemID), Detail: fmt.Sprintf("A live order has %d units; a user may have %d.", r.Quantity, limit),
 			})
 		}
 	}
-	return violations, nil
+	return found, nil
 }
 
 // checkEnds finds granted numbers that reach no end: a hold in Redis that has no
 // order row within StuckAfter, nor at the second check.
-func (s *Service) checkEnds(ctx context.Context) ([]proof.Violation, error) {
-	found, err := proof.Lasting(ctx, proof.Recheck, 1, proof.BySubject, s.stuckHolds)
+func (c *checker) checkEnds(ctx context.Context) ([]proof.Violation, error) {
+	found, err := proof.Lasting(ctx, proof.Recheck, 1, proof.BySubject, c.stuckHolds)
 	return found[:min(len(found), violationLimit)], err
 }
 
 // grants returns how many messages wait on GRANTS and how many were ever
 // processed.
-func (s *Service) grants(ctx context.Context) (backlog, done uint64, err error) {
-	queue, err := s.deps.Grants.State(ctx)
+func (c *checker) grants(ctx context.Context) (backlog, done uint64, err error) {
+	queue, err := c.deps.Grants.State(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("order: read the backlog of grants: %w", err)
 	}
@@ -115,28 +114,28 @@ func (s *Service) grants(ctx context.Context) (backlog, done uint64, err error) 
 
 // stuckHolds returns the open holds older than StuckAfter that have no order
 // row.
-func (s *Service) stuckHolds(ctx context.Context) ([]proof.Violation, error) {
-	items, err := orderdb.New(s.deps.DB).ItemsWithStock(ctx)
+func (c *checker) stuckHolds(ctx context.Context) ([]proof.Violation, error) {
+	items, err := orderdb.New(c.deps.DB).ItemsWithStock(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("order: list items: %w", err)
 	}
 	stuck := make(map[ids.ID]string)
 	for _, r := range items {
 		item := inventory.Item{ID: r.ItemID, ActivityID: r.ActivityID, Shard: r.Shard, PerActivity: r.PerActivity}
-		holds, err := s.deps.Stock.StaleHolds(ctx, item, s.cfg.StuckAfter, violationLimit)
+		holds, err := c.deps.Stock.StaleHolds(ctx, item, c.cfg.StuckAfter, violationLimit)
 		if err != nil {
 			return nil, fmt.Errorf("order: list old holds of item %d: %w", r.ItemID, err)
 		}
 		for _, h := range holds {
 			stuck[h.No] = fmt.Sprintf("User %d holds %d units of item %d for longer than %s and has neither an order nor a refusal.",
-				h.User, h.Quantity, r.ItemID, s.cfg.StuckAfter)
+				h.User, h.Quantity, r.ItemID, c.cfg.StuckAfter)
 		}
 	}
 	nos := make([]ids.ID, 0, len(stuck))
 	for no := range stuck {
 		nos = append(nos, no)
 	}
-	rows, err := s.Statuses(ctx, nos)
+	rows, err := c.Statuses(ctx, nos)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +153,8 @@ func (s *Service) stuckHolds(ctx context.Context) ([]proof.Violation, error) {
 // without a row, or newer than its row, shows a shopper an order that does not
 // exist. An entry that stays older than its row is reported too: every change
 // has to be visible within a second.
-func (s *Service) checkCache(ctx context.Context) ([]proof.Violation, error) {
-	first, err := s.compareCache(ctx, nil)
+func (c *checker) checkCache(ctx context.Context) ([]proof.Violation, error) {
+	first, err := c.compareCache(ctx, nil)
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -166,7 +165,7 @@ func (s *Service) checkCache(ctx context.Context) ([]proof.Violation, error) {
 	for no := range first {
 		suspects = append(suspects, no)
 	}
-	again, err := s.compareCache(ctx, suspects)
+	again, err := c.compareCache(ctx, suspects)
 	if err != nil {
 		return nil, err
 	}
@@ -180,8 +179,8 @@ func (s *Service) checkCache(ctx context.Context) ([]proof.Violation, error) {
 // compareCache returns what is wrong with cache entries: of the given numbers,
 // or of a sample of all when only is nil. It reads the cache before Postgres,
 // so that an order written in between is not a suspect.
-func (s *Service) compareCache(ctx context.Context, only []ids.ID) (map[ids.ID]string, error) {
-	entries, err := s.cache.sample(ctx, only)
+func (c *checker) compareCache(ctx context.Context, only []ids.ID) (map[ids.ID]string, error) {
+	entries, err := c.cache.sample(ctx, only)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +191,7 @@ func (s *Service) compareCache(ctx context.Context, only []ids.ID) (map[ids.ID]s
 		for i := range part {
 			nos[i] = part[i].No
 		}
-		have, err := table.Many(ctx, s.deps.DB, nos)
+		have, err := table.Many(ctx, c.deps.DB, nos)
 		if err != nil {
 			return nil, err
 		}
@@ -220,4 +219,56 @@ func misleads(cached orderevent.Order, have map[ids.ID]orderevent.Order) string 
 	default:
 		return ""
 	}
+}
+
+// unsentAfter is the age from which on an event counts as late: it is sent within milliseconds, or seconds after a
+// restart of NATS or of the server.
+const unsentAfter = 10 * time.Second
+
+// checkGivenUp finds messages of grants that the writer gave up on. Their numbers were answered 202, and have no end
+// until an operator redrives the message.
+func (c *checker) checkGivenUp(ctx context.Context) ([]proof.Violation, error) {
+	letters, err := deadletters.List(ctx, c.deps.DB, deadletters.Filter{Consumer: writerName, Limit: violationLimit})
+	if err != nil {
+		return nil, fmt.Errorf("order: list grants that were given up: %w", err)
+	}
+	var violations []proof.Violation
+	for _, l := range letters {
+		violations = append(violations, proof.Violation{
+			Subject: "dead letter " + l.ID.String(),
+			Detail:  fmt.Sprintf("A message of %s was given up after %d attempts: %s", l.Subject, l.Attempts, l.Error),
+		})
+	}
+	return violations, nil
+}
+
+// checkSent finds events that the bus refuses, whether they are still tried or have failed, and an outbox whose oldest
+// event is not sent because the relay stands still. The outbox is shared by all modules; most of its events are about
+// orders.
+func (c *checker) checkSent(ctx context.Context) ([]proof.Violation, error) {
+	refused, err := outbox.Refused(ctx, c.deps.DB, violationLimit)
+	if err != nil {
+		return nil, err
+	}
+	var violations []proof.Violation
+	for _, e := range refused {
+		violations = append(violations, proof.Violation{
+			Subject: "event " + e.ID.String(), Detail: fmt.Sprintf("%s was refused %d times and is %s: %s", e.Subject, e.Attempts, e.Status, e.Error),
+		})
+	}
+	first, age, err := outbox.Oldest(ctx, c.deps.DB)
+	if err != nil || age < unsentAfter {
+		return violations, err
+	}
+	if err := proof.Pause(ctx); err != nil {
+		return nil, err
+	}
+	subject, later, err := outbox.Oldest(ctx, c.deps.DB)
+	// The relay has sent the first one if the oldest is younger now than that one would be.
+	if err != nil || subject != first || later < age+proof.Recheck {
+		return violations, err
+	}
+	return append(violations, proof.Violation{
+		Subject: "outbox", Detail: fmt.Sprintf("The oldest event, %s, was committed %.0f s ago and is not sent.", subject, later.Seconds()),
+	}), nil
 }

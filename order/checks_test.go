@@ -103,7 +103,7 @@ func TestI7FindsNumbersWithoutAnEnd(t *testing.T) {
 	m := grants(b, 2)
 	m.Grants[0].No, m.Epoch = written, state.Epoch-1
 	s.deliver(m)
-	s.cfg.StuckAfter = 0 // as if ten seconds had passed
+	s.checker.cfg.StuckAfter = 0 // as if ten seconds had passed
 	requireViolation(t, s.violations(s.Checks(), "I7"), "number "+lost.String()+": User 1 holds 1 units")
 
 	// And a message that no writer processes.

@@ -55,23 +55,23 @@ func FromLog(log []proof.ClientRecord) iter.Seq[ClientEntry] {
 // still waits; every "won" has a committed order of the same user; and a pushed
 // status is one that the order has or had. entries
 // is read once per check and may be long; queue is seckill.
-func (s *Service) CheckClientLog(queue Queue, entries iter.Seq[ClientEntry]) []proof.Check {
+func (c *checker) CheckClientLog(queue Queue, entries iter.Seq[ClientEntry]) []proof.Check {
 	return []proof.Check{
 		{ID: "I6", Name: "every number that was answered is known", Run: func(ctx context.Context) ([]proof.Violation, error) {
-			return s.checkAnswered(ctx, queue, entries)
+			return c.checkAnswered(ctx, queue, entries)
 		}},
 		{ID: "I9", Name: "every \"won\" has a committed order", Run: func(ctx context.Context) ([]proof.Violation, error) {
-			return s.checkWon(ctx, entries)
+			return c.checkWon(ctx, entries)
 		}},
 		{ID: "I9", Name: "every push shows what was committed", Run: func(ctx context.Context) ([]proof.Violation, error) {
-			return s.checkPushed(ctx, entries)
+			return c.checkPushed(ctx, entries)
 		}},
 	}
 }
 
 // checkAnswered compares every answer of a place in line with the rows: the
 // number has an order or a refusal, or is in line.
-func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
+func (c *checker) checkAnswered(ctx context.Context, queue Queue, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
 	told := func(e ClientEntry) bool { return e.Answer == AnswerQueued || e.Answer == AnswerAlreadyBought }
 	judge := func(e ClientEntry, row orderevent.Order, found bool) string {
 		if found && row.UserID != e.User {
@@ -82,7 +82,7 @@ func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.S
 		}
 		return ""
 	}
-	suspects, err := s.judgeLog(ctx, entries, told, judge)
+	suspects, err := c.judgeLog(ctx, entries, told, judge)
 	if err != nil || len(suspects) == 0 {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.S
 		} else if queued {
 			continue
 		}
-		rows, err := table.Many(ctx, s.deps.DB, []ids.ID{sus.entry.No})
+		rows, err := table.Many(ctx, c.deps.DB, []ids.ID{sus.entry.No})
 		if err != nil {
 			return nil, err
 		}
@@ -109,8 +109,8 @@ func (s *Service) checkAnswered(ctx context.Context, queue Queue, entries iter.S
 
 // checkWon compares every order shown to a shopper with the rows. There is
 // nothing to wait for: an order is committed before a shopper sees it.
-func (s *Service) checkWon(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
-	suspects, err := s.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerWon },
+func (c *checker) checkWon(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
+	suspects, err := c.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerWon },
 		func(e ClientEntry, row orderevent.Order, found bool) string {
 			switch {
 			case !found:
@@ -135,8 +135,8 @@ func (s *Service) checkWon(ctx context.Context, entries iter.Seq[ClientEntry]) (
 
 // checkPushed compares the last push that each shopper received with the order's
 // present status and its earlier ones.
-func (s *Service) checkPushed(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
-	suspects, err := s.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerPushed },
+func (c *checker) checkPushed(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
+	suspects, err := c.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerPushed },
 		func(e ClientEntry, row orderevent.Order, found bool) string {
 			switch {
 			case !found:
@@ -155,7 +155,7 @@ func (s *Service) checkPushed(ctx context.Context, entries iter.Seq[ClientEntry]
 	var violations []proof.Violation
 	for _, sus := range suspects {
 		if sus.own {
-			past, err := orderdb.New(s.deps.DB).HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: sus.entry.No.Bucket(), OrderNo: sus.entry.No})
+			past, err := orderdb.New(c.deps.DB).HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: sus.entry.No.Bucket(), OrderNo: sus.entry.No})
 			if err != nil {
 				return nil, fmt.Errorf("order: read the history of %s: %w", sus.entry.No, err)
 			}
@@ -179,7 +179,7 @@ type suspect struct {
 
 // judgeLog compares the relevant entries with their rows, a query per
 // statusLimit entries, and returns those for which judge finds a violation.
-func (s *Service) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], relevant func(ClientEntry) bool,
+func (c *checker) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], relevant func(ClientEntry) bool,
 	judge func(e ClientEntry, row orderevent.Order, found bool) string,
 ) ([]suspect, error) {
 	var suspects []suspect
@@ -189,7 +189,7 @@ func (s *Service) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], r
 		for i := range part {
 			nos[i] = part[i].No
 		}
-		rows, err := table.Many(ctx, s.deps.DB, nos)
+		rows, err := table.Many(ctx, c.deps.DB, nos)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@
 //
 //	grants.<item> → writer → orders, stock, inbox, outbox in one transaction
 //	              → order cache, holds marked persisted, acks
-//	details       → lockPending → orders.details, freight, if no payment was begun
+//	details       → LockPending → orders.details, freight, if no payment was begun
 //	payment       → Payable, Choose, MarkPaid inside payment's own transactions
 //	late payment  → Retake: closed → paid, with units of the item's backup
 //	deadline      → ClaimDue → payments closed → CloseClaimed (payment's expiry)
@@ -24,9 +24,19 @@
 //	no order yet  → Missing: payment and cancel answer like a poll
 //
 // The poll shows an order's row; everything that belongs to it is in the documents of
-// package order/desk, which stands above this one and payment. What an activity asks of its shoppers lies in package order/details, the
-// stores in order/stores, the operators' lists in order/search, what operators did with an
-// order and why in order/acts.
+// package order/desk, which stands above this one and payment. What an activity asks of
+// its shoppers lies in package order/details, the stores in order/stores, the operators'
+// lists in order/search, what operators did with an order and why in order/acts.
+//
+// # Parts
+//
+// Service is the state machine: each change of an order, in its caller's transaction or
+// its own. writer makes orders of grants; lookups read single orders through the cache
+// and answer polls; cache is the store in Redis; checker proves what is stored. They are
+// one package of more than two thousand lines because their invariants are about each
+// other, as that no version of an order replaces a newer one, and are proved by tests
+// that drive them together: the models of the writer and of the cache, and those of
+// stores that hang, fail over and lock.
 //
 // The writer settles many messages set-wise and at three levels of care: by
 // COPY, expecting every entry to become an order; by INSERT … ON CONFLICT, when

@@ -35,12 +35,12 @@ var (
 )
 
 // follow answers a poll.
-func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[orderevent.OrderView], error) {
+func (ls *lookups) follow(ctx context.Context, in *orderInput) (*httpx.Output[orderevent.OrderView], error) {
 	no, err := Number(in.No)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := s.find(ctx, no, auth.From(ctx).UserID)
+	doc, err := ls.find(ctx, no, auth.From(ctx).UserID)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func (s *Service) follow(ctx context.Context, in *orderInput) (*httpx.Output[ord
 // Missing returns the reason why Payable found no order of this user by this
 // number: what a poll would say, as an error. A number that is queued, or was
 // until a moment ago, is ErrQueued.
-func (s *Service) Missing(ctx context.Context, no ids.ID, user int64) error {
-	if _, err := s.find(ctx, no, user); err != nil {
+func (ls *lookups) Missing(ctx context.Context, no ids.ID, user int64) error {
+	if _, err := ls.find(ctx, no, user); err != nil {
 		return err
 	}
 	return ErrQueued
@@ -72,21 +72,21 @@ const queueRead = cacheRead
 //
 // While Redis does not answer, the queue would not either, so Postgres comes
 // first: a shopper who has an order waits for Redis once and not at every step.
-func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.OrderView, error) {
+func (ls *lookups) find(ctx context.Context, no ids.ID, user int64) (orderevent.OrderView, error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.OrderView{}, ErrNotFound // another user's number, answered without any read
 	}
-	o, found, cacheErr := s.cache.get(ctx, no)
+	o, found, cacheErr := ls.cache.get(ctx, no)
 	if cacheErr != nil {
-		s.deps.Log.DebugContext(ctx, "order cache not readable, reading Postgres", "error", cacheErr)
+		ls.deps.Log.DebugContext(ctx, "order cache not readable, reading Postgres", "error", cacheErr)
 		var err error
-		if o, found, err = s.written(ctx, no); err != nil {
+		if o, found, err = ls.written(ctx, no); err != nil {
 			return orderevent.OrderView{}, errUnknown.Because(err)
 		}
 	}
 	var queued bool
 	if !found {
-		position, inLine, queueErr := s.inLine(ctx, no, user)
+		position, inLine, queueErr := ls.inLine(ctx, no, user)
 		if queueErr == nil && inLine && position > 0 {
 			return orderevent.QueuedView(no, position), nil
 		}
@@ -94,7 +94,7 @@ func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.O
 		// have dropped it since; Postgres knows which.
 		if cacheErr == nil || queueErr == nil {
 			var err error
-			if o, found, err = s.written(ctx, no); err != nil {
+			if o, found, err = ls.written(ctx, no); err != nil {
 				return orderevent.OrderView{}, errUnknown.Because(err)
 			}
 		}
@@ -116,17 +116,17 @@ func (s *Service) find(ctx context.Context, no ids.ID, user int64) (orderevent.O
 }
 
 // written looks for an order in Postgres, or in what this process just read there.
-func (s *Service) written(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
-	if o, known, _ := s.recall(no); known {
+func (ls *lookups) written(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
+	if o, known, _ := ls.recall(no); known {
 		return o, true, nil
 	}
-	return s.load(ctx, no)
+	return ls.load(ctx, no)
 }
 
 // inLine queries the queue for a number.
-func (s *Service) inLine(ctx context.Context, no ids.ID, user int64) (position int64, ok bool, err error) {
+func (ls *lookups) inLine(ctx context.Context, no ids.ID, user int64) (position int64, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queueRead)
 	defer cancel()
-	position, _, ok, err = s.deps.Queue.Queued(ctx, user, no)
+	position, _, ok, err = ls.deps.Queue.Queued(ctx, user, no)
 	return position, ok, err
 }

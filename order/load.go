@@ -5,7 +5,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"github.com/coocood/freecache"
 
 	"stampede/order/internal/table"
 	"stampede/order/orderevent"
@@ -36,6 +39,27 @@ const (
 var errReaders = fault.Plain(fault.Unavailable,
 	fault.T("Too many orders are being read right now. Try again in a moment.", "查询订单的请求过多，请稍后重试。")).After(time.Second)
 
+// lookups read single orders: from the cache, from what this process just read, and from
+// Postgres, where readers share queries. They also keep the cache. Safe for concurrent use.
+type lookups struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	cache   *cache
+	cached  *cachedEvents
+	local   *freecache.Cache
+	loads   batch.Coalescer[lookup]
+	// fillFrom is when readers may fill the cache again, in nanoseconds since
+	// 1970.
+	fillFrom atomic.Int64
+}
+
+func newLookups(cfg Config, deps Deps, c *cache, cached *cachedEvents, m *metrics) *lookups {
+	ls := &lookups{cfg: cfg, deps: deps, metrics: m, cache: c, cached: cached, local: freecache.NewCache(cfg.CacheBytes)}
+	ls.loads = batch.Coalescer[lookup]{Answer: ls.answer, MaxBatch: loadReaders, Parallel: loadsAtOnce, MaxWaiting: loadWaiting}
+	return ls
+}
+
 // lookup is a reader's wait for an order in Postgres.
 type lookup struct {
 	no    ids.ID
@@ -47,9 +71,9 @@ type lookup struct {
 // load returns the order as Postgres had it after the call began. Readers that
 // come while queries run share the next one: the slower Postgres is, the more
 // numbers a query reads.
-func (s *Service) load(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
+func (ls *lookups) load(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
 	l := lookup{no: no}
-	err := s.loads.Ask(ctx, &l)
+	err := ls.loads.Ask(ctx, &l)
 	if errors.Is(err, batch.ErrBusy) {
 		err = errReaders
 	}
@@ -61,14 +85,14 @@ func (s *Service) load(ctx context.Context, no ids.ID) (orderevent.Order, bool, 
 
 // answer reads the orders that readers wait for, each once. Its queries end with
 // no reader's request, because others wait for them too.
-func (s *Service) answer(readers []*lookup) {
+func (ls *lookups) answer(readers []*lookup) {
 	of := make(map[ids.ID][]*lookup, len(readers))
 	for _, l := range readers {
 		of[l.no] = append(of[l.no], l)
 	}
 	for nos := range slices.Chunk(slices.Collect(maps.Keys(of)), loadLimit) {
 		ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
-		orders, err := s.readThrough(ctx, nos)
+		orders, err := ls.readThrough(ctx, nos)
 		cancel()
 		for _, no := range nos {
 			for _, l := range of[no] {
@@ -81,38 +105,38 @@ func (s *Service) answer(readers []*lookup) {
 
 // Get returns an order from the cache or Postgres; false when there is none.
 // "None" may be up to a second old.
-func (s *Service) Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
-	o, ok, err := s.cache.get(ctx, no)
+func (ls *lookups) Get(ctx context.Context, no ids.ID) (orderevent.Order, bool, error) {
+	o, ok, err := ls.cache.get(ctx, no)
 	if err != nil {
-		s.deps.Log.DebugContext(ctx, "order cache not readable, reading Postgres", "error", err)
+		ls.deps.Log.DebugContext(ctx, "order cache not readable, reading Postgres", "error", err)
 	}
 	if ok {
 		return o, true, nil
 	}
-	if o, known, ok := s.recall(no); ok {
+	if o, known, ok := ls.recall(no); ok {
 		return o, known, nil
 	}
-	return s.load(ctx, no)
+	return ls.load(ctx, no)
 }
 
 // readThrough reads many orders from Postgres, puts them into the
 // cache and remembers for a moment those that the cache could not store.
-func (s *Service) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
-	s.metrics.loads.Add(float64(len(nos)))
-	found, err := table.Many(ctx, s.deps.DB, nos)
+func (ls *lookups) readThrough(ctx context.Context, nos []ids.ID) (map[ids.ID]orderevent.Order, error) {
+	ls.metrics.loads.Add(float64(len(nos)))
+	found, err := table.Many(ctx, ls.deps.DB, nos)
 	if err != nil {
 		return nil, err
 	}
 	orders := slices.Collect(maps.Values(found))
-	noRoom, err := s.fill(ctx, orders)
+	noRoom, err := ls.fill(ctx, orders)
 	if err != nil || noRoom > 0 {
 		for i := range orders {
-			s.remember(orders[i].No, appendCached(nil, &orders[i]))
+			ls.remember(orders[i].No, appendCached(nil, &orders[i]))
 		}
 	}
 	for _, no := range nos {
 		if _, ok := found[no]; !ok {
-			s.remember(no, nil)
+			ls.remember(no, nil)
 		}
 	}
 	return found, nil
@@ -128,36 +152,36 @@ var errFillPause = errors.New("order: the cache did not take the last filling")
 
 // fill puts what readers found into the cache. They wait for it, so it has the
 // same bound as their read.
-func (s *Service) fill(ctx context.Context, orders []orderevent.Order) (noRoom int, err error) {
-	if time.Now().UnixNano() < s.fillFrom.Load() {
+func (ls *lookups) fill(ctx context.Context, orders []orderevent.Order) (noRoom int, err error) {
+	if time.Now().UnixNano() < ls.fillFrom.Load() {
 		return 0, errFillPause
 	}
 	ctx, cancel := context.WithTimeout(ctx, cacheRead)
 	defer cancel()
-	if noRoom, err = s.cache.fill(ctx, orders); err != nil {
-		s.fillFrom.Store(time.Now().Add(fillPause).UnixNano())
-		s.deps.Log.DebugContext(ctx, "order cache not filled", "error", err)
+	if noRoom, err = ls.cache.fill(ctx, orders); err != nil {
+		ls.fillFrom.Store(time.Now().Add(fillPause).UnixNano())
+		ls.deps.Log.DebugContext(ctx, "order cache not filled", "error", err)
 	}
 	return noRoom, err
 }
 
 // remember keeps an order's cache entry, or the fact that there is none, for
 // localSeconds.
-func (s *Service) remember(no ids.ID, raw []byte) {
-	_ = s.local.Set(no[:], raw, localSeconds) // fails only for entries above 1/1024 of the cache
+func (ls *lookups) remember(no ids.ID, raw []byte) {
+	_ = ls.local.Set(no[:], raw, localSeconds) // fails only for entries above 1/1024 of the cache
 }
 
 // recall returns what remember kept: the order, whether there is one, and
 // whether anything was kept at all.
-func (s *Service) recall(no ids.ID) (o orderevent.Order, known, ok bool) {
-	raw, err := s.local.Get(no[:])
+func (ls *lookups) recall(no ids.ID) (o orderevent.Order, known, ok bool) {
+	raw, err := ls.local.Get(no[:])
 	if err != nil {
 		return orderevent.Order{}, false, false
 	}
 	if len(raw) == 0 {
 		return orderevent.Order{}, false, true
 	}
-	if o, err = readCached(raw); err != nil || !s.cache.announced.allows(no, o.Version) {
+	if o, err = readCached(raw); err != nil || !ls.cache.announced.allows(no, o.Version) {
 		return orderevent.Order{}, false, false
 	}
 	return o, true, true

@@ -1,10 +1,15 @@
 package order
 
 import (
+	"os"
+	"strings"
 	"sync"
 	"testing"
 
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 func TestGetRemembersMissingOrder(t *testing.T) {
@@ -44,4 +49,32 @@ func TestFailedReadIsNoMissingOrder(t *testing.T) {
 		})
 	}
 	readers.Wait()
+}
+
+// TestOrdersThatWereArchivedComeBack: 0.10.0 moved old orders into orders.archive. The migration brings them back to
+// shoppers and operators, and an instance of 0.10.0 moves no more.
+func TestOrdersThatWereArchivedComeBack(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	no := e.placed(e.item(5), 1).Grants[0].No
+	e.exec(`UPDATE orders.orders SET status = 'closed'`)
+	e.exec(`SELECT orders.ensure_archive(order_no) FROM orders.orders`)
+	const move = `WITH moved AS (DELETE FROM orders.orders RETURNING *) INSERT INTO orders.archive SELECT * FROM moved`
+	if _, err := e.db.Exec(t.Context(), move); err == nil || !strings.Contains(err.Error(), "orders are not archived") {
+		t.Errorf("an order is archived: %v", err)
+	}
+	e.exec(`ALTER TABLE orders.archive DISABLE TRIGGER archive_is_closed`)
+	e.exec(move)
+	requireEqual(t, "orders beside the archive", e.count(`SELECT count(*) FROM orders.orders`), 0)
+
+	raw, err := os.ReadFile("../migrations/01180_orders.sql")
+	require.NoError(t, err)
+	_, back, found := strings.Cut(string(raw), "FOR EACH ROW EXECUTE FUNCTION orders.archive_is_closed();")
+	if !found {
+		t.Fatal("the migration has changed")
+	}
+	e.exec(back)
+	requireEqual(t, "orders in the archive", e.count(`SELECT count(*) FROM orders.archive`), 0)
+	requireEqual(t, "status for the shopper", e.statuses(no), []string{orderevent.StatusClosed})
+	requireEqual(t, "rows for the operator", len(e.listPage(auth.Viewer, "order_no="+no.String()).Data), 1)
 }

@@ -22,7 +22,7 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 	b := grants(s.item(5), 1, 666)
 	s.exec(`ALTER TABLE orders.orders ADD CONSTRAINT planted CHECK (user_id <> 666)`)
 	m := envelope(t, 1, b.Encode(nil), b.ID)
-	s.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
+	s.writer.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
 	letters, err := deadletters.List(t.Context(), s.db, deadletters.Filter{Consumer: "order-writer"})
 	if err != nil || len(letters) != 1 {
 		t.Fatalf("%d letters, %v", len(letters), err)
@@ -30,7 +30,7 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 	s.exec(`ALTER TABLE orders.orders DROP CONSTRAINT planted`)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.runWriter(ctx) }()
+	go func() { ended <- s.writer.run(ctx) }()
 	defer func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -52,4 +52,22 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 	}, "everything is written")
 	requireEqual(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})
 	requireEqual(t, "units", s.available(b.ItemID), 3)
+}
+
+func TestWriterLeavesGrantsOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	b := grants(s.item(5), 1)
+	newer := b.Encode(nil)
+	newer[0] = 3 // the layout after the ones that this version reads
+	left, written := envelope(t, 1, newer, ids.New()), envelope(t, 2, b.Encode(nil), b.ID)
+	var delays []time.Duration
+	left.Nak = func(d time.Duration) error { delays = append(delays, d); return nil }
+	s.writer.write(t.Context(), t.Context().Done(), []bus.Msg{left.Msg, written.Msg})
+
+	requireEqual(t, "acks", []int64{left.acked.Load(), written.acked.Load()}, []int64{0, 1})
+	requireEqual(t, "delays", delays, []time.Duration{newerDelay})
+	requireEqual(t, "dead letters", s.count(`SELECT count(*) FROM platform.dead_letters`), 0)
+	requireEqual(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment"})
+	s.requireAlarm("newer-grants", "order-writer")
 }

@@ -3,26 +3,17 @@ package order
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync/atomic"
-	"time"
 
-	"github.com/coocood/freecache"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
 	"stampede/order/coupon"
-	"stampede/order/internal/table"
 	"stampede/order/orderevent"
 	"stampede/order/stores"
 	"stampede/platform/base/app"
-	"stampede/platform/base/batch"
-	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/alarm"
@@ -72,28 +63,23 @@ type Deps struct {
 	Blocked func(user int64) bool
 }
 
-// Service is the order module. Safe for concurrent use.
+// Service is the order module: the state machine of orders, on the writer that makes them,
+// the lookups that read single ones, and the checker of what is stored. Safe for
+// concurrent use.
 type Service struct {
 	Reader
+	*lookups
+	*checker
 
 	cfg     Config
 	deps    Deps
 	metrics *metrics
 	cache   *cache
-	cached  cachedEvents
-	local   *freecache.Cache
-	loads   batch.Coalescer[lookup]
-	// fillFrom is when readers may fill the cache again, in nanoseconds since
-	// 1970.
-	fillFrom atomic.Int64
-	stores   *stores.Service
-	timers   timers
-	aside    aside
-	coupons  *coupon.Service
+	writer  *writer
+	stores  *stores.Service
+	coupons *coupon.Service
 	// reading has a slot for each list query under way; see newReading.
 	reading chan struct{}
-	// late holds the alarms that Postgres did not accept.
-	late alarm.Late
 }
 
 // New returns the module; nothing runs until its workers are started.
@@ -103,23 +89,22 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, errors.New("order: every dependency is required")
 	}
 	m := newMetrics(deps.Metrics, deps.Tally)
+	conns, cached := deps.DB.Config().MaxConns, new(cachedEvents)
 	s := &Service{
-		Reader: Reader{DB: deps.DB}, cfg: cfg, deps: deps, metrics: m,
-		cache:   newCache(deps.Redis, cfg, m),
-		stores:  stores.New(deps.DB),
-		local:   freecache.NewCache(cfg.CacheBytes),
-		reading: newReading(deps.DB.Config().MaxConns),
-		aside:   newAside(deps.DB.Config().MaxConns),
+		Reader: Reader{DB: deps.DB}, cfg: cfg, deps: deps, metrics: m, cache: newCache(deps.Redis, cfg, m),
+		stores: stores.New(deps.DB), reading: newReading(conns),
 	}
-	s.loads = batch.Coalescer[lookup]{Answer: s.answer, MaxBatch: loadReaders, Parallel: loadsAtOnce, MaxWaiting: loadWaiting}
 	s.coupons = coupon.New(deps.DB, s.EnterReading, s.ownOrder, deps.Accounts)
+	s.writer = &writer{cfg: cfg, deps: deps, metrics: m, cache: s.cache, cached: cached, aside: newAside(conns)}
+	s.lookups = newLookups(cfg, deps, s.cache, cached, m)
+	s.checker = &checker{Reader: s.Reader, cfg: cfg, deps: deps, cache: s.cache, coupons: s.coupons}
 	return s, nil
 }
 
 // Workers are the module's loops.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{
-		{Name: "order-writer", Run: s.runWriter},
+		{Name: "order-writer", Run: s.writer.run},
 		{Name: "order-cache-takeovers", Run: s.watchTakeovers},
 		{Name: "order-housekeeping", Run: s.housekeeping},
 		s.coupons.ReservedWorker(s.deps.Plan, s.deps.Log),
@@ -138,45 +123,6 @@ func (s *Service) Subscriptions() []bus.Subscription {
 		// after the commit. Needs no inbox: an older version changes nothing.
 		{Name: "order-cache", Filter: orderevent.SubjectAll, MaxAttempts: cacheAttempts, Layout: orderevent.Layout, Handle: s.cacheChanged},
 		s.coupons.RegisteredSubscription(),
-	}
-}
-
-// replayAge is the age from which an event counts as a repetition, sent again
-// because EVENTS lost it, and not as news, which arrives within a second. A
-// backlog of that age costs one read of Postgres per event.
-const replayAge = 5 * time.Second
-
-// cacheChanged puts an event's orders into the cache. It is the fallback: the
-// writer does so right after its commit, and if its process dies in between,
-// this does.
-func (s *Service) cacheChanged(ctx context.Context, m bus.Msg) error {
-	if s.cached.has(ctx, m.ID) {
-		return nil
-	}
-	changed, err := orderevent.Decode(m.Data)
-	if err != nil {
-		return fmt.Errorf("order: decode %s: %w", m.Subject, err)
-	}
-	replayed := !m.ID.IsZero() && time.Since(m.ID.Time()) > replayAge
-	if m.Attempt > 1 || replayed {
-		// Later changes may have been cached in between, and then lost with the cache's
-		// memory in a failover: only Postgres knows whether this event is current. An
-		// order that Postgres no longer has is not.
-		nos := make([]ids.ID, len(changed.Orders))
-		for i := range changed.Orders {
-			nos[i] = changed.Orders[i].No
-		}
-		now, err := table.Many(ctx, s.deps.DB, nos)
-		if err != nil {
-			return err
-		}
-		changed.Orders = slices.Collect(maps.Values(now))
-	}
-	switch {
-	case !replayed && (m.Subject == orderevent.SubjectCreated || m.Subject == orderevent.SubjectRefused):
-		return s.cache.putNew(ctx, changed.Orders, visibleByEvent)
-	default:
-		return s.cache.put(ctx, changed.Orders)
 	}
 }
 

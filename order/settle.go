@@ -47,19 +47,19 @@ const (
 //
 // Locks: stock rows by (item, shard) first. They also keep two writers from
 // settling the same item at once, which makes the reads below stable.
-func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, how care) (settled, error) {
+func (w *writer) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, how care) (settled, error) {
 	var out settled
-	stocks, err := s.deps.Stock.Lock(ctx, tx, stockKeys(batches))
+	stocks, err := w.deps.Stock.Lock(ctx, tx, stockKeys(batches))
 	if err != nil {
 		return out, fmt.Errorf("lock stock: %w", err)
 	}
-	candidates, refused, known, err := s.sortOut(ctx, tx, batches, stocks)
+	candidates, refused, known, err := w.sortOut(ctx, tx, batches, stocks)
 	if err != nil {
 		return out, err
 	}
 	out.known = known
 	if how == rationed {
-		if candidates, refused, err = s.rationOut(ctx, tx, batches, stocks, candidates, refused); err != nil {
+		if candidates, refused, err = w.rationOut(ctx, tx, batches, stocks, candidates, refused); err != nil {
 			return out, err
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 		return out, err
 	}
 	if missing := len(candidates) - len(out.created); missing > 0 {
-		duplicates, err := s.duplicates(ctx, tx, candidates, out.created)
+		duplicates, err := w.duplicates(ctx, tx, candidates, out.created)
 		if err != nil {
 			return out, err
 		}
@@ -88,7 +88,7 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 	// Units are taken for rows that were really inserted, neither for duplicates
 	// nor for redelivered numbers.
 	if len(out.created) > 0 {
-		if err := s.deps.Stock.Deduct(ctx, tx, movements(out.created)); err != nil {
+		if err := w.deps.Stock.Deduct(ctx, tx, movements(out.created)); err != nil {
 			return out, fmt.Errorf("deduct stock: %w", err)
 		}
 	}
@@ -105,7 +105,7 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 // of messages written before are done; those of an old epoch, of an item
 // unknown to Postgres and of blocked users are refused; the others are
 // candidates. A blocked user's number that already has a row keeps it.
-func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock) (candidates, refused []entry, known int, err error) {
+func (w *writer) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock) (candidates, refused []entry, known int, err error) {
 	messages := make([]ids.ID, len(batches))
 	total := 0
 	for i, b := range batches {
@@ -138,7 +138,7 @@ func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckilleven
 		}
 		for j := range b.Grants {
 			e := entry{grant: &b.Grants[j], from: i, reason: reason}
-			if reason == "" && s.deps.Blocked != nil && s.deps.Blocked(e.grant.User) {
+			if reason == "" && w.deps.Blocked != nil && w.deps.Blocked(e.grant.User) {
 				e.reason = orderevent.ReasonBlocked
 			}
 			if e.reason != "" {
@@ -152,7 +152,7 @@ func (s *Service) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckilleven
 }
 
 // rationOut reads from the database what ration needs and returns its decision.
-func (s *Service) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock, candidates, refused []entry) (accepted, allRefused []entry, err error) {
+func (w *writer) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent.Batch, stocks map[inventory.Key]inventory.Stock, candidates, refused []entry) (accepted, allRefused []entry, err error) {
 	known, err := knownNumbers(ctx, tx, candidates)
 	if err != nil {
 		return nil, nil, err
@@ -191,7 +191,7 @@ func (s *Service) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckillev
 
 // duplicates returns the candidates that have neither a new row nor an older
 // one: another live order of the same user kept them out.
-func (s *Service) duplicates(ctx context.Context, tx pgx.Tx, candidates []entry, created []orderevent.Order) ([]entry, error) {
+func (w *writer) duplicates(ctx context.Context, tx pgx.Tx, candidates []entry, created []orderevent.Order) ([]entry, error) {
 	inserted := make(map[ids.ID]bool, len(created))
 	for i := range created {
 		inserted[created[i].No] = true

@@ -151,7 +151,7 @@ func (s *bundle) deliver(batches ...*seckillevent.Batch) {
 		all[i] = envelope(s.t, uint64(i)+1, b.Encode(nil), b.ID)
 		msgs[i] = all[i].Msg
 	}
-	s.write(s.t.Context(), s.t.Context().Done(), msgs)
+	s.writer.write(s.t.Context(), s.t.Context().Done(), msgs)
 	for i := range all {
 		if n := all[i].acked.Load(); n != 1 {
 			s.t.Fatalf("message %d was acknowledged %d times", i, n)

@@ -15,6 +15,7 @@ import (
 
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters"
 	"stampede/seckill/seckillevent"
 )
@@ -32,17 +33,29 @@ const (
 	stopGrace = 3 * time.Second
 )
 
+// writer makes orders of grants. Safe for concurrent use, but there is one loop.
+type writer struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	cache   *cache
+	cached  *cachedEvents
+	aside   aside
+	timers  timers
+	late    alarm.Late // alarms that Postgres did not accept
+}
+
 // message is one message on GRANTS as the writer handles it.
 type message struct {
 	bus.Msg
 	batch *seckillevent.Batch
 }
 
-// runWriter is the order-writer worker.
-func (s *Service) runWriter(ctx context.Context) error {
-	defer s.aside.working.Wait()
-	return s.deps.Grants.Consume(ctx, func(handling context.Context, received []bus.Msg) {
-		s.write(handling, ctx.Done(), received)
+// run is the order-writer worker.
+func (w *writer) run(ctx context.Context) error {
+	defer w.aside.working.Wait()
+	return w.deps.Grants.Consume(ctx, func(handling context.Context, received []bus.Msg) {
+		w.write(handling, ctx.Done(), received)
 	})
 }
 
@@ -50,7 +63,7 @@ func (s *Service) runWriter(ctx context.Context) error {
 // committed. It retries until Postgres accepts them or stop closes; messages
 // that are not acknowledged stopGrace after that are redelivered. Messages of an
 // item whose stock row is locked are set aside.
-func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bus.Msg) {
+func (w *writer) write(ctx context.Context, stop <-chan struct{}, received []bus.Msg) {
 	outer := ctx // for what is set aside, which outlives this call
 	ctx, cancel := untilStopped(ctx, stop)
 	defer cancel()
@@ -64,26 +77,26 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 			newer = append(newer, m)
 			continue
 		default:
-			s.bury(ctx, stop, m, err)
+			w.bury(ctx, stop, m, err)
 			continue
 		}
-		if bad := takeBad(batch); len(bad) > 0 && !s.buryEntries(ctx, stop, m, batch, bad) {
+		if bad := takeBad(batch); len(bad) > 0 && !w.buryEntries(ctx, stop, m, batch, bad) {
 			continue
 		}
 		messages = append(messages, message{Msg: m, batch: batch})
 	}
-	s.leave(ctx, newer)
+	w.leave(ctx, newer)
 	// Entries are taken in stream order, which redelivery may have changed.
 	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.Seq, b.Seq) })
-	messages = s.aside.follow(messages)
+	messages = w.aside.follow(messages)
 	for len(messages) > 0 && ctx.Err() == nil {
-		n := s.together(messages)
-		switch s.writeTogether(ctx, stop, messages[:n], s.cfg.LockWait) {
+		n := w.together(messages)
+		switch w.writeTogether(ctx, stop, messages[:n], w.cfg.LockWait) {
 		case stopped:
 			return
 		case locked:
-			s.setAside(outer, stop, messages[:n])
-			messages = append(messages[:n:n], s.aside.follow(messages[n:])...)
+			w.setAside(outer, stop, messages[:n])
+			messages = append(messages[:n:n], w.aside.follow(messages[n:])...)
 		case committed:
 		}
 		messages = messages[n:]
@@ -91,9 +104,9 @@ func (s *Service) write(ctx context.Context, stop <-chan struct{}, received []bu
 }
 
 // together returns how many of the messages go into one transaction.
-func (s *Service) together(messages []message) (n int) {
+func (w *writer) together(messages []message) (n int) {
 	entries := 0
-	for n < len(messages) && (n == 0 || entries+len(messages[n].batch.Grants) <= s.cfg.MaxOrdersPerTx) {
+	for n < len(messages) && (n == 0 || entries+len(messages[n].batch.Grants) <= w.cfg.MaxOrdersPerTx) {
 		entries += len(messages[n].batch.Grants)
 		n++
 	}
@@ -112,30 +125,30 @@ const (
 // writeTogether settles messages in one transaction, which waits at most
 // lockWait for a lock, and retries other failures until it is committed or
 // stopped.
-func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messages []message, lockWait time.Duration) (end ending) {
+func (w *writer) writeTogether(ctx context.Context, stop <-chan struct{}, messages []message, lockWait time.Duration) (end ending) {
 	began := time.Now()
-	if s.deps.Trace.On() {
-		followed, span := s.followMessages(ctx, messages)
+	if w.deps.Trace.On() {
+		followed, span := w.followMessages(ctx, messages)
 		ctx = followed
 		defer func() { span.End(notWritten(end)) }()
 	}
 	how, failures := optimistic, 0
 	for delay := firstRetry; ; {
-		out, err := s.attempt(ctx, messages, how, lockWait)
+		out, err := w.attempt(ctx, messages, how, lockWait)
 		switch {
 		case err == nil:
-			s.metrics.writeTime.Observe(time.Since(began).Seconds())
+			w.metrics.writeTime.Observe(time.Since(began).Seconds())
 			if failures >= stuckAttempts {
-				s.unstuck(context.WithoutCancel(ctx))
+				w.unstuck(context.WithoutCancel(ctx))
 			}
 			// Even while stopping: what is committed is announced and acknowledged.
-			s.afterCommit(context.WithoutCancel(ctx), messages, out)
+			w.afterCommit(context.WithoutCancel(ctx), messages, out)
 			return committed
 		case pg.ViolatesUnique(err, "") && how == optimistic:
 			how = careful
 			continue
 		case pg.ViolatesCheck(err, "never_oversold") && how < rationed:
-			s.deps.Log.WarnContext(ctx, "more units granted than Postgres has, accepting them one by one", "messages", len(messages))
+			w.deps.Log.WarnContext(ctx, "more units granted than Postgres has, accepting them one by one", "messages", len(messages))
 			how = rationed
 			continue
 		case badData(err) && len(messages) > 1:
@@ -145,30 +158,30 @@ func (s *Service) writeTogether(ctx context.Context, stop <-chan struct{}, messa
 				if ctx.Err() != nil {
 					return stopped
 				}
-				if end := s.writeTogether(ctx, stop, messages[i:i+1], lockWait); end != committed {
+				if end := w.writeTogether(ctx, stop, messages[i:i+1], lockWait); end != committed {
 					return end
 				}
 			}
 			return committed
 		case badData(err):
-			if !s.bury(ctx, stop, messages[0].Msg, err) {
+			if !w.bury(ctx, stop, messages[0].Msg, err) {
 				return stopped
 			}
 			return committed
 		}
-		s.metrics.writeErrors.Inc()
+		w.metrics.writeErrors.Inc()
 		if pg.LockTimedOut(err) && ctx.Err() == nil {
-			s.deps.Log.DebugContext(ctx, "orders not written, a row is locked", "messages", len(messages), "error", err)
+			w.deps.Log.DebugContext(ctx, "orders not written, a row is locked", "messages", len(messages), "error", err)
 			return locked
 		}
-		s.deps.Log.WarnContext(ctx, "orders not written, trying again", "messages", len(messages), "retry_in", delay, "error", err)
+		w.deps.Log.WarnContext(ctx, "orders not written, trying again", "messages", len(messages), "retry_in", delay, "error", err)
 		if failures++; failures >= stuckAttempts {
-			s.raiseAlarm(ctx, stuckSubject, fmt.Sprintf("%d messages, the first about item %d, failed %d times: %v", len(messages), messages[0].batch.ItemID, failures, err))
+			w.raiseAlarm(ctx, stuckSubject, fmt.Sprintf("%d messages, the first about item %d, failed %d times: %v", len(messages), messages[0].batch.ItemID, failures, err))
 		}
 		if !pause(stop, delay) {
 			return stopped
 		}
-		delay = min(2*delay, s.cfg.MaxRetryDelay)
+		delay = min(2*delay, w.cfg.MaxRetryDelay)
 	}
 }
 
@@ -191,7 +204,7 @@ func untilStopped(ctx context.Context, stop <-chan struct{}) (context.Context, c
 }
 
 // attempt runs one transaction under its own deadline.
-func (s *Service) attempt(ctx context.Context, messages []message, how care, lockWait time.Duration) (settled, error) {
+func (w *writer) attempt(ctx context.Context, messages []message, how care, lockWait time.Duration) (settled, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	batches := make([]*seckillevent.Batch, len(messages))
@@ -199,9 +212,9 @@ func (s *Service) attempt(ctx context.Context, messages []message, how care, loc
 		batches[i] = m.batch
 	}
 	var out settled
-	err := pg.InTxWaiting(ctx, s.deps.DB, lockWait, func(tx pgx.Tx) error {
+	err := pg.InTxWaiting(ctx, w.deps.DB, lockWait, func(tx pgx.Tx) error {
 		var err error
-		out, err = s.settle(ctx, tx, batches, how)
+		out, err = w.settle(ctx, tx, batches, how)
 		return err
 	})
 	if err != nil {
@@ -213,12 +226,12 @@ func (s *Service) attempt(ctx context.Context, messages []message, how care, loc
 // bury stores a message as a dead letter and acknowledges it, retrying until
 // Postgres accepts it: a message that was not stored is not acknowledged. It
 // returns false if it was stopped before.
-func (s *Service) bury(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
-	if !s.keepDead(ctx, stop, m, cause) {
+func (w *writer) bury(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
+	if !w.keepDead(ctx, stop, m, cause) {
 		return false
 	}
-	s.metrics.written.WithLabelValues("malformed").Inc()
-	s.ack(ctx, m)
+	w.metrics.written.WithLabelValues("malformed").Inc()
+	w.ack(ctx, m)
 	return true
 }
 
@@ -227,33 +240,33 @@ func (s *Service) bury(ctx context.Context, stop <-chan struct{}, m bus.Msg, cau
 // from the message's so that a redelivery does not store them twice. The id
 // counts up: when a redriven letter is stored again, its id must not be one
 // that the inbox knows already.
-func (s *Service) buryEntries(ctx context.Context, stop <-chan struct{}, m bus.Msg, batch *seckillevent.Batch, bad []seckillevent.Grant) bool {
+func (w *writer) buryEntries(ctx context.Context, stop <-chan struct{}, m bus.Msg, batch *seckillevent.Batch, bad []seckillevent.Grant) bool {
 	dead := *batch
 	dead.ID[15]++
 	dead.Grants = bad
 	m.ID, m.Data = dead.ID, dead.Encode(nil)
-	s.metrics.written.WithLabelValues("malformed").Add(float64(len(bad)))
-	return s.keepDead(ctx, stop, m, fmt.Errorf("%d grants that cannot be orders: %w", len(bad), seckillevent.ErrMalformed))
+	w.metrics.written.WithLabelValues("malformed").Add(float64(len(bad)))
+	return w.keepDead(ctx, stop, m, fmt.Errorf("%d grants that cannot be orders: %w", len(bad), seckillevent.ErrMalformed))
 }
 
-func (s *Service) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
-	s.deps.Log.ErrorContext(ctx, "grants cannot be written, storing them as a dead letter", "subject", m.Subject, "message_id", m.ID, "error", cause)
-	for delay := firstRetry; ; delay = min(2*delay, s.cfg.MaxRetryDelay) {
-		err := s.keepOnce(ctx, m, cause)
+func (w *writer) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
+	w.deps.Log.ErrorContext(ctx, "grants cannot be written, storing them as a dead letter", "subject", m.Subject, "message_id", m.ID, "error", cause)
+	for delay := firstRetry; ; delay = min(2*delay, w.cfg.MaxRetryDelay) {
+		err := w.keepOnce(ctx, m, cause)
 		if err == nil {
 			return true
 		}
-		s.deps.Log.WarnContext(ctx, "dead letter not stored, retrying", "retry_in", delay, "error", err)
+		w.deps.Log.WarnContext(ctx, "dead letter not stored, retrying", "retry_in", delay, "error", err)
 		if !pause(stop, delay) {
 			return false
 		}
 	}
 }
 
-func (s *Service) keepOnce(ctx context.Context, m bus.Msg, cause error) error {
+func (w *writer) keepOnce(ctx context.Context, m bus.Msg, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	return deadletters.Keep(ctx, s.deps.DB, writerName, m, cause)
+	return deadletters.Keep(ctx, w.deps.DB, writerName, m, cause)
 }
 
 // takeBad removes from the batch the grants that cannot become orders, and

@@ -70,8 +70,8 @@ func (a *aside) add(m message) {
 
 // setAside gives each item of a set that could not pass a goroutine of its own;
 // those that are not locked are done in milliseconds.
-func (s *Service) setAside(ctx context.Context, stop <-chan struct{}, messages []message) {
-	a := &s.aside
+func (w *writer) setAside(ctx context.Context, stop <-chan struct{}, messages []message) {
+	a := &w.aside
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, m := range messages {
@@ -79,50 +79,50 @@ func (s *Service) setAside(ctx context.Context, stop <-chan struct{}, messages [
 		_, waits := a.queues[item]
 		a.add(m)
 		if !waits && a.queues[item] != nil {
-			a.working.Go(func() { s.writeAside(ctx, stop, item) })
+			a.working.Go(func() { w.writeAside(ctx, stop, item) })
 		}
 	}
 }
 
 // writeAside writes an item's messages in order until none are left or stop
 // closes.
-func (s *Service) writeAside(ctx context.Context, stop <-chan struct{}, item int64) {
+func (w *writer) writeAside(ctx context.Context, stop <-chan struct{}, item int64) {
 	ctx, cancel := untilStopped(ctx, stop)
 	defer cancel()
 	defer func() {
 		left := time.Duration(0)
 		if r := recover(); r != nil {
 			left = asidePanic
-			s.deps.Log.ErrorContext(ctx, "writing an item's orders panicked", "item_id", item, "panic", r, "stack", string(debug.Stack()))
+			w.deps.Log.ErrorContext(ctx, "writing an item's orders panicked", "item_id", item, "panic", r, "stack", string(debug.Stack()))
 		}
-		for _, m := range s.aside.leave(item) {
+		for _, m := range w.aside.leave(item) {
 			_ = m.Nak(left) // without a connection the ack wait has the same effect
 		}
 	}()
-	alarmAt, alarmed := time.Now().Add(20*s.cfg.LockWait), false // beyond what Postgres ends by itself
+	alarmAt, alarmed := time.Now().Add(20*w.cfg.LockWait), false // beyond what Postgres ends by itself
 	for {
-		set := s.asideSet(item)
+		set := w.asideSet(item)
 		if len(set) == 0 {
 			break
 		}
 		end := stopped
 		select {
-		case s.aside.slots <- struct{}{}:
-			end = s.writeTogether(ctx, stop, set, s.cfg.LockWait/4)
-			<-s.aside.slots
+		case w.aside.slots <- struct{}{}:
+			end = w.writeTogether(ctx, stop, set, w.cfg.LockWait/4)
+			<-w.aside.slots
 		case <-ctx.Done():
 		}
 		switch end {
 		case committed:
-			s.aside.done(item, len(set))
+			w.aside.done(item, len(set))
 			continue
 		case locked:
 			if now := time.Now(); now.After(alarmAt) {
-				alarmAt, alarmed = now.Add(s.cfg.MaxRetryDelay), true
-				s.deps.Log.WarnContext(ctx, "orders of an item wait for a locked row", "item_id", item, "messages", len(set))
-				s.raiseAlarm(ctx, inventory.ItemSubject(item), fmt.Sprintf("At least %d messages wait: another transaction keeps a row locked. Find it in pg_stat_activity.", len(set)))
+				alarmAt, alarmed = now.Add(w.cfg.MaxRetryDelay), true
+				w.deps.Log.WarnContext(ctx, "orders of an item wait for a locked row", "item_id", item, "messages", len(set))
+				w.raiseAlarm(ctx, inventory.ItemSubject(item), fmt.Sprintf("At least %d messages wait: another transaction keeps a row locked. Find it in pg_stat_activity.", len(set)))
 			}
-			if pause(stop, s.cfg.LockWait/10) {
+			if pause(stop, w.cfg.LockWait/10) {
 				continue
 			}
 		case stopped:
@@ -130,21 +130,21 @@ func (s *Service) writeAside(ctx context.Context, stop <-chan struct{}, item int
 		return
 	}
 	if alarmed {
-		s.unstuck(context.WithoutCancel(ctx))
+		w.unstuck(context.WithoutCancel(ctx))
 	}
 }
 
 // asideSet returns the first messages of an item's queue, as many as one
 // transaction takes. An empty queue is removed: the writer's set takes the
 // item's next messages again.
-func (s *Service) asideSet(item int64) []message {
-	s.aside.mu.Lock()
-	defer s.aside.mu.Unlock()
-	queue := s.aside.queues[item]
+func (w *writer) asideSet(item int64) []message {
+	w.aside.mu.Lock()
+	defer w.aside.mu.Unlock()
+	queue := w.aside.queues[item]
 	if len(queue) == 0 {
-		delete(s.aside.queues, item)
+		delete(w.aside.queues, item)
 	}
-	return queue[:s.together(queue)]
+	return queue[:w.together(queue)]
 }
 
 // done removes the first n messages of an item's queue.

@@ -47,8 +47,8 @@ func TestWriterSplitsSetWhenOneItemIsLocked(t *testing.T) {
 	t.Cleanup(func() { close(stop); <-returned })
 	go func() {
 		defer close(returned)
-		s.write(t.Context(), stop, []bus.Msg{others[1].Msg, locked[1].Msg, others[0].Msg, locked[0].Msg})
-		s.write(t.Context(), stop, []bus.Msg{others[2].Msg, locked[2].Msg}) // the next fetch
+		s.writer.write(t.Context(), stop, []bus.Msg{others[1].Msg, locked[1].Msg, others[0].Msg, locked[0].Msg})
+		s.writer.write(t.Context(), stop, []bus.Msg{others[2].Msg, locked[2].Msg}) // the next fetch
 	}()
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return others[0].acked.Load() == 1 && others[1].acked.Load() == 1 && others[2].acked.Load() == 1
@@ -64,8 +64,8 @@ func TestWriterSplitsSetWhenOneItemIsLocked(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return locked[2].acked.Load() == 1 }, "the item's orders")
 	requireEqual(t, "statuses of the item, in stream order", s.statuses(append(append(numbers(first), numbers(second)...), numbers(last)...)...),
 		[]string{"pending_payment", "pending_payment", "refused/shortfall"})
-	s.aside.working.Wait()
-	requireEqual(t, "messages aside", s.aside.count, 0)
+	s.writer.aside.working.Wait()
+	requireEqual(t, "messages aside", s.writer.aside.count, 0)
 	s.deliver(grants(free, 5), grants(stuck, 6)) // together again
 }
 
@@ -81,10 +81,10 @@ func TestWriterReturnsWhatIsAsideAtTheStop(t *testing.T) {
 	returned := make(chan struct{})
 	msg.Nak = func(time.Duration) error { close(returned); return nil }
 	stop := make(chan struct{})
-	s.write(t.Context(), stop, []bus.Msg{msg.Msg})
+	s.writer.write(t.Context(), stop, []bus.Msg{msg.Msg})
 	close(stop)
 	<-returned
-	s.aside.working.Wait()
+	s.writer.aside.working.Wait()
 	requireEqual(t, "acks", msg.acked.Load(), 0)
 	release()
 	s.deliver(again(m))

@@ -76,7 +76,7 @@ func BenchmarkWriter(b *testing.B) {
 				messages[i].batch = m
 			}
 			return func() error {
-				_, err := s.attempt(b.Context(), messages, optimistic, s.cfg.LockWait)
+				_, err := s.writer.attempt(b.Context(), messages, optimistic, s.cfg.LockWait)
 				return err
 			}
 		}},

@@ -118,7 +118,7 @@ func (w *written) fetch(rt *rapid.T, batches []*seckillevent.Batch) {
 	for i, m := range order {
 		received[i] = m.Msg
 	}
-	w.write(w.t.Context(), w.t.Context().Done(), received)
+	w.writer.write(w.t.Context(), w.t.Context().Done(), received)
 	for _, m := range list { // in stream order again
 		if n := m.acked.Load(); n != 1 {
 			rt.Fatalf("message %s was acknowledged %d times", m.ID, n)

@@ -23,7 +23,7 @@ func TestWriterWaitsForPostgres(t *testing.T) {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		s.write(t.Context(), nil, []bus.Msg{msg.Msg})
+		s.writer.write(t.Context(), nil, []bus.Msg{msg.Msg})
 	}()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 2 }, "two attempts fail")
 	if msg.acked.Load() != 0 {
@@ -45,7 +45,7 @@ func TestWriterStopsWithoutAcknowledging(t *testing.T) {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		s.write(t.Context(), stop, []bus.Msg{msg.Msg, bad.Msg})
+		s.writer.write(t.Context(), stop, []bus.Msg{msg.Msg, bad.Msg})
 	}()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 1 }, "an attempt fails")
 	close(stop)
@@ -121,7 +121,7 @@ func TestWriterHasOneDeadlineAfterTheStop(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
 	began := time.Now()
-	s.write(t.Context(), stop, msgs)
+	s.writer.write(t.Context(), stop, msgs)
 	if took := time.Since(began); took > 2*stopGrace { // one for each waiting message would be three
 		t.Errorf("the writer kept running for %s", took)
 	}
@@ -149,7 +149,7 @@ func TestRedrivenLetterCanBeRedrivenAgain(t *testing.T) {
 		}
 		seen[letter.ID] = true
 		msg := envelope(t, 1, payload, id)
-		s.write(t.Context(), t.Context().Done(), []bus.Msg{msg.Msg})
+		s.writer.write(t.Context(), t.Context().Done(), []bus.Msg{msg.Msg})
 		requireEqual(t, "acks", msg.acked.Load(), 1)
 	}
 }

@@ -145,7 +145,7 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 		msgs = append(msgs, m.Msg)
 	}
 	for range 2 { // a redelivery buries nothing twice
-		s.write(t.Context(), t.Context().Done(), msgs)
+		s.writer.write(t.Context(), t.Context().Done(), msgs)
 	}
 	for i, m := range all {
 		if m.acked.Load() != 2 {

@@ -2,14 +2,18 @@ package order
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/platform/base/failpoint"
 	"stampede/platform/base/ids"
+	"stampede/platform/base/tracing"
 	"stampede/platform/store/bus"
 	"stampede/seckill/seckillevent"
 )
@@ -36,39 +40,39 @@ func sensible(g seckillevent.Grant) bool {
 // the relay, the stock in Redis, NATS, and the sweeper's timer. All except the
 // acks are optional: if this process ends here, another part repeats each
 // (order-cache subscription, relay's poll, hold sweeper, expiry's tick).
-func (s *Service) afterCommit(ctx context.Context, messages []message, out settled) {
+func (w *writer) afterCommit(ctx context.Context, messages []message, out settled) {
 	afterCommit.Pass()
-	told := s.cached.begin(out.events)
+	told := w.cached.begin(out.events)
 	ended := slices.Concat(out.created, out.refused)
-	err := s.cache.putNew(ctx, ended, visibleByWriter)
+	err := w.cache.putNew(ctx, ended, visibleByWriter)
 	told(err == nil)
 	if err != nil {
-		s.deps.Log.WarnContext(ctx, "new orders not cached, the event subscription will do it", "orders", len(ended), "error", err)
+		w.deps.Log.WarnContext(ctx, "new orders not cached, the event subscription will do it", "orders", len(ended), "error", err)
 	}
 	// After the cache, so that a poll triggered by the push does not read
 	// "queued".
-	s.deps.Outbox.Wake()
-	s.metrics.sawVisible(messages)
-	s.markPersisted(ctx, messages)
+	w.deps.Outbox.Wake()
+	w.metrics.sawVisible(messages)
+	w.markPersisted(ctx, messages)
 	beforeAck.Pass()
 	for _, m := range messages {
-		s.ack(ctx, m.Msg)
+		w.ack(ctx, m.Msg)
 	}
-	s.wakeAt(ctx, out.created)
+	w.wakeAt(ctx, out.created)
 
-	s.metrics.batchSize.Observe(float64(len(out.created) + len(out.refused) + out.known))
-	s.metrics.tallied(ended)
-	s.metrics.written.WithLabelValues("created").Add(float64(len(out.created)))
-	s.metrics.written.WithLabelValues("known").Add(float64(out.known))
+	w.metrics.batchSize.Observe(float64(len(out.created) + len(out.refused) + out.known))
+	w.metrics.tallied(ended)
+	w.metrics.written.WithLabelValues("created").Add(float64(len(out.created)))
+	w.metrics.written.WithLabelValues("known").Add(float64(out.known))
 	for i := range out.refused {
-		s.metrics.written.WithLabelValues(out.refused[i].Reason).Inc()
+		w.metrics.written.WithLabelValues(out.refused[i].Reason).Inc()
 	}
 }
 
 // markPersisted marks in Redis which numbers have a row now, so that the line
 // moves up and the hold sweeper leaves them alone. Refused numbers have a row
 // too; the event returns their units.
-func (s *Service) markPersisted(ctx context.Context, messages []message) {
+func (w *writer) markPersisted(ctx context.Context, messages []message) {
 	type place struct {
 		item  inventory.Item
 		epoch int64
@@ -89,14 +93,14 @@ func (s *Service) markPersisted(ctx context.Context, messages []message) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cacheWrite)
 	defer cancel()
-	if err := s.deps.Stock.PersistedAll(ctx, written); err != nil {
-		s.deps.Log.WarnContext(ctx, "holds not marked persisted, the hold sweeper will do it", "items", len(written), "error", err)
+	if err := w.deps.Stock.PersistedAll(ctx, written); err != nil {
+		w.deps.Log.WarnContext(ctx, "holds not marked persisted, the hold sweeper will do it", "items", len(written), "error", err)
 	}
 }
 
-func (s *Service) ack(ctx context.Context, m bus.Msg) {
+func (w *writer) ack(ctx context.Context, m bus.Msg) {
 	if err := m.Ack(); err != nil {
-		s.deps.Log.WarnContext(ctx, "grants not acknowledged, they will be redelivered", "message_id", m.ID, "error", err)
+		w.deps.Log.WarnContext(ctx, "grants not acknowledged, they will be redelivered", "message_id", m.ID, "error", err)
 	}
 }
 
@@ -111,19 +115,19 @@ const timerTimeout = 250 * time.Millisecond
 
 // wakeAt sets a timer for the deadline of the batch's first order, so that it
 // closes on time and not at the sweeper's next tick. A failure is harmless.
-func (s *Service) wakeAt(ctx context.Context, created []orderevent.Order) {
+func (w *writer) wakeAt(ctx context.Context, created []orderevent.Order) {
 	if len(created) == 0 {
 		return
 	}
 	first := slices.MinFunc(created, func(a, b orderevent.Order) int { return a.PayDeadline.Compare(b.PayDeadline) })
 	at := first.PayDeadline.Truncate(wakeGrain).Add(wakeGrain)
-	if !s.timers.add(at) {
+	if !w.timers.add(at) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timerTimeout)
 	defer cancel()
-	if err := s.deps.Bus.Delay(ctx, orderevent.SubjectDue, at, ids.New(), nil); err != nil {
-		s.deps.Log.DebugContext(ctx, "timer for due orders not set, the sweeper's tick will do", "error", err)
+	if err := w.deps.Bus.Delay(ctx, orderevent.SubjectDue, at, ids.New(), nil); err != nil {
+		w.deps.Log.DebugContext(ctx, "timer for due orders not set, the sweeper's tick will do", "error", err)
 	}
 }
 
@@ -150,4 +154,41 @@ func (t *timers) add(at time.Time) bool {
 	}
 	t.set[at] = struct{}{}
 	return true
+}
+
+// spanWrite is the span in which grants become orders: the transaction, with
+// its retries, and the steps after its commit.
+const spanWrite = "write orders"
+
+// followMessages starts the writer's span below that of the first traced message,
+// linked to the others. The events of the transaction carry it on.
+func (w *writer) followMessages(ctx context.Context, messages []message) (context.Context, tracing.Span) {
+	var carried []string
+	grants := 0
+	for i := range messages {
+		grants += len(messages[i].batch.Grants)
+		if c := messages[i].Trace; c != "" {
+			carried = append(carried, c)
+		}
+	}
+	if carried == nil {
+		return ctx, tracing.Span{}
+	}
+	return w.deps.Trace.Follow(ctx, spanWrite, carried, attribute.Int("messages", len(messages)), attribute.Int("grants", grants))
+}
+
+var (
+	errStopped = errors.New("stopped before the commit; the grants will be redelivered")
+	errLocked  = errors.New("a row is locked; the grants are written item by item")
+)
+
+func notWritten(end ending) error {
+	switch end {
+	case stopped:
+		return errStopped
+	case locked:
+		return errLocked
+	case committed:
+	}
+	return nil
 }

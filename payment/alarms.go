@@ -47,20 +47,20 @@ var (
 
 // raise records an alarm outside any transaction, so that it survives the
 // rollback that it is about.
-func (s *Service) raise(ctx context.Context, a *alarm.Definition, subject, detail string) {
-	if err := a.Raise(ctx, s.deps.DB, subject, detail); err != nil {
-		s.deps.Log.ErrorContext(ctx, "alarm not recorded", "code", string(a.Code), "subject", subject, "detail", detail, "error", err)
+func (g *gateway) raise(ctx context.Context, a *alarm.Definition, subject, detail string) {
+	if err := a.Raise(ctx, g.deps.DB, subject, detail); err != nil {
+		g.deps.Log.ErrorContext(ctx, "alarm not recorded", "code", string(a.Code), "subject", subject, "detail", detail, "error", err)
 	}
 }
 
 // providerFails returns what a provider's wrapper calls when its calls keep
 // failing. The context of the failed call may have expired, so recording the
 // alarm gets its own short timeout.
-func (s *Service) providerFails(name string) func(ctx context.Context, call string, err error) {
+func (g *gateway) providerFails(name string) func(ctx context.Context, call string, err error) {
 	return func(ctx context.Context, call string, err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 		defer cancel()
-		s.raise(ctx, alarmProviderFailing, "provider "+name, call+": "+err.Error())
+		g.raise(ctx, alarmProviderFailing, "provider "+name, call+": "+err.Error())
 	}
 }
 

@@ -31,7 +31,7 @@ func aFailedRefundIsRetried(t *testing.T, s *bundle) {
 	t.Helper()
 	no, refundNo := s.failedRefund(`{"note":"damaged"}`)
 	s.orderIs(no, orderevent.StatusRefundFailed)
-	if found, err := s.checkReturned(t.Context(), s.db); err != nil || len(found) != 1 {
+	if found, err := checkReturned(t.Context(), s.db); err != nil || len(found) != 1 {
 		t.Errorf("I5 sees %v, %v", found, err)
 	}
 	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {

@@ -26,6 +26,13 @@ const (
 	callbackTimeout = 4 * time.Second
 )
 
+// callbacks take what providers report.
+type callbacks struct {
+	*gateway
+	books  *books
+	forged forgeries
+}
+
 // callback handles a provider's callbacks, for payments and refunds alike: the
 // signed content says which. It answers in the provider's format; only a path
 // with an unknown provider name gets ours.
@@ -34,30 +41,30 @@ const (
 // It is refused, so that the provider sends it again after a person or a restart
 // has fixed the cause, if the amount differs and a query to the provider does
 // not settle it, if the number is not ours, and on any failure on our side.
-func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
+func (cb *callbacks) callback(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "provider")
-	p, ok := s.named[name]
+	p, ok := cb.named[name]
 	if !ok {
 		httpx.WriteProblem(w, r, fault.Plain(fault.NotFound,
 			fault.T("There is no such payment provider here.", "没有该支付渠道。")))
 		return
 	}
-	err := s.take(w, r, name, p)
+	err := cb.take(w, r, name, p)
 	answer, level := "taken", slog.LevelDebug
 	switch {
 	case err == nil:
 	case errors.Is(err, provider.ErrBadSignature):
-		answer, level = "bad_signature", s.forgedLevel(r, name)
+		answer, level = "bad_signature", cb.forgedLevel(r, name)
 	case errors.Is(err, provider.ErrUnreadable):
-		answer, level = "unreadable", s.forgedLevel(r, name)
+		answer, level = "unreadable", cb.forgedLevel(r, name)
 	case errors.Is(err, errMismatch), errors.Is(err, errUnknown), errors.Is(err, errForeign), errors.Is(err, errReused):
 		answer, level = "refused", slog.LevelError
 	default:
 		answer, level = "failed", slog.LevelError
 	}
-	s.metrics.callbacks.WithLabelValues(name, answer).Inc()
+	cb.metrics.callbacks.WithLabelValues(name, answer).Inc()
 	if err != nil {
-		s.deps.Log.Log(r.Context(), level, "callback not accepted", "provider", name, "answer", answer, "error", err)
+		cb.deps.Log.Log(r.Context(), level, "callback not accepted", "provider", name, "answer", answer, "error", err)
 	}
 	reply := p.Answer(err)
 	w.Header().Set("Content-Type", reply.ContentType)
@@ -67,8 +74,8 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 
 // forgedLevel counts a callback that anyone can send and returns the level of its
 // log line. The metric counts all.
-func (s *Service) forgedLevel(r *http.Request, name string) slog.Level {
-	if s.forged.note(name, httpx.ClientAddr(r.Context()), time.Now()) {
+func (cb *callbacks) forgedLevel(r *http.Request, name string) slog.Level {
+	if cb.forged.note(name, httpx.ClientAddr(r.Context()), time.Now()) {
 		return slog.LevelWarn
 	}
 	return slog.LevelDebug
@@ -76,7 +83,7 @@ func (s *Service) forgedLevel(r *http.Request, name string) slog.Level {
 
 // take reads a callback, has the provider verify it on the raw body, and settles
 // its content. On nil the provider may be sent an acknowledgement.
-func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p provider.Provider) error {
+func (cb *callbacks) take(w http.ResponseWriter, r *http.Request, name string, p provider.Provider) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallbackBytes))
 	if err != nil {
 		return errors.Join(provider.ErrUnreadable, err)
@@ -91,11 +98,11 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, name string, p pr
 	defer cancel()
 	switch {
 	case n.Capture != nil:
-		_, err = s.settle(ctx, name, *n.Capture, told)
+		_, err = cb.books.settle(ctx, name, *n.Capture, told)
 	case n.Refund != nil:
-		err = s.settleRefund(ctx, name, *n.Refund, told)
+		err = cb.books.settleRefund(ctx, name, *n.Refund, told)
 	case n.Chargeback != nil:
-		err = s.chargedBack(ctx, name, *n.Chargeback)
+		err = cb.books.chargedBack(ctx, name, *n.Chargeback)
 	}
 	return err
 }
@@ -107,11 +114,11 @@ const (
 	refundNotifyPath = "/api/v1/payments/{provider}/refund-notify"
 )
 
-// callbackRoutes registers the callbacks as plain handlers, because a signature
+// routes registers the callbacks as plain handlers, because a signature
 // covers the raw body, and documents them manually.
-func (s *Service) callbackRoutes(rt *httpx.Router) {
-	rt.Handle(httpx.Critical, http.MethodPost, notifyPath, s.callback)
-	rt.Handle(httpx.Critical, http.MethodPost, refundNotifyPath, s.callback)
+func (cb *callbacks) routes(rt *httpx.Router) {
+	rt.Handle(httpx.Critical, http.MethodPost, notifyPath, cb.callback)
+	rt.Handle(httpx.Critical, http.MethodPost, refundNotifyPath, cb.callback)
 	doc := rt.API.Huma.OpenAPI()
 	doc.AddOperation(describeCallback(doc, notifyPath, "payment-callback", "Payment provider callback about a payment"))
 	doc.AddOperation(describeCallback(doc, refundNotifyPath, "refund-callback", "Payment provider callback about a refund"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"stampede/order"
 	"stampede/order/orderevent"
@@ -13,21 +14,35 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
+func (cl *closing) routes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
+		Summary: "Cancel an unpaid order",
+		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
+			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, " +
+			"and can be paid or canceled again.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-cancelable, order-closing",
+			http.StatusServiceUnavailable: "payment-unavailable, unknown",
+		},
+	}, cl.cancel)
+}
+
 type cancelInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 }
 
 // cancel closes an order at its shopper's request.
-func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[orderevent.OrderView], error) {
+func (cl *closing) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[orderevent.OrderView], error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
 	}
 	user := auth.From(ctx).UserID
-	closed, err := s.closeBy(ctx, no, canceling{
-		claim: func(ctx context.Context) (order.Claimed, error) { return s.deps.Orders.Claim(ctx, no, user) },
+	closed, err := cl.closeBy(ctx, no, canceling{
+		claim: func(ctx context.Context) (order.Claimed, error) { return cl.deps.Orders.Claim(ctx, no, user) },
 		end: func(ctx context.Context) (orderevent.Order, bool, error) {
-			closed, err := s.deps.Orders.CloseClaimed(ctx, []ids.ID{no}, orderevent.ReasonCanceled)
+			closed, err := cl.deps.Orders.CloseClaimed(ctx, []ids.ID{no}, orderevent.ReasonCanceled)
 			if err != nil || len(closed) == 0 {
 				return orderevent.Order{}, false, err
 			}
@@ -42,11 +57,11 @@ func (s *Service) cancel(ctx context.Context, in *cancelInput) (*httpx.Output[or
 
 // Cancel closes an order at the request of the operator in ctx, who says why. An
 // order that an operator has closed before is returned as it is.
-func (s *Service) Cancel(ctx context.Context, no ids.ID, why string) (orderevent.Order, error) {
-	return s.closeBy(ctx, no, canceling{
-		claim: func(ctx context.Context) (order.Claimed, error) { return s.deps.Orders.ClaimAny(ctx, no) },
+func (cl *closing) Cancel(ctx context.Context, no ids.ID, why string) (orderevent.Order, error) {
+	return cl.closeBy(ctx, no, canceling{
+		claim: func(ctx context.Context) (order.Claimed, error) { return cl.deps.Orders.ClaimAny(ctx, no) },
 		end: func(ctx context.Context) (orderevent.Order, bool, error) {
-			return s.deps.Orders.Withdraw(ctx, no, why)
+			return cl.deps.Orders.Withdraw(ctx, no, why)
 		},
 	})
 }
@@ -66,7 +81,7 @@ var errNotClosed = errUnavailable.Saying(
 
 // closeBy closes an order by the same protocol as expiry: claim, close the payment at
 // its provider, close the order. If that fails, it gives the claim back.
-func (s *Service) closeBy(ctx context.Context, no ids.ID, c canceling) (orderevent.Order, error) {
+func (cl *closing) closeBy(ctx context.Context, no ids.ID, c canceling) (orderevent.Order, error) {
 	// A client that leaves the page has still canceled: the protocol runs to its
 	// end, within its own bounds. The detached context begins before the claim,
 	// which may commit as the client leaves: an order that is claimed and not
@@ -78,20 +93,20 @@ func (s *Service) closeBy(ctx context.Context, no ids.ID, c canceling) (ordereve
 	if err != nil || claimed.Status == orderevent.StatusClosed {
 		return claimed.Order, notClosed(err)
 	}
-	o, err := s.closeNow(closing, claimed.Order, c)
+	o, err := cl.closeNow(closing, claimed.Order, c)
 	if err != nil {
 		giving, stop := context.WithTimeout(ctx, bookTimeout)
 		defer stop()
-		if failed := s.deps.Orders.GiveBack(giving, claimed); failed != nil {
-			s.deps.Log.WarnContext(ctx, "order stays claimed after a failed cancel until its claim expires", "order_no", no, "error", failed)
+		if failed := cl.deps.Orders.GiveBack(giving, claimed); failed != nil {
+			cl.deps.Log.WarnContext(ctx, "order stays claimed after a failed cancel until its claim expires", "order_no", no, "error", failed)
 		}
 	}
 	return o, notClosed(err)
 }
 
 // closeNow makes the second and third step for an order that is claimed.
-func (s *Service) closeNow(ctx context.Context, o orderevent.Order, c canceling) (orderevent.Order, error) {
-	closable, err := s.CloseOpen(ctx, []ids.ID{o.No})
+func (cl *closing) closeNow(ctx context.Context, o orderevent.Order, c canceling) (orderevent.Order, error) {
+	closable, err := cl.CloseOpen(ctx, []ids.ID{o.No})
 	if err != nil {
 		return o, err
 	}
@@ -101,7 +116,7 @@ func (s *Service) closeNow(ctx context.Context, o orderevent.Order, c canceling)
 		}
 	}
 	// The money was faster, or the claim expired during the protocol.
-	statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{o.No})
+	statuses, err := cl.deps.Orders.Statuses(ctx, []ids.ID{o.No})
 	if err != nil {
 		return o, fmt.Errorf("payment: read order %s: %w", o.No, err)
 	}

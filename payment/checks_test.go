@@ -95,7 +95,7 @@ func TestPlantedViolations(t *testing.T) {
 			check := checkMoney
 			switch tt.check {
 			case "I5":
-				check = s.checkReturned
+				check = checkReturned
 			case "statements":
 				check = func(ctx context.Context, db paymentdb.DBTX) ([]proof.Violation, error) {
 					return statement.Check(ctx, db, maxViolations, free)
@@ -123,7 +123,7 @@ func moneyOnItsWayBackIsNoViolation(t *testing.T, s *bundle) {
 	s.exec(`UPDATE payments.refunds SET created_at = now() - interval '61 seconds'`)
 	violations := func(what string, want int) {
 		t.Helper()
-		if found, err := s.checkReturned(t.Context(), s.db); err != nil || len(found) != want {
+		if found, err := checkReturned(t.Context(), s.db); err != nil || len(found) != want {
 			t.Errorf("%s: %v, %v", what, found, err)
 		}
 	}

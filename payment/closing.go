@@ -20,10 +20,16 @@ var errUnanswered = errors.New("payment: no word from the provider")
 
 var errNoProvider = errors.New("payment: the provider of this payment is not configured")
 
+// closing ends open payments at their providers, and orders by request.
+type closing struct {
+	*gateway
+	books *books
+}
+
 // OpenOf returns those of the orders that have an open payment, grouped by
 // provider. It queries only Postgres.
-func (s *Service) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) {
-	open, err := s.openPayments(ctx, nos)
+func (cl *closing) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) {
+	open, err := cl.openPayments(ctx, nos)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +41,8 @@ func (s *Service) OpenOf(ctx context.Context, nos []ids.ID) ([][]ids.ID, error) 
 	return slices.Collect(maps.Values(byProvider)), nil
 }
 
-func (s *Service) openPayments(ctx context.Context, nos []ids.ID) ([]paymentdb.OpenPaymentsRow, error) {
-	open, err := s.q.OpenPayments(ctx, paymentdb.OpenPaymentsParams{OrderNos: nos, UnansweredAfter: s.cfg.CloseUnansweredAfter})
+func (cl *closing) openPayments(ctx context.Context, nos []ids.ID) ([]paymentdb.OpenPaymentsRow, error) {
+	open, err := cl.q.OpenPayments(ctx, paymentdb.OpenPaymentsParams{OrderNos: nos, UnansweredAfter: cl.cfg.CloseUnansweredAfter})
 	if err != nil {
 		return nil, fmt.Errorf("payment: read open payments of %d orders: %w", len(nos), err)
 	}
@@ -54,10 +60,10 @@ func (s *Service) openPayments(ctx context.Context, nos []ids.ID) ([]paymentdb.O
 // further, and money that the provider took is late. CloseOpen must be called
 // outside any transaction, on claimed orders, so that no payment is started
 // meanwhile. It takes closeTimeout at most.
-func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error) {
+func (cl *closing) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error) {
 	calls, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	open, err := s.openPayments(calls, nos)
+	open, err := cl.openPayments(calls, nos)
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +77,13 @@ func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error)
 	var first error
 	each(calls, open, func(ctx context.Context, o paymentdb.OpenPaymentsRow) {
 		p := o.PaymentsPayment
-		paid, err := s.closeOne(ctx, p)
+		paid, err := cl.closeOne(ctx, p)
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case o.Overdue && errors.Is(err, errUnanswered):
 			unanswered[p.Provider]++
-			s.deps.Log.WarnContext(ctx, "order closed without its provider's word", "provider", p.Provider, "payment_no", p.PaymentNo, "order_no", p.OrderNo, "error", err)
+			cl.deps.Log.WarnContext(ctx, "order closed without its provider's word", "provider", p.Provider, "payment_no", p.PaymentNo, "order_no", p.OrderNo, "error", err)
 		case err != nil:
 			unheard++
 			first = cmp.Or(first, err)
@@ -87,7 +93,7 @@ func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error)
 		}
 	})
 	for name, orders := range unanswered {
-		s.raise(ctx, alarmUnanswered, "provider "+name, fmt.Sprintf("%d orders at once, %s after their deadline.", orders, s.cfg.CloseUnansweredAfter))
+		cl.raise(ctx, alarmUnanswered, "provider "+name, fmt.Sprintf("%d orders at once, %s after their deadline.", orders, cl.cfg.CloseUnansweredAfter))
 	}
 	closable := slices.DeleteFunc(slices.Clone(nos), func(no ids.ID) bool { return keep[no] })
 	if unheard > 0 {
@@ -101,10 +107,10 @@ func (s *Service) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error)
 // closeOne makes sure that a payment can no longer be paid, at its provider
 // first and then in our row. It returns true if the money was faster and the
 // order is paid with it.
-func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (paid bool, err error) {
-	prov, ok := s.named[p.Provider]
+func (cl *closing) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (paid bool, err error) {
+	prov, ok := cl.named[p.Provider]
 	if !ok {
-		s.raise(ctx, alarmProviderMissing, p.Provider, "")
+		cl.raise(ctx, alarmProviderMissing, p.Provider, "")
 		return false, fmt.Errorf("%w: %w: %s of payment %s", errUnanswered, errNoProvider, p.Provider, p.PaymentNo)
 	}
 	st, err := prov.Close(ctx, named(p))
@@ -114,7 +120,7 @@ func (s *Service) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (pa
 	if st.State == provider.Missing {
 		st.State = provider.Closed // there is nothing to close; money that still arrives is late
 	}
-	return s.follow(ctx, p, st)
+	return cl.follow(ctx, p, st)
 }
 
 // named is the payment as its provider knows it.
@@ -124,22 +130,22 @@ func named(p paymentdb.PaymentsPayment) provider.Payment {
 
 // follow updates our books to the provider's answer to our query about a
 // payment.
-func (s *Service) follow(ctx context.Context, p paymentdb.PaymentsPayment, st provider.Status) (paid bool, err error) {
+func (cl *closing) follow(ctx context.Context, p paymentdb.PaymentsPayment, st provider.Status) (paid bool, err error) {
 	switch st.State {
 	case provider.Captured:
-		outcome, err := s.settle(ctx, p.Provider, st.Capture, asked)
+		outcome, err := cl.books.settle(ctx, p.Provider, st.Capture, asked)
 		if err != nil || outcome != outcomeRepeated {
 			return outcome == outcomePaid || outcome == outcomeRetaken, err
 		}
 		// A callback was settled meanwhile: it has paid the order, or the amount
 		// differed and the order still waits.
-		now, err := s.deps.Orders.Statuses(ctx, []ids.ID{p.OrderNo})
+		now, err := cl.deps.Orders.Statuses(ctx, []ids.ID{p.OrderNo})
 		if err != nil {
 			return false, fmt.Errorf("payment: read order %s: %w", p.OrderNo, err)
 		}
 		return now[p.OrderNo] != orderevent.StatusPending, nil
 	case provider.Closed:
-		if _, err := s.q.ClosePayment(ctx, paymentdb.ClosePaymentParams{PaymentNo: p.PaymentNo, Bucket: p.Bucket}); err != nil {
+		if _, err := cl.q.ClosePayment(ctx, paymentdb.ClosePaymentParams{PaymentNo: p.PaymentNo, Bucket: p.Bucket}); err != nil {
 			return false, fmt.Errorf("payment: mark %s closed: %w", p.PaymentNo, err)
 		}
 	case provider.Open, provider.Missing: // nothing to follow

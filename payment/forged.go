@@ -84,8 +84,8 @@ func (f *forgeries) floods(now time.Time) (found []alarm.Finding) {
 }
 
 // Probes watch for floods of forged callbacks at this instance.
-func (s *Service) Probes() []alarm.Probe {
+func (cb *callbacks) Probes() []alarm.Probe {
 	return []alarm.Probe{{Alarm: alarmForged, Every: forgedEvery, Look: func(context.Context) ([]alarm.Finding, error) {
-		return s.forged.floods(time.Now()), nil
+		return cb.forged.floods(time.Now()), nil
 	}}}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/require"
@@ -91,5 +92,31 @@ func TestFloodOfForgedCallbacksAcrossWindows(t *testing.T) {
 	require.Equal(t, "warnings in three minutes", warned, 3)
 	if w := f.seen["wechat"][0]; len(w.from) != forgedAddresses || w.count != 600 {
 		t.Errorf("a window holds %d addresses of %d callbacks", len(w.from), w.count)
+	}
+}
+
+// TestCallbacksAreDocumented: they are plain handlers, which huma does not
+// document automatically.
+func TestCallbacksAreDocumented(t *testing.T) {
+	t.Parallel()
+	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
+	rt := httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
+	s := &callbacks{gateway: new(gateway)}
+	s.routes(rt)
+	paths := rt.API.Huma.OpenAPI().Paths
+	for _, url := range []string{s.notifyURL("{provider}"), s.refundNotifyURL("{provider}")} {
+		item := paths[url]
+		if item == nil || item.Post == nil {
+			t.Errorf("POST %s, a path given to providers, is not documented", url)
+			continue
+		}
+		for _, status := range []string{"200", "400", "401", "404", "503"} {
+			if item.Post.Responses[status] == nil {
+				t.Errorf("POST %s: no answer %s", url, status)
+			}
+		}
+		if len(item.Post.Parameters) != 1 || item.Post.RequestBody == nil || len(item.Post.Security) != 0 {
+			t.Errorf("POST %s: %+v", url, item.Post)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 )
 
@@ -26,9 +27,19 @@ type paymentMethod struct {
 }
 
 // methodRoutes registers the list of the shop's ways to pay.
-func (s *Service) methodRoutes(rt *httpx.Router) {
+func (ck *checkout) routes(rt *httpx.Router) {
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
+		Summary: "Start paying: where to pay, and until when",
+		Description: "Send the shopper to `pay_url`, show `qr_code`, or pass `jsapi` to the provider's app, whichever the method gives. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
+			"provider, method or `coupon` closes it there first, and then `amount` is what the order costs with that coupon. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
+		Problems: map[int]string{
+			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-payable, details-missing, order-closing, coupon-not-usable, idempotency-in-flight",
+			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "payment-unavailable, unknown",
+		},
+	}, ck.start)
 	list := paymentMethods{Methods: []paymentMethod{}}
-	for _, p := range s.deps.Providers {
+	for _, p := range ck.deps.Providers {
 		profile := p.Profile()
 		for _, m := range profile.Methods {
 			list.Methods = append(list.Methods, paymentMethod{
@@ -58,9 +69,9 @@ type offer struct {
 
 // offers returns the shop's ways to pay that a shopper's choice leaves, the preferred
 // first.
-func (s *Service) offers(by way) ([]offer, error) {
+func (ck *checkout) offers(by way) ([]offer, error) {
 	var all []offer
-	for _, p := range s.deps.Providers {
+	for _, p := range ck.deps.Providers {
 		profile := p.Profile()
 		if by.Provider != "" && by.Provider != profile.Name {
 			continue
@@ -74,21 +85,21 @@ func (s *Service) offers(by way) ([]offer, error) {
 	switch {
 	case len(all) > 0 || by.Provider == "" && by.Method == "":
 		return all, nil
-	case s.named[by.Provider] == nil && by.Provider != "":
-		return nil, s.errNoSuchWay("There is no payment provider %q here.", by.Provider)
+	case ck.named[by.Provider] == nil && by.Provider != "":
+		return nil, ck.errNoSuchWay("There is no payment provider %q here.", by.Provider)
 	default:
-		return nil, s.errNoSuchWay("There is no way %q to pay here.", by.Method)
+		return nil, ck.errNoSuchWay("There is no way %q to pay here.", by.Method)
 	}
 }
 
 // loggedIn leaves the offers that need no login with a provider's app, or one that the
 // user has. It fails with errNoLogin if that leaves none.
-func (s *Service) loggedIn(ctx context.Context, all []offer, user int64) (left []offer, err error) {
+func (ck *checkout) loggedIn(ctx context.Context, all []offer, user int64) (left []offer, err error) {
 	for _, by := range all {
 		if app := by.Logins[by.Method]; app != "" {
 			id := ""
-			if s.deps.OpenID != nil {
-				if id, err = s.deps.OpenID(ctx, user, app); err != nil {
+			if ck.deps.OpenID != nil {
+				if id, err = ck.deps.OpenID(ctx, user, app); err != nil {
 					return nil, err
 				}
 			}
@@ -105,18 +116,18 @@ func (s *Service) loggedIn(ctx context.Context, all []offer, user int64) (left [
 }
 
 // taking leaves the offers that take a currency.
-func (s *Service) taking(all []offer, currency string) ([]offer, error) {
+func (ck *checkout) taking(all []offer, currency string) ([]offer, error) {
 	left := slices.DeleteFunc(slices.Clone(all), func(by offer) bool { return !by.Takes(currency) })
 	if len(left) == 0 {
-		return nil, s.errNoSuchWay("This way to pay does not take %s.", currency)
+		return nil, ck.errNoSuchWay("This way to pay does not take %s.", currency)
 	}
 	return left, nil
 }
 
 // replaceable reports why an open payment is not given up for any of the offers: none
 // takes its currency, or there is too little time left for each.
-func (s *Service) replaceable(p paymentdb.PaymentsPayment, offers []offer) error {
-	left, err := s.taking(offers, p.Currency)
+func (ck *checkout) replaceable(p paymentdb.PaymentsPayment, offers []offer) error {
+	left, err := ck.taking(offers, p.Currency)
 	if err == nil && !slices.ContainsFunc(left, func(by offer) bool { return time.Until(p.ExpiresAt) > by.MinWindow }) {
 		err = errTooLate.With("order_status", orderevent.StatusPending)
 	}
@@ -124,9 +135,9 @@ func (s *Service) replaceable(p paymentdb.PaymentsPayment, offers []offer) error
 }
 
 // errNoSuchWay refuses a choice and lists those that there are.
-func (s *Service) errNoSuchWay(format string, choice any) error {
+func (ck *checkout) errNoSuchWay(format string, choice any) error {
 	var have []string
-	for _, p := range s.deps.Providers {
+	for _, p := range ck.deps.Providers {
 		profile := p.Profile()
 		methods := make([]string, len(profile.Methods))
 		for i, m := range profile.Methods {

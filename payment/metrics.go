@@ -59,3 +59,9 @@ func (m *metrics) know(name string) {
 		m.failures.WithLabelValues(name, call)
 	}
 }
+
+// Stages of an item's funnel that this module counts.
+const (
+	stagePayments = "payments" // started, and captures by outcome
+	stageRefunds  = "refunds"  // refunds that ended: succeeded, failed
+)

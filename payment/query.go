@@ -30,22 +30,29 @@ const (
 // closeTimeout still within an order's claim.
 const bookTimeout = 5 * time.Second
 
+// poller asks providers about payments and refunds of which they reported nothing.
+type poller struct {
+	*gateway
+	books   *books
+	closing *closing
+}
+
 // runQueries queries providers about open payments whose callback has not
 // arrived.
-func (s *Service) runQueries(ctx context.Context) error {
-	return s.loop(nil, s.queryDue, "open payments not queried, retrying later").Run(ctx) // nothing here is too urgent to wait for the tick
+func (pl *poller) runQueries(ctx context.Context) error {
+	return pl.loop(nil, pl.queryDue, "open payments not queried, retrying later").Run(ctx) // nothing here is too urgent to wait for the tick
 }
 
 // runRefunds requests refunds from providers, and queries them.
-func (s *Service) runRefunds(ctx context.Context) error {
-	return s.loop(s.refundNow, s.refundDue, "refunds not requested, retrying later").Run(ctx)
+func (pl *poller) runRefunds(ctx context.Context) error {
+	return pl.loop(pl.books.refundNow, pl.refundDue, "refunds not requested, retrying later").Run(ctx)
 }
 
 // loop calls round at each tick and each kick, and again immediately if the
 // round found as much as it claims at a time. What a failed round left is due
 // again later.
-func (s *Service) loop(kick <-chan struct{}, round func(context.Context) (int, error), failed string) app.Loop {
-	return app.Loop{Every: s.cfg.Poll, Kick: kick, Log: s.deps.Log, Failed: failed, Do: func(ctx context.Context) error {
+func (pl *poller) loop(kick <-chan struct{}, round func(context.Context) (int, error), failed string) app.Loop {
+	return app.Loop{Every: pl.cfg.Poll, Kick: kick, Log: pl.deps.Log, Failed: failed, Do: func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			if n, err := round(ctx); err != nil || n < claimAtMost {
 				return err
@@ -72,8 +79,8 @@ func each[T any](ctx context.Context, due []T, step func(context.Context, T)) {
 }
 
 // queryDue queries the payments that are due and returns how many.
-func (s *Service) queryDue(ctx context.Context) (int, error) {
-	due, statuses, err := s.claimQueries(ctx)
+func (pl *poller) queryDue(ctx context.Context) (int, error) {
+	due, statuses, err := pl.claimQueries(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -81,8 +88,8 @@ func (s *Service) queryDue(ctx context.Context) (int, error) {
 		p := d.PaymentsPayment
 		// An expired payment cannot be paid, and an order that no longer waits should
 		// not be: those payments are closed, which also returns their state.
-		if err := s.ask(ctx, p, d.Expired || statuses[p.OrderNo] != orderevent.StatusPending); err != nil {
-			s.deps.Log.WarnContext(ctx, "open payment not queried", "provider", p.Provider, "payment_no", p.PaymentNo,
+		if err := pl.ask(ctx, p, d.Expired || statuses[p.OrderNo] != orderevent.StatusPending); err != nil {
+			pl.deps.Log.WarnContext(ctx, "open payment not queried", "provider", p.Provider, "payment_no", p.PaymentNo,
 				"queries", p.Queries, "error", err)
 		}
 	})
@@ -91,11 +98,11 @@ func (s *Service) queryDue(ctx context.Context) (int, error) {
 
 // claimQueries claims the payments that are due, with the status of their
 // orders.
-func (s *Service) claimQueries(ctx context.Context) ([]paymentdb.ClaimQueriesRow, map[ids.ID]string, error) {
+func (pl *poller) claimQueries(ctx context.Context) ([]paymentdb.ClaimQueriesRow, map[ids.ID]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
 	defer cancel()
-	due, err := s.q.ClaimQueries(ctx, paymentdb.ClaimQueriesParams{
-		Claim: claimFor, BaseMs: s.cfg.QueryAfter.Milliseconds(), MostMs: s.cfg.QueryAtMost.Milliseconds(), AtMost: claimAtMost,
+	due, err := pl.q.ClaimQueries(ctx, paymentdb.ClaimQueriesParams{
+		Claim: claimFor, BaseMs: pl.cfg.QueryAfter.Milliseconds(), MostMs: pl.cfg.QueryAtMost.Milliseconds(), AtMost: claimAtMost,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("payment: claim queries: %w", err)
@@ -104,7 +111,7 @@ func (s *Service) claimQueries(ctx context.Context) ([]paymentdb.ClaimQueriesRow
 	for i, d := range due {
 		nos[i] = d.PaymentsPayment.OrderNo
 	}
-	statuses, err := s.deps.Orders.Statuses(ctx, nos)
+	statuses, err := pl.deps.Orders.Statuses(ctx, nos)
 	if err != nil {
 		return nil, nil, fmt.Errorf("payment: read orders of open payments: %w", err)
 	}
@@ -113,20 +120,20 @@ func (s *Service) claimQueries(ctx context.Context) ([]paymentdb.ClaimQueriesRow
 
 // ask queries a payment's state at its provider and applies it, closing the
 // payment there first if closeIt.
-func (s *Service) ask(ctx context.Context, p paymentdb.PaymentsPayment, closeIt bool) error {
+func (pl *poller) ask(ctx context.Context, p paymentdb.PaymentsPayment, closeIt bool) error {
 	if closeIt {
-		_, err := s.closeOne(ctx, p)
+		_, err := pl.closing.closeOne(ctx, p)
 		return err
 	}
-	prov, ok := s.named[p.Provider]
+	prov, ok := pl.named[p.Provider]
 	if !ok {
-		s.raise(ctx, alarmProviderMissing, p.Provider, "")
+		pl.raise(ctx, alarmProviderMissing, p.Provider, "")
 		return errNoProvider
 	}
 	st, err := prov.Query(ctx, named(p))
 	if err != nil {
 		return err
 	}
-	_, err = s.follow(ctx, p, st)
+	_, err = pl.closing.follow(ctx, p, st)
 	return err
 }

@@ -168,7 +168,7 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 	if s.alarms("refund-failed", s.refundSubject(no)) != 1 {
 		t.Error("no alarm")
 	}
-	found, err := s.checkReturned(t.Context(), s.db)
+	found, err := checkReturned(t.Context(), s.db)
 	if err != nil || len(found) != 1 {
 		t.Errorf("I5 sees %v, %v", found, err)
 	}

@@ -16,15 +16,15 @@ import (
 
 // settleRefund applies what a provider reports of a refund, once. A report that
 // contradicts how the refund ended is not believed: the provider is asked.
-func (s *Service) settleRefund(ctx context.Context, name string, r provider.RefundStatus, from source) error {
-	if r.Merchant != s.named[name].Profile().Merchant {
-		s.raise(ctx, alarmForeignMerchant, name, "")
+func (bk *books) settleRefund(ctx context.Context, name string, r provider.RefundStatus, from source) error {
+	if r.Merchant != bk.named[name].Profile().Merchant {
+		bk.raise(ctx, alarmForeignMerchant, name, "")
 		return errForeign
 	}
 	if from == told {
-		row, err := s.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.RefundNo.Bucket()})
+		row, err := bk.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.RefundNo.Bucket()})
 		if err == nil && row.Provider == name && refund.Contradicts(row, r.State) {
-			if r, err = s.requestRefund(ctx, row); err != nil {
+			if r, err = bk.requestRefund(ctx, row); err != nil {
 				return fmt.Errorf("payment: ask for refund %s: %w", row.RefundNo, err)
 			}
 		}
@@ -32,18 +32,18 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 	var err error
 	switch r.State {
 	case provider.Succeeded:
-		err = s.refundSucceeded(ctx, name, r)
+		err = bk.refundSucceeded(ctx, name, r)
 	case provider.Failed:
-		err = s.refundFailed(ctx, r.RefundNo, name, "the provider reports that the refund failed")
+		err = bk.refundFailed(ctx, r.RefundNo, name, "the provider reports that the refund failed")
 	case provider.Processing: // nothing has happened yet
 	}
 	switch {
 	case errors.Is(err, refund.ErrUnknown):
-		s.raise(ctx, alarmUnknown, name+" refund "+r.RefundNo.String(), "")
+		bk.raise(ctx, alarmUnknown, name+" refund "+r.RefundNo.String(), "")
 	case errors.Is(err, refund.ErrReused):
-		s.raise(ctx, alarmTransactionReused, name+" transaction "+r.Transaction, "")
+		bk.raise(ctx, alarmTransactionReused, name+" transaction "+r.Transaction, "")
 	case errors.Is(err, refund.ErrMismatch):
-		s.raise(ctx, alarmMismatch, "refund "+r.RefundNo.String(), "")
+		bk.raise(ctx, alarmMismatch, "refund "+r.RefundNo.String(), "")
 	}
 	if err != nil {
 		return fmt.Errorf("payment: settle refund %s: %w", r.RefundNo, err)
@@ -53,61 +53,61 @@ func (s *Service) settleRefund(ctx context.Context, name string, r provider.Refu
 
 // refundSucceeded records that money was refunded, once however often it is
 // reported.
-func (s *Service) refundSucceeded(ctx context.Context, name string, r provider.RefundStatus) error {
-	done, err := s.Refunds.Succeeded(ctx, name, r)
+func (bk *books) refundSucceeded(ctx context.Context, name string, r provider.RefundStatus) error {
+	done, err := bk.Refunds.Succeeded(ctx, name, r)
 	if done {
-		s.metrics.refunds.WithLabelValues(name, "succeeded").Inc()
-		s.tallyRefund(ctx, r.RefundNo, "succeeded")
+		bk.metrics.refunds.WithLabelValues(name, "succeeded").Inc()
+		bk.tallyRefund(ctx, r.RefundNo, "succeeded")
 	}
 	return err
 }
 
 // refundFailed ends a refund that the provider will never make.
-func (s *Service) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
-	changed, err := s.Refunds.Failed(ctx, no, name, why, func(tx pgx.Tx, takenBack bool) error {
+func (bk *books) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
+	changed, err := bk.Refunds.Failed(ctx, no, name, why, func(tx pgx.Tx, takenBack bool) error {
 		if takenBack {
 			why = "It had succeeded before, and the provider has taken it back. " + why
 		}
 		return alarmRefundFailed.Raise(ctx, tx, "refund "+no.String(), why)
 	})
 	if changed {
-		s.metrics.refunds.WithLabelValues(name, "failed").Inc()
-		s.tallyRefund(ctx, no, "failed")
+		bk.metrics.refunds.WithLabelValues(name, "failed").Inc()
+		bk.tallyRefund(ctx, no, "failed")
 	}
 	return err
 }
 
 // chargedBack records what a provider reports of a chargeback.
-func (s *Service) chargedBack(ctx context.Context, name string, c provider.Chargeback) error {
-	if c.Merchant != s.named[name].Profile().Merchant {
-		s.raise(ctx, alarmForeignMerchant, name, "")
+func (bk *books) chargedBack(ctx context.Context, name string, c provider.Chargeback) error {
+	if c.Merchant != bk.named[name].Profile().Merchant {
+		bk.raise(ctx, alarmForeignMerchant, name, "")
 		return errForeign
 	}
-	err := s.chargebacks.Record(ctx, name, c)
+	err := bk.chargebacks.Record(ctx, name, c)
 	switch {
 	case errors.Is(err, chargeback.ErrUnknown):
 		// A company reports every chargeback of the account, which the shop may use elsewhere too. One of ours that
 		// was missed is in the statement.
-		s.deps.Log.InfoContext(ctx, "chargeback of no payment of ours", "provider", name, "chargeback", c.No, "capture", c.Capture)
+		bk.deps.Log.InfoContext(ctx, "chargeback of no payment of ours", "provider", name, "chargeback", c.No, "capture", c.Capture)
 		return nil
 	case errors.Is(err, chargeback.ErrMismatch):
-		s.raise(ctx, alarmMismatch, "chargeback "+c.No, "")
+		bk.raise(ctx, alarmMismatch, "chargeback "+c.No, "")
 	}
 	return err
 }
 
 // reopen records that a bank gave money back, with an alarm about each refund that is owed
 // again because of that.
-func (s *Service) reopen(ctx context.Context, name, capture string, no ids.ID, record func(tx pgx.Tx) error) error {
-	return s.Refunds.Reopen(ctx, name, capture, no, record, func(tx pgx.Tx, refund ids.ID) error {
+func (bk *books) reopen(ctx context.Context, name, capture string, no ids.ID, record func(tx pgx.Tx) error) error {
+	return bk.Refunds.Reopen(ctx, name, capture, no, record, func(tx pgx.Tx, refund ids.ID) error {
 		return alarmRefundFailed.Raise(ctx, tx, "refund "+refund.String(), "It had ended by a chargeback, whose money the bank has given back.")
 	})
 }
 
 // refundRequested follows the commit of a refund that was asked for.
-func (s *Service) refundRequested(r refund.AdminRefund) {
-	s.metrics.refunds.WithLabelValues(r.Provider, "requested").Inc()
-	s.wakeRefunds()
+func (bk *books) refundRequested(r refund.AdminRefund) {
+	bk.metrics.refunds.WithLabelValues(r.Provider, "requested").Inc()
+	bk.wakeRefunds()
 }
 
 // Forget removes what a user wrote about refunds, in the transaction that erases the
@@ -117,4 +117,29 @@ func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
 		return fmt.Errorf("payment: forget notes: %w", err)
 	}
 	return nil
+}
+
+// wakeRefunds wakes the refund worker. It never blocks.
+func (bk *books) wakeRefunds() {
+	select {
+	case bk.refundNow <- struct{}{}:
+	default: // a wake-up is pending already
+	}
+}
+
+// tallyRefund counts how a refund ended in its item's funnel. Its order names the
+// item; a refund whose order cannot be read is not counted.
+func (bk *books) tallyRefund(ctx context.Context, no ids.ID, end string) {
+	if bk.deps.Tally == nil {
+		return
+	}
+	r, err := bk.q.Refund(ctx, paymentdb.RefundParams{RefundNo: no, Bucket: no.Bucket()})
+	if err == nil {
+		o, _, getErr := bk.deps.Orders.Get(ctx, r.OrderNo)
+		bk.deps.Tally.Count(o.ItemID, stageRefunds, end, 1)
+		err = getErr
+	}
+	if err != nil {
+		bk.deps.Log.WarnContext(ctx, "refund not counted in the funnel", "refund_no", no, "error", err)
+	}
 }

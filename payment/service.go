@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,15 +12,12 @@ import (
 
 	"stampede/order"
 	"stampede/order/orderevent"
-	"stampede/payment/chargeback"
-	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
 	"stampede/payment/statement"
 	"stampede/payment/view"
 	"stampede/platform/base/app"
 	"stampede/platform/base/tracing"
-	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/tally"
@@ -51,24 +46,21 @@ type Deps struct {
 	Tally   *tally.Board    // counts payments and refunds by item; nil for none
 }
 
-// Service is the payment module. Safe for concurrent use.
+// Service is the payment module, of these parts: the books settle what providers report,
+// the closing ends open payments and then their orders, the checkout begins payments, the
+// poller asks about what nobody reported, and the callbacks take what is. Safe for
+// concurrent use.
 type Service struct {
-	cfg         Config
-	deps        Deps
-	q           *paymentdb.Queries
-	named       map[string]provider.Provider
-	metrics     *metrics
-	Refunds     *refund.Service
-	Payments    *view.Reader
-	chargebacks *chargeback.Service
+	*gateway
+	*books
+	*closing
+	*checkout
+	*poller
+	*callbacks
+	Payments *view.Reader
 	// Compares the ledger with the providers' statements.
 	statements *statement.Service
-
-	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
-	refundNow chan struct{}
-	expiry    *expiry
-
-	forged forgeries
+	expiry     *expiry
 }
 
 // New returns the module; nothing runs until its workers are started.
@@ -77,39 +69,29 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("payment: every dependency is required")
 	}
-	m := newMetrics(deps.Metrics)
-	s := &Service{
-		cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: m,
-		refundNow: make(chan struct{}, 1), forged: forgeries{seen: map[string]*[2]forgedCount{}},
+	g, err := newGateway(cfg, deps)
+	if err != nil {
+		return nil, err
 	}
-	s.chargebacks = chargeback.New(deps.DB, s.reopen)
-	s.Payments = view.NewReader(deps.DB, s.chargebacks)
-	s.Refunds = refund.New(cfg.Refunds, refund.Deps{DB: deps.DB, Orders: deps.Orders, Plan: deps.Plan, Requested: s.refundRequested})
-	for _, p := range deps.Providers {
-		profile := p.Profile()
-		name := profile.Name
-		if len(profile.Methods) == 0 {
-			return nil, fmt.Errorf("payment: provider %q has no method", name)
-		}
-		if _, twice := s.named[name]; twice || name == "" || name == free || name == refund.ByHand {
-			return nil, fmt.Errorf("payment: provider name %q is empty, reserved or used twice", name)
-		}
-		m.know(name)
-		s.named[name] = metered{
-			Provider: p, name: name, timeout: callTimeout, m: m, trouble: new(trouble), raiseAlarm: s.providerFails(name),
-		}
-	}
-	s.statements = statement.New(statement.Deps{
-		DB: deps.DB, Providers: deps.Providers, Zone: cmp.Or(cfg.Zone, time.UTC), Log: deps.Log,
-		SettleRefund: func(ctx context.Context, name string, r provider.RefundStatus) error {
-			return s.settleRefund(ctx, name, r, asked)
-		},
-		Settle: func(ctx context.Context, name string, c provider.Capture) (string, error) {
-			return s.settle(ctx, name, c, asked)
-		},
-	})
-	s.expiry = newExpiry(s.cfg, deps.Orders, s, deps.Log)
-	return s, nil
+	b := newBooks(g)
+	c := &closing{gateway: g, books: b}
+	return &Service{
+		gateway: g, books: b, closing: c,
+		checkout:  &checkout{gateway: g, books: b, closing: c},
+		poller:    &poller{gateway: g, books: b, closing: c},
+		callbacks: &callbacks{gateway: g, books: b, forged: forgeries{seen: map[string]*[2]forgedCount{}}},
+		Payments:  view.NewReader(deps.DB, b.chargebacks),
+		expiry:    newExpiry(cfg, deps.Orders, c, deps.Log),
+		statements: statement.New(statement.Deps{
+			DB: deps.DB, Providers: deps.Providers, Zone: cmp.Or(cfg.Zone, time.UTC), Log: deps.Log,
+			SettleRefund: func(ctx context.Context, name string, r provider.RefundStatus) error {
+				return b.settleRefund(ctx, name, r, asked)
+			},
+			Settle: func(ctx context.Context, name string, c provider.Capture) (string, error) {
+				return b.settle(ctx, name, c, asked)
+			},
+		}),
+	}, nil
 }
 
 // Window is the shortest payment window that a provider accepts; publishing an
@@ -126,31 +108,11 @@ func (s *Service) Window() (shortest time.Duration, canPay bool) {
 
 // Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {
-	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
-		Summary: "Start paying: where to pay, and until when",
-		Description: "Send the shopper to `pay_url`, show `qr_code`, or pass `jsapi` to the provider's app, whichever the method gives. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
-			"provider, method or `coupon` closes it there first, and then `amount` is what the order costs with that coupon. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-payable, details-missing, order-closing, coupon-not-usable, idempotency-in-flight",
-			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "payment-unavailable, unknown",
-		},
-	}, s.start)
-	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
-		Summary: "Cancel an unpaid order",
-		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
-			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, " +
-			"and can be paid or canceled again.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-cancelable, order-closing",
-			http.StatusServiceUnavailable: "payment-unavailable, unknown",
-		},
-	}, s.cancel)
+	s.checkout.routes(rt)
+	s.closing.routes(rt)
 	s.Refunds.Routes(rt)
-	s.methodRoutes(rt)
 	s.statements.Routes(rt)
-	s.callbackRoutes(rt)
+	s.callbacks.routes(rt)
 }
 
 // Subscriptions are the module's subscriptions to EVENTS.
@@ -168,21 +130,4 @@ func (s *Service) Workers() []app.Worker {
 		app.Worker{Name: "payment-queries", Run: s.runQueries},
 		app.Worker{Name: "payment-refunds", Run: s.runRefunds},
 	)
-}
-
-// notifyURL and refundNotifyURL are where a provider sends its callbacks.
-func (s *Service) notifyURL(name string) string {
-	return s.deps.BaseURL + "/api/v1/payments/" + name + "/notify"
-}
-
-func (s *Service) refundNotifyURL(name string) string {
-	return s.deps.BaseURL + "/api/v1/payments/" + name + "/refund-notify"
-}
-
-// wakeRefunds wakes the refund worker. It never blocks.
-func (s *Service) wakeRefunds() {
-	select {
-	case s.refundNow <- struct{}{}:
-	default: // a wake-up is pending already
-	}
 }

@@ -9,9 +9,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"stampede/order/orderevent"
+	"stampede/payment/chargeback"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
+	"stampede/payment/refund"
 	"stampede/platform/base/failpoint"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/outbox"
@@ -71,38 +73,54 @@ const (
 //	order paid otherwise   → refund, reason duplicate
 //	another amount, asked  → refund of what moved, reason mismatch, and an alarm
 //	another amount, told   → an alarm; the provider is queried, and its answer settled
-func (s *Service) settle(ctx context.Context, name string, c provider.Capture, from source) (string, error) {
-	if c.Merchant != s.named[name].Profile().Merchant {
-		s.raise(ctx, alarmForeignMerchant, name, "")
+func (bk *books) settle(ctx context.Context, name string, c provider.Capture, from source) (string, error) {
+	if c.Merchant != bk.named[name].Profile().Merchant {
+		bk.raise(ctx, alarmForeignMerchant, name, "")
 		return "", errForeign
 	}
-	out, err := s.settleAlone(ctx, name, c, from)
+	out, err := bk.settleAlone(ctx, name, c, from)
 	if err == nil {
 		err = afterPayment.Err()
 	}
 	switch {
 	case errors.Is(err, errUnknown):
-		s.raise(ctx, alarmUnknown, name+" payment "+c.PaymentNo.String(), "")
+		bk.raise(ctx, alarmUnknown, name+" payment "+c.PaymentNo.String(), "")
 	case errors.Is(err, errReused):
-		s.raise(ctx, alarmTransactionReused, name+" transaction "+c.Transaction, "")
+		bk.raise(ctx, alarmTransactionReused, name+" transaction "+c.Transaction, "")
 	case errors.Is(err, errMismatch):
-		s.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String(), "")
+		bk.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String(), "")
 		if from == asked {
 			break // this is the answer to a query
 		}
-		p, askErr := s.q.Payment(ctx, paymentdb.PaymentParams{PaymentNo: c.PaymentNo, Bucket: c.PaymentNo.Bucket()})
+		p, askErr := bk.q.Payment(ctx, paymentdb.PaymentParams{PaymentNo: c.PaymentNo, Bucket: c.PaymentNo.Bucket()})
 		if askErr != nil {
 			break
 		}
-		if st, askErr := s.named[name].Query(ctx, named(p)); askErr == nil && st.State == provider.Captured {
-			return s.settle(ctx, name, st.Capture, asked)
+		if st, askErr := bk.named[name].Query(ctx, named(p)); askErr == nil && st.State == provider.Captured {
+			return bk.settle(ctx, name, st.Capture, asked)
 		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("payment: settle %s: %w", c.PaymentNo, err)
 	}
-	s.announce(ctx, name, c, out)
+	bk.announce(ctx, name, c, out)
 	return out.outcome, nil
+}
+
+// books settle what providers report: captures, refunds and chargebacks.
+type books struct {
+	*gateway
+	Refunds     *refund.Service
+	chargebacks *chargeback.Service
+	// Wakes the refund worker; capacity 1: one pending wake-up is enough.
+	refundNow chan struct{}
+}
+
+func newBooks(g *gateway) *books {
+	bk := &books{gateway: g, refundNow: make(chan struct{}, 1)}
+	bk.chargebacks = chargeback.New(g.deps.DB, bk.reopen)
+	bk.Refunds = refund.New(g.cfg.Refunds, refund.Deps{DB: g.deps.DB, Orders: g.deps.Orders, Plan: g.deps.Plan, Requested: bk.refundRequested})
+	return bk
 }
 
 // spanSettle is the span in which a capture is settled; the events of its
@@ -121,11 +139,11 @@ type settled struct {
 func (o *settled) pays() bool { return o.outcome == outcomePaid || o.outcome == outcomeRetaken }
 
 // settleAlone runs settleIn in its own transaction.
-func (s *Service) settleAlone(ctx context.Context, name string, c provider.Capture, from source) (out settled, err error) {
-	ctx, span := s.deps.Trace.Child(ctx, spanSettle)
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
+func (bk *books) settleAlone(ctx context.Context, name string, c provider.Capture, from source) (out settled, err error) {
+	ctx, span := bk.deps.Trace.Child(ctx, spanSettle)
+	err = pg.InTx(ctx, bk.deps.DB, func(tx pgx.Tx) error {
 		var err error
-		out, err = s.settleIn(ctx, tx, name, c, from)
+		out, err = bk.settleIn(ctx, tx, name, c, from)
 		return err
 	})
 	if span.On() {
@@ -138,8 +156,8 @@ func (s *Service) settleAlone(ctx context.Context, name string, c provider.Captu
 // settleIn is settle inside a transaction. The transaction must not have locked
 // a row of payments that other transactions can see: the order's lock comes
 // first.
-func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provider.Capture, from source) (settled, error) {
-	q := s.q.WithTx(tx)
+func (bk *books) settleIn(ctx context.Context, tx pgx.Tx, name string, c provider.Capture, from source) (settled, error) {
+	q := bk.q.WithTx(tx)
 	bucket := c.PaymentNo.Bucket()
 	row, err := q.RecordCapture(ctx, paymentdb.RecordCaptureParams{
 		Provider: name, ProviderTxn: c.Transaction, PaymentNo: c.PaymentNo, Bucket: bucket, Amount: c.Amount, Currency: c.Currency, Believed: from == asked,
@@ -158,20 +176,20 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 	if !fits && from == told {
 		// A repetition of a capture that has been settled since is acknowledged, so that the provider
 		// stops.
-		known, err := s.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
+		known, err := bk.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
 		if err == nil && !known {
 			err = errMismatch
 		}
 		return settled{outcome: outcomeRepeated}, err
 	}
 	if !row.Recorded {
-		_, err := s.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
+		_, err := bk.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
 		return settled{outcome: outcomeRepeated}, err
 	}
 	out := settled{outcome: outcomeMismatch}
 	if fits {
 		p.ProviderTxn = c.Transaction
-		out, err = s.payOrder(ctx, tx, p)
+		out, err = bk.payOrder(ctx, tx, p)
 	} else {
 		err = alarmMismatch.Raise(ctx, tx, "payment "+p.PaymentNo.String(), fmt.Sprintf("%s moved, %s was charged.", money(c.Amount, c.Currency), money(p.Amount, p.Currency)))
 	}
@@ -207,16 +225,16 @@ func (s *Service) settleIn(ctx context.Context, tx pgx.Tx, name string, c provid
 // payOrder marks the payment's order paid, also a closed one if its item has units
 // in the backup, or returns why it cannot be paid any more. An order that an operator
 // canceled stays closed: its shopper reads that the shop does not sell it.
-func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
+func (bk *books) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPayment) (settled, error) {
 	by := orderevent.PaidBy{PaymentNo: p.PaymentNo, Provider: p.Provider, Method: string(p.Method), ProviderTxn: p.ProviderTxn}
-	o, paid, err := s.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, by, p.Amount)
+	o, paid, err := bk.deps.Orders.MarkPaid(ctx, tx, p.OrderNo, by, p.Amount)
 	if err != nil {
 		return settled{}, err
 	}
 	outcome := outcomePaid
 	if !paid && o.Status == orderevent.StatusClosed && o.Reason != orderevent.ReasonWithdrawn && o.Amount() == p.Amount {
 		outcome = outcomeRetaken
-		if o, paid, err = s.deps.Orders.Retake(ctx, tx, o, by); err != nil {
+		if o, paid, err = bk.deps.Orders.Retake(ctx, tx, o, by); err != nil {
 			return settled{}, err
 		}
 	}
@@ -239,7 +257,7 @@ func (s *Service) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsP
 // moved reports whether the movement is in the ledger. If it belongs to another
 // payment the error is errReused: a correct provider never gives two movements
 // one number.
-func (s *Service) moved(ctx context.Context, q *paymentdb.Queries, name, kind, txn string, paymentNo ids.ID) (bool, error) {
+func (bk *books) moved(ctx context.Context, q *paymentdb.Queries, name, kind, txn string, paymentNo ids.ID) (bool, error) {
 	row, err := q.Movement(ctx, paymentdb.MovementParams{Provider: name, Kind: kind, ProviderTxn: txn})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
@@ -253,20 +271,20 @@ func (s *Service) moved(ctx context.Context, q *paymentdb.Queries, name, kind, t
 // announce does what follows the commit. None of it is required for
 // correctness: events and rows are committed, this only makes them visible
 // sooner.
-func (s *Service) announce(ctx context.Context, name string, c provider.Capture, out settled) {
-	s.metrics.captures.WithLabelValues(name, out.outcome).Inc()
-	s.deps.Tally.Count(out.order.ItemID, stagePayments, out.outcome, 1)
+func (bk *books) announce(ctx context.Context, name string, c provider.Capture, out settled) {
+	bk.metrics.captures.WithLabelValues(name, out.outcome).Inc()
+	bk.deps.Tally.Count(out.order.ItemID, stagePayments, out.outcome, 1)
 	if out.pays() {
-		s.deps.Orders.Committed(ctx, out.order)
+		bk.deps.Orders.Committed(ctx, out.order)
 	}
 	if out.outcome == outcomeRetaken {
-		s.deps.Log.InfoContext(ctx, "late payment accepted with units of the backup", "provider", name, "payment_no", c.PaymentNo, "order_no", out.orderNo)
+		bk.deps.Log.InfoContext(ctx, "late payment accepted with units of the backup", "provider", name, "payment_no", c.PaymentNo, "order_no", out.orderNo)
 	}
 	if out.refund {
-		s.metrics.refunds.WithLabelValues(name, "requested").Inc()
-		s.deps.Log.WarnContext(ctx, "captured money has to be refunded", "provider", name, "payment_no", c.PaymentNo,
+		bk.metrics.refunds.WithLabelValues(name, "requested").Inc()
+		bk.deps.Log.WarnContext(ctx, "captured money has to be refunded", "provider", name, "payment_no", c.PaymentNo,
 			"order_no", out.orderNo, "reason", out.outcome, "money", money(c.Amount, c.Currency))
-		s.wakeRefunds()
+		bk.wakeRefunds()
 	}
 }
 

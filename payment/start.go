@@ -62,6 +62,13 @@ var errTooLate = order.ErrNotPayable.Saying(
 		"needs before pay_deadline.",
 		"剩余时间不足以使用该支付方式；各方式所需时间见 GET /api/v1/payment-methods 的 least_seconds。"))
 
+// checkout begins payments.
+type checkout struct {
+	*gateway
+	books   *books
+	closing *closing
+}
+
 type startInput struct {
 	No   string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	Body *struct {
@@ -101,7 +108,7 @@ type startedPayment struct {
 }
 
 // start is POST orders/{no}/payments.
-func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[startedPayment], error) {
+func (ck *checkout) start(ctx context.Context, in *startInput) (*httpx.Output[startedPayment], error) {
 	no, err := ids.Parse(in.No)
 	if err != nil {
 		return nil, order.ErrNotFound.Because(err)
@@ -110,7 +117,7 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	if in.Body != nil {
 		by = way{in.Body.Provider, in.Body.Method, in.Body.Coupon}
 	}
-	offers, err := s.offers(by)
+	offers, err := ck.offers(by)
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +127,12 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 	}
 	// Starting a payment is idempotent anyway, since a repeated request returns the open one. The key adds that the
 	// answer stays the same even if that payment has ended meanwhile.
-	doc, err := idempotency.Around(ctx, s.deps.DB, s.deps.Log, in.Key, "payment.start", request, func(ctx context.Context) (startedPayment, error) {
-		p, err := s.begin(ctx, no, auth.From(ctx).UserID, by)
+	doc, err := idempotency.Around(ctx, ck.deps.DB, ck.deps.Log, in.Key, "payment.start", request, func(ctx context.Context) (startedPayment, error) {
+		p, err := ck.begin(ctx, no, auth.From(ctx).UserID, by)
 		if err != nil {
 			return startedPayment{}, honest(err)
 		}
-		return s.started(ctx, p), nil
+		return ck.started(ctx, p), nil
 	})
 	if err != nil {
 		return nil, err
@@ -134,7 +141,7 @@ func (s *Service) start(ctx context.Context, in *startInput) (*httpx.Output[star
 }
 
 // started is the payment as its shopper reads it.
-func (s *Service) started(ctx context.Context, p paymentdb.PaymentsPayment) startedPayment {
+func (ck *checkout) started(ctx context.Context, p paymentdb.PaymentsPayment) startedPayment {
 	v := startedPayment{
 		PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, Provider: p.Provider, Method: p.Method, Status: p.Status,
 		PayURL: p.Handoff.URL, QRCode: p.Handoff.QR, JSAPI: p.Handoff.JSAPI,
@@ -143,7 +150,7 @@ func (s *Service) started(ctx context.Context, p paymentdb.PaymentsPayment) star
 	if v.QRCode != "" {
 		picture, err := qrcode.PNG(v.QRCode)
 		if err != nil { // the shopper's page still has the text
-			s.deps.Log.WarnContext(ctx, "payment code not drawn", "provider", p.Provider, "payment_no", p.PaymentNo, "error", err)
+			ck.deps.Log.WarnContext(ctx, "payment code not drawn", "provider", p.Provider, "payment_no", p.PaymentNo, "error", err)
 			return v
 		}
 		v.QRImage = "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture)
@@ -159,44 +166,44 @@ const startAttempts = 3
 // order's Missing says, with its ErrNotPayable or ErrClosing, with an invalid
 // provider or method, or with payment-unavailable, after at most callTimeout plus the
 // time for Postgres.
-func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (paymentdb.PaymentsPayment, error) {
-	offers, err := s.offers(by)
+func (ck *checkout) begin(ctx context.Context, no ids.ID, user int64, by way) (paymentdb.PaymentsPayment, error) {
+	offers, err := ck.offers(by)
 	if err != nil {
 		return paymentdb.PaymentsPayment{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+bookTimeout)
 	defer cancel()
-	if offers, err = s.loggedIn(ctx, offers, user); err != nil {
+	if offers, err = ck.loggedIn(ctx, offers, user); err != nil {
 		return paymentdb.PaymentsPayment{}, err
 	}
 	for range startAttempts {
-		p, title, err := s.open(ctx, no, user, offers, by.Coupon)
+		p, title, err := ck.open(ctx, no, user, offers, by.Coupon)
 		if errors.Is(err, order.ErrNotFound) {
-			err = s.deps.Orders.Missing(ctx, no, user)
+			err = ck.deps.Orders.Missing(ctx, no, user)
 		}
 		other := errors.Is(err, errOtherCoupon)
 		if err != nil && !other || p.Status == statusCaptured {
 			return p, err
 		}
 		wanted := !other && (by.Provider == "" || by.Provider == p.Provider) && (by.Method == "" || by.Method == p.Method)
-		if prov, here := s.named[p.Provider]; wanted && here {
+		if prov, here := ck.named[p.Provider]; wanted && here {
 			if p.Handoff.Given() {
 				return p, nil
 			}
-			created, err := s.create(ctx, prov, &p, title)
+			created, err := ck.create(ctx, prov, &p, title)
 			if err != nil || created {
 				return p, err
 			}
 		}
 		// The open payment is not given up for a way that would be refused.
 		if !wanted && !errors.Is(err, errFreeNow) {
-			if err := s.replaceable(p, offers); err != nil {
+			if err := ck.replaceable(p, offers); err != nil {
 				return p, err
 			}
 		}
 		// The shopper cannot or will not pay this payment, or not this amount. It is closed at its provider
 		// before another one is opened; if it was paid, the order is now paid and says so.
-		if _, err := s.closeOne(ctx, p); err != nil {
+		if _, err := ck.closing.closeOne(ctx, p); err != nil {
 			return p, errUnavailable.Because(err)
 		}
 	}
@@ -206,20 +213,20 @@ func (s *Service) begin(ctx context.Context, no ids.ID, user int64, by way) (pay
 // create opens a payment of ours at its provider and notes the handoff. created is
 // false if it can no longer be paid and has to be closed. On an error the shopper may
 // try again: the next request creates the same number.
-func (s *Service) create(ctx context.Context, prov provider.Provider, p *paymentdb.PaymentsPayment, title string) (created bool, err error) {
+func (ck *checkout) create(ctx context.Context, prov provider.Provider, p *paymentdb.PaymentsPayment, title string) (created bool, err error) {
 	charge := provider.Charge{
 		PaymentNo: p.PaymentNo, Method: p.Method, Title: title, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
-		NotifyURL: s.notifyURL(p.Provider), ReturnURL: s.returnURL(p.OrderNo), Address: httpx.ClientAddr(ctx),
+		NotifyURL: ck.notifyURL(p.Provider), ReturnURL: ck.returnURL(p.OrderNo), Address: httpx.ClientAddr(ctx),
 	}
-	if s.deps.OpenID != nil {
-		charge.OpenID = func(ctx context.Context, app string) (string, error) { return s.deps.OpenID(ctx, p.UserID, app) }
+	if ck.deps.OpenID != nil {
+		charge.OpenID = func(ctx context.Context, app string) (string, error) { return ck.deps.OpenID(ctx, p.UserID, app) }
 	}
 	p.Handoff, err = prov.Create(ctx, charge)
 	switch {
 	case err == nil:
 		// No row is noted if the payment ended while the provider created it. A provider that forgets closings of
 		// numbers it did not know now has an open payment.
-		n, err := s.q.NoteHandoff(ctx, paymentdb.NoteHandoffParams{Handoff: p.Handoff, PaymentNo: p.PaymentNo, Bucket: p.Bucket})
+		n, err := ck.q.NoteHandoff(ctx, paymentdb.NoteHandoffParams{Handoff: p.Handoff, PaymentNo: p.PaymentNo, Bucket: p.Bucket})
 		if err != nil {
 			return false, fmt.Errorf("payment: note the handoff of %s: %w", p.PaymentNo, err)
 		}
@@ -227,15 +234,15 @@ func (s *Service) create(ctx context.Context, prov provider.Provider, p *payment
 	case errors.Is(err, provider.ErrClosed):
 		return false, nil // it has ended at the provider and our row has not been updated
 	case errors.Is(err, provider.ErrNoLogin):
-		if _, err := s.closeOne(ctx, *p); err != nil { // another way to pay shall not wait for it
+		if _, err := ck.closing.closeOne(ctx, *p); err != nil { // another way to pay shall not wait for it
 			return false, errUnavailable.Because(err)
 		}
 		return false, errNoLogin
 	case errors.Is(err, provider.ErrRefused) && time.Until(p.ExpiresAt) < prov.Profile().MinWindow:
 		return false, nil // the last moment to pay passed in transit; the order says so
 	case errors.Is(err, provider.ErrRefused):
-		s.deps.Log.ErrorContext(ctx, "provider refuses a payment", "provider", p.Provider, "payment_no", p.PaymentNo, "error", err)
-		_, closeErr := s.closeOne(ctx, *p) // if this fails, the payment expires
+		ck.deps.Log.ErrorContext(ctx, "provider refuses a payment", "provider", p.Provider, "payment_no", p.PaymentNo, "error", err)
+		_, closeErr := ck.closing.closeOne(ctx, *p) // if this fails, the payment expires
 		return false, errUnavailable.Because(errors.Join(err, closeErr))
 	default:
 		return false, errUnavailable.Because(err)
@@ -244,11 +251,11 @@ func (s *Service) create(ctx context.Context, prov provider.Provider, p *payment
 
 // returnURL is where the shopper's browser goes after paying. It names the order: the
 // tab, or the browser, that returns may have no state.
-func (s *Service) returnURL(no ids.ID) string {
-	if s.cfg.ReturnURL == "" {
+func (ck *checkout) returnURL(no ids.ID) string {
+	if ck.cfg.ReturnURL == "" {
 		return ""
 	}
-	return s.cfg.ReturnURL + "?order=" + no.String()
+	return ck.cfg.ReturnURL + "?order=" + no.String()
 }
 
 // statusCaptured is a payment row's status once its money has moved.
@@ -268,25 +275,25 @@ var errFreeNow = fmt.Errorf("%w, and costs nothing", errOtherCoupon)
 // of zero amount is paid there and needs no offer. With a coupon, the order has it in
 // the same transaction; if that changes the order and there is an open payment, open
 // fails with errOtherCoupon and changes nothing.
-func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offer, coupon *string) (p paymentdb.PaymentsPayment, title string, err error) {
+func (ck *checkout) open(ctx context.Context, no ids.ID, user int64, offers []offer, coupon *string) (p paymentdb.PaymentsPayment, title string, err error) {
 	var done settled
 	var amended orderevent.Order
 	item := int64(0)
 	made, changed := false, false
-	err = pg.InTxPlannedOnce(ctx, s.deps.DB, func(tx pgx.Tx) error {
+	err = pg.InTxPlannedOnce(ctx, ck.deps.DB, func(tx pgx.Tx) error {
 		done, made, changed = settled{}, false, false // InTx may run this again
-		o, err := s.deps.Orders.Payable(ctx, tx, no, user)
+		o, err := ck.deps.Orders.Payable(ctx, tx, no, user)
 		if err != nil {
 			return err
 		}
 		title, item = o.Title, o.ItemID
-		q := s.q.WithTx(tx)
+		q := ck.q.WithTx(tx)
 		if coupon != nil {
 			var found bool
 			if p, found, err = openOne(ctx, q, no); err != nil {
 				return err
 			}
-			if o, changed, err = s.deps.Orders.Choose(ctx, tx, o, *coupon); err != nil {
+			if o, changed, err = ck.deps.Orders.Choose(ctx, tx, o, *coupon); err != nil {
 				return err
 			}
 			if amended = o; changed && found && o.Amount() == 0 {
@@ -296,26 +303,26 @@ func (s *Service) open(ctx context.Context, no ids.ID, user int64, offers []offe
 				return errOtherCoupon
 			}
 		}
-		if p, made, err = s.openRow(ctx, q, no, o, offers); err != nil {
+		if p, made, err = ck.openRow(ctx, q, no, o, offers); err != nil {
 			return err
 		}
 		if p.Provider == free {
 			p.Status = statusCaptured
-			done, err = s.settleIn(ctx, tx, free, provider.Capture{
+			done, err = ck.books.settleIn(ctx, tx, free, provider.Capture{
 				PaymentNo: p.PaymentNo, Transaction: free + "-" + p.PaymentNo.String(), Amount: 0, Currency: p.Currency,
 			}, asked)
 		}
 		return err
 	})
 	if err == nil && changed {
-		s.deps.Orders.Refresh(ctx, amended)
+		ck.deps.Orders.Refresh(ctx, amended)
 	}
 	if err == nil && made {
-		s.metrics.started.WithLabelValues(p.Provider).Inc()
-		s.deps.Tally.Count(item, stagePayments, "started", 1)
+		ck.metrics.started.WithLabelValues(p.Provider).Inc()
+		ck.deps.Tally.Count(item, stagePayments, "started", 1)
 	}
 	if err == nil && done.outcome != "" {
-		s.announce(ctx, free, provider.Capture{PaymentNo: p.PaymentNo}, done)
+		ck.books.announce(ctx, free, provider.Capture{PaymentNo: p.PaymentNo}, done)
 	}
 	return p, title, err
 }
@@ -335,14 +342,14 @@ func openOne(ctx context.Context, q *paymentdb.Queries, no ids.ID) (p paymentdb.
 // openRow writes an order's payment by the first offer whose shortest window fits
 // before the deadline: a provider's expiry must never be later than ours. If the order
 // has an open payment already, it returns that one, and made is false.
-func (s *Service) openRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, o orderevent.Order, offers []offer) (p paymentdb.PaymentsPayment, made bool, err error) {
+func (ck *checkout) openRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, o orderevent.Order, offers []offer) (p paymentdb.PaymentsPayment, made bool, err error) {
 	if o.Amount() == 0 {
 		offers = []offer{{Profile: provider.Profile{Name: free}}}
 	}
 	if len(offers) == 0 {
 		return p, false, errNoWay
 	}
-	if offers, err = s.taking(offers, o.Currency); err != nil {
+	if offers, err = ck.taking(offers, o.Currency); err != nil {
 		return p, false, err
 	}
 	// A payment may end without the order's lock, but none opens without it: if the open payment that stopped the first
@@ -352,7 +359,7 @@ func (s *Service) openRow(ctx context.Context, q *paymentdb.Queries, no ids.ID, 
 			p, err = q.StartPayment(ctx, paymentdb.StartPaymentParams{
 				Bucket: no.Bucket(), PaymentNo: ids.NewFor(o.UserID), OrderNo: no, UserID: o.UserID, Provider: by.Name, Method: by.Method,
 				Amount: o.Amount(), Currency: o.Currency, ExpiresAt: o.PayDeadline,
-				QueryAfterMs: s.cfg.QueryAfter.Milliseconds(), LeastWindowMs: by.MinWindow.Milliseconds(),
+				QueryAfterMs: ck.cfg.QueryAfter.Milliseconds(), LeastWindowMs: by.MinWindow.Milliseconds(),
 			})
 			if err == nil {
 				return p, true, nil

@@ -19,7 +19,7 @@ import (
 
 func TestCodeToScanIsDrawn(t *testing.T) {
 	t.Parallel()
-	s := &Service{deps: Deps{Log: slog.New(slog.DiscardHandler)}}
+	s := &checkout{gateway: &gateway{deps: Deps{Log: slog.New(slog.DiscardHandler)}}}
 	for text, drawn := range map[string]bool{"weixin://wxpay/bizpayurl?pr=p4lpSuKzz": true, strings.Repeat("long", 1000): false, "": false} {
 		v := s.started(t.Context(), paymentdb.PaymentsPayment{Handoff: provider.Handoff{QR: text}})
 		encoded, ok := strings.CutPrefix(v.QRImage, "data:image/png;base64,")

@@ -40,7 +40,7 @@ func (s *bundle) oneIsOwed() {
 	if found, err := checkMoney(s.t.Context(), s.db); err != nil || len(found) != 0 {
 		s.t.Errorf("I4: %v, %v", found, err)
 	}
-	if found, err := s.checkReturned(s.t.Context(), s.db); err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "failed") {
+	if found, err := checkReturned(s.t.Context(), s.db); err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "failed") {
 		s.t.Errorf("I5: %v, %v", found, err)
 	}
 }

@@ -74,14 +74,7 @@ type shipInput struct {
 }
 
 func (s *Service) shipRoute(ctx context.Context, in *shipInput) (*AdminDetail, error) {
-	no, err := adminNumber(in.No)
-	if err == nil {
-		_, err = s.ship(ctx, no, in.Body)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.detail(ctx, no)
+	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) { return s.ship(ctx, no, in.Body) })
 }
 
 type noteInput struct {
@@ -93,14 +86,7 @@ type noteInput struct {
 }
 
 func (s *Service) noteRoute(ctx context.Context, in *noteInput) (*AdminDetail, error) {
-	no, err := adminNumber(in.No)
-	if err == nil {
-		_, err = s.note(ctx, no, in.Key, in.Body.Text)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.detail(ctx, no)
+	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) { return s.note(ctx, no, in.Key, in.Body.Text) })
 }
 
 // state is what the audit log has of an order before and after a change.
@@ -306,14 +292,9 @@ type completeInput struct {
 
 // completeRoute completes an order that was sent, or handed over in another way.
 func (s *Service) completeRoute(ctx context.Context, in *completeInput) (*AdminDetail, error) {
-	no, err := adminNumber(in.No)
-	if err == nil {
-		_, err = s.complete(ctx, no, "", completion{how: completedByShipper, sent: in.Body})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.detail(ctx, no)
+	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) {
+		return s.complete(ctx, no, "", completion{how: completedByShipper, sent: in.Body})
+	})
 }
 
 // completion is how an operator completes an order.

@@ -107,9 +107,14 @@ type cancelInput struct {
 }
 
 func (s *Service) cancelRoute(ctx context.Context, in *cancelInput) (*AdminDetail, error) {
-	no, err := adminNumber(in.No)
+	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) { return s.deps.Cancel(ctx, no, in.Body.Reason) })
+}
+
+// after answers an operator's act with the order as it is then.
+func (s *Service) after(ctx context.Context, number string, act func(no ids.ID) (orderevent.Order, error)) (*AdminDetail, error) {
+	no, err := adminNumber(number)
 	if err == nil {
-		_, err = s.deps.Cancel(ctx, no, in.Body.Reason)
+		_, err = act(no)
 	}
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func (s *Service) detailRoute(ctx context.Context, in *orderInput) (*AdminDetail
 // detail returns an order as an operator reads it. It reads Postgres and not the cache:
 // an operator who opens one order needs the committed state.
 func (s *Service) detail(ctx context.Context, no ids.ID) (*AdminDetail, error) {
-	all, err := s.readAll(ctx, no)
+	all, err := s.readRecord(ctx, no)
 	if errors.Is(err, order.ErrNotFound) {
 		return nil, order.ErrNoOrder // not written; whether it waits in line is for the shopper's route to say
 	}

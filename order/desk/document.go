@@ -66,7 +66,7 @@ type shoppersChargeback struct {
 // paying returns a shopper's view of the payment that paid the order, else of the latest
 // that is open or was paid too late. A payment beside the one that paid may have been
 // captured too, and later; its money goes back.
-func (w *whole) paying() (view *shoppersPayment) {
+func (w *record) paying() (view *shoppersPayment) {
 	for _, p := range w.payments {
 		paid := w.paidBy == pgtype.UUID{Bytes: p.PaymentNo, Valid: true}
 		if !paid && view != nil && p.Status == paymentClosed {
@@ -148,7 +148,7 @@ func (s *Service) readDocument(ctx context.Context, no ids.ID, user int64) (*htt
 	if no.Bucket() != ids.Bucket(user) {
 		return nil, order.ErrNotFound
 	}
-	all, err := s.readAll(ctx, no)
+	all, err := s.readRecord(ctx, no)
 	if err == nil && all.order.UserID != user {
 		err = order.ErrNotFound
 	}
@@ -173,8 +173,8 @@ func (s *Service) readDocument(ctx context.Context, no ids.ID, user int64) (*htt
 // paymentClosed is the status of a PaymentView that cannot be paid any more.
 const paymentClosed = "closed"
 
-// whole is an order with all that belongs to it.
-type whole struct {
+// record is an order with all that belongs to it.
+type record struct {
 	About
 	order    orderevent.Order
 	paidBy   pgtype.UUID // the payment that paid the order
@@ -184,9 +184,9 @@ type whole struct {
 	acts     []acts.Act // operators read them
 }
 
-// readAll reads an order with all that belongs to it. It fails with order.ErrNotFound, or
+// readRecord reads an order with all that belongs to it. It fails with order.ErrNotFound, or
 // ErrReading.
-func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
+func (s *Service) readRecord(ctx context.Context, no ids.ID) (*record, error) {
 	row, err := table.Read(ctx, s.deps.DB, no)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, order.ErrNotFound
@@ -194,7 +194,7 @@ func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
 	if err != nil {
 		return nil, order.ErrReading.Because(err)
 	}
-	all := &whole{order: row.Order(), paidBy: row.PaymentNo}
+	all := &record{order: row.Order(), paidBy: row.PaymentNo}
 	if err := s.readParts(ctx, all); err != nil {
 		return nil, order.ErrReading.Because(err)
 	}
@@ -208,7 +208,7 @@ func (s *Service) readAll(ctx context.Context, no ids.ID) (*whole, error) {
 }
 
 // readParts reads what belongs to an order that is read.
-func (s *Service) readParts(ctx context.Context, all *whole) error {
+func (s *Service) readParts(ctx context.Context, all *record) error {
 	no := all.order.No
 	q := orderdb.New(s.deps.DB)
 	changes, err := q.HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: no.Bucket(), OrderNo: no})
@@ -267,7 +267,7 @@ func (a About) masked() About {
 
 // timeline lists what happened to an order, to its money and in its disputes, oldest
 // first. Of a payment, a refund and a dispute it has the beginning and the present state.
-func timeline(all *whole) []timelineEntry {
+func timeline(all *record) []timelineEntry {
 	var line []timelineEntry
 	for _, c := range all.history {
 		line = append(line, timelineEntry{At: c.At, Of: "order", Status: c.Status, Reason: orderevent.ShoppersReason(c.Reason)})

@@ -68,8 +68,9 @@ func (ns *numbers) UnmarshalJSON(raw []byte) error {
 const maxColumnsBytes = 34 + 20 + 11 + 3
 
 // Pack encodes orders as events, in order, each at most MaxPayloadBytes, in the
-// lowest layout that older versions do not misread. No orders make no event.
-func Pack(orders []Order) [][]byte {
+// lowest layout that older versions do not misread. No orders make no event. It fails for a
+// time that JSON cannot carry.
+func Pack(orders []Order) ([][]byte, error) {
 	for i := range orders { // by index: an order is a quarter of a kilobyte, and a batch of a rush has thousands
 		if orders[i].HasLines() {
 			return pack(layoutMark, orders)
@@ -78,19 +79,21 @@ func Pack(orders []Order) [][]byte {
 	return pack("", orders)
 }
 
-func pack(mark string, orders []Order) [][]byte {
+func pack(mark string, orders []Order) ([][]byte, error) {
 	const tail = `]}`
 	head := mark + `{"groups":[`
 	var payloads [][]byte
 	var payload []byte
 	for len(orders) > 0 {
-		var piece []byte
 		room := MaxPayloadBytes - len(head) - len(tail)
 		if payload != nil {
 			room = MaxPayloadBytes - len(payload) - len(tail) - 1
 		}
-		n := 0
-		if piece, n = packGroup(orders, room); n == 0 {
+		piece, n, err := packGroup(orders, room)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
 			// Nothing more fits into this payload; an empty payload always has room for
 			// one order.
 			payloads = append(payloads, append(payload, tail...))
@@ -108,16 +111,18 @@ func pack(mark string, orders []Order) [][]byte {
 	if payload != nil {
 		payloads = append(payloads, append(payload, tail...))
 	}
-	return payloads
+	return payloads, nil
 }
 
 // packGroup encodes the orders at the front that can share a group, as many as
 // fit into room bytes, and returns how many these are.
-func packGroup(orders []Order, room int) ([]byte, int) {
+func packGroup(orders []Order, room int) ([]byte, int, error) {
 	first := &orders[0]
-	b := append([]byte(nil), `{"of":`...)
-	b = first.AppendJSON(b)
-	b = append(b, `,"no":[`...)
+	of, err := json.Marshal(first)
+	if err != nil {
+		return nil, 0, fmt.Errorf("orderevent: order %s: %w", first.No, err)
+	}
+	b := append(append([]byte(`{"of":`), of...), `,"no":[`...)
 	const rest = len(`],"user":[],"quantity":[]}`)
 	most := (room - len(b) - rest) / maxColumnsBytes
 	n := 0
@@ -125,7 +130,7 @@ func packGroup(orders []Order, room int) ([]byte, int) {
 		n++
 	}
 	if n == 0 {
-		return nil, 0
+		return nil, 0, nil
 	}
 	for i := range n {
 		b = comma(b, i)
@@ -141,7 +146,7 @@ func packGroup(orders []Order, room int) ([]byte, int) {
 	for i := range n {
 		b = strconv.AppendInt(comma(b, i), int64(orders[i].Quantity), 10)
 	}
-	return append(b, `]}`...), n
+	return append(b, `]}`...), n, nil
 }
 
 func comma(b []byte, i int) []byte {
@@ -169,10 +174,12 @@ func together(a, b *Order) bool {
 // MarshalJSON writes what Pack writes in layout 1. It fails if the orders need more than
 // one payload: then they need several events, which Pack makes.
 func (c Changed) MarshalJSON() ([]byte, error) {
-	switch payloads := pack("", c.Orders); len(payloads) {
-	case 0:
+	switch payloads, err := pack("", c.Orders); {
+	case err != nil:
+		return nil, err
+	case len(payloads) == 0:
 		return []byte(`{"groups":[]}`), nil
-	case 1:
+	case len(payloads) == 1:
 		return payloads[0], nil
 	default:
 		return nil, fmt.Errorf("orderevent: %d orders do not fit one event", len(c.Orders))

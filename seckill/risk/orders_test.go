@@ -65,8 +65,9 @@ func TestClaimFollowsAnOrderThatArrivesBeforeTheCatalogue(t *testing.T) {
 	stop, err := y.bus.Subscribe(t.Context(), i.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
 	require.NoError(t, err)
 	defer stop(t.Context())
-	payload := orderevent.Pack([]orderevent.Order{order(1, first, no, orderevent.StatusPending, 1)})[0]
-	require.NoError(t, y.bus.Publish(t.Context(), orderevent.SubjectCreated, ids.New(), payload))
+	payloads, err := orderevent.Pack([]orderevent.Order{order(1, first, no, orderevent.StatusPending, 1)})
+	require.NoError(t, err)
+	require.NoError(t, y.bus.Publish(t.Context(), orderevent.SubjectCreated, ids.New(), payloads[0]))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return plan.asked.Load() > 0 }, "the event is delivered")
 	plan.now.Store(&y.sale)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return y.count(`SELECT count(*) FROM risk.claim_orders`) == 1 }, "the order holds its claim")

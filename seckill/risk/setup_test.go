@@ -167,7 +167,9 @@ func (i *instance) asks(user int64, item *catalogue.Item) (ids.ID, error) {
 // tell delivers an order event as the bus would.
 func (i *instance) tell(subject string, orders ...orderevent.Order) {
 	i.t.Helper()
-	for _, payload := range orderevent.Pack(orders) {
+	payloads, err := orderevent.Pack(orders)
+	require.NoError(i.t, err)
+	for _, payload := range payloads {
 		require.NoError(i.t, i.Subscriptions()[0].Handle(i.t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: payload}))
 	}
 }

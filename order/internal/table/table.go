@@ -49,7 +49,10 @@ func Buckets(nos []ids.ID) []int16 {
 
 // Publish appends the orders' events to the outbox and returns their ids.
 func Publish(ctx context.Context, tx pgx.Tx, subject string, orders ...orderevent.Order) ([]ids.ID, error) {
-	payloads := orderevent.Pack(orders)
+	payloads, err := orderevent.Pack(orders)
+	if err != nil {
+		return nil, fmt.Errorf("order: %w", err)
+	}
 	events := make([]ids.ID, 0, len(payloads))
 	for _, payload := range payloads {
 		id, err := outbox.Append(ctx, tx, subject, payload)

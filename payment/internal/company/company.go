@@ -3,6 +3,9 @@ package company
 
 import (
 	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,4 +54,19 @@ func Line(peer string, backoff time.Duration, metrics prometheus.Registerer) *ou
 		Timeout: 5 * time.Second, Attempts: 3, Backoff: cmp.Or(backoff, 100*time.Millisecond),
 		BreakerFailures: 10, BreakerDelay: 2 * time.Second,
 	})
+}
+
+// Yuan writes an amount in fen.
+func Yuan(fen int64) string { return fmt.Sprintf("%d.%02d", fen/100, fen%100) } //nolint:mnd // fen in a yuan
+
+var yuanPattern = regexp.MustCompile(`^(0|[1-9]\d{0,13})(?:\.(\d{1,2}))?$`)
+
+// ParseYuan reads an amount as fen. It accepts what the companies write and nothing else: an
+// amount is money, and must not be rounded.
+func ParseYuan(text string) (fen int64, err error) {
+	m := yuanPattern.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("%.40q is not an amount in yuan", text)
+	}
+	return strconv.ParseInt(m[1]+(m[2] + "00")[:2], 10, 64)
 }

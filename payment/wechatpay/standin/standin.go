@@ -6,14 +6,18 @@ package standin
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -226,4 +230,27 @@ func (c *Company) Callback(e sandbox.Event) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(wechatpay.Notification{ID: rand.Text(), Created: c.cfg.Now(), EventType: event, Type: "encrypt-resource", Resource: resource})
+}
+
+// certificates lists the company's keys that have certificates: those with a serial number.
+func (c counter) certificates(*http.Request, []byte) (any, error) {
+	list := wechatpay.Certificates{Data: []wechatpay.Certificate{}}
+	for _, k := range c.cfg.Keys {
+		serial, ok := new(big.Int).SetString(k.ID, 16)
+		if !ok || strings.HasPrefix(k.ID, "PUB_KEY") {
+			continue
+		}
+		now := c.cfg.Now()
+		cert := &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0)}
+		der, err := x509.CreateCertificate(rand.Reader, cert, cert, &k.Key.PublicKey, k.Key)
+		if err != nil {
+			return nil, err
+		}
+		sealed, err := wechatpay.Seal(c.cfg.APIKey, "certificate", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+		if err != nil {
+			return nil, err
+		}
+		list.Data = append(list.Data, wechatpay.Certificate{Serial: k.ID, Encrypted: sealed})
+	}
+	return list, nil
 }

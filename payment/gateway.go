@@ -3,10 +3,51 @@ package payment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
+	"stampede/payment/refund"
 )
+
+// gateway is what the parts of the module share: the providers as this process reaches
+// them, and the module's table.
+type gateway struct {
+	cfg     Config
+	deps    Deps
+	q       *paymentdb.Queries
+	named   map[string]provider.Provider
+	metrics *metrics
+}
+
+func newGateway(cfg Config, deps Deps) (*gateway, error) {
+	g := &gateway{cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: newMetrics(deps.Metrics)}
+	for _, p := range deps.Providers {
+		profile := p.Profile()
+		name := profile.Name
+		if len(profile.Methods) == 0 {
+			return nil, fmt.Errorf("payment: provider %q has no method", name)
+		}
+		if _, twice := g.named[name]; twice || name == "" || name == free || name == refund.ByHand {
+			return nil, fmt.Errorf("payment: provider name %q is empty, reserved or used twice", name)
+		}
+		g.metrics.know(name)
+		g.named[name] = metered{
+			Provider: p, name: name, timeout: callTimeout, m: g.metrics, trouble: new(trouble), raiseAlarm: g.providerFails(name),
+		}
+	}
+	return g, nil
+}
+
+// notifyURL and refundNotifyURL are where a provider sends its callbacks.
+func (g *gateway) notifyURL(name string) string {
+	return g.deps.BaseURL + "/api/v1/payments/" + name + "/notify"
+}
+
+func (g *gateway) refundNotifyURL(name string) string {
+	return g.deps.BaseURL + "/api/v1/payments/" + name + "/refund-notify"
+}
 
 // metered is a provider whose calls are bounded in time and counted.
 type metered struct {

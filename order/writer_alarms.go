@@ -2,8 +2,10 @@ package order
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"stampede/platform/store/bus"
 	"stampede/platform/watch/alarm"
 )
 
@@ -36,21 +38,49 @@ const (
 // raiseAlarm raises the alarm for messages that cannot be written. The retries
 // continue meanwhile. If Postgres does not accept the alarm, it is logged, and
 // recorded after a batch has been written.
-func (s *Service) raiseAlarm(ctx context.Context, subject, detail string) {
+func (w *writer) raiseAlarm(ctx context.Context, subject, detail string) {
 	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
 	defer cancel()
-	if err := s.late.Raise(ctx, s.deps.DB, alarmWriterStuck, subject, detail); err != nil {
-		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
+	if err := w.late.Raise(ctx, w.deps.DB, alarmWriterStuck, subject, detail); err != nil {
+		w.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
 	}
 }
 
 // unstuck records the alarms that Postgres did not accept while it accepted no
 // batches. The batch is already written, so recording must not delay the next one
 // for long.
-func (s *Service) unstuck(ctx context.Context) {
+func (w *writer) unstuck(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
 	defer cancel()
-	if err := s.late.Record(ctx, s.deps.DB); err != nil {
-		s.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
+	if err := w.late.Record(ctx, w.deps.DB); err != nil {
+		w.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
+	}
+}
+
+var alarmNewerGrants = alarm.Define("newer-grants", alarm.Critical,
+	"An instance received grants in the layout of a newer version and left them in the queue. Their shoppers wait in line.",
+	"Start an instance of the newer version, or finish the upgrade; it writes the orders. Before a rollback to an older version let the queue of grants run empty.")
+
+// newerDelay is how long grants of a newer layout wait before the next attempt,
+// which any instance may get. During a rolling upgrade half of the instances
+// are of the newer version, so a few attempts reach one.
+const newerDelay = time.Second
+
+// leave returns messages that only a newer version can read to the queue. While
+// Postgres is away the alarm is logged only; the next attempt raises it.
+func (w *writer) leave(ctx context.Context, newer []bus.Msg) {
+	if len(newer) == 0 {
+		return
+	}
+	for _, m := range newer {
+		_ = m.Nak(newerDelay) // without a connection the ack wait has the same effect
+	}
+	w.metrics.written.WithLabelValues("newer").Add(float64(len(newer)))
+	w.deps.Log.WarnContext(ctx, "grants of a newer version left in the queue", "messages", len(newer), "subject", newer[0].Subject)
+	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
+	defer cancel()
+	detail := fmt.Sprintf("%d messages, the first on %s, start with layout %d.", len(newer), newer[0].Subject, newer[0].Data[0])
+	if err := alarmNewerGrants.Raise(ctx, w.deps.DB, writerName, detail); err != nil {
+		w.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarmNewerGrants.Code), "error", err)
 	}
 }
