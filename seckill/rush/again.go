@@ -55,6 +55,6 @@ func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, ref
 
 // mayHold reports whether the item's filter contains the attempt's user or number.
 func (r *Service) mayHold(t *token) bool {
-	l := r.lanes.find(t.item)
+	l := r.lanes.all.find(t.item)
 	return l != nil && l.flag.mayHold(t.user, t.no)
 }

@@ -51,3 +51,42 @@ func TestPollAfterGrowsWithTheLineWithinBounds(t *testing.T) {
 		}
 	}
 }
+
+func TestLanguageAgreesWithTheParser(t *testing.T) {
+	t.Parallel()
+	headers := []string{
+		"", "zh", "zh-CN", "ZH-hans", "en", "en-GB,en;q=0.9,zh;q=0.1", "en-US", "de-DE,de;q=0.9,zh;q=0.8", "de,fr;q=0.5", "*",
+		"fr, zh;q=0.8, en;q=0.5", "zha", "z", ",,;zh", "en;q=0.1,zh;q=0.9", "zh;q=0.2, en", "zh;q=0,en;q=0.1", "en;q=0.8,zh-CN;q=0.9", "zh-TW,en;q=0.9",
+	}
+	for header := range commonLanguages {
+		headers = append(headers, header)
+	}
+	for _, header := range headers {
+		if got, want := language([]string{header}), httpx.LanguageOf(header); got != want {
+			t.Errorf("%q: got %v, want %v", header, got, want)
+		}
+	}
+	// Expected results of the parser, so that the agreement above means
+	// something.
+	for header, want := range map[string]httpx.Language{
+		"en;q=0.1,zh;q=0.9": httpx.Chinese, "zh;q=0.2, en": httpx.English, "en-US,en;q=0.9": httpx.English, "zh-CN,zh;q=0.9": httpx.Chinese,
+	} {
+		if got := language([]string{header}); got != want {
+			t.Errorf("%q: got %v, want %v", header, got, want)
+		}
+	}
+	if language(nil) != httpx.English {
+		t.Error("no header is not English")
+	}
+	if language([]string{"en;q=0.1", "zh"}) != httpx.Chinese {
+		t.Error("a second header line was ignored")
+	}
+}
+
+func TestCommonLanguagesAllocateNothing(t *testing.T) {
+	for _, accept := range [][]string{nil, {""}, {"zh-CN,zh;q=0.9"}, {"en-US,en;q=0.9"}, {"zh-CN,zh;q=0.9,en;q=0.8"}} {
+		if n := testing.AllocsPerRun(100, func() { language(accept) }); n != 0 {
+			t.Errorf("%q: %v allocations", accept, n)
+		}
+	}
+}

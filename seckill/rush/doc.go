@@ -100,6 +100,6 @@
 //
 // # Publishes and consumes
 //
-// Publishes grants.<item> (seckillevent.Batch) straight to the bus. Listens to
+// Publishes grants.<item> (seckillevent.Batch) through seckill/queue. Listens to
 // inventory's broadcasts of returned units and of Loads, which clear flags.
 package rush

@@ -43,7 +43,7 @@ func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	held, a := i.buy(1, it)
 	a.want(t, "", http.StatusAccepted, "")
 	g := i.gate()
-	l := i.rush.lanes.find(it.ID)
+	l := i.rush.lanes.all.find(it.ID)
 	waiting := busy(t, l, g, 10)
 	for k := range int64(3) { // one unit is left
 		waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 100+k)))
@@ -129,7 +129,7 @@ func TestSellOutAnswersWaitingAttemptsFromMemory(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	g := i.gate()
-	l := i.rush.lanes.find(it.ID)
+	l := i.rush.lanes.all.find(it.ID)
 	first := busy(t, l, g, 10)
 	var waiting []*attempt
 	for k := range int64(50) {

@@ -68,9 +68,6 @@ type stopwatch struct{ start time.Time }
 
 func (w stopwatch) Now() uint32 { return uint32(time.Since(w.start) / time.Second) }
 
-// find returns an item's lane, nil if there is none.
-func (ls *lanes) find(item int64) *lane { return ls.all.find(item) }
-
 // open returns an item's lane, starting it if needed; nil while draining.
 func (ls *lanes) open(item int64) *lane {
 	return ls.all.findOrAdd(item, func() *lane {
@@ -121,7 +118,7 @@ func (ls *lanes) onReturned(data []byte) {
 		ls.log.Warn("decoding broadcast failed", "subject", inventoryevent.SubjectReturned, "error", err)
 		return
 	}
-	if l := ls.find(e.ItemID); l != nil {
+	if l := ls.all.find(e.ItemID); l != nil {
 		l.returned(e.Epoch, e.Rel)
 	}
 }
@@ -133,7 +130,7 @@ func (ls *lanes) onLoaded(data []byte) {
 		ls.log.Warn("decoding broadcast failed", "subject", inventoryevent.SubjectLoaded, "error", err)
 		return
 	}
-	if l := ls.find(e.ItemID); l != nil {
+	if l := ls.all.find(e.ItemID); l != nil {
 		l.returned(e.Epoch, 0)
 	}
 }

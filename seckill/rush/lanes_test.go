@@ -60,7 +60,7 @@ func TestLaneEndsWithItsItem(t *testing.T) {
 	i.listing.Show(other)
 	i.work()
 	pgtest.Eventually(t, 30*time.Second, l.hasEnded, "the lane ended")
-	if i.rush.lanes.find(it.ID) != nil || i.rush.lanes.find(other.ID) != stays || stays.hasEnded() {
+	if i.rush.lanes.all.find(it.ID) != nil || i.rush.lanes.all.find(other.ID) != stays || stays.hasEnded() {
 		t.Fatal("the wrong lane ended")
 	}
 }

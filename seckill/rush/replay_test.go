@@ -120,7 +120,7 @@ func mustBeUp(t testing.TB, i *instance, it *catalogue.Item, want outcome) {
 	t.Helper()
 	const stranger = 1 << 40
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		l := i.rush.lanes.find(it.ID)
+		l := i.rush.lanes.all.find(it.ID)
 		if l == nil {
 			return false
 		}

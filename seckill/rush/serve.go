@@ -64,7 +64,7 @@ func (r *Service) door(t *token, item *catalogue.Item, now time.Time) verdict {
 		// millisecond here: Redis only knows the opening.
 		return verdict{outcome: outNotStarted, wait: time.Duration(t.from-ms) * time.Millisecond}
 	}
-	if l := r.lanes.find(t.item); l != nil {
+	if l := r.lanes.all.find(t.item); l != nil {
 		if o, refused := l.flag.refuses(t.user, t.no); refused {
 			return verdict{outcome: o}
 		}

@@ -1,6 +1,7 @@
 package rush
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,15 +14,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/queue"
+	"stampede/seckill/seckillevent"
 )
 
 // bundle is a shop whose instances issue paths and take rushes.
@@ -198,4 +202,50 @@ func parse(t testing.TB, no string) ids.ID {
 	id, err := ids.Parse(no)
 	require.NoError(t, err)
 	return id
+}
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
+
+// faultyStream is the real bus except for the methods that a test overrides.
+type faultyStream struct {
+	grants
+	healthy func() error
+	publish func(send func() error) error
+}
+
+func (s *faultyStream) Healthy(ctx context.Context) error {
+	if s.healthy != nil {
+		return s.healthy()
+	}
+	return s.grants.Healthy(ctx)
+}
+
+func (s *faultyStream) Publish(ctx context.Context, b *seckillevent.Batch, data []byte) error {
+	send := func() error { return s.grants.Publish(ctx, b, data) }
+	if s.publish != nil {
+		return s.publish(send)
+	}
+	return send()
+}
+
+// faultyStock is the real stock except for the methods that a test overrides.
+type faultyStock struct {
+	stock
+	reserve func(n int, decide func() error) error
+	onHold  func()
+}
+
+func (s *faultyStock) Hold(ctx context.Context, item inventory.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error) {
+	if s.onHold != nil {
+		s.onHold()
+	}
+	return s.stock.Hold(ctx, item, user)
+}
+
+func (s *faultyStock) Reserve(ctx context.Context, item inventory.Item, epoch int64, as []inventory.Attempt, into *inventory.Decision) error {
+	decide := func() error { return s.stock.Reserve(ctx, item, epoch, as, into) }
+	if s.reserve != nil {
+		return s.reserve(len(as), decide)
+	}
+	return decide()
 }

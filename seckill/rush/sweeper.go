@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/lease"
+	"stampede/platform/watch/alarm"
 	"stampede/seckill/catalogue"
 )
 
@@ -77,3 +78,7 @@ func (s *sweeper) Run(ctx context.Context) error {
 	}}.Run(ctx)
 	return errors.Join(err, elector.Resign(ctx))
 }
+
+var alarmHoldStuck = alarm.Define("hold-stuck", alarm.Critical,
+	"A granted order number became neither an order nor a refusal, although its grant was published again and consumed.",
+	"Find the number among the dead letters of order-writer, fix the error shown there, and redrive them.")

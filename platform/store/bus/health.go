@@ -69,11 +69,15 @@ func (b *Bus) unhealthy() error {
 
 func (b *Bus) note(err error) {
 	old := b.verdict.Swap(&verdict{at: time.Now(), err: err})
-	b.m.setHealthy(err == nil)
-	switch {
-	case err != nil && (old == nil || old.err == nil):
-		b.cfg.Log.Error("bus is unhealthy", "error", err)
-	case err == nil && old != nil && old.err != nil:
+	if err != nil {
+		b.m.healthy.Set(0)
+		if old == nil || old.err == nil {
+			b.cfg.Log.Error("bus is unhealthy", "error", err)
+		}
+		return
+	}
+	b.m.healthy.Set(1)
+	if old != nil && old.err != nil {
 		b.cfg.Log.Info("bus is healthy again")
 	}
 }

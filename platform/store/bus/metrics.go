@@ -40,11 +40,3 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 func (m *metrics) published(stream, outcome string, took time.Duration) {
 	m.publish.WithLabelValues(stream, outcome).Observe(took.Seconds())
 }
-
-func (m *metrics) setHealthy(ok bool) {
-	if ok {
-		m.healthy.Set(1)
-	} else {
-		m.healthy.Set(0)
-	}
-}

@@ -3,8 +3,6 @@ package bus_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -80,33 +78,5 @@ func TestCanceledPublishIsUnknownOnlyOnceSent(t *testing.T) {
 	}
 	if n, err := bus.Messages(t.Context(), b, "GRANTS"); err != nil || n != 0 {
 		t.Fatalf("backlog = %d, %v; want 0", n, err)
-	}
-}
-
-// BenchmarkPublish stores messages of 10 KiB, the size of 256 grants.
-func BenchmarkPublish(bm *testing.B) {
-	for _, publishers := range []int{1, 8, 64} {
-		bm.Run(fmt.Sprintf("publishers=%d", publishers), func(bm *testing.B) {
-			b := bustest.Open(bm, func(c *bus.Config) { c.Queues[0].MaxBytes = 8 << 30 })
-			data := make([]byte, 10<<10)
-			bm.SetBytes(int64(len(data)))
-			work := make(chan struct{})
-			var all sync.WaitGroup
-			for range publishers {
-				all.Go(func() {
-					for range work {
-						if err := b.Publish(bm.Context(), "grants.1", ids.New(), data); err != nil {
-							bm.Errorf("publish: %v", err)
-						}
-					}
-				})
-			}
-			bm.ResetTimer()
-			for bm.Loop() {
-				work <- struct{}{}
-			}
-			close(work)
-			all.Wait()
-		})
 	}
 }

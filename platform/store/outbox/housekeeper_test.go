@@ -94,23 +94,6 @@ func TestHousekeeperCreatesAndDropsPartitions(t *testing.T) {
 	}
 }
 
-func TestHousekeeperRunsUntilItsContextEnds(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.DB(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- outbox.NewHousekeeper(pool, quarter, discard()).Run(ctx) }()
-	cancel()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("Run did not return")
-	}
-}
-
 // Ongoing alarms and recent dead letters stay, the others are removed.
 func TestHousekeeperRemovesOldRecords(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AcquireInstanceLockWithin is AcquireInstanceLock with shorter times.
+// AcquireInstanceLockWithin takes the lock with shorter times.
 func AcquireInstanceLockWithin(ctx context.Context, url string, check, silence time.Duration) (*InstanceLock, error) {
 	return acquire(ctx, url, slog.New(slog.DiscardHandler), check, silence)
 }

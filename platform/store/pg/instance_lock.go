@@ -63,10 +63,11 @@ const (
 )
 
 // HoldInstanceLock takes the lock and keeps it while a runs, or returns
-// ErrInstanceLocked. It calls lost with ErrInstanceLocked when another process has
-// taken the lock, which must stop this one.
+// ErrInstanceLocked; it waits up to 20 s for a holder that shows no sign of life.
+// It calls lost with ErrInstanceLocked when another process has taken the lock,
+// which must stop this one.
 func HoldInstanceLock(ctx context.Context, databaseURL string, log *slog.Logger, a *app.App, lost func(error)) error {
-	l, err := AcquireInstanceLock(ctx, databaseURL, log)
+	l, err := acquire(ctx, databaseURL, log, instanceLockCheck, instanceLockSilence)
 	if err != nil {
 		return err
 	}
@@ -79,12 +80,6 @@ func HoldInstanceLock(ctx context.Context, databaseURL string, log *slog.Logger,
 		return err
 	}})
 	return nil
-}
-
-// AcquireInstanceLock takes the lock or returns ErrInstanceLocked. It waits up
-// to 20 s for a holder that shows no sign of life.
-func AcquireInstanceLock(ctx context.Context, databaseURL string, log *slog.Logger) (*InstanceLock, error) {
-	return acquire(ctx, databaseURL, log, instanceLockCheck, instanceLockSilence)
 }
 
 func acquire(ctx context.Context, databaseURL string, log *slog.Logger, check, silence time.Duration) (*InstanceLock, error) {

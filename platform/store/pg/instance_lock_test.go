@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"testing"
 	"time"
@@ -151,7 +150,7 @@ func TestStartSparesALiveHolder(t *testing.T) {
 	if _, err := other.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(0x7374616d70656465)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pg.AcquireInstanceLock(t.Context(), url, slog.New(slog.DiscardHandler)); !errors.Is(err, pg.ErrInstanceLocked) {
+	if _, err := pg.AcquireInstanceLockWithin(t.Context(), url, time.Second, time.Minute); !errors.Is(err, pg.ErrInstanceLocked) {
 		t.Errorf("start beside an operator's session: %v, want ErrInstanceLocked", err)
 	}
 }

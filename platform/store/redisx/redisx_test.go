@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/pgtest"
 )
 
 func TestParse(t *testing.T) {
@@ -38,3 +39,5 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { pgtest.Main(m) }

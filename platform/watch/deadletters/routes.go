@@ -171,8 +171,7 @@ func (r routes) redrive(ctx context.Context, in *letterInput) (*redriveOutput, e
 	}
 	out := new(redriveOutput)
 	out.Body.Redriven = 1
-	out.Body.Left, err = r.count(ctx, d.Consumer)
-	return out, unreachable(err)
+	return r.told(ctx, out, d.Consumer)
 }
 
 type redriveAllInput struct {
@@ -211,14 +210,9 @@ func (r routes) redriveAll(ctx context.Context, in *redriveAllInput) (*redriveOu
 
 // told completes an answer with the number of the consumer's letters left.
 func (r routes) told(ctx context.Context, out *redriveOutput, consumer string) (*redriveOutput, error) {
-	var err error
-	out.Body.Left, err = r.count(ctx, consumer)
+	left, err := deadlettersdb.New(r.pool).CountDeadLettersOf(ctx, consumer)
+	out.Body.Left = int(left)
 	return out, unreachable(err)
-}
-
-func (r routes) count(ctx context.Context, consumer string) (int, error) {
-	n, err := deadlettersdb.New(r.pool).CountDeadLettersOf(ctx, consumer)
-	return int(n), err
 }
 
 // unreachable is the answer to an operator whose query failed.

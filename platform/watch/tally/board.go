@@ -80,6 +80,20 @@ func (c Counts) Sum(stage string) int64 {
 	return sum
 }
 
+// bySubject are the counts of each subject.
+type bySubject map[int64]Counts
+
+// add adds n to a code of a subject's stage.
+func (c bySubject) add(subject int64, stage, code string, n int64) {
+	if n == 0 {
+		return
+	}
+	if c[subject] == nil {
+		c[subject] = Counts{}
+	}
+	c[subject].Add(stage, code, n)
+}
+
 // Source hands over what a module's own counters have counted since its last call.
 // Only one goroutine calls it.
 type Source func(add func(subject int64, stage, code string, n int64))
@@ -101,8 +115,8 @@ type Board struct {
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	counts  map[int64]Counts // since the last fold
-	moments map[mark]Moment  // since the last fold
+	counts  bySubject       // since the last fold
+	moments map[mark]Moment // since the last fold
 	sources []Source
 	gauges  map[string]func() int64
 
@@ -119,7 +133,7 @@ type Board struct {
 
 // New returns a Board that stores in pool. Nothing is stored before its worker runs.
 func New(pool *pgxpool.Pool, now clock.Clock, log *slog.Logger) *Board {
-	return &Board{pool: pool, clock: now, log: log, instance: ids.New(), reporter: ids.New(), gauges: map[string]func() int64{}, counts: map[int64]Counts{}, moments: map[mark]Moment{}}
+	return &Board{pool: pool, clock: now, log: log, instance: ids.New(), reporter: ids.New(), gauges: map[string]func() int64{}, counts: bySubject{}, moments: map[mark]Moment{}}
 }
 
 // From adds a source.
@@ -140,20 +154,7 @@ func (b *Board) Count(subject int64, stage, code string, n int64) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.add(subject, stage, code, n)
-}
-
-// add counts under mu.
-func (b *Board) add(subject int64, stage, code string, n int64) {
-	if n == 0 {
-		return
-	}
-	of := b.counts[subject]
-	if of == nil {
-		of = Counts{}
-		b.counts[subject] = of
-	}
-	of.Add(stage, code, n)
+	b.counts.add(subject, stage, code, n)
 }
 
 // Mark notes that something happened at a moment.

@@ -94,29 +94,11 @@ func (b *Board) Fold(ctx context.Context) error {
 // subjects, which is the order in which every instance locks the totals.
 func (b *Board) collect() *fold {
 	b.mu.Lock()
-	sources := b.sources
+	counts, moments, sources := b.counts, b.moments, b.sources
+	b.counts, b.moments = bySubject{}, map[mark]Moment{}
 	b.mu.Unlock()
-	fresh := map[int64]Counts{}
 	for _, source := range sources {
-		source(func(subject int64, stage, code string, n int64) {
-			if n == 0 {
-				return
-			}
-			if fresh[subject] == nil {
-				fresh[subject] = Counts{}
-			}
-			fresh[subject].Add(stage, code, n)
-		})
-	}
-	b.mu.Lock()
-	counts, moments := b.counts, b.moments
-	b.counts, b.moments = map[int64]Counts{}, map[mark]Moment{}
-	b.mu.Unlock()
-	for subject, c := range fresh {
-		if counts[subject] == nil {
-			counts[subject] = Counts{}
-		}
-		counts[subject].merge(c)
+		source(counts.add)
 	}
 	if len(counts) == 0 && len(moments) == 0 {
 		return nil

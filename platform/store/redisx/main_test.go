@@ -1,9 +1,0 @@
-package redisx_test
-
-import (
-	"testing"
-
-	"stampede/platform/workshop/pgtest"
-)
-
-func TestMain(m *testing.M) { pgtest.Main(m) }
