@@ -3,7 +3,7 @@
 // A login is one user on one device. It issues an access token, which is short-lived
 // and checked without any store, and a refresh token, which is valid for one use, at
 // Refresh only. Refresh tokens are numbered within their login and computed from it
-// (token.go): the contents of the database do not suffice to make one.
+// (refresh.go): the contents of the database do not suffice to make one.
 //
 // A refresh token that arrives twice may come from a shopper whose answer was lost,
 // or from a thief. Within 10 s, and while the successor is unused, it gets that same

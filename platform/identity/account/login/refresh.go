@@ -148,8 +148,8 @@ var errNotHeld = ErrProof.Saying(
 
 // Holds returns nil if a refresh token is the current one of the principal's login, or
 // the one before within refreshGrace. An access token, which travels with every request
-// and may have been copied, must not suffice to open another login or a way to one. The refresh token
-// stays unused.
+// and may have been copied, must not suffice to open another login or a way to one. The
+// refresh token stays unused.
 func (s *Service) Holds(ctx context.Context, p auth.Principal, token string) error {
 	claim, ok := s.read(token)
 	if !ok || claim.login != p.Login {
