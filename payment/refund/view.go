@@ -8,7 +8,7 @@ import (
 )
 
 // RefundView is an operator's view of one of a payment's refunds.
-type RefundView struct {
+type RefundView struct { //nolint:revive // the name of its schema in the API
 	RefundNo  ids.ID           `json:"refund_no"`
 	Amount    orderevent.Money `json:"amount"`
 	Reason    string           `json:"reason" enum:"late,duplicate,mismatch,shopper,operator,dispute" doc:"Who asked for it, or why an automatic one had to be made"`
