@@ -3,15 +3,21 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"stampede/inventory/stock"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -47,8 +53,7 @@ func (b *bundle) mustBeClean() {
 	}
 }
 
-// sale is an item in the middle of its sale: paid, unpaid, in flight, and a
-// release pending.
+// sale is an item in the middle of its sale: paid, unpaid, in flight, and a release pending.
 type sale struct {
 	*bundle
 	item                           Item
@@ -68,7 +73,7 @@ func midSale(t *testing.T) *sale {
 	s.item, s.epoch = b.loaded(n)
 	b.reserve(s.item, s.epoch, s.paid, s.unpaid, s.inFlight, s.closed)
 	b.write(s.item, s.epoch, s.paid, s.unpaid, s.closed)
-	b.mustCommit(b.pay(s.paid.No))
+	b.mustBring(b.pay(s.paid.No))
 	return s
 }
 
@@ -86,13 +91,13 @@ func TestBooksClassifyWorkInFlight(t *testing.T) {
 			r.Total, r.Available, r.Held, r.Sold, r.RedisRemaining, r.RedisCommitted, r.InFlight, r.ReleasePending, r.Difference)
 	}
 	mustBe(t, "moving", books(), "total 20 available 17 held 2 sold 1 | remaining 10 committed 1 in flight 3 pending 4 | 0")
-	s.mustRelease(closing)
+	s.mustBring(closing)
 	s.write(s.item, s.epoch, s.inFlight)
 	mustBe(t, "settled", books(), "total 20 available 14 held 5 sold 1 | remaining 14 committed 1 in flight 0 pending 0 | 0")
 	s.mustBeClean()
 	mustBe(t, "from memory", books(), "total 20 available 14 held 5 sold 1 | remaining 14 committed 1 in flight 0 pending 0 | 0")
 	s.pay(s.unpaid.No)
-	s.mustCommit(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
+	s.mustBring(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
 	mustBe(t, "paid", books(), "total 20 available 14 held 3 sold 3 | remaining 14 committed 3 in flight 0 pending 0 | 0")
 	s.rdb.FlushDB(t.Context())
 	mustBe(t, "without Redis", books(), "total 20 available 14 held 3 sold 3 | remaining 0 committed 0 in flight 0 pending 0 | 0")
@@ -107,10 +112,10 @@ func TestWorkInFlightIsNoViolation(t *testing.T) {
 	// A release that reaches Redis while the check waits.
 	closing := s.close(s.closed.No)
 	arrived := false
-	s.deps.Books = booksThen{s.orders, func() {
+	s.store.Books = booksThen{s.orders, func() {
 		if !arrived {
 			arrived = true
-			s.mustRelease(closing)
+			s.mustBring(closing)
 		}
 	}}
 	mustBe(t, "violations with a release in flight", len(s.violations("I8")), 0)
@@ -119,7 +124,7 @@ func TestWorkInFlightIsNoViolation(t *testing.T) {
 
 // booksThen runs a function after it was read.
 type booksThen struct {
-	Books
+	stock.Books
 	then func()
 }
 
@@ -155,44 +160,44 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 			exec(s, `UPDATE inventory.stock SET available = -3`)
 		}},
 		{"orders without a stock row", "I1", "no stock row", func(s *sale) { exec(s, `DELETE FROM inventory.stock`) }},
-		{"Redis granted too much", "I1", "counts -5 remaining", func(s *sale) { hset(s, s.item.stateKey(), "remaining", -5) }},
-		{"Redis does not add up", "I1", "Redis counts 9 remaining and 10 held", func(s *sale) { hset(s, s.item.stateKey(), "remaining", 9) }},
-		{"Redis remaining overwritten", "I2", "the difference is 2", func(s *sale) { hset(s, s.item.stateKey(), "remaining", 8) }},
+		{"Redis granted too much", "I1", "counts -5 remaining", func(s *sale) { hset(s, s.item.StateKey(), "remaining", -5) }},
+		{"Redis does not add up", "I1", "Redis counts 9 remaining and 10 held", func(s *sale) { hset(s, s.item.StateKey(), "remaining", 9) }},
+		{"Redis remaining overwritten", "I2", "the difference is 2", func(s *sale) { hset(s, s.item.StateKey(), "remaining", 8) }},
 		{"a unit that never came back", "I2", "the difference is 2", func(s *sale) {
-			s.mustRelease(s.close(s.unpaid.No))
-			s.rdb.HIncrBy(s.t.Context(), s.item.stateKey(), "remaining", -2)
+			s.mustBring(s.close(s.unpaid.No))
+			s.rdb.HIncrBy(s.t.Context(), s.item.StateKey(), "remaining", -2)
 		}},
 		{"a live order that Redis forgot", "I2", "a live order of 2 units that Redis does not hold", func(s *sale) {
-			s.rdb.HDel(s.t.Context(), s.item.usersKey(s.epoch), "2")
+			s.rdb.HDel(s.t.Context(), s.item.UsersKey(s.epoch), "2")
 		}},
 		{"another quantity", "I2", "the order has 2 units, Redis holds 3", func(s *sale) {
-			hset(s, s.item.usersKey(s.epoch), "2", mark{no: s.unpaid.No, quantity: 3}.String())
+			hset(s, s.item.UsersKey(s.epoch), "2", stock.Mark{No: s.unpaid.No, Quantity: 3}.String())
 		}},
 		{"a payment missing in Redis", "I2", "the order is paid, Redis counts it as unpaid", func(s *sale) { s.pay(s.unpaid.No) }},
-		{"committed miscounted", "I2", "Redis counts 7 units as paid for, its marks say 1", func(s *sale) { hset(s, s.item.stateKey(), "committed", 7) }},
+		{"committed miscounted", "I2", "Redis counts 7 units as paid for, its marks say 1", func(s *sale) { hset(s, s.item.StateKey(), "committed", 7) }},
 		{"a mark without an order", "I8", "no such order and none on its way", func(s *sale) {
-			hset(s, s.item.usersKey(s.epoch), "9", ids.NewFor(9).String())
+			hset(s, s.item.UsersKey(s.epoch), "9", ids.NewFor(9).String())
 		}},
 		{"a missing release", "I8", "still holds 4 units in Redis, the order is closed", func(s *sale) { s.close(s.closed.No) }},
 		{"a hold without a mark", "I8", "who holds no units under it", func(s *sale) {
-			hset(s, s.item.holdsKey(s.epoch), ids.NewFor(9).String(), "9:1:5:1700000000000")
+			hset(s, s.item.HoldsKey(s.epoch), ids.NewFor(9).String(), "9:1:5:1700000000000")
 		}},
 		{"a hold whose order is written", "I8", "Redis waits for the order of user 2, which is written", func(s *sale) {
-			hset(s, s.item.holdsKey(s.epoch), s.unpaid.No.String(), "2:2:5:1700000000000")
+			hset(s, s.item.HoldsKey(s.epoch), s.unpaid.No.String(), "2:2:5:1700000000000")
 		}},
 		{"a holder who may buy another item", "I2", "user 2 holds units, and does not count as a buyer", func(s *sale) {
-			s.rdb.HDel(s.t.Context(), s.item.buyersKey(), "2")
+			s.rdb.HDel(s.t.Context(), s.item.BuyersKey(), "2")
 		}},
 		{"an item that stays fenced", "I2", "It is on sale and does not sell. Its Load has not finished.", func(s *sale) {
-			hset(s, s.item.stateKey(), "fenced", s.epoch+1)
+			hset(s, s.item.StateKey(), "fenced", s.epoch+1)
 		}},
 		{"a grant that outlives the sale", "I2", "Redis still waits for the orders of 1 grants", func(s *sale) { s.end(s.item) }},
 		{"keys of a settled item", "I2", "It is settled, and Redis has 2 of its keys again", func(s *sale) {
 			exec(s, `INSERT INTO inventory.settled (item_id, epoch) SELECT item_id, epoch FROM inventory.stock`)
-			s.rdb.Del(s.t.Context(), s.item.holdsKey(s.epoch), s.item.tombstonesKey(s.epoch))
+			s.rdb.Del(s.t.Context(), s.item.HoldsKey(s.epoch), s.item.TombstonesKey(s.epoch))
 		}},
 		{"a buyer who holds nothing", "I8", "counts as a buyer", func(s *sale) {
-			hset(s, s.item.buyersKey(), "9", ids.NewFor(9).String()+":1")
+			hset(s, s.item.BuyersKey(), "9", ids.NewFor(9).String()+":1")
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -220,12 +225,12 @@ func TestStockMovements(t *testing.T) {
 	move := func(how func(context.Context, pgx.Tx, []Movement) error, units ...int32) error {
 		var all []Movement
 		for _, u := range units {
-			all = append(all, Movement{k, u})
+			all = append(all, Movement{Key: k, Quantity: u})
 		}
 		return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { return how(t.Context(), tx, all) })
 	}
 	available := func() int32 {
-		var st Stock
+		var st stock.Row
 		b.inTx(func(tx pgx.Tx) error {
 			locked, err := b.Lock(t.Context(), tx, []Key{k, {ItemID: 404}})
 			st = locked[k]
@@ -271,4 +276,128 @@ func TestChangesOfStock(t *testing.T) {
 	}
 	item.ID = 404
 	mustFail(t, change(Change{}), ErrNoStock)
+}
+
+// One item's books equal its row in the list, and read nothing of other items.
+func TestBookIsARowOfBooks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 5))
+	inFlight, written := one(1), one(2)
+	b.reserve(item, epoch, inFlight, written)
+	b.write(item, epoch, written)
+	other, _ := b.loaded(onSale(2, 3))
+	rows, err := b.Books(t.Context())
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	require.NoError(t, b.rdb.Set(t.Context(), other.StateKey(), "not a hash", 0).Err())
+	for range 2 { // the second time at rest
+		row, ok, err := b.Book(t.Context(), item.ID)
+		if err != nil || !ok || row != rows[0] || row.Held != 1 || row.InFlight != 1 {
+			t.Errorf("%+v, %v, %v, want %+v", row, ok, err, rows[0])
+		}
+	}
+	books, err := b.BooksOf(t.Context(), other.ID, item.ID)
+	if _, ok := books[other.ID]; err == nil || ok || books[item.ID].Row != rows[0] || books[item.ID].State.Queued() != 1 {
+		t.Errorf("beside an item that cannot be read: %+v, %v", books, err)
+	}
+	if row, ok, err := b.Book(t.Context(), 99); err != nil || ok {
+		t.Errorf("an item without stock: %+v, %v, %v", row, ok, err)
+	}
+}
+
+// An item that cannot be read does not discard what was read before it.
+func TestBooksContinueAfterError(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.loaded(onSale(1, 5))
+	second, _ := b.loaded(onSale(2, 3))
+	require.NoError(t, b.rdb.Set(t.Context(), second.StateKey(), "not a hash", 0).Err())
+	s, seen := b.reader()
+	if rows, err := s.Books(t.Context()); err == nil {
+		t.Fatalf("%+v", rows)
+	}
+	require.NoError(t, b.rdb.Del(t.Context(), second.StateKey()).Err())
+	seen.steps = 0
+	if rows, err := s.Books(t.Context()); err != nil || len(rows) != 2 || seen.steps != 0 {
+		t.Errorf("%+v, %v, read again in %d steps", rows, err, seen.steps)
+	}
+}
+
+func (b *bundle) sampled() []proof.Outcome {
+	b.t.Helper()
+	return proof.Run(b.t.Context(), b.Samples())
+}
+
+// The samples pass in the middle of a sale, and find faults on either side; in a running server those raise an alarm.
+func TestSamplesFindBrokenBooks(t *testing.T) {
+	t.Parallel()
+	s := midSale(t)
+	s.close(s.closed.No) // its release is pending
+	if got := s.sampled(); !proof.AllOK(got) {
+		t.Fatalf("a sale in order: %+v", got)
+	}
+	// One unit too many in Redis.
+	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", 1).Err())
+	if got := s.sampled(); len(got[1].Violations) != 1 || got[1].Violations[0].Subject != "item 1" || !strings.Contains(got[1].Violations[0].Detail, "difference is -1") {
+		t.Errorf("a unit too many in Redis: %+v", got)
+	}
+	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", -1).Err())
+	// One unit less in the row than the orders leave.
+	if _, err := s.db.Exec(t.Context(), `UPDATE inventory.stock SET available = available - 1, version = version + 1`); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.sampled(); len(got[0].Violations) != 1 || !strings.Contains(got[0].Violations[0].Detail, "the total is 20") {
+		t.Errorf("a unit too few in the row: %+v", got)
+	}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		done <- alarm.NewWatch(s.db, slog.New(slog.DiscardHandler), alarm.Sampled(100*time.Millisecond, s.Samples())).Run(ctx)
+	}()
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.BooksBroken.Code})
+		return err == nil && len(l) > 0 && strings.HasSuffix(l[len(l)-1].Subject, " item 1")
+	}, "the alarm")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Every second only sums are compared. Work under way is not a difference, and one that lasts is confirmed by the
+// item's books.
+func TestBooksProbeFindsDifferenceThatLasts(t *testing.T) {
+	t.Parallel()
+	s := midSale(t)
+	probe := s.BooksProbe()
+	glance := func(want string) {
+		t.Helper()
+		found, err := probe.Look(t.Context())
+		require.NoError(t, err)
+		if got := fmt.Sprint(found); got != want {
+			t.Errorf("found %s, want %s", got, want)
+		}
+	}
+	glance("[]") // a grant is in flight
+	s.DiffersFor = 0
+	closing := s.close(s.closed.No)
+	glance("[]") // a release is pending
+	s.mustBring(closing)
+	s.write(s.item, s.epoch, s.inFlight)
+	glance("[]")
+	s.DiffersFor = time.Hour
+	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", 1).Err())
+	glance("[]")
+	figures := strings.NewReader(`
+		# HELP stampede_inventory_books_difference_units Units by which the counts of items on sale differed in the last comparison. Releases on their way to Redis count for a moment.
+		# TYPE stampede_inventory_books_difference_units gauge
+		stampede_inventory_books_difference_units 1
+	`)
+	require.NoError(t, testutil.GatherAndCompare(s.metrics, figures, "stampede_inventory_books_difference_units"))
+	s.DiffersFor = 0
+	glance("[{I2 item 1 nothing stuck: available 14, but Redis has remaining 15 + in flight 0 + release pending 0: the difference is -1.}]")
+	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", -1).Err())
+	glance("[]")
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/inventory/compare"
+	"stampede/inventory/lua"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/alarm"
@@ -20,10 +22,10 @@ import (
 // compareAll makes one round of comparisons of an instance and waits for it.
 func (b *bundle) compareAll(s *Service) (started int) {
 	b.t.Helper()
-	c := s.newComparisons()
-	started, err := c.start(b.t.Context())
+	c := s.NewComparisons()
+	started, err := c.Start(b.t.Context())
 	require.NoError(b.t, err)
-	c.walks.Wait()
+	c.Walks.Wait()
 	return started
 }
 
@@ -33,8 +35,8 @@ func TestComparisonLeavesWhatIsOnItsWay(t *testing.T) {
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 3))
 	paid := b.pay(b.written(item, 1))
-	b.deps.Books = booksThen{b.deps.Books, sync.OnceFunc(func() { b.mustCommit(paid) })}
-	repaired, found, err := b.compareOrders(t.Context(), item, 0)
+	b.store.Books = booksThen{b.store.Books, sync.OnceFunc(func() { b.mustBring(paid) })}
+	repaired, found, err := b.CompareOrders(t.Context(), item, 0)
 	if err != nil || repaired != 0 || len(found) != 0 {
 		t.Errorf("repaired %d, found %v, %v", repaired, found, err)
 	}
@@ -44,17 +46,18 @@ func TestComparisonLeavesWhatIsOnItsWay(t *testing.T) {
 // differs are the open alarms about differences.
 func (b *bundle) differs() []alarm.Alarm {
 	b.t.Helper()
-	l, err := alarm.List(b.t.Context(), b.db, alarm.Filter{Code: alarmRedisDiffers.Code})
+	l, err := alarm.List(b.t.Context(), b.db, alarm.Filter{Code: "redis-differs"})
 	require.NoError(b.t, err)
 	return l
 }
 
-// A work list that is lost after its events were acknowledged loses nothing: the
-// comparison finds every end, commits, releases, tombstones and buyers alike.
+// A work list that is lost after its events were acknowledged loses nothing: the comparison finds every end, commits,
+// releases, tombstones and buyers alike.
 func TestLostWorkListLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.compareTick, b.compareEvery = 20*time.Millisecond, 20*time.Millisecond
+	died := b.instance() // before it worked on what events told it
+	b.CompareTick, b.CompareEvery = 20*time.Millisecond, 20*time.Millisecond
 	plain := onSale(1, 9)
 	once := onSale(2, 9)
 	once.PerActivity, once.Rebuy = true, false
@@ -74,13 +77,12 @@ func TestLostWorkListLosesNothing(t *testing.T) {
 			orderevent.SubjectPaid: b.pay(paid.No), orderevent.SubjectClosed: b.close(closed.No),
 		}
 		for subject, o := range events {
-			require.NoError(t, b.deliver(subject, o))
+			require.NoError(t, b.deliverTo(died, subject, o))
 		}
 		gone[item] = closed
 	}
-	b.keepers.of = nil // lost
-	b.work(b.runKeepers)
-	b.work(b.runComparing)
+	b.work(b.Run)
+	b.work(b.RunComparing)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		x, y := b.state(plain.Item), b.state(once.Item)
 		return x.Remaining == 5 && x.Committed == 1 && y.Remaining == 5 && y.Committed == 1
@@ -93,8 +95,8 @@ func TestLostWorkListLosesNothing(t *testing.T) {
 	}
 }
 
-// Buyers of an activity follow the marks: missing ones are added, and stale ones
-// removed. Another item's entries stay.
+// Buyers of an activity follow the marks: missing ones are added, and stale ones removed. Another item's entries
+// stay.
 func TestComparisonAlignsBuyers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -105,13 +107,13 @@ func TestComparisonAlignsBuyers(t *testing.T) {
 	b.load(other.Item)
 	missing := b.written(item, 1)
 	b.reserve(other.Item, b.state(other.Item).Epoch, one(2))
-	theirs := b.rdb.HGet(t.Context(), item.buyersKey(), "2").Val()
-	b.rdb.HDel(t.Context(), item.buyersKey(), "1")
-	b.rdb.HSet(t.Context(), item.buyersKey(), "3", ids.New().String()+":1", "4", ids.New().String()+":1:x")
+	theirs := b.rdb.HGet(t.Context(), item.BuyersKey(), "2").Val()
+	b.rdb.HDel(t.Context(), item.BuyersKey(), "1")
+	b.rdb.HSet(t.Context(), item.BuyersKey(), "3", ids.New().String()+":1", "4", ids.New().String()+":1:x")
 	mustBe(t, "compared", b.compareAll(b.Service), 2)
-	mustBe(t, "missing", b.rdb.HGet(t.Context(), item.buyersKey(), "1").Val(), missing.String()+":1")
-	mustBe(t, "the other item's", b.rdb.HGet(t.Context(), item.buyersKey(), "2").Val(), theirs)
-	mustBe(t, "stale", b.rdb.HExists(t.Context(), item.buyersKey(), "3").Val() || b.rdb.HExists(t.Context(), item.buyersKey(), "4").Val(), false)
+	mustBe(t, "missing", b.rdb.HGet(t.Context(), item.BuyersKey(), "1").Val(), missing.String()+":1")
+	mustBe(t, "the other item's", b.rdb.HGet(t.Context(), item.BuyersKey(), "2").Val(), theirs)
+	mustBe(t, "stale", b.rdb.HExists(t.Context(), item.BuyersKey(), "3").Val() || b.rdb.HExists(t.Context(), item.BuyersKey(), "4").Val(), false)
 	mustBe(t, "bought in the activity", only(t, b.reserve(other.Item, b.state(other.Item).Epoch, one(1))).Verdict, AlreadyBought)
 	_ = epoch
 }
@@ -138,41 +140,41 @@ func TestRemoveBuyersComparesEntries(t *testing.T) {
 	n.PerActivity = true
 	item, _ := b.loaded(n)
 	stale, fresh := ids.New().String()+":1", ids.New().String()+":2"
-	b.rdb.HSet(t.Context(), item.buyersKey(), "1", stale, "2", stale)
-	b.rdb.AddHook(&beforeScript{afterFirst{sendsTwice: sendsTwice{hashes: []string{unbuyScript.Hash()}}, do: func() {
-		b.rdb.HSet(context.Background(), item.buyersKey(), "1", fresh) // the user buys another item
+	b.rdb.HSet(t.Context(), item.BuyersKey(), "1", stale, "2", stale)
+	b.rdb.AddHook(&beforeScript{afterFirst{sendsTwice: sendsTwice{hashes: []string{lua.Unbuy.Hash()}}, do: func() {
+		b.rdb.HSet(context.Background(), item.BuyersKey(), "1", fresh) // the user buys another item
 	}}})
 	mustFail(t, b.Forget(t.Context(), item), nil)
-	mustBe(t, "changed", b.rdb.HGet(t.Context(), item.buyersKey(), "1").Val(), fresh)
-	mustBe(t, "stale", b.rdb.HExists(t.Context(), item.buyersKey(), "2").Val(), false)
+	mustBe(t, "changed", b.rdb.HGet(t.Context(), item.BuyersKey(), "1").Val(), fresh)
+	mustBe(t, "stale", b.rdb.HExists(t.Context(), item.BuyersKey(), "2").Val(), false)
 }
 
-// Instances share the items: an item is compared by one of them at a time, and
-// by another as soon as that is too long ago. A start compares all.
+// Instances share the items: an item is compared by one of them at a time, and by another as soon as that is too long
+// ago. A start compares all.
 func TestInstancesShareComparisons(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 3))
 	b.loaded(onSale(2, 3))
-	c, d := b.newComparisons(), b.instance().newComparisons()
-	round := func(c *comparisons, want int, what string) {
+	c, d := b.NewComparisons(), b.instance().NewComparisons()
+	round := func(c *compare.Comparisons, want int, what string) {
 		t.Helper()
-		n, err := c.start(t.Context())
+		n, err := c.Start(t.Context())
 		mustFail(t, err, nil)
-		c.walks.Wait()
+		c.Walks.Wait()
 		mustBe(t, what, n, want)
 	}
 	round(c, 2, "at its start")
 	round(d, 2, "at the other's start")
 	round(c, 0, "soon after")
-	require.NoError(t, b.note(item, make([]hint, mostHints+1)))
+	require.NoError(t, b.deliver(orderevent.SubjectPaid, slices.Repeat([]orderevent.Order{{ItemID: item.ID, ActivityID: item.ActivityID}}, 5000)...))
 	round(c, 1, "after an overflow")
-	mustBe(t, "still to be compared", b.keepers.isWhole(item), false)
+	round(c, 0, "and no more")
 	if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = clock_timestamp() WHERE name = 'compare:2:0'`); err != nil {
 		t.Fatal(err)
 	}
-	clear(c.due)
-	clear(d.due)
+	clear(c.Due)
+	clear(d.Due)
 	round(d, 1, "when the lease is free")
 	round(c, 0, "when the other has it")
 }
@@ -185,13 +187,13 @@ func TestComparisonReportsWhatItMustNotRepair(t *testing.T) {
 		want  string
 	}{
 		"a mark without an order": {func(b *bundle, item Item, epoch int64) {
-			b.rdb.HSet(b.t.Context(), item.usersKey(epoch), "9", ids.New().String())
+			b.rdb.HSet(b.t.Context(), item.UsersKey(epoch), "9", ids.New().String())
 		}, "no such order"},
 		"a hold without a mark": {func(b *bundle, item Item, epoch int64) {
-			b.rdb.HSet(b.t.Context(), item.holdsKey(epoch), ids.New().String(), "9:1:1:1")
+			b.rdb.HSet(b.t.Context(), item.HoldsKey(epoch), ids.New().String(), "9:1:1:1")
 		}, "holds no units"},
 		"paid in Redis only": {func(b *bundle, item Item, epoch int64) {
-			b.rdb.HSet(b.t.Context(), item.usersKey(epoch), "1", b.written(item, 1).String()+":c")
+			b.rdb.HSet(b.t.Context(), item.UsersKey(epoch), "1", b.written(item, 1).String()+":c")
 		}, "counts it as paid"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,9 +223,9 @@ func TestItemAtRestIsComparedOnce(t *testing.T) {
 	no := b.written(item, 1)
 	look := func() bool {
 		t.Helper()
-		_, _, err := b.compareOrders(t.Context(), item, 0)
+		_, _, err := b.CompareOrders(t.Context(), item, 0)
 		mustFail(t, err, nil)
-		_, rests := b.compared.Load(item)
+		_, rests := b.Compared.Load(item)
 		return rests
 	}
 	mustBe(t, "while unpaid", look(), false)

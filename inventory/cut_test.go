@@ -6,14 +6,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/inventory/stock"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/require"
 )
 
-// observed is a hook that knows the largest answer of all commands, and calls
-// between before each step of a cursor.
+// observed is a hook that knows the largest answer of all commands, and calls between before each step of a cursor.
 type observed struct {
 	largest int // values of one answer
 	steps   int
@@ -69,12 +69,12 @@ func (b *bundle) reader() (*Service, *observed) {
 	client.AddHook(seen)
 	b.t.Cleanup(func() { _ = client.Close() })
 	s := b.instance()
-	s.deps.Redis = client
+	s.store.Redis = client
 	return s, seen
 }
 
-// movement is what happens to an item while it is read: each step has grants in
-// every state, and orders that end and return to their users.
+// movement is what happens to an item while it is read: each step has grants in every state, and orders that end and
+// return to their users.
 type movement struct {
 	*bundle
 	item     Item
@@ -88,7 +88,7 @@ type movement struct {
 func (m *movement) step() {
 	m.t.Helper()
 	for _, o := range m.closed {
-		m.mustRelease(o)
+		m.mustBring(o)
 		if o.UserID%2 == 0 { // buys again, if the rule allows it
 			m.reserve(m.item, m.epoch, one(o.UserID))
 		}
@@ -101,21 +101,21 @@ func (m *movement) step() {
 	}
 	m.reserve(m.item, m.epoch, granted...)
 	m.write(m.item, m.epoch, granted[1:]...) // the first one stays in flight
-	m.mustRelease(m.close(granted[2].No))
-	m.mustCommit(m.pay(granted[3].No))
+	m.mustBring(m.close(granted[2].No))
+	m.mustBring(m.pay(granted[3].No))
 	for range min(4, len(m.old)) {
 		no := m.old[len(m.old)-1]
 		m.old = m.old[:len(m.old)-1]
 		m.closed = append(m.closed, m.close(no))
 	}
 	for range min(2, len(m.old)) {
-		m.mustCommit(m.pay(m.old[0]))
+		m.mustBring(m.pay(m.old[0]))
 		m.old = m.old[1:]
 	}
 }
 
-// Books and checks are exact while grants, payments and returns go on, although
-// no command reads more than a chunk of the holders.
+// Books and checks are exact while grants, payments and returns go on, although no command reads more than a chunk of
+// the holders.
 func TestLargeItemIsReadByCursorWhileItSells(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -161,8 +161,8 @@ func TestLargeItemIsReadByCursorWhileItSells(t *testing.T) {
 				// What is marked now and was no live order before the read.
 				var moving int64
 				for _, m := range b.marks(item) {
-					if !m.closed && !before[m.no] {
-						moving += int64(m.quantity)
+					if !m.Closed && !before[m.No] {
+						moving += int64(m.Quantity)
 					}
 				}
 				mustBe(t, "moving units", row.InFlight+row.ReleasePending, moving)
@@ -173,13 +173,13 @@ func TestLargeItemIsReadByCursorWhileItSells(t *testing.T) {
 			}
 			if n.UserLimit == 1 {
 				for _, planted := range []int64{1, -3} {
-					b.rdb.HIncrBy(t.Context(), item.stateKey(), "remaining", planted)
+					b.rdb.HIncrBy(t.Context(), item.StateKey(), "remaining", planted)
 					read(-planted)
-					b.rdb.HIncrBy(t.Context(), item.stateKey(), "remaining", -planted)
+					b.rdb.HIncrBy(t.Context(), item.StateKey(), "remaining", -planted)
 				}
 			}
 			read(0)
-			if most := 3 * scanCount; seen.largest > most {
+			if most := 3 * stock.ScanCount; seen.largest > most {
 				t.Errorf("an answer had %d values, want at most %d", seen.largest, most)
 			}
 		})
@@ -216,13 +216,13 @@ func (o *orders) liveNumbers() map[ids.ID]bool {
 }
 
 // marks reads all marks of an item at once.
-func (b *bundle) marks(item Item) (all []mark) {
+func (b *bundle) marks(item Item) (all []stock.Mark) {
 	b.t.Helper()
-	for user, value := range b.rdb.HGetAll(b.t.Context(), item.usersKey(b.state(item).Epoch)).Val() {
-		if user == weightField {
+	for user, value := range b.rdb.HGetAll(b.t.Context(), item.UsersKey(b.state(item).Epoch)).Val() {
+		if user == stock.WeightField {
 			continue
 		}
-		m, err := parseMark(value)
+		m, err := stock.ParseMark(value)
 		require.NoError(b.t, err)
 		all = append(all, m)
 	}

@@ -8,6 +8,19 @@
 // {g:a<activity>:0}; see [Item]. Other modules reach both through this package
 // only.
 //
+// # Rooms
+//
+//	stock    the row of an item in Postgres, its keys in Redis, and readers of both
+//	lua      the scripts, and how they are called
+//	ledger   writes the rows: orders take and return units, operators move them
+//	decide   asks Redis who gets units, who holds them and who waits for an order row
+//	load     writes an item into Redis from the books
+//	keep     applies the ends of orders to Redis, from their events
+//	books    says where every unit is, and what the two counts disagree on
+//	compare  applies what no event told, reconciles, and settles ended items
+//
+// Each uses those above it. Service has the methods of all.
+//
 // # Two counts of the same units
 //
 // Postgres is the truth. A stock row says how many units are available; the
@@ -25,12 +38,9 @@
 //
 // In flight is granted and not written yet; pending is closed or refused in
 // Postgres and not released yet. Books and the checks classify every unit by the
-// number that holds it. They read Postgres at one moment, then the holders by
-// cursor while the item sells, and bring what they read to the moment of the state
-// that they read last: numbers that ended meanwhile have a tombstone, new grants
-// are holds or are counted by the number of marks. So the sums are exact although
-// no command reads more than a chunk; only of units granted during the read to
-// users who may buy several, the state's own count says how many each has.
+// number that holds it, exactly, although no command reads more than a chunk: they
+// read Postgres at one moment, then the holders by cursor while the item sells, and
+// bring both to the moment of the state that they read last.
 //
 // # Two phases
 //
@@ -64,23 +74,19 @@
 //
 // # Scripts
 //
-// Every decision in Redis is one Lua script in lua/, whose header is its
-// contract. A script touches one slot and declares its keys, so that a cluster
-// can run it. Keys carry the epoch in their names, all except the state: a
-// caller passes the epoch that it knows, and a script that finds another one
-// returns that and does nothing. reserve.lua is the hot path: it takes a batch,
-// and reads and writes each hash once. Scripts that free memory or follow a
-// payment run even if Redis is full.
+// Every decision in Redis is one Lua script, whose header is its contract. A
+// script touches one slot and declares its keys, so that a cluster can run it.
+// Keys carry the epoch in their names, all except the state: a caller passes the
+// epoch that it knows, and a script that finds another one returns that and does
+// nothing. Scripts that free memory or follow a payment run even if Redis is full.
 //
 // # Load
 //
-// The only procedure that writes an item into Redis: preheat, rebuild and
-// repair.
+// The only procedure that writes an item into Redis:
 //
 //	lease     a row in Postgres with a rising token; one Load of an item at a time
 //	fence     the item stops deciding; the new epoch is above every one seen
-//	drain     every earlier grant is published and written, or refused; how
-//	          long publishing may take is in publishers.go
+//	drain     every earlier grant is published and written, or refused
 //	settle    an open hold that is left in Redis has lost its message: it is
 //	          published again under its own epoch, and waited for
 //	count     lock the stock rows and raise their epoch: from then on the writer
@@ -147,17 +153,12 @@
 // BooksProbe compares the counts of items on sale each second without reading
 // holders; it reads an item's books only when a difference has lasted.
 //
-// # Publishes
+// # Events
 //
-// inventoryevent.Returned when units are returned or added, and
-// inventoryevent.Loaded after a Load. Both are broadcasts without storage: a
-// lost one costs the lifetime of a sold-out flag, 2 s.
-//
-// # Consumes
-//
-// events.order.refused, events.order.closed and events.order.refunded (release),
-// events.order.paid (commit, or retake with the reason backup). Events are hints: their numbers go on the bounded work list of their
-// item, in this process, and the event is acknowledged.
+// inventoryevent.Returned and inventoryevent.Loaded are broadcasts without storage:
+// a lost one costs the lifetime of a sold-out flag, 2 s. The events of order that
+// end holds are hints: their numbers go on the bounded work list of their item, in
+// this process, and the event is acknowledged.
 //
 // # Keepers
 //
@@ -184,10 +185,9 @@
 //
 // # Lifecycle
 //
-// Workers has the keepers, the comparison, and a loop that settles ended items
-// on one instance at a time. When the keepers stop they apply what they have, and
-// refuse further events, which are redelivered.
-// seckill preheats items, detects fenced ones and calls Load. A process with
-// SingleInstance opens its items immediately after a restart. Lock order is that
-// of all modules: stock rows by item and shard, then orders, then payments.
+// When the keepers stop they apply what they have, and refuse further events, which
+// are redelivered. seckill preheats items, detects fenced ones and calls Load. A
+// process with SingleInstance opens its items immediately after a restart. Lock
+// order is that of all modules: stock rows by item and shard, then orders, then
+// payments.
 package inventory

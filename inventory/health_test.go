@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"stampede/inventory/books"
+	"stampede/inventory/lua"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/redisx"
@@ -17,9 +19,8 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// backup copies everything in Redis and returns a function that restores it, like
-// a failover that is reverted before the first primary has received the writes
-// made meanwhile.
+// backup copies everything in Redis and returns a function that restores it, like a failover that is reverted before
+// the first primary has received the writes made meanwhile.
 func (b *bundle) backup() (restore func()) {
 	b.t.Helper()
 	kept := make(map[string]string)
@@ -38,7 +39,7 @@ func (b *bundle) backup() (restore func()) {
 	}
 }
 
-func (b *bundle) mustStand(item Item, want Status) {
+func (b *bundle) mustStand(item Item, want books.Status) {
 	b.t.Helper()
 	seen, err := b.Health(b.t.Context(), []Item{item})
 	if err != nil || seen[0] != want {
@@ -53,23 +54,23 @@ func TestHealthReturnsWhatAnItemNeeds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item := b.create(onSale(1, 5))
-	b.mustStand(item, NotThere)
+	b.mustStand(item, books.NotThere)
 	b.load(item)
-	b.mustStand(item, Good)
+	b.mustStand(item, books.Good)
 	b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
 	b.mustStand(item, Behind)
 	require.NoError(t, b.Apply(t.Context(), item.ID))
-	b.mustStand(item, Good)
-	if r, err := fenceScript.run(t.Context(), b.rdb, 4, []string{item.stateKey()}, 99); err != nil || r.int(0) != fenceDone {
+	b.mustStand(item, books.Good)
+	if r, err := lua.Fence.Call(t.Context(), b.rdb, 4, []string{item.StateKey()}, 99); err != nil || r.Int(0) != 0 {
 		t.Fatal(r, err)
 	}
-	b.mustStand(item, Loading)
-	b.rdb.HSet(t.Context(), item.stateKey(), "run_id", otherRun)
-	b.mustStand(item, Restarted)
+	b.mustStand(item, books.Loading)
+	b.rdb.HSet(t.Context(), item.StateKey(), "run_id", "another")
+	b.mustStand(item, books.Restarted)
 }
 
-// The item decides, under an epoch that the order writer refuses, and the server
-// has the same run id as when the item was loaded.
+// The item decides, under an epoch that the order writer refuses, and the server has the same run id as when the item
+// was loaded.
 func TestAnItemBackAtAnOlderLoadIsOutdated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -79,18 +80,17 @@ func TestAnItemBackAtAnOlderLoadIsOutdated(t *testing.T) {
 	back()
 	old := b.state(item)
 	mustBe(t, "gate", b.reserve(item, old.Epoch, one(3)).Gate, Open)
-	b.mustStand(item, Outdated)
+	b.mustStand(item, books.Outdated)
 	b.mustNotBeOpen(item)
 	b.load(item)
-	b.mustStand(item, Good)
+	b.mustStand(item, books.Good)
 	b.mustHold(item, kept)
 	if epoch := b.state(item).Epoch; epoch != old.Epoch+2 {
 		t.Errorf("epoch %d after %d and a Load that was reverted", epoch, old.Epoch)
 	}
 }
 
-// The restored server made no grants under its epoch; those of the epoch after
-// may not have reached the stream yet.
+// The restored server made no grants under its epoch; those of the epoch after may not have reached the stream yet.
 func TestALoadAfterAFailoverAndBackWaitsForPublishers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -99,15 +99,14 @@ func TestALoadAfterAFailoverAndBackWaitsForPublishers(t *testing.T) {
 	b.load(item)
 	mustBe(t, "grant by the other server", only(t, b.reserve(item, b.state(item).Epoch, one(1))).Verdict, Granted)
 	back()
-	b.cfg.PublishDeadline = time.Minute
+	b.store.PublishDeadline = time.Minute
 	if !b.waits(b.Service, item) {
 		t.Error("did not wait")
 	}
 }
 
-// A Postgres that lost its last commits in a failover is behind a Redis that
-// goes on deciding by them: the item is loaded from what is left, an operator's
-// pause has effect, and nothing beyond the stock is granted.
+// A Postgres that lost its last commits in a failover is behind a Redis that goes on deciding by them: the item is
+// loaded from what is left, an operator's pause has effect, and nothing beyond the stock is granted.
 func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]func(b *bundle, item Item){
@@ -122,7 +121,7 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 		"a Load": func(b *bundle, _ Item) { b.sql(`UPDATE inventory.stock SET epoch = epoch - 1, version = version - 1`) },
 		"a closing": func(b *bundle, item Item) {
 			no := b.written(item, 8)
-			b.mustRelease(b.close(no))
+			b.mustBring(b.close(no))
 			b.orders.set(no, orderevent.StatusPending)
 			b.sql(`UPDATE inventory.stock SET available = available - 1, version = version - 1`)
 		},
@@ -136,11 +135,11 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 			a := one(9)
 			b.reserve(item, epoch, a)
 			b.write(item, epoch, a)
-			b.mustStand(item, Good)
+			b.mustStand(item, books.Good)
 			lose(b, item)
-			b.mustStand(item, Ahead)
+			b.mustStand(item, books.Ahead)
 			b.load(item)
-			b.mustStand(item, Good)
+			b.mustStand(item, books.Good)
 			available := b.bookRowOf(item).Available
 			mustBe(t, "remaining", b.state(item).Remaining, available)
 			b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{Paused: new(true)}) })
@@ -161,7 +160,7 @@ func TestHealthIsNotMisledByWhatHappensMeanwhile(t *testing.T) {
 			}
 		},
 		"a Load":   func(b *bundle, item Item, _ ids.ID) { b.load(item) },
-		"a return": func(b *bundle, _ Item, no ids.ID) { b.mustRelease(b.close(no)) },
+		"a return": func(b *bundle, _ Item, no ids.ID) { b.mustBring(b.close(no)) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -169,11 +168,11 @@ func TestHealthIsNotMisledByWhatHappensMeanwhile(t *testing.T) {
 			item, _ := b.loaded(onSale(1, 2))
 			no := b.written(item, 1)
 			other := b.instance()
-			other.deps.Redis = redis.NewClient(b.rdb.Options())
-			defer func() { _ = other.deps.Redis.Close() }()
-			other.deps.Redis.AddHook(&beforeFirst{do: func() { meanwhile(b, item, no) }})
+			other.store.Redis = redis.NewClient(b.rdb.Options())
+			defer func() { _ = other.store.Redis.Close() }()
+			other.store.Redis.AddHook(&beforeFirst{do: func() { meanwhile(b, item, no) }})
 			seen, err := other.Health(t.Context(), []Item{item})
-			if err != nil || seen[0] != Good {
+			if err != nil || seen[0] != books.Good {
 				t.Errorf("status %d, %v", seen[0], err)
 			}
 		})
@@ -218,13 +217,13 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 	rdb, err := redisx.Open(t.Context(), cluster.URL)
 	require.NoError(t, err)
 	defer func() { _ = rdb.Close() }()
-	b.deps.Redis = rdb
+	b.store.Redis = rdb
 	var items []Item
 	var at []*redistest.Server
 	for id := int64(1); len(items) < 10 || !slices.ContainsFunc(at, func(s *redistest.Server) bool { return s != at[0] }); id++ {
 		item := b.create(onSale(id, 5))
 		b.load(item)
-		items, at = append(items, item), append(at, cluster.Owner(t, item.stateKey()))
+		items, at = append(items, item), append(at, cluster.Owner(t, item.StateKey()))
 	}
 	at[0].Kill()
 	seen, err := b.Health(t.Context(), items)
@@ -232,7 +231,7 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 		t.Error("no error about the node that does not answer")
 	}
 	for i := range items {
-		want := Good
+		want := books.Good
 		if at[i] == at[0] {
 			want = Unseen
 		}
@@ -245,7 +244,7 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 // An alarm and verify say why an item does not sell, whatever its status.
 func TestEveryUnreadyStatusHasAReason(t *testing.T) {
 	t.Parallel()
-	for st := Unseen; st <= Ahead; st++ {
+	for st := Unseen; st <= books.Ahead; st++ {
 		if st.Unready() != (st.Why() != "") {
 			t.Errorf("status %d needs a Load: %v, and the reason is %q", st, st.Unready(), st.Why())
 		}

@@ -13,9 +13,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"stampede/inventory/keep"
+	"stampede/inventory/stock"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
@@ -25,12 +28,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	pgtest.RapidChecks(50)
 	pgtest.Main(m, func() error { return goleak.Find() })
 }
 
-// orders is a stand-in for the orders module: one table-like map per test, so
-// that Load and the checks see live orders without importing order.
+// orders is a stand-in for the orders module: one table-like map per test, so that Load and the checks see live
+// orders without importing order.
 type orders struct {
 	mu  sync.Mutex
 	all map[ids.ID]*orderevent.Order
@@ -158,15 +160,15 @@ func (o *orders) EndedWithin(_ context.Context, nos []ids.ID, within time.Durati
 	defer o.mu.Unlock()
 	recent := map[ids.ID]bool{}
 	for _, no := range nos {
-		if r, ok := o.all[no]; ok && waits(r.Status) && time.Since(r.UpdatedAt) < within {
+		if r, ok := o.all[no]; ok && stock.ReturnsLater(r.Status) && time.Since(r.UpdatedAt) < within {
 			recent[no] = true
 		}
 	}
 	return recent, nil
 }
 
-// quietBus is a bus that records broadcasts, and its queue of grants, which is empty and
-// loses what is published, as if no order writer took it.
+// quietBus is a bus that records broadcasts, and its queue of grants, which is empty and loses what is published, as if
+// no order writer took it.
 type quietBus struct {
 	mu       sync.Mutex
 	subjects []string
@@ -207,6 +209,8 @@ type bundle struct {
 	rdb    *redis.Client
 	bus    *quietBus
 	orders *orders
+	// metrics are those of the last instance.
+	metrics *prometheus.Registry
 }
 
 func setup(t testing.TB) *bundle {
@@ -228,9 +232,10 @@ func (b *bundle) instance() *Service {
 	cfg := DefaultConfig()
 	cfg.PublishDeadline = 20 * time.Millisecond
 	cfg.LeaseTTL = 5 * time.Second
-	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Grants: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler)})
+	b.metrics = prometheus.NewRegistry()
+	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Grants: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler), Metrics: b.metrics})
 	require.NoError(b.t, err)
-	s.recheck = 30 * time.Millisecond
+	s.store.Recheck = 30 * time.Millisecond
 	return s
 }
 
@@ -288,7 +293,7 @@ func (b *bundle) write(item Item, epoch int64, attempts ...Attempt) {
 	b.inTx(func(tx pgx.Tx) error {
 		nos = nos[:0]
 		for _, a := range attempts {
-			if err := b.Deduct(b.t.Context(), tx, []Movement{{Key: Key{item.ID, item.Shard}, Quantity: a.Quantity}}); err != nil {
+			if err := b.Deduct(b.t.Context(), tx, []Movement{{Key: Key{ItemID: item.ID, Shard: item.Shard}, Quantity: a.Quantity}}); err != nil {
 				return err
 			}
 			b.orders.put(item, a, epoch, orderevent.StatusPending)
@@ -296,7 +301,7 @@ func (b *bundle) write(item Item, epoch int64, attempts ...Attempt) {
 		}
 		return nil
 	})
-	require.NoError(b.t, b.Persisted(b.t.Context(), item, epoch, nos))
+	require.NoError(b.t, b.Persisted(b.t.Context(), Written{Item: item, Epoch: epoch, Nos: nos}))
 }
 
 // pay and close change an order in Postgres only; the event comes separately.
@@ -307,7 +312,7 @@ func (b *bundle) close(no ids.ID) orderevent.Order {
 	var o orderevent.Order
 	b.inTx(func(tx pgx.Tx) error {
 		o = b.orders.set(no, orderevent.StatusClosed)
-		return b.Return(b.t.Context(), tx, []Movement{{Key: Key{o.ItemID, o.Shard}, Quantity: o.Quantity}})
+		return b.Return(b.t.Context(), tx, []Movement{{Key: Key{ItemID: o.ItemID, Shard: o.Shard}, Quantity: o.Quantity}})
 	})
 	return o
 }
@@ -340,21 +345,15 @@ func itemOf(o orderevent.Order) Item {
 	return Item{ID: o.ItemID, ActivityID: o.ActivityID, Shard: o.Shard, PerActivity: o.PerActivity}
 }
 
-func hintsOf(orders []orderevent.Order) []hint {
-	hints := make([]hint, len(orders))
-	for i, o := range orders {
-		hints[i] = hintOf(&o)
+// bring applies orders to Redis as a keeper does, once.
+func (b *bundle) bring(item Item, orders ...orderevent.Order) error {
+	b.t.Helper()
+	hints := make([]keep.Hint, len(orders))
+	for i := range orders {
+		hints[i] = keep.HintOf(&orders[i])
 	}
-	return hints
-}
-
-// release and commit apply orders to Redis as a keeper does, once.
-func (b *bundle) release(ctx context.Context, item Item, orders []orderevent.Order) error {
-	return b.Service.release(ctx, item, hintsOf(orders))
-}
-
-func (b *bundle) commit(ctx context.Context, item Item, orders []orderevent.Order) error {
-	return b.Service.commit(ctx, item, hintsOf(orders))
+	_, err := b.ApplyHints(b.t.Context(), item, hints)
+	return err
 }
 
 // work runs a worker until the returned function is called or the test ends.
@@ -375,9 +374,21 @@ func (b *bundle) work(run func(context.Context) error) (stop func()) {
 // deliver passes the module an event about orders.
 func (b *bundle) deliver(subject string, orders ...orderevent.Order) error {
 	b.t.Helper()
+	return b.deliverTo(b.Service, subject, orders...)
+}
+
+// tell is deliver until the running keepers have applied the event.
+func (b *bundle) tell(subject string, orders ...orderevent.Order) error {
+	b.t.Helper()
+	defer pgtest.Eventually(b.t, 30*time.Second, b.Idle, "the event to be applied")
+	return b.deliver(subject, orders...)
+}
+
+func (b *bundle) deliverTo(s *Service, subject string, orders ...orderevent.Order) error {
+	b.t.Helper()
 	data, err := json.Marshal(orderevent.Changed{Orders: orders})
 	require.NoError(b.t, err)
-	for _, sub := range b.Subscriptions() {
+	for _, sub := range s.Subscriptions() {
 		if sub.Filter == subject {
 			return sub.Handle(b.t.Context(), bus.Msg{ID: ids.New(), Subject: subject, Data: data})
 		}
@@ -386,12 +397,8 @@ func (b *bundle) deliver(subject string, orders ...orderevent.Order) error {
 	return nil
 }
 
-func (b *bundle) mustRelease(o orderevent.Order) {
+// mustBring is bring for an order whose item decides.
+func (b *bundle) mustBring(o orderevent.Order) {
 	b.t.Helper()
-	require.NoError(b.t, b.release(b.t.Context(), itemOf(o), []orderevent.Order{o}))
-}
-
-func (b *bundle) mustCommit(o orderevent.Order) {
-	b.t.Helper()
-	require.NoError(b.t, b.commit(b.t.Context(), itemOf(o), []orderevent.Order{o}))
+	require.NoError(b.t, b.bring(itemOf(o), o))
 }

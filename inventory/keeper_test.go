@@ -3,9 +3,13 @@ package inventory
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"stampede/inventory/inventoryevent"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
@@ -16,18 +20,17 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// breakUsers gives an item's list of holders another type, which every script
-// rejects, and returns the repair.
+// breakUsers gives an item's list of holders another type, which every script rejects, and returns the repair.
 func (b *bundle) breakUsers(item Item) (repair func()) {
 	b.t.Helper()
-	key := item.usersKey(b.state(item).Epoch)
+	key := item.UsersKey(b.state(item).Epoch)
 	do := func(err error) {
 		b.t.Helper()
 		require.NoError(b.t, err)
 	}
-	do(b.rdb.Rename(b.t.Context(), key, item.base()+"kept").Err())
+	do(b.rdb.Rename(b.t.Context(), key, item.StateKey()+"kept").Err())
 	do(b.rdb.Set(b.t.Context(), key, "x", 0).Err())
-	return func() { b.t.Helper(); do(b.rdb.Rename(b.t.Context(), item.base()+"kept", key).Err()) }
+	return func() { b.t.Helper(); do(b.rdb.Rename(b.t.Context(), item.StateKey()+"kept", key).Err()) }
 }
 
 // closedOrder is an order whose end has not reached Redis.
@@ -36,8 +39,8 @@ func (b *bundle) closedOrder(item Item, user int64) orderevent.Order {
 	return b.close(b.written(item, user))
 }
 
-// More events of a dead item than the broker delivers without an acknowledgement
-// do not delay an event of a healthy item.
+// More events of a dead item than the broker delivers without an acknowledgement do not delay an event of a healthy
+// item.
 func TestDeadItemDelaysNoOtherItem(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -58,80 +61,183 @@ func TestDeadItemDelaysNoOtherItem(t *testing.T) {
 	}
 	publish(closed)
 	require.NoError(t, errors.Join(broker.PublishAll(t.Context(), events)...))
-	b.work(b.runKeepers)
+	b.work(b.Run)
 	stop, err := broker.Subscribe(t.Context(), b.Subscriptions(), deadletters.Keeper(b.db))
 	require.NoError(t, err)
 	defer stop(t.Context())
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(healthy).Remaining == 3 }, "the healthy item gets its unit back")
 }
 
-// What does not fit on an item's work list marks the item, and takes no memory.
-func TestWorkListIsBounded(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	item, other := Item{ID: 1}, Item{ID: 2}
-	for range 3 {
-		require.NoError(t, b.note(item, make([]hint, mostHints/2+1)))
-	}
-	require.NoError(t, b.note(other, make([]hint, 1)))
-	list := b.keepers.of[item]
-	mustBe(t, "on the list", len(list.waiting), mostHints)
-	mustBe(t, "to be compared", list.whole, true)
-	mustBe(t, "the other item's", b.keepers.of[other].whole, false)
-}
-
-// At a stop the keepers apply what they have, and refuse what comes later, so
-// that it is delivered to another instance.
+// At a stop the keepers apply what they have and what waits for its time, and refuse what comes later, so that it is
+// delivered to another instance.
 func TestStopAppliesWorkLists(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	broken, _ := b.loaded(onSale(1, 3))
 	item, _ := b.loaded(onSale(2, 3))
-	first, second := b.closedOrder(broken, 1), b.closedOrder(item, 1)
+	first, second, later := b.closedOrder(broken, 1), b.closedOrder(item, 1), b.closedOrder(item, 2)
 	defer b.breakUsers(broken)()
 	require.NoError(t, b.deliver(orderevent.SubjectClosed, first, second))
-	b.work(b.runKeepers)()
+	b.store.UnitsReturnWithin = time.Minute
+	require.NoError(t, b.deliver(orderevent.SubjectClosed, later))
+	b.work(b.Run)()
 	mustBe(t, "remaining", b.state(item).Remaining, 3)
-	if err := b.deliver(orderevent.SubjectClosed, first); !errors.Is(err, errStopping) || !bus.IsExpected(err) {
+	if err := b.deliver(orderevent.SubjectClosed, first); !bus.IsExpected(err) {
 		t.Errorf("after the stop: %v", err)
 	}
 }
 
-// A release that Redis rejects is retried, and after a while raises an alarm for
-// its item.
+// A release that Redis rejects is retried, and after a while raises an alarm for its item.
 func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.keepers.alarmAfter, b.keepers.alarmEvery = 200*time.Millisecond, 100*time.Millisecond
+	b.AlarmAfter, b.AlarmEvery = 200*time.Millisecond, 100*time.Millisecond
 	item, _ := b.loaded(onSale(1, 3))
 	closed := b.closedOrder(item, 1)
 	raised := func() []alarm.Alarm {
 		t.Helper()
-		l, err := alarm.List(t.Context(), b.db, alarm.Filter{Code: alarmReleaseFailing.Code})
+		l, err := alarm.List(t.Context(), b.db, alarm.Filter{Code: "release-failing"})
 		require.NoError(t, err)
 		return l
 	}
 	repair := b.breakUsers(item)
-	b.work(b.runKeepers)
+	b.work(b.Run)
 	require.NoError(t, b.deliver(orderevent.SubjectClosed, closed))
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := raised(); return len(l) == 1 && l[0].Count > 1 }, "the alarm, twice")
 	if l := raised(); l[0].Subject != "item 1" || l[0].Detail == "" {
 		t.Errorf("alarm %+v", l[0])
 	}
 	repair()
-	pgtest.Eventually(t, 2*retryMost, func() bool { return b.state(item).Remaining == 3 }, "the release")
-	mustFail(t, b.AwaitKeepers(t.Context()), nil)
-	mustBe(t, "work lists", len(b.keepers.of), 0)
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Remaining == 3 }, "the release")
+	pgtest.Eventually(t, 30*time.Second, b.Idle, "the keeper ends")
 }
 
-// A panic in one item's call is that item's failure.
-func TestPanicIsItsItemsFailure(t *testing.T) {
+// returnsWithin makes units of closed orders return within a time.
+func (b *bundle) returnsWithin(within time.Duration) {
+	b.store.UnitsReturnWithin = within
+}
+
+// The units of a closed or refunded order return by themselves, later than its end; until then no check calls them an
+// orphan and no comparison returns them.
+func TestUnitsReturnLater(t *testing.T) {
+	t.Parallel()
+	for subject, end := range map[string]func(b *bundle, no ids.ID) orderevent.Order{
+		orderevent.SubjectClosed: func(b *bundle, no ids.ID) orderevent.Order { return b.close(no) },
+		orderevent.SubjectRefunded: func(b *bundle, no ids.ID) orderevent.Order {
+			b.mustBring(b.pay(no))
+			return b.refund(no, false)
+		},
+	} {
+		t.Run(subject, func(t *testing.T) { t.Parallel(); unitsReturnLater(t, subject, end) })
+	}
+}
+
+func unitsReturnLater(t *testing.T, subject string, end func(b *bundle, no ids.ID) orderevent.Order) {
+	t.Helper()
+	b := setup(t)
+	b.returnsWithin(400 * time.Millisecond)
+	item, _ := b.loaded(onSale(1, 3))
+	require.NoError(t, b.deliver(subject, end(b, b.written(item, 1))))
+	mustBe(t, "remaining before the keepers run", b.state(item).Remaining, 2)
+	repaired, found, err := b.CompareOrders(t.Context(), item, 0)
+	if err != nil || repaired != 0 || len(found) != 0 {
+		t.Errorf("a comparison repaired %d, found %v, %v", repaired, found, err)
+	}
+	c, err := b.ReadCut(t.Context(), item.ID)
+	require.NoError(t, err)
+	if found := c.Differences(); len(found) != 0 {
+		t.Errorf("differences while the unit waits: %v", found)
+	}
+	mustBe(t, "release pending", c.Sum().ReleasePending, 1)
+	b.work(b.Run)
+	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Remaining == 3 }, "the unit to return")
+}
+
+// The events of order cause releases and commits, packed and for several items.
+func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.deps.Redis = nil
-	hints := []hint{{status: orderevent.StatusPaid}}
-	left, err := b.applyHints(t.Context(), Item{ID: 1}, hints)
-	if err == nil || len(left) != 1 {
-		t.Errorf("left %d, error %v", len(left), err)
+	i1, e1 := b.loaded(onSale(1, 2))
+	i2, e2 := b.loaded(onSale(2, 2))
+	x, y, z := one(1), one(2), one(3)
+	b.reserve(i1, e1, x, y)
+	b.reserve(i2, e2, z)
+	b.write(i1, e1, x, y)
+	b.write(i2, e2, z)
+	b.work(b.Run)
+	deliver := func(subject string, orders ...orderevent.Order) {
+		t.Helper()
+		require.NoError(t, b.tell(subject, orders...))
+	}
+	deliver(orderevent.SubjectPaid, b.pay(x.No))
+	mustBe(t, "committed", b.state(i1).Committed, 1)
+	mustBe(t, "while one is unpaid", only(t, b.reserve(i1, e1, one(9))).Verdict, AllHeld)
+	closed, other := b.close(y.No), b.close(z.No)
+	deliver(orderevent.SubjectClosed, closed, other)
+	mustBe(t, "returned", b.state(i1).Remaining, 1)
+	mustBe(t, "returned of the other item", b.state(i2).Remaining, 2)
+	mustBe(t, "broadcasts", b.bus.count(inventoryevent.SubjectReturned), 2)
+	deliver(orderevent.SubjectClosed, closed, other)
+	mustBe(t, "no broadcast for a repetition", b.bus.count(inventoryevent.SubjectReturned), 2)
+	mustBe(t, "its path again", only(t, b.reserve(i1, e1, y)).Verdict, Finished)
+
+	again := one(2)
+	b.reserve(i1, e1, again)
+	deliver(orderevent.SubjectRefused, b.orders.put(i1, again, e1, orderevent.StatusRefused))
+	mustBe(t, "refused before a row was seen: persisted", b.state(i1).Persisted, b.state(i1).Seq)
+	last := one(4)
+	b.reserve(i1, e1, last)
+	b.write(i1, e1, last)
+	deliver(orderevent.SubjectPaid, b.pay(last.No))
+	mustBe(t, "all paid", only(t, b.reserve(i1, e1, one(10))).Verdict, SoldOut)
+
+	if err := b.Subscriptions()[0].Handle(t.Context(), bus.Msg{Data: []byte("{")}); err == nil {
+		t.Error("a malformed event was treated as handled")
+	}
+}
+
+// The end of an order waits while its item is fenced or missing, unless the sale is over and its keys are gone: then
+// only Postgres has the books.
+func TestEndsWaitForLoad(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 2))
+	paid, closed := one(1), one(2)
+	b.reserve(item, epoch, paid, closed)
+	b.write(item, epoch, paid, closed)
+	payment, closing := b.pay(paid.No), b.close(closed.No)
+	both := func() []error {
+		return []error{
+			b.bring(item, payment),
+			b.bring(item, closing),
+		}
+	}
+	b.rdb.HSet(t.Context(), item.StateKey(), "fenced", epoch+1)
+	for _, err := range both() {
+		mustFail(t, err, ErrFenced)
+	}
+	b.rdb.FlushDB(t.Context())
+	for _, err := range both() {
+		mustFail(t, err, ErrFenced)
+	}
+	b.load(item)
+	for _, err := range both() {
+		mustFail(t, err, nil)
+	}
+	st := b.state(item)
+	mustBe(t, "books", fmt.Sprint(st.Remaining, st.Committed), "1 1")
+	mustBe(t, "the closed number", only(t, b.reserve(item, st.Epoch, closed)).Verdict, Finished)
+
+	b.inTx(func(tx pgx.Tx) error {
+		past, earlier := time.Now().Add(-time.Second), time.Now().Add(-time.Hour)
+		return b.Change(t.Context(), tx, item.ID, Change{OpensAt: &earlier, ClosesAt: &past})
+	})
+	require.NoError(t, b.Forget(t.Context(), item))
+	for _, err := range both() {
+		mustFail(t, err, nil)
+	}
+	b.inTx(func(tx pgx.Tx) error { return b.Delete(t.Context(), tx, []int64{item.ID}) })
+	for _, err := range both() {
+		mustFail(t, err, nil)
 	}
 }

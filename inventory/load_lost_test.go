@@ -9,14 +9,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/inventory/load"
+	"stampede/inventory/lua"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 )
 
-// heldAndGone is an item with a written order and a closed one, so that a Load
-// has entries for each of its keys.
+// heldAndGone is an item with a written order and a closed one, so that a Load has entries for each of its keys.
 func (b *bundle) heldAndGone() (item Item, kept Attempt) {
 	b.t.Helper()
 	n := onSale(1, 3)
@@ -25,7 +26,7 @@ func (b *bundle) heldAndGone() (item Item, kept Attempt) {
 	kept, closed := one(1), one(2)
 	b.reserve(item, epoch, kept, closed)
 	b.write(item, epoch, kept, closed)
-	b.mustRelease(b.close(closed.No))
+	b.mustBring(b.close(closed.No))
 	return item, kept
 }
 
@@ -48,10 +49,10 @@ func (b *bundle) mustHold(item Item, a Attempt) {
 func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 	t.Parallel()
 	for what, lost := range map[string]func(Item, int64) []string{
-		"everything": func(i Item, e int64) []string { return append(i.epochKeys(e), i.stateKey(), i.buyersKey()) },
-		"holders":    func(i Item, e int64) []string { return []string{i.usersKey(e)} },
-		"tombstones": func(i Item, e int64) []string { return []string{i.tombstonesKey(e)} },
-		"buyers":     func(i Item, _ int64) []string { return []string{i.buyersKey()} },
+		"everything": func(i Item, e int64) []string { return append(i.EpochKeys(e), i.StateKey(), i.BuyersKey()) },
+		"holders":    func(i Item, e int64) []string { return []string{i.UsersKey(e)} },
+		"tombstones": func(i Item, e int64) []string { return []string{i.TombstonesKey(e)} },
+		"buyers":     func(i Item, _ int64) []string { return []string{i.BuyersKey()} },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +60,7 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 			item, kept := b.heldAndGone()
 			epoch := b.state(item).Epoch // in whose keys a Load works
 			promoted := redistest.Start(t).Client
-			b.failpoint = func(step string) error {
+			b.Failpoint = func(step string) error {
 				if step != "written" {
 					return nil
 				}
@@ -76,48 +77,47 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 						return err
 					}
 				}
-				b.deps.Redis = promoted
+				b.store.Redis = promoted
 				return nil
 			}
-			mustFail(t, b.Load(t.Context(), item.ID), errKeysLost)
+			mustFail(t, b.Load(t.Context(), item.ID), load.ErrKeysLost)
 			b.mustNotBeOpen(item)
-			b.failpoint = nil
+			b.Failpoint = nil
 			b.load(item)
 			b.mustHold(item, kept)
 		})
 	}
 }
 
-// A Load that finds no state frees the keys of Postgres's epoch, which may be
-// those of a sleeping Load.
+// A Load that finds no state frees the keys of Postgres's epoch, which may be those of a sleeping Load.
 func TestSleepingLoadWithoutStateLosesItsKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, kept := b.heldAndGone()
 	crash := errors.New("crash")
 	other := b.instance()
-	other.failpoint = func(step string) error {
+	other.Failpoint = func(step string) error {
 		if step == "fenced" {
 			return crash
 		}
 		return nil
 	}
-	b.failpoint = func(step string) error {
+	b.Failpoint = func(step string) error {
 		if step != "written" {
 			return nil
 		}
 		if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
 			return err
 		}
-		if err := b.rdb.Unlink(t.Context(), item.stateKey()).Err(); err != nil {
+		if err := b.rdb.Unlink(t.Context(), item.StateKey()).Err(); err != nil {
 			return err
 		}
 		mustFail(t, other.Load(t.Context(), item.ID), crash)
 		return nil
 	}
-	mustFail(t, b.Load(t.Context(), item.ID), errKeysLost)
+	mustFail(t, b.Load(t.Context(), item.ID), load.ErrKeysLost)
 	b.mustNotBeOpen(item)
-	b.failpoint = nil
+	b.Failpoint = nil
 	b.load(item)
 	b.mustHold(item, kept)
 }
@@ -151,7 +151,7 @@ func TestLoadWhoseAnswersAreLostSucceeds(t *testing.T) {
 	b := setup(t)
 	item, kept := b.heldAndGone()
 	rel := b.state(item).Rel
-	twice := &sendsTwice{hashes: []string{fenceScript.Hash(), loadScript.Hash()}}
+	twice := &sendsTwice{hashes: []string{lua.Fence.Hash(), lua.Load.Hash()}}
 	b.rdb.AddHook(twice)
 	b.load(item)
 	mustBe(t, "repeated", twice.repeated, 2)
@@ -159,8 +159,7 @@ func TestLoadWhoseAnswersAreLostSucceeds(t *testing.T) {
 	b.mustHold(item, kept)
 }
 
-// Nothing loads an item whose sale is over, so its events must not wait for a
-// Load.
+// Nothing loads an item whose sale is over, so its events must not wait for a Load.
 func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -169,9 +168,9 @@ func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
 	b.reserve(item, epoch, paid, closed)
 	b.write(item, epoch, paid, closed)
 	p, c := b.pay(paid.No), b.close(closed.No)
-	require.NoError(t, b.rdb.HSet(t.Context(), item.stateKey(), "fenced", epoch+1).Err())
+	require.NoError(t, b.rdb.HSet(t.Context(), item.StateKey(), "fenced", epoch+1).Err())
 	ends := func() [2]error {
-		return [2]error{b.commit(t.Context(), item, []orderevent.Order{p}), b.release(t.Context(), item, []orderevent.Order{c})}
+		return [2]error{b.bring(item, p), b.bring(item, c)}
 	}
 	for _, err := range ends() {
 		mustFail(t, err, ErrFenced)
@@ -184,8 +183,7 @@ func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
 	}
 }
 
-// heldPastTheEnd is an item whose Load has read an order as live when the sale
-// ends and the order is closed.
+// heldPastTheEnd is an item whose Load has read an order as live when the sale ends and the order is closed.
 func (b *bundle) heldPastTheEnd() (Item, func() orderevent.Order) {
 	b.t.Helper()
 	item, _ := b.loaded(onSale(1, 3))
@@ -198,22 +196,22 @@ func (b *bundle) heldPastTheEnd() (Item, func() orderevent.Order) {
 	}
 }
 
-// A Load that was under way when the sale ended still writes the marks that it
-// read: the return of such an order waits for it.
+// A Load that was under way when the sale ended still writes the marks that it read: the return of such an order
+// waits for it.
 func TestReturnsWaitForTheLastLoad(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, end := b.heldPastTheEnd()
 	var closed orderevent.Order
-	b.failpoint = func(step string) error {
+	b.Failpoint = func(step string) error {
 		if step == "written" {
 			closed = end()
-			mustFail(t, b.release(t.Context(), item, []orderevent.Order{closed}), ErrFenced)
+			mustFail(t, b.bring(item, closed), ErrFenced)
 		}
 		return nil
 	}
 	b.load(item)
-	b.mustRelease(closed)
+	b.mustBring(closed)
 	mustBe(t, "remaining", b.state(item).Remaining, 3)
 	b.mustBeClean()
 }
@@ -235,15 +233,14 @@ func (h *afterFirst) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// The last Load may end between Redis's answer, that it is under way, and
-// Postgres's, that it is not.
+// The last Load may end between Redis's answer, that it is under way, and Postgres's, that it is not.
 func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, end := b.heldPastTheEnd()
-	b.mustRelease(b.close(b.written(item, 2))) // now Redis has the script cached
+	b.mustBring(b.close(b.written(item, 2))) // now Redis has the script cached
 	counted, asked, ended := make(chan orderevent.Order), make(chan struct{}), make(chan error, 1)
-	b.failpoint = func(step string) error {
+	b.Failpoint = func(step string) error {
 		if step == "written" {
 			counted <- end()
 			<-asked
@@ -252,13 +249,13 @@ func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
 	}
 	go func() { ended <- b.Load(t.Context(), item.ID) }()
 	closed := <-counted
-	b.rdb.AddHook(&afterFirst{sendsTwice: sendsTwice{hashes: []string{releaseScript.Hash()}}, do: func() {
+	b.rdb.AddHook(&afterFirst{sendsTwice: sendsTwice{hashes: []string{lua.Release.Hash()}}, do: func() {
 		close(asked)
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	}})
-	b.mustRelease(closed)
+	b.mustBring(closed)
 	mustBe(t, "remaining", b.state(item).Remaining, 3)
 	b.mustBeClean()
 }

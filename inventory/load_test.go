@@ -4,19 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
+	"stampede/inventory/decide"
 	"stampede/inventory/inventoryevent"
+	"stampede/inventory/load"
+	"stampede/inventory/stock"
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
@@ -30,8 +37,8 @@ func TestLoadAfterLossRestoresTheBooks(t *testing.T) {
 	paid, unpaid, closed := Attempt{User: 1, No: ids.NewFor(1), Quantity: 3}, Attempt{User: 2, No: ids.NewFor(2), Quantity: 2}, one(3)
 	b.reserve(item, epoch, paid, unpaid, closed)
 	b.write(item, epoch, paid, unpaid, closed)
-	b.mustCommit(b.pay(paid.No))
-	b.mustRelease(b.close(closed.No))
+	b.mustBring(b.pay(paid.No))
+	b.mustBring(b.close(closed.No))
 	want := b.state(item)
 	users := readUsers(b, item, epoch)
 
@@ -44,7 +51,7 @@ func TestLoadAfterLossRestoresTheBooks(t *testing.T) {
 		t.Errorf("holders (-before +after):\n%s", diff)
 	}
 	d := b.reserve(item, got.Epoch, paid, unpaid, closed, one(2))
-	for i, want := range []Verdict{Repeated, Repeated, Finished, AlreadyBought} {
+	for i, want := range []decide.Verdict{Repeated, Repeated, Finished, AlreadyBought} {
 		mustBe(t, "verdict", d.Results[i].Verdict, want)
 	}
 	mustBe(t, "broadcasts", b.bus.count(inventoryevent.SubjectLoaded), 2)
@@ -53,8 +60,8 @@ func TestLoadAfterLossRestoresTheBooks(t *testing.T) {
 
 func readUsers(b *bundle, item Item, epoch int64) map[string]string {
 	b.t.Helper()
-	users := b.rdb.HGetAll(b.t.Context(), item.usersKey(epoch)).Val()
-	delete(users, weightField)
+	users := b.rdb.HGetAll(b.t.Context(), item.UsersKey(epoch)).Val()
+	delete(users, stock.WeightField)
 	return users
 }
 
@@ -70,7 +77,7 @@ func TestLoadEndedAtAnyStepStartsOver(t *testing.T) {
 			b.reserve(item, epoch, kept)
 			b.write(item, epoch, kept)
 			for range 2 {
-				b.failpoint = func(at string) error {
+				b.Failpoint = func(at string) error {
 					if at == step {
 						return crash
 					}
@@ -79,13 +86,13 @@ func TestLoadEndedAtAnyStepStartsOver(t *testing.T) {
 				mustFail(t, b.Load(t.Context(), item.ID), crash)
 				mustBe(t, "gate after the crash", b.reserve(item, epoch, one(2)).Gate, Fenced)
 			}
-			b.failpoint = nil
+			b.Failpoint = nil
 			b.load(item)
 			st := b.state(item)
 			mustBe(t, "remaining", st.Remaining, 2)
 			mustBe(t, "holder", only(t, b.reserve(item, st.Epoch, kept)).Verdict, Repeated)
 			for _, k := range b.rdb.Keys(t.Context(), "*").Val() {
-				if k != item.stateKey() && !strings.HasPrefix(k, item.epochKey(st.Epoch, "")) {
+				if k != item.StateKey() && !strings.HasPrefix(k, strings.TrimSuffix(item.UsersKey(st.Epoch), "users")) {
 					t.Errorf("key %s was left behind", k)
 				}
 			}
@@ -98,7 +105,7 @@ func TestChangeDuringLoadIsNotLost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 3))
-	b.failpoint = func(step string) error {
+	b.Failpoint = func(step string) error {
 		if step != "written" {
 			return nil
 		}
@@ -115,7 +122,7 @@ func TestChangeDuringLoadIsNotLost(t *testing.T) {
 func TestLoadWaitsOnlyForGrantsInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.cfg.PublishDeadline = time.Minute
+	b.store.PublishDeadline = time.Minute
 	item := b.create(onSale(1, 3))
 	b.load(item) // never loaded before: does not wait
 	b.load(item) // nothing was granted: does not wait
@@ -130,14 +137,13 @@ func TestLoadWaitsOnlyForGrantsInFlight(t *testing.T) {
 	}
 }
 
-// With a real bus: a Load waits until the writer has acknowledged the item's
-// messages, and for no other item's.
+// With a real bus: a Load waits until the writer has acknowledged the item's messages, and for no other item's.
 func TestLoadDrainsTheBus(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	broker := bustest.Open(t)
 	queue := bustest.GrantsOf[StaleHold](broker)
-	b.deps.Grants = queue
+	b.store.Grants = queue
 	item, epoch := b.loaded(onSale(1, 3))
 	b.reserve(item, epoch, one(1))
 	for _, id := range []int64{1, 2} {
@@ -149,7 +155,7 @@ func TestLoadDrainsTheBus(t *testing.T) {
 	select {
 	case err := <-loaded:
 		t.Fatalf("the Load did not wait for the writer: %v", err)
-	case <-time.After(5 * b.cfg.PublishDeadline):
+	case <-time.After(5 * b.store.PublishDeadline):
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -180,7 +186,286 @@ func TestBooksThatDifferRaiseAnAlarm(t *testing.T) {
 	b.load(item)
 	mustBe(t, "remaining follows the row", b.state(item).Remaining, 2)
 	list, err := alarm.List(t.Context(), b.db, alarm.Filter{Open: true, Limit: 10})
-	if err != nil || len(list) != 1 || list[0].Code != alarmBooksDiffer.Code || list[0].Subject != "item 1" {
+	if err != nil || len(list) != 1 || list[0].Code != "books-differ" || list[0].Subject != "item 1" {
 		t.Errorf("alarms %v, error %v", list, err)
 	}
+}
+
+// writingGrants writes what is published at once, as a fast order writer does.
+type writingGrants struct {
+	*quietBus
+	b         *bundle
+	item      Item
+	published []StaleHold
+	fail      error
+}
+
+func (g *writingGrants) Republish(_ context.Context, _ int64, holds []StaleHold) error {
+	if g.fail != nil {
+		return g.fail
+	}
+	g.published = append(g.published, holds...)
+	for _, h := range holds {
+		g.b.write(g.item, h.Epoch, Attempt{User: h.User, No: h.No, Quantity: h.Quantity}) //nolint:contextcheck // the bundle has the test's context
+	}
+	return nil
+}
+
+// Open holds are read in chunks; those that have an order are not published.
+func TestLoadSettlesEveryOpenHold(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 3*MaxBatch))
+	var first Attempt
+	for n := range 2 * MaxBatch {
+		a := one(int64(n) + 1)
+		if n == 0 {
+			first = a
+		}
+		b.reserve(item, epoch, a)
+	}
+	b.write(item, epoch-1, first) // its row is not known here
+	g := &writingGrants{quietBus: b.bus, b: b, item: item, fail: errors.New("no stream")}
+	b.store.Grants = g
+	mustFail(t, b.Load(t.Context(), item.ID), g.fail)
+	b.mustNotBeOpen(item)
+	g.fail = nil
+	b.otherRun(item)
+	b.load(item)
+	mustBe(t, "published", len(g.published), 2*MaxBatch-1)
+	mustBe(t, "remaining", b.state(item).Remaining, MaxBatch)
+	mustBe(t, "epoch", g.published[0].Epoch, epoch)
+	b.mustBeClean()
+}
+
+// A grant that was buried as a dead letter does not keep its item fenced.
+func TestLoadDropsHoldsThatNothingCanWrite(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 3))
+	b.reserve(item, epoch, one(1))
+	b.load(item)
+	mustBe(t, "remaining", b.state(item).Remaining, 3)
+}
+
+func TestOneLoadAtATime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item := b.create(onSale(1, 3))
+	other := b.instance()
+	b.Failpoint = func(step string) error {
+		if step == "fenced" {
+			mustFail(t, other.Load(t.Context(), item.ID), ErrBusy)
+		}
+		return nil
+	}
+	b.load(item)
+	if err := other.Load(t.Context(), item.ID); err != nil {
+		t.Errorf("the lease was kept: %v", err)
+	}
+	mustFail(t, b.Load(t.Context(), 404), ErrNoStock)
+}
+
+// A Load whose lease expired while it slept changes nothing that its successor wrote, wherever it wakes up.
+func TestSleepingLoadIsOvertaken(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"planned", "fenced", "drained", "counted", "written"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			item, _ := b.loaded(onSale(1, 3))
+			other := b.instance()
+			var after State
+			b.Failpoint = func(at string) error {
+				if at != step {
+					return nil
+				}
+				if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
+					return err
+				}
+				if err := other.Load(t.Context(), item.ID); err != nil {
+					return err
+				}
+				after = b.state(item)
+				return nil
+			}
+			mustFail(t, b.Load(t.Context(), item.ID), ErrBusy)
+			mustBe(t, "state", b.state(item), after)
+			mustBe(t, "ready", after.Ready(), true)
+			mustBe(t, "verdict", only(t, b.reserve(item, after.Epoch, one(1))).Verdict, Granted)
+		})
+	}
+}
+
+// A sleeping Load does not open an item that its successor has fenced.
+func TestSleepingLoadLeavesASuccessorsFence(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 3))
+	crash := errors.New("crash")
+	other := b.instance()
+	other.Failpoint = func(at string) error {
+		if at == "drained" {
+			return crash
+		}
+		return nil
+	}
+	b.Failpoint = func(at string) error {
+		if at == "written" {
+			if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
+				return err
+			}
+			mustFail(t, other.Load(t.Context(), item.ID), crash)
+		}
+		return nil
+	}
+	mustFail(t, b.Load(t.Context(), item.ID), ErrBusy)
+	mustBe(t, "epoch", b.state(item).Epoch, epoch)
+	mustBe(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
+	b.Failpoint = nil
+	b.load(item)
+	b.mustBeClean()
+}
+
+func TestLostLeaseEndsALoad(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, _ := b.loaded(onSale(1, 3))
+	stolen := make(chan struct{})
+	b.bus.done = func(uint64) bool {
+		select {
+		case <-stolen:
+		default:
+			// Another instance took the item over; the renewal detects it.
+			if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET token = token + 1`); err != nil {
+				t.Error(err)
+			}
+			close(stolen)
+		}
+		return false
+	}
+	mustFail(t, b.Load(t.Context(), item.ID), load.ErrLeaseLost)
+}
+
+// soldTo creates an item and grants units of it to so many users; all their orders are written.
+func (b *bundle) soldTo(n NewStock, holders int32) Item {
+	b.t.Helper()
+	item, epoch := b.loaded(n)
+	for from := int32(0); from < holders; from += MaxBatch {
+		attempts := make([]Attempt, min(MaxBatch, holders-from))
+		nos := make([]ids.ID, len(attempts))
+		for i := range attempts {
+			attempts[i] = one(int64(from) + int64(i) + 1)
+			nos[i] = attempts[i].No
+			b.orders.put(item, attempts[i], epoch, orderevent.StatusPending)
+		}
+		b.reserve(item, epoch, attempts...)
+		require.NoError(b.t, b.Persisted(b.t.Context(), Written{Item: item, Epoch: epoch, Nos: nos}))
+	}
+	b.inTx(func(tx pgx.Tx) error {
+		return b.Deduct(b.t.Context(), tx, []Movement{{Key: Key{ItemID: item.ID}, Quantity: holders}})
+	})
+	return item
+}
+
+// memory is how much Redis uses.
+func (b *bundle) memory(rdb *redis.Client) int64 {
+	b.t.Helper()
+	used, err := strconv.ParseInt(rdb.InfoMap(b.t.Context(), "memory").Item("Memory", "used_memory"), 10, 64)
+	require.NoError(b.t, err)
+	return used
+}
+
+// A Load of an item whose data is intact fits into a Redis that has a fifth of the item's size left, and so does one
+// that has much to repair.
+func TestLoadNeedsNoSecondCopyInRedis(t *testing.T) {
+	t.Parallel()
+	const holders = 20_000
+	b := setup(t)
+	rdb := redistest.Start(t).Client
+	b.store.Redis = rdb
+	empty := b.memory(rdb)
+	item := b.soldTo(onSale(1, holders+10), holders)
+	full := b.memory(rdb)
+	limit := full + (full-empty)/5
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(limit, 10)).Err())
+	b.otherRun(item)
+	b.load(item)
+	mustBe(t, "remaining", b.state(item).Remaining, 10)
+
+	// A third of the holders is unknown to Postgres, and as many are unknown here.
+	users := item.UsersKey(b.state(item).Epoch)
+	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for user := range int64(holders / 3) {
+			p.HDel(t.Context(), users, strconv.FormatInt(user+1, 10))
+			p.HSet(t.Context(), users, user+1e6, ids.NewFor(user).String())
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	b.load(item)
+	b.mustBeClean()
+	if size := rdb.HLen(t.Context(), item.UsersKey(b.state(item).Epoch)).Val(); size != holders+1 {
+		t.Errorf("%d users", size)
+	}
+}
+
+// The error says why the Load ended, and the item can be loaded again.
+func TestStalledLoadSaysSo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, epoch := b.loaded(onSale(1, 3))
+	b.reserve(item, epoch, one(1))
+	b.Stall = 100 * time.Millisecond
+	b.bus.done = func(uint64) bool { return false }
+	mustFail(t, b.Load(t.Context(), item.ID), load.ErrStalled)
+	b.Stall, b.bus.done = time.Minute, nil
+	b.load(item)
+}
+
+// A Load says with each chunk that it goes on, whatever it has to do.
+func TestEachChunkOfALoadIsProgress(t *testing.T) {
+	t.Parallel()
+	const holders = 4 * stock.ScanCount
+	b := setup(t)
+	item := b.soldTo(onSale(1, holders+10), holders)
+	for name, prepare := range map[string]func(){
+		"nothing differs": func() {},
+		"holders are unknown": func() {
+			users := item.UsersKey(b.state(item).Epoch)
+			for user := range holders / 2 {
+				b.rdb.HSet(t.Context(), users, 1_000_000+user, "x")
+			}
+		},
+	} {
+		prepare()
+		beats := 0
+		require.NoError(t, b.UnderLease(t.Context(), item.ID, func(ctx context.Context, itemID, token int64) error {
+			return b.LoadUnderLease(ctx, itemID, token, func() { beats++ })
+		}))
+		if beats < holders/stock.ScanCount {
+			t.Errorf("%s: %d steps for %d holders", name, beats, holders)
+		}
+		b.mustBeClean()
+	}
+}
+
+// An order that is closed after the epoch was raised is either a hold that its event releases, or no hold.
+func TestOrderClosedBeforeItsItemIsRead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	item, _ := b.loaded(onSale(1, 3))
+	no := b.written(item, 1)
+	var closed orderevent.Order
+	b.Failpoint = func(step string) error {
+		if step == "counted" {
+			closed = b.close(no)
+		}
+		return nil
+	}
+	b.load(item)
+	mustBe(t, "remaining", b.state(item).Remaining, 3)
+	b.mustBring(closed)
+	mustBe(t, "remaining after the event", b.state(item).Remaining, 3)
+	b.mustBeClean()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"stampede/inventory/compare"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/audit"
@@ -28,8 +29,8 @@ func (b *bundle) reconcileNow(repair bool) []string {
 	return list
 }
 
-// Every difference that an order proves is named with its cause, repaired and
-// audited; before and after, two runs give the same answer.
+// Every difference that an order proves is named with its cause, repaired and audited; before and after, two runs
+// give the same answer.
 func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
@@ -43,8 +44,8 @@ func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
 		return s.Deduct(t.Context(), tx, []Movement{{Key: Key{ItemID: 1}, Quantity: 3}})
 	})
 	s.inTx(func(tx pgx.Tx) error { return s.Change(t.Context(), tx, 1, Change{Paused: new(true)}) })
-	s.rdb.HDel(t.Context(), s.item.buyersKey(), "1")
-	s.rdb.HSet(t.Context(), s.item.buyersKey(), "9", ids.NewFor(9).String()+":1")
+	s.rdb.HDel(t.Context(), s.item.BuyersKey(), "1")
+	s.rdb.HSet(t.Context(), s.item.BuyersKey(), "9", ids.NewFor(9).String()+":1")
 	want := func(state string) []string {
 		var list []string
 		for _, kind := range []string{"behind", "buyer", "ended", "no-buyer", "uncommitted", "written"} {
@@ -53,11 +54,11 @@ func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
 		return list
 	}
 	for run := range 2 {
-		if diff := cmp.Diff(want(repairPossible), s.reconcileNow(false)); diff != "" {
+		if diff := cmp.Diff(want(compare.RepairPossible), s.reconcileNow(false)); diff != "" {
 			t.Fatalf("dry run %d (-want +got):\n%s", run, diff)
 		}
 	}
-	if diff := cmp.Diff(want(repairDone), s.reconcileNow(true)); diff != "" {
+	if diff := cmp.Diff(want(compare.RepairDone), s.reconcileNow(true)); diff != "" {
 		t.Errorf("repaired (-want +got):\n%s", diff)
 	}
 	for run := range 2 {
@@ -75,15 +76,15 @@ func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
 	mustBe(t, "alarms", len(s.differs()), 0)
 }
 
-// A difference that no order proves is left as it is: a repair reports it with
-// its cause and raises the alarm, every time.
+// A difference that no order proves is left as it is: a repair reports it with its cause and raises the alarm, every
+// time.
 func TestReconcileLeavesWhatNeedsADecision(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
 	no := ids.NewFor(9).String()
-	s.rdb.HSet(t.Context(), s.item.usersKey(s.epoch), "9", no)
-	s.rdb.HSet(t.Context(), s.item.buyersKey(), "9", no+":1")
-	s.rdb.HSet(t.Context(), s.item.stateKey(), "rev", 7)
+	s.rdb.HSet(t.Context(), s.item.UsersKey(s.epoch), "9", no)
+	s.rdb.HSet(t.Context(), s.item.BuyersKey(), "9", no+":1")
+	s.rdb.HSet(t.Context(), s.item.StateKey(), "rev", 7)
 	want := []string{"difference none", "redis none", "rev-ahead none", "unknown none"}
 	before := s.state(s.item)
 	for _, repair := range []bool{false, true, true} {
@@ -96,24 +97,22 @@ func TestReconcileLeavesWhatNeedsADecision(t *testing.T) {
 		t.Errorf("alarms %+v", l)
 	}
 	r, err := s.Reconcile(t.Context(), 0, false)
-	if err != nil || !slices.ContainsFunc(r.Differences, func(d Difference) bool { return strings.Contains(d.Cause, "lost commits") }) {
+	if err != nil || !slices.ContainsFunc(r.Differences, func(d compare.Difference) bool { return strings.Contains(d.Cause, "lost commits") }) {
 		t.Errorf("no cause: %+v %v", r, err)
 	}
 	_, err = s.Reconcile(t.Context(), 404, false)
 	mustFail(t, err, ErrNoStock)
-	s.reconciling.Lock()
-	_, err = s.Reconcile(t.Context(), 1, false)
-	mustFail(t, err, ErrReconciling)
-	s.reconciling.Unlock()
+	s.store.Books = booksThen{s.orders, func() { _, err = s.Reconcile(t.Context(), 1, false) }}
+	s.reconcileNow(false)
+	mustFail(t, err, compare.ErrReconciling)
 }
 
-// Redis was restarted: an item on sale waits for its Load, one whose sale is over
-// does not.
+// Redis was restarted: an item on sale waits for its Load, one whose sale is over does not.
 func TestReconcileWaitsForNoLoadOfAClosedItem(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 5))
-	b.rdb.HSet(t.Context(), item.stateKey(), "run_id", otherRun)
+	b.rdb.HSet(t.Context(), item.StateKey(), "run_id", "another")
 	for _, want := range []int{1, 0} {
 		r, err := b.Reconcile(t.Context(), 0, false)
 		require.NoError(t, err)
@@ -123,8 +122,7 @@ func TestReconcileWaitsForNoLoadOfAClosedItem(t *testing.T) {
 	}
 }
 
-// After a sale, an item that does not agree with its orders is reconciled before
-// its keys may go.
+// After a sale, an item that does not agree with its orders is reconciled before its keys may go.
 func TestEndedItemIsReconciled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

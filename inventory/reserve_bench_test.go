@@ -14,12 +14,11 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// BenchmarkDecision measures decisions under the load of a busy lane: batches of
-// 256 from two concurrent workers, on a Redis that syncs. The baseline is one
-// pipelined round trip for each batch that makes Redis store as many marks, HSETNX
-// user → number, and deduct them from one counter: the same facts stored and synced,
-// by plain commands. It checks no window, epoch, limit or stock, keeps no record of
-// open holds, and can oversell; nothing that decides can do less.
+// BenchmarkDecision measures decisions under the load of a busy lane: batches of 256 from two concurrent workers, on
+// a Redis that syncs. The baseline is one pipelined round trip for each batch that makes Redis store as many marks,
+// HSETNX user → number, and deduct them from one counter: the same facts stored and synced, by plain commands. It
+// checks no window, epoch, limit or stock, keeps no record of open holds, and can oversell; nothing that decides can
+// do less.
 func BenchmarkDecision(b *testing.B) {
 	const batch, workers = 256, 2
 	db, rdb := pgtest.Durable(b)

@@ -9,14 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"stampede/inventory/books"
+	"stampede/inventory/compare"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
-// retake turns a closed order into a paid one in Postgres only; the event comes
-// separately.
+// retake turns a closed order into a paid one in Postgres only; the event comes separately.
 func (b *bundle) retake(no ids.ID) orderevent.Order {
 	b.t.Helper()
 	ok, o := b.tryRetake(no)
@@ -41,21 +42,20 @@ func (b *bundle) tryRetake(no ids.ID) (ok bool, o orderevent.Order) {
 	return ok, o
 }
 
-// mustAgree proves that at this moment no unit is sold twice in either count, and
-// that the counts differ by nothing but work on its way.
-func (b *bundle) mustAgree(what string, item Item) *cut {
+// mustAgree proves that at this moment no unit is sold twice in either count, and that the counts differ by nothing
+// but work on its way.
+func (b *bundle) mustAgree(what string, item Item) *books.Cut {
 	b.t.Helper()
-	c, err := b.readCut(b.t.Context(), item.ID)
+	c, err := b.ReadCut(b.t.Context(), item.ID)
 	require.NoError(b.t, err)
-	if found := c.oversold(); len(found) > 0 || c.sum().Difference != 0 {
-		b.t.Fatalf("%s: %+v, %v", what, c.sum(), found)
+	if found := c.Oversold(); len(found) > 0 || c.Sum().Difference != 0 {
+		b.t.Fatalf("%s: %+v, %v", what, c.Sum(), found)
 	}
 	return c
 }
 
-// A late payment takes a unit of the backup once, in whatever order its event, the
-// release of the closing, a Load, a comparison and a refund reach Redis, and after
-// each step both counts agree.
+// A late payment takes a unit of the backup once, in whatever order its event, the release of the closing, a Load, a
+// comparison and a refund reach Redis, and after each step both counts agree.
 func TestRetakeInAnyOrder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -80,20 +80,20 @@ func TestRetakeInAnyOrder(t *testing.T) {
 			late, other := Attempt{User: 1, No: ids.NewFor(1), Quantity: 2}, one(2)
 			b.reserve(item, epoch, late, other)
 			b.write(item, epoch, late, other)
-			b.mustCommit(b.pay(other.No))
+			b.mustBring(b.pay(other.No))
 			closed := b.close(late.No)
 			paid := b.retake(late.No)
 			units := int64(4)
 			for i, step := range steps {
 				switch step {
 				case release:
-					b.mustRelease(closed)
+					b.mustBring(closed)
 				case event, again:
-					require.NoError(t, b.takeUp(t.Context(), item, hintsOf([]orderevent.Order{paid})))
+					require.NoError(t, b.bring(item, paid))
 				case load:
 					b.load(item)
 				case compared:
-					if _, found, err := b.compareOrders(t.Context(), item, 0); err != nil || len(found) > 0 {
+					if _, found, err := b.CompareOrders(t.Context(), item, 0); err != nil || len(found) > 0 {
 						t.Fatal(found, err)
 					}
 				case added:
@@ -114,8 +114,8 @@ func TestRetakeInAnyOrder(t *testing.T) {
 			}
 			refunded := b.refund(late.No, writeOff)
 			for range 2 {
-				require.NoError(t, b.releaseRefunded(t.Context(), item, hintsOf([]orderevent.Order{refunded})))
-				require.NoError(t, b.takeUp(t.Context(), item, hintsOf([]orderevent.Order{paid})))
+				require.NoError(t, b.bring(item, refunded))
+				require.NoError(t, b.bring(item, paid))
 			}
 			st = b.state(item)
 			mustBe(t, fmt.Sprintf("%v: remaining, total after the refund, written off %v", steps, writeOff),
@@ -126,21 +126,20 @@ func TestRetakeInAnyOrder(t *testing.T) {
 	b.mustBeClean()
 }
 
-// The late payment of a user who has a new grant, which Postgres is about to refuse,
-// waits until that is released.
+// The late payment of a user who has a new grant, which Postgres is about to refuse, waits until that is released.
 func TestRetakeWaitsForAnotherNumber(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.retakeAgain = time.Millisecond
+	b.RetakeAgain = time.Millisecond
 	n := onSale(1, 5)
 	n.Backup = 1
 	item, epoch := b.loaded(n)
 	late, newer := one(1), one(1)
 	b.reserve(item, epoch, late)
 	b.write(item, epoch, late)
-	b.mustRelease(b.close(late.No))
+	b.mustBring(b.close(late.No))
 	mustBe(t, "the newer one", only(t, b.reserve(item, epoch, newer)).Verdict, Granted)
-	b.work(b.runKeepers)
+	b.work(b.Run)
 	require.NoError(t, b.deliver(orderevent.SubjectPaid, b.retake(late.No)))
 	b.mustAgree("while it waits", item)
 	require.NoError(t, b.deliver(orderevent.SubjectRefused, b.orders.put(item, newer, epoch, orderevent.StatusRefused)))
@@ -149,8 +148,8 @@ func TestRetakeWaitsForAnotherNumber(t *testing.T) {
 	b.mustBeClean()
 }
 
-// The checks name an event of a late payment that was never applied, and a repair
-// applies it; units that left the backup for no order are named too.
+// The checks name an event of a late payment that was never applied, and a repair applies it; units that left the
+// backup for no order are named too.
 func TestChecksKnowTheBackup(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -160,7 +159,7 @@ func TestChecksKnowTheBackup(t *testing.T) {
 	b.reserve(item, epoch, one(9))
 	late := b.closedOrder(item, 1)
 	b.retake(late.No)
-	want := []string{"retake " + repairDone, "uncommitted " + repairDone}
+	want := []string{"retake " + compare.RepairDone, "uncommitted " + compare.RepairDone}
 	if diff := cmp.Diff(want, b.reconcileNow(true)); diff != "" {
 		t.Errorf("an event that was lost (-want +got):\n%s", diff)
 	}
@@ -168,13 +167,13 @@ func TestChecksKnowTheBackup(t *testing.T) {
 	if _, err := b.db.Exec(t.Context(), `DELETE FROM inventory.retaken`); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"retaken " + repairNone}, b.reconcileNow(true)); diff != "" {
+	if diff := cmp.Diff([]string{"retaken " + compare.RepairNone}, b.reconcileNow(true)); diff != "" {
 		t.Errorf("a unit without an order (-want +got):\n%s", diff)
 	}
 }
 
-// A late payment of an item whose sale is over keeps its keys until Redis counts it.
-// After the settlement it is Postgres's alone.
+// A late payment of an item whose sale is over keeps its keys until Redis counts it. After the settlement it is
+// Postgres's alone.
 func TestRetakeAfterTheSale(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -182,8 +181,8 @@ func TestRetakeAfterTheSale(t *testing.T) {
 	n.Backup = 2
 	item, _ := b.loaded(n)
 	first, second := b.closedOrder(item, 1), b.closedOrder(item, 2)
-	b.mustRelease(first)
-	b.mustRelease(second)
+	b.mustBring(first)
+	b.mustBring(second)
 	b.end(item)
 	paid := b.retake(first.No)
 	b.settles(0)
@@ -192,9 +191,7 @@ func TestRetakeAfterTheSale(t *testing.T) {
 	b.settles(1)
 	late := b.retake(second.No)
 	for _, o := range []orderevent.Order{paid, late} {
-		if _, err := b.applyHints(t.Context(), item, hintsOf([]orderevent.Order{o})); err != nil {
-			t.Fatal(err)
-		}
+		b.mustBring(o)
 	}
 	mustBe(t, "keys", b.keys(), 0)
 	b.mustBeClean()

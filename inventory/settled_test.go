@@ -15,8 +15,7 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// end lets the items' sales end as if that were long ago: an operator's change,
-// applied to Redis.
+// end lets the items' sales end as if that were long ago: an operator's change, applied to Redis.
 func (b *bundle) end(items ...Item) {
 	b.t.Helper()
 	opens, closes := time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
@@ -42,9 +41,8 @@ func (b *bundle) keys() int {
 	return len(keys)
 }
 
-// Everything that keeps an ended item in Redis, one after the other; then its
-// keys are removed, and with the last item of the activity its buyers. Later
-// events only reach Postgres.
+// Everything that keeps an ended item in Redis, one after the other; then its keys are removed, and with the last
+// item of the activity its buyers. Later events only reach Postgres.
 func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
@@ -58,9 +56,9 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	unpaid := s.close(s.inFlight.No)
 	s.settles(0) // releases and a commit were missing; they are repaired
 	s.mustBeClean()
-	s.mustRelease(closing) // the events come late
-	s.mustRelease(unpaid)
-	s.mustCommit(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
+	s.mustBring(closing) // the events come late
+	s.mustBring(unpaid)
+	s.mustBring(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
 	s.bus.done = func(uint64) bool { return false }
 	s.settles(0) // the stream has messages of the item
 	s.bus.done = nil
@@ -81,22 +79,21 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 		t.Errorf("an unknown number: queued %v, %v", ok, err)
 	}
 	// Late returns and payments change nothing in Redis and restore no keys.
-	s.mustRelease(closing)
-	s.mustRelease(s.close(s.paid.No))
-	s.mustCommit(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
+	s.mustBring(closing)
+	s.mustBring(s.close(s.paid.No))
+	s.mustBring(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
 	require.NoError(t, s.Apply(t.Context(), s.item.ID))
 	mustBe(t, "keys after late returns", s.keys(), 0)
 	s.mustBeClean()
 	rows, err := s.Books(t.Context())
 	require.NoError(t, err)
 	mustBe(t, "the late return is in Postgres", rows[0].Available, before[0].Available+1)
-	// However many settled items a shop has, its books read nothing of them from
-	// Redis.
+	// However many settled items a shop has, its books read nothing of them from Redis.
 	gone := redis.NewClient(&redis.Options{})
 	require.NoError(t, gone.Close())
-	s.deps.Redis = gone
+	s.store.Redis = gone
 	again, err := s.Books(t.Context())
-	s.deps.Redis = s.rdb
+	s.store.Redis = s.rdb
 	if err != nil || !slices.Equal(rows, again) {
 		t.Errorf("books without Redis %+v, %v, want %+v", again, err, rows)
 	}
@@ -108,8 +105,7 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	mustBe(t, "keys left", s.keys(), 0)
 }
 
-// The activity's other items must know a buyer of one until the last of them
-// has ended.
+// The activity's other items must know a buyer of one until the last of them has ended.
 func TestBuyersStayUntilTheActivityHasEnded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -120,7 +116,7 @@ func TestBuyersStayUntilTheActivityHasEnded(t *testing.T) {
 	a := one(1)
 	b.reserve(i1, e1, a)
 	b.write(i1, e1, a)
-	b.mustCommit(b.pay(a.No))
+	b.mustBring(b.pay(a.No))
 	b.end(i1)
 	b.settles(0)
 	mustBe(t, "the other item", only(t, b.reserve(i2, e2, one(1))).Verdict, AlreadyBought)
@@ -129,8 +125,8 @@ func TestBuyersStayUntilTheActivityHasEnded(t *testing.T) {
 	mustBe(t, "keys left", b.keys(), 0)
 }
 
-// A Redis that was restarted after the end decides nothing, and nothing loads an
-// ended item; its keys are removed nevertheless, unless a hold waits in them.
+// A Redis that was restarted after the end decides nothing, and nothing loads an ended item; its keys are removed
+// nevertheless, unless a hold waits in them.
 func TestItemFromOlderRedisRunIsSettled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -140,8 +136,8 @@ func TestItemFromOlderRedisRunIsSettled(t *testing.T) {
 	a := one(1)
 	b.reserve(item, epoch, a)
 	b.end(item, lost, never)
-	require.NoError(t, b.rdb.HSet(t.Context(), item.stateKey(), "run_id", "another").Err())
-	require.NoError(t, b.rdb.Unlink(t.Context(), lost.stateKey()).Err())
+	require.NoError(t, b.rdb.HSet(t.Context(), item.StateKey(), "run_id", "another").Err())
+	require.NoError(t, b.rdb.Unlink(t.Context(), lost.StateKey()).Err())
 	b.settles(2)
 	mustBe(t, "the hold is still there", b.keys(), 3) // state, users, holds
 	b.write(item, epoch, a)
@@ -162,7 +158,7 @@ func TestOneInstanceSettles(t *testing.T) {
 	release := make(chan struct{})
 	held := make(chan error, 1)
 	go func() {
-		held <- b.underLease(t.Context(), item.ID, func(context.Context, int64, int64) error {
+		held <- b.UnderLease(t.Context(), item.ID, func(context.Context, int64, int64) error {
 			close(loading)
 			<-release
 			return nil

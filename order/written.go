@@ -93,7 +93,7 @@ func (w *writer) markPersisted(ctx context.Context, messages []message) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cacheWrite)
 	defer cancel()
-	if err := w.deps.Stock.PersistedAll(ctx, written); err != nil {
+	if err := w.deps.Stock.Persisted(ctx, written...); err != nil {
 		w.deps.Log.WarnContext(ctx, "holds not marked persisted, the hold sweeper will do it", "items", len(written), "error", err)
 	}
 }

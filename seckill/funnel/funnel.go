@@ -173,7 +173,7 @@ func (s *Service) funnel(ctx context.Context, id int64) (v itemFunnelView, opens
 	}
 	books, err := s.books(ctx, id)
 	if b, ok := books[id]; ok {
-		v.Loaded, v.Epoch, v.Queued, v.Books = b.State.Ready(), b.State.Epoch, b.State.Queued(), booksOf(&b.BookRow)
+		v.Loaded, v.Epoch, v.Queued, v.Books = b.State.Ready(), b.State.Epoch, b.State.Queued(), booksOf(&b.Row)
 	}
 	return v, opens, err
 }

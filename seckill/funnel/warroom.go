@@ -194,7 +194,7 @@ func (r *room) addBooks(ctx context.Context, v *warRoomView, ids []int64) {
 			continue
 		}
 		item := &v.Items[i]
-		item.Loaded, item.Queued, item.Books = b.State.Ready(), b.State.Queued(), new(booksOf(&b.BookRow))
+		item.Loaded, item.Queued, item.Books = b.State.Ready(), b.State.Queued(), new(booksOf(&b.Row))
 		v.Queued += item.Queued
 		all += max(b.Difference, -b.Difference)
 	}

@@ -229,7 +229,7 @@ func TestRestartSellsAtOnce(t *testing.T) {
 		if err := i.Stock.Reserve(t.Context(), item.Stock(), i.epoch(item), []inventory.Attempt{attempt}, &granted); err != nil || granted.Seq != 1 {
 			t.Fatal(granted, err)
 		}
-		require.NoError(t, i.Stock.Persisted(t.Context(), item.Stock(), granted.Epoch, []ids.ID{attempt.No}))
+		require.NoError(t, i.Stock.Persisted(t.Context(), inventory.Written{Item: item.Stock(), Epoch: granted.Epoch, Nos: []ids.ID{attempt.No}}))
 	}
 	i.SetState("run_id", strings.Repeat("0", 40))
 

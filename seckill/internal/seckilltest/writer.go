@@ -60,7 +60,7 @@ func (y *Bundle) settle(ctx context.Context, m bus.Msg) {
 		y.Orders.create(&b, g)
 	}
 	item := inventory.Item{ID: b.ItemID, ActivityID: b.ActivityID, Shard: b.Shard, PerActivity: b.PerActivity}
-	if err := y.Stock.Persisted(ctx, item, b.Epoch, nos); err != nil {
+	if err := y.Stock.Persisted(ctx, inventory.Written{Item: item, Epoch: b.Epoch, Nos: nos}); err != nil {
 		y.T.Errorf("mark persisted: %v", err)
 	}
 	if err := m.Ack(); err != nil {
