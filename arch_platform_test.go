@@ -18,7 +18,7 @@ import (
 
 // platformRoutes are the API resources that platform itself serves; every other
 // one in the document belongs to a module.
-var platformRoutes = []string{"auth", "challenge", "me", "admin/alarms", "admin/blacklist", "admin/dead-letters", "admin/messages", "admin/proof", "admin/users"}
+var platformRoutes = []string{"auth", "challenge", "me", "admin/alarms", "admin/audit", "admin/blacklist", "admin/dead-letters", "admin/messages", "admin/proof", "admin/users"}
 
 // names are the words that only modules may use, with the kind of each.
 type names map[string]string

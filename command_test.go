@@ -5,14 +5,12 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
-	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/cli"
@@ -93,13 +91,6 @@ func TestServedRoutes(t *testing.T) {
 	router, url := serveHere(t)
 	checkClasses(t, router)
 	_, served := shop.Fetch(t, url+"/openapi.json")
-	for _, described := range regexp.MustCompile(`Problem"\}\}\},"description":"([a-z]+(?:-[a-z]+)*(?:, [a-z]+(?:-[a-z]+)*)*)"`).FindAllSubmatch(served, -1) {
-		for code := range strings.SplitSeq(string(described[1]), ", ") {
-			if _, known := fault.Codes()[code]; !known {
-				t.Errorf("the document names %q, which is not the code of any fault", code)
-			}
-		}
-	}
 	const name = "platform/edge/httpx/openapi.json"
 	if os.Getenv("STAMPEDE_UPDATE_OPENAPI") != "" {
 		if err := os.WriteFile(name, served, 0o600); err != nil {

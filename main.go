@@ -348,7 +348,7 @@ func (s *server) openDoors(key []byte) error {
 	s.seckill, err = seckill.New(s.sale, seckill.Deps{
 		Catalogue: s.catalogue, Queue: s.queue, Grants: s.grants, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus,
 		Stock: s.inventory, Orders: s.order,
-		Admit: s.door.Admit, Paused: s.door.Paused, Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
+		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused, Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
 		Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Log: s.log, Metrics: s.registry,
 		Trace: s.trace, Tally: s.tally,
 	})
@@ -358,7 +358,7 @@ func (s *server) openDoors(key []byte) error {
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
 	s.desk = desk.New(desk.Deps{
 		DB: s.Pools["order"], Orders: s.order, Payments: s.payment.Payments, Refunds: s.payment.Refunds, Cancel: s.payment.Cancel,
-		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
+		CancelRefuses: payment.CancelRefuses, Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
 	})
 	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush, Log: s.log, Metrics: s.registry, Tally: s.tally})
 	if err != nil {

@@ -25,7 +25,7 @@ type Queue interface {
 
 // Errors that a shopper reads about a number without an order.
 var (
-	errNotEntered = fault.New(fault.NotFound, "not-entered", fault.T("This number is not in line", "该号码未进入排队"),
+	ErrNotEntered = fault.New(fault.NotFound, "not-entered", fault.T("This number is not in line", "该号码未进入排队"),
 		fault.T("This number holds nothing. If its rush was refused, that is final; if it got no answer, or one that "+
 			"says so, the same path may be sent again.",
 			"该号码没有占用商品。如抢购已被拒绝，结果即为最终；如没有得到答复，或答复允许重试，可用原链接重试。"),
@@ -62,7 +62,7 @@ func (ls *lookups) Missing(ctx context.Context, no ids.ID, user int64) error {
 const queueRead = cacheRead
 
 // find returns the state of a user's number: an order or queued. It fails with
-// ErrNotFound, errNotEntered, or errUnknown if the state cannot be determined.
+// ErrNotFound, ErrNotEntered, or errUnknown if the state cannot be determined.
 //
 // The order of the reads matters: the cache has written orders, the queue has
 // granted numbers, and only a number that neither has costs a read of Postgres.
@@ -111,7 +111,7 @@ func (ls *lookups) find(ctx context.Context, no ids.ID, user int64) (orderevent.
 	case queued:
 		return orderevent.QueuedView(no, 0), nil
 	default:
-		return orderevent.OrderView{}, errNotEntered
+		return orderevent.OrderView{}, ErrNotEntered
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
+	"stampede/order/coupon"
 	"stampede/order/details"
 	"stampede/order/internal/orderdb"
 	"stampede/order/internal/table"
@@ -28,8 +29,10 @@ var (
 		fault.T("Fill in the order’s details, then pay.", "请先填写订单所需信息，再付款。"))
 	ErrNotFound = fault.Plain(fault.NotFound, fault.T("You have no order with this number.", "您没有该订单号的订单。"))
 	// ErrNoOrder is ErrNotFound for operators.
-	ErrNoOrder    = fault.Plain(fault.NotFound, fault.T("There is no order with this number.", "没有该订单号的订单。"))
-	ErrNotPayable = fault.New(fault.Conflict, "order-not-payable",
+	ErrNoOrder = fault.Plain(fault.NotFound, fault.T("There is no order with this number.", "没有该订单号的订单。"))
+	// ErrCouponNotUsable refuses a payment that names a coupon.
+	ErrCouponNotUsable = coupon.ErrNotUsable
+	ErrNotPayable      = fault.New(fault.Conflict, "order-not-payable",
 		fault.T("This order can no longer be paid", "订单已无法支付"),
 		fault.T("Only an order that waits for payment can be paid, and only before its deadline.",
 			"只有待付款的订单可以付款，且须在截止时间之前。"),

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
 )
 
 // Routes registers the module's routes.
@@ -26,12 +27,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "Answers for every number that was rushed, from the rush on. While `queued`, ask again after `poll_after_ms`. " +
 			"`refused` and `closed` are final for the number and carry a `reason`. `not-entered` means that the number was never " +
 			"granted anything, or was refused without having held anything.",
-		Problems: map[int]string{http.StatusNotFound: "not-entered, not-found", http.StatusServiceUnavailable: "unknown"},
+		Refuses: []*fault.Error{ErrNotEntered, bus.ErrUnknown},
 	}, s.follow)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/orders", ID: "list-orders", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
-		Summary:  "Your orders, newest first",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "Your orders, newest first",
 	}, s.listOwn)
 	s.stores.Routes(rt)
 	s.coupons.Routes(rt)

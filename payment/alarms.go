@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/watch/alarm"
 )
 
@@ -12,37 +13,48 @@ import (
 var (
 	alarmMismatch = alarm.Define("payment-mismatch", alarm.Critical,
 		"A provider reported another sum than was asked for. The order is not paid.",
-		"Compare the payment with the provider's statement; money that arrived is refunded automatically once the provider confirms it.")
+		fault.T("Compare the payment with the provider's statement; money that arrived is refunded automatically once the provider confirms it.",
+			"与支付渠道账单核对；已到账的款项在渠道确认后自动退回。"))
 	alarmUnknown = alarm.Define("payment-unknown", alarm.Critical,
 		"A provider reports money under a number that is not ours.",
-		"Find it in the provider's statement and refund it there.")
+		fault.T("Find it in the provider's statement and refund it there.",
+			"在支付渠道账单中找到该笔款项，并在渠道后台退款。"))
 	alarmForeignMerchant = alarm.Define("payment-foreign-merchant", alarm.Critical,
 		"A provider signed a message for another merchant with our key.",
-		"Compare the merchant number in the settings with the provider's.")
+		fault.T("Compare the merchant number in the settings with the provider's.",
+			"核对设置中的商户号与支付渠道是否一致。"))
 	alarmTransactionReused = alarm.Define("payment-transaction-reused", alarm.Critical,
 		"A provider gave two movements one transaction number; the second movement is not in the ledger.",
-		"Ask the provider which of the two is real, and have it correct the other.")
+		fault.T("Ask the provider which of the two is real, and have it correct the other.",
+			"请支付渠道确认哪一笔是真实的，并更正另一笔。"))
 	alarmForged = alarm.Define("payment-callbacks-forged", alarm.Warning,
 		"Many callbacks came within a minute that the provider did not sign, or that cannot be read. Each was refused and changed nothing.",
-		"If the address in the detail is the provider's, its key has changed: compare the keys in the settings with the provider's; until then payments are found by queries, minutes later. Otherwise block the address at the proxy.")
+		fault.T("If the address in the detail is the provider's, its key has changed: compare the keys in the settings with the provider's; until then payments are found by queries, minutes later. Otherwise block the address at the proxy.",
+			"若详情中的地址属于支付渠道，说明其密钥已更换：请核对设置中的密钥，在此之前通过查询确认付款，会晚几分钟。否则请在代理上屏蔽该地址。"))
 	alarmProviderMissing = alarm.Define("payment-provider-missing", alarm.Critical,
 		"Payments or refunds are open at a provider that is no longer configured.",
-		"Configure the provider again until they are settled.")
+		fault.T("Configure the provider again until they are settled.",
+			"重新配置该支付渠道，直到相关款项处理完毕。"))
 	alarmProviderFailing = alarm.Define("payment-provider-failing", alarm.Critical,
 		"Calls to a payment provider keep failing: shoppers cannot pay with it, and orders with an open payment are closed late.",
-		"Check the provider's status page and the log. Their units are not sold again meanwhile, so inform shoppers if the failure lasts.")
+		fault.T("Check the provider's status page and the log. Their units are not sold again meanwhile, so inform shoppers if the failure lasts.",
+			"查看支付渠道的状态页和日志。期间这些商品不会再次售出，若持续故障请告知顾客。"))
 	alarmUnanswered = alarm.Define("payment-closed-unanswered", alarm.Critical,
 		"Orders were closed without their payment provider's word, because it gave none for as long as the settings allow. Shoppers may have paid.",
-		"Check the provider. Once it answers, money that it took gets units of the item's backup or is refunded; compare its statement of the day afterwards.")
+		fault.T("Check the provider. Once it answers, money that it took gets units of the item's backup or is refunded; compare its statement of the day afterwards.",
+			"检查支付渠道。恢复后，已收的款项会使用备用库存补单或退款；事后请核对当日账单。"))
 	alarmLate = alarm.Define("payment-late", alarm.Warning,
 		"Money came for an order that was already closed, refused or paid. It is refunded automatically.",
-		"Do nothing about single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.")
+		fault.T("Do nothing about single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.",
+			"个别情况无需处理。若大量出现，说明支付时限对该渠道过短，或其回调延迟。"))
 	alarmRefundFailed = alarm.Define("refund-failed", alarm.Critical,
 		"The provider refuses a refund. The shopper's money is still with the shop.",
-		"Retry it, or pay it back in another way and settle it by hand with the receipt's number; if the shop lost a chargeback of the payment, end the refund by it (GET /api/v1/admin/refunds?status=failed).")
+		fault.T("Retry it, or pay it back in another way and settle it by hand with the receipt's number; if the shop lost a chargeback of the payment, end the refund by it (GET /api/v1/admin/refunds?status=failed).",
+			"请重试，或以其他方式退款后凭回单号登记为线下退款；若该笔支付的拒付已败诉，请将退款标记为由拒付抵偿（GET /api/v1/admin/refunds?status=failed）。"))
 	alarmRefundStuck = alarm.Define("refund-stuck", alarm.Warning,
 		"A refund was attempted often and is still not done. Attempts go on.",
-		"Read the refund's last_error and check whether the provider is reachable.")
+		fault.T("Read the refund's last_error and check whether the provider is reachable.",
+			"查看退款的 last_error，并检查支付渠道是否可达。"))
 )
 
 // raise records an alarm outside any transaction, so that it survives the

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
 )
 
 func (cl *closing) routes(rt *httpx.Router) {
@@ -21,10 +22,7 @@ func (cl *closing) routes(rt *httpx.Router) {
 		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
 			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, " +
 			"and can be paid or canceled again.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-cancelable, order-closing",
-			http.StatusServiceUnavailable: "payment-unavailable, unknown",
-		},
+		Refuses: append([]*fault.Error{order.ErrNotEntered, order.ErrQueued, bus.ErrUnknown}, CancelRefuses...),
 	}, cl.cancel)
 }
 
@@ -74,7 +72,7 @@ type canceling struct {
 }
 
 // errNotClosed means that our database or the provider gave no answer about a closing.
-var errNotClosed = errUnavailable.Saying(
+var errNotClosed = ErrUnavailable.Saying(
 	fault.T("The order could not be closed right now. Try again in a moment; the order's status shows whether it is "+
 		"closed.",
 		"暂时无法关闭订单，请稍后重试；是否已关闭请看订单状态。"))
@@ -128,7 +126,7 @@ func (cl *closing) closeNow(ctx context.Context, o orderevent.Order, c canceling
 
 // notClosed is honest about an order that was to be closed.
 func notClosed(err error) error {
-	if err = honest(err); errors.Is(err, errUnavailable) {
+	if err = honest(err); errors.Is(err, ErrUnavailable) {
 		return errNotClosed.Because(err)
 	}
 	return err

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"stampede/order"
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/store/bus"
 )
 
 // paymentMethod is a way to pay as a shopper's page offers it.
@@ -33,10 +35,7 @@ func (ck *checkout) routes(rt *httpx.Router) {
 		Summary: "Start paying: where to pay, and until when",
 		Description: "Send the shopper to `pay_url`, show `qr_code`, or pass `jsapi` to the provider's app, whichever the method gives. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
 			"provider, method or `coupon` closes it there first, and then `amount` is what the order costs with that coupon. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found, not-entered", http.StatusConflict: "order-queued, order-not-payable, details-missing, order-closing, coupon-not-usable, idempotency-in-flight",
-			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "payment-unavailable, unknown",
-		},
+		Refuses: []*fault.Error{order.ErrNotEntered, order.ErrQueued, order.ErrNotPayable, order.ErrDetailsMissing, order.ErrClosing, order.ErrCouponNotUsable, ErrUnavailable, bus.ErrUnknown},
 	}, ck.start)
 	list := paymentMethods{Methods: []paymentMethod{}}
 	for _, p := range ck.deps.Providers {

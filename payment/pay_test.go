@@ -278,7 +278,7 @@ func startWithoutAProvider(t *testing.T, s *bundle) {
 	// A payment that was started before the shop lost its provider stays unchanged.
 	no, user = s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
-	if _, err := none.begin(t.Context(), no, user, way{}); !errors.Is(err, errUnavailable) || s.paymentStatus(paymentNo) != "created" {
+	if _, err := none.begin(t.Context(), no, user, way{}); !errors.Is(err, ErrUnavailable) || s.paymentStatus(paymentNo) != "created" {
 		t.Errorf("%v, the payment is %s", err, s.paymentStatus(paymentNo))
 	}
 	s.booksAreRight()

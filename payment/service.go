@@ -17,6 +17,7 @@ import (
 	"stampede/payment/statement"
 	"stampede/payment/view"
 	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
@@ -105,6 +106,9 @@ func (s *Service) Window() (shortest time.Duration, canPay bool) {
 	}
 	return shortest, len(s.deps.Providers) > 0
 }
+
+// CancelRefuses are the refusals of a cancel, by a shopper or an operator.
+var CancelRefuses = []*fault.Error{order.ErrNotCancelable, order.ErrClosing, ErrUnavailable}
 
 // Routes registers the module's routes.
 func (s *Service) Routes(rt *httpx.Router) {

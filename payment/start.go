@@ -27,10 +27,10 @@ import (
 // every paid order has a payment and the books need no exception.
 const free = "free"
 
-// errUnavailable means that the provider or our database gave no answer.
+// ErrUnavailable means that the provider or our database gave no answer.
 // Retrying is safe: a payment that was created meanwhile is found by its
 // number. Whether money has moved is unknown, so the error does not say.
-var errUnavailable = fault.New(fault.Unavailable, "payment-unavailable",
+var ErrUnavailable = fault.New(fault.Unavailable, "payment-unavailable",
 	fault.T("Payment is not available right now", "支付暂不可用，请稍后再试"),
 	fault.T("Payment is not available right now. Try again in a moment; the order's status shows whether it is paid.",
 		"支付暂不可用，请稍后重试；是否已付款请看订单状态。"),
@@ -42,11 +42,11 @@ func honest(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err
 	}
-	return errUnavailable.Because(err)
+	return ErrUnavailable.Because(err)
 }
 
 // errNoWay means that the shop has no provider, so that only free orders can be paid.
-var errNoWay = errUnavailable.After(0).Saying(
+var errNoWay = ErrUnavailable.After(0).Saying(
 	fault.T("Nothing can be paid here yet: the shop has no payment provider.", "商家还没有配置支付渠道，暂时无法付款。"))
 
 // errNoLogin means that the method works only for shoppers whom the provider's app
@@ -204,7 +204,7 @@ func (ck *checkout) begin(ctx context.Context, no ids.ID, user int64, by way) (p
 		// The shopper cannot or will not pay this payment, or not this amount. It is closed at its provider
 		// before another one is opened; if it was paid, the order is now paid and says so.
 		if _, err := ck.closing.closeOne(ctx, p); err != nil {
-			return p, errUnavailable.Because(err)
+			return p, ErrUnavailable.Because(err)
 		}
 	}
 	return paymentdb.PaymentsPayment{}, order.ErrClosing
@@ -235,7 +235,7 @@ func (ck *checkout) create(ctx context.Context, prov provider.Provider, p *payme
 		return false, nil // it has ended at the provider and our row has not been updated
 	case errors.Is(err, provider.ErrNoLogin):
 		if _, err := ck.closing.closeOne(ctx, *p); err != nil { // another way to pay shall not wait for it
-			return false, errUnavailable.Because(err)
+			return false, ErrUnavailable.Because(err)
 		}
 		return false, errNoLogin
 	case errors.Is(err, provider.ErrRefused) && time.Until(p.ExpiresAt) < prov.Profile().MinWindow:
@@ -243,9 +243,9 @@ func (ck *checkout) create(ctx context.Context, prov provider.Provider, p *payme
 	case errors.Is(err, provider.ErrRefused):
 		ck.deps.Log.ErrorContext(ctx, "provider refuses a payment", "provider", p.Provider, "payment_no", p.PaymentNo, "error", err)
 		_, closeErr := ck.closing.closeOne(ctx, *p) // if this fails, the payment expires
-		return false, errUnavailable.Because(errors.Join(err, closeErr))
+		return false, ErrUnavailable.Because(errors.Join(err, closeErr))
 	default:
-		return false, errUnavailable.Because(err)
+		return false, ErrUnavailable.Because(err)
 	}
 }
 

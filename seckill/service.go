@@ -14,6 +14,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/config"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/outbound"
@@ -77,8 +78,9 @@ type Deps struct {
 	Tally      *tally.Board    // merges what every instance counts; nil for none
 	// Admit decides who gets a rush path; it is the door's. Without it every user is
 	// admitted.
-	Admit  rush.DoorCheck
-	Paused func(user, activity int64, now time.Time) time.Duration // see rush.Deps
+	Admit   rush.DoorCheck
+	Refuses []*fault.Error                                          // of Admit
+	Paused  func(user, activity int64, now time.Time) time.Duration // see rush.Deps
 	// Servers are the checks of a preflight beside the plan's.
 	Servers []preflight.Check
 	// Images fetches items' images for a preflight. Nil fetches from the Internet,
@@ -122,7 +124,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
 		Catalogue: items, Queue: deps.Queue, Grants: deps.Grants, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
 		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
-		Admit: deps.Admit, Paused: deps.Paused, Tally: deps.Tally,
+		Admit: deps.Admit, Refuses: deps.Refuses, Paused: deps.Paused, Tally: deps.Tally,
 	})
 	if err != nil {
 		return nil, err

@@ -210,10 +210,6 @@ func (r Reconciliation) Write(w io.Writer) error {
 
 const reconcilePath = "/api/v1/admin/reconcile"
 
-var reconcileProblems = map[int]string{
-	http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
-}
-
 // Routes registers the operators' comparison of Redis with Postgres.
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
@@ -221,7 +217,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "What differs between Redis and the orders in Postgres",
 		Description: "Compares one item, or every item that Redis has keys of, and returns what still differs after two seconds; work in flight is not a difference. " +
 			"It reads whole items, so it takes some seconds for large ones, and one request at a time is answered.",
-		Problems: reconcileProblems,
+		Refuses: []*fault.Error{fault.ErrNotFound},
 	}, func(ctx context.Context, in *struct {
 		ItemID int64 `query:"item_id" minimum:"1" doc:"Only this item"`
 	},
@@ -233,7 +229,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Repair what differs between Redis and the orders in Postgres",
 		Description: "Repairs in Redis what an order in Postgres proves, and raises the alarm `redis-differs` for the rest. It is recorded in the audit log and may be repeated. " +
 			"With `dry_run` it repairs nothing, and `repair` says what it would do.",
-		Problems: reconcileProblems,
+		Refuses: []*fault.Error{fault.ErrNotFound},
 	}, func(ctx context.Context, in *struct {
 		Body struct {
 			ItemID string `json:"item_id,omitempty" doc:"Only this item" example:"17"`

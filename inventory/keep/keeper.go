@@ -18,6 +18,7 @@ import (
 	"stampede/inventory/stock"
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/alarm"
 )
@@ -46,7 +47,8 @@ var errStopping = errors.New("inventory: the keepers have stopped")
 
 var alarmReleaseFailing = alarm.Define("release-failing", alarm.Critical,
 	"Closed or paid orders of an item cannot be applied to Redis, so its returned units are not on sale. Its keeper keeps retrying; other items are not affected.",
-	"Read the alarm's detail; check the health and memory of Redis. If the item's keys are damaged, delete its state key in Redis (its name ends in :<item>:state): the item is then loaded again automatically.")
+	fault.T("Read the alarm's detail; check the health and memory of Redis. If the item's keys are damaged, delete its state key in Redis (its name ends in :<item>:state): the item is then loaded again automatically.",
+		"查看告警详情，检查 Redis 的状态和内存。若商品的键已损坏，请删除其状态键（以 :<item>:state 结尾），商品会自动重新加载。"))
 
 // Hint is what an event says about one number: the status that its order has entered, which is closed, refused,
 // refunded, paid or statusRetaken.

@@ -10,6 +10,7 @@ import (
 
 	"stampede/inventory/internal/inventorydb"
 	"stampede/inventory/stock"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
@@ -159,7 +160,8 @@ func (s *Service) eachMark(ctx context.Context, tx pgx.Tx, st stock.Row, each fu
 
 var alarmBooksDiffer = alarm.Define("books-differ", alarm.Critical,
 	"While an item was loaded, its stock row and its live orders did not add up. It was loaded from the stock row, which CHECK constraints guard.",
-	"Run `stampede verify`; pause the item if it is on sale.")
+	fault.T("Run `stampede verify`; pause the item if it is on sale.",
+		"运行 `stampede verify`；若商品正在销售，请先暂停。"))
 
 // compare raises an alarm if the row and the orders differ. The item is loaded nevertheless, from the row, which
 // CHECKs guard.

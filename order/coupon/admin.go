@@ -68,24 +68,21 @@ var awayCoupons = fault.T("Coupons cannot be reached right now. Try again in a m
 
 func (s *Service) adminRoutes(rt *httpx.Router) {
 	const base = "/api/v1/admin/coupons"
-	register := func(method, path, id, summary, description string, role auth.Role, problems map[int]string) httpx.Op {
-		op := httpx.Op{Method: method, Path: base + path, ID: id, Tag: "operator", Role: role, Summary: summary, Description: description, Problems: problems}
+	register := func(method, path, id, summary, description string, role auth.Role, refuses ...*fault.Error) httpx.Op {
+		op := httpx.Op{Method: method, Path: base + path, ID: id, Tag: "operator", Role: role, Summary: summary, Description: description, Refuses: refuses}
 		op.Away = awayCoupons
 		return op
 	}
-	httpx.Register(rt.API, register(http.MethodGet, "", "list-coupon-kinds", "Kinds of coupons with their figures, newest first", "", auth.Viewer,
-		map[int]string{http.StatusUnprocessableEntity: "invalid"}), s.list)
-	httpx.Register(rt.API, register(http.MethodGet, "/{id}", "get-coupon-kind", "A kind of coupon with its figures", "", auth.Viewer,
-		map[int]string{http.StatusNotFound: "not-found"}), s.get)
-	create := register(http.MethodPost, "", "create-coupon-kind", "Create a kind of coupon, as a draft", "", auth.Operator,
-		map[int]string{http.StatusUnprocessableEntity: "invalid"})
+	httpx.Register(rt.API, register(http.MethodGet, "", "list-coupon-kinds", "Kinds of coupons with their figures, newest first", "", auth.Viewer), s.list)
+	httpx.Register(rt.API, register(http.MethodGet, "/{id}", "get-coupon-kind", "A kind of coupon with its figures", "", auth.Viewer), s.get)
+	create := register(http.MethodPost, "", "create-coupon-kind", "Create a kind of coupon, as a draft", "", auth.Operator)
 	create.Status = http.StatusCreated
 	httpx.Register(rt.API, create, s.create)
 	httpx.Register(rt.API, register(http.MethodPut, "/{id}", "edit-coupon-kind", "Change a kind of coupon",
 		"Send all terms, also those that stay. Once the kind was active, only name, total, per_user and the claim window may differ.", auth.Operator,
-		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "stale-version, coupon-terms-fixed", http.StatusUnprocessableEntity: "invalid"}), s.edit)
+		fault.ErrStale, errFixed), s.edit)
 	remove := register(http.MethodDelete, "/{id}", "delete-coupon-kind", "Delete a draft", "", auth.Operator,
-		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-terms-fixed"})
+		errFixed)
 	remove.Status = http.StatusNoContent
 	httpx.Register(rt.API, remove, s.remove)
 	for _, to := range []struct{ path, id, summary, status string }{
@@ -93,24 +90,22 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 		{"/{id}/stop", "stop-coupon-kind", "Issue no more coupons of this kind; those that were issued stay valid", stopped},
 	} {
 		httpx.Register(rt.API, register(http.MethodPost, to.path, to.id, to.summary, "", auth.Operator,
-			map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-active"}),
+			errNotActive),
 			func(ctx context.Context, in *KindInput) (*httpx.Output[couponKind], error) {
 				return s.move(ctx, in, to.status)
 			})
 	}
 	issue := register(http.MethodPost, "/{id}/issue", "issue-coupons", "Issue coupons to a list of users",
 		"All of them are issued, or none. Users who were issued `each` coupons of the kind already are left alone, so that repeating the request is harmless.", auth.Operator,
-		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-active, coupons-gone", http.StatusUnprocessableEntity: "invalid"})
+		errNotActive, errGone)
 	issue.MaxBodyBytes = maxIssueBytes
 	httpx.Register(rt.API, issue, s.issue)
-	httpx.Register(rt.API, register(http.MethodGet, "/{id}/issued", "list-issued-coupons", "A user's coupons of a kind, newest first", "", auth.Viewer,
-		map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid"}), s.issued)
+	httpx.Register(rt.API, register(http.MethodGet, "/{id}/issued", "list-issued-coupons", "A user's coupons of a kind, newest first", "", auth.Viewer), s.issued)
 	const recalling = "A recalled coupon serves no further order. One that is locked or used keeps serving its order, and does not come back when that order is closed or refunded. " +
 		"A recall cannot be taken back: issue another kind."
 	httpx.Register(rt.API, register(http.MethodPost, "/{id}/recall", "recall-coupon-kind", "Recall all coupons of a kind, and stop it", recalling, auth.Operator,
-		map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-active", http.StatusUnprocessableEntity: "invalid"}), s.recallKind)
-	httpx.Register(rt.API, register(http.MethodPost, "/{id}/issued/{coupon}/recall", "recall-coupon", "Recall one coupon", recalling, auth.Operator,
-		map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid"}), s.recallOne)
+		errNotActive), s.recallKind)
+	httpx.Register(rt.API, register(http.MethodPost, "/{id}/issued/{coupon}/recall", "recall-coupon", "Recall one coupon", recalling, auth.Operator), s.recallOne)
 }
 
 // KindInput names a kind in a path. It is exported for huma, as Terms is.

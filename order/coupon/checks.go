@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/order/coupon/internal/coupondb"
+	"stampede/platform/base/fault"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
 )
@@ -48,7 +49,8 @@ const usedUpEvery = time.Minute
 
 var alarmUsedUp = alarm.Define("coupons-used-up", alarm.Warning,
 	"A kind of coupon that is issued by rule has reached its total: those who register or reserve now get none.",
-	"Raise its total (`PUT /api/v1/admin/coupons/{id}`): those who reserved then get theirs. Or stop it (`POST /api/v1/admin/coupons/{id}/stop`).")
+	fault.T("Raise its total (`PUT /api/v1/admin/coupons/{id}`): those who reserved then get theirs. Or stop it (`POST /api/v1/admin/coupons/{id}/stop`).",
+		"调高发放总量（`PUT /api/v1/admin/coupons/{id}`），已预约的顾客会补发；或停止发放（`POST /api/v1/admin/coupons/{id}/stop`）。"))
 
 // Probes watch for kinds whose rule promises more than their total.
 func (s *Service) Probes() []alarm.Probe {

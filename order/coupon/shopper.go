@@ -9,6 +9,7 @@ import (
 
 	"stampede/order/coupon/internal/coupondb"
 	"stampede/order/orderevent"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -78,19 +79,16 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Your coupons, newest first",
 		Description: "With `order_no` of an order that waits for its payment: those that fit it, with the `discount` of each, the largest first; among equals " +
 			"the one that expires first. Choose one in POST orders/{no}/payments.",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+		Refuses: []*fault.Error{fault.ErrNotFound},
 	}, s.own)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/coupons/claimable", ID: "list-claimable-coupons", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Away: awayCoupons,
-		Summary:  "The coupons that shoppers may claim now or soon",
-		Problems: map[int]string{http.StatusServiceUnavailable: "unavailable"},
+		Summary: "The coupons that shoppers may claim now or soon",
 	}, s.claimable)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/coupons/{kind}/claim", ID: "claim-coupon", Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated, Away: awayCoupons,
 		Summary: "Claim a coupon",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "coupon-not-claimable, coupons-gone, coupon-limit", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: []*fault.Error{errNotClaimable, errGone, errHasMost},
 	}, s.claim)
 	s.adminRoutes(rt)
 }

@@ -59,12 +59,11 @@ func (s *Service) actRoutes(rt *httpx.Router) {
 		Method: http.MethodPut, Path: "/api/v1/admin/orders/{no}/shipment", ID: "ship-order", Tag: "operator", Role: auth.Operator,
 		Summary:     "Note how a paid order was sent, or correct it",
 		Description: "The shopper reads the carrier and the tracking number, and can no longer return the order without the shop. The order is completed later, by its own route or by time.",
-		Problems:    map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "order-not-shippable", http.StatusUnprocessableEntity: "invalid"},
+		Refuses:     []*fault.Error{errNotShippable},
 	}, s.shipRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/notes", ID: "note-on-order", Tag: "operator", Role: auth.Operator,
-		Summary:  "Add a note to an order's history, which only operators read",
-		Problems: map[int]string{http.StatusNotFound: "not-found"},
+		Summary: "Add a note to an order's history, which only operators read",
 	}, s.noteRoute)
 }
 
@@ -227,9 +226,7 @@ func (s *Service) completionRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/admin/pickups", ID: "pick-up-order", Tag: "operator", Role: auth.Operator,
 		Summary:     "Hand an order over for its pickup code",
 		Description: "Completes the paid order that the code belongs to, once. Spaces, dashes and case do not matter, nor whether O is typed for 0, I or L for 1.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "picked-up, order-not-completable", http.StatusUnprocessableEntity: "invalid",
-		},
+		Refuses:     []*fault.Error{fault.ErrNotFound, errPickedUp, errNotPaid},
 		// A person types or scans one every few seconds; see package details for what this
 		// leaves to those who guess.
 		Limits: []httpx.Limit{{Rule: ratelimit.Rule{Name: "pickups", Count: 100, Per: time.Minute}, Of: httpx.OfUser}},
@@ -238,9 +235,7 @@ func (s *Service) completionRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/complete", ID: "complete-order", Tag: "operator", Role: auth.Operator,
 		Summary:     "Complete a paid order, with its tracking number if it was sent",
 		Description: "An order that is not completed becomes so by itself --complete-after its payment, unless it is to be picked up; such an order takes no tracking number. An order that was sent before, or handed over, needs no body.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-completable", http.StatusUnprocessableEntity: "invalid",
-		},
+		Refuses:     []*fault.Error{errNotPaid},
 	}, s.completeRoute)
 }
 

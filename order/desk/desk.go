@@ -33,11 +33,12 @@ type Deps struct {
 	Refunds  *refund.Service
 	// Cancel closes an unpaid order by the protocol that shoppers' cancel has, in the
 	// name of the operator in ctx. An order that an operator canceled before is no error.
-	Cancel   func(ctx context.Context, no ids.ID, why string) (orderevent.Order, error)
-	Plan     search.Plan
-	Accounts search.Accounts // knows the shoppers' phones; nil knows none
-	Outbox   order.Waker
-	Log      *slog.Logger
+	Cancel        func(ctx context.Context, no ids.ID, why string) (orderevent.Order, error)
+	CancelRefuses []*fault.Error
+	Plan          search.Plan
+	Accounts      search.Accounts // knows the shoppers' phones; nil knows none
+	Outbox        order.Waker
+	Log           *slog.Logger
 }
 
 // Service shows orders and acts on them. Safe for concurrent use.
@@ -50,7 +51,7 @@ type Service struct {
 // New returns the service; it starts nothing.
 func New(deps Deps) *Service {
 	s := &Service{deps: deps}
-	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Wake: deps.Outbox.Wake})
+	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Refuses: []*fault.Error{refund.ErrNotRefundable, refund.ErrTooMuch, refund.ErrNothing}, Wake: deps.Outbox.Wake})
 	s.search = search.New(search.Deps{
 		DB: deps.DB, Accounts: deps.Accounts, Payments: deps.Payments, Plan: deps.Plan, Log: deps.Log, Enter: deps.Orders.EnterReading,
 	})
@@ -79,17 +80,14 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.disputes.Routes(rt)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer,
-		Summary:  "An order with its payments and its history",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "An order with its payments and its history",
 	}, s.detailRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/cancel", ID: "admin-cancel-order", Tag: "operator", Role: auth.Operator, Load: httpx.Costly,
 		Summary: "Cancel an unpaid order for its shopper",
 		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is `order-not-cancelable`; refund it then. " +
 			"Repeating the request answers with the canceled order. The shopper reads the reason `withdrawn`; the order does not count as left unpaid.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "order-not-cancelable, order-closing", http.StatusServiceUnavailable: "payment-unavailable",
-		},
+		Refuses: s.deps.CancelRefuses,
 	}, s.cancelRoute)
 	s.listRoute(rt)
 }

@@ -39,7 +39,7 @@ func (s *Service) detailsRoutes(rt *httpx.Router) {
 		Summary: "Settle an order before its payment: how the goods reach you, and what the activity asks for",
 		Description: "Replaces what was settled before, and changes the order's freight and amount. Possible while the order waits for payment and no payment " +
 			"of it was begun. What is asked is in `checkout` of the order's document.",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "details-fixed, order-not-payable, order-closing, order-queued", http.StatusUnprocessableEntity: "invalid"},
+		Refuses: []*fault.Error{errDetailsFixed, order.ErrNotPayable, order.ErrClosing, order.ErrQueued},
 	}, s.putDetails)
 }
 
@@ -114,8 +114,7 @@ func (s *Service) pickupRoutes(rt *httpx.Router) {
 	const picture = "/api/v1/orders/{no}/pickup-code.png"
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: picture, ID: "get-pickup-code-image", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
-		Summary:  "An order's pickup code as a QR picture",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "An order's pickup code as a QR picture",
 	}, s.pickupPicture)
 	ok := rt.API.Huma.OpenAPI().Paths[picture].Get.Responses[strconv.Itoa(http.StatusOK)]
 	ok.Content = map[string]*huma.MediaType{"image/png": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}

@@ -33,7 +33,6 @@ func (s *Service) documentRoutes(rt *httpx.Router) {
 		Summary: "All there is to an order: goods, payment, delivery or pickup, timeline",
 		Description: "Read it when an order is shown, and again when `version` of GET /api/v1/orders/{no} has risen: that one is made for polling, this one reads " +
 			"several tables.",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
 	}, s.documentRoute)
 }
 

@@ -81,7 +81,6 @@ func (s *Service) listRoute(rt *httpx.Router) {
 		Summary: "Cancel, refund, complete, send or note on up to 1000 orders",
 		Description: "The answer begins at once and has a line of JSON for each order as it ends, done or with its problem, and a last line without order_no that counts both. " +
 			"If it breaks off, send the request again with the same Idempotency-Key: what was done is not done again. Refunds with an `amount` need the key. The limit for refunds (`--refund-approval-above`) applies to each order.",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid"},
 	}, s.actOnList)
 	api := rt.API.Huma.OpenAPI()
 	api.Paths[listPath].Post.Responses[strconv.Itoa(http.StatusOK)] = &huma.Response{

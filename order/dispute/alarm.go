@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stampede/order/dispute/internal/disputedb"
+	"stampede/platform/base/fault"
 	"stampede/platform/watch/alarm"
 )
 
@@ -19,7 +20,8 @@ const (
 
 var alarmUnanswered = alarm.Define("dispute-unanswered", alarm.Warning,
 	"Shoppers' disputes have waited for the shop's answer for two days.",
-	"Answer or close them: `GET /api/v1/admin/disputes?status=open`.")
+	fault.T("Answer or close them: `GET /api/v1/admin/disputes?status=open`.",
+		"请回复或关闭：`GET /api/v1/admin/disputes?status=open`。"))
 
 // Probes watch for disputes that the shop leaves unanswered.
 func (s *Service) Probes() []alarm.Probe {

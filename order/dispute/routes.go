@@ -13,54 +13,41 @@ import (
 	"stampede/platform/edge/idempotency"
 )
 
-const keyProblems = "idempotency-in-flight"
-
 // Routes registers the routes of shoppers and operators.
 func (s *Service) Routes(rt *httpx.Router) {
-	problems := func(conflicts string) map[int]string {
-		return map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: conflicts, http.StatusUnprocessableEntity: "invalid, idempotency-mismatch",
-			http.StatusServiceUnavailable: "unavailable",
-		}
-	}
-	reading := map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/disputes", ID: "open-dispute", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated,
 		Summary:     "Dispute an order that you have paid",
 		Description: "One at a time. The shop answers and closes it, with a refund or without; follow it with GET.",
-		Problems:    problems("order-not-disputable, dispute-open, dispute-limit, " + keyProblems),
+		Refuses:     []*fault.Error{errNotPaid, errAlready, errTooMany},
 	}, s.openRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/orders/{no}/disputes", ID: "get-disputes", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
-		Summary: "The disputes of your order, the oldest first", Problems: reading,
+		Summary: "The disputes of your order, the oldest first",
 	}, s.ofOrder)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/disputes/{no}/replies", ID: "reply-to-dispute", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated,
-		Summary: "Write to the shop about your dispute", Problems: problems("dispute-closed, dispute-limit, " + keyProblems),
+		Summary: "Write to the shop about your dispute", Refuses: []*fault.Error{errClosed, errTooMany},
 	}, s.replyRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/disputes", ID: "admin-list-disputes", Tag: "operator", Role: auth.Viewer, Load: httpx.Costly,
 		Summary:     "Disputes, newest first",
 		Description: "`open` ones wait for the shop, since `waiting_since`; after two days the alarm `dispute-unanswered` is raised.",
-		Problems:    map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/disputes/{no}", ID: "admin-get-dispute", Tag: "operator", Role: auth.Viewer,
-		Summary: "A dispute with all that was written", Problems: reading,
+		Summary: "A dispute with all that was written",
 	}, s.get)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/answers", ID: "admin-answer-dispute", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
-		Summary: "Answer a dispute", Problems: problems("dispute-closed, " + keyProblems),
+		Summary: "Answer a dispute", Refuses: []*fault.Error{errClosed},
 	}, s.answerRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/close", ID: "admin-close-dispute", Tag: "operator", Role: auth.Operator,
 		Summary: "Close a dispute, with a refund or without",
 		Description: "The refund is requested as any other: it may need a second operator's approval, and its state is shown with the order's payments. Repeating the " +
 			"request makes no second refund.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "dispute-closed, order-not-refundable, refund-exceeds",
-			http.StatusUnprocessableEntity: "invalid, refund-of-nothing", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: append([]*fault.Error{errClosed}, s.deps.Refuses...),
 	}, s.closeRoute)
 }
 

@@ -67,8 +67,9 @@ type Deps struct {
 	// Refund requests a refund in a transaction of its own, which ends although the client
 	// has left. It holds the order's lock, runs also with the refund's number, may be run
 	// again, and commits both or neither.
-	Refund func(ctx context.Context, r Refund, also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error) error
-	Wake   func() // after an event was committed
+	Refund  func(ctx context.Context, r Refund, also func(ctx context.Context, tx pgx.Tx, refund ids.ID) error) error
+	Refuses []*fault.Error // of Refund
+	Wake    func()         // after an event was committed
 }
 
 // Service is disputes. Safe for concurrent use.

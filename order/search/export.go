@@ -86,7 +86,6 @@ func (s *Service) exportRoute(api httpx.API) {
 			"what arrived is whole up to its last line break, and the last column of its last row is the `cursor` of the rest; a broken XLSX cannot be opened. " +
 			"It is read slowly, so that a sale does not notice: a million orders take some minutes. How many there will be is not counted beforehand; what has arrived grows all the time, and its last row says back to when. " +
 			"With `updated_from` or `updated_to` an order that changes meanwhile moves in front of what was read and may be missing: ask again from a minute before the export began.",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.export)
 	file := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	api.Huma.OpenAPI().Paths[exportPath].Get.Responses[strconv.Itoa(http.StatusOK)].Content = map[string]*huma.MediaType{csvType: file, xlsxType: file}

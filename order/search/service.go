@@ -86,7 +86,6 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "All filters given apply together. With `paid_from` or `paid_to` the last paid are first, with `updated_from` or `updated_to` the last changed, " +
 			"after those that wait for their payment; a user's, a number's and disputed orders are always by number. Every page is answered as fast: it reads a bounded " +
 			"number of orders, so that one whose matches are thinly spread has fewer rows than its limit, even none; there is more as long as there is a `next_cursor`.",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.list)
 	s.exportRoute(rt.API)
 }

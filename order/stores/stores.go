@@ -90,34 +90,30 @@ func (s *Service) Routes(rt *httpx.Router) {
 	const base = "/api/v1/admin/stores"
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/stores", ID: "list-stores", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
-		Summary:  "The stores at which orders can be picked up",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid"},
+		Summary: "The stores at which orders can be picked up",
 	}, func(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[Store], error) {
 		return list(ctx, s, httpx.ChangesInput{PageInput: *in}, true, placeOf)
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base, ID: "admin-list-stores", Tag: "operator", Role: auth.Viewer, Summary: "All stores",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid"},
 	}, func(ctx context.Context, in *httpx.ChangesInput) (*httpx.PageOutput[ManagedStore], error) {
 		return list(ctx, s, *in, false, managed)
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base, ID: "create-store", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated, Summary: "Add a store, which is open",
-		Problems: map[int]string{http.StatusConflict: "idempotency-in-flight", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch"},
 	}, s.create)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}", ID: "admin-get-store", Tag: "operator", Role: auth.Viewer, Summary: "One store",
-		Problems: map[int]string{http.StatusNotFound: "not-found"},
 	}, s.get)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPut, Path: base + "/{id}", ID: "edit-store", Tag: "operator", Role: auth.Operator, Summary: "Change a store, open it or close it",
 		Description: "Orders that name it show the new text.",
-		Problems:    map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "stale-version", http.StatusUnprocessableEntity: "invalid"},
+		Refuses:     []*fault.Error{fault.ErrStale},
 	}, s.edit)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: base + "/{id}", ID: "delete-store", Tag: "operator", Role: auth.Operator, Status: http.StatusNoContent,
-		Summary:  "Delete a store that no order names",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "store-in-use"},
+		Summary: "Delete a store that no order names",
+		Refuses: []*fault.Error{errInUse},
 	}, s.remove)
 }
 

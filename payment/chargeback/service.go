@@ -12,6 +12,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/chargeback/internal/chargebackdb"
 	"stampede/payment/provider"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
@@ -20,7 +21,8 @@ import (
 
 var raised = alarm.Define("chargeback", alarm.Critical,
 	"A shopper's bank takes a payment back, or inquires about it. What the provider takes for it is gone unless the shop wins.",
-	"Answer it at the link in the detail before the date named there, with proof of delivery. Do not refund the order as well.")
+	fault.T("Answer it at the link in the detail before the date named there, with proof of delivery. Do not refund the order as well.",
+		"请在详情所示日期前，通过其中的链接提交发货凭证应诉。请勿再对该订单退款。"))
 
 // Kinds of ledger rows; a reversal has the transaction of its chargeback.
 const (

@@ -19,18 +19,18 @@ import (
 
 // Why an order is not refunded.
 var (
-	errNotRefundable = fault.New(fault.Conflict, "order-not-refundable",
+	ErrNotRefundable = fault.New(fault.Conflict, "order-not-refundable",
 		fault.T("This order cannot be refunded now", "订单当前不可退款"),
 		fault.T("Only an order that is paid or completed can be refunded, and only until all of it is.",
 			"只有已付款或已完成、且未全额退款的订单可以退款。"),
 		fault.T("Read the order: cancel it if it is unpaid. If it is refunding, follow that refund.",
 			"请查看订单：未付款的可取消，退款中的请跟进退款进度。"))
-	errTooMuch = fault.New(fault.Conflict, "refund-exceeds",
+	ErrTooMuch = fault.New(fault.Conflict, "refund-exceeds",
 		fault.T("The refund is more than what is left", "退款金额超过可退余额"),
 		fault.T("The refund exceeds what is left of the payment after the refunds that were asked for before.",
 			"退款金额超过扣除此前申请后的可退余额。"),
 		fault.T("Refund no more than the amount in left.", "请将金额改为不超过可退余额。"))
-	errNothing = fault.New(fault.Invalid, "refund-of-nothing",
+	ErrNothing = fault.New(fault.Invalid, "refund-of-nothing",
 		fault.T("The refund must be more than zero", "退款金额须大于 0"),
 		fault.T("The amount is zero. Send one above zero, or leave the amount out to refund all that is left.",
 			"金额为 0。请填写大于 0 的金额，退全部余款请留空。"),
@@ -91,7 +91,7 @@ const (
 // part without a key fails with idempotency-key-required.
 func (s *Service) Request(ctx context.Context, key string, r Request) (made AdminRefund, err error) {
 	if r.Amount != nil && *r.Amount <= 0 {
-		return made, errNothing
+		return made, ErrNothing
 	}
 	if key == "" && r.Amount != nil && r.Reason == ByOperator {
 		return made, errNoKey
@@ -144,7 +144,7 @@ func (s *Service) request(ctx context.Context, c *change, r Request) (none Admin
 		return none, err
 	}
 	if !b.paid || c.order.Status != orderevent.StatusPaid && c.order.Status != orderevent.StatusCompleted {
-		return none, errNotRefundable.With("order_status", c.order.Status)
+		return none, ErrNotRefundable.With("order_status", c.order.Status)
 	}
 	within, writeOff, err := s.deps.Plan.RefundRule(ctx, c.order.ActivityID)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Service) request(ctx context.Context, c *change, r Request) (none Admin
 
 // tooMuch refuses an amount above what is left, and marks the member that has it.
 func tooMuch(r Request, left orderevent.Money) error {
-	refused := errTooMuch.Saying(
+	refused := ErrTooMuch.Saying(
 		fault.T("At most {left} can still be refunded; refunds that were asked for before count.",
 			"最多还可退 {left}（已扣除此前申请的退款）。", "left", left)).With("left", left)
 	if r.Amount == nil {

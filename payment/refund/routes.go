@@ -22,32 +22,24 @@ import (
 func (s *Service) Routes(rt *httpx.Router) {
 	rt.API.Member("left", huma.Schema{Type: huma.TypeObject, Description: "What can still be refunded of the order, of refund-exceeds and payment-charged-back"})
 	rt.API.Member("refund_status", huma.Schema{Type: huma.TypeString, Description: "What the refund is now, of refund-not-waiting", Examples: []any{succeeded}})
-	const refundProblems, keyProblems = "order-not-refundable, refund-exceeds, payment-charged-back", "idempotency-in-flight"
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/refunds", ID: "refund-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
 		Summary: "Return a paid order for its money",
 		Description: "The whole order, within the time after paying that the activity gives (`refund_within_hours`), and before the order is completed. " +
 			"The order is `refunding` until the provider has paid the money back, then `refunded`.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: refundProblems + ", refund-not-allowed, " + keyProblems,
-			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: []*fault.Error{ErrNotRefundable, ErrTooMuch, errChargedBack, errNotAllowed},
 	}, s.askAsShopper)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/refunds", ID: "admin-refund-order", Tag: "operator", Role: auth.Operator,
 		Summary: "Refund a paid order, in whole or in part",
 		Description: "Without an amount, all that is left; with one, an Idempotency-Key is required, because a repeated request would pay twice. A part leaves the order as it is; once its refunds reach all that was paid it is `refunding`, and its units " +
 			"return to the stock or are written off when the money is back. Above the shop's limit (`--refund-approval-above`) the refund is `awaiting_approval`.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: refundProblems + ", " + keyProblems,
-			http.StatusUnprocessableEntity: "invalid, refund-of-nothing, idempotency-key-required, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: []*fault.Error{ErrNotRefundable, ErrTooMuch, errChargedBack, ErrNothing, errNoKey},
 	}, s.askAsOperator)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/refunds", ID: "admin-list-refunds", Tag: "operator", Role: auth.Viewer,
 		Summary:     "Refunds, newest first",
 		Description: "`awaiting_approval` and `failed` are the operators' worklist.",
-		Problems:    map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, s.list)
 	for _, d := range []struct {
 		verb, summary, description string
@@ -58,32 +50,26 @@ func (s *Service) Routes(rt *httpx.Router) {
 		{"retry", "Retry a failed refund", "The answer is a new refund of the same money; the failed one is `replaced`.", s.again},
 		{"end-by-chargeback", "Note that a chargeback has taken a failed refund's money", "For a payment whose chargeback the shop has lost: the shopper has the money from the bank. The refund cannot be retried any more, unless the bank gives the money back: then it is `failed` again.", s.chargedBack},
 	} {
-		problems := map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "refund-not-waiting, " + keyProblems,
-			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
-		}
+		refuses := []*fault.Error{errNotThis}
 		switch d.verb {
 		case "approve":
-			problems[http.StatusForbidden] = "refund-second-operator"
+			refuses = append(refuses, errSecond)
 			fallthrough
 		case "retry":
-			problems[http.StatusConflict] += ", payment-charged-back"
+			refuses = append(refuses, errChargedBack)
 		case "end-by-chargeback":
-			problems[http.StatusConflict] += ", chargeback-not-lost"
+			refuses = append(refuses, errNotLost)
 		}
 		httpx.Register(rt.API, httpx.Op{
 			Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/" + d.verb, ID: "admin-" + d.verb + "-refund", Tag: "operator", Role: auth.Operator,
-			Summary: d.summary, Description: d.description, Problems: problems,
+			Summary: d.summary, Description: d.description, Refuses: refuses,
 		}, d.do)
 	}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/settle-by-hand", ID: "admin-settle-refund-by-hand", Tag: "operator", Role: auth.Operator,
 		Summary:     "Note that a failed refund was paid back by hand",
 		Description: "For money that an operator has paid back in another way, such as a bank transfer. It is an end: the refund cannot be retried any more.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "refund-not-waiting, " + keyProblems,
-			http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses:     []*fault.Error{errNotThis},
 	}, s.paidByHand)
 }
 

@@ -19,15 +19,12 @@ const (
 	waitStep   = 100 * time.Millisecond
 )
 
-var problems = map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
-
 // Routes registers the operators' comparison with statements.
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: path, ID: "show-statements", Tag: "operator", Role: auth.Viewer,
 		Summary:     "How the providers' statements of a day differ from the ledger",
 		Description: "As of the last comparison. A day of the shop's overlaps one day of a provider's, or two where their zones differ.",
-		Problems:    problems,
 	}, func(ctx context.Context, in *struct {
 		Date     string `path:"date" doc:"The shop's day" example:"2026-11-22"`
 		Provider string `query:"provider" maxLength:"32" doc:"Only this provider"`
@@ -44,7 +41,6 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Fetch and compare the providers' statements of a day, or settle what the comparison proposes",
 		Description: "Without `apply` it fetches the statements again and waits some seconds for them: while `state` is `fetching`, ask with GET. With `apply` it records each missing movement " +
 			"whose `proposal` is `settle`, as a callback would have: the order is paid, or the money goes back. That is written into the audit log first and may be repeated.",
-		Problems: problems,
 	}, func(ctx context.Context, in *struct {
 		Date string `path:"date" doc:"The shop's day" example:"2026-11-22"`
 		Body struct {

@@ -12,6 +12,7 @@ import (
 	"stampede/payment/provider"
 	"stampede/payment/statement/internal/statementdb"
 	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/proof"
 )
@@ -19,10 +20,12 @@ import (
 var (
 	alarmDiffers = alarm.Define("statement-differs", alarm.Critical,
 		"A provider's statement of a day and our ledger differ: money moved that is not recorded, or the reverse.",
-		"List the differences with `stampede reconcile payments --date DAY`, and settle what is proposed with --apply.")
+		fault.T("List the differences with `stampede reconcile payments --date DAY`, and settle what is proposed with --apply.",
+			"用 `stampede reconcile payments --date DAY` 列出差异，并用 --apply 处理建议的部分。"))
 	alarmMissing = alarm.Define("statement-missing", alarm.Warning,
 		"A provider's statement of a day could not be fetched for half a day. Attempts go on.",
-		"Read the detail, and check in the provider's console whether the account may download statements.")
+		fault.T("Read the detail, and check in the provider's console whether the account may download statements.",
+			"查看详情，并在支付渠道后台确认账号是否有权下载账单。"))
 )
 
 // Deps are the dependencies; all are required.

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/store"
 	"stampede/platform/store/redisx"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/watch/audit"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/watch/messages"
 	"stampede/platform/watch/preflight"
@@ -69,6 +70,7 @@ func (w *Watch) Open(cfg Config, rt *httpx.Router) ([]app.Worker, error) {
 	}
 	proofs := runs.New(pool, cfg.Checks, w.log)
 	alarm.Routes(rt, pool)
+	audit.Routes(rt, pool)
 	deadletters.Routes(rt, pool, w.stores.Bus)
 	messages.Routes(rt, pool, w.stores.Relay)
 	proofs.Routes(rt)

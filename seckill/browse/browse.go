@@ -129,29 +129,27 @@ const cacheControl = "public, max-age=1"
 
 // Routes registers the shop window's routes and the time.
 func (b *Service) Routes(api httpx.API) {
-	notThere := map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"}
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/sessions", ID: "list-sessions", Tag: "shopper", Class: httpx.Sheddable,
 		Summary: "Sessions that are open, will open, or closed within the last hour, in this order",
 		Description: "Running sessions come first, those that close soonest at the top; then upcoming ones, those that open soonest at the top; " +
 			"then ended ones, the most recently ended at the top. The following pages keep the order of the first page.",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, b.listSessions)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/sessions/{id}", ID: "get-session", Tag: "shopper", Class: httpx.Sheddable,
-		Summary: "A session with its items and their remaining units", Problems: notThere,
+		Summary: "A session with its items and their remaining units",
 	}, func(ctx context.Context, in *browseInput) (*shown[shopSession], error) {
 		return show[shopSession](ctx, b, "s", in, fault.T("There is no session with this id.", "没有该编号的场次。"), b.buildSession)
 	})
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/items/{id}", ID: "get-item", Tag: "shopper", Class: httpx.Sheddable,
-		Summary: "An item and its remaining units", Problems: notThere,
+		Summary: "An item and its remaining units",
 	}, func(ctx context.Context, in *browseInput) (*shown[shopItem], error) {
 		return show[shopItem](ctx, b, "i", in, fault.T("There is no item with this id.", "没有该编号的商品。"), b.buildItem)
 	})
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/items/{id}/detail", ID: "get-item-detail", Tag: "shopper", Class: httpx.Sheddable,
-		Summary: "What an item is: its description, pictures and the activity's rules", Problems: notThere,
+		Summary:     "What an item is: its description, pictures and the activity's rules",
 		Description: "The same for everyone and rarely changed: read it once per page, and the units from the item.",
 	}, func(ctx context.Context, in *browseInput) (*shown[itemDetail], error) {
 		return show[itemDetail](ctx, b, "d", in, fault.T("There is no item with this id.", "没有该编号的商品。"), b.buildDetail)

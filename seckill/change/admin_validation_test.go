@@ -134,7 +134,7 @@ func TestListFiltersThatAreNoIDs(t *testing.T) {
 	d := setup(t).instance()
 	for query, field := range map[string]string{
 		"sessions?activity_id=abc": "query.activity_id", "items?activity_id=-1": "query.activity_id", "items?session_id=0": "query.session_id",
-		"items?session_id=9223372036854775808": "query.session_id", "audit?actor=1.5": "query.actor",
+		"items?session_id=9223372036854775808": "query.session_id",
 	} {
 		if r := d.As(auth.Viewer, http.MethodGet, "/api/v1/admin/"+query, nil); r.Status != http.StatusUnprocessableEntity || !strings.Contains(string(r.Raw), `"`+field+`"`) {
 			t.Errorf("%s: %d %s", query, r.Status, r.Raw)

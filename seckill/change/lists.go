@@ -2,14 +2,11 @@ package change
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/platform/edge/httpx"
-	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/operator"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
@@ -17,8 +14,6 @@ import (
 )
 
 // The operators' view of reservations. Package reservation grants them.
-
-var listReservationProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid"}
 
 type listingReservations struct {
 	operator.ByID
@@ -68,30 +63,4 @@ func countReservations(ctx context.Context, db *pgxpool.Pool, views []plan.ItemV
 		views[i].Reservations = &n
 	}
 	return nil
-}
-
-// auditEntry is one action in the audit log.
-type auditEntry struct {
-	ID      wire.ID         `json:"id"`
-	At      wire.Time       `json:"at"`
-	Actor   string          `json:"actor" doc:"The operator's user id; 0 is the system"`
-	Role    string          `json:"role" doc:"The operator's role at that time"`
-	Action  string          `json:"action" example:"activity.publish" doc:"The thing and what was done to it; refused.… was requested and not allowed"`
-	Subject string          `json:"subject" example:"activity 12" doc:"What it was done to"`
-	Detail  json.RawMessage `json:"detail" doc:"What was before and after the change, one of them left out of what is new or gone, and the reason if one was given; of a search or an export, what was asked for"`
-}
-
-func viewAudit(e audit.Entry) auditEntry {
-	return auditEntry{
-		ID: wire.ID(e.ID), At: wire.Time(e.At), Actor: wire.ID(e.Actor).String(), Role: e.Role, Action: e.Action, Subject: e.Subject, Detail: e.Detail,
-	}
-}
-
-// listAudit answers a page of operator actions, newest first.
-func (s *Service) listAudit(ctx context.Context, in *listingAudit) (*httpx.PageOutput[auditEntry], error) {
-	return operator.Page(&in.ChangesInput, func(e *audit.Entry) auditEntry { return viewAudit(*e) }, func(e *audit.Entry) int64 { return e.ID }, func(e *audit.Entry) time.Time { return e.At },
-		func(before int64, limit int32) ([]audit.Entry, error) {
-			list, err := audit.List(ctx, s.deps.DB, audit.Filter{Subject: in.Subject, Action: in.Action, Actor: in.Actor, Before: before, Limit: int(limit)})
-			return httpx.MadeSince(list, in.UpdatedFrom, func(e audit.Entry) time.Time { return e.At }), err
-		})
 }

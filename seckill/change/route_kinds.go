@@ -6,22 +6,27 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/bus"
 	"stampede/seckill/internal/operator"
 	"stampede/seckill/internal/wire"
+	"stampede/seckill/plan"
 )
 
 // Activities, sessions and items share the same few kinds of routes.
 
-// Problems that several routes may answer with.
+// Refusals of several routes.
 var (
-	// editProblems are those of every edit of an activity, see plan.ActEdit.
-	editProblems  = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen"}
-	patchProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "not-editable, frozen, stale-version"}
-	// backupProblems: fenced while the item is on sale and being loaded.
-	backupProblems = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, units-not-free", http.StatusServiceUnavailable: "fenced, unknown"}
-	moveProblems   = map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "forbidden-transition, frozen"}
+	// editRefusals are those of every edit of an activity, see plan.ActEdit; not-found is an
+	// activity or session that the body names.
+	editRefusals  = []*fault.Error{fault.ErrNotFound, plan.ErrNotEditable, plan.ErrFrozen}
+	patchRefusals = []*fault.Error{plan.ErrNotEditable, plan.ErrFrozen, fault.ErrStale}
+	// backupRefusals: fenced while the item is on sale and being loaded.
+	backupRefusals = []*fault.Error{fault.ErrTransition, errNotFree, inventory.ErrFenced, bus.ErrUnknown}
+	moveRefusals   = []*fault.Error{fault.ErrTransition, plan.ErrFrozen}
 )
 
 // Inputs of the routes. A POST that creates something carries a key, so that a
@@ -54,8 +59,8 @@ func inChange[V any](ctx context.Context, s *Service, rawID string, do func(cont
 }
 
 // create registers POST base, which works once per key.
-func create[D, V any](s *Service, api httpx.API, base, what, summary string, problems map[int]string, do func(context.Context, *change, D) (V, error)) {
-	httpx.Register(api, operator.Write(http.MethodPost, base, "create-"+what, summary, http.StatusCreated, problems),
+func create[D, V any](s *Service, api httpx.API, base, what, summary string, refuses []*fault.Error, do func(context.Context, *change, D) (V, error)) {
+	httpx.Register(api, operator.Write(http.MethodPost, base, "create-"+what, summary, http.StatusCreated, refuses...),
 		func(ctx context.Context, in *creating[D]) (*operator.Body[V], error) {
 			out := new(operator.Body[V])
 			err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
@@ -109,11 +114,11 @@ func read[V any](api httpx.API, op httpx.Op, get func(context.Context, int64) (V
 func rowRoutes[P, V any](s *Service, api httpx.API, base, what, late string, get func(context.Context, *pgxpool.Pool, int64) (V, error),
 	patch func(context.Context, *change, int64, P) (V, error), remove func(context.Context, *change, int64) error,
 ) {
-	read(api, operator.Read(base+"/{id}", "admin-get-"+what, "One "+what+" with its contents", operator.NotFound), func(ctx context.Context, id int64) (V, error) { return get(ctx, s.deps.DB, id) })
-	op := operator.Write(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what+", or correct a running one", http.StatusOK, patchProblems)
+	read(api, operator.Read(base+"/{id}", "admin-get-"+what, "One "+what+" with its contents"), func(ctx context.Context, id int64) (V, error) { return get(ctx, s.deps.DB, id) })
+	op := operator.Write(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what+", or correct a running one", http.StatusOK, patchRefusals...)
 	op.Description = "Fields that are left out or null stay unchanged. `version` is the version that GET returned; it increases only when something changed. " + late
 	edit(s, api, op, patch)
-	httpx.Register(api, operator.Write(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent, editProblems),
+	httpx.Register(api, operator.Write(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent, editRefusals...),
 		func(ctx context.Context, in *operator.ByID) (*struct{}, error) {
 			id, err := httpx.ParseID(in.ID)
 			if err != nil {

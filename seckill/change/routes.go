@@ -29,12 +29,6 @@ type (
 		ActivityID int64 `query:"activity_id" minimum:"1" doc:"Only items of this activity"`
 		SessionID  int64 `query:"session_id" minimum:"1" doc:"Only items of this session"`
 	}
-	listingAudit struct {
-		httpx.ChangesInput
-		Subject string `query:"subject" maxLength:"100" doc:"Only actions on this subject" example:"activity 12"`
-		Action  string `query:"action" maxLength:"100" doc:"Only this action" example:"activity.publish"`
-		Actor   int64  `query:"actor" minimum:"1" doc:"Only actions of the operator with this user id"`
-	}
 )
 
 // Routes registers the operators' routes.
@@ -47,10 +41,9 @@ func (s *Service) Routes(api httpx.API) {
 	s.activityRoutes(api)
 	s.sessionRoutes(api)
 	s.itemRoutes(api)
-	httpx.Register(api, operator.Read(operator.Base+"/audit", "list-audit", "What operators did, newest first", nil), s.listAudit)
 	s.admissionRoutes(api)
 	s.detailRoutes(api)
-	preview := operator.Read(operator.Base+"/items/{id}/preview", "preview-item", "An item as shoppers will see it, also of a draft", operator.NotFound)
+	preview := operator.Read(operator.Base+"/items/{id}/preview", "preview-item", "An item as shoppers will see it, also of a draft")
 	preview.Description = "What GET items/{id} and GET items/{id}/detail answer once it is published, with none of its units taken. The shop's page /?preview={id} shows it to those who are signed in to the back office."
 	// Only the staff reads a draft: a secret address would be passed on, and the draft with it.
 	read(api, preview, func(ctx context.Context, id int64) (browse.Preview, error) {
@@ -63,7 +56,7 @@ func (s *Service) Routes(api httpx.API) {
 func (s *Service) activityRoutes(api httpx.API) {
 	const base = operator.Base + "/activities"
 	create(s, api, base, "activity", "Create a draft, with its sessions and items if given", nil, createActivity)
-	httpx.Register(api, operator.Read(base, "admin-list-activities", "Activities, newest first", nil),
+	httpx.Register(api, operator.Read(base, "admin-list-activities", "Activities, newest first"),
 		func(ctx context.Context, in *listing) (*httpx.PageOutput[plan.ActivityView], error) {
 			return operator.Page(&in.ChangesInput, plan.ViewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID }, func(a *seckilldb.SeckillActivity) time.Time { return a.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillActivity, error) {
@@ -72,7 +65,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 		})
 	rowRoutes(s, api, base, "activity", activityCorrections[httpx.English], plan.ReadActivity, editActivity, deleteActivity)
 	transition := func(act plan.Action, summary string) httpx.Op {
-		op := operator.Write(http.MethodPost, base+"/{id}/"+string(act), string(act)+"-activity", summary, http.StatusOK, moveProblems)
+		op := operator.Write(http.MethodPost, base+"/{id}/"+string(act), string(act)+"-activity", summary, http.StatusOK, moveRefusals...)
 		op.Description = "Idempotent: if the activity is already in the requested state, it is returned unchanged and nothing is recorded."
 		return op
 	}
@@ -80,7 +73,7 @@ func (s *Service) activityRoutes(api httpx.API) {
 	post(s, api, transition(plan.ActPause, "Refuse new rushes until it is resumed"), pause)
 	post(s, api, transition(plan.ActResume, "Take rushes again"), resume)
 	post(s, api, transition(plan.ActTerminate, "End the activity permanently; queued grants are still written and stay payable"), terminate)
-	clone := operator.Write(http.MethodPost, base+"/{id}/clone", "clone-activity", "Make a draft of an activity in any state, at other times", http.StatusCreated, operator.NotFound)
+	clone := operator.Write(http.MethodPost, base+"/{id}/clone", "clone-activity", "Make a draft of an activity in any state, at other times", http.StatusCreated)
 	clone.Description = "Rules, sessions, items and agreements to oversell are copied; all times move by the same distance on the shop's clock."
 	createFrom(s, api, clone, "activity.clone", cloneActivity)
 }
@@ -88,8 +81,8 @@ func (s *Service) activityRoutes(api httpx.API) {
 // sessionRoutes registers the routes for sessions.
 func (s *Service) sessionRoutes(api httpx.API) {
 	const base = operator.Base + "/sessions"
-	create(s, api, base, "session", "Add a session to an activity, with its items if given", editProblems, createSession)
-	httpx.Register(api, operator.Read(base, "admin-list-sessions", "Sessions, newest first", nil),
+	create(s, api, base, "session", "Add a session to an activity, with its items if given", editRefusals, createSession)
+	httpx.Register(api, operator.Read(base, "admin-list-sessions", "Sessions, newest first"),
 		func(ctx context.Context, in *listingSessions) (*httpx.PageOutput[plan.SessionView], error) {
 			return operator.Page(&in.ChangesInput, plan.ViewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID }, func(r *seckilldb.SeckillSession) time.Time { return r.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillSession, error) {
@@ -97,7 +90,7 @@ func (s *Service) sessionRoutes(api httpx.API) {
 				})
 		})
 	rowRoutes(s, api, base, "session", sessionCorrections[httpx.English], plan.ReadSession, editSession, deleteSession)
-	repeat := operator.Write(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK, editProblems)
+	repeat := operator.Write(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK, editRefusals...)
 	repeat.Description = "At the same times on the shop's clock. Each day is an independent session; days that already have one are left unchanged and listed."
 	createFrom(s, api, repeat, "session.repeat", repeatSession)
 }
@@ -107,8 +100,8 @@ func (s *Service) sessionRoutes(api httpx.API) {
 // records, and an ordinary edit must not do either by accident.
 func (s *Service) itemRoutes(api httpx.API) {
 	const base = operator.Base + "/items"
-	create(s, api, base, "item", "Add an item to a session", editProblems, createItem)
-	httpx.Register(api, operator.Read(base, "admin-list-items", "Items, newest first", nil),
+	create(s, api, base, "item", "Add an item to a session", editRefusals, createItem)
+	httpx.Register(api, operator.Read(base, "admin-list-items", "Items, newest first"),
 		func(ctx context.Context, in *listingItems) (*httpx.PageOutput[plan.ItemView], error) {
 			out, err := operator.Page(&in.ChangesInput, plan.ViewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID }, func(r *seckilldb.SeckillItem) time.Time { return r.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {
@@ -119,14 +112,14 @@ func (s *Service) itemRoutes(api httpx.API) {
 			}
 			return out, countReservations(ctx, s.deps.DB, out.Body.Data)
 		})
-	httpx.Register(api, operator.Read(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids", listReservationProblems), s.listReservations)
+	httpx.Register(api, operator.Read(base+"/{id}/reservations", "list-reservations", "Who reserved an item, in the order of user ids"), s.listReservations)
 	rowRoutes(s, api, base, "item", itemCorrections[httpx.English], readItem, editItem, deleteItem)
 	s.itemPauseRoutes(api, base)
 	s.stockRoutes(api, base)
-	move := operator.Write(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, also after the end", http.StatusOK, backupProblems)
+	move := operator.Write(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, also after the end", http.StatusOK, backupRefusals...)
 	move.Description = "Units above 0 go from the sale to the backup, as many of them as no shopper holds; below 0 they come back, as many as are left. `moved` says how many did. The backup is for orders that were closed unpaid and whose money still arrives."
 	createFrom(s, api, move, "item.backup", moveBackup)
-	oversell := operator.Write(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell more units than the stock, by a percentage of it", http.StatusOK, editProblems)
+	oversell := operator.Write(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell more units than the stock, by a percentage of it", http.StatusOK, editRefusals...)
 	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The oversold units count towards the item's total everywhere, including in verify."
 	edit(s, api, oversell, setOversell)
 }

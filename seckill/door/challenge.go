@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/humancheck"
+	"stampede/seckill/reservation"
 	"stampede/seckill/rush"
 )
 
@@ -27,11 +29,8 @@ func (h *humanCheck) routes(rt *httpx.Router) {
 		Description: "If the activity requires a human check, solve this and send the solution in the header Human-Check with the reservation " +
 			"or with the request for a rush path. It is valid once, for you and this item, until expires_at. " +
 			"A proof of work sent with the reservation is not required again at the opening.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found, no-human-check", http.StatusGone: "ended, reservation-closed", http.StatusTooEarly: "not-started, reservation-not-open",
-			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "human-check-unavailable",
-		},
-		Limits: h.human.Limits(httpx.OfUser),
+		Refuses: []*fault.Error{errNoCheck, rush.ErrSaleEnded, reservation.ErrClosed, rush.ErrNotStarted, reservation.ErrNotOpen, humancheck.ErrUnavailable},
+		Limits:  h.human.Limits(httpx.OfUser),
 	}, func(ctx context.Context, in *Request) (*humancheck.Answer, error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {

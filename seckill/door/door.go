@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
@@ -89,6 +90,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	d.checks = []rush.DoorCheck{d.risk.Door, d.reservations.Check, d.human.check, d.risk.Participate}
 	return d, nil
+}
+
+// Refuses are the refusals of Admit.
+var Refuses = []*fault.Error{
+	risk.ErrNotAvailable, risk.ErrOneActivity, reservation.ErrNotHeld, humancheck.ErrRequired, humancheck.ErrFailed, humancheck.ErrUnavailable,
 }
 
 // Admit is the rush.DoorCheck that runs all checks.

@@ -180,10 +180,10 @@ func (s *Service) funnel(ctx context.Context, id int64) (v itemFunnelView, opens
 
 // funnelRoutes registers the funnels of an item, a session and an activity.
 func (s *Service) funnelRoutes(api httpx.API) {
-	item := operator.Read(operator.Base+"/items/{id}/funnel", "get-funnel", "An item's attempts, orders, units and books at this moment", operator.NotFound)
+	item := operator.Read(operator.Base+"/items/{id}/funnel", "get-funnel", "An item's attempts, orders, units and books at this moment")
 	item.Description = "Counted on every instance and merged: what shoppers were told, up to a second ago. An instance that is killed loses what it counted in its last second; the books lose nothing."
 	httpx.Register(api, item, s.itemFunnel)
-	httpx.Register(api, operator.Read(operator.Base+"/sessions/{id}/funnel", "get-session-funnel", "The funnel of a session: its items together, and each", operator.NotFound),
+	httpx.Register(api, operator.Read(operator.Base+"/sessions/{id}/funnel", "get-session-funnel", "The funnel of a session: its items together, and each"),
 		func(ctx context.Context, in *curveInput) (*operator.Body[funnelSumView], error) {
 			return operator.Answer(in.ID, func(id int64) (funnelSumView, error) {
 				session, err := plan.ReadSession(ctx, s.deps.DB, id)
@@ -193,7 +193,7 @@ func (s *Service) funnelRoutes(api httpx.API) {
 				return s.sumFunnels(ctx, in, session)
 			})
 		})
-	httpx.Register(api, operator.Read(operator.Base+"/activities/{id}/funnel", "get-activity-funnel", "The funnel of an activity: all its items together, and each", operator.NotFound),
+	httpx.Register(api, operator.Read(operator.Base+"/activities/{id}/funnel", "get-activity-funnel", "The funnel of an activity: all its items together, and each"),
 		func(ctx context.Context, in *curveInput) (*operator.Body[funnelSumView], error) {
 			return operator.Answer(in.ID, func(id int64) (funnelSumView, error) {
 				activity, err := plan.ReadActivity(ctx, s.deps.DB, id)
@@ -255,7 +255,7 @@ func (s *Service) sumFunnels(ctx context.Context, in *curveInput, sessions ...pl
 // liveRoute registers the funnel as server-sent events.
 func (s *Service) liveRoute(api httpx.API) {
 	const path = operator.Base + "/items/{id}/funnel/live"
-	op := operator.Read(path, "follow-funnel", "An item's funnel every second, as server-sent events", operator.NotFound)
+	op := operator.Read(path, "follow-funnel", "An item's funnel every second, as server-sent events")
 	op.Class = httpx.Events
 	op.Description = "Events without a name or an id, one at once and then one every second: the `data` of each is the JSON document that GET /api/v1/admin/items/{id}/funnel answers, in one line. " +
 		"It is the whole state, so that a client that missed some needs no others. The stream ends after ten minutes, with its token, or when the server stops; connect again."

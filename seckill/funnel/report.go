@@ -49,7 +49,7 @@ type reportOutput struct {
 // reportRoute registers the report of a session.
 func (s *Service) reportRoute(api httpx.API) {
 	const path = operator.Base + "/sessions/{id}/report"
-	op := operator.Read(path, "get-session-report", "What a session was: answers, orders, latency, alarms, proof of the books, and what to do better", operator.NotFound)
+	op := operator.Read(path, "get-session-report", "What a session was: answers, orders, latency, alarms, proof of the books, and what to do better")
 	op.Description = "As JSON, or as one HTML page in the language of Accept-Language. Complete once the last payment window is over."
 	httpx.Register(api, op, func(ctx context.Context, in *reportInput) (*reportOutput, error) {
 		id, err := httpx.ParseID(in.ID)

@@ -36,7 +36,6 @@ func Section() kit.Section {
 		Menu: []kit.Entry{
 			{Path: activities, Name: kit.Text{"Sales", "活动"}, Role: auth.Viewer},
 			{Path: risk, Name: kit.Text{"Risk rules", "风控规则"}, Role: auth.Viewer, Later: true},
-			{Path: "/admin/audit", Name: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Later: true},
 		},
 		Pages: append([]kit.Page{
 			{Path: activities, Title: kit.Text{"Sales", "活动"}, Role: auth.Viewer, Template: "activities.html", Filters: activityFilters, Reads: []kit.Read{{Name: "activities", Path: api + "/activities", Query: true}}},
@@ -51,20 +50,12 @@ func Section() kit.Section {
 			{Path: templatePath, Role: auth.Operator, Attached: template},
 			{Path: item, Title: kit.Text{"Item", "商品详情"}, Role: auth.Viewer, Template: "item.html", Load: oneItem},
 			{Path: "/admin/sessions/{id}/report", Role: auth.Viewer, Download: api + "/sessions/{id}/report"},
-			{Path: "/admin/audit", Title: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Template: "audit.html", Filters: auditFilters, Reads: []kit.Read{{Name: "audit", Path: api + "/audit", Query: true}}},
 		}, riskPages...),
 		Acts: slices.Concat(editActs, acts, planActs, importActs, riskActs),
 	}
 }
 
-var (
-	activityFilters = []kit.Field{{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: []string{"draft", "scheduled", "running", "ended", "terminated"}}}
-	auditFilters    = []kit.Field{
-		{Name: "subject", Label: kit.Text{"Subject, for example item 12", "对象，例如 item 12"}, Max: 100},
-		{Name: "action", Label: kit.Text{"Action", "操作"}, Max: 100},
-		{Name: "actor", Label: kit.Text{"Operator's user id", "操作人编号"}, Kind: kit.Whole},
-	}
-)
+var activityFilters = []kit.Field{{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: []string{"draft", "scheduled", "running", "ended", "terminated"}}}
 
 // sale reads an activity, with the books of each item.
 func sale(c *kit.Call) (map[string]any, error) {

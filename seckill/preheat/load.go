@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/base/fault"
 	"stampede/platform/watch/alarm"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
@@ -14,7 +15,8 @@ import (
 
 var alarmPreheatFailed = alarm.Define("preheat-failed", alarm.Critical,
 	"An item could not be loaded several times in a row. It cannot be sold until it is loaded.",
-	"Check the health of Redis, NATS and Postgres and the log line \"item not loaded\". Loading is retried automatically.")
+	fault.T("Check the health of Redis, NATS and Postgres and the log line \"item not loaded\". Loading is retried automatically.",
+		"检查 Redis、NATS 和 Postgres 的状态以及日志 \"item not loaded\"，系统会自动重试加载。"))
 
 const (
 	// A failed Load of an item is retried after retryLeast; each further delay is

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/watch/alarm"
 )
 
 var alarmItemFenced = alarm.Define("item-fenced", alarm.Critical,
 	"An item whose sale is open is not loaded. Shoppers are asked to retry.",
-	"Check the health of Redis, NATS and Postgres and the log line \"item not loaded\". If the order writer is behind, the item opens when the writer has caught up.")
+	fault.T("Check the health of Redis, NATS and Postgres and the log line \"item not loaded\". If the order writer is behind, the item opens when the writer has caught up.",
+		"检查 Redis、NATS 和 Postgres 的状态以及日志 \"item not loaded\"。若订单写入滞后，追上后商品会自动开放。"))
 
 const (
 	// fencedFor is how long an item on sale may go without decisions before an

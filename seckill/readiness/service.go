@@ -51,7 +51,7 @@ type askPreflight struct {
 
 // Routes registers the preflight.
 func (s *Service) Routes(api httpx.API) {
-	op := operator.Read(operator.Base+"/activities/{id}/preflight", "preflight-activity", "Whether the plan and the servers are ready for the activity", operator.NotFound)
+	op := operator.Read(operator.Base+"/activities/{id}/preflight", "preflight-activity", "Whether the plan and the servers are ready for the activity")
 	op.Description = "Changes nothing and takes 3 s at most. A stop would make the sale fail. Publication refuses those of the codes plan and provider, and answers with the other lines above ok."
 	httpx.Register(api, op, func(ctx context.Context, in *askPreflight) (*operator.Body[plan.PreflightView], error) {
 		return operator.Answer(in.ID, func(id int64) (plan.PreflightView, error) {

@@ -22,7 +22,7 @@ func (s *Service) Check(ctx context.Context, a *rush.Applicant) error {
 	case a.Now.Before(a.Item.ReserveUntil):
 		return errNotHeldYet.With("reservation_closes_at", httpx.Moment(a.Item.ReserveUntil))
 	default:
-		return errNotHeld
+		return ErrNotHeld
 	}
 }
 

@@ -31,12 +31,12 @@ var (
 	errNone = fault.Plain(fault.NotFound, fault.T("You have no reservation for this item.", "您没有预约该商品。"))
 
 	// Two texts for one code: what a shopper can still do differs.
-	errNotHeld = fault.New(fault.Forbidden, "no-reservation-held",
+	ErrNotHeld = fault.New(fault.Forbidden, "no-reservation-held",
 		fault.T("Only for shoppers with a reservation", "您未预约，无法参与抢购"),
 		fault.T("Only shoppers who reserved this item can take part, and the reservation is closed.",
 			"仅限已预约的顾客参加，预约已截止。"),
 		fault.T("Reserve in time for another session.", "请提前预约其他场次。"))
-	errNotHeldYet = errNotHeld.Saying(
+	errNotHeldYet = ErrNotHeld.Saying(
 		fault.T("Only shoppers who reserved this item can take part; reserve it before reservation_closes_at and try "+
 			"again.",
 			"仅限已预约的顾客参加，请在 reservation_closes_at 之前预约后重试。"))

@@ -7,8 +7,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/humancheck"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/rush"
 )
@@ -48,22 +50,16 @@ func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 		Description: "For sessions with reservation_opens_at, until reservation_closes_at. One per shopper and item; repeating the request gives the same answer. " +
 			"A reservation does not guarantee a unit: there may be more reservations than units. " +
 			"If human_check is pow, solve its challenge now; it is then not required at the opening.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "no-reservation, reservation-full", http.StatusTooEarly: "reservation-not-open",
-			http.StatusGone: "reservation-closed, ended", http.StatusForbidden: "human-check-required, human-check-failed",
-			http.StatusServiceUnavailable: "unavailable, human-check-unavailable",
-		},
+		Refuses: []*fault.Error{errNotAsked, errFull, ErrNotOpen, ErrClosed, rush.ErrSaleEnded, humancheck.ErrRequired, humancheck.ErrFailed, humancheck.ErrUnavailable},
 	}, s.post)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: path, ID: "get-reservation", Tag: "shopper", Role: auth.Shopper,
-		Summary: "Your reservation of an item", Problems: map[int]string{http.StatusNotFound: "not-found"},
+		Summary: "Your reservation of an item",
 	}, s.get)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodDelete, Path: path, ID: "give-up-reservation", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Cancel your reservation, before reservation_closes_at; succeeds if there is none",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "no-reservation", http.StatusGone: "reservation-closed",
-		},
+		Refuses: []*fault.Error{errNotAsked, ErrClosed},
 	}, s.remove)
 }
 

@@ -13,8 +13,8 @@ import (
 	"stampede/seckill/rush"
 )
 
-// errNotAvailable is all that a shopper refused by the blacklist or a rule learns.
-var errNotAvailable = fault.New(fault.Forbidden, "not-available",
+// ErrNotAvailable is all that a shopper refused by the blacklist or a rule learns.
+var ErrNotAvailable = fault.New(fault.Forbidden, "not-available",
 	fault.T("Not available to you right now", "暂时无法参与该活动"),
 	fault.T("This item is not available to you right now.", "您暂时不能购买该商品。"),
 	fault.T("Choose another item, or contact the shop.", "请选择其他商品，或联系商家。"))
@@ -25,7 +25,7 @@ func (s *Service) Door(_ context.Context, a *rush.Applicant) error {
 	if s.deps.Blacklist != nil {
 		if e, listed := s.deps.Blacklist.Listed(a.User, "", a.Device, a.Address); listed {
 			s.decide(a, 0, ruleNote{Blacklist: e.ID, Kind: e.Kind}, inputs{}, resultRefused)
-			return errNotAvailable
+			return ErrNotAvailable
 		}
 	}
 	if err := s.pause(a); err != nil {
@@ -79,7 +79,7 @@ func (s *Service) apply(a *rush.Applicant, marks []mark) error {
 		}
 	}
 	if refused {
-		return errNotAvailable
+		return ErrNotAvailable
 	}
 	return nil
 }

@@ -15,14 +15,14 @@ import (
 	"stampede/seckill/rush"
 )
 
-var errOneActivity = fault.New(fault.Conflict, "one-activity",
+var ErrOneActivity = fault.New(fault.Conflict, "one-activity",
 	fault.T("You are taking part in another activity", "您正在参与其他活动"),
 	fault.T("A shopper can take part in only one of these activities at a time.", "每位顾客同一时间只能参加其中一个活动。"),
 	fault.T("Finish or leave the other activity first.", "请先完成或退出正在参与的其他活动。"))
 
 // errElsewhere names the other activity in its fields and its message.
 func errElsewhere(activity int64, name string) error {
-	return errOneActivity.Saying(
+	return ErrOneActivity.Saying(
 		fault.T(`You are already taking part in "{activity}", and a shopper can take part in only one of these activities at a time. If you buy nothing there, you can take part here a few minutes later.`,
 			"您正在参加“{activity}”，每位顾客同一时间只能参加其中一个活动。如果您没有购买，几分钟后即可参加本活动。", "activity", name)).
 		With("activity_id", httpx.FormatID(activity)).With("activity", name)

@@ -29,13 +29,9 @@ func unreachable(err error) error { return httpx.Unreachable(fault.T("The rules"
 func (s *Service) Routes(rt *httpx.Router) {
 	rt.API.Member("activity", huma.Schema{Type: huma.TypeString, Description: "The name of the activity that you take part in, in a one-activity problem", Examples: []any{"Singles' Day"}})
 	rt.API.Member("activity_id", huma.Schema{Type: huma.TypeString, Description: "The activity that you take part in, in a one-activity problem", Examples: []any{"12"}})
-	reading := map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
-	changing := map[int]string{
-		http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
-	}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/risk/rules", ID: "list-risk-rules", Tag: "operator", Role: auth.Viewer,
-		Summary: "Rules that weaken or refuse rush paths, newest first", Problems: reading,
+		Summary: "Rules that weaken or refuse rush paths, newest first",
 	}, s.listRules)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules", ID: "add-risk-rule", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
@@ -44,30 +40,26 @@ func (s *Service) Routes(rt *httpx.Router) {
 			"by default), or orders that wait for payment now (`open_unpaid`). Actions are graded: `short_window` gives fewer seconds to pay, " +
 			"`later` lets the path be used some milliseconds after the opening, `chance` gives a path with a probability that is drawn " +
 			"once for each item, `none` gives none. All rules that apply to a user apply together. In force on every instance within a second.",
-		Problems: map[int]string{
-			http.StatusConflict: "list-full, idempotency-in-flight", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: []*fault.Error{blacklist.ErrFull},
 	}, s.addRule)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPut, Path: "/api/v1/admin/risk/rules/{id}", ID: "change-risk-rule", Tag: "operator", Role: auth.Operator,
-		Summary: "Replace everything in a rule except its kind", Problems: changing,
+		Summary:     "Replace everything in a rule except its kind",
 		Description: "Its users are recounted. Earlier decisions keep the rule as it was.",
 	}, s.changeRule)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: "/api/v1/admin/risk/rules/{id}", ID: "remove-risk-rule", Tag: "operator", Role: auth.Operator,
-		Summary: "Remove a rule", Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "Remove a rule",
 	}, s.removeRule)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules/dry-run", ID: "try-risk-rule", Tag: "operator", Role: auth.Viewer,
 		Summary:     "The users a rule would apply to now",
 		Description: "Nothing is stored and no user is restricted.",
-		Problems:    reading,
 	}, s.tryRule)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/risk/decisions", ID: "list-risk-decisions", Tag: "operator", Role: auth.Viewer,
 		Summary:     "Decisions that restricted a user, newest first",
 		Description: "Each with the rule at that time, its data about the user, and the result. Kept for `--keep-records`.",
-		Problems:    reading,
 	}, s.listDecisions)
 }
 

@@ -19,6 +19,7 @@ var (
 	ErrItemUnknown = fault.Plain(fault.NotFound,
 		fault.T("There is no such item; GET /api/v1/sessions lists what is on sale.",
 			"没有该商品，在售商品见 GET /api/v1/sessions。"))
+	ErrNotStarted  = refusals[outNotStarted]
 	ErrSaleEnded   = refusals[outEnded].Saying(fault.T("The sale of this item has ended.", "该商品的抢购已结束。"))
 	ErrCoolingDown = refusals[outCoolingDown].Saying(
 		fault.T("An order of yours in this activity was closed unpaid, so your next attempt has to wait; the pause "+
@@ -57,7 +58,7 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // TooEarly refuses until paths are issued, and says when that is.
 func TooEarly(from, now time.Time) error {
-	return refusals[outNotStarted].Saying(
+	return ErrNotStarted.Saying(
 		fault.T("Paths are issued from {from} on, in server time; spread your requests over the time until the opening.",
 			"抢购链接自服务器时间 {from} 起发放，请在开抢前的时间内分散请求。", "from", from.UTC().Format(timeFormat))).After(from.Sub(now))
 }
@@ -153,15 +154,8 @@ func (r *Service) registerIssue(api httpx.API) {
 			"Paths are issued from two minutes before the opening; spread your requests over that time. " +
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +
 			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
-		Limits: r.cfg.pathLimits(),
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusGone: "ended", http.StatusTooEarly: "not-started",
-			http.StatusUnprocessableEntity: "over-limit, invalid",
-			http.StatusForbidden:           "no-reservation-held, human-check-required, human-check-failed, not-available",
-			http.StatusConflict:            "one-activity",
-			http.StatusServiceUnavailable:  "unavailable, human-check-unavailable",
-			http.StatusTooManyRequests:     "cooling-down",
-		},
+		Limits:  r.cfg.pathLimits(),
+		Refuses: append([]*fault.Error{ErrSaleEnded, ErrNotStarted, refusals[outOverLimit], ErrCoolingDown}, r.deps.Refuses...),
 	}, func(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
 		out, err := r.issue(ctx, in)
 		r.metrics.countPath(r.known(in.ID), err)

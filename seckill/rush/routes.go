@@ -3,10 +3,10 @@ package rush
 import (
 	"net/http"
 	"reflect"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 )
 
@@ -16,34 +16,23 @@ func (r *Service) Routes(rt *httpx.Router) {
 	rt.Direct(http.MethodPost, rushPrefix, r.ServeHTTP, r.cfg.rushLimit())
 	rt.API.Member("order_no", huma.Schema{Type: huma.TypeString, Description: "The number that holds the units, in an already-bought problem", Examples: []any{"0199a1b2c3d47e8f90a1b2c3d4e5f607"}})
 	r.registerIssue(rt.API)
-	document(rt.API.Huma.OpenAPI())
+	document(rt.API.Huma)
 }
 
 // document adds the plain handler to the OpenAPI document.
-func document(doc *huma.OpenAPI) {
-	schemas := doc.Components.Schemas
-	ticket := schemas.Schema(reflect.TypeFor[Ticket](), true, "Ticket")
-	problem := schemas.Schema(reflect.TypeFor[httpx.Problem](), true, "Problem")
-	responses := map[string]*huma.Response{
-		"202": {
-			Description: "In line under order_no, or the order's status if this path was sent before. Queued does not mean won: query the order.",
-			Content:     map[string]*huma.MediaType{"application/json": {Schema: ticket}},
-		},
+func document(api huma.API) {
+	doc := api.OpenAPI()
+	ticket := doc.Components.Schemas.Schema(reflect.TypeFor[Ticket](), true, "Ticket")
+	var refused []*fault.Error
+	for _, refusal := range refusals { // the table that answers, so that none can be missing here
+		if refusal != nil {
+			refused = append(refused, refusal)
+		}
 	}
-	// From the same table that answers, so that no refusal can be missing here.
-	for o, refusal := range refusals {
-		if refusal == nil || o == int(outAdmissionRate) { // too-hot as well
-			continue
-		}
-		status := strconv.Itoa(ready[o].status)
-		if have := responses[status]; have != nil {
-			have.Description += ", " + refusal.Code
-			continue
-		}
-		responses[status] = &huma.Response{
-			Description: refusal.Code,
-			Content:     map[string]*huma.MediaType{httpx.ProblemContentType: {Schema: problem}},
-		}
+	responses := httpx.Refusals(api, refused)
+	responses["202"] = &huma.Response{
+		Description: "In line under order_no, or the order's status if this path was sent before. Queued does not mean won: query the order.",
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: ticket}},
 	}
 	doc.AddOperation(&huma.Operation{
 		Method: http.MethodPost, Path: rushPrefix + "{path}", OperationID: "rush", Tags: []string{"shopper"},

@@ -18,6 +18,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/ratelimit"
@@ -59,6 +60,8 @@ type Deps struct {
 	Tally       *tally.Board    // merges what every instance counts; nil for none
 	// Admit decides who gets a path; nil admits every user.
 	Admit DoorCheck
+	// Refuses are the refusals of Admit.
+	Refuses []*fault.Error
 	// Paused returns how long a user has to wait for the next attempt in an
 	// activity, 0 for most users. Paths issued before the pause are refused by it. It
 	// is called for every rush: it must read only memory. nil means no user waits.

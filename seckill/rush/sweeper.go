@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"stampede/platform/base/app"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/lease"
 	"stampede/platform/watch/alarm"
@@ -81,4 +82,5 @@ func (s *sweeper) Run(ctx context.Context) error {
 
 var alarmHoldStuck = alarm.Define("hold-stuck", alarm.Critical,
 	"A granted order number became neither an order nor a refusal, although its grant was published again and consumed.",
-	"Find the number among the dead letters of order-writer, fix the error shown there, and redrive them.")
+	fault.T("Find the number among the dead letters of order-writer, fix the error shown there, and redrive them.",
+		"在 order-writer 的死信中找到该订单号，处理其中的错误后重新投递。"))

@@ -35,22 +35,26 @@ func declare(e *Error) *Error {
 	return e
 }
 
-// plain contains the codes of the kinds that are specific enough to have one.
+// The codes of the kinds that are specific enough to have one.
+var (
+	errInternal = New(Internal, "internal", T("Something failed on our side", "服务出错了，请稍后再试"), Text{},
+		T("Repeat the request; if it fails again, tell the operator the request id.", "请重试；若仍失败，请将请求编号告知运营人员。"))
+	ErrBadRequest = New(BadRequest, "bad-request", T("The request could not be read", "请求无法解析"), Text{},
+		T("Correct what detail names and send the request again.", "请修正请求后重新发送。"))
+	ErrForbidden = New(Forbidden, "forbidden", T("Not allowed", "没有权限"), Text{},
+		T("Ask an admin for the role, or an operator to do it.", "请联系管理员授予相应权限，或由有权限的同事操作。"))
+	ErrNotFound = New(NotFound, "not-found", T("Not found", "未找到"), Text{},
+		T("Check the number or id; the lists show what there is.", "请核对编号，可在列表中查找。"))
+	ErrTooLarge = New(TooLarge, "too-large", T("The request is too large", "请求内容过大"), Text{},
+		T("Send less in one request.", "请减少单次请求的内容后重试。"))
+	ErrInvalid = New(Invalid, "invalid", T("The request is not valid", "请求内容有误"), Text{},
+		T("Correct what the message names and send it again.", "请按提示修改后重新提交。"))
+	ErrUnavailable = New(Unavailable, "unavailable", T("Not available right now", "服务暂不可用，请稍后再试"), Text{},
+		T("Try again in a moment. If it persists, operators check the open alarms.", "请稍后重试；若持续出现，运营人员请查看未处理的告警。"))
+)
+
 var plain = map[Kind]*Error{
-	Internal: New(Internal, "internal", T("Something failed on our side", "服务出错了，请稍后再试"), Text{},
-		T("Repeat the request; if it fails again, tell the operator the request id.", "请重试；若仍失败，请将请求编号告知运营人员。")),
-	BadRequest: New(BadRequest, "bad-request", T("The request could not be read", "请求无法解析"), Text{},
-		T("Correct what detail names and send the request again.", "请修正请求后重新发送。")),
-	Forbidden: New(Forbidden, "forbidden", T("Not allowed", "没有权限"), Text{},
-		T("Ask an admin for the role, or an operator to do it.", "请联系管理员授予相应权限，或由有权限的同事操作。")),
-	NotFound: New(NotFound, "not-found", T("Not found", "未找到"), Text{},
-		T("Check the number or id; the lists show what there is.", "请核对编号，可在列表中查找。")),
-	TooLarge: New(TooLarge, "too-large", T("The request is too large", "请求内容过大"), Text{},
-		T("Send less in one request.", "请减少单次请求的内容后重试。")),
-	Invalid: New(Invalid, "invalid", T("The request is not valid", "请求内容有误"), Text{},
-		T("Correct what the message names and send it again.", "请按提示修改后重新提交。")),
-	Unavailable: New(Unavailable, "unavailable", T("Not available right now", "服务暂不可用，请稍后再试"), Text{},
-		T("Try again in a moment. If it persists, operators check the open alarms.", "请稍后重试；若持续出现，运营人员请查看未处理的告警。")),
+	Internal: errInternal, BadRequest: ErrBadRequest, Forbidden: ErrForbidden, NotFound: ErrNotFound, TooLarge: ErrTooLarge, Invalid: ErrInvalid, Unavailable: ErrUnavailable,
 }
 
 // Errors of more than one module.

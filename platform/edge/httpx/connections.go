@@ -3,8 +3,6 @@ package httpx
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -77,7 +75,7 @@ type connections struct {
 	evicted, refused *prometheus.CounterVec // by bound
 }
 
-// group is the connections of one bound: of a network, or all.
+// group is the connections of one bound.
 type group struct {
 	bound   string       // byTotal or byAddress
 	network netip.Prefix // of byAddress
@@ -150,15 +148,19 @@ func (l limited) Accept() (net.Conn, error) {
 func (l *connections) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, list: l}
 	c.armed.Store(int64(-l.patient))
-	c.idle.Store(int64(l.now()))
-	c.sending.Store(busy)
-	c.owed.Store(none)
+	l.track(c, http.StateNew)
 	l.mu.Lock()
 	c.groups = append(l.networksOf(addrOf(raw.RemoteAddr())), l.all)
 	full, closing, ok := l.seat(c)
 	l.mu.Unlock()
 	if full != nil {
-		l.report(full.bound, c, len(closing), ok)
+		l.evicted.WithLabelValues(full.bound).Add(float64(len(closing)))
+		if !ok {
+			l.refused.WithLabelValues(full.bound).Inc()
+		}
+		l.warn.Do(func() {
+			l.log.Warn("connections reached their bound", "bound", full.bound, "address", raw.RemoteAddr().String(), "evicted_idle", len(closing), "admitted", ok)
+		})
 	}
 	for _, old := range closing {
 		_ = old.Conn.Close() // its goroutine ends with an error from reading
@@ -228,14 +230,11 @@ func (l *connections) makeRoom(g *group) (closing []*conn, room bool) {
 	type idle struct {
 		c     *conn
 		since int64
-		state *atomic.Int64
 	}
 	var all []idle
 	for c := range g.members {
-		if since := c.idle.Load(); since != busy {
-			all = append(all, idle{c, since, &c.idle})
-		} else if since := c.sending.Load(); since != busy && now-time.Duration(since) >= l.stall {
-			all = append(all, idle{c, since, &c.sending})
+		if since := c.idle.Load(); since != busy && since <= int64(now) {
+			all = append(all, idle{c, since})
 		}
 	}
 	slices.SortFunc(all, func(a, b idle) int { return cmp.Compare(a.since, b.since) })
@@ -244,7 +243,7 @@ func (l *connections) makeRoom(g *group) (closing []*conn, room bool) {
 		if len(closing) == want {
 			break
 		}
-		if i.state.CompareAndSwap(i.since, busy) { // else what it waited for has just arrived
+		if i.c.idle.CompareAndSwap(i.since, busy) { // else what it waited for has just arrived
 			l.forget(i.c)
 			closing = append(closing, i.c)
 		}
@@ -267,16 +266,6 @@ func (l *connections) forget(c *conn) {
 	}
 }
 
-func (l *connections) report(bound string, c *conn, evicted int, ok bool) {
-	l.evicted.WithLabelValues(bound).Add(float64(evicted))
-	if !ok {
-		l.refused.WithLabelValues(bound).Inc()
-	}
-	l.warn.Do(func() {
-		l.log.Warn("connections reached their bound", "bound", bound, "address", c.RemoteAddr().String(), "evicted_idle", evicted, "admitted", ok)
-	})
-}
-
 func (l *connections) now() time.Duration { return time.Since(l.began) }
 
 // track is http.Server's ConnState.
@@ -285,13 +274,18 @@ func (l *connections) track(nc net.Conn, state http.ConnState) {
 	if !ok {
 		return
 	}
+	now := int64(l.now())
 	switch state {
-	case http.StateIdle:
-		c.owed.Store(none)
-		c.idle.Store(int64(l.now()))
-	case http.StateActive, http.StateHijacked:
+	case http.StateNew, http.StateIdle:
+		c.asked.Store(now)
+		c.idle.Store(now)
+	case http.StateActive:
+		c.asked.Store(now)
 		c.idle.Store(busy)
-	case http.StateNew, http.StateClosed:
+	case http.StateHijacked:
+		c.asked.Store(busy)
+		c.idle.Store(busy)
+	case http.StateClosed:
 	}
 }
 
@@ -301,93 +295,55 @@ func (l *connections) track(nc net.Conn, state http.ConnState) {
 type conn struct {
 	net.Conn
 	list   *connections
-	groups []*group // whose bounds it counts towards
+	groups []*group // whose bounds it counts towards, the smallest network first
 	// Times are since list.began.
-	idle    atomic.Int64 // since when; busy during a request whose body is not waited for
-	sending atomic.Int64 // since when a write is under way; busy if none is
-	owed    atomic.Int64 // when the request began whose body is not yet read to its end; none if there is none
-	armed   atomic.Int64 // when the write deadline was set
+	idle  atomic.Int64 // since when the server waits for the client, or from when on if it does not receive; busy if neither
+	asked atomic.Int64 // since when it waits for a request, or for the rest of the one that began; busy if it was hijacked
+	armed atomic.Int64 // when the write deadline was set
 }
 
-const (
-	busy = -1
-	none = -1
-)
+const busy = -1
 
 // connKey is the key of a request's *conn in its context.
 type connKey struct{}
-
-// watch notes which requests have a body, so that a client that stops sending one is
-// idle, even if the handler does not read it: net/http does before it sends the answer.
-func (l *connections) watch(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body != http.NoBody {
-			if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-				c.owed.Store(int64(l.now()))
-				r = r.WithContext(r.Context()) // net/http looks at the type of its own request's body
-				r.Body = owing{r.Body, c}
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
 
 // Idle makes the connection of a request count as idle while its handler waits for
 // what need not happen, such as a token or the next event: at a bound it makes room
 // for a new client. Call end when the wait is over and the handler goes on.
 func Idle(ctx context.Context) (end func()) {
-	return idleSince(ctx, func(c *conn) int64 { return int64(c.list.now()) })
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		return c.idleSince(int64(c.list.now()))
+	}
+	return func() {}
 }
 
 // giveWay is Idle for a connection that makes room before all others do.
 func giveWay(ctx context.Context) (end func()) {
-	return idleSince(ctx, func(*conn) int64 { return 0 }) // before every other time
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		return c.idleSince(0)
+	}
+	return func() {}
 }
 
-func idleSince(ctx context.Context, at func(*conn) int64) (end func()) {
-	c, ok := ctx.Value(connKey{}).(*conn)
-	if !ok {
-		return func() {}
-	}
-	since := at(c)
+func (c *conn) idleSince(since int64) (end func()) {
 	c.idle.Store(since)
 	return func() { c.idle.CompareAndSwap(since, busy) }
 }
 
-// owing is a request's body.
-type owing struct {
-	io.ReadCloser
-	conn *conn
-}
-
-func (o owing) Read(p []byte) (int, error) {
-	n, err := o.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		since := o.conn.owed.Swap(none)
-		o.conn.idle.CompareAndSwap(since, busy) // set by net/http's read for the next request
-	}
-	return n, err //nolint:wrapcheck // as io.Reader's
-}
-
-// Read reads. During a request that owes its body, the connection is idle while this
-// waits.
+// Read reads. The connection is idle while this waits for a request or for the rest of
+// its body, which net/http reads before the answer if the handler does not, but not
+// while the answer is made: then net/http reads one byte, to notice a client that leaves.
 func (c *conn) Read(p []byte) (int, error) {
-	since := c.owed.Load()
-	if since == none {
-		return c.Conn.Read(p) //nolint:wrapcheck // as net.Conn's
+	if since := c.asked.Load(); since != busy && len(p) > 1 {
+		c.idle.Store(since)
+		defer c.idle.CompareAndSwap(since, busy)
 	}
-	c.idle.Store(since)
-	if c.owed.Load() == none { // the end was read meanwhile
-		c.idle.CompareAndSwap(since, busy)
-	}
-	n, err := c.Conn.Read(p)
-	c.idle.CompareAndSwap(since, busy)
-	return n, err //nolint:wrapcheck // as net.Conn's
+	return c.Conn.Read(p) //nolint:wrapcheck // as net.Conn's
 }
 
 // Write writes p in steps with a deadline each.
 func (c *conn) Write(p []byte) (n int, err error) {
-	defer c.sending.Store(busy)
+	before := c.idle.Load()
 	for {
 		now := c.list.now()
 		if now-time.Duration(c.armed.Load()) >= c.list.patient/rearms {
@@ -396,8 +352,10 @@ func (c *conn) Write(p []byte) (n int, err error) {
 			}
 			c.armed.Store(int64(now))
 		}
-		c.sending.Store(int64(now))
+		stalled := int64(now + c.list.stall)
+		c.idle.Store(stalled)
 		m, err := c.Conn.Write(p[:min(len(p), writeStep)])
+		c.idle.CompareAndSwap(stalled, before)
 		n, p = n+m, p[m:]
 		if err != nil || len(p) == 0 {
 			return n, err //nolint:wrapcheck // as above

@@ -14,27 +14,29 @@ import (
 // Flaw is one error in a request.
 type Flaw = *huma.ErrorDetail
 
-// humaFaults are the faults of huma's checks, by status. A status that no kind of
-// fault has is given with the document, because it exists only in HTTP.
-var humaFaults = map[int]*fault.Error{
-	http.StatusBadRequest:       fault.Plain(fault.BadRequest, fault.Text{}),
-	http.StatusNotFound:         fault.Plain(fault.NotFound, fault.Text{}),
-	http.StatusMethodNotAllowed: errMethod,
-	http.StatusNotAcceptable: fault.New(fault.BadRequest, "not-acceptable",
-		fault.T("No acceptable content type", "无法提供所需的内容类型"),
-		fault.Text{},
-		fault.T("Accept application/json, or leave the header out.", "请接受 application/json，或不发送 Accept 请求头。")),
-	http.StatusRequestTimeout: fault.New(fault.BadRequest, "too-slow",
-		fault.T("The request took too long", "请求超时"),
-		fault.Text{},
-		fault.T("Send the request again over a better connection.", "请检查网络后重新发送请求。")),
-	http.StatusRequestEntityTooLarge: fault.Plain(fault.TooLarge, fault.Text{}),
-	http.StatusUnsupportedMediaType: fault.New(fault.BadRequest, "unsupported-media-type",
-		fault.T("This content type is not supported", "不支持的内容类型"),
-		fault.Text{},
-		fault.T("Send the body as JSON with Content-Type: application/json.",
-			"请以 JSON 发送请求体，并设置 Content-Type: application/json。")),
-	http.StatusUnprocessableEntity: fault.Plain(fault.Invalid, fault.Text{}),
+// Refusals whose status no kind of fault has, because they exist only in HTTP.
+var (
+	errAccept = fault.New(fault.BadRequest, "not-acceptable", fault.T("No acceptable content type", "无法提供所需的内容类型"), fault.Text{},
+		fault.T("Accept application/json, or leave the header out.", "请接受 application/json，或不发送 Accept 请求头。"))
+	errTooSlow = fault.New(fault.BadRequest, "too-slow", fault.T("The request took too long", "请求超时"), fault.Text{},
+		fault.T("Send the request again over a better connection.", "请检查网络后重新发送请求。"))
+	errMediaType = fault.New(fault.BadRequest, "unsupported-media-type", fault.T("This content type is not supported", "不支持的内容类型"),
+		fault.T("Send the body as JSON, with Content-Type: application/json.", "请以 JSON 发送请求体，并设置 Content-Type: application/json。"),
+		fault.T("Send the body as JSON with Content-Type: application/json.", "请以 JSON 发送请求体，并设置 Content-Type: application/json。"))
+)
+
+var onlyHTTP = map[int]*fault.Error{
+	http.StatusMethodNotAllowed: errMethod, http.StatusNotAcceptable: errAccept, http.StatusRequestTimeout: errTooSlow, http.StatusUnsupportedMediaType: errMediaType,
+}
+
+// humaFault is the fault of a status of huma's checks; nil if it is not a client's.
+func humaFault(status int) *fault.Error {
+	for _, f := range []*fault.Error{fault.ErrBadRequest, fault.ErrNotFound, fault.ErrTooLarge, fault.ErrInvalid} {
+		if statusOf[f.Kind] == status {
+			return f
+		}
+	}
+	return onlyHTTP[status]
 }
 
 func init() {
@@ -67,22 +69,18 @@ func humaProblem(lang Language, op *huma.Operation, status int, msg string, errs
 	if msg == humaCannotRead {
 		status = http.StatusBadRequest // the client ended it, or sent malformed chunks
 	}
-	f := humaFaults[status]
+	f := humaFault(status)
 	if f == nil {
 		f, status = fault.ErrInternal, http.StatusInternalServerError
 	}
 	p := &Problem{Type: problemBase + f.Code, Title: f.Title[lang], Status: status, Code: f.Code, Next: f.Next[lang], header: http.Header{}}
 	lang.inHeader(p.header)
 	switch {
-	case status == http.StatusInternalServerError:
+	case f.Detail != (fault.Text{}):
 		p.Detail = f.Detail[lang]
 		return p
 	case status == http.StatusRequestEntityTooLarge && op != nil:
 		p.Detail = fault.T("The body must be smaller than {most} bytes.", "请求体须小于 {most} 字节。", "most", op.MaxBodyBytes)[lang]
-		return p
-	case status == http.StatusUnsupportedMediaType:
-		p.Detail = fault.T("Send the body as JSON, with Content-Type: application/json.",
-			"请以 JSON 发送请求体，并设置 Content-Type: application/json。")[lang]
 		return p
 	case wholes[msg] != (fault.Text{}):
 		p.Detail = wholes[msg][lang]

@@ -70,7 +70,7 @@ func (s *Server) Host() string { return s.host }
 
 // Serve starts serving h and returns immediately. Call it once.
 func (s *Server) Serve(h http.Handler) {
-	s.srv.Handler = s.conns.watch(h)
+	s.srv.Handler = h
 	for _, l := range s.listeners {
 		s.wg.Go(func() {
 			if err := s.srv.Serve(limited{l, s.conns}); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -52,8 +52,10 @@ func fromContext(ctx context.Context) request {
 // RequestID ties an answer to its log lines; empty outside a request.
 func RequestID(ctx context.Context) string { return fromContext(ctx).id }
 
-func languageFrom(ctx context.Context) Language { return fromContext(ctx).lang }
-func tokenFault(ctx context.Context) error      { return fromContext(ctx).token }
+// LanguageFrom is the language of the request in ctx.
+func LanguageFrom(ctx context.Context) Language { return fromContext(ctx).lang }
+
+func tokenFault(ctx context.Context) error { return fromContext(ctx).token }
 
 // maxRequestIDBytes bounds an id sent by the client or a proxy.
 const maxRequestIDBytes = 64

@@ -83,7 +83,7 @@ func NewProblem(err error, lang Language) *Problem {
 // handler that answers in parts: the request succeeds and one of its subjects fails.
 func ProblemIn(ctx context.Context, log *slog.Logger, operation string, err error) *Problem {
 	logFault(ctx, log, err, operation)
-	p := NewProblem(err, languageFrom(ctx))
+	p := NewProblem(err, LanguageFrom(ctx))
 	p.RequestID = RequestID(ctx)
 	return p
 }

@@ -1,62 +1,66 @@
 package httpx
 
 import (
-	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/idempotency"
+	"stampede/platform/edge/ratelimit"
 )
 
-// refusals documents what a route may answer other than success: the codes it names,
-// and those of the checks in front of every handler.
-func (api API) refusals(op Op, takesBody, takesKey bool) map[string]*huma.Response {
-	codes := map[int][]string{
-		http.StatusUnprocessableEntity: {"invalid"}, // at least for an unknown query parameter
-		http.StatusInternalServerError: {"internal"},
-	}
-	add := func(status int, more ...string) {
-		for _, code := range more {
-			if !slices.Contains(codes[status], code) {
-				codes[status] = append(codes[status], code)
-			}
-		}
-	}
+// refusals is what a route may answer other than success: what it names, and what the
+// checks in front of every handler refuse.
+func refusals(op Op, input reflect.Type) []*fault.Error {
+	// At least an unknown query parameter is invalid.
+	all := []*fault.Error{fault.ErrInvalid, fault.ErrInternal, ratelimit.ErrLimited, fault.ErrUnavailable, errOverloaded}
 	if op.Role != "" {
-		add(http.StatusUnauthorized, "no-token", "bad-token")
-		add(http.StatusForbidden, "forbidden")
+		all = append(all, auth.ErrNoToken, auth.ErrBadToken, auth.ErrForbidden)
 	}
-	add(http.StatusTooManyRequests, "rate-limited")
-	if takesBody {
-		add(http.StatusBadRequest, "bad-request")
-		add(http.StatusRequestTimeout, "too-slow")
-		add(http.StatusRequestEntityTooLarge, "too-large")
-		add(http.StatusUnsupportedMediaType, "unsupported-media-type")
+	if strings.Contains(op.Path, "{") {
+		all = append(all, fault.ErrNotFound)
 	}
-	if takesKey {
-		add(http.StatusConflict, "idempotency-in-flight")
-		add(http.StatusUnprocessableEntity, "idempotency-mismatch")
+	if _, takesBody := input.FieldByName("Body"); takesBody { // huma looks for this field
+		all = append(all, fault.ErrBadRequest, errTooSlow, fault.ErrTooLarge, errMediaType)
 	}
-	for status, own := range op.Problems {
-		add(status, strings.Split(own, ", ")...)
+	if slices.ContainsFunc(reflect.VisibleFields(input), func(f reflect.StructField) bool { return f.Tag.Get("header") == "Idempotency-Key" }) {
+		all = append(all, idempotency.ErrInFlight, idempotency.ErrMismatch)
 	}
-	add(http.StatusServiceUnavailable, "unavailable", "overloaded") // a store is down, or too many requests
-	schema := api.Huma.OpenAPI().Components.Schemas.Schema(problemType, true, "Problem")
-	responses := make(map[string]*huma.Response, len(codes))
-	for status, list := range codes {
-		responses[strconv.Itoa(status)] = &huma.Response{
-			Description: strings.Join(list, ", "),
-			Content:     map[string]*huma.MediaType{ProblemContentType: {Schema: schema}},
+	return append(all, op.Refuses...)
+}
+
+// Refusals documents refusals by their status, each with its code and title.
+func Refusals(api huma.API, all []*fault.Error) map[string]*huma.Response {
+	schema := api.OpenAPI().Components.Schemas.Schema(problemType, true, "Problem")
+	responses := map[string]*huma.Response{}
+	seen := map[string]bool{}
+	for _, f := range all {
+		if seen[f.Code] {
+			continue
 		}
+		seen[f.Code] = true
+		status := strconv.Itoa(statusIn(f))
+		described := "- " + f.Code + ": " + f.Title[English]
+		if have := responses[status]; have != nil {
+			have.Description += "\n" + described
+			continue
+		}
+		responses[status] = &huma.Response{Description: described, Content: map[string]*huma.MediaType{ProblemContentType: {Schema: schema}}}
 	}
 	return responses
 }
 
-// takesKey reports whether a route's input has an Idempotency-Key.
-func takesKey(input reflect.Type) bool {
-	return slices.ContainsFunc(reflect.VisibleFields(input), func(f reflect.StructField) bool {
-		return f.Tag.Get("header") == "Idempotency-Key"
-	})
+// statusIn is the status of a refusal: of its kind, unless it exists only in HTTP.
+func statusIn(f *fault.Error) int {
+	for status, only := range onlyHTTP {
+		if only == f {
+			return status
+		}
+	}
+	return statusOf[f.Kind]
 }

@@ -42,9 +42,9 @@ type Op struct {
 	// Away is the detail of the 503 "unavailable" when the handler could not reach a
 	// store; empty is a general sentence.
 	Away fault.Text
-	// Problems lists the codes a caller should be ready for, by status, in addition
-	// to those that follow from the other fields and are documented automatically.
-	Problems map[int]string
+	// Refuses are the refusals a caller should be ready for, in addition to those that
+	// follow from the other fields and are documented automatically.
+	Refuses []*fault.Error
 	// MaxBodyBytes bounds the request body; 0 is 64 KiB, ample for the API's JSON.
 	MaxBodyBytes int64
 	// Limits are checked together: a request refused by one counts towards none.
@@ -69,8 +69,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		hop.Tags = []string{op.Tag}
 	}
 	limited := len(op.Limits) > 0 && api.limiter != nil
-	_, takesBody := reflect.TypeFor[I]().FieldByName("Body") // huma looks for this field
-	hop.Responses = api.refusals(op, takesBody, takesKey(reflect.TypeFor[I]()))
+	hop.Responses = Refusals(api.Huma, refusals(op, reflect.TypeFor[I]()))
 	if op.Role != "" {
 		hop.Security = []map[string][]string{{BearerScheme: {}}}
 		hop.Middlewares = huma.Middlewares{authorizeFirst(api, op)}
@@ -93,7 +92,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 		}
 		if err != nil {
 			logFault(ctx, api.Log, err, op.ID)
-			p := NewProblem(away(sentence, err), languageFrom(ctx))
+			p := NewProblem(away(sentence, err), LanguageFrom(ctx))
 			p.RequestID = RequestID(ctx)
 			return nil, p
 		}
@@ -151,7 +150,7 @@ func storableQuery(ctx huma.Context, next func(huma.Context)) {
 //
 //nolint:contextcheck // as above
 func refuseEarly(ctx huma.Context, err error) {
-	p := NewProblem(err, languageFrom(ctx.Context()))
+	p := NewProblem(err, LanguageFrom(ctx.Context()))
 	p.RequestID = RequestID(ctx.Context())
 	for k := range p.header {
 		ctx.SetHeader(k, p.header.Get(k))

@@ -13,13 +13,12 @@ import (
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/accountevent"
 	"stampede/platform/identity/account/guard"
+	"stampede/platform/identity/blacklist"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
 )
 
-var errRefusedHere = fault.New(fault.Forbidden, "login-refused", fault.T("You cannot log in right now", "暂时无法登录，请联系客服"),
-	fault.T("You cannot log in here.", "您不能登录。"),
-	fault.T("Contact the shop.", "请联系商家客服。"))
+var errRefusedHere = blacklist.ErrRefused.Saying(fault.T("You cannot log in here.", "您不能登录。"))
 
 const (
 	phone  = "13800138000"

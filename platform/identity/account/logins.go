@@ -38,8 +38,8 @@ var (
 	ErrNoUser = fault.Plain(fault.NotFound, fault.T("There is no such account.", "没有该账号。"))
 	// ErrErased refuses any change of an erased account.
 	ErrErased = fault.ErrTransition.Saying(fault.T("This account was erased and can no longer be changed.", "该账号已注销，不能再修改。"))
-	// errLastAdmin keeps the shop from losing its last admin.
-	errLastAdmin = fault.New(fault.Conflict, "last-admin", fault.T("This is the last admin", "不能移除最后一位管理员"),
+	// ErrLastAdmin keeps the shop from losing its last admin.
+	ErrLastAdmin = fault.New(fault.Conflict, "last-admin", fault.T("This is the last admin", "不能移除最后一位管理员"),
 		fault.T("This is the shop's last admin. Make another user an admin first.", "这是最后一位管理员，请先将另一位用户设为管理员。"),
 		fault.T("Make another user an admin first.", "请先将另一位用户设为管理员。"))
 )
@@ -164,7 +164,7 @@ func KeepAnAdmin(ctx context.Context, tx pgx.Tx, u User) error {
 	}
 	others, err := OtherAdmins(ctx, tx, u.ID)
 	if err == nil && others == 0 {
-		return errLastAdmin
+		return ErrLastAdmin
 	}
 	return err
 }

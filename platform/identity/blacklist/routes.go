@@ -65,8 +65,7 @@ func (s *Service) view(e Entry) blacklistEntry {
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/blacklist", ID: "list-blacklist", Tag: "operator", Role: auth.Viewer,
-		Summary:  "Blacklist entries, the newest first",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "Blacklist entries, the newest first",
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/blacklist", ID: "add-to-blacklist", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
@@ -74,14 +73,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "In force on every instance within a second: listed users get no rush path, and a unit that was already granted but is not " +
 			"an order yet is refused and goes back into stock; they cannot log in, refresh, scan a QR login or receive a code. Existing orders stay " +
 			"as they are. The refusal says that the item is not available or that the login is refused, but not why. Adding an existing entry replaces its reason and its end.",
-		Problems: map[int]string{
-			http.StatusConflict: "list-full, idempotency-in-flight", http.StatusUnprocessableEntity: "invalid, idempotency-mismatch", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: []*fault.Error{ErrFull},
 	}, s.add)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: "/api/v1/admin/blacklist/{id}", ID: "remove-from-blacklist", Tag: "operator", Role: auth.Operator,
-		Summary:  "Remove a blacklist entry",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "Remove a blacklist entry",
 	}, s.remove)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 )
@@ -61,10 +62,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 			"Solve a challenge for the same purpose, from the same address, and send the request again with the solution in the header Human-Check. " +
 			"A proof of work comes with that answer, as hard as it has to be; one of this route may be too easy for an address with a record. " +
 			"Each solution is valid once. Challenges for an item have a separate route, which challenge_url names.",
-		Problems: map[int]string{
-			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "human-check-unavailable",
-		},
-		Limits: s.Limits(httpx.OfAddress),
+		Refuses: []*fault.Error{ErrUnavailable},
+		Limits:  s.Limits(httpx.OfAddress),
 	}, func(ctx context.Context, in *publicRequest) (*Answer, error) {
 		return s.Hand(ctx, s.cfg.AuthHumanCheck, Subject{Purpose: in.Purpose, Address: httpx.ClientAddr(ctx)})
 	})

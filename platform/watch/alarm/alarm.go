@@ -61,6 +61,7 @@ import (
 	"fmt"
 	"time"
 
+	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm/internal/alarmdb"
 )
@@ -84,7 +85,7 @@ func newOccurrence(d *Definition, subject, detail string) occurrence {
 // record writes an occurrence, a current one or one that ended long ago.
 func record(ctx context.Context, db pg.DB, o occurrence) error {
 	err := alarmdb.New(db).RecordAlarm(ctx, alarmdb.RecordAlarmParams{
-		Code: string(o.alarm.Code), Subject: o.subject, Severity: string(o.alarm.Severity), NextAction: o.alarm.Action,
+		Code: string(o.alarm.Code), Subject: o.subject, Severity: string(o.alarm.Severity), NextAction: o.alarm.Action[httpx.English],
 		Detail: storable(o.detail), Count: o.count, Began: time.Since(o.first), Ended: time.Since(o.last),
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
@@ -16,11 +17,11 @@ func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak
 
 // The codes of these tests.
 var (
-	tooFew = alarm.Define("test-too-few", alarm.Critical, "Units are missing.", "Count them.")
-	fenced = alarm.Define("test-fenced", alarm.Critical, "An item does not answer.", "Wait.")
-	letter = alarm.Define("test-letter", alarm.Critical, "A message is kept.", "Read it.")
-	failed = alarm.Define("test-failed", alarm.Critical, "A refund failed.", "Repeat it.")
-	slow   = alarm.Define("test-slow", alarm.Warning, "A refund takes long.", "Wait.")
+	tooFew = alarm.Define("test-too-few", alarm.Critical, "Units are missing.", fault.T("Count them.", "请处理。"))
+	fenced = alarm.Define("test-fenced", alarm.Critical, "An item does not answer.", fault.T("Wait.", "请处理。"))
+	letter = alarm.Define("test-letter", alarm.Critical, "A message is kept.", fault.T("Read it.", "请处理。"))
+	failed = alarm.Define("test-failed", alarm.Critical, "A refund failed.", fault.T("Repeat it.", "请处理。"))
+	slow   = alarm.Define("test-slow", alarm.Warning, "A refund takes long.", fault.T("Wait.", "请处理。"))
 )
 
 func raise(t testing.TB, db pg.DB, d *alarm.Definition, subject, detail string) {
@@ -81,9 +82,11 @@ func TestAlarmIsCountedAcknowledgedAndComesBack(t *testing.T) {
 func TestDefineTakesACodeOnceAndExplained(t *testing.T) {
 	t.Parallel()
 	for name, define := range map[string]func(){
-		"twice":      func() { alarm.Define(tooFew.Code, alarm.Critical, "Units are missing.", "Count them.") },
-		"no meaning": func() { alarm.Define("test-unsaid", alarm.Critical, "", "Wait.") },
-		"no help":    func() { alarm.Define("test-no-help", alarm.Critical, "Units are missing.", "") },
+		"twice": func() {
+			alarm.Define(tooFew.Code, alarm.Critical, "Units are missing.", fault.T("Count them.", "请处理。"))
+		},
+		"no meaning": func() { alarm.Define("test-unsaid", alarm.Critical, "", fault.T("Wait.", "请处理。")) },
+		"no help":    func() { alarm.Define("test-no-help", alarm.Critical, "Units are missing.", fault.Text{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

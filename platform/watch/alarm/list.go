@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm/internal/alarmdb"
@@ -59,6 +60,15 @@ func (a Alarm) MarshalJSON() ([]byte, error) {
 		doc.AcknowledgedAt = httpx.Moment(*a.AcknowledgedAt)
 	}
 	return json.Marshal(doc)
+}
+
+// Next is what to do, in every language; of a code that this version does not define, as
+// the version that raised it said.
+func (a Alarm) Next() fault.Text {
+	if d := defined[a.Code]; d != nil {
+		return d.Action
+	}
+	return fault.Text{a.NextAction, a.NextAction}
 }
 
 func alarmOf(row alarmdb.PlatformAlarm) Alarm {

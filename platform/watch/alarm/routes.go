@@ -23,16 +23,12 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 		Summary: "Alarms, the newest incident first",
 		Description: "Problems that need an operator's attention. Alarms are counted rather than repeated; alarms that have not occurred for a long time are deleted (`--keep-records`).\n\n" +
 			codeTable(),
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, func(ctx context.Context, in *listInput) (*httpx.PageOutput[Alarm], error) { return list(ctx, pool, in) })
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/alarms/{id}/acknowledge", ID: "acknowledge-alarm", Tag: "operator", Role: auth.Operator,
 		Summary: "Acknowledge an alarm",
 		Description: "The first name stays: a second acknowledgement returns the alarm unchanged. An alarm that returns after an hour's silence " +
 			"is a new incident and open again.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
-		},
 	}, func(ctx context.Context, in *acknowledgeInput) (*httpx.Output[Alarm], error) {
 		return acknowledge(ctx, pool, in)
 	})
@@ -62,7 +58,10 @@ func list(ctx context.Context, pool *pgxpool.Pool, in *listInput) (*httpx.PageOu
 			Open: in.Open, Severity: Severity(in.Severity), Code: Code(in.Code), Before: before, Limit: p.Ask(),
 		})
 		return rows, unreachable(err)
-	}, changed, func(a Alarm) Alarm { return a }, func(a Alarm) string { return After(a).String() })
+	}, changed, func(a Alarm) Alarm {
+		a.NextAction = a.Next()[httpx.LanguageFrom(ctx)]
+		return a
+	}, func(a Alarm) string { return After(a).String() })
 }
 
 // changed is when an alarm last occurred or was acknowledged.

@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
@@ -64,11 +65,13 @@ func Get(ctx context.Context, db *pgxpool.Pool, id ids.ID) (Letter, error) {
 
 var alarmDeadLetter = alarm.Define("dead-letter", alarm.Critical,
 	"A consumer gave up on a message after all its attempts. The message is kept.",
-	"Read the dead letter's error, repair its cause, then redrive the dead letter.")
+	fault.T("Read the dead letter's error, repair its cause, then redrive the dead letter.",
+		"查看死信中的错误，排除原因后重新投递。"))
 
 var alarmNewerEvents = alarm.Define("newer-events", alarm.Critical,
 	"A consumer received events in the layout of a newer version and left them on the stream. What they announce waits.",
-	"Start an instance of the newer version, or finish the upgrade; it handles the events. They are kept for four days.")
+	fault.T("Start an instance of the newer version, or finish the upgrade; it handles the events. They are kept for four days.",
+		"启动新版本的实例，或完成升级，由其处理这些事件。事件保留四天。"))
 
 // errorBytes bounds the stored error, which may include a panic's stack.
 const errorBytes = 8 << 10

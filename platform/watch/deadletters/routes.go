@@ -36,34 +36,28 @@ type routes struct {
 // redrive one or all of a consumer.
 func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 	r := routes{pool, b}
-	reading := map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters", ID: "list-dead-letters", Tag: "operator", Role: auth.Viewer,
-		Summary: "Messages that a consumer gave up on, newest first", Problems: reading,
+		Summary:     "Messages that a consumer gave up on, newest first",
 		Description: "Each has the alarm `dead-letter` about its consumer. They are kept for `--keep-records`. Events that were not sent at all are `messages`.",
 	}, r.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/dead-letters/{id}", ID: "get-dead-letter", Tag: "operator", Role: auth.Viewer,
-		Summary:  "A dead letter with its payload and its whole error",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "A dead letter with its payload and its whole error",
 	}, r.get)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/{id}/redrive", ID: "redrive-dead-letter", Tag: "operator", Role: auth.Operator,
 		Summary: "Redrive a dead letter to its consumer",
 		Description: "Its effect happens once, however often it is sent, because it keeps the message's id. The letter is removed, so a second " +
 			"request gets `not-found`; if the consumer gives up again, there is a new letter.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable, unknown, bus-full, bus-unhealthy",
-		},
+		Refuses: []*fault.Error{bus.ErrUnknown, bus.ErrFull, bus.ErrUnhealthy},
 	}, r.redrive)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/redrive", ID: "redrive-dead-letters", Tag: "operator", Role: auth.Operator,
 		Summary: "Redrive all dead letters of a consumer, the oldest first",
 		Description: "At most 100 at a time; `left` says how many remain, and repeating the request continues with them. It stops at the first " +
 			"one that cannot be sent.",
-		Problems: map[int]string{
-			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable, unknown, bus-full, bus-unhealthy",
-		},
+		Refuses: []*fault.Error{bus.ErrUnknown, bus.ErrFull, bus.ErrUnhealthy},
 	}, r.redriveAll)
 }
 

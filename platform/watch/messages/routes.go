@@ -57,30 +57,25 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, relay Waker) {
 	r := routes{pool, relay}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/messages", ID: "list-messages", Tag: "operator", Role: auth.Viewer, Load: httpx.Costly,
-		Summary: "Events on their way from Postgres to NATS, newest first", Problems: map[int]string{
-			http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable",
-		},
+		Summary: "Events on their way from Postgres to NATS, newest first",
 		Description: "`pending`: not sent yet, or refused by NATS and tried again (then with attempts and the last error). `sent`: stored by NATS, kept for a week. " +
 			"`failed`: refused for `--retry-refused` and kept for `--keep-records`; each has the alarm `outbox-failed`. An outage of NATS fails nothing: its " +
 			"events stay pending. Messages that arrived and that a consumer gave up on are `dead-letters`.",
 	}, r.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/messages/{id}", ID: "get-message", Tag: "operator", Role: auth.Viewer,
-		Summary:  "An event with its payload and its whole error",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "An event with its payload and its whole error",
 	}, r.get)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/messages/{id}/redrive", ID: "redrive-message", Tag: "operator", Role: auth.Operator,
 		Summary: "Try a failed event again, now and for as long as a new one",
 		Description: "It is pending then. Also for a pending event that NATS has refused: it is tried at once. It keeps its id, so its effects happen once, " +
 			"however often it is sent.",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
 	}, r.redrive)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/messages/redrive", ID: "redrive-messages", Tag: "operator", Role: auth.Operator,
 		Summary:     "Try all failed events again, or those of a subject, the oldest first",
 		Description: "At most 100 at a time; `left` says how many remain failed, and repeating the request continues with them.",
-		Problems:    map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusServiceUnavailable: "unavailable"},
 	}, r.redriveAll)
 }
 

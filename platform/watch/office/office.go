@@ -26,12 +26,14 @@ func Section() kit.Section {
 		Menu: []kit.Entry{
 			{Path: "/admin/alarms", Name: kit.Text{"Alarms", "告警"}, Role: auth.Viewer},
 			{Path: "/admin/proofs", Name: kit.Text{"Book audits", "账目核对"}, Role: auth.Viewer},
+			{Path: "/admin/audit", Name: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Later: true},
 			{Path: "/admin/messages", Name: kit.Text{"Messages", "消息"}, Role: auth.Viewer, Later: true},
 			{Path: "/admin/dead-letters", Name: kit.Text{"Dead letters", "死信"}, Role: auth.Viewer, Later: true},
 			{Path: "/admin/settings", Name: kit.Text{"Settings", "运行设置"}, Role: auth.Admin, Later: true},
 		},
 		Pages: []kit.Page{
 			page("/admin/alarms", kit.Text{"Alarms", "告警"}, "alarms.html", alarmFilters, api+"/alarms"),
+			page("/admin/audit", kit.Text{"Audit log", "操作日志"}, "audit.html", auditFilters, api+"/audit"),
 			page("/admin/proofs", kit.Text{"Book audits", "账目核对"}, "proofs.html", nil, api+"/proof"),
 			page("/admin/proofs/{id}", kit.Text{"Book audit", "账目核对"}, "proof.html", nil, api+"/proof/{id}"),
 			page("/admin/messages", kit.Text{"Messages", "消息"}, "messages.html", messageFilters, api+"/messages"),
@@ -66,6 +68,11 @@ var (
 		{Name: "open", Label: kit.Text{"Open only", "仅看未处理"}, Kind: kit.Tick},
 		{Name: "severity", Label: kit.Text{"Severity", "级别"}, Kind: kit.Choice, Options: []string{"warning", "critical"}},
 		{Name: "code", Label: kit.Text{"Code", "代码"}, Max: 64},
+	}
+	auditFilters = []kit.Field{
+		{Name: "subject", Label: kit.Text{"Subject, for example item 12", "对象，例如 item 12"}, Max: 100},
+		{Name: "action", Label: kit.Text{"Action", "操作"}, Max: 100},
+		{Name: "actor", Label: kit.Text{"Operator's user id", "操作人编号"}, Kind: kit.Whole},
 	}
 	messageFilters = []kit.Field{
 		{Name: "status", Label: kit.Text{"Status (default: failed)", "状态（默认为失败）"}, Kind: kit.Choice, Options: []string{"failed", "pending", "sent"}},

@@ -104,4 +104,4 @@ func TestServers(t *testing.T) {
 	}
 }
 
-var tooHot = alarm.Define("preflight-test", alarm.Warning, "Only in this test.", "Do nothing.")
+var tooHot = alarm.Define("preflight-test", alarm.Warning, "Only in this test.", fault.T("Do nothing.", "无需处理。"))

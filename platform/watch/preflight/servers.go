@@ -270,7 +270,7 @@ func (s Servers) alarms(ctx context.Context, _ Need) (found []Finding, err error
 	open, err := alarm.List(ctx, s.DB, alarm.Filter{Open: true, Limit: mostAlarms})
 	for _, a := range open {
 		found = append(found, Finding{Warning, string(a.Code) + " " + a.Subject, fault.T("{severity}, last seen at {at}: {next}",
-			"{severity}，最近一次于 {at}：{next}", "severity", a.Severity, "at", a.LastSeen.UTC().Format(time.RFC3339), "next", a.NextAction)})
+			"{severity}，最近一次于 {at}：{next}", "severity", a.Severity, "at", a.LastSeen.UTC().Format(time.RFC3339), "next", a.Next())})
 	}
 	return found, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"stampede/platform/base/config"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/network"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/alarm"
@@ -22,7 +23,8 @@ import (
 // DangerousSetting is the alarm about settings that work and weaken the shop.
 var DangerousSetting = alarm.Define("dangerous-setting", alarm.Warning,
 	"A setting is in force that weakens the shop; the subject names it.",
-	"Read the detail, correct the setting and restart the server. The alarm repeats while the setting is in force.")
+	fault.T("Read the detail, correct the setting and restart the server. The alarm repeats while the setting is in force.",
+		"查看详情，修正设置后重启服务。设置生效期间会反复告警。"))
 
 // dangers are the dangerous settings in force. They change only with a restart.
 type dangers []alarm.Finding

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/embedded"
@@ -102,7 +103,8 @@ func keepStack(dir string, s Noted) (key string, err error) {
 // StoreRestarted is the alarm about a store of `run`.
 var StoreRestarted = alarm.Define("store-restarted", alarm.Warning,
 	"Postgres or Redis of `stampede run` exited or did not answer, and was started again. Meanwhile the sale stood still; nothing is lost.",
-	"Read the detail and the log that it names for the cause: often memory or the disk was full. Nothing else is to be done, unless it happens again.")
+	fault.T("Read the detail and the log that it names for the cause: often memory or the disk was full. Nothing else is to be done, unless it happens again.",
+		"查看详情及其中提到的日志，原因多为内存或磁盘已满。若不再发生，无需其他处理。"))
 
 // restartsEvery is how soon a restart is logged and raised.
 const restartsEvery = 500 * time.Millisecond

@@ -14,9 +14,6 @@ import (
 // Base is the path of every route.
 const Base = "/api/v1/admin"
 
-// NotFound is the only problem of a route that reads one row.
-var NotFound = map[int]string{http.StatusNotFound: "not-found"}
-
 type (
 	// ByID is the id in a path. It is exported because huma only inspects
 	// exported embedded fields.
@@ -28,8 +25,8 @@ type (
 )
 
 // Read describes a GET, which every operator may use.
-func Read(path, id, summary string, problems map[int]string) httpx.Op {
-	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Problems: problems, Away: AwayRead}
+func Read(path, id, summary string, refuses ...*fault.Error) httpx.Op {
+	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Refuses: refuses, Away: AwayRead}
 }
 
 // What an operator reads while Postgres is unavailable. A change may have been
@@ -50,10 +47,10 @@ const maxWriteBytes = 4 << 20
 
 // Write describes a request that changes something, which viewers may not
 // send.
-func Write(method, path, id, summary string, status int, problems map[int]string) httpx.Op {
+func Write(method, path, id, summary string, status int, refuses ...*fault.Error) httpx.Op {
 	return httpx.Op{
 		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
-		Problems: problems, MaxBodyBytes: maxWriteBytes, Away: awayChange,
+		Refuses: refuses, MaxBodyBytes: maxWriteBytes, Away: awayChange,
 	}
 }
 

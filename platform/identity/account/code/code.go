@@ -34,6 +34,8 @@ import (
 	"stampede/platform/identity/account/factor"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/blacklist"
+	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 )
@@ -60,8 +62,8 @@ const (
 )
 
 var (
-	// errWrong does not say which of the three applies: that would help an attacker.
-	errWrong = fault.New(fault.Unauthenticated, "wrong-code", fault.T("The code is not valid", "验证码错误或已失效"),
+	// ErrWrong does not say which of the three applies: that would help an attacker.
+	ErrWrong = fault.New(fault.Unauthenticated, "wrong-code", fault.T("The code is not valid", "验证码错误或已失效"),
 		fault.T("The code is wrong, already used or expired. Request a new one.", "验证码错误、已使用或已过期，请重新获取。"),
 		fault.T("Check the digits, or request a new code.", "请核对验证码，或重新获取。"))
 	// errNoSMS does not suggest a retry: without a gateway (--sms-gateway-url) codes are
@@ -111,11 +113,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Send a code to a phone",
 		Description: "The code is valid for its purpose only, once, for five minutes and five attempts from the address that requested it, and five from others; a new code replaces it. " +
 			"The answer is the same whether the phone has an account or not.",
-		Problems: map[int]string{
-			http.StatusForbidden:           "human-check-required, human-check-failed, account-disabled, login-refused",
-			http.StatusUnprocessableEntity: "invalid, sms-refused, sms-country-refused", http.StatusTooManyRequests: "rate-limited",
-			http.StatusServiceUnavailable: "sms-unavailable, sms-ceiling, human-check-unavailable",
-		},
+		Refuses: []*fault.Error{humancheck.ErrRequired, humancheck.ErrFailed, account.ErrDisabled, blacklist.ErrRefused, sms.ErrRefused, errCountry, sms.ErrUnavailable, errCeiling, humancheck.ErrUnavailable},
 	}, s.send)
 }
 
@@ -224,7 +222,7 @@ func (s *Service) Use(ctx context.Context, phone account.Phone, purpose sms.Use,
 			return err
 		}
 		if !fits {
-			refusal = errWrong
+			refusal = ErrWrong
 			return nil
 		}
 		err = pgx.BeginFunc(ctx, tx, do) // a savepoint
@@ -242,7 +240,7 @@ func (s *Service) Use(ctx context.Context, phone account.Phone, purpose sms.Use,
 	case refusal == nil:
 		s.store.Revoke.Tell(ctx)
 		return nil
-	case errors.Is(refusal, errWrong):
+	case errors.Is(refusal, ErrWrong):
 		s.guard.Failed(ctx, phone, from)
 	}
 	return refusal

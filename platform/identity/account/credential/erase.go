@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
@@ -13,6 +14,8 @@ import (
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/login"
+	"stampede/platform/identity/account/password"
+	"stampede/platform/identity/account/wechat"
 	"stampede/platform/watch/audit"
 )
 
@@ -51,10 +54,7 @@ func (e *Erasure) Routes(rt *httpx.Router) {
 		Summary: "Delete your account permanently",
 		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id, and what was told for them, such as an address, until they have ended. " +
 			"Requires one of: the password, a code of the purpose `erase`, a WeChat code.",
-		Problems: map[int]string{
-			http.StatusForbidden: "wrong-password, proof-required", http.StatusUnauthorized: "wrong-code, wechat-bad-code", http.StatusNotFound: "no-account",
-			http.StatusConflict: "last-admin", http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "wechat-unavailable",
-		},
+		Refuses: []*fault.Error{errWrongPassword, login.ErrProof, code.ErrWrong, wechat.ErrBadCode, account.ErrNoAccount, account.ErrLastAdmin, password.ErrBusy, wechat.ErrUnavailable},
 	}, e.erase)
 }
 

@@ -5,25 +5,28 @@ import (
 	"fmt"
 	"net/http"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/code"
 	"stampede/platform/identity/account/factor"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/account/login"
+	"stampede/platform/identity/account/password"
+	"stampede/platform/identity/account/wechat"
+	"stampede/platform/identity/blacklist"
 )
 
 func (s *Service) meRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: mePath, ID: "get-me", Tag: "shopper", Role: auth.Shopper,
-		Summary: "Your account", Problems: map[int]string{http.StatusNotFound: "no-account"},
+		Summary: "Your account", Refuses: []*fault.Error{account.ErrNoAccount},
 	}, s.me)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/password", ID: "change-password", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Change the password", Description: "Your other logins end.",
-		Problems: map[int]string{
-			http.StatusForbidden: "wrong-password", http.StatusNotFound: "no-account", http.StatusConflict: "no-password",
-			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
-		},
+		Refuses: []*fault.Error{errWrongPassword, account.ErrNoAccount, errNoPassword, password.ErrWeak, password.ErrBusy},
 	}, func(ctx context.Context, in *changeInput) (*struct{}, error) {
 		p := auth.From(ctx)
 		return nil, s.changePassword(ctx, p.UserID, p.Login, in.Body.Old, in.Body.New)
@@ -38,20 +41,14 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: mePath + "/wechat", ID: "link-wechat", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary:     "Add your WeChat account",
 		Description: "You can then log in with it and pay inside WeChat. Takes this login's refresh token, because a copied access token must not gain a way to log in. Repeating it does nothing.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "wechat-bad-code", http.StatusForbidden: "proof-required, wechat-state", http.StatusNotFound: "no-account", http.StatusConflict: "wechat-taken, wechat-linked",
-			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "wechat-unavailable",
-		},
+		Refuses:     []*fault.Error{wechat.ErrBadCode, login.ErrProof, errWeChatState, account.ErrNoAccount, errWeChatTaken, errWeChatLinked, wechat.ErrUnavailable},
 	}, s.linkWeChat)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Add your phone",
 		Description: "For an account without a phone, such as one created by WeChat login. Takes a code of the purpose `bind` and this login's refresh token. You can then log in with the " +
 			"phone, by code immediately and by password after `auth/password/reset`. Adding the phone that the account already has does nothing.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: "account-disabled, login-refused, proof-required", http.StatusNotFound: "no-account",
-			http.StatusConflict: "phone-taken, phone-linked", http.StatusUnprocessableEntity: problemsInvalid, http.StatusTooManyRequests: "rate-limited",
-		},
+		Refuses: []*fault.Error{code.ErrWrong, account.ErrDisabled, blacklist.ErrRefused, login.ErrProof, account.ErrNoAccount, ErrPhoneTaken, errPhoneLinked},
 	}, s.bindPhone)
 }
 

@@ -3,11 +3,19 @@ package credential
 import (
 	"context"
 	"net/http"
+	"slices"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/code"
+	"stampede/platform/identity/account/factor"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/login"
+	"stampede/platform/identity/account/password"
+	"stampede/platform/identity/account/wechat"
+	"stampede/platform/identity/blacklist"
+	"stampede/platform/identity/humancheck"
 )
 
 const (
@@ -15,12 +23,11 @@ const (
 	mePath   = "/api/v1/me"
 )
 
-// Codes shared by several routes.
-const (
-	problemsInvalid = "invalid"
-	problemsLimits  = "rate-limited, too-busy"
-	problemsHuman   = "human-check-required, human-check-failed, account-disabled"
-	problemsIn      = problemsHuman + ", login-refused"
+// refusesHuman are the refusals of a route that may require a human check, and refusesIn
+// of one that logs in.
+var (
+	refusesHuman = []*fault.Error{humancheck.ErrRequired, humancheck.ErrFailed, humancheck.ErrUnavailable, account.ErrDisabled}
+	refusesIn    = slices.Concat(refusesHuman, []*fault.Error{blacklist.ErrRefused})
 )
 
 // Routes registers the routes of credentials and of a user's own account.
@@ -31,11 +38,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/register", ID: "register", Load: httpx.Costly, Tag: "shopper", Status: http.StatusCreated,
 		Summary:     "Make an account with a phone and a password",
 		Description: "Takes a code of the purpose `register`. The account is logged in.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsIn, http.StatusConflict: "phone-taken",
-			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
-			http.StatusServiceUnavailable: "human-check-unavailable",
-		},
+		Refuses:     slices.Concat(refusesIn, []*fault.Error{code.ErrWrong, ErrPhoneTaken, password.ErrWeak, password.ErrBusy}),
 	}, func(ctx context.Context, in *registerInput) (*httpx.Output[login.Tokens], error) {
 		return Enter(ctx, s.Logins, login.ByRegister, in.Body.Phone, in.Body.Device, "", func(phone account.Phone, d login.Device) (login.Tokens, error) {
 			return s.register(ctx, in, phone, d)
@@ -44,10 +47,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and password",
 		Description: "A phone without an account gets the same answer as a wrong password. After several failures a human check is required.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-login, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
-			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
-		},
+		Refuses:     slices.Concat(refusesIn, []*fault.Error{errWrongLogin, factor.ErrWrong, factor.ErrRequired, password.ErrBusy}),
 	}, func(ctx context.Context, in *loginInput) (*httpx.Output[login.Tokens], error) {
 		return Enter(ctx, s.Logins, login.ByPassword, in.Body.Phone, in.Body.Device, in.Body.TOTP, func(phone account.Phone, d login.Device) (login.Tokens, error) {
 			return s.loginByPassword(ctx, in, phone, d)
@@ -56,10 +56,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and SMS code",
 		Description: "Takes a code of the purpose `login`. A phone without an account gets one. The code stays valid after totp-required and wrong-totp.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required", http.StatusUnprocessableEntity: problemsInvalid,
-			http.StatusTooManyRequests: problemsLimits, http.StatusServiceUnavailable: "human-check-unavailable",
-		},
+		Refuses:     slices.Concat(refusesIn, []*fault.Error{code.ErrWrong, factor.ErrWrong, factor.ErrRequired, password.ErrBusy}),
 	}, func(ctx context.Context, in *loginSMSInput) (*httpx.Output[login.Tokens], error) {
 		return Enter(ctx, s.Logins, login.BySMS, in.Body.Phone, in.Body.Device, in.Body.TOTP, func(phone account.Phone, d login.Device) (login.Tokens, error) {
 			return s.loginByCode(ctx, in, phone, d)
@@ -71,16 +68,12 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Description: "Give `state` to WeChat's authorization page or SDK, and send it back with the code; the cookie, which lasts ten minutes, must come with it. " +
 			"Send the access token here to link a WeChat account: the state is then for that account only. " +
 			"So a code that an attacker got logs no other browser in. An app keeps the cookie itself; a mini program needs neither.",
-		Problems: map[int]string{http.StatusServiceUnavailable: "wechat-unavailable"},
+		Refuses: []*fault.Error{wechat.ErrUnavailable},
 	}, s.startWeChat)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with WeChat",
 		Description: "Takes the code that WeChat gave to the page or mini program. A WeChat account without an account here gets one.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "wechat-bad-code, wrong-totp", http.StatusForbidden: problemsIn + ", totp-required, wechat-state", http.StatusUnprocessableEntity: problemsInvalid,
-			http.StatusConflict: "wechat-linked", http.StatusTooManyRequests: problemsLimits,
-			http.StatusServiceUnavailable: "wechat-unavailable, human-check-unavailable",
-		},
+		Refuses:     slices.Concat(refusesIn, []*fault.Error{wechat.ErrBadCode, factor.ErrWrong, factor.ErrRequired, errWeChatState, errWeChatLinked, password.ErrBusy, wechat.ErrUnavailable}),
 	}, func(ctx context.Context, in *loginWeChatInput) (*httpx.Output[login.Tokens], error) {
 		d, err := in.Body.Device.Proved(ctx, in.Body.TOTP)
 		if err != nil {
@@ -93,11 +86,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: authPath + "/password/reset", ID: "reset-password", Load: httpx.Costly, Tag: "shopper", Status: http.StatusNoContent,
 		Summary:     "Set a new password with an SMS code",
 		Description: "Takes a code of the purpose `reset`. All logins of the account end.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-code", http.StatusForbidden: problemsHuman, http.StatusNotFound: "phone-unknown",
-			http.StatusUnprocessableEntity: "invalid, weak-password", http.StatusTooManyRequests: problemsLimits,
-			http.StatusServiceUnavailable: "human-check-unavailable",
-		},
+		Refuses:     slices.Concat(refusesHuman, []*fault.Error{code.ErrWrong, errPhoneUnknown, password.ErrWeak, password.ErrBusy}),
 	}, s.resetPassword)
 }
 

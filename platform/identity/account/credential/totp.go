@@ -4,8 +4,12 @@ import (
 	"context"
 	"net/http"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
+	"stampede/platform/identity/account/factor"
+	"stampede/platform/identity/account/login"
 )
 
 func (s *Service) totpRoutes(rt *httpx.Router) {
@@ -14,27 +18,24 @@ func (s *Service) totpRoutes(rt *httpx.Router) {
 		Summary: "Start adding a second factor",
 		Description: "Enter `secret` into an authenticator app, or open `url` with one, and confirm with its code; until then nothing changes. " +
 			"Admins need a second factor: their tokens have the role shopper until then.",
-		Problems: map[int]string{http.StatusForbidden: "proof-required", http.StatusConflict: "totp-set"},
+		Refuses: []*fault.Error{login.ErrProof, factor.ErrSet},
 	}, s.startTOTP)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/totp/confirm", ID: "confirm-totp", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Put the second factor into force",
 		Description: "Your other logins end. Each login needs a code from now on, and each code is valid once; refresh this login for an admin's role. " +
 			"Each of the answer's `recovery_codes` is taken once in place of the app's code, if the phone is lost; they are not shown again.",
-		Problems: map[int]string{http.StatusUnauthorized: "wrong-totp", http.StatusNotFound: "not-found", http.StatusConflict: "totp-set", http.StatusTooManyRequests: "rate-limited"},
+		Refuses: []*fault.Error{fault.ErrNotFound, factor.ErrWrong, factor.ErrSet},
 	}, s.confirmTOTP)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/totp/recovery-codes", ID: "renew-recovery-codes", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated,
 		Summary: "Replace your recovery codes", Description: "Takes the password and a code of the authenticator app. The codes before are not valid any more.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "wrong-totp", http.StatusForbidden: "wrong-password", http.StatusNotFound: "not-found, no-account",
-			http.StatusConflict: "no-password", http.StatusTooManyRequests: "rate-limited",
-		},
+		Refuses: []*fault.Error{fault.ErrNotFound, factor.ErrWrong, errWrongPassword, account.ErrNoAccount, errNoPassword},
 	}, s.renewRecovery)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: mePath + "/totp", ID: "remove-totp", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary:  "Remove your second factor, with one of its codes or a recovery code",
-		Problems: map[int]string{http.StatusUnauthorized: "wrong-totp", http.StatusNotFound: "not-found", http.StatusTooManyRequests: "rate-limited"},
+		Summary: "Remove your second factor, with one of its codes or a recovery code",
+		Refuses: []*fault.Error{fault.ErrNotFound, factor.ErrWrong},
 	}, s.removeTOTP)
 }
 

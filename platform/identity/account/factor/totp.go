@@ -55,7 +55,7 @@ var (
 			"动态验证码错误或已使用，请等待下一个。"),
 		fault.T("Wait for the next code of the authenticator app and send it, or use a recovery code.",
 			"请等待验证器显示下一个验证码后再试，或使用恢复码。"))
-	errSet = fault.New(fault.Conflict, "totp-set", fault.T("A second factor is already set", "已启用动态验证码"),
+	ErrSet = fault.New(fault.Conflict, "totp-set", fault.T("A second factor is already set", "已启用动态验证码"),
 		fault.T("This account has a second factor already. Remove it first, with one of its codes.",
 			"该账号已启用两步验证，请先用动态验证码关闭。"),
 		fault.T("Remove the second factor with one of its codes first.", "请先使用动态验证码关闭现有的两步验证。"))
@@ -190,7 +190,7 @@ func (s *Service) Start(ctx context.Context, user int64) (secret, url string, er
 		return "", "", fmt.Errorf("account: store a second factor: %w", err)
 	}
 	if n == 0 {
-		return "", "", errSet
+		return "", "", ErrSet
 	}
 	return key.Secret(), key.URL(), nil
 }
@@ -201,7 +201,7 @@ func (s *Service) Start(ctx context.Context, user int64) (secret, url string, er
 func (s *Service) Confirm(ctx context.Context, user, keep int64, code string) (recovery []string, err error) {
 	err = s.change(ctx, user, add, func(tx pgx.Tx, t accountdb.TOTPOfRow) (err error) {
 		if t.Confirmed {
-			return errSet
+			return ErrSet
 		}
 		if err := s.use(ctx, tx, user, t, code); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/internal/accountdb"
+	"stampede/platform/identity/blacklist"
 )
 
 // Routes registers the routes of logins.
@@ -21,10 +22,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/auth/refresh", ID: "refresh", Load: httpx.Costly, Tag: "shopper", Summary: "Exchange a refresh token for new tokens",
 		Description: "A refresh token is valid for one use. Repeated within 10 s, for example because the answer was lost, it gets the same successor; " +
 			"repeated later, or after its successor was used, it ends the login, because it may have been copied.",
-		Problems: map[int]string{
-			http.StatusUnauthorized: "bad-refresh-token, refresh-reused", http.StatusForbidden: "login-refused",
-			http.StatusUnprocessableEntity: "invalid",
-		},
+		Refuses: []*fault.Error{errBadRefresh, errReused, blacklist.ErrRefused},
 	}, func(ctx context.Context, in *refreshInput) (*httpx.Output[Tokens], error) {
 		out, err := s.Refresh(ctx, in.Body.RefreshToken, in.Body.DeviceID, httpx.ClientAddr(ctx))
 		return s.Answer(ByRefresh, out, err)
@@ -32,7 +30,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/auth/logout", ID: "logout", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "End this login", Description: "Its access token and its refresh token end within a second, on every instance.",
-		Problems: map[int]string{http.StatusConflict: "no-login"},
+		Refuses: []*fault.Error{errNoOwnLogin},
 	}, s.logout)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/me/logins", ID: "list-logins", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
@@ -44,7 +42,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: "/api/v1/me/logins/{id}", ID: "end-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "End one of your logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
+		Summary: "End one of your logins",
 	}, func(ctx context.Context, in *loginInPath) (*struct{}, error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {
@@ -54,7 +52,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/me/logout-others", ID: "logout-others", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "End all your logins but this one", Problems: map[int]string{http.StatusNotFound: "no-account"},
+		Summary: "End all your logins but this one", Refuses: []*fault.Error{account.ErrNoAccount},
 	}, s.logoutOthers)
 }
 

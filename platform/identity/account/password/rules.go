@@ -51,7 +51,7 @@ var common = sync.OnceValue(func() map[string]struct{} {
 	return set
 })
 
-var errWeak = fault.New(fault.Invalid, "weak-password", fault.T("Choose a stronger password", "密码强度不足"),
+var ErrWeak = fault.New(fault.Invalid, "weak-password", fault.T("Choose a stronger password", "密码强度不足"),
 	fault.T("Choose another password.", "请换一个密码。"),
 	fault.T("Choose a longer password that is not in common lists.", "请设置更长且不常见的密码。"))
 
@@ -65,12 +65,12 @@ func Accept(password string, known ...string) error {
 	_, isCommon := common()[folded]
 	switch {
 	case n < least || n > most:
-		return errWeak.Saying(fault.T("A password has 8 to 128 characters.", "密码长度为 8 至 128 个字符。"))
+		return ErrWeak.Saying(fault.T("A password has 8 to 128 characters.", "密码长度为 8 至 128 个字符。"))
 	case strings.Count(password, password[:size]) == n:
-		return errWeak.Saying(
+		return ErrWeak.Saying(
 			fault.T("This password is one character repeated. Choose another.", "密码不能只有一个重复的字符，请换一个。"))
 	case isCommon:
-		return errWeak.Saying(
+		return ErrWeak.Saying(
 			fault.T("This password is one of the most common ones, which are tried first. Choose another.",
 				"该密码过于常见，容易被猜到，请换一个。"))
 	}
@@ -80,7 +80,7 @@ func Accept(password string, known ...string) error {
 		}
 		// A number also counts without its country code.
 		if folded == k || strings.TrimFunc(folded, notLetter) == k || digits(password) != "" && strings.HasSuffix(digits(k), digits(password)) && onlyDigits(password) {
-			return errWeak.Saying(
+			return ErrWeak.Saying(
 				fault.T("A password must not be the phone number, the name or the shop's name, with or without "+
 					"digits around it. Choose another.",
 					"密码不能是手机号、姓名或店名，前后加数字也不行，请换一个。"))

@@ -3,14 +3,18 @@ package qrlogin
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/login"
+	"stampede/platform/identity/blacklist"
 )
 
 const base = "/api/v1/auth/qr"
@@ -22,61 +26,43 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Start a QR login",
 		Description: "Show the picture, keep `poll_secret` private and poll `GET /api/v1/auth/qr/{qr_id}` with it. The `qr_id` alone gives no access. " +
 			"The login is bound to the device in this request.",
-		Problems: map[int]string{
-			http.StatusForbidden: "login-refused", http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited",
-			http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: []*fault.Error{blacklist.ErrRefused},
 	}, s.ask)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}", ID: "poll-qr-login", Tag: "shopper",
 		Summary: "The state of a QR login, and its tokens once",
 		Description: "pending → scanned → confirmed, or denied; a login that takes too long has expired. The answer `confirmed` carries the tokens " +
 			"once, for the first request; after that the state is `claimed`. Poll again after `poll_after_ms`.",
-		Problems: map[int]string{
-			http.StatusForbidden: "account-disabled, login-refused", http.StatusNotFound: "not-found", http.StatusUnprocessableEntity: "invalid",
-			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: []*fault.Error{account.ErrDisabled, blacklist.ErrRefused},
 	}, s.poll)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}/image.png", ID: "get-qr-login-image", Tag: "shopper",
 		Summary:     "The QR code as PNG, 256 × 256 pixels",
 		Description: "The code contains a URL of the shop with `?qr=` and the `qr_id`. A scanned or expired code is no longer drawn.",
-		Problems: map[int]string{
-			http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
-			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses:     []*fault.Error{errTaken, errExpired},
 	}, s.picture)
 	documentImage(rt.API.Huma.OpenAPI(), base+"/{id}/image.png")
 
-	decision := func(alsoForbidden, alsoConflict string) map[int]string {
-		return map[int]string{
-			http.StatusForbidden: "login-refused" + alsoForbidden, http.StatusNotFound: "not-found",
-			http.StatusConflict: "qr-not-scanned, qr-decided" + alsoConflict, http.StatusGone: "qr-expired",
-			http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
-		}
-	}
+	decision := []*fault.Error{blacklist.ErrRefused, errNotScanned, errDecided, errExpired}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/scan", ID: "scan-qr-login", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Scan a QR code with a device that is logged in",
 		Description: "Returns the asking device, its address and the time: show them to the user before they confirm. Only the first scan succeeds; " +
 			"`scan_token` belongs to this scan, user and login.",
-		Problems: map[int]string{
-			http.StatusForbidden: "login-refused", http.StatusNotFound: "not-found", http.StatusConflict: "qr-taken", http.StatusGone: "qr-expired",
-			http.StatusTooManyRequests: "rate-limited", http.StatusServiceUnavailable: "unavailable",
-		},
+		Refuses: []*fault.Error{blacklist.ErrRefused, errTaken, errExpired},
 	}, s.scan)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/confirm", ID: "confirm-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
 		Summary: "Let the scanned device log in as you",
 		Description: "Takes the number that the asking device shows; a wrong one refuses the login. It also takes the refresh token of this device's login, which stays valid: " +
 			"an access token alone, which may have been copied, lets no device in. The new login ends when this one is ended.",
-		Problems: decision(", proof-required", ", qr-wrong-number"),
+		Refuses: slices.Concat(decision, []*fault.Error{login.ErrProof, errNumber}),
 	}, func(ctx context.Context, in *confirmInput) (*struct{}, error) {
 		return nil, s.decide(ctx, in.ID, in.Body.ScanToken, confirmed, in.Body.Number, in.Body.RefreshToken)
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/deny", ID: "deny-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Refuse the scanned device", Problems: decision("", ""),
+		Summary: "Refuse the scanned device", Refuses: decision,
 	}, func(ctx context.Context, in *decideInput) (*struct{}, error) {
 		return nil, s.decide(ctx, in.ID, in.Body.ScanToken, denied, 0, "")
 	})

@@ -33,30 +33,29 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Accounts, the newest first",
 		Description: "All given filters apply together. Viewers see masked phones and cannot filter by phone, which would complete a masked one in 10,000 attempts; " +
 			"an operator's search by phone is limited to 120 an hour and recorded in the audit log.",
-		Problems: map[int]string{http.StatusUnprocessableEntity: "invalid", http.StatusTooManyRequests: "rate-limited"},
 	}, s.adminList)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: adminPath + "/{id}", ID: "get-user", Tag: "operator", Role: auth.Viewer,
-		Summary: "An account with its logins", Problems: map[int]string{http.StatusNotFound: "not-found"},
+		Summary: "An account with its logins",
 	}, s.adminDetail)
-	change := map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: "last-admin, forbidden-transition", http.StatusUnprocessableEntity: "invalid"}
+	change := []*fault.Error{account.ErrLastAdmin, fault.ErrTransition}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/role", ID: "set-role", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary:     "Give an account a role",
 		Description: "Its access tokens end, and the next refresh issues one with the new role. The last admin cannot be demoted.",
-		Problems:    change,
+		Refuses:     change,
 	}, func(ctx context.Context, in *roleInput) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.setRole(ctx, user, in.Body.Role) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/disable", ID: "disable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "Disable an account", Description: "All its logins end. The last admin cannot be disabled.", Problems: change,
+		Summary: "Disable an account", Description: "All its logins end. The last admin cannot be disabled.", Refuses: change,
 	}, func(ctx context.Context, in *disableInput) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.disable(ctx, user, account.Clean(in.Body.Reason)) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/enable", ID: "enable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "Enable a disabled account", Problems: change,
+		Summary: "Enable a disabled account", Refuses: change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.enable(ctx, user) })
 	})
@@ -64,14 +63,14 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "end-user-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary:     "End all logins and tokens of a user",
 		Description: "The user may log in again immediately. Tokens made with `stampede token` end too, also those of a user without an account.",
-		Problems:    change,
+		Refuses:     change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.endAll(ctx, user) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: adminPath + "/{id}/totp", ID: "reset-user-totp", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
 		Summary: "Remove the second factor of a user who lost it", Description: "All logins of the user end.",
-		Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusConflict: account.ErrErased.Code},
+		Refuses: []*fault.Error{account.ErrErased},
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.credentials.Factors.Reset(ctx, user) })
 	})

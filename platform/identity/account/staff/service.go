@@ -240,10 +240,7 @@ func (s *Service) firstAdminRoute(rt *httpx.Router) {
 		Summary: "Make the shop's first admin with the link that a start printed",
 		Description: "For 24 hours, while the shop has no admin. The account is logged in; its tokens have the role shopper until it has an authenticator app, " +
 			"see `me/totp`.",
-		Problems: map[int]string{
-			http.StatusForbidden: errInvitation.Code, http.StatusConflict: "phone-taken", http.StatusUnprocessableEntity: "invalid, weak-password",
-			http.StatusTooManyRequests: "rate-limited, too-busy",
-		},
+		Refuses: []*fault.Error{errInvitation, credential.ErrPhoneTaken, password.ErrWeak, password.ErrBusy},
 	}, func(ctx context.Context, in *firstAdminInput) (*httpx.Output[login.Tokens], error) {
 		return credential.Enter(ctx, s.credentials.Logins, login.ByRegister, in.Body.Phone, in.Body.Device, "", func(phone account.Phone, d login.Device) (login.Tokens, error) {
 			return s.createFirstAdmin(ctx, in.Body.Link, phone, in.Body.Password, d)

@@ -68,20 +68,19 @@ func view(r runsdb.PlatformProofRun) RunView {
 
 // Routes registers the proof of the books.
 func (s *Service) Routes(rt *httpx.Router) {
-	away := map[int]string{http.StatusServiceUnavailable: "unavailable"}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/proof", ID: "start-proof", Tag: "operator", Role: auth.Operator, Status: http.StatusAccepted,
 		Summary:     "Prove the books: run the checks of stampede verify",
 		Description: "The checks only read, and may run during a sale. Follow it with GET; the result is kept, with a hash over it.",
-		Problems:    map[int]string{http.StatusConflict: "proof-running", http.StatusServiceUnavailable: "unavailable"},
+		Refuses:     []*fault.Error{errRunning},
 	}, s.start)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/proof", ID: "list-proofs", Tag: "operator", Role: auth.Viewer,
-		Summary: "Proofs of the books, newest first", Problems: away,
+		Summary: "Proofs of the books, newest first",
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/proof/{id}", ID: "get-proof", Tag: "operator", Role: auth.Viewer,
-		Summary: "A proof's progress and result", Problems: map[int]string{http.StatusNotFound: "not-found", http.StatusServiceUnavailable: "unavailable"},
+		Summary: "A proof's progress and result",
 	}, s.get)
 }
 
