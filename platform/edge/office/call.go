@@ -21,10 +21,9 @@ import (
 // Call is one request of an operator. It makes requests to the API in that operator's
 // name.
 type Call struct {
-	Lang httpx.Language
-	Who  auth.Principal
+	words
+	Who auth.Principal
 
-	office  *Office
 	r       *http.Request
 	w       http.ResponseWriter
 	session *session

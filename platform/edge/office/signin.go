@@ -34,7 +34,11 @@ func (o *Office) ownPages() error {
 	o.mux.HandleFunc("GET "+firstPath, func(w http.ResponseWriter, r *http.Request) { o.showFirst(o.call(w, r), nil) })
 	o.mux.HandleFunc("POST "+firstPath, func(w http.ResponseWriter, r *http.Request) { o.makeFirst(o.call(w, r)) })
 	o.mux.HandleFunc("POST "+root+"/sign-out", func(w http.ResponseWriter, r *http.Request) { o.signOut(o.call(w, r)) })
-	for pattern, do := range map[string]func(*Call){"GET " + factorPath: o.showFactor, "POST " + factorPath: o.startFactor, "POST " + factorPath + "/confirm": o.confirmFactor, "POST " + factorPath + "/recovery": o.renewRecovery} {
+	factor := secondFactor{o}
+	for pattern, do := range map[string]func(*Call){
+		"GET " + factorPath: factor.show, "POST " + factorPath: factor.start,
+		"POST " + factorPath + "/confirm": factor.confirm, "POST " + factorPath + "/recovery": factor.renewRecovery,
+	} {
 		o.mux.HandleFunc(pattern, o.withLogin(do))
 	}
 	o.mux.HandleFunc("GET "+root+"/{$}", o.signedIn(o.home))
@@ -229,34 +233,37 @@ func (o *Office) tellNoStaff(c *Call) {
 	})
 }
 
-// showFactor explains the second factor, which an admin's role needs, and says how many
+// secondFactor is the page where an admin adds the second factor.
+type secondFactor struct{ *Office }
+
+// show explains the second factor, which an admin's role needs, and says how many
 // recovery codes are left of one that is in force.
-func (o *Office) showFactor(c *Call) {
+func (o secondFactor) show(c *Call) {
 	me, err := c.Get(mePath, nil)
 	if err != nil {
 		o.endOrSay(c, err)
 		return
 	}
-	o.factor(c, http.StatusOK, me, nil)
+	o.page(c, http.StatusOK, me, nil)
 }
 
-func (o *Office) factor(c *Call, status int, data map[string]any, p *Problem) {
+func (o secondFactor) page(c *Call, status int, data map[string]any, p *Problem) {
 	o.render(c, status, o.own["second-factor.html"], &View{Title: Text{"Authenticator app", "动态验证码"}, Data: data, Problem: p, Bare: !c.Who.Role.May(auth.Viewer)})
 }
 
-// startFactor shows a new secret as a QR code.
-func (o *Office) startFactor(c *Call) {
+// start shows a new secret as a QR code.
+func (o secondFactor) start(c *Call) {
 	doc, err := c.send(http.MethodPost, mePath+"/totp", "", map[string]any{"refresh_token": c.session.Refresh})
 	if err != nil {
-		o.factorOr(c, nil, err)
+		o.pageOr(c, nil, err)
 		return
 	}
-	o.factor(c, http.StatusOK, map[string]any{"secret": doc["secret"], "url": doc["url"], "picture": pictureOf(text(doc["url"]))}, nil)
+	o.page(c, http.StatusOK, map[string]any{"secret": doc["secret"], "url": doc["url"], "picture": pictureOf(text(doc["url"]))}, nil)
 }
 
-// confirmFactor puts the secret into force and shows the recovery codes; the next access
+// confirm puts the secret into force and shows the recovery codes; the next access
 // token has the role.
-func (o *Office) confirmFactor(c *Call) {
+func (o secondFactor) confirm(c *Call) {
 	form := c.r.PostFormValue
 	doc, err := c.send(http.MethodPost, mePath+"/totp/confirm", "", map[string]any{"code": form("code")})
 	if p, refused := errors.AsType[*Problem](err); refused && p.Code == "totp-set" { // a reload of the page with the recovery codes
@@ -265,30 +272,30 @@ func (o *Office) confirmFactor(c *Call) {
 		return
 	}
 	if err != nil {
-		o.factorOr(c, map[string]any{"secret": form("secret"), "url": form("url"), "picture": pictureOf(form("url"))}, err)
+		o.pageOr(c, map[string]any{"secret": form("secret"), "url": form("url"), "picture": pictureOf(form("url"))}, err)
 		return
 	}
 	if c.refresh() != nil { // the codes cannot be shown again; the next page refreshes the token
 		c.session.Until = 0
 	}
 	o.keep(c.w, c.session)
-	o.factor(c, http.StatusOK, doc, nil)
+	o.page(c, http.StatusOK, doc, nil)
 }
 
 // renewRecovery replaces the recovery codes and shows the new ones.
-func (o *Office) renewRecovery(c *Call) {
+func (o secondFactor) renewRecovery(c *Call) {
 	form := c.r.PostFormValue
 	doc, err := c.send(http.MethodPost, mePath+"/totp/recovery-codes", "", map[string]any{"password": form("password"), "code": form("code")})
 	if err != nil {
-		o.factorOr(c, map[string]any{"has_totp": true}, err)
+		o.pageOr(c, map[string]any{"has_totp": true}, err)
 		return
 	}
-	o.factor(c, http.StatusOK, doc, nil)
+	o.page(c, http.StatusOK, doc, nil)
 }
 
-func (o *Office) factorOr(c *Call, data map[string]any, err error) {
+func (o secondFactor) pageOr(c *Call, data map[string]any, err error) {
 	if p, refused := errors.AsType[*Problem](err); refused && p.Status < http.StatusInternalServerError {
-		o.factor(c, p.Status, data, p)
+		o.page(c, p.Status, data, p)
 		return
 	}
 	o.sayProblem(c, err)
