@@ -32,11 +32,7 @@
 //
 // Service is the state machine: each change of an order, in its caller's transaction or
 // its own. writer makes orders of grants; lookups read single orders through the cache
-// and answer polls; cache is the store in Redis; checker proves what is stored. They are
-// one package of more than two thousand lines because their invariants are about each
-// other, as that no version of an order replaces a newer one, and are proved by tests
-// that drive them together: the models of the writer and of the cache, and those of
-// stores that hang, fail over and lock.
+// and answer polls; cache is the store in Redis; checker proves what is stored.
 //
 // The writer settles many messages set-wise and at three levels of care: by
 // COPY, expecting every entry to become an order; by INSERT … ON CONFLICT, when
@@ -102,4 +98,11 @@
 // A worker empties the cache of a Redis that took over from another. While Postgres is down the writer retries
 // with back-off and acknowledges nothing; while Redis is down orders are still
 // written, and polls share two connections to Postgres.
+//
+// # Size
+//
+// The package has more than 2,000 lines because the invariants of its parts are about
+// each other, as that no version of an order replaces a newer one, and are proved by
+// tests that drive them together: the models of the writer and of the cache, and those
+// of stores that hang, fail over and lock.
 package order

@@ -80,4 +80,10 @@
 // have expired or their order no longer waits for them), payment-refunds
 // requests and queries refunds until they end. Neither exits on an error. A stop
 // in the middle leaves rows that are due again later.
+//
+// # Size
+//
+// The package has more than 2,000 lines because checkout, callbacks, queries and
+// closing change the same row of a payment under one order of locks, and each may find
+// that another was first.
 package payment

@@ -43,4 +43,9 @@
 // and delivers callbacks; what is due is in the database, claimed with SKIP
 // LOCKED, so several processes share the work and a restart loses nothing. It
 // never exits on an error.
+//
+// # Size
+//
+// The package has more than 2,000 lines because the bank's own protocol and those of
+// the companies that it imitates are doors to one ledger, with one way of misbehaving.
 package sandbox

@@ -102,4 +102,10 @@
 //
 // Publishes grants.<item> (seckillevent.Batch) through seckill/queue. Listens to
 // inventory's broadcasts of returned units and of Loads, which clear flags.
+//
+// # Size
+//
+// The package has more than 2,000 lines because an attempt passes paths, flags, lanes
+// and the sweeper without a copy: what one of them knows of a number, the others read
+// in memory that only this package writes.
 package rush

@@ -6,6 +6,13 @@
 // a place among the requests in flight ([Bounds]), and the handler. The place is
 // given back before the answer is sent, so a client that sends or receives slowly
 // holds its connection and nothing else. The rush passes only its connection.
+//
+// # Size
+//
+// The package has more than 2,000 lines because the steps above are one order: each
+// reads from the request's context what an earlier one put there, and a refusal of any
+// of them is one problem document. In packages of their own they would export that
+// context.
 package httpx
 
 import (

@@ -30,6 +30,11 @@
 //
 // No page needs a script. The two that there are focus the search field, confirm, and
 // solve the human check of a sign-in.
+//
+// # Size
+//
+// The package has more than 2,000 lines because pages, forms and sign-in are all a
+// [Call]: who asks, in which language, with which session, and what the API said.
 package office
 
 import (

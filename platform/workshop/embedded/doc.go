@@ -52,4 +52,10 @@
 //
 // Any error that an operator can fix is a [StartError]: a code, an exit code,
 // and one sentence that says what to do.
+//
+// # Size
+//
+// The package has more than 2,000 lines because Postgres and Redis are started, watched
+// and stopped by one supervisor in one data folder; what belongs to one of them is in
+// its own file.
 package embedded

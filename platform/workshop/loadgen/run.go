@@ -19,6 +19,11 @@
 // One Run owns its shoppers; each is used by one goroutine at a time: first by
 // a preparing worker, then by a firing one, then by its own follower. Reports
 // from sockets go through a mutex of the shopper.
+//
+// # Size
+//
+// The package has more than 2,000 lines because all phases work on the same shoppers,
+// and the report on the log that each phase writes.
 package loadgen
 
 import (
