@@ -11,8 +11,8 @@ import (
 // provoked names, for each code, the test that provokes its condition with real
 // components and checks for the alarm, by the definition's name or the code.
 var provoked = map[alarm.Code]struct{ file, test, finds string }{
-	"books-broken":         {"inventory/sample_test.go", "TestSamplesFindBrokenBooks", "BooksBroken"},
-	"books-differ":         {"inventory/load_test.go", "TestBooksThatDifferRaiseAnAlarm", "alarmBooksDiffer"},
+	"books-broken":         {"inventory/checks_test.go", "TestSamplesFindBrokenBooks", "BooksBroken"},
+	"books-differ":         {"inventory/load_test.go", "TestBooksThatDifferRaiseAnAlarm", `"books-differ"`},
 	"stock-shortfall":      {"order/writer_test.go", "TestWriterAsksForAPersonAboutStock", `"stock-shortfall"`},
 	"grants-without-stock": {"order/writer_test.go", "TestWriterAsksForAPersonAboutStock", `"grants-without-stock"`},
 	"hold-stuck":           {"seckill/rush/sweeper_test.go", "TestSweeperRaisesAnAlarmForWhatStaysLost", "alarmHoldStuck"},
@@ -21,7 +21,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"newer-events":    {"platform/watch/deadletters/keep_test.go", "TestNewerEventsRaiseAnAlarmAndAreNotKept", `"newer-events"`},
 	"writer-stuck":    {"order/alarms_test.go", "TestWriterThatIsStuckAsksForAPerson", "alarmWriterStuck"},
 	"dead-letter":     {"platform/watch/deadletters/redrive_test.go", "TestRedriveReachesItsConsumerAlone", `"dead-letter"`},
-	"release-failing": {"inventory/keeper_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", "alarmReleaseFailing"},
+	"release-failing": {"inventory/keeper_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", `"release-failing"`},
 	"redis-differs":   {"inventory/compare_test.go", "TestComparisonReportsWhatItMustNotRepair", "differs"},
 	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowDoesNotBlockOthers", "OutboxRefused"},
 	"outbox-failed":   {"platform/store/outbox/refused_test.go", "TestRefusedEventFailsAndIsRedriven", "OutboxFailed"},

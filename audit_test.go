@@ -17,7 +17,7 @@ import (
 // that log, so it has no words of shoppers, and phones only masked. Read audit.Change's
 // members and what they are made from before adding a line.
 var auditCalls = []string{
-	`inventory "item.reconcile"`, `order "order.cancel"`, `order/desk "order.complete"`, `order/desk "order.note"`, `order/desk "order.ship"`,
+	`inventory/compare "item.reconcile"`, `order "order.cancel"`, `order/desk "order.complete"`, `order/desk "order.note"`, `order/desk "order.ship"`,
 	`order/coupon "coupon.create"`, `order/coupon "coupon.delete"`, `order/coupon "coupon.issue"`, `order/coupon "coupon.recall"`, `order/coupon "coupon.recall-one"`, `order/coupon action`,
 	`order/dispute "dispute.answer"`, `order/dispute "dispute.close"`, `order/search "order.export"`, `order/stores "store.delete"`, `order/stores action`,
 	`payment/refund "refund." + d.name`, `payment/refund "refund.request"`, `payment/statement "statement.apply"`,

@@ -91,7 +91,9 @@ type settings struct {
 // Check validates settings that involve two packages.
 func (s *settings) Check() error {
 	_, _, err := s.Identity.Requests.Connections(httpx.OpenFiles(), "--max-sockets", s.Push.MaxSockets)
-	return errors.Join(err, s.Identity.Human.CheckPages(s.Addresses.PublicURL), s.Identity.SMS.CheckShop(s.Shop.ShopName))
+	return errors.Join(
+		err, s.Identity.Human.CheckPages(s.Addresses.PublicURL), s.Identity.SMS.CheckShop(s.Shop.ShopName),
+	)
 }
 
 // practice sets the additions of run: its shop has no contract with a payment
@@ -105,7 +107,9 @@ func (s *settings) practice() {
 // poolWeights divide the connections; their sum is the default budget. Payments
 // must answer however busy the rush is; one of the accounts' connections is for
 // revocations.
-var poolWeights = map[string]int32{"seckill": 6, "inventory": 4, "order": 10, "payment": 8, "platform": 6, "account": 5}
+var poolWeights = map[string]int32{
+	"seckill": 6, "inventory": 4, "order": 10, "payment": 8, "platform": 6, "account": 5,
+}
 
 // redisKeys are the prefixes of our keys in Redis.
 var redisKeys = slices.Concat(inventory.RedisKeys, order.RedisKeys, seckill.RedisKeys, identity.RedisKeys)
@@ -121,7 +125,9 @@ func (s *settings) program() cli.Program {
 	return cli.Program{
 		Settings: cli.Settings{Base: &s.Base, Plugins: []any{s}, Practice: s.practice}, Version: cli.Version(version),
 		Serve: s.serve, Prove: s.proveStores, Reconcile: s.reconcile,
-		Statement: func(ctx context.Context, server, token, date, provider string, apply bool) (cli.Differences, error) {
+		Statement: func(
+			ctx context.Context, server, token, date, provider string, apply bool,
+		) (cli.Differences, error) {
 			return statement.Ask(ctx, server, token, date, provider, apply)
 		},
 	}
@@ -183,7 +189,8 @@ func (s *settings) proveStores(
 	err = s.onStores(ctx, stores, func(srv *server) (err error) {
 		found.Checks = srv.prove(ctx)
 		if told != nil {
-			found.Checks = append(found.Checks, proof.Run(ctx, srv.order.CheckClientLog(srv.inventory, order.FromLog(told)))...)
+			client := srv.order.CheckClientLog(srv.inventory, order.FromLog(told))
+			found.Checks = append(found.Checks, proof.Run(ctx, client)...)
 		}
 		found.Books, found.WriteBooks, err = srv.inventory.PrintableBooks(ctx, item)
 		return err
@@ -192,7 +199,9 @@ func (s *settings) proveStores(
 }
 
 // reconcile compares Redis with the books without serving.
-func (s *settings) reconcile(ctx context.Context, stores cli.Stores, item int64, repair bool) (found cli.Differences, err error) {
+func (s *settings) reconcile(
+	ctx context.Context, stores cli.Stores, item int64, repair bool,
+) (found cli.Differences, err error) {
 	err = s.onStores(ctx, stores, func(srv *server) (err error) {
 		found, err = srv.inventory.Reconcile(ctx, item, repair)
 		return err
@@ -225,7 +234,8 @@ func (s *settings) onStores(ctx context.Context, stores cli.Stores, work func(*s
 // app.Stop closes what it opened, even if it fails halfway.
 func (s *server) open(ctx context.Context, stores cli.Stores, key string) error {
 	var err error
-	if s.trace, err = tracing.Open(ctx, tracing.Config{Settings: s.set.Trace, Version: version, Log: s.log}); err != nil {
+	s.trace, err = tracing.Open(ctx, tracing.Config{Settings: s.set.Trace, Version: version, Log: s.log})
+	if err != nil {
 		return err
 	}
 	s.app.OnStop("traces", s.trace.Stop)
@@ -248,7 +258,8 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 		return err
 	}
 	ways, err := providers.Open(s.set.Pay, providers.Deps{
-		Secret: auth.Derive([]byte(key), "sandbox-bank"), PublicURL: s.set.Addresses.BaseURL(), LocalURL: s.set.Addresses.LocalURL(),
+		Secret:    auth.Derive([]byte(key), "sandbox-bank"),
+		PublicURL: s.set.Addresses.BaseURL(), LocalURL: s.set.Addresses.LocalURL(),
 		DB: s.Pools["payment"], Clock: s.Clock, Log: s.log, Metrics: s.registry,
 	})
 	if err != nil {
@@ -271,16 +282,20 @@ func (s *server) openPages(key []byte) error {
 		return err
 	}
 	return office.Open(s.identity.Router, office.Deps{
-		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...), Zone: s.set.Sale.Zone(),
-		PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
-	}, orderoffice.Section(), seckilloffice.Section(), paymentoffice.Section(), watchoffice.Section(), stockoffice.Section(), peopleoffice.Section())
+		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...),
+		Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
+	},
+		orderoffice.Section(), seckilloffice.Section(), paymentoffice.Section(),
+		watchoffice.Section(), stockoffice.Section(), peopleoffice.Section(),
+	)
 }
 
 // openBooks builds the modules that keep the books. Without a bus, as in verify
 // and reconcile, they serve nothing.
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
-	s.sale = seckill.NewConfig(s.set.Sale, rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...))
+	rushCfg := rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...)
+	s.sale = seckill.NewConfig(s.set.Sale, rushCfg)
 	published := plan.NewPublished(s.sale.Config, s.Pools["seckill"])
 	if s.catalogue, err = catalogue.New(published, s.log, s.registry); err != nil {
 		return err
@@ -303,7 +318,8 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	s.queue = rush.NewQueue(s.sale.Rush, s.catalogue, s.inventory, s.grants, s.Clock)
 	s.plan = seckill.NewPlan(s.Pools["seckill"])
 	orderDeps := order.Deps{
-		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Grants: s.grants, Stock: s.inventory, Queue: s.queue, Plan: s.plan,
+		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Grants: s.grants,
+		Stock: s.inventory, Queue: s.queue, Plan: s.plan,
 		Outbox: s.Relay, Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -346,21 +362,25 @@ func (s *server) openDoors(key []byte) error {
 		return err
 	}
 	s.seckill, err = seckill.New(s.sale, seckill.Deps{
-		Catalogue: s.catalogue, Queue: s.queue, Grants: s.grants, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus,
-		Stock: s.inventory, Orders: s.order,
-		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused, Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
-		Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)), Log: s.log, Metrics: s.registry,
-		Trace: s.trace, Tally: s.tally,
+		Catalogue: s.catalogue, Queue: s.queue, Grants: s.grants, Stock: s.inventory, Orders: s.order,
+		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused,
+		Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)),
+		DB:      s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay, Clock: s.Clock, SigningKey: key,
+		Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	})
 	if err != nil {
 		return err
 	}
 	s.app.OnReady("items", s.seckill.Preheat.Deciding)
 	s.desk = desk.New(desk.Deps{
-		DB: s.Pools["order"], Orders: s.order, Payments: s.payment.Payments, Refunds: s.payment.Refunds, Cancel: s.payment.Cancel,
-		CancelRefuses: payment.CancelRefuses, Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
+		DB: s.Pools["order"], Orders: s.order, Payments: s.payment.Payments, Refunds: s.payment.Refunds,
+		Cancel: s.payment.Cancel, CancelRefuses: payment.CancelRefuses,
+		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
 	})
-	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush, Log: s.log, Metrics: s.registry, Tally: s.tally})
+	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{
+		Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush,
+		Log: s.log, Metrics: s.registry, Tally: s.tally,
+	})
 	if err != nil {
 		return err
 	}
@@ -393,7 +413,9 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	s.app.OnStop("sockets", s.notify.Stop)
 
 	s.identity.Routes(s.order.Forget, s.payment.Forget)
-	for _, module := range []interface{ Routes(rt *httpx.Router) }{s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify} {
+	for _, module := range []interface{ Routes(rt *httpx.Router) }{
+		s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify,
+	} {
 		module.Routes(s.identity.Router)
 	}
 	if err := s.watchOver(probes); err != nil {
@@ -406,10 +428,13 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 func (s *server) watchOver(probes []alarm.Probe) error {
 	samples := slices.Concat(s.inventory.Samples(), plan.Samples(s.Pools["seckill"], s.inventory))
 	workers, err := s.watch.Open(watch.Config{
-		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen, StreamBytes: (s.set.Queue.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
-		Probes: slices.Concat(probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), []alarm.Probe{
-			s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
-		}),
+		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen,
+		StreamBytes: (s.set.Queue.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
+		Probes: slices.Concat(
+			probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), []alarm.Probe{
+				s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
+			},
+		),
 		Checks: s.checks(),
 	}, s.identity.Router)
 	if err != nil {
@@ -444,7 +469,8 @@ func (s *settings) serve(ctx context.Context, io cli.Streams, start cli.Stack, s
 // up binds first, so that a port in use is reported before anything is started,
 // and begins to answer last, when everything is ready.
 func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) error) (<-chan error, error) {
-	bounds, sockets, err := s.set.Identity.Requests.Connections(httpx.OpenFiles(), "--max-sockets", s.set.Push.MaxSockets)
+	requests := s.set.Identity.Requests
+	bounds, sockets, err := requests.Connections(httpx.OpenFiles(), "--max-sockets", s.set.Push.MaxSockets)
 	if err != nil {
 		return nil, err
 	}
