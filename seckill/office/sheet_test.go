@@ -29,7 +29,7 @@ const goodSheet = "场次,开抢时间,结束时间,商品编码,商品名称,�
 // TestSheetsPlanSales reads the same sale from each kind of file.
 func TestSheetsPlanSales(t *testing.T) {
 	t.Parallel()
-	c, zone := &kit.Call{Lang: httpx.Chinese}, time.FixedZone("shop", 8*3600)
+	c, zone := &kit.Call{Words: kit.Words{Lang: httpx.Chinese}}, time.FixedZone("shop", 8*3600)
 	gbk, err := simplifiedchinese.GBK.NewEncoder().String(goodSheet)
 	require.NoError(t, err)
 	for kind, file := range map[string]string{"UTF-8": goodSheet, "UTF-8 with a mark": "\ufeff" + goodSheet, "GBK": gbk, "XLSX": workbook(t), "XLSX of Excel": zipped(t, ofExcel), "CSV of a German Excel": germanSheet} {
@@ -118,7 +118,7 @@ func excelWith(t *testing.T, others ...string) string {
 // TestWorkbooksThatUnpackToMuchAreRefusedEarly: a file of some kilobytes takes no more
 // memory than a plan does, whatever it unpacks to.
 func TestWorkbooksThatUnpackToMuchAreRefusedEarly(t *testing.T) {
-	c := &kit.Call{Lang: httpx.Chinese}
+	c := &kit.Call{Words: kit.Words{Lang: httpx.Chinese}}
 	const texts, sheet = "xl/sharedStrings.xml", "xl/worksheets/sheet2.xml"
 	for name, of := range map[string]struct{ file, says string }{
 		"empty texts":    {excelWith(t, texts, "<sst>"+strings.Repeat("<si/>", 300_000)+"</sst>"), "个单元格"},
@@ -170,7 +170,7 @@ func workbook(t *testing.T) string {
 // TestSheetsNameEveryWrongLine: an operator corrects all of them at once.
 func TestSheetsNameEveryWrongLine(t *testing.T) {
 	t.Parallel()
-	c := &kit.Call{Lang: httpx.Chinese}
+	c := &kit.Call{Words: kit.Words{Lang: httpx.Chinese}}
 	rows, err := rowsOf(strings.NewReplacer("19.90,50", "十九,50", ",desk,", ",,", "2026-11-12 11:00", "明天").Replace(goodSheet))
 	require.NoError(t, err)
 	var said []string

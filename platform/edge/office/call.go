@@ -21,7 +21,7 @@ import (
 // Call is one request of an operator. It makes requests to the API in that operator's
 // name.
 type Call struct {
-	words
+	Words
 	Who auth.Principal
 
 	r       *http.Request

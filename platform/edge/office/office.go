@@ -364,7 +364,7 @@ func (o *Office) overTLS() bool { return strings.HasPrefix(o.deps.PublicURL, "ht
 
 // call returns the call of a request without a session.
 func (o *Office) call(w http.ResponseWriter, r *http.Request) *Call {
-	return &Call{words: words{Lang: languageOf(r), office: o}, r: r, w: w}
+	return &Call{Words: Words{Lang: languageOf(r), office: o}, r: r, w: w}
 }
 
 // signedIn runs do for an operator with a session whose access token is valid, and

@@ -85,20 +85,20 @@ func (o *Office) sayProblem(c *Call, err error) {
 	o.render(c, p.Status, o.own["problem.html"], &View{Title: Text{p.Title, p.Title}, Problem: p, Bare: c.session == nil})
 }
 
-// words renders texts and values of the API in an operator's language and the shop's zone.
-type words struct {
+// Words renders texts and values of the API in an operator's language and the shop's zone.
+type Words struct {
 	Lang   httpx.Language
 	office *Office
 }
 
 // T returns one of two texts by the page's language.
-func (c words) T(english, chinese string) string { return Text{english, chinese}[c.Lang] }
+func (c Words) T(english, chinese string) string { return Text{english, chinese}[c.Lang] }
 
 // In returns a text in the page's language.
-func (c words) In(t Text) string { return t[c.Lang] }
+func (c Words) In(t Text) string { return t[c.Lang] }
 
 // Word returns an enumerated value of the API in words.
-func (c words) Word(value any) string {
+func (c Words) Word(value any) string {
 	word := text(value)
 	if t, ok := c.office.words[word]; ok {
 		return t[c.Lang]
@@ -110,10 +110,10 @@ func (c words) Word(value any) string {
 func (c *Call) May(role string) bool { return c.Who.Role.May(auth.Role(role)) }
 
 // ShopName is the shop's.
-func (c words) ShopName() string { return c.office.deps.ShopName }
+func (c Words) ShopName() string { return c.office.deps.ShopName }
 
 // Money renders an amount of the API, {amount, currency}.
-func (c words) Money(value any) string {
+func (c Words) Money(value any) string {
 	money, _ := value.(map[string]any)
 	if money == nil {
 		return ""
@@ -127,7 +127,7 @@ func (c words) Money(value any) string {
 }
 
 // Time renders a time of the API in the shop's zone.
-func (c words) Time(value any) template.HTML {
+func (c Words) Time(value any) template.HTML {
 	at, err := time.Parse(time.RFC3339, text(value))
 	if err != nil {
 		return ""
@@ -136,7 +136,7 @@ func (c words) Time(value any) template.HTML {
 }
 
 // ForField renders a time of the API for a field of dates with times.
-func (c words) ForField(value any) string {
+func (c Words) ForField(value any) string {
 	at, err := time.Parse(time.RFC3339, text(value))
 	if err != nil {
 		return ""
@@ -148,18 +148,18 @@ func (c words) ForField(value any) string {
 }
 
 // Today is the date in the shop's zone, some days later.
-func (c words) Today(later int) string {
+func (c Words) Today(later int) string {
 	return c.office.now().In(c.office.deps.Zone).AddDate(0, 0, later).Format(time.DateOnly)
 }
 
 // Zone is the name of the shop's zone.
-func (c words) Zone() string { return c.office.deps.Zone.String() }
+func (c Words) Zone() string { return c.office.deps.Zone.String() }
 
 // InZone is the shop's zone.
-func (c words) InZone() *time.Location { return c.office.deps.Zone }
+func (c Words) InZone() *time.Location { return c.office.deps.Zone }
 
 // Tongue is the language of a text of the API, which words some refusals in English only.
-func (c words) Tongue(text string) string {
+func (c Words) Tongue(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
 		return languageTags[httpx.Chinese]
 	}
@@ -167,7 +167,7 @@ func (c words) Tongue(text string) string {
 }
 
 // Short is a number's beginning and end, for tables; its link has all of it.
-func (c words) Short(value any) string {
+func (c Words) Short(value any) string {
 	const ends = 6
 	if s := text(value); len(s) > 2*ends+1 {
 		return s[:ends] + "…" + s[len(s)-ends:]
@@ -176,7 +176,7 @@ func (c words) Short(value any) string {
 }
 
 // Pretty renders a nested document.
-func (c words) Pretty(value any) string {
+func (c Words) Pretty(value any) string {
 	raw, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return ""
@@ -233,7 +233,7 @@ func (c *Call) OtherLanguage() string {
 }
 
 // Tag is the page's language as the html element has it.
-func (c words) Tag() string { return languageTags[c.Lang] }
+func (c Words) Tag() string { return languageTags[c.Lang] }
 
 // Path is the page's own.
 func (c *Call) Path() string { return c.r.URL.Path }
