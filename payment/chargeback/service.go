@@ -125,7 +125,7 @@ func answerable(status string) bool {
 }
 
 // ChargebackView is a chargeback of one of an order's payments.
-type ChargebackView struct {
+type ChargebackView struct { //nolint:revive // the name of its schema in the API
 	ChargebackNo string           `json:"chargeback_no" doc:"The provider's number"`
 	Amount       orderevent.Money `json:"amount"`
 	Reason       string           `json:"reason" doc:"In the provider's word" example:"fraudulent"`

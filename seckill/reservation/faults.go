@@ -30,7 +30,7 @@ var (
 		fault.T("Look for another session of the activity.", "预约名额已满，请关注其他场次。"))
 	errNone = fault.Plain(fault.NotFound, fault.T("You have no reservation for this item.", "您没有预约该商品。"))
 
-	// Two texts for one code: what a shopper can still do differs.
+	// ErrNotHeld has two texts for one code: what a shopper can still do differs.
 	ErrNotHeld = fault.New(fault.Forbidden, "no-reservation-held",
 		fault.T("Only for shoppers with a reservation", "您未预约，无法参与抢购"),
 		fault.T("Only shoppers who reserved this item can take part, and the reservation is closed.",

@@ -15,6 +15,7 @@ import (
 	"stampede/seckill/rush"
 )
 
+// ErrOneActivity refuses an account that takes part in another activity of the same rule.
 var ErrOneActivity = fault.New(fault.Conflict, "one-activity",
 	fault.T("You are taking part in another activity", "您正在参与其他活动"),
 	fault.T("A shopper can take part in only one of these activities at a time.", "每位顾客同一时间只能参加其中一个活动。"),

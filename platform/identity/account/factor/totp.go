@@ -55,6 +55,7 @@ var (
 			"动态验证码错误或已使用，请等待下一个。"),
 		fault.T("Wait for the next code of the authenticator app and send it, or use a recovery code.",
 			"请等待验证器显示下一个验证码后再试，或使用恢复码。"))
+	// ErrSet refuses a second factor beside one that is in force.
 	ErrSet = fault.New(fault.Conflict, "totp-set", fault.T("A second factor is already set", "已启用动态验证码"),
 		fault.T("This account has a second factor already. Remove it first, with one of its codes.",
 			"该账号已启用两步验证，请先用动态验证码关闭。"),

@@ -51,6 +51,7 @@ var common = sync.OnceValue(func() map[string]struct{} {
 	return set
 })
 
+// ErrWeak refuses a password that is easy to guess.
 var ErrWeak = fault.New(fault.Invalid, "weak-password", fault.T("Choose a stronger password", "密码强度不足"),
 	fault.T("Choose another password.", "请换一个密码。"),
 	fault.T("Choose a longer password that is not in common lists.", "请设置更长且不常见的密码。"))
