@@ -74,6 +74,8 @@ func anOperatorCancelsForAShopper(t *testing.T, s *bundle) {
 	if a := s.staff(firstOperator, http.MethodPost, "orders/"+ids.NewFor(7).String()+"/cancel", `{"reason":"x"}`); a.status != http.StatusNotFound {
 		t.Errorf("an unknown order: %d %v", a.status, a.body)
 	}
+	s.says(s.staff(firstOperator, http.MethodGet, "orders/"+ids.NewFor(7).String(), ""), "not-found")
+	s.says(s.get(user, "/api/v1/admin/orders/"+no.String()), "forbidden")
 }
 
 func moneyThatIsFasterThanAnOperator(_ *testing.T, s *bundle) {

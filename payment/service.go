@@ -49,7 +49,7 @@ type Deps struct {
 
 // Service is the payment module, of these parts: the books settle what providers report,
 // the closing ends open payments and then their orders, the checkout begins payments, the
-// poller asks about what nobody reported, and the callbacks take what is. Safe for
+// poller asks about payments whose callback has not come, and callbacks takes those that come. Safe for
 // concurrent use.
 type Service struct {
 	*gateway

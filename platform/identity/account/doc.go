@@ -21,7 +21,7 @@
 //   - No phone, name, code, password, token or openid is logged, put into an
 //     error, or written to Redis.
 //   - A disabling ends all logins, and so does an erasure.
-//   - Users are told of new devices and of changes to their passwords, ways to log in, roles
+//   - A message tells users of new devices and of changes to their passwords, ways to log in, roles
 //     and second factors: by SMS, and at me/notices for 30 days.
 //
 // Locks are taken in this order: a code's row, WeChat identity, user, login, the

@@ -191,7 +191,7 @@ func TestDifferentPublishDeadlinesAreLogged(t *testing.T) {
 	}
 	consumeGrants(t, first, func(context.Context, []bus.Msg) {})
 	deadline := 6 * time.Second
-	eventually(t, 5*time.Second, "an instance that differs is told", func() bool {
+	eventually(t, 5*time.Second, "the log to name the instance that differs", func() bool {
 		deadline += time.Second // than the last start, which was perhaps before the writer's
 		_, log = open(deadline)
 		return strings.Contains(log, says) && strings.Contains(log, "--publish-deadline")

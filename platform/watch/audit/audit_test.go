@@ -2,15 +2,21 @@ package audit_test
 
 import (
 	"context"
+	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -63,6 +69,29 @@ func TestLogIsFilteredAndAppendOnly(t *testing.T) {
 	for _, sql := range []string{`UPDATE platform.audit SET actor = 3`, `DELETE FROM platform.audit`, `TRUNCATE platform.audit`} {
 		if _, err := pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "append-only") {
 			t.Errorf("%s: %v", sql, err)
+		}
+	}
+}
+
+// What cannot be meant is refused, and so is who may not read.
+func TestRouteRefuses(t *testing.T) {
+	t.Parallel()
+	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
+	rt := httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
+	audit.Routes(rt, pgtest.DB(t))
+	for _, c := range []struct {
+		role   auth.Role
+		query  string
+		status int
+	}{
+		{auth.Viewer, "?actor=7&subject=activity%201", http.StatusOK},
+		{auth.Viewer, "?actor=0", http.StatusUnprocessableEntity},
+		{auth.Viewer, "?actor=seven", http.StatusUnprocessableEntity},
+		{auth.Viewer, "?cursor=nonsense", http.StatusUnprocessableEntity},
+		{auth.Shopper, "", http.StatusForbidden},
+	} {
+		if status, doc := httpxtest.As(t, rt, tokens, c.role, http.MethodGet, "/api/v1/admin/audit"+c.query, ""); status != c.status {
+			t.Errorf("%s%s: %d %v, want %d", c.role, c.query, status, doc, c.status)
 		}
 	}
 }
