@@ -82,9 +82,9 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 kill: ## Kill the server at every named point in ROUNDS rounds (default 10), restart it, prove the books
 	@.ci/setup exec go test -count=1 -timeout 0 -v -run '^TestKillPoints$$' ./platform/workshop/shop/kill -killpoints.rounds=$(ROUNDS) $(TESTFLAGS)
 
-generate: $(SQLC) ## Regenerate the sqlc code and the OpenAPI document
+generate: $(SQLC) ## Regenerate the sqlc code, the OpenAPI document and the golden files
 	$(SQLC) generate -f platform/store/pg/sqlc.yaml
-	STAMPEDE_UPDATE_OPENAPI=1 go test -count=1 -run TestServedRoutes .
+	STAMPEDE_UPDATE_GOLDEN=1 go test -count=1 -run 'Golden|ServedRoutes' . ./seckill/rush
 
 notices: ## Write the licences of every module in the program to .tools/THIRD_PARTY_NOTICES.txt
 	@.ci/setup go

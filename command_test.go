@@ -92,7 +92,7 @@ func TestServedRoutes(t *testing.T) {
 	checkClasses(t, router)
 	_, served := shop.Fetch(t, url+"/openapi.json")
 	const name = "platform/edge/httpx/openapi.json"
-	if os.Getenv("STAMPEDE_UPDATE_OPENAPI") != "" {
+	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(name, served, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -24,10 +24,10 @@ import (
 	"stampede/platform/workshop/shop"
 )
 
-// TestEffectiveSettings compares a server's default configuration with
+// TestSettingsGolden compares a server's default configuration with
 // platform/workshop/cli/testdata/settings.golden: every setting of serve, and every module's
 // configuration as built by main. A changed default needs a line in CHANGELOG.
-func TestEffectiveSettings(t *testing.T) {
+func TestSettingsGolden(t *testing.T) {
 	var lines []string
 	set := new(settings)
 	for _, f := range flagsOf(t, "config", set) {
@@ -70,7 +70,7 @@ func TestEffectiveSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, said := range differences(strings.Split(strings.TrimSpace(string(want)), "\n"), lines) {
-		t.Errorf("%s (STAMPEDE_UPDATE_GOLDEN=1 writes %s)", said, golden)
+		t.Errorf("%s (make generate writes %s)", said, golden)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // The texts that shoppers read are part of the API: a change shows in the
-// golden file. With STAMPEDE_UPDATE_GOLDEN=1 the test rewrites the file.
+// golden file, which `make generate` rewrites.
 func TestRefusalsGolden(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

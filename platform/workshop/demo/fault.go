@@ -66,6 +66,7 @@ func (s *Service) endure(ctx context.Context, o *outage) {
 		_, components := s.deps.Readiness(ctx)
 		if components["redis"] == nil && away == 0 { // the check waits while Redis starts
 			away = time.Since(o.began)
+			healed = away // the check may have failed at no other moment
 		}
 		for _, wrong := range components {
 			if wrong != nil {
