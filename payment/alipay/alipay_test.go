@@ -37,14 +37,9 @@ type shop struct {
 
 func setup(t *testing.T) *shop {
 	t.Helper()
-	s := new(shop)
-	s.bank = sandboxtest.Open(t, func(url string) []sandbox.Dialect {
-		var err error
-		if s.company, s.cfg, err = standin.Pair(url, time.Now, slog.New(slog.DiscardHandler)); err != nil {
-			t.Fatal(err)
-		}
-		return []sandbox.Dialect{s.company}
-	})
+	s := &shop{bank: sandboxtest.Open(t)}
+	s.company, s.cfg = standin.Pair(s.bank.URL, time.Now, slog.New(slog.DiscardHandler))
+	s.bank.Speak(t, s.company)
 	s.cfg.Backoff = time.Millisecond
 	s.Client = client(t, s.cfg)
 	return s
@@ -52,8 +47,7 @@ func setup(t *testing.T) *shop {
 
 func client(t *testing.T, cfg alipay.Config) *alipay.Client {
 	t.Helper()
-	c, err := alipay.New(cfg, clock.System{})
-	require.NoError(t, err)
+	c := alipay.New(cfg, clock.System{})
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -63,10 +57,9 @@ func TestConformance(t *testing.T) {
 	s := setup(t)
 	providertest.Run(t, func(t *testing.T) providertest.Subject {
 		t.Helper()
-		return providertest.Subject{
-			Provider: s.Client, Currency: "CNY", Pay: sandboxtest.Pay, Open: sandboxtest.Look, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
-			Backdate: func(no ids.ID, d time.Duration) { s.bank.Backdate(t, no, d) },
-		}
+		subject := s.bank.Subject(t, s.Client, "CNY")
+		subject.Open = sandboxtest.Look
+		return subject
 	})
 }
 
@@ -102,8 +95,7 @@ func TestOnlyYuan(t *testing.T) {
 	c := charge()
 	c.Currency = "USD"
 	s := &shop{}
-	_, cfg, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	_, cfg := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	s.Client = client(t, cfg)
 	if _, err := s.Create(t.Context(), c); !errors.Is(err, provider.ErrRefused) {
 		t.Errorf("%v, want ErrRefused", err)
@@ -113,8 +105,7 @@ func TestOnlyYuan(t *testing.T) {
 // TestWhomItBelieves plays what arrives at a callback address that is no secret.
 func TestWhomItBelieves(t *testing.T) {
 	t.Parallel()
-	company, cfg, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	company, cfg := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	c := client(t, cfg)
 	captured := sandbox.Event{Payment: sandbox.Payment{
 		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
@@ -130,8 +121,7 @@ func TestWhomItBelieves(t *testing.T) {
 	if n, err := c.Parse(nil, body(func(url.Values) {})); err != nil || n.Capture == nil || n.Capture.Amount != 100 {
 		t.Fatalf("genuine: %+v, %v", n, err)
 	}
-	other, _, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	other, _ := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	foreign, err := other.Callback(captured)
 	require.NoError(t, err)
 	for name, text := range map[string][]byte{
@@ -160,8 +150,7 @@ func TestWhomItBelieves(t *testing.T) {
 func TestRepliesThatAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	_, stranger, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	_, stranger := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := alipay.SignReply(stranger.Key, r.PostFormValue("method"), alipay.Reply{Code: alipay.CodeFailed, SubCode: "ACQ.TRADE_NOT_EXIST"})
 		_, _ = w.Write(text)
@@ -171,10 +160,10 @@ func TestRepliesThatAreNoAnswer(t *testing.T) {
 	cfg.URL = srv.URL
 	c := client(t, cfg)
 	of := provider.Payment{No: ids.NewFor(7)}
-	_, err1 := c.Query(t.Context(), of)
-	_, err2 := c.Close(t.Context(), of)
-	_, err3 := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Payment: of, Amount: 1, Captured: 1, Currency: "CNY"})
-	for _, err := range []error{err1, err2, err3} {
+	_, asked := c.Query(t.Context(), of)
+	_, closed := c.Close(t.Context(), of)
+	_, refunded := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Payment: of, Amount: 1, Captured: 1, Currency: "CNY"})
+	for _, err := range []error{asked, closed, refunded} {
 		if err == nil || errors.Is(err, provider.ErrRefused) {
 			t.Errorf("a reply signed by another key gave %v", err)
 		}

@@ -35,34 +35,25 @@ const (
 	maxUnpackedBytes = 4 << 30
 )
 
-// errNoBill means that Alipay has no bill of the day: nothing moved, or it is too early.
-var errNoBill = errors.New("alipay: there is no bill of this day")
-
 // Statement implements provider.Provider. The bill is a zip archive, which is stored in a
 // temporary file, because its directory is at its end.
 func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
-	if c.now().Before(d.To) {
-		return provider.NoLines(provider.ErrNotReady)
-	}
-	return func(yield func(provider.Line, error) bool) {
+	return provider.LinesOf(func(pass func(provider.Line) bool) error {
+		if c.now().Before(d.To) {
+			return provider.ErrNotReady
+		}
 		r, err := c.call(ctx, MethodBill, Biz{BillType: "trade", BillDate: d.From.In(company.China).Format(time.DateOnly)})
-		if errors.Is(err, errNoBill) {
-			for l, err := range company.NoBill(c.now(), d) {
-				yield(l, err)
-			}
-			return
+		if errors.Is(err, company.ErrNoBill) {
+			return company.NoBill(c.now(), d)
 		}
-		over := false
 		if err == nil {
-			err = c.readBill(ctx, r.BillDownloadURL, func(l provider.Line) bool {
-				over = !yield(l, nil)
-				return !over
-			})
+			err = c.readBill(ctx, r.BillDownloadURL, pass)
 		}
-		if err != nil && !over {
-			yield(provider.Line{}, fmt.Errorf("alipay: statement: %w", err))
+		if err != nil {
+			return fmt.Errorf("alipay: statement: %w", err)
 		}
-	}
+		return nil
+	})
 }
 
 // readBill downloads a bill and passes its lines on until pass wants no more.
@@ -73,7 +64,7 @@ func (c *Client) readBill(ctx context.Context, address string, pass func(provide
 	}
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
 	size := int64(0)
-	err = c.bills.Stream(ctx, outbound.Request{URL: address}, func(r outbound.Reply, body io.Reader) (err error) {
+	err = c.Bills.Stream(ctx, outbound.Request{URL: address}, func(r outbound.Reply, body io.Reader) (err error) {
 		if r.Status != http.StatusOK {
 			return fmt.Errorf("the bill has status %d", r.Status)
 		}
@@ -103,8 +94,8 @@ func (c *Client) readBill(ctx context.Context, address string, pass func(provide
 		if err != nil {
 			return err
 		}
-		ended, err := details.Read(simplifiedchinese.GBK.NewDecoder().Reader(&bounded{ctx: ctx, r: rows, left: maxUnpackedBytes}), pass)
-		if err = errors.Join(err, rows.Close()); err != nil || ended {
+		text := simplifiedchinese.GBK.NewDecoder().Reader(&bounded{ctx: ctx, r: rows, left: maxUnpackedBytes})
+		if err := errors.Join(details.Read(text, pass), rows.Close()); err != nil {
 			return err
 		}
 	}
@@ -164,17 +155,12 @@ func lineOf(cell func(string) string) (l provider.Line, moved bool, err error) {
 	if l.Transaction == "" {
 		return l, false, errors.New("a row without a trade number")
 	}
-	var err1, err2 error
-	l.Amount, err1 = company.ParseYuan(strings.TrimPrefix(cell(colAmount), "-"))
-	l.At, err2 = ParseTime(cell(colDone))
 	if fee, err := company.ParseYuan(strings.TrimPrefix(cell(colFee), "-")); err == nil {
 		l.Fee = fee
 	}
-	return l, true, errors.Join(err1, err2)
-}
-
-// CloseIdleConnections closes the connections that no call uses.
-func (c *Client) CloseIdleConnections() {
-	c.Client.CloseIdleConnections()
-	c.bills.CloseIdleConnections()
+	if l.Amount, err = company.ParseYuan(strings.TrimPrefix(cell(colAmount), "-")); err != nil {
+		return l, true, err
+	}
+	l.At, err = ParseTime(cell(colDone))
+	return l, true, err
 }

@@ -19,7 +19,7 @@ func TestBillRowsWithQuotationMarks(t *testing.T) {
 	}
 	for _, name := range []string{"跑鞋", `"限量"跑鞋`, `"限量`, `跑"鞋`, `"跑鞋, 黑"`} {
 		var got []provider.Line
-		_, err := details.Read(strings.NewReader(header+row("1", name)+row("2", name)+row("3", "跑鞋")+"#-----业务明细列表结束-----\r\n"), func(l provider.Line) bool {
+		err := details.Read(strings.NewReader(header+row("1", name)+row("2", name)+row("3", "跑鞋")+"#-----业务明细列表结束-----\r\n"), func(l provider.Line) bool {
 			got = append(got, l)
 			return true
 		})
@@ -45,7 +45,7 @@ func TestUnpackedBillIsBounded(t *testing.T) {
 	endless := strings.NewReader(strings.Repeat("#\n", 1<<20))
 	read := func(ctx context.Context, most int64) error {
 		endless.Reset(strings.Repeat("#\n", 1<<20))
-		_, err := details.Read(&bounded{ctx: ctx, r: endless, left: most}, func(provider.Line) bool { return true })
+		err := details.Read(&bounded{ctx: ctx, r: endless, left: most}, func(provider.Line) bool { return true })
 		return err
 	}
 	if err := read(t.Context(), 1<<20); err == nil || !strings.Contains(err.Error(), "too long") {

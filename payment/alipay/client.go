@@ -23,27 +23,21 @@ const (
 	Wap  provider.Method = "wap"
 )
 
-const (
-	// maxSubjectRunes is the bound of the API.
-	maxSubjectRunes = 256
-)
+// maxSubjectRunes is the bound of the API.
+const maxSubjectRunes = 256
 
 // Client is Alipay as a payment provider. Safe for concurrent use.
 type Client struct {
-	*outbound.Client
-	cfg   Config
-	now   func() time.Time
-	bills *outbound.Client
+	company.Client
+	cfg Config
+	now func() time.Time
 }
 
 var _ provider.Provider = (*Client)(nil)
 
 // New returns the provider. It makes no call.
-func New(cfg Config, clk clock.Clock) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("alipay", cfg.Backoff, cfg.Metrics), bills: company.Bills("alipay", cfg.Metrics)}, nil
+func New(cfg Config, clk clock.Clock) *Client {
+	return &Client{cfg: cfg, now: clk.Now, Client: company.NewClient("alipay", cfg.Backoff, cfg.Metrics)}
 }
 
 // Profile implements provider.Provider.
@@ -101,7 +95,7 @@ func (c *Client) params(method string, biz Biz, more map[string]string) (url.Val
 // Query implements provider.Provider.
 func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status, error) {
 	r, err := c.call(ctx, MethodQuery, Biz{OutTradeNo: p.No.String()})
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, company.ErrMissing) {
 		return provider.Status{State: provider.Missing}, nil
 	}
 	if err != nil {
@@ -124,19 +118,7 @@ func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status
 // Close implements provider.Provider.
 func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status, error) {
 	_, err := c.call(ctx, MethodClose, Biz{OutTradeNo: p.No.String()})
-	switch {
-	case err == nil:
-		return provider.Status{State: provider.Closed}, nil
-	case errors.Is(err, errMissing):
-		return provider.Status{State: provider.Missing}, nil
-	case !errors.Is(err, provider.ErrClosed):
-		return provider.Status{}, fmt.Errorf("alipay: close: %w", err)
-	}
-	st, err := c.Query(ctx, p) // it has ended: paid, or closed before
-	if err == nil && st.State == provider.Open {
-		err = errors.New("alipay: close: the payment is still open")
-	}
-	return st, err
+	return company.Closed(err, func() (provider.Status, error) { return c.Query(ctx, p) })
 }
 
 // Refund implements provider.Provider. The reply to a request does not say whether
@@ -150,13 +132,13 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 	ask := refund
 	ask.RefundAmount, ask.RefundReason = company.Yuan(ret.Amount), ret.Reason
 	_, refused := c.call(ctx, MethodRefund, ask)
-	if refused != nil && !errors.Is(refused, errMissing) && !errors.Is(refused, provider.ErrClosed) && !errors.Is(refused, provider.ErrRefused) {
+	if refused != nil && !errors.Is(refused, company.ErrMissing) && !errors.Is(refused, provider.ErrClosed) && !errors.Is(refused, provider.ErrRefused) {
 		return provider.RefundStatus{}, fmt.Errorf("alipay: refund: %w", refused)
 	}
 	refund.QueryOptions = []string{"gmt_refund_pay"}
 	r, err := c.call(ctx, MethodRefundQuery, refund)
 	switch {
-	case refused != nil && (errors.Is(err, errMissing) || err == nil && r.RefundStatus != RefundSuccess):
+	case refused != nil && (errors.Is(err, company.ErrMissing) || err == nil && r.RefundStatus != RefundSuccess):
 		return provider.RefundStatus{}, fmt.Errorf("alipay: refund: %w: %w", provider.ErrRefused, refused)
 	case err != nil:
 		return provider.RefundStatus{}, fmt.Errorf("alipay: query refund: %w", err)
@@ -172,12 +154,9 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 	return out, err
 }
 
-// errMissing means that Alipay does not know the number.
-var errMissing = errors.New("alipay: there is no such number")
-
 // call makes one signed call and returns its verified reply. A refusal of the content
 // is provider.ErrRefused, a trade that has ended provider.ErrClosed, an unknown number
-// errMissing; any other error may be gone the next time.
+// company.ErrMissing; any other error may be gone the next time.
 func (c *Client) call(ctx context.Context, method string, biz Biz) (r Reply, err error) {
 	p, err := c.params(method, biz, nil)
 	if err != nil {
@@ -204,33 +183,38 @@ func (c *Client) call(ctx context.Context, method string, biz Biz) (r Reply, err
 func refused(r Reply) error {
 	said := fmt.Errorf("%s: %s", r.SubCode, r.SubMsg)
 	if strings.HasSuffix(r.SubCode, "bill_not_exist") {
-		return fmt.Errorf("%w: %w", errNoBill, said)
+		return fmt.Errorf("%w: %w", company.ErrNoBill, said)
 	}
-	switch r.SubCode {
-	case "ACQ.TRADE_NOT_EXIST":
-		return fmt.Errorf("%w: %w", errMissing, said)
-	case "ACQ.TRADE_HAS_SUCCESS", "ACQ.TRADE_HAS_CLOSE", "ACQ.TRADE_STATUS_ERROR", "ACQ.TRADE_HAS_FINISHED", "ACQ.REASON_TRADE_STATUS_INVALID":
-		return fmt.Errorf("%w: %w", provider.ErrClosed, said)
-	case "ACQ.INVALID_PARAMETER", "ACQ.REFUND_AMT_NOT_EQUAL_TOTAL", "ACQ.REASON_TRADE_REFUND_FEE_ERR", "ACQ.REFUND_FEE_ERROR", "ACQ.TRADE_NOT_ALLOW_REFUND",
-		"ACQ.DISCORDANT_REPEAT_REQUEST", "ACQ.ENTERPRISE_PAY_BIZ_ERROR":
-		return fmt.Errorf("%w: %w", provider.ErrRefused, said)
-	default: // ACQ.SYSTEM_ERROR, ACQ.SELLER_BALANCE_NOT_ENOUGH and others: time or a person repairs them
-		return said
+	if kind := refusals[r.SubCode]; kind != nil {
+		return fmt.Errorf("%w: %w", kind, said)
 	}
+	return said // ACQ.SYSTEM_ERROR, ACQ.SELLER_BALANCE_NOT_ENOUGH and others: time or a person repairs them
+}
+
+// refusals are the codes that say what became of a request.
+var refusals = map[string]error{
+	"ACQ.TRADE_NOT_EXIST":   company.ErrMissing,
+	"ACQ.TRADE_HAS_SUCCESS": provider.ErrClosed, "ACQ.TRADE_HAS_CLOSE": provider.ErrClosed, "ACQ.TRADE_STATUS_ERROR": provider.ErrClosed,
+	"ACQ.TRADE_HAS_FINISHED": provider.ErrClosed, "ACQ.REASON_TRADE_STATUS_INVALID": provider.ErrClosed,
+	"ACQ.INVALID_PARAMETER": provider.ErrRefused, "ACQ.REFUND_AMT_NOT_EQUAL_TOTAL": provider.ErrRefused, "ACQ.REASON_TRADE_REFUND_FEE_ERR": provider.ErrRefused,
+	"ACQ.REFUND_FEE_ERROR": provider.ErrRefused, "ACQ.TRADE_NOT_ALLOW_REFUND": provider.ErrRefused, "ACQ.DISCORDANT_REPEAT_REQUEST": provider.ErrRefused,
+	"ACQ.ENTERPRISE_PAY_BIZ_ERROR": provider.ErrRefused,
 }
 
 // captureOf is the money of a trade that was paid.
 func captureOf(seller, outTradeNo, tradeNo, amount, at string) (c provider.Capture, err error) {
-	no, err1 := ids.Parse(outTradeNo)
-	fen, err2 := company.ParseYuan(amount)
-	paid, err3 := ParseTime(at)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return c, err
-	}
+	c = provider.Capture{Merchant: seller, Transaction: tradeNo, Currency: company.CNY}
 	if tradeNo == "" {
 		return c, errors.New("alipay: a capture without a trade number")
 	}
-	return provider.Capture{Merchant: seller, PaymentNo: no, Transaction: tradeNo, Amount: fen, Currency: company.CNY, At: paid}, nil
+	if c.PaymentNo, err = ids.Parse(outTradeNo); err != nil {
+		return c, err
+	}
+	if c.Amount, err = company.ParseYuan(amount); err != nil {
+		return c, err
+	}
+	c.At, err = ParseTime(at)
+	return c, err
 }
 
 // Parse implements provider.Provider. A callback about a refund repeats the capture: the
@@ -267,14 +251,9 @@ func (c *Client) Parse(_ http.Header, body []byte) (provider.Notice, error) {
 // Answer implements provider.Provider. Alipay reads the body alone.
 func (c *Client) Answer(err error) provider.Reply {
 	status, word := http.StatusOK, "success"
-	switch {
-	case err == nil:
-	case errors.Is(err, provider.ErrBadSignature):
-		status, word = http.StatusUnauthorized, "failure"
-	case errors.Is(err, provider.ErrUnreadable):
-		status, word = http.StatusBadRequest, "failure"
-	default:
-		status, word = http.StatusServiceUnavailable, "failure"
+	if err != nil {
+		status, _ = provider.Refusal(err)
+		word = "failure"
 	}
 	return provider.Reply{Status: status, ContentType: "text/plain; charset=utf-8", Body: []byte(word)}
 }

@@ -35,8 +35,8 @@ func (s Settings) Check() error {
 // Config reads the keys that the settings name.
 func (s Settings) Config() (c Config, err error) {
 	c = Config{App: s.AlipayApp, Seller: s.AlipaySeller, URL: s.AlipayURL}
-	if s.AlipaySeller == "" || s.AlipayKey == "" || s.AlipayPeer == "" {
-		return c, errors.New("--alipay-app needs --alipay-seller, --alipay-key and --alipay-peer beside it")
+	if s.AlipaySeller == "" || s.AlipayKey == "" || s.AlipayPeer == "" || s.AlipayURL == "" {
+		return c, errors.New("--alipay-app needs --alipay-seller, --alipay-key, --alipay-peer and --alipay-url beside it")
 	}
 	if c.Key, err = rsakey.Private(s.AlipayKey); err != nil {
 		return c, fmt.Errorf("--alipay-key: %w", err)
@@ -44,7 +44,7 @@ func (s Settings) Config() (c Config, err error) {
 	if c.Peer, err = rsakey.Public(s.AlipayPeer); err != nil {
 		return c, fmt.Errorf("--alipay-peer: %w", err)
 	}
-	return c, c.Validate()
+	return c, nil
 }
 
 // Config is the configuration of a Client.
@@ -56,12 +56,4 @@ type Config struct {
 	URL     string          // the gateway
 	Backoff time.Duration
 	Metrics prometheus.Registerer
-}
-
-// Validate returns an error that names what is missing.
-func (c Config) Validate() error {
-	if c.App == "" || c.Seller == "" || c.Key == nil || c.Peer == nil || c.URL == "" {
-		return errors.New("Alipay needs --alipay-app, --alipay-seller, --alipay-key, --alipay-peer and --alipay-url") //nolint:staticcheck // a name
-	}
-	return nil
 }

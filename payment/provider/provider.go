@@ -265,3 +265,24 @@ var (
 	ErrRefused      = errors.New("provider: refused permanently")
 	ErrNoLogin      = errors.New("provider: the method needs a login with the provider's app")
 )
+
+// Why a report of a provider cannot be accepted. It is asked to repeat it: an operator may
+// have fixed the cause by then.
+var (
+	ErrForeign  = errors.New("provider: the money belongs to another merchant")
+	ErrUnknown  = errors.New("provider: it reports a number that is not ours")
+	ErrMismatch = errors.New("provider: the amount is not the one that was charged or requested")
+	ErrReused   = errors.New("provider: it gives two movements one number, or one refund two movements")
+)
+
+// Refusal is the HTTP status of an answer to a callback that was not accepted, and the reason.
+func Refusal(err error) (status int, why string) {
+	switch {
+	case errors.Is(err, ErrBadSignature):
+		return http.StatusUnauthorized, "bad signature"
+	case errors.Is(err, ErrUnreadable):
+		return http.StatusBadRequest, "unreadable"
+	default:
+		return http.StatusServiceUnavailable, "not accepted, send it again"
+	}
+}

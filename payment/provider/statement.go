@@ -12,6 +12,13 @@ import (
 // else the shop's. It holds From and not To.
 type Day struct{ From, To time.Time }
 
+// DayOf is the day of a zone that holds a time.
+func DayOf(at time.Time, zone *time.Location) Day {
+	y, m, d := at.In(zone).Date()
+	from := time.Date(y, m, d, 0, 0, 0, 0, zone)
+	return Day{From: from, To: from.AddDate(0, 0, 1)}
+}
+
 // Date is the day's date in the zone that it begins in.
 func (d Day) Date() string { return d.From.Format(time.DateOnly) }
 
@@ -49,7 +56,17 @@ type Lines = iter.Seq2[Line, error]
 // ErrNotReady means that the provider has not made this day's statement yet.
 var ErrNotReady = errors.New("provider: the statement is not made yet")
 
-// NoLines is the statement of a day of which there is only an error.
-func NoLines(err error) Lines {
-	return func(yield func(Line, error) bool) { yield(Line{}, err) }
+// LinesOf are the lines that read passes on, until pass returns false for no more of them;
+// then read returns, and what it returns is not asked for.
+func LinesOf(read func(pass func(Line) bool) error) Lines {
+	return func(yield func(Line, error) bool) {
+		over := false
+		err := read(func(l Line) bool {
+			over = !yield(l, nil)
+			return !over
+		})
+		if err != nil && !over {
+			yield(Line{}, err)
+		}
+	}
 }

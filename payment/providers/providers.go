@@ -79,100 +79,67 @@ type Ways struct {
 // Open opens the ways to pay. It makes no call.
 func Open(set Settings, deps Deps) (*Ways, error) {
 	w := new(Ways)
-	if err := w.openReal(set, deps); err != nil {
-		return nil, err
+	add := func(p provider.Provider) { w.Providers = append(w.Providers, p) }
+	addWeChat := func(cfg wechatpay.Config) {
+		cfg.Metrics = deps.Metrics
+		add(wechatpay.New(cfg, deps.Clock))
 	}
-	practice := sandbox.Deps{DB: deps.DB, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics}
-	if set.Sandbox.BankURL != "" {
-		err := w.add(sandbox.At(set.Sandbox.BankURL, deps.Secret, practice))
-		return w, err
+	addAlipay := func(cfg alipay.Config) {
+		cfg.Metrics = deps.Metrics
+		add(alipay.New(cfg, deps.Clock))
 	}
-	if !set.Sandbox.SandboxBank && len(set.PayWith) == 0 {
-		return w, nil
+	addStripe := func(cfg stripe.Config) {
+		cfg.Metrics = deps.Metrics
+		add(stripe.New(cfg))
 	}
-	bank, own, err := sandbox.Open(deps.Secret, deps.PublicURL, deps.LocalURL, practice)
-	if err != nil {
-		return nil, err
-	}
-	w.bank = bank
-	for _, company := range set.PayWith {
-		if err := w.practise(company, deps); err != nil {
-			return nil, err
-		}
-	}
-	if set.Sandbox.SandboxBank {
-		w.Providers = append(w.Providers, own)
-	}
-	return w, nil
-}
-
-// openReal opens the companies that the shop has an account with.
-func (w *Ways) openReal(set Settings, deps Deps) error {
 	if set.WeChat.On() {
 		cfg, err := set.WeChat.Config()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		cfg.Metrics = deps.Metrics
-		if err := w.add(wechatpay.New(cfg, deps.Clock)); err != nil {
-			return err
-		}
+		addWeChat(cfg)
 	}
 	if set.Alipay.On() {
 		cfg, err := set.Alipay.Config()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		cfg.Metrics = deps.Metrics
-		if err := w.add(alipay.New(cfg, deps.Clock)); err != nil {
-			return err
+		addAlipay(cfg)
+	}
+	if set.Stripe.On() {
+		addStripe(set.Stripe.Config())
+	}
+	practice := sandbox.Deps{DB: deps.DB, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics}
+	if set.Sandbox.BankURL != "" {
+		add(sandbox.At(set.Sandbox.BankURL, deps.Secret, practice))
+		return w, nil
+	}
+	if !set.Sandbox.SandboxBank && len(set.PayWith) == 0 {
+		return w, nil
+	}
+	var own *sandbox.Client
+	w.bank, own = sandbox.Open(deps.Secret, deps.PublicURL, deps.LocalURL, practice)
+	// The keys are new at each start, so that a practice has one instance.
+	for _, company := range set.PayWith {
+		switch company {
+		case wechat:
+			standIn, cfg := wechatstandin.Pair(deps.LocalURL, deps.Clock.Now, deps.Log)
+			w.bank.Speak(standIn)
+			addWeChat(cfg)
+		case ali: // shoppers' browsers go to the gateway too
+			standIn, cfg := alipaystandin.Pair(deps.PublicURL, deps.Clock.Now, deps.Log)
+			w.bank.Speak(standIn)
+			addAlipay(cfg)
+		case card:
+			standIn, cfg := stripestandin.Pair(deps.LocalURL, deps.Clock.Now, deps.Log)
+			w.bank.Speak(standIn)
+			addStripe(cfg)
 		}
 	}
-	if !set.Stripe.On() {
-		return nil
+	if set.Sandbox.SandboxBank {
+		add(own)
 	}
-	cfg := set.Stripe.Config()
-	cfg.Metrics = deps.Metrics
-	return w.add(stripe.New(cfg))
-}
-
-// practise opens a company's stand-in. The keys are new at each start, so that a
-// practice has one instance.
-func (w *Ways) practise(company string, deps Deps) error {
-	switch company {
-	case wechat:
-		standIn, cfg, err := wechatstandin.Pair(deps.LocalURL, deps.Clock.Now, deps.Log)
-		if err != nil {
-			return err
-		}
-		w.bank.Speak(standIn)
-		cfg.Metrics = deps.Metrics
-		return w.add(wechatpay.New(cfg, deps.Clock))
-	case ali:
-		// Shoppers' browsers go to the gateway too.
-		standIn, cfg, err := alipaystandin.Pair(deps.PublicURL, deps.Clock.Now, deps.Log)
-		if err != nil {
-			return err
-		}
-		w.bank.Speak(standIn)
-		cfg.Metrics = deps.Metrics
-		return w.add(alipay.New(cfg, deps.Clock))
-	case card:
-		standIn, cfg := stripestandin.Pair(deps.LocalURL, deps.Clock.Now, deps.Log)
-		w.bank.Speak(standIn)
-		cfg.Metrics = deps.Metrics
-		return w.add(stripe.New(cfg))
-	default:
-		return fmt.Errorf("--pay: there is no stand-in of %q", company)
-	}
-}
-
-// add offers a company whose client was opened.
-func (w *Ways) add(p provider.Provider, err error) error {
-	if err == nil {
-		w.Providers = append(w.Providers, p)
-	}
-	return err
+	return w, nil
 }
 
 // Routes serves the bank, if there is one.

@@ -98,7 +98,7 @@ func TestProviders(t *testing.T) {
 		"--alipay-peer":        wrong(func(s *Settings) { s.Alipay.AlipayPeer = private }),
 		"--alipay-seller":      wrong(func(s *Settings) { s.Alipay.AlipaySeller = "" }),
 		"--wechat-pay-app":     {WeChat: wechatpay.Settings{WechatPayMerchant: "19"}},
-		"and --alipay-peer":    {Alipay: alipay.Settings{AlipayApp: "2021"}},
+		"--alipay-app needs":   {Alipay: alipay.Settings{AlipayApp: "2021"}},
 		"--stripe-key":         wrong(func(s *Settings) { s.Stripe.StripeKey = "pk_live_1" }),
 		"--stripe-account":     wrong(func(s *Settings) { s.Stripe.StripeAccount = "" }),
 		"--stripe-secrets":     wrong(func(s *Settings) { s.Stripe.StripeSecrets = []string{"whsec_1", "secret"} }),

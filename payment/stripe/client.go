@@ -54,17 +54,14 @@ type Client struct {
 var _ provider.Provider = (*Client)(nil)
 
 // New returns the provider. It makes no call.
-func New(cfg Config) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(cfg Config) *Client {
 	c := &Client{cfg: cfg, Client: company.Line("stripe", cfg.Backoff, cfg.Metrics)}
 	c.api = api.NewClient(cfg.Key, api.WithBackends(api.NewBackendsWithConfig(&api.BackendConfig{
 		HTTPClient:      &http.Client{Transport: line{c.Client, cfg.URL}}, //nolint:forbidigo // its transport is platform/edge/outbound
 		EnableTelemetry: new(false), MaxNetworkRetries: new(int64(0)),     // ours retries
 		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull}, // errors are returned, and logged once
 	})))
-	return c, nil
+	return c
 }
 
 // Profile implements provider.Provider.
@@ -169,8 +166,11 @@ func (c *Client) capture(s *api.CheckoutSession, merchant string, at time.Time) 
 	if err == nil && (s.PaymentIntent == nil || s.PaymentIntent.ID == "" || at.IsZero()) {
 		err = errors.New("a capture without transaction or time")
 	}
-	amount, err2 := Minor(s.AmountTotal, currency(s.Currency))
-	if err := cmp.Or(err, err2); err != nil {
+	amount := int64(0)
+	if err == nil {
+		amount, err = Minor(s.AmountTotal, currency(s.Currency))
+	}
+	if err != nil {
 		return provider.Capture{}, fmt.Errorf("stripe: session %s: %w", s.ID, err)
 	}
 	return provider.Capture{

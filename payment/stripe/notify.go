@@ -87,14 +87,9 @@ func (c *Client) read(body []byte) (n provider.Notice, err error) {
 
 // Answer implements provider.Provider.
 func (c *Client) Answer(err error) provider.Reply {
-	status, text := http.StatusServiceUnavailable, "not accepted, send it again"
-	switch {
-	case err == nil:
-		status, text = http.StatusOK, "ok"
-	case errors.Is(err, provider.ErrBadSignature):
-		status, text = http.StatusUnauthorized, "bad signature"
-	case errors.Is(err, provider.ErrUnreadable):
-		status, text = http.StatusBadRequest, "unreadable"
+	status, text := http.StatusOK, "ok"
+	if err != nil {
+		status, text = provider.Refusal(err)
 	}
 	return provider.Reply{Status: status, ContentType: "text/plain; charset=utf-8", Body: []byte(text)}
 }

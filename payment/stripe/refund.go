@@ -55,27 +55,23 @@ func (c *Client) refund(ctx context.Context, r provider.Return) (*api.Refund, er
 
 // refunded reads a refund of ours.
 func (c *Client) refunded(r *api.Refund, merchant string, at time.Time) (provider.RefundStatus, error) {
-	no, err := ids.Parse(r.Metadata[MetaRefund])
-	if err != nil {
-		return provider.RefundStatus{}, fmt.Errorf("stripe: refund %s: %w", r.ID, err)
-	}
-	paymentNo, err := ids.Parse(r.Metadata[MetaPayment])
-	if err != nil {
-		return provider.RefundStatus{}, fmt.Errorf("stripe: refund %s: %w", r.ID, err)
-	}
-	amount, err := Minor(r.Amount, currency(r.Currency))
-	if err != nil {
-		return provider.RefundStatus{}, fmt.Errorf("stripe: refund %s: %w", r.ID, err)
-	}
-	out := provider.RefundStatus{
-		State: provider.Processing, Merchant: merchant, RefundNo: no, PaymentNo: paymentNo, Transaction: r.ID, Amount: amount, Currency: currency(r.Currency),
-	}
+	out := provider.RefundStatus{State: provider.Processing, Merchant: merchant, Transaction: r.ID, Currency: currency(r.Currency)}
 	switch r.Status {
 	case api.RefundStatusSucceeded:
 		out.State, out.At = provider.Succeeded, at
 	case api.RefundStatusFailed, api.RefundStatusCanceled:
 		out.State = provider.Failed
 	default: // pending, requires_action
+	}
+	var err error
+	if out.RefundNo, err = ids.Parse(r.Metadata[MetaRefund]); err == nil {
+		out.PaymentNo, err = ids.Parse(r.Metadata[MetaPayment])
+	}
+	if err == nil {
+		out.Amount, err = Minor(r.Amount, out.Currency)
+	}
+	if err != nil {
+		return provider.RefundStatus{}, fmt.Errorf("stripe: refund %s: %w", r.ID, err)
 	}
 	return out, nil
 }

@@ -14,28 +14,28 @@ import (
 // Statement implements provider.Provider: the balance transactions of charges, refunds
 // and disputes that belong to payments of ours, also refunds that were made in the dashboard.
 func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
-	if time.Now().Before(d.To) {
-		return provider.NoLines(provider.ErrNotReady)
-	}
-	return func(yield func(provider.Line, error) bool) {
+	return provider.LinesOf(func(pass func(provider.Line) bool) error {
+		if time.Now().Before(d.To) {
+			return provider.ErrNotReady
+		}
 		ask := &api.BalanceTransactionListParams{CreatedRange: &api.RangeQueryParams{GreaterThanOrEqual: d.From.Unix(), LesserThan: d.To.Unix()}}
 		ask.Limit = new(int64(page))
 		ask.AddExpand("data.source.payment_intent")
 		for t, err := range c.api.V1BalanceTransactions.List(ctx, ask) {
 			var l provider.Line
-			ours := true
+			ours := false
 			if err == nil {
 				l, ours, err = lineOf(t)
 			}
 			if err != nil {
-				yield(l, fmt.Errorf("stripe: statement: %w", said(err)))
-				return
+				return fmt.Errorf("stripe: statement: %w", said(err))
 			}
-			if ours && !yield(l, nil) {
-				return
+			if ours && !pass(l) {
+				return nil
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // lineOf reads a balance transaction; ours is false for what is no payment of ours. The

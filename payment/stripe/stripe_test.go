@@ -35,11 +35,9 @@ type shop struct {
 
 func setup(t *testing.T) *shop {
 	t.Helper()
-	s := new(shop)
-	s.bank = sandboxtest.Open(t, func(url string) []sandbox.Dialect {
-		s.company, s.cfg = standin.Pair(url, time.Now, slog.New(slog.DiscardHandler))
-		return []sandbox.Dialect{s.company}
-	})
+	s := &shop{bank: sandboxtest.Open(t)}
+	s.company, s.cfg = standin.Pair(s.bank.URL, time.Now, slog.New(slog.DiscardHandler))
+	s.bank.Speak(t, s.company)
 	s.cfg.Backoff = time.Millisecond
 	s.Client = client(t, s.cfg)
 	return s
@@ -47,8 +45,7 @@ func setup(t *testing.T) *shop {
 
 func client(t *testing.T, cfg stripe.Config) *stripe.Client {
 	t.Helper()
-	c, err := stripe.New(cfg)
-	require.NoError(t, err)
+	c := stripe.New(cfg)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -58,10 +55,7 @@ func TestConformance(t *testing.T) {
 	s := setup(t)
 	providertest.Run(t, func(t *testing.T) providertest.Subject {
 		t.Helper()
-		return providertest.Subject{
-			Provider: s.Client, Currency: "ISK", Pay: sandboxtest.Pay, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
-			Backdate: func(no ids.ID, d time.Duration) { s.bank.Backdate(t, no, d) },
-		}
+		return s.bank.Subject(t, s.Client, "ISK")
 	})
 }
 
@@ -212,11 +206,11 @@ func TestWrongKeyDecidesNothing(t *testing.T) {
 	_, cfg := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	cfg.URL, cfg.Backoff = srv.URL, time.Millisecond
 	c := client(t, cfg)
-	_, err0 := c.Create(t.Context(), charge())
-	_, err1 := c.Query(t.Context(), provider.Payment{No: ids.NewFor(7), Ref: "cs_test_1"})
-	_, err2 := c.Close(t.Context(), provider.Payment{No: ids.NewFor(7)})
-	_, err3 := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Transaction: "pi_1", Amount: 1})
-	for _, err := range []error{err0, err1, err2, err3} {
+	_, created := c.Create(t.Context(), charge())
+	_, asked := c.Query(t.Context(), provider.Payment{No: ids.NewFor(7), Ref: "cs_test_1"})
+	_, closed := c.Close(t.Context(), provider.Payment{No: ids.NewFor(7)})
+	_, refunded := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Transaction: "pi_1", Amount: 1})
+	for _, err := range []error{created, asked, closed, refunded} {
 		if err == nil || errors.Is(err, provider.ErrRefused) || strings.Contains(err.Error(), cfg.Key) {
 			t.Errorf("a refused key gave %v", err)
 		}

@@ -45,37 +45,23 @@ const (
 	billTime = "2006-01-02 15:04:05"
 )
 
-// errNoBill means that WeChat Pay has no bill of the day: nothing moved, or it is too early.
-var errNoBill = errors.New("wechatpay: there is no bill of this day")
-
 // Statement implements provider.Provider: the bill of payments, then that of refunds.
 func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
-	if c.now().Before(d.To) {
-		return provider.NoLines(provider.ErrNotReady)
-	}
-	return func(yield func(provider.Line, error) bool) {
+	return provider.LinesOf(func(pass func(provider.Line) bool) error {
+		if c.now().Before(d.To) {
+			return provider.ErrNotReady
+		}
 		for _, kind := range []string{BillSuccess, BillRefund} {
-			over := false
-			err := c.bill(ctx, d, kind, func(l provider.Line) bool {
-				over = !yield(l, nil)
-				return !over
-			})
-			if errors.Is(err, errNoBill) {
-				for _, notReady := range company.NoBill(c.now(), d) {
-					err = notReady
-				}
-				if !errors.Is(err, provider.ErrNotReady) {
-					err = nil
-				}
+			err := c.bill(ctx, d, kind, pass)
+			if errors.Is(err, company.ErrNoBill) {
+				err = company.NoBill(c.now(), d)
 			}
-			if err != nil && !over {
-				yield(provider.Line{}, fmt.Errorf("wechatpay: statement: %w", err))
-			}
-			if err != nil || over {
-				return
+			if err != nil {
+				return fmt.Errorf("wechatpay: statement: %w", err)
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // bill downloads one bill. Lines are passed on as they arrive; if the file's hash is wrong
@@ -100,7 +86,7 @@ func (c *Client) bill(ctx context.Context, d provider.Day, kind string, pass fun
 	// The request carries our signature: it goes to the configured address.
 	path = strings.TrimPrefix(u.RequestURI(), base.Path)
 	var signing error
-	return c.bills.Stream(ctx, outbound.Request{URL: c.cfg.URL + path, Head: func(h http.Header) {
+	return c.Bills.Stream(ctx, outbound.Request{URL: c.cfg.URL + path, Head: func(h http.Header) {
 		var text string
 		text, signing = c.authorization(http.MethodGet, path, nil)
 		h.Set("Authorization", text)
@@ -110,7 +96,7 @@ func (c *Client) bill(ctx context.Context, d provider.Day, kind string, pass fun
 		}
 		sum := sha1.New() //nolint:gosec // as above
 		body = io.TeeReader(body, sum)
-		if ended, err := form(kind).Read(body, pass); err != nil || ended {
+		if err := form(kind).Read(body, pass); err != nil {
 			return err
 		}
 		if _, err := io.Copy(io.Discard, body); err != nil {
@@ -151,24 +137,19 @@ func lineOf(kind string, cell func(string) string) (l provider.Line, moved bool,
 			at = made
 		}
 	}
-	var err1, err2, err3 error
 	l.PaymentNo = company.OurNumber(cell(colPayment))
 	if kind == BillRefund {
 		l.RefundNo = company.OurNumber(cell(colRefund))
 	}
-	l.Amount, err1 = company.ParseYuan(amount)
-	l.At, err2 = time.ParseInLocation(billTime, at, company.China)
 	if l.Transaction == "" || l.Currency == "" {
-		err3 = errors.New("a row without transaction or currency")
+		return l, true, errors.New("a row without transaction or currency")
+	}
+	if l.Amount, err = company.ParseYuan(amount); err != nil {
+		return l, true, err
 	}
 	if fee, err := strconv.ParseFloat(cell(colFee), 64); err == nil {
 		l.Fee = int64(math.Round(fee * 100)) //nolint:mnd // fen; the bill has fractions of them
 	}
-	return l, true, errors.Join(err1, err2, err3)
-}
-
-// CloseIdleConnections closes the connections that no call uses.
-func (c *Client) CloseIdleConnections() {
-	c.Client.CloseIdleConnections()
-	c.bills.CloseIdleConnections()
+	l.At, err = time.ParseInLocation(billTime, at, company.China)
+	return l, true, err
 }

@@ -27,28 +27,22 @@ const (
 	H5     provider.Method = "h5"
 )
 
-const (
-	// maxDescriptionBytes and maxReasonBytes are bounds of the API.
-	maxDescriptionBytes, maxReasonBytes = 127, 80
-)
+// maxDescriptionBytes and maxReasonBytes are bounds of the API.
+const maxDescriptionBytes, maxReasonBytes = 127, 80
 
 // Client is WeChat Pay as a payment provider. Safe for concurrent use.
 type Client struct {
-	*outbound.Client
+	company.Client
 	cfg   Config
 	now   func() time.Time
-	bills *outbound.Client
 	peers *peers
 }
 
 var _ provider.Provider = (*Client)(nil)
 
 // New returns the provider. It makes no call.
-func New(cfg Config, clk clock.Clock) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	return &Client{cfg: cfg, now: clk.Now, Client: company.Line("wechatpay", cfg.Backoff, cfg.Metrics), bills: company.Bills("wechatpay", cfg.Metrics), peers: newPeers(cfg.Peers)}, nil
+func New(cfg Config, clk clock.Clock) *Client {
+	return &Client{cfg: cfg, now: clk.Now, Client: company.NewClient("wechatpay", cfg.Backoff, cfg.Metrics), peers: newPeers(cfg.Peers)}
 }
 
 // Profile implements provider.Provider.
@@ -122,7 +116,7 @@ func (c *Client) inside(prepayID string) (provider.Handoff, error) {
 func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status, error) {
 	var t Transaction
 	err := c.call(ctx, http.MethodGet, tradePath(p.No)+"?mchid="+c.cfg.Merchant, nil, &t)
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, company.ErrMissing) {
 		return provider.Status{State: provider.Missing}, nil
 	}
 	if err != nil {
@@ -146,19 +140,7 @@ func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status
 // payment that had ended before, so its state is asked.
 func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status, error) {
 	err := c.call(ctx, http.MethodPost, tradePath(p.No)+"/close", map[string]string{"mchid": c.cfg.Merchant}, nil)
-	switch {
-	case err == nil:
-		return provider.Status{State: provider.Closed}, nil
-	case errors.Is(err, errMissing):
-		return provider.Status{State: provider.Missing}, nil
-	case !errors.Is(err, provider.ErrClosed):
-		return provider.Status{}, fmt.Errorf("wechatpay: close: %w", err)
-	}
-	st, err := c.Query(ctx, p)
-	if err == nil && st.State == provider.Open {
-		err = errors.New("wechatpay: close: the payment is still open")
-	}
-	return st, err
+	return company.Closed(err, func() (provider.Status, error) { return c.Query(ctx, p) })
 }
 
 func tradePath(no ids.ID) string { return "/v3/pay/transactions/out-trade-no/" + no.String() }
@@ -170,7 +152,7 @@ func (c *Client) Refund(ctx context.Context, r provider.Return) (provider.Refund
 		OutTradeNo: r.Payment.No.String(), OutRefundNo: r.RefundNo.String(), Reason: shorten(r.Reason, maxReasonBytes), NotifyURL: r.NotifyURL,
 		Amount: Amount{Refund: r.Amount, Total: r.Captured, Currency: r.Currency},
 	}, &out)
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, company.ErrMissing) {
 		err = fmt.Errorf("%w: %w", provider.ErrRefused, err) // there is no such payment
 	}
 	if err != nil {
@@ -180,12 +162,9 @@ func (c *Client) Refund(ctx context.Context, r provider.Return) (provider.Refund
 	return out.status(out.Status)
 }
 
-// errMissing means that WeChat Pay does not know the number.
-var errMissing = errors.New("wechatpay: there is no such number")
-
 // call makes one signed call and decodes its verified reply into out. A refusal of the
 // content is provider.ErrRefused, a payment that has ended provider.ErrClosed, an
-// unknown number errMissing; any other error may be gone the next time.
+// unknown number company.ErrMissing; any other error may be gone the next time.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	if path != certificatesPath {
 		c.renew(ctx)
@@ -237,20 +216,19 @@ func refusedBy(r outbound.Reply) error {
 		return fmt.Errorf("status %d, not JSON", r.Status)
 	}
 	said := fmt.Errorf("status %d: %s: %s", r.Status, p.Code, p.Message)
-	switch p.Code {
-	case "ORDERPAID", "ORDER_CLOSED", "ORDERCLOSED", "OUT_TRADE_NO_USED":
-		return fmt.Errorf("%w: %w", provider.ErrClosed, said)
-	case "ORDER_NOT_EXIST", "ORDERNOTEXIST", "RESOURCE_NOT_EXISTS":
-		return fmt.Errorf("%w: %w", errMissing, said)
-	case "PARAM_ERROR", "INVALID_REQUEST", "RULE_LIMIT", "MCH_NOT_EXISTS", "APPID_MCHID_NOT_MATCH", "OPENID_MISMATCH", "USER_ACCOUNT_ABNORMAL":
-		return fmt.Errorf("%w: %w", provider.ErrRefused, said)
-	case "NO_STATEMENT_EXIST":
-		return fmt.Errorf("%w: %w", errNoBill, said)
-	case "STATEMENT_CREATING":
-		return fmt.Errorf("%w: %w", provider.ErrNotReady, said)
-	default: // SIGN_ERROR, NO_AUTH, NOT_ENOUGH and others: a person can repair what is behind them
-		return said
+	if kind := refusals[p.Code]; kind != nil {
+		return fmt.Errorf("%w: %w", kind, said)
 	}
+	return said // SIGN_ERROR, NO_AUTH, NOT_ENOUGH and others: a person can repair what is behind them
+}
+
+// refusals are the codes that say what became of a request.
+var refusals = map[string]error{
+	"ORDERPAID": provider.ErrClosed, "ORDER_CLOSED": provider.ErrClosed, "ORDERCLOSED": provider.ErrClosed, "OUT_TRADE_NO_USED": provider.ErrClosed,
+	"ORDER_NOT_EXIST": company.ErrMissing, "ORDERNOTEXIST": company.ErrMissing, "RESOURCE_NOT_EXISTS": company.ErrMissing,
+	"PARAM_ERROR": provider.ErrRefused, "INVALID_REQUEST": provider.ErrRefused, "RULE_LIMIT": provider.ErrRefused, "MCH_NOT_EXISTS": provider.ErrRefused,
+	"APPID_MCHID_NOT_MATCH": provider.ErrRefused, "OPENID_MISMATCH": provider.ErrRefused, "USER_ACCOUNT_ABNORMAL": provider.ErrRefused,
+	"NO_STATEMENT_EXIST": company.ErrNoBill, "STATEMENT_CREATING": provider.ErrNotReady,
 }
 
 // shorten cuts a text to n bytes, between two characters.

@@ -39,8 +39,12 @@ func (s Settings) Check() error {
 // Config reads the keys that the settings name.
 func (s Settings) Config() (Config, error) {
 	c := Config{Merchant: s.WechatPayMerchant, App: s.WechatPayApp, Serial: s.WechatPaySerial, APIKey: []byte(s.WechatPayAPIKey), URL: s.WechatPayURL}
-	if s.WechatPayApp == "" || s.WechatPaySerial == "" || s.WechatPayKey == "" || s.WechatPayAPIKey == "" || len(s.WechatPayPeers) == 0 {
-		return c, errors.New("--wechat-pay-merchant needs --wechat-pay-app, --wechat-pay-serial, --wechat-pay-key, --wechat-pay-api-key and --wechat-pay-peers beside it")
+	if s.WechatPayApp == "" || s.WechatPaySerial == "" || s.WechatPayKey == "" || s.WechatPayAPIKey == "" || len(s.WechatPayPeers) == 0 || s.WechatPayURL == "" {
+		return c, errors.New("--wechat-pay-merchant needs --wechat-pay-app, --wechat-pay-serial, --wechat-pay-key, --wechat-pay-api-key, --wechat-pay-peers " +
+			"and --wechat-pay-url beside it")
+	}
+	if len(c.APIKey) != apiKeyBytes {
+		return c, fmt.Errorf("--wechat-pay-api-key has %d characters, an APIv3 key has %d", len(c.APIKey), apiKeyBytes)
 	}
 	var err error
 	if c.Key, err = rsakey.Private(s.WechatPayKey); err != nil {
@@ -53,8 +57,11 @@ func (s Settings) Config() (Config, error) {
 			return c, fmt.Errorf("--wechat-pay-peers: %q is not ID=FILE with a public key or certificate: %w", peer, err)
 		}
 	}
-	return c, c.Validate()
+	return c, nil
 }
+
+// apiKeyBytes is the length of an AES-256 key.
+const apiKeyBytes = 32
 
 // Config is the configuration of a Client.
 type Config struct {
@@ -68,25 +75,4 @@ type Config struct {
 	URL     string // without a trailing slash
 	Backoff time.Duration
 	Metrics prometheus.Registerer
-}
-
-// apiKeyBytes is the length of an AES-256 key.
-const apiKeyBytes = 32
-
-// Validate returns every fault of the configuration in one error.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Merchant == "" || c.App == "" || c.Serial == "" || c.URL == "" {
-		errs = append(errs, errors.New("WeChat Pay needs --wechat-pay-merchant, --wechat-pay-app, --wechat-pay-serial and --wechat-pay-url"))
-	}
-	if c.Key == nil {
-		errs = append(errs, errors.New("WeChat Pay needs the merchant's private key: --wechat-pay-key"))
-	}
-	if len(c.APIKey) != apiKeyBytes {
-		errs = append(errs, fmt.Errorf("--wechat-pay-api-key has %d characters, an APIv3 key has %d", len(c.APIKey), apiKeyBytes))
-	}
-	if len(c.Peers) == 0 {
-		errs = append(errs, errors.New("WeChat Pay needs a key to believe its messages: --wechat-pay-peers PUB_KEY_ID_…=pub_key.pem"))
-	}
-	return errors.Join(errs...)
 }

@@ -80,14 +80,15 @@ func (t Transaction) capture() (provider.Capture, error) {
 }
 
 // status is a refund in a state of its own message.
-func (r RefundResult) status(state string) (provider.RefundStatus, error) {
-	no, err1 := ids.Parse(r.OutRefundNo)
-	paymentNo, err2 := ids.Parse(r.OutTradeNo)
-	if err := errors.Join(err1, err2); err != nil {
-		return provider.RefundStatus{}, err
-	}
+func (r RefundResult) status(state string) (_ provider.RefundStatus, err error) {
 	out := provider.RefundStatus{
-		Merchant: r.MchID, RefundNo: no, PaymentNo: paymentNo, Transaction: r.RefundID, Amount: r.Amount.Refund, Currency: cmp.Or(r.Amount.Currency, company.CNY),
+		Merchant: r.MchID, Transaction: r.RefundID, Amount: r.Amount.Refund, Currency: cmp.Or(r.Amount.Currency, company.CNY),
+	}
+	if out.RefundNo, err = ids.Parse(r.OutRefundNo); err != nil {
+		return out, err
+	}
+	if out.PaymentNo, err = ids.Parse(r.OutTradeNo); err != nil {
+		return out, err
 	}
 	switch state {
 	case RefundSuccess:
@@ -107,15 +108,10 @@ func (r RefundResult) status(state string) (provider.RefundStatus, error) {
 
 // Answer implements provider.Provider.
 func (c *Client) Answer(err error) provider.Reply {
-	p, status := Problem{Code: "FAIL", Message: "not accepted, send it again"}, http.StatusServiceUnavailable
-	switch {
-	case err == nil:
+	if err == nil {
 		return provider.Reply{Status: http.StatusNoContent}
-	case errors.Is(err, provider.ErrBadSignature):
-		p.Message, status = "bad signature", http.StatusUnauthorized
-	case errors.Is(err, provider.ErrUnreadable):
-		p.Message, status = "unreadable", http.StatusBadRequest
 	}
-	body, _ := json.Marshal(p) // two strings always encode
+	status, why := provider.Refusal(err)
+	body, _ := json.Marshal(Problem{Code: "FAIL", Message: why}) // two strings always encode
 	return provider.Reply{Status: status, ContentType: "application/json", Body: body}
 }

@@ -47,15 +47,10 @@ type shop struct {
 
 func setup(t *testing.T) *shop {
 	t.Helper()
-	s := new(shop)
-	s.bank = sandboxtest.Open(t, func(url string) []sandbox.Dialect {
-		var err error
-		now := func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
-		if s.company, s.cfg, err = standin.Pair(url, now, slog.New(slog.DiscardHandler)); err != nil {
-			t.Fatal(err)
-		}
-		return []sandbox.Dialect{s.company}
-	})
+	s := &shop{bank: sandboxtest.Open(t)}
+	now := func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
+	s.company, s.cfg = standin.Pair(s.bank.URL, now, slog.New(slog.DiscardHandler))
+	s.bank.Speak(t, s.company)
 	s.cfg.Backoff = time.Millisecond
 	s.Client = s.client(t, s.cfg)
 	return s
@@ -63,8 +58,7 @@ func setup(t *testing.T) *shop {
 
 func (s *shop) client(t *testing.T, cfg wechatpay.Config) *wechatpay.Client {
 	t.Helper()
-	c, err := wechatpay.New(cfg, clock.System{})
-	require.NoError(t, err)
+	c := wechatpay.New(cfg, clock.System{})
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -82,10 +76,7 @@ func TestConformance(t *testing.T) {
 	s := setup(t)
 	providertest.Run(t, func(t *testing.T) providertest.Subject {
 		t.Helper()
-		return providertest.Subject{
-			Provider: s.Client, Currency: "CNY", Pay: sandboxtest.Pay, Pass: func(d time.Duration) { s.bank.Pass(t, d) },
-			Backdate: func(no ids.ID, d time.Duration) { s.bank.Backdate(t, no, d) },
-		}
+		return s.bank.Subject(t, s.Client, "CNY")
 	})
 }
 
@@ -152,8 +143,7 @@ func TestWhomItBelieves(t *testing.T) {
 	if _, err := s.Parse(genuine, body); err != nil {
 		t.Errorf("with the key before: %v", err)
 	}
-	other, _, err := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	other, _ := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	for name, h := range map[string]http.Header{
 		"a probe": signed(func(h http.Header) {
 			h.Set(wechatpay.HeaderSignature, "WECHATPAY/SIGNTEST/"+h.Get(wechatpay.HeaderSignature))
@@ -202,17 +192,16 @@ func TestRepliesThatAreNoAnswer(t *testing.T) {
 	cfg.URL = srv.URL
 	c := s.client(t, cfg)
 	of := provider.Payment{No: ids.NewFor(7)}
-	_, err1 := c.Query(t.Context(), of)
-	_, err2 := c.Close(t.Context(), of)
-	_, err3 := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Payment: of, Amount: 1, Captured: 1, Currency: "CNY"})
-	for _, err := range []error{err1, err2, err3} {
+	_, asked := c.Query(t.Context(), of)
+	_, closed := c.Close(t.Context(), of)
+	_, refunded := c.Refund(t.Context(), provider.Return{RefundNo: ids.NewFor(7), Payment: of, Amount: 1, Captured: 1, Currency: "CNY"})
+	for _, err := range []error{asked, closed, refunded} {
 		if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) {
 			t.Errorf("an unsigned reply gave %v", err)
 		}
 	}
 	// The company refuses a merchant whose key it does not know; that is a mistake of ours that a person repairs.
-	_, cfg, err := standin.Pair(s.bank.URL, time.Now, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	_, cfg = standin.Pair(s.bank.URL, time.Now, slog.New(slog.DiscardHandler))
 	cfg.Peers, cfg.Backoff = s.cfg.Peers, time.Millisecond
 	if _, err := s.client(t, cfg).Query(t.Context(), of); err == nil || errors.Is(err, provider.ErrRefused) || !strings.Contains(err.Error(), "SIGN_ERROR") {
 		t.Errorf("with another key of ours: %v", err)
@@ -230,9 +219,7 @@ func TestBillsThatAreAlteredOrCutOff(t *testing.T) {
 	s.bank.Backdate(t, c.PaymentNo, 72*time.Hour)
 	st, err := s.Query(t.Context(), provider.Payment{No: c.PaymentNo})
 	require.NoError(t, err)
-	y, m, d := st.Capture.At.In(company.China).Date()
-	from := time.Date(y, m, d, 0, 0, 0, 0, company.China)
-	day := provider.Day{From: from, To: from.AddDate(0, 0, 1)}
+	day := provider.DayOf(st.Capture.At, company.China)
 	for name, change := range map[string]func([]byte) []byte{
 		"":            func(b []byte) []byte { return b },
 		"another sum": func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("`1.00"), []byte("`9.00")) },

@@ -20,9 +20,6 @@ import (
 // billPath is where bills are downloaded; as there, the address is all that it needs.
 const billPath = sandbox.Prefix + "/alipay/bill.zip"
 
-// billPage is how many movements are read of the books at a time.
-const billPage = 1000
-
 // bill says where the bill of a day is. A day without movements has none.
 func (c *Company) bill(ctx context.Context, desk sandbox.Desk, date string) (out alipay.Reply, err error) {
 	missing := &refusal{"isp.bill_not_exist", "there is no such bill"}
@@ -79,32 +76,23 @@ func (c *Company) write(ctx context.Context, archive *zip.Writer, desk sandbox.D
 func (c *Company) details(ctx context.Context, out io.Writer, desk sandbox.Desk, day provider.Day) error {
 	_, err := io.WriteString(out, "#支付宝业务明细查询\r\n#账号：["+c.seller+"]\r\n#-----业务明细列表-----\r\n"+
 		"支付宝交易号,商户订单号,业务类型,商品名称,创建时间,完成时间,订单金额（元）,商家实收（元）,退款批次号/请求号,服务费（元）,备注\r\n")
-	for after := (sandbox.Mark{}); err == nil; {
-		var rows []sandbox.Movement
-		if rows, err = desk.Movements(ctx, day, after, billPage); err != nil {
-			break
+	if err != nil {
+		return err
+	}
+	for m, err := range desk.Day(ctx, day) {
+		if err != nil {
+			return err
 		}
-		for _, m := range rows {
-			after = sandbox.Mark{At: m.At, Ref: m.Ref}
-			if m.Bounced || m.ChargedBack {
-				continue
-			}
-			business, sign, trade := "交易", "", number(m.Transaction)
-			if m.RefundNo != "" {
-				business, sign, trade = alipay.BusinessRefund, "-", "2026"+m.PaymentRef.String()
-			}
-			_, err = fmt.Fprintf(out, "%s\t,%s\t,%s,\"限量版, 红色\",%s,%s,%s%s,%s%s,%s\t,-0.01,\r\n", trade, m.PaymentNo, business,
-				alipay.Time(m.At), alipay.Time(m.At), sign, company.Yuan(m.Amount), sign, company.Yuan(m.Amount), m.RefundNo)
-			if err != nil {
-				return err
-			}
+		business, sign, trade := "交易", "", number(m.Transaction)
+		if m.RefundNo != "" {
+			business, sign, trade = alipay.BusinessRefund, "-", "2026"+m.PaymentRef.String()
 		}
-		if len(rows) < billPage {
-			break
+		_, err = fmt.Fprintf(out, "%s\t,%s\t,%s,\"限量版, 红色\",%s,%s,%s%s,%s%s,%s\t,-0.01,\r\n", trade, m.PaymentNo, business,
+			alipay.Time(m.At), alipay.Time(m.At), sign, company.Yuan(m.Amount), sign, company.Yuan(m.Amount), m.RefundNo)
+		if err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		_, err = io.WriteString(out, "#-----业务明细列表结束-----\r\n")
-	}
+	_, err = io.WriteString(out, "#-----业务明细列表结束-----\r\n")
 	return err
 }

@@ -4,6 +4,7 @@ package standin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -19,6 +20,7 @@ import (
 
 	"stampede/payment/alipay"
 	"stampede/payment/internal/company"
+	"stampede/payment/internal/rsakey"
 	"stampede/payment/sandbox"
 	"stampede/platform/edge/outbound"
 )
@@ -40,22 +42,16 @@ var _ sandbox.Dialect = (*Company)(nil)
 
 // Pair makes the keys of a shop and of a company that know each other, for a client and
 // shoppers at url.
-func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, alipay.Config, error) {
-	const bits = 2048
-	shop, err1 := rsa.GenerateKey(rand.Reader, bits)
-	own, err2 := rsa.GenerateKey(rand.Reader, bits)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, alipay.Config{}, err
-	}
+func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, alipay.Config) {
+	shop, own := rsakey.Generate(), rsakey.Generate()
 	c := &Company{app: "2021000000practice", seller: "2088000000practice", url: url, shop: &shop.PublicKey, key: own, now: now, log: log}
-	return c, alipay.Config{App: c.app, Seller: c.seller, Key: shop, Peer: &own.PublicKey, URL: url + Gateway}, nil
+	return c, alipay.Config{App: c.app, Seller: c.seller, Key: shop, Peer: &own.PublicKey, URL: url + Gateway}
 }
 
-// Merchant implements sandbox.Dialect.
-func (c *Company) Merchant() string { return c.seller }
-
-// Company implements sandbox.Dialect.
-func (*Company) Company() string { return "Alipay" }
+// Account implements sandbox.Dialect.
+func (c *Company) Account() sandbox.Account {
+	return sandbox.Account{Merchant: c.seller, Company: "Alipay"}
+}
 
 // Routes implements sandbox.Dialect.
 func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
@@ -98,9 +94,8 @@ func (c *Company) open(w http.ResponseWriter, r *http.Request, desk sandbox.Desk
 		http.Error(w, "invalid-signature or parameters: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	title := []rune(biz.Subject)
 	pay, err := desk.Create(r.Context(), sandbox.Opening{
-		PaymentNo: biz.OutTradeNo, Title: string(title[:min(len(title), 128)]), Amount: fen, Currency: "CNY", ExpiresAt: expires, //nolint:mnd // the page's line
+		PaymentNo: biz.OutTradeNo, Title: biz.Subject, Amount: fen, Currency: "CNY", ExpiresAt: expires,
 		NotifyURL: p.Get("notify_url"), ReturnURL: p.Get("return_url"),
 	})
 	if err == nil && pay.PayURL == "" {
@@ -168,7 +163,7 @@ func (c *Company) do(ctx context.Context, desk sandbox.Desk, method string, biz 
 				return alipay.Reply{OutTradeNo: p.No}, nil
 			}
 		}
-		return out, cmpErr(err, &refusal{"ACQ.TRADE_STATUS_ERROR", "the trade is " + p.Status})
+		return out, cmp.Or[error](err, &refusal{"ACQ.TRADE_STATUS_ERROR", "the trade is " + p.Status})
 	case alipay.MethodRefund:
 		return c.refund(ctx, desk, p, biz)
 	case alipay.MethodRefundQuery:
@@ -183,13 +178,6 @@ func (c *Company) do(ctx context.Context, desk sandbox.Desk, method string, biz 
 	default:
 		return out, &refusal{"isv.invalid-method", "there is no such method"}
 	}
-}
-
-func cmpErr(err error, otherwise *refusal) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }
 
 func (c *Company) refund(ctx context.Context, desk sandbox.Desk, p sandbox.Payment, biz alipay.Biz) (out alipay.Reply, err error) {

@@ -25,9 +25,12 @@ type Bill struct {
 	Line func(cell func(column string) string) (l provider.Line, moved bool, err error)
 }
 
-// Read passes a bill's movements on as they are read. ended is true if pass returned
-// false, for no more of them.
-func (b Bill) Read(r io.Reader, pass func(provider.Line) bool) (ended bool, err error) {
+// errEnough ends the reading of a bill of which no more is wanted.
+var errEnough = errors.New("the rest of the bill is not wanted")
+
+// Read passes a bill's movements on as they are read. It fails also if pass returned false,
+// for no more of them.
+func (b Bill) Read(r io.Reader, pass func(provider.Line) bool) error {
 	rows := bufio.NewScanner(r)
 	rows.Buffer(nil, maxRowBytes)
 	var header []string
@@ -42,7 +45,7 @@ func (b Bill) Read(r io.Reader, pass func(provider.Line) bool) (ended bool, err 
 			continue
 		}
 		if b.Totals != "" && strings.HasPrefix(text, b.Totals) {
-			return false, nil
+			return nil
 		}
 		cells := b.Cells(text, len(header))
 		l, moved, err := b.Line(func(column string) string {
@@ -57,21 +60,21 @@ func (b Bill) Read(r io.Reader, pass func(provider.Line) bool) (ended bool, err 
 			return strings.TrimSpace(cells[i])
 		})
 		if err != nil {
-			return false, err
+			return err
 		}
 		if moved && !pass(l) {
-			return true, nil
+			return errEnough
 		}
 	}
 	switch {
 	case rows.Err() != nil:
-		return false, rows.Err()
+		return rows.Err()
 	case header == nil:
-		return false, errors.New("the bill has no header")
+		return errors.New("the bill has no header")
 	case b.Totals != "":
-		return false, errors.New("the bill has no totals: it is cut off")
+		return errors.New("the bill has no totals: it is cut off")
 	}
-	return false, nil
+	return nil
 }
 
 // OurNumber is a number of ours in a bill, or zero for one that was made elsewhere.

@@ -3,6 +3,7 @@ package company
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -27,23 +28,61 @@ const (
 // China is the zone of the Chinese companies' times.
 var China = time.FixedZone("CST", 8*60*60)
 
-// Bills returns what downloads a company's statements, of any length. It makes one
-// attempt: lines that were read are not read again.
-func Bills(peer string, metrics prometheus.Registerer) *outbound.Client {
-	return outbound.New(outbound.Config{Peer: peer + "-bills", Conns: 1, MaxBytes: maxReplyBytes, Metrics: metrics, Timeout: 10 * time.Minute, Attempts: 1})
+// Client calls a company, and downloads its statements.
+type Client struct {
+	*outbound.Client
+	Bills *outbound.Client
+}
+
+// NewClient returns what calls a company. Its statements, of any length, are downloaded in
+// one attempt: lines that were read are not read again.
+func NewClient(peer string, backoff time.Duration, metrics prometheus.Registerer) Client {
+	return Client{Line(peer, backoff, metrics), outbound.New(outbound.Config{
+		Peer: peer + "-bills", Conns: 1, MaxBytes: maxReplyBytes, Metrics: metrics, Timeout: 10 * time.Minute, Attempts: 1,
+	})}
+}
+
+// CloseIdleConnections closes the connections that no call uses.
+func (c Client) CloseIdleConnections() {
+	c.Client.CloseIdleConnections()
+	c.Bills.CloseIdleConnections()
+}
+
+// What a company's refusal means beside the errors of package provider.
+var (
+	ErrMissing = errors.New("the company does not know the number")
+	ErrNoBill  = errors.New("the company has no bill of this day") // nothing moved, or it is too early
+)
+
+// Closed is the state of a payment whose closing gave err. A company that says that the
+// payment has ended does not say how, so that query asks.
+func Closed(err error, query func() (provider.Status, error)) (provider.Status, error) {
+	switch {
+	case err == nil:
+		return provider.Status{State: provider.Closed}, nil
+	case errors.Is(err, ErrMissing):
+		return provider.Status{State: provider.Missing}, nil
+	case !errors.Is(err, provider.ErrClosed):
+		return provider.Status{}, fmt.Errorf("close: %w", err)
+	}
+	st, err := query()
+	if err == nil && st.State == provider.Open {
+		err = errors.New("close: the payment is still open")
+	}
+	return st, err
 }
 
 // BillsAfter is how long after its end a day's statement is made by the Chinese
 // companies, which promise ten o'clock.
 const BillsAfter = 10*time.Hour + 30*time.Minute
 
-// NoBill is the statement of a day of which the company says that there is no bill: it is
-// empty, once bills are made.
-func NoBill(now time.Time, d provider.Day) provider.Lines {
+// NoBill is the outcome of a statement of a day of which the company says that there is no
+// bill: it is empty, once bills are made.
+func NoBill(now time.Time, d provider.Day) error {
 	if now.Before(d.To.Add(BillsAfter)) {
-		return provider.NoLines(provider.ErrNotReady)
+		return provider.ErrNotReady
 	}
-	return func(func(provider.Line, error) bool) {}
+	return nil
 }
 
 // Line returns what calls a company. A call takes about 100 ms, and a shopper waits;

@@ -4,6 +4,7 @@ package rsakey
 
 import (
 	"crypto"
+	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -14,6 +15,15 @@ import (
 	"os"
 	"strings"
 )
+
+// Generate makes a key, for practice and tests.
+func Generate() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048) //nolint:mnd // as the companies ask for
+	if err != nil {
+		panic("rsakey: " + err.Error()) // the system's randomness does not fail
+	}
+	return key
+}
 
 // Private reads the file of a private key: PKCS #8 or PKCS #1, in PEM form or as the
 // bare Base64 that some companies' tools write.

@@ -55,11 +55,10 @@ func (c *Company) Roll() string {
 	return c.secrets[1]
 }
 
-// Merchant implements sandbox.Dialect.
-func (c *Company) Merchant() string { return c.account }
-
-// Company implements sandbox.Dialect.
-func (*Company) Company() string { return "Stripe" }
+// Account implements sandbox.Dialect.
+func (c *Company) Account() sandbox.Account {
+	return sandbox.Account{Merchant: c.account, Company: "Stripe"}
+}
 
 // Routes implements sandbox.Dialect.
 func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
@@ -201,9 +200,8 @@ func (c counter) create(r *http.Request, f url.Values) (object, error) {
 	if !had && (left < 30*time.Minute || left > 24*time.Hour) {
 		return nil, invalid("", "The `expires_at` timestamp must be between 30 minutes and 24 hours from Checkout Session creation.")
 	}
-	title := []rune(f.Get("line_items[0][price_data][product_data][name]"))
 	p, err := c.desk.Create(r.Context(), sandbox.Opening{
-		PaymentNo: no, Title: string(title[:min(len(title), 128)]), Amount: amount, //nolint:mnd // the page's line
+		PaymentNo: no, Title: f.Get("line_items[0][price_data][product_data][name]"), Amount: amount,
 		Currency: strings.ToUpper(f.Get("line_items[0][price_data][currency]")), ExpiresAt: time.Unix(seconds, 0),
 		NotifyURL: c.notify(f.Get("success_url")), ReturnURL: f.Get("success_url"),
 	})
@@ -264,12 +262,16 @@ func (c counter) list(r *http.Request, f url.Values) (object, error) {
 		}
 	}
 	rows, err := c.desk.Opened(r.Context(), time.Unix(since, 0), before, int32(limit)+1) //nolint:gosec // parsed as 32 bits
-	more := len(rows) > int(limit)
 	list := []object{}
 	for _, p := range rows[:min(len(rows), int(limit))] {
 		list = append(list, session(p))
 	}
-	return object{"object": "list", "has_more": more, "data": list, "url": "/v1/checkout/sessions"}, err
+	return listed(r, list, len(rows) > int(limit)), err
+}
+
+// listed is a page of a list.
+func listed(r *http.Request, data []object, more bool) object {
+	return object{"object": "list", "has_more": more, "data": data, "url": strings.TrimPrefix(r.URL.Path, Prefix)}
 }
 
 func (c counter) intent(r *http.Request, _ url.Values) (object, error) {
@@ -290,7 +292,7 @@ func (c counter) refunds(r *http.Request, f url.Values) (object, error) {
 	for _, made := range rows {
 		list = append(list, refunded(p.Ref, made))
 	}
-	return object{"object": "list", "has_more": false, "data": list, "url": "/v1/refunds"}, err
+	return listed(r, list, false), err
 }
 
 func (c counter) refund(r *http.Request, f url.Values) (object, error) {

@@ -42,7 +42,7 @@ func (c counter) transactions(r *http.Request, f url.Values) (object, error) {
 	for _, m := range rows[:min(len(rows), int(limit))] {
 		list = append(list, transaction(m))
 	}
-	return object{"object": "list", "has_more": len(rows) > int(limit), "data": list, "url": "/v1/balance_transactions"}, nil
+	return listed(r, list, len(rows) > int(limit)), nil
 }
 
 // transaction is a movement in the company's form.

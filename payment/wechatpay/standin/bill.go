@@ -17,9 +17,6 @@ import (
 
 const billPath = "/v3/billdownload/file"
 
-// billPage is how many movements are read of the books at a time.
-const billPage = 1000
-
 // bill says where a bill is.
 func (c counter) bill(r *http.Request, _ []byte) (any, error) {
 	date, kind := r.FormValue("bill_date"), r.FormValue("bill_type")
@@ -61,20 +58,13 @@ func (c counter) billOf(ctx context.Context, date, kind string) ([]byte, error) 
 	}
 	out.WriteString("\r\n")
 	n := 0
-	for after := (sandbox.Mark{}); ; {
-		rows, err := c.desk.Movements(ctx, provider.Day{From: from, To: from.AddDate(0, 0, 1)}, after, billPage)
+	for m, err := range c.desk.Day(ctx, provider.Day{From: from, To: from.AddDate(0, 0, 1)}) {
 		if err != nil {
 			return nil, refuse(http.StatusBadRequest, "STATEMENT_CREATING", "the bill is being made")
 		}
-		for _, m := range rows {
-			after = sandbox.Mark{At: m.At, Ref: m.Ref}
-			if refunded := m.RefundNo != ""; refunded == (kind == wechatpay.BillRefund) && !m.Bounced && !m.ChargedBack { // the bill has a refund as it ended
-				n++
-				c.row(&out, m)
-			}
-		}
-		if len(rows) < billPage {
-			break
+		if refunded := m.RefundNo != ""; refunded == (kind == wechatpay.BillRefund) {
+			n++
+			c.row(&out, m)
 		}
 	}
 	if n == 0 {
@@ -92,7 +82,7 @@ func (c counter) row(out *bytes.Buffer, m sandbox.Movement) {
 		state, refundID, refundState, paid, back = "REFUND", "50"+m.Ref.String(), wechatpay.RefundSuccess, "0.00", yuan
 	}
 	fmt.Fprintf(out, "`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s,`%s",
-		at, c.cfg.App, c.cfg.Merchant, number(m.Transaction), m.PaymentNo, state, m.Currency, paid, refundID, m.RefundNo, back, refundState,
+		at, c.app, c.merchant, number(m.Transaction), m.PaymentNo, state, m.Currency, paid, refundID, m.RefundNo, back, refundState,
 		"限量版, 红色", "0.00600", paid, back)
 	if m.RefundNo != "" {
 		fmt.Fprintf(out, ",`%s,`%s", at, at)

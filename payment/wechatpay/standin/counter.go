@@ -2,7 +2,6 @@ package standin
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -29,9 +28,9 @@ func (c counter) create(r *http.Request, body []byte) (any, error) {
 	expires, err := time.Parse(time.RFC3339, in.TimeExpire)
 	bad := ""
 	switch {
-	case err != nil || expires.Before(c.cfg.Now().Add(time.Minute)):
+	case err != nil || expires.Before(c.now().Add(time.Minute)):
 		bad = "time_expire is at least a minute ahead, in RFC 3339"
-	case in.MchID != c.cfg.Merchant || in.AppID != c.cfg.App:
+	case in.MchID != c.merchant || in.AppID != c.app:
 		return nil, refuse(http.StatusBadRequest, "APPID_MCHID_NOT_MATCH", "the app and the merchant do not belong together")
 	case len(in.Description) == 0 || len(in.Description) > 127:
 		bad = "description has 1 to 127 bytes"
@@ -47,7 +46,7 @@ func (c counter) create(r *http.Request, body []byte) (any, error) {
 		PaymentNo: in.OutTradeNo, Title: in.Description, Amount: in.Amount.Total, Currency: in.Amount.Currency, ExpiresAt: expires, NotifyURL: in.NotifyURL,
 	})
 	if err != nil {
-		return nil, refusalOf(err)
+		return nil, err
 	}
 	switch p.Status {
 	case sandbox.StatusCaptured:
@@ -89,7 +88,7 @@ func (c counter) close(r *http.Request, _ []byte) (any, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, refusalOf(err)
+		return nil, err
 	case p.Status == sandbox.StatusCaptured:
 		return nil, refuse(http.StatusBadRequest, "ORDERPAID", "the order is paid")
 	case was == sandbox.StatusClosed:
@@ -118,22 +117,14 @@ func (c counter) refund(r *http.Request, body []byte) (any, error) {
 		Reason: in.Reason, NotifyURL: in.NotifyURL,
 	})
 	if err != nil {
-		return nil, refusalOf(err)
+		return nil, err
 	}
 	return c.refunded(p, back), nil
 }
 
-// refusalOf gives a refusal of the bank the company's code.
-func refusalOf(err error) error {
-	if no, ok := errors.AsType[*sandbox.RefusalError](err); ok {
-		return refuse(http.StatusBadRequest, "INVALID_REQUEST", no.Message)
-	}
-	return err
-}
-
 // transaction is a payment in the company's form.
 func (c *Company) transaction(p sandbox.Payment) wechatpay.Transaction {
-	t := wechatpay.Transaction{MchID: c.cfg.Merchant, AppID: c.cfg.App, OutTradeNo: p.No, TradeState: wechatpay.TradeNotPay}
+	t := wechatpay.Transaction{MchID: c.merchant, AppID: c.app, OutTradeNo: p.No, TradeState: wechatpay.TradeNotPay}
 	switch p.Status {
 	case sandbox.StatusClosed:
 		t.TradeState = wechatpay.TradeClosed

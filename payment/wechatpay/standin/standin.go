@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"stampede/payment/internal/rsakey"
 	"stampede/payment/sandbox"
 	"stampede/payment/wechatpay"
 	"stampede/platform/edge/outbound"
@@ -31,80 +32,62 @@ import (
 // Prefix is the path under which the company's API is.
 const Prefix = sandbox.Prefix + "/wechatpay"
 
-// Config is the company's side of a merchant.
-type Config struct {
-	Merchant, App, Serial string
-	Key                   *rsa.PublicKey // the merchant's
-	APIKey                []byte
-	// Keys are the company's own, of which it signs with one; see Rotate.
-	Keys []Key
-	Now  func() time.Time
-	Log  *slog.Logger
-}
-
-// Key is a key of the company with the name that Wechatpay-Serial gives.
-type Key struct {
-	ID  string
-	Key *rsa.PrivateKey
-}
-
 // Company is the stand-in. Safe for concurrent use.
 type Company struct {
-	cfg  Config
-	with atomic.Int32 // the key that signs
+	merchant, app, serial string
+	shop                  *rsa.PublicKey // the merchant's
+	apiKey                []byte
+	keys                  []key        // the company's own
+	with                  atomic.Int32 // which of them signs; see Rotate
+	now                   func() time.Time
+	log                   *slog.Logger
+}
+
+// key is a key of the company with the name that Wechatpay-Serial gives.
+type key struct {
+	id string
+	*rsa.PrivateKey
 }
 
 var _ sandbox.Dialect = (*Company)(nil)
 
-// New returns the company; it serves once a bank speaks it.
-func New(cfg Config) *Company { return &Company{cfg: cfg} }
-
 // Pair makes the keys of a shop and of a company that know each other, for a client at
 // url.
-func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, wechatpay.Config, error) {
-	const bits, keys = 2048, 2
-	shop, err := rsa.GenerateKey(rand.Reader, bits)
-	if err != nil {
-		return nil, wechatpay.Config{}, err
-	}
-	cfg := Config{
-		Merchant: "1900000109", App: "wx00000000practice", Serial: "PRACTICE0001", Key: &shop.PublicKey,
-		APIKey: []byte(rand.Text() + rand.Text())[:32], Now: now, Log: log, //nolint:mnd // an AES-256 key
+func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, wechatpay.Config) {
+	shop := rsakey.Generate()
+	c := &Company{
+		merchant: "1900000109", app: "wx00000000practice", serial: "PRACTICE0001", shop: &shop.PublicKey,
+		apiKey: []byte(rand.Text() + rand.Text())[:32], now: now, log: log, //nolint:mnd // an AES-256 key
 	}
 	client := wechatpay.Config{
-		Merchant: cfg.Merchant, App: cfg.App, Serial: cfg.Serial, Key: shop, APIKey: cfg.APIKey, Peers: make(map[string]*rsa.PublicKey), URL: url + Prefix,
+		Merchant: c.merchant, App: c.app, Serial: c.serial, Key: shop, APIKey: c.apiKey, Peers: make(map[string]*rsa.PublicKey), URL: url + Prefix,
 	}
-	for i := range keys {
-		key, err := rsa.GenerateKey(rand.Reader, bits)
-		if err != nil {
-			return nil, client, err
-		}
-		id := fmt.Sprintf("PUB_KEY_ID_PRACTICE_%d", i)
-		cfg.Keys = append(cfg.Keys, Key{id, key})
-		client.Peers[id] = &key.PublicKey
+	for _, id := range []string{"PUB_KEY_ID_PRACTICE_0", "PUB_KEY_ID_PRACTICE_1"} {
+		own := key{id, rsakey.Generate()}
+		c.keys = append(c.keys, own)
+		client.Peers[id] = &own.PublicKey
 	}
-	return New(cfg), client, nil
+	return c, client
 }
 
 // Certify replaces the company's public keys by platform certificates, and returns the
 // configuration of a client that knows the first of them.
 func (c *Company) Certify(client wechatpay.Config) wechatpay.Config {
 	client.Peers = make(map[string]*rsa.PublicKey)
-	for i := range c.cfg.Keys {
-		c.cfg.Keys[i].ID = fmt.Sprintf("5157F09EFDC096DE15EBE81A47057A720000000%d", i)
+	for i := range c.keys {
+		c.keys[i].id = fmt.Sprintf("5157F09EFDC096DE15EBE81A47057A720000000%d", i)
 	}
-	client.Peers[c.cfg.Keys[0].ID] = &c.cfg.Keys[0].Key.PublicKey
+	client.Peers[c.keys[0].id] = &c.keys[0].PublicKey
 	return client
 }
 
 // Rotate signs with the next key from now on.
-func (c *Company) Rotate() { c.with.Store((c.with.Load() + 1) % int32(len(c.cfg.Keys))) } //nolint:gosec // two keys
+func (c *Company) Rotate() { c.with.Store((c.with.Load() + 1) % int32(len(c.keys))) } //nolint:gosec // two keys
 
-// Merchant implements sandbox.Dialect.
-func (c *Company) Merchant() string { return c.cfg.Merchant }
-
-// Company implements sandbox.Dialect.
-func (*Company) Company() string { return "WeChat Pay" }
+// Account implements sandbox.Dialect.
+func (c *Company) Account() sandbox.Account {
+	return sandbox.Account{Merchant: c.merchant, Company: "WeChat Pay"}
+}
 
 // Routes implements sandbox.Dialect.
 func (c *Company) Routes(mux chi.Router, desk sandbox.Desk) {
@@ -147,9 +130,11 @@ func (c *Company) signed(do func(*http.Request, []byte) (any, error)) http.Handl
 		}
 		status := http.StatusOK
 		if err != nil {
-			var no *refusal
-			if !errors.As(err, &no) {
-				c.cfg.Log.ErrorContext(r.Context(), "WeChat Pay's stand-in failed", "error", err)
+			no := new(refusal)
+			if bank, ok := errors.AsType[*sandbox.RefusalError](err); ok {
+				no = &refusal{http.StatusBadRequest, wechatpay.Problem{Code: "INVALID_REQUEST", Message: bank.Message}}
+			} else if !errors.As(err, &no) {
+				c.log.ErrorContext(r.Context(), "WeChat Pay's stand-in failed", "error", err)
 				no = &refusal{http.StatusInternalServerError, wechatpay.Problem{Code: "SYSTEM_ERROR", Message: "try again"}}
 			}
 			status, out = no.status, no.Problem
@@ -171,15 +156,15 @@ var authorization = regexp.MustCompile(`^` + wechatpay.Scheme + ` mchid="([^"]*)
 // authorized checks a request's signature.
 func (c *Company) authorized(r *http.Request, body []byte) error {
 	m := authorization.FindStringSubmatch(r.Header.Get("Authorization"))
-	if len(m) == 0 || m[1] != c.cfg.Merchant || m[4] != c.cfg.Serial {
+	if len(m) == 0 || m[1] != c.merchant || m[4] != c.serial {
 		return refuse(http.StatusUnauthorized, "SIGN_ERROR", "the Authorization names no merchant or certificate here")
 	}
 	at, err := strconv.ParseInt(m[3], 10, 64)
-	if err != nil || c.cfg.Now().Sub(time.Unix(at, 0)).Abs() > 5*time.Minute {
+	if err != nil || c.now().Sub(time.Unix(at, 0)).Abs() > 5*time.Minute {
 		return refuse(http.StatusUnauthorized, "SIGN_ERROR", "the timestamp is not of now")
 	}
 	path := r.URL.RequestURI()[len(Prefix):]
-	if err := wechatpay.Verify(c.cfg.Key, m[5], r.Method, path, m[3], m[2], string(body)); err != nil {
+	if err := wechatpay.Verify(c.shop, m[5], r.Method, path, m[3], m[2], string(body)); err != nil {
 		return refuse(http.StatusUnauthorized, "SIGN_ERROR", "the signature is wrong")
 	}
 	return nil
@@ -187,16 +172,16 @@ func (c *Company) authorized(r *http.Request, body []byte) error {
 
 // Head implements sandbox.Dialect, and signs replies.
 func (c *Company) Head(h http.Header, body []byte) {
-	key := c.cfg.Keys[c.with.Load()]
-	at, nonce := strconv.FormatInt(c.cfg.Now().Unix(), 10), rand.Text()
-	signature, err := wechatpay.Sign(key.Key, at, nonce, string(body))
+	own := c.keys[c.with.Load()]
+	at, nonce := strconv.FormatInt(c.now().Unix(), 10), rand.Text()
+	signature, err := wechatpay.Sign(own.PrivateKey, at, nonce, string(body))
 	if err != nil {
 		panic("standin: sign: " + err.Error()) // the key is ours
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set(wechatpay.HeaderTimestamp, at)
 	h.Set(wechatpay.HeaderNonce, nonce)
-	h.Set(wechatpay.HeaderSerial, key.ID)
+	h.Set(wechatpay.HeaderSerial, own.id)
 	h.Set(wechatpay.HeaderSignature, signature)
 }
 
@@ -215,7 +200,7 @@ func (c *Company) Callback(e sandbox.Event) ([]byte, error) {
 	if r := e.Refund; r != nil {
 		event, kind = wechatpay.EventRefunded, "refund"
 		out := c.refunded(e.Payment, *r)
-		out.Status, out.RefundStatus, out.MchID, out.Amount.Currency = "", out.Status, c.cfg.Merchant, ""
+		out.Status, out.RefundStatus, out.MchID, out.Amount.Currency = "", out.Status, c.merchant, ""
 		if out.RefundStatus == wechatpay.RefundAbnormal {
 			event = wechatpay.EventRefundAbnormal
 		}
@@ -225,32 +210,32 @@ func (c *Company) Callback(e sandbox.Event) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	resource, err := wechatpay.Seal(c.cfg.APIKey, kind, text)
+	resource, err := wechatpay.Seal(c.apiKey, kind, text)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(wechatpay.Notification{ID: rand.Text(), Created: c.cfg.Now(), EventType: event, Type: "encrypt-resource", Resource: resource})
+	return json.Marshal(wechatpay.Notification{ID: rand.Text(), Created: c.now(), EventType: event, Type: "encrypt-resource", Resource: resource})
 }
 
 // certificates lists the company's keys that have certificates: those with a serial number.
 func (c counter) certificates(*http.Request, []byte) (any, error) {
 	list := wechatpay.Certificates{Data: []wechatpay.Certificate{}}
-	for _, k := range c.cfg.Keys {
-		serial, ok := new(big.Int).SetString(k.ID, 16)
-		if !ok || strings.HasPrefix(k.ID, "PUB_KEY") {
+	for _, k := range c.keys {
+		serial, ok := new(big.Int).SetString(k.id, 16)
+		if !ok || strings.HasPrefix(k.id, "PUB_KEY") {
 			continue
 		}
-		now := c.cfg.Now()
+		now := c.now()
 		cert := &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0)}
-		der, err := x509.CreateCertificate(rand.Reader, cert, cert, &k.Key.PublicKey, k.Key)
+		der, err := x509.CreateCertificate(rand.Reader, cert, cert, &k.PublicKey, k.PrivateKey)
 		if err != nil {
 			return nil, err
 		}
-		sealed, err := wechatpay.Seal(c.cfg.APIKey, "certificate", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+		sealed, err := wechatpay.Seal(c.apiKey, "certificate", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 		if err != nil {
 			return nil, err
 		}
-		list.Data = append(list.Data, wechatpay.Certificate{Serial: k.ID, Encrypted: sealed})
+		list.Data = append(list.Data, wechatpay.Certificate{Serial: k.id, Encrypted: sealed})
 	}
 	return list, nil
 }
