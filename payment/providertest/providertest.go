@@ -96,18 +96,13 @@ func creations(t *testing.T, s *shop) {
 		t.Fatal(err)
 	}
 	s.refs.Store(c.PaymentNo, handoffs[0].Ref)
-	if got := s.query(c.PaymentNo); s.Open == nil && got.State != provider.Open {
-		t.Errorf("state = %s, want open", got.State)
+	if s.Open == nil {
+		s.is(s.query(c.PaymentNo), provider.Open)
 	}
 	var transactions []string
 	for _, h := range handoffs {
 		_ = s.Pay(h) // a second payment is refused, or shows that the money has moved
-		got := s.query(c.PaymentNo)
-		if got.State != provider.Captured {
-			t.Fatalf("state = %s, want captured", got.State)
-		}
-		s.isCaptureOf(got.Capture, c)
-		transactions = append(transactions, got.Capture.Transaction)
+		transactions = append(transactions, s.captured(s.query(c.PaymentNo), c).Transaction)
 	}
 	if all := slices.Compact(transactions); len(all) != 1 {
 		t.Errorf("one payment took money under %d transactions: %q", len(all), all)
@@ -115,16 +110,11 @@ func creations(t *testing.T, s *shop) {
 }
 
 // unknown: closing has to work for a creation whose answer was lost.
-func unknown(t *testing.T, s *shop) {
+func unknown(_ *testing.T, s *shop) {
 	no := ids.NewFor(7)
-	if got := s.query(no); got.State != provider.Missing {
-		t.Errorf("state = %s, want missing", got.State)
-	}
-	for _, got := range []provider.Status{s.close(no), s.query(no)} {
-		if got.State != provider.Closed && got.State != provider.Missing {
-			t.Errorf("closing an unknown number gave %s, want closed or missing", got.State)
-		}
-	}
+	s.is(s.query(no), provider.Missing)
+	s.is(s.close(no), provider.Closed, provider.Missing)
+	s.is(s.query(no), provider.Closed, provider.Missing)
 }
 
 // closing: once an order's units are returned, its payment must stay closed.
@@ -133,41 +123,28 @@ func closing(t *testing.T, s *shop) {
 	h := s.create(c)
 	s.open(h)
 	for range 2 { // closing is repeatable
-		if got := s.close(c.PaymentNo); got.State != provider.Closed {
-			t.Fatalf("close gave %s, want closed", got.State)
-		}
+		s.is(s.close(c.PaymentNo), provider.Closed)
 	}
 	if err := s.Pay(h); err == nil {
 		t.Error("a closed payment took money")
 	}
-	if got := s.query(c.PaymentNo); got.State != provider.Closed {
-		t.Errorf("state = %s, want closed", got.State)
-	}
+	s.is(s.query(c.PaymentNo), provider.Closed)
 	s.takesNoMore(c)
 }
 
 // capture: every way of reporting it states the same money under the same
 // transaction, which is the ledger's key.
 func capture(t *testing.T, s *shop) {
-	c := s.charge()
-	s.pay(s.create(c))
-	m := s.next()
-	n, err := s.Provider.Parse(m.header, m.body)
-	if err != nil {
-		t.Fatalf("the company's own callback does not parse: %v", err)
-	}
+	c := s.paid()
+	m, n := s.next()
 	m.answer <- nil
 	if n.Capture == nil || n.Refund != nil {
 		t.Fatalf("the callback is not a capture: %+v", n)
 	}
 	s.isCaptureOf(*n.Capture, c)
 	for _, got := range []provider.Status{s.query(c.PaymentNo), s.close(c.PaymentNo)} {
-		if got.State != provider.Captured {
-			t.Fatalf("state = %s, want captured", got.State)
-		}
-		s.isCaptureOf(got.Capture, c)
-		if got.Capture.Transaction != n.Capture.Transaction {
-			t.Errorf("transaction %q, the callback has %q", got.Capture.Transaction, n.Capture.Transaction)
+		if txn := s.captured(got, c).Transaction; txn != n.Capture.Transaction {
+			t.Errorf("transaction %q, the callback has %q", txn, n.Capture.Transaction)
 		}
 	}
 	s.takesNoMore(c)
@@ -212,14 +189,12 @@ func expiry(t *testing.T, s *shop) {
 
 // repetition: a callback that was not acknowledged is sent again unchanged.
 func repetition(t *testing.T, s *shop) {
-	c := s.charge()
-	s.pay(s.create(c))
+	s.paid()
 	var transactions []string
 	for range 3 {
-		m := s.next()
-		n, err := s.Provider.Parse(m.header, m.body)
-		if err != nil || n.Capture == nil {
-			t.Fatalf("parse: %+v, %v", n, err)
+		m, n := s.next()
+		if n.Capture == nil {
+			t.Fatalf("the callback is not a capture: %+v", n)
 		}
 		transactions = append(transactions, n.Capture.Transaction)
 		m.answer <- errors.New("not now")
@@ -237,14 +212,9 @@ func tampering(t *testing.T, s *shop) {
 	var genuine [2]message
 	var said [2]provider.Notice
 	for i := range genuine {
-		s.pay(s.create(s.charge()))
-		m := s.next()
-		n, err := s.Provider.Parse(m.header, m.body)
-		if err != nil {
-			t.Fatalf("the company's own callback does not parse: %v", err)
-		}
-		genuine[i], said[i] = m, n
-		m.answer <- nil
+		s.paid()
+		genuine[i], said[i] = s.next()
+		genuine[i].answer <- nil
 	}
 	believed := func(what string, h http.Header, body []byte, truth provider.Notice) {
 		n, err := s.Provider.Parse(h, body)
@@ -277,9 +247,8 @@ func tampering(t *testing.T, s *shop) {
 // refund: repeating the request returns its state, also at the same moment and after the
 // money is gone, and its callback, where the company sends one, states the same.
 func refund(t *testing.T, s *shop) {
-	c := s.charge()
-	s.pay(s.create(c))
-	m := s.next()
+	c := s.paid()
+	m, _ := s.next()
 	m.answer <- nil
 	told := make(map[ids.ID]provider.RefundStatus)
 	var mu sync.Mutex
@@ -306,15 +275,7 @@ func refund(t *testing.T, s *shop) {
 			})
 		}
 		wg.Wait()
-		var got provider.RefundStatus
-		s.eventually(func() (done bool) {
-			var err error
-			if got, err = s.Provider.Refund(t.Context(), r); err != nil || got.State == provider.Failed {
-				t.Fatalf("refund: %+v, %v", got, err)
-			}
-			return got.State == provider.Succeeded
-		}, "the refund succeeds")
-		s.isRefundOf(got, r)
+		got := s.refunded(r)
 		transactions[cmp.Or(got.Transaction, got.RefundNo.String())] = true
 		mu.Lock()
 		if n, ok := told[r.RefundNo]; ok {
@@ -338,8 +299,7 @@ func refund(t *testing.T, s *shop) {
 // refundTooMuch: a mistake of ours must not cost more than was paid.
 func refundTooMuch(t *testing.T, s *shop) {
 	go s.acknowledgeAll()
-	c := s.charge()
-	s.pay(s.create(c))
+	c := s.paid()
 	r := s.refundOf(c, s.query(c.PaymentNo).Capture)
 	r.Amount++
 	if _, err := s.Provider.Refund(t.Context(), r); !errors.Is(err, provider.ErrRefused) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,15 +67,19 @@ func newShop(t *testing.T, subject Subject) *shop {
 	return s
 }
 
-// next returns the next callback.
-func (s *shop) next() message {
+// next returns the next callback and what it says.
+func (s *shop) next() (message, provider.Notice) {
 	s.t.Helper()
 	select {
 	case m := <-s.messages:
-		return m
+		n, err := s.Provider.Parse(m.header, m.body)
+		if err != nil {
+			s.t.Fatalf("the company's own callback does not parse: %v", err)
+		}
+		return m, n
 	case <-time.After(patience):
 		s.t.Fatal("no callback came")
-		return message{}
+		return message{}, provider.Notice{}
 	}
 }
 
@@ -153,11 +158,14 @@ func (s *shop) known(no ids.ID) provider.Payment {
 	return provider.Payment{No: no, Ref: text}
 }
 
-func (s *shop) pay(h provider.Handoff) {
+// paid is a payment that a shopper makes.
+func (s *shop) paid() provider.Charge {
 	s.t.Helper()
-	if err := s.Pay(h); err != nil {
+	c := s.charge()
+	if err := s.Pay(s.create(c)); err != nil {
 		s.t.Fatalf("pay: %v", err)
 	}
+	return c
 }
 
 // query and close use Error, not Fatal: tests call them from goroutines.
@@ -176,6 +184,36 @@ func (s *shop) close(no ids.ID) provider.Status {
 	if err != nil {
 		s.t.Errorf("close: %v", err)
 	}
+	return got
+}
+
+// is requires one of the states.
+func (s *shop) is(got provider.Status, want ...provider.State) {
+	s.t.Helper()
+	if !slices.Contains(want, got.State) {
+		s.t.Fatalf("state = %s, want %v", got.State, want)
+	}
+}
+
+// captured is the money of a payment, which has to be what was charged.
+func (s *shop) captured(got provider.Status, c provider.Charge) provider.Capture {
+	s.t.Helper()
+	s.is(got, provider.Captured)
+	s.isCaptureOf(got.Capture, c)
+	return got.Capture
+}
+
+// refunded requests a refund until it is made.
+func (s *shop) refunded(r provider.Return) (got provider.RefundStatus) {
+	s.t.Helper()
+	s.eventually(func() bool {
+		var err error
+		if got, err = s.Provider.Refund(s.t.Context(), r); err != nil || got.State == provider.Failed {
+			s.t.Fatalf("refund: %+v, %v", got, err)
+		}
+		return got.State == provider.Succeeded
+	}, "the refund succeeds")
+	s.isRefundOf(got, r)
 	return got
 }
 

@@ -14,18 +14,10 @@ import (
 // they are compared with the ledger.
 func statement(t *testing.T, s *shop) {
 	go s.acknowledgeAll()
-	c := s.charge()
-	s.pay(s.create(c))
+	c := s.paid()
 	r := s.refundOf(c, s.query(c.PaymentNo).Capture)
 	r.Amount = 300
-	var back provider.RefundStatus
-	s.eventually(func() (done bool) {
-		var err error
-		if back, err = s.Provider.Refund(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		return back.State == provider.Succeeded
-	}, "the refund succeeds")
+	back := s.refunded(r)
 	today := s.day(time.Now())
 	for _, err := range s.Provider.Statement(t.Context(), today) {
 		if !errors.Is(err, provider.ErrNotReady) {
@@ -70,11 +62,5 @@ func statement(t *testing.T, s *shop) {
 
 // day is the provider's day that holds a time.
 func (s *shop) day(at time.Time) provider.Day {
-	zone := s.Provider.Profile().Zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	y, m, d := at.In(zone).Date()
-	from := time.Date(y, m, d, 0, 0, 0, 0, zone)
-	return provider.Day{From: from, To: from.AddDate(0, 0, 1)}
+	return provider.DayOf(at, cmp.Or(s.Provider.Profile().Zone, time.UTC))
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -37,7 +36,6 @@ type Bank struct {
 	pageKey  []byte
 	outward  *outbound.Client
 	wake     chan struct{} // capacity 1: one pending wake-up is enough
-	behind   atomic.Bool   // more callbacks were due than there was room for
 
 	captures  prometheus.Counter
 	callbacks *prometheus.CounterVec
@@ -49,32 +47,24 @@ const ownMerchant = "stampede"
 // Open opens the bank for the shop in this process, as its only merchant, and
 // returns the bank with the shop's client. Shoppers reach both at publicURL, this
 // process at localURL.
-func Open(secret []byte, publicURL, localURL string, deps Deps) (*Bank, *Client, error) {
+func Open(secret []byte, publicURL, localURL string, deps Deps) (*Bank, *Client) {
 	cfg := DefaultConfig()
 	cfg.Merchant, cfg.Secret, cfg.PublicURL = ownMerchant, secret, publicURL
-	bank, err := New(cfg, deps)
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := At(localURL, secret, deps)
-	return bank, client, err
+	return New(cfg, deps), At(localURL, secret, deps)
 }
 
 // At opens the shop's client of a bank that another process opened with the secret.
-func At(bankURL string, secret []byte, deps Deps) (*Client, error) {
+func At(bankURL string, secret []byte, deps Deps) *Client {
 	cfg := DefaultClientConfig()
 	cfg.Merchant, cfg.Secret, cfg.BankURL, cfg.Metrics = ownMerchant, secret, bankURL, deps.Metrics
 	return NewClient(cfg, deps.Clock)
 }
 
 // New opens the bank. Its books are in deps.DB, schema sandbox.
-func New(cfg Config, deps Deps) (*Bank, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(cfg Config, deps Deps) *Bank {
 	auto := promauto.With(deps.Metrics)
 	b := &Bank{
-		cfg: cfg, db: deps.DB, q: sandboxdb.New(deps.DB), log: deps.Log, wake: make(chan struct{}, 1),
+		cfg: cfg, db: deps.DB, q: sandboxdb.New(deps.DB), log: deps.Log, wake: make(chan struct{}, 1), pageKey: derive(cfg.Secret, "pay page"),
 		outward: outbound.New(outbound.Config{
 			Peer: "merchant", Direct: true, Timeout: callbackTimeout, Attempts: 1, // the database keeps what has to be sent again
 			Conns: cfg.Parallel, MaxConns: cfg.Parallel, MaxBytes: maxAckBytes, Metrics: deps.Metrics,
@@ -86,17 +76,15 @@ func New(cfg Config, deps Deps) (*Bank, error) {
 			Name: "stampede_payment_sandbox_callbacks_total", Help: "Attempts to deliver a callback, by result: acknowledged, retried, given_up.",
 		}, []string{"result"}),
 	}
-	merchant, bank := signers(cfg.Secret, deps.Clock.Now)
-	b.dialects = map[string]Dialect{cfg.Merchant: native{number: cfg.Merchant, merchant: merchant, bank: bank, log: deps.Log}}
-	mac := hmac.New(sha256.New, cfg.Secret)
-	mac.Write([]byte("stampede sandbox bank/pay page"))
-	b.pageKey = mac.Sum(nil)
-	return b, nil
+	own := native{Bank: b, number: cfg.Merchant}
+	own.merchant, own.bank = signers(cfg.Secret, deps.Clock.Now)
+	b.dialects = map[string]Dialect{cfg.Merchant: own}
+	return b
 }
 
 // Speak adds a merchant whom the bank serves in another protocol. Call it before
 // Routes.
-func (b *Bank) Speak(d Dialect) { b.dialects[d.Merchant()] = d }
+func (b *Bank) Speak(d Dialect) { b.dialects[d.Account().Merchant] = d }
 
 // Routes mounts the bank's endpoints, all under Prefix.
 func (b *Bank) Routes(mux chi.Router) {

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
 	"stampede/platform/base/app"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// batch is how many refunds one transaction settles, and how many callbacks
-	// wait in memory at most: enough to keep every sender busy between two claims.
+	// batch is how many refunds one transaction settles, and how many callbacks are
+	// claimed at a time: enough to keep every sender busy between two claims.
 	batch = 64
 	// callbackBackoffMost is the longest wait between two attempts.
 	callbackBackoffMost = 5 * time.Minute
@@ -46,63 +47,49 @@ func (b *Bank) enqueue(ctx context.Context, q *sandboxdb.Queries, merchant, url 
 	return q.CreateCallback(ctx, sandboxdb.CreateCallbackParams{ID: ids.New(), Merchant: merchant, Url: url, Body: body, DelayMs: delay.Milliseconds()})
 }
 
-// run is the worker: one goroutine claims what is due and passes it to a fixed
-// number of senders through due, which it alone writes and closes.
+// run is the worker: it makes rounds until less is due than one round takes on.
 func (b *Bank) run(ctx context.Context) error {
-	due := make(chan sandboxdb.ClaimCallbacksRow, batch)
-	var senders sync.WaitGroup
-	for range b.cfg.Parallel {
-		senders.Go(func() {
-			for c := range due {
-				b.deliver(ctx, c)
-			}
-		})
-	}
 	defer b.outward.CloseIdleConnections()
-	defer senders.Wait()
-	defer close(due)
-
 	var forgotten time.Time
 	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Log: b.log, Failed: "sandbox bank cannot use its database, retrying", Do: func(ctx context.Context) error {
-		err := b.round(ctx, due)
 		if now := time.Now(); now.Sub(forgotten) > forgetEvery {
 			forgotten = now
-			_, forgetErr := b.q.ForgetCallbacks(ctx, forgetAtMost)
-			err = errors.Join(err, forgetErr)
+			if _, err := b.q.ForgetCallbacks(ctx, forgetAtMost); err != nil {
+				return err
+			}
 		}
-		return err
+		for ctx.Err() == nil {
+			if more, err := b.round(ctx); err != nil || !more {
+				return err
+			}
+		}
+		return nil
 	}}.Run(ctx)
 }
 
-// round settles refunds and disputes, and fills due with what may be sent now.
-func (b *Bank) round(ctx context.Context, due chan<- sandboxdb.ClaimCallbacksRow) error {
+// round settles refunds and disputes, and sends the callbacks that are due.
+func (b *Bank) round(ctx context.Context) (more bool, err error) {
 	settled, refundErr := b.settleRefunds(ctx)
 	disputed, disputeErr := b.advanceDisputes(ctx)
-	refundErr = errors.Join(refundErr, disputeErr)
-	if max(settled, disputed) >= batch {
-		b.nudge()
-	}
-	free := cap(due) - len(due)
-	if free == 0 {
-		b.behind.Store(true)
-		return refundErr
-	}
 	// A stop must not interrupt the claim: callbacks that Postgres has already claimed would wait for
 	// their lease.
 	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: int32(free)})
+	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: batch})
+	var senders errgroup.Group
+	senders.SetLimit(b.cfg.Parallel)
 	for _, c := range claimed {
-		due <- c // never blocks: this is the only writer, and free was the room left
+		senders.Go(func() error {
+			b.deliver(ctx, c)
+			return nil
+		})
 	}
-	// More may be due than there was room for: the next sender to finish wakes the
-	// worker.
-	b.behind.Store(len(claimed) == free)
-	return errors.Join(refundErr, err)
+	_ = senders.Wait() // the functions return nil
+	return max(settled, disputed, len(claimed)) >= batch, errors.Join(refundErr, disputeErr, err)
 }
 
-// lease is how long a claimed callback belongs to this process: its wait in due
-// behind a full buffer of slow deliveries, plus its own delivery.
+// lease is how long a claimed callback belongs to this process: its wait for a batch of
+// slow deliveries, plus its own.
 func (b *Bank) lease() time.Duration {
 	return time.Duration(batch/b.cfg.Parallel+2) * callbackTimeout
 }
@@ -137,9 +124,6 @@ func (b *Bank) deliver(ctx context.Context, c sandboxdb.ClaimCallbacksRow) {
 		// The lease expires and the callback is sent again; merchants handle
 		// repetitions.
 		b.log.WarnContext(ctx, "sandbox bank could not record a delivery", "callback", c.ID, "error", err)
-	}
-	if b.behind.Load() {
-		b.nudge()
 	}
 }
 

@@ -37,21 +37,6 @@ func DefaultClientConfig() ClientConfig {
 	}}
 }
 
-// Validate returns every fault of the configuration in one error.
-func (c ClientConfig) Validate() error {
-	errs := []error{c.Config.Validate()}
-	if c.Name == "" || c.Merchant == "" {
-		errs = append(errs, errors.New("sandbox: the client needs a name and a merchant number"))
-	}
-	if len(c.Secret) < minSecretBytes {
-		errs = append(errs, fmt.Errorf("sandbox: the secret has %d bytes, want at least %d", len(c.Secret), minSecretBytes))
-	}
-	if err := checkURL(c.BankURL); err != nil {
-		errs = append(errs, fmt.Errorf("sandbox: bank URL: %w", err))
-	}
-	return errors.Join(errs...)
-}
-
 // Client is the sandbox bank as a payment provider. Safe for concurrent use.
 type Client struct {
 	*outbound.Client
@@ -63,13 +48,10 @@ type Client struct {
 var _ provider.Provider = (*Client)(nil)
 
 // NewClient returns the provider. It makes no call.
-func NewClient(cfg ClientConfig, clk clock.Clock) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func NewClient(cfg ClientConfig, clk clock.Clock) *Client {
 	c := &Client{Client: outbound.New(cfg.Config), cfg: cfg}
 	c.merchant, c.bank = signers(cfg.Secret, clk.Now)
-	return c, nil
+	return c
 }
 
 // methodPage is the bank's only way to pay: its page in the shopper's browser.
@@ -87,112 +69,79 @@ func (c *Client) call(op string) call {
 
 // Create implements provider.Provider.
 func (c *Client) Create(ctx context.Context, ch provider.Charge) (provider.Handoff, error) {
-	head := c.call(opCreate)
 	var r paymentReply
-	err := c.exchange(ctx, "payments", head.Nonce, createCall{call: head, Opening: Opening{
-		PaymentNo: ch.PaymentNo.String(), Title: shorten(ch.Title), Amount: ch.Amount, Currency: ch.Currency,
+	err := c.exchange(ctx, createCall{call: c.call(opCreate), Opening: Opening{
+		PaymentNo: ch.PaymentNo.String(), Title: ch.Title, Amount: ch.Amount, Currency: ch.Currency,
 		ExpiresAt: ch.ExpiresAt, NotifyURL: ch.NotifyURL, ReturnURL: ch.ReturnURL,
 	}}, &r)
-	if err != nil {
-		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", err)
+	if err == nil && r.Status != StatusOpen {
+		err = fmt.Errorf("sandbox: create: it is %s: %w", r.Status, provider.ErrClosed)
 	}
-	if r.PaymentNo != ch.PaymentNo.String() {
-		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", errOtherReply)
-	}
-	switch r.Status {
-	case StatusOpen:
-		return provider.Handoff{URL: r.PayURL}, nil
-	case StatusCaptured, StatusClosed:
-		return provider.Handoff{}, fmt.Errorf("sandbox: create: %w", provider.ErrClosed)
-	default:
-		return provider.Handoff{}, fmt.Errorf("sandbox: create: unknown status %q", r.Status)
-	}
-}
-
-// shorten cuts a title to the length that the bank accepts, between two
-// characters.
-func shorten(title string) string {
-	n := 0
-	for i := range title {
-		if n++; n > maxTitleRunes {
-			return title[:i]
-		}
-	}
-	return title
+	return provider.Handoff{URL: r.PayURL}, err
 }
 
 // Query implements provider.Provider.
 func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status, error) {
-	return c.ask(ctx, opQuery, "payments/query", p.No)
+	return c.ask(ctx, opQuery, p.No)
 }
 
 // Close implements provider.Provider.
 func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status, error) {
-	s, err := c.ask(ctx, opClose, "payments/close", p.No)
+	s, err := c.ask(ctx, opClose, p.No)
 	if err == nil && s.State != provider.Closed && s.State != provider.Captured {
 		return provider.Status{}, fmt.Errorf("sandbox: close: the payment is still %s", s.State)
 	}
 	return s, err
 }
 
+// The bank's words for the states.
+var (
+	states = map[string]provider.State{
+		StatusOpen: provider.Open, StatusClosed: provider.Closed, StatusCaptured: provider.Captured, statusMissing: provider.Missing,
+	}
+	refundStates = map[string]provider.RefundState{
+		StatusProcessing: provider.Processing, StatusSucceeded: provider.Succeeded, StatusFailed: provider.Failed,
+	}
+)
+
 // ask makes a request about one payment.
-func (c *Client) ask(ctx context.Context, op, path string, paymentNo ids.ID) (provider.Status, error) {
-	head := c.call(op)
+func (c *Client) ask(ctx context.Context, op string, no ids.ID) (provider.Status, error) {
 	var r paymentReply
-	if err := c.exchange(ctx, path, head.Nonce, paymentCall{call: head, PaymentNo: paymentNo.String()}, &r); err != nil {
-		return provider.Status{}, fmt.Errorf("sandbox: %s: %w", op, err)
+	if err := c.exchange(ctx, paymentCall{c.call(op), no.String()}, &r); err != nil {
+		return provider.Status{}, err
 	}
-	if r.PaymentNo != paymentNo.String() {
-		return provider.Status{}, fmt.Errorf("sandbox: %s: %w", op, errOtherReply)
-	}
-	switch r.Status {
-	case StatusOpen:
-		return provider.Status{State: provider.Open}, nil
-	case StatusClosed:
-		return provider.Status{State: provider.Closed}, nil
-	case statusMissing:
-		return provider.Status{State: provider.Missing}, nil
-	case StatusCaptured:
-		if r.Transaction == "" || r.At == nil {
-			return provider.Status{}, fmt.Errorf("sandbox: %s: a capture without transaction or time", op)
+	out := provider.Status{State: states[r.Status]}
+	switch {
+	case out.State == 0:
+		return out, fmt.Errorf("sandbox: %s: unknown status %q", op, r.Status)
+	case out.State == provider.Captured && (r.Transaction == "" || r.At.IsZero()):
+		return out, fmt.Errorf("sandbox: %s: a capture without transaction or time", op)
+	case out.State == provider.Captured:
+		out.Capture = provider.Capture{
+			Merchant: r.Merchant, PaymentNo: no, Transaction: r.Transaction, Amount: r.Captured, Currency: r.Currency, At: r.At,
 		}
-		return provider.Status{State: provider.Captured, Capture: provider.Capture{
-			Merchant: r.Merchant, PaymentNo: paymentNo, Transaction: r.Transaction, Amount: r.Amount, Currency: r.Currency, At: *r.At,
-		}}, nil
-	default:
-		return provider.Status{}, fmt.Errorf("sandbox: %s: unknown status %q", op, r.Status)
 	}
+	return out, nil
 }
 
 // Refund implements provider.Provider.
 func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.RefundStatus, error) {
-	head := c.call(opRefund)
 	var r refundReply
-	err := c.exchange(ctx, "refunds", head.Nonce, refundCall{call: head, Repayment: Repayment{
+	if err := c.exchange(ctx, refundCall{call: c.call(opRefund), Repayment: Repayment{
 		RefundNo: ret.RefundNo.String(), PaymentNo: ret.Payment.No.String(), Transaction: ret.Transaction,
 		Amount: ret.Amount, Currency: ret.Currency, Reason: ret.Reason, NotifyURL: ret.NotifyURL,
-	}}, &r)
-	if err != nil {
-		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: %w", err)
-	}
-	if r.RefundNo != ret.RefundNo.String() {
-		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: %w", errOtherReply)
+	}}, &r); err != nil {
+		return provider.RefundStatus{}, err
 	}
 	out := provider.RefundStatus{
-		Merchant: r.Merchant, RefundNo: ret.RefundNo, PaymentNo: ret.Payment.No, Transaction: r.Transaction, Amount: r.Amount, Currency: r.Currency,
+		State: refundStates[r.Status], Merchant: r.Merchant, RefundNo: ret.RefundNo, PaymentNo: ret.Payment.No, Transaction: r.Transaction,
+		Amount: r.Amount, Currency: r.Currency, At: r.At,
 	}
-	switch r.Status {
-	case StatusProcessing:
-		out.State = provider.Processing
-	case StatusFailed:
-		out.State = provider.Failed
-	case StatusSucceeded:
-		if r.Transaction == "" || r.At == nil {
-			return provider.RefundStatus{}, errors.New("sandbox: refund: a success without transaction or time")
-		}
-		out.State, out.At = provider.Succeeded, *r.At
-	default:
-		return provider.RefundStatus{}, fmt.Errorf("sandbox: refund: unknown status %q", r.Status)
+	switch {
+	case out.State == 0:
+		return out, fmt.Errorf("sandbox: refund: unknown status %q", r.Status)
+	case out.State == provider.Succeeded && (r.Transaction == "" || r.At.IsZero()):
+		return out, errors.New("sandbox: refund: a success without transaction or time")
 	}
 	return out, nil
 }
@@ -242,15 +191,44 @@ func (c *Client) Parse(h http.Header, body []byte) (provider.Notice, error) {
 // Answer implements provider.Provider.
 func (c *Client) Answer(err error) provider.Reply {
 	a, status := ack{Code: ackWord}, http.StatusOK
-	switch {
-	case err == nil:
-	case errors.Is(err, provider.ErrBadSignature):
-		a, status = ack{Code: "FAIL", Message: "bad signature"}, http.StatusUnauthorized
-	case errors.Is(err, provider.ErrUnreadable):
-		a, status = ack{Code: "FAIL", Message: "unreadable"}, http.StatusBadRequest
-	default:
-		a, status = ack{Code: "FAIL", Message: "not accepted, send it again"}, http.StatusServiceUnavailable
+	if err != nil {
+		a.Code = "FAIL"
+		status, a.Message = provider.Refusal(err)
 	}
 	body, _ := json.Marshal(a) // two strings always encode
 	return provider.Reply{Status: status, ContentType: "application/json", Body: body}
+}
+
+// Statement implements provider.Provider.
+func (c *Client) Statement(ctx context.Context, d provider.Day) provider.Lines {
+	return provider.LinesOf(func(pass func(provider.Line) bool) error {
+		r := statementReply{More: true}
+		for after := (Mark{}); r.More; {
+			r = statementReply{}
+			if err := c.exchange(ctx, statementCall{call: c.call(opStatement), From: d.From, To: d.To, Mark: after}, &r); err != nil {
+				return err
+			}
+			var page []Movement
+			if err := json.Unmarshal([]byte(r.Movements), &page); err != nil {
+				return fmt.Errorf("sandbox: statement: %w", err)
+			}
+			for _, m := range page {
+				after = Mark{m.At, m.Ref}
+				if l, err := lineOf(m); err != nil || !m.ChargedBack && !pass(l) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// lineOf is a movement in the bank's own protocol, which has no chargebacks.
+func lineOf(m Movement) (l provider.Line, err error) {
+	l = provider.Line{Kind: provider.Paid, Transaction: m.Transaction, Amount: m.Amount, Currency: m.Currency, At: m.At}
+	if l.PaymentNo, err = ids.Parse(m.PaymentNo); err == nil && m.RefundNo != "" {
+		l.Kind = provider.PaidBack
+		l.RefundNo, err = ids.Parse(m.RefundNo)
+	}
+	return l, err
 }

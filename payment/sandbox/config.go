@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"stampede/platform/base/fault"
 )
 
 // Settings say whether the bank is served.
@@ -26,7 +28,7 @@ const callbackAttempts = 8
 type Config struct {
 	// Merchant is the shop's number at the bank.
 	Merchant string
-	// Secret is shared by bank and merchant; at least minSecretBytes.
+	// Secret is shared by bank and merchant.
 	Secret []byte
 	// PublicURL is where shoppers reach the bank, without a trailing slash;
 	// the pay URL begins with it.
@@ -46,30 +48,12 @@ type Config struct {
 	Parallel int
 }
 
-// minSecretBytes is the output of SHA-256, below which guessing is cheaper.
-const minSecretBytes = 32
-
 // DefaultConfig returns the defaults; Merchant, Secret and PublicURL have to
 // be set by the caller.
 func DefaultConfig() Config {
 	return Config{
 		CallbackBackoff: time.Second, RefundDelay: 500 * time.Millisecond, Poll: 250 * time.Millisecond, Parallel: 16,
 	}
-}
-
-// Validate returns every fault of the configuration in one error.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Merchant == "" {
-		errs = append(errs, errors.New("sandbox: the bank needs a merchant number"))
-	}
-	if len(c.Secret) < minSecretBytes {
-		errs = append(errs, fmt.Errorf("sandbox: the secret has %d bytes, want at least %d", len(c.Secret), minSecretBytes))
-	}
-	if err := checkURL(c.PublicURL); err != nil {
-		errs = append(errs, fmt.Errorf("sandbox: public URL: %w", err))
-	}
-	return errors.Join(errs...)
 }
 
 // maxURLBytes bounds an address that a request contains.
@@ -114,11 +98,37 @@ const (
 	ChargebackLost Behaviour = "chargeback_lost"
 )
 
-// behaviours are all of them, as the page lists them.
-var behaviours = []Behaviour{Normal, Duplicate, WrongAmount, Underpaid, Late, Never, Silent, RefundFails, RefundBounces, ChargebackWon, ChargebackLost}
+// misbehaviour is a behaviour as the page names it.
+type misbehaviour struct {
+	Behaviour
+	Name fault.Text
+}
 
-// Valid reports whether b is one of the behaviours.
-func (b Behaviour) Valid() bool { return slices.Contains(behaviours, b) }
+// behaviours are all of them, as the page lists them.
+var behaviours = []misbehaviour{
+	{Normal, fault.Text{"everything as it should be", "一切正常"}},
+	{Duplicate, fault.Text{"the shop is told twice", "重复通知商户"}},
+	{WrongAmount, fault.Text{"the callback states another amount", "通知金额不符"}},
+	{Underpaid, fault.Text{"too little is taken", "实际少扣款"}},
+	{Late, fault.Text{"the shop is told so many seconds later", "延迟指定秒数后通知"}},
+	{Never, fault.Text{"the shop is never told", "从不通知"}},
+	{Silent, fault.Text{"no word and no answer for so many seconds", "指定秒数内不通知也不应答"}},
+	{RefundFails, fault.Text{"a refund fails", "退款失败"}},
+	{RefundBounces, fault.Text{"a refund comes back after so many seconds", "退款成功后指定秒数被退回"}},
+	{ChargebackWon, fault.Text{"a chargeback after so many seconds, which the shop wins", "指定秒数后拒付，商户胜诉"}},
+	{ChargebackLost, fault.Text{"a chargeback after so many seconds, which the shop loses", "指定秒数后拒付，商户败诉"}},
+}
 
 // maxDelaySeconds bounds a late callback: a day is longer than any order lives.
 const maxDelaySeconds = 86_400
+
+// checkBehaviour refuses a misbehaviour that the bank does not know.
+func checkBehaviour(how Behaviour, delaySeconds int32) error {
+	if how != "" && !slices.ContainsFunc(behaviours, func(f misbehaviour) bool { return f.Behaviour == how }) {
+		return invalid("behaviour is not one that the bank knows")
+	}
+	if delaySeconds < 0 || delaySeconds > maxDelaySeconds {
+		return invalid("delay_seconds is between 0 and 86400")
+	}
+	return nil
+}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/jackc/pgx/v5"
@@ -20,10 +19,9 @@ import (
 // another company, for practice. The books, the pay page, the misbehaviour and the
 // repetition of callbacks are the bank's.
 type Dialect interface {
-	// Merchant is the shop's number; its payments and refunds are those of the dialect.
-	Merchant() string
-	// Company is whose protocol it is, for the page; empty for the bank's own.
-	Company() string
+	// Account is the shop's at the company; its payments and refunds are those of the
+	// dialect.
+	Account() Account
 	// Routes serves the merchant's API at the desk.
 	Routes(mux chi.Router, desk Desk)
 	// Callback writes an event as the company reports it, or nothing if it does not. It
@@ -35,6 +33,12 @@ type Dialect interface {
 	Acknowledged(r outbound.Reply) bool
 }
 
+// Account is a merchant's.
+type Account struct {
+	Merchant string // its number
+	Company  string // whose protocol it is, for the page; empty for the bank's own
+}
+
 // Desk is where a dialect opens the bank's books for its merchant. A *RefusalError is an
 // answer that does not change; any other error may be retried.
 type Desk struct {
@@ -44,32 +48,30 @@ type Desk struct {
 
 // Opening is a payment to be made.
 type Opening struct {
-	PaymentNo    string    `json:"payment_no"` // 1 to 64 letters, digits, - or _
-	Title        string    `json:"title"`      // at most 128 characters
-	Amount       int64     `json:"amount"`     // minor units, above 0
-	Currency     string    `json:"currency"`
-	ExpiresAt    time.Time `json:"expires_at"`
-	NotifyURL    string    `json:"notify_url"`
-	ReturnURL    string    `json:"return_url,omitempty"`
-	Behaviour    Behaviour `json:"behaviour,omitempty"`
-	DelaySeconds int32     `json:"delay_seconds,omitempty"`
+	PaymentNo string    `json:"payment_no"` // 1 to 64 letters, digits, - or _
+	Title     string    `json:"title"`      // as much of it as fits is shown
+	Amount    int64     `json:"amount"`     // minor units, above 0
+	Currency  string    `json:"currency"`
+	ExpiresAt time.Time `json:"expires_at"`
+	NotifyURL string    `json:"notify_url"`
+	ReturnURL string    `json:"return_url,omitempty"`
 }
 
-// Payment is a payment in the bank's books. Transaction, Captured and At are set once
-// its status is StatusCaptured.
+// Payment is a payment in the bank's books, and in its replies. Transaction, Captured and
+// At are set once its status is StatusCaptured.
 type Payment struct {
-	Ref         ids.ID // the bank's own number
-	No          string
-	Status      string
-	Amount      int64
-	Currency    string
-	ExpiresAt   time.Time
-	PayURL      string // the page on which the shopper pays
-	NotifyURL   string // where its callbacks go
-	Transaction string
-	Captured    int64 // what the bank really took
-	Refunded    int64 // what of it is refunded or set aside for that
-	At          time.Time
+	Ref         ids.ID    `json:"-"` // the bank's own number
+	No          string    `json:"payment_no"`
+	Status      string    `json:"status"`
+	Amount      int64     `json:"amount"`
+	Currency    string    `json:"currency"`
+	ExpiresAt   time.Time `json:"-"`
+	PayURL      string    `json:"pay_url,omitempty"` // the page on which the shopper pays
+	NotifyURL   string    `json:"-"`                 // where its callbacks go
+	Transaction string    `json:"transaction,omitempty"`
+	Captured    int64     `json:"captured,omitempty"` // what the bank really took
+	Refunded    int64     `json:"-"`                  // what of it is refunded or set aside for that
+	At          time.Time `json:"at,omitzero"`
 }
 
 // Repayment is a refund to be made.
@@ -83,17 +85,17 @@ type Repayment struct {
 	NotifyURL   string `json:"notify_url"`
 }
 
-// Refund is a refund in the bank's books. Transaction and At are set once its status
-// is StatusSucceeded.
+// Refund is a refund in the bank's books, and in its replies. Transaction and At are set
+// once it has ended.
 type Refund struct {
-	Ref         ids.ID
-	No          string
-	PaymentNo   string
-	Status      string
-	Amount      int64
-	Currency    string
-	Transaction string
-	At          time.Time
+	Ref         ids.ID    `json:"-"`
+	No          string    `json:"refund_no"`
+	PaymentNo   string    `json:"payment_no"`
+	Status      string    `json:"status"`
+	Amount      int64     `json:"amount"`
+	Currency    string    `json:"currency"`
+	Transaction string    `json:"transaction,omitempty"`
+	At          time.Time `json:"at,omitzero"`
 }
 
 // Event is what a callback reports: a payment that was captured, a refund that ended,
@@ -119,6 +121,11 @@ func (r *RefusalError) Error() string { return r.Code + ": " + r.Message }
 
 func refuse(status int, code, message string) error { return &RefusalError{status, code, message} }
 
+// invalid refuses what the bank could not carry out or display.
+func invalid(message string) error {
+	return refuse(http.StatusUnprocessableEntity, "invalid", message)
+}
+
 var (
 	numberPattern   = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`)
 	currencyPattern = regexp.MustCompile(`^[A-Z]{3}$`)
@@ -129,24 +136,17 @@ const maxTitleRunes = 128
 
 // check refuses what the bank could not carry out or display.
 func (o Opening) check() error {
-	bad := func(message string) error { return refuse(http.StatusUnprocessableEntity, "invalid", message) }
 	switch {
 	case !numberPattern.MatchString(o.PaymentNo):
-		return bad("payment_no is 1 to 64 letters, digits, - or _")
+		return invalid("payment_no is 1 to 64 letters, digits, - or _")
 	case o.Amount <= 0:
-		return bad("amount is in minor units and above 0")
+		return invalid("amount is in minor units and above 0")
 	case !currencyPattern.MatchString(o.Currency):
-		return bad("currency is three capital letters")
-	case !utf8.ValidString(o.Title) || utf8.RuneCountInString(o.Title) > maxTitleRunes:
-		return bad("title is at most 128 characters")
-	case o.Behaviour != "" && !o.Behaviour.Valid():
-		return bad("behaviour is not one that the bank knows")
-	case o.DelaySeconds < 0 || o.DelaySeconds > maxDelaySeconds:
-		return bad("delay_seconds is between 0 and 86400")
+		return invalid("currency is three capital letters")
 	case checkURL(o.NotifyURL) != nil:
-		return bad("notify_url is an absolute http or https address")
+		return invalid("notify_url is an absolute http or https address")
 	case o.ReturnURL != "" && checkURL(o.ReturnURL) != nil:
-		return bad("return_url is an absolute http or https address")
+		return invalid("return_url is an absolute http or https address")
 	}
 	return nil
 }
@@ -158,13 +158,10 @@ func (d Desk) Create(ctx context.Context, o Opening) (Payment, error) {
 	if err := o.check(); err != nil {
 		return Payment{}, err
 	}
-	if o.Behaviour == "" {
-		o.Behaviour = Normal
-	}
+	title := []rune(o.Title)
 	p, err := b.q.CreatePayment(ctx, sandboxdb.CreatePaymentParams{
-		Ref: ids.New(), Merchant: d.merchant, PaymentNo: o.PaymentNo, Title: o.Title, Amount: o.Amount, Currency: o.Currency,
-		Behaviour: string(o.Behaviour), DelaySeconds: o.DelaySeconds, NotifyUrl: o.NotifyURL, ReturnUrl: o.ReturnURL, ExpiresAt: o.ExpiresAt,
-		LeastWindowMs: minWindow.Milliseconds(),
+		Ref: ids.New(), Merchant: d.merchant, PaymentNo: o.PaymentNo, Title: string(title[:min(len(title), maxTitleRunes)]), Amount: o.Amount, Currency: o.Currency,
+		NotifyUrl: o.NotifyURL, ReturnUrl: o.ReturnURL, ExpiresAt: o.ExpiresAt, LeastWindowMs: minWindow.Milliseconds(),
 	})
 	if err == nil {
 		return b.shown(p), nil
@@ -173,7 +170,7 @@ func (d Desk) Create(ctx context.Context, o Opening) (Payment, error) {
 		p, err = b.q.PaymentByNumber(ctx, sandboxdb.PaymentByNumberParams{Merchant: d.merchant, PaymentNo: o.PaymentNo})
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = refuse(http.StatusUnprocessableEntity, "invalid", "expires_at leaves the shopper less than a second")
+		err = invalid("expires_at leaves the shopper less than a second")
 	}
 	if err == nil {
 		p, err = b.answers(ctx, p)
@@ -190,20 +187,18 @@ func (d Desk) Create(ctx context.Context, o Opening) (Payment, error) {
 // Payment returns a payment; known is false for a number that the bank never saw.
 func (d Desk) Payment(ctx context.Context, no string) (p Payment, known bool, err error) {
 	row, err := d.bank.q.PaymentByNumber(ctx, sandboxdb.PaymentByNumberParams{Merchant: d.merchant, PaymentNo: no})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Payment{}, false, nil
-	}
-	if err == nil {
-		row, err = d.bank.answers(ctx, row)
-	}
-	return d.bank.shown(row), err == nil, err
+	return d.found(ctx, row, err)
 }
 
 // PaymentByRef returns a payment by the bank's own number.
 func (d Desk) PaymentByRef(ctx context.Context, ref ids.ID) (p Payment, known bool, err error) {
 	row, err := d.bank.q.PaymentByRef(ctx, ref)
+	return d.found(ctx, row, err)
+}
+
+func (d Desk) found(ctx context.Context, row sandboxdb.SandboxPayment, err error) (p Payment, known bool, _ error) {
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Merchant != d.merchant {
-		return Payment{}, false, nil
+		return p, false, nil
 	}
 	if err == nil {
 		row, err = d.bank.answers(ctx, row)
@@ -232,7 +227,7 @@ func (d Desk) Opened(ctx context.Context, since time.Time, before ids.ID, atMost
 // open it afterwards.
 func (d Desk) Close(ctx context.Context, no string) (Payment, error) {
 	if !numberPattern.MatchString(no) {
-		return Payment{}, refuse(http.StatusUnprocessableEntity, "invalid", "payment_no is 1 to 64 letters, digits, - or _")
+		return Payment{}, invalid("payment_no is 1 to 64 letters, digits, - or _")
 	}
 	if err := d.bank.q.ClosePayment(ctx, sandboxdb.ClosePaymentParams{Ref: ids.New(), Merchant: d.merchant, PaymentNo: no}); err != nil {
 		return Payment{}, err

@@ -33,8 +33,7 @@
 //
 // # Misbehaviour
 //
-// The body of a creation or of a payment may request misbehaviour, see
-// Behaviour. That is the purpose of this bank: every promise about money is
+// The body of a payment may request misbehaviour, see Behaviour. That is the purpose of this bank: every promise about money is
 // tested against a bank that sends twice, late, wrong, or not at all.
 //
 // # Lifecycle
@@ -43,9 +42,4 @@
 // and delivers callbacks; what is due is in the database, claimed with SKIP
 // LOCKED, so several processes share the work and a restart loses nothing. It
 // never exits on an error.
-//
-// # Size
-//
-// The package has more than 2,000 lines because the bank's own protocol and those of
-// the companies that it imitates are doors to one ledger, with one way of misbehaving.
 package sandbox

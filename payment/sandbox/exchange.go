@@ -20,14 +20,15 @@ var errOtherReply = errors.New("sandbox: the reply belongs to another request")
 // carry the request's nonce, or a recorded one could be replayed. A refusal by
 // the bank is provider.ErrRefused with the bank's message. Every call may be
 // repeated, because the bank processes each number once.
-func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in any, out interface{ nonce() ids.ID }) error {
+func (c *Client) exchange(ctx context.Context, in interface{ head() call }, out interface{ nonce() ids.ID }) error {
+	head := in.head()
 	body, err := json.Marshal(in)
 	if err != nil {
-		return fmt.Errorf("encode: %w", err)
+		return fmt.Errorf("sandbox: %s: encode: %w", head.Op, err)
 	}
 	var refused error
 	err = c.Do(ctx, outbound.Request{
-		URL: c.cfg.BankURL + Prefix + "/v1/" + path, Body: body, Type: "application/json",
+		URL: c.cfg.BankURL + Prefix + "/v1/" + head.Op, Body: body, Type: "application/json",
 		Head: func(h http.Header) { c.merchant.sign(h, body) },
 	}, func(r outbound.Reply) error {
 		// A reply that the bank did not sign counts as no answer.
@@ -35,18 +36,21 @@ func (c *Client) exchange(ctx context.Context, path string, nonce ids.ID, in any
 			return fmt.Errorf("status %d: %w", r.Status, err)
 		}
 		if r.Status == http.StatusOK {
-			if refused = decodeStrict(r.Body, out); refused == nil && out.nonce() != nonce {
+			if refused = decodeStrict(r.Body, out); refused == nil && out.nonce() != head.Nonce {
 				refused = errOtherReply
 			}
 			return nil
 		}
-		refused = refusedBy(r, nonce)
+		refused = refusedBy(r, head.Nonce)
 		if r.Status >= http.StatusInternalServerError {
 			return refused
 		}
 		return nil
 	})
-	return cmp.Or(err, refused)
+	if err = cmp.Or(err, refused); err != nil {
+		return fmt.Errorf("sandbox: %s: %w", head.Op, err)
+	}
+	return nil
 }
 
 // refusedBy returns the error that a reply other than 200 reports.

@@ -3,67 +3,66 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"log/slog"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
 
-	"stampede/platform/base/ids"
+	"stampede/payment/provider"
 	"stampede/platform/edge/outbound"
 )
 
 // native is the bank's own protocol.
 type native struct {
+	*Bank
 	number   string
 	merchant signer // checks requests
 	bank     signer // signs replies and callbacks
-	log      *slog.Logger
 }
 
-// Merchant implements Dialect.
-func (n native) Merchant() string { return n.number }
-
-// Company implements Dialect.
-func (native) Company() string { return "" }
+// Account implements Dialect.
+func (n native) Account() Account { return Account{Merchant: n.number} }
 
 // Routes implements Dialect.
 func (n native) Routes(mux chi.Router, desk Desk) {
-	endpoint(n, mux, "payments", opCreate, func(ctx context.Context, c createCall) (any, error) {
+	endpoint(n, mux, opCreate, func(ctx context.Context, c createCall, head answered) (any, error) {
 		p, err := desk.Create(ctx, c.Opening)
-		return n.paymentReply(c.Nonce, p), err
+		return paymentReply{head, p}, err
 	})
-	endpoint(n, mux, "payments/query", opQuery, func(ctx context.Context, c paymentCall) (any, error) {
+	endpoint(n, mux, opQuery, func(ctx context.Context, c paymentCall, head answered) (any, error) {
 		p, known, err := desk.Payment(ctx, c.PaymentNo)
 		if !known { // not a refusal: the merchant asks because it does not know
 			p = Payment{No: c.PaymentNo, Status: statusMissing}
 		}
-		return n.paymentReply(c.Nonce, p), err
+		return paymentReply{head, p}, err
 	})
-	endpoint(n, mux, "payments/close", opClose, func(ctx context.Context, c paymentCall) (any, error) {
+	endpoint(n, mux, opClose, func(ctx context.Context, c paymentCall, head answered) (any, error) {
 		p, err := desk.Close(ctx, c.PaymentNo)
-		return n.paymentReply(c.Nonce, p), err
+		return paymentReply{head, p}, err
 	})
-	endpoint(n, mux, "refunds", opRefund, func(ctx context.Context, c refundCall) (any, error) {
+	endpoint(n, mux, opRefund, func(ctx context.Context, c refundCall, head answered) (any, error) {
 		r, err := desk.Refund(ctx, c.Repayment)
-		return n.refundReply(c.Nonce, r), err
+		return refundReply{head, r}, err
 	})
-	endpoint(n, mux, "statement", opStatement, func(ctx context.Context, c statementCall) (any, error) {
-		return n.statement(ctx, desk, c)
+	endpoint(n, mux, opStatement, func(ctx context.Context, c statementCall, head answered) (any, error) {
+		rows, err := desk.Movements(ctx, provider.Day{From: c.From, To: c.To}, c.Mark, statementPage+1)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(rows[:min(len(rows), statementPage)])
+		return statementReply{head, string(text), len(rows) > statementPage}, err
 	})
 }
 
 // endpoint mounts an operation of the merchant API: bounded body, signature over its
 // raw bytes, operation and merchant as expected, exactly the operation's message C, a
 // signed reply.
-func endpoint[C any](n native, mux chi.Router, path, op string, do func(ctx context.Context, c C) (any, error)) {
-	mux.Post(Prefix+"/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
+func endpoint[C any](n native, mux chi.Router, op string, do func(ctx context.Context, c C, head answered) (any, error)) {
+	mux.Post(Prefix+"/v1/"+op, func(w http.ResponseWriter, r *http.Request) {
 		var head call
 		answer, err := func(ctx context.Context) (any, error) {
-			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
+			body, err := readBody(w, r)
 			if err != nil {
-				return nil, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was truncated")
+				return nil, err
 			}
 			if err := n.merchant.verify(r.Header, body); err != nil {
 				return nil, refuse(http.StatusUnauthorized, "bad-signature", err.Error())
@@ -76,17 +75,14 @@ func endpoint[C any](n native, mux chi.Router, path, op string, do func(ctx cont
 			if err := decodeStrict(body, &c); err != nil {
 				return nil, refuse(http.StatusBadRequest, "bad-request", err.Error())
 			}
-			return do(ctx, c)
+			return do(ctx, c, answered{head.Nonce, n.number})
 		}(r.Context())
-		if err == nil {
-			n.reply(w, http.StatusOK, answer)
-			return
+		status := http.StatusOK
+		if err != nil {
+			no := n.refusal(w, r, op, err)
+			status, answer = no.Status, errorReply{Nonce: head.Nonce, Code: no.Code, Message: no.Message}
 		}
-		var no *RefusalError
-		if !errors.As(err, &no) {
-			no = failed(w, r, n.log, op, err)
-		}
-		n.reply(w, no.Status, errorReply{Nonce: head.Nonce, Code: no.Code, Message: no.Message})
+		n.reply(w, status, answer)
 	})
 }
 
@@ -103,25 +99,6 @@ func (n native) reply(w http.ResponseWriter, status int, v any) {
 	n.bank.sign(w.Header(), body)
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a merchant that disconnected will ask again
-}
-
-// paymentReply returns a payment's state with its capture.
-func (n native) paymentReply(nonce ids.ID, p Payment) paymentReply {
-	r := paymentReply{answered: answered{nonce}, Merchant: n.number, PaymentNo: p.No, Status: p.Status, PayURL: p.PayURL}
-	if p.Status == StatusCaptured {
-		r.Transaction, r.Amount, r.Currency, r.At = p.Transaction, p.Captured, p.Currency, &p.At
-	}
-	return r
-}
-
-func (n native) refundReply(nonce ids.ID, r Refund) refundReply {
-	out := refundReply{
-		answered: answered{nonce}, Merchant: n.number, RefundNo: r.No, PaymentNo: r.PaymentNo, Status: r.Status, Amount: r.Amount, Currency: r.Currency,
-	}
-	if r.Status == StatusSucceeded {
-		out.Transaction, out.At = r.Transaction, &r.At
-	}
-	return out
 }
 
 // Callback implements Dialect.

@@ -112,7 +112,7 @@ func TestBankWithoutPostgres(t *testing.T) {
 		t.Errorf("a program's payment: %d, %v", status, err)
 	}
 	query := `{"op":"query","nonce":"` + ids.New().String() + `","merchant":"shop-1","payment_no":"` + ids.New().String() + `"}`
-	if status, code := cut.post(t, "/v1/payments/query", query, w.client.merchant.sign); status != http.StatusServiceUnavailable || code != "unavailable" {
+	if status, code := cut.post(t, "/v1/query", query, w.client.merchant.sign); status != http.StatusServiceUnavailable || code != "unavailable" {
 		t.Errorf("the merchant API: %d %q", status, code)
 	}
 }

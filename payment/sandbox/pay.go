@@ -5,11 +5,10 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -23,51 +22,32 @@ import (
 // payRequest is what a shopper, or a program in that role, sends to a pay URL:
 // a form from the page, or the same as JSON. The token stays in the URL.
 type payRequest struct {
-	Action       string     `json:"action"`                  // "pay" or "fail"; empty is "pay"
-	Behaviour    *Behaviour `json:"behaviour,omitempty"`     // replaces that of the creation
-	DelaySeconds *int32     `json:"delay_seconds,omitempty"` // for Late
-}
-
-// payReply answers a payRequest that came as JSON.
-type payReply struct {
-	Status      string `json:"status"` // "open" after a failed attempt, "captured", "closed"
-	Transaction string `json:"transaction,omitempty"`
-	ReturnURL   string `json:"return_url,omitempty"`
+	Action       string    `json:"action"`                  // "pay" or "fail"; empty is "pay"
+	Behaviour    Behaviour `json:"behaviour,omitempty"`     // empty is as it should be
+	DelaySeconds *int32    `json:"delay_seconds,omitempty"` // for Late
 }
 
 // pay lets a shopper pay, or fail to. A second press of the button shows that
-// the money has already moved.
+// the money has already moved. JSON is answered by the Payment: "open" after a failed
+// attempt, "captured", or "closed".
 func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
-	wantsJSON := mediaType(r) == "application/json"
-	ref, err := b.refOf(r)
-	if err != nil {
-		b.payRefused(w, r, wantsJSON, err)
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
-	if err != nil {
-		b.payRefused(w, r, wantsJSON, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was truncated"))
-		return
-	}
-	in, err := parsePay(body, wantsJSON)
-	if err != nil {
-		b.payRefused(w, r, wantsJSON, err)
-		return
-	}
-	failed := in.Action == "fail"
-	var p sandboxdb.SandboxPayment
-	if failed {
-		if err = b.q.CountFailedAttempt(r.Context(), ref); err == nil {
-			p, err = b.payment(r.Context(), ref)
+	isJSON := strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+	p, failed, err := b.tryToPay(w, r, isJSON)
+	switch {
+	case err != nil:
+		no := b.refusal(w, r, "pay", err)
+		if isJSON {
+			writeJSON(w, no.Status, errorReply{Code: no.Code, Message: no.Message})
+		} else {
+			b.showNothing(w, r, no.Status)
 		}
-	} else {
-		p, err = b.capture(r.Context(), ref, in)
-	}
-	if err != nil {
-		b.payRefused(w, r, wantsJSON, err)
-		return
-	}
-	if !wantsJSON {
+	case isJSON:
+		status := http.StatusOK
+		if p.Status == StatusClosed {
+			status = http.StatusConflict
+		}
+		writeJSON(w, status, b.shown(p))
+	default:
 		// After a POST the browser gets the page by GET, so that a reload does not pay.
 		q := r.URL.Query()
 		q.Del("failed")
@@ -75,17 +55,29 @@ func (b *Bank) pay(w http.ResponseWriter, r *http.Request) {
 			q.Set("failed", "1")
 		}
 		http.Redirect(w, r, r.URL.Path+"?"+q.Encode(), http.StatusSeeOther) //nolint:gosec // back to this very route
-		return
 	}
-	out := payReply{Status: p.Status, ReturnURL: p.ReturnUrl}
-	status := http.StatusOK
-	switch p.Status {
-	case StatusCaptured:
-		out.Transaction = *p.Txn
-	case StatusClosed:
-		status = http.StatusConflict
+}
+
+// tryToPay does what a request to a pay URL says, and returns the payment as it is then.
+func (b *Bank) tryToPay(w http.ResponseWriter, r *http.Request, isJSON bool) (p sandboxdb.SandboxPayment, failed bool, err error) {
+	ref, err := b.refOf(r)
+	if err != nil {
+		return p, false, err
 	}
-	writeJSON(w, status, out)
+	body, err := readBody(w, r)
+	if err != nil {
+		return p, false, err
+	}
+	in, err := parsePay(body, isJSON)
+	if err != nil {
+		return p, false, err
+	}
+	if in.Action == "fail" {
+		p, err = b.payment(r.Context(), ref)
+		return p, true, err
+	}
+	p, err = b.capture(r.Context(), ref, in)
+	return p, false, err
 }
 
 // capture takes the money, unless a close, another payment or the expiry was
@@ -95,7 +87,7 @@ func (b *Bank) capture(ctx context.Context, ref ids.ID, in payRequest) (p sandbo
 	err = pg.InTx(ctx, b.db, func(tx pgx.Tx) error {
 		q := b.q.WithTx(tx)
 		txn := "sb-" + ids.New().String()
-		p, err = q.Capture(ctx, sandboxdb.CaptureParams{Txn: &txn, Behaviour: (*string)(in.Behaviour), DelaySeconds: in.DelaySeconds, Ref: ref})
+		p, err = q.Capture(ctx, sandboxdb.CaptureParams{Txn: &txn, Behaviour: string(in.Behaviour), DelaySeconds: in.DelaySeconds, Ref: ref})
 		if err != nil {
 			return err
 		}
@@ -156,67 +148,34 @@ func (b *Bank) payment(ctx context.Context, ref ids.ID) (sandboxdb.SandboxPaymen
 
 // parsePay decodes the form or the JSON into the same request and applies the
 // same rules to both.
-func parsePay(body []byte, isJSON bool) (payRequest, error) {
-	var in payRequest
-	if isJSON {
-		if len(body) > 0 {
-			if err := decodeStrict(body, &in); err != nil {
-				return in, refuse(http.StatusBadRequest, "bad-request", err.Error())
-			}
+func parsePay(body []byte, isJSON bool) (in payRequest, err error) {
+	if isJSON && len(body) > 0 {
+		if err := decodeStrict(body, &in); err != nil {
+			return in, refuse(http.StatusBadRequest, "bad-request", err.Error())
 		}
-	} else {
+	}
+	if !isJSON {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
 			return in, refuse(http.StatusBadRequest, "bad-request", "the form cannot be read")
 		}
-		in.Action = form.Get("action")
-		if v := form.Get("behaviour"); v != "" {
-			behaviour := Behaviour(v)
-			in.Behaviour = &behaviour
-		}
+		in.Action, in.Behaviour = form.Get("action"), Behaviour(form.Get("behaviour"))
 		if v := form.Get("delay_seconds"); v != "" {
 			n, err := strconv.ParseInt(v, 10, 32)
 			if err != nil {
-				return in, refuse(http.StatusUnprocessableEntity, "invalid", "delay_seconds is a whole number")
+				return in, invalid("delay_seconds is a whole number")
 			}
-			seconds := int32(n)
-			in.DelaySeconds = &seconds
+			in.DelaySeconds = new(int32(n))
 		}
 	}
-	bad := func(message string) (payRequest, error) {
-		return in, refuse(http.StatusUnprocessableEntity, "invalid", message)
+	if in.Action != "" && in.Action != "pay" && in.Action != "fail" {
+		return in, invalid("action is pay or fail")
 	}
-	switch {
-	case in.Action != "" && in.Action != "pay" && in.Action != "fail":
-		return bad("action is pay or fail")
-	case in.Behaviour != nil && !in.Behaviour.Valid():
-		return bad("behaviour is not one that the bank knows")
-	case in.DelaySeconds != nil && (*in.DelaySeconds < 0 || *in.DelaySeconds > maxDelaySeconds):
-		return bad("delay_seconds is between 0 and 86400")
+	delay := int32(0)
+	if in.DelaySeconds != nil {
+		delay = *in.DelaySeconds
 	}
-	return in, nil
-}
-
-// payRefused answers with an error that is not a state of the payment.
-func (b *Bank) payRefused(w http.ResponseWriter, r *http.Request, wantsJSON bool, err error) {
-	var no *RefusalError
-	if !errors.As(err, &no) {
-		no = failed(w, r, b.log, "pay", err)
-	}
-	if wantsJSON {
-		writeJSON(w, no.Status, errorReply{Code: no.Code, Message: no.Message})
-		return
-	}
-	b.showNothing(w, r, no.Status)
-}
-
-// mediaType is the request's, without parameters; "" if it is malformed.
-func mediaType(r *http.Request) string {
-	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return t
+	return in, checkBehaviour(in.Behaviour, delay)
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -3,8 +3,8 @@
 
 -- name: CreatePayment :one
 -- Opens a payment unless the number is known already, in any state, or less than the least time to pay is left.
-INSERT INTO sandbox.payments (ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at)
-SELECT @ref, @merchant, @payment_no, @title, @amount, @currency, 'open', @behaviour, @delay_seconds, @notify_url, @return_url, @expires_at::timestamptz
+INSERT INTO sandbox.payments (ref, merchant, payment_no, title, amount, currency, status, notify_url, return_url, expires_at)
+SELECT @ref, @merchant, @payment_no, @title, @amount, @currency, 'open', @notify_url, @return_url, @expires_at::timestamptz
 WHERE @expires_at::timestamptz >= clock_timestamp() + interval '1 millisecond' * @least_window_ms::bigint
 ON CONFLICT (merchant, payment_no) DO NOTHING
 RETURNING *;
@@ -35,17 +35,13 @@ ON CONFLICT (merchant, payment_no) DO UPDATE SET status = 'closed', updated_at =
 -- takes at least one, or it would not be a capture.
 UPDATE sandbox.payments p
 SET status = 'captured', txn = @txn, captured_at = clock_timestamp(),
-    captured_amount = amount - (coalesce(sqlc.narg(behaviour), p.behaviour) = 'underpaid' AND amount > 1)::int,
-    behaviour = coalesce(sqlc.narg(behaviour), p.behaviour), delay_seconds = coalesce(sqlc.narg(delay_seconds), p.delay_seconds),
-    silent_until = CASE WHEN coalesce(sqlc.narg(behaviour), p.behaviour) = 'silent'
+    captured_amount = amount - (coalesce(nullif(@behaviour::text, ''), p.behaviour) = 'underpaid' AND amount > 1)::int,
+    behaviour = coalesce(nullif(@behaviour::text, ''), p.behaviour), delay_seconds = coalesce(sqlc.narg(delay_seconds), p.delay_seconds),
+    silent_until = CASE WHEN coalesce(nullif(@behaviour::text, ''), p.behaviour) = 'silent'
         THEN clock_timestamp() + interval '1 second' * coalesce(sqlc.narg(delay_seconds), p.delay_seconds) END,
     updated_at = clock_timestamp()
 WHERE ref = @ref AND status = 'open' AND expires_at > clock_timestamp()
 RETURNING *;
-
--- name: CountFailedAttempt :exec
-UPDATE sandbox.payments SET failed_attempts = failed_attempts + 1, updated_at = clock_timestamp()
-WHERE ref = @ref AND status = 'open';
 
 -- name: SetAsideRefund :one
 -- Reserves the money of a refund. The transaction must be that of the payment, and the amount still
@@ -134,7 +130,9 @@ ORDER BY ref DESC LIMIT @at_most;
 
 -- name: Movements :many
 -- A page of what moved in a span of time, oldest first.
-SELECT m.kind::text AS kind, m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no, m.txn::text AS txn, m.amount, m.currency, m.at::timestamptz AS at, m.bounced::boolean AS bounced
+SELECT m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no,
+    (CASE m.kind WHEN 'refund' THEN 'sbr-' || replace(m.ref::text, '-', '') ELSE m.txn END)::text AS transaction, m.amount, m.currency,
+    m.at::timestamptz AS at, m.bounced::boolean AS bounced, (m.kind = 'chargeback')::boolean AS charged_back
 FROM (
     SELECT 'capture' AS kind, p.ref, p.ref AS payment_ref, p.payment_no, '' AS refund_no, p.txn, p.captured_amount AS amount, p.currency, p.captured_at AS at, false AS bounced
     FROM sandbox.payments p WHERE p.merchant = @merchant AND p.captured_at >= @from_time::timestamptz AND p.captured_at < @to_time::timestamptz
@@ -142,7 +140,7 @@ FROM (
     SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', r.amount, r.currency, r.updated_at, r.bounced_at IS NOT NULL
     FROM sandbox.refunds r WHERE r.merchant = @merchant AND (r.status = 'succeeded' OR r.bounced_at IS NOT NULL) AND r.updated_at >= @from_time::timestamptz AND r.updated_at < @to_time::timestamptz
     UNION ALL
-    SELECT 'bounce', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', -r.amount, r.currency, r.bounced_at, true
+    SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', -r.amount, r.currency, r.bounced_at, true
     FROM sandbox.refunds r WHERE r.merchant = @merchant AND r.bounced_at >= @from_time::timestamptz AND r.bounced_at < @to_time::timestamptz
     UNION ALL
     SELECT 'chargeback', p.ref, p.ref, p.payment_no, '', '', p.captured_amount, p.currency, p.disputed_at, false

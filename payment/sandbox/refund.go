@@ -18,16 +18,15 @@ const maxReasonBytes = 256
 
 // check refuses what the bank could not carry out.
 func (c Repayment) check() error {
-	bad := func(message string) error { return refuse(http.StatusUnprocessableEntity, "invalid", message) }
 	switch {
 	case !numberPattern.MatchString(c.RefundNo) || !numberPattern.MatchString(c.PaymentNo):
-		return bad("refund_no and payment_no are 1 to 64 letters, digits, - or _")
+		return invalid("refund_no and payment_no are 1 to 64 letters, digits, - or _")
 	case c.Amount <= 0:
-		return bad("amount is in minor units and above 0")
+		return invalid("amount is in minor units and above 0")
 	case len(c.Reason) > maxReasonBytes:
-		return bad("reason is at most 256 bytes")
+		return invalid("reason is at most 256 bytes")
 	case checkURL(c.NotifyURL) != nil:
-		return bad("notify_url is an absolute http or https address")
+		return invalid("notify_url is an absolute http or https address")
 	}
 	return nil
 }
@@ -97,14 +96,11 @@ func (b *Bank) settleRefunds(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// refundTxn is the bank's number for the movement of a refund.
-func refundTxn(ref ids.ID) string { return "sbr-" + ref.String() }
-
 // returned is a refund as its merchant sees it.
 func returned(r sandboxdb.SandboxRefund) Refund {
 	out := Refund{Ref: r.Ref, No: r.RefundNo, PaymentNo: r.PaymentNo, Status: r.Status, Amount: r.Amount, Currency: r.Currency}
 	if r.Status != StatusProcessing {
-		out.Transaction, out.At = refundTxn(r.Ref), r.UpdatedAt
+		out.Transaction, out.At = "sbr-"+r.Ref.String(), r.UpdatedAt // as the statement has it
 	}
 	return out
 }

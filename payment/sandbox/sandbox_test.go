@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +22,6 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
-	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -55,39 +55,36 @@ func setupOn(t *testing.T, db *pgxpool.Pool, cfg Config) *bundle {
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	cfg.PublicURL = srv.URL
-	bank, err := New(cfg, Deps{DB: db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
-	require.NoError(t, err)
+	bank := New(cfg, Deps{DB: db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
 	bank.Routes(mux)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = bank.Workers()[0].Run(ctx)
-	}()
-	stop := func() { cancel(); <-done }
+	var worker sync.WaitGroup
+	worker.Go(func() { _ = bank.Workers()[0].Run(ctx) })
+	stop := func() {
+		cancel()
+		worker.Wait()
+	}
 	t.Cleanup(stop)
 
 	ccfg := DefaultClientConfig()
 	ccfg.Merchant, ccfg.Secret, ccfg.BankURL, ccfg.Backoff = cfg.Merchant, cfg.Secret, srv.URL, time.Millisecond
-	client, err := NewClient(ccfg, clock.System{})
-	require.NoError(t, err)
+	client := NewClient(ccfg, clock.System{})
 	t.Cleanup(client.CloseIdleConnections)
 	return &bundle{client: client, db: db, url: srv.URL, stop: stop}
 }
 
 // payAs is a shopper's client: JSON to the pay URL.
-func payAs(payURL string, in payRequest) (int, payReply, error) {
+func payAs(payURL string, in payRequest) (status int, out Payment, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {
-		return 0, payReply{}, err
+		return 0, out, err
 	}
 	resp, err := http.Post(payURL, "application/json", bytes.NewReader(body))
 	if err != nil {
-		return 0, payReply{}, err
+		return 0, out, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	defer http.DefaultClient.CloseIdleConnections()
-	var out payReply
 	err = json.NewDecoder(resp.Body).Decode(&out)
 	return resp.StatusCode, out, err
 }

@@ -23,12 +23,13 @@ const Prefix = "/sandbox-bank"
 // is a creation with two long addresses, under 4 KiB.
 const maxMessageBytes = 16 << 10
 
-// The operations of the merchant API, as named in bodies.
+// The operations of the merchant API, as named in paths and in bodies.
 const (
-	opCreate = "create"
-	opQuery  = "query"
-	opClose  = "close"
-	opRefund = "refund"
+	opCreate    = "create"
+	opQuery     = "query"
+	opClose     = "close"
+	opRefund    = "refund"
+	opStatement = "statement"
 )
 
 // The states of payments and refunds in the bank's answers.
@@ -56,6 +57,8 @@ type call struct {
 	Merchant string `json:"merchant"`
 }
 
+func (c call) head() call { return c }
+
 type createCall struct {
 	call
 	Opening
@@ -74,35 +77,35 @@ type refundCall struct {
 
 // answered is the beginning of every reply to a request that was carried out.
 type answered struct {
-	Nonce ids.ID `json:"nonce"`
+	Nonce    ids.ID `json:"nonce"`
+	Merchant string `json:"merchant"`
 }
 
 func (a answered) nonce() ids.ID { return a.Nonce }
 
-// paymentReply answers create, query and close. Transaction, Amount and At
-// are those of the capture and absent before it.
+// paymentReply answers create, query and close.
 type paymentReply struct {
 	answered
-	Merchant    string     `json:"merchant"`
-	PaymentNo   string     `json:"payment_no"`
-	Status      string     `json:"status"`
-	PayURL      string     `json:"pay_url,omitempty"`
-	Transaction string     `json:"transaction,omitempty"`
-	Amount      int64      `json:"amount,omitempty"`
-	Currency    string     `json:"currency,omitempty"`
-	At          *time.Time `json:"at,omitempty"`
+	Payment
 }
 
 type refundReply struct {
 	answered
-	Merchant    string     `json:"merchant"`
-	RefundNo    string     `json:"refund_no"`
-	PaymentNo   string     `json:"payment_no"`
-	Status      string     `json:"status"`
-	Transaction string     `json:"transaction,omitempty"`
-	Amount      int64      `json:"amount"`
-	Currency    string     `json:"currency"`
-	At          *time.Time `json:"at,omitempty"`
+	Refund
+}
+
+// statementCall asks for a page of a day's movements.
+type statementCall struct {
+	call
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	Mark
+}
+
+type statementReply struct {
+	answered
+	Movements string `json:"movements"` // as JSON: messages have no lists
+	More      bool   `json:"more"`
 }
 
 // errorReply is the body of every refusal. Code is stable, Message is for
@@ -148,6 +151,15 @@ func decodeStrict(body []byte, v any) error {
 	return checkNames(body)
 }
 
+// readBody reads a request's body as far as a message may be long.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessageBytes))
+	if err != nil {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is too long or was truncated")
+	}
+	return body, nil
+}
+
 // checkNames refuses what the decoder accepts in an object that it has read: a
 // duplicate member, of which it takes the last, and one in another case.
 func checkNames(body []byte) error {
@@ -164,7 +176,7 @@ func checkNames(body []byte) error {
 			return fmt.Errorf("sandbox: decode: member %q is duplicated or in another case", s)
 		}
 		seen[s] = true
-		_, err = d.Token() // its value; every member is a string, a number or null
+		_, err = d.Token() // its value; every member is a string, a number, a boolean or null
 	}
 	return err
 }
@@ -186,12 +198,14 @@ type signer struct {
 
 // signers derives a key for each direction from the shared secret.
 func signers(secret []byte, now func() time.Time) (merchant, bank signer) {
-	derive := func(side string) []byte {
-		mac := hmac.New(sha256.New, secret)
-		mac.Write([]byte("stampede sandbox bank/" + side))
-		return mac.Sum(nil)
-	}
-	return signer{derive("merchant speaks"), now}, signer{derive("bank speaks"), now}
+	return signer{derive(secret, "merchant speaks"), now}, signer{derive(secret, "bank speaks"), now}
+}
+
+// derive makes a key of the shared secret for one purpose.
+func derive(secret []byte, purpose string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("stampede sandbox bank/" + purpose))
+	return mac.Sum(nil)
 }
 
 // sign writes timestamp and signature of body into h.

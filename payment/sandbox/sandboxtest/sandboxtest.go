@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/payment/provider"
+	"stampede/payment/providertest"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
@@ -23,45 +25,74 @@ import (
 	"stampede/platform/workshop/pgtest"
 )
 
-// Bank is a bank that serves until the test ends.
+// Merchant is the number of the shop that Serve's bank has in its own protocol, and Secret
+// what they share.
+const (
+	Merchant = "shop-1"
+	Secret   = "a secret that only tests know, 32+"
+)
+
+// Bank is a bank on a socket of its own. It serves from Speak until the test ends.
 type Bank struct {
-	URL string
-	db  *pgxpool.Pool
+	URL  string
+	mux  *chi.Mux
+	bank *sandbox.Bank
+	db   *pgxpool.Pool
 }
 
-// Open opens a bank that speaks the dialects which speak returns for its address.
-func Open(t *testing.T, speak func(url string) []sandbox.Dialect) *Bank {
+// Open makes a bank with books of its own.
+func Open(t *testing.T) *Bank {
 	t.Helper()
-	b := &Bank{db: pgtest.DB(t)}
-	mux := chi.NewRouter()
-	srv := httptest.NewServer(mux)
+	return OpenBehind(t, pgtest.DB(t), func(bank http.Handler) http.Handler { return bank })
+}
+
+// OpenBehind makes a bank that has its books in db, behind what front makes of it. It is
+// fast: back-offs of milliseconds, immediate refunds.
+func OpenBehind(t *testing.T, db *pgxpool.Pool, front func(bank http.Handler) http.Handler) *Bank {
+	t.Helper()
+	b := &Bank{mux: chi.NewRouter(), db: db}
+	srv := httptest.NewServer(front(b.mux))
 	t.Cleanup(srv.Close)
 	b.URL = srv.URL
 	cfg := sandbox.DefaultConfig()
-	cfg.Merchant, cfg.Secret, cfg.PublicURL = "shop-1", []byte("a secret that only tests know, 32+"), srv.URL
+	cfg.Merchant, cfg.Secret, cfg.PublicURL = Merchant, []byte(Secret), srv.URL
 	cfg.CallbackBackoff, cfg.RefundDelay, cfg.Poll = 5*time.Millisecond, 10*time.Millisecond, 20*time.Millisecond
-	bank, err := sandbox.New(cfg, sandbox.Deps{DB: b.db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range speak(srv.URL) {
-		bank.Speak(d)
-	}
-	bank.Routes(mux)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = bank.Workers()[0].Run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	b.bank = sandbox.New(cfg, sandbox.Deps{DB: db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
 	return b
 }
 
-// Pass brings every payment's expiry nearer, as if d had passed.
-func (b *Bank) Pass(t *testing.T, d time.Duration) {
+// Speak serves the bank in its own protocol and in the dialects.
+func (b *Bank) Speak(t *testing.T, dialects ...sandbox.Dialect) {
 	t.Helper()
-	if _, err := b.db.Exec(t.Context(), `UPDATE sandbox.payments SET expires_at = expires_at - $1::interval`, d); err != nil {
+	for _, d := range dialects {
+		b.bank.Speak(d)
+	}
+	b.bank.Routes(b.mux)
+	ctx, cancel := context.WithCancel(context.Background())
+	var worker sync.WaitGroup
+	worker.Go(func() { _ = b.bank.Workers()[0].Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		worker.Wait()
+	})
+}
+
+// Subject is a provider for the conformance suite, whose company stands in front of the
+// bank.
+func (b *Bank) Subject(t *testing.T, p provider.Provider, currency string) providertest.Subject {
+	t.Helper()
+	return providertest.Subject{
+		Provider: p, Currency: currency, Pay: Pay,
+		Pass: func(d time.Duration) {
+			b.exec(t, `UPDATE sandbox.payments SET expires_at = expires_at - $1::interval`, d)
+		},
+		Backdate: func(no ids.ID, d time.Duration) { b.Backdate(t, no, d) },
+	}
+}
+
+func (b *Bank) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := b.db.Exec(t.Context(), sql, args...); err != nil {
 		t.Error(err)
 	}
 }
@@ -79,20 +110,9 @@ func (b *Bank) DisputesEnd(t *testing.T) {
 // Backdate moves what a payment and its refunds moved into the past.
 func (b *Bank) Backdate(t *testing.T, no ids.ID, d time.Duration) {
 	t.Helper()
-	Backdate(t, b.db, no, d)
-}
-
-// Backdate is Bank.Backdate for a bank that has its books in db.
-func Backdate(t *testing.T, db *pgxpool.Pool, no ids.ID, d time.Duration) {
-	t.Helper()
-	for _, sql := range []string{
-		`UPDATE sandbox.payments SET captured_at = captured_at - $2::interval, disputed_at = disputed_at - $2::interval, dispute_ended_at = dispute_ended_at - $2::interval WHERE payment_no = $1`,
-		`UPDATE sandbox.refunds SET updated_at = updated_at - $2::interval, bounced_at = bounced_at - $2::interval WHERE payment_no = $1`,
-	} {
-		if _, err := db.Exec(t.Context(), sql, no.String(), d); err != nil {
-			t.Error(err)
-		}
-	}
+	b.exec(t, `UPDATE sandbox.payments SET captured_at = captured_at - $2::interval, disputed_at = disputed_at - $2::interval,
+		dispute_ended_at = dispute_ended_at - $2::interval WHERE payment_no = $1`, no.String(), d)
+	b.exec(t, `UPDATE sandbox.refunds SET updated_at = updated_at - $2::interval, bounced_at = bounced_at - $2::interval WHERE payment_no = $1`, no.String(), d)
 }
 
 // Pay pays at the bank's page, which is where a handoff leads.

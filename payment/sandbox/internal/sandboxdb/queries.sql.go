@@ -124,9 +124,9 @@ func (q *Queries) BounceDueRefunds(ctx context.Context, atMost int32) ([]Sandbox
 const capture = `-- name: Capture :one
 UPDATE sandbox.payments p
 SET status = 'captured', txn = $1, captured_at = clock_timestamp(),
-    captured_amount = amount - (coalesce($2, p.behaviour) = 'underpaid' AND amount > 1)::int,
-    behaviour = coalesce($2, p.behaviour), delay_seconds = coalesce($3, p.delay_seconds),
-    silent_until = CASE WHEN coalesce($2, p.behaviour) = 'silent'
+    captured_amount = amount - (coalesce(nullif($2::text, ''), p.behaviour) = 'underpaid' AND amount > 1)::int,
+    behaviour = coalesce(nullif($2::text, ''), p.behaviour), delay_seconds = coalesce($3, p.delay_seconds),
+    silent_until = CASE WHEN coalesce(nullif($2::text, ''), p.behaviour) = 'silent'
         THEN clock_timestamp() + interval '1 second' * coalesce($3, p.delay_seconds) END,
     updated_at = clock_timestamp()
 WHERE ref = $4 AND status = 'open' AND expires_at > clock_timestamp()
@@ -135,7 +135,7 @@ RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour,
 
 type CaptureParams struct {
 	Txn          *string
-	Behaviour    *string
+	Behaviour    string
 	DelaySeconds *int32
 	Ref          ids.ID
 }
@@ -255,16 +255,6 @@ func (q *Queries) ClosePayment(ctx context.Context, arg ClosePaymentParams) erro
 	return err
 }
 
-const countFailedAttempt = `-- name: CountFailedAttempt :exec
-UPDATE sandbox.payments SET failed_attempts = failed_attempts + 1, updated_at = clock_timestamp()
-WHERE ref = $1 AND status = 'open'
-`
-
-func (q *Queries) CountFailedAttempt(ctx context.Context, ref ids.ID) error {
-	_, err := q.db.Exec(ctx, countFailedAttempt, ref)
-	return err
-}
-
 const createCallback = `-- name: CreateCallback :exec
 INSERT INTO sandbox.callbacks (id, merchant, url, body, status, next_try)
 VALUES ($1, $2, $3, $4, 'pending', clock_timestamp() + interval '1 millisecond' * $5::bigint)
@@ -291,9 +281,9 @@ func (q *Queries) CreateCallback(ctx context.Context, arg CreateCallbackParams) 
 
 const createPayment = `-- name: CreatePayment :one
 
-INSERT INTO sandbox.payments (ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at)
-SELECT $1, $2, $3, $4, $5, $6, 'open', $7, $8, $9, $10, $11::timestamptz
-WHERE $11::timestamptz >= clock_timestamp() + interval '1 millisecond' * $12::bigint
+INSERT INTO sandbox.payments (ref, merchant, payment_no, title, amount, currency, status, notify_url, return_url, expires_at)
+SELECT $1, $2, $3, $4, $5, $6, 'open', $7, $8, $9::timestamptz
+WHERE $9::timestamptz >= clock_timestamp() + interval '1 millisecond' * $10::bigint
 ON CONFLICT (merchant, payment_no) DO NOTHING
 RETURNING ref, merchant, payment_no, title, amount, currency, status, behaviour, delay_seconds, notify_url, return_url, expires_at, failed_attempts, txn, captured_amount, captured_at, refunded, created_at, updated_at, silent_until, disputed_at, dispute_ended_at
 `
@@ -305,8 +295,6 @@ type CreatePaymentParams struct {
 	Title         string
 	Amount        int64
 	Currency      string
-	Behaviour     string
-	DelaySeconds  int32
 	NotifyUrl     string
 	ReturnUrl     string
 	ExpiresAt     time.Time
@@ -324,8 +312,6 @@ func (q *Queries) CreatePayment(ctx context.Context, arg CreatePaymentParams) (S
 		arg.Title,
 		arg.Amount,
 		arg.Currency,
-		arg.Behaviour,
-		arg.DelaySeconds,
 		arg.NotifyUrl,
 		arg.ReturnUrl,
 		arg.ExpiresAt,
@@ -480,7 +466,9 @@ func (q *Queries) GiveUp(ctx context.Context, arg GiveUpParams) error {
 }
 
 const movements = `-- name: Movements :many
-SELECT m.kind::text AS kind, m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no, m.txn::text AS txn, m.amount, m.currency, m.at::timestamptz AS at, m.bounced::boolean AS bounced
+SELECT m.ref, m.payment_ref, m.payment_no, m.refund_no::text AS refund_no,
+    (CASE m.kind WHEN 'refund' THEN 'sbr-' || replace(m.ref::text, '-', '') ELSE m.txn END)::text AS transaction, m.amount, m.currency,
+    m.at::timestamptz AS at, m.bounced::boolean AS bounced, (m.kind = 'chargeback')::boolean AS charged_back
 FROM (
     SELECT 'capture' AS kind, p.ref, p.ref AS payment_ref, p.payment_no, '' AS refund_no, p.txn, p.captured_amount AS amount, p.currency, p.captured_at AS at, false AS bounced
     FROM sandbox.payments p WHERE p.merchant = $1 AND p.captured_at >= $2::timestamptz AND p.captured_at < $3::timestamptz
@@ -488,7 +476,7 @@ FROM (
     SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', r.amount, r.currency, r.updated_at, r.bounced_at IS NOT NULL
     FROM sandbox.refunds r WHERE r.merchant = $1 AND (r.status = 'succeeded' OR r.bounced_at IS NOT NULL) AND r.updated_at >= $2::timestamptz AND r.updated_at < $3::timestamptz
     UNION ALL
-    SELECT 'bounce', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', -r.amount, r.currency, r.bounced_at, true
+    SELECT 'refund', r.ref, r.payment_ref, r.payment_no, r.refund_no, '', -r.amount, r.currency, r.bounced_at, true
     FROM sandbox.refunds r WHERE r.merchant = $1 AND r.bounced_at >= $2::timestamptz AND r.bounced_at < $3::timestamptz
     UNION ALL
     SELECT 'chargeback', p.ref, p.ref, p.payment_no, '', '', p.captured_amount, p.currency, p.disputed_at, false
@@ -512,16 +500,16 @@ type MovementsParams struct {
 }
 
 type MovementsRow struct {
-	Kind       string
-	Ref        ids.ID
-	PaymentRef ids.ID
-	PaymentNo  string
-	RefundNo   string
-	Txn        string
-	Amount     int64
-	Currency   string
-	At         time.Time
-	Bounced    bool
+	Ref         ids.ID
+	PaymentRef  ids.ID
+	PaymentNo   string
+	RefundNo    string
+	Transaction string
+	Amount      int64
+	Currency    string
+	At          time.Time
+	Bounced     bool
+	ChargedBack bool
 }
 
 // A page of what moved in a span of time, oldest first.
@@ -542,16 +530,16 @@ func (q *Queries) Movements(ctx context.Context, arg MovementsParams) ([]Movemen
 	for rows.Next() {
 		var i MovementsRow
 		if err := rows.Scan(
-			&i.Kind,
 			&i.Ref,
 			&i.PaymentRef,
 			&i.PaymentNo,
 			&i.RefundNo,
-			&i.Txn,
+			&i.Transaction,
 			&i.Amount,
 			&i.Currency,
 			&i.At,
 			&i.Bounced,
+			&i.ChargedBack,
 		); err != nil {
 			return nil, err
 		}
