@@ -335,7 +335,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
 	payCfg.ReturnURL, payCfg.Zone = s.set.Addresses.BaseURL()+"/", s.set.Sale.Zone()
 	payDeps := payment.Deps{
-		DB: s.Pools["payment"], Orders: s.order, Plan: s.plan, Outbox: s.Relay, Providers: providers,
+		DB: s.Pools["payment"], Orders: s.order, Plan: s.plan, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {

@@ -47,10 +47,6 @@ var (
 		"Money came for an order that was already closed, refused or paid. It is refunded automatically.",
 		fault.T("Do nothing about single cases. If they pile up, the payment window is too short for the provider, or its callbacks are late.",
 			"个别情况无需处理。若大量出现，说明支付时限对该渠道过短，或其回调延迟。"))
-	alarmRefundFailed = alarm.Define("refund-failed", alarm.Critical,
-		"The provider refuses a refund. The shopper's money is still with the shop.",
-		fault.T("Retry it, or pay it back in another way and settle it by hand with the receipt's number; if the shop lost a chargeback of the payment, end the refund by it (GET /api/v1/admin/refunds?status=failed).",
-			"请重试，或以其他方式退款后凭回单号登记为线下退款；若该笔支付的拒付已败诉，请将退款标记为由拒付抵偿（GET /api/v1/admin/refunds?status=failed）。"))
 	alarmRefundStuck = alarm.Define("refund-stuck", alarm.Warning,
 		"A refund was attempted often and is still not done. Attempts go on.",
 		fault.T("Read the refund's last_error and check whether the provider is reachable.",
@@ -65,18 +61,7 @@ func (g *gateway) raise(ctx context.Context, a *alarm.Definition, subject, detai
 	}
 }
 
-// providerFails returns what a provider's wrapper calls when its calls keep
-// failing. The context of the failed call may have expired, so recording the
-// alarm gets its own short timeout.
-func (g *gateway) providerFails(name string) func(ctx context.Context, call string, err error) {
-	return func(ctx context.Context, call string, err error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-		defer cancel()
-		g.raise(ctx, alarmProviderFailing, "provider "+name, call+": "+err.Error())
-	}
-}
-
-// recordTimeout bounds how long recording the alarm, at most once a minute, may
+// recordTimeout bounds how long recording the alarm about a provider, at most once a minute, may
 // delay a shopper's request.
 const recordTimeout = 2 * time.Second
 

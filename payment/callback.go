@@ -57,7 +57,7 @@ func (cb *callbacks) callback(w http.ResponseWriter, r *http.Request) {
 		answer, level = "bad_signature", cb.forgedLevel(r, name)
 	case errors.Is(err, provider.ErrUnreadable):
 		answer, level = "unreadable", cb.forgedLevel(r, name)
-	case errors.Is(err, errMismatch), errors.Is(err, errUnknown), errors.Is(err, errForeign), errors.Is(err, errReused):
+	case errors.Is(err, provider.ErrMismatch), errors.Is(err, provider.ErrUnknown), errors.Is(err, provider.ErrForeign), errors.Is(err, provider.ErrReused):
 		answer, level = "refused", slog.LevelError
 	default:
 		answer, level = "failed", slog.LevelError
@@ -106,13 +106,6 @@ func (cb *callbacks) take(w http.ResponseWriter, r *http.Request, name string, p
 	}
 	return err
 }
-
-// The paths of providers' callbacks. One handler serves both; there are two
-// paths because providers ask for one of each.
-const (
-	notifyPath       = "/api/v1/payments/{provider}/notify"
-	refundNotifyPath = "/api/v1/payments/{provider}/refund-notify"
-)
 
 // routes registers the callbacks as plain handlers, because a signature
 // covers the raw body, and documents them manually.

@@ -18,8 +18,6 @@ import (
 // errUnanswered is the error of a closing about which the provider gave no word.
 var errUnanswered = errors.New("payment: no word from the provider")
 
-var errNoProvider = errors.New("payment: the provider of this payment is not configured")
-
 // closing ends open payments at their providers, and orders by request.
 type closing struct {
 	*gateway
@@ -108,10 +106,9 @@ func (cl *closing) CloseOpen(ctx context.Context, nos []ids.ID) ([]ids.ID, error
 // first and then in our row. It returns true if the money was faster and the
 // order is paid with it.
 func (cl *closing) closeOne(ctx context.Context, p paymentdb.PaymentsPayment) (paid bool, err error) {
-	prov, ok := cl.named[p.Provider]
-	if !ok {
-		cl.raise(ctx, alarmProviderMissing, p.Provider, "")
-		return false, fmt.Errorf("%w: %w: %s of payment %s", errUnanswered, errNoProvider, p.Provider, p.PaymentNo)
+	prov, err := cl.provider(ctx, p.Provider)
+	if err != nil {
+		return false, fmt.Errorf("%w: payment %s: %w", errUnanswered, p.PaymentNo, err)
 	}
 	st, err := prov.Close(ctx, named(p))
 	if err != nil {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
-	"stampede/payment/refund"
 )
 
 // gateway is what the parts of the module share: the providers as this process reaches
@@ -21,60 +21,85 @@ type gateway struct {
 	metrics *metrics
 }
 
-func newGateway(cfg Config, deps Deps) (*gateway, error) {
+func newGateway(cfg Config, deps Deps) *gateway {
 	g := &gateway{cfg: cfg, deps: deps, q: paymentdb.New(deps.DB), named: make(map[string]provider.Provider, len(deps.Providers)), metrics: newMetrics(deps.Metrics)}
 	for _, p := range deps.Providers {
-		profile := p.Profile()
-		name := profile.Name
-		if len(profile.Methods) == 0 {
-			return nil, fmt.Errorf("payment: provider %q has no method", name)
-		}
-		if _, twice := g.named[name]; twice || name == "" || name == free || name == refund.ByHand {
-			return nil, fmt.Errorf("payment: provider name %q is empty, reserved or used twice", name)
-		}
+		name := p.Profile().Name
 		g.metrics.know(name)
-		g.named[name] = metered{
-			Provider: p, name: name, timeout: callTimeout, m: g.metrics, trouble: new(trouble), raiseAlarm: g.providerFails(name),
-		}
+		g.named[name] = metered{Provider: p, name: name, gateway: g, trouble: new(trouble)}
 	}
-	return g, nil
+	return g
 }
 
-// notifyURL and refundNotifyURL are where a provider sends its callbacks.
-func (g *gateway) notifyURL(name string) string {
-	return g.deps.BaseURL + "/api/v1/payments/" + name + "/notify"
+// The paths of providers' callbacks. One handler serves both; there are two
+// paths because providers ask for one of each.
+const (
+	notifyPath       = "/api/v1/payments/{provider}/notify"
+	refundNotifyPath = "/api/v1/payments/{provider}/refund-notify"
+)
+
+// callbackURL is where a provider sends its callbacks to one of these paths.
+func (g *gateway) callbackURL(path, name string) string {
+	return g.deps.BaseURL + strings.Replace(path, "{provider}", name, 1)
 }
 
-func (g *gateway) refundNotifyURL(name string) string {
-	return g.deps.BaseURL + "/api/v1/payments/" + name + "/refund-notify"
+// provider is a configured provider. It fails, with an alarm, for one that is not any more.
+func (g *gateway) provider(ctx context.Context, name string) (provider.Provider, error) {
+	if p, ok := g.named[name]; ok {
+		return p, nil
+	}
+	g.raise(ctx, alarmProviderMissing, name, "")
+	return nil, fmt.Errorf("payment: the provider %s is not configured", name)
+}
+
+// ours fails, with an alarm, if a provider's message names another merchant than the shop.
+func (g *gateway) ours(ctx context.Context, name, merchant string) error {
+	if merchant == g.named[name].Profile().Merchant {
+		return nil
+	}
+	g.raise(ctx, alarmForeignMerchant, name, "")
+	return provider.ErrForeign
+}
+
+// raiseAbout raises the alarm about a report that contradicts the books; what it is about
+// is "payment …", for example.
+func (g *gateway) raiseAbout(ctx context.Context, err error, name, what, transaction string) {
+	switch {
+	case errors.Is(err, provider.ErrUnknown):
+		g.raise(ctx, alarmUnknown, name+" "+what, "")
+	case errors.Is(err, provider.ErrReused):
+		g.raise(ctx, alarmTransactionReused, name+" transaction "+transaction, "")
+	case errors.Is(err, provider.ErrMismatch):
+		g.raise(ctx, alarmMismatch, what, "")
+	}
 }
 
 // metered is a provider whose calls are bounded in time and counted.
 type metered struct {
 	provider.Provider
 	name    string
-	timeout time.Duration
-	m       *metrics
+	gateway *gateway
 	trouble *trouble
-	// raiseAlarm raises the alarm about the provider; see trouble.
-	raiseAlarm func(ctx context.Context, call string, err error)
 }
 
 // measured makes one call within its timeout and counts it.
 func measured[T any](ctx context.Context, p metered, call string, ask func(context.Context) (T, error)) (T, error) {
 	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, p.timeout)
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := ask(limited)
-	p.m.calls.WithLabelValues(p.name, call).Observe(time.Since(began).Seconds())
+	p.gateway.metrics.calls.WithLabelValues(p.name, call).Observe(time.Since(began).Seconds())
 	// A refusal, or a payment that is closed, is an answer.
 	if err == nil || errors.Is(err, provider.ErrRefused) || errors.Is(err, provider.ErrClosed) || errors.Is(err, provider.ErrNoLogin) {
 		p.trouble.answered()
 		return answer, err
 	}
-	p.m.failures.WithLabelValues(p.name, call).Inc()
+	p.gateway.metrics.failures.WithLabelValues(p.name, call).Inc()
 	if p.trouble.failed(time.Now()) {
-		p.raiseAlarm(ctx, call, err)
+		// The context of the failed call may have expired.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+		defer cancel()
+		p.gateway.raise(ctx, alarmProviderFailing, "provider "+p.name, call+": "+err.Error())
 	}
 	return answer, err
 }

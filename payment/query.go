@@ -125,10 +125,9 @@ func (pl *poller) ask(ctx context.Context, p paymentdb.PaymentsPayment, closeIt 
 		_, err := pl.closing.closeOne(ctx, p)
 		return err
 	}
-	prov, ok := pl.named[p.Provider]
-	if !ok {
-		pl.raise(ctx, alarmProviderMissing, p.Provider, "")
-		return errNoProvider
+	prov, err := pl.provider(ctx, p.Provider)
+	if err != nil {
+		return err
 	}
 	st, err := prov.Query(ctx, named(p))
 	if err != nil {

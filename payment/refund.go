@@ -81,10 +81,9 @@ func (pl *poller) askRefund(ctx context.Context, r paymentdb.PaymentsRefund) err
 
 // requestRefund is the provider's answer to the request for a refund: its state.
 func (bk *books) requestRefund(ctx context.Context, r paymentdb.PaymentsRefund) (none provider.RefundStatus, err error) {
-	prov, ok := bk.named[r.Provider]
-	if !ok {
-		bk.raise(ctx, alarmProviderMissing, r.Provider, "")
-		return none, errNoProvider
+	prov, err := bk.provider(ctx, r.Provider)
+	if err != nil {
+		return none, err
 	}
 	of, err := bk.q.CaptureToRefund(ctx, paymentdb.CaptureToRefundParams{PaymentNo: r.PaymentNo, Bucket: r.Bucket, Provider: r.Provider, CaptureTxn: r.CaptureTxn})
 	if err != nil {
@@ -93,6 +92,6 @@ func (bk *books) requestRefund(ctx context.Context, r paymentdb.PaymentsRefund) 
 	return prov.Refund(ctx, provider.Return{
 		RefundNo: r.RefundNo, Payment: provider.Payment{No: r.PaymentNo, Ref: of.Handoff.Ref}, Transaction: r.CaptureTxn,
 		Amount: r.Amount, Captured: of.Captured, Currency: r.Currency,
-		Reason: r.Reason, NotifyURL: bk.refundNotifyURL(r.Provider),
+		Reason: r.Reason, NotifyURL: bk.callbackURL(refundNotifyPath, r.Provider),
 	})
 }

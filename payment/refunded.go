@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/payment/chargeback"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/refund"
@@ -17,9 +16,8 @@ import (
 // settleRefund applies what a provider reports of a refund, once. A report that
 // contradicts how the refund ended is not believed: the provider is asked.
 func (bk *books) settleRefund(ctx context.Context, name string, r provider.RefundStatus, from source) error {
-	if r.Merchant != bk.named[name].Profile().Merchant {
-		bk.raise(ctx, alarmForeignMerchant, name, "")
-		return errForeign
+	if err := bk.ours(ctx, name, r.Merchant); err != nil {
+		return err
 	}
 	if from == told {
 		row, err := bk.q.Refund(ctx, paymentdb.RefundParams{RefundNo: r.RefundNo, Bucket: r.RefundNo.Bucket()})
@@ -37,14 +35,7 @@ func (bk *books) settleRefund(ctx context.Context, name string, r provider.Refun
 		err = bk.refundFailed(ctx, r.RefundNo, name, "the provider reports that the refund failed")
 	case provider.Processing: // nothing has happened yet
 	}
-	switch {
-	case errors.Is(err, refund.ErrUnknown):
-		bk.raise(ctx, alarmUnknown, name+" refund "+r.RefundNo.String(), "")
-	case errors.Is(err, refund.ErrReused):
-		bk.raise(ctx, alarmTransactionReused, name+" transaction "+r.Transaction, "")
-	case errors.Is(err, refund.ErrMismatch):
-		bk.raise(ctx, alarmMismatch, "refund "+r.RefundNo.String(), "")
-	}
+	bk.raiseAbout(ctx, err, name, "refund "+r.RefundNo.String(), r.Transaction)
 	if err != nil {
 		return fmt.Errorf("payment: settle refund %s: %w", r.RefundNo, err)
 	}
@@ -56,52 +47,34 @@ func (bk *books) settleRefund(ctx context.Context, name string, r provider.Refun
 func (bk *books) refundSucceeded(ctx context.Context, name string, r provider.RefundStatus) error {
 	done, err := bk.Refunds.Succeeded(ctx, name, r)
 	if done {
-		bk.metrics.refunds.WithLabelValues(name, "succeeded").Inc()
-		bk.tallyRefund(ctx, r.RefundNo, "succeeded")
+		bk.countEnd(ctx, name, r.RefundNo, "succeeded")
 	}
 	return err
 }
 
 // refundFailed ends a refund that the provider will never make.
 func (bk *books) refundFailed(ctx context.Context, no ids.ID, name, why string) error {
-	changed, err := bk.Refunds.Failed(ctx, no, name, why, func(tx pgx.Tx, takenBack bool) error {
-		if takenBack {
-			why = "It had succeeded before, and the provider has taken it back. " + why
-		}
-		return alarmRefundFailed.Raise(ctx, tx, "refund "+no.String(), why)
-	})
+	changed, err := bk.Refunds.Failed(ctx, no, name, why)
 	if changed {
-		bk.metrics.refunds.WithLabelValues(name, "failed").Inc()
-		bk.tallyRefund(ctx, no, "failed")
+		bk.countEnd(ctx, name, no, "failed")
 	}
 	return err
 }
 
 // chargedBack records what a provider reports of a chargeback.
 func (bk *books) chargedBack(ctx context.Context, name string, c provider.Chargeback) error {
-	if c.Merchant != bk.named[name].Profile().Merchant {
-		bk.raise(ctx, alarmForeignMerchant, name, "")
-		return errForeign
+	if err := bk.ours(ctx, name, c.Merchant); err != nil {
+		return err
 	}
 	err := bk.chargebacks.Record(ctx, name, c)
-	switch {
-	case errors.Is(err, chargeback.ErrUnknown):
+	if errors.Is(err, provider.ErrUnknown) {
 		// A company reports every chargeback of the account, which the shop may use elsewhere too. One of ours that
 		// was missed is in the statement.
 		bk.deps.Log.InfoContext(ctx, "chargeback of no payment of ours", "provider", name, "chargeback", c.No, "capture", c.Capture)
 		return nil
-	case errors.Is(err, chargeback.ErrMismatch):
-		bk.raise(ctx, alarmMismatch, "chargeback "+c.No, "")
 	}
+	bk.raiseAbout(ctx, err, name, "chargeback "+c.No, "")
 	return err
-}
-
-// reopen records that a bank gave money back, with an alarm about each refund that is owed
-// again because of that.
-func (bk *books) reopen(ctx context.Context, name, capture string, no ids.ID, record func(tx pgx.Tx) error) error {
-	return bk.Refunds.Reopen(ctx, name, capture, no, record, func(tx pgx.Tx, refund ids.ID) error {
-		return alarmRefundFailed.Raise(ctx, tx, "refund "+refund.String(), "It had ended by a chargeback, whose money the bank has given back.")
-	})
 }
 
 // refundRequested follows the commit of a refund that was asked for.
@@ -127,9 +100,10 @@ func (bk *books) wakeRefunds() {
 	}
 }
 
-// tallyRefund counts how a refund ended in its item's funnel. Its order names the
-// item; a refund whose order cannot be read is not counted.
-func (bk *books) tallyRefund(ctx context.Context, no ids.ID, end string) {
+// countEnd counts how a refund ended, also in its item's funnel. Its order names the
+// item; a refund whose order cannot be read is not counted there.
+func (bk *books) countEnd(ctx context.Context, name string, no ids.ID, end string) {
+	bk.metrics.refunds.WithLabelValues(name, end).Inc()
 	if bk.deps.Tally == nil {
 		return
 	}

@@ -24,16 +24,11 @@ import (
 	"stampede/platform/watch/tally"
 )
 
-// Waker is notified that an outbox row was committed, so that the relay need
-// not wait for the next poll.
-type Waker interface{ Wake() }
-
 // Deps are the module's dependencies; all but the tracer are required.
 type Deps struct {
 	DB     *pgxpool.Pool // the module's own pool: callbacks are answered while the rush uses every other connection
 	Orders *order.Service
 	Plan   refund.Plan
-	Outbox Waker
 	// Providers are the ways to pay, the preferred first.
 	// Without any, payment requests get payment-unavailable.
 	Providers []provider.Provider
@@ -66,14 +61,10 @@ type Service struct {
 
 // New returns the module; nothing runs until its workers are started.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Orders == nil || deps.Plan == nil || deps.Outbox == nil || deps.BaseURL == "" ||
-		deps.Log == nil || deps.Metrics == nil {
+	if deps.DB == nil || deps.Orders == nil || deps.Plan == nil || deps.BaseURL == "" || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("payment: every dependency is required")
 	}
-	g, err := newGateway(cfg, deps)
-	if err != nil {
-		return nil, err
-	}
+	g := newGateway(cfg, deps)
 	b := newBooks(g)
 	c := &closing{gateway: g, books: b}
 	return &Service{

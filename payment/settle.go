@@ -41,15 +41,6 @@ const (
 	kindRefund  = "refund"
 )
 
-// Why a capture cannot be accepted. The provider is asked to retry: an operator
-// may have fixed the cause by then.
-var (
-	errForeign  = errors.New("payment: the money belongs to another merchant")
-	errUnknown  = errors.New("payment: there is no such payment or refund")
-	errMismatch = errors.New("payment: the amount is not the one that was charged")
-	errReused   = errors.New("payment: the provider used one transaction number for two movements")
-)
-
 // source is how we learned of a capture.
 type source bool
 
@@ -74,30 +65,20 @@ const (
 //	another amount, asked  → refund of what moved, reason mismatch, and an alarm
 //	another amount, told   → an alarm; the provider is queried, and its answer settled
 func (bk *books) settle(ctx context.Context, name string, c provider.Capture, from source) (string, error) {
-	if c.Merchant != bk.named[name].Profile().Merchant {
-		bk.raise(ctx, alarmForeignMerchant, name, "")
-		return "", errForeign
+	if err := bk.ours(ctx, name, c.Merchant); err != nil {
+		return "", err
 	}
 	out, err := bk.settleAlone(ctx, name, c, from)
 	if err == nil {
 		err = afterPayment.Err()
 	}
-	switch {
-	case errors.Is(err, errUnknown):
-		bk.raise(ctx, alarmUnknown, name+" payment "+c.PaymentNo.String(), "")
-	case errors.Is(err, errReused):
-		bk.raise(ctx, alarmTransactionReused, name+" transaction "+c.Transaction, "")
-	case errors.Is(err, errMismatch):
-		bk.raise(ctx, alarmMismatch, "payment "+c.PaymentNo.String(), "")
-		if from == asked {
-			break // this is the answer to a query
-		}
+	bk.raiseAbout(ctx, err, name, "payment "+c.PaymentNo.String(), c.Transaction)
+	if errors.Is(err, provider.ErrMismatch) && from == told {
 		p, askErr := bk.q.Payment(ctx, paymentdb.PaymentParams{PaymentNo: c.PaymentNo, Bucket: c.PaymentNo.Bucket()})
-		if askErr != nil {
-			break
-		}
-		if st, askErr := bk.named[name].Query(ctx, named(p)); askErr == nil && st.State == provider.Captured {
-			return bk.settle(ctx, name, st.Capture, asked)
+		if askErr == nil {
+			if st, askErr := bk.named[name].Query(ctx, named(p)); askErr == nil && st.State == provider.Captured {
+				return bk.settle(ctx, name, st.Capture, asked)
+			}
 		}
 	}
 	if err != nil {
@@ -118,8 +99,8 @@ type books struct {
 
 func newBooks(g *gateway) *books {
 	bk := &books{gateway: g, refundNow: make(chan struct{}, 1)}
-	bk.chargebacks = chargeback.New(g.deps.DB, bk.reopen)
 	bk.Refunds = refund.New(g.cfg.Refunds, refund.Deps{DB: g.deps.DB, Orders: g.deps.Orders, Plan: g.deps.Plan, Requested: bk.refundRequested})
+	bk.chargebacks = chargeback.New(g.deps.DB, bk.Refunds)
 	return bk
 }
 
@@ -164,21 +145,21 @@ func (bk *books) settleIn(ctx context.Context, tx pgx.Tx, name string, c provide
 	})
 	p := row.PaymentsPayment
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && p.Provider != name {
-		return settled{}, errUnknown
+		return settled{}, provider.ErrUnknown
 	}
 	if err != nil {
 		return settled{}, err
 	}
 	fits := c.Amount == p.Amount && c.Currency == p.Currency
 	if c.Amount < 0 {
-		return settled{}, errMismatch // an amount cannot be negative, whatever the source
+		return settled{}, provider.ErrMismatch // an amount cannot be negative, whatever the source
 	}
 	if !fits && from == told {
 		// A repetition of a capture that has been settled since is acknowledged, so that the provider
 		// stops.
 		known, err := bk.moved(ctx, q, name, kindCapture, c.Transaction, c.PaymentNo)
 		if err == nil && !known {
-			err = errMismatch
+			err = provider.ErrMismatch
 		}
 		return settled{outcome: outcomeRepeated}, err
 	}
@@ -255,7 +236,7 @@ func (bk *books) payOrder(ctx context.Context, tx pgx.Tx, p paymentdb.PaymentsPa
 }
 
 // moved reports whether the movement is in the ledger. If it belongs to another
-// payment the error is errReused: a correct provider never gives two movements
+// payment the error is provider.ErrReused: a correct provider never gives two movements
 // one number.
 func (bk *books) moved(ctx context.Context, q *paymentdb.Queries, name, kind, txn string, paymentNo ids.ID) (bool, error) {
 	row, err := q.Movement(ctx, paymentdb.MovementParams{Provider: name, Kind: kind, ProviderTxn: txn})
@@ -263,7 +244,7 @@ func (bk *books) moved(ctx context.Context, q *paymentdb.Queries, name, kind, tx
 		return false, nil
 	}
 	if err == nil && row.PaymentNo != paymentNo {
-		err = errReused
+		err = provider.ErrReused
 	}
 	return err == nil, err
 }

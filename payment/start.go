@@ -216,7 +216,7 @@ func (ck *checkout) begin(ctx context.Context, no ids.ID, user int64, by way) (p
 func (ck *checkout) create(ctx context.Context, prov provider.Provider, p *paymentdb.PaymentsPayment, title string) (created bool, err error) {
 	charge := provider.Charge{
 		PaymentNo: p.PaymentNo, Method: p.Method, Title: title, Amount: p.Amount, Currency: p.Currency, ExpiresAt: p.ExpiresAt,
-		NotifyURL: ck.notifyURL(p.Provider), ReturnURL: ck.returnURL(p.OrderNo), Address: httpx.ClientAddr(ctx),
+		NotifyURL: ck.callbackURL(notifyPath, p.Provider), ReturnURL: ck.returnURL(p.OrderNo), Address: httpx.ClientAddr(ctx),
 	}
 	if ck.deps.OpenID != nil {
 		charge.OpenID = func(ctx context.Context, app string) (string, error) { return ck.deps.OpenID(ctx, p.UserID, app) }

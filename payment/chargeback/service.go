@@ -2,7 +2,6 @@ package chargeback
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/chargeback/internal/chargebackdb"
 	"stampede/payment/provider"
+	"stampede/payment/refund"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
@@ -30,40 +30,33 @@ const (
 	kindReversal   = "chargeback_reversal"
 )
 
-// Why a report cannot be accepted.
-var (
-	ErrUnknown  = errors.New("chargeback: there is no such capture")
-	ErrMismatch = errors.New("chargeback: more than the capture, or in another currency")
-)
-
 // Service records chargebacks. Safe for concurrent use.
 type Service struct {
-	db     *pgxpool.Pool
-	q      *chargebackdb.Queries
-	reopen Reopen
+	db      *pgxpool.Pool
+	q       *chargebackdb.Queries
+	refunds *refund.Service
 }
 
-// Reopen runs record, and in the same transaction makes the refunds failed again that ended
-// by the chargeback of a capture whose money record gives back.
-type Reopen func(ctx context.Context, provider, capture string, order ids.ID, record func(tx pgx.Tx) error) error
-
-// New returns the service; it starts nothing.
-func New(db *pgxpool.Pool, reopen Reopen) *Service { return &Service{db, chargebackdb.New(db), reopen} }
+// New returns the service; it starts nothing. A refund that ended by a chargeback is owed
+// again once the bank gives the money back.
+func New(db *pgxpool.Pool, refunds *refund.Service) *Service {
+	return &Service{db, chargebackdb.New(db), refunds}
+}
 
 // Record applies a provider's report, in one transaction with its alarm. It fails with
-// ErrUnknown if the capture is not in the ledger, as for another use of the account, or
-// with ErrMismatch.
+// provider.ErrUnknown if the capture is not in the ledger, as for another use of the account, or
+// with provider.ErrMismatch.
 func (s *Service) Record(ctx context.Context, name string, c provider.Chargeback) error {
 	of, err := s.q.CaptureOf(ctx, chargebackdb.CaptureOfParams{Provider: name, ProviderTxn: c.Capture})
 	switch {
 	case err != nil:
 	case len(of) == 0:
-		err = ErrUnknown
+		err = provider.ErrUnknown
 	case c.Amount <= 0 || c.Amount > of[0].Amount || c.Currency != of[0].Currency:
-		err = ErrMismatch
+		err = provider.ErrMismatch
 	case c.Reinstated:
 		c.State = provider.ChargebackWon // also where the report's state lags behind its money
-		err = s.reopen(ctx, name, c.Capture, of[0].OrderNo, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of[0]) })
+		err = s.refunds.Reopen(ctx, name, c.Capture, of[0].OrderNo, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of[0]) })
 	default:
 		err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error { return s.record(ctx, tx, name, c, of[0]) })
 	}

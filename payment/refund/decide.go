@@ -97,31 +97,38 @@ func (s *Service) decide(ctx context.Context, d decision) (out AdminRefund, err 
 	return out, nil
 }
 
-// answer approves or rejects a refund that awaits approval.
-func (s *Service) answer(ctx context.Context, no ids.ID, key string, approve bool) (AdminRefund, error) {
-	by, name, status := auth.From(ctx).UserID, "reject", rejected
-	if approve {
-		name, status = "approve", requested
-	}
-	return s.decide(ctx, decision{name: name, no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
-		if approve && r.RequestedBy == by {
+// approve has a refund that awaits approval requested from its provider.
+func (s *Service) approve(ctx context.Context, no ids.ID, key string) (AdminRefund, error) {
+	return s.decide(ctx, decision{name: "approve", no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+		if r.RequestedBy == auth.From(ctx).UserID {
 			return r, errSecond
 		}
-		if approve {
-			if err := refuseChargedBack(ctx, c.q, r); err != nil {
-				return r, err
-			}
+		if err := refuseChargedBack(ctx, c.q, r); err != nil {
+			return r, err
 		}
-		units := r.Units
 		at, sent, err := order.SentAt(ctx, c.tx, r.OrderNo)
 		if err != nil {
 			return r, err
 		}
+		units := r.Units
 		if sent && at.After(r.CreatedAt) || c.order.Status == orderevent.StatusCompleted && c.order.UpdatedAt.After(r.CreatedAt) {
 			units = UnitsWriteOff // the goods left the shop while the refund waited
 		}
-		return c.q.DecideRefund(ctx, paymentdb.DecideRefundParams{Status: status, Units: units, DecidedBy: by, RefundNo: no, Bucket: no.Bucket()})
+		return c.decided(ctx, r, requested, units)
 	}})
+}
+
+// reject ends a refund that awaits approval.
+func (s *Service) reject(ctx context.Context, no ids.ID, key string) (AdminRefund, error) {
+	return s.decide(ctx, decision{name: "reject", no: no, key: key, do: func(c *change, r paymentdb.PaymentsRefund) (paymentdb.PaymentsRefund, error) {
+		return c.decided(ctx, r, rejected, r.Units)
+	}})
+}
+
+func (c *change) decided(ctx context.Context, r paymentdb.PaymentsRefund, status, units string) (paymentdb.PaymentsRefund, error) {
+	return c.q.DecideRefund(ctx, paymentdb.DecideRefundParams{
+		Status: status, Units: units, DecidedBy: auth.From(ctx).UserID, RefundNo: r.RefundNo, Bucket: r.Bucket,
+	})
 }
 
 // retry replaces a failed refund by a new one of the same money.

@@ -11,13 +11,20 @@ import (
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/outbox"
+	"stampede/platform/watch/alarm"
 )
+
+var alarmFailed = alarm.Define("refund-failed", alarm.Critical,
+	"The provider refuses a refund. The shopper's money is still with the shop.",
+	fault.T("Retry it, or pay it back in another way and settle it by hand with the receipt's number; if the shop lost a chargeback of the payment, end the refund by it (GET /api/v1/admin/refunds?status=failed).",
+		"请重试，或以其他方式退款后凭回单号登记为线下退款；若该笔支付的拒付已败诉，请将退款标记为由拒付抵偿（GET /api/v1/admin/refunds?status=failed）。"))
 
 // Succeeded records that a provider made a refund: ledger, refund, order and event in
 // one transaction, once however often it is reported; done is false if it was known.
-// It fails with ErrUnknown, ErrMismatch or ErrReused if the report contradicts the
+// It fails with provider.ErrUnknown, provider.ErrMismatch or provider.ErrReused if the report contradicts the
 // books.
 func (s *Service) Succeeded(ctx context.Context, name string, r provider.RefundStatus) (done bool, err error) {
 	row, err := s.row(ctx, s.q, r.RefundNo, name)
@@ -25,7 +32,7 @@ func (s *Service) Succeeded(ctx context.Context, name string, r provider.RefundS
 		return false, err
 	}
 	if r.Amount != row.Amount || r.Currency != row.Currency || r.PaymentNo != row.PaymentNo {
-		return false, ErrMismatch
+		return false, provider.ErrMismatch
 	}
 	// A provider without numbers for refunds makes each of ours once, so ours names the movement.
 	txn := cmp.Or(r.Transaction, r.RefundNo.String())
@@ -38,7 +45,7 @@ func (s *Service) Succeeded(ctx context.Context, name string, r provider.RefundS
 			// The money went back before: by another transaction, by hand, or by the
 			// refund that replaced this one. It must not be recorded as one refund; an
 			// operator has to resolve it.
-			err = ErrReused
+			err = provider.ErrReused
 		}
 		return err
 	}, func(tx pgx.Tx, whole bool) error { return announce(ctx, tx, row, whole) })
@@ -46,17 +53,17 @@ func (s *Service) Succeeded(ctx context.Context, name string, r provider.RefundS
 }
 
 // record writes a ledger row of a refund and returns false if it is there already.
-func (s *Service) record(ctx context.Context, q *paymentdb.Queries, provider, kind, txn string, row paymentdb.PaymentsRefund) (bool, error) {
+func (s *Service) record(ctx context.Context, q *paymentdb.Queries, name, kind, txn string, row paymentdb.PaymentsRefund) (bool, error) {
 	n, err := q.RecordMoney(ctx, paymentdb.RecordMoneyParams{
-		Provider: provider, Kind: kind, ProviderTxn: txn, PaymentNo: row.PaymentNo, OrderNo: row.OrderNo,
+		Provider: name, Kind: kind, ProviderTxn: txn, PaymentNo: row.PaymentNo, OrderNo: row.OrderNo,
 		RefundNo: pgtype.UUID{Bytes: row.RefundNo, Valid: true}, Amount: row.Amount, Currency: row.Currency,
 	})
 	if err != nil || n > 0 {
 		return n > 0, err
 	}
-	known, err := q.Movement(ctx, paymentdb.MovementParams{Provider: provider, Kind: kind, ProviderTxn: txn})
+	known, err := q.Movement(ctx, paymentdb.MovementParams{Provider: name, Kind: kind, ProviderTxn: txn})
 	if err == nil && known.PaymentNo != row.PaymentNo {
-		err = ErrReused // a correct provider never gives two movements one number
+		err = provider.ErrReused // a correct provider never gives two movements one number
 	}
 	return false, err
 }
@@ -71,14 +78,16 @@ func announce(ctx context.Context, tx pgx.Tx, row paymentdb.PaymentsRefund, whol
 // Failed ends a refund that the provider will never make; changed is false if it had
 // ended. The money stays with us, and the checks report it (I5), until an operator
 // retries the refund or pays it back by hand. One that had succeeded was taken back: the
-// ledger gets a reversal, and the refund is failed like any other. raise runs in the
-// transaction of either; takenBack says which it is.
-func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise func(tx pgx.Tx, takenBack bool) error) (changed bool, err error) {
+// ledger gets a reversal, and the refund is failed like any other.
+func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string) (changed bool, err error) {
 	row, err := s.row(ctx, s.q, no, name)
 	if err != nil {
 		return false, err
 	}
-	takenBack := row.Status == succeeded
+	takenBack, detail := row.Status == succeeded, why
+	if takenBack {
+		detail = "It had succeeded before, and the provider has taken it back. " + why
+	}
 	err = s.move(ctx, row.OrderNo, "provider "+name, func(_ pgx.Tx, q *paymentdb.Queries) (bool, error) {
 		if !takenBack {
 			return true, nil
@@ -112,16 +121,15 @@ func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string, raise
 		}
 		// No worker retries a failed refund; only the operator who gets this alarm
 		// will act on it, so the two are committed together.
-		return raise(c.tx, takenBack)
+		return alarmFailed.Raise(ctx, c.tx, subject(no), detail)
 	}, nothing)
 	return changed && err == nil, err
 }
 
 // Reopen runs record, which gives money of a chargeback back to the shop, and in the same
-// transaction puts back to failed the refunds of that capture that ended by it. It holds the
-// order's lock, so that no refund ends by the chargeback at the same moment; raise runs for
-// each.
-func (s *Service) Reopen(ctx context.Context, name, capture string, no ids.ID, record func(tx pgx.Tx) error, raise func(tx pgx.Tx, refund ids.ID) error) error {
+// transaction puts back to failed, with an alarm, the refunds of that capture that ended by
+// it. It holds the order's lock, so that no refund ends by the chargeback at the same moment.
+func (s *Service) Reopen(ctx context.Context, name, capture string, no ids.ID, record func(tx pgx.Tx) error) error {
 	return s.move(ctx, no, "provider "+name, func(tx pgx.Tx, _ *paymentdb.Queries) (bool, error) {
 		return true, record(tx)
 	}, func(c *change) error {
@@ -133,7 +141,7 @@ func (s *Service) Reopen(ctx context.Context, name, capture string, no ids.ID, r
 			LastError: "the chargeback that it ended by was won after all", OrderNo: no, Bucket: no.Bucket(), Provider: name, CaptureTxn: capture, Beyond: -back.Lost,
 		})
 		for _, refund := range owed {
-			err = cmp.Or(err, raise(c.tx, refund))
+			err = cmp.Or(err, alarmFailed.Raise(ctx, c.tx, subject(refund), "It had ended by a chargeback, whose money the bank has given back."))
 		}
 		return err
 	}, nothing)
@@ -145,11 +153,11 @@ func Contradicts(row paymentdb.PaymentsRefund, told provider.RefundState) bool {
 	return row.Status == succeeded && told == provider.Failed || row.Status == failed && told == provider.Succeeded
 }
 
-// row is the refund of this number at a provider, or ErrUnknown.
+// row is the refund of this number at a provider, or provider.ErrUnknown.
 func (s *Service) row(ctx context.Context, q *paymentdb.Queries, no ids.ID, name string) (paymentdb.PaymentsRefund, error) {
 	row, err := q.Refund(ctx, paymentdb.RefundParams{RefundNo: no, Bucket: no.Bucket()})
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Provider != name {
-		return row, ErrUnknown
+		return row, provider.ErrUnknown
 	}
 	return row, err
 }

@@ -43,27 +43,40 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.list)
 	for _, d := range []struct {
 		verb, summary, description string
-		do                         func(context.Context, *decideInput) (*httpx.Output[AdminRefund], error)
+		refuses                    []*fault.Error
+		do                         func(ctx context.Context, no ids.ID, key string) (AdminRefund, error)
 	}{
-		{"approve", "Approve a refund", "By another operator than the one who asked for it. It is then requested from the provider.", s.approve},
-		{"reject", "Reject a refund", "The order stays as it is; another refund can be asked for.", s.reject},
-		{"retry", "Retry a failed refund", "The answer is a new refund of the same money; the failed one is `replaced`.", s.again},
-		{"end-by-chargeback", "Note that a chargeback has taken a failed refund's money", "For a payment whose chargeback the shop has lost: the shopper has the money from the bank. The refund cannot be retried any more, unless the bank gives the money back: then it is `failed` again.", s.chargedBack},
+		{
+			"approve", "Approve a refund", "By another operator than the one who asked for it. It is then requested from the provider.",
+			[]*fault.Error{errNotThis, errSecond, errChargedBack},
+			s.approve,
+		},
+		{
+			"reject", "Reject a refund", "The order stays as it is; another refund can be asked for.",
+			[]*fault.Error{errNotThis},
+			s.reject,
+		},
+		{
+			"retry", "Retry a failed refund", "The answer is a new refund of the same money; the failed one is `replaced`.",
+			[]*fault.Error{errNotThis, errChargedBack},
+			s.retry,
+		},
+		{
+			"end-by-chargeback", "Note that a chargeback has taken a failed refund's money", "For a payment whose chargeback the shop has lost: the shopper has the money from the bank. The refund cannot be retried any more, unless the bank gives the money back: then it is `failed` again.",
+			[]*fault.Error{errNotThis, errNotLost},
+			s.endByChargeback,
+		},
 	} {
-		refuses := []*fault.Error{errNotThis}
-		switch d.verb {
-		case "approve":
-			refuses = append(refuses, errSecond)
-			fallthrough
-		case "retry":
-			refuses = append(refuses, errChargedBack)
-		case "end-by-chargeback":
-			refuses = append(refuses, errNotLost)
-		}
 		httpx.Register(rt.API, httpx.Op{
 			Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/" + d.verb, ID: "admin-" + d.verb + "-refund", Tag: "operator", Role: auth.Operator,
-			Summary: d.summary, Description: d.description, Refuses: refuses,
-		}, d.do)
+			Summary: d.summary, Description: d.description, Refuses: d.refuses,
+		}, func(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
+			no, err := ids.Parse(in.No)
+			if err != nil {
+				return nil, errNoRefund.Because(err)
+			}
+			return answered(d.do(ctx, no, in.Key))
+		})
 	}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/settle-by-hand", ID: "admin-settle-refund-by-hand", Tag: "operator", Role: auth.Operator,
@@ -130,46 +143,6 @@ type decideInput struct {
 	idempotency.Header
 }
 
-func refundNo(text string) (ids.ID, error) {
-	no, err := ids.Parse(text)
-	if err != nil {
-		return no, errNoRefund.Because(err)
-	}
-	return no, nil
-}
-
-func (s *Service) approve(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
-	no, err := refundNo(in.No)
-	if err != nil {
-		return nil, err
-	}
-	return answered(s.answer(ctx, no, in.Key, true))
-}
-
-func (s *Service) reject(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
-	no, err := refundNo(in.No)
-	if err != nil {
-		return nil, err
-	}
-	return answered(s.answer(ctx, no, in.Key, false))
-}
-
-func (s *Service) again(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
-	no, err := refundNo(in.No)
-	if err != nil {
-		return nil, err
-	}
-	return answered(s.retry(ctx, no, in.Key))
-}
-
-func (s *Service) chargedBack(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
-	no, err := refundNo(in.No)
-	if err != nil {
-		return nil, err
-	}
-	return answered(s.endByChargeback(ctx, no, in.Key))
-}
-
 type byHandInput struct {
 	No string `path:"no" doc:"Refund number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
@@ -179,9 +152,9 @@ type byHandInput struct {
 }
 
 func (s *Service) paidByHand(ctx context.Context, in *byHandInput) (*httpx.Output[AdminRefund], error) {
-	no, err := refundNo(in.No)
+	no, err := ids.Parse(in.No)
 	if err != nil {
-		return nil, err
+		return nil, errNoRefund.Because(err)
 	}
 	return answered(s.settleByHand(ctx, no, in.Key, in.Body.Receipt))
 }

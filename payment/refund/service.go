@@ -66,15 +66,9 @@ const (
 	ByHand = "by-hand"
 )
 
-// Why a provider's report of a refund cannot be accepted.
-var (
-	ErrUnknown  = errors.New("refund: there is no such refund")
-	ErrMismatch = errors.New("refund: the amount is not the one that was requested")
-	ErrReused   = errors.New("refund: the provider reports a second movement for one refund, or one number for two")
-	// ErrMeanwhile asks for a report again, or for it to be asked for: another changed the
-	// refund at the same moment, and only the provider knows which is the later.
-	ErrMeanwhile = errors.New("refund: it changed while the report was read")
-)
+// ErrMeanwhile asks for a report again, or for it to be asked for: another changed the
+// refund at the same moment, and only the provider knows which is the later.
+var ErrMeanwhile = errors.New("refund: it changed while the report was read")
 
 // bookTimeout bounds a change of the books: far more than its transaction needs.
 const bookTimeout = 5 * time.Second
