@@ -12,7 +12,6 @@ import (
 	"stampede/order/orderevent"
 	"stampede/payment/provider"
 	"stampede/payment/statement/internal/statementdb"
-	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 )
 
@@ -55,8 +54,8 @@ func (s *Service) fetchLines(ctx context.Context, row statementdb.PaymentsStatem
 		return err
 	}
 	zone := s.zone(s.named[row.Provider].Profile())
-	lines := pile{at: make(map[key]int), AddLinesParams: statementdb.AddLinesParams{Provider: row.Provider, Day: row.Day}}
-	total := int64(0)
+	none := statementdb.AddLinesParams{Provider: row.Provider, Day: row.Day}
+	lines, total := none, int64(0)
 	for l, err := range s.named[row.Provider].Statement(ctx, provider.Day{From: row.FromTime.In(zone), To: row.ToTime.In(zone)}) {
 		if err != nil {
 			return err
@@ -64,52 +63,21 @@ func (s *Service) fetchLines(ctx context.Context, row statementdb.PaymentsStatem
 		if l.Transaction == "" || l.Kind != provider.Paid && l.Kind != provider.PaidBack && l.Kind != provider.ChargedBack {
 			return fmt.Errorf("statement: a line without kind or transaction: %+v", l)
 		}
-		total++
-		if lines.add(l); len(lines.Txns) == batch {
-			if err := s.write(ctx, &lines); err != nil {
+		lines.Kinds, lines.Txns = append(lines.Kinds, string(l.Kind)), append(lines.Txns, l.Transaction)
+		lines.PaymentNos, lines.RefundNos = append(lines.PaymentNos, l.PaymentNo), append(lines.RefundNos, l.RefundNo)
+		lines.Amounts, lines.Fees = append(lines.Amounts, l.Amount), append(lines.Fees, l.Fee)
+		lines.Currencies, lines.Times = append(lines.Currencies, l.Currency), append(lines.Times, l.At)
+		if total++; len(lines.Txns) == batch {
+			if err := s.q.AddLines(ctx, lines); err != nil {
 				return err
 			}
+			lines = none
 		}
 	}
-	if err := s.write(ctx, &lines); err != nil {
+	if err := s.q.AddLines(ctx, lines); err != nil {
 		return err
 	}
 	return s.q.Fetched(ctx, statementdb.FetchedParams{Lines: total, Provider: row.Provider, Day: row.Day})
-}
-
-// pile are lines that are not written yet, one for each key.
-type pile struct {
-	statementdb.AddLinesParams
-	at map[key]int
-}
-
-type key struct {
-	kind provider.Movement
-	txn  string
-}
-
-func (p *pile) add(l provider.Line) {
-	k := key{l.Kind, l.Transaction}
-	if i, twice := p.at[k]; twice {
-		p.Amounts[i] += l.Amount
-		p.Fees[i] += l.Fee
-		return
-	}
-	p.at[k] = len(p.Txns)
-	p.Kinds, p.Txns, p.PaymentNos, p.RefundNos = append(p.Kinds, string(l.Kind)), append(p.Txns, l.Transaction), append(p.PaymentNos, l.PaymentNo), append(p.RefundNos, l.RefundNo)
-	p.Amounts, p.Fees, p.Currencies, p.Times = append(p.Amounts, l.Amount), append(p.Fees, l.Fee), append(p.Currencies, l.Currency), append(p.Times, l.At)
-}
-
-// write writes a pile and empties it.
-func (s *Service) write(ctx context.Context, p *pile) error {
-	if len(p.Txns) == 0 {
-		return nil
-	}
-	err := s.q.AddLines(ctx, p.AddLinesParams)
-	clear(p.at)
-	p.Kinds, p.Txns, p.PaymentNos, p.RefundNos = p.Kinds[:0], p.Txns[:0], p.PaymentNos[:0], p.RefundNos[:0]
-	p.Amounts, p.Fees, p.Currencies, p.Times = p.Amounts[:0], p.Fees[:0], p.Currencies[:0], p.Times[:0]
-	return err
 }
 
 // compareAll compares a statement that was fetched, and the next day's, whose first rows
@@ -166,6 +134,3 @@ const statusFetched = "fetched"
 func money(amount int64, currency string) orderevent.Money {
 	return orderevent.Money{Amount: amount, Currency: currency}
 }
-
-// none is the id that the database has no number for.
-var none ids.ID

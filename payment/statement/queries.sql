@@ -23,12 +23,13 @@ RETURNING s.*;
 DELETE FROM payments.statement_lines WHERE provider = @provider AND day = @day;
 
 -- name: AddLines :exec
--- Adds lines, of which no two have one key.
+-- Adds lines; those with one key add up.
 INSERT INTO payments.statement_lines AS l (provider, day, kind, provider_txn, payment_no, refund_no, amount, fee, currency, at)
-SELECT @provider, @day, unnest(@kinds::text[]), unnest(@txns::text[]),
-       nullif(unnest(@payment_nos::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       nullif(unnest(@refund_nos::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       unnest(@amounts::bigint[]), unnest(@fees::bigint[]), unnest(@currencies::text[]), unnest(@times::timestamptz[])
+SELECT @provider, @day, x.kind, x.txn, nullif((array_agg(x.payment_no))[1], '00000000-0000-0000-0000-000000000000'),
+       nullif((array_agg(x.refund_no))[1], '00000000-0000-0000-0000-000000000000'), sum(x.amount), sum(x.fee), (array_agg(x.currency))[1], (array_agg(x.at))[1]
+FROM (SELECT unnest(@kinds::text[]) AS kind, unnest(@txns::text[]) AS txn, unnest(@payment_nos::uuid[]) AS payment_no, unnest(@refund_nos::uuid[]) AS refund_no,
+             unnest(@amounts::bigint[]) AS amount, unnest(@fees::bigint[]) AS fee, unnest(@currencies::text[]) AS currency, unnest(@times::timestamptz[]) AS at) x
+GROUP BY x.kind, x.txn
 ON CONFLICT (provider, kind, provider_txn, day) DO UPDATE SET amount = l.amount + EXCLUDED.amount, fee = l.fee + EXCLUDED.fee;
 
 -- name: Fetched :exec
@@ -94,16 +95,16 @@ FROM payments.statement_differences
 WHERE provider = @provider AND day = @day AND (class, kind, provider_txn) > (@after_class::text, @after_kind::text, @after_txn::text)
 ORDER BY class, kind, provider_txn LIMIT @at_most;
 
--- name: KnownPayments :many
--- Those that may be settled. A second capture of a payment is a person's to look at: it would go back as a duplicate,
--- and companies that refund by the payment's number would pay back the first, which paid the order.
-SELECT p.payment_no FROM payments.payments p
-JOIN (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@nos::uuid[]) AS payment_no) x ON x.bucket = p.bucket AND x.payment_no = p.payment_no
-WHERE p.provider = @provider AND p.status <> 'captured';
-
--- name: KnownRefunds :many
+-- name: Known :many
+-- The payments that may be settled, and the refunds of ours. A second capture of a payment is a person's to look at: it
+-- would go back as a duplicate, and companies that refund by the payment's number would pay back the first, which paid the
+-- order.
+SELECT p.payment_no AS no FROM payments.payments p
+JOIN (SELECT unnest(@payment_buckets::smallint[]) AS bucket, unnest(@payment_nos::uuid[]) AS payment_no) x ON x.bucket = p.bucket AND x.payment_no = p.payment_no
+WHERE p.provider = @provider AND p.status <> 'captured'
+UNION ALL
 SELECT r.refund_no FROM payments.refunds r
-JOIN (SELECT unnest(@buckets::smallint[]) AS bucket, unnest(@nos::uuid[]) AS refund_no) x ON x.bucket = r.bucket AND x.refund_no = r.refund_no
+JOIN (SELECT unnest(@refund_buckets::smallint[]) AS bucket, unnest(@refund_nos::uuid[]) AS refund_no) y ON y.bucket = r.bucket AND y.refund_no = r.refund_no
 WHERE r.provider = @provider;
 
 -- name: ForgetLines :execrows

@@ -3,6 +3,7 @@ package statement
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"stampede/order/orderevent"
@@ -178,13 +179,13 @@ func (s *Service) differences(ctx context.Context, t target, after Unmatched) ([
 		if r.Kind == string(provider.PaidBack) {
 			no = r.RefundNo
 		}
-		if r.Kind != string(provider.ChargedBack) && known[no] && (r.Class == "missing" && r.Stated > 0 || d.takenBack()) {
+		if r.Kind != string(provider.ChargedBack) && slices.Contains(known, no) && (r.Class == "missing" && r.Stated > 0 || d.takenBack()) {
 			d.Proposal = settleIt
 		}
-		if r.PaymentNo != none {
+		if !r.PaymentNo.IsZero() {
 			d.PaymentNo = r.PaymentNo.String()
 		}
-		if r.RefundNo != none {
+		if !r.RefundNo.IsZero() {
 			d.RefundNo = r.RefundNo.String()
 		}
 		list[i] = d
@@ -194,23 +195,11 @@ func (s *Service) differences(ctx context.Context, t target, after Unmatched) ([
 
 // known are those numbers of the rows that are refunds of ours at the provider, and
 // payments that are not captured.
-func (s *Service) known(ctx context.Context, name string, rows []statementdb.DifferencesRow) (map[ids.ID]bool, error) {
-	payments, refunds := statementdb.KnownPaymentsParams{Provider: name}, statementdb.KnownRefundsParams{Provider: name}
+func (s *Service) known(ctx context.Context, name string, rows []statementdb.DifferencesRow) ([]ids.ID, error) {
+	of := statementdb.KnownParams{Provider: name}
 	for _, r := range rows {
-		if r.Kind == string(provider.Paid) {
-			payments.Nos, payments.Buckets = append(payments.Nos, r.PaymentNo), append(payments.Buckets, r.PaymentNo.Bucket())
-		} else {
-			refunds.Nos, refunds.Buckets = append(refunds.Nos, r.RefundNo), append(refunds.Buckets, r.RefundNo.Bucket())
-		}
+		of.PaymentNos, of.PaymentBuckets = append(of.PaymentNos, r.PaymentNo), append(of.PaymentBuckets, r.PaymentNo.Bucket())
+		of.RefundNos, of.RefundBuckets = append(of.RefundNos, r.RefundNo), append(of.RefundBuckets, r.RefundNo.Bucket())
 	}
-	a, err := s.q.KnownPayments(ctx, payments)
-	if err != nil {
-		return nil, err
-	}
-	b, err := s.q.KnownRefunds(ctx, refunds)
-	known := make(map[ids.ID]bool, len(a)+len(b))
-	for _, no := range append(a, b...) {
-		known[no] = true
-	}
-	return known, err
+	return s.q.Known(ctx, of)
 }

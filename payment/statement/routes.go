@@ -3,6 +3,7 @@ package statement
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"stampede/payment/statement/internal/statementdb"
@@ -94,12 +95,7 @@ func (s *Service) compareAgain(ctx context.Context, date string, all []target) (
 
 // fetching reports whether a statement is under way.
 func (r Comparison) fetching() bool {
-	for _, st := range r.Statements {
-		if st.State == "fetching" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Statements, func(st Statement) bool { return st.State == "fetching" })
 }
 
 // applyAll settles what is proposed. It goes on when the operator leaves, within

@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,18 +119,11 @@ func (s *Service) plan(ctx context.Context, now time.Time) error {
 }
 
 // zone is that of a provider's days.
-func (s *Service) zone(p provider.Profile) *time.Location {
-	if p.Zone != nil {
-		return p.Zone
-	}
-	return s.deps.Zone
-}
+func (s *Service) zone(p provider.Profile) *time.Location { return cmp.Or(p.Zone, s.deps.Zone) }
 
 // today is the provider's day that holds a time.
 func (s *Service) today(p provider.Profile, at time.Time) provider.Day {
-	y, m, d := at.In(s.zone(p)).Date()
-	from := time.Date(y, m, d, 0, 0, 0, 0, s.zone(p))
-	return provider.Day{From: from, To: from.AddDate(0, 0, 1)}
+	return provider.DayOf(at, s.zone(p))
 }
 
 func before(d provider.Day) provider.Day {

@@ -14,10 +14,11 @@ import (
 
 const addLines = `-- name: AddLines :exec
 INSERT INTO payments.statement_lines AS l (provider, day, kind, provider_txn, payment_no, refund_no, amount, fee, currency, at)
-SELECT $1, $2, unnest($3::text[]), unnest($4::text[]),
-       nullif(unnest($5::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       nullif(unnest($6::uuid[]), '00000000-0000-0000-0000-000000000000'),
-       unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::text[]), unnest($10::timestamptz[])
+SELECT $1, $2, x.kind, x.txn, nullif((array_agg(x.payment_no))[1], '00000000-0000-0000-0000-000000000000'),
+       nullif((array_agg(x.refund_no))[1], '00000000-0000-0000-0000-000000000000'), sum(x.amount), sum(x.fee), (array_agg(x.currency))[1], (array_agg(x.at))[1]
+FROM (SELECT unnest($3::text[]) AS kind, unnest($4::text[]) AS txn, unnest($5::uuid[]) AS payment_no, unnest($6::uuid[]) AS refund_no,
+             unnest($7::bigint[]) AS amount, unnest($8::bigint[]) AS fee, unnest($9::text[]) AS currency, unnest($10::timestamptz[]) AS at) x
+GROUP BY x.kind, x.txn
 ON CONFLICT (provider, kind, provider_txn, day) DO UPDATE SET amount = l.amount + EXCLUDED.amount, fee = l.fee + EXCLUDED.fee
 `
 
@@ -34,7 +35,7 @@ type AddLinesParams struct {
 	Times      []time.Time
 }
 
-// Adds lines, of which no two have one key.
+// Adds lines; those with one key add up.
 func (q *Queries) AddLines(ctx context.Context, arg AddLinesParams) error {
 	_, err := q.db.Exec(ctx, addLines,
 		arg.Provider,
@@ -326,65 +327,46 @@ func (q *Queries) IsFetched(ctx context.Context, arg IsFetchedParams) (bool, err
 	return exists, err
 }
 
-const knownPayments = `-- name: KnownPayments :many
-SELECT p.payment_no FROM payments.payments p
+const known = `-- name: Known :many
+SELECT p.payment_no AS no FROM payments.payments p
 JOIN (SELECT unnest($1::smallint[]) AS bucket, unnest($2::uuid[]) AS payment_no) x ON x.bucket = p.bucket AND x.payment_no = p.payment_no
 WHERE p.provider = $3 AND p.status <> 'captured'
-`
-
-type KnownPaymentsParams struct {
-	Buckets  []int16
-	Nos      []ids.ID
-	Provider string
-}
-
-// Those that may be settled. A second capture of a payment is a person's to look at: it would go back as a duplicate,
-// and companies that refund by the payment's number would pay back the first, which paid the order.
-func (q *Queries) KnownPayments(ctx context.Context, arg KnownPaymentsParams) ([]ids.ID, error) {
-	rows, err := q.db.Query(ctx, knownPayments, arg.Buckets, arg.Nos, arg.Provider)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ids.ID
-	for rows.Next() {
-		var payment_no ids.ID
-		if err := rows.Scan(&payment_no); err != nil {
-			return nil, err
-		}
-		items = append(items, payment_no)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const knownRefunds = `-- name: KnownRefunds :many
+UNION ALL
 SELECT r.refund_no FROM payments.refunds r
-JOIN (SELECT unnest($1::smallint[]) AS bucket, unnest($2::uuid[]) AS refund_no) x ON x.bucket = r.bucket AND x.refund_no = r.refund_no
+JOIN (SELECT unnest($4::smallint[]) AS bucket, unnest($5::uuid[]) AS refund_no) y ON y.bucket = r.bucket AND y.refund_no = r.refund_no
 WHERE r.provider = $3
 `
 
-type KnownRefundsParams struct {
-	Buckets  []int16
-	Nos      []ids.ID
-	Provider string
+type KnownParams struct {
+	PaymentBuckets []int16
+	PaymentNos     []ids.ID
+	Provider       string
+	RefundBuckets  []int16
+	RefundNos      []ids.ID
 }
 
-func (q *Queries) KnownRefunds(ctx context.Context, arg KnownRefundsParams) ([]ids.ID, error) {
-	rows, err := q.db.Query(ctx, knownRefunds, arg.Buckets, arg.Nos, arg.Provider)
+// The payments that may be settled, and the refunds of ours. A second capture of a payment is a person's to look at: it
+// would go back as a duplicate, and companies that refund by the payment's number would pay back the first, which paid the
+// order.
+func (q *Queries) Known(ctx context.Context, arg KnownParams) ([]ids.ID, error) {
+	rows, err := q.db.Query(ctx, known,
+		arg.PaymentBuckets,
+		arg.PaymentNos,
+		arg.Provider,
+		arg.RefundBuckets,
+		arg.RefundNos,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var items []ids.ID
 	for rows.Next() {
-		var refund_no ids.ID
-		if err := rows.Scan(&refund_no); err != nil {
+		var no ids.ID
+		if err := rows.Scan(&no); err != nil {
 			return nil, err
 		}
-		items = append(items, refund_no)
+		items = append(items, no)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
