@@ -6,6 +6,7 @@ import (
 
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // A bank that answers no call for half a minute raises an alarm, once a minute;
@@ -24,9 +25,7 @@ func TestProviderThatKeepsFailingAsksForAPerson(t *testing.T) {
 	}
 	alarms := func(want int) {
 		t.Helper()
-		if got := read[int](s, `SELECT coalesce(sum(count), 0) FROM platform.alarms WHERE code = $1 AND subject = 'provider sandbox'`, alarmProviderFailing.Code); got != want {
-			t.Fatalf("%d alarms, want %d", got, want)
-		}
+		require.Equal(t, "alarms", read[int](s, `SELECT coalesce(sum(count), 0) FROM platform.alarms WHERE code = $1 AND subject = 'provider sandbox'`, alarmProviderFailing.Code), want)
 	}
 	earlier := func() { // as if it had failed for half a minute
 		p.trouble.mu.Lock()

@@ -2,10 +2,8 @@ package payment
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,12 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"stampede/payment/sandbox"
+	"stampede/payment/sandbox/sandboxtest"
 	"stampede/platform/base/clock"
-	"stampede/platform/edge/httpx"
-	"stampede/platform/workshop/require"
 )
 
 // gate is in front of the bank's addresses, so that a test can make the bank
@@ -82,41 +77,24 @@ func (d *recorder) callbacks() []recorded {
 
 // openBank serves a bank on its own socket, with its worker, on the shop's
 // database.
-func (s *bundle) openBank(o options) (*gate, *sandbox.Client) {
+func (s *bundle) openBank() (*gate, *sandbox.Client) {
 	s.t.Helper()
-	cfg := sandbox.DefaultConfig()
-	cfg.Merchant, cfg.Secret = merchantNo, bankSecret
-	cfg.CallbackBackoff, cfg.RefundDelay, cfg.Poll = 10*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond
-	if o.bank != nil {
-		o.bank(&cfg)
-	}
 	g := &gate{}
-	srv := httptest.NewServer(g)
-	s.t.Cleanup(srv.Close)
-	cfg.PublicURL = srv.URL
-	bank, err := sandbox.New(cfg, sandbox.Deps{DB: s.db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
-	require.NoError(s.t, err)
-	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "bank", prometheus.NewRegistry())
-	bank.Routes(rt.Mux)
-	g.Handler = rt
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = bank.Workers()[0].Run(ctx)
-	}()
-	s.t.Cleanup(func() { cancel(); <-done })
-	s.bankAt = srv.URL
-	return g, s.clientOf("sandbox", srv.URL)
+	bank := sandboxtest.OpenBehind(s.t, s.db, func(bank http.Handler) http.Handler {
+		g.Handler = bank
+		return g
+	})
+	bank.Speak(s.t)
+	s.bankAt = bank.URL
+	return g, s.clientOf("sandbox", bank.URL)
 }
 
 func (s *bundle) clientOf(name, bankURL string) *sandbox.Client {
 	s.t.Helper()
 	cfg := sandbox.DefaultClientConfig()
-	cfg.Name, cfg.Merchant, cfg.Secret, cfg.BankURL = name, merchantNo, bankSecret, bankURL
+	cfg.Name, cfg.Merchant, cfg.Secret, cfg.BankURL = name, sandboxtest.Merchant, []byte(sandboxtest.Secret), bankURL
 	cfg.Backoff, cfg.BreakerDelay, cfg.BreakerFailures = time.Millisecond, time.Millisecond, 1000
-	c, err := sandbox.NewClient(cfg, clock.System{})
-	require.NoError(s.t, err)
+	c := sandbox.NewClient(cfg, clock.System{})
 	s.t.Cleanup(c.CloseIdleConnections)
 	return c
 }

@@ -19,6 +19,7 @@ import (
 	"stampede/order"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
+	"stampede/payment/sandbox/sandboxtest"
 	"stampede/platform/base/clock"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -29,7 +30,7 @@ import (
 // description: a test that signed with the code under test would agree with it
 // even if that code were wrong.
 func signAsBank(stamp string, body []byte) string {
-	key := hmac.New(sha256.New, bankSecret)
+	key := hmac.New(sha256.New, []byte(sandboxtest.Secret))
 	key.Write([]byte("stampede sandbox bank/bank speaks"))
 	mac := hmac.New(sha256.New, key.Sum(nil))
 	mac.Write([]byte(stamp + "\n"))
@@ -41,11 +42,10 @@ func signAsBank(stamp string, body []byte) string {
 func unbacked(t testing.TB, log *slog.Logger) (*httpx.Router, *sandbox.Client) {
 	t.Helper()
 	cfg := sandbox.DefaultClientConfig()
-	cfg.Merchant, cfg.Secret, cfg.BankURL = merchantNo, bankSecret, "http://127.0.0.1:1"
-	client, err := sandbox.NewClient(cfg, clock.System{})
-	require.NoError(t, err)
+	cfg.Merchant, cfg.Secret, cfg.BankURL = merchantNo, []byte(sandboxtest.Secret), "http://127.0.0.1:1"
+	client := sandbox.NewClient(cfg, clock.System{})
 	s, err := New(DefaultConfig(), Deps{
-		DB: new(pgxpool.Pool), Orders: new(order.Service), Plan: new(plan), Outbox: waker{}, Providers: []provider.Provider{client},
+		DB: new(pgxpool.Pool), Orders: new(order.Service), Plan: new(plan), Providers: []provider.Provider{client},
 		BaseURL: "http://127.0.0.1:1", Log: log, Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)

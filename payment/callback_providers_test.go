@@ -19,7 +19,6 @@ import (
 	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/providertest"
-	"stampede/payment/sandbox"
 	"stampede/payment/sandbox/sandboxtest"
 	"stampede/payment/stripe"
 	stripestandin "stampede/payment/stripe/standin"
@@ -39,32 +38,23 @@ type caller struct {
 // callers are the providers whose callbacks TestCallbacksOfEveryProvider sends.
 func callers(t *testing.T, s *bundle) []caller {
 	t.Helper()
-	all := []caller{{Subject: providertest.Subject{Provider: s.client, Currency: "CNY", Pay: sandboxtest.Pay}}}
-	log := slog.New(slog.DiscardHandler)
-	add := func(p interface {
-		provider.Provider
-		CloseIdleConnections()
-	}, err error, open func(provider.Handoff) error, silent bool,
-	) {
-		t.Helper()
-		require.NoError(t, err)
-		t.Cleanup(p.CloseIdleConnections)
-		all = append(all, caller{providertest.Subject{Provider: p, Currency: "CNY", Pay: sandboxtest.Pay, Open: open}, silent})
+	log, bank := slog.New(slog.DiscardHandler), sandboxtest.Open(t)
+	weChat, weChatConfig := wechatstandin.Pair(bank.URL, time.Now, log)
+	aliPay, aliPayConfig := alipaystandin.Pair(bank.URL, time.Now, log)
+	cards, cardsConfig := stripestandin.Pair(bank.URL, time.Now, log)
+	bank.Speak(t, weChat, aliPay, cards)
+	byWeChat, byAlipay, byCard := wechatpay.New(weChatConfig, clock.System{}), alipay.New(aliPayConfig, clock.System{}), stripe.New(cardsConfig)
+	for _, company := range []interface{ CloseIdleConnections() }{byWeChat, byAlipay, byCard} {
+		t.Cleanup(company.CloseIdleConnections)
 	}
-	sandboxtest.Open(t, func(url string) []sandbox.Dialect {
-		weChat, weChatConfig, err1 := wechatstandin.Pair(url, time.Now, log)
-		aliPay, aliPayConfig, err2 := alipaystandin.Pair(url, time.Now, log)
-		require.NoError(t, errors.Join(err1, err2))
-		w, err := wechatpay.New(weChatConfig, clock.System{})
-		add(w, err, nil, false)
-		a, err := alipay.New(aliPayConfig, clock.System{})
-		add(a, err, sandboxtest.Look, true)
-		atStripe, stripeConfig := stripestandin.Pair(url, time.Now, log)
-		st, err := stripe.New(stripeConfig)
-		add(st, err, nil, false)
-		return []sandbox.Dialect{weChat, aliPay, atStripe}
-	})
-	return all
+	atAlipay := bank.Subject(t, byAlipay, "CNY")
+	atAlipay.Open = sandboxtest.Look
+	return []caller{
+		{Subject: providertest.Subject{Provider: s.client, Currency: "CNY", Pay: sandboxtest.Pay}},
+		{Subject: bank.Subject(t, byWeChat, "CNY")},
+		{atAlipay, true},
+		{Subject: bank.Subject(t, byCard, "CNY")},
+	}
 }
 
 // altered is a provider that signed something else: a message for another merchant, in
@@ -134,9 +124,7 @@ func TestCallbacksOfEveryProvider(t *testing.T) {
 			s.refusesAltered(subject, no, cb)
 			s.takesCopies(two, subject, cb)
 			s.orderIs(no, orderevent.StatusPaid)
-			if l, c, p := s.ledger(no, kindCapture), s.events(paymentevent.SubjectCaptured, no), s.events(orderevent.SubjectPaid, no); l != 1 || c != 1 || p != 1 {
-				t.Errorf("%d ledger rows, %d captured and %d paid events", l, c, p)
-			}
+			require.Equal(t, "ledger rows, captured and paid events", [...]int{s.ledger(no, kindCapture), s.events(paymentevent.SubjectCaptured, no), s.events(orderevent.SubjectPaid, no)}, [...]int{1, 1, 1})
 
 			no, user = s.one(100)
 			paymentNo = s.paidAt(two[0], subject, no, user)
@@ -148,18 +136,14 @@ func TestCallbacksOfEveryProvider(t *testing.T) {
 				on.Service = two[0]
 				on.refundsDone(no)
 			} else {
-				if _, err := two[0].refundDue(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				s.round(two[0].refundDue)
 				cb = s.arrived(subject, func(n provider.Notice) bool { return n.Refund != nil && n.Refund.PaymentNo == paymentNo })
 				s.refusesAltered(subject, no, cb)
 				s.takesCopies(two, subject, cb)
 			}
 			require.Equal(t, "refund", s.refundOf(no), "late succeeded")
 			s.orderIs(no, orderevent.StatusClosed)
-			if c, r, e := s.ledger(no, kindCapture), s.ledger(no, kindRefund), s.events(paymentevent.SubjectRefunded, no); c != 1 || r != 1 || e != 1 {
-				t.Errorf("%d captures, %d refunds, %d refunded events", c, r, e)
-			}
+			require.Equal(t, "captures, refunds and refunded events", [...]int{s.ledger(no, kindCapture), s.ledger(no, kindRefund), s.events(paymentevent.SubjectRefunded, no)}, [...]int{1, 1, 1})
 			s.booksAreRight()
 		})
 	}
@@ -234,11 +218,7 @@ func (s *bundle) refusesAltered(subject caller, no ids.ID, cb recorded) {
 		if got := answered(s.instance(options{}, altered{subject.Provider, tt.change}), name, cb); same(got, ok) {
 			s.t.Errorf("%s is acknowledged", tt.what)
 		}
-		if now := s.rows(no); now != rows {
-			s.t.Errorf("%s changed\n%s\nto\n%s", tt.what, rows, now)
-		}
-		if n := raised() - alarms; n != 1 {
-			s.t.Errorf("%s raised %d alarms", tt.what, n)
-		}
+		require.Equal(s.t, tt.what+" changes rows", s.rows(no), rows)
+		require.Equal(s.t, tt.what+" raises alarms", raised()-alarms, 1)
 	}
 }

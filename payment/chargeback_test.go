@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/order/orderevent"
 	"stampede/payment/provider"
@@ -22,7 +19,6 @@ import (
 	"stampede/payment/stripe/standin"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
-	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/require"
 )
 
@@ -31,14 +27,10 @@ import (
 func TestChargebacks(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = 4000 }})
-	var cfg stripe.Config
-	var company *standin.Company
-	bank := sandboxtest.Open(t, func(url string) []sandbox.Dialect {
-		company, cfg = standin.Pair(url, time.Now, slog.New(slog.DiscardHandler))
-		return []sandbox.Dialect{company}
-	})
-	client, err := stripe.New(cfg)
-	require.NoError(t, err)
+	bank := sandboxtest.Open(t)
+	company, cfg := standin.Pair(bank.URL, time.Now, slog.New(slog.DiscardHandler))
+	bank.Speak(t, company)
+	client := stripe.New(cfg)
 	t.Cleanup(client.CloseIdleConnections)
 	shop := s.instance(options{}, client)
 
@@ -74,9 +66,7 @@ func TestChargebacks(t *testing.T) {
 		if err != nil || n.Chargeback == nil {
 			t.Fatalf("%s is read as %+v, %v", text, n, err)
 		}
-		if err := shop.chargedBack(t.Context(), "stripe", *n.Chargeback); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, shop.chargedBack(t.Context(), "stripe", *n.Chargeback))
 	}
 	is := func(no ids.ID, want string) {
 		t.Helper()
@@ -133,9 +123,7 @@ func TestChargebacks(t *testing.T) {
 		report(part, sandbox.Dispute{Asked: true}) // about less than the bank takes in the end
 		report(of, created)
 		report(of, withdrawn)
-		if n := s.alarms("chargeback", "inquiry "+chargebackOf(of)) + s.alarms("chargeback", "chargeback "+chargebackOf(of)); n != 2 {
-			t.Errorf("%d alarms about an inquiry and the chargeback that it became", n)
-		}
+		require.Equal(t, "alarms about an inquiry and the chargeback that it became", s.alarms("chargeback", "inquiry "+chargebackOf(of))+s.alarms("chargeback", "chargeback "+chargebackOf(of)), 2)
 		s.act(firstOperator, refund, "retry", "", "payment-charged-back")
 		s.act(firstOperator, refund, "end-by-chargeback", "", "chargeback-not-lost")
 		report(of, lost)
@@ -181,18 +169,13 @@ func TestChargebacks(t *testing.T) {
 	}
 
 	// The statement of the day has all of it.
-	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "shop", prometheus.NewRegistry())
-	shop.Routes(rt)
-	srv := httptest.NewServer(rt)
-	t.Cleanup(srv.Close)
-	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	require.NoError(t, err)
+	url, token := s.serve(shop), s.token(auth.Principal{UserID: 1, Role: auth.Operator})
 	bank.DisputesEnd(t)
 	for _, no := range nos {
 		bank.Backdate(t, read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no), 24*time.Hour)
 	}
-	s.inBackground(shop.statements.Workers()[0].Run) // it fetches the day of its own accord, and Ask waits for that
-	found, err := statement.Ask(t.Context(), srv.URL, token, missing.At.UTC().AddDate(0, 0, -1).Format(time.DateOnly), "stripe", true)
+	s.runs(shop.statements.Workers()[0].Run) // it fetches the day of its own accord, and Ask waits for that
+	found, err := statement.Ask(t.Context(), url, token, missing.At.UTC().AddDate(0, 0, -1).Format(time.DateOnly), "stripe", true)
 	if err != nil || found.Open() != 1 {
 		t.Fatalf("%+v, %v, want one difference", found, err)
 	}
@@ -260,9 +243,7 @@ func TestChargebacks(t *testing.T) {
 	report(part, lost)
 	s.askBack(partly, `{"amount":3201,"note":"damaged"}`, "payment-charged-back")
 	rest := s.askBack(partly, `{"note":"all that is left"}`, "requested")
-	if got := read[int64](s, `SELECT amount FROM payments.refunds WHERE order_no = $1`, partly); got != 3200 {
-		t.Errorf("%d goes back beside the bank's 1000 of 4200", got)
-	}
+	require.Equal(t, "what goes back beside the bank's 1000 of 4200", read[int64](s, `SELECT amount FROM payments.refunds WHERE order_no = $1`, partly), 3200)
 	s.askBack(partly, `{"amount":1,"note":"damaged"}`, "payment-charged-back")
 	s.exec(`UPDATE payments.refunds SET status = 'failed' WHERE order_no = $1`, partly)
 	s.act(firstOperator, rest, "retry", "", "requested")

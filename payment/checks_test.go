@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/sandbox"
 	"stampede/payment/statement"
@@ -15,22 +14,13 @@ import (
 	"stampede/platform/workshop/require"
 )
 
-// paidOrder is an order that was paid normally.
-func (s *bundle) paidOrder() (no, paymentNo ids.ID) {
-	s.t.Helper()
-	no, user := s.one(100)
-	paymentNo, url := s.startPayment(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
-	return no, paymentNo
-}
-
 // TestPlantedViolations plants each kind of violation and requires that the
 // check reports it, and that it reports nothing before.
 func TestPlantedViolations(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
-	no, paymentNo := s.paidOrder()
+	no, _ := s.paidFor(100, sandbox.Normal)
+	paymentNo := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no)
 	s.booksAreRight()
 	const ledger = `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, refund_no, amount, currency, at) `
 	const refund = `INSERT INTO payments.refunds (bucket, refund_no, payment_no, order_no, user_id, provider, capture_txn, amount, currency, reason, status, created_at)
@@ -114,11 +104,7 @@ func TestPlantedViolations(t *testing.T) {
 // Money that waits for its refund within the bound is in flight.
 func moneyOnItsWayBackIsNoViolation(t *testing.T, s *bundle) {
 	t.Helper()
-	no, user := s.one(100)
-	_, url := s.startPayment(no, user)
-	s.closeBehindTheBank(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.refundRequested(no, "late")
+	no, _ := s.late(sandbox.Normal)
 	s.booksAreRight()
 	s.exec(`UPDATE payments.refunds SET created_at = now() - interval '61 seconds'`)
 	violations := func(what string, want int) {

@@ -34,9 +34,7 @@ func cancel(t *testing.T, s *bundle) {
 	if a.status != http.StatusOK || a.text("status") != "closed" || a.text("reason") != "canceled" {
 		t.Fatalf("%d %v", a.status, a.body)
 	}
-	if got := s.available(); got != before+1 {
-		t.Errorf("%d units available, were %d", got, before)
-	}
+	require.Equal(t, "units available", s.available(), before+1)
 	if p, err := s.tryPost(0, url, `{}`); err != nil || p.status != http.StatusConflict {
 		t.Errorf("a canceled order was paid: %+v, %v", p, err)
 	}
@@ -53,30 +51,19 @@ func cancel(t *testing.T, s *bundle) {
 func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
-	busy, err := s.db.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = busy.Rollback(context.Background()) }()
-	if _, err := busy.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
-		t.Fatal(err)
-	}
+	release := s.locked(`SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no)
 	request, leave := context.WithCancel(auth.Into(t.Context(), auth.Principal{UserID: user}))
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.cancel(request, &cancelInput{No: no.String()})
 		ended <- err
 	}()
-	s.until("the claim waits for the row", func() bool {
-		return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%closing_until%'`) > 0
-	})
+	s.waiting(1)
 	leave()
-	require.NoError(t, busy.Commit(t.Context()))
-	if err := <-ended; err != nil {
-		t.Errorf("cancel: %v", err)
-	}
+	release()
+	require.NoError(t, <-ended)
 	s.orderIs(no, orderevent.StatusClosed)
-	if got := s.available(); got != before+1 {
-		t.Errorf("%d units available, were %d", got, before)
-	}
+	require.Equal(t, "units available", s.available(), before+1)
 	s.booksAreRight()
 }
 
@@ -85,21 +72,14 @@ func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 func cancelOfALockedItem(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
-	busy, err := s.db.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = busy.Rollback(context.Background()) }()
-	if _, err := busy.Exec(t.Context(), `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, s.item); err != nil {
-		t.Fatal(err)
-	}
+	release := s.locked(`SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, s.item)
 	s.cancelOrder(no, user).want(t, "locked", http.StatusServiceUnavailable, "payment-unavailable")
-	require.NoError(t, busy.Commit(t.Context()))
+	release()
 	s.startPayment(no, user)
 	if a := s.cancelOrder(no, user); a.status != http.StatusOK || a.text("reason") != "canceled" {
 		t.Errorf("unlocked: %d %v", a.status, a.body)
 	}
-	if got := s.available(); got != before+1 {
-		t.Errorf("%d units available, were %d", got, before)
-	}
+	require.Equal(t, "units available", s.available(), before+1)
 	s.booksAreRight()
 }
 

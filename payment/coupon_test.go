@@ -121,9 +121,7 @@ func anotherChoiceClosesTheOpenPaymentFirst(t *testing.T, s *bundle) {
 		payments = append(payments, s.choose(no, user, c.coupon, c.want).text("payment_no"))
 		last, _ := ids.Parse(payments[len(payments)-2])
 		s.paymentIs(last, "closed")
-		if at := read[string](s, `SELECT status FROM sandbox.payments WHERE payment_no = $1`, last); at != "closed" {
-			t.Errorf("at the bank, the former payment is %s", at)
-		}
+		require.Equal(t, "the former payment at the bank", read[string](s, `SELECT status FROM sandbox.payments WHERE payment_no = $1`, last), "closed")
 	}
 	s.couponIs(user, one, "locked")
 	s.couponIs(user, two, "available")
@@ -159,9 +157,7 @@ func aCouponThatDoesNotFitChangesNothing(t *testing.T, s *bundle) {
 			t.Errorf("%s: %d", name, a.status)
 		}
 	}
-	if again := s.askToPay(no, user).text("payment_no"); again != open {
-		t.Error("the open payment was closed for a coupon that does not fit")
-	}
+	require.Equal(t, "the open payment, beside a coupon that does not fit", s.askToPay(no, user).text("payment_no"), open)
 	fits, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).body["data"].([]any)
 	if len(fits) != 1 { // the one it has
 		t.Errorf("%d coupons fit: %v", len(fits), fits)
@@ -235,9 +231,7 @@ func aRefundedOrderGivesItsCouponBack(t *testing.T, s *bundle) {
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	s.couponIs(user, coupon, "available")
-	if sum := read[int](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no); sum != 9000 {
-		t.Errorf("%d went back of 9000 that were paid", sum)
-	}
+	require.Equal(t, "went back of 9000 that were paid", read[int](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no), 9000)
 	s.couponsAgree()
 }
 
@@ -285,9 +279,7 @@ func theShopBearsACouponUsedElsewhere(t *testing.T, s *bundle) {
 	s.choose(other, user, coupon, 100)
 	s.payAt(url, sandbox.Normal)
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
-	if one, two := s.use(no), s.use(other); one != "borne" || two != "locked" {
-		t.Errorf("the uses are %s and %s", one, two)
-	}
+	require.Equal(t, "the uses", [...]string{s.use(no), s.use(other)}, [...]string{"borne", "locked"})
 	kind := read[int64](s, `SELECT kind_id FROM orders.coupons WHERE coupon_no = $1`, coupon)
 	figures := s.staff(firstOperator, http.MethodGet, fmt.Sprintf("coupons/%d", kind), "").body
 	if figures["borne"] != 1.0 || figures["locked"] != 1.0 || figures["used"] != 0.0 || figures["issued"] != 1.0 || figures["discount"].(map[string]any)["amount"] != 900.0 {

@@ -57,20 +57,14 @@ func anOperatorCancelsForAShopper(t *testing.T, s *bundle) {
 	}
 	s.orderIs(no, orderevent.StatusClosed)
 	s.paymentIs(paymentNo, "closed")
-	if got, want := s.history(no), fmt.Sprintf("pending_payment by system; closed by operator %d: cancel asked by phone", firstOperator); got != want {
-		t.Errorf("history: %s; want %s", got, want)
-	}
-	if got := s.audited("order.cancel", no); got != `{"after": {"reason": "withdrawn", "status": "closed"}, "before": {"status": "pending_payment"}, "reason": "asked by phone"}` {
-		t.Errorf("audit: %s", got)
-	}
+	require.Equal(t, "history", s.history(no), fmt.Sprintf("pending_payment by system; closed by operator %d: cancel asked by phone", firstOperator))
+	require.Equal(t, "audit", s.audited("order.cancel", no), `{"after": {"reason": "withdrawn", "status": "closed"}, "before": {"status": "pending_payment"}, "reason": "asked by phone"}`)
 	a := s.document(no, user)
 	s.has(a, http.StatusOK, `"reason":"withdrawn"`)
 	if raw, _ := json.Marshal(a.body); strings.Contains(string(raw), "phone\"") || strings.Contains(string(raw), "operator") {
 		t.Errorf("the shopper reads the operator's words: %s", raw)
 	}
-	if got := s.stockIs(); got != before {
-		t.Errorf("stock is %s, was %s", got, before)
-	}
+	require.Equal(t, "stock", s.stockIs(), before)
 	if a := s.staff(firstOperator, http.MethodPost, "orders/"+ids.NewFor(7).String()+"/cancel", `{"reason":"x"}`); a.status != http.StatusNotFound {
 		t.Errorf("an unknown order: %d %v", a.status, a.body)
 	}
@@ -89,9 +83,7 @@ func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "orders/" + no.String() + "/shipment"
 	s.says(s.staff(firstOperator, http.MethodPut, path, `{"carrier":"SF","tracking_no":"1"}`), "order-not-shippable")
-	_, url := s.startPayment(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.pays(no, user)
 	for _, blank := range []string{`{"carrier":"  ","tracking_no":"1"}`, `{"carrier":"SF","tracking_no":"\u202e"}`, `{"carrier":"S\nF","tracking_no":"1"}`} {
 		s.says(s.staff(firstOperator, http.MethodPut, path, blank), "invalid")
 		s.says(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", blank), "invalid")
@@ -102,9 +94,7 @@ func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
 	s.orderIs(no, orderevent.StatusPaid)
 	s.has(s.document(no, user), http.StatusOK, `"tracking_no":"2"`)
 	require.Equal(t, "events", s.events(orderevent.SubjectShipped, no), 2)
-	if got := s.audited("order.ship", no); got != `{"after": {"status": "paid", "carrier": "SF", "tracking_no": "2"}, "before": {"status": "paid", "carrier": "SF", "tracking_no": "1"}}` {
-		t.Errorf("audit: %s", got)
-	}
+	require.Equal(t, "audit", s.audited("order.ship", no), `{"after": {"status": "paid", "carrier": "SF", "tracking_no": "2"}, "before": {"status": "paid", "carrier": "SF", "tracking_no": "1"}}`)
 	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").want(t, "complete", http.StatusOK, "")
 	want := fmt.Sprintf("paid by operator %[1]d: ship SF 1; paid by operator %[1]d: ship SF 2; completed by operator %[1]d", firstOperator)
 	if got := s.history(no); !strings.HasSuffix(got, want) {
@@ -133,9 +123,7 @@ func goodsThatLeftTheShop(t *testing.T, s *bundle) {
 	refundNo := s.askBack(no, `{"note":"broken"}`, "awaiting_approval")
 	s.staff(firstOperator, http.MethodPut, "orders/"+no.String()+"/shipment", `{"carrier":"SF","tracking_no":"1"}`)
 	s.act(secondOperator, refundNo, "approve", "", "requested")
-	if units := read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no); units != "write_off" {
-		t.Errorf("the units of the one that waited: %s", units)
-	}
+	require.Equal(t, "the units of the one that waited", read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no), "write_off")
 	s.refundsDone(no)
 }
 
@@ -145,9 +133,7 @@ func notesStayAmongOperators(t *testing.T, s *bundle) {
 	for range 2 {
 		s.staff(firstOperator, http.MethodPost, path, `{"text":"call back on Friday"}`, "Idempotency-Key", "n1").want(t, "", http.StatusOK, "")
 	}
-	if got, want := s.history(no), fmt.Sprintf("pending_payment by system; pending_payment by operator %d: note call back on Friday", firstOperator); got != want {
-		t.Errorf("history: %s; want %s", got, want)
-	}
+	require.Equal(t, "history", s.history(no), fmt.Sprintf("pending_payment by system; pending_payment by operator %d: note call back on Friday", firstOperator))
 	if got := s.audited("order.note", no); strings.Contains(got, "Friday") || got == "" {
 		t.Errorf("audit: %q", got)
 	}
@@ -159,8 +145,7 @@ func notesStayAmongOperators(t *testing.T, s *bundle) {
 // list sends a list and returns the outcome of each order, and the sums.
 func (s *bundle) list(key, body string) (outcome map[string]string, sums string) {
 	s.t.Helper()
-	token, err := s.tokens.Mint(auth.Principal{UserID: firstOperator, Role: auth.Operator}, time.Minute)
-	require.NoError(s.t, err)
+	token := s.token(auth.Principal{UserID: firstOperator, Role: auth.Operator})
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/api/v1/admin/orders/actions", strings.NewReader(body))
 	require.NoError(s.t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
@@ -186,9 +171,7 @@ func (s *bundle) list(key, body string) (outcome map[string]string, sums string)
 			Code         string // of such a problem
 			Done, Failed int
 		}
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			s.t.Fatalf("%v: %s", err, lines.Text())
-		}
+		require.NoError(s.t, json.Unmarshal(lines.Bytes(), &l))
 		switch {
 		case l.Code != "":
 			return nil, l.Code
@@ -257,9 +240,7 @@ func aListIsRepeatable(t *testing.T, s *bundle) {
 		if sums != "true 1 0" || again != sums {
 			t.Errorf("%s: %s %v, then %s %v", action, sums, first, again, second)
 		}
-		if n := read[int](s, `SELECT count(*) FROM orders.acts WHERE order_no = $1 AND action = $2`, no, action); n != 1 {
-			t.Errorf("%s: %d acts", action, n)
-		}
+		require.Equal(t, action+": acts", read[int](s, `SELECT count(*) FROM orders.acts WHERE order_no = $1 AND action = $2`, no, action), 1)
 	}
 }
 

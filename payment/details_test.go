@@ -126,8 +126,7 @@ func freightIsPaidAndItsDetailsAreFixed(t *testing.T, s *bundle) {
 		auth.Viewer:   {`"name":"王****"`, `"phone":"138****8000"`, `"address":"****"`},
 		auth.Operator: {`"name":"王小明"`, `"phone":"+8613800138000"`, `"address":"人民路 1 号"`},
 	} {
-		token, err := s.tokens.Mint(auth.Principal{UserID: firstOperator, Role: role}, time.Minute)
-		require.NoError(t, err)
+		token := s.token(auth.Principal{UserID: firstOperator, Role: role})
 		a, err := s.try(http.MethodGet, 0, s.url+"/api/v1/admin/orders/"+no.String(), "", "Authorization", "Bearer "+token)
 		require.NoError(t, err)
 		s.has(a, http.StatusOK, parts...)
@@ -150,14 +149,6 @@ func aPickupCostsNoFreightAndHasACode(t *testing.T, s *bundle) {
 	if code := s.pickupCode(no, user); !pickupCode.MatchString(code) {
 		t.Errorf("the pickup code of a paid order is %q", code)
 	}
-}
-
-// pays pays an order normally.
-func (s *bundle) pays(no ids.ID, user int64) {
-	s.t.Helper()
-	_, url := s.startPayment(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
 }
 
 // pickupCode is the code that an order's shopper sees, "" for none.
@@ -183,8 +174,7 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 	picture, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/v1/orders/"+no.String()+"/pickup-code.png", nil)
 	require.NoError(t, err)
 	rec := httptest.NewRecorder()
-	token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Minute)
-	require.NoError(t, err)
+	token := s.token(auth.Principal{UserID: user, Role: auth.Shopper})
 	picture.Header.Set("Authorization", "Bearer "+token)
 	s.door.ServeHTTP(rec, picture)
 	img, err := png.Decode(rec.Body)
@@ -249,8 +239,7 @@ func historyNamesMintedTokens(t *testing.T, s *bundle) {
 	t.Cleanup(func() { s.plan.within = 0 })
 	as := func(user int64, method string, no ids.ID, path, body string) {
 		t.Helper()
-		token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper, Act: auth.ByCLI}, time.Minute)
-		require.NoError(t, err)
+		token := s.token(auth.Principal{UserID: user, Role: auth.Shopper, Act: auth.ByCLI})
 		a, err := s.try(method, 0, s.url+"/api/v1/orders/"+no.String()+path, body, "Authorization", "Bearer "+token)
 		if err != nil || a.status != http.StatusOK {
 			t.Fatalf("%s: %d %v, %v", path, a.status, a.body, err)
@@ -259,17 +248,11 @@ func historyNamesMintedTokens(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	as(user, http.MethodPut, no, "/details", delivered)
 	as(user, http.MethodPost, no, "/cancel", "")
-	if got, want := s.history(no), "pending_payment by system; pending_payment by minted token; closed by minted token"; got != want {
-		t.Errorf("history: %s; want %s", got, want)
-	}
+	require.Equal(t, "history", s.history(no), "pending_payment by system; pending_payment by minted token; closed by minted token")
 	no, user = s.one(500)
 	as(user, http.MethodPut, no, "/details", delivered)
-	_, url := s.startPayment(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == "paid" })
+	s.pays(no, user)
 	as(user, http.MethodPost, no, "/refunds", "")
-	if got, want := s.story(no), "refunding by minted token"; got != want {
-		t.Errorf("history: %s; want %s", got, want)
-	}
+	require.Equal(t, "history", s.story(no), "refunding by minted token")
 	s.refundsDone(no)
 }

@@ -28,9 +28,7 @@ func aRetryForAnEarlierDisputeClosesNoOther(t *testing.T, s *bundle) {
 		t.Errorf("the second dispute is closed by refund %q; the first had %s, retried as %s", got, failed, retried)
 	}
 	s.refundsDone(no)
-	if back := read[int](s, `SELECT sum(amount) FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no); back != 60 {
-		t.Errorf("%d went back", back)
-	}
+	require.Equal(t, "went back", read[int](s, `SELECT sum(amount) FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no), 60)
 	s.booksAreRight()
 }
 
@@ -40,11 +38,7 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	no, user := s.paidFor(100, sandbox.Normal)
 	dispute := s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).text("dispute_no")
 	path := "disputes/" + dispute + "/close"
-	tx, err := s.db.Begin(t.Context())
-	require.NoError(t, err)
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE orders.dispute_texts IN SHARE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	release := s.locked(`LOCK TABLE orders.dispute_texts IN SHARE MODE`)
 	first := make(chan answer)
 	go func() {
 		first <- s.staff(firstOperator, http.MethodPost, path, `{"text":"退您一部分","refund":{"amount":40}}`)
@@ -55,7 +49,7 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	if a := <-first; a.status == http.StatusOK {
 		t.Errorf("without its connection: %v", a.body)
 	}
-	require.NoError(t, tx.Rollback(t.Context()))
+	release()
 	s.staff(secondOperator, http.MethodPost, path, `{"text":"不退"}`)
 	got := read[string](s, `SELECT d.status || ' ' || d.outcome || ' ' || count(r.refund_no) FROM orders.disputes d
 		LEFT JOIN payments.refunds r ON r.order_no = d.order_no WHERE d.order_no = $1 GROUP BY d.status, d.outcome`, no)

@@ -1,6 +1,8 @@
 package payment
 
 import (
+	"context"
+
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/require"
 )
@@ -9,9 +11,7 @@ import (
 func read[T any](s *bundle, sql string, args ...any) T {
 	s.t.Helper()
 	var v T
-	if err := s.db.QueryRow(s.t.Context(), sql, args...).Scan(&v); err != nil {
-		s.t.Fatalf("%s: %v", sql, err)
-	}
+	require.NoError(s.t, s.db.QueryRow(s.t.Context(), sql, args...).Scan(&v))
 	return v
 }
 
@@ -55,11 +55,36 @@ func (s *bundle) refundRequested(no ids.ID, reason string) {
 func (s *bundle) refundsDone(no ids.ID) {
 	s.t.Helper()
 	s.until("every refund ends", func() bool {
-		if _, err := s.refundDue(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
+		s.round(s.refundDue)
 		return read[int](s, `SELECT count(*) FROM payments.refunds WHERE status = 'requested' AND order_no = $1`, no) == 0
 	})
+}
+
+// locked runs a statement that locks something, until release or the end of the test.
+func (s *bundle) locked(sql string, args ...any) (release func()) {
+	s.t.Helper()
+	tx, err := s.db.Begin(s.t.Context())
+	require.NoError(s.t, err)
+	release = func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) }
+	s.t.Cleanup(release)
+	_, err = tx.Exec(s.t.Context(), sql, args...)
+	require.NoError(s.t, err)
+	return release
+}
+
+// waiting waits until so many connections wait for a lock.
+func (s *bundle) waiting(n int) {
+	s.t.Helper()
+	s.until("a lock is waited for", func() bool {
+		return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
+	})
+}
+
+// round makes one round of a worker.
+func (s *bundle) round(do func(context.Context) (int, error)) {
+	s.t.Helper()
+	_, err := do(s.t.Context())
+	require.NoError(s.t, err)
 }
 
 // callbacksLeft counts the bank's callbacks about a payment that are not

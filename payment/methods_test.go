@@ -89,9 +89,7 @@ func aRefusedChoiceKeepsTheOpenPayment(t *testing.T, s *bundle) {
 		if _, refused := errors.AsType[*fault.Error](err); !refused || fault.From(err).Kind == fault.Unavailable {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := s.paymentStatus(p.PaymentNo); got != "created" {
-			t.Errorf("%s: the open payment is %s", name, got)
-		}
+		require.Equal(t, name+": the open payment", s.paymentStatus(p.PaymentNo), "created")
 	}
 	require.Equal(t, "payments begun", read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1`, no), 1)
 	login := shop.deps

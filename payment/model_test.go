@@ -97,9 +97,7 @@ func TestAnyCourseOfEvents(t *testing.T) {
 			"our row is closed, the bank's is not": func(*rapid.T) { forget() },
 			"ask": func(*rapid.T) {
 				s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no)
-				if _, err := s.queryDue(t.Context()); err != nil {
-					rt.Fatal(err)
-				}
+				s.round(s.queryDue)
 			},
 			"an operator asks for money back": func(rt *rapid.T) {
 				_, err := s.Refunds.Request(t.Context(), ids.New().String(), refund.Request{
@@ -182,9 +180,7 @@ func (s *bundle) settleEverything(no ids.ID) {
 	s.t.Helper()
 	s.until("all is quiet", func() bool {
 		s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no)
-		if _, err := s.queryDue(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
+		s.round(s.queryDue)
 		unheard, err := s.db.Query(s.t.Context(), `SELECT p.payment_no FROM payments.payments p
 			JOIN sandbox.payments b ON b.payment_no = replace(p.payment_no::text, '-', '')
 			WHERE p.order_no = $1 AND b.status = 'captured' AND p.status = 'closed'`, no)
@@ -198,9 +194,7 @@ func (s *bundle) settleEverything(no ids.ID) {
 				s.t.Fatal(err)
 			}
 		}
-		if _, err := s.refundDue(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
+		s.round(s.refundDue)
 		return read[bool](s, `SELECT
 			NOT EXISTS (SELECT FROM payments.refunds WHERE order_no = $1 AND status = 'requested') AND
 			NOT EXISTS (SELECT FROM payments.payments p JOIN sandbox.payments b ON b.payment_no = replace(p.payment_no::text, '-', '')

@@ -12,12 +12,7 @@ import (
 )
 
 func queries(t *testing.T, s *bundle) {
-	ask := func() {
-		t.Helper()
-		if _, err := s.queryDue(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ask := func() { s.round(s.queryDue) }
 	// Open: nothing changes, and the next query comes later.
 	no, user := s.one(100)
 	open, _ := s.startPayment(no, user)
@@ -56,14 +51,7 @@ func TestTheWorkersRun(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{pay: func(c *Config) { c.Poll = 10 * time.Millisecond }})
 	for _, w := range s.Workers() {
-		done := make(chan error, 1)
-		ctx := t.Context()
-		go func() { done <- w.Run(ctx) }()
-		t.Cleanup(func() {
-			if err := <-done; err != nil {
-				t.Errorf("%s: %v", w.Name, err)
-			}
-		})
+		s.runs(w.Run)
 	}
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)

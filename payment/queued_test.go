@@ -77,14 +77,7 @@ func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 	is("outcome unknown", never, http.StatusServiceUnavailable, http.StatusServiceUnavailable, "unknown")
 	s.line.set(nil, nil)
 
-	writing, stop := context.WithCancel(t.Context())
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		if err := s.orders.Workers()[0].Run(writing); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() { stop(); writer.Wait() })
+	s.runs(s.orders.Workers()[0].Run)
 	s.until("the order is written", func() bool { return s.written(first) })
 	if a := s.keyed(user, pay, "k", ""); a.status != http.StatusOK || a.text("pay_url") == "" {
 		t.Errorf("the same request, now that there is an order: %d %v", a.status, a.body)

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -67,9 +66,7 @@ func lateMoneyGoesBack(t *testing.T, s *bundle) {
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusClosed)
 	s.paymentIs(paymentNo, "captured")
-	if c, r, l := s.events(paymentevent.SubjectCaptured, no), s.events(paymentevent.SubjectRefunded, no), s.events(paymentevent.SubjectSurplus, no); c != 0 || r != 1 || l != 1 {
-		t.Errorf("%d captured, %d refunded and %d surplus events", c, r, l)
-	}
+	require.Equal(t, "captured, refunded and surplus events", [...]int{s.events(paymentevent.SubjectCaptured, no), s.events(paymentevent.SubjectRefunded, no), s.events(paymentevent.SubjectSurplus, no)}, [...]int{0, 1, 1})
 	views, err := s.Payments.Of(t.Context(), no)
 	if err != nil || len(views) != 1 || len(views[0].Refunds) != 1 || views[0].Refunds[0].Status != "succeeded" || views[0].Refunds[0].Reason != "late" {
 		t.Errorf("views: %+v, %v", views, err)
@@ -99,9 +96,7 @@ func aCaptureBesideThePaymentGoesBack(t *testing.T, s *bundle, olderPays bool) {
 	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
 	s.payAt(firstURL, sandbox.Normal)
 	s.refundRequested(no, "duplicate")
-	if got := read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE order_no = $1`, no); got != first {
-		t.Errorf("payment %s goes back, want the second to be captured, %s", got, first)
-	}
+	require.Equal(t, "the payment that goes back, the second to be captured", read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE order_no = $1`, no), first)
 	if shown, _ := s.document(no, user).body["payment"].(map[string]any); shown["payment_no"] != second.String() {
 		t.Errorf("the shopper's document names %v as what paid the order, want %s", shown, second)
 	}
@@ -124,9 +119,7 @@ func twoCapturesOfOnePayment(t *testing.T, s *bundle) {
 			t.Errorf("%s: %s, %v; want %s", tt.txn, got, err, tt.outcome)
 		}
 	}
-	if n := read[int](s, `SELECT count(*) FROM payments.refunds WHERE capture_txn = 't2' AND amount = 100 AND order_no = $1`, no); n != 1 {
-		t.Errorf("%d refunds", n)
-	}
+	require.Equal(t, "refunds", read[int](s, `SELECT count(*) FROM payments.refunds WHERE capture_txn = 't2' AND amount = 100 AND order_no = $1`, no), 1)
 	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
 		t.Errorf("I4: %v, %v", found, err)
 	}
@@ -137,9 +130,7 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *bundle) {
 	refund := s.refundSubject(no)
 	s.bank.shut.Store(true)
 	s.until("the refund is stuck", func() bool {
-		if _, err := s.refundDue(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		s.round(s.refundDue)
 		return s.alarms("refund-stuck", refund) == 1
 	})
 	if got := read[string](s, `SELECT last_error FROM payments.refunds WHERE order_no = $1`, no); got == "" {
@@ -148,9 +139,7 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *bundle) {
 	s.bank.shut.Store(false)
 	s.refundsDone(no)
 	require.Equal(t, "refunds in the ledger", s.ledger(no, kindRefund), 1)
-	if back := read[int](s, `SELECT refunded FROM sandbox.payments WHERE payment_no = $1`, paymentNo.String()); back != 100 {
-		t.Errorf("the bank gave %d back", back)
-	}
+	require.Equal(t, "what the bank gave back", read[int](s, `SELECT refunded FROM sandbox.payments WHERE payment_no = $1`, paymentNo.String()), 100)
 	s.booksAreRight()
 }
 
@@ -179,30 +168,19 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 // both are told how that stands.
 func oneRefundAskedForBySeveralInstances(t *testing.T, s *bundle) {
 	no, paymentNo := s.late(sandbox.Normal)
-	tx, err := s.db.Begin(t.Context())
-	require.NoError(t, err)
-	if _, err := tx.Exec(t.Context(), `SELECT FROM sandbox.payments WHERE payment_no = $1 FOR UPDATE`, paymentNo.String()); err != nil {
-		t.Fatal(err)
-	}
-	atTheBank := func(n int) {
-		t.Helper()
-		s.until("the bank is at it", func() bool {
-			return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == n
-		})
-	}
+	release := s.locked(`SELECT FROM sandbox.payments WHERE payment_no = $1 FOR UPDATE`, paymentNo.String())
 	var g errgroup.Group
 	ask := func() error { _, err := s.refundDue(t.Context()); return err }
 	g.Go(ask)
-	atTheBank(1)
+	s.waiting(1)
 	if n, err := s.instance(options{}, s.client).refundDue(t.Context()); n != 0 || err != nil {
 		t.Errorf("another instance asks for %d refunds meanwhile, %v", n, err)
 	}
 	s.exec(`UPDATE payments.refunds SET next_try = now() WHERE order_no = $1 AND status = 'requested'`, no)
 	g.Go(ask)
-	atTheBank(2)
-	if err := errors.Join(tx.Rollback(t.Context()), g.Wait()); err != nil {
-		t.Error(err)
-	}
+	s.waiting(2)
+	release()
+	require.NoError(t, g.Wait())
 	s.refundsDone(no)
 	if got, back := s.refundOf(no), read[int](s, `SELECT refunded FROM sandbox.payments WHERE payment_no = $1`, paymentNo.String()); got != "late succeeded" || back != 100 {
 		t.Errorf("the refund is %s, the bank paid %d back", got, back)
@@ -282,9 +260,7 @@ func refundCallbackInAnotherSum(t *testing.T, s *bundle) {
 	}
 	st.Amount = 100
 	for range 2 {
-		if err := s.settleRefund(t.Context(), "sandbox", st, told); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, s.settleRefund(t.Context(), "sandbox", st, told))
 	}
 	st.Transaction = "r2" // the provider paid back twice
 	if err := s.settleRefund(t.Context(), "sandbox", st, told); err == nil || s.alarms("payment-transaction-reused", "sandbox transaction r2") != 1 {

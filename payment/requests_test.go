@@ -33,13 +33,20 @@ func (a answer) want(t testing.TB, what string, status int, code string) {
 	}
 }
 
+// token is one that the server takes.
+func (s *bundle) token(of auth.Principal) string {
+	token, err := s.tokens.Mint(of, time.Minute)
+	if err != nil {
+		s.t.Error(err) // not Fatal: may run outside the test's goroutine
+	}
+	return token
+}
+
 // post sends JSON as a user; user 0 sends no token.
 func (s *bundle) post(user int64, path, body string) answer {
+	s.t.Helper()
 	a, err := s.tryPost(user, s.url+path, body)
-	if err != nil {
-		s.t.Helper()
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return a
 }
 
@@ -64,11 +71,7 @@ func (s *bundle) try(method string, user int64, url, body string, headers ...str
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if user != 0 {
-		token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Minute)
-		if err != nil {
-			return answer{}, err
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Authorization", "Bearer "+s.token(auth.Principal{UserID: user, Role: auth.Shopper}))
 	}
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])

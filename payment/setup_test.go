@@ -21,6 +21,7 @@ import (
 	"stampede/order/desk"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
+	"stampede/payment/sandbox/sandboxtest"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -41,9 +42,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-var bankSecret = []byte("a secret that only tests know, 32+")
-
-const merchantNo = "shop-1"
+const merchantNo = sandboxtest.Merchant
 
 type waker struct{}
 
@@ -96,8 +95,7 @@ func run(t *testing.T, s *bundle, tests ...func(*testing.T, *bundle)) {
 }
 
 type options struct {
-	pay  func(*Config)
-	bank func(*sandbox.Config)
+	pay func(*Config)
 }
 
 func setup(t *testing.T, o options) *bundle {
@@ -122,7 +120,7 @@ func setup(t *testing.T, o options) *bundle {
 	srv := httptest.NewServer(s.door)
 	t.Cleanup(srv.Close)
 	s.url = srv.URL
-	s.bank, s.client = s.openBank(o)
+	s.bank, s.client = s.openBank()
 	s.Service = s.instance(o, s.client)
 	orders.Routes(rt)
 	s.Routes(rt)
@@ -149,11 +147,20 @@ func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 		o.pay(&cfg)
 	}
 	svc, err := New(cfg, Deps{
-		DB: s.db, Orders: s.orders, Plan: s.plan, Outbox: waker{}, Providers: providers, BaseURL: s.url,
+		DB: s.db, Orders: s.orders, Plan: s.plan, Providers: providers, BaseURL: s.url,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(s.t, err)
 	return svc
+}
+
+// serve serves an instance of its own, and returns its address.
+func (s *bundle) serve(svc *Service) (url string) {
+	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "shop", prometheus.NewRegistry())
+	svc.Routes(rt)
+	srv := httptest.NewServer(rt)
+	s.t.Cleanup(srv.Close)
+	return srv.URL
 }
 
 // buy writes pending orders of one unit each for as many users and returns

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/order/orderevent"
 	"stampede/payment/provider"
@@ -20,19 +16,14 @@ import (
 	"stampede/payment/statement"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
-	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/require"
 )
 
 // reconcile sends a request about a day's statements as an operator.
 func (s *bundle) reconcile(day, body string) answer {
 	s.t.Helper()
-	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	require.NoError(s.t, err)
-	a, err := s.tryPost(0, s.url+"/api/v1/admin/statements/"+day, body, "Authorization", "Bearer "+token)
-	if err != nil || a.status != http.StatusOK {
-		s.t.Fatalf("statements: %+v, %v", a, err)
-	}
+	a := s.staff(firstOperator, http.MethodPost, "statements/"+day, body)
+	a.want(s.t, "statements", http.StatusOK, "")
 	return a
 }
 
@@ -73,24 +64,10 @@ func (s *bundle) differ(a answer, want map[string]string) {
 	}
 }
 
-// inBackground runs a worker until the test ends.
-func (s *bundle) inBackground(run func(context.Context) error) {
-	ctx, stop := context.WithCancel(s.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	s.t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
-}
-
 // askAsTheCommand asks as the command does, and requires so many differences.
 func (s *bundle) askAsTheCommand(day string, open int) {
 	s.t.Helper()
-	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	require.NoError(s.t, err)
+	token := s.token(auth.Principal{UserID: 1, Role: auth.Operator})
 	found, err := statement.Ask(s.t.Context(), s.url, token, day, "", true)
 	var text strings.Builder
 	if err != nil || found.Open() != open || found.Write(&text) != nil || strings.Count(text.String(), "    ") < open {
@@ -104,32 +81,26 @@ func (s *bundle) askAsTheCommand(day string, open int) {
 func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
-	s.inBackground(s.statements.Workers()[0].Run)
+	s.runs(s.statements.Workers()[0].Run)
 	noon := time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour)
 	day := noon.Format(time.DateOnly)
 	txn := func(no ids.ID) string {
 		return read[string](s, `SELECT p.txn FROM sandbox.payments p JOIN payments.payments o ON replace(o.payment_no::text, '-', '') = p.payment_no WHERE o.order_no = $1`, no)
 	}
 
-	known, user := s.one(100)
-	_, url := s.startPayment(known, user)
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(known) == "paid" })
-
+	known, _ := s.paidFor(100, sandbox.Normal)
 	renumbered, _ := s.paidFor(300, sandbox.Normal)
 
 	refunded, _ := s.late(sandbox.Normal)
 	s.door.lose.Store(true)
-	if _, err := s.refundDue(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.round(s.refundDue)
 	refundTxn := func() string {
 		return read[string](s, `SELECT coalesce(max('sbr-' || replace(ref::text, '-', '')), '') FROM sandbox.refunds WHERE status = 'succeeded'`)
 	}
 	s.until("the bank has made the refund", func() bool { return refundTxn() != "" })
 
 	lost, loser := s.one(700)
-	_, url = s.startPayment(lost, loser)
+	_, url := s.startPayment(lost, loser)
 	s.closeBehindTheBank(lost, loser)
 	s.payAt(url, sandbox.Normal)
 	s.exec(`DELETE FROM sandbox.callbacks`) // and they never come
@@ -140,14 +111,10 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	s.differ(s.reconcile(day, `{}`), missing)
 	require.Equal(t, "alarms", s.alarms("statement-differs", "statement sandbox "+day), 1)
 	s.orderIs(lost, "closed")
-	if n := s.ledger(lost, "capture"); n != 0 {
-		t.Fatalf("a comparison wrote %d ledger rows", n)
-	}
+	require.Equal(t, "ledger rows that a comparison wrote", s.ledger(lost, "capture"), 0)
 
 	s.differ(s.reconcile(day, `{"provider":"sandbox","apply":true}`), map[string]string{})
-	if n := read[int](s, `SELECT jsonb_array_length(detail->'before') FROM platform.audit WHERE action = 'statement.apply' AND subject = $1 AND actor = 1`, "statement sandbox "+day); n != 2 {
-		t.Errorf("the audit log names %d settlements", n)
-	}
+	require.Equal(t, "settlements in the audit log", read[int](s, `SELECT jsonb_array_length(detail->'before') FROM platform.audit WHERE action = 'statement.apply' AND subject = $1 AND actor = $2`, "statement sandbox "+day, firstOperator), 2)
 	require.Equal(t, "the refund", s.refundOf(refunded), "late succeeded")
 	s.door.lose.Store(false)
 	s.refundRequested(lost, "late")
@@ -179,8 +146,7 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	for path, want := range map[string]int{
 		"2026-13-01": http.StatusUnprocessableEntity, "9999-01-01": http.StatusUnprocessableEntity, day + "?provider=bitcoin": http.StatusUnprocessableEntity, day: http.StatusOK,
 	} {
-		token, err := s.tokens.Mint(auth.Principal{UserID: 2, Role: auth.Viewer}, time.Minute)
-		require.NoError(t, err)
+		token := s.token(auth.Principal{UserID: 2, Role: auth.Viewer})
 		a, err := s.try(http.MethodGet, 0, s.url+"/api/v1/admin/statements/"+path, "", "Authorization", "Bearer "+token)
 		if err != nil || a.status != want {
 			t.Errorf("GET %s: %d %v, %v, want %d", path, a.status, a.body, err, want)
@@ -198,7 +164,7 @@ func TestStatementThatWasNotComparedIsComparedLater(t *testing.T) {
 		s.exec(`INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, status, attempts, compared_at)
 			VALUES ('sandbox', $1, $2, $3, $4, 'fetched', 1, CASE WHEN $5 THEN now() END)`, day, day, day.AddDate(0, 0, 1), back < 3, back > 0)
 	}
-	s.inBackground(s.statements.Workers()[0].Run)
+	s.runs(s.statements.Workers()[0].Run)
 	s.until("all days are compared", func() bool {
 		return read[int](s, `SELECT count(*) FROM payments.statements WHERE wanted AND status = 'fetched' AND compared_at IS NOT NULL AND NOT partial`) == 3
 	})
@@ -216,10 +182,12 @@ func (b statedBank) Statement(_ context.Context, d provider.Day) provider.Lines 
 func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
-	shop := s.instance(options{}, statedBank{s.clientOf("prompt", s.bankAt), func(provider.Day) provider.Lines { return provider.NoLines(provider.ErrNotReady) }})
+	shop := s.instance(options{}, statedBank{s.clientOf("prompt", s.bankAt), func(provider.Day) provider.Lines {
+		return provider.LinesOf(func(func(provider.Line) bool) error { return provider.ErrNotReady })
+	}})
 	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
 	s.exec(`INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, attempts) VALUES ('prompt', $1, $2, $3, true, 23)`, day, day, day.AddDate(0, 0, 1))
-	s.inBackground(shop.statements.Workers()[0].Run)
+	s.runs(shop.statements.Workers()[0].Run)
 	s.until("the alarm is raised", func() bool { return s.alarms("statement-missing", "statement prompt "+day.Format(time.DateOnly)) == 1 })
 	s.until("the other days are planned, and tried again later", func() bool {
 		return read[int](s, `SELECT count(*) FROM payments.statements WHERE provider = 'prompt' AND attempts > 0 AND last_error <> '' AND next_try > now()`) == 4
@@ -267,16 +235,12 @@ func TestStatementIsComparedByKey(t *testing.T) {
 	s.exec(`INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency, at) VALUES ('prompt', 'capture', 'early', $1, $2, 7, 'CNY', $3)`,
 		ids.NewFor(1), ids.NewFor(1), midnight.AddDate(0, 0, 1).Add(-time.Second))
 	shop := s.instance(options{}, bank)
-	rt := httpx.NewRouter(s.tokens, slog.New(slog.DiscardHandler), "shop", prometheus.NewRegistry())
-	shop.Routes(rt)
-	srv := httptest.NewServer(rt)
-	t.Cleanup(srv.Close)
-	s.inBackground(shop.statements.Workers()[0].Run)
-	token, err := s.tokens.Mint(auth.Principal{UserID: 1, Role: auth.Operator}, time.Minute)
-	require.NoError(t, err)
+	url := s.serve(shop)
+	s.runs(shop.statements.Workers()[0].Run)
+	token := s.token(auth.Principal{UserID: 1, Role: auth.Operator})
 	ask := func(day time.Time) statement.Statement {
 		t.Helper()
-		found, err := statement.Ask(t.Context(), srv.URL, token, day.Format(time.DateOnly), "", true)
+		found, err := statement.Ask(t.Context(), url, token, day.Format(time.DateOnly), "", true)
 		require.NoError(t, err)
 		return found.Statements[0]
 	}

@@ -6,14 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
-	"stampede/platform/store/pg"
 	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/require"
 )
@@ -68,13 +65,9 @@ func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 	s.bounce(no)
 	s.until("the refund is taken back", func() bool { return s.refundOf(no) == "operator failed" })
 	for _, again := range []provider.RefundStatus{failed, succeeded, failed} {
-		if err := s.settleRefund(t.Context(), "sandbox", again, told); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, s.settleRefund(t.Context(), "sandbox", again, told))
 	}
-	if n, r := s.alarms("refund-failed", "refund "+refundNo), s.ledger(no, "refund_reversal"); n != 1 || r != 1 {
-		t.Errorf("%d alarms, %d reversals", n, r)
-	}
+	require.Equal(t, "alarms and reversals", [...]int{s.alarms("refund-failed", "refund "+refundNo), s.ledger(no, "refund_reversal")}, [...]int{1, 1})
 	reason := func() string {
 		return read[string](s, `SELECT status || ' ' || reason FROM orders.orders WHERE order_no = $1`, no)
 	}
@@ -88,9 +81,7 @@ func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 	if got := reason(); got != "refunded backup" || s.stockIs() != stock || s.wholeEvents(no) != 1 {
 		t.Errorf("after the retry the order is %s, the stock %s, before %s", got, s.stockIs(), stock)
 	}
-	if n := s.counted("refunded") - before; n != 1 {
-		t.Errorf("the funnel counts %d refunded orders, want 1", n)
-	}
+	require.Equal(t, "refunded orders in the funnel", s.counted("refunded")-before, 1)
 	s.booksAreRight()
 }
 
@@ -118,7 +109,7 @@ func aPartThatIsTakenBackIsSettledByHand(_ *testing.T, s *bundle) {
 // The bank makes a refund on one day and takes it back on the next.
 func theStatementShowsWhatWasTakenBack(t *testing.T, s *bundle) {
 	t.Helper()
-	s.inBackground(s.statements.Workers()[0].Run)
+	s.runs(s.statements.Workers()[0].Run)
 	yesterday := time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour)
 	first, second := yesterday.AddDate(0, 0, -1).Format(time.DateOnly), yesterday.Format(time.DateOnly)
 	heard, _ := s.paidFor(100, sandbox.Normal)
@@ -185,22 +176,12 @@ func aFailureAskedForAsTheRefundSucceeds(t *testing.T, s *bundle) {
 func (s *bundle) atOnce(no ids.ID, made provider.RefundStatus, fail func() error) (succeeded, failed error) {
 	s.t.Helper()
 	var reports sync.WaitGroup
-	waiting := func(want int) {
-		s.until("the reports wait for the order", func() bool {
-			return read[int](s, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == want
-		})
-	}
-	err := pg.InTx(s.t.Context(), s.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(s.t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no); err != nil {
-			return err
-		}
-		reports.Go(func() { succeeded = s.refundSucceeded(s.t.Context(), "sandbox", made) })
-		waiting(1)
-		reports.Go(func() { failed = fail() })
-		waiting(2)
-		return nil
-	})
+	release := s.locked(`SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no)
+	reports.Go(func() { succeeded = s.refundSucceeded(s.t.Context(), "sandbox", made) })
+	s.waiting(1)
+	reports.Go(func() { failed = fail() })
+	s.waiting(2)
+	release()
 	reports.Wait()
-	require.NoError(s.t, err)
 	return succeeded, failed
 }

@@ -44,27 +44,17 @@ func TestSilentProviderDelaysClosingsWithinABound(t *testing.T) {
 		s.exec(`UPDATE payments.payments SET expires_at = now() - $1::interval`, expired)
 	}
 	ago("9 minutes")
-	if n, raised := expire(), s.alarms("payment-closed-unanswered", "provider sandbox"); n != 0 || raised != 0 {
-		t.Fatalf("within the bound %d orders are closable, %d alarms", n, raised)
-	}
+	require.Equal(t, "orders closable and alarms within the bound", [...]int{expire(), s.alarms("payment-closed-unanswered", "provider sandbox")}, [...]int{0, 0})
 	ago("11 minutes")
-	if n, raised := expire(), s.alarms("payment-closed-unanswered", "provider sandbox"); n != 3 || raised != 1 {
-		t.Fatalf("after the bound %d orders are closable, %d alarms", n, raised)
-	}
-	if got := s.available(); got != before {
-		t.Errorf("%d units are available, %d were before", got, before)
-	}
-	if open := read[int](s, `SELECT count(*) FROM payments.payments WHERE status = 'created'`); open != 3 {
-		t.Errorf("%d payments are open to queries", open)
-	}
+	require.Equal(t, "orders closable and alarms after the bound", [...]int{expire(), s.alarms("payment-closed-unanswered", "provider sandbox")}, [...]int{3, 1})
+	require.Equal(t, "units available", s.available(), before)
+	require.Equal(t, "payments open to queries", read[int](s, `SELECT count(*) FROM payments.payments WHERE status = 'created'`), 3)
 	s.booksAreRight()
 
 	s.bank.shut.Store(false)
 	s.until("the queries end", func() bool {
 		s.exec(`UPDATE payments.payments SET next_query = now() WHERE status = 'created'`)
-		if _, err := s.queryDue(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		s.round(s.queryDue)
 		return read[int](s, `SELECT count(*) FROM payments.payments WHERE status = 'created'`) == 0
 	})
 	paid := read[int](s, `SELECT count(*) FROM orders.orders WHERE status = 'paid' AND reason = 'backup'`)
