@@ -152,7 +152,7 @@ type server struct {
 	plan      *seckill.Plan
 	grants    *queue.Queue // nil where nothing is served
 	inventory *inventory.Service
-	queue     *rush.Queue
+	places    *rush.Places
 	order     *order.Service
 	payment   *payment.Service
 	desk      *desk.Service
@@ -315,11 +315,11 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	if err != nil {
 		return err
 	}
-	s.queue = rush.NewQueue(s.sale.Rush, s.catalogue, s.inventory, s.grants, s.Clock)
+	s.places = rush.NewPlaces(s.sale.Rush, s.catalogue, s.inventory, s.grants, s.Clock)
 	s.plan = seckill.NewPlan(s.Pools["seckill"])
 	orderDeps := order.Deps{
 		DB: s.Pools["order"], Redis: s.Redis, Bus: s.Bus, Grants: s.grants,
-		Stock: s.inventory, Queue: s.queue, Plan: s.plan,
+		Stock: s.inventory, Queue: s.places, Plan: s.plan,
 		Outbox: s.Relay, Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,
 	}
 	if s.identity != nil {
@@ -354,7 +354,7 @@ func (s *server) openDoors(key []byte) error {
 	s.door, err = door.New(door.Config{
 		Settings: s.set.Door, Keep: s.set.Records.KeepRecords, PathLead: s.sale.Rush.PathLead,
 	}, door.Deps{
-		Catalogue: s.catalogue, DB: s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Clock: s.Clock, Orders: s.order,
+		Catalogue: s.catalogue, DB: s.Pools["seckill"], Bus: s.Bus, Clock: s.Clock, Orders: s.order,
 		Human: s.identity.Human, Limits: s.identity.Limits, Blacklist: s.identity.Blacklist, Locks: s.Locks,
 		SigningKey: key, Log: s.log, Metrics: s.registry,
 	})
@@ -362,7 +362,7 @@ func (s *server) openDoors(key []byte) error {
 		return err
 	}
 	s.seckill, err = seckill.New(s.sale, seckill.Deps{
-		Catalogue: s.catalogue, Queue: s.queue, Grants: s.grants, Stock: s.inventory, Orders: s.order,
+		Catalogue: s.catalogue, Places: s.places, Grants: s.grants, Stock: s.inventory, Orders: s.order,
 		Admit: s.door.Admit, Refuses: door.Refuses, Paused: s.door.Paused,
 		Servers: slices.Concat(s.payment.Preflight(), s.watch.Preflight(s.connections)),
 		DB:      s.Pools["seckill"], Redis: s.Redis, Bus: s.Bus, Outbox: s.Relay, Clock: s.Clock, SigningKey: key,

@@ -25,7 +25,8 @@
 //	seckill/preheat    keeps what is due loaded in Redis
 //	seckill/door       who gets a rush path; asks reservation, risk and the human
 //	                   check
-//	seckill/rush       the hot half: paths, lanes, flags, queue, sweeper
+//	seckill/rush       the hot half: paths, lanes, flags, places in line
+//	seckill/queue      what the rush hands to the order writer, and the sweeper of lost grants
 //	seckill/seckillevent
 //	                   what other modules hear
 //

@@ -60,7 +60,7 @@ func DefaultConfig() Config { return NewConfig(config.Defaults[plan.Settings](),
 type Deps struct {
 	// Catalogue is what is published, of which the door reads as well.
 	Catalogue *catalogue.Catalogue
-	Queue     *rush.Queue   // of the grants of its items
+	Places    *rush.Places  // of the numbers of its items
 	DB        *pgxpool.Pool // the module's own budget of connections
 	Redis     redis.UniversalClient
 	Bus       *bus.Bus
@@ -96,6 +96,7 @@ type Service struct {
 	Rush      *rush.Service
 	change    *change.Service
 	readiness *readiness.Service
+	sweeper   *queue.Sweeper
 	Funnel    *funnel.Service
 }
 
@@ -119,11 +120,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		DB: deps.DB, Stock: deps.Stock, Outbox: deps.Outbox, Catalogue: items, Browse: s.Browse, Clock: deps.Clock, Log: deps.Log,
 		Readiness: s.readiness,
 	})
+	s.sweeper = queue.NewSweeper(deps.Grants, deps.Stock, deps.DB, cfg.Rush.PublishDeadline)
 	s.Funnel = funnel.New(funnel.Deps{DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Zone: cfg.Zone()})
 	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
-		Catalogue: items, Queue: deps.Queue, Grants: deps.Grants, DB: deps.DB, Redis: deps.Redis, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock, Log: deps.Log,
-		Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
+		Catalogue: items, Places: deps.Places, Grants: deps.Grants, Bus: deps.Bus, Stock: deps.Stock, Orders: deps.Orders, Clock: deps.Clock,
+		Log: deps.Log, Metrics: deps.Metrics, SigningKey: deps.SigningKey, ShortestPay: cfg.ShortestPayWindow, Trace: deps.Trace,
 		Admit: deps.Admit, Refuses: deps.Refuses, Paused: deps.Paused, Tally: deps.Tally,
 	})
 	if err != nil {
@@ -152,5 +154,7 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "seckill-catalogue", Run: s.Catalogue.Run},
 		{Name: "seckill-views", Run: s.Browse.Run},
 		{Name: "seckill-preheat", Run: s.Preheat.Run},
-	}, s.change.Workers(), s.Rush.Workers())
+		s.Rush.Worker(),
+		{Name: "seckill-holds", Run: s.sweeper.Run},
+	}, s.change.Workers())
 }

@@ -27,7 +27,7 @@ func setup(t testing.TB) *seckilltest.Desk {
 	require.NoError(t, err)
 	grants := d.NewQueue(items, metrics)
 	svc, err := New(cfg, Deps{
-		Catalogue: items, Queue: rush.NewQueue(cfg.Rush, items, d.Stock, grants, d.Clock), Grants: grants, DB: d.DB, Redis: d.Redis, Bus: d.Bus,
+		Catalogue: items, Places: rush.NewPlaces(cfg.Rush, items, d.Stock, grants, d.Clock), Grants: grants, DB: d.DB, Redis: d.Redis, Bus: d.Bus,
 		Stock: d.Stock, Outbox: seckilltest.Waker{}, Clock: d.Clock, Log: quiet, Metrics: metrics,
 		Orders: d.Orders, SigningKey: seckilltest.Key,
 	})

@@ -298,8 +298,8 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 	h.listing.Show(it)
 	grants := y.NewQueue(h.listing.Catalogue, prometheus.NewRegistry())
 	sale, err := rush.New(rush.DefaultConfig(), rush.Deps{
-		Catalogue: h.listing.Catalogue, Queue: rush.NewQueue(rush.DefaultConfig(), h.listing.Catalogue, y.Stock, grants, h.clock), Grants: grants,
-		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
+		Catalogue: h.listing.Catalogue, Places: rush.NewPlaces(rush.DefaultConfig(), h.listing.Catalogue, y.Stock, grants, h.clock), Grants: grants,
+		Bus: y.Bus, Stock: y.Stock, Orders: y.Orders, Clock: h.clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), SigningKey: seckilltest.Key, Admit: h.svc.check,
 	})
 	require.NoError(t, err)

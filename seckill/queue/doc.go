@@ -11,6 +11,7 @@
 // # Who uses it
 //
 //	seckill/rush  publishes, and asks whether the queue takes messages (Healthy)
+//	the Sweeper   publishes again what has neither a message nor an order
 //	order         consumes, and reports how many wait
 //	inventory     asks which grants of an item are done before it counts units, and has
 //	              those published again that have neither a message nor an order

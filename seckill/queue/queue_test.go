@@ -24,7 +24,7 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
 
 func open(t *testing.T, b *bus.Bus) *queue.Queue {
 	t.Helper()

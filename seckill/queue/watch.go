@@ -21,12 +21,18 @@ const (
 )
 
 type metrics struct {
-	messages, bytes prometheus.Gauge
-	republished     prometheus.Counter
+	messages, bytes        prometheus.Gauge
+	persisted, republished prometheus.Counter // stale holds that the sweeper settled
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	auto := promauto.With(reg)
+	swept := func(how string) prometheus.Counter {
+		return auto.NewCounter(prometheus.CounterOpts{
+			Name: "stampede_seckill_swept_holds_total", ConstLabels: prometheus.Labels{"how": how},
+			Help: "Stale holds that the sweeper settled, by what it did: persisted, republished.",
+		})
+	}
 	return &metrics{
 		messages: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_bus_grants_messages", Help: "Messages on GRANTS that the order writer has not acknowledged.",
@@ -34,15 +40,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		bytes: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_bus_grants_bytes", Help: "Size of GRANTS on disk.",
 		}),
-		republished: auto.NewCounter(Swept("republished")),
-	}
-}
-
-// Swept describes the counter of stale holds for which one thing was done.
-func Swept(how string) prometheus.CounterOpts {
-	return prometheus.CounterOpts{
-		Name: "stampede_seckill_swept_holds_total", ConstLabels: prometheus.Labels{"how": how},
-		Help: "Stale holds that the sweeper settled, by what it did: persisted, republished.",
+		persisted: swept("persisted"), republished: swept("republished"),
 	}
 }
 

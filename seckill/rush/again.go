@@ -3,8 +3,6 @@ package rush
 import (
 	"context"
 
-	"golang.org/x/time/rate"
-
 	"stampede/seckill/catalogue"
 )
 
@@ -17,8 +15,6 @@ import (
 // the order.
 const strangerRate = 500
 
-func newStrangerLimit() *rate.Limiter { return rate.NewLimiter(strangerRate, strangerRate) }
-
 // again checks whether an attempt about to be refused because of its item, or of
 // its user's pause, was granted before: then it is a repetition and gets the first
 // answer again, whatever the state of the sale, and the refusal would be wrong. It
@@ -29,7 +25,7 @@ func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, ref
 	default:
 		return refused // decided on the attempt itself, or before anything could be granted
 	}
-	told, known := r.queue.numbers.get(t.no)
+	told, known := r.places.numbers.get(t.no)
 	if !known {
 		told.position = noPosition
 	}
@@ -42,7 +38,7 @@ func (r *Service) again(ctx context.Context, t *token, item *catalogue.Item, ref
 		return verdict{outcome: outRepeated, settled: true, status: order.Status}
 	}
 	if item != nil {
-		if position, _, ok, err := r.queue.queuedFor(ctx, item, t.user, t.no, told); err == nil && ok {
+		if position, _, ok, err := r.places.queuedFor(ctx, item, t.user, t.no, told); err == nil && ok {
 			return verdict{outcome: outRepeated, position: position}
 		}
 	}

@@ -78,7 +78,7 @@ func TestRepeatedPathIsAnsweredWhileTheSaleRefuses(t *testing.T) {
 			y.SettleAll(3)
 			y.Close(parse(t, closed.OrderNo))
 			first := old.send(queued.Path)
-			if first.Status != http.StatusAccepted || first.State != statusQueued {
+			if first.Status != http.StatusAccepted || first.State != orderevent.StatusQueued {
 				t.Fatalf("%+v", first)
 			}
 			never := old.issue(5, it, 1)
@@ -103,7 +103,7 @@ func TestRepeatedPathIsAnsweredWhileTheSaleRefuses(t *testing.T) {
 				again := i.send(queued.Path)
 				if i == fresh && c.unsure {
 					refused(who+", in line", again)
-				} else if is(who+", in line", again, queued, statusQueued); again.Position > first.Position {
+				} else if is(who+", in line", again, queued, orderevent.StatusQueued); again.Position > first.Position {
 					t.Errorf("position %d after %d", again.Position, first.Position)
 				}
 				refused(who+", a stranger", i.send(never.Path))

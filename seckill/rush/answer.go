@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/inventory"
+	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
@@ -257,9 +258,6 @@ type Ticket struct {
 	PollAfterMS int64  `json:"poll_after_ms" doc:"When to poll GET /api/v1/orders/{order_no}, in milliseconds" example:"260"`
 }
 
-// statusQueued is a number's status while it has no order row.
-const statusQueued = "queued"
-
 // writeTicket answers 202.
 func writeTicket(w http.ResponseWriter, no ids.ID, status string, position int64) {
 	writeBody(w, http.StatusAccepted, jsonType, func(b []byte) []byte {
@@ -270,20 +268,7 @@ func writeTicket(w http.ResponseWriter, no ids.ID, status string, position int64
 		b = append(b, `","position":`...)
 		b = strconv.AppendInt(b, position, 10)
 		b = append(b, `,"poll_after_ms":`...)
-		b = strconv.AppendInt(b, pollAfter(position).Milliseconds(), 10)
+		b = strconv.AppendInt(b, orderevent.PollAfter(position).Milliseconds(), 10)
 		return append(b, '}', '\n')
 	})
-}
-
-// pollAfter is when the order at a position is likely to exist: the writer's
-// own delay, plus its work on the orders before at 20,000 a second, its minimum
-// rate on a small machine. The upper bound keeps a wrong estimate from being
-// noticed.
-func pollAfter(position int64) time.Duration {
-	const (
-		soonest  = 200 * time.Millisecond
-		latest   = 5 * time.Second
-		perGrant = time.Second / 20_000
-	)
-	return min(soonest+time.Duration(min(position, 1_000_000))*perGrant, latest)
 }

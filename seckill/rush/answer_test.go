@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -38,17 +37,6 @@ func TestRefusalsGolden(t *testing.T) {
 	require.NoError(t, err)
 	if d := cmp.Diff(string(want), b.String()); d != "" {
 		t.Fatal(d)
-	}
-}
-
-func TestPollAfterGrowsWithTheLineWithinBounds(t *testing.T) {
-	t.Parallel()
-	for position, want := range map[int64]time.Duration{
-		0: 200 * time.Millisecond, 1000: 250 * time.Millisecond, 20_000: 1200 * time.Millisecond, 1 << 60: 5 * time.Second,
-	} {
-		if got := pollAfter(position); got != want {
-			t.Errorf("%d: %v, want %v", position, got, want)
-		}
 	}
 }
 

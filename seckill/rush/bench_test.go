@@ -11,6 +11,7 @@ import (
 
 	"github.com/coocood/freecache"
 
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
@@ -80,7 +81,7 @@ func TestLaneAllocatesNothing(t *testing.T) {
 			t.Fatal("not let in")
 		}
 		<-l.queue
-		writeTicket(w, a.no, statusQueued, 1200)
+		writeTicket(w, a.no, orderevent.StatusQueued, 1200)
 	})
 	if n >= 1 && !raceEnabled {
 		t.Fatalf("%v allocations", n)

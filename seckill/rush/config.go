@@ -88,12 +88,6 @@ type Config struct {
 	// FilterEvery is the minimum time between two reads of an item's holders,
 	// which take Redis about 20 ms per 100,000.
 	FilterEvery time.Duration
-	// StaleHold is how old a hold without an order row is before the sweeper
-	// checks it, well above a publication's deadline and the writer's usual
-	// delay.
-	StaleHold time.Duration
-	// SweepEvery is the time between two rounds of the sweeper.
-	SweepEvery time.Duration
 }
 
 // NewConfig is the configuration for the given settings in a process whose bus
@@ -111,8 +105,6 @@ func NewConfig(set Settings, publishDeadline time.Duration, previousKeys ...[]by
 		FlagLife:         2 * time.Second,
 		MaxFilterHolders: 1 << 20,
 		FilterEvery:      time.Second,
-		StaleHold:        10 * time.Second,
-		SweepEvery:       2 * time.Second,
 	}
 }
 

@@ -28,31 +28,23 @@ const maxTallies = 4096
 // few cache lines of its own.
 const stripes = 8
 
-// counters count an item's answers by outcome and the waits of those that went
-// through its lane, exactly.
+// counted is what is counted of an item: its answers by outcome, and after them by step
+// the waits of those that went through its lane.
+const counted = int(outcomes) + tally.Steps
+
+// counters count that exactly.
 type counters struct {
 	striped [stripes]struct {
-		answers [outcomes]atomic.Int64
-		waits   [tally.Steps]atomic.Int64
-		_       [64]byte // the next stripe's cache line is another one
+		counts [counted]atomic.Int64
+		_      [64]byte // the next stripe's cache line is another one
 	}
-	handedOver [int(outcomes) + tally.Steps]int64 // to the board; only its goroutine uses it
+	handedOver [counted]int64 // to the board; only its goroutine uses it
 }
 
-// answered is how many answers have had an outcome.
-func (c *counters) answered(o outcome) int64 {
-	n := int64(0)
+// sum is the count at an index.
+func (c *counters) sum(at int) (n int64) {
 	for i := range c.striped {
-		n += c.striped[i].answers[o].Load()
-	}
-	return n
-}
-
-// waited is how many waits were within a step.
-func (c *counters) waited(step int) int64 {
-	n := int64(0)
-	for i := range c.striped {
-		n += c.striped[i].waits[step].Load()
+		n += c.striped[i].counts[at].Load()
 	}
 	return n
 }
@@ -64,7 +56,16 @@ func (m *metrics) count(item, user int64, known bool, o outcome) {
 		m.others[o].Add(1)
 		return
 	}
-	m.of(item).striped[uint64(user)%stripes].answers[o].Add(1) //nolint:gosec // any spread will do
+	m.add(item, user, int(o))
+}
+
+// countWait counts how long a user's rush was in the item's lane.
+func (m *metrics) countWait(item, user int64, took time.Duration) {
+	m.add(item, user, int(outcomes)+tally.Step(took))
+}
+
+func (m *metrics) add(item, user int64, at int) {
+	m.of(item).striped[uint64(user)%stripes].counts[at].Add(1) //nolint:gosec // any spread will do
 }
 
 // of returns an item's counters.
@@ -75,26 +76,20 @@ func (m *metrics) of(item int64) *counters {
 	return m.perItem.findOrAdd(item, func() *counters { return new(counters) })
 }
 
-// countWait counts how long a user's rush was in the item's lane.
-func (m *metrics) countWait(item, user int64, took time.Duration) {
-	m.of(item).striped[uint64(user)%stripes].waits[tally.Step(took)].Add(1) //nolint:gosec // any spread will do
-}
-
 // handOver is the board's source: what was counted since its last call.
 func (m *metrics) handOver(add func(item int64, stage, code string, n int64)) {
 	for item, c := range m.perItem.items() {
-		for o := outQueued; o < outcomes; o++ {
-			if n := c.answered(o); n > c.handedOver[o] {
-				add(item, StageAnswers, o.String(), n-c.handedOver[o])
-				c.handedOver[o] = n
+		for at := range counted {
+			fresh := c.sum(at) - c.handedOver[at]
+			if fresh == 0 {
+				continue
 			}
-		}
-		for step := range tally.Steps {
-			at := int(outcomes) + step
-			if n := c.waited(step); n > c.handedOver[at] {
-				add(item, StageWaits, tally.StepCode(step), n-c.handedOver[at])
-				c.handedOver[at] = n
+			if step := at - int(outcomes); step < 0 {
+				add(item, StageAnswers, outcome(at).String(), fresh) //nolint:gosec // below outcomes
+			} else {
+				add(item, StageWaits, tally.StepCode(step), fresh)
 			}
+			c.handedOver[at] += fresh
 		}
 	}
 }
@@ -109,7 +104,7 @@ func (m *metrics) trim(published func(item int64) bool) {
 	defer m.trimmed.Unlock()
 	for _, c := range m.perItem.drop(func(item int64) bool { return !published(item) }) {
 		for o := range outcomes {
-			m.others[o].Add(c.answered(o))
+			m.others[o].Add(c.sum(int(o)))
 		}
 	}
 }

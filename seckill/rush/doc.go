@@ -13,7 +13,7 @@
 //     The answer is a path that carries user, item, quantity, order number and
 //     times. One path is one attempt, however often it is sent. The number carries
 //     its item's tag and the Redis server's time, so that any instance finds the
-//     item (queue.go).
+//     item (places.go).
 //  2. POST rush/{path}, with nothing else (serve.go). No middleware runs before it,
 //     and a refusal before the lane costs no allocation.
 //  3. The item's lane, a bounded line in this process (lane.go). Its workers take
@@ -23,8 +23,8 @@
 //     durable message, repeated until it is stored or its deadline, which started
 //     before the call to Redis, has passed (lane_publish.go). Only then are its
 //     shoppers answered: queued, not won, or unknown.
-//  5. A hold whose order does not appear is settled by the sweeper, which queries
-//     first and republishes last (sweeper.go, sweeper_round.go).
+//  5. A hold whose order does not appear is settled by the sweeper of seckill/queue,
+//     which queries first and republishes last.
 //
 // # The order of the checks
 //
@@ -105,7 +105,7 @@
 //
 // # Size
 //
-// The package has more than 2,000 lines because an attempt passes paths, flags, lanes
-// and the sweeper without a copy: what one of them knows of a number, the others read
-// in memory that only this package writes.
+// The package has more than 2,000 lines because an attempt passes paths, flags and lanes
+// without a copy: what one of them knows of a number, the others read in memory that
+// only this package writes.
 package rush

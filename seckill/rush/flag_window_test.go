@@ -67,7 +67,7 @@ func TestFlagRefusesNoWinnerWhileRedisGrants(t *testing.T) {
 		}
 		return err
 	}}
-	i.rush.lanes.stock = &faultyStock{stock: i.rush.stock, reserve: func(_ int, decide func() error) error {
+	i.rush.lanes.stock = &faultyStock{stock: i.rush.lanes.stock, reserve: func(_ int, decide func() error) error {
 		err := decide()
 		if holdReply.Swap(false) {
 			close(decided)
@@ -115,7 +115,7 @@ func TestFlagSparesUsersOfATimedOutDecision(t *testing.T) {
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
 	var late atomic.Bool
-	i.rush.lanes.stock = &faultyStock{stock: i.rush.stock, reserve: func(_ int, decide func() error) error {
+	i.rush.lanes.stock = &faultyStock{stock: i.rush.lanes.stock, reserve: func(_ int, decide func() error) error {
 		if late.Swap(false) {
 			return errors.New("no answer in time")
 		}

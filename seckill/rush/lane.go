@@ -11,6 +11,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
+	"stampede/seckill/seckillevent"
 )
 
 // attempt is one request that waits in a lane. The handler that created it owns
@@ -42,6 +43,11 @@ type verdict struct {
 }
 
 var attempts = sync.Pool{New: func() any { return &attempt{done: make(chan struct{}, 1)} }}
+
+// grant is the attempt's grant with its place in the epoch.
+func (a *attempt) grant(seq int64) seckillevent.Grant {
+	return seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, PayWithin: a.within, Seq: seq}
+}
 
 func (a *attempt) answer(v verdict) {
 	a.verdict = v
@@ -89,10 +95,14 @@ func newLane(item int64, line *lanes) *lane {
 	return l
 }
 
-// begin starts the workers, which exit when the lane has ended.
+// begin starts the workers, which exit when the lane has ended and all its attempts are
+// answered.
 func (l *lane) begin() {
 	for range workersPerLane {
-		l.line.workers.Go(func() { newLaneWorker(l).run() })
+		l.line.workers.Go(func() {
+			for w := newLaneWorker(l); w.turn(); {
+			}
+		})
 	}
 }
 
@@ -145,10 +155,9 @@ func (l *lane) hasEnded() bool {
 // learn takes the hints for refusing early from a decision.
 func (l *lane) learn(d *inventory.Decision, unlimited bool, now time.Time) {
 	l.flag.see(d.Epoch, d.Rel)
-	switch {
-	case unlimited:
+	if unlimited {
 		l.places.Store(-1)
-	default:
+	} else {
 		l.places.Store(max(d.Remaining*placesPerUnit, int64(l.line.cfg.MinPlaces)))
 	}
 	if d.Seq-d.Persisted > l.line.cfg.MaxWriterLag {

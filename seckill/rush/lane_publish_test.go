@@ -27,7 +27,7 @@ func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 	if st := i.state(it); st.Remaining != 0 || st.Seq != 1 {
 		t.Fatalf("%+v", st)
 	}
-	position, item, ok, err := i.rush.queue.Queued(t.Context(), 1, parse(t, p.OrderNo))
+	position, item, ok, err := i.rush.places.Queued(t.Context(), 1, parse(t, p.OrderNo))
 	if err != nil || !ok || item != it.ID || position != 1 {
 		t.Fatalf("querying the number: %d %d %v %v", position, item, ok, err)
 	}

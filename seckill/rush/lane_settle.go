@@ -17,23 +17,15 @@ import (
 // attempts need no call to Redis.
 func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided func()) {
 	l, d := w.lane, &w.decision
-	switch d.Gate {
-	case inventory.Open:
-	case inventory.Fenced:
-		answerAll(w.asked, verdict{outcome: outFenced})
-		l.line.catalogue.Heal(l.item)
-		return
-	case inventory.NotStarted:
-		answerAll(w.asked, verdict{outcome: outNotStarted, wait: d.OpensIn})
-		return
-	case inventory.Ended:
-		answerAll(w.asked, verdict{outcome: outEnded})
-		return
-	case inventory.Paused:
-		answerAll(w.asked, verdict{outcome: outPaused})
-		return
-	default:
-		answerAll(w.asked, verdict{outcome: outUnknown})
+	if d.Gate != inventory.Open {
+		v := verdict{outcome: gateOutcomes[d.Gate]}
+		if d.Gate == inventory.NotStarted {
+			v.wait = d.OpensIn
+		}
+		answerAll(w.asked, v)
+		if d.Gate == inventory.Fenced {
+			l.line.catalogue.Heal(l.item)
+		}
 		return
 	}
 
@@ -46,27 +38,26 @@ func (w *laneWorker) settle(ctx context.Context, item *catalogue.Item, decided f
 		case inventory.Granted:
 			w.granted = append(w.granted, a)
 			w.grants = append(w.grants, grant{a.user, r.Seq})
-			w.batch.Grants = append(w.batch.Grants, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, PayWithin: a.within, Seq: r.Seq})
+			w.batch.Grants = append(w.batch.Grants, a.grant(r.Seq))
 		case inventory.Repeated:
 			if w.unsure(a.no, r.Seq) {
-				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: a.no, User: a.user, Quantity: a.quantity, PayWithin: a.within, Seq: r.Seq}})
+				w.repeats = append(w.repeats, repeat{i, a, a.grant(r.Seq)})
 			}
 		case inventory.AlreadyBought:
 			if w.unsure(r.Other, r.Seq) {
-				w.repeats = append(w.repeats, repeat{i, a, seckillevent.Grant{No: r.Other, User: a.user, Quantity: r.Quantity, PayWithin: r.PayWithin, Seq: r.Seq}})
+				other := seckillevent.Grant{No: r.Other, User: a.user, Quantity: r.Quantity, PayWithin: r.PayWithin, Seq: r.Seq}
+				w.repeats = append(w.repeats, repeat{i, a, other})
 			}
-		case inventory.SoldOut:
-			nothingLeft = outSoldOut
-		case inventory.AllHeld:
-			nothingLeft = outAllHeld
+		case inventory.SoldOut, inventory.AllHeld:
+			nothingLeft = verdictOutcomes[r.Verdict]
 		default:
 		}
 	}
 	if len(w.granted) > 0 {
 		l.line.granted(item, d.Remaining)
-	}
-	if len(w.granted) > 0 && !item.Unlimited {
-		l.flag.remember(d.Epoch, d.Total, w.grants)
+		if !item.Unlimited {
+			l.flag.remember(d.Epoch, d.Total, w.grants)
+		}
 	}
 	next := 0
 	for i, a := range w.asked {
@@ -131,18 +122,21 @@ func (w *laneWorker) refusal(r *inventory.Result) verdict {
 		return verdict{outcome: outRepeated, settled: true, finished: true}
 	case inventory.AlreadyBought:
 		return verdict{outcome: outAlreadyBought, other: r.Other}
-	case inventory.NotEnough:
-		return verdict{outcome: outNotEnough}
-	case inventory.SoldOut:
-		return verdict{outcome: outSoldOut}
-	case inventory.AllHeld:
-		return verdict{outcome: outAllHeld}
-	case inventory.OverLimit:
-		return verdict{outcome: outOverLimit}
 	default:
-		return verdict{outcome: outUnknown}
+		return verdict{outcome: verdictOutcomes[r.Verdict]}
 	}
 }
+
+// The answers to the attempts of a closed gate, and to those that need no more than their
+// verdict. Inventory passes on no gate and no verdict that it does not know.
+var (
+	gateOutcomes = [...]outcome{
+		inventory.Fenced: outFenced, inventory.NotStarted: outNotStarted, inventory.Ended: outEnded, inventory.Paused: outPaused,
+	}
+	verdictOutcomes = [...]outcome{
+		inventory.NotEnough: outNotEnough, inventory.SoldOut: outSoldOut, inventory.AllHeld: outAllHeld, inventory.OverLimit: outOverLimit,
+	}
+)
 
 // position is how many grants of this epoch are still to be written before seq.
 func (w *laneWorker) position(seq int64) int64 { return max(0, seq-w.decision.Persisted) }

@@ -2,7 +2,6 @@ package rush
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -37,12 +36,6 @@ func newLaneWorker(l *lane) *laneWorker {
 		waiting:  make([]*attempt, 0, inventory.MaxBatch),
 		asked:    make([]*attempt, 0, inventory.MaxBatch),
 		attempts: make([]inventory.Attempt, 0, inventory.MaxBatch),
-	}
-}
-
-// run works until the lane has ended and all its attempts are answered.
-func (w *laneWorker) run() {
-	for w.turn() {
 	}
 }
 
@@ -170,9 +163,6 @@ func (w *laneWorker) reserve(ctx context.Context, item *catalogue.Item) (err err
 	if d.Gate != inventory.Fenced {
 		l.epoch.Store(d.Epoch)
 		l.learn(d, item.Unlimited, time.Now())
-		if d.Gate == inventory.Open && len(d.Results) != len(w.attempts) {
-			return errors.New("seckill: redis returned a different number of results than attempts")
-		}
 	}
 	return nil
 }

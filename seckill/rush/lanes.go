@@ -20,21 +20,18 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// stock is what lanes, the line and the sweeper use of inventory.
+// stock is what the lanes and Places use of inventory.
 type stock interface {
 	Reserve(ctx context.Context, item inventory.Item, epoch int64, attempts []inventory.Attempt, into *inventory.Decision) error
 	Users(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]int64, error)
 	Ended(ctx context.Context, item inventory.Item, epoch int64, limit int) ([]ids.ID, error)
 	Hold(ctx context.Context, item inventory.Item, user int64) (no ids.ID, quantity int32, seq, persisted int64, ok bool, err error)
-	StaleHolds(ctx context.Context, item inventory.Item, olderThan time.Duration, limit int) ([]inventory.StaleHold, error)
-	CloseWritten(ctx context.Context, item inventory.Item, holds []inventory.StaleHold) (open []inventory.StaleHold, status map[ids.ID]string, err error)
 }
 
-// grants is what lanes and the sweeper use of the queue.
+// grants is what the lanes and Places use of the queue.
 type grants interface {
 	Healthy(ctx context.Context) error
 	Publish(ctx context.Context, b *seckillevent.Batch, data []byte) error
-	Republish(ctx context.Context, itemID int64, holds []inventory.StaleHold) error
 	State(ctx context.Context) (bus.QueueState, error)
 	Done(ctx context.Context, itemID int64, upTo uint64) (bool, error)
 }
@@ -111,26 +108,15 @@ func (ls *lanes) granted(item *catalogue.Item, remaining int64) {
 	}
 }
 
-// onReturned clears the flag of an item whose units came back.
+// onReturned clears the flag of an item whose units came back or that was loaded: a
+// Loaded reads as no returns in a new epoch, which ends flags of the previous one.
 func (ls *lanes) onReturned(data []byte) {
 	var e inventoryevent.Returned
 	if err := json.Unmarshal(data, &e); err != nil {
-		ls.log.Warn("decoding broadcast failed", "subject", inventoryevent.SubjectReturned, "error", err)
+		ls.log.Warn("decoding broadcast about units failed", "error", err)
 		return
 	}
 	if l := ls.all.find(e.ItemID); l != nil {
 		l.returned(e.Epoch, e.Rel)
-	}
-}
-
-// onLoaded records an item's new epoch; flags of the previous one end.
-func (ls *lanes) onLoaded(data []byte) {
-	var e inventoryevent.Loaded
-	if err := json.Unmarshal(data, &e); err != nil {
-		ls.log.Warn("decoding broadcast failed", "subject", inventoryevent.SubjectLoaded, "error", err)
-		return
-	}
-	if l := ls.all.find(e.ItemID); l != nil {
-		l.returned(e.Epoch, 0)
 	}
 }

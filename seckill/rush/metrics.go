@@ -9,7 +9,6 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/watch/tally"
-	"stampede/seckill/queue"
 )
 
 // metrics is everything that a rush measures. Answers are counted in plain
@@ -25,21 +24,15 @@ type metrics struct {
 
 	paths     *prometheus.CounterVec
 	batch     prometheus.Histogram
-	published [publications]prometheus.Counter
-	persisted prometheus.Counter
+	published *prometheus.CounterVec
 }
 
-// publication is the result of publishing a grant.
-type publication uint8
-
+// The outcomes of publishing a grant.
 const (
-	grantStored    publication = iota // on disk, answered 202
-	grantRepeated                     // on disk once more, because the first publication could not be confirmed
-	grantUncertain                    // answered unknown; the sweeper settles it
-	publications                      // number of results
+	grantStored    = "stored"   // on disk, answered 202
+	grantRepeated  = "repeated" // on disk once more, because the first publication could not be confirmed
+	grantUncertain = "unknown"  // answered unknown; the sweeper settles it
 )
-
-func (p publication) String() string { return [...]string{"stored", "repeated", "unknown"}[p] }
 
 // pathIssued is the code under which an issued path is counted; refusals are
 // counted under their own codes.
@@ -56,17 +49,16 @@ func newMetrics(reg prometheus.Registerer, board *tally.Board, depths func(yield
 			Name: "stampede_seckill_lane_batch_attempts",
 			Help: "Attempts of a lane decided by one call to Redis.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
+		published: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stampede_seckill_grants_published_total",
+			Help: "Grants published to the order writer, by outcome: stored, repeated (stored once more), unknown.",
+		}, []string{"outcome"}),
 	}
-	m.persisted = prometheus.NewCounter(queue.Swept("persisted"))
 	m.paths.WithLabelValues(pathIssued) // from the first scrape on, so that the first rate is right
-	published := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "stampede_seckill_grants_published_total",
-		Help: "Grants published to the order writer, by outcome: stored, repeated (stored once more), unknown.",
-	}, []string{"outcome"})
-	for p := range publications {
-		m.published[p] = published.WithLabelValues(p.String())
+	for _, outcome := range []string{grantStored, grantRepeated, grantUncertain} {
+		m.published.WithLabelValues(outcome)
 	}
-	for _, c := range []prometheus.Collector{m.paths, m.batch, published, m.persisted, &collector{m, depths}} {
+	for _, c := range []prometheus.Collector{m.paths, m.batch, m.published, &collector{m, depths}} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -87,13 +79,13 @@ func (m *metrics) countPath(item int64, err error) {
 // countPublished counts the grants of one message.
 func (m *metrics) countPublished(item int64, fresh, repeated int, err error) {
 	if err != nil {
-		m.published[grantUncertain].Add(float64(fresh + repeated))
-		m.board.Count(item, StageGrants, grantUncertain.String(), int64(fresh+repeated))
+		m.published.WithLabelValues(grantUncertain).Add(float64(fresh + repeated))
+		m.board.Count(item, StageGrants, grantUncertain, int64(fresh+repeated))
 		return
 	}
-	m.published[grantStored].Add(float64(fresh))
-	m.published[grantRepeated].Add(float64(repeated))
-	m.board.Count(item, StageGrants, grantStored.String(), int64(fresh))
+	m.published.WithLabelValues(grantStored).Add(float64(fresh))
+	m.published.WithLabelValues(grantRepeated).Add(float64(repeated))
+	m.board.Count(item, StageGrants, grantStored, int64(fresh))
 }
 
 // collector passes the tallies and the lanes' depths to Prometheus.
@@ -122,7 +114,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for o := outQueued; o < outcomes; o++ {
 		n := m.others[o].Load()
 		for _, t := range m.perItem.items() {
-			n += t.answered(o)
+			n += t.sum(int(o))
 		}
 		out <- prometheus.MustNewConstMetric(answersDesc, prometheus.CounterValue, float64(n), o.String())
 	}

@@ -2,7 +2,6 @@ package rush
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"math"
 
@@ -85,36 +84,34 @@ type token struct {
 // put writes the payload without its MAC.
 func (t *token) put(b *[pathBytes]byte, key byte) {
 	b[0], b[pathKeyAt] = pathVersion, key
-	binary.BigEndian.PutUint64(b[pathUserAt:], uint64(t.user))         //nolint:gosec // the bits, read back the same way
-	binary.BigEndian.PutUint64(b[pathItemAt:], uint64(t.item))         //nolint:gosec // likewise
-	binary.BigEndian.PutUint16(b[pathQuantityAt:], uint16(t.quantity)) //nolint:gosec // sign refuses more
+	putInt(b[pathUserAt:pathItemAt], t.user)
+	putInt(b[pathItemAt:pathQuantityAt], t.item)
+	putInt(b[pathQuantityAt:pathNumberAt], int64(t.quantity))
 	copy(b[pathNumberAt:], t.no[:])
 	if t.payWithin > 0 {
 		b[0] = pathVersionShort
-		putShortMillis(b[pathFromAt:pathShortUntilAt], t.from-pathEpoch)
-		putShortMillis(b[pathShortUntilAt:pathWindowAt], t.until-pathEpoch)
-		binary.BigEndian.PutUint16(b[pathWindowAt:], uint16(t.payWithin)) //nolint:gosec // sign refuses more
+		putInt(b[pathFromAt:pathShortUntilAt], t.from-pathEpoch)
+		putInt(b[pathShortUntilAt:pathWindowAt], t.until-pathEpoch)
+		putInt(b[pathWindowAt:pathMACAt], int64(t.payWithin))
 		return
 	}
-	putMillis(b[pathFromAt:pathUntilAt], t.from)
-	putMillis(b[pathUntilAt:pathMACAt], t.until)
+	putInt(b[pathFromAt:pathUntilAt], t.from)
+	putInt(b[pathUntilAt:pathMACAt], t.until)
 }
 
 // take reads a payload whose MAC has been checked.
 func (t *token) take(b *[pathBytes]byte) {
-	t.user = int64(binary.BigEndian.Uint64(b[pathUserAt:])) //nolint:gosec // the bits that put wrote
-	t.item = int64(binary.BigEndian.Uint64(b[pathItemAt:])) //nolint:gosec // likewise
-	t.quantity = int32(binary.BigEndian.Uint16(b[pathQuantityAt:]))
+	t.user, t.item = takeInt(b[pathUserAt:pathItemAt]), takeInt(b[pathItemAt:pathQuantityAt])
+	t.quantity = int32(takeInt(b[pathQuantityAt:pathNumberAt])) //nolint:gosec // two bytes
 	copy(t.no[:], b[pathNumberAt:pathFromAt])
 	if b[0] == pathVersionShort {
-		t.from = shortMillis(b[pathFromAt:pathShortUntilAt]) + pathEpoch
-		t.until = shortMillis(b[pathShortUntilAt:pathWindowAt]) + pathEpoch
-		t.payWithin = int32(binary.BigEndian.Uint16(b[pathWindowAt:]))
+		t.from = takeInt(b[pathFromAt:pathShortUntilAt]) + pathEpoch
+		t.until = takeInt(b[pathShortUntilAt:pathWindowAt]) + pathEpoch
+		t.payWithin = int32(takeInt(b[pathWindowAt:pathMACAt])) //nolint:gosec // two bytes
 		return
 	}
 	t.payWithin = 0
-	t.from = millis(b[pathFromAt:pathUntilAt])
-	t.until = millis(b[pathUntilAt:pathMACAt])
+	t.from, t.until = takeInt(b[pathFromAt:pathUntilAt]), takeInt(b[pathUntilAt:pathMACAt])
 }
 
 // sane reports whether the payload can represent t without loss.
@@ -127,23 +124,18 @@ func (t *token) sane() bool {
 		t.payWithin >= 0 && t.payWithin <= math.MaxUint16 && t.from >= least && t.from <= t.until && t.until <= most
 }
 
-func putMillis(b []byte, ms int64) {
-	_ = b[5]
-	b[0], b[1], b[2] = byte(ms>>40), byte(ms>>32), byte(ms>>24)
-	b[3], b[4], b[5] = byte(ms>>16), byte(ms>>8), byte(ms)
+// putInt writes the last bytes of v, big-endian.
+func putInt(b []byte, v int64) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = byte(v) //nolint:gosec // the lowest byte
+		v >>= 8
+	}
 }
 
-func millis(b []byte) int64 {
-	_ = b[5]
-	return int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5])
-}
-
-func putShortMillis(b []byte, ms int64) {
-	_ = b[4]
-	b[0], b[1], b[2], b[3], b[4] = byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms)
-}
-
-func shortMillis(b []byte) int64 {
-	_ = b[4]
-	return int64(b[0])<<32 | int64(b[1])<<24 | int64(b[2])<<16 | int64(b[3])<<8 | int64(b[4])
+// takeInt reads what putInt wrote.
+func takeInt(b []byte) (v int64) {
+	for _, c := range b {
+		v = v<<8 | int64(c)
+	}
+	return v
 }

@@ -63,9 +63,6 @@ func TooEarly(from, now time.Time) error {
 			"抢购链接自服务器时间 {from} 起发放，请在开抢前的时间内分散请求。", "from", from.UTC().Format(timeFormat))).After(from.Sub(now))
 }
 
-// PathLead is how long before its opening paths for an item are issued.
-func (r *Service) PathLead() time.Duration { return r.cfg.PathLead }
-
 // issue issues a path. It checks everything that can be checked ahead of the
 // rush. Paths are issued during a pause too: the pause may end within the
 // path's life, and Redis refuses as long as it lasts.
@@ -112,7 +109,7 @@ func (r *Service) issue(ctx context.Context, in *PathRequest) (*PathAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	r.queue.numbers.put(t.no, told{item: id, position: noPosition})
+	r.places.numbers.put(t.no, told{item: id, position: noPosition})
 	return &PathAnswer{rushPath{
 		Path: path, OrderNo: t.no.String(), RushURL: rushPrefix + path,
 		UsableFrom: time.UnixMilli(t.from).UTC().Format(timeFormat),

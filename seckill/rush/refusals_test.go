@@ -133,7 +133,7 @@ func TestRefusals(t *testing.T) {
 			return send(i, it)
 		}},
 		"Redis failing": {status: 503, code: "unknown", retry: 1, rush: func(i *instance, it *catalogue.Item) answer {
-			i.rush.lanes.stock = &faultyStock{stock: i.rush.stock, reserve: func(int, func() error) error { return broken }}
+			i.rush.lanes.stock = &faultyStock{stock: i.rush.lanes.stock, reserve: func(int, func() error) error { return broken }}
 			return send(i, it)
 		}},
 		"draining": {status: 503, code: "draining", retry: 1, rush: func(i *instance, it *catalogue.Item) answer {

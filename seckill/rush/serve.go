@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/httpx"
@@ -118,7 +119,7 @@ func (r *Service) write(w http.ResponseWriter, req *http.Request, lang httpx.Lan
 	switch v.outcome {
 	case outQueued:
 		before202.Pass()
-		writeTicket(w, no, statusQueued, v.position)
+		writeTicket(w, no, orderevent.StatusQueued, v.position)
 	case outRepeated:
 		r.writeRepeated(w, req, lang, no, v)
 	case outAlreadyBought:
@@ -137,7 +138,7 @@ func (r *Service) write(w http.ResponseWriter, req *http.Request, lang httpx.Lan
 func (r *Service) writeRepeated(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
 	switch {
 	case !v.settled:
-		writeTicket(w, no, statusQueued, v.position)
+		writeTicket(w, no, orderevent.StatusQueued, v.position)
 		return
 	case v.status != "":
 		writeTicket(w, no, v.status, 0)
@@ -152,6 +153,6 @@ func (r *Service) writeRepeated(w http.ResponseWriter, req *http.Request, lang h
 		// has the reason.
 		refuse(w, req, lang, outUnknown, 0)
 	default:
-		writeTicket(w, no, statusQueued, 0)
+		writeTicket(w, no, orderevent.StatusQueued, 0)
 	}
 }

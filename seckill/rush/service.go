@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/coocood/freecache"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/time/rate"
 
 	"stampede/inventory"
@@ -41,10 +39,8 @@ type Orders interface {
 // otherwise.
 type Deps struct {
 	Catalogue *catalogue.Catalogue
-	Queue     *Queue // of the same catalogue
+	Places    *Places // of the same catalogue
 	Grants    *queue.Queue
-	DB        *pgxpool.Pool // for the sweeper alone: its lease and its alarm
-	Redis     redis.UniversalClient
 	Bus       *bus.Bus
 	Stock     *inventory.Service
 	Orders    Orders
@@ -75,8 +71,7 @@ type Service struct {
 	catalogue *catalogue.Catalogue
 	clock     clock.Clock
 	keys      *pathKeys
-	stock     stock
-	queue     *Queue
+	places    *Places
 	lanes     *lanes
 	metrics   *metrics
 	strangers *rate.Limiter
@@ -85,8 +80,8 @@ type Service struct {
 
 // New returns a rush over the catalogue's items. It reads nothing yet.
 func New(cfg Config, deps Deps) (*Service, error) {
-	if deps.Catalogue == nil || deps.Queue == nil || deps.Grants == nil || deps.DB == nil || deps.Redis == nil || deps.Bus == nil || deps.Stock == nil || deps.Orders == nil ||
-		deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
+	if deps.Catalogue == nil || deps.Places == nil || deps.Grants == nil || deps.Bus == nil || deps.Stock == nil ||
+		deps.Orders == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("seckill: a dependency of the rush is missing")
 	}
 	ring, err := newPathKeys(append([][]byte{deps.SigningKey}, cfg.PreviousSigningKeys...)...)
@@ -95,7 +90,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	ls := &lanes{
 		cfg: cfg, catalogue: deps.Catalogue, stock: deps.Stock, grants: deps.Grants,
-		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: deps.Queue.numbers, clock: deps.Clock, log: deps.Log, trace: deps.Trace,
+		flags: freecache.NewCacheCustomTimer(flagCacheBytes, stopwatch{time.Now()}), numbers: deps.Places.numbers,
+		clock: deps.Clock, log: deps.Log, trace: deps.Trace,
 	}
 	if ls.metrics, err = newMetrics(deps.Metrics, deps.Tally, ls.depths); err != nil {
 		return nil, fmt.Errorf("seckill: register the rush's metrics: %w", err)
@@ -110,17 +106,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	return &Service{
 		cfg: cfg, deps: deps, repeats: repeats, catalogue: deps.Catalogue, clock: deps.Clock,
-		keys: ring, stock: deps.Stock, queue: deps.Queue, lanes: ls, metrics: ls.metrics, strangers: newStrangerLimit(),
+		keys: ring, places: deps.Places, lanes: ls, metrics: ls.metrics, strangers: rate.NewLimiter(strangerRate, strangerRate),
 	}, nil
 }
 
-// Workers are the background loops of a rush.
-func (r *Service) Workers() []app.Worker {
-	return []app.Worker{
-		{Name: "seckill-lanes", Run: r.keepLanes},
-		{Name: "seckill-holds", Run: newSweeper(r.cfg, r.deps, r.stock, r.lanes.grants, r.metrics).Run},
-	}
-}
+// Worker keeps the lanes.
+func (r *Service) Worker() app.Worker { return app.Worker{Name: "seckill-lanes", Run: r.keepLanes} }
 
 // laneCare is how often lanes are maintained. The lane of an item that has left
 // the catalogue costs two sleeping goroutines, so there is no hurry.
@@ -131,25 +122,19 @@ const laneCare = 2 * time.Second
 // then: the process stops serving before it stops its workers.
 func (r *Service) keepLanes(ctx context.Context) error {
 	r.lanes.draining.Store(false)
-	for subject, fn := range map[string]func([]byte){
-		inventoryevent.SubjectReturned: r.lanes.onReturned,
-		inventoryevent.SubjectLoaded:   r.lanes.onLoaded,
-	} {
-		stop, err := r.deps.Bus.OnBroadcast(subject, fn)
+	for _, subject := range []string{inventoryevent.SubjectReturned, inventoryevent.SubjectLoaded} {
+		stop, err := r.deps.Bus.OnBroadcast(subject, r.lanes.onReturned)
 		if err != nil {
 			return fmt.Errorf("seckill: listen to %s: %w", subject, err)
 		}
-		defer stop() //nolint:gocritic // three of them, for as long as the lanes
+		defer stop() //nolint:gocritic // two of them, for as long as the lanes
 	}
 	defer r.lanes.drain()
-	return app.Loop{Every: laneCare, Do: r.careForLanes}.Run(ctx)
-}
-
-// careForLanes is one round of maintenance; it never fails.
-func (r *Service) careForLanes(context.Context) error {
-	r.lanes.endGone(func(item int64) bool {
-		it, ok := r.catalogue.Item(item)
-		return ok && it.OnSale
-	})
-	return nil
+	return app.Loop{Every: laneCare, Do: func(context.Context) error {
+		r.lanes.endGone(func(item int64) bool {
+			it, ok := r.catalogue.Item(item)
+			return ok && it.OnSale
+		})
+		return nil
+	}}.Run(ctx)
 }

@@ -61,10 +61,10 @@ func (y *bundle) signing(key []byte, items []*catalogue.Item, change ...func(*Co
 	i := &instance{bundle: y, listing: seckilltest.NewListing(y.T, items...), clock: new(seckilltest.Clock), metrics: prometheus.NewRegistry()}
 	i.queue = y.NewQueue(i.listing.Catalogue, i.metrics)
 	deps := Deps{
-		Catalogue: i.listing.Catalogue, DB: y.DB, Redis: y.Redis, Bus: y.Bus, Grants: i.queue, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
+		Catalogue: i.listing.Catalogue, Bus: y.Bus, Grants: i.queue, Stock: y.NewStock(), Orders: y.Orders, Clock: i.clock, Log: slog.New(slog.DiscardHandler),
 		Metrics: i.metrics, SigningKey: key, ShortestPay: 10 * time.Second,
 	}
-	deps.Queue = NewQueue(cfg, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
+	deps.Places = NewPlaces(cfg, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
 	var err error
 	if i.rush, err = New(cfg, deps); err != nil {
 		y.T.Fatal(err)
@@ -180,7 +180,7 @@ func (i *instance) answers(item int64) map[string]int64 {
 	all := map[string]int64{}
 	if c := i.rush.metrics.perItem.find(item); c != nil {
 		for o := outQueued; o < outcomes; o++ {
-			if n := c.answered(o); n > 0 {
+			if n := c.sum(int(o)); n > 0 {
 				all[o.String()] = n
 			}
 		}

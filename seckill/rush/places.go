@@ -65,9 +65,9 @@ func (n *numbers) get(no ids.ID) (told, bool) {
 // toldBytes is the item, the position and whether it is stored.
 const toldBytes = 8 + 8 + 1
 
-// Queue knows the place of numbers that were granted and are not orders yet. It needs
+// Places knows the place of numbers that were granted and are not orders yet. It needs
 // no rush, so that what reads it is built before one. Safe for concurrent use.
-type Queue struct {
+type Places struct {
 	catalogue *catalogue.Catalogue
 	stock     stock
 	grants    grants
@@ -76,30 +76,30 @@ type Queue struct {
 	numbers   *numbers
 }
 
-// NewQueue returns the queue of the grants of a catalogue's items.
-func NewQueue(cfg Config, items *catalogue.Catalogue, stock *inventory.Service, g *queue.Queue, clk clock.Clock) *Queue {
-	return &Queue{catalogue: items, stock: stock, grants: g, clock: clk, pathLead: cfg.PathLead, numbers: newNumbers(cfg.NumberBytes)}
+// NewPlaces returns the places of the numbers of a catalogue's items.
+func NewPlaces(cfg Config, items *catalogue.Catalogue, stock *inventory.Service, g *queue.Queue, clk clock.Clock) *Places {
+	return &Places{catalogue: items, stock: stock, grants: g, clock: clk, pathLead: cfg.PathLead, numbers: newNumbers(cfg.NumberBytes)}
 }
 
 // Queued reports whether a user's number was granted and waits to become an
 // order: its item and how many grants will be written before it. The position
 // never rises from one answer to the next. An error means that this is unknown,
 // which is not the same as false.
-func (q *Queue) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
+func (p *Places) Queued(ctx context.Context, user int64, no ids.ID) (position, itemID int64, ok bool, err error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return 0, 0, false, nil // another user's number
 	}
-	if t, known := q.numbers.get(no); known {
-		if it, published := q.catalogue.Item(t.item); published {
-			return q.queuedFor(ctx, it, user, no, t)
+	if t, known := p.numbers.get(no); known {
+		if it, published := p.catalogue.Item(t.item); published {
+			return p.queuedFor(ctx, it, user, no, t)
 		}
 	}
 	var unclear error
-	for _, it := range q.catalogue.Items() {
-		if !q.issuedFor(no, it) { // for a made-up number too, at most one of 65,536 items remains
+	for _, it := range p.catalogue.Items() {
+		if !p.issuedFor(no, it) { // for a made-up number too, at most one of 65,536 items remains
 			continue
 		}
-		position, itemID, ok, err = q.queuedFor(ctx, it, user, no, told{position: noPosition})
+		position, itemID, ok, err = p.queuedFor(ctx, it, user, no, told{position: noPosition})
 		if ok {
 			return position, itemID, true, nil
 		}
@@ -115,22 +115,22 @@ func tagOf(item int64) uint16 { return uint16(item) } //nolint:gosec // the low 
 // issuedFor reports whether a number may be for an item, by the tag and the time
 // that it carries: numbers are created with a path, by the Redis server's clock,
 // and paths are issued only around the sale.
-func (q *Queue) issuedFor(no ids.ID, it *catalogue.Item) bool {
+func (p *Places) issuedFor(no ids.ID, it *catalogue.Item) bool {
 	if no.Tag() != tagOf(it.ID) {
 		return false
 	}
 	minted := no.Time()
-	return minted.After(it.OpensAt.Add(-q.pathLead-clockSpread)) && minted.Before(it.ClosesAt.Add(clockSpread))
+	return minted.After(it.OpensAt.Add(-p.pathLead-clockSpread)) && minted.Before(it.ClosesAt.Add(clockSpread))
 }
 
 // clockSpread bounds, with a margin, how far apart two instances may estimate
 // the Redis server's time: the check only saves a call to Redis.
 const clockSpread = 10 * time.Second
 
-func (q *Queue) queuedFor(ctx context.Context, it *catalogue.Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
-	held, _, seq, persisted, ok, err := q.stock.Hold(ctx, it.Stock(), user)
-	if errors.Is(err, inventory.ErrFenced) && (!it.OnSale || q.clock.Now().After(it.ClosesAt)) {
-		return 0, 0, false, q.settledWithoutState(ctx, it, err)
+func (p *Places) queuedFor(ctx context.Context, it *catalogue.Item, user int64, no ids.ID, t told) (position, itemID int64, ok bool, err error) {
+	held, _, seq, persisted, ok, err := p.stock.Hold(ctx, it.Stock(), user)
+	if errors.Is(err, inventory.ErrFenced) && (!it.OnSale || p.clock.Now().After(it.ClosesAt)) {
+		return 0, 0, false, p.settledWithoutState(ctx, it, err)
 	}
 	if err != nil {
 		return 0, 0, false, fmt.Errorf("seckill: look up a number's place: %w", err)
@@ -142,7 +142,7 @@ func (q *Queue) queuedFor(ctx context.Context, it *catalogue.Item, user int64, n
 	position = min(max(0, seq-persisted), t.position)
 	if position < t.position {
 		t.item, t.position = it.ID, position
-		q.numbers.put(no, t)
+		p.numbers.put(no, t)
 	}
 	return position, it.ID, true, nil
 }
@@ -151,12 +151,12 @@ func (q *Queue) queuedFor(ctx context.Context, it *catalogue.Item, user int64, n
 // window or because its activity was terminated, waits to be
 // written, so that its missing state means that its keys were removed;
 // otherwise it returns the reason.
-func (q *Queue) settledWithoutState(ctx context.Context, it *catalogue.Item, why error) error {
-	state, err := q.grants.State(ctx)
+func (p *Places) settledWithoutState(ctx context.Context, it *catalogue.Item, why error) error {
+	state, err := p.grants.State(ctx)
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	done, err := q.grants.Done(ctx, it.ID, state.Last)
+	done, err := p.grants.Done(ctx, it.ID, state.Last)
 	if err != nil || !done {
 		return errors.Join(why, err)
 	}

@@ -29,24 +29,24 @@ func TestQueued(t *testing.T) {
 	}
 	never := a.issue(500, it, 1)
 	// A shopper at place 3 never gets place 10, whatever Redis says.
-	a.rush.queue.numbers.put(nos[9], told{item: it.ID, position: 3})
-	if position, _, _, _ := a.rush.queue.Queued(t.Context(), 10, nos[9]); position != 3 {
+	a.rush.places.numbers.put(nos[9], told{item: it.ID, position: 3})
+	if position, _, _, _ := a.rush.places.Queued(t.Context(), 10, nos[9]); position != 3 {
 		t.Fatalf("was third, now %d", position)
 	}
-	a.rush.queue.numbers.put(nos[9], told{item: it.ID, position: noPosition})
+	a.rush.places.numbers.put(nos[9], told{item: it.ID, position: noPosition})
 	// The instance that granted knows the item immediately; the other one finds
 	// it.
 	for n, i := range []*instance{a, b} {
 		for u, no := range nos {
-			position, item, ok, err := i.rush.queue.Queued(t.Context(), int64(u)+1, no)
+			position, item, ok, err := i.rush.places.Queued(t.Context(), int64(u)+1, no)
 			if err != nil || !ok || item != it.ID || position != int64(u)+1 {
 				t.Fatalf("instance %d, shopper %d: %d %d %v %v", n, u+1, position, item, ok, err)
 			}
 		}
-		if _, _, ok, err := i.rush.queue.Queued(t.Context(), 500, parse(t, never.OrderNo)); ok || err != nil {
+		if _, _, ok, err := i.rush.places.Queued(t.Context(), 500, parse(t, never.OrderNo)); ok || err != nil {
 			t.Fatalf("a number that was never used is in line: %v %v", ok, err)
 		}
-		if _, _, ok, err := i.rush.queue.Queued(t.Context(), 2, nos[0]); ok || err != nil {
+		if _, _, ok, err := i.rush.places.Queued(t.Context(), 2, nos[0]); ok || err != nil {
 			t.Fatalf("another user's number is in line: %v %v", ok, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestPositionNeverRises(t *testing.T) {
 	}
 	poll := func() (sum int64) {
 		for u, no := range nos {
-			position, _, ok, err := i.rush.queue.Queued(t.Context(), int64(u)+1, no)
+			position, _, ok, err := i.rush.places.Queued(t.Context(), int64(u)+1, no)
 			if err != nil {
 				t.Fatalf("shopper %d: %v", u+1, err)
 			}
@@ -106,14 +106,14 @@ func TestNumberIsLookedUpForItsItemOnly(t *testing.T) {
 	p, _ := i.buy(1, items[3])
 	restarted := y.instance(items)
 	calls := 0
-	restarted.rush.queue.stock = &faultyStock{stock: restarted.rush.queue.stock, onHold: func() { calls++ }}
-	if _, item, ok, err := restarted.rush.queue.Queued(t.Context(), 1, parse(t, p.OrderNo)); !ok || item != items[3].ID || err != nil || calls != 1 {
+	restarted.rush.places.stock = &faultyStock{stock: restarted.rush.places.stock, onHold: func() { calls++ }}
+	if _, item, ok, err := restarted.rush.places.Queued(t.Context(), 1, parse(t, p.OrderNo)); !ok || item != items[3].ID || err != nil || calls != 1 {
 		t.Errorf("after a restart: item %d, %t, %v, %d calls", item, ok, err, calls)
 	}
 	calls = 0
 	const polls = 50
 	for range polls {
-		if _, _, ok, err := restarted.rush.queue.Queued(t.Context(), 2, ids.NewFor(2)); ok || err != nil {
+		if _, _, ok, err := restarted.rush.places.Queued(t.Context(), 2, ids.NewFor(2)); ok || err != nil {
 			t.Fatalf("a made-up number is in line: %t, %v", ok, err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestQueuedIsSureAboutATerminatedItem(t *testing.T) {
 	terminated := *it
 	terminated.OnSale = false
 	i.listing.Show(&terminated)
-	if _, _, ok, err := i.rush.queue.Queued(t.Context(), 1, parse(t, p.OrderNo)); ok || err != nil {
+	if _, _, ok, err := i.rush.places.Queued(t.Context(), 1, parse(t, p.OrderNo)); ok || err != nil {
 		t.Fatalf("a number that holds nothing: %t, %v", ok, err)
 	}
 }
@@ -148,17 +148,17 @@ func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
 	p, _ := i.buy(1, it)
 	require.NoError(t, y.Redis.FlushDB(t.Context()).Err())
 	no := parse(t, p.OrderNo)
-	if _, _, _, err := i.rush.queue.Queued(t.Context(), 1, no); err == nil {
+	if _, _, _, err := i.rush.places.Queued(t.Context(), 1, no); err == nil {
 		t.Fatal("sure about a number although its item's state is gone")
 	}
 	// After the end of the sale the state is removed on purpose: then the grants
 	// in the stream decide.
 	i.clock.Advance(2 * time.Hour)
-	if _, _, _, err := i.rush.queue.Queued(t.Context(), 1, no); err == nil {
+	if _, _, _, err := i.rush.places.Queued(t.Context(), 1, no); err == nil {
 		t.Fatal("sure although its grant is still to be written")
 	}
 	y.SettleAll(1)
-	if _, _, ok, err := i.rush.queue.Queued(t.Context(), 1, no); ok || err != nil {
+	if _, _, ok, err := i.rush.places.Queued(t.Context(), 1, no); ok || err != nil {
 		t.Fatalf("a settled number is in doubt: %v %v", ok, err)
 	}
 }
