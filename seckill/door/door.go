@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
@@ -43,7 +42,6 @@ type Config struct {
 type Deps struct {
 	Catalogue  *catalogue.Catalogue
 	DB         *pgxpool.Pool // seckill's
-	Redis      redis.UniversalClient
 	Bus        *bus.Bus
 	Clock      clock.Clock // the Redis server's time, by estimate
 	Orders     risk.Orders
@@ -77,7 +75,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	d.reservations, err = reservation.New(reservation.Deps{
-		DB: deps.DB, Redis: deps.Redis, Locks: deps.Locks, Items: deps.Catalogue, Human: deps.Human, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
+		DB: deps.DB, Locks: deps.Locks, Items: deps.Catalogue, Human: deps.Human, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -46,12 +46,11 @@
 // The door looks up a reservation for each path. Lookups that arrive while others
 // are in progress are batched (lookup.go), so that a crowd costs Postgres one query
 // per some hundred paths. Starting settleAfter after the window closed, the answers
-// can no longer change and are cached: in this process for a short while, and in
-// Redis as small sets of users, each named by the item, the closing time, and the
-// user's bucket. A window that an operator moves gets new sets. Before that, every
-// lookup goes to Postgres, so that a reservation that was given back does not
-// count. If Redis does not answer, Postgres does; if Postgres does not either, no
-// path is issued.
+// can no longer change and are cached in this process for a short while; a window
+// that an operator moves starts without answers. Before that, every lookup goes to
+// Postgres, so that a reservation that was given back does not count. If Postgres
+// does not answer either, no path is issued. A cache that the instances shared would
+// save little: the first question about each user reaches Postgres with it as well.
 //
 // For an item whose session requires no reservation the door's check is one
 // comparison.

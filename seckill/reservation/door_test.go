@@ -2,17 +2,13 @@ package reservation_test
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/fault"
-	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/rush"
@@ -79,9 +75,6 @@ func TestAFastClockKeepsNothing(t *testing.T) {
 	if err := s.check(s.desk, 7); code(err) != "no-reservation-held" {
 		t.Errorf("a cancelled reservation: %v", err)
 	}
-	if keys := s.rdb.Keys(t.Context(), "rv:*").Val(); len(keys) > 0 {
-		t.Errorf("Redis keeps %v", keys)
-	}
 }
 
 func TestItemsWithoutReservationAreNotLookedUp(t *testing.T) {
@@ -93,7 +86,7 @@ func TestItemsWithoutReservationAreNotLookedUp(t *testing.T) {
 	if ok, err := s.svc.Proved(t.Context(), 7, s.item.ID); ok || err != nil {
 		t.Errorf("proved: %v %v", ok, err)
 	}
-	require.Equal(t, "lookups", s.lookups(t, "postgres")+s.lookups(t, "redis")+s.lookups(t, "memory"), 0)
+	require.Equal(t, "lookups", s.lookups(t, "postgres")+s.lookups(t, "memory"), 0)
 }
 
 // patiently is check with retries while the answer is "Reservations cannot be
@@ -130,7 +123,7 @@ func TestACrowdAtTheDoor(t *testing.T) {
 		t.Errorf("%d questions took %d statements", crowd, n)
 	}
 
-	// Again: from memory, and on another instance from Redis.
+	// Again: from memory.
 	together(holders, func(i int) {
 		if err := s.check(s.desk, int64(i+1)); err != nil {
 			t.Error(err)
@@ -139,44 +132,16 @@ func TestACrowdAtTheDoor(t *testing.T) {
 	if n := s.lookups(t, "memory"); n != holders {
 		t.Errorf("memory answered %d questions again, want %d", n, holders)
 	}
-	other := s.instance(s.db, s.rdb)
-	for i := range holders { // one by one, because Postgres answers if Redis is too slow
-		if err := s.patiently(other, int64(i+1)); err != nil {
-			t.Error(err)
-		}
-	}
-	if redis, pg := other.lookups(t, "redis"), other.lookups(t, "postgres"); redis+pg != holders || pg > holders/100 {
-		t.Errorf("on another instance Redis answered %d questions and Postgres %d, want all %d by Redis", redis, pg, holders)
-	}
 	for user := range int64(holders) {
-		if ok, err := other.svc.Proved(t.Context(), user+1, s.item.ID); ok != ((user+1)%2 == 0) || err != nil {
+		if ok, err := s.svc.Proved(t.Context(), user+1, s.item.ID); ok != ((user+1)%2 == 0) || err != nil {
 			t.Fatalf("proof of user %d: %v %v", user+1, ok, err)
 		}
 	}
 }
 
-func TestTheDoorWithoutRedisOrPostgres(t *testing.T) {
+func TestTheDoorWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	s := settled(t, 3)
-	noRedis := s.instance(s.db, down(t))
-	start := time.Now()
-	if err := s.check(s.instance(s.db, hung(t)), 1); err != nil {
-		t.Errorf("Redis hangs: %v", err)
-	}
-	if took := time.Since(start); took > 3*time.Second {
-		t.Errorf("Redis hangs: an answer took %v", took)
-	}
-	for range 2 {
-		if err := s.check(noRedis, 1); err != nil {
-			t.Errorf("without Redis: %v", err)
-		}
-		if err := s.check(noRedis, 9); code(err) != "no-reservation-held" {
-			t.Errorf("without Redis: %v", err)
-		}
-	}
-	if err := s.check(s.desk, 1); err != nil { // now Redis knows user 1
-		t.Fatal(err)
-	}
 	gone := s.db.Config()
 	gone.ConnConfig.Port = 1
 	gone.ConnConfig.Fallbacks = nil
@@ -184,36 +149,13 @@ func TestTheDoorWithoutRedisOrPostgres(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(away.Close)
 	noPostgres := s.instance(away, s.rdb)
-	if err := s.check(noPostgres, 1); err != nil {
-		t.Errorf("Redis knows the user: %v", err)
+	if err := s.check(noPostgres, 1); code(err) != "unavailable" {
+		t.Errorf("without Postgres: %v, want unavailable", err)
 	}
-	for _, user := range []int64{2, 9} {
-		if err := s.check(noPostgres, user); code(err) != "unavailable" {
-			t.Errorf("user %d unknown to Redis and Postgres: %v, want unavailable", user, err)
-		}
-		if _, err := noPostgres.svc.Proved(t.Context(), user, s.item.ID); code(err) != "unavailable" {
-			t.Errorf("user %d unknown to Redis and Postgres: %v, want unavailable", user, err)
-		}
+	if _, err := noPostgres.svc.Proved(t.Context(), 1, s.item.ID); code(err) != "unavailable" {
+		t.Errorf("without Postgres: %v, want unavailable", err)
 	}
-	require.Equal(t, "lookups counted as nowhere", noPostgres.lookups(t, "nowhere"), 4)
-}
-
-// down is a Redis client whose port is closed.
-func down(t *testing.T) redis.UniversalClient {
-	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// hung is a Redis that accepts connections and never answers.
-func hung(t *testing.T) redis.UniversalClient {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), MaxRetries: -1, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _, _ = client.Close(), l.Close() })
-	return client
+	require.Equal(t, "lookups counted as nowhere", noPostgres.lookups(t, "nowhere"), 2)
 }
 
 // TestAWindowThatIsMovedBeginsAnew opens reservations again after answers were
@@ -237,31 +179,4 @@ func TestAWindowThatIsMovedBeginsAnew(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestSetsAreSmallAndRunOut(t *testing.T) {
-	t.Parallel()
-	s := settled(t, 200)
-	for user := range int64(200) {
-		require.NoError(t, s.patiently(s.desk, user+1))
-	}
-	keys, err := s.rdb.Keys(t.Context(), "rv:*").Result()
-	require.NoError(t, err)
-	buckets := map[int16]bool{}
-	for user := range int64(200) {
-		buckets[ids.Bucket(user+1)] = true
-	}
-	if len(keys) != len(buckets) {
-		t.Errorf("%d sets, want one for each of %d buckets", len(keys), len(buckets))
-	}
-	for _, key := range keys {
-		if enc := s.rdb.ObjectEncoding(t.Context(), key).Val(); enc != "intset" {
-			t.Errorf("%s is a %s", key, enc)
-		}
-		left := s.rdb.PTTL(t.Context(), key).Val()
-		if over := time.Until(s.item.ClosesAt); left < over || left > over+3*time.Minute {
-			t.Errorf("%s is forgotten %v after the item closes", key, left-over)
-		}
-	}
-	require.Equal(t, "locks left", fmt.Sprint(s.rdb.Keys(t.Context(), "reserve:*").Val()), "[]")
 }

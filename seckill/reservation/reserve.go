@@ -22,7 +22,12 @@ const (
 	// lockWait is how long a request waits for the same user's other requests.
 	// After that, work may be done twice, which is harmless.
 	lockWait = time.Second
+	// lockPrefix begins the names of the locks in Redis.
+	lockPrefix = "reserve:"
 )
+
+// RedisKeys are the prefixes of the package's keys.
+var RedisKeys = []string{lockPrefix}
 
 // held is a user's existing reservation.
 type held struct {

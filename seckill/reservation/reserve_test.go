@@ -28,6 +28,14 @@ func together(n int, f func(i int)) {
 	wg.Wait()
 }
 
+// down is a Redis client whose port is closed.
+func down(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
 func TestAThousandAtOnce(t *testing.T) {
 	t.Parallel()
 	const requests, users = 1000, 400 // every user sends two or three requests

@@ -9,7 +9,6 @@ import (
 	"github.com/coocood/freecache"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/batch"
 	"stampede/platform/base/clock"
@@ -38,7 +37,6 @@ type Human interface {
 // Deps are the package's dependencies; all are required.
 type Deps struct {
 	DB      *pgxpool.Pool // the seckill module's budget of connections
-	Redis   redis.UniversalClient
 	Locks   *redisx.Locks // by which a user's requests take turns
 	Items   Items
 	Human   Human
@@ -77,7 +75,7 @@ const memoryBytes = 8 << 20
 
 // New returns the service; it reads nothing yet.
 func New(deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Redis == nil || deps.Locks == nil || deps.Items == nil || deps.Human == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
+	if deps.DB == nil || deps.Locks == nil || deps.Items == nil || deps.Human == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
 		return nil, errors.New("reservation: every dependency is required")
 	}
 	s := &Service{
@@ -88,7 +86,7 @@ func New(deps Deps) (*Service, error) {
 		}, []string{"code"}),
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_seckill_reservation_lookups_total",
-			Help: "Lookups of a user's reservation, by the source of the answer: memory, redis, postgres, nowhere.",
+			Help: "Lookups of a user's reservation, by the source of the answer: memory, postgres, nowhere.",
 		}, []string{"from"}),
 	}
 	s.asking = batch.Coalescer[question]{Answer: s.lookUp, MaxBatch: batchMost, Parallel: batchesAtOnce, MaxWaiting: waitingMost}
@@ -96,7 +94,7 @@ func New(deps Deps) (*Service, error) {
 	for _, code := range []string{codeReserved, codeHeld, codeGivenUp} {
 		s.answers.WithLabelValues(code) // from the first scrape on, so that the first rate is right
 	}
-	for _, from := range []string{fromMemory, fromRedis, fromPostgres, fromNowhere} {
+	for _, from := range []string{fromMemory, fromPostgres, fromNowhere} {
 		s.lookups.WithLabelValues(from)
 	}
 	return s, errors.Join(deps.Metrics.Register(s.answers), deps.Metrics.Register(s.lookups))

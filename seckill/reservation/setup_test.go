@@ -88,7 +88,7 @@ func open(t testing.TB, change ...edit) *shop {
 	s.queries, s.desk = queries, s.instance(counted, s.rdb)
 	deps.Catalogue, deps.Admit = s.items, s.svc.Check
 	deps.Grants = y.NewQueue(deps.Catalogue, deps.Metrics)
-	deps.Queue = rush.NewQueue(cfg.Rush, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
+	deps.Places = rush.NewPlaces(cfg.Rush, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
 	if s.sale, err = seckill.New(cfg, deps); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func (s *shop) instance(db *pgxpool.Pool, rdb redis.UniversalClient) *desk {
 	locks, err := redisx.OpenLocks(s.t.Context(), slog.New(slog.DiscardHandler), rdb)
 	require.NoError(s.t, err)
 	d.svc, err = reservation.New(reservation.Deps{
-		DB: db, Redis: rdb, Locks: locks, Items: s.items, Human: s.human, Clock: s.clock, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics,
+		DB: db, Locks: locks, Items: s.items, Human: s.human, Clock: s.clock, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics,
 	})
 	require.NoError(s.t, err)
 	d.rt = httpx.NewRouter(d.tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
