@@ -242,19 +242,20 @@ func (b *Activity) Complete(cfg Config, at time.Time) Flaws {
 // publication and at every edit after it.
 func (b *Activity) Payable(cfg Config) (f Flaws) {
 	currency := ""
+	for _, item := range b.Items() {
+		free := item.SalePrice == 0 && b.Checkout.Freight == 0
+		f.Add(b.Checkout.Freight == 0 || currency == "" || item.Currency == currency, inventory.ItemSubject(item.ID), item.Currency,
+			fault.T(`The freight is one amount for all items of the activity, so they need one currency; `+
+				`"{item}" has another than those before it.`,
+				"运费对整个活动统一收取，商品须为同一货币：“{item}”与前面的不同。", "item", item.Title))
+		currency = item.Currency
+		f.Add(free || cfg.CanPay, inventory.ItemSubject(item.ID), item.SalePrice,
+			fault.T(`No payment provider is set up on this server, so shoppers could not pay for "{item}": give it a sale `+
+				`price of 0 and its activity no freight, or start the server with a provider (--sandbox-bank for testing).`,
+				"服务器未配置支付渠道，顾客无法支付“{item}”：请配置支付渠道，或将价格与运费设为 0。", "item", item.Title))
+	}
 	for i := range b.Sessions {
 		session := &b.Sessions[i].SeckillSession
-		for j := range b.Sessions[i].Items {
-			item := &b.Sessions[i].Items[j]
-			free := item.SalePrice == 0 && b.Checkout.Freight == 0
-			f.Add(b.Checkout.Freight == 0 || currency == "" || item.Currency == currency, inventory.ItemSubject(item.ID), item.Currency,
-				fault.T(`The freight is one amount for all items of the activity, so they need one currency; "{item}" has another than those before it.`,
-					"运费对整个活动统一收取，商品须为同一货币：“{item}”与前面的不同。", "item", item.Title))
-			currency = item.Currency
-			f.Add(free || cfg.CanPay, inventory.ItemSubject(item.ID), item.SalePrice,
-				fault.T(`No payment provider is set up on this server, so shoppers could not pay for "{item}": give it a sale price of 0 and its activity no freight, or start the server with a provider (--sandbox-bank for testing).`,
-					"服务器未配置支付渠道，顾客无法支付“{item}”：请配置支付渠道，或将价格与运费设为 0。", "item", item.Title))
-		}
 		window := PayWindow(&b.SeckillActivity, session)
 		f.Add(window >= cfg.ShortestPayWindow, SessionSubject(session.ID), window.String(),
 			fault.T(`A payment provider in use needs {least} to take a payment; the window of session "{session}" is {window}.`,

@@ -61,12 +61,11 @@ func (p *Published) Published(ctx context.Context) (catalogue.Published, error) 
 	}
 	out.Sessions = make(map[int64]int64)
 	for i := range tree {
-		for j := range tree[i].Sessions {
-			t := &tree[i].Sessions[j]
+		for _, t := range tree[i].Sessions {
 			out.Sessions[t.ID] = tree[i].ID
-			for k := range t.Items {
-				out.Items = append(out.Items, p.item(&tree[i].SeckillActivity, &t.SeckillSession, &t.Items[k]))
-			}
+		}
+		for session, item := range tree[i].Items() {
+			out.Items = append(out.Items, p.item(&tree[i].SeckillActivity, session, item))
 		}
 	}
 	return out, nil

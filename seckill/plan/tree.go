@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"stampede/inventory"
@@ -49,14 +50,24 @@ func readTree(ctx context.Context, q *seckilldb.Queries, activities []seckilldb.
 	return tree, nil
 }
 
-// Stock is the stock that inventory should have for every item of the activity.
-func (b *Activity) Stock() []inventory.NewStock {
-	var all []inventory.NewStock
-	for i := range b.Sessions {
-		t := &b.Sessions[i]
-		for j := range t.Items {
-			all = append(all, NewStock(&b.SeckillActivity, &t.SeckillSession, &t.Items[j]))
+// Items are the activity's items, each with its session.
+func (b *Activity) Items() iter.Seq2[*seckilldb.SeckillSession, *seckilldb.SeckillItem] {
+	return func(yield func(*seckilldb.SeckillSession, *seckilldb.SeckillItem) bool) {
+		for i := range b.Sessions {
+			t := &b.Sessions[i]
+			for j := range t.Items {
+				if !yield(&t.SeckillSession, &t.Items[j]) {
+					return
+				}
+			}
 		}
+	}
+}
+
+// Stock is the stock that inventory should have for every item of the activity.
+func (b *Activity) Stock() (all []inventory.NewStock) {
+	for session, item := range b.Items() {
+		all = append(all, NewStock(&b.SeckillActivity, session, item))
 	}
 	return all
 }

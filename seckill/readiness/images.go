@@ -42,20 +42,19 @@ func (p *planned) images(ctx context.Context, _ preflight.Need) ([]preflight.Fin
 		wrong := func(says fault.Text) {
 			found[i] = preflight.Finding{Level: preflight.Warning, Subject: inventory.ItemSubject(image.item), Found: says}
 		}
-		if strings.HasPrefix(strings.ToLower(image.url), "http://") { // planned before this was refused
+		switch {
+		case strings.HasPrefix(strings.ToLower(image.url), "http://"): // planned before this was refused
 			wrong(fault.T("{image}: Browsers block a picture over http on the shop's pages; use https.",
 				"{image}：浏览器会拦截 http 图片，顾客看不到，请改用 https。", "image", image.url))
-			continue
+		case strings.HasPrefix(image.url, "/"): // at the shop's own address, which this server need not reach
+		default:
+			fetching.Go(func() error {
+				if err := fetchImage(ctx, p.s.deps.Images, image.url); err != nil {
+					wrong(fault.T("{image}: {why}.", "{image}：{why}。", "image", image.url, "why", err))
+				}
+				return nil
+			})
 		}
-		if strings.HasPrefix(image.url, "/") { // at the shop's own address, which this server need not reach
-			continue
-		}
-		fetching.Go(func() error {
-			if err := fetchImage(ctx, p.s.deps.Images, image.url); err != nil {
-				wrong(fault.T("{image}: {why}.", "{image}：{why}。", "image", image.url, "why", err))
-			}
-			return nil
-		})
 	}
 	_ = fetching.Wait() // each image's error is in its finding
 	bad := slices.DeleteFunc(found, func(f preflight.Finding) bool { return f.Level == "" })
@@ -82,10 +81,8 @@ func (p *planned) pictures(ctx context.Context) (all []picture, err error) {
 			all = append(all, picture{item, url})
 		}
 	}
-	for i := range p.Sessions {
-		for j := range p.Sessions[i].Items {
-			add(p.Sessions[i].Items[j].ID, p.Sessions[i].Items[j].ImageUrl)
-		}
+	for _, item := range p.Items() {
+		add(item.ID, item.ImageUrl)
 	}
 	rows, err := seckilldb.New(p.s.deps.DB).PicturesOf(ctx, p.ID)
 	if err != nil {

@@ -14,77 +14,68 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// What the checks of a plan look at, and what an operator does about it.
-var (
-	preflightPlan = preflight.Check{
-		Code: "plan", Titles: fault.Text{"Contents of the plan", "活动内容"},
-		Next: fault.Text{"Correct what this line names: the sale cannot be published as it is.", "请按说明修改，否则活动无法发布。"},
-	}
-	preflightOpening = preflight.Check{
-		Code: "opening", Titles: fault.Text{"Opening", "开抢时间"},
-		Next: fault.Text{"Move the session if shoppers need more time to hear of it.", "顾客可能来不及得知，必要时请推迟场次。"},
-	}
-	preflightHours = preflight.Check{
-		Code: "shop-hours", Titles: fault.Text{"Hour of the opening", "开抢时段"},
-		Next: fault.Text{"Check the hour and the shop's time zone (--time-zone).", "核对开抢时间和店铺时区（--time-zone）。"},
-	}
-	preflightPrice = preflight.Check{
-		Code: "price", Titles: fault.Text{"Prices", "价格"},
-		Next: fault.Text{"Check the price in minor units: 19900 is 199.00.", "核对价格，单位是最小货币单位：19900 即 199.00。"},
-	}
-	preflightPay = preflight.Check{
-		Code: "provider", Titles: fault.Text{"Ways to pay", "付款方式"},
-		Next: fault.Text{"Set up a payment provider or lengthen the payment window; the detail says which.", "配置支付渠道，或延长付款时限，详见说明。"},
-	}
-	preflightHandover = preflight.Check{
-		Code: "handover", Titles: fault.Text{"Delivery", "配送"},
-		Next: fault.Text{"Require the address in the activity's rules, before it is published.", "发布前，请在活动规则中将收货地址设为必填。"},
-	}
-	preflightReserved = preflight.Check{
-		Code: "reservations", Titles: fault.Text{"Reservations", "预约"},
-		Next: fault.Text{"Shoppers without a reservation cannot take part: announce it, or open the session to all.", "未预约的顾客不能参加：请宣传预约，或取消预约要求。"},
-	}
-	preflightCapacity = preflight.Check{
-		Code: "capacity", Titles: fault.Text{"Expected shoppers", "预计人数"},
-		Next: fault.Text{
-			"Practise with that many: `stampede rush --item ID --shoppers N`. Then add instances, or set an admission rate so that shoppers are answered in turn.",
-			"先用同样的人数演练：`stampede rush --item ID --shoppers N`；再增加实例，或设置放行速率让顾客依次得到答复。",
+// A check that looks at the plan alone.
+func ofPlan(look func() []preflight.Finding) func(context.Context, preflight.Need) ([]preflight.Finding, error) {
+	return func(context.Context, preflight.Need) ([]preflight.Finding, error) { return look(), nil }
+}
+
+// checks are the plan's: what each looks at, and what an operator does about it.
+func (p *planned) checks() []preflight.Check {
+	return []preflight.Check{
+		{
+			Code: "plan", Titles: fault.T("Contents of the plan", "活动内容"),
+			Next: fault.T("Correct what this line names: the sale cannot be published as it is.", "请按说明修改，否则活动无法发布。"),
+			Look: ofPlan(func() []preflight.Finding { return stops(p.Complete(p.s.cfg, p.at)) }),
+		},
+		{
+			Code: "opening", Titles: fault.T("Opening", "开抢时间"), Look: ofPlan(p.opening),
+			Next: fault.T("Move the session if shoppers need more time to hear of it.", "顾客可能来不及得知，必要时请推迟场次。"),
+		},
+		{
+			Code: "shop-hours", Titles: fault.T("Hour of the opening", "开抢时段"), Look: ofPlan(p.hours),
+			Next: fault.T("Check the hour and the shop's time zone (--time-zone).", "核对开抢时间和店铺时区（--time-zone）。"),
+		},
+		{
+			Code: "price", Titles: fault.T("Prices", "价格"), Look: ofPlan(p.prices),
+			Next: fault.T("Check the price in minor units: 19900 is 199.00.", "核对价格，单位是最小货币单位：19900 即 199.00。"),
+		},
+		{
+			Code: "provider", Titles: fault.T("Ways to pay", "付款方式"),
+			Next: fault.T("Set up a payment provider or lengthen the payment window; the detail says which.", "配置支付渠道，或延长付款时限，详见说明。"),
+			Look: ofPlan(func() []preflight.Finding { return stops(p.Payable(p.s.cfg)) }),
+		},
+		{
+			Code: "handover", Titles: fault.T("Delivery", "配送"), Look: ofPlan(p.handover),
+			Next: fault.T("Require the address in the activity's rules, before it is published.", "发布前，请在活动规则中将收货地址设为必填。"),
+		},
+		{
+			Code: "reservations", Titles: fault.T("Reservations", "预约"), Look: p.reservations,
+			Next: fault.T("Shoppers without a reservation cannot take part: announce it, or open the session to all.",
+				"未预约的顾客不能参加：请宣传预约，或取消预约要求。"),
+		},
+		{
+			Code: "capacity", Titles: fault.T("Expected shoppers", "预计人数"), Look: p.capacity,
+			Next: fault.T("Practise with that many: `stampede rush --item ID --shoppers N`. Then add instances, or set an "+
+				"admission rate so that shoppers are answered in turn.",
+				"先用同样的人数演练：`stampede rush --item ID --shoppers N`；再增加实例，或设置放行速率让顾客依次得到答复。"),
+		},
+		{
+			Code: "images", Titles: fault.T("Images", "图片"), Look: p.images,
+			Next: fault.T("Open the image's address in a browser without a login, and correct it.", "在未登录的浏览器中打开图片地址并改正。"),
 		},
 	}
-	preflightImages = preflight.Check{
-		Code: "images", Titles: fault.Text{"Images", "图片"},
-		Next: fault.Text{"Open the image's address in a browser without a login, and correct it.", "在未登录的浏览器中打开图片地址并改正。"},
-	}
-)
+}
 
 // units are those on sale at one opening: the largest session's.
 func (p *planned) units() (most int64) {
-	for i := range p.Sessions {
-		sum := int64(0)
-		for j := range p.Sessions[i].Items {
-			if item := &p.Sessions[i].Items[j]; !item.Unlimited {
-				sum += int64(plan.UnitsOnSale(item)) + int64(item.Backup)
-			}
+	sums := map[int64]int64{}
+	for session, item := range p.Items() {
+		if !item.Unlimited {
+			sums[session.ID] += int64(plan.UnitsOnSale(item)) + int64(item.Backup)
 		}
-		most = max(most, sum)
+		most = max(most, sums[session.ID])
 	}
 	return most
-}
-
-// checks are the plan's.
-func (p *planned) checks() []preflight.Check {
-	looking := func(c preflight.Check, look func() []preflight.Finding) preflight.Check {
-		c.Look = func(context.Context, preflight.Need) ([]preflight.Finding, error) { return look(), nil }
-		return c
-	}
-	reserved, capacity, images := preflightReserved, preflightCapacity, preflightImages
-	reserved.Look = p.reservations
-	capacity.Look = p.capacity
-	images.Look = p.images
-	return []preflight.Check{
-		looking(preflightPlan, func() []preflight.Finding { return stops(p.Complete(p.s.cfg, p.at)) }), looking(preflightOpening, p.opening), looking(preflightHours, p.hours),
-		looking(preflightPrice, p.prices), looking(preflightPay, func() []preflight.Finding { return stops(p.Payable(p.s.cfg)) }), looking(preflightHandover, p.handover), reserved, capacity, images,
-	}
 }
 
 // stops turns what publication refuses into findings.
@@ -103,23 +94,20 @@ func (p *planned) opening() (found []preflight.Finding) {
 	for i := range p.Sessions {
 		session := &p.Sessions[i].SeckillSession
 		left := session.OpensAt.Sub(p.at)
-		f := preflight.Finding{Level: preflight.Warning, Subject: plan.SessionSubject(session.ID)}
+		f := preflight.Finding{Level: preflight.OK, Subject: plan.SessionSubject(session.ID)}
 		switch {
 		case session.ClosesAt.Before(p.at): // of a draft, contents stops it
-			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" is over.`,
-				"场次“{name}”已结束。", "name", session.Name)
+			f.Found = fault.T(`Session "{name}" is over.`, "场次“{name}”已结束。", "name", session.Name)
 		case left <= 0 && p.Status == plan.StatusDraft:
-			f.Found = fault.T(`Session "{name}" has opened: it sells as soon as it is published.`,
+			f.Level, f.Found = preflight.Warning, fault.T(`Session "{name}" has opened: it sells as soon as it is published.`,
 				"场次“{name}”已到开抢时间，发布后立即开售。", "name", session.Name)
 		case left <= 0:
-			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" is open.`,
-				"场次“{name}”正在进行。", "name", session.Name)
+			f.Found = fault.T(`Session "{name}" is open.`, "场次“{name}”正在进行。", "name", session.Name)
 		case left < openingSoon:
-			f.Found = fault.T(`Session "{name}" opens in {left}.`,
+			f.Level, f.Found = preflight.Warning, fault.T(`Session "{name}" opens in {left}.`,
 				"场次“{name}”将在 {left} 后开抢。", "name", session.Name, "left", left.Round(time.Second))
 		default:
-			f.Level, f.Found = preflight.OK, fault.T(`Session "{name}" opens at {at}.`,
-				"场次“{name}”于 {at} 开抢。",
+			f.Found = fault.T(`Session "{name}" opens at {at}.`, "场次“{name}”于 {at} 开抢。",
 				"name", session.Name, "at", session.OpensAt.In(p.s.cfg.Zone()).Format(time.DateTime))
 		}
 		found = append(found, f)
@@ -137,8 +125,7 @@ func (p *planned) hours() (found []preflight.Finding) {
 		if at := session.OpensAt.In(p.s.cfg.Zone()); at.Hour() < firstHour {
 			found = append(found, preflight.Finding{
 				Level: preflight.Warning, Subject: plan.SessionSubject(session.ID),
-				Found: fault.T(`Session "{name}" opens at {at} in {zone}.`,
-					"场次“{name}”于 {at} 开抢（{zone}）。",
+				Found: fault.T(`Session "{name}" opens at {at} in {zone}.`, "场次“{name}”于 {at} 开抢（{zone}）。",
 					"name", session.Name, "at", at.Format("15:04"), "zone", p.s.cfg.TimeZone),
 			})
 		}
@@ -151,30 +138,24 @@ func (p *planned) hours() (found []preflight.Finding) {
 const steepest = 10 // percent
 
 func (p *planned) prices() (found []preflight.Finding) {
-	for i := range p.Sessions {
-		for j := range p.Sessions[i].Items {
-			item := &p.Sessions[i].Items[j]
-			f := preflight.Finding{Level: preflight.Warning, Subject: inventory.ItemSubject(item.ID)}
-			switch {
-			case item.ListPrice == 0:
-				continue // a gift
-			case item.SalePrice == 0:
-				f.Found = fault.T(`"{item}" is free; its list price is {price}.`,
-					"“{item}”为 0 元，原价 {price}。",
-					"item", item.Title, "price", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
-			case item.SalePrice < item.ListPrice*steepest/100:
-				f.Found = fault.T(`"{item}" costs {price}, less than {percent} % of its list price {list}.`,
-					"“{item}”售价 {price}，不到原价 {list} 的 {percent}%。",
-					"item", item.Title, "price", orderevent.Money{Amount: item.SalePrice, Currency: item.Currency}, "percent", steepest, "list", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
-			case item.SalePrice == item.ListPrice:
-				f.Found = fault.T(`"{item}" sells at its list price, {price}.`,
-					"“{item}”售价与原价相同：{price}。",
-					"item", item.Title, "price", orderevent.Money{Amount: item.ListPrice, Currency: item.Currency})
-			default:
-				continue
-			}
-			found = append(found, f)
+	for _, item := range p.Items() {
+		var says fault.Text
+		sale, list := orderevent.Money{Amount: item.SalePrice, Currency: item.Currency}, orderevent.Money{Amount: item.ListPrice, Currency: item.Currency}
+		switch {
+		case item.ListPrice == 0: // a gift
+			continue
+		case item.SalePrice == 0:
+			says = fault.T(`"{item}" is free; its list price is {list}.`, "“{item}”为 0 元，原价 {list}。", "item", item.Title, "list", list)
+		case item.SalePrice < item.ListPrice*steepest/100:
+			says = fault.T(`"{item}" costs {price}, less than {percent} % of its list price {list}.`,
+				"“{item}”售价 {price}，不到原价 {list} 的 {percent}%。",
+				"item", item.Title, "price", sale, "percent", steepest, "list", list)
+		case item.SalePrice == item.ListPrice:
+			says = fault.T(`"{item}" sells at its list price, {list}.`, "“{item}”售价与原价相同：{list}。", "item", item.Title, "list", list)
+		default:
+			continue
 		}
+		found = append(found, preflight.Finding{Level: preflight.Warning, Subject: inventory.ItemSubject(item.ID), Found: says})
 	}
 	return found
 }
@@ -195,12 +176,9 @@ func (p *planned) handover() []preflight.Finding {
 // reservations tells how many have reserved where only they may take part.
 func (p *planned) reservations(ctx context.Context, _ preflight.Need) (found []preflight.Finding, err error) {
 	var ids []int64
-	for i := range p.Sessions {
-		if p.Sessions[i].ReservationOpensAt == nil {
-			continue
-		}
-		for j := range p.Sessions[i].Items {
-			ids = append(ids, p.Sessions[i].Items[j].ID)
+	for session, item := range p.Items() {
+		if session.ReservationOpensAt != nil {
+			ids = append(ids, item.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -210,25 +188,20 @@ func (p *planned) reservations(ctx context.Context, _ preflight.Need) (found []p
 	if err != nil {
 		return nil, err
 	}
-	for i := range p.Sessions {
-		session := &p.Sessions[i].SeckillSession
+	for session, item := range p.Items() {
 		if session.ReservationOpensAt == nil {
 			continue
 		}
-		for j := range p.Sessions[i].Items {
-			item := &p.Sessions[i].Items[j]
-			n := counts[item.ID]
-			f := preflight.Finding{
-				Level: preflight.OK, Subject: inventory.ItemSubject(item.ID),
-				Found: fault.T(`{reserved} shoppers have reserved "{item}"; {units} units are on sale.`,
-					"已有 {reserved} 人预约“{item}”，可售 {units} 件。",
-					"reserved", n, "item", item.Title, "units", plan.UnitsOnSale(item)),
-			}
-			if n == 0 && p.at.After(*session.ReservationOpensAt) {
-				f.Level = preflight.Warning
-			}
-			found = append(found, f)
+		f := preflight.Finding{
+			Level: preflight.OK, Subject: inventory.ItemSubject(item.ID),
+			Found: fault.T(`{reserved} shoppers have reserved "{item}"; {units} units are on sale.`,
+				"已有 {reserved} 人预约“{item}”，可售 {units} 件。",
+				"reserved", counts[item.ID], "item", item.Title, "units", plan.UnitsOnSale(item)),
 		}
+		if counts[item.ID] == 0 && p.at.After(*session.ReservationOpensAt) {
+			f.Level = preflight.Warning
+		}
+		found = append(found, f)
 	}
 	return found, nil
 }

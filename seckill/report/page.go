@@ -41,7 +41,7 @@ func answers(codes map[string]int64, lang httpx.Language) (rows []answer) {
 // data is the template's.
 type data struct {
 	*Report
-	W                    words
+	lang                 httpx.Language
 	zone                 *time.Location
 	Tried                string
 	Rows, PathRows       []answer
@@ -60,25 +60,15 @@ func (d data) Taken(i ItemOutcome) string {
 	case i.Unlimited:
 		return "–"
 	default:
-		return d.W.NotTaken
+		return d.W("NotTaken")
 	}
 }
+
+// W is a text of the page in its language.
+func (d data) W(name string) string { return pageWords[name][d.lang] }
 
 // Local is an advice in the page's language.
-func (d data) Local(a Advice) string {
-	if d.W.Lang == "zh" {
-		return a.Zh
-	}
-	return a.En
-}
-
-// What names a latency.
-func (d data) What(l LatencyBounds) string {
-	if l.What == "wait" {
-		return d.W.WaitIs
-	}
-	return d.W.VisibleIs
-}
+func (d data) Local(a Advice) string { return [...]string{a.En, a.Zh}[d.lang] }
 
 // Clock is a moment in the shop's zone.
 func (d data) Clock(at time.Time) string { return at.In(d.zone).Format("2006-01-02 15:04:05 MST") }
@@ -117,11 +107,13 @@ func edged(curve []CurveStep, step time.Duration) (all []CurveStep) {
 // HTML is the report as one page without scripts or anything to load, for a
 // printer, with times in the shop's zone.
 func (r *Report) HTML(lang httpx.Language, zone *time.Location) ([]byte, error) {
-	w := pageWords[lang]
-	d := data{Report: r, W: w, zone: zone, Tried: w.tried(r.Step), Rows: answers(r.Funnel["answers"], lang), PathRows: answers(r.Funnel["paths"], lang)}
+	d := data{
+		Report: r, lang: lang, zone: zone, Tried: tried(r.Step)[lang],
+		Rows: answers(r.Funnel["answers"], lang), PathRows: answers(r.Funnel["paths"], lang),
+	}
 	const green, red, blue, dashes, dots = "#0a7d38", "#b3261e", "#1f5fbf", "7 3", "2 3"
-	tried := []line{{w.Granted, green, "", nil}, {w.Refused, red, dashes, nil}}
-	ends := []line{{w.Created, blue, "", nil}, {w.Paid, green, dots, nil}, {w.Unpaid, red, dashes, nil}}
+	tried := []line{{d.W("Granted"), green, "", nil}, {d.W("Refused"), red, dashes, nil}}
+	ends := []line{{d.W("Created"), blue, "", nil}, {d.W("Paid"), green, dots, nil}, {d.W("Unpaid"), red, dashes, nil}}
 	var sum CurveStep
 	step := time.Duration(r.Step) * time.Second
 	for _, p := range edged(r.Curve, step) {
@@ -133,8 +125,8 @@ func (r *Report) HTML(lang httpx.Language, zone *time.Location) ([]byte, error) 
 		ends[1].add(p.At, sum.Paid)
 		ends[2].add(p.At, sum.Unpaid)
 	}
-	opened := moment{w.Opened, r.OpensAt}
-	d.TriedChart, d.EndChart = chart(d.Tried, tried, opened, zone), chart(w.Orders, ends, opened, zone)
+	opened := moment{d.W("Opened"), r.OpensAt}
+	d.TriedChart, d.EndChart = chart(d.Tried, tried, opened, zone), chart(d.W("Orders"), ends, opened, zone)
 	var b bytes.Buffer
 	if err := page.Execute(&b, d); err != nil {
 		return nil, fmt.Errorf("report: render: %w", err)
