@@ -15,7 +15,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"books-differ":         {"inventory/load_test.go", "TestBooksThatDifferRaiseAnAlarm", `"books-differ"`},
 	"stock-shortfall":      {"order/writer_test.go", "TestWriterAsksForAPersonAboutStock", `"stock-shortfall"`},
 	"grants-without-stock": {"order/writer_test.go", "TestWriterAsksForAPersonAboutStock", `"grants-without-stock"`},
-	"hold-stuck":           {"seckill/rush/sweeper_test.go", "TestSweeperRaisesAnAlarmForWhatStaysLost", "alarmHoldStuck"},
+	"hold-stuck":           {"seckill/queue/sweeper_test.go", "TestSweeperRaisesAnAlarmForWhatStaysLost", `"hold-stuck"`},
 
 	"newer-grants":    {"order/redrive_test.go", "TestWriterLeavesGrantsOfANewerVersion", `"newer-grants"`},
 	"newer-events":    {"platform/watch/deadletters/keep_test.go", "TestNewerEventsRaiseAnAlarmAndAreNotKept", `"newer-events"`},
@@ -28,7 +28,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"outbox-behind":   {"platform/watch/alarm/outbox_test.go", "TestOutboxThatIsBehindIsAnAlarm", "OutboxBehind"},
 
 	"item-fenced":           {"seckill/preheat/onsale_test.go", "TestItemOnSaleWithoutStateIsAnAlarm", "alarmItemFenced"},
-	"preheat-failed":        {"seckill/preheat/alarm_test.go", "TestLoadThatFailsAgainAndAgainIsAnAlarm", "alarmPreheatFailed"},
+	"preheat-failed":        {"seckill/preheat/preheat_test.go", "TestFailedLoadsRaiseAnAlarm", "alarmPreheatFailed"},
 	"redis-unreachable":     {"platform/watch/alarm/watch_test.go", "TestRedisThatIsAwayIsAnAlarm", "RedisUnreachable"},
 	"redis-refuses-writes":  {"platform/workshop/shop/contract/outage_test.go", "TestOutageOfAStoreIsA503", "redis-refuses-writes"},
 	"postgres-unreachable":  {"platform/watch/alarm/late_test.go", "TestPostgresThatWasAwayIsAnAlarmAfterwards", "PostgresUnreachable"},

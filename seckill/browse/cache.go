@@ -57,33 +57,42 @@ func (c *browseCache) get(ctx context.Context, key string, build func(context.Co
 	if r, ok := c.lookup(key); ok {
 		return r, nil
 	}
-	flight := c.flights.DoChan(key, func() (any, error) {
+	return together(ctx, &c.flights, key, browseTimeout, func(ctx context.Context) (r browsed, err error) {
 		// A caller that missed just before an earlier flight finished finds its result.
 		if r, ok := c.lookup(key); ok {
 			return r, nil
 		}
-		// Not the first caller's context: others wait for this answer too.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), browseTimeout)
-		defer cancel()
 		doc, until, err := build(ctx)
 		if err != nil {
-			return browsed{}, err
+			return r, err
 		}
 		var raw []byte
 		if doc != nil {
 			if raw, err = json.Marshal(doc); err != nil {
-				return browsed{}, fmt.Errorf("seckill: encode browse answer: %w", err)
+				return r, fmt.Errorf("seckill: encode browse answer: %w", err)
 			}
 		}
 		c.keep(key, raw, until)
 		return browsedOf(raw), nil
 	})
+}
+
+// together runs build once for all callers with a key that arrive while it runs. It
+// continues when the first of them leaves, because the others still wait.
+func together[T any](
+	ctx context.Context, flights *singleflight.Group, key string, within time.Duration, build func(context.Context) (T, error),
+) (none T, err error) {
+	flight := flights.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+		defer cancel()
+		return build(ctx)
+	})
 	select {
-	case res := <-flight:
-		r, _ := res.Val.(browsed)
-		return r, res.Err
+	case r := <-flight:
+		v, _ := r.Val.(T)
+		return v, r.Err
 	case <-ctx.Done():
-		return browsed{}, ctx.Err()
+		return none, ctx.Err()
 	}
 }
 

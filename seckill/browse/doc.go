@@ -20,7 +20,7 @@
 //     Redis was last empty. If it is missing, all views are rewritten.
 //   - When another Redis server takes over, or the same one restarts, it may lack
 //     the last writes: all views are rewritten, and views that are not in the plan
-//     are withdrawn (takeover.go).
+//     are withdrawn (store.renew).
 //
 // # Crowds
 //

@@ -88,30 +88,20 @@ func (b *Service) listable(ctx context.Context) (sessionOrder, error) {
 	if all, ok := b.list.fresh(b.deps.Clock.Now()); ok {
 		return all, nil
 	}
-	flight := b.list.flights.DoChan("", func() (any, error) {
+	return together(ctx, &b.list.flights, "", browseTimeout, func(ctx context.Context) (sessionOrder, error) {
 		// A caller that missed just before an earlier flight finished finds its result.
 		if all, ok := b.list.fresh(b.deps.Clock.Now()); ok {
 			return all, nil
 		}
-		// Not the first caller's context: others wait for this list too.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), browseTimeout)
-		defer cancel()
 		b.built.WithLabelValues("list").Inc()
 		all, err := b.readSessions(ctx)
 		if err != nil {
-			return nil, err
+			return sessionOrder{}, err
 		}
 		order := orderSessions(all)
 		b.list.kept.Store(&keptSessions{all: order, expires: b.deps.Clock.Now().Add(browseLeast + rand.N(browseJitter))}) //nolint:gosec // jitter is no secret
 		return order, nil
 	})
-	select {
-	case r := <-flight:
-		all, _ := r.Val.(sessionOrder)
-		return all, r.Err
-	case <-ctx.Done():
-		return sessionOrder{}, ctx.Err()
-	}
 }
 
 // readSessions reads the list from Redis, after a rebuild if Redis has lost it.

@@ -1,13 +1,23 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/inventory"
+	"stampede/platform/base/app"
+	"stampede/platform/identity/humancheck"
+	"stampede/platform/store/bus"
+	"stampede/seckill/seckillevent"
 )
 
 // Plan reads what is published; the planning half of seckill implements it.
@@ -105,3 +115,111 @@ func (c *Catalogue) Heal(itemID int64) {
 // Fenced delivers the items that Heal was called for. It is for one reader, and
 // is never closed.
 func (c *Catalogue) Fenced() <-chan int64 { return c.fenced }
+
+// Item is what deciding about an item on sale needs, read-only: every request shares one
+// instance until the next refresh replaces it. What shoppers see of it is browse's.
+type Item struct {
+	ID, SessionID, ActivityID int64
+	Title                     string
+	SalePrice                 int64 // minor units
+	Currency                  string
+	Total                     int32 // units put on sale so far, with what is oversold by agreement; Stock() is what inventory calls the item
+	Unlimited                 bool
+	UserLimit                 int32 // units per user, from 1
+	PerActivity               bool  // one item of the activity per user
+	OpensAt, ClosesAt         time.Time
+	PayWindow                 time.Duration
+	Admission                 *int32 // attempts a second that each instance admits to the line; nil is all
+	OnSale                    bool   // published, and neither ended nor terminated
+	PreheatAt                 time.Time
+
+	HumanCheck                humancheck.Kind
+	HumanCheckRate            int32     // paths a minute above which a second check is required; 0 never
+	OnePerUser                bool      // the activity is exclusive: a user takes part in one exclusive activity at a time
+	ReserveFrom, ReserveUntil time.Time // when it can be reserved; both zero when no reservation is required
+}
+
+// Stock returns the item as inventory names it.
+func (i *Item) Stock() inventory.Item {
+	return inventory.Item{ID: i.ID, ActivityID: i.ActivityID, PerActivity: i.PerActivity}
+}
+
+// ChallengePath is the route that issues challenges for the item's human check.
+func (i *Item) ChallengePath() string {
+	return "/api/v1/items/" + strconv.FormatInt(i.ID, 10) + "/challenge"
+}
+
+// DueInRedis reports whether the item has to be decidable in Redis at a moment:
+// from its preheat until it closes. A closed item needs no Load: late returns
+// only concern Postgres.
+func (i *Item) DueInRedis(now time.Time) bool {
+	return i.OnSale && !now.Before(i.PreheatAt) && now.Before(i.ClosesAt)
+}
+
+const (
+	// pollEvery finds changes whose event was lost. An instance may sell from an
+	// outdated snapshot for two seconds at most; Redis decides what must not be
+	// outdated, windows and pauses.
+	pollEvery = 2 * time.Second
+	// readTimeout bounds one read, so that a hanging database does not keep the
+	// next attempt from starting.
+	readTimeout = 10 * time.Second
+)
+
+// Subscription refreshes the catalogue on every instance as soon as an activity
+// changes.
+func (c *Catalogue) Subscription() bus.Subscription {
+	return bus.Subscription{
+		Name: "seckill-catalogue", Filter: seckillevent.SubjectChanged, PerInstance: true,
+		Handle: func(context.Context, bus.Msg) error {
+			select {
+			case c.kicked <- struct{}{}:
+			default: // a refresh is already pending and will see this change too
+			}
+			return nil
+		},
+	}
+}
+
+// Run keeps the catalogue fresh until ctx ends.
+func (c *Catalogue) Run(ctx context.Context) error {
+	return app.Loop{Every: pollEvery, Kick: c.kicked, Do: c.Refresh, Log: c.log, Failed: "catalogue refresh failed"}.Run(ctx)
+}
+
+// Refresh updates the snapshot and returns when it contains everything
+// committed before the call. If nothing changed it costs one query over the few
+// activities that are not long over. On error the old snapshot is kept.
+func (c *Catalogue) Refresh(ctx context.Context) error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	seen := c.picture.Load()
+	current, err := c.plan.Fingerprint(ctx)
+	if err != nil {
+		c.failures.Inc()
+		return err
+	}
+	if current == seen.fingerprint && seen.byID != nil {
+		return nil
+	}
+	published, err := c.plan.Published(ctx)
+	if err != nil {
+		c.failures.Inc()
+		return err
+	}
+	c.picture.Store(draw(published))
+	return nil
+}
+
+// draw builds a snapshot from a plan.
+func draw(p Published) *picture {
+	out := &picture{
+		byID: make(map[int64]*Item, len(p.Items)), items: p.Items, sessions: p.Sessions, fingerprint: p.Fingerprint,
+	}
+	for _, item := range p.Items {
+		out.byID[item.ID] = item
+	}
+	slices.SortFunc(out.items, func(a, b *Item) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
@@ -103,5 +105,26 @@ func TestHealNeverWaits(t *testing.T) {
 	case id := <-c.Fenced():
 		t.Errorf("item %d is one too many", id)
 	default:
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestDueInRedis checks that an item is due from its preheat until it closes.
+func TestDueInRedis(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		item catalogue.Item
+		want bool
+	}{
+		"due":       {catalogue.Item{OnSale: true, PreheatAt: now, ClosesAt: now.Add(1)}, true},
+		"too early": {catalogue.Item{OnSale: true, PreheatAt: now.Add(1), ClosesAt: now.Add(2)}, false},
+		"closed":    {catalogue.Item{OnSale: true, PreheatAt: now.Add(-2), ClosesAt: now}, false},
+		"withdrawn": {catalogue.Item{PreheatAt: now.Add(-1), ClosesAt: now.Add(1)}, false},
+	} {
+		if got := c.item.DueInRedis(now); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

@@ -189,7 +189,6 @@ func deleteActivity(ctx context.Context, c *change, id int64) error {
 		return fmt.Errorf("change: delete activity: %w", err)
 	}
 	c.announce = c.published()
-	c.logDeletion("activity", id)
 	return c.record(ctx, "activity.delete", plan.ActivitySubject(id), deleted(tree.View()))
 }
 

@@ -1,81 +1,17 @@
 package change
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/plan"
 )
-
-// TestRoles requests every operator route in every role.
-func TestRoles(t *testing.T) {
-	t.Parallel()
-	d := setup(t).instance()
-	s := d.Draft(time.Hour)
-	reads := []string{
-		"/api/v1/admin/activities", "/api/v1/admin/activities/" + s.Activity, "/api/v1/admin/sessions", "/api/v1/admin/sessions/" + s.Session,
-		"/api/v1/admin/items", "/api/v1/admin/items/" + s.Item, "/api/v1/admin/items/" + s.Item + "/funnel",
-	}
-	for _, path := range reads {
-		for role, want := range map[auth.Role]int{"": 401, auth.Shopper: 403, auth.Viewer: 200, auth.Operator: 200} {
-			if r := d.As(role, http.MethodGet, path, nil); r.Status != want {
-				t.Errorf("GET %s as %q: %d, want %d: %s", path, role, r.Status, want, r.Raw)
-			}
-		}
-	}
-	writes := map[string]string{
-		"/api/v1/admin/activities": http.MethodPost, "/api/v1/admin/sessions": http.MethodPost, "/api/v1/admin/items": http.MethodPost,
-		"/api/v1/admin/activities/" + s.Activity:              http.MethodPatch,
-		"/api/v1/admin/sessions/" + s.Session:                 http.MethodDelete,
-		"/api/v1/admin/items/" + s.Item + "/stock":            http.MethodPost,
-		"/api/v1/admin/activities/" + s.Activity + "/publish": http.MethodPost,
-	}
-	bodies := map[string]string{
-		"/api/v1/admin/activities": `{"name":"x","starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z"}`,
-		"/api/v1/admin/sessions":   `{"activity_id":"1","name":"x","opens_at":"2026-01-01T00:00:00Z","closes_at":"2026-01-02T00:00:00Z"}`,
-		"/api/v1/admin/items": `{"session_id":"1","sku":"x","title":"x","list_price":{"amount":1,"currency":"CNY"},` +
-			`"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`,
-		"/api/v1/admin/activities/" + s.Activity:   `{"version":1}`,
-		"/api/v1/admin/items/" + s.Item + "/stock": `{"add":1}`,
-	}
-	for path, method := range writes {
-		for role, want := range map[auth.Role]int{"": 401, auth.Shopper: 403, auth.Viewer: 403} {
-			var body any
-			if b, ok := bodies[path]; ok {
-				body = b
-			}
-			if r := d.As(role, method, path, body); r.Status != want {
-				t.Errorf("%s %s as %q: %d, want %d: %s", method, path, role, r.Status, want, r.Raw)
-			}
-		}
-	}
-}
-
-// TestViewsAreWrittenAsTheAPISays checks one row of each kind.
-func TestViewsAreWrittenAsTheAPISays(t *testing.T) {
-	t.Parallel()
-	d := setup(t).instance()
-	s := d.Draft(time.Hour, func(activity, session, _ map[string]any) {
-		session["opens_at"] = "2031-01-02T03:04:05.678+08:00"
-		session["closes_at"] = "2031-01-02T04:00:00Z"
-		activity["starts_at"], activity["ends_at"] = "2031-01-01T00:00:00Z", "2031-01-03T00:00:00Z"
-	})
-	r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/items/"+s.Item, nil)
-	price := r.Doc["sale_price"].(map[string]any)
-	if price["amount"] != 9900.0 || price["currency"] != "CNY" || r.Doc["limit_per_user"] != 0.0 || r.Text("session_id") != s.Session {
-		t.Errorf("item: %s", r.Raw)
-	}
-	r = d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/sessions/"+s.Session, nil)
-	if r.Text("opens_at") != "2031-01-01T19:04:05.678Z" || r.Text("closes_at") != "2031-01-02T04:00:00.000Z" {
-		t.Errorf("session: %s", r.Raw)
-	}
-	r = d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.Activity, nil)
-	if v, ok := r.Doc["payment_window_share"]; !ok || v != nil || r.Doc["payment_window_seconds"] != 900.0 || r.Doc["rebuy_after_close"] != false {
-		t.Errorf("activity: %s", r.Raw)
-	}
-	d.As(auth.Operator, http.MethodGet, "/api/v1/admin/activities/nonsense", nil).Want(t, "invalid id", 404, "not-found")
-}
 
 // TestListsPage pages through each list and expects each row once.
 func TestListsPage(t *testing.T) {
@@ -117,5 +53,182 @@ func TestListsPage(t *testing.T) {
 		if r := d.As(auth.Viewer, http.MethodGet, "/api/v1/admin/"+path, nil); r.Status != 422 || r.Text("code") != "invalid" {
 			t.Errorf("%s, invalid cursor: %d %s", path, r.Status, r.Raw)
 		}
+	}
+}
+
+// TestInvalidDraftsNameTheField breaks one thing of a valid campaign at a time
+// and expects the field and the rule in the answer.
+func TestInvalidDraftsNameTheField(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	price := func(amount any, currency string) map[string]any {
+		return map[string]any{"amount": amount, "currency": currency}
+	}
+	now := time.Now().UTC()
+	const s, i = "body.sessions[0]", "body.sessions[0].items[0]"
+	for _, c := range []struct {
+		name     string
+		change   func(activity, session, item map[string]any)
+		location string
+		message  string
+	}{
+		{"no name", func(a, _, _ map[string]any) { a["name"] = "" }, "body.name", "1 to 120 characters"},
+		{"blank name", func(a, _, _ map[string]any) { a["name"] = "  " }, "body.name", "no visible character"},
+		{"long name", func(a, _, _ map[string]any) { a["name"] = strings.Repeat("长", 121) }, "body.name", "1 to 120 characters"},
+		{"line break", func(a, _, _ map[string]any) { a["name"] = "a\nb" }, "body.name", "control character"},
+		{"ends first", func(a, _, _ map[string]any) { a["ends_at"] = now.Add(-100 * time.Hour) }, "body.ends_at", "ends after it starts"},
+		{"too long", func(a, _, _ map[string]any) { a["ends_at"] = now.Add(400 * 24 * time.Hour) }, "body.ends_at", "366 days"},
+		{"the year 1", func(a, _, _ map[string]any) { a["starts_at"] = "0001-01-01T00:00:00Z" }, "body.starts_at", "2000 to 2199"},
+		{"no limit", func(a, _, _ map[string]any) { a["limit_per_user"] = 1001 }, "body.limit_per_user", "at most 1000"},
+		{"short window", func(a, _, _ map[string]any) { a["payment_window_seconds"] = 9 }, "body.payment_window_seconds", "at least 10"},
+		{"zero share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0 }, "body.payment_window_share", "above 0"},
+		{"both windows", func(a, _, _ map[string]any) { a["payment_window_share"], a["payment_window_seconds"] = 0.5, 60 }, "body.payment_window_share", "not both"},
+		{"tiny share", func(a, _, _ map[string]any) { a["payment_window_share"] = 0.001 }, s + ".closes_at", "below 10 seconds"},
+		{"freight without delivery", func(a, _, _ map[string]any) { a["checkout"] = map[string]any{"ways": []string{"pickup"}, "freight": 8} }, "body.checkout.freight", "charged for delivery only"},
+		{"freight without an address", func(a, _, _ map[string]any) {
+			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "freight": 8}
+		}, "body.checkout.address", "needs an address"},
+		{"free from nothing", func(a, _, _ map[string]any) {
+			a["checkout"] = map[string]any{"ways": []string{"delivery"}, "free_from": 8}
+		}, "body.checkout.free_from", "needs freight to be charged"},
+		{"a way twice", func(a, _, _ map[string]any) { a["checkout"] = map[string]any{"ways": []string{"pickup", "pickup"}} }, "body.checkout.ways", "listed once"},
+		{"an address for a pickup", func(a, _, _ map[string]any) {
+			a["checkout"] = map[string]any{"ways": []string{"pickup"}, "address": "required"}
+		}, "body.checkout.address", "only with delivery"},
+		{"unknown field", func(a, _, _ map[string]any) { a["nonsense"] = 1 }, "body.nonsense", "is not known here"},
+		{"session outside", func(a, _, _ map[string]any) { a["starts_at"] = now.Add(90 * time.Minute) }, s + ".opens_at", "no earlier than its activity"},
+		{"session late", func(_, s, _ map[string]any) { s["closes_at"] = now.Add(90 * time.Hour) }, s + ".closes_at", "no later than its activity"},
+		{"session short", func(_, s, _ map[string]any) { s["closes_at"] = s["opens_at"] }, s + ".closes_at", "at least 10 seconds"},
+		{"no SKU", func(_, _, i map[string]any) { i["sku"] = "" }, i + ".sku", "1 to 64"},
+		{"no title", func(_, _, i map[string]any) { i["title"] = "" }, i + ".title", "1 to 120"},
+		{"script image", func(_, _, i map[string]any) { i["image_url"] = "javascript:alert(1)" }, i + ".image_url", "starts with https://"},
+		{"a picture over http", func(_, _, i map[string]any) { i["image_url"] = "http://img.example/p.png" }, i + ".image_url", "pages block http://"},
+		{"a picture of another site", func(_, _, i map[string]any) { i["image_url"] = "//img.example/p.png" }, i + ".image_url", "starts with https://"},
+		{"hostless image", func(_, _, i map[string]any) { i["image_url"] = "https:///p.png" }, i + ".image_url", "starts with https://"},
+		{"image with password", func(_, _, i map[string]any) { i["image_url"] = "https://u:p@h/p.png" }, i + ".image_url", "starts with https://"},
+		{"above the list price", func(_, _, i map[string]any) { i["sale_price"] = price(20001, "CNY") }, i + ".sale_price.amount", "no more than the list price"},
+		{"negative price", func(_, _, i map[string]any) { i["sale_price"] = price(-1, "CNY") }, i + ".sale_price.amount", "at least 0"},
+		{"price with decimals", func(_, _, i map[string]any) { i["sale_price"] = price(1.5, "CNY") }, i + ".sale_price.amount", "a whole number"},
+		{"price in text", func(_, _, i map[string]any) { i["sale_price"] = price("1", "CNY") }, i + ".sale_price.amount", "a whole number"},
+		{"two currencies", func(_, _, i map[string]any) { i["sale_price"] = price(1, "EUR") }, i + ".sale_price.currency", "same currency"},
+		{"no currency", func(_, _, i map[string]any) { i["list_price"] = price(1, "rmb") }, i + ".list_price.currency", "of the form"},
+		{"no stock", func(_, _, i map[string]any) { i["stock"] = 0 }, i + ".stock", "at least one unit"},
+		{"too much stock", func(_, _, i map[string]any) { i["stock"] = 10_000_001 }, i + ".stock", "at most 10000000"},
+		{"unlimited with stock", func(_, _, i map[string]any) { i["unlimited"] = true }, i + ".stock", "unlimited item has no stock"},
+	} {
+		now := time.Now().UTC()
+		item := map[string]any{"sku": "a", "title": "A", "list_price": price(20000, "CNY"), "sale_price": price(9900, "CNY"), "stock": 10}
+		session := map[string]any{"name": "First", "opens_at": now.Add(time.Hour), "closes_at": now.Add(2 * time.Hour)}
+		activity := map[string]any{"name": "Sale", "starts_at": now, "ends_at": now.Add(3 * time.Hour)}
+		c.change(activity, session, item)
+		session["items"], activity["sessions"] = []any{item}, []any{session}
+		tr := d.Traced(func() {
+			r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/activities", activity)
+			found := false
+			errs, _ := r.Doc["errors"].([]any)
+			for _, e := range errs {
+				e := e.(map[string]any)
+				found = found || e["location"] == c.location && strings.Contains(e["message"].(string), c.message)
+			}
+			if r.Status != http.StatusUnprocessableEntity || r.Text("code") != "invalid" || !found {
+				t.Errorf("%s: %d %s, want %s: …%s…", c.name, r.Status, r.Raw, c.location, c.message)
+			}
+		})
+		if tr.String() != "[] and 0 events" {
+			t.Errorf("%s left %v", c.name, tr)
+		}
+	}
+	if n := d.Number(`SELECT count(*) FROM seckill.activities`); n != 0 {
+		t.Errorf("invalid drafts created %d activities", n)
+	}
+}
+
+// TestPublicationChecks lists what prevents a draft from being published.
+func TestPublicationChecks(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance(func(cfg *plan.Config, _ *Deps) { cfg.ShortestPayWindow = time.Minute })
+	for name, c := range map[string]struct {
+		spoil func(s seckilltest.Sale)
+		want  string
+	}{
+		"no item":    {func(s seckilltest.Sale) { d.Do(204, http.MethodDelete, "/api/v1/admin/items/"+s.Item, nil) }, "has no item"},
+		"no session": {func(s seckilltest.Sale) { d.Do(204, http.MethodDelete, "/api/v1/admin/sessions/"+s.Session, nil) }, "needs a session"},
+		"it is over": {func(s seckilltest.Sale) {
+			d.SQL(`UPDATE seckill.sessions SET opens_at = now() - interval '1 day', closes_at = now() WHERE id = $1`, s.Session)
+		}, "already over"},
+		"short to pay": {func(s seckilltest.Sale) {
+			d.Do(200, http.MethodPatch, "/api/v1/admin/activities/"+s.Activity, `{"version":1,"payment_window_seconds":30}`)
+		}, "needs 1m0s"},
+		"no verifier": {func(s seckilltest.Sale) {
+			d.Do(200, http.MethodPatch, "/api/v1/admin/activities/"+s.Activity, `{"version":1,"human_check":"verifier"}`)
+		}, "No verifier is set up"},
+	} {
+		s := d.Draft(time.Hour)
+		c.spoil(s)
+		tr := d.Traced(func() {
+			r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil)
+			if r.Status != 422 || !strings.Contains(string(r.Raw), c.want) {
+				t.Errorf("%s: %d %s", name, r.Status, r.Raw)
+			}
+		})
+		if tr.String() != "[] and 0 events" {
+			t.Errorf("%s left %v", name, tr)
+		}
+	}
+}
+
+// TestEditsNeedTheVersionTheyRead checks that of two edits based on one read,
+// the second is refused and the answer gives the current version.
+func TestEditsNeedTheVersionTheyRead(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Draft(time.Hour)
+	for path, body := range map[string]string{
+		"activities/" + s.Activity: `"name":"B"`, "sessions/" + s.Session: `"name":"B"`, "items/" + s.Item: `"title":"B"`,
+	} {
+		path = "/api/v1/admin/" + path
+		r := d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,`+body+`}`)
+		if r.Doc["version"] != 2.0 {
+			t.Errorf("%s after an edit: %s", path, r.Raw)
+		}
+		tr := d.Traced(func() {
+			r = d.As(auth.Operator, http.MethodPatch, path, `{"version":1,`+body+`}`)
+		})
+		if r.Status != 409 || r.Text("code") != "stale-version" || r.Doc["version"] != 2.0 || tr.String() != "[] and 0 events" {
+			t.Errorf("%s with a stale version: %d %s, left %v", path, r.Status, r.Raw, tr)
+		}
+	}
+}
+
+// TestPatchChangesOnlyWhatItNames compares a row before and after.
+func TestPatchChangesOnlyWhatItNames(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Draft(time.Hour)
+	path := "/api/v1/admin/items/" + s.Item
+	before := d.Do(http.StatusOK, http.MethodGet, path, nil).Doc
+	after := d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,"spec":"red","limit_per_user":2}`).Doc
+	want := maps.Clone(before)
+	delete(want, "reservations") // counted when items are read
+	want["spec"], want["limit_per_user"], want["version"], want["updated_at"] = "red", 2.0, 2.0, after["updated_at"]
+	if fmt.Sprint(after) != fmt.Sprint(want) {
+		t.Errorf("after: %v\nwant:  %v", after, want)
+	}
+	path = "/api/v1/admin/activities/" + s.Activity
+	r := d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,"payment_window_share":0.5}`)
+	if r.Doc["payment_window_share"] != 0.5 {
+		t.Errorf("share: %s", r.Raw)
+	}
+	r = d.Do(http.StatusOK, http.MethodPatch, path, `{"version":2,"payment_window_seconds":60}`)
+	if r.Doc["payment_window_share"] != nil || r.Doc["payment_window_seconds"] != 60.0 {
+		t.Errorf("duration in place of the share: %s", r.Raw)
+	}
+	r = d.As(auth.Operator, http.MethodPatch, path, map[string]any{"version": 3, "ends_at": time.Now().Add(90 * time.Minute).UTC()})
+	if r.Status != 422 || !strings.Contains(string(r.Raw), "Session "+s.Session+" would break a rule") {
+		t.Errorf("an end before the session's: %d %s", r.Status, r.Raw)
+	}
+	same := `{"session_id":"` + s.Session + `","sku":"phone","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
+	if r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/items", same); r.Status != 422 || !strings.Contains(string(r.Raw), "body.sku") {
+		t.Errorf("an SKU twice in a session: %d %s", r.Status, r.Raw)
 	}
 }

@@ -3,13 +3,11 @@ package change
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
-	"stampede/platform/edge/auth"
 	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
@@ -36,7 +34,6 @@ type change struct {
 	load     []int64          // items to load again
 	details  []int64          // items whose details changed
 	forget   []inventory.Item // deleted items, to be removed from Redis
-	did      []slog.Attr      // log attributes; edits of a plan are only in the audit log
 }
 
 // afterCommit bounds the work that a request still does after its change is
@@ -48,33 +45,19 @@ const afterCommit = 5 * time.Second
 // this instance's catalogue, so that the operator's next request shows it.
 // Other instances learn of it from the event committed with it.
 func (s *Service) transact(ctx context.Context, fn func(ctx context.Context, c *change) error) error {
-	var done change
+	var c change
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		c := change{s: s, tx: tx, q: seckilldb.New(tx)}
+		c = change{s: s, tx: tx, q: seckilldb.New(tx)}
 		if err := fn(ctx, &c); err != nil {
 			return err
 		}
-		if err := c.prepareCommit(ctx); err != nil {
-			return err
-		}
-		done = c
-		return nil
+		return c.prepareCommit(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	if done.did != nil { // shoppers notice it immediately
-		s.deps.Log.LogAttrs(ctx, slog.LevelInfo, "sale changed by an operator", append(done.did, slog.Int64("actor", auth.From(ctx).UserID))...)
-	}
-	done.carryOut(context.WithoutCancel(ctx))
+	c.carryOut(context.WithoutCancel(ctx))
 	return nil
-}
-
-// logDeletion logs the deletion of something that shoppers have seen.
-func (c *change) logDeletion(thing string, id int64) {
-	if c.published() {
-		c.did = []slog.Attr{slog.String("action", string(plan.ActDelete)), slog.Int64(thing+"_id", id)}
-	}
 }
 
 // lock locks the activity for this change and refuses the action if the state

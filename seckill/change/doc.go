@@ -20,7 +20,7 @@
 // names, title, spec and picture change, and an end moves later (correct.go). Units are
 // added, taken off or written off, and an item is paused by itself; its stock row has
 // the pause of the item or the activity, so that the rush looks at one field. A clone
-// and a daily repetition move by the shop's wall clock (wall_clock.go).
+// and a daily repetition move by the shop's wall clock (clone.go).
 //
 // # Invariant
 //

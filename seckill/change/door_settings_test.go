@@ -54,7 +54,7 @@ func TestDoorSettingsAreKept(t *testing.T) {
 	id, err := strconv.ParseInt(s.Item, 10, 64)
 	require.NoError(t, err)
 	item, ok := d.items.Item(id)
-	if !ok || item.HumanCheck != "pow" || item.HumanCheckRate != 30 || !item.OnePerUser || item.ReserveCap != 2.5 ||
+	if !ok || item.HumanCheck != "pow" || item.HumanCheckRate != 30 || !item.OnePerUser ||
 		!item.ReserveFrom.Equal(from) || !item.ReserveUntil.Equal(until) {
 		t.Errorf("the catalogue shows %+v", item)
 	}
@@ -82,21 +82,8 @@ func TestDoorSettingsAreKept(t *testing.T) {
 	}
 	r = d.Do(http.StatusOK, http.MethodPatch, adminSessions+s.Session, map[string]any{"version": 2, "without_reservation": true})
 	require.Equal(t, "without a reservation the session", reservationOf(r.Doc), "<nil> <nil> 0")
-	if item, _ := d.items.Item(id); !item.ReserveFrom.IsZero() || !item.ReserveUntil.IsZero() || item.ReserveCap != 0 {
+	if item, _ := d.items.Item(id); !item.ReserveFrom.IsZero() || !item.ReserveUntil.IsZero() {
 		t.Errorf("without a reservation the catalogue shows %+v", item)
-	}
-}
-
-func TestDoorSettingsUnlessGiven(t *testing.T) {
-	t.Parallel()
-	d := setup(t).instance()
-	s := d.Publish(2 * time.Hour)
-	if got := entry(d.Do(http.StatusOK, http.MethodGet, adminActivities+s.Activity, nil).Doc); got != "none 0 false" {
-		t.Errorf("the activity shows %s", got)
-	}
-	shown := d.As("", http.MethodGet, "/api/v1/sessions/"+s.Session, nil).Doc
-	if v, told := shown["reservation_opens_at"]; v != nil || !told || shown["human_check"] != "none" {
-		t.Errorf("a shopper sees %v", shown)
 	}
 }
 

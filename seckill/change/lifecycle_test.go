@@ -273,15 +273,3 @@ func TestOneInstanceMovesAnActivity(t *testing.T) {
 		t.Errorf("left %v", tr)
 	}
 }
-
-// TestLifecycleWorker checks that the worker starts a due activity without a
-// request.
-func TestLifecycleWorker(t *testing.T) {
-	t.Parallel()
-	d := setup(t).instance()
-	s := d.in(plan.PhaseRunning, false)
-	defer d.Run(d.svc.runLifecycle)()
-	eventually(t, "the activity runs", func() bool {
-		return d.Number(`SELECT count(*) FROM seckill.activities WHERE id = $1 AND status = 'running'`, s.Activity) == 1
-	})
-}

@@ -3,9 +3,7 @@ package change
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"strconv"
 
 	"stampede/inventory"
 	"stampede/platform/edge/httpx"
@@ -50,7 +48,6 @@ func pauseItem(ctx context.Context, c *change, id int64, verb string, pause bool
 		return out, fmt.Errorf("change: pause item %d: %w", id, err)
 	}
 	c.apply = append(c.apply, id)
-	c.did = []slog.Attr{slog.String("action", verb), slog.Int64("item_id", id)}
 	if err := c.touch(ctx); err != nil {
 		return out, err
 	}
@@ -61,14 +58,6 @@ func pauseItem(ctx context.Context, c *change, id int64, verb string, pause bool
 // admissionRate is how fast an item's line may be entered.
 type admissionRate struct {
 	PerSecond *int32 `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
-}
-
-// String is the rate in a log line.
-func (r admissionRate) String() string {
-	if r.PerSecond == nil {
-		return "unlimited"
-	}
-	return strconv.Itoa(int(*r.PerSecond))
 }
 
 // admissionInput sets an item's rate.
@@ -110,7 +99,6 @@ func setAdmission(ctx context.Context, c *change, id int64, in admissionRate) (a
 	if err := c.q.SetItemAdmission(ctx, seckilldb.SetItemAdmissionParams{ID: id, PerSecond: in.PerSecond}); err != nil {
 		return in, fmt.Errorf("change: set admission rate: %w", err)
 	}
-	c.did = []slog.Attr{slog.String("action", "admission"), slog.Int64("item_id", id), slog.String("per_second", in.String())}
 	if err := c.touch(ctx); err != nil {
 		return in, err
 	}

@@ -1,17 +1,17 @@
 package change
 
 import (
-	"bytes"
-	"log/slog"
+	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/require"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/plan"
 )
@@ -44,22 +44,6 @@ func TestUnpayableItemsAreNotPublished(t *testing.T) {
 	freight := `{"version":1,"checkout":{"ways":["delivery"],"address":"required","freight":8}}`
 	refused("freight for what is published", http.MethodPatch, "/api/v1/admin/activities/"+free.Activity, freight, "item "+free.Item)
 	d.Do(http.StatusOK, http.MethodPatch, "/api/v1/admin/items/"+free.Item, `{"version":1,"title":"A free phone"}`)
-}
-
-// TestServerWithoutAProviderWarns checks for the warning in the log at start.
-func TestServerWithoutAProviderWarns(t *testing.T) {
-	t.Parallel()
-	y := setup(t)
-	for canPay, want := range map[bool]int{true: 0, false: 1} {
-		var log bytes.Buffer
-		d := y.instance(func(cfg *plan.Config, deps *Deps) {
-			cfg.CanPay, deps.Log = canPay, slog.New(slog.NewTextHandler(&log, nil))
-		})
-		d.Run(d.svc.runLifecycle)() // started and ended
-		if n := strings.Count(log.String(), "no payment provider is set up"); n != want {
-			t.Errorf("can pay %v: logged %d times:\n%s", canPay, n, &log)
-		}
-	}
 }
 
 // TestEditableUntilSaysWhenEditsEnd checks editable_until at publication and on
@@ -117,45 +101,161 @@ func TestStockIsAddedInTheLastMinute(t *testing.T) {
 	}
 }
 
-// TestTheLogNamesWhoChangedTheSale expects one log line for each action that
-// affects shoppers immediately, and none for one that changed nothing.
-func TestTheLogNamesWhoChangedTheSale(t *testing.T) {
+// TestCatalogueKnowsWhatIsPublished checks that the catalogue never has drafts
+// and keeps everything else until long after its end.
+func TestCatalogueKnowsWhatIsPublished(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	d := setup(t).instance(func(_ *plan.Config, deps *Deps) { deps.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	s := d.Draft(time.Hour)
-	var want []string
-	for _, act := range []plan.Action{plan.ActPublish, plan.ActPublish, plan.ActPause, plan.ActPause, plan.ActResume, plan.ActAddStock, plan.ActTerminate} {
-		if r := d.try(s, act); r.Status != http.StatusOK {
-			t.Fatalf("%s: %d %s", act, r.Status, r.Raw)
-		}
-		line := "action=" + string(act) + " activity_id=" + s.Activity + " actor=72"
-		if act == plan.ActAddStock {
-			line = "action=add-stock item_id=" + s.Item + " units=1 actor=72"
-		}
-		if !slices.Contains(want, line) {
-			want = append(want, line)
+	d := setup(t).instance()
+	draft := d.Draft(time.Hour)
+	s := d.Publish(-time.Minute, func(activity, _, item map[string]any) {
+		activity["one_item_per_user"], activity["limit_per_user"], item["limit_per_user"] = true, 2, 5
+		activity["payment_window_share"], activity["rebuy_after_close"] = 0.5, false
+	})
+	c := d.items
+	if _, ok := c.Item(draft.StockItem(t, false).ID); ok {
+		t.Error("a draft's item is in the catalogue")
+	}
+	i, ok := c.Item(s.StockItem(t, false).ID)
+	if !ok {
+		t.Fatal("a published item is not in the catalogue")
+	}
+	if !i.OnSale || !i.PerActivity || i.UserLimit != 2 || i.PayWindow != 30*time.Minute || i.Total != 10 ||
+		i.SalePrice != 9900 || i.Currency != "CNY" || i.Stock() != s.StockItem(t, true) {
+		t.Errorf("%+v", i)
+	}
+	base := "/api/v1/admin/activities/" + s.Activity
+	look := func() *catalogue.Item { i, _ := c.Item(i.ID); return i }
+	d.Do(http.StatusOK, http.MethodPost, base+"/terminate", nil)
+	if look() == nil || look().OnSale || !i.OnSale {
+		t.Error("a terminated item should be known, and not be on sale, except as it was handed out before")
+	}
+	d.SQL(`UPDATE seckill.activities SET starts_at = now() - interval '30 hours', ends_at = now() - interval '25 hours' WHERE id = $1`, s.Activity)
+	if err := c.Refresh(t.Context()); err != nil || look() != nil {
+		t.Errorf("an item long over is still known: %v", err)
+	}
+}
+
+// TestShoppersSeeThePlan checks one complete answer, and that a draft is not
+// shown.
+func TestShoppersSeeThePlan(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Publish(-time.Minute, func(activity, _, item map[string]any) {
+		activity["limit_per_user"], item["limit_per_user"], activity["payment_window_share"] = 5, 2, 0.5
+	})
+	require.NoError(t, d.Stock.Load(t.Context(), s.StockItem(t, false).ID))
+	r := d.As("", http.MethodGet, "/api/v1/items/"+s.Item, nil)
+	for field, want := range map[string]any{
+		"id": s.Item, "session_id": s.Session, "activity_id": s.Activity, "sku": "phone", "title": "A phone", "status": "on_sale",
+		"remaining": 10.0, "total": 10.0, "limit_per_user": 2.0, "one_item_per_user": false, "payment_window_seconds": 1800.0,
+	} {
+		if r.Doc[field] != want {
+			t.Errorf("%s is %v, want %v", field, r.Doc[field], want)
 		}
 	}
-	gone := d.Draft(time.Hour)
-	d.Do(http.StatusNoContent, http.MethodDelete, "/api/v1/admin/activities/"+gone.Activity, nil) // a draft: shoppers have not seen it
-	gone = d.Publish(time.Hour)
-	rated := "/api/v1/admin/items/" + gone.Item + "/admission"
-	d.Do(http.StatusOK, http.MethodPut, rated, `{"per_second":5}`)
-	d.Do(http.StatusOK, http.MethodPut, rated, `{"per_second":0}`)
-	d.Do(http.StatusOK, http.MethodPut, rated, `{"per_second":null}`)
-	d.Do(http.StatusNoContent, http.MethodDelete, "/api/v1/admin/activities/"+gone.Activity, nil)
-	want = append(want, "action=publish activity_id="+gone.Activity+" actor=72",
-		"action=admission item_id="+gone.Item+" per_second=5 actor=72", "action=admission item_id="+gone.Item+" per_second=0 actor=72",
-		"action=admission item_id="+gone.Item+" per_second=unlimited actor=72",
-		"action=delete activity_id="+gone.Activity+" actor=72")
-	var said []string
-	for line := range strings.Lines(log.String()) {
-		if _, what, ok := strings.Cut(line, `level=INFO msg="sale changed by an operator" `); ok {
-			said = append(said, strings.TrimSpace(what))
+	if _, err := time.Parse("2006-01-02T15:04:05.000Z", r.Text("server_time")); err != nil {
+		t.Error(err)
+	}
+	if r.Header.Get("Cache-Control") != "public, max-age=1" || r.Header.Get("ETag") == "" {
+		t.Errorf("headers: %v", r.Header)
+	}
+	again := d.As("", http.MethodGet, "/api/v1/items/"+s.Item, nil, "If-None-Match", `"other", W/`+r.Header.Get("ETag"))
+	if again.Status != http.StatusNotModified || len(again.Raw) != 0 {
+		t.Errorf("the same again: %d %s", again.Status, again.Raw)
+	}
+	// The remaining units change, and so does the ETag.
+	if err := d.Stock.Reserve(t.Context(), s.StockItem(t, false), d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 2}}, &inventory.Decision{}); err != nil {
+		t.Fatal(err)
+	}
+	d.forgetBrowse()
+	r = d.As("", http.MethodGet, "/api/v1/sessions/"+s.Session, nil)
+	item := r.Doc["items"].([]any)[0].(map[string]any)
+	if item["remaining"] != 8.0 || r.Text("status") != "on_sale" || r.Doc["item_count"] != 1.0 {
+		t.Errorf("session: %s", r.Raw)
+	}
+	again = d.As("", http.MethodGet, "/api/v1/items/"+s.Item, nil, "If-None-Match", again.Header.Get("ETag"))
+	if again.Status != http.StatusOK || again.Doc["remaining"] != 8.0 {
+		t.Errorf("changed: %d %s", again.Status, again.Raw)
+	}
+	draft := d.Draft(time.Hour)
+	for _, path := range []string{"items/" + draft.Item, "sessions/" + draft.Session} {
+		d.As("", http.MethodGet, "/api/v1/"+path, nil).Want(t, "a draft is shown", http.StatusNotFound, "")
+	}
+}
+
+func (d *instance) epoch(s seckilltest.Sale) int64 {
+	d.T.Helper()
+	st, ok, err := d.Stock.State(d.T.Context(), s.StockItem(d.T, false))
+	if err != nil || !ok {
+		d.T.Fatal(ok, err)
+	}
+	return st.Epoch
+}
+
+// TestStockFollowsThePlan plants each kind of violation and expects Checks to
+// report it.
+func TestStockFollowsThePlan(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	check := plan.Checks(d.DB, d.Stock)[0]
+	a, b, c := d.Publish(time.Hour), d.Publish(time.Hour), d.Publish(time.Hour)
+	d.Draft(time.Hour)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+a.Item+"/stock", `{"add":5}`)
+	if found, err := check.Run(t.Context()); err != nil || len(found) != 0 {
+		t.Fatalf("all is well: %v %v", found, err)
+	}
+	d.SQL(`DELETE FROM inventory.stock WHERE item_id = $1`, a.Item)
+	d.SQL(`UPDATE inventory.stock SET total = 11, available = 11 WHERE item_id = $1`, b.Item)
+	d.SQL(`DELETE FROM seckill.activities WHERE id = $1`, c.Activity)
+	found, err := check.Run(t.Context())
+	require.NoError(t, err)
+	said := fmt.Sprint(found)
+	for item, want := range map[string]string{a.Item: "no stock row", b.Item: "10 units on sale; the stock row has 11", c.Item: "not published"} {
+		if len(found) != 3 || !strings.Contains(said, "item "+item) || !strings.Contains(said, want) {
+			t.Errorf("%s of item %s is not in %s", want, item, said)
 		}
 	}
-	if !slices.Equal(said, want) {
-		t.Errorf("logged %q, want %q", said, want)
+}
+
+// TestExclusiveActivitiesShareNoUser plants live orders of one user in two
+// exclusive activities, which the claim at the door prevents.
+func TestExclusiveActivitiesShareNoUser(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	exclusive := func(activity, _, _ map[string]any) { activity["exclusive"] = true }
+	a, b, later, open := d.Publish(-time.Minute, exclusive), d.Publish(-time.Minute, exclusive), d.Publish(24*time.Hour, exclusive), d.Publish(-time.Minute)
+	terminated := d.Publish(-time.Minute, exclusive)
+	d.SQL(`UPDATE seckill.activities SET status = 'running'`)
+	order := func(user int64, s seckilltest.Sale, status string) {
+		t.Helper()
+		d.SQL(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
+			VALUES (5, $1, $2, $3, $4, $5, 1, 1, 9900, 'CNY', 'A phone', $6, now())`, ids.New(), user, s.Item, s.Activity, s.Session, status)
 	}
+	order(1, a, "paid")
+	order(1, open, "paid")
+	order(1, later, "paid") // not at the same time
+	order(2, a, "closed")
+	order(2, b, "paid")
+	order(3, a, "pending_payment")
+	order(3, b, "refunding")
+	order(6, a, "paid")
+	d.SQL(`UPDATE orders.orders SET reason = 'backup' WHERE user_id = 6`) // paid after the other one was placed
+	order(6, b, "paid")
+	order(4, terminated, "paid")
+	order(4, b, "paid")
+	order(5, terminated, "paid")
+	d.SQL(`UPDATE seckill.activities SET status = 'terminated', updated_at = clock_timestamp() WHERE id = $1`, terminated.Activity)
+	order(5, b, "paid") // after its end
+	for _, c := range plan.Checks(d.DB, d.Stock) {
+		if c.ID != "I3" {
+			continue
+		}
+		const said = "{user %d The user has live orders of the exclusive activities %s and %s.}"
+		want := fmt.Sprintf("["+said+" "+said+"]", 3, a.Activity, b.Activity, 4, b.Activity, terminated.Activity)
+		if found, err := c.Run(t.Context()); err != nil || fmt.Sprint(found) != want {
+			t.Errorf("found %v, error %v, want %s", found, err, want)
+		}
+		return
+	}
+	t.Error("there is no such check")
 }

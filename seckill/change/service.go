@@ -3,15 +3,22 @@ package change
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/inventory"
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
+	"stampede/platform/edge/idempotency"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
+	"stampede/platform/watch/audit"
 	"stampede/seckill/browse"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilldb"
@@ -84,4 +91,84 @@ func (s *Service) applyAll(ctx context.Context, activityID int64) error {
 		}
 	}
 	return nil
+}
+
+const (
+	// lifecycleEvery is how late a status may be. Nothing waits for it: windows
+	// are decided item by item in Redis, and an operator's action updates the
+	// status itself.
+	lifecycleEvery = time.Second
+	// housekeepingEvery is often enough for a table that grows by a row per
+	// creating request, and for entries of a few bytes in Redis.
+	housekeepingEvery = time.Hour
+)
+
+// runLifecycle makes due transitions by Postgres's clock until ctx ends. Every
+// instance runs it; a conditional update lets one of them win.
+func (s *Service) runLifecycle(ctx context.Context) error {
+	if !s.cfg.CanPay {
+		s.deps.Log.WarnContext(ctx, "no payment provider is set up: only free items can be published, and open orders cannot be paid")
+	}
+	return app.Loop{Every: lifecycleEvery, Do: s.advanceAll, Log: s.deps.Log, Failed: "activity transitions failed"}.Run(ctx)
+}
+
+// runHousekeeping runs keepHouse regularly until ctx ends.
+func (s *Service) runHousekeeping(ctx context.Context) error {
+	return app.Loop{Every: housekeepingEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "cleanup of ended sales failed"}.Run(ctx)
+}
+
+// keepHouse deletes data that is no longer needed.
+func (s *Service) keepHouse(ctx context.Context) error {
+	_, err := idempotency.Forget(ctx, s.deps.DB)
+	return errors.Join(err, s.deps.Browse.Trim(ctx, s.deps.Clock.Now().Add(-plan.PublishedFor)))
+}
+
+// advanceAll makes the transitions that are due and returns when they are
+// committed.
+func (s *Service) advanceAll(ctx context.Context) error {
+	moved := 0
+	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) (err error) {
+		moved, err = advance(ctx, tx, 0)
+		return err
+	})
+	if err == nil && moved > 0 {
+		s.deps.Outbox.Wake()
+	}
+	return err
+}
+
+// advance starts and ends what is due by the clock, one activity or, with 0,
+// all of them, and returns the number of transitions. An activity whose whole
+// sale passed while no instance ran is started and ended by one call.
+func advance(ctx context.Context, tx pgx.Tx, activityID int64) (int, error) {
+	q := seckilldb.New(tx)
+	started, err := q.StartDue(ctx, activityID)
+	if err != nil {
+		return 0, fmt.Errorf("change: start due activities: %w", err)
+	}
+	ended, err := q.EndDue(ctx, activityID)
+	if err != nil {
+		return 0, fmt.Errorf("change: end due activities: %w", err)
+	}
+	for _, id := range started {
+		if err := recordTransition(ctx, tx, id, "activity.start", plan.StatusScheduled, plan.StatusRunning); err != nil {
+			return 0, err
+		}
+	}
+	for _, id := range ended {
+		if err := recordTransition(ctx, tx, id, "activity.end", plan.StatusRunning, plan.StatusEnded); err != nil {
+			return 0, err
+		}
+	}
+	return len(started) + len(ended), nil
+}
+
+// recordTransition records a transition that time made. Its actor is 0, unless an
+// operator's request made the transition before the worker.
+func recordTransition(ctx context.Context, tx pgx.Tx, id int64, name, from, to string) error {
+	if err := audit.Record(ctx, tx, name, plan.ActivitySubject(id), edited(map[string]string{"status": from}, map[string]string{"status": to})); err != nil {
+		return err
+	}
+	_, err := outbox.Append(ctx, tx, seckillevent.SubjectChanged, seckillevent.Changed{ActivityID: id})
+	return err
 }

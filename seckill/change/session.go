@@ -209,7 +209,6 @@ func deleteSession(ctx context.Context, c *change, id int64) error {
 	if err := c.changedBelow(ctx, before); err != nil {
 		return err
 	}
-	c.logDeletion("session", id)
 	return c.record(ctx, "session.delete", plan.SessionSubject(id), deleted(t.View()))
 }
 

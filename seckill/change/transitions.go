@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -108,7 +107,6 @@ func (c *change) transition(ctx context.Context, id int64, act plan.Action, do f
 		return plan.ActivityView{}, err
 	}
 	c.announce = true
-	c.did = []slog.Attr{slog.String("action", string(act)), slog.Int64("activity_id", id)}
 	tree.SeckillActivity = c.activity
 	return tree.View(), c.record(ctx, "activity."+string(act), plan.ActivitySubject(id), edited(was, stateOf(&c.activity)))
 }

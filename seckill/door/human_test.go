@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"stampede/platform/base/config"
 	"stampede/platform/base/fault"
@@ -333,3 +334,5 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 		t.Errorf("the same once more: %d %s", status, body)
 	}
 }
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }

@@ -1,11 +1,8 @@
 package funnel
 
 import (
-	"bufio"
-	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +10,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 	"stampede/platform/watch/tally"
 	"stampede/platform/workshop/require"
 )
@@ -42,48 +40,6 @@ func TestFunnel(t *testing.T) {
 	}
 }
 
-// A followed funnel sends what is counted while it is followed, and ends with the
-// server.
-func TestFollowedFunnelSendsChangesAndEndsWithTheServer(t *testing.T) {
-	t.Parallel()
-	d := setup(t)
-	s := d.Publish(-time.Minute)
-	board := tally.New(d.DB, clock.System{}, slog.New(slog.DiscardHandler))
-	server := httptest.NewServer(d.Router)
-	defer server.Close()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/admin/items/"+s.Item+"/funnel/live", nil)
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+d.Tokens["viewer"])
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	lines := bufio.NewScanner(resp.Body)
-	for counted := false; lines.Scan(); {
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok {
-			continue
-		}
-		var v struct {
-			Orders map[string]int64
-			Stock  int32
-		}
-		if err := json.Unmarshal([]byte(data), &v); err != nil || v.Stock != 10 {
-			t.Fatalf("%q: %v", data, err)
-		}
-		switch {
-		case v.Orders["created"] == 3:
-			require.NoError(t, d.svc.EndStreams(t.Context()))
-		case !counted:
-			counted = true
-			board.Count(s.StockItem(t, false).ID, "orders", "created", 3)
-			require.NoError(t, board.Fold(t.Context()))
-		}
-	}
-	if lines.Err() != nil || resp.Header.Get("Content-Type") != "text/event-stream" {
-		t.Errorf("%v, %s", lines.Err(), resp.Header.Get("Content-Type"))
-	}
-}
-
 // The sum has each item's share, and a curve has only what its span and step ask for.
 func TestSessionFunnelHasItemsAndCurve(t *testing.T) {
 	t.Parallel()
@@ -110,4 +66,40 @@ func TestSessionFunnelHasItemsAndCurve(t *testing.T) {
 	}
 	d.As("viewer", http.MethodGet, "/api/v1/admin/sessions/"+s.Item+"99/report", nil).Want(t, "report of no session", 404, "")
 	d.As("viewer", http.MethodGet, "/api/v1/admin/items/"+s.Item+"/funnel?step=7", nil).Want(t, "an odd step", 422, "")
+}
+
+// A report has the counts and alarms of its session's time, however many alarms came
+// after it, as JSON or as a page in the reader's language.
+func TestReportOfASession(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	s := d.Publish(time.Hour)
+	d.SQL(`UPDATE seckill.sessions SET opens_at = now() - interval '3 days', closes_at = now() - interval '3 days' + interval '1 hour'`)
+	d.SQL(`INSERT INTO platform.tally_totals (subject, counts) VALUES ($1::bigint, '{"answers":{"queued":10,"sold-out":90},"orders":{"created":10,"paid":8}}')`, s.Item)
+	alarms := `INSERT INTO platform.alarms (code, subject, severity, next_action, opened_at, last_seen)
+		SELECT $1, 'n ' || n, 'warning', 'Wait.', now() - $2::interval, now() - $3::interval FROM generate_series(1, $4::int) AS n`
+	d.SQL(alarms, "of-its-time", "3 days", "70 hours", 2)
+	d.SQL(alarms, "over-before", "4 days", "90 hours", 1)
+	d.SQL(alarms, "much-later", "1 hour", "0 s", maxAlarms+1)
+
+	path := "/api/v1/admin/sessions/" + s.Session + "/report"
+	r := d.As(auth.Viewer, http.MethodGet, path, nil)
+	orders, _ := r.Doc["orders"].(map[string]any)
+	if r.Status != http.StatusOK || orders["attempts"] != 100.0 || orders["created"] != 10.0 || orders["paid"] != 8.0 {
+		t.Errorf("%d %s", r.Status, r.Raw)
+	}
+	list, _ := r.Doc["alarms"].([]any)
+	if len(list) != 2 || list[0].(map[string]any)["code"] != "of-its-time" {
+		t.Errorf("alarms %v", list)
+	}
+	page, err := d.svc.report(t.Context(), 1<<40)
+	if err == nil {
+		t.Errorf("a report of no session: %+v", page)
+	}
+	for language, word := range map[string]string{"en": "Sale report", "zh-CN": "场次报告"} {
+		raw := d.raw(path, "Accept", "text/html", "Accept-Language", language)
+		if !strings.HasPrefix(raw, "<!doctype html>") || !strings.Contains(raw, word) {
+			t.Errorf("%s: %.200s", language, raw)
+		}
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"time"
 
-	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
 )
 
@@ -25,22 +24,22 @@ const (
 // page while it can be edited.
 var planActs = []kit.Act{
 	{
-		Path: activities + "/plan", API: "POST " + api + "/activities", Role: auth.Operator, Make: planned,
+		Path: activities + "/plan", API: "POST " + api + "/activities", Make: planned,
 		Title: kit.Text{"Create sale", "新建活动"}, Then: activity, Done: kit.Text{"Draft saved. Shoppers cannot see it until it is published.", "草稿已创建，发布前顾客不可见。"},
 		Fields: ofSale, Rows: rows,
 	},
 	{
-		Path: activity + "/session", API: "POST " + api + "/sessions", Role: auth.Operator, On: activity, When: in("draft", "scheduled"), With: ofActivity,
+		Path: activity + "/session", API: "POST " + api + "/sessions", On: activity, When: in("draft", "scheduled"), With: ofActivity,
 		Title: kit.Text{"Add a session", "添加场次"}, Done: kit.Text{"The session is added; add its items.", "场次已添加，请继续添加商品。"},
 		Fields: append([]kit.Field{{Name: "activity_id", Hidden: true}}, rows["session"]...),
 	},
 	{
-		Path: "/admin/sessions/{id}/item", API: "POST " + api + "/items", Role: auth.Operator, Body: uncounted,
+		Path: "/admin/sessions/{id}/item", API: "POST " + api + "/items", Body: uncounted,
 		Title: kit.Text{"Add an item", "添加商品"}, Done: kit.Text{"The item is added.", "商品已添加。"},
 		Fields: append([]kit.Field{{Name: "session_id", Hidden: true}}, goods...),
 	},
 	{
-		Path: activity + "/delete", API: "DELETE " + api + "/activities/{id}", Role: auth.Operator, On: activity, When: in("draft"), Then: activities, Dangerous: true,
+		Path: activity + "/delete", API: "DELETE " + api + "/activities/{id}", On: activity, When: in("draft"), Then: activities, Dangerous: true,
 		Title: kit.Text{"Delete the draft", "删除草稿"}, Done: kit.Text{"The draft is deleted.", "草稿已删除。"},
 		Warning: kit.Text{"Its sessions and items are deleted too.", "其场次和商品将一并删除。"},
 	},
@@ -49,12 +48,13 @@ var planActs = []kit.Act{
 var (
 	// ofSale are what most sales set; a draft's page has the rest.
 	ofSale = []kit.Field{
-		{Name: "name", Label: kit.Text{"Sale name", "活动名称"}, Required: true, Max: maxName},
-		{Name: "limit_per_user", Label: kit.Text{"Limit per shopper, per item", "每人每件商品限购"}, Kind: kit.Whole, Required: true},
+		saleName, saleLimit,
 		{Name: "payment_window_seconds", Label: kit.Text{"Payment window (minutes)", "付款时限（分钟）"}, Kind: kit.Minutes, Required: true},
 		{Name: "refund_within_hours", Label: kit.Text{"Self-service refund window (hours after payment, 0 for none)", "自助退款时限（支付后小时数，0 为不支持）"}, Kind: kit.Whole},
 		{Name: "rules", Label: kit.Text{"Sale rules (Markdown)", "活动规则（支持 Markdown）"}, Kind: kit.Area, Max: maxText},
 	}
+	saleName     = kit.Field{Name: "name", Label: kit.Text{"Sale name", "活动名称"}, Required: true, Max: maxName}
+	saleLimit    = kit.Field{Name: "limit_per_user", Label: kit.Text{"Limit per shopper, per item", "每人每件商品限购"}, Kind: kit.Whole, Required: true}
 	sessionName  = kit.Field{Name: "name", Label: kit.Text{"Name", "场次名称"}, Required: true, Max: maxName}
 	opens        = kit.Field{Name: "opens_at", Label: kit.Text{"Start time", "开抢时间"}, Kind: kit.Moment, Required: true}
 	closes       = kit.Field{Name: "closes_at", Label: kit.Text{"End time", "结束时间"}, Kind: kit.Moment, Required: true}

@@ -83,12 +83,12 @@ func publishedTree(ctx context.Context, q *seckilldb.Queries) ([]Activity, error
 // item builds an item from its three rows.
 func (p *Published) item(a *seckilldb.SeckillActivity, s *seckilldb.SeckillSession, i *seckilldb.SeckillItem) *catalogue.Item {
 	return &catalogue.Item{
-		ID: i.ID, SessionID: s.ID, ActivityID: a.ID, SKU: i.Sku, Title: i.Title, Spec: i.Spec, ImageURL: i.ImageUrl,
-		ListPrice: i.ListPrice, SalePrice: i.SalePrice, Currency: i.Currency, Total: UnitsOnSale(i), Unlimited: i.Unlimited,
-		UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt,
-		PayWindow: PayWindow(a, s), Paused: Paused(a, i), Admission: i.Admission, OnSale: a.Status == StatusScheduled || a.Status == StatusRunning,
-		PreheatAt: p.preheatAt(s.OpensAt), Rebuy: mayRebuy(a, i), HumanCheck: humancheck.Kind(a.HumanCheck), HumanCheckRate: a.HumanCheckRate,
-		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt), ReserveCap: s.ReservationCap,
+		ID: i.ID, SessionID: s.ID, ActivityID: a.ID, Title: i.Title, SalePrice: i.SalePrice, Currency: i.Currency,
+		Total: UnitsOnSale(i), Unlimited: i.Unlimited, UserLimit: userLimit(a, i), PerActivity: a.OneItemPerUser,
+		OpensAt: s.OpensAt, ClosesAt: s.ClosesAt, PayWindow: PayWindow(a, s), PreheatAt: p.preheatAt(s.OpensAt), Admission: i.Admission,
+		OnSale:     a.Status == StatusScheduled || a.Status == StatusRunning,
+		HumanCheck: humancheck.Kind(a.HumanCheck), HumanCheckRate: a.HumanCheckRate,
+		OnePerUser: a.Exclusive, ReserveFrom: moment(s.ReservationOpensAt), ReserveUntil: moment(s.ReservationClosesAt),
 	}
 }
 

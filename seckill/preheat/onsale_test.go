@@ -95,41 +95,6 @@ func TestItemThatIsLoadedForTheFirstTimeDegradesNothing(t *testing.T) {
 	i.svc.queue.workers.Wait()
 }
 
-// An item on sale whose keys Redis has lost, and that is not loaded again.
-func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
-	t.Parallel()
-	i := setup(t)
-	open := i.publish(-time.Minute)
-	i.publish(10 * time.Minute)
-	i.checked()
-	i.svc.check(t.Context())
-	probe := i.svc.FencedProbe()
-	if found, err := probe.Look(t.Context()); err != nil || len(found) != 0 {
-		t.Fatalf("loaded items: %+v, %v", found, err)
-	}
-	require.NoError(t, i.Redis.FlushDB(t.Context()).Err())
-	i.checked()
-	probe.For, probe.Every = 0, 20*time.Millisecond
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- alarm.NewWatch(i.DB, slog.New(slog.DiscardHandler), probe).Run(ctx) }()
-	pgtest.Eventually(t, 30*time.Second, func() bool { return len(i.raised(alarmItemFenced.Code)) > 0 }, "the alarm")
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if l := i.raised(alarmItemFenced.Code); len(l) != 1 || l[0].Subject != inventory.ItemSubject(open.ID) {
-		t.Errorf("alarms %+v", l)
-	}
-	// An item whose sale is over needs no Load.
-	require.NoError(t, i.Redis.FlushDB(t.Context()).Err())
-	i.clock.Advance(365 * 24 * time.Hour)
-	i.checked()
-	if err := i.svc.Deciding(t.Context()); err != nil {
-		t.Errorf("ended items: %v", err)
-	}
-}
-
 // While Postgres does not answer, it is not known which items decide.
 func TestUncheckedItemsAreNotCalledWell(t *testing.T) {
 	t.Parallel()
@@ -141,5 +106,22 @@ func TestUncheckedItemsAreNotCalledWell(t *testing.T) {
 	i.svc.check(ctx)
 	if err := i.svc.Deciding(t.Context()); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// An item on sale that Redis does not decide on.
+func TestItemOnSaleWithoutStateIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	i := setup(t)
+	open := i.publish(-time.Minute)
+	i.publish(10 * time.Minute)
+	i.svc.check(t.Context())
+	i.svc.queue.workers.Wait()
+	probe := i.svc.FencedProbe()
+	probe.For, probe.Every = 0, 20*time.Millisecond
+	i.Run(alarm.NewWatch(i.DB, slog.New(slog.DiscardHandler), probe).Run)
+	pgtest.Eventually(t, 30*time.Second, func() bool { return len(i.raised(alarmItemFenced.Code)) > 0 }, "the alarm")
+	if l := i.raised(alarmItemFenced.Code); len(l) != 1 || l[0].Subject != inventory.ItemSubject(open.ID) {
+		t.Errorf("alarms %+v", l)
 	}
 }

@@ -7,10 +7,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"stampede/inventory"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
@@ -114,3 +116,5 @@ func (i *instance) raised(code alarm.Code) []alarm.Alarm {
 	require.NoError(i.T, err)
 	return l
 }
+
+func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }

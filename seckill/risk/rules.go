@@ -3,13 +3,18 @@ package risk
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
+	"stampede/platform/identity/blacklist"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/risk/internal/riskdb"
 )
@@ -233,4 +238,159 @@ func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*tryRuleOutput
 		out.Body.Data = append(out.Body.Data, v)
 	}
 	return out, nil
+}
+
+// The kinds of rules: what a rule counts about a user.
+const (
+	// UnpaidHolds counts orders that were closed unpaid within the window.
+	UnpaidHolds = "unpaid_holds"
+	// OpenUnpaid counts orders that wait for payment now; the window is ignored.
+	OpenUnpaid = "open_unpaid"
+)
+
+// The actions of rules on a path, from mild to strict, with the meaning of their amount.
+const (
+	ShortWindow = "short_window" // seconds to pay
+	Later       = "later"        // milliseconds after the opening
+	Chance      = "chance"       // probability of a path, above 0 and below 1
+	None        = "none"         // no path
+)
+
+// Rule is one of the shop's rules about offenders. Without an end it never expires;
+// before the end of its dry run it only records decisions.
+type Rule = riskdb.RiskRule
+
+// maxRules bounds the rules, all of which are checked for every path of an
+// offender.
+const maxRules = 200
+
+// Bounds of a rule. The CHECKs of risk.rules repeat those of the amounts.
+const (
+	minWindow = time.Minute
+	// defaultWindow is the window of a rule that gives none.
+	defaultWindow = 30 * 24 * time.Hour
+	// maxWindow is also how long unpaid closings are kept.
+	maxWindow    = 90 * 24 * time.Hour
+	maxThreshold = 100_000
+	// minPaySeconds is the shortest window an activity may have; maxPaySeconds is
+	// the longest that a path can carry.
+	minPaySeconds, maxPaySeconds = 10, 65_535
+	// maxLater is ten minutes: after that a flash sale is over, and refusing the
+	// path would be the more honest rule.
+	maxLater = 10 * time.Minute
+	maxNote  = 500
+)
+
+// check returns the error in a rule, nil if there is none.
+func check(r *Rule, now time.Time) error {
+	invalid := func(detail fault.Text) error { return fault.Plain(fault.Invalid, detail) }
+	switch {
+	case r.Threshold < 1 || r.Threshold > maxThreshold:
+		return invalid(fault.T("threshold must be between 1 and 100000.", "threshold 须为 1 至 100000。"))
+	case r.WindowSeconds < int64(minWindow.Seconds()) || r.WindowSeconds > int64(maxWindow.Seconds()):
+		return invalid(fault.T("window_seconds must be between 60 (a minute) and 7776000 (90 days).",
+			"window_seconds 须为 60（一分钟）至 7776000（90 天）。"))
+	case r.ExpiresAt != nil && !r.ExpiresAt.After(now):
+		return invalid(fault.T("expires_at must lie in the future; omit it for a rule without an end.",
+			"expires_at 须晚于当前时间；长期有效的规则请留空。"))
+	case len([]rune(r.Note)) > maxNote || strings.ContainsRune(r.Note, 0):
+		return invalid(fault.T("note may have at most 500 characters.", "note 最多 500 个字符。"))
+	}
+	switch r.Action {
+	case ShortWindow:
+		if r.Amount < minPaySeconds || r.Amount > maxPaySeconds {
+			return invalid(fault.T("amount of short_window is the seconds to pay, between 10 and 65535.",
+				"short_window 的 amount 为付款秒数，须为 10 至 65535。"))
+		}
+	case Later:
+		if r.Amount < 1 || r.Amount > float64(maxLater.Milliseconds()) {
+			return invalid(fault.T("amount of later is milliseconds after the opening, between 1 and 600000.",
+				"later 的 amount 为开抢后的毫秒数，须为 1 至 600000。"))
+		}
+	case Chance:
+		if !(r.Amount > 0 && r.Amount < 1) {
+			return invalid(fault.T("amount of chance is the probability of a path, above 0 and below 1.",
+				"chance 的 amount 为获得链接的概率，须大于 0 且小于 1。"))
+		}
+	default:
+		if r.Amount != 0 {
+			return invalid(fault.T("none takes no amount.", "none 没有 amount。"))
+		}
+	}
+	return nil
+}
+
+// counted reports whether the rule's kind is counted. Another version of the program
+// may have stored one that is not.
+func counted(r *Rule) bool { return r.Kind == UnpaidHolds || r.Kind == OpenUnpaid }
+
+// over reports whether the rule has ended.
+func over(r *Rule, now time.Time) bool { return r.ExpiresAt != nil && !now.Before(*r.ExpiresAt) }
+
+var (
+	errNoRule = fault.Plain(fault.NotFound,
+		fault.T("There is no such rule; it may already have been removed.", "没有该规则，可能已被移除。"))
+	errTooMany = blacklist.ErrFull.Saying(fault.T("200 rules are in force, the maximum; remove one, or let one expire.",
+		"生效的规则已达 200 条上限，请移除一条或等待其过期。"))
+	errKindStay = fault.Plain(fault.Invalid,
+		fault.T("A rule's kind cannot be changed; remove the rule and create another one.", "规则的类型不能修改，请移除后重新创建。"))
+)
+
+// unreachable is an operator's error for a failed store.
+func unreachable(err error) error { return httpx.Unreachable(fault.T("The rules", "规则"), err) }
+
+// Routes registers the operators' routes.
+func (s *Service) Routes(rt *httpx.Router) {
+	rt.API.Member("activity", huma.Schema{Type: huma.TypeString, Description: "The name of the activity that you take part in, in a one-activity problem", Examples: []any{"Singles' Day"}})
+	rt.API.Member("activity_id", huma.Schema{Type: huma.TypeString, Description: "The activity that you take part in, in a one-activity problem", Examples: []any{"12"}})
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/risk/rules", ID: "list-risk-rules", Tag: "operator", Role: auth.Viewer,
+		Summary: "Rules that weaken or refuse rush paths, newest first",
+	}, s.listRules)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules", ID: "add-risk-rule", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
+		Summary: "Create a rule",
+		Description: "A rule applies to every user whose count has reached its threshold: orders closed unpaid within the window (`unpaid_holds`, 30 days " +
+			"by default), or orders that wait for payment now (`open_unpaid`). Actions are graded: `short_window` gives fewer seconds to pay, " +
+			"`later` lets the path be used some milliseconds after the opening, `chance` gives a path with a probability that is drawn " +
+			"once for each item, `none` gives none. All rules that apply to a user apply together. In force on every instance within a second.",
+		Refuses: []*fault.Error{blacklist.ErrFull},
+	}, s.addRule)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPut, Path: "/api/v1/admin/risk/rules/{id}", ID: "change-risk-rule", Tag: "operator", Role: auth.Operator,
+		Summary:     "Replace everything in a rule except its kind",
+		Description: "Its users are recounted. Earlier decisions keep the rule as it was.",
+	}, s.changeRule)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodDelete, Path: "/api/v1/admin/risk/rules/{id}", ID: "remove-risk-rule", Tag: "operator", Role: auth.Operator,
+		Summary: "Remove a rule",
+	}, s.removeRule)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules/dry-run", ID: "try-risk-rule", Tag: "operator", Role: auth.Viewer,
+		Summary:     "The users a rule would apply to now",
+		Description: "Nothing is stored and no user is restricted.",
+	}, s.tryRule)
+	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/admin/risk/decisions", ID: "list-risk-decisions", Tag: "operator", Role: auth.Viewer,
+		Summary:     "Decisions that restricted a user, newest first",
+		Description: "Each with the rule at that time, its data about the user, and the result. Kept for `--keep-records`.",
+	}, s.listDecisions)
+}
+
+type decisionsInput struct {
+	UserID int64 `query:"user_id" minimum:"1" doc:"Only about this user"`
+	RuleID int64 `query:"rule_id" minimum:"1" doc:"Only by this rule"`
+	httpx.ChangesInput
+}
+
+func (s *Service) listDecisions(ctx context.Context, in *decisionsInput) (*httpx.PageOutput[riskDecision], error) {
+	made := func(d riskDecision) time.Time { return d.at }
+	return httpx.PageOfChanges(in.ChangesInput, func(p httpx.PageInput) ([]riskDecision, error) {
+		before, err := p.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := readDecisions(ctx, s.deps.DB, in.UserID, in.RuleID, before, p.Ask())
+		return httpx.MadeSince(rows, in.UpdatedFrom, made), unreachable(err)
+	}, made, func(d riskDecision) riskDecision { return d }, func(d riskDecision) string { return d.ID })
 }

@@ -157,3 +157,96 @@ func TestStoredRuleOfAnUnknownKindIsIgnored(t *testing.T) {
 		t.Errorf("%d %v", code, doc)
 	}
 }
+
+// A dry run restricts no user and names exactly those that the same rule then
+// applies to.
+func TestDryRunEqualsTheRealHits(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item := y.activity("sale", false)
+	i := y.instance()
+	for user := range int64(150) {
+		i.unpaid(user+1, item, int(user%4)) // 0 to 3 unpaid closings
+		y.open[user+1] = user % 5           // 0 to 4 open orders
+	}
+	y.exec(`UPDATE risk.holds SET closed_at = closed_at - interval '8 days' WHERE user_id % 10 = 3`) // not within a week
+	for _, rule := range []string{
+		`{"kind":"unpaid_holds","threshold":2,"window_seconds":604800,"action":"none"}`,
+		`{"kind":"open_unpaid","threshold":3,"action":"none"}`,
+	} {
+		code, dry := i.call(auth.Operator, http.MethodPost, "/rules/dry-run", rule)
+		if code != http.StatusOK {
+			t.Fatalf("%d %v", code, dry)
+		}
+		for user := range int64(150) {
+			if err := i.Door(t.Context(), i.applicant(user+1, item)); err != nil {
+				t.Fatalf("the dry run refused user %d", user+1)
+			}
+		}
+		id := i.addRule(rule)
+		hit := map[string]bool{}
+		for user := range int64(150) {
+			if i.Door(t.Context(), i.applicant(user+1, item)) != nil {
+				hit[decimal(user+1)] = true
+			}
+		}
+		named := map[string]bool{}
+		for _, h := range dry["data"].([]any) {
+			named[h.(map[string]any)["user_id"].(string)] = true
+		}
+		if len(hit) == 0 || len(hit) == 150 {
+			t.Fatalf("%s hit %d", rule, len(hit))
+		}
+		require.Equal(t, "users of "+rule, named, hit)
+		require.Equal(t, "count of "+rule, dry["count"], any(float64(len(hit))))
+		if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
+			t.Fatalf("%d %v", code, doc)
+		}
+	}
+	require.Equal(t, "marks of removed rules", y.count(`SELECT count(*) FROM risk.marks`), 0)
+}
+
+func TestDryRunNamesAHundredAndCountsAll(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	i := y.instance()
+	for user := range int64(130) {
+		y.open[user+1] = 2 + user
+	}
+	_, dry := i.call(auth.Viewer, http.MethodPost, "/rules/dry-run", `{"kind":"open_unpaid","threshold":2,"action":"none"}`)
+	if dry["count"] != 130.0 || len(dry["data"].([]any)) != 100 || dry["data"].([]any)[0].(map[string]any)["user_id"] != "130" {
+		t.Fatalf("%v users, %d named", dry["count"], len(dry["data"].([]any)))
+	}
+}
+
+func TestDecisionIsStored(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	item := y.activity("sale", false)
+	i := y.instance()
+	stop := i.work()
+	id := i.addRule(`{"kind":"unpaid_holds","threshold":2,"action":"short_window","amount":60,"note":"as agreed"}`)
+	i.unpaid(9, item, 3)
+	a := i.applicant(9, item)
+	require.NoError(t, i.Door(t.Context(), a))
+	if err := i.Door(t.Context(), i.applicant(10, item)); err != nil { // no rule applies: nothing to store
+		t.Fatal(err)
+	}
+	stop() // stores what is queued
+	code, doc := i.call(auth.Viewer, http.MethodGet, "/decisions?user_id=9&rule_id="+id, "")
+	if code != http.StatusOK || len(doc["data"].([]any)) != 1 || y.count(`SELECT count(*) FROM risk.decisions`) != 1 {
+		t.Fatalf("%d %v", code, doc)
+	}
+	got := doc["data"].([]any)[0].(map[string]any)
+	require.Equal(t, "rule", got["rule"].(map[string]any), map[string]any{
+		"kind": "unpaid_holds", "threshold": 2.0, "window_seconds": 2592000.0, "action": "short_window", "amount": 60.0,
+	})
+	require.Equal(t, "count", got["inputs"].(map[string]any)["count"], any(3.0))
+	require.Equal(t, "result", got["result"], any("short-window"))
+	require.Equal(t, "number", got["order_no"], any(a.OrderNo.String()))
+	// The decision outlives the rule, and describes it as it was.
+	if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
+		t.Fatalf("%d %v", code, doc)
+	}
+	require.Equal(t, "decisions", y.count(`SELECT count(*) FROM risk.decisions WHERE rule_id = $1`, id), 1)
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
+	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/rush"
 )
 
@@ -34,12 +34,6 @@ var (
 	testKey    = []byte("0123456789abcdef0123456789abcdef")
 	testTokens = auth.NewTokens(testKey, time.Now)
 )
-
-// testClock is the door's clock.
-type testClock struct{ offset atomic.Int64 }
-
-func (c *testClock) Now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
-func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
 // onSale is a fake catalogue.
 type onSale []*catalogue.Item
@@ -96,13 +90,13 @@ func (y *bundle) activity(name string, exclusive bool) *catalogue.Item {
 type instance struct {
 	*bundle
 	*Service
-	clock *testClock
+	clock *seckilltest.Clock
 	rt    *httpx.Router // created by the first call
 }
 
 func (y *bundle) instance(change ...func(*Settings, *Deps)) *instance {
 	y.t.Helper()
-	i := &instance{bundle: y, clock: new(testClock)}
+	i := &instance{bundle: y, clock: new(seckilltest.Clock)}
 	cfg := config.Defaults[Settings]()
 	cfg.UnpaidPause = 0 // tests of rules close orders
 	deps := Deps{

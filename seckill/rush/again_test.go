@@ -189,7 +189,8 @@ func TestPauseRefusesNewAttemptsOnly(t *testing.T) {
 func TestWithoutRebuyAClosedOrderIsAlreadyBought(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
-	it := y.Item(1, func(it *catalogue.Item) { it.Rebuy = false })
+	it := y.Item(1)
+	y.change(it, inventory.Change{Rebuy: new(false)})
 	i := y.instance([]*catalogue.Item{it})
 	p, _ := i.buy(1, it)
 	y.SettleAll(1)

@@ -21,7 +21,7 @@
 //     (lane_worker.go).
 //  4. Refusals are answered immediately (lane_settle.go). Grants go out as one
 //     durable message, repeated until it is stored or its deadline, which started
-//     before the call to Redis, has passed (lane_publish.go). Only then are its
+//     before the call to Redis, has passed (lane_settle.go). Only then are its
 //     shoppers answered: queued, not won, or unknown.
 //  5. A hold whose order does not appear is settled by the sweeper of seckill/queue,
 //     which queries first and republishes last.
@@ -46,7 +46,7 @@
 //
 // An attempt about to be refused because its item has ended, is paused or
 // fenced, or cannot be stored, is looked up first: a number that was granted
-// before gets its first answer again (again.go).
+// before gets its first answer again (Service.again).
 //
 // # Who owns what
 //

@@ -3,10 +3,13 @@ package rush
 import (
 	"context"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"stampede/inventory"
+	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
 	"stampede/seckill/catalogue"
 )
@@ -148,5 +151,117 @@ func TestSellOutAnswersWaitingAttemptsFromMemory(t *testing.T) {
 	g.open()
 	for _, a := range first {
 		a.wait(t)
+	}
+}
+
+// gate blocks the decisions of an instance until the test lets them through.
+type gate struct {
+	asked chan int      // attempts of each decision that waits
+	pass  chan struct{} // one for each; closed for all
+	open  func()        // lets all decisions through from now on
+	total atomic.Int64
+}
+
+func (i *instance) gate() *gate {
+	g := &gate{asked: make(chan int, 1000), pass: make(chan struct{})}
+	g.open = sync.OnceFunc(func() { close(g.pass) })
+	i.T.Cleanup(g.open) // before the lanes are drained
+	inner := i.rush.lanes.stock
+	i.rush.lanes.stock = &faultyStock{stock: inner, reserve: func(n int, decide func() error) error {
+		g.total.Add(int64(n))
+		g.asked <- n
+		<-g.pass
+		return decide()
+	}}
+	return g
+}
+
+// waiter is an attempt that is put into a lane without a handler.
+func waiter(ctx context.Context, user int64) *attempt {
+	return &attempt{ctx: ctx, user: user, no: ids.NewFor(user), quantity: 1, done: make(chan struct{}, 1)}
+}
+
+func mustEnter(t *testing.T, l *lane, a *attempt) *attempt {
+	t.Helper()
+	if o, in := l.enter(a, time.Now()); !in {
+		t.Fatalf("refused as %v", o)
+	}
+	return a
+}
+
+func (a *attempt) wait(t *testing.T) verdict {
+	t.Helper()
+	select {
+	case <-a.done:
+		return a.verdict
+	case <-time.After(30 * time.Second):
+		t.Fatal("an attempt was never answered")
+		return verdict{}
+	}
+}
+
+// busy enters an attempt and returns when its decision is blocked, and with it
+// the lane.
+func busy(t *testing.T, l *lane, g *gate, user int64) []*attempt {
+	t.Helper()
+	a := mustEnter(t, l, waiter(t.Context(), user))
+	<-g.asked
+	return []*attempt{a}
+}
+
+// A stop answers the waiting attempts and finishes the batches in progress.
+func TestDrainAnswersEveryAttempt(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	stop := i.work()
+	g := i.gate()
+	pgtest.Eventually(t, 30*time.Second, func() bool { return !i.rush.lanes.draining.Load() }, "working")
+	l := i.rush.lanes.open(it.ID)
+	first := busy(t, l, g, 1)
+	var waiting []*attempt
+	for k := range int64(20) {
+		waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 100+k)))
+	}
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); stop() }()
+	pgtest.Eventually(t, 30*time.Second, l.hasEnded, "the lane ended")
+	if o, in := l.enter(waiter(t.Context(), 999), time.Now()); in || o != outDraining {
+		t.Fatalf("entered an ended lane: %v", o)
+	}
+	select {
+	case <-stopped:
+		t.Fatal("stopped with batches in progress")
+	default:
+	}
+	g.open()
+	<-stopped
+	for _, a := range first {
+		if v := a.wait(t); v.outcome != outQueued {
+			t.Fatalf("in progress: %v", v.outcome)
+		}
+	}
+	for _, a := range waiting {
+		if v := a.wait(t); v.outcome != outDraining {
+			t.Fatalf("waiting: %v", v.outcome)
+		}
+	}
+	if a := i.send(i.issue(5, it, 1).Path); a.Code != "draining" {
+		t.Fatalf("%+v", a)
+	}
+}
+
+func TestLaneEndsWithItsItem(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it, other := y.Item(10), y.Item(10)
+	i := y.instance([]*catalogue.Item{it, other})
+	l, stays := i.rush.lanes.open(it.ID), i.rush.lanes.open(other.ID)
+	i.listing.Show(other)
+	i.work()
+	pgtest.Eventually(t, 30*time.Second, l.hasEnded, "the lane ended")
+	if i.rush.lanes.all.find(it.ID) != nil || i.rush.lanes.all.find(other.ID) != stays || stays.hasEnded() {
+		t.Fatal("the wrong lane ended")
 	}
 }

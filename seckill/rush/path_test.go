@@ -1,16 +1,25 @@
 package rush
 
 import (
+	"context"
 	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
+	"stampede/platform/store/bus"
 	"stampede/platform/workshop/require"
+	"stampede/seckill/catalogue"
 	"stampede/seckill/internal/seckilltest"
+	"stampede/seckill/seckillevent"
 )
 
 func keys(t testing.TB, signing ...[]byte) *pathKeys {
@@ -80,25 +89,6 @@ func TestPathRefusesEveryChange(t *testing.T) {
 		if ring.verify(forged, new(token)) == nil {
 			t.Fatalf("accepted %q", forged)
 		}
-	}
-}
-
-func TestPathOfAnotherKeyIsRefusedUntilListed(t *testing.T) {
-	t.Parallel()
-	before, after := []byte("the key of yesterday, 32 bytes.."), []byte("the key of tomorrow, 32 bytes...")
-	path, err := keys(t, before).sign(goldenToken)
-	require.NoError(t, err)
-	if keys(t, after).verify(path, new(token)) == nil {
-		t.Fatal("a path of an unknown key was accepted")
-	}
-	rotated := keys(t, after, before)
-	if err := rotated.verify(path, new(token)); err != nil {
-		t.Fatalf("rotation refused a fresh path: %v", err)
-	}
-	fresh, err := rotated.sign(goldenToken)
-	require.NoError(t, err)
-	if err := keys(t, after).verify(fresh, new(token)); err != nil {
-		t.Fatalf("after a rotation paths are signed with the new key: %v", err)
 	}
 }
 
@@ -227,5 +217,183 @@ func TestPathVerifyAllocatesNothing(t *testing.T) {
 		_ = ring.verify("short", &tok)
 	}); n >= 1 && !raceEnabled {
 		t.Fatalf("%v allocations", n)
+	}
+}
+
+// published consumes the grants stream until so many grants were read.
+func (y *bundle) published(n int) map[ids.ID]seckillevent.Grant {
+	y.T.Helper()
+	grants := map[ids.ID]seckillevent.Grant{}
+	ctx, cancel := context.WithTimeout(y.T.Context(), 30*time.Second)
+	defer cancel()
+	err := y.Queue().Consume(ctx, func(_ context.Context, batch []bus.Msg) {
+		for _, m := range batch {
+			var b seckillevent.Batch
+			if err := b.Decode(m.Data); err != nil {
+				y.T.Error(err)
+			}
+			for _, g := range b.Grants {
+				grants[g.No] = g
+			}
+			if err := m.Ack(); err != nil {
+				y.T.Error(err)
+			}
+		}
+		if len(grants) >= n {
+			cancel()
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		y.T.Fatal(err)
+	}
+	return grants
+}
+
+// A check at the door shortens the payment window; the path carries that, and
+// so does the message to the order writer.
+func TestAShorterPaymentWindowTravelsWithTheGrant(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it := y.Item(10, func(it *catalogue.Item) { it.PayWindow = 24 * time.Hour })
+	i := y.instance([]*catalogue.Item{it})
+	i.rush.deps.ShortestPay = 20 * time.Second // of the providers
+	windows := map[int64]time.Duration{
+		1: 24 * time.Hour,          // not shortened
+		2: 30 * time.Second,        //
+		3: 5 * time.Second,         // too short for a provider to take the payment
+		4: 48 * time.Hour,          // a check may not loosen
+		5: 23 * time.Hour,          // more than a path can carry
+		6: 1500 * time.Millisecond, // also too short
+	}
+	i.rush.deps.Admit = func(_ context.Context, a *Applicant) error {
+		a.PayWithin = windows[a.User]
+		return nil
+	}
+	want := map[int64]int32{1: 0, 2: 30, 3: 20, 4: 0, 5: 65535, 6: 20}
+	numbers := map[int64]string{}
+	for user := range windows {
+		path := i.issue(user, it, 1)
+		numbers[user] = path.OrderNo
+		var tok token
+		if err := i.rush.keys.verify(path.Path, &tok); err != nil || tok.payWithin != want[user] {
+			t.Errorf("user %d: the path says %d s (%v), want %d", user, tok.payWithin, err, want[user])
+		}
+		i.send(path.Path).want(t, "", http.StatusAccepted, "")
+	}
+	got := y.published(len(windows))
+	for user, no := range numbers {
+		number, err := ids.Parse(no)
+		require.NoError(t, err)
+		if g := got[number]; g.PayWithin != want[user] {
+			t.Errorf("user %d: the grant says %d s, want %d", user, g.PayWithin, want[user])
+		}
+	}
+}
+
+// A path that is usable later than the opening is refused before that time,
+// although the opening itself is left to Redis within a second of tolerance.
+func TestLaterAdmissionIsStrict(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	later := time.Now().Add(time.Minute).Truncate(time.Millisecond)
+	i.rush.deps.Admit = func(_ context.Context, a *Applicant) error {
+		a.UsableFrom = later
+		return nil
+	}
+	path := i.issue(1, it, 1)
+	var tok token
+	if err := i.rush.keys.verify(path.Path, &tok); err != nil || tok.from != later.UnixMilli() {
+		t.Fatalf("%v, usable from %d", err, tok.from)
+	}
+	if v := i.rush.door(&tok, it, later.Add(-time.Millisecond)); v.outcome != outNotStarted || v.wait <= 0 {
+		t.Errorf("a millisecond early: outcome %d after %s", v.outcome, v.wait)
+	}
+	if v := i.rush.door(&tok, it, later); v.outcome != outNone {
+		t.Errorf("on time: outcome %d", v.outcome)
+	}
+}
+
+func TestIssue(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	open := y.Item(5, func(it *catalogue.Item) { it.UserLimit = 3 })
+	soon := y.Item(5, func(it *catalogue.Item) { it.OpensAt = it.OpensAt.Add(2 * time.Minute) })
+	later := y.Item(5, func(it *catalogue.Item) { it.OpensAt = it.OpensAt.Add(4 * time.Minute) })
+	over := *open
+	over.ID, over.OnSale = 1000, false
+	i := y.instance([]*catalogue.Item{open, soon, later, &over})
+
+	p := i.issue(7, open, 3)
+	var tok token
+	if err := i.rush.keys.verify(p.Path, &tok); err != nil || tok.user != 7 || tok.quantity != 3 || tok.no.String() != p.OrderNo {
+		t.Fatalf("%+v says %+v (%v)", p, tok, err)
+	}
+	if tok.no.Bucket() != ids.Bucket(7) || p.RushURL != "/api/v1/rush/"+p.Path {
+		t.Fatalf("%+v", p)
+	}
+	life := PathLifetime
+	expires, err := time.Parse(timeFormat, p.ExpiresAt)
+	if left := time.Until(expires); err != nil || left > life || left < life-5*time.Second {
+		t.Fatalf("open item: expires in %v (%v)", left, err)
+	}
+	p = i.issue(7, soon, 1)
+	if p.UsableFrom != soon.OpensAt.UTC().Format(timeFormat) || p.ExpiresAt != soon.OpensAt.Add(life).UTC().Format(timeFormat) {
+		t.Fatalf("an early path counts from the opening: %+v", p)
+	}
+	for name, c := range map[string]struct {
+		item     int64
+		quantity int32
+		kind     fault.Kind
+		code     string
+	}{
+		"unknown":    {999, 1, fault.NotFound, "not-found"},
+		"ended":      {over.ID, 1, fault.Gone, "ended"},
+		"too early":  {later.ID, 1, fault.TooEarly, "not-started"},
+		"over limit": {open.ID, 4, fault.Invalid, "over-limit"},
+	} {
+		_, err := i.tryIssue(7, c.item, c.quantity)
+		if f := fault.From(err); err == nil || f.Kind != c.kind || f.Code != c.code {
+			t.Errorf("%s: %v", name, err)
+		} else if c.kind == fault.TooEarly && (f.RetryAfter < 50*time.Second || f.RetryAfter > time.Minute) {
+			t.Errorf("%s: Retry-After %v", name, f.RetryAfter)
+		}
+	}
+}
+
+// The route itself: roles, defaults and answers.
+func TestIssueOverHTTP(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it := y.Item(5)
+	i := y.instance([]*catalogue.Item{it})
+	bearer, err := auth.NewTokens(seckilltest.Key, time.Now).Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)
+	require.NoError(t, err)
+	post := func(body, token string) *httptest.ResponseRecorder {
+		req := httptest.NewRequest(http.MethodPost, "/api/v1/items/1/rush-path", strings.NewReader(body))
+		if body != "" {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		rec := httptest.NewRecorder()
+		i.rt.ServeHTTP(rec, req)
+		return rec
+	}
+	for body, want := range map[string]int{
+		"": 200, "{}": 200, `{"quantity":1}`: 200, `{"quantity":2}`: 422, `{"quantity":0}`: 422, `{"quantity":-1}`: 422, `{"quantity":"1"}`: 422, `{`: 400,
+	} {
+		if rec := post(body, bearer); rec.Code != want {
+			t.Errorf("%q: %d %s, want %d", body, rec.Code, rec.Body, want)
+		}
+	}
+	if rec := post("", ""); rec.Code != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", rec.Code)
+	}
+	doc := i.rt.API.Huma.OpenAPI()
+	if op := doc.Paths["/api/v1/rush/{path}"]; op == nil || op.Post.Responses["202"] == nil || !strings.Contains(op.Post.Responses["503"].Description, "unknown") {
+		t.Error("the rush is not documented")
 	}
 }

@@ -50,7 +50,7 @@ func TestFullRedisIsNoUnknownOutcome(t *testing.T) {
 }
 
 // Every refusal: its status, its code, its Retry-After, and that the stock is
-// unchanged.
+// unchanged. How a sale refuses all attempts is in TestRepeatedPathIsAnsweredWhileTheSaleRefuses.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	y := setup(t)
@@ -96,29 +96,6 @@ func TestRefusals(t *testing.T) {
 			i.clock.Advance(32 * time.Second)
 			return i.send(p.Path)
 		}},
-		"after the end by Redis": {status: 410, code: "ended", rush: func(i *instance, it *catalogue.Item) answer {
-			p := i.issue(1, it, 1)
-			over := time.Now().Add(-time.Second)
-			i.change(it, inventory.Change{ClosesAt: &over})
-			return i.send(p.Path)
-		}},
-		"terminated": {status: 410, code: "ended", rush: func(i *instance, it *catalogue.Item) answer {
-			p := i.issue(1, it, 1)
-			gone := *it
-			gone.OnSale = false
-			i.listing.Show(&gone)
-			return i.send(p.Path)
-		}},
-		"gone": {status: 410, code: "ended", rush: func(i *instance, it *catalogue.Item) answer {
-			p := i.issue(1, it, 1)
-			i.listing.Show()
-			return i.send(p.Path)
-		}},
-		"paused": {status: 503, code: "paused", retry: 2, rush: func(i *instance, it *catalogue.Item) answer {
-			yes := true
-			i.change(it, inventory.Change{Paused: &yes})
-			return send(i, it)
-		}},
 		"over the limit by Redis": {item: pair, status: 422, code: "over-limit", rush: func(i *instance, it *catalogue.Item) answer {
 			p := i.issue(1, it, 2)
 			one := int32(1)
@@ -127,10 +104,6 @@ func TestRefusals(t *testing.T) {
 		}},
 		"more than is left": {item: func(it *catalogue.Item) { pair(it); it.Total = 1 }, status: 409, code: "not-enough", retry: 5, rush: func(i *instance, it *catalogue.Item) answer {
 			return i.send(i.issue(1, it, 2).Path)
-		}},
-		"unhealthy stream": {status: 503, code: "unavailable", retry: 2, rush: func(i *instance, it *catalogue.Item) answer {
-			i.rush.lanes.grants = &faultyStream{grants: i.queue, healthy: func() error { return broken }}
-			return send(i, it)
 		}},
 		"Redis failing": {status: 503, code: "unknown", retry: 1, rush: func(i *instance, it *catalogue.Item) answer {
 			i.rush.lanes.stock = &faultyStock{stock: i.rush.lanes.stock, reserve: func(int, func() error) error { return broken }}

@@ -3,9 +3,14 @@ package rush
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
+	"stampede/order/orderevent"
+	"stampede/platform/base/ids"
+	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
@@ -55,5 +60,223 @@ func TestFencedItemIsHealed(t *testing.T) {
 	}
 	if st := i.state(it); st.Remaining != 3 {
 		t.Fatalf("%d left, want 3", st.Remaining)
+	}
+}
+
+func repeats(t testing.TB, perSecond int) *ratelimit.Repeats {
+	t.Helper()
+	r, err := ratelimit.NewRepeats(perSecond)
+	require.NoError(t, err)
+	return r
+}
+
+// A path that is sent repeatedly gets its one answer until its user is over the
+// limit; then it is refused before Redis, only for that user, and only briefly.
+func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it := y.Item(10)
+	i := y.instance([]*catalogue.Item{it})
+	i.rush.repeats = repeats(t, 10)
+	p := i.issue(1, it, 1)
+	for n := range 10 {
+		if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
+			t.Fatalf("rush %d: %+v", n, a)
+		}
+	}
+	// The ten may have taken long enough to allow one more; not a hundred more.
+	refused := answer{Status: http.StatusAccepted}
+	for n := 0; n < 100 && refused.Status == http.StatusAccepted; n++ {
+		refused = i.send(p.Path)
+	}
+	if refused.Code != "rate-limited" || refused.Status != http.StatusTooManyRequests || refused.RetryAfter != "1" {
+		t.Errorf("%+v, want rate-limited", refused)
+	}
+	if got := i.answers(it.ID)["rate-limited"]; got != 1 {
+		t.Errorf("the funnel counts %d refusals, want 1", got)
+	}
+	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
+		t.Errorf("another user: %+v", a)
+	}
+	i.clock.Advance(time.Second)
+	if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
+		t.Errorf("a second later: %+v", a)
+	}
+}
+
+// While the flag is up users are not counted: refusing costs less than
+// counting.
+func TestTheFlagAnswersBeforeTheLimit(t *testing.T) {
+	t.Parallel()
+	i, req := soldOutShop(t)
+	i.rush.repeats = repeats(t, 1)
+	for range 10 {
+		w := httptest.NewRecorder()
+		i.rt.ServeHTTP(w, req)
+		if w.Code != http.StatusConflict {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// TestAdmissionRate sends attempts under the rates of an item as operators change them:
+// each change is a new item in the catalogue.
+func TestAdmissionRate(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it := y.Item(1000)
+	i := y.instance([]*catalogue.Item{it})
+	i.work()
+	held, got := i.buy(1, it)
+	got.want(t, "", http.StatusAccepted, "")
+	user := int64(1)
+	for _, c := range []struct {
+		rate          *int32
+		least, atMost int // refused of ten at once
+	}{{new(int32(1)), 5, 9}, {new(int32(0)), 10, 10}, {new(int32(1_000_000)), 0, 0}, {nil, 0, 0}} {
+		it.Admission = c.rate
+		refused := 0
+		for range 10 {
+			user++
+			if _, got := i.buy(user, it); got.Code == "too-hot" {
+				refused++
+			}
+		}
+		if refused < c.least || refused > c.atMost {
+			t.Errorf("at %v a second %d of 10 were refused, want %d to %d", c.rate, refused, c.least, c.atMost)
+		}
+		if got := i.send(held.Path); got.Status != http.StatusAccepted {
+			t.Errorf("at %v a second a holder was not admitted: %+v", c.rate, got)
+		}
+	}
+}
+
+func TestHundredParallelRushesOfOneUserGiveOneGrant(t *testing.T) {
+	t.Parallel()
+	const parallel = 100
+	for name, paths := range map[string]func(*instance, *catalogue.Item) []rushPath{
+		"one path": func(i *instance, it *catalogue.Item) []rushPath {
+			all := make([]rushPath, parallel)
+			p := i.issue(7, it, 1)
+			for k := range all {
+				all[k] = p
+			}
+			return all
+		},
+		"different paths": func(i *instance, it *catalogue.Item) []rushPath {
+			all := make([]rushPath, parallel)
+			for k := range all {
+				all[k] = i.issue(7, it, 1)
+			}
+			return all
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := setup(t)
+			it := y.Item(1000)
+			i := y.instance([]*catalogue.Item{it})
+			all := paths(i, it)
+			answers := make([]answer, parallel)
+			var wg sync.WaitGroup
+			for k, p := range all {
+				wg.Go(func() { answers[k] = i.send(p.Path) })
+			}
+			wg.Wait()
+			granted := ""
+			for k, a := range answers {
+				if a.Status != http.StatusAccepted && a.Code != "already-bought" {
+					t.Fatalf("answer %d: %d %s", k, a.Status, a.Code)
+				}
+				if granted == "" {
+					granted = a.OrderNo
+				}
+				if a.OrderNo != granted {
+					t.Fatalf("two numbers: %s and %s", granted, a.OrderNo)
+				}
+			}
+			if st := i.state(it); st.Seq != 1 || st.Remaining != 999 {
+				t.Fatalf("%d grants, %d left", st.Seq, st.Remaining)
+			}
+			y.Write()
+			pgtest.Eventually(t, 30*time.Second, func() bool { return y.Orders.Count() == 1 }, "one order")
+		})
+	}
+}
+
+// A lost 202 is requested again with the same path: before the sell-out, after
+// it with the flag up, when the order exists, and when it has ended.
+func TestLostAnswerIsGivenAgain(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	it := y.Item(2)
+	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
+	i.work()
+
+	first, a := i.buy(1, it)
+	if a.Status != http.StatusAccepted || a.OrderNo != first.OrderNo || a.State != "queued" || a.Position != 1 || a.PollAfter < 200 {
+		t.Fatalf("first rush: %+v", a)
+	}
+	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.OrderNo != first.OrderNo || again.State != "queued" || again.Position != 1 {
+		t.Fatalf("before the sell-out: %+v", again)
+	}
+	if _, a = i.buy(2, it); a.Status != http.StatusAccepted {
+		t.Fatalf("second unit: %+v", a)
+	}
+	if _, a = i.buy(3, it); a.Code != "all-held" || a.Status != http.StatusConflict {
+		t.Fatalf("third shopper: %+v", a)
+	}
+	mustBeUp(t, i, it, outAllHeld)
+	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.OrderNo != first.OrderNo || again.State != "queued" {
+		t.Fatalf("after the sell-out: %+v", again)
+	}
+	// A second click comes with its own path.
+	if _, again := i.buy(1, it); again.Code != "already-bought" || again.OrderNo != first.OrderNo || again.Status != http.StatusConflict {
+		t.Fatalf("second click after the sell-out: %+v", again)
+	}
+
+	y.Write()
+	pgtest.Eventually(t, 30*time.Second, func() bool { return i.state(it).Persisted == 2 }, "both orders written")
+	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.State != orderevent.StatusPending || again.Position != 0 {
+		t.Fatalf("with an order: %+v", again)
+	}
+	y.Close(parse(t, first.OrderNo))
+	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.OrderNo != first.OrderNo || again.State != orderevent.StatusClosed {
+		t.Fatalf("after its end: %+v", again)
+	}
+	// The number is finished but the user is not: a new path buys again.
+	if _, a := i.buy(1, it); a.Status != http.StatusAccepted {
+		t.Fatalf("buying again: %+v", a)
+	}
+	f := i.answers(it.ID)
+	if f["queued"] != 3 || f["repeated"] != 4 || f["all-held"] != 1 || f["already-bought"] != 1 {
+		t.Fatalf("funnel: %v", f)
+	}
+}
+
+// mustBeUp waits for the flag, which rises after the answer that caused it.
+func mustBeUp(t testing.TB, i *instance, it *catalogue.Item, want outcome) {
+	t.Helper()
+	const stranger = 1 << 40
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		l := i.rush.lanes.all.find(it.ID)
+		if l == nil {
+			return false
+		}
+		o, up := l.flag.refuses(stranger, ids.ID{})
+		return up && o == want
+	}, "the flag "+want.String())
+}
+
+func TestOneItemPerActivity(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	together := func(it *catalogue.Item) { it.PerActivity = true }
+	one, other := y.Item(5, together), y.Item(5, together)
+	i := y.instance([]*catalogue.Item{one, other})
+	first, a := i.buy(1, one)
+	a.want(t, "first item", http.StatusAccepted, "")
+	if _, a := i.buy(1, other); a.Code != "already-bought" || a.OrderNo != first.OrderNo {
+		t.Fatalf("second item of the activity: %+v", a)
 	}
 }

@@ -3,6 +3,7 @@
 package seckillevent
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,4 +53,64 @@ type Grant struct {
 	// batch's; 0 means the batch's. Between 0 and MaxPayWindow.
 	PayWithin int32
 	Seq       int64 // the grant's place in its epoch, from 1
+}
+
+// Way is how the goods of an order reach the shopper.
+type Way string
+
+// The ways.
+const (
+	Delivery Way = "delivery"
+	Pickup   Way = "pickup" // at a store of the shop
+)
+
+// Ask is whether shoppers give a detail of themselves; empty is never.
+type Ask string
+
+// What an activity asks for.
+const (
+	Optional Ask = "optional"
+	Required Ask = "required"
+)
+
+// Checkout is what an activity settles with its shoppers between the order and its
+// payment. It is final when the activity can no longer be edited, which is before
+// its first order. The zero value settles nothing: goods that need neither.
+type Checkout struct {
+	Ways     []Way `json:"ways,omitempty" enum:"delivery,pickup" maxItems:"2" nullable:"false" doc:"How the goods reach the shopper, who chooses where there are both; none for what is not handed over"`
+	Freight  int64 `json:"freight,omitempty" minimum:"0" maximum:"100000000" doc:"Of a delivery, whatever the quantity; in minor units of the items' currency" example:"800"`
+	FreeFrom int64 `json:"free_from,omitempty" minimum:"0" doc:"Goods of this amount or more are delivered free; 0 is never" example:"9900"`
+	Name     Ask   `json:"name,omitempty" enum:"optional,required" doc:"Whether the order asks for a name; left out, it does not"`
+	Phone    Ask   `json:"phone,omitempty" enum:"optional,required" doc:"Whether it asks for a phone"`
+	Address  Ask   `json:"address,omitempty" enum:"optional,required" doc:"Whether a delivery asks for an address"`
+	Note     Ask   `json:"note,omitempty" enum:"optional,required" doc:"Whether it asks for a note to the shop"`
+}
+
+// MaxFreight bounds a delivery's price, in minor units.
+const MaxFreight = 100_000_000
+
+// Offers reports whether goods may reach the shopper this way.
+func (c *Checkout) Offers(w Way) bool { return slices.Contains(c.Ways, w) }
+
+// Settled reports whether an order can be paid without any details: nothing is to
+// be chosen, required or added to the amount.
+func (c *Checkout) Settled() bool {
+	return c.Freight == 0 && !c.Offers(Pickup) && c.Name != Required && c.Phone != Required && c.Address != Required && c.Note != Required
+}
+
+// FreightOf is what it costs for goods of this amount to reach the shopper.
+func (c *Checkout) FreightOf(w Way, goods int64) int64 {
+	if w != Delivery || c.FreeFrom > 0 && goods >= c.FreeFrom {
+		return 0
+	}
+	return c.Freight
+}
+
+// Sale is what was on sale as an item, for those who read its orders later.
+type Sale struct {
+	SKU, Spec, ImageURL string
+	Activity, Session   string // their names
+	StartsAt, EndsAt    time.Time
+	OpensAt, ClosesAt   time.Time
+	Checkout            Checkout
 }

@@ -17,8 +17,10 @@ import (
 	"golang.org/x/text/language"
 
 	"stampede/platform/base/currency"
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/encoded"
 	"stampede/platform/edge/httpx"
+	"stampede/seckill/internal/wire"
 )
 
 var templates = template.Must(template.ParseFS(files, "templates/*.html"))
@@ -46,21 +48,18 @@ type pages struct {
 // that is there counts. Private ones are of no use to a search engine.
 var kinds = []struct {
 	query, page string
-	title       words
+	title       fault.Text
 	private     bool
 }{
-	{"qr", "confirm", words{"Confirm login", "确认登录"}, true},
-	{"order", "order", words{"Order details", "订单详情"}, true},
-	{"item", "item", words{"On sale", "商品详情"}, false},
-	{"orders", "orders", words{"My orders", "我的订单"}, true},
-	{"account", "account", words{"My account", "我的账号"}, true},
-	{"wechat", "wechat", words{"WeChat", "微信登录"}, true},
-	{"preview", "preview", words{"Item preview", "商品预览"}, true},
-	{"sessions", "sessions", words{"Flash sales", "抢购场次"}, false},
+	{"qr", "confirm", fault.Text{"Confirm login", "确认登录"}, true},
+	{"order", "order", fault.Text{"Order details", "订单详情"}, true},
+	{"item", "item", fault.Text{"On sale", "商品详情"}, false},
+	{"orders", "orders", fault.Text{"My orders", "我的订单"}, true},
+	{"account", "account", fault.Text{"My account", "我的账号"}, true},
+	{"wechat", "wechat", fault.Text{"WeChat", "微信登录"}, true},
+	{"preview", "preview", fault.Text{"Item preview", "商品预览"}, true},
+	{"sessions", "sessions", fault.Text{"Flash sales", "抢购场次"}, false},
 }
-
-// words are a text in the languages, in httpx's order.
-type words [2]string
 
 // document is what the template shows.
 type document struct {
@@ -75,19 +74,10 @@ type document struct {
 
 // goods are what a document shows of an item, as the API names it.
 type goods struct {
-	ID           string    `json:"id"`
-	Title        string    `json:"title"`
-	Spec         string    `json:"spec"`
-	ImageURL     string    `json:"image_url"`
-	ListPrice    money     `json:"list_price"`
-	SalePrice    money     `json:"sale_price"`
+	ID string `json:"id"`
+	wire.Goods
 	OpensAt      time.Time `json:"opens_at"`
 	LimitPerUser int       `json:"limit_per_user"`
-}
-
-type money struct {
-	Amount   int64  `json:"amount"` // in the currency's minor units
-	Currency string `json:"currency"`
 }
 
 // page answers with the document that the query asks for.
@@ -100,7 +90,7 @@ func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	d.Page, d.Title, d.Private = kind.page, d.T(kind.title[0], kind.title[1]), kind.private
+	d.Page, d.Title, d.Private = kind.page, kind.title[d.language], kind.private
 	d.Description = d.T("Limited-time deals in limited numbers. First come, first served.", "限时限量，准点开抢，先到先得。")
 	var shown []byte
 	if d.Page == "item" {
@@ -216,7 +206,7 @@ func (d *document) describe(shown []byte) error {
 // What the template calls.
 
 // T is a text in the document's language.
-func (d *document) T(english, chinese string) string { return words{english, chinese}[d.language] }
+func (d *document) T(english, chinese string) string { return fault.Text{english, chinese}[d.language] }
 
 // Lang is the document's language, which the script follows.
 func (d *document) Lang() string { return d.T("en", "zh") }
@@ -264,7 +254,7 @@ func (d *document) Picture() string {
 }
 
 // Price writes an amount as the pages' script does.
-func (d *document) Price(m money) string {
+func (d *document) Price(m wire.Money) string {
 	return currency.Write(m.Amount, m.Currency, []language.Tag{language.English, language.Chinese}[d.language])
 }
 

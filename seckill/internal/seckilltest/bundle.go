@@ -19,6 +19,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/order/orderevent"
+	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/pg"
@@ -111,20 +112,21 @@ func (l *lastQueue) Republish(ctx context.Context, itemID int64, holds []invento
 	return l.Load().Republish(ctx, itemID, holds)
 }
 
-// Item puts an item on sale with so many units, open since a minute ago.
+// Item puts an item on sale with so many units, open since a minute ago, that a user may
+// buy again after an unpaid order.
 func (y *Bundle) Item(units int32, change ...func(*catalogue.Item)) *catalogue.Item {
 	y.T.Helper()
 	now := time.Now().Truncate(time.Millisecond)
 	it := &catalogue.Item{
-		ID: y.ids.Add(1), ActivityID: 1, SessionID: 1, SKU: "sku", Title: "A thing", Currency: "CNY", ListPrice: 200, SalePrice: 100,
-		Total: units, UserLimit: 1, OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), PayWindow: 15 * time.Minute, OnSale: true, Rebuy: true,
+		ID: y.ids.Add(1), ActivityID: 1, SessionID: 1, Title: "A thing", Currency: "CNY", SalePrice: 100,
+		Total: units, UserLimit: 1, OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), PayWindow: 15 * time.Minute, OnSale: true,
 	}
 	for _, f := range change {
 		f(it)
 	}
 	err := pg.InTx(y.T.Context(), y.DB, func(tx pgx.Tx) error {
 		return y.Stock.Create(y.T.Context(), tx, inventory.NewStock{
-			Item: it.Stock(), Total: it.Total, Unlimited: it.Unlimited, UserLimit: it.UserLimit, Rebuy: it.Rebuy, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
+			Item: it.Stock(), Total: it.Total, Unlimited: it.Unlimited, UserLimit: it.UserLimit, Rebuy: true, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
 		})
 	})
 	if err != nil {
@@ -216,4 +218,78 @@ func (y *Bundle) SetState(field string, value any) {
 			y.T.Fatalf("%s: %v", key, err)
 		}
 	}
+}
+
+// RedisCalls is a hook that counts the commands a client sends; a pipeline is one.
+type RedisCalls struct{ N atomic.Int64 }
+
+// DialHook leaves connections unchanged.
+func (c *RedisCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook counts a command.
+func (c *RedisCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { c.N.Add(1); return next(ctx, cmd) }
+}
+
+// ProcessPipelineHook counts a pipeline.
+func (c *RedisCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { c.N.Add(1); return next(ctx, cmds) }
+}
+
+// Statements is a second pool on a database, with the number of statements that were begun
+// on it.
+func Statements(t testing.TB, db *pgxpool.Pool) (*pgxpool.Pool, *atomic.Int64) {
+	t.Helper()
+	cfg, statements := db.Config(), new(atomic.Int64)
+	cfg.ConnConfig.Tracer = statementCounter{statements}
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool, statements
+}
+
+type statementCounter struct{ n *atomic.Int64 }
+
+func (c statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Clock is an instance's clock: the machine's time plus what the test has
+// added. The zero value is ready. Safe for concurrent use.
+type Clock struct{ offset atomic.Int64 }
+
+// Now is the current time.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
+
+// Advance moves the clock forward.
+func (c *Clock) Advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// Set moves the clock to so long after the machine's time.
+func (c *Clock) Set(d time.Duration) { c.offset.Store(int64(d)) }
+
+// WrongClocks are machines whose wall clock is far off.
+var WrongClocks = map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute, "right": 0}
+
+// OffBy is the clock of an instance on a machine that is off by wrong, after it
+// has synchronized with Redis.
+func (y *Bundle) OffBy(wrong time.Duration) *clock.Server {
+	y.T.Helper()
+	c := clock.NewServer(y.Redis, slog.New(slog.DiscardHandler))
+	c.Local = func() time.Time { return time.Now().Add(wrong) }
+	if err := c.Sample(y.T.Context()); err != nil {
+		y.T.Fatal(err)
+	}
+	return c
+}
+
+// RedisTime is the Redis server's time, by which sales open.
+func (y *Bundle) RedisTime() time.Time {
+	y.T.Helper()
+	now, err := y.Redis.Time(y.T.Context()).Result()
+	if err != nil {
+		y.T.Fatal(err)
+	}
+	return now
 }
