@@ -1,7 +1,19 @@
--- name: InsertActivity :one
-INSERT INTO seckill.activities (name, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
+-- Writes an activity as it is to be, a new one if its id is 0.
+-- name: PutActivity :one
+INSERT INTO seckill.activities AS a (id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
+    payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
+OVERRIDING SYSTEM VALUE
+VALUES (coalesce(nullif(@id::bigint, 0), nextval('seckill.activities_id_seq')), @name, @status, @starts_at, @ends_at, @limit_per_user,
+    @one_item_per_user, @payment_window_seconds, @payment_window_share, @rebuy_after_close, @paused, @version, @human_check, @human_check_rate,
+    @exclusive, @refund_within_hours, @refund_units, @checkout)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
+    limit_per_user = excluded.limit_per_user, one_item_per_user = excluded.one_item_per_user,
+    payment_window_seconds = excluded.payment_window_seconds, payment_window_share = excluded.payment_window_share,
+    rebuy_after_close = excluded.rebuy_after_close, paused = excluded.paused, version = excluded.version,
+    human_check = excluded.human_check, human_check_rate = excluded.human_check_rate, exclusive = excluded.exclusive,
+    refund_within_hours = excluded.refund_within_hours, refund_units = excluded.refund_units, checkout = excluded.checkout,
+    revision = a.revision + 1, updated_at = now()
+RETURNING *;
 
 -- name: Activity :one
 SELECT * FROM seckill.activities WHERE id = $1;
@@ -17,21 +29,6 @@ FROM seckill.activities a WHERE a.id = $1 FOR UPDATE OF a;
 SELECT * FROM seckill.activities
 WHERE (@before::bigint = 0 OR id < @before) AND (@status::text = '' OR status = @status)
 ORDER BY id DESC LIMIT @row_limit;
-
--- name: UpdateActivity :one
-UPDATE seckill.activities SET name = $2, starts_at = $3, ends_at = $4, limit_per_user = $5, one_item_per_user = $6,
-    payment_window_seconds = $7, payment_window_share = $8, rebuy_after_close = $9,
-    human_check = $10, human_check_rate = $11, exclusive = $12, refund_within_hours = $13, refund_units = $14, checkout = $15,
-    version = version + 1, revision = revision + 1, updated_at = now()
-WHERE id = $1 RETURNING *;
-
--- name: SetActivityStatus :one
-UPDATE seckill.activities SET status = @status, revision = revision + 1, updated_at = now()
-WHERE id = @id RETURNING *;
-
--- name: SetActivityPaused :one
-UPDATE seckill.activities SET paused = @paused, revision = revision + 1, updated_at = now()
-WHERE id = @id RETURNING *;
 
 -- The sessions or items of the activity changed: views and catalogues are stale.
 -- name: TouchActivity :exec
@@ -63,10 +60,16 @@ FROM seckill.activities WHERE status <> 'draft' AND ends_at > now() - make_inter
 SELECT * FROM seckill.activities
 WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => @kept_seconds) ORDER BY id;
 
--- name: InsertSession :one
-INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at, repeat_of, repeat_day,
+-- name: PutSession :one
+INSERT INTO seckill.sessions (id, activity_id, name, opens_at, closes_at, version, repeat_of, repeat_day,
     reservation_opens_at, reservation_closes_at, reservation_cap)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING *;
+OVERRIDING SYSTEM VALUE
+VALUES (coalesce(nullif(@id::bigint, 0), nextval('seckill.sessions_id_seq')), @activity_id, @name, @opens_at, @closes_at, @version, @repeat_of,
+    @repeat_day, @reservation_opens_at, @reservation_closes_at, @reservation_cap)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, opens_at = excluded.opens_at, closes_at = excluded.closes_at, version = excluded.version,
+    reservation_opens_at = excluded.reservation_opens_at, reservation_closes_at = excluded.reservation_closes_at,
+    reservation_cap = excluded.reservation_cap, updated_at = now()
+RETURNING *;
 
 -- name: Session :one
 SELECT * FROM seckill.sessions WHERE id = $1;
@@ -79,18 +82,22 @@ ORDER BY id DESC LIMIT @row_limit;
 -- name: SessionsOf :many
 SELECT * FROM seckill.sessions WHERE activity_id = ANY(@activity_ids::bigint[]) ORDER BY activity_id, id;
 
--- name: UpdateSession :one
-UPDATE seckill.sessions SET name = $2, opens_at = $3, closes_at = $4,
-    reservation_opens_at = $5, reservation_closes_at = $6, reservation_cap = $7, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING *;
-
 -- name: DeleteSession :exec
 DELETE FROM seckill.sessions WHERE id = $1;
 
--- name: InsertItem :one
-INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
-    stock, backup, unlimited, limit_per_user, oversell_percent, oversell_reason)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING *;
+-- name: PutItem :one
+INSERT INTO seckill.items (id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
+    stock, unlimited, limit_per_user, version, oversell_percent, oversell_reason, backup, paused, admission)
+OVERRIDING SYSTEM VALUE
+VALUES (coalesce(nullif(@id::bigint, 0), nextval('seckill.items_id_seq')), @session_id, @activity_id, @sku, @title, @spec, @image_url,
+    @list_price, @sale_price, @currency, @stock, @unlimited, @limit_per_user, @version, @oversell_percent, @oversell_reason, @backup,
+    @paused, @admission)
+ON CONFLICT (id) DO UPDATE SET sku = excluded.sku, title = excluded.title, spec = excluded.spec, image_url = excluded.image_url,
+    list_price = excluded.list_price, sale_price = excluded.sale_price, currency = excluded.currency, stock = excluded.stock,
+    unlimited = excluded.unlimited, limit_per_user = excluded.limit_per_user, version = excluded.version,
+    oversell_percent = excluded.oversell_percent, oversell_reason = excluded.oversell_reason, backup = excluded.backup,
+    paused = excluded.paused, admission = excluded.admission, updated_at = now()
+RETURNING *;
 
 -- name: Item :one
 SELECT * FROM seckill.items WHERE id = $1;
@@ -103,27 +110,6 @@ ORDER BY id DESC LIMIT @row_limit;
 
 -- name: ItemsOf :many
 SELECT * FROM seckill.items WHERE activity_id = ANY(@activity_ids::bigint[]) ORDER BY activity_id, id;
-
--- name: UpdateItem :one
-UPDATE seckill.items SET sku = $2, title = $3, spec = $4, image_url = $5, list_price = $6, sale_price = $7,
-    currency = $8, stock = $9, backup = $10, unlimited = $11, limit_per_user = $12, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING *;
-
--- name: AddItemStock :one
-UPDATE seckill.items SET stock = stock + @added, version = version + 1, updated_at = now() WHERE id = @id RETURNING *;
-
--- name: MoveItemBackup :one
-UPDATE seckill.items SET stock = stock - @units, backup = backup + @units, version = version + 1, updated_at = now() WHERE id = @id RETURNING *;
-
--- name: SetItemPaused :one
-UPDATE seckill.items SET paused = @paused, updated_at = now() WHERE id = @id RETURNING *;
-
--- name: SetItemAdmission :exec
-UPDATE seckill.items SET admission = @per_second, updated_at = now() WHERE id = @id;
-
--- name: SetOversell :one
-UPDATE seckill.items SET oversell_percent = @percent, oversell_reason = @reason, version = version + 1, updated_at = now()
-WHERE id = @id RETURNING *;
 
 -- name: DeleteItem :exec
 DELETE FROM seckill.items WHERE id = $1;

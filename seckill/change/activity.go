@@ -54,7 +54,7 @@ func createActivity(ctx context.Context, c *change, in plan.ActivityDraft) (plan
 	if err := f.Err(); err != nil {
 		return plan.ActivityView{}, err
 	}
-	if err := c.insertActivity(ctx, &row); err != nil {
+	if err := c.insertActivity(ctx, row); err != nil {
 		return plan.ActivityView{}, err
 	}
 	view := plan.ViewActivity(&c.activity)
@@ -77,40 +77,33 @@ func createActivity(ctx context.Context, c *change, in plan.ActivityDraft) (plan
 }
 
 // insertActivity writes a checked activity as a draft and makes it the activity
-// of the rest of this change. It ignores the row's counters; of a row that has an id
-// the rules in words are copied.
-func (c *change) insertActivity(ctx context.Context, row *seckilldb.SeckillActivity) error {
-	made, err := c.q.InsertActivity(ctx, seckilldb.InsertActivityParams{
-		Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser, OneItemPerUser: row.OneItemPerUser,
-		PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
-		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
-		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
-	})
-	if err != nil {
-		return fmt.Errorf("change: insert activity: %w", err)
+// of the rest of this change. Of a row that has an id the rules in words are copied.
+func (c *change) insertActivity(ctx context.Context, row seckilldb.SeckillActivity) error {
+	original := row.ID
+	row.ID, row.Status, row.Paused, row.Version = 0, plan.StatusDraft, false, 1
+	if err := c.putActivity(ctx, row); err != nil {
+		return err
 	}
-	c.activity, c.phase = made, plan.PhaseDraft
-	if row.ID != 0 {
-		if err := c.q.CopyActivityRules(ctx, seckilldb.CopyActivityRulesParams{CopyID: made.ID, OriginalID: row.ID}); err != nil {
+	c.phase = plan.PhaseDraft
+	if original != 0 {
+		if err := c.q.CopyActivityRules(ctx, seckilldb.CopyActivityRulesParams{CopyID: c.activity.ID, OriginalID: original}); err != nil {
 			return fmt.Errorf("change: copy activity rules: %w", err)
 		}
 	}
 	return nil
 }
 
-// updateActivity writes an edited activity.
-func (c *change) updateActivity(ctx context.Context, row *seckilldb.SeckillActivity) error {
-	edited, err := c.q.UpdateActivity(ctx, seckilldb.UpdateActivityParams{
-		ID: row.ID, Name: row.Name, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser,
-		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds,
-		PaymentWindowShare: row.PaymentWindowShare, RebuyAfterClose: row.RebuyAfterClose,
-		HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate, Exclusive: row.Exclusive,
-		RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
+// putActivity writes an activity and makes it the activity of the rest of this change.
+func (c *change) putActivity(ctx context.Context, row seckilldb.SeckillActivity) (err error) {
+	c.activity, err = c.q.PutActivity(ctx, seckilldb.PutActivityParams{
+		ID: row.ID, Name: row.Name, Status: row.Status, StartsAt: row.StartsAt, EndsAt: row.EndsAt, LimitPerUser: row.LimitPerUser,
+		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare,
+		RebuyAfterClose: row.RebuyAfterClose, Paused: row.Paused, Version: row.Version, HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate,
+		Exclusive: row.Exclusive, RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
 	})
 	if err != nil {
-		return fmt.Errorf("change: update activity: %w", err)
+		return fmt.Errorf("change: put activity: %w", err)
 	}
-	c.activity = edited
 	return nil
 }
 
@@ -164,7 +157,8 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	if unchanged(plan.ViewActivity(&before), plan.ViewActivity(&row)) {
 		return tree.View(), nil
 	}
-	if err := c.updateActivity(ctx, &row); err != nil {
+	row.Version++
+	if err := c.putActivity(ctx, row); err != nil {
 		return plan.ActivityView{}, err
 	}
 	row, c.announce = c.activity, c.published()

@@ -51,7 +51,7 @@ func cloneActivity(ctx context.Context, c *change, id int64, in activityCloning)
 	if err := f.Err(); err != nil {
 		return plan.ActivityView{}, err
 	}
-	if err := c.insertActivity(ctx, &clone.SeckillActivity); err != nil {
+	if err := c.insertActivity(ctx, clone.SeckillActivity); err != nil {
 		return plan.ActivityView{}, err
 	}
 	view := plan.ViewActivity(&c.activity)

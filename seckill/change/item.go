@@ -65,31 +65,37 @@ func createItem(ctx context.Context, c *change, in newItem) (plan.ItemView, erro
 
 // insertItem writes a checked item. A row that has an id is copied with its detail.
 func (c *change) insertItem(ctx context.Context, location string, sessionID int64, row seckilldb.SeckillItem) (seckilldb.SeckillItem, error) {
-	out, err := c.q.InsertItem(ctx, seckilldb.InsertItemParams{
-		SessionID: sessionID, ActivityID: c.activity.ID, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl,
-		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Backup: row.Backup, Unlimited: row.Unlimited,
-		LimitPerUser: row.LimitPerUser, OversellPercent: row.OversellPercent, OversellReason: row.OversellReason,
-	})
-	if err != nil {
-		return out, orTakenSKU(err, location, row.Sku, "insert item")
+	original := row.ID
+	row.ID, row.SessionID, row.ActivityID, row.Version, row.Paused, row.Admission = 0, sessionID, c.activity.ID, 1, false, nil
+	if err := c.putItem(ctx, location, &row); err != nil {
+		return row, err
 	}
-	if row.ID != 0 {
-		if err := c.q.CopyItemDetail(ctx, seckilldb.CopyItemDetailParams{CopyID: out.ID, OriginalID: row.ID}); err != nil {
-			return out, fmt.Errorf("change: copy item detail: %w", err)
+	if original != 0 {
+		if err := c.q.CopyItemDetail(ctx, seckilldb.CopyItemDetailParams{CopyID: row.ID, OriginalID: original}); err != nil {
+			return row, fmt.Errorf("change: copy item detail: %w", err)
 		}
 	}
-	err = c.record(ctx, "item.create", inventory.ItemSubject(out.ID), created(plan.ViewItem(&out)))
-	return out, err
+	return row, c.record(ctx, "item.create", inventory.ItemSubject(row.ID), created(plan.ViewItem(&row)))
 }
 
-// orTakenSKU turns a unique key violation into a flaw of the SKU field.
-func orTakenSKU(err error, location, sku, operation string) error {
+// putItem writes an item. A SKU that its session has already is a flaw of the request's SKU field.
+func (c *change) putItem(ctx context.Context, location string, row *seckilldb.SeckillItem) error {
+	put, err := c.q.PutItem(ctx, seckilldb.PutItemParams{
+		ID: row.ID, SessionID: row.SessionID, ActivityID: row.ActivityID, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl,
+		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited,
+		LimitPerUser: row.LimitPerUser, Version: row.Version, OversellPercent: row.OversellPercent, OversellReason: row.OversellReason,
+		Backup: row.Backup, Paused: row.Paused, Admission: row.Admission,
+	})
 	if pg.ViolatesUnique(err, "items_session_id_sku_key") {
 		var f plan.Flaws
-		f.Add(false, location+".sku", sku, fault.T("The session already has an item with this SKU.", "该场次已有相同编码的商品。"))
+		f.Add(false, location+".sku", row.Sku, fault.T("The session already has an item with this SKU.", "该场次已有相同编码的商品。"))
 		return f.Err()
 	}
-	return fmt.Errorf("change: %s: %w", operation, err)
+	if err != nil {
+		return fmt.Errorf("change: put item: %w", err)
+	}
+	*row = put
+	return nil
 }
 
 // readItem returns an item.
@@ -129,12 +135,9 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 	if out = plan.ViewItem(&row); unchanged(plan.ViewItem(&old), out) {
 		return out, nil
 	}
-	row, err = c.q.UpdateItem(ctx, seckilldb.UpdateItemParams{
-		ID: id, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl, ListPrice: row.ListPrice,
-		SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Backup: row.Backup, Unlimited: row.Unlimited, LimitPerUser: row.LimitPerUser,
-	})
-	if err != nil {
-		return out, orTakenSKU(err, "body", optional(in.SKU, ""), "update item")
+	row.Version++
+	if err := c.putItem(ctx, "body", &row); err != nil {
+		return out, err
 	}
 	if c.onlyCorrections() {
 		err = c.touch(ctx)
@@ -233,8 +236,9 @@ func setOversell(ctx context.Context, c *change, id int64, in oversellAgreement)
 		out = plan.ViewItem(&old)
 		return out, nil
 	}
-	if row, err = c.q.SetOversell(ctx, seckilldb.SetOversellParams{ID: id, Percent: row.OversellPercent, Reason: row.OversellReason}); err != nil {
-		return out, fmt.Errorf("change: set oversell: %w", err)
+	row.Version++
+	if err := c.putItem(ctx, "body", &row); err != nil {
+		return out, err
 	}
 	if err := c.changedBelow(ctx, before); err != nil {
 		return out, err

@@ -8,7 +8,6 @@ import (
 	"stampede/inventory"
 	"stampede/platform/edge/httpx"
 	"stampede/seckill/internal/operator"
-	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/plan"
 )
 
@@ -39,9 +38,10 @@ func pauseItem(ctx context.Context, c *change, id int64, verb string, pause bool
 	if out = plan.ViewItem(&old); old.Paused == pause {
 		return out, nil
 	}
-	row, err := c.q.SetItemPaused(ctx, seckilldb.SetItemPausedParams{ID: id, Paused: pause})
-	if err != nil {
-		return out, fmt.Errorf("change: set item paused: %w", err)
+	row := old
+	row.Paused = pause
+	if err := c.putItem(ctx, "body", &row); err != nil {
+		return out, err
 	}
 	now := plan.Paused(&c.activity, &row)
 	if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{Paused: &now}); err != nil {
@@ -96,8 +96,9 @@ func setAdmission(ctx context.Context, c *change, id int64, in admissionRate) (a
 	if unchanged(before, in) {
 		return in, nil
 	}
-	if err := c.q.SetItemAdmission(ctx, seckilldb.SetItemAdmissionParams{ID: id, PerSecond: in.PerSecond}); err != nil {
-		return in, fmt.Errorf("change: set admission rate: %w", err)
+	item.Admission = in.PerSecond
+	if err := c.putItem(ctx, "body", &item); err != nil {
+		return in, err
 	}
 	if err := c.touch(ctx); err != nil {
 		return in, err

@@ -116,7 +116,8 @@ func (c *change) makeRoom(ctx context.Context, b *plan.Activity, plans []plan.Se
 		return nil
 	}
 	was := c.activity
-	if err := c.updateActivity(ctx, &row); err != nil {
+	row.Version++
+	if err := c.putActivity(ctx, row); err != nil {
 		return err
 	}
 	return c.record(ctx, "activity.edit", plan.ActivitySubject(row.ID), edited(plan.ViewActivity(&was), plan.ViewActivity(&c.activity)))

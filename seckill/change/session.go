@@ -79,13 +79,10 @@ func (c *change) insertDraft(ctx context.Context, location string, in *plan.Sess
 // counters in the given rows, so that an existing session can be passed in to
 // be copied.
 func (c *change) insertSession(ctx context.Context, location string, t *plan.Session) (plan.SessionView, error) {
-	row, err := c.q.InsertSession(ctx, seckilldb.InsertSessionParams{
-		ActivityID: c.activity.ID, Name: t.Name, OpensAt: t.OpensAt, ClosesAt: t.ClosesAt,
-		RepeatOf: t.RepeatOf, RepeatDay: t.RepeatDay, ReservationOpensAt: t.ReservationOpensAt,
-		ReservationClosesAt: t.ReservationClosesAt, ReservationCap: t.ReservationCap,
-	})
-	if err != nil {
-		return plan.SessionView{}, fmt.Errorf("change: insert session: %w", err)
+	row := t.SeckillSession
+	row.ID, row.ActivityID, row.Version = 0, c.activity.ID, 1
+	if err := c.putSession(ctx, &row); err != nil {
+		return plan.SessionView{}, err
 	}
 	view := plan.ViewSession(&row)
 	if err := c.record(ctx, "session.create", plan.SessionSubject(row.ID), created(view)); err != nil {
@@ -162,7 +159,14 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 		out = t.View()
 		return out, nil
 	}
-	if row, err = c.updateSession(ctx, &t.SeckillSession, &row); err != nil {
+	if t.ReservationCap == 0 && row.ReservationCap > 0 {
+		// A new cap starts from the existing reservations: counters left over from an earlier one are out of date.
+		if err := c.q.ForgetReservationCounts(ctx, row.ID); err != nil {
+			return out, fmt.Errorf("change: forget reservation counts: %w", err)
+		}
+	}
+	row.Version++
+	if err := c.putSession(ctx, &row); err != nil {
 		return out, err
 	}
 	if c.onlyCorrections() {
@@ -177,23 +181,17 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 	return out, c.record(ctx, "session.edit", plan.SessionSubject(id), edited(plan.ViewSession(&t.SeckillSession), plan.ViewSession(&row)))
 }
 
-// updateSession writes an edited session. A newly introduced cap starts from
-// the existing reservations: counters left over from an earlier cap are out of
-// date.
-func (c *change) updateSession(ctx context.Context, before, row *seckilldb.SeckillSession) (seckilldb.SeckillSession, error) {
-	if before.ReservationCap == 0 && row.ReservationCap > 0 {
-		if err := c.q.ForgetReservationCounts(ctx, row.ID); err != nil {
-			return seckilldb.SeckillSession{}, fmt.Errorf("change: forget reservation counts: %w", err)
-		}
-	}
-	out, err := c.q.UpdateSession(ctx, seckilldb.UpdateSessionParams{
-		ID: row.ID, Name: row.Name, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, ReservationOpensAt: row.ReservationOpensAt,
+// putSession writes a session.
+func (c *change) putSession(ctx context.Context, row *seckilldb.SeckillSession) (err error) {
+	*row, err = c.q.PutSession(ctx, seckilldb.PutSessionParams{
+		ID: row.ID, ActivityID: row.ActivityID, Name: row.Name, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, Version: row.Version,
+		RepeatOf: row.RepeatOf, RepeatDay: row.RepeatDay, ReservationOpensAt: row.ReservationOpensAt,
 		ReservationClosesAt: row.ReservationClosesAt, ReservationCap: row.ReservationCap,
 	})
 	if err != nil {
-		return seckilldb.SeckillSession{}, fmt.Errorf("change: update session: %w", err)
+		return fmt.Errorf("change: put session: %w", err)
 	}
-	return out, nil
+	return nil
 }
 
 // deleteSession removes a session with its items.

@@ -124,9 +124,10 @@ func addStock(ctx context.Context, c *change, id int64, in stockAddition) (plan.
 		view.Changed = new(int32)
 		return view, nil
 	}
-	row, err := c.q.AddItemStock(ctx, seckilldb.AddItemStockParams{ID: id, Added: units})
-	if err != nil {
-		return plan.ItemView{}, fmt.Errorf("change: change stock: %w", err)
+	row := old
+	row.Stock, row.Version = row.Stock+units, row.Version+1
+	if err := c.putItem(ctx, "body", &row); err != nil {
+		return plan.ItemView{}, err
 	}
 	was, view := plan.ViewItem(&old), plan.ViewItem(&row)
 	view.Changed = &units
@@ -274,8 +275,9 @@ func moveBackup(ctx context.Context, c *change, id int64, in backupMove) (backup
 		return backupMoved{Item: plan.ViewItem(&item)}, nil
 	}
 	before := item
-	if item, err = c.q.MoveItemBackup(ctx, seckilldb.MoveItemBackupParams{ID: id, Units: moved}); err != nil {
-		return backupMoved{}, fmt.Errorf("change: move backup: %w", err)
+	item.Stock, item.Backup, item.Version = item.Stock-moved, item.Backup+moved, item.Version+1
+	if err := c.putItem(ctx, "body", &item); err != nil {
+		return backupMoved{}, err
 	}
 	if share := plan.UnitsOnSale(&item) - plan.UnitsOnSale(&before) + moved; share > 0 {
 		if err := c.s.deps.Stock.Change(ctx, c.tx, id, inventory.Change{AddStock: &share}); err != nil {

@@ -55,11 +55,10 @@ func resume(ctx context.Context, c *change, id int64) (plan.ActivityView, error)
 }
 
 func (c *change) setPaused(ctx context.Context, b *plan.Activity, paused bool) error {
-	row, err := c.q.SetActivityPaused(ctx, seckilldb.SetActivityPausedParams{ID: c.activity.ID, Paused: paused})
-	if err != nil {
-		return fmt.Errorf("change: set paused: %w", err)
+	b.Paused = paused
+	if err := c.putActivity(ctx, b.SeckillActivity); err != nil {
+		return err
 	}
-	c.activity, b.SeckillActivity = row, row
 	// An item that was paused by itself stays paused.
 	return c.changeStock(ctx, b, func(n inventory.NewStock) (inventory.Change, bool) { return inventory.Change{Paused: &n.Paused}, true })
 }
@@ -120,12 +119,9 @@ type activityState struct {
 func stateOf(a *seckilldb.SeckillActivity) activityState { return activityState{a.Status, a.Paused} }
 
 func (c *change) setStatus(ctx context.Context, status string) error {
-	row, err := c.q.SetActivityStatus(ctx, seckilldb.SetActivityStatusParams{ID: c.activity.ID, Status: status})
-	if err != nil {
-		return fmt.Errorf("change: set status %s: %w", status, err)
-	}
-	c.activity = row
-	return nil
+	row := c.activity
+	row.Status = status
+	return c.putActivity(ctx, row)
 }
 
 // changeStock changes the stock rows of the activity's items and records them

@@ -116,46 +116,6 @@ func (q *Queries) ActivityRules(ctx context.Context, activityID int64) (Activity
 	return i, err
 }
 
-const addItemStock = `-- name: AddItemStock :one
-UPDATE seckill.items SET stock = stock + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
-`
-
-type AddItemStockParams struct {
-	Added int32
-	ID    int64
-}
-
-func (q *Queries) AddItemStock(ctx context.Context, arg AddItemStockParams) (SeckillItem, error) {
-	row := q.db.QueryRow(ctx, addItemStock, arg.Added, arg.ID)
-	var i SeckillItem
-	err := row.Scan(
-		&i.ID,
-		&i.SessionID,
-		&i.ActivityID,
-		&i.Sku,
-		&i.Title,
-		&i.Spec,
-		&i.ImageUrl,
-		&i.ListPrice,
-		&i.SalePrice,
-		&i.Currency,
-		&i.Stock,
-		&i.Unlimited,
-		&i.LimitPerUser,
-		&i.Version,
-		&i.LoadWanted,
-		&i.LoadDone,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.OversellPercent,
-		&i.OversellReason,
-		&i.Backup,
-		&i.Paused,
-		&i.Admission,
-	)
-	return i, err
-}
-
 const catalogueFingerprint = `-- name: CatalogueFingerprint :one
 SELECT coalesce(md5(string_agg(id || ':' || revision, ',' ORDER BY id)), '')::text
 FROM seckill.activities WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => $1)
@@ -351,193 +311,6 @@ func (q *Queries) GiveUpReservation(ctx context.Context, arg GiveUpReservationPa
 	row := q.db.QueryRow(ctx, giveUpReservation, arg.ItemID, arg.UserID)
 	var i GiveUpReservationRow
 	err := row.Scan(&i.Closed, &i.Gone)
-	return i, err
-}
-
-const insertActivity = `-- name: InsertActivity :one
-INSERT INTO seckill.activities (name, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
-`
-
-type InsertActivityParams struct {
-	Name                 string
-	StartsAt             time.Time
-	EndsAt               time.Time
-	LimitPerUser         int32
-	OneItemPerUser       bool
-	PaymentWindowSeconds int32
-	PaymentWindowShare   *float64
-	RebuyAfterClose      bool
-	HumanCheck           string
-	HumanCheckRate       int32
-	Exclusive            bool
-	RefundWithinHours    int32
-	RefundUnits          string
-	Checkout             seckillevent.Checkout
-}
-
-func (q *Queries) InsertActivity(ctx context.Context, arg InsertActivityParams) (SeckillActivity, error) {
-	row := q.db.QueryRow(ctx, insertActivity,
-		arg.Name,
-		arg.StartsAt,
-		arg.EndsAt,
-		arg.LimitPerUser,
-		arg.OneItemPerUser,
-		arg.PaymentWindowSeconds,
-		arg.PaymentWindowShare,
-		arg.RebuyAfterClose,
-		arg.HumanCheck,
-		arg.HumanCheckRate,
-		arg.Exclusive,
-		arg.RefundWithinHours,
-		arg.RefundUnits,
-		arg.Checkout,
-	)
-	var i SeckillActivity
-	err := row.Scan(
-		&i.ID,
-		&i.Name,
-		&i.Status,
-		&i.StartsAt,
-		&i.EndsAt,
-		&i.LimitPerUser,
-		&i.OneItemPerUser,
-		&i.PaymentWindowSeconds,
-		&i.PaymentWindowShare,
-		&i.RebuyAfterClose,
-		&i.Paused,
-		&i.Version,
-		&i.Revision,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.HumanCheck,
-		&i.HumanCheckRate,
-		&i.Exclusive,
-		&i.RefundWithinHours,
-		&i.RefundUnits,
-		&i.Checkout,
-	)
-	return i, err
-}
-
-const insertItem = `-- name: InsertItem :one
-INSERT INTO seckill.items (session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
-    stock, backup, unlimited, limit_per_user, oversell_percent, oversell_reason)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
-`
-
-type InsertItemParams struct {
-	SessionID       int64
-	ActivityID      int64
-	Sku             string
-	Title           string
-	Spec            string
-	ImageUrl        string
-	ListPrice       int64
-	SalePrice       int64
-	Currency        string
-	Stock           int32
-	Backup          int32
-	Unlimited       bool
-	LimitPerUser    *int32
-	OversellPercent int16
-	OversellReason  string
-}
-
-func (q *Queries) InsertItem(ctx context.Context, arg InsertItemParams) (SeckillItem, error) {
-	row := q.db.QueryRow(ctx, insertItem,
-		arg.SessionID,
-		arg.ActivityID,
-		arg.Sku,
-		arg.Title,
-		arg.Spec,
-		arg.ImageUrl,
-		arg.ListPrice,
-		arg.SalePrice,
-		arg.Currency,
-		arg.Stock,
-		arg.Backup,
-		arg.Unlimited,
-		arg.LimitPerUser,
-		arg.OversellPercent,
-		arg.OversellReason,
-	)
-	var i SeckillItem
-	err := row.Scan(
-		&i.ID,
-		&i.SessionID,
-		&i.ActivityID,
-		&i.Sku,
-		&i.Title,
-		&i.Spec,
-		&i.ImageUrl,
-		&i.ListPrice,
-		&i.SalePrice,
-		&i.Currency,
-		&i.Stock,
-		&i.Unlimited,
-		&i.LimitPerUser,
-		&i.Version,
-		&i.LoadWanted,
-		&i.LoadDone,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.OversellPercent,
-		&i.OversellReason,
-		&i.Backup,
-		&i.Paused,
-		&i.Admission,
-	)
-	return i, err
-}
-
-const insertSession = `-- name: InsertSession :one
-INSERT INTO seckill.sessions (activity_id, name, opens_at, closes_at, repeat_of, repeat_day,
-    reservation_opens_at, reservation_closes_at, reservation_cap)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap
-`
-
-type InsertSessionParams struct {
-	ActivityID          int64
-	Name                string
-	OpensAt             time.Time
-	ClosesAt            time.Time
-	RepeatOf            *int64
-	RepeatDay           pgtype.Date
-	ReservationOpensAt  *time.Time
-	ReservationClosesAt *time.Time
-	ReservationCap      float64
-}
-
-func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (SeckillSession, error) {
-	row := q.db.QueryRow(ctx, insertSession,
-		arg.ActivityID,
-		arg.Name,
-		arg.OpensAt,
-		arg.ClosesAt,
-		arg.RepeatOf,
-		arg.RepeatDay,
-		arg.ReservationOpensAt,
-		arg.ReservationClosesAt,
-		arg.ReservationCap,
-	)
-	var i SeckillSession
-	err := row.Scan(
-		&i.ID,
-		&i.ActivityID,
-		&i.Name,
-		&i.OpensAt,
-		&i.ClosesAt,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.RepeatOf,
-		&i.RepeatDay,
-		&i.ReservationOpensAt,
-		&i.ReservationClosesAt,
-		&i.ReservationCap,
-	)
 	return i, err
 }
 
@@ -879,46 +652,6 @@ func (q *Queries) LongReservedItems(ctx context.Context, keptSeconds float64) ([
 	return items, nil
 }
 
-const moveItemBackup = `-- name: MoveItemBackup :one
-UPDATE seckill.items SET stock = stock - $1, backup = backup + $1, version = version + 1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
-`
-
-type MoveItemBackupParams struct {
-	Units int32
-	ID    int64
-}
-
-func (q *Queries) MoveItemBackup(ctx context.Context, arg MoveItemBackupParams) (SeckillItem, error) {
-	row := q.db.QueryRow(ctx, moveItemBackup, arg.Units, arg.ID)
-	var i SeckillItem
-	err := row.Scan(
-		&i.ID,
-		&i.SessionID,
-		&i.ActivityID,
-		&i.Sku,
-		&i.Title,
-		&i.Spec,
-		&i.ImageUrl,
-		&i.ListPrice,
-		&i.SalePrice,
-		&i.Currency,
-		&i.Stock,
-		&i.Unlimited,
-		&i.LimitPerUser,
-		&i.Version,
-		&i.LoadWanted,
-		&i.LoadDone,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.OversellPercent,
-		&i.OversellReason,
-		&i.Backup,
-		&i.Paused,
-		&i.Admission,
-	)
-	return i, err
-}
-
 const picturesOf = `-- name: PicturesOf :many
 SELECT d.item_id, d.images FROM seckill.item_details d JOIN seckill.items i ON i.id = d.item_id
 WHERE i.activity_id = $1 ORDER BY d.item_id
@@ -1041,6 +774,93 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 	return items, nil
 }
 
+const putActivity = `-- name: PutActivity :one
+INSERT INTO seckill.activities AS a (id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
+    payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
+OVERRIDING SYSTEM VALUE
+VALUES (coalesce(nullif($1::bigint, 0), nextval('seckill.activities_id_seq')), $2, $3, $4, $5, $6,
+    $7, $8, $9, $10, $11, $12, $13, $14,
+    $15, $16, $17, $18)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
+    limit_per_user = excluded.limit_per_user, one_item_per_user = excluded.one_item_per_user,
+    payment_window_seconds = excluded.payment_window_seconds, payment_window_share = excluded.payment_window_share,
+    rebuy_after_close = excluded.rebuy_after_close, paused = excluded.paused, version = excluded.version,
+    human_check = excluded.human_check, human_check_rate = excluded.human_check_rate, exclusive = excluded.exclusive,
+    refund_within_hours = excluded.refund_within_hours, refund_units = excluded.refund_units, checkout = excluded.checkout,
+    revision = a.revision + 1, updated_at = now()
+RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
+`
+
+type PutActivityParams struct {
+	ID                   int64
+	Name                 string
+	Status               string
+	StartsAt             time.Time
+	EndsAt               time.Time
+	LimitPerUser         int32
+	OneItemPerUser       bool
+	PaymentWindowSeconds int32
+	PaymentWindowShare   *float64
+	RebuyAfterClose      bool
+	Paused               bool
+	Version              int32
+	HumanCheck           string
+	HumanCheckRate       int32
+	Exclusive            bool
+	RefundWithinHours    int32
+	RefundUnits          string
+	Checkout             seckillevent.Checkout
+}
+
+// Writes an activity as it is to be, a new one if its id is 0.
+func (q *Queries) PutActivity(ctx context.Context, arg PutActivityParams) (SeckillActivity, error) {
+	row := q.db.QueryRow(ctx, putActivity,
+		arg.ID,
+		arg.Name,
+		arg.Status,
+		arg.StartsAt,
+		arg.EndsAt,
+		arg.LimitPerUser,
+		arg.OneItemPerUser,
+		arg.PaymentWindowSeconds,
+		arg.PaymentWindowShare,
+		arg.RebuyAfterClose,
+		arg.Paused,
+		arg.Version,
+		arg.HumanCheck,
+		arg.HumanCheckRate,
+		arg.Exclusive,
+		arg.RefundWithinHours,
+		arg.RefundUnits,
+		arg.Checkout,
+	)
+	var i SeckillActivity
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Status,
+		&i.StartsAt,
+		&i.EndsAt,
+		&i.LimitPerUser,
+		&i.OneItemPerUser,
+		&i.PaymentWindowSeconds,
+		&i.PaymentWindowShare,
+		&i.RebuyAfterClose,
+		&i.Paused,
+		&i.Version,
+		&i.Revision,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.HumanCheck,
+		&i.HumanCheckRate,
+		&i.Exclusive,
+		&i.RefundWithinHours,
+		&i.RefundUnits,
+		&i.Checkout,
+	)
+	return i, err
+}
+
 const putActivityRules = `-- name: PutActivityRules :exec
 INSERT INTO seckill.activity_rules (activity_id, rules) VALUES ($1, $2)
 ON CONFLICT (activity_id) DO UPDATE SET rules = excluded.rules, version = activity_rules.version + 1, updated_at = clock_timestamp()
@@ -1054,6 +874,94 @@ type PutActivityRulesParams struct {
 func (q *Queries) PutActivityRules(ctx context.Context, arg PutActivityRulesParams) error {
 	_, err := q.db.Exec(ctx, putActivityRules, arg.ActivityID, arg.Rules)
 	return err
+}
+
+const putItem = `-- name: PutItem :one
+INSERT INTO seckill.items (id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
+    stock, unlimited, limit_per_user, version, oversell_percent, oversell_reason, backup, paused, admission)
+OVERRIDING SYSTEM VALUE
+VALUES (coalesce(nullif($1::bigint, 0), nextval('seckill.items_id_seq')), $2, $3, $4, $5, $6, $7,
+    $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+    $18, $19)
+ON CONFLICT (id) DO UPDATE SET sku = excluded.sku, title = excluded.title, spec = excluded.spec, image_url = excluded.image_url,
+    list_price = excluded.list_price, sale_price = excluded.sale_price, currency = excluded.currency, stock = excluded.stock,
+    unlimited = excluded.unlimited, limit_per_user = excluded.limit_per_user, version = excluded.version,
+    oversell_percent = excluded.oversell_percent, oversell_reason = excluded.oversell_reason, backup = excluded.backup,
+    paused = excluded.paused, admission = excluded.admission, updated_at = now()
+RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
+`
+
+type PutItemParams struct {
+	ID              int64
+	SessionID       int64
+	ActivityID      int64
+	Sku             string
+	Title           string
+	Spec            string
+	ImageUrl        string
+	ListPrice       int64
+	SalePrice       int64
+	Currency        string
+	Stock           int32
+	Unlimited       bool
+	LimitPerUser    *int32
+	Version         int32
+	OversellPercent int16
+	OversellReason  string
+	Backup          int32
+	Paused          bool
+	Admission       *int32
+}
+
+func (q *Queries) PutItem(ctx context.Context, arg PutItemParams) (SeckillItem, error) {
+	row := q.db.QueryRow(ctx, putItem,
+		arg.ID,
+		arg.SessionID,
+		arg.ActivityID,
+		arg.Sku,
+		arg.Title,
+		arg.Spec,
+		arg.ImageUrl,
+		arg.ListPrice,
+		arg.SalePrice,
+		arg.Currency,
+		arg.Stock,
+		arg.Unlimited,
+		arg.LimitPerUser,
+		arg.Version,
+		arg.OversellPercent,
+		arg.OversellReason,
+		arg.Backup,
+		arg.Paused,
+		arg.Admission,
+	)
+	var i SeckillItem
+	err := row.Scan(
+		&i.ID,
+		&i.SessionID,
+		&i.ActivityID,
+		&i.Sku,
+		&i.Title,
+		&i.Spec,
+		&i.ImageUrl,
+		&i.ListPrice,
+		&i.SalePrice,
+		&i.Currency,
+		&i.Stock,
+		&i.Unlimited,
+		&i.LimitPerUser,
+		&i.Version,
+		&i.LoadWanted,
+		&i.LoadDone,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.OversellPercent,
+		&i.OversellReason,
+		&i.Backup,
+		&i.Paused,
+		&i.Admission,
+	)
+	return i, err
 }
 
 const putItemDetail = `-- name: PutItemDetail :exec
@@ -1071,6 +979,65 @@ type PutItemDetailParams struct {
 func (q *Queries) PutItemDetail(ctx context.Context, arg PutItemDetailParams) error {
 	_, err := q.db.Exec(ctx, putItemDetail, arg.ItemID, arg.Description, arg.Images)
 	return err
+}
+
+const putSession = `-- name: PutSession :one
+INSERT INTO seckill.sessions (id, activity_id, name, opens_at, closes_at, version, repeat_of, repeat_day,
+    reservation_opens_at, reservation_closes_at, reservation_cap)
+OVERRIDING SYSTEM VALUE
+VALUES (coalesce(nullif($1::bigint, 0), nextval('seckill.sessions_id_seq')), $2, $3, $4, $5, $6, $7,
+    $8, $9, $10, $11)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, opens_at = excluded.opens_at, closes_at = excluded.closes_at, version = excluded.version,
+    reservation_opens_at = excluded.reservation_opens_at, reservation_closes_at = excluded.reservation_closes_at,
+    reservation_cap = excluded.reservation_cap, updated_at = now()
+RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap
+`
+
+type PutSessionParams struct {
+	ID                  int64
+	ActivityID          int64
+	Name                string
+	OpensAt             time.Time
+	ClosesAt            time.Time
+	Version             int32
+	RepeatOf            *int64
+	RepeatDay           pgtype.Date
+	ReservationOpensAt  *time.Time
+	ReservationClosesAt *time.Time
+	ReservationCap      float64
+}
+
+func (q *Queries) PutSession(ctx context.Context, arg PutSessionParams) (SeckillSession, error) {
+	row := q.db.QueryRow(ctx, putSession,
+		arg.ID,
+		arg.ActivityID,
+		arg.Name,
+		arg.OpensAt,
+		arg.ClosesAt,
+		arg.Version,
+		arg.RepeatOf,
+		arg.RepeatDay,
+		arg.ReservationOpensAt,
+		arg.ReservationClosesAt,
+		arg.ReservationCap,
+	)
+	var i SeckillSession
+	err := row.Scan(
+		&i.ID,
+		&i.ActivityID,
+		&i.Name,
+		&i.OpensAt,
+		&i.ClosesAt,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.RepeatOf,
+		&i.RepeatDay,
+		&i.ReservationOpensAt,
+		&i.ReservationClosesAt,
+		&i.ReservationCap,
+	)
+	return i, err
 }
 
 const refundRule = `-- name: RefundRule :one
@@ -1479,180 +1446,6 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 	return items, nil
 }
 
-const setActivityPaused = `-- name: SetActivityPaused :one
-UPDATE seckill.activities SET paused = $1, revision = revision + 1, updated_at = now()
-WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
-`
-
-type SetActivityPausedParams struct {
-	Paused bool
-	ID     int64
-}
-
-func (q *Queries) SetActivityPaused(ctx context.Context, arg SetActivityPausedParams) (SeckillActivity, error) {
-	row := q.db.QueryRow(ctx, setActivityPaused, arg.Paused, arg.ID)
-	var i SeckillActivity
-	err := row.Scan(
-		&i.ID,
-		&i.Name,
-		&i.Status,
-		&i.StartsAt,
-		&i.EndsAt,
-		&i.LimitPerUser,
-		&i.OneItemPerUser,
-		&i.PaymentWindowSeconds,
-		&i.PaymentWindowShare,
-		&i.RebuyAfterClose,
-		&i.Paused,
-		&i.Version,
-		&i.Revision,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.HumanCheck,
-		&i.HumanCheckRate,
-		&i.Exclusive,
-		&i.RefundWithinHours,
-		&i.RefundUnits,
-		&i.Checkout,
-	)
-	return i, err
-}
-
-const setActivityStatus = `-- name: SetActivityStatus :one
-UPDATE seckill.activities SET status = $1, revision = revision + 1, updated_at = now()
-WHERE id = $2 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
-`
-
-type SetActivityStatusParams struct {
-	Status string
-	ID     int64
-}
-
-func (q *Queries) SetActivityStatus(ctx context.Context, arg SetActivityStatusParams) (SeckillActivity, error) {
-	row := q.db.QueryRow(ctx, setActivityStatus, arg.Status, arg.ID)
-	var i SeckillActivity
-	err := row.Scan(
-		&i.ID,
-		&i.Name,
-		&i.Status,
-		&i.StartsAt,
-		&i.EndsAt,
-		&i.LimitPerUser,
-		&i.OneItemPerUser,
-		&i.PaymentWindowSeconds,
-		&i.PaymentWindowShare,
-		&i.RebuyAfterClose,
-		&i.Paused,
-		&i.Version,
-		&i.Revision,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.HumanCheck,
-		&i.HumanCheckRate,
-		&i.Exclusive,
-		&i.RefundWithinHours,
-		&i.RefundUnits,
-		&i.Checkout,
-	)
-	return i, err
-}
-
-const setItemAdmission = `-- name: SetItemAdmission :exec
-UPDATE seckill.items SET admission = $1, updated_at = now() WHERE id = $2
-`
-
-type SetItemAdmissionParams struct {
-	PerSecond *int32
-	ID        int64
-}
-
-func (q *Queries) SetItemAdmission(ctx context.Context, arg SetItemAdmissionParams) error {
-	_, err := q.db.Exec(ctx, setItemAdmission, arg.PerSecond, arg.ID)
-	return err
-}
-
-const setItemPaused = `-- name: SetItemPaused :one
-UPDATE seckill.items SET paused = $1, updated_at = now() WHERE id = $2 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
-`
-
-type SetItemPausedParams struct {
-	Paused bool
-	ID     int64
-}
-
-func (q *Queries) SetItemPaused(ctx context.Context, arg SetItemPausedParams) (SeckillItem, error) {
-	row := q.db.QueryRow(ctx, setItemPaused, arg.Paused, arg.ID)
-	var i SeckillItem
-	err := row.Scan(
-		&i.ID,
-		&i.SessionID,
-		&i.ActivityID,
-		&i.Sku,
-		&i.Title,
-		&i.Spec,
-		&i.ImageUrl,
-		&i.ListPrice,
-		&i.SalePrice,
-		&i.Currency,
-		&i.Stock,
-		&i.Unlimited,
-		&i.LimitPerUser,
-		&i.Version,
-		&i.LoadWanted,
-		&i.LoadDone,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.OversellPercent,
-		&i.OversellReason,
-		&i.Backup,
-		&i.Paused,
-		&i.Admission,
-	)
-	return i, err
-}
-
-const setOversell = `-- name: SetOversell :one
-UPDATE seckill.items SET oversell_percent = $1, oversell_reason = $2, version = version + 1, updated_at = now()
-WHERE id = $3 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
-`
-
-type SetOversellParams struct {
-	Percent int16
-	Reason  string
-	ID      int64
-}
-
-func (q *Queries) SetOversell(ctx context.Context, arg SetOversellParams) (SeckillItem, error) {
-	row := q.db.QueryRow(ctx, setOversell, arg.Percent, arg.Reason, arg.ID)
-	var i SeckillItem
-	err := row.Scan(
-		&i.ID,
-		&i.SessionID,
-		&i.ActivityID,
-		&i.Sku,
-		&i.Title,
-		&i.Spec,
-		&i.ImageUrl,
-		&i.ListPrice,
-		&i.SalePrice,
-		&i.Currency,
-		&i.Stock,
-		&i.Unlimited,
-		&i.LimitPerUser,
-		&i.Version,
-		&i.LoadWanted,
-		&i.LoadDone,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.OversellPercent,
-		&i.OversellReason,
-		&i.Backup,
-		&i.Paused,
-		&i.Admission,
-	)
-	return i, err
-}
-
 const shownDetail = `-- name: ShownDetail :one
 SELECT coalesce(d.description, '')::text AS description, coalesce(d.images, '{}')::text[] AS images, coalesce(r.rules, '')::text AS rules,
     (s.reservation_opens_at IS NOT NULL)::boolean AS by_reservation,
@@ -1723,187 +1516,6 @@ UPDATE seckill.activities SET revision = revision + 1, updated_at = now() WHERE 
 func (q *Queries) TouchActivity(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, touchActivity, id)
 	return err
-}
-
-const updateActivity = `-- name: UpdateActivity :one
-UPDATE seckill.activities SET name = $2, starts_at = $3, ends_at = $4, limit_per_user = $5, one_item_per_user = $6,
-    payment_window_seconds = $7, payment_window_share = $8, rebuy_after_close = $9,
-    human_check = $10, human_check_rate = $11, exclusive = $12, refund_within_hours = $13, refund_units = $14, checkout = $15,
-    version = version + 1, revision = revision + 1, updated_at = now()
-WHERE id = $1 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
-`
-
-type UpdateActivityParams struct {
-	ID                   int64
-	Name                 string
-	StartsAt             time.Time
-	EndsAt               time.Time
-	LimitPerUser         int32
-	OneItemPerUser       bool
-	PaymentWindowSeconds int32
-	PaymentWindowShare   *float64
-	RebuyAfterClose      bool
-	HumanCheck           string
-	HumanCheckRate       int32
-	Exclusive            bool
-	RefundWithinHours    int32
-	RefundUnits          string
-	Checkout             seckillevent.Checkout
-}
-
-func (q *Queries) UpdateActivity(ctx context.Context, arg UpdateActivityParams) (SeckillActivity, error) {
-	row := q.db.QueryRow(ctx, updateActivity,
-		arg.ID,
-		arg.Name,
-		arg.StartsAt,
-		arg.EndsAt,
-		arg.LimitPerUser,
-		arg.OneItemPerUser,
-		arg.PaymentWindowSeconds,
-		arg.PaymentWindowShare,
-		arg.RebuyAfterClose,
-		arg.HumanCheck,
-		arg.HumanCheckRate,
-		arg.Exclusive,
-		arg.RefundWithinHours,
-		arg.RefundUnits,
-		arg.Checkout,
-	)
-	var i SeckillActivity
-	err := row.Scan(
-		&i.ID,
-		&i.Name,
-		&i.Status,
-		&i.StartsAt,
-		&i.EndsAt,
-		&i.LimitPerUser,
-		&i.OneItemPerUser,
-		&i.PaymentWindowSeconds,
-		&i.PaymentWindowShare,
-		&i.RebuyAfterClose,
-		&i.Paused,
-		&i.Version,
-		&i.Revision,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.HumanCheck,
-		&i.HumanCheckRate,
-		&i.Exclusive,
-		&i.RefundWithinHours,
-		&i.RefundUnits,
-		&i.Checkout,
-	)
-	return i, err
-}
-
-const updateItem = `-- name: UpdateItem :one
-UPDATE seckill.items SET sku = $2, title = $3, spec = $4, image_url = $5, list_price = $6, sale_price = $7,
-    currency = $8, stock = $9, backup = $10, unlimited = $11, limit_per_user = $12, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
-`
-
-type UpdateItemParams struct {
-	ID           int64
-	Sku          string
-	Title        string
-	Spec         string
-	ImageUrl     string
-	ListPrice    int64
-	SalePrice    int64
-	Currency     string
-	Stock        int32
-	Backup       int32
-	Unlimited    bool
-	LimitPerUser *int32
-}
-
-func (q *Queries) UpdateItem(ctx context.Context, arg UpdateItemParams) (SeckillItem, error) {
-	row := q.db.QueryRow(ctx, updateItem,
-		arg.ID,
-		arg.Sku,
-		arg.Title,
-		arg.Spec,
-		arg.ImageUrl,
-		arg.ListPrice,
-		arg.SalePrice,
-		arg.Currency,
-		arg.Stock,
-		arg.Backup,
-		arg.Unlimited,
-		arg.LimitPerUser,
-	)
-	var i SeckillItem
-	err := row.Scan(
-		&i.ID,
-		&i.SessionID,
-		&i.ActivityID,
-		&i.Sku,
-		&i.Title,
-		&i.Spec,
-		&i.ImageUrl,
-		&i.ListPrice,
-		&i.SalePrice,
-		&i.Currency,
-		&i.Stock,
-		&i.Unlimited,
-		&i.LimitPerUser,
-		&i.Version,
-		&i.LoadWanted,
-		&i.LoadDone,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.OversellPercent,
-		&i.OversellReason,
-		&i.Backup,
-		&i.Paused,
-		&i.Admission,
-	)
-	return i, err
-}
-
-const updateSession = `-- name: UpdateSession :one
-UPDATE seckill.sessions SET name = $2, opens_at = $3, closes_at = $4,
-    reservation_opens_at = $5, reservation_closes_at = $6, reservation_cap = $7, version = version + 1, updated_at = now()
-WHERE id = $1 RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap
-`
-
-type UpdateSessionParams struct {
-	ID                  int64
-	Name                string
-	OpensAt             time.Time
-	ClosesAt            time.Time
-	ReservationOpensAt  *time.Time
-	ReservationClosesAt *time.Time
-	ReservationCap      float64
-}
-
-func (q *Queries) UpdateSession(ctx context.Context, arg UpdateSessionParams) (SeckillSession, error) {
-	row := q.db.QueryRow(ctx, updateSession,
-		arg.ID,
-		arg.Name,
-		arg.OpensAt,
-		arg.ClosesAt,
-		arg.ReservationOpensAt,
-		arg.ReservationClosesAt,
-		arg.ReservationCap,
-	)
-	var i SeckillSession
-	err := row.Scan(
-		&i.ID,
-		&i.ActivityID,
-		&i.Name,
-		&i.OpensAt,
-		&i.ClosesAt,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.RepeatOf,
-		&i.RepeatDay,
-		&i.ReservationOpensAt,
-		&i.ReservationClosesAt,
-		&i.ReservationCap,
-	)
-	return i, err
 }
 
 const usersInSeveralExclusiveActivities = `-- name: UsersInSeveralExclusiveActivities :many
