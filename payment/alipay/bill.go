@@ -22,7 +22,7 @@ import (
 // The columns that are read, by the beginning of their names.
 const (
 	colTrade, colPayment, colBusiness = "支付宝交易号", "商户订单号", "业务类型"
-	colDone, colAmount, colFee        = "完成时间", "订单金额", "服务费"
+	colDone, colAmount                = "完成时间", "订单金额"
 	colRefund                         = "退款批次号"
 	// BusinessRefund is the kind of a row that is a refund; other rows are payments.
 	BusinessRefund = "退款"
@@ -142,7 +142,7 @@ func cellsOf(row string, columns int) []string {
 	return strings.Split(row, ",")
 }
 
-// lineOf reads a row. The amounts of refunds are negative, and so are fees.
+// lineOf reads a row. The amounts of refunds are negative.
 func lineOf(cell func(string) string) (l provider.Line, moved bool, err error) {
 	l = provider.Line{Kind: provider.Paid, Transaction: cell(colTrade), PaymentNo: company.OurNumber(cell(colPayment)), Currency: company.CNY}
 	if cell(colBusiness) == BusinessRefund {
@@ -154,9 +154,6 @@ func lineOf(cell func(string) string) (l provider.Line, moved bool, err error) {
 	}
 	if l.Transaction == "" {
 		return l, false, errors.New("a row without a trade number")
-	}
-	if fee, err := company.ParseYuan(strings.TrimPrefix(cell(colFee), "-")); err == nil {
-		l.Fee = fee
 	}
 	if l.Amount, err = company.ParseYuan(strings.TrimPrefix(cell(colAmount), "-")); err != nil {
 		return l, true, err

@@ -46,7 +46,6 @@ type Line struct {
 	Transaction string
 	Amount      int64 // minor units; negative where a movement was taken back
 	Currency    string
-	Fee         int64 // what the provider kept of it, in the same currency; 0 where it does not say
 	At          time.Time
 }
 

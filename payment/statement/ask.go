@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -89,11 +90,7 @@ func (c Comparison) Write(w io.Writer) error {
 			_, _ = fmt.Fprintf(tab, "  %s\t%d %ss\tstatement %s\tledger %s\n", sum.Class, sum.Lines, sum.Kind, sum.Stated, sum.Recorded)
 		}
 		for _, d := range st.Differences {
-			no := d.PaymentNo
-			if d.RefundNo != "" {
-				no = d.RefundNo
-			}
-			_, _ = fmt.Fprintf(tab, "    %s\t%s %s\t%s\t%s\t%s\t%s\t%s\n", d.Class, d.Kind, d.Transaction, no, d.Stated, d.Recorded, d.At, d.Proposal)
+			_, _ = fmt.Fprintf(tab, "    %s\t%s %s\t%s\t%s\t%s\t%s\t%s\n", d.Class, d.Kind, d.Transaction, cmp.Or(d.RefundNo, d.PaymentNo), d.Stated, d.Recorded, d.At, d.Proposal)
 		}
 		if done := st.Settled; done != nil {
 			_, _ = fmt.Fprintf(tab, "  Settled %d.\n", done.Count)

@@ -65,8 +65,7 @@ func (s *Service) fetchLines(ctx context.Context, row statementdb.PaymentsStatem
 		}
 		lines.Kinds, lines.Txns = append(lines.Kinds, string(l.Kind)), append(lines.Txns, l.Transaction)
 		lines.PaymentNos, lines.RefundNos = append(lines.PaymentNos, l.PaymentNo), append(lines.RefundNos, l.RefundNo)
-		lines.Amounts, lines.Fees = append(lines.Amounts, l.Amount), append(lines.Fees, l.Fee)
-		lines.Currencies, lines.Times = append(lines.Currencies, l.Currency), append(lines.Times, l.At)
+		lines.Amounts, lines.Currencies, lines.Times = append(lines.Amounts, l.Amount), append(lines.Currencies, l.Currency), append(lines.Times, l.At)
 		if total++; len(lines.Txns) == batch {
 			if err := s.q.AddLines(ctx, lines); err != nil {
 				return err

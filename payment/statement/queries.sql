@@ -23,14 +23,14 @@ RETURNING s.*;
 DELETE FROM payments.statement_lines WHERE provider = @provider AND day = @day;
 
 -- name: AddLines :exec
--- Adds lines; those with one key add up.
+-- Adds lines; those with one key add up. Nothing reads what a provider keeps, its fee.
 INSERT INTO payments.statement_lines AS l (provider, day, kind, provider_txn, payment_no, refund_no, amount, fee, currency, at)
 SELECT @provider, @day, x.kind, x.txn, nullif((array_agg(x.payment_no))[1], '00000000-0000-0000-0000-000000000000'),
-       nullif((array_agg(x.refund_no))[1], '00000000-0000-0000-0000-000000000000'), sum(x.amount), sum(x.fee), (array_agg(x.currency))[1], (array_agg(x.at))[1]
+       nullif((array_agg(x.refund_no))[1], '00000000-0000-0000-0000-000000000000'), sum(x.amount), 0, (array_agg(x.currency))[1], (array_agg(x.at))[1]
 FROM (SELECT unnest(@kinds::text[]) AS kind, unnest(@txns::text[]) AS txn, unnest(@payment_nos::uuid[]) AS payment_no, unnest(@refund_nos::uuid[]) AS refund_no,
-             unnest(@amounts::bigint[]) AS amount, unnest(@fees::bigint[]) AS fee, unnest(@currencies::text[]) AS currency, unnest(@times::timestamptz[]) AS at) x
+             unnest(@amounts::bigint[]) AS amount, unnest(@currencies::text[]) AS currency, unnest(@times::timestamptz[]) AS at) x
 GROUP BY x.kind, x.txn
-ON CONFLICT (provider, kind, provider_txn, day) DO UPDATE SET amount = l.amount + EXCLUDED.amount, fee = l.fee + EXCLUDED.fee;
+ON CONFLICT (provider, kind, provider_txn, day) DO UPDATE SET amount = l.amount + EXCLUDED.amount;
 
 -- name: Fetched :exec
 UPDATE payments.statements SET status = 'fetched', lines = @lines, last_error = '' WHERE provider = @provider AND day = @day;

@@ -85,9 +85,6 @@ func lineOf(t *api.BalanceTransaction) (l provider.Line, ours bool, err error) {
 	if l.Amount, err = Minor(l.Amount, l.Currency); err != nil {
 		return l, true, err
 	}
-	if fee, err := Minor(t.Fee, l.Currency); err == nil && t.Currency == money {
-		l.Fee = fee // without a fraction that the currency does not have
-	}
 	l.PaymentNo, err = ids.Parse(of.Metadata[MetaPayment])
 	if err == nil && refundNo != "" {
 		l.RefundNo, err = ids.Parse(refundNo)

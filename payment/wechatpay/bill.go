@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +33,7 @@ type BillAddress struct {
 // The columns that are read. A bill has more, in an order that changed over the years.
 const (
 	colTime, colTransaction, colPayment = "交易时间", "微信订单号", "商户订单号"
-	colCurrency, colAmount, colFee      = "货币种类", "订单金额", "手续费"
+	colCurrency, colAmount              = "货币种类", "订单金额"
 	colRefundTime, colRefundID          = "退款成功时间", "微信退款单号"
 	colRefund, colRefundAmount          = "商户退款单号", "申请退款金额"
 	colRefundStatus                     = "退款状态"
@@ -146,9 +144,6 @@ func lineOf(kind string, cell func(string) string) (l provider.Line, moved bool,
 	}
 	if l.Amount, err = company.ParseYuan(amount); err != nil {
 		return l, true, err
-	}
-	if fee, err := strconv.ParseFloat(cell(colFee), 64); err == nil {
-		l.Fee = int64(math.Round(fee * 100)) //nolint:mnd // fen; the bill has fractions of them
 	}
 	l.At, err = time.ParseInLocation(billTime, at, company.China)
 	return l, true, err

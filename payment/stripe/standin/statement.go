@@ -13,9 +13,6 @@ import (
 	"stampede/platform/base/ids"
 )
 
-// feePercent is what the company keeps of a charge.
-const feePercent = 3
-
 // transactions is a page of the balance's movements. A transaction's name says where it
 // is: txn_{microseconds}_{the bank's number}.
 func (c counter) transactions(r *http.Request, f url.Values) (object, error) {
@@ -52,15 +49,15 @@ func transaction(m sandbox.Movement) object {
 	m.Amount = units(m.Amount, m.Currency)
 	o := object{
 		"id": fmt.Sprintf("txn_%d_%s", m.At.UnixMicro(), m.Ref), "object": "balance_transaction", "created": m.At.Unix(), "currency": money,
-		"type": "charge", "amount": m.Amount, "fee": m.Amount * feePercent / 100, //nolint:mnd // percent
+		"type": "charge", "amount": m.Amount,
 		"source": object{"id": "ch_" + m.Ref.String(), "object": "charge", "amount": m.Amount, "currency": money, "payment_intent": intent},
 	}
 	if m.ChargedBack {
-		o["type"], o["reporting_category"], o["amount"], o["fee"] = "adjustment", "dispute", -m.Amount, 0
+		o["type"], o["reporting_category"], o["amount"] = "adjustment", "dispute", -m.Amount
 		o["source"] = object{"id": disputeID + m.Ref.String(), "object": "dispute", "amount": max(m.Amount, -m.Amount), "currency": money, "payment_intent": intent}
 	}
 	if m.RefundNo != "" {
-		o["type"], o["amount"], o["fee"] = "refund", -m.Amount, 0
+		o["type"], o["amount"] = "refund", -m.Amount
 		if m.Amount < 0 {
 			o["type"] = "refund_failure"
 		}

@@ -15,11 +15,11 @@ import (
 const addLines = `-- name: AddLines :exec
 INSERT INTO payments.statement_lines AS l (provider, day, kind, provider_txn, payment_no, refund_no, amount, fee, currency, at)
 SELECT $1, $2, x.kind, x.txn, nullif((array_agg(x.payment_no))[1], '00000000-0000-0000-0000-000000000000'),
-       nullif((array_agg(x.refund_no))[1], '00000000-0000-0000-0000-000000000000'), sum(x.amount), sum(x.fee), (array_agg(x.currency))[1], (array_agg(x.at))[1]
+       nullif((array_agg(x.refund_no))[1], '00000000-0000-0000-0000-000000000000'), sum(x.amount), 0, (array_agg(x.currency))[1], (array_agg(x.at))[1]
 FROM (SELECT unnest($3::text[]) AS kind, unnest($4::text[]) AS txn, unnest($5::uuid[]) AS payment_no, unnest($6::uuid[]) AS refund_no,
-             unnest($7::bigint[]) AS amount, unnest($8::bigint[]) AS fee, unnest($9::text[]) AS currency, unnest($10::timestamptz[]) AS at) x
+             unnest($7::bigint[]) AS amount, unnest($8::text[]) AS currency, unnest($9::timestamptz[]) AS at) x
 GROUP BY x.kind, x.txn
-ON CONFLICT (provider, kind, provider_txn, day) DO UPDATE SET amount = l.amount + EXCLUDED.amount, fee = l.fee + EXCLUDED.fee
+ON CONFLICT (provider, kind, provider_txn, day) DO UPDATE SET amount = l.amount + EXCLUDED.amount
 `
 
 type AddLinesParams struct {
@@ -30,12 +30,11 @@ type AddLinesParams struct {
 	PaymentNos []ids.ID
 	RefundNos  []ids.ID
 	Amounts    []int64
-	Fees       []int64
 	Currencies []string
 	Times      []time.Time
 }
 
-// Adds lines; those with one key add up.
+// Adds lines; those with one key add up. Nothing reads what a provider keeps, its fee.
 func (q *Queries) AddLines(ctx context.Context, arg AddLinesParams) error {
 	_, err := q.db.Exec(ctx, addLines,
 		arg.Provider,
@@ -45,7 +44,6 @@ func (q *Queries) AddLines(ctx context.Context, arg AddLinesParams) error {
 		arg.PaymentNos,
 		arg.RefundNos,
 		arg.Amounts,
-		arg.Fees,
 		arg.Currencies,
 		arg.Times,
 	)
