@@ -129,7 +129,7 @@ func (c *Client) Refund(ctx context.Context, ret provider.Return) (provider.Refu
 	var r refundReply
 	if err := c.exchange(ctx, refundCall{call: c.call(opRefund), Repayment: Repayment{
 		RefundNo: ret.RefundNo.String(), PaymentNo: ret.Payment.No.String(), Transaction: ret.Transaction,
-		Amount: ret.Amount, Currency: ret.Currency, Reason: ret.Reason, NotifyURL: ret.NotifyURL,
+		Amount: ret.Amount, Currency: ret.Currency, NotifyURL: ret.NotifyURL,
 	}}, &r); err != nil {
 		return provider.RefundStatus{}, err
 	}

@@ -81,7 +81,6 @@ type Repayment struct {
 	Transaction string `json:"transaction"` // of the capture
 	Amount      int64  `json:"amount"`
 	Currency    string `json:"currency"`
-	Reason      string `json:"reason"`
 	NotifyURL   string `json:"notify_url"`
 }
 

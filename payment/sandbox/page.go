@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"slices"
 	"time"
 
 	"golang.org/x/text/language"
@@ -26,18 +25,18 @@ var pageTemplate = template.Must(template.New("pay").Parse(pageSource))
 
 // page is the template's data.
 type page struct {
-	Lang             httpx.Language
-	Nonce            string // of the one inline script
-	State            string // open, captured, closed, missing, away
-	FailedBefore     bool
-	MerchantName     string
-	What             string
-	PaymentNo        string
-	Money            string
-	LeftMillis       int64
-	LeftText         string
-	Action, OtherURL string
-	ReturnURL        string
+	Lang         httpx.Language
+	Nonce        string // of the one inline script
+	State        string // open, captured, closed, missing, away
+	FailedBefore bool
+	MerchantName string
+	What         string
+	PaymentNo    string
+	Money        string
+	LeftMillis   int64
+	LeftText     string
+	Action       string
+	ReturnURL    string
 }
 
 // T is a text in the page's language.
@@ -46,10 +45,7 @@ func (p page) T(english, chinese string) string { return fault.Text{english, chi
 // Faults are the ways in which a shopper may have the bank misbehave.
 func (page) Faults() []misbehaviour { return behaviours }
 
-// tags are the languages as the page's address has them.
-var tags = [...]string{"en", "zh"}
-
-// showPage is GET /sandbox-bank/pay/{ref}?t=…[&lang=zh|en]. It works without
+// showPage is GET /sandbox-bank/pay/{ref}?t=…, in the language of the browser. It works without
 // the script, which only updates the countdown.
 func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	var p sandboxdb.SandboxPayment
@@ -67,21 +63,17 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 		b.showNothing(w, r, b.refusal(w, r, "page", err).Status)
 		return
 	}
-	lang := pageLanguage(r)
-	q := r.URL.Query()
-	q.Set("lang", tags[lang])
-	action := r.URL.Path + "?" + q.Encode()
-	q.Set("lang", tags[1-lang])
 	left := max(p.ExpiresAt.Sub(now), 0)
 	merchant := merchantName
 	if d := b.dialects[p.Merchant]; d != nil && d.Account().Company != "" {
 		merchant += " · " + d.Account().Company + " " + p.Merchant
 	}
+	lang := language.Make(fault.Text{"en", "zh"}[httpx.LanguageOf(r.Header.Get("Accept-Language"))])
 	b.render(w, r, http.StatusOK, page{
-		Lang: lang, State: p.Status, FailedBefore: q.Get("failed") != "", MerchantName: merchant, What: p.Title, PaymentNo: p.PaymentNo,
-		Money: currency.Write(p.Amount, p.Currency, language.Make(tags[lang])), LeftMillis: left.Milliseconds(),
+		State: p.Status, FailedBefore: r.URL.Query().Get("failed") != "", MerchantName: merchant, What: p.Title, PaymentNo: p.PaymentNo,
+		Money: currency.Write(p.Amount, p.Currency, lang), LeftMillis: left.Milliseconds(),
 		LeftText: fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60), //nolint:mnd // minutes and seconds
-		Action:   action, OtherURL: r.URL.Path + "?" + q.Encode(), ReturnURL: p.ReturnUrl,
+		Action:   r.URL.RequestURI(), ReturnURL: p.ReturnUrl,
 	})
 }
 
@@ -92,7 +84,7 @@ func (b *Bank) showNothing(w http.ResponseWriter, r *http.Request, status int) {
 	if status >= http.StatusInternalServerError {
 		state = "away"
 	}
-	b.render(w, r, status, page{Lang: pageLanguage(r), State: state})
+	b.render(w, r, status, page{State: state})
 }
 
 // refusal is the answer to an error: itself, if it is a refusal. With the database away the
@@ -112,7 +104,7 @@ func (b *Bank) refusal(w http.ResponseWriter, r *http.Request, operation string,
 
 // render writes the page completely or not at all.
 func (b *Bank) render(w http.ResponseWriter, r *http.Request, status int, p page) {
-	p.Nonce = rand.Text()
+	p.Nonce, p.Lang = rand.Text(), httpx.LanguageOf(r.Header.Get("Accept-Language"))
 	var out bytes.Buffer
 	if err := pageTemplate.Execute(&out, p); err != nil {
 		b.log.ErrorContext(r.Context(), "sandbox bank could not render its page", "error", err)
@@ -130,11 +122,4 @@ func (b *Bank) render(w http.ResponseWriter, r *http.Request, status int, p page
 	h.Set("Referrer-Policy", "no-referrer") // the URL gives access to the payment
 	w.WriteHeader(status)
 	_, _ = w.Write(out.Bytes())
-}
-
-func pageLanguage(r *http.Request) httpx.Language {
-	if i := slices.Index(tags[:], r.URL.Query().Get("lang")); i >= 0 {
-		return httpx.Language(i)
-	}
-	return httpx.LanguageOf(r.Header.Get("Accept-Language"))
 }

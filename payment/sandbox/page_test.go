@@ -20,21 +20,37 @@ var browser = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// browse follows no redirect, so that a test sees each answer.
-func (w *bundle) browse(t *testing.T, method, address, language string, form url.Values) (int, string, http.Header) {
+// browse asks for a page, or posts a form, and follows no redirect, so that a test sees each
+// answer.
+func (w *bundle) browse(t *testing.T, address, language string, form url.Values) (int, string, http.Header) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
-	require.NoError(t, err)
-	req.Header.Set("Accept-Language", language)
-	if form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	h := http.Header{"Accept-Language": {language}}
+	if form == nil {
+		return send(t, http.MethodGet, address, "", h)
 	}
+	h.Set("Content-Type", "application/x-www-form-urlencoded")
+	return send(t, http.MethodPost, address, form.Encode(), h)
+}
+
+func send(t *testing.T, method, address, body string, head http.Header) (int, string, http.Header) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header = head
 	resp, err := browser.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
+	reply, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return resp.StatusCode, string(body), resp.Header
+	return resp.StatusCode, string(reply), resp.Header
+}
+
+// opened is an open payment and its page.
+func (w *bundle) opened(t *testing.T) (c provider.Charge, address string) {
+	t.Helper()
+	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
+	c = w.charge(notifyURL)
+	return c, w.create(t, c)
 }
 
 func wants(t *testing.T, body string, texts ...string) {
@@ -54,34 +70,32 @@ func TestPage(t *testing.T) {
 	c.Title, c.Amount, c.ReturnURL = `<script>alert("mug")</script>`, 129900, "https://shop.example/orders/1"
 	address := w.create(t, c)
 
-	status, body, h := w.browse(t, http.MethodGet, address, "en-GB", nil)
+	status, body, h := w.browse(t, address, "en-GB", nil)
 	require.Equal(t, "status", status, http.StatusOK)
-	wants(t, body, "Stampede", "¥1,299.00", "&lt;script&gt;alert", `<button name="action" value="pay"`, `value="fail"`, `id="left"`, "中文", `<option value="silent">no word and no answer`)
+	wants(t, body, "Stampede", "¥1,299.00", "&lt;script&gt;alert", `<button name="action" value="pay"`, `value="fail"`, `id="left"`, `<option value="silent">no word and no answer`)
 	if strings.Contains(body, `<script>alert`) || strings.Contains(body, "://") {
 		t.Error("the open payment's page contains an injected script or an address")
 	}
 	if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") {
 		t.Errorf("policy %q", csp)
 	}
-	_, body, _ = w.browse(t, http.MethodGet, address, "zh-CN,zh;q=0.9", nil)
-	wants(t, body, `lang="zh"`, "付款", "剩余时间", "English", "模拟故障", `<option value="silent">指定秒数内`)
-	_, body, _ = w.browse(t, http.MethodGet, address+"&lang=en", "zh-CN", nil)
-	wants(t, body, "Time left")
+	_, body, _ = w.browse(t, address, "zh-CN,zh;q=0.9", nil)
+	wants(t, body, `lang="zh"`, "付款", "剩余时间", "模拟故障", `<option value="silent">指定秒数内`)
 
-	status, _, h = w.browse(t, http.MethodPost, address, "en", url.Values{"action": {"fail"}})
+	status, _, h = w.browse(t, address, "en", url.Values{"action": {"fail"}})
 	if status != http.StatusSeeOther || !strings.Contains(h.Get("Location"), "failed=1") {
 		t.Fatalf("failing gave %d to %q", status, h.Get("Location"))
 	}
-	_, body, _ = w.browse(t, http.MethodGet, w.url+h.Get("Location"), "en", nil)
+	_, body, _ = w.browse(t, w.url+h.Get("Location"), "en", nil)
 	wants(t, body, "The payment failed", `value="pay"`)
 
 	for range 2 { // a second press changes nothing
-		status, _, h = w.browse(t, http.MethodPost, address+"&failed=1", "en", url.Values{"action": {"pay"}, "behaviour": {""}, "delay_seconds": {""}})
+		status, _, h = w.browse(t, address+"&failed=1", "en", url.Values{"action": {"pay"}, "behaviour": {""}, "delay_seconds": {""}})
 		if status != http.StatusSeeOther || strings.Contains(h.Get("Location"), "failed") {
 			t.Fatalf("paying gave %d to %q", status, h.Get("Location"))
 		}
 	}
-	_, body, _ = w.browse(t, http.MethodGet, w.url+h.Get("Location"), "en", nil)
+	_, body, _ = w.browse(t, w.url+h.Get("Location"), "en", nil)
 	wants(t, body, "Paid.", `href="https://shop.example/orders/1"`)
 	if strings.Contains(body, "<form") {
 		t.Error("a paid payment can be paid on its page")
@@ -95,17 +109,16 @@ func TestPage(t *testing.T) {
 func TestBankWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	w := setup(t, testConfig())
-	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
-	address := w.create(t, w.charge(notifyURL))
+	_, address := w.opened(t)
 	gone, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/none")
 	require.NoError(t, err)
 	t.Cleanup(gone.Close)
 	cut := setupOn(t, gone, testConfig())
 	address = strings.Replace(address, w.url, cut.url, 1)
-	for method, form := range map[string]url.Values{http.MethodGet: nil, http.MethodPost: {"action": {"pay"}}} {
-		status, body, h := w.browse(t, method, address, "zh", form)
+	for _, form := range []url.Values{nil, {"action": {"pay"}}} {
+		status, body, h := w.browse(t, address, "zh", form)
 		if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.Contains(body, "刷新本页") {
-			t.Errorf("%s: %d, Retry-After %q\n%s", method, status, h.Get("Retry-After"), body)
+			t.Errorf("%v: %d, Retry-After %q\n%s", form, status, h.Get("Retry-After"), body)
 		}
 	}
 	if status, _, err := payAs(address, payRequest{}); status != http.StatusServiceUnavailable {
@@ -120,46 +133,31 @@ func TestBankWithoutPostgres(t *testing.T) {
 func TestAPayURLIsASecret(t *testing.T) {
 	t.Parallel()
 	w := setup(t, testConfig())
-	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
-	c := w.charge(notifyURL)
-	address := w.create(t, c)
+	c, address := w.opened(t)
 	plain, _, _ := strings.Cut(address, "?")
 	for name, bad := range map[string]string{
 		"no token": plain, "another token": plain + "?t=AAAAAAAAAAAAAAAAAAAAAA", "another number": strings.Replace(address, "/pay/0", "/pay/1", 1), "no number": w.url + Prefix + "/pay/x?t=",
 	} {
 		for _, form := range []url.Values{nil, {"action": {"pay"}}} {
-			method := http.MethodGet
-			if form != nil {
-				method = http.MethodPost
-			}
-			if status, body, _ := w.browse(t, method, bad, "en", form); status != http.StatusNotFound || !strings.Contains(body, "no such payment") {
-				t.Errorf("%s by %s: %d", name, method, status)
+			if status, body, _ := w.browse(t, bad, "en", form); status != http.StatusNotFound || !strings.Contains(body, "no such payment") {
+				t.Errorf("%s, posted %v: %d", name, form, status)
 			}
 		}
 	}
-	if _, err := w.client.Close(t.Context(), provider.Payment{No: c.PaymentNo}); err != nil {
-		t.Fatal(err)
-	}
-	_, body, _ := w.browse(t, http.MethodGet, address, "en", nil)
+	_, err := w.client.Close(t.Context(), provider.Payment{No: c.PaymentNo})
+	require.NoError(t, err)
+	_, body, _ := w.browse(t, address, "en", nil)
 	wants(t, body, "This payment is closed")
 }
 
 func TestPayRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	w := setup(t, testConfig())
-	notifyURL, _ := merchant(t, http.StatusOK, ackWord)
-	address := w.create(t, w.charge(notifyURL))
+	_, address := w.opened(t)
 	for body, want := range map[string]int{
 		`{"action":"steal"}`: 422, `{"behaviour":"explode"}`: 422, `{"delay_seconds":-1}`: 422, `{"amount":1}`: 400, `nonsense`: 400,
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-		require.NoError(t, err)
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := browser.Do(req)
-		require.NoError(t, err)
-		_ = resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %d, want %d", body, resp.StatusCode, want)
-		}
+		status, _, _ := send(t, http.MethodPost, address, body, http.Header{"Content-Type": {"application/json"}})
+		require.Equal(t, body, status, want)
 	}
 }

@@ -52,8 +52,8 @@ WHERE merchant = @merchant AND payment_no = @payment_no AND status = 'captured' 
 RETURNING *;
 
 -- name: CreateRefund :exec
-INSERT INTO sandbox.refunds (ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, bounces_ms, notify_url, ready_at)
-VALUES (@ref, @merchant, @refund_no, @payment_ref, @payment_no, @amount, @currency, @reason, 'processing', @fails, @bounces_ms, @notify_url,
+INSERT INTO sandbox.refunds (ref, merchant, refund_no, payment_ref, payment_no, amount, currency, status, fails, bounces_ms, notify_url, ready_at)
+VALUES (@ref, @merchant, @refund_no, @payment_ref, @payment_no, @amount, @currency, 'processing', @fails, @bounces_ms, @notify_url,
         clock_timestamp() + interval '1 millisecond' * @delay_ms::bigint);
 
 -- name: RefundByNumber :one

@@ -13,9 +13,6 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// maxReasonBytes bounds the reason of a refund.
-const maxReasonBytes = 256
-
 // check refuses what the bank could not carry out.
 func (c Repayment) check() error {
 	switch {
@@ -23,8 +20,6 @@ func (c Repayment) check() error {
 		return invalid("refund_no and payment_no are 1 to 64 letters, digits, - or _")
 	case c.Amount <= 0:
 		return invalid("amount is in minor units and above 0")
-	case len(c.Reason) > maxReasonBytes:
-		return invalid("reason is at most 256 bytes")
 	case checkURL(c.NotifyURL) != nil:
 		return invalid("notify_url is an absolute http or https address")
 	}
@@ -53,7 +48,7 @@ func (d Desk) startRefund(ctx context.Context, c Repayment) error {
 		}
 		return q.CreateRefund(ctx, sandboxdb.CreateRefundParams{
 			Ref: ids.New(), Merchant: d.merchant, RefundNo: c.RefundNo, PaymentRef: p.Ref, PaymentNo: c.PaymentNo, Amount: c.Amount,
-			Currency: c.Currency, Reason: c.Reason, Fails: Behaviour(p.Behaviour) == RefundFails, BouncesMs: bounces, NotifyUrl: c.NotifyURL,
+			Currency: c.Currency, Fails: Behaviour(p.Behaviour) == RefundFails, BouncesMs: bounces, NotifyUrl: c.NotifyURL,
 			DelayMs: b.cfg.RefundDelay.Milliseconds(),
 		})
 	})

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -56,20 +55,15 @@ func TestSignature(t *testing.T) {
 // post sends a signed body to one of the bank's endpoints.
 func (w *bundle) post(t *testing.T, path, body string, sign func(http.Header, []byte)) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+Prefix+path, strings.NewReader(body))
-	require.NoError(t, err)
-	sign(req.Header, []byte(body))
-	resp, err := browser.Do(req)
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	reply, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	if err := w.client.bank.verify(resp.Header, reply); err != nil {
+	h := http.Header{}
+	sign(h, []byte(body))
+	status, reply, h := send(t, http.MethodPost, w.url+Prefix+path, body, h)
+	if err := w.client.bank.verify(h, []byte(reply)); err != nil {
 		t.Errorf("the reply is not signed: %v", err)
 	}
 	var e errorReply
-	_ = json.Unmarshal(reply, &e) // empty for a success
-	return resp.StatusCode, e.Code
+	_ = json.Unmarshal([]byte(reply), &e) // empty for a success
+	return status, e.Code
 }
 
 func TestRequestsThatTheBankRefuses(t *testing.T) {
@@ -189,9 +183,7 @@ func TestSignedInvalidMessageIsRefused(t *testing.T) {
 		"no time":                           {`,"at":"2026-01-01T00:00:00Z"`, ``},
 		"an unknown event":                  {`captured`, `imagined`},
 		"a refund without number":           {`payment.captured`, `refund.succeeded`},
-		"a number of another form": {
-			`"payment_no":"`, `"payment_no":"x`,
-		},
+		"a number of another form":          {`"payment_no":"`, `"payment_no":"x`},
 	} {
 		body := strings.Replace(good, change[0], change[1], 1)
 		if body == good {

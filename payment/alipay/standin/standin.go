@@ -196,7 +196,7 @@ func (c *Company) refund(ctx context.Context, desk sandbox.Desk, p sandbox.Payme
 	}
 	_, err = desk.Refund(ctx, sandbox.Repayment{
 		RefundNo: biz.OutRequestNo, PaymentNo: p.No, Transaction: p.Transaction, Amount: fen, Currency: p.Currency,
-		Reason: biz.RefundReason, NotifyURL: p.NotifyURL,
+		NotifyURL: p.NotifyURL,
 	})
 	if no, ok := errors.AsType[*sandbox.RefusalError](err); ok {
 		return out, &refusal{"ACQ.REFUND_AMT_NOT_EQUAL_TOTAL", no.Message}

@@ -313,7 +313,7 @@ func (c counter) refund(r *http.Request, f url.Values) (object, error) {
 		}
 	}
 	made, err := c.desk.Refund(r.Context(), sandbox.Repayment{
-		RefundNo: no, PaymentNo: p.No, Transaction: p.Transaction, Amount: amount, Currency: p.Currency, Reason: f.Get("metadata[reason]"), NotifyURL: p.NotifyURL,
+		RefundNo: no, PaymentNo: p.No, Transaction: p.Transaction, Amount: amount, Currency: p.Currency, NotifyURL: p.NotifyURL,
 	})
 	return refunded(p.Ref, made), err
 }

@@ -114,7 +114,7 @@ func (c counter) refund(r *http.Request, body []byte) (any, error) {
 	}
 	back, err := c.desk.Refund(r.Context(), sandbox.Repayment{
 		RefundNo: in.OutRefundNo, PaymentNo: in.OutTradeNo, Transaction: p.Transaction, Amount: in.Amount.Refund, Currency: in.Amount.Currency,
-		Reason: in.Reason, NotifyURL: in.NotifyURL,
+		NotifyURL: in.NotifyURL,
 	})
 	if err != nil {
 		return nil, err

@@ -346,9 +346,9 @@ func (q *Queries) CreatePayment(ctx context.Context, arg CreatePaymentParams) (S
 }
 
 const createRefund = `-- name: CreateRefund :exec
-INSERT INTO sandbox.refunds (ref, merchant, refund_no, payment_ref, payment_no, amount, currency, reason, status, fails, bounces_ms, notify_url, ready_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'processing', $9, $10, $11,
-        clock_timestamp() + interval '1 millisecond' * $12::bigint)
+INSERT INTO sandbox.refunds (ref, merchant, refund_no, payment_ref, payment_no, amount, currency, status, fails, bounces_ms, notify_url, ready_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 'processing', $8, $9, $10,
+        clock_timestamp() + interval '1 millisecond' * $11::bigint)
 `
 
 type CreateRefundParams struct {
@@ -359,7 +359,6 @@ type CreateRefundParams struct {
 	PaymentNo  string
 	Amount     int64
 	Currency   string
-	Reason     string
 	Fails      bool
 	BouncesMs  *int64
 	NotifyUrl  string
@@ -375,7 +374,6 @@ func (q *Queries) CreateRefund(ctx context.Context, arg CreateRefundParams) erro
 		arg.PaymentNo,
 		arg.Amount,
 		arg.Currency,
-		arg.Reason,
 		arg.Fails,
 		arg.BouncesMs,
 		arg.NotifyUrl,
