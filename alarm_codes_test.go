@@ -49,7 +49,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"payment-unknown":            {"payment/callback_test.go", "moneyThatIsNotOurs", `"payment-unknown"`},
 	"payment-foreign-merchant":   {"payment/callback_test.go", "moneyThatIsNotOurs", `"payment-foreign-merchant"`},
 	"payment-transaction-reused": {"payment/callback_test.go", "moneyThatIsNotOurs", `"payment-transaction-reused"`},
-	"payment-callbacks-forged":   {"payment/forged_test.go", "aFloodOfForgedCallbacks", "alarmForged"},
+	"payment-callbacks-forged":   {"payment/callback_fuzz_test.go", "TestAttackForgedCallbacksFillTheLog", "alarmForged"},
 	"payment-provider-missing":   {"payment/refund_test.go", "providerNoLongerConfigured", `"payment-provider-missing"`},
 	"payment-provider-failing":   {"payment/alarms_test.go", "TestProviderThatKeepsFailingAsksForAPerson", "alarmProviderFailing"},
 	"payment-closed-unanswered":  {"payment/unanswered_test.go", "TestSilentProviderDelaysClosingsWithinABound", `"payment-closed-unanswered"`},

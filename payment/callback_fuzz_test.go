@@ -39,7 +39,7 @@ func signAsBank(stamp string, body []byte) string {
 }
 
 // unbacked serves the callbacks of the sandbox bank without a database.
-func unbacked(t testing.TB, log *slog.Logger) (*httpx.Router, *sandbox.Client) {
+func unbacked(t testing.TB, log *slog.Logger) (*Service, *httpx.Router, *sandbox.Client) {
 	t.Helper()
 	cfg := sandbox.DefaultClientConfig()
 	cfg.Merchant, cfg.Secret, cfg.BankURL = merchantNo, []byte(sandboxtest.Secret), "http://127.0.0.1:1"
@@ -51,21 +51,36 @@ func unbacked(t testing.TB, log *slog.Logger) (*httpx.Router, *sandbox.Client) {
 	require.NoError(t, err)
 	rt := httpx.NewRouter(auth.NewTokens([]byte("key of the tests, 32 bytes or more"), time.Now), log, "test", prometheus.NewRegistry())
 	s.Routes(rt)
-	return rt, client
+	return s, rt, client
 }
 
 // TestAttackForgedCallbacksFillTheLog: a flood of callbacks that no provider signed
-// leaves one warning a minute.
+// leaves one warning a minute, reaches no store, and is found by the watch with its address.
 func TestAttackForgedCallbacksFillTheLog(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
-	rt, _ := unbacked(t, slog.New(slog.NewTextHandler(&logged, nil)))
-	for range 100 {
-		w := httptest.NewRecorder()
-		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/payments/sandbox/notify", strings.NewReader("{}")))
-		if w.Code != http.StatusUnauthorized {
-			t.Fatalf("%d %s", w.Code, w.Body)
+	s, rt, _ := unbacked(t, slog.New(slog.NewTextHandler(&logged, nil)))
+	forge := func(times int, address string) {
+		for range times {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/payments/sandbox/notify", strings.NewReader("{}"))
+			r.RemoteAddr = address + ":4711"
+			w := httptest.NewRecorder()
+			if rt.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
 		}
+	}
+	probe := s.Probes()[0]
+	forge(1, "198.51.100.7")
+	forge(forgedMost-2, "203.0.113.9")
+	if found, err := probe.Look(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("one below the bound: %+v, %v", found, err)
+	}
+	forge(1, "203.0.113.9")
+	found, err := probe.Look(t.Context())
+	if err != nil || probe.Alarm != alarmForged || len(found) != 1 || found[0].Subject != "provider sandbox" ||
+		!strings.HasPrefix(found[0].Detail, "30 callbacks") || !strings.HasSuffix(found[0].Detail, "29 of them from 203.0.113.9.") {
+		t.Errorf("found %+v, %v", found, err)
 	}
 	if n := strings.Count(logged.String(), "callback not accepted"); n == 0 || n > 2 { // 2 when a minute has ended
 		t.Errorf("%d warnings:\n%.1000s", n, logged.String())
@@ -77,7 +92,7 @@ func TestAttackForgedCallbacksFillTheLog(t *testing.T) {
 // books, at either path. There is no database behind the handler: a callback
 // that got through would panic.
 func FuzzCallback(f *testing.F) {
-	rt, client := unbacked(f, slog.New(slog.DiscardHandler))
+	_, rt, client := unbacked(f, slog.New(slog.DiscardHandler))
 
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	body := []byte(`{"event":"payment.captured","merchant":"` + merchantNo + `","payment_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60",` +

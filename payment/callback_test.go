@@ -22,7 +22,6 @@ func TestCallbacks(t *testing.T) {
 	run(t, setup(t, options{}),
 		misbehavingBank, anUnderpaidOrderCanBePaidAgain, forgedAndReplayedCallbacks,
 		aCallbackThatFailsComesAgain, moneyThatIsNotOurs, aDoubtfulSumWaitsForTheProvider,
-		aFloodOfForgedCallbacks,
 	)
 }
 

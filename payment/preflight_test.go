@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"stampede/payment/provider"
-	"stampede/platform/base/fault"
 	"stampede/platform/watch/preflight"
+	"stampede/platform/workshop/require"
 )
 
 // away is a provider that does not answer.
@@ -26,27 +26,24 @@ func (away) Query(context.Context, provider.Payment) (provider.Status, error) {
 func providersAreAskedBeforeASale(t *testing.T, s *bundle) {
 	for _, c := range []struct {
 		providers []provider.Provider
-		want      []preflight.Finding
+		practice  int
+		want      []preflight.Level
 	}{
-		{[]provider.Provider{s.client}, []preflight.Finding{{Level: preflight.OK, Subject: "sandbox", Found: fault.T("Ready, for payment windows from 1s.", "可用，付款时限至少 1s。")}}},
-		{[]provider.Provider{away{}, s.client}, []preflight.Finding{
-			{Level: preflight.Warning, Subject: "away", Found: fault.T("No usable answer: no route.", "没有可用的响应：no route。")},
-			{Level: preflight.OK, Subject: "sandbox", Found: fault.T("Ready, for payment windows from 1s.", "可用，付款时限至少 1s。")},
-		}},
-		{[]provider.Provider{away{}}, []preflight.Finding{{Level: preflight.Stop, Subject: "away", Found: fault.T("No usable answer: no route.", "没有可用的响应：no route。")}}},
+		{[]provider.Provider{s.client}, 1, []preflight.Level{preflight.OK}},
+		{[]provider.Provider{away{}, s.client}, 1, []preflight.Level{preflight.Warning, preflight.OK}},
+		{[]provider.Provider{away{}}, 0, []preflight.Level{preflight.Stop}},
 	} {
 		shop := s.instance(options{}, c.providers...)
-		if practice, err := shop.practised(t.Context(), preflight.Need{}); err != nil || (len(practice) > 0) != (c.providers[len(c.providers)-1] == provider.Provider(s.client)) {
-			t.Errorf("the sandbox bank: %v, %v", practice, err)
-		}
+		practice, err := shop.practised(t.Context(), preflight.Need{})
+		require.NoError(t, err)
+		require.Equal(t, "findings about the sandbox bank", len(practice), c.practice)
 		found, err := shop.askProviders(t.Context(), preflight.Need{})
-		if err != nil || len(found) != len(c.want) {
-			t.Fatalf("%v, %v", found, err)
-		}
+		require.NoError(t, err)
+		var got []preflight.Level
 		for i, f := range found {
-			if f != c.want[i] {
-				t.Errorf("%+v, want %+v", f, c.want[i])
-			}
+			got = append(got, f.Level)
+			require.Equal(t, "subject", f.Subject, c.providers[i].Profile().Name)
 		}
+		require.Equal(t, "levels", got, c.want)
 	}
 }
