@@ -59,12 +59,12 @@ func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (Claimed, er
 	}
 	// Not claimed; the row says why. It may have changed since; the caller then
 	// gets a reason that was true a moment ago and can retry.
-	row, err = table.Read(ctx, s.deps.DB, no)
+	row, err = table.Read(ctx, s.deps.DB, no, ErrNotFound)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user:
+	case errors.Is(err, ErrNotFound) || err == nil && row.UserID != user:
 		return Claimed{}, s.Missing(ctx, no, user)
 	case err != nil:
-		return Claimed{}, fmt.Errorf("order: read %s: %w", no, err)
+		return Claimed{}, err
 	case row.Status != orderevent.StatusPending:
 		return Claimed{}, whatItIs(ErrNotCancelable, row)
 	default:
@@ -135,12 +135,9 @@ func (s *Service) CloseClaimed(ctx context.Context, nos []ids.ID, reason string)
 
 // ClaimAny is Claim at an operator's request, whose order it is does not matter.
 func (s *Service) ClaimAny(ctx context.Context, no ids.ID) (Claimed, error) {
-	row, err := table.Read(ctx, s.deps.DB, no)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Claimed{}, ErrNoOrder
-	}
+	row, err := table.Read(ctx, s.deps.DB, no, ErrNoOrder)
 	if err != nil {
-		return Claimed{}, fmt.Errorf("order: read %s: %w", no, err)
+		return Claimed{}, err
 	}
 	if row.Status == orderevent.StatusClosed && row.Reason == orderevent.ReasonWithdrawn {
 		return Claimed{Order: row.Order()}, nil // a repetition
@@ -194,7 +191,6 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 	}
 	var closed []orderevent.Order
 	err := pg.InTxWaiting(ctx, s.deps.DB, wait, func(tx pgx.Tx) error {
-		closed = closed[:0] // InTx may run this again
 		q := orderdb.New(tx)
 		stock, err := q.StockOfOrders(ctx, orderdb.StockOfOrdersParams{OrderNos: nos, Buckets: table.Buckets(nos)})
 		if err != nil {
@@ -213,9 +209,7 @@ func (s *Service) closeTogether(ctx context.Context, nos []ids.ID, how closeAs) 
 		if err != nil {
 			return fmt.Errorf("close: %w", err)
 		}
-		for _, r := range rows {
-			closed = append(closed, orderdb.OrdersOrder(r).Order())
-		}
+		closed = table.Orders(rows...)
 		if err := s.deps.Stock.Return(ctx, tx, movements(closed)); err != nil {
 			return fmt.Errorf("return units: %w", err)
 		}

@@ -2,7 +2,6 @@ package order
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -29,13 +28,14 @@ func (s *Service) Choose(ctx context.Context, tx pgx.Tx, o orderevent.Order, cou
 // amend changes one of the lines of a pending order, whose row tx has locked, and
 // writes the event.
 func amend(ctx context.Context, tx pgx.Tx, no ids.ID, line string, freight, discount int64) (orderevent.Order, error) {
-	row, err := orderdb.New(tx).Amend(ctx, orderdb.AmendParams{OrderNo: no, Bucket: no.Bucket(), Line: line, Actor: ShopperIn(ctx), Freight: freight, Discount: discount})
+	row, err := orderdb.New(tx).Amend(ctx, orderdb.AmendParams{
+		OrderNo: no, Bucket: no.Bucket(), Line: line, Actor: ShopperIn(ctx), Freight: freight, Discount: discount,
+	})
+	o, err := table.Announce(ctx, tx, orderevent.SubjectAmended, row, err)
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: amend the %s of %s: %w", line, no, err)
 	}
-	amended := []orderevent.Order{orderdb.OrdersOrder(row).Order()}
-	_, err = table.Publish(ctx, tx, orderevent.SubjectAmended, amended...)
-	return amended[0], err
+	return o, nil
 }
 
 // SetFreight changes the freight of a pending order that LockPending returned, and with it
@@ -61,12 +61,12 @@ func (s *Service) returnCoupons(ctx context.Context, tx pgx.Tx, ended []ordereve
 
 // ownOrder returns a user's order as it is in Postgres, or ErrNotFound.
 func (s *Service) ownOrder(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error) {
-	row, err := table.Read(ctx, s.deps.DB, no)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user {
-		return orderevent.Order{}, ErrNotFound
+	row, err := table.Read(ctx, s.deps.DB, no, ErrNotFound)
+	if err == nil && row.UserID != user {
+		err = ErrNotFound
 	}
 	if err != nil {
-		return orderevent.Order{}, fmt.Errorf("order: read %s: %w", no, err)
+		return orderevent.Order{}, err
 	}
 	return row.Order(), nil
 }

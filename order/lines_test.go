@@ -36,7 +36,7 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 		return err
 	})
 	s.Committed(t.Context(), paid)
-	row, err := table.Read(t.Context(), s.db, no)
+	row, err := table.Read(t.Context(), s.db, no, ErrNotFound)
 	require.NoError(t, err)
 	requireEqual(t, "SQL's amount", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) FROM orders.orders WHERE order_no = $1`, no), int(want))
 	if row.PaidAt == nil {

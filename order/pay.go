@@ -71,12 +71,12 @@ func (s *Service) LockPending(ctx context.Context, tx pgx.Tx, no ids.ID, user in
 	if no.Bucket() != ids.Bucket(user) {
 		return orderevent.Order{}, ErrNotFound
 	}
-	row, err := table.Lock(ctx, tx, no)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.UserID != user {
-		return orderevent.Order{}, ErrNotFound
+	row, err := table.Lock(ctx, tx, no, ErrNotFound)
+	if err == nil && row.UserID != user {
+		err = ErrNotFound
 	}
 	if err != nil {
-		return orderevent.Order{}, fmt.Errorf("order: lock %s: %w", no, err)
+		return orderevent.Order{}, err
 	}
 	// The deadline was set by Postgres's clock, so that clock is compared with it:
 	// the time now, after the wait for the row lock, not the statement's.
@@ -117,25 +117,14 @@ func (s *Service) MarkPaid(ctx context.Context, tx pgx.Tx, no ids.ID, by orderev
 		PaymentNo: by.PaymentNo, Provider: by.Provider, Method: by.Method, ProviderTxn: by.ProviderTxn,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		have, err := table.Read(ctx, tx, no)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return orderevent.Order{}, false, ErrNotFound
-		}
-		if err != nil {
-			return orderevent.Order{}, false, fmt.Errorf("order: read %s: %w", no, err)
-		}
-		return have.Order(), false, nil
+		have, err := table.Read(ctx, tx, no, ErrNotFound)
+		return have.Order(), false, err
+	}
+	o, err := table.Announce(ctx, tx, orderevent.SubjectPaid, row, err)
+	if err == nil && o.Discount > 0 {
+		err = s.coupons.Use(ctx, tx, no)
 	}
 	if err != nil {
-		return orderevent.Order{}, false, fmt.Errorf("order: mark %s paid: %w", no, err)
-	}
-	o := orderdb.OrdersOrder(row).Order()
-	if o.Discount > 0 {
-		if err := s.coupons.Use(ctx, tx, no); err != nil {
-			return orderevent.Order{}, false, err
-		}
-	}
-	if _, err := table.Publish(ctx, tx, orderevent.SubjectPaid, o); err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: mark %s paid: %w", no, err)
 	}
 	return o, true, nil
@@ -213,22 +202,16 @@ func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by 
 		if errors.Is(err, pgx.ErrNoRows) || pg.ViolatesUnique(err, "") {
 			return errNotRetaken
 		}
-		if err != nil {
+		if paid, err = table.Announce(ctx, tx, orderevent.SubjectPaid, row, err); err != nil {
 			return err
 		}
-		paid = orderdb.OrdersOrder(row).Order()
-		switch ok, err := s.deps.Stock.Retake(ctx, tx, &paid); {
-		case err != nil:
-			return err
-		case !ok:
-			return errNotRetaken
+		ok, err := s.deps.Stock.Retake(ctx, tx, &paid)
+		if err == nil && !ok {
+			err = errNotRetaken
 		}
-		if paid.Discount > 0 {
-			if err := s.coupons.Retake(ctx, tx, paid); err != nil {
-				return err
-			}
+		if err == nil && paid.Discount > 0 {
+			err = s.coupons.Retake(ctx, tx, paid)
 		}
-		_, err = table.Publish(ctx, tx, orderevent.SubjectPaid, paid)
 		return err
 	})
 	if err == nil {
@@ -237,9 +220,6 @@ func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order, by 
 	if !errors.Is(err, errNotRetaken) {
 		return o, false, fmt.Errorf("order: take %s up again: %w", o.No, err)
 	}
-	have, err := table.Read(ctx, tx, o.No)
-	if err != nil {
-		return o, false, fmt.Errorf("order: read %s: %w", o.No, err)
-	}
-	return have.Order(), false, nil
+	have, err := table.Read(ctx, tx, o.No, ErrNotFound)
+	return have.Order(), false, err
 }

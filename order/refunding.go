@@ -22,25 +22,16 @@ import (
 func (s *Service) LockForRefund(ctx context.Context, tx pgx.Tx, no ids.ID, units bool) (orderevent.Order, error) {
 	if units {
 		// Neither column changes after the insert, so the row need not be locked for them.
-		row, err := table.Read(ctx, tx, no)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return orderevent.Order{}, ErrNotFound
-		}
+		row, err := table.Read(ctx, tx, no, ErrNotFound)
 		if err != nil {
-			return orderevent.Order{}, fmt.Errorf("order: read stock row of %s: %w", no, err)
+			return orderevent.Order{}, err
 		}
 		if _, err := s.deps.Stock.Lock(ctx, tx, []inventory.Key{{ItemID: row.ItemID, Shard: row.Shard}}); err != nil {
 			return orderevent.Order{}, fmt.Errorf("order: lock stock of %s: %w", no, err)
 		}
 	}
-	row, err := table.Lock(ctx, tx, no)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return orderevent.Order{}, ErrNotFound
-	}
-	if err != nil {
-		return orderevent.Order{}, fmt.Errorf("order: lock %s: %w", no, err)
-	}
-	return row.Order(), nil
+	row, err := table.Lock(ctx, tx, no, ErrNotFound)
+	return row.Order(), err
 }
 
 // refundFrom is which states lead to each state of a refund of the whole order.
@@ -68,10 +59,10 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 	if errors.Is(err, pgx.ErrNoRows) {
 		return orderevent.Order{}, false, nil
 	}
+	o, err := table.Announce(ctx, tx, refundSubjects[to], row, err)
 	if err != nil {
 		return orderevent.Order{}, false, fmt.Errorf("order: move %s to %s: %w", no, to, err)
 	}
-	o := orderdb.OrdersOrder(row).Order()
 	if to == orderevent.StatusRefunded {
 		end := s.deps.Stock.Return
 		if writeOff {
@@ -84,9 +75,6 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 			return orderevent.Order{}, false, err
 		}
 	}
-	if _, err := table.Publish(ctx, tx, refundSubjects[to], o); err != nil {
-		return orderevent.Order{}, false, fmt.Errorf("order: move %s to %s: %w", no, to, err)
-	}
 	return o, true, nil
 }
 
@@ -96,12 +84,11 @@ func (s *Service) MoveRefunding(ctx context.Context, tx pgx.Tx, no ids.ID, to st
 // calls Refresh.
 func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, takenBack bool, actor string) (orderevent.Order, error) {
 	row, err := orderdb.New(tx).NoteRefund(ctx, orderdb.NoteRefundParams{TakenBack: takenBack, Actor: actor, OrderNo: no, Bucket: no.Bucket()})
+	o, err := table.Announce(ctx, tx, orderevent.SubjectAmended, row, err)
 	if err != nil {
 		return orderevent.Order{}, fmt.Errorf("order: note of %s that its refund was taken back: %w", no, err)
 	}
-	o := orderdb.OrdersOrder(row).Order()
-	_, err = table.Publish(ctx, tx, orderevent.SubjectAmended, o)
-	return o, err
+	return o, nil
 }
 
 // NoteRefund adds to an order's history that the operator in ctx asked for a refund of

@@ -117,18 +117,16 @@ func (s *Service) ship(ctx context.Context, no ids.ID, sent Parcel) (orderevent.
 			return err
 		}
 		row, err := orderdb.New(tx).MarkShipped(ctx, orderdb.MarkShippedParams{OrderNo: no, Bucket: no.Bucket(), Reason: completedByShipper, Actor: acts.OperatorIn(ctx)})
-		if err != nil {
+		if o, err = table.Announce(ctx, tx, orderevent.SubjectShipped, row, err); err != nil {
 			return fmt.Errorf("order: mark %s shipped: %w", no, err)
 		}
-		o, changed = orderdb.OrdersOrder(row).Order(), true
+		changed = true
 		if err := acts.Record(ctx, tx, &o, acts.Ship, sent.Carrier+" "+sent.TrackingNo); err != nil {
 			return err
 		}
-		if err := audit.Record(ctx, tx, "order.ship", "order "+no.String(), audit.Change{Before: state{Status: o.Status, Parcel: before}, After: state{Status: o.Status, Parcel: &sent}}); err != nil {
-			return err
-		}
-		_, err = table.Publish(ctx, tx, orderevent.SubjectShipped, o)
-		return err
+		return audit.Record(ctx, tx, "order.ship", "order "+no.String(), audit.Change{
+			Before: state{Status: o.Status, Parcel: before}, After: state{Status: o.Status, Parcel: &sent},
+		})
 	})
 	if err == nil && changed {
 		s.deps.Orders.Refresh(ctx, o)
@@ -185,14 +183,8 @@ func (s *Service) note(ctx context.Context, no ids.ID, key, text string) (o orde
 
 // lockAny returns an order with its row locked, or order.ErrNoOrder.
 func lockAny(ctx context.Context, tx pgx.Tx, no ids.ID) (orderevent.Order, error) {
-	row, err := table.Lock(ctx, tx, no)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return orderevent.Order{}, order.ErrNoOrder
-	}
-	if err != nil {
-		return orderevent.Order{}, fmt.Errorf("order: lock %s: %w", no, err)
-	}
-	return row.Order(), nil
+	row, err := table.Lock(ctx, tx, no, order.ErrNoOrder)
+	return row.Order(), err
 }
 
 // How an order was completed: the reason in its history.
@@ -337,10 +329,9 @@ func (s *Service) completeIn(ctx context.Context, tx pgx.Tx, no ids.ID, by compl
 		}
 		return done, err
 	}
-	if err != nil {
+	if done, err = table.Announce(ctx, tx, orderevent.SubjectCompleted, row, err); err != nil {
 		return done, fmt.Errorf("order: complete %s: %w", no, err)
 	}
-	done = orderdb.OrdersOrder(row).Order()
 	change := audit.Change{Before: state{Status: orderevent.StatusPaid}, After: state{Status: done.Status, Reason: by.how}, Reason: by.note}
 	if by.sent != nil {
 		before, err := putShipment(ctx, tx, no, *by.sent)
@@ -354,9 +345,5 @@ func (s *Service) completeIn(ctx context.Context, tx pgx.Tx, no ids.ID, by compl
 			return done, err
 		}
 	}
-	if err := audit.Record(ctx, tx, "order.complete", "order "+no.String(), change); err != nil {
-		return done, err
-	}
-	_, err = table.Publish(ctx, tx, orderevent.SubjectCompleted, done)
-	return done, err
+	return done, audit.Record(ctx, tx, "order.complete", "order "+no.String(), change)
 }

@@ -186,9 +186,9 @@ type record struct {
 // readRecord reads an order with all that belongs to it. It fails with order.ErrNotFound, or
 // ErrReading.
 func (s *Service) readRecord(ctx context.Context, no ids.ID) (*record, error) {
-	row, err := table.Read(ctx, s.deps.DB, no)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, order.ErrNotFound
+	row, err := table.Read(ctx, s.deps.DB, no, order.ErrNotFound)
+	if errors.Is(err, order.ErrNotFound) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, order.ErrReading.Because(err)

@@ -4,6 +4,7 @@ package table
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -14,14 +15,28 @@ import (
 	"stampede/platform/store/outbox"
 )
 
-// Lock returns an order's row, locked until tx ends, or pgx.ErrNoRows.
-func Lock(ctx context.Context, tx pgx.Tx, no ids.ID) (orderdb.OrdersOrder, error) {
-	return orderdb.New(tx).LockOrder(ctx, orderdb.LockOrderParams{OrderNo: no, Bucket: no.Bucket()})
+// Lock returns an order's row, locked until tx ends. Its error is none if there is no
+// such order.
+func Lock(ctx context.Context, tx pgx.Tx, no ids.ID, none error) (orderdb.OrdersOrder, error) {
+	row, err := orderdb.New(tx).LockOrder(ctx, orderdb.LockOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	return row, orNone(err, none, "lock", no)
 }
 
-// Read returns an order's row, or pgx.ErrNoRows.
-func Read(ctx context.Context, db orderdb.DBTX, no ids.ID) (orderdb.OrdersOrder, error) {
-	return orderdb.New(db).ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+// Read returns an order's row. Its error is none if there is no such order.
+func Read(ctx context.Context, db orderdb.DBTX, no ids.ID, none error) (orderdb.OrdersOrder, error) {
+	row, err := orderdb.New(db).ReadOrder(ctx, orderdb.ReadOrderParams{OrderNo: no, Bucket: no.Bucket()})
+	return row, orNone(err, none, "read", no)
+}
+
+func orNone(err, none error, what string, no ids.ID) error {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return none
+	case err != nil:
+		return fmt.Errorf("order: %s %s: %w", what, no, err)
+	default:
+		return nil
+	}
 }
 
 // Many returns the orders of many numbers; numbers without one are left out.
@@ -45,6 +60,32 @@ func Buckets(nos []ids.ID) []int16 {
 		buckets[i] = no.Bucket()
 	}
 	return buckets
+}
+
+// changed is a row as a statement returns it that changed the order.
+type changed interface {
+	orderdb.AmendRow | orderdb.CloseClaimedRow | orderdb.CompleteDueRow | orderdb.CompleteOrderRow | orderdb.MarkPaidRow |
+		orderdb.MarkShippedRow | orderdb.MoveRefundingRow | orderdb.NoteRefundRow | orderdb.RetakeRow
+}
+
+// Orders are the orders of changed rows.
+func Orders[Row changed](rows ...Row) []orderevent.Order {
+	orders := make([]orderevent.Order, len(rows))
+	for i, r := range rows {
+		orders[i] = orderdb.OrdersOrder(r).Order()
+	}
+	return orders
+}
+
+// Announce returns the order of a row that a statement has changed, and appends the event
+// of the change; or the statement's error.
+func Announce[Row changed](ctx context.Context, tx pgx.Tx, subject string, row Row, err error) (orderevent.Order, error) {
+	if err != nil {
+		return orderevent.Order{}, err
+	}
+	orders := Orders(row)
+	_, err = Publish(ctx, tx, subject, orders...)
+	return orders[0], err
 }
 
 // Publish appends the orders' events to the outbox and returns their ids.
