@@ -19,16 +19,19 @@ import (
 // order and is replaced by the next put.
 const cachedMark = 'o'
 
-// Flags of an entry. Versions before lines read the flags as a truth value (other
-// than 1 is false, which is what their callers never look at) and refuse an entry
-// that goes on after its texts. So they read every order that costs what its goods
-// cost and was not paid, and read the others from Postgres.
+// Flags of an entry, which are in the place of PerActivity. Versions before lines read
+// them as a truth value (other than 1 is false, which is what their callers never look at)
+// and refuse an entry that goes on after its texts. So they read every order that costs
+// what its goods cost and was not paid, and read the others from Postgres.
 const (
 	flagPerActivity = 1 << iota
 	flagKnowsLines  // written by a version that knows lines: always set
-	flagLines       // followed by freight, discount and the time of the payment
+	flagLines       // followed by the lines
 	flagHandover    // followed by the handover
 )
+
+// lines points to the fields of an order that has more lines than its goods, or was paid.
+func lines(o *orderevent.Order) [3]any { return [...]any{&o.Freight, &o.Discount, &o.PaidAt} }
 
 // cachedBytes is the size of an order with a title of usual length.
 const cachedBytes = 160
@@ -47,24 +50,38 @@ func appendCached(b []byte, o *orderevent.Order) []byte {
 	if o.Handover != "" {
 		flags |= flagHandover
 	}
-	for _, v := range [...]int64{
-		o.UserID, o.ItemID, o.ActivityID, o.SessionID, int64(o.Shard), flags, o.Epoch, int64(o.Quantity), o.UnitPrice,
-		o.PayDeadline.UnixMicro(), o.CreatedAt.UnixMicro(), o.UpdatedAt.UnixMicro(),
-	} {
-		b = binary.AppendVarint(b, v)
-	}
-	for _, s := range [...]string{o.Currency, o.Title, o.Status, o.Reason} {
-		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	for _, f := range fields(o) {
+		b = appendField(b, f, flags)
 	}
 	if flags&flagLines != 0 {
-		for _, v := range [...]int64{o.Freight, o.Discount, o.PaidAt.UnixMicro()} {
-			b = binary.AppendVarint(b, v)
+		for _, f := range lines(o) {
+			b = appendField(b, f, flags)
 		}
 	}
 	if flags&flagHandover != 0 {
-		b = append(binary.AppendUvarint(b, uint64(len(o.Handover))), o.Handover...)
+		b = appendField(b, &o.Handover, flags)
 	}
 	return b
+}
+
+// appendField appends one field of an entry; the flags take the place of a truth value.
+func appendField(b []byte, field any, flags int64) []byte {
+	switch v := field.(type) {
+	case *int64:
+		return binary.AppendVarint(b, *v)
+	case *int32:
+		return binary.AppendVarint(b, int64(*v))
+	case *int16:
+		return binary.AppendVarint(b, int64(*v))
+	case *bool:
+		return binary.AppendVarint(b, flags)
+	case *time.Time:
+		return binary.AppendVarint(b, v.UnixMicro())
+	case *string:
+		return append(binary.AppendUvarint(b, uint64(len(*v))), *v...)
+	default:
+		panic("order: a field of a type that no cache entry has")
+	}
 }
 
 var errNotCached = errors.New("order: not an entry of the order cache")
@@ -84,31 +101,47 @@ func readCached(raw []byte) (o orderevent.Order, err error) {
 	o.Version = int32(n)
 	copy(o.No[:], rest)
 	r := cachedReader{rest: rest[len(o.No):]}
-	o.UserID, o.ItemID, o.ActivityID, o.SessionID = r.number(), r.number(), r.number(), r.number()
-	o.Shard = int16(r.number()) //nolint:gosec // what appendCached widened
-	flags := r.number()
-	o.PerActivity = flags&flagPerActivity != 0
-	o.Epoch = r.number()
-	o.Quantity = int32(r.number()) //nolint:gosec // as above
-	o.UnitPrice = r.number()
-	o.PayDeadline, o.CreatedAt, o.UpdatedAt = r.time(), r.time(), r.time()
-	o.Currency, o.Title, o.Status, o.Reason = r.text(), r.text(), r.text(), r.text()
-	if flags&flagLines != 0 {
-		o.Freight, o.Discount, o.PaidAt = r.number(), r.number(), r.time()
+	for _, f := range fields(&o) {
+		r.read(f)
 	}
-	if flags&flagHandover != 0 {
-		o.Handover = r.text()
+	if r.flags&flagLines != 0 {
+		for _, f := range lines(&o) {
+			r.read(f)
+		}
 	}
-	if r.bad || len(r.rest) != 0 || flags&flagKnowsLines == 0 && o.Version > 1 {
+	if r.flags&flagHandover != 0 {
+		r.read(&o.Handover)
+	}
+	if r.bad || len(r.rest) != 0 || r.flags&flagKnowsLines == 0 && o.Version > 1 {
 		return orderevent.Order{}, errNotCached
 	}
 	return o, nil
 }
 
-// cachedReader takes fields from the front; after an error it returns zeros.
+// cachedReader takes fields from the front; after an error it reads zeros.
 type cachedReader struct {
-	rest []byte
-	bad  bool
+	rest  []byte
+	flags int64
+	bad   bool
+}
+
+// read is the reverse of appendField.
+func (r *cachedReader) read(field any) {
+	switch v := field.(type) {
+	case *int64:
+		*v = r.number()
+	case *int32:
+		*v = int32(r.number()) //nolint:gosec // what appendField widened
+	case *int16:
+		*v = int16(r.number()) //nolint:gosec // as above
+	case *bool:
+		r.flags = r.number()
+		*v = r.flags&flagPerActivity != 0
+	case *time.Time:
+		*v = time.UnixMicro(r.number()).UTC()
+	case *string:
+		*v = r.text()
+	}
 }
 
 func (r *cachedReader) number() int64 {
@@ -120,8 +153,6 @@ func (r *cachedReader) number() int64 {
 	r.rest = r.rest[n:]
 	return v
 }
-
-func (r *cachedReader) time() time.Time { return time.UnixMicro(r.number()).UTC() }
 
 func (r *cachedReader) text() string {
 	size, n := binary.Uvarint(r.rest)

@@ -61,11 +61,9 @@ func readBeforeLines(raw []byte) (o orderevent.Order, ok bool) {
 	}
 	copy(o.No[:], rest)
 	r := cachedReader{rest: rest[len(o.No):]}
-	o.UserID, o.ItemID, o.ActivityID, o.SessionID = r.number(), r.number(), r.number(), r.number()
-	_, _, o.Epoch = r.number(), r.number(), r.number()
-	o.Quantity, o.UnitPrice = int32(r.number()), r.number() //nolint:gosec // a test
-	o.PayDeadline, o.CreatedAt, o.UpdatedAt = r.time(), r.time(), r.time()
-	o.Currency, o.Title, o.Status, o.Reason = r.text(), r.text(), r.text(), r.text()
+	for _, f := range fields(&o) {
+		r.read(f)
+	}
 	return o, !r.bad && len(r.rest) == 0
 }
 

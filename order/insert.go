@@ -1,8 +1,12 @@
 package order
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,42 +16,47 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// insertPending makes orders of grants where copyPending cannot: when some are
-// known or duplicates. What is the same for a whole message is sent once per
-// message and read by subscript; unlike a join, that keeps the grants in stream
-// order, so that of two grants of one user the earlier wins. A row that
-// conflicts with any unique key is left out and classified by the caller. The
-// statement is here because sqlc does not support unnest of several arrays in
-// FROM.
-//
-// The time is read once, so that all orders of the batch fall due together.
-const insertPending = `
-WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at)
-INSERT INTO orders.orders (bucket, order_no, user_id, quantity, item_id, activity_id, session_id, shard, epoch,
-                           unit_price, currency, title, one_per_activity, status, pay_deadline, created_at, updated_at)
-SELECT g.bucket, g.no, g.usr, g.quantity,
-       ($6::bigint[])[g.m], ($7::bigint[])[g.m], ($8::bigint[])[g.m], ($9::smallint[])[g.m], ($10::bigint[])[g.m],
-       ($11::bigint[])[g.m], ($12::text[])[g.m], ($13::text[])[g.m], ($14::boolean[])[g.m],
-       'pending_payment', t.at + g.window_micros * interval '1 microsecond', t.at, t.at
-FROM t, unnest($1::int[], $2::smallint[], $3::uuid[], $4::bigint[], $5::int[], $15::bigint[])
-     AS g (m, bucket, no, usr, quantity, window_micros)
-ON CONFLICT DO NOTHING
-RETURNING order_no, created_at`
+// columns are what the writer stores of an order: what follows from its number, and its
+// fields.
+var columns = []string{
+	"bucket", "order_no",
+	"user_id", "item_id", "activity_id", "session_id", "shard", "one_per_activity", "epoch", "quantity", "unit_price",
+	"pay_deadline", "created_at", "updated_at", "currency", "title", "status", "reason",
+}
 
-// insertRefused records refused numbers. Refused rows are in no partial unique
-// index: a row is left out only if its number is known already.
-const insertRefused = `
-WITH t AS MATERIALIZED (SELECT clock_timestamp() AS at)
-INSERT INTO orders.orders (bucket, order_no, user_id, quantity, item_id, activity_id, session_id, shard, epoch,
-                           unit_price, currency, title, one_per_activity, status, reason, pay_deadline, created_at, updated_at)
-SELECT g.bucket, g.no, g.usr, g.quantity,
-       ($6::bigint[])[g.m], ($7::bigint[])[g.m], ($8::bigint[])[g.m], ($9::smallint[])[g.m], ($10::bigint[])[g.m],
-       ($11::bigint[])[g.m], ($12::text[])[g.m], ($13::text[])[g.m], ($14::boolean[])[g.m],
-       'refused', g.reason, t.at, t.at, t.at
-FROM t, unnest($1::int[], $2::smallint[], $3::uuid[], $4::bigint[], $5::int[], $15::text[])
-     AS g (m, bucket, no, usr, quantity, reason)
-ON CONFLICT DO NOTHING
-RETURNING order_no, created_at`
+// fields points to what every order has from the beginning, in the order of columns, and
+// of a cache entry (see appendCached), whose order must stay.
+func fields(o *orderevent.Order) [16]any {
+	return [...]any{
+		&o.UserID, &o.ItemID, &o.ActivityID, &o.SessionID, &o.Shard, &o.PerActivity, &o.Epoch, &o.Quantity, &o.UnitPrice,
+		&o.PayDeadline, &o.CreatedAt, &o.UpdatedAt, &o.Currency, &o.Title, &o.Status, &o.Reason,
+	}
+}
+
+// copyPending makes orders of grants by COPY, which writes a page at a time
+// where INSERT writes a row, and is half as fast again as INSERT … ON CONFLICT.
+// COPY has no ON CONFLICT: a grant that is known or whose user has another live
+// order aborts the transaction, which is then run again with insertOrders.
+// Both are rare, because Redis lets no user have two and the inbox filters
+// redelivered messages.
+var copyPending = "COPY orders.orders (" + strings.Join(columns, ", ") + ") FROM STDIN (FORMAT binary)"
+
+// insertOrders makes rows of orders, an array of objects, where copyPending cannot, and
+// records refused numbers. It keeps the orders in stream order, so that of two grants of
+// one user the earlier wins. A row that conflicts with any unique key is left out and
+// classified by the caller; refused rows are in no partial unique index, and are left out
+// only if their number is known already.
+var insertOrders = "INSERT INTO orders.orders (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(columns, ", ") +
+	" FROM jsonb_populate_recordset(NULL::orders.orders, $1) ON CONFLICT DO NOTHING RETURNING order_no"
+
+const (
+	// copyHead opens the binary format: signature, no flags, no extension.
+	copyHead = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
+	// copyTail closes it: a row of −1 columns.
+	copyTail = "\xff\xff"
+	// copyRowBytes is the size of a row whose texts have the usual length.
+	copyRowBytes = 256
+)
 
 // entry is one grant on its way to a row.
 type entry struct {
@@ -56,91 +65,107 @@ type entry struct {
 	reason string // of the refusal
 }
 
-// heads are the parts of a statement's arguments that are the same for all
-// grants of a message.
-type heads struct {
-	item, activity, session, epoch, price []int64
-	shard                                 []int16
-	currency, title                       []string
-	perActivity                           []bool
+// copyIn makes a row of every order, or fails. The rows are encoded here: pgx takes half
+// as much time again for them.
+func copyIn(ctx context.Context, tx pgx.Tx, orders []orderevent.Order) error {
+	if len(orders) == 0 {
+		return nil
+	}
+	data := append(make([]byte, 0, len(copyHead)+len(orders)*copyRowBytes+len(copyTail)), copyHead...)
+	for i := range orders {
+		data = appendRow(data, &orders[i])
+	}
+	tag, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(append(data, copyTail...)), copyPending)
+	if err == nil && tag.RowsAffected() != int64(len(orders)) {
+		err = fmt.Errorf("postgres stored %d of %d", tag.RowsAffected(), len(orders))
+	}
+	if err != nil {
+		return fmt.Errorf("copy orders: %w", err)
+	}
+	return nil
 }
 
-func newHeads(batches []*seckillevent.Batch) *heads {
-	n := len(batches)
-	wide, text := make([]int64, 5*n), make([]string, 2*n)
-	h := &heads{
-		item: wide[:n], activity: wide[n : 2*n], session: wide[2*n : 3*n], epoch: wide[3*n : 4*n], price: wide[4*n:],
-		shard: make([]int16, n), currency: text[:n], title: text[n:], perActivity: make([]bool, n),
+// appendRow appends an order as one row of the binary format.
+func appendRow(b []byte, o *orderevent.Order) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(len(columns)))
+	bucket := o.No.Bucket()
+	b = appendColumn(b, &bucket)
+	b = append(appendLength(b, len(o.No)), o.No[:]...)
+	for _, f := range fields(o) {
+		b = appendColumn(b, f)
 	}
-	for i, b := range batches {
-		h.item[i], h.activity[i], h.session[i], h.epoch[i] = b.ItemID, b.ActivityID, b.SessionID, b.Epoch
-		h.price[i], h.shard[i], h.currency[i], h.title[i], h.perActivity[i] = b.UnitPrice, b.Shard, b.Currency, b.Title, b.PerActivity
-	}
-	return h
+	return b
 }
 
-// columns are the arguments that differ from grant to grant.
-type columns struct {
-	message  []int32 // from 1, as SQL counts
-	bucket   []int16
-	no       []ids.ID
-	user     []int64
-	quantity []int32
-	reason   []string
+// postgresEpochMicros is 2000-01-01 UTC, Postgres's epoch, in Unix
+// microseconds.
+const postgresEpochMicros = 946_684_800 * 1_000_000
+
+// appendColumn appends a column behind its length.
+func appendColumn(b []byte, field any) []byte {
+	switch v := field.(type) {
+	case *int64:
+		return binary.BigEndian.AppendUint64(appendLength(b, 8), uint64(*v)) //nolint:gosec // the bits, not the value
+	case *int32:
+		return binary.BigEndian.AppendUint32(appendLength(b, 4), uint32(*v)) //nolint:gosec // as above
+	case *int16:
+		return binary.BigEndian.AppendUint16(appendLength(b, 2), uint16(*v)) //nolint:gosec // as above
+	case *bool:
+		one := byte(0)
+		if *v {
+			one = 1
+		}
+		return append(appendLength(b, 1), one)
+	case *time.Time:
+		return binary.BigEndian.AppendUint64(appendLength(b, 8), uint64(v.UnixMicro()-postgresEpochMicros)) //nolint:gosec // as above
+	case *string:
+		return append(appendLength(b, len(*v)), *v...)
+	default:
+		panic("order: a field of a type that no column has")
+	}
 }
 
-func newColumns(entries []entry) *columns {
-	n := len(entries)
-	narrow := make([]int32, 2*n)
-	c := &columns{
-		message: narrow[:n], quantity: narrow[n:], bucket: make([]int16, n), no: make([]ids.ID, n),
-		user: make([]int64, n), reason: make([]string, n),
-	}
-	for i, e := range entries {
-		c.message[i], c.bucket[i], c.no[i] = int32(e.from)+1, e.grant.No.Bucket(), e.grant.No //nolint:gosec // few messages
-		c.user[i], c.quantity[i], c.reason[i] = e.grant.User, e.grant.Quantity, e.reason
-	}
-	return c
+func appendLength(b []byte, n int) []byte {
+	return binary.BigEndian.AppendUint32(b, uint32(n)) //nolint:gosec // columns are small
 }
 
-// insert runs one of the two statements and returns the entries that became
-// rows, as orders, in entry order.
-func insert(ctx context.Context, tx pgx.Tx, status string, batches []*seckillevent.Batch, h *heads, entries []entry) ([]orderevent.Order, error) {
-	if len(entries) == 0 {
+// insert runs insertOrders and returns the orders that became rows.
+func insert(ctx context.Context, tx pgx.Tx, orders []orderevent.Order) ([]orderevent.Order, error) {
+	if len(orders) == 0 {
 		return nil, nil
 	}
-	c := newColumns(entries)
-	statement, last := insertRefused, any(c.reason)
-	if status == orderevent.StatusPending {
-		statement, last = insertPending, windowMicros(batches, entries)
+	objects := make([]map[string]any, len(orders))
+	for i := range orders {
+		o := map[string]any{columns[0]: orders[i].No.Bucket(), columns[1]: orders[i].No}
+		for at, f := range fields(&orders[i]) {
+			o[columns[2+at]] = f
+		}
+		objects[i] = o
 	}
-	rows, err := tx.Query(ctx, statement, c.message, c.bucket, c.no, c.user, c.quantity,
-		h.item, h.activity, h.session, h.shard, h.epoch, h.price, h.currency, h.title, h.perActivity, last)
+	data, err := json.Marshal(objects)
 	if err != nil {
-		return nil, fmt.Errorf("insert %s orders: %w", status, err)
+		return nil, fmt.Errorf("encode orders: %w", err)
 	}
-	defer rows.Close()
-	inserted := make(map[ids.ID]struct{}, len(entries))
-	var at time.Time
-	for rows.Next() {
-		var no ids.ID
-		if err := rows.Scan(&no, &at); err != nil {
-			return nil, fmt.Errorf("read inserted %s orders: %w", status, err)
-		}
-		inserted[no] = struct{}{}
+	rows, err := tx.Query(ctx, insertOrders, data)
+	if err != nil {
+		return nil, fmt.Errorf("insert orders: %w", err)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("insert %s orders: %w", status, err)
+	nos, err := pgx.CollectRows(rows, pgx.RowTo[ids.ID])
+	if err != nil {
+		return nil, fmt.Errorf("insert orders: %w", err)
 	}
-	at = at.UTC()
-	orders := make([]orderevent.Order, 0, len(inserted))
-	for _, e := range entries {
-		if _, ok := inserted[e.grant.No]; ok {
-			delete(inserted, e.grant.No) // a number that came twice is one row
-			orders = append(orders, orderOf(batches[e.from], e, status, at))
+	inserted := make(map[ids.ID]bool, len(nos))
+	for _, no := range nos {
+		inserted[no] = true
+	}
+	made := make([]orderevent.Order, 0, len(nos))
+	for i := range orders {
+		if inserted[orders[i].No] {
+			delete(inserted, orders[i].No) // a number that came twice is one row
+			made = append(made, orders[i])
 		}
 	}
-	return orders, nil
+	return made, nil
 }
 
 // payWindow is how long the shopper has to pay, in Postgres's precision: the
@@ -153,24 +178,20 @@ func payWindow(b *seckillevent.Batch, g *seckillevent.Grant) time.Duration {
 	return window.Truncate(time.Microsecond)
 }
 
-func windowMicros(batches []*seckillevent.Batch, entries []entry) []int64 {
-	micros := make([]int64, len(entries))
+// ordersOf are the orders that entries become at a time.
+func ordersOf(batches []*seckillevent.Batch, entries []entry, status string, at time.Time) []orderevent.Order {
+	orders := make([]orderevent.Order, len(entries))
 	for i, e := range entries {
-		micros[i] = payWindow(batches[e.from], e.grant).Microseconds()
+		b, deadline := batches[e.from], at
+		if status == orderevent.StatusPending {
+			deadline = at.Add(payWindow(b, e.grant))
+		}
+		orders[i] = orderevent.Order{
+			No: e.grant.No, UserID: e.grant.User, ItemID: b.ItemID, ActivityID: b.ActivityID, SessionID: b.SessionID,
+			Shard: b.Shard, PerActivity: b.PerActivity, Epoch: b.Epoch, Quantity: e.grant.Quantity,
+			UnitPrice: b.UnitPrice, Currency: b.Currency, Title: b.Title, Status: status, Reason: e.reason, Version: 1,
+			PayDeadline: deadline, CreatedAt: at, UpdatedAt: at,
+		}
 	}
-	return micros
-}
-
-// orderOf is the order that an entry becomes at a time.
-func orderOf(b *seckillevent.Batch, e entry, status string, at time.Time) orderevent.Order {
-	deadline := at
-	if status == orderevent.StatusPending {
-		deadline = at.Add(payWindow(b, e.grant))
-	}
-	return orderevent.Order{
-		No: e.grant.No, UserID: e.grant.User, ItemID: b.ItemID, ActivityID: b.ActivityID, SessionID: b.SessionID,
-		Shard: b.Shard, PerActivity: b.PerActivity, Epoch: b.Epoch, Quantity: e.grant.Quantity,
-		UnitPrice: b.UnitPrice, Currency: b.Currency, Title: b.Title, Status: status, Reason: e.reason, Version: 1,
-		PayDeadline: deadline, CreatedAt: at, UpdatedAt: at,
-	}
+	return orders
 }

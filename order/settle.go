@@ -63,11 +63,17 @@ func (w *writer) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent.
 			return out, err
 		}
 	}
-	h := newHeads(batches)
+	// One time for all orders, by Postgres's clock, so that they fall due together.
+	at, err := orderdb.New(tx).Clock(ctx)
+	if err != nil {
+		return out, fmt.Errorf("read clock: %w", err)
+	}
+	at = at.UTC()
+	out.created = ordersOf(batches, candidates, orderevent.StatusPending, at)
 	if how == optimistic {
-		out.created, err = copyIn(ctx, tx, batches, candidates)
+		err = copyIn(ctx, tx, out.created)
 	} else {
-		out.created, err = insert(ctx, tx, orderevent.StatusPending, batches, h, candidates)
+		out.created, err = insert(ctx, tx, out.created)
 	}
 	if err != nil {
 		return out, err
@@ -80,7 +86,7 @@ func (w *writer) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent.
 		refused = append(refused, duplicates...)
 		out.known += missing - len(duplicates)
 	}
-	if out.refused, err = insert(ctx, tx, orderevent.StatusRefused, batches, h, refused); err != nil {
+	if out.refused, err = insert(ctx, tx, ordersOf(batches, refused, orderevent.StatusRefused, at)); err != nil {
 		return out, err
 	}
 	out.known += len(refused) - len(out.refused)

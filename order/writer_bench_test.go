@@ -58,8 +58,8 @@ func BenchmarkWriter(b *testing.B) {
 			at, data := time.Now().UTC().Truncate(time.Microsecond), []byte(copyHead)
 			for _, m := range r.messages(fetch) {
 				for i := range m.Grants {
-					o := orderOf(m, entry{grant: &m.Grants[i]}, orderevent.StatusPending, at)
-					data = appendRow(data, &o)
+					entries := []entry{{grant: &m.Grants[i]}}
+					data = appendRow(data, &ordersOf([]*seckillevent.Batch{m}, entries, orderevent.StatusPending, at)[0])
 				}
 			}
 			data = append(data, copyTail...)
