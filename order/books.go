@@ -3,6 +3,7 @@ package order
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,8 +27,7 @@ type Reader struct{ DB *pgxpool.Pool }
 // committed when it is called. There is no limit on how many numbers it takes.
 func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, error) {
 	statuses := make(map[ids.ID]string, len(nos))
-	for start := 0; start < len(nos); start += statusLimit {
-		part := nos[start:min(start+statusLimit, len(nos))]
+	for part := range slices.Chunk(nos, statusLimit) {
 		rows, err := orderdb.New(r.DB).ReadStatuses(ctx, orderdb.ReadStatusesParams{OrderNos: part, Buckets: table.Buckets(part)})
 		if err != nil {
 			return nil, fmt.Errorf("order: read statuses: %w", err)
@@ -43,9 +43,7 @@ func (r Reader) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]string, 
 // before Postgres's time.
 func (r Reader) EndedWithin(ctx context.Context, nos []ids.ID, within time.Duration) (map[ids.ID]bool, error) {
 	recent := make(map[ids.ID]bool)
-	for len(nos) > 0 {
-		part := nos[:min(statusLimit, len(nos))]
-		nos = nos[len(part):]
+	for part := range slices.Chunk(nos, statusLimit) {
 		rows, err := orderdb.New(r.DB).EndedWithin(ctx, orderdb.EndedWithinParams{OrderNos: part, Buckets: table.Buckets(part), Within: within})
 		if err != nil {
 			return nil, fmt.Errorf("order: read recent closings: %w", err)

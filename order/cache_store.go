@@ -5,6 +5,7 @@ import (
 	_ "embed" // the script is in its own file
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -116,10 +117,7 @@ type storeCall struct {
 func (c *cache) store(ctx context.Context, orders []orderevent.Order, how string, as stay) (sum stored, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cacheWrite)
 	defer cancel()
-	calls := storeCalls(orders, how, as)
-	for len(calls) > 0 {
-		part := calls[:min(len(calls), callsLimit)]
-		calls = calls[len(part):]
+	for part := range slices.Chunk(storeCalls(orders, how, as), callsLimit) {
 		if err := c.callAll(ctx, part, &sum); err != nil {
 			return sum, err
 		}
@@ -141,9 +139,7 @@ func storeCalls(orders []orderevent.Order, how string, as stay) []storeCall {
 	calls := make([]storeCall, 0, len(places))
 	for at, mine := range places {
 		keys, seconds := at.keys(), strconv.FormatInt(int64(at.lifetime(as)/time.Second), 10)
-		for len(mine) > 0 {
-			part := mine[:min(len(mine), storeLimit)]
-			mine = mine[len(part):]
+		for part := range slices.Chunk(mine, storeLimit) {
 			args := make([]any, 0, 4+2*len(part))
 			args = append(args, target, seconds, how, len(part))
 			calls = append(calls, storeCall{keys, appendOrders(args, orders, part)})

@@ -3,6 +3,8 @@ package order
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -131,11 +133,7 @@ func (c *checker) stuckHolds(ctx context.Context) ([]proof.Violation, error) {
 				h.User, h.Quantity, r.ItemID, c.cfg.StuckAfter)
 		}
 	}
-	nos := make([]ids.ID, 0, len(stuck))
-	for no := range stuck {
-		nos = append(nos, no)
-	}
-	rows, err := c.Statuses(ctx, nos)
+	rows, err := c.Statuses(ctx, slices.Collect(maps.Keys(stuck)))
 	if err != nil {
 		return nil, err
 	}
@@ -154,54 +152,37 @@ func (c *checker) stuckHolds(ctx context.Context) ([]proof.Violation, error) {
 // exist. An entry that stays older than its row is reported too: every change
 // has to be visible within a second.
 func (c *checker) checkCache(ctx context.Context) ([]proof.Violation, error) {
-	first, err := c.compareCache(ctx, nil)
-	if err != nil || len(first) == 0 {
-		return nil, err
-	}
-	if err := proof.Pause(ctx); err != nil {
-		return nil, err
-	}
-	suspects := make([]ids.ID, 0, len(first))
-	for no := range first {
-		suspects = append(suspects, no)
-	}
-	again, err := c.compareCache(ctx, suspects)
-	if err != nil {
-		return nil, err
-	}
-	violations := make([]proof.Violation, 0, len(again))
-	for no, detail := range again {
-		violations = append(violations, proof.Violation{Subject: "order " + no.String(), Detail: detail})
-	}
-	return violations, nil
+	var suspects []ids.ID // nil at first: a sample of all
+	return proof.Lasting(ctx, proof.Recheck, 1, proof.BySubject, func(ctx context.Context) (found []proof.Violation, err error) {
+		found, suspects, err = c.compareCache(ctx, suspects)
+		return found, err
+	})
 }
 
-// compareCache returns what is wrong with cache entries: of the given numbers,
-// or of a sample of all when only is nil. It reads the cache before Postgres,
+// compareCache returns what is wrong with cache entries, and which they are: of the given
+// numbers, or of a sample of all when only is nil. It reads the cache before Postgres,
 // so that an order written in between is not a suspect.
-func (c *checker) compareCache(ctx context.Context, only []ids.ID) (map[ids.ID]string, error) {
+func (c *checker) compareCache(ctx context.Context, only []ids.ID) (found []proof.Violation, wrong []ids.ID, err error) {
 	entries, err := c.cache.sample(ctx, only)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	wrong := make(map[ids.ID]string)
-	for start := 0; start < len(entries); start += statusLimit {
-		part := entries[start:min(start+statusLimit, len(entries))]
+	for part := range slices.Chunk(entries, statusLimit) {
 		nos := make([]ids.ID, len(part))
 		for i := range part {
 			nos[i] = part[i].No
 		}
 		have, err := table.Many(ctx, c.deps.DB, nos)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i := range part {
-			if detail := misleads(part[i], have); detail != "" && len(wrong) < violationLimit {
-				wrong[part[i].No] = detail
+			if detail := misleads(part[i], have); detail != "" && len(wrong) < violationLimit && !slices.Contains(wrong, nos[i]) {
+				found, wrong = append(found, proof.Violation{Subject: "order " + nos[i].String(), Detail: detail}), append(wrong, nos[i])
 			}
 		}
 	}
-	return wrong, nil
+	return found, wrong, nil
 }
 
 // misleads says how a cached order differs from its row, "" when it does not.
@@ -228,47 +209,36 @@ const unsentAfter = 10 * time.Second
 // checkGivenUp finds messages of grants that the writer gave up on. Their numbers were answered 202, and have no end
 // until an operator redrives the message.
 func (c *checker) checkGivenUp(ctx context.Context) ([]proof.Violation, error) {
-	letters, err := deadletters.List(ctx, c.deps.DB, deadletters.Filter{Consumer: writerName, Limit: violationLimit})
-	if err != nil {
-		return nil, fmt.Errorf("order: list grants that were given up: %w", err)
-	}
-	var violations []proof.Violation
-	for _, l := range letters {
-		violations = append(violations, proof.Violation{
-			Subject: "dead letter " + l.ID.String(),
-			Detail:  fmt.Sprintf("A message of %s was given up after %d attempts: %s", l.Subject, l.Attempts, l.Error),
-		})
-	}
-	return violations, nil
+	var f proof.Findings
+	proof.Find(&f, func(l deadletters.Letter) (string, string) {
+		return "dead letter " + l.ID.String(), fmt.Sprintf("A message of %s was given up after %d attempts: %s", l.Subject, l.Attempts, l.Error)
+	})(deadletters.List(ctx, c.deps.DB, deadletters.Filter{Consumer: writerName, Limit: violationLimit}))
+	return f.All("order: list grants that were given up")
 }
 
 // checkSent finds events that the bus refuses, whether they are still tried or have failed, and an outbox whose oldest
 // event is not sent because the relay stands still. The outbox is shared by all modules; most of its events are about
 // orders.
 func (c *checker) checkSent(ctx context.Context) ([]proof.Violation, error) {
-	refused, err := outbox.Refused(ctx, c.deps.DB, violationLimit)
-	if err != nil {
-		return nil, err
-	}
-	var violations []proof.Violation
-	for _, e := range refused {
-		violations = append(violations, proof.Violation{
-			Subject: "event " + e.ID.String(), Detail: fmt.Sprintf("%s was refused %d times and is %s: %s", e.Subject, e.Attempts, e.Status, e.Error),
-		})
-	}
+	var f proof.Findings
+	proof.Find(&f, func(e outbox.Message) (string, string) {
+		return "event " + e.ID.String(), fmt.Sprintf("%s was refused %d times and is %s: %s", e.Subject, e.Attempts, e.Status, e.Error)
+	})(outbox.Refused(ctx, c.deps.DB, violationLimit))
 	first, age, err := outbox.Oldest(ctx, c.deps.DB)
-	if err != nil || age < unsentAfter {
-		return violations, err
+	f.Add(nil, err)
+	if age < unsentAfter {
+		return f.All("order: check the outbox")
 	}
 	if err := proof.Pause(ctx); err != nil {
 		return nil, err
 	}
 	subject, later, err := outbox.Oldest(ctx, c.deps.DB)
+	f.Add(nil, err)
 	// The relay has sent the first one if the oldest is younger now than that one would be.
-	if err != nil || subject != first || later < age+proof.Recheck {
-		return violations, err
+	if subject == first && later >= age+proof.Recheck {
+		f.Add([]proof.Violation{{
+			Subject: "outbox", Detail: fmt.Sprintf("The oldest event, %s, was committed %.0f s ago and is not sent.", subject, later.Seconds()),
+		}}, nil)
 	}
-	return append(violations, proof.Violation{
-		Subject: "outbox", Detail: fmt.Sprintf("The oldest event, %s, was committed %.0f s ago and is not sent.", subject, later.Seconds()),
-	}), nil
+	return f.All("order: check the outbox")
 }

@@ -50,139 +50,85 @@ func FromLog(log []proof.ClientRecord) iter.Seq[ClientEntry] {
 	}
 }
 
+// said is what a client's log says that it was answered about numbers.
+type said struct {
+	answers []string
+	told    func(e ClientEntry) string // the answer in words
+	none    string                     // what is wrong where there is no order
+	// wrong says what else is, "" if nothing; nil if an order of the user is enough.
+	wrong func(e ClientEntry, o orderevent.Order) string
+	// excused reports whether an entry that is wrong about no other user's order turns out
+	// to be right; nil excuses none.
+	excused func(ctx context.Context, e ClientEntry) (bool, error)
+}
+
 // CheckClientLog returns I6 and I9 for the answers that clients received: every
 // number answered "queued" or "already-bought" has an order, a refusal, or
 // still waits; every "won" has a committed order of the same user; and a pushed
 // status is one that the order has or had. entries
 // is read once per check and may be long; queue is seckill.
 func (c *checker) CheckClientLog(queue Queue, entries iter.Seq[ClientEntry]) []proof.Check {
+	check := func(id, name string, says said) proof.Check {
+		return proof.Check{ID: id, Name: name, Run: func(ctx context.Context) ([]proof.Violation, error) { return c.judge(ctx, entries, says) }}
+	}
 	return []proof.Check{
-		{ID: "I6", Name: "every number that was answered is known", Run: func(ctx context.Context) ([]proof.Violation, error) {
-			return c.checkAnswered(ctx, queue, entries)
-		}},
-		{ID: "I9", Name: "every \"won\" has a committed order", Run: func(ctx context.Context) ([]proof.Violation, error) {
-			return c.checkWon(ctx, entries)
-		}},
-		{ID: "I9", Name: "every push shows what was committed", Run: func(ctx context.Context) ([]proof.Violation, error) {
-			return c.checkPushed(ctx, entries)
-		}},
-	}
-}
-
-// checkAnswered compares every answer of a place in line with the rows: the
-// number has an order or a refusal, or is in line.
-func (c *checker) checkAnswered(ctx context.Context, queue Queue, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
-	told := func(e ClientEntry) bool { return e.Answer == AnswerQueued || e.Answer == AnswerAlreadyBought }
-	judge := func(e ClientEntry, row orderevent.Order, found bool) string {
-		if found && row.UserID != e.User {
-			return fmt.Sprintf("User %d was answered %q; the order is user %d's.", e.User, e.Answer, row.UserID)
-		}
-		if !found {
-			return fmt.Sprintf("User %d was answered %q; there is neither an order nor a refusal, and it is not in line.", e.User, e.Answer)
-		}
-		return ""
-	}
-	suspects, err := c.judgeLog(ctx, entries, told, judge)
-	if err != nil || len(suspects) == 0 {
-		return nil, err
-	}
-	// A number without a row may be in line. Checking the line first and the rows
-	// once more cannot miss a number that moves from one to the other.
-	var violations []proof.Violation
-	for _, sus := range suspects {
-		if _, _, queued, err := queue.Queued(ctx, sus.entry.User, sus.entry.No); err != nil {
-			return nil, fmt.Errorf("order: find %s in line: %w", sus.entry.No, err)
-		} else if queued {
-			continue
-		}
-		rows, err := table.Many(ctx, c.deps.DB, []ids.ID{sus.entry.No})
-		if err != nil {
-			return nil, err
-		}
-		row, found := rows[sus.entry.No]
-		if detail := judge(sus.entry, row, found); detail != "" && len(violations) < violationLimit {
-			violations = append(violations, proof.Violation{Subject: "number " + sus.entry.No.String(), Detail: detail})
-		}
-	}
-	return violations, nil
-}
-
-// checkWon compares every order shown to a shopper with the rows. There is
-// nothing to wait for: an order is committed before a shopper sees it.
-func (c *checker) checkWon(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
-	suspects, err := c.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerWon },
-		func(e ClientEntry, row orderevent.Order, found bool) string {
-			switch {
-			case !found:
-				return fmt.Sprintf("User %d was shown the order; Postgres has none.", e.User)
-			case row.UserID != e.User:
-				return fmt.Sprintf("User %d was shown the order; it is user %d's.", e.User, row.UserID)
-			case row.Status == orderevent.StatusRefused:
-				return fmt.Sprintf("User %d was shown the order; the number was refused (%s).", e.User, row.Reason)
-			default:
+		check("I6", "every number that was answered is known", said{
+			answers: []string{AnswerQueued, AnswerAlreadyBought},
+			told:    func(e ClientEntry) string { return fmt.Sprintf("answered %q", e.Answer) },
+			none:    "there is neither an order nor a refusal, and it is not in line",
+			excused: func(ctx context.Context, e ClientEntry) (bool, error) { return c.waitsOrEnded(ctx, queue, e) },
+		}),
+		// There is nothing to wait for: an order is committed before a shopper sees it.
+		check("I9", "every \"won\" has a committed order", said{
+			answers: []string{AnswerWon},
+			told:    func(ClientEntry) string { return "shown the order" },
+			none:    "Postgres has none",
+			wrong: func(_ ClientEntry, o orderevent.Order) string {
+				if o.Status == orderevent.StatusRefused {
+					return "the number was refused (" + o.Reason + ")"
+				}
 				return ""
-			}
-		})
+			},
+		}),
+		check("I9", "every push shows what was committed", said{
+			answers: []string{AnswerPushed},
+			told:    func(e ClientEntry) string { return fmt.Sprintf("pushed %q", e.Status) },
+			none:    "Postgres has no order",
+			wrong: func(e ClientEntry, o orderevent.Order) string {
+				if o.Status == e.Status || e.Status == orderevent.StatusPending && o.Status != orderevent.StatusRefused {
+					return "" // an order that was not refused began unpaid
+				}
+				return fmt.Sprintf("the order is %q and never was that", o.Status)
+			},
+			excused: c.wasOnce,
+		}),
+	}
+}
+
+// waitsOrEnded reports whether a number without a row is in line. Checking the line first
+// and the rows once more cannot miss a number that moves from one to the other.
+func (c *checker) waitsOrEnded(ctx context.Context, queue Queue, e ClientEntry) (bool, error) {
+	_, _, queued, err := queue.Queued(ctx, e.User, e.No)
 	if err != nil {
-		return nil, err
+		return false, fmt.Errorf("order: find %s in line: %w", e.No, err)
 	}
-	var violations []proof.Violation
-	for _, sus := range suspects[:min(len(suspects), violationLimit)] {
-		violations = append(violations, proof.Violation{Subject: "order " + sus.entry.No.String(), Detail: sus.detail})
-	}
-	return violations, nil
+	rows, err := table.Many(ctx, c.deps.DB, []ids.ID{e.No})
+	o, found := rows[e.No]
+	return found && o.UserID == e.User || !found && queued, err
 }
 
-// checkPushed compares the last push that each shopper received with the order's
-// present status and its earlier ones.
-func (c *checker) checkPushed(ctx context.Context, entries iter.Seq[ClientEntry]) ([]proof.Violation, error) {
-	suspects, err := c.judgeLog(ctx, entries, func(e ClientEntry) bool { return e.Answer == AnswerPushed },
-		func(e ClientEntry, row orderevent.Order, found bool) string {
-			switch {
-			case !found:
-				return fmt.Sprintf("User %d was pushed %q; Postgres has no order.", e.User, e.Status)
-			case row.UserID != e.User:
-				return fmt.Sprintf("User %d was pushed %q; the order is user %d's.", e.User, e.Status, row.UserID)
-			case row.Status == e.Status, e.Status == orderevent.StatusPending && row.Status != orderevent.StatusRefused:
-				return "" // an order that was not refused began unpaid
-			default:
-				return fmt.Sprintf("User %d was pushed %q; the order is %q and never was that.", e.User, e.Status, row.Status)
-			}
-		})
+// wasOnce reports whether the user's order had the entry's status earlier.
+func (c *checker) wasOnce(ctx context.Context, e ClientEntry) (bool, error) {
+	past, err := orderdb.New(c.deps.DB).HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: e.No.Bucket(), OrderNo: e.No})
 	if err != nil {
-		return nil, err
+		return false, fmt.Errorf("order: read the history of %s: %w", e.No, err)
 	}
-	var violations []proof.Violation
-	for _, sus := range suspects {
-		if sus.own {
-			past, err := orderdb.New(c.deps.DB).HistoryOfOrder(ctx, orderdb.HistoryOfOrderParams{Bucket: sus.entry.No.Bucket(), OrderNo: sus.entry.No})
-			if err != nil {
-				return nil, fmt.Errorf("order: read the history of %s: %w", sus.entry.No, err)
-			}
-			if slices.ContainsFunc(past, func(h orderdb.HistoryOfOrderRow) bool { return h.Status == sus.entry.Status }) {
-				continue
-			}
-		}
-		if len(violations) < violationLimit {
-			violations = append(violations, proof.Violation{Subject: "order " + sus.entry.No.String(), Detail: sus.detail})
-		}
-	}
-	return violations, nil
+	return slices.ContainsFunc(past, func(h orderdb.HistoryOfOrderRow) bool { return h.Status == e.Status }), nil
 }
 
-// suspect is an entry that differs from what is committed.
-type suspect struct {
-	entry  ClientEntry
-	detail string
-	own    bool // there is an order, the user's
-}
-
-// judgeLog compares the relevant entries with their rows, a query per
-// statusLimit entries, and returns those for which judge finds a violation.
-func (c *checker) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], relevant func(ClientEntry) bool,
-	judge func(e ClientEntry, row orderevent.Order, found bool) string,
-) ([]suspect, error) {
-	var suspects []suspect
+// judge compares the entries with these answers with their rows, a query per statusLimit
+// entries, and returns what is wrong with them.
+func (c *checker) judge(ctx context.Context, entries iter.Seq[ClientEntry], says said) (violations []proof.Violation, err error) {
 	part := make([]ClientEntry, 0, statusLimit)
 	flush := func() error {
 		nos := make([]ids.ID, len(part))
@@ -194,16 +140,35 @@ func (c *checker) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], r
 			return err
 		}
 		for _, e := range part {
-			row, found := rows[e.No]
-			if detail := judge(e, row, found); detail != "" {
-				suspects = append(suspects, suspect{entry: e, detail: detail, own: found && row.UserID == e.User})
+			o, found := rows[e.No]
+			wrong, excusable := "", says.excused != nil
+			switch {
+			case !found:
+				wrong = says.none
+			case o.UserID != e.User:
+				wrong, excusable = fmt.Sprintf("the order is user %d's", o.UserID), false
+			case says.wrong != nil:
+				wrong = says.wrong(e, o)
 			}
+			if wrong == "" || len(violations) >= violationLimit {
+				continue
+			}
+			if excusable {
+				if ok, err := says.excused(ctx, e); err != nil {
+					return err
+				} else if ok {
+					continue
+				}
+			}
+			violations = append(violations, proof.Violation{
+				Subject: "number " + e.No.String(), Detail: fmt.Sprintf("User %d was %s; %s.", e.User, says.told(e), wrong),
+			})
 		}
 		part = part[:0]
 		return nil
 	}
 	for e := range entries {
-		if !relevant(e) {
+		if !slices.Contains(says.answers, e.Answer) {
 			continue
 		}
 		if part = append(part, e); len(part) == statusLimit {
@@ -212,6 +177,6 @@ func (c *checker) judgeLog(ctx context.Context, entries iter.Seq[ClientEntry], r
 			}
 		}
 	}
-	err := flush() // fills suspects
-	return suspects, err
+	err = flush() // fills violations
+	return violations, err
 }

@@ -77,27 +77,25 @@ func newMetrics(reg prometheus.Registerer, board *tally.Board) *metrics {
 	}
 	// Series of the normal path exist from the first scrape on, so that the first
 	// rate is right.
-	for _, result := range []string{"created", "known", "malformed", "newer", orderevent.ReasonDuplicate, orderevent.ReasonShortfall, orderevent.ReasonInterrupted, orderevent.ReasonBlocked} {
-		m.written.WithLabelValues(result)
+	for vec, series := range map[*prometheus.CounterVec][][]string{
+		m.written: {
+			{"created"}, {"known"}, {"malformed"}, {"newer"}, {orderevent.ReasonDuplicate}, {orderevent.ReasonShortfall},
+			{orderevent.ReasonInterrupted}, {orderevent.ReasonBlocked},
+		},
+		m.visible:    {{visibleByWriter}, {visibleByEvent}, {visibleByReader}},
+		m.cacheReads: {{"hit"}, {"miss"}, {"error"}},
+		m.cachePuts:  {{putStored}, {putKept}, {putNoRoom}},
+		m.changes: {
+			{orderevent.StatusPaid, ""}, {orderevent.StatusPaid, orderevent.ReasonBackup}, {orderevent.StatusCompleted, ""},
+			{orderevent.StatusRefunding, ""}, {orderevent.StatusRefunded, ""}, {orderevent.StatusRefundFailed, ""},
+			{orderevent.StatusClosed, orderevent.ReasonTimeout}, {orderevent.StatusClosed, orderevent.ReasonCanceled},
+			{orderevent.StatusClosed, orderevent.ReasonWithdrawn},
+		},
+	} {
+		for _, labels := range series {
+			vec.WithLabelValues(labels...)
+		}
 	}
-	for _, by := range []string{visibleByWriter, visibleByEvent, visibleByReader} {
-		m.visible.WithLabelValues(by)
-	}
-	for _, result := range []string{"hit", "miss", "error"} {
-		m.cacheReads.WithLabelValues(result)
-	}
-	for _, outcome := range []string{putStored, putKept, putNoRoom} {
-		m.cachePuts.WithLabelValues(outcome)
-	}
-	m.changes.WithLabelValues(orderevent.StatusPaid, "")
-	m.changes.WithLabelValues(orderevent.StatusCompleted, "")
-	for _, status := range []string{orderevent.StatusRefunding, orderevent.StatusRefunded, orderevent.StatusRefundFailed} {
-		m.changes.WithLabelValues(status, "")
-	}
-	m.changes.WithLabelValues(orderevent.StatusPaid, orderevent.ReasonBackup)
-	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonTimeout)
-	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonCanceled)
-	m.changes.WithLabelValues(orderevent.StatusClosed, orderevent.ReasonWithdrawn)
 	return m
 }
 

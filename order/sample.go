@@ -3,6 +3,7 @@ package order
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -22,9 +23,7 @@ func (c *cache) sample(ctx context.Context, only []ids.ID) ([]orderevent.Order, 
 		return c.scan(ctx)
 	}
 	var orders []orderevent.Order
-	for len(only) > 0 {
-		part := only[:min(len(only), storeLimit)]
-		only = only[len(part):]
+	for part := range slices.Chunk(only, storeLimit) {
 		found, err := c.read(ctx, part)
 		if err != nil {
 			return nil, fmt.Errorf("order: read cached orders: %w", err)
