@@ -8,9 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"stampede/order/acts"
-	"stampede/order/details"
-	"stampede/order/dispute"
 	"stampede/order/internal/orderdb"
 	"stampede/order/internal/table"
 	"stampede/order/orderevent"
@@ -25,47 +22,67 @@ const (
 	// keepHouseEvery is how often orders are completed by rule, which counts days,
 	// and personal data is erased.
 	keepHouseEvery = time.Minute
-	// completeLimit is how many orders one transaction completes.
-	completeLimit = 500
+	// houseLimit is how many orders, or texts about them, one transaction changes.
+	houseLimit = 500
 )
 
 // housekeeping completes what was paid long ago and erases what is kept no longer.
 func (s *Service) housekeeping(ctx context.Context) error {
-	return app.Loop{Every: keepHouseEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "completing, erasing or archiving of old orders failed"}.Run(ctx)
+	return app.Loop{Every: keepHouseEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "completing or erasing of old orders failed"}.Run(ctx)
 }
 
+// keepHouse erases what people wrote about orders that ended longer ago than KeepDetails,
+// or ended at all and whose shopper has deleted the account, and completes orders.
 func (s *Service) keepHouse(ctx context.Context) error {
-	err := errors.Join(details.Erase(ctx, s.deps.DB, s.cfg.KeepDetails), dispute.Erase(ctx, s.deps.DB, s.cfg.KeepDetails), acts.Erase(ctx, s.deps.DB, s.cfg.KeepDetails))
-	for n := completeLimit; n == completeLimit && err == nil && s.cfg.CompleteAfter > 0; {
-		n, err = s.completeDue(ctx)
+	q, keep := orderdb.New(s.deps.DB), s.cfg.KeepDetails
+	err := errors.Join(
+		eachHouseful(ctx, "erase details", q.EraseDetails, orderdb.EraseDetailsParams{Keep: keep, AtMost: houseLimit}),
+		eachHouseful(ctx, "erase disputes", q.EraseDisputes, orderdb.EraseDisputesParams{Keep: keep, AtMost: houseLimit}),
+		eachHouseful(ctx, "erase acts", q.EraseActs, orderdb.EraseActsParams{Keep: keep, AtMost: houseLimit}),
+	)
+	if err == nil && s.cfg.CompleteAfter > 0 {
+		due := orderdb.CompleteDueParams{After: s.cfg.CompleteAfter, Most: houseLimit, Reason: completedByRule}
+		err = eachHouseful(ctx, "complete due orders", s.completeDue, due)
 	}
 	return err
+}
+
+// eachHouseful calls do until it changes less than houseLimit.
+func eachHouseful[P any](ctx context.Context, what string, do func(context.Context, P) (int64, error), p P) error {
+	for {
+		if n, err := do(ctx, p); err != nil {
+			return fmt.Errorf("order: %s: %w", what, err)
+		} else if n < houseLimit {
+			return nil
+		}
+	}
 }
 
 // completeDue completes the orders that were paid CompleteAfter ago and are not to be
 // picked up, in one transaction, and returns how many. Instances share the work: each
 // gets orders that no other has locked.
-func (s *Service) completeDue(ctx context.Context) (int, error) {
+func (s *Service) completeDue(ctx context.Context, due orderdb.CompleteDueParams) (int64, error) {
 	var done []orderevent.Order
 	err := pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		rows, err := orderdb.New(tx).CompleteDue(ctx, orderdb.CompleteDueParams{After: s.cfg.CompleteAfter, Most: completeLimit, Reason: completedByRule})
+		rows, err := orderdb.New(tx).CompleteDue(ctx, due)
 		if err != nil {
-			return fmt.Errorf("order: complete due orders: %w", err)
+			return err
 		}
-		done = done[:0] // InTx may run this again
-		for _, r := range rows {
-			done = append(done, orderdb.OrdersOrder(r).Order())
-		}
+		done = table.Orders(rows...)
 		_, err = table.Publish(ctx, tx, orderevent.SubjectCompleted, done...)
 		return err
 	})
 	if err == nil && len(done) > 0 {
 		s.Committed(ctx, done...)
 	}
-	return len(done), err
+	return int64(len(done)), err
 }
 
-// Forget is called in the transaction in which a user deletes the account.
+// Forget marks what was written about the orders of a user who deletes the account, in the
+// transaction that does: keepHouse erases it as soon as the orders have ended.
 func (s *Service) Forget(ctx context.Context, tx pgx.Tx, user int64) error {
-	return errors.Join(details.Forget(ctx, tx, user), dispute.Forget(ctx, tx, user), acts.Forget(ctx, tx, user))
+	if err := orderdb.New(tx).ForgetUser(ctx, user); err != nil {
+		return fmt.Errorf("order: forget user %d: %w", user, err)
+	}
+	return nil
 }

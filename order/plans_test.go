@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stampede/order/details"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/require"
@@ -92,7 +91,7 @@ func TestExpiryReadsOnlyDueOrders(t *testing.T) {
 func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	t.Parallel()
 	const orders, old = 20_000, 100
-	s := setup(t, oneConnection(t))
+	s := setup(t, oneConnection(t), func(c *Config, _ *Deps) { c.KeepDetails = 30 * 24 * time.Hour })
 	s.past(1, orders)
 	s.exec(`INSERT INTO orders.details (bucket, order_no, user_id, name) SELECT bucket, order_no, user_id, '李雷' FROM orders.orders`)
 	s.exec(`UPDATE orders.orders SET status = 'completed', updated_at = now() - interval '40 days' WHERE user_id <= 1000000 + $1`, old)
@@ -101,7 +100,7 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	erased := func(want int) {
 		t.Helper()
 		scanned, fetched := s.readBy(func() {
-			require.NoError(t, details.Erase(t.Context(), s.db, 30*24*time.Hour))
+			require.NoError(t, s.keepHouse(t.Context()))
 		})
 		if scanned > 0 || fetched > 20*old {
 			t.Errorf("erasing %d details scanned %d rows and fetched %d", old, scanned, fetched)

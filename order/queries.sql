@@ -292,3 +292,45 @@ WITH sent AS (
     SELECT sent.bucket, sent.order_no, sent.version, sent.status, @reason::text, @actor::text, sent.updated_at FROM sent
 )
 SELECT * FROM sent;
+
+-- name: ForgetUser :exec
+-- What was written about a user's orders is erased as soon as they have ended.
+WITH d AS (UPDATE orders.details SET forget = true WHERE user_id = @user_id AND erased_at IS NULL),
+     a AS (UPDATE orders.acts SET forget = true WHERE user_id = @user_id AND erased_at IS NULL)
+UPDATE orders.disputes SET forget = true WHERE user_id = @user_id AND erased_at IS NULL;
+
+-- name: EraseDetails :execrows
+-- The digest stays: a code of an order that was picked up is still known as such. Details are older than their order's end,
+-- so that their own age leaves few to look at, by index; OFFSET 0 keeps Postgres from beginning with the orders. Arrays,
+-- which the planner assumes to be short, keep it from reading all details to join those it found.
+WITH due AS MATERIALIZED (
+    SELECT x.order_no, x.bucket FROM orders.details x
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
+      AND (x.forget OR x.updated_at < now() - @keep::interval) AND (x.forget OR o.updated_at < now() - @keep::interval)
+    LIMIT @at_most FOR UPDATE OF x SKIP LOCKED
+)
+UPDATE orders.details d SET name = '', phone = '', address = '', note = '', pickup_code = '', erased_at = clock_timestamp()
+FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n
+WHERE d.order_no = n.no AND d.bucket = n.b;
+
+-- name: EraseDisputes :execrows
+WITH gone AS (
+    UPDATE orders.disputes d SET reason = '', erased_at = clock_timestamp()
+    WHERE (d.dispute_no, d.bucket) IN (
+        SELECT x.dispute_no, x.bucket FROM orders.disputes x
+        WHERE x.erased_at IS NULL AND x.status = 'closed' AND (x.forget OR x.updated_at < clock_timestamp() - @keep::interval)
+        LIMIT @at_most FOR UPDATE OF x SKIP LOCKED)
+    RETURNING d.dispute_no, d.bucket
+), texts AS (DELETE FROM orders.dispute_texts t USING gone WHERE t.dispute_no = gone.dispute_no AND t.bucket = gone.bucket)
+SELECT FROM gone;
+
+-- name: EraseActs :execrows
+-- That an operator acted stays, without the words. OFFSET 0 keeps Postgres from beginning with the orders.
+UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
+WHERE (a.order_no, a.bucket, a.act_no) IN (
+    SELECT x.order_no, x.bucket, x.act_no FROM orders.acts x
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
+      AND (x.forget OR greatest(o.updated_at, x.at) < clock_timestamp() - @keep::interval)
+    LIMIT @at_most FOR UPDATE OF x SKIP LOCKED);

@@ -5,8 +5,8 @@
 //
 // The table orders.acts: a row per act, written in the transaction of its effect. An
 // order's history has what became of it; an act adds the operator's words, which
-// shoppers do not read. They may name people: [Erase] removes them when the order ended
-// long enough ago, or soon after its end if the shopper deleted the account.
+// shoppers do not read. They may name people: package order erases them when the order
+// ended long enough ago, or soon after its end if the shopper deleted the account.
 package acts
 
 import (
@@ -69,30 +69,4 @@ func Of(ctx context.Context, db actsdb.DBTX, no ids.ID) ([]Act, error) {
 		list[i] = Act(r)
 	}
 	return list, nil
-}
-
-// Forget marks the acts on the orders of a user who deletes the account, in the
-// transaction that does: Erase removes their texts as soon as the orders have ended.
-func Forget(ctx context.Context, tx pgx.Tx, user int64) error {
-	if err := actsdb.New(tx).Forget(ctx, user); err != nil {
-		return fmt.Errorf("acts: forget: %w", err)
-	}
-	return nil
-}
-
-// eraseLimit is how many acts one statement erases.
-const eraseLimit = 500
-
-// Erase removes the texts of acts on orders that ended longer ago than keep, or ended
-// at all and whose shopper has deleted the account.
-func Erase(ctx context.Context, db actsdb.DBTX, keep time.Duration) error {
-	for {
-		n, err := actsdb.New(db).Erase(ctx, actsdb.EraseParams{Keep: keep, AtMost: eraseLimit})
-		if err != nil {
-			return fmt.Errorf("acts: erase: %w", err)
-		}
-		if n < eraseLimit {
-			return nil
-		}
-	}
 }

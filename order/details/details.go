@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -77,30 +76,4 @@ func (d Details) Masked() Details {
 	}
 	d.Phone, d.Code = account.Phone(d.Phone).Masked(), ""
 	return d
-}
-
-// Forget marks the details of a user who deletes the account, in the transaction
-// that does: Erase removes them as soon as their orders have ended.
-func Forget(ctx context.Context, tx pgx.Tx, user int64) error {
-	if err := detailsdb.New(tx).Forget(ctx, user); err != nil {
-		return fmt.Errorf("order: forget details: %w", err)
-	}
-	return nil
-}
-
-// eraseLimit is how many orders' details one statement erases.
-const eraseLimit = 500
-
-// Erase removes the personal data of orders that ended longer ago than keep, or
-// ended at all and whose shopper has deleted the account.
-func Erase(ctx context.Context, db detailsdb.DBTX, keep time.Duration) error {
-	for {
-		n, err := detailsdb.New(db).Erase(ctx, detailsdb.EraseParams{Keep: keep, AtMost: eraseLimit})
-		if err != nil {
-			return fmt.Errorf("order: erase details: %w", err)
-		}
-		if n < eraseLimit {
-			return nil
-		}
-	}
 }

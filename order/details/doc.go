@@ -5,7 +5,7 @@
 // # Owns
 //
 // The table orders.details: a row per order whose shopper has settled it. Its names,
-// phones, addresses and notes are personal data. [Erase] removes them when the order
+// phones, addresses and notes are personal data. Package order erases them when the order
 // ended long enough ago, or soon after its end if the shopper deleted the account;
 // until then the shop needs them to deliver.
 //

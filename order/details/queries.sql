@@ -23,21 +23,3 @@ SELECT open FROM orders.stores WHERE id = @id FOR KEY SHARE;
 
 -- name: OrderOfCode :one
 SELECT order_no FROM orders.details WHERE pickup_digest = @pickup_digest;
-
--- name: Forget :exec
-UPDATE orders.details SET forget = true WHERE user_id = @user_id AND erased_at IS NULL;
-
--- name: Erase :execrows
--- The digest stays: a code of an order that was picked up is still known as such. Details are older than their order's end,
--- so that their own age leaves few to look at, by index; OFFSET 0 keeps Postgres from beginning with the orders. Arrays,
--- which the planner assumes to be short, keep it from reading all details to join those it found.
-WITH due AS MATERIALIZED (
-    SELECT x.order_no, x.bucket FROM orders.details x
-    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
-    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
-      AND (x.forget OR x.updated_at < now() - @keep::interval) AND (x.forget OR o.updated_at < now() - @keep::interval)
-    LIMIT @at_most FOR UPDATE OF x SKIP LOCKED
-)
-UPDATE orders.details d SET name = '', phone = '', address = '', note = '', pickup_code = '', erased_at = clock_timestamp()
-FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n
-WHERE d.order_no = n.no AND d.bucket = n.b;

@@ -2,21 +2,16 @@ package dispute
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
-	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/require"
 )
@@ -279,34 +274,6 @@ func TestUnansweredDisputesAreAnAlarm(t *testing.T) {
 	finds(1)
 	s.staff(http.MethodPost, "disputes/"+no+"/answers", `{"text":"x"}`)
 	finds(0)
-}
-
-// What was written in closed disputes goes after a while, or with the account; that
-// there was a dispute stays.
-func TestErasureOfDisputes(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	var nos []string
-	for user := range int64(4) {
-		_, no := s.opened(user + 1)
-		s.staff(http.MethodPost, "disputes/"+no+"/answers", `{"text":"李雷，请来电"}`)
-		if user > 0 {
-			s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"x"}`)
-		}
-		nos = append(nos, no)
-	}
-	if _, err := s.db.Exec(t.Context(), `UPDATE orders.disputes SET updated_at = now() - interval '91 days' WHERE user_id IN (1, 2)`); err != nil {
-		t.Fatal(err)
-	}
-	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return errors.Join(Forget(t.Context(), tx, 1), Forget(t.Context(), tx, 3)) })
-	require.NoError(t, errors.Join(err, Erase(t.Context(), s.db, 90*24*time.Hour)))
-	for i, kept := range []bool{true, false, false, true} { // still open, closed long ago, of a deleted account, closed lately
-		a := s.staff(http.MethodGet, "disputes/"+nos[i], "")
-		texts, _ := a.doc["texts"].([]any)
-		if a.status != http.StatusOK || (a.text("reason") != "") != kept || (len(texts) > 0) != kept {
-			t.Errorf("dispute %d: %v", i, a.doc)
-		}
-	}
 }
 
 // A shopper writes so many texts and no more; the shop can still answer and close.

@@ -5,7 +5,7 @@
 //
 // The tables orders.disputes, one row per dispute, and orders.dispute_texts, what both
 // sides wrote after the reason. A dispute changes no order: a refund that closes it
-// does, as any refund. What was written is personal data: [Erase] removes it when the
+// does, as any refund. What was written is personal data: package order erases it when the
 // dispute was closed long enough ago, or soon after if the shopper deletes the account.
 //
 // # States

@@ -48,17 +48,3 @@ ORDER BY dispute_no DESC LIMIT @at_most;
 SELECT count(*) AS disputes, coalesce(min(waiting_since), clock_timestamp())::timestamptz AS since FROM (
     SELECT d.waiting_since FROM orders.disputes d WHERE d.status = 'open' AND d.waiting_since < clock_timestamp() - @wait::interval
     ORDER BY d.waiting_since LIMIT 1000) w;
-
--- name: Forget :exec
-UPDATE orders.disputes SET forget = true WHERE user_id = @user_id AND erased_at IS NULL;
-
--- name: Erase :execrows
-WITH gone AS (
-    UPDATE orders.disputes d SET reason = '', erased_at = clock_timestamp()
-    WHERE (d.dispute_no, d.bucket) IN (
-        SELECT x.dispute_no, x.bucket FROM orders.disputes x
-        WHERE x.erased_at IS NULL AND x.status = 'closed' AND (x.forget OR x.updated_at < clock_timestamp() - @keep::interval)
-        LIMIT @at_most FOR UPDATE OF x SKIP LOCKED)
-    RETURNING d.dispute_no, d.bucket
-), texts AS (DELETE FROM orders.dispute_texts t USING gone WHERE t.dispute_no = gone.dispute_no AND t.bucket = gone.bucket)
-SELECT FROM gone;

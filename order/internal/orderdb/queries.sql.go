@@ -636,6 +636,96 @@ func (q *Queries) EndedWithin(ctx context.Context, arg EndedWithinParams) ([]ids
 	return items, nil
 }
 
+const eraseActs = `-- name: EraseActs :execrows
+UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
+WHERE (a.order_no, a.bucket, a.act_no) IN (
+    SELECT x.order_no, x.bucket, x.act_no FROM orders.acts x
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
+      AND (x.forget OR greatest(o.updated_at, x.at) < clock_timestamp() - $1::interval)
+    LIMIT $2 FOR UPDATE OF x SKIP LOCKED)
+`
+
+type EraseActsParams struct {
+	Keep   time.Duration
+	AtMost int32
+}
+
+// That an operator acted stays, without the words. OFFSET 0 keeps Postgres from beginning with the orders.
+func (q *Queries) EraseActs(ctx context.Context, arg EraseActsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, eraseActs, arg.Keep, arg.AtMost)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const eraseDetails = `-- name: EraseDetails :execrows
+WITH due AS MATERIALIZED (
+    SELECT x.order_no, x.bucket FROM orders.details x
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
+      AND (x.forget OR x.updated_at < now() - $1::interval) AND (x.forget OR o.updated_at < now() - $1::interval)
+    LIMIT $2 FOR UPDATE OF x SKIP LOCKED
+)
+UPDATE orders.details d SET name = '', phone = '', address = '', note = '', pickup_code = '', erased_at = clock_timestamp()
+FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n
+WHERE d.order_no = n.no AND d.bucket = n.b
+`
+
+type EraseDetailsParams struct {
+	Keep   time.Duration
+	AtMost int32
+}
+
+// The digest stays: a code of an order that was picked up is still known as such. Details are older than their order's end,
+// so that their own age leaves few to look at, by index; OFFSET 0 keeps Postgres from beginning with the orders. Arrays,
+// which the planner assumes to be short, keep it from reading all details to join those it found.
+func (q *Queries) EraseDetails(ctx context.Context, arg EraseDetailsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, eraseDetails, arg.Keep, arg.AtMost)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const eraseDisputes = `-- name: EraseDisputes :execrows
+WITH gone AS (
+    UPDATE orders.disputes d SET reason = '', erased_at = clock_timestamp()
+    WHERE (d.dispute_no, d.bucket) IN (
+        SELECT x.dispute_no, x.bucket FROM orders.disputes x
+        WHERE x.erased_at IS NULL AND x.status = 'closed' AND (x.forget OR x.updated_at < clock_timestamp() - $1::interval)
+        LIMIT $2 FOR UPDATE OF x SKIP LOCKED)
+    RETURNING d.dispute_no, d.bucket
+), texts AS (DELETE FROM orders.dispute_texts t USING gone WHERE t.dispute_no = gone.dispute_no AND t.bucket = gone.bucket)
+SELECT FROM gone
+`
+
+type EraseDisputesParams struct {
+	Keep   time.Duration
+	AtMost int32
+}
+
+func (q *Queries) EraseDisputes(ctx context.Context, arg EraseDisputesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, eraseDisputes, arg.Keep, arg.AtMost)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const forgetUser = `-- name: ForgetUser :exec
+WITH d AS (UPDATE orders.details SET forget = true WHERE user_id = $1 AND erased_at IS NULL),
+     a AS (UPDATE orders.acts SET forget = true WHERE user_id = $1 AND erased_at IS NULL)
+UPDATE orders.disputes SET forget = true WHERE user_id = $1 AND erased_at IS NULL
+`
+
+// What was written about a user's orders is erased as soon as they have ended.
+func (q *Queries) ForgetUser(ctx context.Context, userID int64) error {
+	_, err := q.db.Exec(ctx, forgetUser, userID)
+	return err
+}
+
 const giveBackClaim = `-- name: GiveBackClaim :exec
 UPDATE orders.orders SET closing_until = NULL
 WHERE order_no = $1 AND bucket = $2 AND status = 'pending_payment' AND closing_until = $3::timestamptz

@@ -12,39 +12,6 @@ import (
 	"stampede/platform/base/ids"
 )
 
-const erase = `-- name: Erase :execrows
-UPDATE orders.acts a SET text = '', erased_at = clock_timestamp()
-WHERE (a.order_no, a.bucket, a.act_no) IN (
-    SELECT x.order_no, x.bucket, x.act_no FROM orders.acts x
-    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
-    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
-      AND (x.forget OR greatest(o.updated_at, x.at) < clock_timestamp() - $1::interval)
-    LIMIT $2 FOR UPDATE OF x SKIP LOCKED)
-`
-
-type EraseParams struct {
-	Keep   time.Duration
-	AtMost int32
-}
-
-// That an operator acted stays, without the words. OFFSET 0 keeps Postgres from beginning with the orders.
-func (q *Queries) Erase(ctx context.Context, arg EraseParams) (int64, error) {
-	result, err := q.db.Exec(ctx, erase, arg.Keep, arg.AtMost)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const forget = `-- name: Forget :exec
-UPDATE orders.acts SET forget = true WHERE user_id = $1 AND erased_at IS NULL
-`
-
-func (q *Queries) Forget(ctx context.Context, userID int64) error {
-	_, err := q.db.Exec(ctx, forget, userID)
-	return err
-}
-
 const ofOrder = `-- name: OfOrder :many
 SELECT operator, action, text, version, at FROM orders.acts
 WHERE order_no = $1 AND bucket = $2 ORDER BY act_no

@@ -12,35 +12,6 @@ import (
 	"stampede/platform/base/ids"
 )
 
-const erase = `-- name: Erase :execrows
-WITH due AS MATERIALIZED (
-    SELECT x.order_no, x.bucket FROM orders.details x
-    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
-    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
-      AND (x.forget OR x.updated_at < now() - $1::interval) AND (x.forget OR o.updated_at < now() - $1::interval)
-    LIMIT $2 FOR UPDATE OF x SKIP LOCKED
-)
-UPDATE orders.details d SET name = '', phone = '', address = '', note = '', pickup_code = '', erased_at = clock_timestamp()
-FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n
-WHERE d.order_no = n.no AND d.bucket = n.b
-`
-
-type EraseParams struct {
-	Keep   time.Duration
-	AtMost int32
-}
-
-// The digest stays: a code of an order that was picked up is still known as such. Details are older than their order's end,
-// so that their own age leaves few to look at, by index; OFFSET 0 keeps Postgres from beginning with the orders. Arrays,
-// which the planner assumes to be short, keep it from reading all details to join those it found.
-func (q *Queries) Erase(ctx context.Context, arg EraseParams) (int64, error) {
-	result, err := q.db.Exec(ctx, erase, arg.Keep, arg.AtMost)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const exists = `-- name: Exists :one
 SELECT EXISTS (SELECT FROM orders.details WHERE order_no = $1 AND bucket = $2)
 `
@@ -55,15 +26,6 @@ func (q *Queries) Exists(ctx context.Context, arg ExistsParams) (bool, error) {
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
-}
-
-const forget = `-- name: Forget :exec
-UPDATE orders.details SET forget = true WHERE user_id = $1 AND erased_at IS NULL
-`
-
-func (q *Queries) Forget(ctx context.Context, userID int64) error {
-	_, err := q.db.Exec(ctx, forget, userID)
-	return err
 }
 
 const orderOfCode = `-- name: OrderOfCode :one

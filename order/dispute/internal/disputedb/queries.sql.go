@@ -170,40 +170,6 @@ func (q *Queries) DisputesOfOrder(ctx context.Context, orderNo ids.ID) ([]Orders
 	return items, nil
 }
 
-const erase = `-- name: Erase :execrows
-WITH gone AS (
-    UPDATE orders.disputes d SET reason = '', erased_at = clock_timestamp()
-    WHERE (d.dispute_no, d.bucket) IN (
-        SELECT x.dispute_no, x.bucket FROM orders.disputes x
-        WHERE x.erased_at IS NULL AND x.status = 'closed' AND (x.forget OR x.updated_at < clock_timestamp() - $1::interval)
-        LIMIT $2 FOR UPDATE OF x SKIP LOCKED)
-    RETURNING d.dispute_no, d.bucket
-), texts AS (DELETE FROM orders.dispute_texts t USING gone WHERE t.dispute_no = gone.dispute_no AND t.bucket = gone.bucket)
-SELECT FROM gone
-`
-
-type EraseParams struct {
-	Keep   time.Duration
-	AtMost int32
-}
-
-func (q *Queries) Erase(ctx context.Context, arg EraseParams) (int64, error) {
-	result, err := q.db.Exec(ctx, erase, arg.Keep, arg.AtMost)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const forget = `-- name: Forget :exec
-UPDATE orders.disputes SET forget = true WHERE user_id = $1 AND erased_at IS NULL
-`
-
-func (q *Queries) Forget(ctx context.Context, userID int64) error {
-	_, err := q.db.Exec(ctx, forget, userID)
-	return err
-}
-
 const listDisputes = `-- name: ListDisputes :many
 SELECT bucket, dispute_no, order_no, user_id, reason, minted, status, outcome, refund_no, version, waiting_since, closed_by, forget, erased_at, created_at, updated_at FROM orders.disputes
 WHERE dispute_no < $1 AND ($2::text = '' OR status = $2)
