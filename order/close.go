@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
-	"stampede/order/acts"
+	"stampede/order/actions"
 	"stampede/order/internal/orderdb"
 	"stampede/order/internal/table"
 	"stampede/order/orderevent"
@@ -149,11 +149,11 @@ func (s *Service) ClaimAny(ctx context.Context, no ids.ID) (Claimed, error) {
 // returns false if the order is no longer pending or its claim has expired.
 func (s *Service) Withdraw(ctx context.Context, no ids.ID, why string) (orderevent.Order, bool, error) {
 	closed, err := s.closeTogether(ctx, []ids.ID{no}, closeAs{
-		reason: orderevent.ReasonWithdrawn, actor: acts.OperatorIn(ctx),
+		reason: orderevent.ReasonWithdrawn, actor: actions.OperatorIn(ctx),
 		also: func(ctx context.Context, tx pgx.Tx, closed []orderevent.Order) error {
 			for i := range closed {
 				o := &closed[i]
-				if err := acts.Record(ctx, tx, o, acts.Cancel, why); err != nil {
+				if err := actions.Record(ctx, tx, o, actions.Cancel, why); err != nil {
 					return err
 				}
 				change := audit.Change{

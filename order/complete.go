@@ -38,7 +38,7 @@ func (s *Service) keepHouse(ctx context.Context) error {
 	err := errors.Join(
 		eachHouseful(ctx, "erase details", q.EraseDetails, orderdb.EraseDetailsParams{Keep: keep, AtMost: houseLimit}),
 		eachHouseful(ctx, "erase disputes", q.EraseDisputes, orderdb.EraseDisputesParams{Keep: keep, AtMost: houseLimit}),
-		eachHouseful(ctx, "erase acts", q.EraseActs, orderdb.EraseActsParams{Keep: keep, AtMost: houseLimit}),
+		eachHouseful(ctx, "erase actions", q.EraseActs, orderdb.EraseActsParams{Keep: keep, AtMost: houseLimit}),
 	)
 	if err == nil && s.cfg.CompleteAfter > 0 {
 		due := orderdb.CompleteDueParams{After: s.cfg.CompleteAfter, Most: houseLimit, Reason: completedByRule}

@@ -18,7 +18,7 @@
 //	deadline      → ClaimDue → payments closed → CloseClaimed (payment's expiry)
 //	refund        → LockForRefund, MoveRefunding, NoteTakenBack inside payment's transactions
 //	cancel        → Claim → payments closed → CloseClaimed, else GiveBack (payment's route)
-//	operator      → ClaimAny, Withdraw (payment's Cancel); other acts in order/desk
+//	operator      → ClaimAny, Withdraw (payment's Cancel); other actions in order/desk
 //	time          → completeDue: paid → completed
 //	poll          → order cache → queue → Postgres; while Redis hangs, Postgres first
 //	no order yet  → Missing: payment and cancel answer like a poll
@@ -26,7 +26,7 @@
 // The poll shows an order's row; everything that belongs to it is in the documents of
 // package order/desk, which stands above this one and payment. What an activity asks of
 // its shoppers lies in package order/details, the stores in order/stores, the operators'
-// lists in order/search, what operators did with an order and why in order/acts.
+// lists in order/search, what operators did with an order and why in order/actions.
 //
 // # Parts
 //

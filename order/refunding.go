@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory"
-	"stampede/order/acts"
+	"stampede/order/actions"
 	"stampede/order/internal/orderdb"
 	"stampede/order/internal/table"
 	"stampede/order/orderevent"
@@ -94,7 +94,7 @@ func (s *Service) NoteTakenBack(ctx context.Context, tx pgx.Tx, no ids.ID, taken
 // NoteRefund adds to an order's history that the operator in ctx asked for a refund of
 // it, and why; in the transaction that does.
 func NoteRefund(ctx context.Context, tx pgx.Tx, o *orderevent.Order, why string) error {
-	return acts.Record(ctx, tx, o, acts.Refund, why)
+	return actions.Record(ctx, tx, o, actions.Refund, why)
 }
 
 // SentAt returns when an order's parcel left the shop; false if none did.

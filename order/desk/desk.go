@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/order"
-	"stampede/order/acts"
+	"stampede/order/actions"
 	"stampede/order/dispute"
 	"stampede/order/orderevent"
 	"stampede/order/search"
@@ -75,7 +75,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.detailsRoutes(rt)
 	s.pickupRoutes(rt)
 	s.completionRoutes(rt)
-	s.actRoutes(rt)
+	s.actionRoutes(rt)
 	s.search.Routes(rt)
 	s.disputes.Routes(rt)
 	httpx.Register(rt.API, httpx.Op{
@@ -108,11 +108,11 @@ func (s *Service) cancelRoute(ctx context.Context, in *cancelInput) (*AdminDetai
 	return s.after(ctx, in.No, func(no ids.ID) (orderevent.Order, error) { return s.deps.Cancel(ctx, no, in.Body.Reason) })
 }
 
-// after answers an operator's act with the order as it is then.
-func (s *Service) after(ctx context.Context, number string, act func(no ids.ID) (orderevent.Order, error)) (*AdminDetail, error) {
+// after answers an operator's action with the order as it is then.
+func (s *Service) after(ctx context.Context, number string, do func(no ids.ID) (orderevent.Order, error)) (*AdminDetail, error) {
 	no, err := adminNumber(number)
 	if err == nil {
-		_, err = act(no)
+		_, err = do(no)
 	}
 	if err != nil {
 		return nil, err
@@ -120,22 +120,22 @@ func (s *Service) after(ctx context.Context, number string, act func(no ids.ID) 
 	return s.detail(ctx, no)
 }
 
-// act does one act on one order and returns the order's status after it, and the
+// do does one action on one order and returns the order's status after it, and the
 // refund that it asked for.
-func (s *Service) act(ctx context.Context, key string, in *actionList, r *actionRow) (status string, asked *refund.AdminRefund, err error) {
+func (s *Service) do(ctx context.Context, key string, in *actionList, r *actionRow) (status string, asked *refund.AdminRefund, err error) {
 	no, err := adminNumber(r.OrderNo)
 	if err != nil {
 		return "", nil, err
 	}
 	// What was begun ends although the client has left.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), actionTimeout)
 	defer stop()
 	key = keyOf(key, no)
 	var o orderevent.Order
 	switch in.Action {
-	case acts.Cancel:
+	case actions.Cancel:
 		o, err = s.deps.Cancel(ctx, no, in.Reason)
-	case acts.Refund:
+	case actions.Refund:
 		var made refund.AdminRefund
 		made, err = s.deps.Refunds.Request(ctx, key, refund.Request{
 			OrderNo: no, Amount: r.Amount, Reason: refund.ByOperator, Note: in.Reason, By: auth.From(ctx).UserID, Units: in.Units,
@@ -145,11 +145,11 @@ func (s *Service) act(ctx context.Context, key string, in *actionList, r *action
 		}
 		statuses, err := s.deps.Orders.Statuses(ctx, []ids.ID{no})
 		return statuses[no], &made, err
-	case acts.Complete:
+	case actions.Complete:
 		o, err = s.complete(ctx, no, key, completion{how: completedByShipper, sent: r.shipment(), note: in.Reason})
-	case acts.Ship:
+	case actions.Ship:
 		o, err = s.ship(ctx, no, *r.shipment())
-	case acts.Note:
+	case actions.Note:
 		o, err = s.note(ctx, no, key, in.Reason)
 	default:
 		err = fault.Plain(fault.Invalid,
@@ -158,8 +158,8 @@ func (s *Service) act(ctx context.Context, key string, in *actionList, r *action
 	return o.Status, nil, err
 }
 
-// actTimeout bounds one act: canceling waits for a provider, 25 s at most.
-const actTimeout = time.Minute
+// actionTimeout bounds one action: canceling waits for a provider, 25 s at most.
+const actionTimeout = time.Minute
 
 // keyOf derives an order's key from that of its list, of a length that every key may
 // have.

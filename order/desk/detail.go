@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"stampede/order"
-	"stampede/order/acts"
+	"stampede/order/actions"
 	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/order/search"
@@ -63,7 +63,7 @@ func (s *Service) detail(ctx context.Context, no ids.ID) (*AdminDetail, error) {
 		out.Body.About = all.masked()
 	}
 	out.Body.Payments = append([]view.PaymentView{}, all.payments...) // an empty list, not null
-	out.Body.History = withActs(all.history, all.acts)
+	out.Body.History = withActions(all.history, all.actions)
 	return out, nil
 }
 
@@ -81,9 +81,9 @@ func history(o orderevent.Order, changes []orderdb.HistoryOfOrderRow) []statusCh
 	return lines
 }
 
-// withActs adds operators' acts to an order's history: the words to the change that the
-// act made, and a line of its own for an act that changed nothing else.
-func withActs(lines []statusChange, list []acts.Act) []statusChange {
+// withActions adds operators' actions to an order's history: the words to the change that the
+// action made, and a line of its own for an action that changed nothing else.
+func withActions(lines []statusChange, list []actions.Action) []statusChange {
 	for _, a := range list {
 		actor := "operator " + httpx.FormatID(a.Operator)
 		at := len(lines)
@@ -91,7 +91,7 @@ func withActs(lines []statusChange, list []acts.Act) []statusChange {
 			at--
 		}
 		if at > 0 {
-			if last := &lines[at-1]; last.Version == a.Version && last.Actor == actor && last.Action == "" && a.Action != acts.Note && a.Action != acts.Refund {
+			if last := &lines[at-1]; last.Version == a.Version && last.Actor == actor && last.Action == "" && a.Action != actions.Note && a.Action != actions.Refund {
 				last.Action, last.Note = a.Action, a.Text
 				continue
 			}

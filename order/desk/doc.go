@@ -1,9 +1,9 @@
 // Package desk shows orders and acts on them where an order and its money meet: the
 // documents of shoppers and operators, the details before the payment, the operators'
-// acts, singly and up to a thousand by one request, the search and the disputes.
+// actions, singly and up to a thousand by one request, the search and the disputes.
 //
 // It stands above order and payment, is built after both, and owns no table; those of
-// details, acts and disputes belong to the packages of these names. Each act is one
+// details, actions and disputes belong to the packages of these names. Each action is one
 // transaction with its line in the order's history and in the audit log; what an
 // operator does for a shopper, cancel and refund, says why. Cancel is payment's, by the
 // protocol that shoppers' cancel has.

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"stampede/order"
-	"stampede/order/acts"
+	"stampede/order/actions"
 	"stampede/order/details"
 	"stampede/order/dispute"
 	"stampede/order/disputeevent"
@@ -180,7 +180,7 @@ type record struct {
 	sale     seckillevent.Sale
 	payments []view.PaymentView
 	history  []statusChange
-	acts     []acts.Act // operators read them
+	actions  []actions.Action // operators read them
 }
 
 // readRecord reads an order with all that belongs to it. It fails with order.ErrNotFound, or
@@ -215,7 +215,7 @@ func (s *Service) readParts(ctx context.Context, all *record) error {
 		return fmt.Errorf("order: read the history of %s: %w", no, err)
 	}
 	all.history = history(all.order, changes)
-	if all.acts, err = acts.Of(ctx, s.deps.DB, no); err != nil {
+	if all.actions, err = actions.Of(ctx, s.deps.DB, no); err != nil {
 		return err
 	}
 	if all.payments, err = s.deps.Payments.Of(ctx, no); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
 
-	"stampede/order/acts"
+	"stampede/order/actions"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/base/plaintext"
@@ -95,7 +95,7 @@ func (l *actionList) check() error {
 	flaw := func(field, message string) {
 		flaws = append(flaws, &huma.ErrorDetail{Location: "body." + field, Message: message})
 	}
-	if l.Reason = plaintext.Clean(l.Reason); l.Reason == "" && (l.Action == acts.Cancel || l.Action == acts.Refund || l.Action == acts.Note) {
+	if l.Reason = plaintext.Clean(l.Reason); l.Reason == "" && (l.Action == actions.Cancel || l.Action == actions.Refund || l.Action == actions.Note) {
 		flaw("reason", "Say why: "+l.Action+" needs a reason.")
 	}
 	seen := make(map[string]bool, len(l.Orders))
@@ -106,13 +106,13 @@ func (l *actionList) check() error {
 			flaw(at+".order_no", "This order is in the list twice.")
 		}
 		seen[r.OrderNo] = true
-		if (r.Carrier == "") != (r.TrackingNo == "") || l.Action == acts.Ship && r.Carrier == "" {
+		if (r.Carrier == "") != (r.TrackingNo == "") || l.Action == actions.Ship && r.Carrier == "" {
 			flaw(at+".tracking_no", "A parcel has a carrier and a tracking number.")
 		}
-		if r.Carrier != "" && l.Action != acts.Ship && l.Action != acts.Complete {
+		if r.Carrier != "" && l.Action != actions.Ship && l.Action != actions.Complete {
 			flaw(at+".carrier", "Only ship and complete take a carrier.")
 		}
-		if r.Amount != nil && l.Action != acts.Refund {
+		if r.Amount != nil && l.Action != actions.Refund {
 			flaw(at+".amount", "Only refund takes an amount.")
 		}
 	}
@@ -170,7 +170,7 @@ func (s *Service) actOnList(_ context.Context, in *listInput) (*huma.StreamRespo
 
 // lineOf acts on one order and describes the outcome.
 func (s *Service) lineOf(ctx context.Context, in *listInput, r *actionRow) actionLine {
-	status, asked, err := s.act(ctx, in.Key, &in.Body, r)
+	status, asked, err := s.do(ctx, in.Key, &in.Body, r)
 	l := actionLine{OrderNo: r.OrderNo, OK: err == nil, Status: status}
 	if err != nil {
 		l.Problem = httpx.ProblemIn(ctx, s.deps.Log, "act-on-orders", err)

@@ -20,7 +20,7 @@ var (
 		{Name: "threshold", Label: kit.Text{"Minimum order amount (0 for none)", "使用门槛（满多少元可用，0 为无门槛）"}, Kind: kit.Price, Required: true},
 		{Name: "activity_ids", Label: kit.Text{"Only in these sales (ids, one per line)", "仅限这些活动（编号，每行一个）"}, Kind: kit.Lines},
 		{Name: "item_ids", Label: kit.Text{"Only for these items (ids, one per line)", "仅限这些商品（编号，每行一个）"}, Kind: kit.Lines},
-		{Name: "valid_days", Label: kit.Text{"Valid for (days after issue)", "领取后几天内有效"}, Help: kit.Text{"Enter either days or a date range.", "有效天数与固定有效期二选一。"}, Kind: kit.Whole},
+		{Name: "valid_days", Label: kit.Text{"Valid for (days after issue)", "领取后几天内有效"}, Kind: kit.Whole, Help: kit.Text{"Enter either days or a date range.", "有效天数与固定有效期二选一。"}},
 		{Name: "valid_from", Label: kit.Text{"Valid from", "有效期开始"}, Kind: kit.Moment},
 		{Name: "valid_until", Label: kit.Text{"Valid until", "有效期结束"}, Kind: kit.Moment},
 		{Name: "issue_on", Label: kit.Text{"Issue automatically", "自动发放"}, Kind: kit.Choice, Options: []string{"registration", "reservation"}},
@@ -35,10 +35,11 @@ var (
 	}
 )
 
-// couponActs make kinds of coupons and what becomes of them.
-var couponActs = []kit.Act{
+// couponForms make kinds of coupons and what becomes of them.
+var couponForms = []kit.Act{
 	{
-		Path: coupons + "/add", API: "POST " + couponsAPI, Role: auth.Operator, On: coupons, With: func(map[string]any) []any { return []any{"currency", "CNY", "threshold", "0", "per_user", "1"} },
+		Path: coupons + "/add", API: "POST " + couponsAPI, Role: auth.Operator, On: coupons,
+		With:  func(map[string]any) []any { return []any{"currency", "CNY", "threshold", "0", "per_user", "1"} },
 		Title: kit.Text{"Create coupon", "新建优惠券"}, Done: kit.Text{"Draft saved. Activate it to start issuing.", "草稿已创建，启用后方可发放。"},
 		Fields: slices.Concat([]kit.Field{couponName}, couponTerms, couponCounts),
 	},

@@ -41,7 +41,7 @@ func Section() kit.Section {
 			{Path: "/admin/disputes", Title: kit.Text{"Disputes", "售后纠纷"}, Role: auth.Viewer, Template: "disputes.html", Filters: disputeFilters, Reads: []kit.Read{{Name: "disputes", Path: "/api/v1/admin/disputes", Query: true}}},
 			{Path: "/admin/disputes/{no}", Title: kit.Text{"Dispute", "纠纷详情"}, Role: auth.Viewer, Template: "dispute.html", Load: dispute},
 		}, shopPages...),
-		Acts: slices.Concat(acts, shopActs, couponActs),
+		Acts: slices.Concat(forms, shopForms, couponForms),
 	}
 }
 

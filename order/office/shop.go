@@ -32,7 +32,7 @@ var place = []kit.Field{
 	{Name: "hours", Label: kit.Text{"Opening hours", "营业时间"}, Max: 120},
 }
 
-var shopActs = []kit.Act{
+var shopForms = []kit.Act{
 	{
 		Path: pickups + "/hand-over", API: "POST /api/v1/admin/pickups", Role: auth.Operator,
 		Title: kit.Text{"Redeem code", "核销"}, Done: kit.Text{"Code valid, order completed. Hand over the goods.", "提货码正确，订单已完成，请交付商品。"},

@@ -9,8 +9,8 @@ import (
 	kit "stampede/platform/edge/office"
 )
 
-// acts are the forms, in the order in which a page lists them.
-var acts = []kit.Act{
+// forms are those about orders and disputes, in the order in which a page lists them.
+var forms = []kit.Act{
 	{
 		Path: detail + "/ship", API: "PUT " + api + "/{no}/shipment", Role: auth.Operator, On: detail, When: in(orderevent.StatusPaid, orderevent.StatusCompleted),
 		Title: kit.Text{"Ship order", "发货"}, Done: kit.Text{"Marked as shipped. The shopper can see the carrier and tracking number.", "已发货，顾客可查看物流信息。"},

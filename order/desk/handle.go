@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order"
-	"stampede/order/acts"
+	"stampede/order/actions"
 	"stampede/order/details"
 	"stampede/order/internal/orderdb"
 	"stampede/order/internal/table"
@@ -54,7 +54,7 @@ func (p *Parcel) check() error {
 	return nil
 }
 
-func (s *Service) actRoutes(rt *httpx.Router) {
+func (s *Service) actionRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPut, Path: "/api/v1/admin/orders/{no}/shipment", ID: "ship-order", Tag: "operator", Role: auth.Operator,
 		Summary:     "Note how a paid order was sent, or correct it",
@@ -116,12 +116,14 @@ func (s *Service) ship(ctx context.Context, no ids.ID, sent Parcel) (orderevent.
 		if err != nil || before != nil && *before == sent {
 			return err
 		}
-		row, err := orderdb.New(tx).MarkShipped(ctx, orderdb.MarkShippedParams{OrderNo: no, Bucket: no.Bucket(), Reason: completedByShipper, Actor: acts.OperatorIn(ctx)})
+		row, err := orderdb.New(tx).MarkShipped(ctx, orderdb.MarkShippedParams{
+			OrderNo: no, Bucket: no.Bucket(), Reason: completedByShipper, Actor: actions.OperatorIn(ctx),
+		})
 		if o, err = table.Announce(ctx, tx, orderevent.SubjectShipped, row, err); err != nil {
 			return fmt.Errorf("order: mark %s shipped: %w", no, err)
 		}
 		changed = true
-		if err := acts.Record(ctx, tx, &o, acts.Ship, sent.Carrier+" "+sent.TrackingNo); err != nil {
+		if err := actions.Record(ctx, tx, &o, actions.Ship, sent.Carrier+" "+sent.TrackingNo); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, "order.ship", "order "+no.String(), audit.Change{
@@ -170,7 +172,7 @@ func (s *Service) note(ctx context.Context, no ids.ID, key, text string) (o orde
 			return err
 		}
 		_, err = idempotency.Once(ctx, tx, key, "order.note", []any{no, text}, func() (none struct{}, err error) {
-			if err := acts.Record(ctx, tx, &o, acts.Note, text); err != nil {
+			if err := actions.Record(ctx, tx, &o, actions.Note, text); err != nil {
 				return none, err
 			}
 			// The log is never trimmed; the text, which may name people, is in the history alone.
@@ -321,7 +323,7 @@ func (s *Service) complete(ctx context.Context, no ids.ID, key string, by comple
 
 func (s *Service) completeIn(ctx context.Context, tx pgx.Tx, no ids.ID, by completion) (done orderevent.Order, err error) {
 	q := orderdb.New(tx)
-	row, err := q.CompleteOrder(ctx, orderdb.CompleteOrderParams{OrderNo: no, Bucket: no.Bucket(), Reason: by.how, Actor: acts.OperatorIn(ctx)})
+	row, err := q.CompleteOrder(ctx, orderdb.CompleteOrderParams{OrderNo: no, Bucket: no.Bucket(), Reason: by.how, Actor: actions.OperatorIn(ctx)})
 	if errors.Is(err, pgx.ErrNoRows) {
 		have, err := lockAny(ctx, tx, no)
 		if err == nil {
@@ -341,7 +343,7 @@ func (s *Service) completeIn(ctx context.Context, tx pgx.Tx, no ids.ID, by compl
 		change.Before, change.After = state{orderevent.StatusPaid, "", before}, state{done.Status, by.how, by.sent}
 	}
 	if by.note != "" {
-		if err := acts.Record(ctx, tx, &done, acts.Complete, by.note); err != nil {
+		if err := actions.Record(ctx, tx, &done, actions.Complete, by.note); err != nil {
 			return done, err
 		}
 	}
