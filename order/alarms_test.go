@@ -9,6 +9,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // Postgres refuses the batch again and again, for a reason that lies neither in
@@ -41,8 +42,8 @@ func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 	}
 	s.exec(`DROP TRIGGER planted ON orders.orders`)
 	<-written
-	requireEqual(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})
-	requireEqual(t, "acknowledged", m.acked.Load(), 1)
+	require.Equal(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})
+	require.Equal(t, "acknowledged", m.acked.Load(), 1)
 }
 
 // While the writer was stuck, Postgres did not accept the alarm either: it is

@@ -56,18 +56,6 @@ func requireViolation(t testing.TB, found []string, parts ...string) {
 	}
 }
 
-func TestChecksPassOnCorrectBooks(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	m := s.placed(s.item(2), 1, 2, 3)
-	if !s.pay(m.Grants[0].No) {
-		t.Fatal("not paid")
-	}
-	for _, id := range []string{"I3", "I7", "I9"} {
-		requireViolation(t, s.violations(s.Checks(), id))
-	}
-}
-
 func TestI3FindsSecondLiveOrders(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -181,23 +169,18 @@ func TestBooksAndHolds(t *testing.T) {
 	if !s.pay(m.Grants[0].No) {
 		t.Fatal("not paid")
 	}
-	if _, err := s.Claim(t.Context(), m.Grants[1].No, 2); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.CloseClaimed(t.Context(), numbers(m)[1:2], orderevent.ReasonCanceled); err != nil {
-		t.Fatal(err)
-	}
+	s.close(m.Grants[1].No, 2, orderevent.ReasonCanceled)
 	s.exec(`UPDATE orders.orders SET updated_at = clock_timestamp() - interval '241 s' WHERE order_no = $1`, m.Grants[3].No)
 	units, err := s.LiveUnits(t.Context())
 	require.NoError(t, err)
-	requireEqual(t, "live units", units, map[int64]inventory.Units{b.ItemID: {Held: 1, Sold: 1}})
+	require.Equal(t, "live units", units, map[int64]inventory.Units{b.ItemID: {Held: 1, Sold: 1}})
 	nos := append(numbers(m), ids.New())
 	for range statusLimit {
 		nos = append(nos, ids.New())
 	}
 	known, err := s.Statuses(t.Context(), nos)
 	require.NoError(t, err)
-	requireEqual(t, "known", known, map[ids.ID]string{nos[0]: "paid", nos[1]: "closed", nos[2]: "pending_payment", nos[3]: "refused"})
+	require.Equal(t, "known", known, map[ids.ID]string{nos[0]: "paid", nos[1]: "closed", nos[2]: "pending_payment", nos[3]: "refused"})
 
 	var live []inventory.Held
 	var gone []inventory.Tombstone
@@ -208,12 +191,12 @@ func TestBooksAndHolds(t *testing.T) {
 		return Reader{}.Ended(t.Context(), tx, b.ItemID, func(part []inventory.Tombstone) error { gone = append(gone, part...); return nil })
 	})
 	slices.SortFunc(live, func(a, b inventory.Held) int { return int(a.User - b.User) })
-	requireEqual(t, "holds", live, []inventory.Held{{No: nos[0], User: 1, Quantity: 1, Paid: true}, {No: nos[2], User: 3, Quantity: 1}})
+	require.Equal(t, "holds", live, []inventory.Held{{No: nos[0], User: 1, Quantity: 1, Paid: true}, {No: nos[2], User: 3, Quantity: 1}})
 	var closed []inventory.Closed
 	s.inTx(func(tx pgx.Tx) (err error) {
 		return Reader{}.Closed(t.Context(), tx, b.ItemID, func(part []inventory.Closed) error { closed = append(closed, part...); return nil })
 	})
-	requireEqual(t, "closed, not refused", closed, []inventory.Closed{{No: nos[1], User: 2}})
+	require.Equal(t, "closed, not refused", closed, []inventory.Closed{{No: nos[1], User: 2}})
 	if len(gone) != 1 || gone[0].No != nos[1] {
 		t.Fatalf("recently ended: %+v", gone)
 	}
@@ -243,14 +226,7 @@ func TestLoadReadsOneSnapshot(t *testing.T) {
 	no := s.placed(b, 1, 2).Grants[0].No
 	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
 		DB: s.db, Redis: s.rdb, Bus: s.bus, Grants: bustest.GrantsOf[inventory.StaleHold](s.bus), Books: Reader{DB: s.db}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
-		Holds: closing{once: new(sync.Once), how: func() {
-			if _, err := s.Claim(t.Context(), no, 1); err != nil {
-				t.Error(err)
-			}
-			if closed, err := s.CloseClaimed(t.Context(), []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 1 {
-				t.Errorf("closed %v, %v", closed, err)
-			}
-		}},
+		Holds: closing{once: new(sync.Once), how: func() { s.close(no, 1, orderevent.ReasonTimeout) }},
 	})
 	require.NoError(t, err)
 	require.NoError(t, stock.Load(t.Context(), b.ItemID))
@@ -280,8 +256,8 @@ func TestOrdersOfAnItemArriveInChunks(t *testing.T) {
 			return Reader{}.Live(t.Context(), tx, b.ItemID, func(part []inventory.Held) error { again += len(part); return nil })
 		})
 	})
-	requireEqual(t, "users", len(users), orders)
-	requireEqual(t, "read meanwhile", again, 3*orders)
+	require.Equal(t, "users", len(users), orders)
+	require.Equal(t, "read meanwhile", again, 3*orders)
 }
 
 // placeMany writes unpaid orders of users 1 … n and takes their units, without

@@ -53,6 +53,16 @@ func (s *bundle) placed(b *seckillevent.Batch, users ...int64) *seckillevent.Bat
 	return m
 }
 
+// close claims an order and closes it.
+func (s *bundle) close(no ids.ID, user int64, reason string) {
+	s.t.Helper()
+	_, err := s.Claim(s.t.Context(), no, user)
+	require.NoError(s.t, err)
+	if closed, err := s.CloseClaimed(s.t.Context(), []ids.ID{no}, reason); err != nil || len(closed) != 1 {
+		s.t.Fatal(closed, err)
+	}
+}
+
 func TestClosingIsAProtocol(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -100,12 +110,12 @@ func TestClosingIsAProtocol(t *testing.T) {
 	if err != nil || len(closed) != 1 {
 		t.Fatalf("%v, %v", closed, err)
 	}
-	requireEqual(t, "units", s.available(b.ItemID), 5)
-	requireEqual(t, "event", s.events()[orderevent.SubjectClosed], closed)
-	requireEqual(t, "version and reason", []any{closed[0].Version, closed[0].Status, closed[0].Reason}, []any{int32(2), "closed", "canceled"})
+	require.Equal(t, "units", s.available(b.ItemID), 5)
+	require.Equal(t, "event", s.events()[orderevent.SubjectClosed], closed)
+	require.Equal(t, "version and reason", []any{closed[0].Version, closed[0].Status, closed[0].Reason}, []any{int32(2), "closed", "canceled"})
 	cached, _, err := s.cache.get(ctx, no)
 	require.NoError(t, err)
-	requireEqual(t, "cache", cached, closed[0])
+	require.Equal(t, "cache", cached, closed[0])
 	if _, err := s.Claim(ctx, no, 1); !errors.Is(err, ErrNotCancelable) {
 		t.Errorf("claim of a closed order: %v", err)
 	}
@@ -115,7 +125,7 @@ func TestClosingIsAProtocol(t *testing.T) {
 	if err := s.payable(no, 1); !errors.Is(err, ErrNotPayable) {
 		t.Errorf("a closed order: %v", err)
 	}
-	requireEqual(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE status = 'closed' AND reason = 'canceled' AND actor = 'shopper' AND version = 2`), 1)
+	require.Equal(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE status = 'closed' AND reason = 'canceled' AND actor = 'shopper' AND version = 2`), 1)
 }
 
 // A push is sent by the relay, and by the time the relay is woken the cache, which
@@ -140,13 +150,8 @@ func TestPollAfterPushReadsNoOlderState(t *testing.T) {
 	no = paid
 	s.pay(paid)
 	no = closed
-	if _, err := s.Claim(t.Context(), closed, 2); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.CloseClaimed(t.Context(), []ids.ID{closed}, orderevent.ReasonCanceled); err != nil {
-		t.Fatal(err)
-	}
-	requireEqual(t, "what polls read when the relay is woken", read, []string{
+	s.close(closed, 2, orderevent.ReasonCanceled)
+	require.Equal(t, "what polls read when the relay is woken", read, []string{
 		orderevent.StatusPending, orderevent.StatusRefused, orderevent.StatusPaid, orderevent.StatusClosed,
 	})
 }
@@ -178,11 +183,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	s := setup(t)
 	b := s.item(1000)
 	b.PayWindow = 0
-	var users []int64
-	for user := range int64(200) {
-		users = append(users, user+1)
-	}
-	m := s.placed(b, users...)
+	m := s.placed(b, usersUpTo(200)...)
 	later := s.placed(s.item(5), 1) // not due
 	locked := m.Grants[3].No
 	release := make(chan struct{})
@@ -229,15 +230,15 @@ func TestSweepersShareTheWork(t *testing.T) {
 	sweepers.Wait()
 	close(release)
 	group.Wait()
-	requireEqual(t, "claimed orders", len(claimed), 199)
+	require.Equal(t, "claimed orders", len(claimed), 199)
 	for no, n := range claimed {
 		if n != 1 {
 			t.Errorf("%s claimed %d times", no, n)
 		}
 	}
-	requireEqual(t, "the locked one and the one not due", s.statuses(locked, later.Grants[0].No), []string{"pending_payment", "pending_payment"})
-	requireEqual(t, "units", s.available(b.ItemID), 999)
-	requireEqual(t, "released", len(s.events()[orderevent.SubjectClosed]), 199)
+	require.Equal(t, "the locked one and the one not due", s.statuses(locked, later.Grants[0].No), []string{"pending_payment", "pending_payment"})
+	require.Equal(t, "units", s.available(b.ItemID), 999)
+	require.Equal(t, "released", len(s.events()[orderevent.SubjectClosed]), 199)
 }
 
 // TestPayAgainstClose races a capture with a closing of the same order many
@@ -248,11 +249,7 @@ func TestPayAgainstClose(t *testing.T) {
 	const races = 60
 	b := s.item(races)
 	b.PayWindow = 0
-	var users []int64
-	for user := range int64(races) {
-		users = append(users, user+1)
-	}
-	nos := numbers(s.placed(b, users...))
+	nos := numbers(s.placed(b, usersUpTo(races)...))
 	if claimed, err := s.ClaimDue(t.Context(), races); err != nil || len(claimed) != races {
 		t.Fatalf("%d, %v", len(claimed), err)
 	}
@@ -276,10 +273,10 @@ func TestPayAgainstClose(t *testing.T) {
 		}
 	}
 	t.Logf("%d paid, %d closed", paid, closed)
-	requireEqual(t, "units", int(s.available(b.ItemID)), closed)
+	require.Equal(t, "units", int(s.available(b.ItemID)), closed)
 	events := s.events()
-	requireEqual(t, "events", []int{len(events[orderevent.SubjectPaid]), len(events[orderevent.SubjectClosed])}, []int{paid, closed})
-	requireEqual(t, "history", s.count(`SELECT count(*) FROM orders.history`), races)
+	require.Equal(t, "events", []int{len(events[orderevent.SubjectPaid]), len(events[orderevent.SubjectClosed])}, []int{paid, closed})
+	require.Equal(t, "history", s.count(`SELECT count(*) FROM orders.history`), races)
 	for i, no := range nos {
 		o, ok, err := s.cache.get(t.Context(), no)
 		if err != nil || !ok || o.Status != s.statuses(no)[0][:len(o.Status)] || o.Version != 2 {

@@ -21,7 +21,7 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 	m.Grants[0].Quantity = 2
 	no := m.Grants[0].No
 	s.deliver(m)
-	requireEqual(t, "amount of a new order", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) - unit_price * quantity FROM orders.orders WHERE order_no = $1`, no), 0)
+	require.Equal(t, "amount of a new order", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) - unit_price * quantity FROM orders.orders WHERE order_no = $1`, no), 0)
 	s.exec(`UPDATE orders.orders SET freight = 800, discount = 1500 WHERE order_no = $1`, no)
 	s.exec(`INSERT INTO orders.coupon_uses (bucket, order_no, coupon_no, kind_id, discount, status) VALUES ($1, $2, $2, 1, 1500, 'locked')`, no.Bucket(), no)
 	want := 2*m.UnitPrice + 800 - 1500
@@ -29,7 +29,7 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 	var paid orderevent.Order
 	s.inTx(func(tx pgx.Tx) error {
 		o, err := s.Payable(t.Context(), tx, no, 1)
-		requireEqual(t, "what is to be paid", o.Amount(), want)
+		require.Equal(t, "what is to be paid", o.Amount(), want)
 		if err == nil {
 			paid, _, err = s.MarkPaid(t.Context(), tx, no, orderevent.PaidBy{PaymentNo: ids.New()}, want)
 		}
@@ -38,17 +38,17 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 	s.Committed(t.Context(), paid)
 	row, err := table.Read(t.Context(), s.db, no, ErrNotFound)
 	require.NoError(t, err)
-	requireEqual(t, "SQL's amount", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) FROM orders.orders WHERE order_no = $1`, no), int(want))
+	require.Equal(t, "SQL's amount", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) FROM orders.orders WHERE order_no = $1`, no), int(want))
 	if row.PaidAt == nil {
 		t.Fatal("a paid order has no paid_at")
 	}
-	requireEqual(t, "the event", s.events()[orderevent.SubjectPaid][0], paid)
+	require.Equal(t, "the event", s.events()[orderevent.SubjectPaid][0], paid)
 	cached, ok, err := s.cache.get(t.Context(), no)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	requireEqual(t, "the cache", cached, row.Order())
-	requireEqual(t, "what MarkPaid returned", paid, row.Order())
+	require.Equal(t, "the cache", cached, row.Order())
+	require.Equal(t, "what MarkPaid returned", paid, row.Order())
 
 	_, err = s.db.Exec(t.Context(), `UPDATE orders.orders SET discount = freight + unit_price * quantity + 1 WHERE order_no = $1`, no)
 	if !pg.ViolatesCheck(err, "never_owes_the_shopper") {

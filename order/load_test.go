@@ -65,7 +65,7 @@ func TestOrdersThatWereArchivedComeBack(t *testing.T) {
 	}
 	e.exec(`ALTER TABLE orders.archive DISABLE TRIGGER archive_is_closed`)
 	e.exec(move)
-	requireEqual(t, "orders beside the archive", e.count(`SELECT count(*) FROM orders.orders`), 0)
+	require.Equal(t, "orders beside the archive", e.count(`SELECT count(*) FROM orders.orders`), 0)
 
 	raw, err := os.ReadFile("../migrations/01180_orders.sql")
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestOrdersThatWereArchivedComeBack(t *testing.T) {
 		t.Fatal("the migration has changed")
 	}
 	e.exec(back)
-	requireEqual(t, "orders in the archive", e.count(`SELECT count(*) FROM orders.archive`), 0)
-	requireEqual(t, "status for the shopper", e.statuses(no), []string{orderevent.StatusClosed})
-	requireEqual(t, "rows for the operator", len(e.listPage(auth.Viewer, "order_no="+no.String()).Data), 1)
+	require.Equal(t, "orders in the archive", e.count(`SELECT count(*) FROM orders.archive`), 0)
+	require.Equal(t, "status for the shopper", e.statuses(no), []string{orderevent.StatusClosed})
+	require.Equal(t, "rows for the operator", len(e.listPage(auth.Viewer, "order_no="+no.String()).Data), 1)
 }

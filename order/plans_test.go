@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stampede/order/internal/orderdb"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/require"
@@ -60,11 +61,7 @@ func TestExpiryReadsOnlyDueOrders(t *testing.T) {
 	s := setup(t, oneConnection(t))
 	b := s.item(due)
 	b.PayWindow = 0
-	users := make([]int64, due)
-	for i := range users {
-		users[i] = int64(i) + 1
-	}
-	s.placed(b, users...)
+	s.placed(b, usersUpTo(due)...)
 	s.past(b.ItemID+1, past)
 	var claimed []ids.ID
 	scanned, fetched := s.readBy(func() {
@@ -91,7 +88,7 @@ func TestExpiryReadsOnlyDueOrders(t *testing.T) {
 func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	t.Parallel()
 	const orders, old = 20_000, 100
-	s := setup(t, oneConnection(t), func(c *Config, _ *Deps) { c.KeepDetails = 30 * 24 * time.Hour })
+	s := setup(t, oneConnection(t))
 	s.past(1, orders)
 	s.exec(`INSERT INTO orders.details (bucket, order_no, user_id, name) SELECT bucket, order_no, user_id, '李雷' FROM orders.orders`)
 	s.exec(`UPDATE orders.orders SET status = 'completed', updated_at = now() - interval '40 days' WHERE user_id <= 1000000 + $1`, old)
@@ -100,7 +97,9 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	erased := func(want int) {
 		t.Helper()
 		scanned, fetched := s.readBy(func() {
-			require.NoError(t, s.keepHouse(t.Context()))
+			due := orderdb.EraseDetailsParams{Keep: 30 * 24 * time.Hour, AtMost: houseLimit}
+			_, err := orderdb.New(s.db).EraseDetails(t.Context(), due)
+			require.NoError(t, err)
 		})
 		if scanned > 0 || fetched > 20*old {
 			t.Errorf("erasing %d details scanned %d rows and fetched %d", old, scanned, fetched)

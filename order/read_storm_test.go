@@ -130,10 +130,7 @@ func TestAForgottenOrderIsReadOnce(t *testing.T) {
 func TestAForgottenRushIsReadInBatches(t *testing.T) {
 	t.Parallel()
 	e, count := counted(t)
-	users := make([]int64, crowd)
-	for i := range users {
-		users[i] = int64(i) + 1
-	}
+	users := usersUpTo(crowd)
 	m := e.placed(e.item(crowd), users...)
 	lives := map[time.Duration]bool{}
 	for _, g := range m.Grants {

@@ -50,8 +50,8 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 		queue, err := s.deps.Grants.State(t.Context())
 		return err == nil && queue.Messages == 0
 	}, "everything is written")
-	requireEqual(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})
-	requireEqual(t, "units", s.available(b.ItemID), 3)
+	require.Equal(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})
+	require.Equal(t, "units", s.available(b.ItemID), 3)
 }
 
 func TestWriterLeavesGrantsOfANewerVersion(t *testing.T) {
@@ -65,9 +65,9 @@ func TestWriterLeavesGrantsOfANewerVersion(t *testing.T) {
 	left.Nak = func(d time.Duration) error { delays = append(delays, d); return nil }
 	s.writer.write(t.Context(), t.Context().Done(), []bus.Msg{left.Msg, written.Msg})
 
-	requireEqual(t, "acks", []int64{left.acked.Load(), written.acked.Load()}, []int64{0, 1})
-	requireEqual(t, "delays", delays, []time.Duration{newerDelay})
-	requireEqual(t, "dead letters", s.count(`SELECT count(*) FROM platform.dead_letters`), 0)
-	requireEqual(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment"})
+	require.Equal(t, "acks", []int64{left.acked.Load(), written.acked.Load()}, []int64{0, 1})
+	require.Equal(t, "delays", delays, []time.Duration{newerDelay})
+	require.Equal(t, "dead letters", s.count(`SELECT count(*) FROM platform.dead_letters`), 0)
+	require.Equal(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment"})
 	s.requireAlarm("newer-grants", "order-writer")
 }

@@ -10,6 +10,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -34,12 +35,7 @@ func (s *bundle) takeUp(no ids.ID) (o orderevent.Order, won bool) {
 func (s *bundle) closed(b *seckillevent.Batch, user int64) ids.ID {
 	s.t.Helper()
 	no := s.placed(b, user).Grants[0].No
-	if _, err := s.Claim(s.t.Context(), no, user); err != nil {
-		s.t.Fatal(err)
-	}
-	if closed, err := s.CloseClaimed(s.t.Context(), []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 1 {
-		s.t.Fatal(closed, err)
-	}
+	s.close(no, user, orderevent.ReasonTimeout)
 	return no
 }
 
@@ -61,16 +57,16 @@ func TestRetake(t *testing.T) {
 	if !won || o.Status != orderevent.StatusPaid || o.Reason != orderevent.ReasonBackup || o.Version != 3 {
 		t.Fatalf("%v, %+v", won, o)
 	}
-	requireEqual(t, "available, backup", []int{int(s.available(b.ItemID)), s.backup(b)}, []int{5, 0})
-	requireEqual(t, "event", s.events()[orderevent.SubjectPaid], []orderevent.Order{o})
-	requireEqual(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE order_no = $1 AND version = 3 AND status = 'paid' AND reason = 'backup'`, first), 1)
+	require.Equal(t, "available, backup", []int{int(s.available(b.ItemID)), s.backup(b)}, []int{5, 0})
+	require.Equal(t, "event", s.events()[orderevent.SubjectPaid], []orderevent.Order{o})
+	require.Equal(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE order_no = $1 AND version = 3 AND status = 'paid' AND reason = 'backup'`, first), 1)
 
 	refused := func(what string, no ids.ID, status string, b *seckillevent.Batch, backup int) {
 		t.Helper()
 		if o, won := s.takeUp(no); won || o.Status != status {
 			t.Errorf("%s: %v, %s", what, won, o.Status)
 		}
-		requireEqual(t, what+": backup", s.backup(b), backup)
+		require.Equal(t, what+": backup", s.backup(b), backup)
 	}
 	refused("a second capture", first, orderevent.StatusPaid, b, 0)
 	refused("an empty backup", second, orderevent.StatusClosed, b, 0)
@@ -95,8 +91,8 @@ func TestRetake(t *testing.T) {
 	if _, won := s.takeUp(again); !won || s.backup(b) != 2 {
 		t.Errorf("taken up: %v, %d in the backup", won, s.backup(b))
 	}
-	requireEqual(t, "events of paid orders", len(s.events()[orderevent.SubjectPaid]), 2)
-	requireEqual(t, "recorded", s.count(`SELECT count(*) FROM inventory.retaken`), 2)
+	require.Equal(t, "events of paid orders", len(s.events()[orderevent.SubjectPaid]), 2)
+	require.Equal(t, "recorded", s.count(`SELECT count(*) FROM inventory.retaken`), 2)
 }
 
 // Late payments, closings and new orders of one item at the same moment: each closed
@@ -132,7 +128,7 @@ func TestRetakesAgainstTheSale(t *testing.T) {
 		}
 	})
 	all.Wait()
-	requireEqual(t, "taken up, left in the backup", []int{taken, s.backup(b)}, []int{backup, 0})
-	requireEqual(t, "live orders", s.count(`SELECT count(*) FROM orders.orders WHERE status IN ('paid', 'pending_payment')`), backup+buying)
-	requireEqual(t, "units available", int(s.available(b.ItemID)), 40-buying)
+	require.Equal(t, "taken up, left in the backup", []int{taken, s.backup(b)}, []int{backup, 0})
+	require.Equal(t, "live orders", s.count(`SELECT count(*) FROM orders.orders WHERE status IN ('paid', 'pending_payment')`), backup+buying)
+	require.Equal(t, "units available", int(s.available(b.ItemID)), 40-buying)
 }

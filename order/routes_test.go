@@ -2,23 +2,18 @@ package order
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/order/coupon"
-	"stampede/order/orderevent"
 	"stampede/order/search"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -175,16 +170,6 @@ func TestFollowingANumber(t *testing.T) {
 	}
 }
 
-func TestForeignNumbersCostNothing(t *testing.T) {
-	t.Parallel()
-	e := setupEdge(t)
-	e.line.asked = func() { t.Error("the queue was called") }
-	e.follow("another's number", ids.NewFor(2).String(), 1, http.StatusNotFound)
-	if loads := counter(t, e.metrics.loads); loads != 0 {
-		t.Errorf("Postgres was queried %.0f times", loads)
-	}
-}
-
 func TestFollowingNeverReturnsFalseState(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t)
@@ -194,7 +179,7 @@ func TestFollowingNeverReturnsFalseState(t *testing.T) {
 	// While the line cannot be read, "not in line" must not be the answer.
 	e.line.err = errors.New("redis is down")
 	rec := e.follow("the line is down", no.String(), 1, http.StatusServiceUnavailable, `"code":"unknown"`)
-	requireEqual(t, "retry after", rec.Header().Get("Retry-After"), "1")
+	require.Equal(t, "retry after", rec.Header().Get("Retry-After"), "1")
 	// The order is written, and the cache has dropped it, just when the line
 	// reports that the number has left it.
 	e.line.err = nil
@@ -220,70 +205,4 @@ func TestFollowingNeverReturnsFalseState(t *testing.T) {
 	e.local.Clear()
 	e.exec(`ALTER TABLE orders.orders RENAME TO away`)
 	e.follow("everything is down", no.String(), 1, http.StatusServiceUnavailable)
-}
-
-// queryCounter counts the queries that a pool sends to Postgres.
-type queryCounter struct{ queries atomic.Int64 }
-
-func (c *queryCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	c.queries.Add(1)
-	return ctx
-}
-
-func (c *queryCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func TestPollsCostPostgresNothing(t *testing.T) {
-	t.Parallel()
-	count := new(queryCounter)
-	e := setupEdge(t, func(_ *Config, d *Deps) {
-		cfg := d.DB.Config().Copy()
-		cfg.ConnConfig.Tracer = count
-		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-		require.NoError(t, err)
-		t.Cleanup(pool.Close)
-		d.DB = pool
-	})
-	var users []int64
-	for user := range int64(100) {
-		users = append(users, user+1)
-	}
-	m := e.placed(e.item(90), users...) // ten of them are refused
-	if count.queries.Load() == 0 {
-		t.Fatal("the counter counts nothing")
-	}
-	for _, g := range m.Grants[:20] {
-		if e.statuses(g.No)[0] == orderevent.StatusPending && !e.pay(g.No) {
-			t.Fatal("not paid")
-		}
-	}
-	paths, tokens := make([]string, 100), make([]string, 100)
-	for i, g := range m.Grants {
-		paths[i] = "/api/v1/orders/" + g.No.String()
-		token, err := e.tokens.Mint(auth.Principal{UserID: g.User, Role: auth.Shopper}, time.Hour)
-		require.NoError(t, err)
-		tokens[i] = "Bearer " + token
-	}
-	before := count.queries.Load()
-	for i := range 1000 {
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, paths[i%100], nil)
-		req.Header.Set("Authorization", tokens[i%100])
-		rec := httptest.NewRecorder()
-		e.router.ServeHTTP(rec, req)
-		if rec.Code != http.StatusOK {
-			t.Fatalf("%d %s", rec.Code, rec.Body)
-		}
-	}
-	if n := count.queries.Load() - before; n != 0 {
-		t.Errorf("1,000 polls of 100 orders cost %d queries", n)
-	}
-}
-
-func TestQueuedDocumentMatchesRushAnswer(t *testing.T) {
-	t.Parallel()
-	e := setupEdge(t)
-	no := ids.NewFor(1)
-	e.line.positions[no] = 3
-	want, err := json.Marshal(orderevent.QueuedView(no, 3))
-	require.NoError(t, err)
-	requireEqual(t, "body", strings.TrimSpace(e.get("/api/v1/orders/"+no.String(), 1, auth.Shopper).Body.String()), string(want))
 }

@@ -117,6 +117,15 @@ func grants(b *seckillevent.Batch, users ...int64) *seckillevent.Batch {
 	return &m
 }
 
+// usersUpTo returns the users 1 … n.
+func usersUpTo(n int) []int64 {
+	users := make([]int64, n)
+	for i := range users {
+		users[i] = int64(i) + 1
+	}
+	return users
+}
+
 // again returns the same grants in a new message, as the hold sweeper sends
 // them.
 func again(b *seckillevent.Batch) *seckillevent.Batch {

@@ -53,19 +53,19 @@ func TestWriterSplitsSetWhenOneItemIsLocked(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return others[0].acked.Load() == 1 && others[1].acked.Load() == 1 && others[2].acked.Load() == 1
 	}, "the other items' orders")
-	requireEqual(t, "statuses", s.statuses(append(numbers(a), numbers(c)...)...), []string{"pending_payment", "pending_payment", "pending_payment"})
+	require.Equal(t, "statuses", s.statuses(append(numbers(a), numbers(c)...)...), []string{"pending_payment", "pending_payment", "pending_payment"})
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return s.count(`SELECT count(*) FROM platform.alarms WHERE code = 'writer-stuck' AND subject = $1`, inventory.ItemSubject(stuck.ItemID)) == 1
 	}, "the alarm about the item")
 	for i := range locked {
-		requireEqual(t, "acks while locked", locked[i].acked.Load(), 0)
+		require.Equal(t, "acks while locked", locked[i].acked.Load(), 0)
 	}
 	release()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return locked[2].acked.Load() == 1 }, "the item's orders")
-	requireEqual(t, "statuses of the item, in stream order", s.statuses(append(append(numbers(first), numbers(second)...), numbers(last)...)...),
+	require.Equal(t, "statuses of the item, in stream order", s.statuses(append(append(numbers(first), numbers(second)...), numbers(last)...)...),
 		[]string{"pending_payment", "pending_payment", "refused/shortfall"})
 	s.writer.aside.working.Wait()
-	requireEqual(t, "messages aside", s.writer.aside.count, 0)
+	require.Equal(t, "messages aside", s.writer.aside.count, 0)
 	s.deliver(grants(free, 5), grants(stuck, 6)) // together again
 }
 
@@ -85,7 +85,7 @@ func TestWriterReturnsWhatIsAsideAtTheStop(t *testing.T) {
 	close(stop)
 	<-returned
 	s.writer.aside.working.Wait()
-	requireEqual(t, "acks", msg.acked.Load(), 0)
+	require.Equal(t, "acks", msg.acked.Load(), 0)
 	release()
 	s.deliver(again(m))
 }
@@ -111,13 +111,13 @@ func TestLockedItemLeavesTheStreamToTheOthers(t *testing.T) {
 		require.NoError(t, err)
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return s.statuses(numbers(last)...)[0] == orderevent.StatusPending }, "the other item's order")
-	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1)
+	require.Equal(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1)
 	release()
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		queue, err := s.deps.Grants.State(t.Context())
 		return err == nil && queue.Messages == 0
 	}, "the item's orders")
-	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1101)
+	require.Equal(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 1101)
 }
 
 // TestClosingSplitsSetWhenOneItemIsLocked: orders of other items close, and their
@@ -132,8 +132,8 @@ func TestClosingSplitsSetWhenOneItemIsLocked(t *testing.T) {
 	due, err := s.ClaimDue(t.Context(), 10)
 	require.NoError(t, err)
 	_, _ = s.CloseClaimed(t.Context(), due, orderevent.ReasonTimeout) // the locked item's fail
-	requireEqual(t, "statuses", s.statuses(append(numbers(closable), numbers(waiting)...)...), []string{"closed/timeout", "closed/timeout", "pending_payment"})
-	requireEqual(t, "units", s.available(free.ItemID), 5)
+	require.Equal(t, "statuses", s.statuses(append(numbers(closable), numbers(waiting)...)...), []string{"closed/timeout", "closed/timeout", "pending_payment"})
+	require.Equal(t, "units", s.available(free.ItemID), 5)
 	release()
 	closed, err := s.CloseClaimed(t.Context(), append(numbers(closable), numbers(waiting)...), orderevent.ReasonTimeout)
 	if err != nil || len(closed) != 1 {

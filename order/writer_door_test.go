@@ -31,13 +31,13 @@ func TestWriterKeepsAShorterPaymentWindow(t *testing.T) {
 
 	rows, err := table.Many(t.Context(), s.db, append(numbers(first), numbers(second)...))
 	require.NoError(t, err)
-	requireEqual(t, "orders", len(rows), 5)
+	require.Equal(t, "orders", len(rows), 5)
 	told := map[int64]time.Duration{}
 	for _, o := range s.events()[orderevent.SubjectCreated] {
-		requireEqual(t, "order in the event", o, rows[o.No])
+		require.Equal(t, "order in the event", o, rows[o.No])
 		told[o.UserID] = o.PayDeadline.Sub(o.CreatedAt)
 	}
-	requireEqual(t, "payment windows", told, want)
+	require.Equal(t, "payment windows", told, want)
 }
 
 func TestWriterRefusesUserBlockedSinceGrant(t *testing.T) {
@@ -51,17 +51,17 @@ func TestWriterRefusesUserBlockedSinceGrant(t *testing.T) {
 
 	after := grants(b, 2, 3)
 	s.deliver(after, again(before))
-	requireEqual(t, "statuses", s.statuses(append(numbers(before), numbers(after)...)...),
+	require.Equal(t, "statuses", s.statuses(append(numbers(before), numbers(after)...)...),
 		[]string{"pending_payment", "refused/blocked", "pending_payment"})
-	requireEqual(t, "units", s.available(b.ItemID), 1)
+	require.Equal(t, "units", s.available(b.ItemID), 1)
 	// The event returns the unit in Redis; a repeated message does not publish it
 	// twice.
 	s.deliver(again(after))
 	refused := s.events()[orderevent.SubjectRefused]
-	requireEqual(t, "refusals published", len(refused), 1)
-	requireEqual(t, "number", refused[0].No, after.Grants[0].No)
-	requireEqual(t, "what the shopper reads", orderevent.View(refused[0]).Reason, "not-available")
-	requireEqual(t, "what the operator reads", search.View(refused[0]).Reason, orderevent.ReasonBlocked)
+	require.Equal(t, "refusals published", len(refused), 1)
+	require.Equal(t, "number", refused[0].No, after.Grants[0].No)
+	require.Equal(t, "what the shopper reads", orderevent.View(refused[0]).Reason, "not-available")
+	require.Equal(t, "what the operator reads", search.View(refused[0]).Reason, orderevent.ReasonBlocked)
 }
 
 // The door's rules read who has many unpaid orders.
@@ -82,6 +82,6 @@ func TestOpenUnpaidCountsUnpaidOrders(t *testing.T) {
 	} {
 		open, err := s.OpenUnpaid(t.Context(), q.atLeast, q.most)
 		require.NoError(t, err)
-		requireEqual(t, "open orders", open, q.want)
+		require.Equal(t, "open orders", open, q.want)
 	}
 }

@@ -266,6 +266,6 @@ func (s *bundle) eachChangeOnce() {
 			s.t.Errorf("%d events for %s", n, change)
 		}
 	}
-	requireEqual(s.t, "changes with events", len(told), len(entered))
-	requireEqual(s.t, "lines of history", s.count(`SELECT count(*) FROM orders.history`), s.count(`SELECT coalesce(sum(version - 1), 0)::int FROM orders.orders`))
+	require.Equal(s.t, "changes with events", len(told), len(entered))
+	require.Equal(s.t, "lines of history", s.count(`SELECT count(*) FROM orders.history`), s.count(`SELECT coalesce(sum(version - 1), 0)::int FROM orders.orders`))
 }

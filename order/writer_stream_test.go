@@ -6,34 +6,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
-
-func TestWriterWaitsForPostgres(t *testing.T) {
-	t.Parallel()
-	s := setup(t, func(c *Config, _ *Deps) { c.MaxRetryDelay = 50 * time.Millisecond })
-	m := grants(s.item(5), 1)
-	s.exec(`ALTER TABLE orders.orders RENAME TO away`)
-	msg := envelope(t, 1, m.Encode(nil), m.ID)
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		s.writer.write(t.Context(), nil, []bus.Msg{msg.Msg})
-	}()
-	pgtest.Eventually(t, 30*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 2 }, "two attempts fail")
-	if msg.acked.Load() != 0 {
-		t.Error("acknowledged although nothing is written")
-	}
-	s.exec(`ALTER TABLE orders.away RENAME TO orders`)
-	<-finished
-	requireEqual(t, "acks", msg.acked.Load(), 1)
-	requireEqual(t, "statuses", s.statuses(numbers(m)...), []string{"pending_payment"})
-}
 
 func TestWriterStopsWithoutAcknowledging(t *testing.T) {
 	t.Parallel()
@@ -50,7 +28,7 @@ func TestWriterStopsWithoutAcknowledging(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return testutil.ToFloat64(s.metrics.writeErrors) >= 1 }, "an attempt fails")
 	close(stop)
 	<-finished
-	requireEqual(t, "acks", []int64{msg.acked.Load(), bad.acked.Load()}, []int64{0, 1})
+	require.Equal(t, "acks", []int64{msg.acked.Load(), bad.acked.Load()}, []int64{0, 1})
 }
 
 func TestWriterSplitsLargeFetches(t *testing.T) {
@@ -63,43 +41,8 @@ func TestWriterSplitsLargeFetches(t *testing.T) {
 	}
 	fetch = append(fetch, grants(b, 91, 92, 93, 94)) // larger than the bound: alone
 	s.deliver(fetch...)
-	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders WHERE status = 'pending_payment'`), 14)
-	requireEqual(t, "transactions", s.count(`SELECT count(DISTINCT xmin::text) FROM orders.orders`), 6)
-}
-
-func TestWriterDrainsTheStream(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	b := s.item(1000)
-	ctx := t.Context()
-	var all []ids.ID
-	for i := range int64(20) {
-		m := grants(b, 100*i+1, 100*i+2, 100*i+3)
-		all = append(all, numbers(m)...)
-		require.NoError(t, s.bus.Publish(ctx, seckillevent.GrantsSubject(m.ItemID), m.ID, m.Encode(nil)))
-	}
-	workers := s.Workers()
-	for range 2 { // two instances share the work
-		done := make(chan error, 1)
-		running, stop := contextWithStop(t)
-		go func() { done <- workers[0].Run(running) }()
-		t.Cleanup(func() {
-			stop()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	pgtest.Eventually(t, 30*time.Second, func() bool {
-		queue, err := s.deps.Grants.State(ctx)
-		return err == nil && queue.Messages == 0
-	}, "the stream is empty")
-	for i, status := range s.statuses(all...) {
-		if status != orderevent.StatusPending {
-			t.Fatalf("grant %d is %q", i, status)
-		}
-	}
-	requireEqual(t, "units", s.available(b.ItemID), 940)
+	require.Equal(t, "orders", s.count(`SELECT count(*) FROM orders.orders WHERE status = 'pending_payment'`), 14)
+	require.Equal(t, "transactions", s.count(`SELECT count(DISTINCT xmin::text) FROM orders.orders`), 6)
 }
 
 // A stop has one deadline for everything that the writer has fetched, however
@@ -125,8 +68,8 @@ func TestWriterHasOneDeadlineAfterTheStop(t *testing.T) {
 	if took := time.Since(began); took > 2*stopGrace { // one for each waiting message would be three
 		t.Errorf("the writer kept running for %s", took)
 	}
-	requireEqual(t, "acks", []int64{all[0].acked.Load(), all[1].acked.Load(), all[2].acked.Load(), all[3].acked.Load()}, []int64{1, 1, 0, 0})
-	requireEqual(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 2)
+	require.Equal(t, "acks", []int64{all[0].acked.Load(), all[1].acked.Load(), all[2].acked.Load(), all[3].acked.Load()}, []int64{1, 1, 0, 0})
+	require.Equal(t, "orders", s.count(`SELECT count(*) FROM orders.orders`), 2)
 }
 
 // Grants that are redriven and still cannot be orders become a letter that can
@@ -150,6 +93,6 @@ func TestRedrivenLetterCanBeRedrivenAgain(t *testing.T) {
 		seen[letter.ID] = true
 		msg := envelope(t, 1, payload, id)
 		s.writer.write(t.Context(), t.Context().Done(), []bus.Msg{msg.Msg})
-		requireEqual(t, "acks", msg.acked.Load(), 1)
+		require.Equal(t, "acks", msg.acked.Load(), 1)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"stampede/inventory"
 	"stampede/order/internal/table"
 	"stampede/order/orderevent"
@@ -21,13 +19,6 @@ func decode(t testing.TB, raw []byte, into any) {
 	t.Helper()
 	if err := json.Unmarshal(raw, into); err != nil {
 		t.Fatalf("%v: %s", err, raw)
-	}
-}
-
-func requireEqual[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
@@ -47,28 +38,28 @@ func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
 			}
 		}
 	}
-	requireEqual(t, "units of the first item", s.available(a.ItemID), 10-2-5)
-	requireEqual(t, "units of the second item", s.available(b.ItemID), 10-2)
+	require.Equal(t, "units of the first item", s.available(a.ItemID), 10-2-5)
+	require.Equal(t, "units of the second item", s.available(b.ItemID), 10-2)
 
 	// The event, the cache and the row have the same order.
 	events := s.events()
 	created := events[orderevent.SubjectCreated]
-	requireEqual(t, "orders in the event", len(created), 5)
-	requireEqual(t, "subjects", len(events), 1)
+	require.Equal(t, "orders in the event", len(created), 5)
+	require.Equal(t, "subjects", len(events), 1)
 	rows, err := table.Many(t.Context(), s.db, append(append(numbers(first), numbers(second)...), numbers(third)...))
 	require.NoError(t, err)
 	for _, o := range created {
-		requireEqual(t, "order in the event", o, rows[o.No])
+		require.Equal(t, "order in the event", o, rows[o.No])
 		cached, ok, err := s.cache.get(t.Context(), o.No)
 		if err != nil || !ok {
 			t.Fatalf("not cached: %v", err)
 		}
-		requireEqual(t, "order in the cache", cached, rows[o.No])
+		require.Equal(t, "order in the cache", cached, rows[o.No])
 		window := 15 * time.Minute
 		if o.ItemID == b.ItemID {
 			window = time.Minute
 		}
-		requireEqual(t, "payment window", o.PayDeadline.Sub(o.CreatedAt), window)
+		require.Equal(t, "payment window", o.PayDeadline.Sub(o.CreatedAt), window)
 	}
 	if ttl := s.rdb.TTL(t.Context(), placeOf(first.Grants[0].No).keys()[0]).Val(); ttl <= 23*time.Hour || ttl > 24*time.Hour+24*time.Hour/lifeSpread {
 		t.Errorf("the cache keeps a new order for %s", ttl)
@@ -103,13 +94,13 @@ func TestWriterMarksHoldsPersisted(t *testing.T) {
 		require.NoError(t, s.stock.Load(t.Context(), item.ItemID))
 	}
 	messages := []*seckillevent.Batch{granted(a, 1, 2), granted(b, 1), granted(a, 3)}
-	requireEqual(t, "waiting", state(a).Seq-state(a).Persisted, 3)
+	require.Equal(t, "waiting", state(a).Seq-state(a).Persisted, 3)
 	s.deliver(messages...)
 	s.deliver(messages...) // a repetition marks nothing twice
 	for item, want := range map[*seckillevent.Batch]int64{a: 3, b: 1} {
 		st := state(item)
-		requireEqual(t, "persisted", st.Persisted, want)
-		requireEqual(t, "remaining", st.Remaining, int64(s.available(item.ItemID)))
+		require.Equal(t, "persisted", st.Persisted, want)
+		require.Equal(t, "remaining", st.Remaining, int64(s.available(item.ItemID)))
 	}
 }
 
@@ -152,10 +143,10 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 			t.Errorf("message %d acknowledged %d times in 2 deliveries", i, m.acked.Load())
 		}
 	}
-	requireEqual(t, "statuses", s.statuses(append(append(numbers(good), numbers(poisoned)...), numbers(fine)...)...),
+	require.Equal(t, "statuses", s.statuses(append(append(numbers(good), numbers(poisoned)...), numbers(fine)...)...),
 		[]string{"pending_payment", "pending_payment", "", "", "pending_payment", "", ""})
-	requireEqual(t, "dead letters", s.count(`SELECT count(*) FROM platform.dead_letters WHERE consumer = 'order-writer'`), 3)
-	requireEqual(t, "units", s.available(b.ItemID), 17)
+	require.Equal(t, "dead letters", s.count(`SELECT count(*) FROM platform.dead_letters WHERE consumer = 'order-writer'`), 3)
+	require.Equal(t, "units", s.available(b.ItemID), 17)
 	s.requireAlarm("dead-letter", "order-writer")
 
 	// The dead letter of single grants is a message that can be sent again.
