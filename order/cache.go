@@ -75,24 +75,21 @@ func (c *cache) get(ctx context.Context, no ids.ID) (orderevent.Order, bool, err
 	ctx, cancel := context.WithTimeout(ctx, cacheRead)
 	defer cancel()
 	found, err := c.read(ctx, []ids.ID{no})
+	result := "hit"
 	switch {
 	case err != nil:
-		c.metrics.cacheReads.WithLabelValues("error").Inc()
-		return orderevent.Order{}, false, fmt.Errorf("order: read cache: %w", err)
+		result, err = "error", fmt.Errorf("order: read cache: %w", err)
 	case len(found.orders) == 0 && found.strange > 0:
-		// This program did not write it; Postgres is authoritative and put.lua
-		// replaces it.
-		c.metrics.cacheReads.WithLabelValues("error").Inc()
-		return orderevent.Order{}, false, nil
+		result = "error" // this program did not write it; Postgres is authoritative and put.lua replaces it
 	case len(found.orders) == 0:
-		c.metrics.cacheReads.WithLabelValues("miss").Inc()
-		return orderevent.Order{}, false, nil
+		result = "miss"
 	case !c.announced.allows(no, found.orders[0].Version):
-		// Redis is back before the put of a change is repeated.
-		c.metrics.cacheReads.WithLabelValues("behind").Inc()
-		return orderevent.Order{}, false, nil
+		result = "behind" // Redis is back before the put of a change is repeated
 	}
-	c.metrics.cacheReads.WithLabelValues("hit").Inc()
+	c.metrics.cacheReads.WithLabelValues(result).Inc()
+	if result != "hit" {
+		return orderevent.Order{}, false, err
+	}
 	return found.orders[0], true, nil
 }
 

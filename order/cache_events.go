@@ -143,19 +143,16 @@ func (c *cache) empty(ctx context.Context, server redis.Cmdable) error {
 
 // cachedEvents records which of the writer's events contain orders that this
 // process has put into the cache itself, so that their subscription need not
-// decode thousands of orders to find each of them there. It keeps only the
-// latest and may forget one; the subscription then decodes it. Safe for
-// concurrent use.
+// decode thousands of orders to find each of them there. It may forget some; the
+// subscription then decodes them. Safe for concurrent use.
 type cachedEvents struct {
-	mu     sync.Mutex
-	byID   map[ids.ID]*cachePut
-	latest [cachedEventsKept]ids.ID // the keys of byID, the oldest at next
-	next   int
+	mu   sync.Mutex
+	byID map[ids.ID]*cachePut
 }
 
-// cachedEventsKept is several seconds' worth of events at some 4,000 orders
-// each, which is longer than the relay takes.
-const cachedEventsKept = 256
+// cachedEventsKept is many seconds' worth of events at some 4,000 orders each, which is
+// longer than the relay takes; then it forgets all of them.
+const cachedEventsKept = 1024
 
 // cachePut is one put by the writer. ok is set before done closes.
 type cachePut struct {
@@ -169,13 +166,11 @@ func (c *cachedEvents) begin(events []ids.ID) (end func(ok bool)) {
 	p := &cachePut{done: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.byID == nil {
-		c.byID = make(map[ids.ID]*cachePut, cachedEventsKept)
+	if c.byID == nil || len(c.byID) >= cachedEventsKept {
+		c.byID = make(map[ids.ID]*cachePut)
 	}
 	for _, id := range events {
-		delete(c.byID, c.latest[c.next])
-		c.byID[id], c.latest[c.next] = p, id
-		c.next = (c.next + 1) % len(c.latest)
+		c.byID[id] = p
 	}
 	return func(ok bool) { p.ok = ok; close(p.done) }
 }

@@ -191,13 +191,8 @@ func untilStopped(ctx context.Context, stop <-chan struct{}) (context.Context, c
 	go func() {
 		select {
 		case <-ctx.Done():
-			return
 		case <-stop:
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(stopGrace):
-			cancel()
+			time.AfterFunc(stopGrace, cancel)
 		}
 	}()
 	return ctx, cancel
@@ -252,7 +247,9 @@ func (w *writer) buryEntries(ctx context.Context, stop <-chan struct{}, m bus.Ms
 func (w *writer) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg, cause error) bool {
 	w.deps.Log.ErrorContext(ctx, "grants cannot be written, storing them as a dead letter", "subject", m.Subject, "message_id", m.ID, "error", cause)
 	for delay := firstRetry; ; delay = min(2*delay, w.cfg.MaxRetryDelay) {
-		err := w.keepOnce(ctx, m, cause)
+		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+		err := deadletters.Keep(attempt, w.deps.DB, writerName, m, cause)
+		cancel()
 		if err == nil {
 			return true
 		}
@@ -263,24 +260,15 @@ func (w *writer) keepDead(ctx context.Context, stop <-chan struct{}, m bus.Msg, 
 	}
 }
 
-func (w *writer) keepOnce(ctx context.Context, m bus.Msg, cause error) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	return deadletters.Keep(ctx, w.deps.DB, writerName, m, cause)
-}
-
 // takeBad removes from the batch the grants that cannot become orders, and
 // returns them. The others must not suffer for them.
 func takeBad(b *seckillevent.Batch) (bad []seckillevent.Grant) {
 	isBad := func(g seckillevent.Grant) bool { return !sensible(g) }
-	for _, g := range b.Grants {
-		if isBad(g) {
-			bad = append(bad, g)
-		}
+	if !slices.ContainsFunc(b.Grants, isBad) {
+		return nil
 	}
-	if bad != nil {
-		b.Grants = slices.DeleteFunc(b.Grants, isBad)
-	}
+	bad = slices.DeleteFunc(slices.Clone(b.Grants), sensible)
+	b.Grants = slices.DeleteFunc(b.Grants, isBad)
 	return bad
 }
 

@@ -43,21 +43,24 @@ const (
 // continue meanwhile. If Postgres does not accept the alarm, it is logged, and
 // recorded after a batch has been written.
 func (w *writer) raiseAlarm(ctx context.Context, subject, detail string) {
-	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
-	defer cancel()
-	if err := w.late.Raise(ctx, w.deps.DB, alarmWriterStuck, subject, detail); err != nil {
-		w.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
-	}
+	w.record(ctx, alarmWriterStuck, func(ctx context.Context) error {
+		return w.late.Raise(ctx, w.deps.DB, alarmWriterStuck, subject, detail)
+	})
 }
 
 // unstuck records the alarms that Postgres did not accept while it accepted no
 // batches. The batch is already written, so recording must not delay the next one
 // for long.
 func (w *writer) unstuck(ctx context.Context) {
+	w.record(ctx, alarmWriterStuck, func(ctx context.Context) error { return w.late.Record(ctx, w.deps.DB) })
+}
+
+// record runs what writes an alarm.
+func (w *writer) record(ctx context.Context, a *alarm.Definition, write func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
 	defer cancel()
-	if err := w.late.Record(ctx, w.deps.DB); err != nil {
-		w.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(alarmWriterStuck.Code), "error", err)
+	if err := write(ctx); err != nil {
+		w.deps.Log.WarnContext(ctx, "alarm not recorded yet", "code", string(a.Code), "error", err)
 	}
 }
 
@@ -82,10 +85,6 @@ func (w *writer) leave(ctx context.Context, newer []bus.Msg) {
 	}
 	w.metrics.written.WithLabelValues("newer").Add(float64(len(newer)))
 	w.deps.Log.WarnContext(ctx, "grants of a newer version left in the queue", "messages", len(newer), "subject", newer[0].Subject)
-	ctx, cancel := context.WithTimeout(ctx, stuckTimeout)
-	defer cancel()
 	detail := fmt.Sprintf("%d messages, the first on %s, start with layout %d.", len(newer), newer[0].Subject, newer[0].Data[0])
-	if err := alarmNewerGrants.Raise(ctx, w.deps.DB, writerName, detail); err != nil {
-		w.deps.Log.WarnContext(ctx, "alarm not recorded", "code", string(alarmNewerGrants.Code), "error", err)
-	}
+	w.record(ctx, alarmNewerGrants, func(ctx context.Context) error { return alarmNewerGrants.Raise(ctx, w.deps.DB, writerName, detail) })
 }

@@ -167,9 +167,8 @@ func (s *Service) create(ctx context.Context, in *createInput) (*httpx.Output[co
 	if err != nil {
 		return nil, err
 	}
-	var out couponKind
-	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
-		out, err = idempotency.Once(ctx, tx, in.Key, "coupon.create", in.Body, func() (none couponKind, err error) {
+	return answered(ctx, s, func(tx pgx.Tx) (couponKind, error) {
+		return idempotency.Once(ctx, tx, in.Key, "coupon.create", in.Body, func() (none couponKind, err error) {
 			made, err := coupondb.New(tx).InsertKind(ctx, coupondb.InsertKindParams{
 				Name: k.Name, Currency: k.Currency, AmountOff: k.AmountOff, PercentOff: k.PercentOff, MaxOff: k.MaxOff, Threshold: k.Threshold,
 				ActivityIds: k.ActivityIds, ItemIds: k.ItemIds, ValidFrom: k.ValidFrom, ValidUntil: k.ValidUntil, ValidDays: k.ValidDays,
@@ -182,12 +181,20 @@ func (s *Service) create(ctx context.Context, in *createInput) (*httpx.Output[co
 			out := viewKind(coupondb.KindsRow{OrdersCouponKind: made})
 			return out, audit.Record(ctx, tx, "coupon.create", subject(made.ID), audit.Change{After: recorded(&made)})
 		})
+	})
+}
+
+// answered runs do in a transaction and answers with what it returns.
+func answered[B any](ctx context.Context, s *Service, do func(tx pgx.Tx) (B, error)) (*httpx.Output[B], error) {
+	var body B
+	err := pg.InTx(ctx, s.db, func(tx pgx.Tx) (err error) {
+		body, err = do(tx)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return httpx.Answer(out), nil
+	return httpx.Answer(body), nil
 }
 
 type editInput struct {
@@ -237,17 +244,16 @@ func (s *Service) change(ctx context.Context, in *KindInput, action string, edit
 	if err != nil {
 		return nil, errNoKind.Because(err)
 	}
-	var out couponKind
-	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+	return answered(ctx, s, func(tx pgx.Tx) (none couponKind, err error) {
 		q := coupondb.New(tx)
 		k, _, err := lockKind(ctx, q, id)
 		if err != nil {
-			return err
+			return none, err
 		}
 		before := recorded(&k)
 		changed, err := edit(&k)
 		if err != nil {
-			return err
+			return none, err
 		}
 		if changed {
 			_, err := q.UpdateKind(ctx, coupondb.UpdateKindParams{
@@ -257,19 +263,14 @@ func (s *Service) change(ctx context.Context, in *KindInput, action string, edit
 				IssueOn: k.IssueOn, ReservedActivityIds: k.ReservedActivityIds, ReservedItemIds: k.ReservedItemIds,
 			})
 			if err != nil {
-				return fmt.Errorf("coupon: change kind %d: %w", id, err)
+				return none, fmt.Errorf("coupon: change kind %d: %w", id, err)
 			}
 			if err := audit.Record(ctx, tx, action, subject(id), audit.Change{Before: before, After: recorded(&k)}); err != nil {
-				return err
+				return none, err
 			}
 		}
-		out, err = read(ctx, q, id)
-		return err
+		return read(ctx, q, id)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(out), nil
 }
 
 func (s *Service) remove(ctx context.Context, in *KindInput) (*struct{}, error) {

@@ -90,33 +90,28 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 			return nil, refused
 		}
 	}
-	var out couponIssue
-	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+	return answered(ctx, s, func(tx pgx.Tx) (out couponIssue, err error) {
 		q := coupondb.New(tx)
 		k, now, err := lockKind(ctx, q, id)
 		switch {
 		case err != nil:
-			return err
+			return out, err
 		case k.Status != active:
-			return errNotActive
+			return out, errNotActive
 		case in.Body.Each > k.PerUser:
-			return fault.Plain(fault.Invalid,
+			return out, fault.Plain(fault.Invalid,
 				fault.T("A user may be issued {most} coupons of this kind.", "该优惠券每人最多 {most} 张。", "most", k.PerUser))
 		case k.ValidUntil != nil && !now.Before(*k.ValidUntil):
-			return errNotActive.Saying(fault.T("Coupons of this kind have expired.", "该优惠券已过期。"))
+			return out, errNotActive.Saying(fault.T("Coupons of this kind have expired.", "该优惠券已过期。"))
 		}
 		p.ValidFrom, p.ValidUntil = validity(&k, now)
 		if out.Issued, err = s.put(ctx, q, p); err != nil || out.Issued == 0 {
-			return err
+			return out, err
 		}
-		return audit.Record(ctx, tx, "coupon.issue", subject(id), audit.Change{
+		return out, audit.Record(ctx, tx, "coupon.issue", subject(id), audit.Change{
 			Before: issuedSoFar{Issued: k.Issued}, After: issuedSoFar{k.Issued + out.Issued, len(in.Body.UserIDs), in.Body.Each},
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(out), nil
 }
 
 type claimInput struct {
@@ -136,17 +131,11 @@ func (s *Service) claim(ctx context.Context, in *claimInput) (*httpx.Output[coup
 	}
 	defer leave()
 	user := auth.From(ctx).UserID
-	var view couponView
-	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
-		view, err = idempotency.Once(ctx, tx, in.Key, "coupon.claim", id, func() (couponView, error) {
+	return answered(ctx, s, func(tx pgx.Tx) (couponView, error) {
+		return idempotency.Once(ctx, tx, in.Key, "coupon.claim", id, func() (couponView, error) {
 			return s.claimIn(ctx, coupondb.New(tx), id, user)
 		})
-		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(view), nil
 }
 
 // queue waits briefly for a place among the claims under way.

@@ -12,7 +12,6 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
-	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 )
 
@@ -73,32 +72,27 @@ func (s *Service) recallKind(ctx context.Context, in *recallKindInput) (*httpx.O
 	if err != nil {
 		return nil, errNoKind.Because(err)
 	}
-	var after couponKind
-	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+	return answered(ctx, s, func(tx pgx.Tx) (after couponKind, err error) {
 		q := coupondb.New(tx)
 		k, _, err := lockKind(ctx, q, id)
 		if err != nil {
-			return err
+			return after, err
 		}
 		if k.Status == draft {
-			return errNotActive.Saying(fault.T("A draft has issued no coupons; delete it.", "草稿没有发放过优惠券，请直接删除。"))
+			return after, errNotActive.Saying(fault.T("A draft has issued no coupons; delete it.", "草稿没有发放过优惠券，请直接删除。"))
 		}
 		before, err := read(ctx, q, id)
 		if err != nil {
-			return err
+			return after, err
 		}
 		if err := q.RecallKind(ctx, id); err != nil {
-			return fmt.Errorf("coupon: recall kind %d: %w", id, err)
+			return after, fmt.Errorf("coupon: recall kind %d: %w", id, err)
 		}
 		if after, err = read(ctx, q, id); err != nil {
-			return err
+			return after, err
 		}
-		return audit.Record(ctx, tx, "coupon.recall", subject(id), audit.Change{Before: before, After: after, Reason: in.Body.Note})
+		return after, audit.Record(ctx, tx, "coupon.recall", subject(id), audit.Change{Before: before, After: after, Reason: in.Body.Note})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(after), nil
 }
 
 type recallOneInput struct {
@@ -123,33 +117,29 @@ func (s *Service) recallOne(ctx context.Context, in *recallOneInput) (*httpx.Out
 	if err != nil {
 		return nil, errNoCoupon.Because(err)
 	}
-	var after couponView
-	err = pg.InTx(ctx, s.db, func(tx pgx.Tx) error {
+	return answered(ctx, s, func(tx pgx.Tx) (after couponView, err error) {
 		q := coupondb.New(tx)
 		user, err := q.OwnerOf(ctx, coupondb.OwnerOfParams{CouponNo: no, Bucket: no.Bucket(), KindID: id})
 		if errors.Is(err, pgx.ErrNoRows) {
-			return errNoCoupon
+			return after, errNoCoupon
 		}
 		if err != nil {
-			return fmt.Errorf("coupon: read the owner of %s: %w", no, err)
+			return after, fmt.Errorf("coupon: read the owner of %s: %w", no, err)
 		}
 		before, err := one(ctx, q, no, user)
 		if err != nil {
-			return err
+			return after, err
 		}
 		n, err := q.RecallCoupon(ctx, coupondb.RecallCouponParams{CouponNo: no, Bucket: no.Bucket(), KindID: id})
 		if err != nil {
-			return fmt.Errorf("coupon: recall %s: %w", no, err)
+			return after, fmt.Errorf("coupon: recall %s: %w", no, err)
 		}
 		if after, err = one(ctx, q, no, user); err != nil || n == 0 {
-			return err
+			return after, err
 		}
-		return audit.Record(ctx, tx, "coupon.recall-one", subject(id), audit.Change{Before: owned{before, httpx.FormatID(user)}, After: owned{after, httpx.FormatID(user)}, Reason: in.Body.Note})
+		of := httpx.FormatID(user)
+		return after, audit.Record(ctx, tx, "coupon.recall-one", subject(id), audit.Change{Before: owned{before, of}, After: owned{after, of}, Reason: in.Body.Note})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return httpx.Answer(after), nil
 }
 
 // one reads a coupon of a user.

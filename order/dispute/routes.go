@@ -59,15 +59,6 @@ type disputeInput struct {
 	No string `path:"no" doc:"Dispute number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f62"`
 }
 
-// number parses a path's dispute; text that is not a number matches none.
-func number(text string) (ids.ID, error) {
-	no, err := ids.Parse(text)
-	if err != nil {
-		return no, errNotFound.Because(err)
-	}
-	return no, nil
-}
-
 type openInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 	idempotency.Header
@@ -130,16 +121,19 @@ type textInput struct {
 }
 
 func (s *Service) replyRoute(ctx context.Context, in *textInput) (*httpx.Output[Dispute], error) {
-	no, err := number(in.No)
-	if err != nil {
-		return nil, err
-	}
-	return shown(ctx, s, view, func() (row, error) { return s.reply(ctx, in.Key, no, in.Body.Text) })
+	return shown(ctx, s, in.No, view, func(no ids.ID) (row, error) { return s.reply(ctx, in.Key, no, in.Body.Text) })
 }
 
-// shown changes or reads a dispute and returns all of it, in one of the two views.
-func shown[V any](ctx context.Context, s *Service, view func(row, []disputedb.OrdersDisputeText) V, do func() (row, error)) (*httpx.Output[V], error) {
-	d, err := do()
+// shown changes or reads the dispute that a path names and returns all of it, in one of
+// the two views.
+func shown[V any](ctx context.Context, s *Service, number string, view func(row, []disputedb.OrdersDisputeText) V,
+	do func(no ids.ID) (row, error),
+) (*httpx.Output[V], error) {
+	no, err := ids.Parse(number)
+	if err != nil {
+		return nil, errNotFound.Because(err)
+	}
+	d, err := do(no)
 	if err != nil {
 		return nil, away(err)
 	}
@@ -167,19 +161,11 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Ad
 }
 
 func (s *Service) get(ctx context.Context, in *disputeInput) (*httpx.Output[AdminDispute], error) {
-	no, err := number(in.No)
-	if err != nil {
-		return nil, err
-	}
-	return shown(ctx, s, adminView, func() (row, error) { return s.read(ctx, no) })
+	return shown(ctx, s, in.No, adminView, func(no ids.ID) (row, error) { return s.read(ctx, no) })
 }
 
 func (s *Service) answerRoute(ctx context.Context, in *textInput) (*httpx.Output[AdminDispute], error) {
-	no, err := number(in.No)
-	if err != nil {
-		return nil, err
-	}
-	return shown(ctx, s, adminView, func() (row, error) { return s.answer(ctx, in.Key, no, in.Body.Text) })
+	return shown(ctx, s, in.No, adminView, func(no ids.ID) (row, error) { return s.answer(ctx, in.Key, no, in.Body.Text) })
 }
 
 type closeInput struct {
@@ -196,15 +182,7 @@ type disputeRefund struct {
 }
 
 func (s *Service) closeRoute(ctx context.Context, in *closeInput) (*httpx.Output[AdminDispute], error) {
-	no, err := number(in.No)
-	if err != nil {
-		return nil, err
-	}
-	var refund *Refund
-	if r := in.Body.Refund; r != nil {
-		refund = &Refund{Amount: r.Amount, Units: r.Units}
-	}
-	return shown(ctx, s, adminView, func() (row, error) { return s.end(ctx, no, in.Body.Text, refund) })
+	return shown(ctx, s, in.No, adminView, func(no ids.ID) (row, error) { return s.end(ctx, no, in.Body.Text, in.Body.Refund) })
 }
 
 // away is the answer to a request whose query failed.

@@ -255,7 +255,7 @@ func move(ctx context.Context, tx pgx.Tx, d row, operator *int64, text, status s
 // end closes a dispute, with a refund or, if it is nil, without. The refund is requested in
 // the transaction that closes the dispute. A dispute that this operator has closed in the
 // same way is returned.
-func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refund) (row, error) {
+func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *disputeRefund) (row, error) {
 	operator := auth.From(ctx).UserID
 	text, err := legible("text", text)
 	if err != nil {
@@ -284,8 +284,8 @@ func (s *Service) end(ctx context.Context, no ids.ID, text string, refund *Refun
 		d, err = s.change(ctx, request{No: no, name: "dispute.close"}, disputeevent.SubjectClosed, closing)
 	} else {
 		outcome = disputeevent.OutcomeRefund
-		refund.OrderNo, refund.Note, refund.By = was.OrderNo, text, operator
-		err = s.deps.Refund(ctx, *refund, func(ctx context.Context, tx pgx.Tx, made ids.ID) (err error) {
+		asked := Refund{OrderNo: was.OrderNo, Amount: refund.Amount, Units: refund.Units, Note: text, By: operator}
+		err = s.deps.Refund(ctx, asked, func(ctx context.Context, tx pgx.Tx, made ids.ID) (err error) {
 			paid = pgtype.UUID{Bytes: made, Valid: true}
 			d, err = changeIn(ctx, tx, no, disputeevent.SubjectClosed, closing)
 			return err

@@ -3,7 +3,6 @@ package dispute
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"stampede/order/dispute/internal/disputedb"
 	"stampede/platform/base/ids"
@@ -66,7 +65,7 @@ func (s *Service) Of(ctx context.Context, order ids.ID) ([]State, error) {
 
 // writing is a text with who wrote it.
 func writing(t *disputedb.OrdersDisputeText) disputeText {
-	w := disputeText{By: shopperOr(t.Minted), Text: t.Text, At: httpx.Moment(t.At), Operator: operatorID(t.Operator)}
+	w := disputeText{By: shopperOr(t.Minted), Text: t.Text, At: httpx.Moment(t.At), Operator: given(t.Operator, httpx.FormatID)}
 	if t.Operator != nil {
 		w.By = "shop"
 	}
@@ -106,20 +105,14 @@ func withOperators(d row, texts []disputedb.OrdersDisputeText) Dispute {
 func adminView(d row, texts []disputedb.OrdersDisputeText) AdminDispute {
 	return AdminDispute{
 		Dispute: withOperators(d, texts), UserID: httpx.FormatID(d.UserID), OpenedBy: shopperOr(d.Minted),
-		WaitingSince: moment(d.WaitingSince), ClosedBy: operatorID(d.ClosedBy),
+		WaitingSince: given(d.WaitingSince, httpx.Moment), ClosedBy: given(d.ClosedBy, httpx.FormatID),
 	}
 }
 
-func moment(at *time.Time) string {
-	if at == nil {
+// given formats a value, "" for none.
+func given[V any](v *V, format func(V) string) string {
+	if v == nil {
 		return ""
 	}
-	return httpx.Moment(*at)
-}
-
-func operatorID(id *int64) string {
-	if id == nil {
-		return ""
-	}
-	return httpx.FormatID(*id)
+	return format(*v)
 }

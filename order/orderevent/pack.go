@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"stampede/platform/base/ids"
@@ -79,62 +80,47 @@ func Pack(orders []Order) ([][]byte, error) {
 	return pack("", orders)
 }
 
-func pack(mark string, orders []Order) ([][]byte, error) {
+func pack(mark string, orders []Order) (payloads [][]byte, err error) {
 	const tail = `]}`
 	head := mark + `{"groups":[`
-	var payloads [][]byte
-	var payload []byte
-	for len(orders) > 0 {
-		room := MaxPayloadBytes - len(head) - len(tail)
-		if payload != nil {
-			room = MaxPayloadBytes - len(payload) - len(tail) - 1
-		}
-		piece, n, err := packGroup(orders, room)
-		if err != nil {
+	for payload := []byte(head); len(orders) > 0; {
+		n := 0
+		if payload, n, err = appendGroup(payload, orders, MaxPayloadBytes-len(payload)-len(tail)-1); err != nil {
 			return nil, err
 		}
-		if n == 0 {
-			// Nothing more fits into this payload; an empty payload always has room for
-			// one order.
+		// An empty payload has room for one order at least.
+		if orders = orders[n:]; n == 0 || len(orders) == 0 {
 			payloads = append(payloads, append(payload, tail...))
-			payload = nil
-			continue
+			payload = []byte(head)
 		}
-		if payload == nil {
-			payload = append(make([]byte, 0, len(head)+len(piece)+len(tail)), head...)
-		} else {
-			payload = append(payload, ',')
-		}
-		payload = append(payload, piece...)
-		orders = orders[n:]
-	}
-	if payload != nil {
-		payloads = append(payloads, append(payload, tail...))
 	}
 	return payloads, nil
 }
 
-// packGroup encodes the orders at the front that can share a group, as many as
+// appendGroup appends the orders at the front that can share a group, as many as
 // fit into room bytes, and returns how many these are.
-func packGroup(orders []Order, room int) ([]byte, int, error) {
+func appendGroup(b []byte, orders []Order, room int) ([]byte, int, error) {
 	first := &orders[0]
 	of, err := json.Marshal(first)
 	if err != nil {
-		return nil, 0, fmt.Errorf("orderevent: order %s: %w", first.No, err)
+		return b, 0, fmt.Errorf("orderevent: order %s: %w", first.No, err)
 	}
-	b := append(append([]byte(`{"of":`), of...), `,"no":[`...)
-	const rest = len(`],"user":[],"quantity":[]}`)
-	most := (room - len(b) - rest) / maxColumnsBytes
+	const rest = len(`{"of":,"no":[],"user":[],"quantity":[]}`)
+	most := (room - len(of) - rest) / maxColumnsBytes
 	n := 0
 	for n < len(orders) && n < most && together(first, &orders[n]) {
 		n++
 	}
 	if n == 0 {
-		return nil, 0, nil
+		return b, 0, nil
 	}
+	if b[len(b)-1] == '}' {
+		b = append(b, ',') // behind another group
+	}
+	b = slices.Grow(b, len(of)+rest+n*maxColumnsBytes)
+	b = append(append(append(b, `{"of":`...), of...), `,"no":[`...)
 	for i := range n {
-		b = comma(b, i)
-		b = append(b, '"')
+		b = append(comma(b, i), '"')
 		b, _ = orders[i].No.AppendText(b) // hex digits cannot fail
 		b = append(b, '"')
 	}
@@ -158,9 +144,6 @@ func comma(b []byte, i int) []byte {
 
 // together reports whether two orders differ in the columns only.
 func together(a, b *Order) bool {
-	if a == b {
-		return true
-	}
 	same := *b
 	same.No, same.UserID, same.Quantity = a.No, a.UserID, a.Quantity
 	// Times are compared as instants: the zone is not part of the event.
@@ -200,17 +183,13 @@ func (c *Changed) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &payload); err != nil {
 		return fmt.Errorf("orderevent: %w", err)
 	}
-	total := 0
+	c.Orders = []Order{}
 	for i := range payload.Groups {
 		g := &payload.Groups[i]
 		if len(g.User) != len(g.No) || len(g.Quantity) != len(g.No) {
 			return fmt.Errorf("orderevent: a group of %d numbers has %d users and %d quantities", len(g.No), len(g.User), len(g.Quantity))
 		}
-		total += len(g.No)
-	}
-	c.Orders = make([]Order, 0, total)
-	for i := range payload.Groups {
-		g := &payload.Groups[i]
+		c.Orders = slices.Grow(c.Orders, len(g.No))
 		for j := range g.No {
 			o := g.Of
 			o.No, o.UserID, o.Quantity = g.No[j], g.User[j], g.Quantity[j]

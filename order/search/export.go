@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -128,34 +129,27 @@ func (s *Service) export(ctx context.Context, in *exportInput) (*exportOutput, e
 	}, nil
 }
 
-// recorded is what the audit log keeps of an export.
+// recorded is what the audit log keeps of an export: which filters narrowed it.
 func (in *exportInput) recorded(ctx context.Context) map[string]any {
 	detail := map[string]any{"format": in.Format, "whole_phones": auth.From(ctx).Role.May(auth.Operator)}
-	for name, text := range map[string]string{
-		"cursor": in.Cursor, "order_no": in.OrderNo, "payment_no": in.PaymentNo, "provider_txn": in.ProviderTxn, "sku": in.SKU, "status": in.Status,
-		"phone": account.Phone(in.Phone).Masked(),
-	} {
-		if text != "" {
-			detail[name] = text
-		}
+	if in.Cursor != "" {
+		detail["cursor"] = in.Cursor
 	}
-	for name, id := range map[string]int64{"item_id": in.ItemID, "session_id": in.SessionID, "activity_id": in.ActivityID, "user_id": in.UserID} {
-		if id != 0 {
-			detail[name] = httpx.FormatID(id)
-		}
-	}
-	for name, at := range map[string]time.Time{
-		"from": in.From, "to": in.To, "paid_from": in.PaidFrom, "paid_to": in.PaidTo, "updated_from": in.UpdatedFrom, "updated_to": in.UpdatedTo,
-	} {
-		if !at.IsZero() {
+	for field, v := range reflect.ValueOf(in.Filters).Fields() {
+		name := field.Tag.Get("query")
+		switch at, isTime := v.Interface().(time.Time); {
+		case v.IsZero():
+		case name == "pickup_code":
+			detail[name] = true // the code itself is worth the goods
+		case name == "phone":
+			detail[name] = account.Phone(in.Phone).Masked()
+		case isTime:
 			detail[name] = httpx.Moment(at)
+		case v.CanInt():
+			detail[name] = httpx.FormatID(v.Int())
+		default:
+			detail[name] = v.Interface()
 		}
-	}
-	if in.PickupCode != "" {
-		detail["pickup_code"] = true // the code itself is worth the goods
-	}
-	if in.Disputed {
-		detail["disputed"] = true
 	}
 	return detail
 }
