@@ -69,32 +69,10 @@ func (c *checker) checkOnePerUser(ctx context.Context) ([]proof.Violation, error
 	proof.Find(&f, func(r orderdb.UsersWhoBoughtAgainRow) (string, string) {
 		return inventory.ItemSubject(r.ItemID), fmt.Sprintf("User %d has order %s, placed after the closing of an order that still counts as bought.", r.UserID, r.OrderNo)
 	})(q.UsersWhoBoughtAgain(ctx, violationLimit))
-	f.Add(c.checkLimits(ctx, q))
+	proof.Find(&f, func(r orderdb.ItemsAboveLimitRow) (string, string) {
+		return inventory.ItemSubject(r.ItemID), fmt.Sprintf("A live order has %d units; a user may have %d.", r.Quantity, r.UserLimit)
+	})(q.ItemsAboveLimit(ctx, violationLimit))
 	return f.All("order: check")
-}
-
-// checkLimits finds live orders above their item's limit for a user.
-func (c *checker) checkLimits(ctx context.Context, q *orderdb.Queries) (found []proof.Violation, err error) {
-	largest, err := q.LargestLiveQuantities(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the largest quantities: %w", err)
-	}
-	stock, err := q.ItemsWithStock(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the items' limits: %w", err)
-	}
-	limits := make(map[int64]int32, len(stock))
-	for _, r := range stock {
-		limits[r.ItemID] = r.UserLimit
-	}
-	for _, r := range largest {
-		if limit, ok := limits[r.ItemID]; ok && r.Quantity > limit {
-			found = append(found, proof.Violation{
-				Subject: inventory.ItemSubject(r.ItemID), Detail: fmt.Sprintf("A live order has %d units; a user may have %d.", r.Quantity, limit),
-			})
-		}
-	}
-	return found, nil
 }
 
 // checkEnds finds granted numbers that reach no end: a hold in Redis that has no

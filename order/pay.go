@@ -168,7 +168,7 @@ func (s *Service) settled(ctx context.Context, tx pgx.Tx, o *orderevent.Order) e
 	if err != nil || sale.Checkout.Settled() {
 		return err
 	}
-	ok, err := details.Exist(ctx, tx, o.No)
+	_, ok, err := details.Read(ctx, tx, o.No)
 	if err == nil && !ok {
 		err = ErrDetailsMissing.With("fields", details.Missing(&sale.Checkout))
 	}

@@ -199,11 +199,12 @@ SELECT activity_id, user_id, count(*) AS live FROM orders.orders
 WHERE one_per_activity AND status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
 GROUP BY activity_id, user_id HAVING count(*) > 1 ORDER BY activity_id, user_id LIMIT @most;
 
--- name: LargestLiveQuantities :many
--- I3: the largest quantity of one live order, per item, to compare with the item's limit.
-SELECT item_id, max(quantity)::int AS quantity FROM orders.orders
-WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
-GROUP BY item_id;
+-- name: ItemsAboveLimit :many
+-- I3: the largest live order of each item that has one above its limit for a user. The limit cannot change once the item is on sale.
+SELECT o.item_id, max(o.quantity)::int AS quantity, s.user_limit
+FROM orders.orders o JOIN inventory.stock s ON s.item_id = o.item_id AND s.shard = o.shard
+WHERE o.quantity > s.user_limit AND o.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+GROUP BY o.item_id, s.user_limit ORDER BY o.item_id LIMIT @most;
 
 -- name: UsersWhoBoughtAgain :many
 -- I3: users with a further order, placed after the closing or refund of one that still counts as bought. The rule cannot change
@@ -217,8 +218,8 @@ WHERE c.status IN ('closed', 'refunded') AND o.status <> 'refused' AND o.created
 GROUP BY o.item_id, o.user_id ORDER BY o.item_id, o.user_id LIMIT @most;
 
 -- name: ItemsWithStock :many
--- Every item with its limit, read for the checks only. The table is inventory's; nothing here depends on its figures.
-SELECT item_id, shard, activity_id, per_activity, user_limit FROM inventory.stock ORDER BY item_id, shard;
+-- Every item, read for the checks only. The table is inventory's; nothing here depends on its figures.
+SELECT item_id, shard, activity_id, per_activity FROM inventory.stock ORDER BY item_id, shard;
 
 -- name: Clock :one
 SELECT clock_timestamp()::timestamptz;

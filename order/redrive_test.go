@@ -1,7 +1,6 @@
 package order
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -28,15 +27,7 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 		t.Fatalf("%d letters, %v", len(letters), err)
 	}
 	s.exec(`ALTER TABLE orders.orders DROP CONSTRAINT planted`)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.writer.run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	s.runWorker(s.writer.run)
 	require.NoError(t, deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID))
 	if err := deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID); !errors.Is(err, deadletters.ErrNotFound) {
 		t.Errorf("redriven twice: %v", err)

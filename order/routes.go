@@ -88,16 +88,14 @@ func newReading(maxConns int32) chan struct{} { return make(chan struct{}, max(1
 func (s *Service) EnterReading(ctx context.Context) (reading context.Context, done func(), err error) {
 	// A list that has waited this long is one too many; its reader can retry.
 	const patience = time.Second
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	select {
 	case s.reading <- struct{}{}:
 		reading, cancel := context.WithTimeout(ctx, s.cfg.ListTimeout)
 		return reading, func() { cancel(); <-s.reading }, nil
-	case <-timer.C:
-		return nil, nil, errBusy
-	case <-ctx.Done():
-		return nil, nil, errBusy.Because(ctx.Err())
+	case <-waiting.Done():
+		return nil, nil, errBusy.Because(waiting.Err())
 	}
 }
 

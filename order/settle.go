@@ -136,7 +136,7 @@ func (w *writer) sortOut(ctx context.Context, tx pgx.Tx, batches []*seckillevent
 			// The shopper's answer was "queued", so the number has to end; without a
 			// stock row it cannot end as an order. An operator has to find out why.
 			reason = orderevent.ReasonInterrupted
-			if err := raiseNoStock(ctx, tx, b.ItemID); err != nil {
+			if err := alarmNoStock.Raise(ctx, tx, inventory.ItemSubject(b.ItemID), ""); err != nil {
 				return nil, nil, 0, err
 			}
 		case b.Epoch < stock.Epoch:
@@ -181,7 +181,7 @@ func (w *writer) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckilleve
 		}
 	}
 	for item, numbers := range short {
-		if err := raiseShortfall(ctx, tx, item, numbers); err != nil {
+		if err := alarmShortfall.Raise(ctx, tx, inventory.ItemSubject(item), fmt.Sprintf("%d numbers were refused.", numbers)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -267,12 +267,4 @@ func stockKeys(batches []*seckillevent.Batch) []inventory.Key {
 
 func compareKeys(a, b inventory.Key) int {
 	return cmp.Or(cmp.Compare(a.ItemID, b.ItemID), cmp.Compare(a.Shard, b.Shard))
-}
-
-func raiseShortfall(ctx context.Context, tx pgx.Tx, item int64, numbers int) error {
-	return alarmShortfall.Raise(ctx, tx, inventory.ItemSubject(item), fmt.Sprintf("%d numbers were refused.", numbers))
-}
-
-func raiseNoStock(ctx context.Context, tx pgx.Tx, item int64) error {
-	return alarmNoStock.Raise(ctx, tx, inventory.ItemSubject(item), "")
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
@@ -238,7 +237,7 @@ func (s *bundle) exec(query string, args ...any) {
 }
 
 func (s *bundle) runWorker(run func(context.Context) error) {
-	ctx, stop := contextWithStop(s.t)
+	ctx, stop := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
 	s.t.Cleanup(func() {
@@ -247,16 +246,4 @@ func (s *bundle) runWorker(run func(context.Context) error) {
 			s.t.Error(err)
 		}
 	})
-}
-
-// contextWithStop is a worker's context, canceled at the end of the test at the
-// latest.
-func contextWithStop(t testing.TB) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithCancel(t.Context())
-}
-
-func counter(t testing.TB, c prometheus.Collector) float64 {
-	t.Helper()
-	return testutil.ToFloat64(c)
 }

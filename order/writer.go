@@ -130,7 +130,7 @@ func (w *writer) writeTogether(ctx context.Context, stop <-chan struct{}, messag
 	if w.deps.Trace.On() {
 		followed, span := w.followMessages(ctx, messages)
 		ctx = followed
-		defer func() { span.End(notWritten(end)) }()
+		defer func() { span.End(notWritten[end]) }()
 	}
 	how, failures := optimistic, 0
 	for delay := firstRetry; ; {

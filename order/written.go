@@ -177,18 +177,8 @@ func (w *writer) followMessages(ctx context.Context, messages []message) (contex
 	return w.deps.Trace.Follow(ctx, spanWrite, carried, attribute.Int("messages", len(messages)), attribute.Int("grants", grants))
 }
 
-var (
-	errStopped = errors.New("stopped before the commit; the grants will be redelivered")
-	errLocked  = errors.New("a row is locked; the grants are written item by item")
-)
-
-func notWritten(end ending) error {
-	switch end {
-	case stopped:
-		return errStopped
-	case locked:
-		return errLocked
-	case committed:
-	}
-	return nil
+// notWritten is what a span says of an ending without a commit.
+var notWritten = map[ending]error{
+	stopped: errors.New("stopped before the commit; the grants will be redelivered"),
+	locked:  errors.New("a row is locked; the grants are written item by item"),
 }

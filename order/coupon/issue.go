@@ -142,15 +142,13 @@ func (s *Service) claim(ctx context.Context, in *claimInput) (*httpx.Output[coup
 func (s *Service) queue(ctx context.Context) (leave func(), err error) {
 	// A shopper who has waited this long presses again; the place is for another.
 	const patience = time.Second
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	select {
 	case s.claims <- struct{}{}:
 		return func() { <-s.claims }, nil
-	case <-timer.C:
-		return nil, errBusy
-	case <-ctx.Done():
-		return nil, errBusy.Because(ctx.Err())
+	case <-waiting.Done():
+		return nil, errBusy.Because(waiting.Err())
 	}
 }
 

@@ -53,15 +53,6 @@ func Read(ctx context.Context, db detailsdb.DBTX, no ids.ID) (d Details, ok bool
 	return d, true, nil
 }
 
-// Exist reports whether an order's details are settled.
-func Exist(ctx context.Context, db detailsdb.DBTX, no ids.ID) (bool, error) {
-	ok, err := detailsdb.New(db).Exists(ctx, detailsdb.ExistsParams{OrderNo: no, Bucket: no.Bucket()})
-	if err != nil {
-		return false, fmt.Errorf("order: look for details of %s: %w", no, err)
-	}
-	return ok, nil
-}
-
 // Masked returns the details for readers who may see that there are some, but
 // neither call nor visit the shopper.
 func (d Details) Masked() Details {

@@ -4,9 +4,6 @@ SELECT d.*, coalesce(s.name, '')::text AS store_name, coalesce(s.address, '')::t
 FROM orders.details d LEFT JOIN orders.stores s ON s.id = d.store_id
 WHERE d.order_no = @order_no AND d.bucket = @bucket;
 
--- name: Exists :one
-SELECT EXISTS (SELECT FROM orders.details WHERE order_no = @order_no AND bucket = @bucket);
-
 -- name: Put :exec
 -- A pickup code that was given stays.
 INSERT INTO orders.details AS d (bucket, order_no, user_id, way, store_id, name, phone, address, note, pickup_code, pickup_digest)

@@ -787,8 +787,42 @@ func (q *Queries) HistoryOfOrder(ctx context.Context, arg HistoryOfOrderParams) 
 	return items, nil
 }
 
+const itemsAboveLimit = `-- name: ItemsAboveLimit :many
+SELECT o.item_id, max(o.quantity)::int AS quantity, s.user_limit
+FROM orders.orders o JOIN inventory.stock s ON s.item_id = o.item_id AND s.shard = o.shard
+WHERE o.quantity > s.user_limit AND o.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
+GROUP BY o.item_id, s.user_limit ORDER BY o.item_id LIMIT $1
+`
+
+type ItemsAboveLimitRow struct {
+	ItemID    int64
+	Quantity  int32
+	UserLimit int32
+}
+
+// I3: the largest live order of each item that has one above its limit for a user. The limit cannot change once the item is on sale.
+func (q *Queries) ItemsAboveLimit(ctx context.Context, most int32) ([]ItemsAboveLimitRow, error) {
+	rows, err := q.db.Query(ctx, itemsAboveLimit, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ItemsAboveLimitRow
+	for rows.Next() {
+		var i ItemsAboveLimitRow
+		if err := rows.Scan(&i.ItemID, &i.Quantity, &i.UserLimit); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const itemsWithStock = `-- name: ItemsWithStock :many
-SELECT item_id, shard, activity_id, per_activity, user_limit FROM inventory.stock ORDER BY item_id, shard
+SELECT item_id, shard, activity_id, per_activity FROM inventory.stock ORDER BY item_id, shard
 `
 
 type ItemsWithStockRow struct {
@@ -796,10 +830,9 @@ type ItemsWithStockRow struct {
 	Shard       int16
 	ActivityID  int64
 	PerActivity bool
-	UserLimit   int32
 }
 
-// Every item with its limit, read for the checks only. The table is inventory's; nothing here depends on its figures.
+// Every item, read for the checks only. The table is inventory's; nothing here depends on its figures.
 func (q *Queries) ItemsWithStock(ctx context.Context) ([]ItemsWithStockRow, error) {
 	rows, err := q.db.Query(ctx, itemsWithStock)
 	if err != nil {
@@ -814,40 +847,7 @@ func (q *Queries) ItemsWithStock(ctx context.Context) ([]ItemsWithStockRow, erro
 			&i.Shard,
 			&i.ActivityID,
 			&i.PerActivity,
-			&i.UserLimit,
 		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const largestLiveQuantities = `-- name: LargestLiveQuantities :many
-SELECT item_id, max(quantity)::int AS quantity FROM orders.orders
-WHERE status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed')
-GROUP BY item_id
-`
-
-type LargestLiveQuantitiesRow struct {
-	ItemID   int64
-	Quantity int32
-}
-
-// I3: the largest quantity of one live order, per item, to compare with the item's limit.
-func (q *Queries) LargestLiveQuantities(ctx context.Context) ([]LargestLiveQuantitiesRow, error) {
-	rows, err := q.db.Query(ctx, largestLiveQuantities)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LargestLiveQuantitiesRow
-	for rows.Next() {
-		var i LargestLiveQuantitiesRow
-		if err := rows.Scan(&i.ItemID, &i.Quantity); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

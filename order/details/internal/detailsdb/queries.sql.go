@@ -12,22 +12,6 @@ import (
 	"stampede/platform/base/ids"
 )
 
-const exists = `-- name: Exists :one
-SELECT EXISTS (SELECT FROM orders.details WHERE order_no = $1 AND bucket = $2)
-`
-
-type ExistsParams struct {
-	OrderNo ids.ID
-	Bucket  int16
-}
-
-func (q *Queries) Exists(ctx context.Context, arg ExistsParams) (bool, error) {
-	row := q.db.QueryRow(ctx, exists, arg.OrderNo, arg.Bucket)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const orderOfCode = `-- name: OrderOfCode :one
 SELECT order_no FROM orders.details WHERE pickup_digest = $1
 `
