@@ -189,7 +189,7 @@ func (s *settings) proveStores(
 	err = s.onStores(ctx, stores, func(srv *server) (err error) {
 		found.Checks = srv.prove(ctx)
 		if told != nil {
-			client := srv.order.CheckClientLog(srv.inventory, order.FromLog(told))
+			client := srv.order.CheckClientLog(srv.inventory, told)
 			found.Checks = append(found.Checks, proof.Run(ctx, client)...)
 		}
 		found.Books, found.WriteBooks, err = srv.inventory.PrintableBooks(ctx, item)

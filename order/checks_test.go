@@ -136,25 +136,31 @@ func TestClientLog(t *testing.T) {
 	won, lost := m.Grants[0], m.Grants[2]
 	waiting, forgotten, invented := ids.NewFor(4), ids.NewFor(5), ids.NewFor(6)
 	l := &line{positions: map[ids.ID]int64{waiting: 1}}
-	honest := []ClientEntry{
-		{won.No, 1, AnswerQueued, ""},
-		{won.No, 1, AnswerWon, ""},
-		{won.No, 1, AnswerAlreadyBought, ""},
-		{lost.No, 3, AnswerQueued, ""},
-		{waiting, 4, AnswerQueued, ""},
-		{ids.NewFor(7), 7, "sold-out", ""},
+	asked := func(no ids.ID, user int64, answer string) proof.ClientRecord {
+		return proof.ClientRecord{OrderNo: no, UserID: user, Answer: answer}
+	}
+	shown := func(no ids.ID, user int64) proof.ClientRecord {
+		return proof.ClientRecord{OrderNo: no, UserID: user, Status: orderevent.StatusPaid}
+	}
+	honest := []proof.ClientRecord{
+		asked(won.No, 1, AnswerQueued),
+		shown(won.No, 1),
+		asked(won.No, 1, AnswerAlreadyBought),
+		asked(lost.No, 3, AnswerQueued),
+		asked(waiting, 4, AnswerQueued),
+		asked(ids.NewFor(7), 7, "sold-out"),
 	}
 	for range 2 * statusLimit { // more than one query reads
-		honest = append(honest, ClientEntry{won.No, 1, AnswerWon, ""})
+		honest = append(honest, shown(won.No, 1))
 	}
-	checks := s.CheckClientLog(l, slices.Values(honest))
+	checks := s.CheckClientLog(l, honest)
 	requireViolation(t, s.violations(checks, "I6"))
 	requireViolation(t, s.violations(checks, "I9"))
 
 	lies := append(slices.Clone(honest),
-		ClientEntry{forgotten, 5, AnswerQueued, ""}, ClientEntry{won.No, 8, AnswerAlreadyBought, ""},
-		ClientEntry{invented, 6, AnswerWon, ""}, ClientEntry{lost.No, 3, AnswerWon, ""}, ClientEntry{won.No, 2, AnswerWon, ""})
-	checks = s.CheckClientLog(l, slices.Values(lies))
+		asked(forgotten, 5, AnswerQueued), asked(won.No, 8, AnswerAlreadyBought),
+		shown(invented, 6), shown(lost.No, 3), shown(won.No, 2))
+	checks = s.CheckClientLog(l, lies)
 	requireViolation(t, s.violations(checks, "I6"),
 		forgotten.String()+`: User 5 was answered "queued"`, won.No.String()+`: User 8 was answered "already-bought"; the order is user 1's`)
 	requireViolation(t, s.violations(checks, "I9"),

@@ -79,7 +79,7 @@ func TestLogOfAShopperWhoHadBought(t *testing.T) {
 		{OrderNo: unknown, UserID: 1, Answer: AnswerAlreadyBought},
 		{OrderNo: ids.NewFor(2), UserID: 2, Answer: "sold-out"},
 	}
-	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(log)), "I6"), unknown.String()+`: User 1 was answered "already-bought"`)
+	requireViolation(t, s.violations(s.CheckClientLog(&line{}, log), "I6"), unknown.String()+`: User 1 was answered "already-bought"`)
 }
 
 // A push shows a status that the order has or had.
@@ -99,14 +99,14 @@ func TestLogOfAShopperWhoGotPushes(t *testing.T) {
 		{OrderNo: no[1], UserID: 2, Pushed: orderevent.StatusPending},
 		{OrderNo: no[2], UserID: 3},
 	}
-	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(right)), "I9"))
+	requireViolation(t, s.violations(s.CheckClientLog(&line{}, right), "I9"))
 	wrong := slices.Concat(right, []proof.ClientRecord{
 		{OrderNo: no[1], UserID: 2, Pushed: orderevent.StatusPaid},
 		{OrderNo: no[0], UserID: 1, Pushed: orderevent.StatusClosed},
 		{OrderNo: no[0], UserID: 4, Pushed: orderevent.StatusPaid},
 		{OrderNo: unknown, UserID: 1, Pushed: orderevent.StatusPaid},
 	})
-	requireViolation(t, s.violations(s.CheckClientLog(&line{}, FromLog(wrong)), "I9"),
+	requireViolation(t, s.violations(s.CheckClientLog(&line{}, wrong), "I9"),
 		no[1].String()+`: User 2 was pushed "paid"; the order is "pending_payment"`, no[0].String()+`: User 1 was pushed "closed"`,
 		"the order is user 1's", "Postgres has no order")
 }
