@@ -60,10 +60,7 @@ func (s *Service) Payable(ctx context.Context, tx pgx.Tx, no ids.ID, user int64)
 	if err == nil {
 		err = s.settled(ctx, tx, &o)
 	}
-	if err != nil {
-		return orderevent.Order{}, err
-	}
-	return o, nil
+	return o, err
 }
 
 // LockPending is Payable without a look at the details.

@@ -91,8 +91,13 @@ type request struct {
 // change runs do on a locked dispute that is not closed, and publishes what it made of
 // it, in one transaction.
 func (s *Service) change(ctx context.Context, r request, subject string, do func(context.Context, pgx.Tx, row) (row, error)) (d row, err error) {
+	return s.once(ctx, r, r, func(tx pgx.Tx) (row, error) { return changeIn(ctx, tx, r.No, subject, do) })
+}
+
+// once runs do in a transaction, as idempotency.Once with the request's key.
+func (s *Service) once(ctx context.Context, r request, content any, do func(tx pgx.Tx) (row, error)) (d row, err error) {
 	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		d, err = idempotency.Once(ctx, tx, r.key, r.name, r, func() (row, error) { return changeIn(ctx, tx, r.No, subject, do) })
+		d, err = idempotency.Once(ctx, tx, r.key, r.name, content, func() (row, error) { return do(tx) })
 		return err
 	})
 	if err != nil {
@@ -156,17 +161,10 @@ func (s *Service) open(ctx context.Context, key string, order ids.ID, reason str
 	if reason, err = legible("reason", reason); err != nil {
 		return d, err
 	}
-	err = pg.InTx(ctx, s.deps.DB, func(tx pgx.Tx) error {
-		d, err = idempotency.Once(ctx, tx, key, "dispute.open", [2]string{order.String(), reason}, func() (row, error) {
-			return s.openIn(ctx, tx, order, user, reason)
-		})
-		return err
+	r := request{No: order, key: key, name: "dispute.open"}
+	return s.once(ctx, r, [2]string{order.String(), reason}, func(tx pgx.Tx) (row, error) {
+		return s.openIn(ctx, tx, order, user, reason)
 	})
-	if err != nil {
-		return row{}, fmt.Errorf("dispute: open for %s: %w", order, err)
-	}
-	s.deps.Wake()
-	return d, nil
 }
 
 func (s *Service) openIn(ctx context.Context, tx pgx.Tx, order ids.ID, user int64, reason string) (d row, err error) {

@@ -5,6 +5,7 @@
 package orderevent
 
 import (
+	"slices"
 	"time"
 
 	"stampede/platform/base/ids"
@@ -53,12 +54,7 @@ const StatusQueued = "queued"
 // Live reports whether an order of this status holds its units: whether they
 // count as held or sold in the books.
 func Live(status string) bool {
-	switch status {
-	case StatusPending, StatusPaid, StatusCompleted, StatusRefunding, StatusRefundFailed:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]string{StatusPending, StatusPaid, StatusCompleted, StatusRefunding, StatusRefundFailed}, status)
 }
 
 // Reasons for a refusal or a closing, and for a payment after it.
@@ -130,10 +126,5 @@ func (o *Order) HasLines() bool { return o.Freight != 0 || o.Discount != 0 }
 // Paid reports whether an order of this status was paid, even if the money has gone
 // back since.
 func Paid(status string) bool {
-	switch status {
-	case StatusPaid, StatusCompleted, StatusRefunding, StatusRefundFailed, StatusRefunded:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]string{StatusPaid, StatusCompleted, StatusRefunding, StatusRefundFailed, StatusRefunded}, status)
 }

@@ -68,12 +68,12 @@ var errExporting = fault.Plain(fault.Unavailable,
 
 // sheet is a file that an export writes.
 type sheet interface {
-	// write appends a row, heading apart from its texts.
+	// write appends a row.
 	write(cells []string) error
 	// flush sends what was written so far.
 	flush() error
 	close() error
-	// most is how many rows it can hold, 0 for any number.
+	// most is how many rows it can hold below its heading.
 	most() int
 }
 
@@ -156,23 +156,14 @@ func (in *exportInput) recorded(ctx context.Context) map[string]any {
 
 // stream writes the orders that match to w.
 func (s *Service) stream(ctx context.Context, f *filter, in *exportInput, w io.Writer) error {
-	out, err := newSheet(in.Format, w)
+	out, err := newSheet(in.Format, in.Cursor != "", w)
 	if err != nil {
 		return err
 	}
-	if in.Cursor == "" || in.Format == "xlsx" {
-		if err := out.write(heading); err != nil {
-			return err
-		}
-	}
 	written := 0
-	for cursor, more := in.Cursor, true; more; {
-		most := exportBatch
-		if out.most() > 0 {
-			most = min(most, out.most()-written)
-		}
+	for cursor := in.Cursor; ; {
 		began := time.Now()
-		rows, next, err := s.batch(ctx, f, cursor, most)
+		rows, next, err := s.batch(ctx, f, cursor, min(exportBatch, out.most()-written))
 		if err != nil {
 			return err
 		}
@@ -188,8 +179,7 @@ func (s *Service) stream(ctx context.Context, f *filter, in *exportInput, w io.W
 		if len(rows) > 0 && written/exportLogged > (written-len(rows))/exportLogged {
 			s.deps.Log.InfoContext(ctx, "export under way", "rows", written, "format", in.Format, "back_to", rows[len(rows)-1].CreatedAt)
 		}
-		cursor, more = next, next != "" && (out.most() == 0 || written < out.most())
-		if !more {
+		if cursor = next; next == "" || written == out.most() {
 			break
 		}
 		if err := app.Sleep(ctx, min(exportRest*time.Since(began), exportRestMost)); err != nil {

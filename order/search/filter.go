@@ -90,78 +90,70 @@ func (s *Service) filterOf(ctx context.Context, in *Filters) (*filter, error) {
 		return nil, err
 	}
 	if in.Phone != "" {
-		user, err := s.userOf(ctx, in.Phone)
-		if err != nil {
-			return nil, err
+		var user int64 // nobody's, without accounts
+		if s.deps.Accounts != nil {
+			var err error
+			if user, err = s.deps.Accounts.Searched(ctx, in.Phone); err != nil {
+				return nil, err //nolint:wrapcheck // a fault, whose text says what is wrong with the phone
+			}
 		}
-		if f.user != 0 && f.user != user {
+		if user == 0 || f.user != 0 && f.user != user {
 			f.only = []ids.ID{}
 		}
-		if f.user = user; user == 0 {
-			f.only = []ids.ID{}
-		}
+		f.user = user
 	}
 	return f, s.lookUpSale(ctx, in, f)
 }
 
-// userOf is the user with a phone, 0 for none.
-func (s *Service) userOf(ctx context.Context, phone string) (int64, error) {
-	if s.deps.Accounts == nil {
-		return 0, nil
-	}
-	user, err := s.deps.Accounts.Searched(ctx, phone)
-	if err != nil {
-		return 0, err //nolint:wrapcheck // a fault, whose text says what is wrong with the phone
-	}
-	return user, nil
-}
-
 // lookUpNumbers finds the orders of each number or code that is given.
 func (s *Service) lookUpNumbers(ctx context.Context, in *Filters, f *filter) error {
-	also := func(nos ...ids.ID) {
+	for _, by := range []struct {
+		text string
+		find func(ctx context.Context, text string) ([]ids.ID, error)
+	}{
+		{in.OrderNo, func(_ context.Context, text string) ([]ids.ID, error) {
+			no, err := number(text)
+			return []ids.ID{no}, err
+		}},
+		{in.PaymentNo, func(ctx context.Context, text string) ([]ids.ID, error) {
+			no, err := number(text)
+			if err != nil {
+				return nil, err
+			}
+			return s.deps.Payments.OrdersOfPayment(ctx, no)
+		}},
+		{in.ProviderTxn, s.deps.Payments.OrdersOfTransaction},
+		{in.PickupCode, func(ctx context.Context, text string) ([]ids.ID, error) {
+			no, ok, err := details.OrderOf(ctx, s.deps.DB, text)
+			if !ok {
+				return nil, err
+			}
+			return []ids.ID{no}, err
+		}},
+	} {
+		if by.text == "" {
+			continue
+		}
+		nos, err := by.find(ctx, by.text)
+		if err != nil {
+			return fmt.Errorf("order: search: %w", err)
+		}
 		if f.only == nil {
 			f.only = append([]ids.ID{}, nos...)
-			return
-		}
-		f.only = slices.DeleteFunc(f.only, func(no ids.ID) bool { return !slices.Contains(nos, no) })
-	}
-	if in.OrderNo != "" {
-		no, err := ids.Parse(in.OrderNo)
-		if err != nil {
-			return errNumber.Because(err)
-		}
-		also(no)
-	}
-	if in.PaymentNo != "" {
-		no, err := ids.Parse(in.PaymentNo)
-		if err != nil {
-			return errNumber.Because(err)
-		}
-		nos, err := s.deps.Payments.OrdersOfPayment(ctx, no)
-		if err != nil {
-			return fmt.Errorf("order: search: %w", err)
-		}
-		also(nos...)
-	}
-	if in.ProviderTxn != "" {
-		nos, err := s.deps.Payments.OrdersOfTransaction(ctx, in.ProviderTxn)
-		if err != nil {
-			return fmt.Errorf("order: search: %w", err)
-		}
-		also(nos...)
-	}
-	if in.PickupCode != "" {
-		no, ok, err := details.OrderOf(ctx, s.deps.DB, in.PickupCode)
-		if err != nil {
-			return err //nolint:wrapcheck // it names the module and the operation
-		}
-		if ok {
-			also(no)
 		} else {
-			f.only = []ids.ID{}
+			f.only = slices.DeleteFunc(f.only, func(no ids.ID) bool { return !slices.Contains(nos, no) })
 		}
 	}
 	return nil
+}
+
+// number parses the number of an order or a payment.
+func number(text string) (ids.ID, error) {
+	no, err := ids.Parse(text)
+	if err != nil {
+		return no, errNumber.Because(err)
+	}
+	return no, nil
 }
 
 // lookUpSale bounds the numbers by when the items, the session and the activity were on

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,30 +18,32 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// newSheet begins a file of a format, csv or xlsx.
-func newSheet(format string, w io.Writer) (sheet, error) {
-	if format == "xlsx" {
-		return newWorkbook(w)
+// newSheet begins a file of a format, csv or xlsx, with its heading; rest leaves that out
+// of a CSV file, which is to be put behind another one.
+func newSheet(format string, rest bool, w io.Writer) (s sheet, err error) {
+	switch {
+	case format == "xlsx":
+		s, err = newWorkbook(w)
+	case rest:
+		return &csvFile{w, csv.NewWriter(w)}, nil
+	default:
+		// Without the byte order mark, Excel takes UTF-8 for the machine's own code page.
+		_, err = io.WriteString(w, "\ufeff")
+		s = &csvFile{w, csv.NewWriter(w)}
 	}
-	return &csvFile{out: w, csv: csv.NewWriter(w)}, nil
+	if err != nil {
+		return nil, fmt.Errorf("order: export: %w", err)
+	}
+	return s, s.write(heading)
 }
 
 // csvFile is sent as it is written.
 type csvFile struct {
 	out io.Writer
 	csv *csv.Writer
-	// begun is set once a row was written.
-	begun bool
 }
 
 func (c *csvFile) write(cells []string) error {
-	if !c.begun && cells[0] == heading[0] {
-		// Without the byte order mark, Excel takes UTF-8 for the machine's own code page.
-		if _, err := io.WriteString(c.out, "\ufeff"); err != nil {
-			return fmt.Errorf("order: export: %w", err)
-		}
-	}
-	c.begun = true
 	safe := make([]string, len(cells))
 	for i, cell := range cells {
 		safe[i] = defused(cell)
@@ -75,7 +78,7 @@ func (c *csvFile) flush() error {
 }
 
 func (c *csvFile) close() error { return c.flush() }
-func (c *csvFile) most() int    { return 0 }
+func (c *csvFile) most() int    { return math.MaxInt }
 
 // workbook is sent as it is written too. Excelize's own stream is a temporary file of some
 // 2 KiB for an order, which is sent when its last row is there: a million orders would fill
@@ -122,7 +125,7 @@ func newWorkbook(w io.Writer) (*workbook, error) {
 		_, err = io.WriteString(b.sheet, sheetHead)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("order: export: begin a workbook: %w", err)
+		return nil, fmt.Errorf("begin a workbook: %w", err)
 	}
 	return b, nil
 }

@@ -29,7 +29,7 @@ func TestFilesAreSentAsTheyAreWritten(t *testing.T) {
 	const most = 64 << 10
 	for _, format := range []string{"csv", "xlsx"} {
 		var sent pieces
-		out, err := newSheet(format, &sent)
+		out, err := newSheet(format, false, &sent)
 		require.NoError(t, err)
 		cells := make([]string, len(heading))
 		for row := range 4000 {
