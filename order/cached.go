@@ -30,8 +30,20 @@ const (
 	flagHandover    // followed by the handover
 )
 
-// lines points to the fields of an order that has more lines than its goods, or was paid.
-func lines(o *orderevent.Order) [3]any { return [...]any{&o.Freight, &o.Discount, &o.PaidAt} }
+// part is fields of an entry that only some orders have, behind those that all have.
+type part struct {
+	flag   int64 // says that they follow
+	has    bool  // the order has them
+	fields [3]any
+}
+
+// parts are an entry's, in their order; a new one is added at the end, with its flag.
+func parts(o *orderevent.Order) [2]part {
+	return [...]part{
+		{flagLines, o.HasLines() || !o.PaidAt.IsZero(), [3]any{&o.Freight, &o.Discount, &o.PaidAt}},
+		{flagHandover, o.Handover != "", [3]any{&o.Handover}},
+	}
+}
 
 // cachedBytes is the size of an order with a title of usual length.
 const cachedBytes = 160
@@ -44,22 +56,20 @@ func appendCached(b []byte, o *orderevent.Order) []byte {
 	if o.PerActivity {
 		flags |= flagPerActivity
 	}
-	if o.HasLines() || !o.PaidAt.IsZero() {
-		flags |= flagLines
-	}
-	if o.Handover != "" {
-		flags |= flagHandover
+	for _, p := range parts(o) {
+		if p.has {
+			flags |= p.flag
+		}
 	}
 	for _, f := range fields(o) {
 		b = appendField(b, f, flags)
 	}
-	if flags&flagLines != 0 {
-		for _, f := range lines(o) {
-			b = appendField(b, f, flags)
+	for _, p := range parts(o) {
+		for _, f := range p.fields {
+			if p.has && f != nil {
+				b = appendField(b, f, flags)
+			}
 		}
-	}
-	if flags&flagHandover != 0 {
-		b = appendField(b, &o.Handover, flags)
 	}
 	return b
 }
@@ -104,13 +114,12 @@ func readCached(raw []byte) (o orderevent.Order, err error) {
 	for _, f := range fields(&o) {
 		r.read(f)
 	}
-	if r.flags&flagLines != 0 {
-		for _, f := range lines(&o) {
-			r.read(f)
+	for _, p := range parts(&o) {
+		for _, f := range p.fields {
+			if r.flags&p.flag != 0 {
+				r.read(f) // nothing into nil
+			}
 		}
-	}
-	if r.flags&flagHandover != 0 {
-		r.read(&o.Handover)
 	}
 	if r.bad || len(r.rest) != 0 || r.flags&flagKnowsLines == 0 && o.Version > 1 {
 		return orderevent.Order{}, errNotCached
