@@ -93,16 +93,18 @@ func (c *cursor) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 	return c.Tx.Query(ctx, fmt.Sprintf("FETCH %d FROM %s", cursorRows, c.name), mode)
 }
 
-// inChunks passes the rows of a query to each, as of converts them; each may read
+// inChunks passes the rows of a query for what to each, as of converts them; each may read
 // other queries in the same way.
-func inChunks[Row, T any](ctx context.Context, tx pgx.Tx, query func(*orderdb.Queries) ([]Row, error), of func(Row) T, each func([]T) error) error {
+func inChunks[Row, T any](ctx context.Context, tx pgx.Tx, what string, query func(*orderdb.Queries) ([]Row, error), of func(Row) T,
+	each func([]T) error,
+) error {
 	c := &cursor{Tx: tx}
 	q := orderdb.New(c)
 	var part []T
 	for {
 		rows, err := query(q)
 		if err != nil {
-			return err
+			return fmt.Errorf("order: read %s: %w", what, err)
 		}
 		if len(rows) == 0 {
 			_, err := tx.Exec(ctx, "CLOSE "+c.name, pgx.QueryExecModeDescribeExec)
@@ -120,9 +122,8 @@ func inChunks[Row, T any](ctx context.Context, tx pgx.Tx, query func(*orderdb.Qu
 
 // Live passes the item's live orders to each.
 func (Reader) Live(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inventory.Held) error) error {
-	return inChunks(ctx, tx, func(q *orderdb.Queries) ([]orderdb.LiveOrdersOfItemRow, error) {
-		rows, err := q.LiveOrdersOfItem(ctx, itemID)
-		return rows, wrap("read live orders", err)
+	return inChunks(ctx, tx, "live orders", func(q *orderdb.Queries) ([]orderdb.LiveOrdersOfItemRow, error) {
+		return q.LiveOrdersOfItem(ctx, itemID)
 	}, func(r orderdb.LiveOrdersOfItemRow) inventory.Held {
 		return inventory.Held{No: r.OrderNo, User: r.UserID, Quantity: r.Quantity, Paid: r.Status != orderevent.StatusPending}
 	}, each)
@@ -136,9 +137,8 @@ const tombstoneFor = 240 * time.Second
 // Ended passes the numbers that ended so recently that their paths may still be
 // used.
 func (Reader) Ended(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inventory.Tombstone) error) error {
-	return inChunks(ctx, tx, func(q *orderdb.Queries) ([]orderdb.EndedOrdersOfItemRow, error) {
-		rows, err := q.EndedOrdersOfItem(ctx, orderdb.EndedOrdersOfItemParams{ItemID: itemID, WithinSeconds: tombstoneFor.Seconds()})
-		return rows, wrap("read ended orders", err)
+	return inChunks(ctx, tx, "ended orders", func(q *orderdb.Queries) ([]orderdb.EndedOrdersOfItemRow, error) {
+		return q.EndedOrdersOfItem(ctx, orderdb.EndedOrdersOfItemParams{ItemID: itemID, WithinSeconds: tombstoneFor.Seconds()})
 	}, func(r orderdb.EndedOrdersOfItemRow) inventory.Tombstone {
 		return inventory.Tombstone{No: r.OrderNo, Until: r.UpdatedAt.Add(tombstoneFor)}
 	}, each)
@@ -148,17 +148,9 @@ func (Reader) Ended(ctx context.Context, tx pgx.Tx, itemID int64, each func([]in
 // the last one of each user without a live order. Orders refused by the system are
 // not included.
 func (Reader) Closed(ctx context.Context, tx pgx.Tx, itemID int64, each func([]inventory.Closed) error) error {
-	return inChunks(ctx, tx, func(q *orderdb.Queries) ([]orderdb.ClosedOrdersOfItemRow, error) {
-		rows, err := q.ClosedOrdersOfItem(ctx, itemID)
-		return rows, wrap("read closed orders", err)
+	return inChunks(ctx, tx, "closed orders", func(q *orderdb.Queries) ([]orderdb.ClosedOrdersOfItemRow, error) {
+		return q.ClosedOrdersOfItem(ctx, itemID)
 	}, func(r orderdb.ClosedOrdersOfItemRow) inventory.Closed {
 		return inventory.Closed{No: r.OrderNo, User: r.UserID}
 	}, each)
-}
-
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("order: %s: %w", what, err)
 }

@@ -23,9 +23,7 @@ import (
 // checker proves the module's invariants from what is stored.
 type checker struct {
 	Reader
-	cfg     Config
-	deps    Deps
-	cache   *cache
+	core
 	coupons *coupon.Service
 }
 

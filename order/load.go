@@ -42,20 +42,16 @@ var errReaders = fault.Plain(fault.Unavailable,
 // lookups read single orders: from the cache, from what this process just read, and from
 // Postgres, where readers share queries. They also keep the cache. Safe for concurrent use.
 type lookups struct {
-	cfg     Config
-	deps    Deps
-	metrics *metrics
-	cache   *cache
-	cached  *cachedEvents
-	local   *freecache.Cache
-	loads   batch.Coalescer[lookup]
+	core
+	local *freecache.Cache
+	loads batch.Coalescer[lookup]
 	// fillFrom is when readers may fill the cache again, in nanoseconds since
 	// 1970.
 	fillFrom atomic.Int64
 }
 
-func newLookups(cfg Config, deps Deps, c *cache, cached *cachedEvents, m *metrics) *lookups {
-	ls := &lookups{cfg: cfg, deps: deps, metrics: m, cache: c, cached: cached, local: freecache.NewCache(cfg.CacheBytes)}
+func newLookups(c core) *lookups {
+	ls := &lookups{core: c, local: freecache.NewCache(c.cfg.CacheBytes)}
 	ls.loads = batch.Coalescer[lookup]{Answer: ls.answer, MaxBatch: loadReaders, Parallel: loadsAtOnce, MaxWaiting: loadWaiting}
 	return ls
 }

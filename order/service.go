@@ -68,18 +68,24 @@ type Deps struct {
 // concurrent use.
 type Service struct {
 	Reader
+	core
 	*lookups
 	*checker
 
-	cfg     Config
-	deps    Deps
-	metrics *metrics
-	cache   *cache
 	writer  *writer
 	stores  *stores.Service
 	coupons *coupon.Service
 	// reading has a slot for each list query under way; see newReading.
 	reading chan struct{}
+}
+
+// core is what the parts of the module share.
+type core struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	cache   *cache
+	cached  *cachedEvents
 }
 
 // New returns the module; nothing runs until its workers are started.
@@ -89,15 +95,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, errors.New("order: every dependency is required")
 	}
 	m := newMetrics(deps.Metrics, deps.Tally)
-	conns, cached := deps.DB.Config().MaxConns, new(cachedEvents)
+	c := core{cfg: cfg, deps: deps, metrics: m, cache: newCache(deps.Redis, cfg, m), cached: new(cachedEvents)}
+	conns := deps.DB.Config().MaxConns
 	s := &Service{
-		Reader: Reader{DB: deps.DB}, cfg: cfg, deps: deps, metrics: m, cache: newCache(deps.Redis, cfg, m),
+		Reader: Reader{DB: deps.DB}, core: c, lookups: newLookups(c), writer: &writer{core: c, aside: newAside(conns)},
 		stores: stores.New(deps.DB), reading: newReading(conns),
 	}
 	s.coupons = coupon.New(deps.DB, s.EnterReading, s.ownOrder, deps.Accounts)
-	s.writer = &writer{cfg: cfg, deps: deps, metrics: m, cache: s.cache, cached: cached, aside: newAside(conns)}
-	s.lookups = newLookups(cfg, deps, s.cache, cached, m)
-	s.checker = &checker{Reader: s.Reader, cfg: cfg, deps: deps, cache: s.cache, coupons: s.coupons}
+	s.checker = &checker{Reader: s.Reader, core: c, coupons: s.coupons}
 	return s, nil
 }
 

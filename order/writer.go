@@ -35,14 +35,10 @@ const (
 
 // writer makes orders of grants. Safe for concurrent use, but there is one loop.
 type writer struct {
-	cfg     Config
-	deps    Deps
-	metrics *metrics
-	cache   *cache
-	cached  *cachedEvents
-	aside   aside
-	timers  timers
-	late    alarm.Late // alarms that Postgres did not accept
+	core
+	aside  aside
+	timers timers
+	late   alarm.Late // alarms that Postgres did not accept
 }
 
 // message is one message on GRANTS as the writer handles it.

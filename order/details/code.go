@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,24 +19,14 @@ import (
 // leaves out the letters that are misread: 60 random bits. Codes are entered by
 // operators only, at a bounded rate: one that tries 10 a second for a year would
 // find one of a million waiting orders with a chance of one in 3,000.
-const (
-	codeDigits = 12
-	codeGroup  = 4
-	alphabet   = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-)
+var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
 // newCode returns a random code as it is shown.
 func newCode() string {
-	var random [codeDigits]byte
+	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	var b strings.Builder
-	for i, r := range random {
-		if i > 0 && i%codeGroup == 0 {
-			b.WriteByte('-')
-		}
-		b.WriteByte(alphabet[int(r)%len(alphabet)]) // 256 is a multiple of 32
-	}
-	return b.String()
+	code := crockford.EncodeToString(random[:])
+	return code[:4] + "-" + code[4:8] + "-" + code[8:12]
 }
 
 // misread are the letters that people read for digits.
