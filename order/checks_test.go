@@ -249,7 +249,7 @@ func TestOrdersOfAnItemArriveInChunks(t *testing.T) {
 	const orders = 2*cursorRows + 1
 	s := setup(t)
 	b := s.item(orders)
-	s.placeMany(b.ItemID, orders)
+	s.past(b.ItemID, orders)
 	users, again := map[int64]bool{}, 0
 	s.inTx(func(tx pgx.Tx) error {
 		return Reader{}.Live(t.Context(), tx, b.ItemID, func(part []inventory.Held) error {
@@ -264,25 +264,4 @@ func TestOrdersOfAnItemArriveInChunks(t *testing.T) {
 	})
 	require.Equal(t, "users", len(users), orders)
 	require.Equal(t, "read meanwhile", again, 3*orders)
-}
-
-// placeMany writes unpaid orders of users 1 … n and takes their units, without
-// the writer.
-func (s *bundle) placeMany(item int64, n int) {
-	s.t.Helper()
-	at, user := time.Now(), int64(0)
-	columns := []string{"bucket", "order_no", "user_id", "item_id", "activity_id", "session_id", "epoch", "quantity", "unit_price", "currency", "title", "status", "pay_deadline"}
-	rows := pgx.CopyFromFunc(func() ([]any, error) {
-		if user == int64(n) {
-			return nil, nil
-		}
-		user++
-		no := ids.NewFor(user)
-		return []any{no.Bucket(), no, user, item, 100 + item, int64(7), int64(1), int32(1), int64(9900), "CNY", "x", orderevent.StatusPending, at.Add(time.Hour)}, nil
-	})
-	if _, err := s.db.CopyFrom(s.t.Context(), pgx.Identifier{"orders", "orders"}, columns, rows); err != nil {
-		s.t.Fatal(err)
-	}
-	s.exec(`UPDATE inventory.stock SET available = available - $1 WHERE item_id = $2`, n, item)
-	s.exec(`ANALYZE orders.orders`)
 }

@@ -227,26 +227,17 @@ func TestListOfDisputes(t *testing.T) {
 	}
 	s.staff(http.MethodPost, "disputes/"+nos[1]+"/answers", `{"text":"x"}`)
 	s.staff(http.MethodPost, "disputes/"+nos[2]+"/close", `{"text":"x"}`)
-	pages := func(query string) (list []string) {
-		for cursor := ""; ; {
-			a := s.staff(http.MethodGet, "disputes?limit=2&"+query+"&cursor="+cursor, "")
-			data, ok := a.doc["data"].([]any)
-			if !ok {
-				t.Fatalf("%d %v", a.status, a.doc)
-			}
-			for _, d := range data {
-				list = append(list, d.(map[string]any)["dispute_no"].(string))
-			}
-			if cursor = a.text("next_cursor"); cursor == "" {
-				return list
-			}
-		}
-	}
 	for query, want := range map[string][]string{
-		"": {nos[4], nos[3], nos[2], nos[1], nos[0]}, "status=open": {nos[4], nos[3], nos[0]}, "status=answered": {nos[1]}, "status=closed": {nos[2]},
+		"limit=2": {nos[4], nos[3]}, "cursor=" + nos[3]: {nos[2], nos[1], nos[0]}, "status=open": {nos[4], nos[3], nos[0]}, "status=answered": {nos[1]},
 	} {
-		if got := pages(query); strings.Join(got, " ") != strings.Join(want, " ") {
-			t.Errorf("%q lists %q, want %q", query, got, want)
+		a := s.staff(http.MethodGet, "disputes?"+query, "")
+		data, _ := a.doc["data"].([]any)
+		var got []string
+		for _, d := range data {
+			got = append(got, d.(map[string]any)["dispute_no"].(string))
+		}
+		if strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%q lists %q, want %q: %v", query, got, want, a.doc)
 		}
 	}
 }

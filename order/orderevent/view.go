@@ -141,17 +141,13 @@ type Money struct {
 // String formats the amount in the currency's unit, as on a bank statement:
 // "CNY 12.34", "JPY 1234".
 func (m Money) String() string {
-	digits := currency.Decimals(m.Currency)
-	sign, amount := "", uint64(m.Amount) //nolint:gosec // a negative amount is negated below
+	digits, sign := currency.Decimals(m.Currency), 0
 	if m.Amount < 0 {
-		sign, amount = "-", -amount
+		sign = 1
 	}
-	unit := uint64(1)
-	for range digits {
-		unit *= 10
+	text := fmt.Sprintf("%0*d", sign+1+digits, m.Amount)
+	if point := len(text) - digits; digits > 0 {
+		text = text[:point] + "." + text[point:]
 	}
-	if digits == 0 {
-		return fmt.Sprintf("%s %s%d", m.Currency, sign, amount)
-	}
-	return fmt.Sprintf("%s %s%d.%0*d", m.Currency, sign, amount/unit, digits, amount%unit)
+	return m.Currency + " " + text
 }
