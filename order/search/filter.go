@@ -122,7 +122,9 @@ func (s *Service) lookUpNumbers(ctx context.Context, in *Filters, f *filter) err
 			}
 			return s.deps.Payments.OrdersOfPayment(ctx, no)
 		}},
-		{in.ProviderTxn, func(ctx context.Context, txn string) ([]ids.ID, error) { return s.deps.Payments.OrdersOfTransaction(ctx, txn) }},
+		{in.ProviderTxn, func(ctx context.Context, txn string) ([]ids.ID, error) {
+			return s.deps.Payments.OrdersOfTransaction(ctx, txn)
+		}},
 		{in.PickupCode, func(ctx context.Context, text string) ([]ids.ID, error) {
 			no, ok, err := details.OrderOf(ctx, s.deps.DB, text)
 			if !ok {
