@@ -66,22 +66,6 @@ func TestI3FindsSecondPurchases(t *testing.T) {
 	requireViolation(t, s.violations(s.Checks(), "I3"), "item 2: User 1 has order ", "item 4: User 1 has order ")
 }
 
-// TestLogOfAShopperWhoHadBought: the log names the number of an already-bought
-// answer, which I6 looks up.
-func TestLogOfAShopperWhoHadBought(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	m := s.placed(s.item(2), 1)
-	unknown := ids.NewFor(1)
-	log := []proof.ClientRecord{
-		{OrderNo: m.Grants[0].No, UserID: 1, Answer: AnswerQueued, Status: orderevent.StatusPending},
-		{OrderNo: m.Grants[0].No, UserID: 1, Answer: AnswerAlreadyBought},
-		{OrderNo: unknown, UserID: 1, Answer: AnswerAlreadyBought},
-		{OrderNo: ids.NewFor(2), UserID: 2, Answer: "sold-out"},
-	}
-	requireViolation(t, s.violations(s.CheckClientLog(&line{}, log), "I6"), unknown.String()+`: User 1 was answered "already-bought"`)
-}
-
 // A push shows a status that the order has or had.
 func TestLogOfAShopperWhoGotPushes(t *testing.T) {
 	t.Parallel()

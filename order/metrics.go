@@ -79,16 +79,27 @@ func newMetrics(reg prometheus.Registerer, board *tally.Board) *metrics {
 	// rate is right.
 	for vec, series := range map[*prometheus.CounterVec][][]string{
 		m.written: {
-			{"created"}, {"known"}, {"malformed"}, {"newer"}, {orderevent.ReasonDuplicate}, {orderevent.ReasonShortfall},
-			{orderevent.ReasonInterrupted}, {orderevent.ReasonBlocked},
+			{"created"},
+			{"known"},
+			{"malformed"},
+			{"newer"},
+			{orderevent.ReasonDuplicate},
+			{orderevent.ReasonShortfall},
+			{orderevent.ReasonInterrupted},
+			{orderevent.ReasonBlocked},
 		},
 		m.visible:    {{visibleByWriter}, {visibleByEvent}, {visibleByReader}},
 		m.cacheReads: {{"hit"}, {"miss"}, {"error"}},
 		m.cachePuts:  {{putStored}, {putKept}, {putNoRoom}},
 		m.changes: {
-			{orderevent.StatusPaid, ""}, {orderevent.StatusPaid, orderevent.ReasonBackup}, {orderevent.StatusCompleted, ""},
-			{orderevent.StatusRefunding, ""}, {orderevent.StatusRefunded, ""}, {orderevent.StatusRefundFailed, ""},
-			{orderevent.StatusClosed, orderevent.ReasonTimeout}, {orderevent.StatusClosed, orderevent.ReasonCanceled},
+			{orderevent.StatusPaid, ""},
+			{orderevent.StatusPaid, orderevent.ReasonBackup},
+			{orderevent.StatusCompleted, ""},
+			{orderevent.StatusRefunding, ""},
+			{orderevent.StatusRefunded, ""},
+			{orderevent.StatusRefundFailed, ""},
+			{orderevent.StatusClosed, orderevent.ReasonTimeout},
+			{orderevent.StatusClosed, orderevent.ReasonCanceled},
 			{orderevent.StatusClosed, orderevent.ReasonWithdrawn},
 		},
 	} {

@@ -137,7 +137,7 @@ func (in *exportInput) recorded(ctx context.Context) map[string]any {
 	}
 	for field, v := range reflect.ValueOf(in.Filters).Fields() {
 		name := field.Tag.Get("query")
-		switch at, isTime := v.Interface().(time.Time); {
+		switch at, isTime := reflect.TypeAssert[time.Time](v); {
 		case v.IsZero():
 		case name == "pickup_code":
 			detail[name] = true // the code itself is worth the goods
