@@ -36,7 +36,7 @@ var (
 
 // follow answers a poll.
 func (ls *lookups) follow(ctx context.Context, in *orderInput) (*httpx.Output[orderevent.OrderView], error) {
-	no, err := Number(in.No)
+	no, err := Number(in.No, ErrNotFound)
 	if err != nil {
 		return nil, err
 	}

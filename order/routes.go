@@ -41,12 +41,12 @@ type orderInput struct {
 	No string `path:"no" doc:"Order number, 32 hex digits" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60"`
 }
 
-// Number parses a number in a shopper's request; text that is not a number matches no
-// order.
-func Number(text string) (ids.ID, error) {
+// Number parses a number in a request; text that is not a number matches no order, which
+// is none.
+func Number(text string, none *fault.Error) (ids.ID, error) {
 	no, err := ids.Parse(text)
 	if err != nil {
-		return ids.ID{}, ErrNotFound.Because(err)
+		return ids.ID{}, none.Because(err)
 	}
 	return no, nil
 }

@@ -79,12 +79,12 @@ func (w *writer) settle(ctx context.Context, tx pgx.Tx, batches []*seckillevent.
 		return out, err
 	}
 	if missing := len(candidates) - len(out.created); missing > 0 {
-		duplicates, err := w.duplicates(ctx, tx, candidates, out.created)
+		twice, err := duplicates(ctx, tx, candidates)
 		if err != nil {
 			return out, err
 		}
-		refused = append(refused, duplicates...)
-		out.known += missing - len(duplicates)
+		refused = append(refused, twice...)
+		out.known += missing - len(twice)
 	}
 	if out.refused, err = insert(ctx, tx, ordersOf(batches, refused, orderevent.StatusRefused, at)); err != nil {
 		return out, err
@@ -195,25 +195,18 @@ func (w *writer) rationOut(ctx context.Context, tx pgx.Tx, batches []*seckilleve
 	return accepted, append(refused, rejected...), nil
 }
 
-// duplicates returns the candidates that have neither a new row nor an older
-// one: another live order of the same user kept them out.
-func (w *writer) duplicates(ctx context.Context, tx pgx.Tx, candidates []entry, created []orderevent.Order) ([]entry, error) {
-	inserted := make(map[ids.ID]bool, len(created))
-	for i := range created {
-		inserted[created[i].No] = true
-	}
-	var left []entry
-	for _, e := range candidates {
-		if !inserted[e.grant.No] {
-			e.reason = orderevent.ReasonDuplicate
-			left = append(left, e)
-		}
-	}
-	known, err := knownNumbers(ctx, tx, left)
+// duplicates returns the candidates that have no row, be it new or older: another live
+// order of the same user kept them out.
+func duplicates(ctx context.Context, tx pgx.Tx, candidates []entry) ([]entry, error) {
+	known, err := knownNumbers(ctx, tx, candidates)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(left, func(e entry) bool { return known[e.grant.No] }), nil
+	left := slices.DeleteFunc(slices.Clone(candidates), func(e entry) bool { return known[e.grant.No] })
+	for i := range left {
+		left[i].reason = orderevent.ReasonDuplicate
+	}
+	return left, nil
 }
 
 func knownNumbers(ctx context.Context, tx pgx.Tx, entries []entry) (map[ids.ID]bool, error) {

@@ -110,7 +110,7 @@ func (s *Service) cancelRoute(ctx context.Context, in *cancelInput) (*AdminDetai
 
 // after answers an operator's action with the order as it is then.
 func (s *Service) after(ctx context.Context, number string, do func(no ids.ID) (orderevent.Order, error)) (*AdminDetail, error) {
-	no, err := adminNumber(number)
+	no, err := order.Number(number, order.ErrNoOrder)
 	if err == nil {
 		_, err = do(no)
 	}
@@ -123,7 +123,7 @@ func (s *Service) after(ctx context.Context, number string, do func(no ids.ID) (
 // do does one action on one order and returns the order's status after it, and the
 // refund that it asked for.
 func (s *Service) do(ctx context.Context, key string, in *actionList, r *actionRow) (status string, asked *refund.AdminRefund, err error) {
-	no, err := adminNumber(r.OrderNo)
+	no, err := order.Number(r.OrderNo, order.ErrNoOrder)
 	if err != nil {
 		return "", nil, err
 	}

@@ -39,7 +39,7 @@ type AdminDetail struct {
 }
 
 func (s *Service) detailRoute(ctx context.Context, in *orderInput) (*AdminDetail, error) {
-	no, err := adminNumber(in.No)
+	no, err := order.Number(in.No, order.ErrNoOrder)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +103,4 @@ func withActions(lines []statusChange, list []actions.Action) []statusChange {
 		lines = slices.Insert(lines, at, line)
 	}
 	return lines
-}
-
-// adminNumber parses an order's number in an operator's request.
-func adminNumber(text string) (ids.ID, error) {
-	no, err := ids.Parse(text)
-	if err != nil {
-		return no, order.ErrNoOrder.Because(err)
-	}
-	return no, nil
 }

@@ -51,7 +51,7 @@ type detailsInput struct {
 // putDetails settles an order. A payment that begins meanwhile waits for the row
 // lock, and then finds the new amount.
 func (s *Service) putDetails(ctx context.Context, in *detailsInput) (*httpx.Output[wholeOrder], error) {
-	no, err := order.Number(in.No)
+	no, err := order.Number(in.No, order.ErrNotFound)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ var errNoCode = fault.Plain(fault.NotFound,
 
 // pickupPicture draws the code of a paid order that is to be picked up.
 func (s *Service) pickupPicture(ctx context.Context, in *orderInput) (*pictureOutput, error) {
-	no, err := order.Number(in.No)
+	no, err := order.Number(in.No, order.ErrNotFound)
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ type timelineEntry struct {
 }
 
 func (s *Service) documentRoute(ctx context.Context, in *orderInput) (*httpx.Output[wholeOrder], error) {
-	no, err := order.Number(in.No)
+	no, err := order.Number(in.No, order.ErrNotFound)
 	if err != nil {
 		return nil, err
 	}
