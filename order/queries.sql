@@ -296,9 +296,9 @@ SELECT * FROM sent;
 
 -- name: ForgetUser :exec
 -- What was written about a user's orders is erased as soon as they have ended.
-WITH d AS (UPDATE orders.details SET forget = true WHERE user_id = @user_id AND erased_at IS NULL),
-     a AS (UPDATE orders.acts SET forget = true WHERE user_id = @user_id AND erased_at IS NULL)
-UPDATE orders.disputes SET forget = true WHERE user_id = @user_id AND erased_at IS NULL;
+WITH d AS (UPDATE orders.details d SET forget = true WHERE d.user_id = @user_id AND d.erased_at IS NULL),
+     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = @user_id AND a.erased_at IS NULL)
+UPDATE orders.disputes p SET forget = true WHERE p.user_id = @user_id AND p.erased_at IS NULL;
 
 -- name: EraseDetails :execrows
 -- The digest stays: a code of an order that was picked up is still known as such. Details are older than their order's end,

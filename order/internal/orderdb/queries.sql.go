@@ -715,9 +715,9 @@ func (q *Queries) EraseDisputes(ctx context.Context, arg EraseDisputesParams) (i
 }
 
 const forgetUser = `-- name: ForgetUser :exec
-WITH d AS (UPDATE orders.details SET forget = true WHERE user_id = $1 AND erased_at IS NULL),
-     a AS (UPDATE orders.acts SET forget = true WHERE user_id = $1 AND erased_at IS NULL)
-UPDATE orders.disputes SET forget = true WHERE user_id = $1 AND erased_at IS NULL
+WITH d AS (UPDATE orders.details d SET forget = true WHERE d.user_id = $1 AND d.erased_at IS NULL),
+     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = $1 AND a.erased_at IS NULL)
+UPDATE orders.disputes p SET forget = true WHERE p.user_id = $1 AND p.erased_at IS NULL
 `
 
 // What was written about a user's orders is erased as soon as they have ended.
