@@ -22,7 +22,7 @@ func TestAttackDemoRoutesFromAnotherSite(t *testing.T) {
 	t.Parallel()
 	log, tokens := slog.New(slog.DiscardHandler), auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now)
 	s, err := New(Deps{
-		BaseURL: "http://demo.example.com", Tokens: tokens, Log: log,
+		BaseURL: "http://demo.example.com", Tokens: tokens, Log: log, Every: MinEvery,
 		Books:     func(context.Context, int64) (any, error) { return nil, nil },
 		Prove:     func(context.Context) []proof.Outcome { return nil },
 		KillRedis: func(context.Context) error { return nil }, Readiness: func(context.Context) (bool, map[string]error) { return true, nil },

@@ -14,6 +14,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/outbound"
 	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/loadgen"
@@ -40,22 +42,16 @@ type Deps struct {
 	KillRedis func(ctx context.Context) error
 	// Readiness tells each component's error, nil if it is well.
 	Readiness func(ctx context.Context) (ready bool, components map[string]error)
-	// Every is the time between two openings; 0 is three minutes.
-	Every time.Duration
-	// Stock is the units of each sale; 0 is 300.
-	Stock int
+	Every     time.Duration // between two openings
 }
 
 // MinEvery is the least time between two openings: a sale must be planned and
 // loaded before it opens.
 const MinEvery = 10 * time.Second
 
-// The demo's rhythm: short enough that a visitor sees an opening, long enough
-// to look at a sale afterwards.
 const (
-	defaultEvery = 3 * time.Minute
-	defaultStock = 300
-	payAfter     = time.Minute
+	stock    = 300
+	payAfter = time.Minute // short: a visitor sees units return
 )
 
 // Service is the demo. Safe for concurrent use.
@@ -64,7 +60,6 @@ type Service struct {
 
 	mu     sync.Mutex
 	sales  []sale // planned, oldest first
-	known  bool   // set once the sales of an earlier process were taken over
 	crowd  *crowd
 	outage *outage
 	wait   sync.WaitGroup
@@ -90,14 +85,8 @@ func New(deps Deps) (*Service, error) {
 	if deps.BaseURL == "" || deps.Tokens == nil || deps.Books == nil || deps.Prove == nil || deps.Log == nil || deps.KillRedis == nil || deps.Readiness == nil {
 		return nil, errors.New("demo: every dependency is required")
 	}
-	if deps.Every == 0 {
-		deps.Every = defaultEvery
-	}
 	if deps.Every < MinEvery {
 		return nil, fmt.Errorf("demo: openings must be at least %s apart, not %s", MinEvery, deps.Every)
-	}
-	if deps.Stock == 0 {
-		deps.Stock = defaultStock
 	}
 	s := &Service{deps: deps}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -160,7 +149,7 @@ func (s *Service) operator() (string, error) {
 // keepPlanning makes sure that there is always an upcoming opening. Openings
 // are at whole multiples of the interval, so that a restart keeps the schedule.
 func (s *Service) keepPlanning(ctx context.Context) error {
-	if err := s.takeOver(ctx, time.Now()); err != nil {
+	if err := s.takeOver(ctx); err != nil {
 		return err
 	}
 	for waited := true; waited; waited = app.Sleep(ctx, time.Second) == nil {
@@ -182,6 +171,54 @@ func (s *Service) keepPlanning(ctx context.Context) error {
 	return nil
 }
 
+// takeOver adopts the sales that an earlier process planned on the same schedule: a
+// restart must not list the same sale twice.
+func (s *Service) takeOver(ctx context.Context) error {
+	token, err := s.operator()
+	if err != nil {
+		return err
+	}
+	api := outbound.NewAPI(s.deps.BaseURL, token, listWithin)
+	defer api.Close()
+	s.mu.Lock()
+	s.sales = nil // the worker may have been restarted
+	s.mu.Unlock()
+	const activities = "/api/v1/admin/activities"
+	for _, status := range []string{"running", "scheduled"} {
+		var page struct {
+			Data []struct{ ID, Name string }
+		}
+		if err := api.Call(ctx, activities+"?limit=100&status="+status, nil, &page); err != nil {
+			return fmt.Errorf("list the sales: %w", err)
+		}
+		for _, a := range page.Data {
+			if _, err := time.Parse(nameLayout, a.Name); err != nil {
+				continue // not the demo's
+			}
+			var whole struct {
+				Sessions []struct {
+					ID       string
+					OpensAt  time.Time `json:"opens_at"`
+					ClosesAt time.Time `json:"closes_at"`
+					Items    []struct{ ID string }
+				}
+			}
+			if err := api.Call(ctx, activities+"/"+a.ID, nil, &whole); err != nil {
+				return fmt.Errorf("read sale %q: %w", a.Name, err)
+			}
+			for _, x := range whole.Sessions {
+				if len(x.Items) == 1 && x.ClosesAt.Sub(x.OpensAt) == s.open() && x.OpensAt.Equal(x.OpensAt.Truncate(s.deps.Every)) {
+					s.remember(x.Items[0].ID, x.ID, x.OpensAt)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// listWithin bounds a request of takeOver.
+const listWithin = 10 * time.Second
+
 // loadTime is how long before its opening a sale must be planned at the latest.
 const loadTime = 5 * time.Second
 
@@ -189,12 +226,11 @@ const loadTime = 5 * time.Second
 const keptSales = 3
 
 // goods is the title of the demo's item, picture is where the pages have a drawing of
-// it, and namePrefix is the prefix of each sale's name, before the time of the opening.
+// it, and nameLayout is each sale's name, with the time of the opening.
 const (
 	goods      = "Demo phone 演示手机"
 	picture    = "/static/phone.svg"
-	namePrefix = "Demo "
-	nameLayout = "15:04"
+	nameLayout = "Demo 15:04"
 )
 
 // plan creates one sale over HTTP, as an operator would, and remembers it.
@@ -207,7 +243,7 @@ func (s *Service) plan(ctx context.Context, opens time.Time) error {
 		opens = opens.In(s.deps.Zone)
 	}
 	planned, err := loadgen.PlanSale(ctx, s.deps.BaseURL, token, loadgen.Sale{
-		Name: namePrefix + opens.Format(nameLayout), Title: goods, ImageURL: picture, Stock: s.deps.Stock,
+		Name: opens.Format(nameLayout), Title: goods, ImageURL: picture, Stock: stock,
 		OpensAt: opens, Open: s.open(), PayAfter: payAfter,
 	})
 	if err != nil {
@@ -218,26 +254,25 @@ func (s *Service) plan(ctx context.Context, opens time.Time) error {
 			s.deps.Log.WarnContext(ctx, "demo sale published, its preflight has a stop", "activity_id", planned.ActivityID, "check", l.Title, "found", l.Found, "next", l.Next)
 		}
 	}
-	s.remember(loadgen.OpenSale{Planned: planned, Stock: s.deps.Stock, OpensAt: opens, ClosesAt: opens.Add(s.open())})
+	s.remember(planned.ItemID, planned.SessionID, opens)
 	return nil
 }
 
-// open returns how long a sale is open: until a second before the next one.
-func (s *Service) open() time.Duration { return s.deps.Every - time.Second }
-
 // remember adds a sale to those that the page shows, the newest last.
-func (s *Service) remember(planned loadgen.OpenSale) {
+func (s *Service) remember(itemID, sessionID string, opens time.Time) {
 	listPrice, salePrice := loadgen.Prices()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sales = append(s.sales, sale{
-		ItemID: planned.ItemID, SessionID: planned.SessionID, Title: goods, ImageURL: picture, Stock: planned.Stock,
-		ListPrice: listPrice, SalePrice: salePrice, OpensAt: planned.OpensAt.UTC(), ClosesAt: planned.ClosesAt.UTC(),
+		ItemID: itemID, SessionID: sessionID, Title: goods, ImageURL: picture, Stock: stock,
+		ListPrice: listPrice, SalePrice: salePrice, OpensAt: opens.UTC(), ClosesAt: opens.Add(s.open()).UTC(),
 	})
-	if len(s.sales) > keptSales {
-		s.sales = s.sales[len(s.sales)-keptSales:]
-	}
+	slices.SortFunc(s.sales, func(a, b sale) int { return a.OpensAt.Compare(b.OpensAt) })
+	s.sales = s.sales[max(0, len(s.sales)-keptSales):]
 }
+
+// open returns how long a sale is open: until a second before the next one.
+func (s *Service) open() time.Duration { return s.deps.Every - time.Second }
 
 // current returns the sale that the page shows: the open one, or else the next.
 func (s *Service) current(now time.Time) (sale, bool) {
