@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"stampede/platform/base/app"
 	"stampede/platform/workshop/loadgen"
 )
 
@@ -22,12 +23,17 @@ const (
 	// spotChecks is how many orders of a round are queried afterwards, evenly
 	// spread, besides the last ones.
 	spotChecks = 500
-	// flatOut is the rate of attempts that are sent as fast as they are answered.
-	flatOut = 0
+	// againAfter is the pause before a retry, about the time of one batch.
+	againAfter = 10 * time.Millisecond
+	// writtenPatience is how long grants may take to become orders before the
+	// stage is given up.
+	writtenPatience = 2 * time.Minute
 
 	// The codes of an item with no units left, and of one that tells a shopper to retry.
 	soldOut = "sold-out"
 	tooHot  = "too-hot"
+	// statusPending is the status of a new order.
+	statusPending = "pending_payment"
 )
 
 // repeating is a side that sends a crowd's attempts again and again to url, which
@@ -42,13 +48,13 @@ func repeating(url, code string, crowd func(ctx context.Context) (*loadgen.Crowd
 			}
 			return err
 		},
-		Work: func(ctx context.Context, n int) (Sample, error) {
+		Work: func(ctx context.Context, n int) (map[string]float64, error) {
 			v := round.Fire(ctx)
 			took := v.Refusal
 			if v.Granted > 0 {
 				took = v.Grant
 			}
-			return Sample{Figures: percentiles(took)}, allAnswered(v, n, code)
+			return percentiles(took), allAnswered(v, n, code)
 		},
 	}
 }
@@ -76,11 +82,7 @@ func openRefusal(ctx context.Context, rig *Rig) (baseline, ours Side, err error)
 	if _, err := crowd(ctx); err != nil {
 		return baseline, ours, err
 	}
-	said, err := capture(ctx, s, refused.RushTarget(0), "", nil, http.StatusGone)
-	if err != nil {
-		return baseline, ours, err
-	}
-	_, url, err := startBare(ctx, rig, said)
+	url, err := startBare(ctx, s, refused.RushTarget(0), "", nil, http.StatusGone)
 	return repeating(url, soldOut, crowd), repeating(s.URL, soldOut, crowd), err
 }
 
@@ -100,11 +102,7 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 		return baseline, ours, err
 	}
 	target := "/api/v1/items/" + strconv.FormatInt(item, 10) + "/rush-path"
-	said, err := capture(ctx, s, target, token, strings.NewReader(`{"quantity":1}`), http.StatusOK)
-	if err != nil {
-		return baseline, ours, err
-	}
-	_, url, err := startBare(ctx, rig, said)
+	url, err := startBare(ctx, s, target, token, strings.NewReader(`{"quantity":1}`), http.StatusOK)
 	side := func(url string) Side {
 		var crowd *loadgen.Crowd
 		return Side{
@@ -117,14 +115,14 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 					}
 				}
 				crowd = loadgen.NewCrowd(loadgen.CrowdConfig{
-					BaseURL: url, Items: []int64{item}, Shoppers: n, FirstUser: first, Connections: fewConns,
+					BaseURL: url, ItemID: item, Shoppers: n, FirstUser: first, Connections: fewConns,
 					Token: func(user int64) (string, error) { return tokens[user-first], nil },
 				})
 				return nil
 			},
-			Work: func(ctx context.Context, _ int) (Sample, error) {
+			Work: func(ctx context.Context, _ int) (map[string]float64, error) {
 				f := crowd.FetchPaths(ctx)
-				return Sample{Figures: percentiles(f.Took)}, allIssued(ctx, f)
+				return percentiles(f.Took), allIssued(ctx, f)
 			},
 		}
 	}
@@ -136,33 +134,36 @@ func openPaths(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
 // (synced always), answered 202, and its order committed in Postgres, which ends
 // the round: the last order of each connection has been read over HTTP.
 func openWhole(ctx context.Context, rig *Rig) (baseline, ours Side, err error) {
-	s, item, first, said, err := granted(ctx, rig)
+	s, err := rig.Server(ctx)
 	if err != nil {
 		return baseline, ours, err
 	}
-	_, url, err := startBare(ctx, rig, said)
-	return repeating(url, "queued", func(context.Context) (*loadgen.Crowd, error) { return first, nil }), s.orders(item, flatOut), err
-}
-
-// orders is the side that takes attempts for an item to their orders, at a rate in
-// attempts a second or flatOut.
-func (s *Server) orders(item int64, perSecond float64) Side {
+	item, err := s.Endless(ctx)
+	if err != nil {
+		return baseline, ours, err
+	}
+	first, err := s.crowd(ctx, item, 1, manyConns)
+	if err != nil {
+		return baseline, ours, err
+	}
+	url, err := startBare(ctx, s, first.RushTarget(0), "", nil, http.StatusAccepted)
+	baseline = repeating(url, "queued", func(context.Context) (*loadgen.Crowd, error) { return first, nil })
 	var crowd *loadgen.Crowd
-	return Side{
+	return baseline, Side{
 		Prepare: func(ctx context.Context, n int) (err error) {
 			crowd, err = s.crowd(ctx, item, n, manyConns)
 			return err
 		},
-		Work: func(ctx context.Context, n int) (Sample, error) {
-			v, hot, err := fireAll(ctx, crowd, n, perSecond)
+		Work: func(ctx context.Context, n int) (map[string]float64, error) {
+			v, hot, err := fireAll(ctx, crowd, n)
 			if err != nil {
-				return Sample{}, err
+				return nil, err
 			}
+			figures := percentiles(v.Grant)
+			figures[figureHot] = float64(hot)
 			// The writer takes an item's grants in order, so the others have
 			// been written as well.
-			sample := Sample{Figures: percentiles(v.Grant)}
-			sample.Figures[figureHot] = float64(hot)
-			return sample, allWritten(ctx, crowd, crowd.Last())
+			return figures, allWritten(ctx, crowd, crowd.Last())
 		},
 		Check: func(ctx context.Context, n int) error {
 			var some []int
@@ -171,36 +172,16 @@ func (s *Server) orders(item int64, perSecond float64) Side {
 			}
 			return allWritten(ctx, crowd, some)
 		},
-	}
-}
-
-// granted starts the server and gets a first shopper's attempt granted, for a
-// baseline that sends the same answer.
-func granted(ctx context.Context, rig *Rig) (s *Server, item int64, first *loadgen.Crowd, said answer, err error) {
-	if s, err = rig.Server(ctx); err != nil {
-		return nil, 0, nil, said, err
-	}
-	if item, err = s.Endless(ctx); err != nil {
-		return nil, 0, nil, said, err
-	}
-	if first, err = s.crowd(ctx, item, 1, manyConns); err != nil {
-		return nil, 0, nil, said, err
-	}
-	said, err = capture(ctx, s, first.RushTarget(0), "", nil, http.StatusAccepted)
-	return s, item, first, said, err
+	}, err
 }
 
 // fireAll fires a crowd until each of its n attempts is granted. hot counts the
 // attempts that were told to retry; they do, as a page would.
-func fireAll(ctx context.Context, crowd *loadgen.Crowd, n int, perSecond float64) (v loadgen.Volley, hot int64, err error) {
-	if perSecond == flatOut {
-		v = crowd.Fire(ctx)
-	} else {
-		v = crowd.FireAt(ctx, perSecond)
-	}
+func fireAll(ctx context.Context, crowd *loadgen.Crowd, n int) (v loadgen.Volley, hot int64, err error) {
+	v = crowd.Fire(ctx)
 	hot = v.Answers[tooHot]
 	for again := v; again.Answers[tooHot] > 0; {
-		if err := pause(ctx, againAfter); err != nil {
+		if err := app.Sleep(ctx, againAfter); err != nil {
 			return v, hot, err
 		}
 		again = crowd.FireAgain(ctx, tooHot)
@@ -223,27 +204,15 @@ func allWritten(ctx context.Context, crowd *loadgen.Crowd, winners []int) error 
 	return nil
 }
 
-// againAfter is the pause before a retry, about the time of one batch.
-const againAfter = 10 * time.Millisecond
-
 // until repeats ask until it reports that it is done.
 func until(ctx context.Context, ask func() (done bool, err error)) error {
 	for {
 		if done, err := ask(); done || err != nil {
 			return err
 		}
-		if err := pause(ctx, againAfter); err != nil {
+		if err := app.Sleep(ctx, againAfter); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 
@@ -273,9 +242,8 @@ func (s *Server) soldOut(ctx context.Context) (item int64, err error) {
 	if item, err = s.Sale(ctx, 1); err != nil {
 		return 0, err
 	}
-	cfg := loadgen.DefaultConfig()
-	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets = s.URL, item, 1, 1, 0
-	cfg.PayShare, cfg.FirstUser, cfg.Token = 1, s.rig.Users(1), s.rig.Token
+	cfg := s.run(item, 1, 1)
+	cfg.PayShare = 1
 	if _, err := loadgen.Run(ctx, cfg); err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -51,16 +52,16 @@ const (
 	storesPartName = "stores"
 )
 
-// spawn starts this program as a child, with pipes to its input and output. The
-// rig ends it.
-func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
+// spawn starts this program as a child, with pipes to its input and output, which the
+// report lists under name. The rig ends it.
+func (r *Rig) spawn(ctx context.Context, name string, args ...string) (*Child, error) {
 	// The context is not passed to exec, which would kill the child immediately
 	// instead of letting it shut down.
 	cmd := exec.Command(r.exe, args...) //nolint:gosec,noctx // this program; ended by End
 	// A Ctrl-C in the terminal must reach only this process, which then ends
 	// its children.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.ExtraFiles = r.needsStores // the child only inherits them
+	cmd.ExtraFiles = []*os.File{r.needsStores} // the child only inherits them
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("bench: start %s: %w", args[0], err)
@@ -69,6 +70,7 @@ func (r *Rig) spawn(ctx context.Context, args ...string) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.names[c.PID()] = name
 	r.onClose(c.End)
 	// Stop waiting for a child's line when the run is interrupted.
 	context.AfterFunc(ctx, func() { _ = c.in.Close(); _ = cmd.Process.Signal(syscall.SIGTERM) })

@@ -1,5 +1,5 @@
 // Package bench measures the server on the reader's own machine, as a shopper
-// experiences it: over HTTP and WebSocket, each stage compared with a bare
+// experiences it: over HTTP, each stage compared with a bare
 // baseline in the same run, as a ratio. A ratio can be compared between
 // machines, an absolute figure cannot; the figures are printed beside it.
 // Measurements that need a module's internals (a decision, a durable publish,
@@ -31,10 +31,4 @@
 //
 // Nothing here is safe for concurrent use: one run measures one thing at a time, or
 // it measures nothing.
-//
-// # Size
-//
-// The package has more than 2,000 lines because each stage brings the bare baseline
-// that it is measured beside; a stage is an entry of the table in stage.go and stands
-// alone.
 package bench

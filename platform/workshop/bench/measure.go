@@ -1,12 +1,12 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,8 +70,6 @@ type measurement struct {
 
 // run opens the stage, warms both sides up and measures them alternately.
 func (m *measurement) run(ctx context.Context) (err error) {
-	m.rig.quick = m.cfg.Quick
-	defer func() { err = errors.Join(err, m.rig.endStage(ctx)) }()
 	baseline, ours, err := m.stage.Open(ctx, m.rig)
 	if err != nil {
 		return err
@@ -111,7 +109,7 @@ func (m *measurement) warm(ctx context.Context, side Side) (n int, err error) {
 	}
 	n = m.count(m.stage.Probe)
 	first, err := m.rig.measure(ctx, side, n)
-	return m.count(max(n, m.stage.Least, int(first.perSecond*m.cfg.Round.Seconds()))), err
+	return m.count(max(n, int(first.perSecond*m.cfg.Round.Seconds()))), err
 }
 
 // count clamps a number of operations to the stage's bounds.
@@ -133,24 +131,24 @@ func (m *measurement) takeProfile(ctx context.Context, side Side, n int) (name s
 	// pprof takes whole seconds only.
 	address := m.rig.server.OpsURL + "/debug/pprof/profile?seconds=" + strconv.Itoa(int(math.Ceil(m.cfg.Round.Seconds())))
 	work := side.Work
-	side.Work = func(ctx context.Context, n int) (Sample, error) {
+	side.Work = func(ctx context.Context, n int) (map[string]float64, error) {
 		fetched := make(chan error, 1)
 		go func() {
-			profile, err := get(ctx, address, "")
+			_, profile, err := ask(ctx, http.MethodGet, address, "", nil, http.StatusOK)
 			if err == nil {
 				err = os.WriteFile(name, profile, 0o600)
 			}
 			fetched <- err
 		}()
-		sample, err := work(ctx, n)
-		return sample, errors.Join(err, <-fetched)
+		figures, err := work(ctx, n)
+		return figures, errors.Join(err, <-fetched)
 	}
 	_, err = m.rig.measure(ctx, side, n)
 	return name, err
 }
 
 // measure runs one round of one side. Prepare and Check are outside the
-// measured time; a side may report a more exact duration itself.
+// measured time.
 func (r *Rig) measure(ctx context.Context, side Side, n int) (round, error) {
 	if side.Prepare != nil {
 		if err := side.Prepare(ctx, n); err != nil {
@@ -158,7 +156,7 @@ func (r *Rig) measure(ctx context.Context, side Side, n int) (round, error) {
 		}
 	}
 	before, began := r.usage(), time.Now()
-	sample, err := side.Work(ctx, n)
+	figures, err := side.Work(ctx, n)
 	took := time.Since(began)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return round{}, err
@@ -169,11 +167,10 @@ func (r *Rig) measure(ctx context.Context, side Side, n int) (round, error) {
 			return round{}, err
 		}
 	}
-	n, took = cmp.Or(sample.Done, n), cmp.Or(sample.Took, took)
 	for name := range used {
 		used[name] /= time.Duration(n)
 	}
-	return round{perSecond: float64(n) / took.Seconds(), cpu: used, figures: sample.Figures}, nil
+	return round{perSecond: float64(n) / took.Seconds(), cpu: used, figures: figures}, nil
 }
 
 // median of an odd number of values is one of them; of none it is 0.

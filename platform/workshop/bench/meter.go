@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	psutil "github.com/shirou/gopsutil/v4/process"
@@ -11,7 +13,6 @@ import (
 const (
 	nameSelf     = "this process"
 	nameServer   = "server"
-	nameBank     = "bank"
 	nameBaseline = "bare"
 )
 
@@ -81,16 +82,11 @@ func (u usage) since(earlier usage) usage {
 	return d
 }
 
-// residentKiB returns the memory of a process in RAM, and its peak, which only
-// Linux reports; 0 if it has exited.
-func residentKiB(pid int) (now, peak int64) {
-	p, err := psutil.NewProcess(int32(pid))
-	if err != nil {
-		return 0, 0
-	}
-	m, err := p.MemoryInfo()
-	if err != nil {
-		return 0, 0
-	}
-	return int64(m.RSS) >> 10, int64(max(m.HWM, m.RSS)) >> 10
+// peakMiB returns the most memory that a process had in RAM, which only Linux reports; 0
+// elsewhere, or if it has exited.
+func peakMiB(pid int) (mib float64) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	_, _ = fmt.Sscan(peak, &mib) // in KiB
+	return mib / 1024
 }

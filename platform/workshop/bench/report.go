@@ -26,10 +26,7 @@ type Report struct {
 // Result is a run's result for one stage; rates, processor times and figures
 // are the medians of the rounds.
 type Result struct {
-	Name     string `json:"name"`
-	Unit     string `json:"unit"`
-	Ours     string `json:"ours"`
-	Baseline string `json:"baseline"`
+	*Stage
 
 	BaselinePerSecond float64 `json:"baseline_per_second"`
 	OursPerSecond     float64 `json:"ours_per_second"`
@@ -41,13 +38,9 @@ type Result struct {
 	BaselineCPU map[string]float64 `json:"baseline_cpu_us"`
 	OursCPU     map[string]float64 `json:"ours_cpu_us"`
 
-	Figures []Finding `json:"figures,omitempty"`
-	Remark  string    `json:"remark,omitempty"`
-	Profile string    `json:"profile,omitempty"`
-
-	Target  float64 `json:"target_ratio,omitempty"`
-	AtLeast float64 `json:"target_per_second,omitempty"`
-	OK      bool    `json:"ok"`
+	Findings []Finding `json:"figures,omitempty"`
+	Profile  string    `json:"profile,omitempty"`
+	OK       bool      `json:"ok"`
 }
 
 // Finding is a figure with its value.
@@ -75,8 +68,7 @@ func (r *Report) OK() bool {
 func (m *measurement) result() Result {
 	st := m.stage
 	res := Result{
-		Name: st.Name, Unit: st.Unit, Ours: st.Ours, Baseline: st.Baseline, Remark: st.Remark, Profile: m.profile,
-		Target: st.Target, AtLeast: st.AtLeast,
+		Stage: st, Profile: m.profile,
 		BaselinePerSecond: median(each(m.baseline, func(r round) float64 { return r.perSecond })),
 		OursPerSecond:     median(each(m.ours, func(r round) float64 { return r.perSecond })),
 		BaselineCPU:       cpuOf(m.baseline), OursCPU: cpuOf(m.ours),
@@ -91,7 +83,7 @@ func (m *measurement) result() Result {
 	for _, f := range st.Figures {
 		v := median(each(m.ours, func(r round) float64 { return r.figures[f.Name] }))
 		found := Finding{Figure: f, Value: v, OK: f.AtMost == 0 || v <= f.AtMost}
-		res.Figures = append(res.Figures, found)
+		res.Findings = append(res.Findings, found)
 		res.OK = res.OK && found.OK
 	}
 	return res
@@ -180,7 +172,7 @@ func (r *Report) Write(w io.Writer) error {
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		fmt.Fprintf(&b, "\n%s: %s, beside %s. In %s.\n", s.Name, s.Ours, s.Baseline, s.Unit)
-		for _, f := range s.Figures {
+		for _, f := range s.Findings {
 			fmt.Fprintf(&b, "  %s %s %s\n", f.Name, strconv.FormatFloat(f.Value, 'f', 1, 64), f.Unit)
 		}
 		fmt.Fprintf(&b, "  processor µs for each: %s; baseline: %s\n", spent(s.OursCPU), spent(s.BaselineCPU))

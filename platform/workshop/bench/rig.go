@@ -20,15 +20,12 @@ type Rig struct {
 	stores storesReady
 	tokens *auth.Tokens
 	server *Server
-	bank   *Server // pays for the server's orders; nil while the server has its own
-	// needsStores keep the stores alive as long as any process has them open;
+	// needsStores keeps the stores alive as long as any process has it open;
 	// every child does.
-	needsStores []*os.File
+	needsStores *os.File
 	closers     []func(context.Context) error // the last is called first
-	stageEnds   []func(context.Context) error
-	names       map[int]string // what the report calls a child, by process id
+	names       map[int]string                // what the report calls a child, by process id
 	users       int64
-	quick       bool // as [Config.Quick]
 }
 
 // firstUser is the first shopper id; operators' ids are below it.
@@ -51,12 +48,8 @@ func NewRig(ctx context.Context) (_ *Rig, err error) {
 	_, _ = rand.Read(secret[:]) // never fails
 	r.key = hex.EncodeToString(secret[:])
 	r.tokens = auth.NewTokens([]byte(r.key), time.Now)
-	// A million shoppers' marks need more memory than a demo's.
-	const redisMemoryBytes = 2 << 30
-	if r.stores, err = r.startStores(ctx, "", storesOrder{RedisMemoryBytes: redisMemoryBytes}); err != nil {
-		return nil, err
-	}
-	return r, nil
+	err = r.startStores(ctx)
+	return r, err
 }
 
 // folder makes a temporary folder that is deleted with the rig.
@@ -74,19 +67,6 @@ func (r *Rig) folder() (string, error) {
 }
 
 func (r *Rig) onClose(f func(context.Context) error) { r.closers = append(r.closers, f) }
-
-// afterStage has f called when the measured stage ends.
-func (r *Rig) afterStage(f func(context.Context) error) { r.stageEnds = append(r.stageEnds, f) }
-
-// endStage ends what the stage started, even after an interrupt.
-func (r *Rig) endStage(ctx context.Context) error {
-	var errs []error
-	for _, end := range r.stageEnds {
-		errs = append(errs, end(context.WithoutCancel(ctx)))
-	}
-	r.stageEnds = nil
-	return errors.Join(errs...)
-}
 
 // closePatience bounds the end of a run: one half is for the server, twice its
 // own hard stop limit, which it reaches on a busy machine, and one half for the

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,13 +20,6 @@ import (
 // that the stores are stopped and the folder is deleted after the last of them
 // and never before.
 
-// storesOrder is the only line that this child reads.
-type storesOrder struct {
-	Folder           string `json:"folder"` // deleted at the end; it contains the data
-	RedisMemoryBytes int64  `json:"redis_memory_bytes"`
-	Throwaway        bool   `json:"throwaway"` // never waits for the disk
-}
-
 // storesReady is the only line that it writes.
 type storesReady struct {
 	DatabaseURL string `json:"database_url"`
@@ -46,31 +38,30 @@ func (e refusedError) Error() string { return e.ready.Refused }
 // ExitCode is the condition's, see platform/workshop/embedded.
 func (e refusedError) ExitCode() int { return e.ready.Exit }
 
-// serveStores is the child.
+// redisMemoryBytes is for a million shoppers' marks, which need more than a demo's.
+const redisMemoryBytes = 2 << 30
+
+// serveStores is the child. It runs in the folder for the data, which is deleted at the
+// end.
 func serveStores(ctx context.Context, in io.Reader, out io.Writer) error {
-	lines := bufio.NewReader(in)
-	line, err := lines.ReadBytes('\n')
-	var order storesOrder
-	if err := errors.Join(err, json.Unmarshal(line, &order)); err != nil {
-		return fmt.Errorf("bench: read the folder to use: %w", err)
+	folder, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("bench: find the folder to use: %w", err)
 	}
 	ctx, unneeded := context.WithCancel(ctx)
 	defer unneeded()
-	go func() { _, _ = io.Copy(io.Discard, lines); unneeded() }()
-	defer removeAfter(order.Folder)()
+	go func() { _, _ = io.Copy(io.Discard, in); unneeded() }()
+	defer removeAfter(folder)()
 
-	stack, err := embedded.Start(ctx, embedded.Config{
-		DataDir: filepath.Join(order.Folder, "stores"), RedisMaxMemoryBytes: order.RedisMemoryBytes, Throwaway: order.Throwaway,
-	})
+	stack, err := embedded.Start(ctx, embedded.Config{DataDir: filepath.Join(folder, "stores"), RedisMaxMemoryBytes: redisMemoryBytes})
 	if err != nil {
 		refused := storesReady{Refused: err.Error(), Exit: 1}
-		var coded interface{ ExitCode() int }
-		if errors.As(err, &coded) {
-			refused.Exit = coded.ExitCode()
+		if coded, ok := errors.AsType[*embedded.StartError](err); ok {
+			refused.Exit = coded.Exit
 		}
 		return json.NewEncoder(out).Encode(refused)
 	}
-	if err := json.NewEncoder(out).Encode(storesReady{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL, Folder: order.Folder}); err == nil {
+	if err := json.NewEncoder(out).Encode(storesReady{DatabaseURL: stack.DatabaseURL, RedisURL: stack.RedisURL, Folder: folder}); err == nil {
 		<-ctx.Done()
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
@@ -95,42 +86,39 @@ func removeAfter(folder string) func() {
 }
 
 // startStores starts the child, in a folder of its own, and returns when the stores
-// answer. The report lists them under name, or each by its own. They stop when the
-// rig is closed and all other children have ended.
-func (r *Rig) startStores(ctx context.Context, name string, order storesOrder) (_ storesReady, err error) {
-	if order.Folder, err = r.folder(); err != nil {
-		return storesReady{}, err
+// answer. They stop when the rig is closed and all other children have ended.
+func (r *Rig) startStores(ctx context.Context) error {
+	folder, err := r.folder()
+	if err != nil {
+		return err
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		return storesReady{}, fmt.Errorf("bench: open a pipe to the stores: %w", err)
+		return fmt.Errorf("bench: open a pipe to the stores: %w", err)
 	}
 	cmd := exec.Command(r.exe, PartCommand, storesPartName) //nolint:gosec,noctx // this program; ended by its input
 	// In a separate process group, so that a Ctrl-C in the terminal does not
 	// stop the stores while other processes use them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Stdin = read
+	cmd.Stdin, cmd.Dir = read, folder
 	c, err := start(cmd, write)
 	_ = read.Close() // the child has its own
 	if err != nil {
-		return storesReady{}, errors.Join(err, write.Close())
+		return errors.Join(err, write.Close())
 	}
-	r.needsStores = append(r.needsStores, write)
-	r.names[c.PID()] = name // if empty, its children are named instead: postgres, redis-server
+	r.needsStores = write
+	r.names[c.PID()] = "" // its children are named instead: postgres, redis-server
 	r.onClose(c.await)
 	// An interrupted start ends when its input does.
 	release := context.AfterFunc(ctx, func() { _ = write.Close() })
 	defer release()
 
-	var ready storesReady
-	if err := errors.Join(c.Tell(order), c.Hear(&ready)); err != nil {
-		return storesReady{}, errors.Join(context.Cause(ctx), err)
+	switch err := c.Hear(&r.stores); {
+	case ctx.Err() != nil:
+		return errors.Join(context.Cause(ctx), err)
+	case err == nil && r.stores.Refused != "":
+		return refusedError{r.stores}
+	default:
+		return err
 	}
-	if ready.Refused != "" {
-		if ctx.Err() != nil {
-			return storesReady{}, context.Cause(ctx)
-		}
-		return storesReady{}, refusedError{ready}
-	}
-	return ready, nil
 }

@@ -16,13 +16,13 @@ import (
 
 // Bench is `stampede bench`.
 type Bench struct {
-	Stages  []string      `help:"Measure only these stages, comma-separated: refusal, paths, whole, beside, saturated, push."`
+	Stages  []string      `help:"Measure only these stages, comma-separated: refusal, paths, whole."`
 	Rounds  int           `default:"5" help:"How many times each side of a stage is measured, alternating."`
 	Round   time.Duration `default:"1500ms" help:"How long one measurement of a side takes, as a duration, 200ms to 20s."`
-	Quick   bool          `help:"Only check that every stage works: few operations, one round; the figures are meaningless."`
+	Quick   bool          `help:"Only check that everything works: few operations, one round; the figures are meaningless."`
 	JSON    bool          `name:"json" help:"Print the report as JSON."`
 	Strict  bool          `help:"Exit 1 when a target was missed."`
-	Scale   string        `enum:",curve,million,short" default:"" help:"Instead of the stages: curve (cost per attempt for 1,000 to 1,000,000 shoppers and 1 to 1,000 items), million (a million attempts on 10,000 units, proved), or short (both, tiny)."`
+	Scale   string        `enum:",million" default:"" help:"Instead of the stages: million attempts on 10,000 units, whose books are proved."`
 	Profile string        `type:"path" help:"Write a processor profile of each stage to this folder, for go tool pprof."`
 }
 
@@ -74,9 +74,9 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	if c.Scale == "" {
 		report, err = bench.Run(ctx, rig, chosen, cfg)
 	} else {
-		var scaled *bench.ScaleReport
-		if scaled, err = bench.Scale(ctx, rig, c.plan(io.Err, prove)); err == nil {
-			report, sound = scaled, scaled.Million == nil || scaled.Million.Sound()
+		var million *bench.MillionReport
+		if million, err = c.million(ctx, rig, io.Err, prove); err == nil {
+			report, sound = million, million.Sound()
 		}
 	}
 	switch {
@@ -97,24 +97,20 @@ func (c *Bench) Run(ctx context.Context, io Streams, prove Prover) (err error) {
 	return nil
 }
 
-// scalePlans are the values of --scale.
-var scalePlans = map[string]bench.ScalePlan{
-	"curve": bench.CurvePlan, "million": bench.MillionPlan, "short": bench.ShortPlan,
-}
-
-// plan is that of --scale: the cost of an attempt in sales of different sizes, and a
-// million attempts on ten thousand units, whose books are proved.
-func (c *Bench) plan(progress stdio.Writer, prove Prover) bench.ScalePlan {
-	plan := scalePlans[c.Scale]
-	plan.Progress = progress
-	plan.Prove = func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.ClientRecord) (bool, error) {
+// million sells ten thousand units to a million shoppers, of each 200 times fewer with
+// --quick.
+func (c *Bench) million(ctx context.Context, rig *bench.Rig, progress stdio.Writer, prove Prover) (*bench.MillionReport, error) {
+	shoppers := 1_000_000
+	if c.Quick {
+		shoppers = 5_000
+	}
+	return bench.Million(ctx, rig, shoppers, progress, func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.ClientRecord) (bool, error) {
 		found, err := prove(ctx, Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told)
 		if err == nil {
 			err = found.Write(progress)
 		}
 		return err == nil && proof.AllOK(found.Checks), err
-	}
-	return plan
+	})
 }
 
 // choose returns the selected stages, or all if none is selected.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -73,8 +72,8 @@ func (c *Rush) Validate() error {
 
 // Run plays, reports, and proves the books if the stores are known.
 func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) error {
-	stack, err := ReadStack(c.Data)
-	if err != nil && !errors.Is(err, ErrNoStack) {
+	stack, err := knownStack(c.Data)
+	if err != nil {
 		return err
 	}
 	source := flags.keySource(c.SigningKey != "", c.Data)
@@ -152,15 +151,10 @@ func (c *Rush) play(stack Noted) (loadgen.Config, error) {
 		}
 		cfg.Rate = rate
 	}
-	number, percent := strings.CutSuffix(c.Pay, "%")
-	share, err := strconv.ParseFloat(number, 64)
-	if percent {
-		share /= 100
-	}
-	if err != nil || share < 0 || share > 1 || math.IsNaN(share) {
+	var err error
+	if cfg.PayShare, err = loadgen.ParseShare(c.Pay); err != nil {
 		return cfg, fmt.Errorf("--pay must be a share such as 80%% or 0.8, not %q", c.Pay)
 	}
-	cfg.PayShare = share
 	switch {
 	case c.Item == 0 && !c.Demo:
 		return cfg, errors.New("name the item with --item ID, or let --demo plan a sale")

@@ -11,26 +11,17 @@ import (
 
 // Config configures a run.
 type Config struct {
-	BaseURL string // http://127.0.0.1:8080
-	ItemID  int64
-	// Shoppers is how many distinct users rush, 1 to 10 million.
-	Shoppers int
+	CrowdConfig
+
 	// Rate is attempts per second; 0 is as fast as the connections allow.
 	Rate float64
 	// PayShare is the share of winners that pay, 0 to 1.
 	PayShare float64
-	// Connections is how many HTTP connections fire in parallel. 256 keeps two
-	// cores busy and is what a reverse proxy would open to the server.
-	Connections int
 	// Sockets is how many shoppers also hold a WebSocket; -1 means all, as far
 	// as this process's file descriptors allow.
 	Sockets int
-	// FirstUser is the id of the first shopper; the others follow it.
-	FirstUser int64
 	// Settle bounds the wait for winners' orders and payments.
 	Settle time.Duration
-	// Token mints the access token of a user.
-	Token func(user int64) (string, error)
 	// Progress receives the progress bar; nil for none.
 	Progress io.Writer
 	// Terminal redraws the bar in place; otherwise a line is written every few
@@ -44,8 +35,8 @@ type Config struct {
 // DefaultConfig returns the defaults of `rush`.
 func DefaultConfig() Config {
 	return Config{
-		BaseURL: "http://127.0.0.1:8080", Shoppers: 1000, PayShare: 0.8, Connections: 256,
-		Sockets: -1, FirstUser: 1_000_000, Settle: time.Minute,
+		CrowdConfig: CrowdConfig{BaseURL: "http://127.0.0.1:8080", Shoppers: 1000, FirstUser: 1_000_000, Connections: 256},
+		PayShare:    0.8, Sockets: -1, Settle: time.Minute,
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 type Crowd struct {
 	client   *client
 	conns    int
-	items    []int64
+	item     int64
 	token    func(user int64) (string, error)
 	base     time.Time // the origin of the shoppers' times
 	shoppers []shopper
@@ -33,12 +33,17 @@ type Crowd struct {
 
 // CrowdConfig configures a crowd.
 type CrowdConfig struct {
-	BaseURL     string // http://127.0.0.1:8080
-	Items       []int64
-	Shoppers    int
-	FirstUser   int64 // the others follow
+	BaseURL string // http://127.0.0.1:8080
+	ItemID  int64
+	// Shoppers is how many distinct users rush, 1 to 10 million.
+	Shoppers int
+	// FirstUser is the id of the first shopper; the others follow it.
+	FirstUser int64
+	// Connections is how many HTTP connections fire in parallel. 256 keeps two
+	// cores busy and is what a reverse proxy would open to the server.
 	Connections int
-	Token       func(user int64) (string, error)
+	// Token mints the access token of a user.
+	Token func(user int64) (string, error)
 }
 
 // shopper is one user's attempt. The place in the crowd determines the user.
@@ -47,14 +52,14 @@ type shopper struct {
 	no       ids.ID        // the path's, or the one that the answer named instead
 	sent     time.Duration // the first send of the attempt, since the crowd's base
 	answered time.Duration
-	answer   answerID
+	answer   string // its code; empty until answered
 	trail    *trail // for shoppers in line or with a socket; otherwise nil
 }
 
-// NewCrowd creates shoppers. Shopper i rushes item i mod len(Items).
+// NewCrowd creates shoppers.
 func NewCrowd(cfg CrowdConfig) *Crowd {
 	return &Crowd{
-		client: newClient(cfg.BaseURL, cfg.Connections), conns: cfg.Connections, items: cfg.Items,
+		client: newClient(cfg.BaseURL, cfg.Connections), conns: cfg.Connections, item: cfg.ItemID,
 		token: func(user int64) (string, error) { return cfg.Token(cfg.FirstUser + user) },
 		base:  time.Now(), shoppers: make([]shopper, cfg.Shoppers), door: newDoor(false, false), tally: newTally(),
 	}
@@ -63,7 +68,7 @@ func NewCrowd(cfg CrowdConfig) *Crowd {
 // Repeat returns a crowd of n shoppers who send these shoppers' attempts in turn,
 // to the server at baseURL. They do not fetch paths themselves.
 func (c *Crowd) Repeat(baseURL string, n int) *Crowd {
-	r := NewCrowd(CrowdConfig{BaseURL: baseURL, Items: c.items, Shoppers: n, Connections: c.conns})
+	r := NewCrowd(CrowdConfig{BaseURL: baseURL, ItemID: c.item, Shoppers: n, Connections: c.conns})
 	r.token = func(i int64) (string, error) { return c.token(i % int64(len(c.shoppers))) }
 	for i := range r.shoppers {
 		s := &c.shoppers[i%len(c.shoppers)]
@@ -78,16 +83,8 @@ func (c *Crowd) Close() {
 	c.client.http.CloseIdleConnections()
 }
 
-// Token is the i-th shopper's access token.
-func (c *Crowd) Token(i int) (string, error) { return c.token(int64(i)) }
-
 // RushTarget is the target of the i-th shopper's attempt.
 func (c *Crowd) RushTarget(i int) string { return rushTarget(c.shoppers[i].path) }
-
-// Item is the first of the crowd's items.
-func (c *Crowd) Item() int64 { return c.items[0] }
-
-func (c *Crowd) item(i int) int64 { return c.items[i%len(c.items)] }
 
 // Fetched is the result of fetching paths.
 type Fetched struct {
@@ -139,9 +136,9 @@ func (c *Crowd) fetchPath(ctx context.Context, w *hand, i int) (code string, err
 	if err != nil {
 		return "", err
 	}
-	target := itemTarget(c.item(i), "/rush-path")
+	target := itemTarget(c.item, "/rush-path")
 	if c.door.worksForPaths() {
-		w.resp, err = c.doProved(ctx, humancheck.PurposeRush, c.item(i), target, token, oneUnit)
+		w.resp, err = c.doProved(ctx, humancheck.PurposeRush, target, token, oneUnit)
 	} else {
 		w.resp, err = w.link.do(post, target, token, oneUnit)
 	}
@@ -175,36 +172,19 @@ func (v *Volley) PerSecond() float64 { return float64(v.Sent) / max(v.Elapsed.Se
 // Fire sends every attempt once, as fast as the connections allow.
 func (c *Crowd) Fire(ctx context.Context) Volley { return c.fire(ctx, firing{}) }
 
-// FireAt sends every attempt once, at a rate, in attempts a second, whether or not the
-// earlier ones are answered. The times count from when an attempt was due, so that a
-// server that falls behind cannot hide it by keeping the connections busy.
-func (c *Crowd) FireAt(ctx context.Context, perSecond float64) Volley {
-	return c.fire(ctx, firing{every: interval(perSecond)})
-}
-
-// interval is the time between two events of a rate.
-func interval(perSecond float64) time.Duration {
-	return time.Duration(float64(time.Second) / perSecond)
-}
-
-// FireAgain repeats the attempts whose last answer was one of the codes;
-// without codes, the refused ones. The same path is the same attempt, so no new
-// paths are needed.
-func (c *Crowd) FireAgain(ctx context.Context, codes ...string) Volley {
-	if len(codes) == 0 {
-		return c.fire(ctx, firing{which: func(s *shopper) bool { return c.tally.isRefusal(s.answer) }})
-	}
-	wanted := map[answerID]bool{}
-	for _, code := range codes {
-		wanted[c.tally.id(code)] = true
-	}
-	return c.fire(ctx, firing{which: func(s *shopper) bool { return wanted[s.answer] }})
+// FireAgain repeats the attempts whose last answer was the code. The same path is the
+// same attempt, so no new paths are needed.
+func (c *Crowd) FireAgain(ctx context.Context, code string) Volley {
+	return c.fire(ctx, firing{which: func(s *shopper) bool { return s.answer == code }})
 }
 
 // firing configures a firing; the zero value sends every attempt as fast as possible.
 type firing struct {
-	which func(*shopper) bool  // which shoppers send; nil means all
-	every time.Duration        // when the next one is due; 0 means as fast as possible
+	which func(*shopper) bool // which shoppers send; nil means all
+	// every is when the next one is due, whether or not the earlier ones are answered; 0
+	// means as fast as possible. The times count from when an attempt was due, so that a
+	// server that falls behind cannot hide it by keeping the connections busy.
+	every time.Duration
 	after func(w *hand, i int) // runs after each answer; may be nil
 }
 
@@ -240,10 +220,10 @@ func (c *Crowd) fire(ctx context.Context, f firing) Volley {
 			continue
 		}
 		v.Sent++
-		v.Answers[c.tally.name(s.answer)]++
-		if s.answer == idQueued {
+		v.Answers[s.answer]++
+		if s.answer == answerQueued {
 			record(grant, s.answered-s.sent)
-		} else if c.tally.isRefusal(s.answer) {
+		} else if isRefusal(s.answer) {
 			record(refusal, s.answered-s.sent)
 		}
 	}
@@ -263,12 +243,12 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 			code = answerNone
 		}
 		if code != "" {
-			s.answered, s.answer = time.Since(c.base), c.tally.id(pathRefused+code)
+			s.answered, s.answer = time.Since(c.base), c.tally.name([]byte(pathRefused+code))
 			return
 		}
 		s.sent = time.Since(c.base)
 	}
-	s.answer = idNone
+	s.answer = answerNone
 	for send := 0; send < attemptSends; send++ {
 		var err error
 		w.resp, err = w.link.do(post, rushTarget(s.path), "", nil)
@@ -279,12 +259,12 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 		case err != nil:
 			continue // the previous answer stands
 		case w.resp.ok():
-			s.answer = idQueued
+			s.answer = answerQueued
 			return
 		}
 		code := w.resp.code()
 		if string(code) == answerUnknown {
-			s.answer = idUnknown
+			s.answer = answerUnknown
 			if send < attemptSends-1 {
 				c.tally.trouble("an attempt was answered unknown and repeated") // the server counts each answer
 			}
@@ -293,7 +273,7 @@ func (c *Crowd) attempt(ctx context.Context, w *hand, i int) {
 		if string(code) == answerAlreadyBought {
 			s.no = numberOr(s.no, w.resp.body)
 		}
-		s.answer = c.tally.idOf(code)
+		s.answer = c.tally.name(code)
 		if string(code) != answerFenced || !c.patient || w.resp.retryAfter == 0 || s.answered-s.sent >= pathLife {
 			return
 		}

@@ -8,16 +8,6 @@ import (
 	"stampede/platform/watch/proof"
 )
 
-// Winners returns the places of the shoppers who were answered 202.
-func (c *Crowd) Winners() (places []int) {
-	for i := range c.shoppers {
-		if c.shoppers[i].answer == idQueued {
-			places = append(places, i)
-		}
-	}
-	return places
-}
-
 // Last returns the places of the winners whose attempts were in flight when the
 // last one was sent, at most one per connection.
 func (c *Crowd) Last() (places []int) {
@@ -26,7 +16,7 @@ func (c *Crowd) Last() (places []int) {
 		sent = max(sent, c.shoppers[i].sent)
 	}
 	for i := range c.shoppers {
-		if s := &c.shoppers[i]; s.answer == idQueued && s.answered >= sent {
+		if s := &c.shoppers[i]; s.answer == answerQueued && s.answered >= sent {
 			places = append(places, i)
 		}
 	}
@@ -80,7 +70,7 @@ func (c *Crowd) Entries(first int64) []proof.ClientRecord {
 	entries := make([]proof.ClientRecord, len(c.shoppers))
 	for i := range c.shoppers {
 		s := &c.shoppers[i]
-		entries[i] = proof.ClientRecord{OrderNo: s.no, UserID: first + int64(i), Answer: c.tally.name(s.answer)}
+		entries[i] = proof.ClientRecord{OrderNo: s.no, UserID: first + int64(i), Answer: s.answer}
 		if s.trail != nil {
 			entries[i].Pushed = s.trail.lastPush()
 			if status, _, _ := s.trail.state(); status != gone {

@@ -92,10 +92,10 @@ func (c *Crowd) reserveFor(ctx context.Context, w *hand, i int) (code string, er
 	if err != nil {
 		return "", err
 	}
-	target := itemTarget(c.item(i), "/reservation")
+	target := itemTarget(c.item, "/reservation")
 	var a answer
 	if c.door.work {
-		a, err = c.doProved(ctx, humancheck.PurposeReservation, c.item(i), target, token, nil)
+		a, err = c.doProved(ctx, humancheck.PurposeReservation, target, token, nil)
 	} else {
 		a, err = w.link.do(post, target, token, nil)
 	}
@@ -105,13 +105,13 @@ func (c *Crowd) reserveFor(ctx context.Context, w *hand, i int) (code string, er
 // doProved sends a request together with a proof of work, for which it needs a
 // challenge. It fetches that when a core is free, so that the challenge does not
 // expire while waiting.
-func (c *Crowd) doProved(ctx context.Context, purpose string, item int64, target, token string, body []byte) (answer, error) {
+func (c *Crowd) doProved(ctx context.Context, purpose, target, token string, body []byte) (answer, error) {
 	select {
 	case c.door.solvers <- struct{}{}:
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	}
-	a, header, err := c.prove(ctx, purpose, item, token)
+	a, header, err := c.prove(ctx, purpose, token)
 	<-c.door.solvers
 	if err != nil || !a.ok() {
 		return a, err
@@ -125,14 +125,14 @@ func (c *Crowd) doProved(ctx context.Context, purpose string, item int64, target
 
 // prove gets a challenge and solves it. A challenge that no program solves is a
 // refusal.
-func (c *Crowd) prove(ctx context.Context, purpose string, item int64, token string) (a answer, header string, err error) {
-	a, err = c.client.do(ctx, get, itemTarget(item, "/challenge?purpose="+purpose), token, nil)
+func (c *Crowd) prove(ctx context.Context, purpose, token string) (a answer, header string, err error) {
+	a, err = c.client.do(ctx, get, itemTarget(c.item, "/challenge?purpose="+purpose), token, nil)
 	if err != nil || !a.ok() {
 		return a, "", err
 	}
 	var asked humancheck.Challenge
 	if err := json.Unmarshal(a.body, &asked); err != nil {
-		return a, "", fmt.Errorf("loadgen: the challenge of item %d is unreadable: %w", item, err)
+		return a, "", fmt.Errorf("loadgen: the challenge of item %d is unreadable: %w", c.item, err)
 	}
 	if asked.Kind != humancheck.Pow {
 		return answer{status: http.StatusForbidden, body: fmt.Appendf(nil, `{"code":"human-check-%s"}`, asked.Kind)}, "", nil

@@ -1,14 +1,10 @@
 package loadgen
 
 import (
-	"container/heap"
 	"context"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -22,255 +18,154 @@ const (
 	// that no shop's page causes.
 	eagerWinners = 1000
 	eagerEvery   = 100
-	// pollers is how many connections poll concurrently. Each poll takes a
-	// millisecond, so they manage ten thousand a second.
+	// pollers is how many connections poll, and how many winners pay, concurrently.
+	// Each poll takes a millisecond, so they manage ten thousand a second.
 	pollers = 32
-	// newsPlaces is how many pushes may wait for a poller; beyond that, its
-	// next poll finds out.
-	newsPlaces = 1024
 )
 
-// followers polls for every shopper in line. Each winner belongs to one poller.
+// followers follow every shopper in line, each in a goroutine of its own, over
+// a few connections.
 type followers struct {
-	ctx     context.Context //nolint:containedctx // the pollers' lifetime
+	run     *run
+	ctx     context.Context //nolint:containedctx // the followers' lifetime
 	cancel  context.CancelFunc
-	pollers []*poller
-	lines   []chan *trail // to the pollers
-	next    atomic.Int64
-	group   sync.WaitGroup // the pollers
-	payers  errgroup.Group
+	links   chan *link // those that no poll uses
+	payers  chan struct{}
 	winners sync.WaitGroup // those still followed
 }
 
 func (r *run) startFollowers(ctx context.Context) *followers {
-	f := &followers{}
+	f := &followers{run: r, links: make(chan *link, pollers), payers: make(chan struct{}, pollers)}
 	f.ctx, f.cancel = context.WithCancel(ctx)
-	f.payers.SetLimit(pollers)
 	for range min(pollers, r.cfg.Connections) {
-		//nolint:contextcheck // followers' context is derived from ctx above
-		p := &poller{run: r, winners: &f.winners, payers: &f.payers, link: r.client.newLink(f.ctx), news: make(chan *trail, newsPlaces), payments: make(chan payment)}
-		f.lines, f.pollers = append(f.lines, p.news), append(f.pollers, p)
-		f.group.Go(func() { p.work(f.ctx) })
+		f.links <- r.client.newLink(f.ctx) //nolint:contextcheck // derived from ctx above
 	}
 	return f
 }
 
-// add passes a winner to a poller. It blocks while the poller's queue is full,
-// which slows the crowd down instead of losing winners.
-func (f *followers) add(t *trail) {
-	line := f.lines[int(f.next.Add(1))%len(f.lines)]
-	t.mu.Lock()
-	t.wake = line
-	t.mu.Unlock()
-	f.winners.Add(1)
-	select {
-	case line <- t:
-	case <-f.ctx.Done():
-		f.winners.Done()
-	}
-}
+// add follows a winner.
+func (f *followers) add(t *trail) { f.winners.Go(func() { f.follow(t) }) }
 
-// end stops the pollers. No winner may be added afterwards.
+// end stops the followers. No winner may be added afterwards.
 func (f *followers) end() {
 	f.cancel()
-	f.group.Wait()
-	_ = f.payers.Wait() // they return no errors
-	for _, p := range f.pollers {
-		p.dismiss()
+	f.winners.Wait()
+	for range len(f.links) {
+		(<-f.links).close()
 	}
 }
 
-// poller follows its winners over one connection.
-type poller struct {
-	run     *run
-	winners *sync.WaitGroup
-	payers  *errgroup.Group
-	link    *link
-	news    chan *trail // new winners, and winners that got a push
-	open    trails      // ordered by the next poll
-	known   map[*trail]bool
-	// payments receives the results of started payments.
-	payments chan payment
-}
-
-// work polls for its winners' orders, the earliest due first, and is woken by
-// pushes and finished payments.
-func (p *poller) work(ctx context.Context) {
-	defer p.link.close()
-	p.known = map[*trail]bool{}
-	defer func() { p.winners.Add(-len(p.known)) }() // interrupted: the report says so
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+// follow polls for a winner's order, is woken by pushes, and lets the winner pay,
+// until nothing more is to come or the followers end.
+func (f *followers) follow(t *trail) {
+	var paid bool
+	var pause time.Duration
 	for {
-		wait := time.Hour // nothing to poll: only news wakes the poller
-		if len(p.open) > 0 {
-			wait = time.Until(p.open[0].due)
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-			return
-		case t := <-p.news:
-			p.hear(ctx, t)
-		case done := <-p.payments:
-			t := done.trail
-			t.paying, t.paid, t.unpaid, t.pause = false, done.made, !done.made, 0
-			p.step(ctx, t)
-		case <-timer.C:
-			if len(p.open) == 0 {
-				continue
+		switch status, _, _ := t.state(); {
+		case status == statusPending && t.pays && !paid:
+			if paid = f.pay(t); !paid {
+				return
 			}
-			t := heap.Pop(&p.open).(*trail) //nolint:errcheck // the heap contains nothing else
-			p.ask(t)
-			p.step(ctx, t)
-		}
-	}
-}
-
-// dismiss releases winners that were added while the poller ended.
-func (p *poller) dismiss() {
-	for {
-		select {
-		case t := <-p.news:
-			if !p.known[t] && t.due.IsZero() {
-				p.known[t] = true
-				p.winners.Done()
-			}
-		default:
+			pause = 0
+		case status != "" && (status != statusPending || !paid):
+			f.run.settled.Add(1)
 			return
 		}
-	}
-}
-
-// hear accepts a new winner, or continues with one that got a push.
-func (p *poller) hear(ctx context.Context, t *trail) {
-	if !p.known[t] {
-		if t.due.IsZero() { // not one that has already finished
-			p.known[t] = true
-			p.step(ctx, t)
+		switch {
+		case pause == 0 && (t.eager || paid):
+			pause = firstPoll
+		case pause == 0:
+			pause = 2 * maxPoll
+		case pause < maxPoll:
+			pause = min(2*pause, maxPoll)
 		}
-		return
-	}
-	for i, o := range p.open {
-		if o == t {
-			heap.Remove(&p.open, i)
-			break
-		}
-	}
-	p.step(ctx, t)
-}
-
-// step checks what a winner waits for: an order, then the end of the payment.
-func (p *poller) step(ctx context.Context, t *trail) {
-	status, _, _ := t.state()
-	switch {
-	case t.paying: // pushes that arrive meanwhile are kept in the trail
-	case status == gone:
-		p.finish(t)
-	case status == "" || status == statusPending && t.paid:
-		p.later(t)
-	case status == statusPending && t.pays && !t.unpaid:
-		p.pay(ctx, t)
-	default:
-		p.finish(t)
-	}
-}
-
-// pay starts a winner's payment beside the polling, which measures; if the
-// limit of concurrent payments is reached, it retries after the next poll.
-func (p *poller) pay(ctx context.Context, t *trail) {
-	t.paying = p.payers.TryGo(func() error {
-		paid := p.run.pay(ctx, t.shopper)
 		select {
-		case p.payments <- payment{t, paid}:
-		case <-ctx.Done():
+		case <-f.ctx.Done():
+			return
+		case <-t.wake:
+		case <-time.After(pause):
+			pause = f.poll(t, pause)
 		}
-		return nil
-	})
-	if !t.paying {
-		p.later(t)
 	}
 }
 
-// payment is the result of a winner's payment.
-type payment struct {
-	trail *trail
-	made  bool
-}
-
-// later schedules the next poll.
-func (p *poller) later(t *trail) {
-	switch {
-	case t.pause == 0 && (t.eager || t.paid):
-		t.pause = firstPoll
-	case t.pause == 0:
-		t.pause = 2 * maxPoll
-	case t.pause < maxPoll:
-		t.pause = min(2*t.pause, maxPoll)
+// pay lets a winner pay when fewer than pollers do.
+func (f *followers) pay(t *trail) bool {
+	select {
+	case <-f.ctx.Done():
+		return false
+	case f.payers <- struct{}{}:
 	}
-	t.due = time.Now().Add(t.pause)
-	heap.Push(&p.open, t)
-}
-
-func (p *poller) finish(t *trail) {
-	delete(p.known, t)
-	t.due = time.Now() // marks it as finished
-	p.run.settled.Add(1)
-	p.winners.Done()
-}
-
-// gone is the internal status of a number that is not in line; no server sends it.
-const gone = "gone"
-
-// ask polls once and records the server's answer.
-func (p *poller) ask(t *trail) {
-	r := p.run
-	s := &r.shoppers[t.shopper]
-	if t.token == "" {
-		token, err := r.token(int64(t.shopper))
-		if err != nil {
-			return // the token was already minted for the path, so this cannot fail
-		}
-		t.token = token
+	paid := f.run.pay(f.ctx, t.shopper)
+	<-f.payers
+	if !paid {
+		f.run.settled.Add(1)
 	}
-	a, err := p.link.do(get, "/api/v1/orders/"+s.no.String(), t.token, nil)
+	return paid
+}
+
+// poll asks the server once when a connection is free, records the answer, and
+// returns the pause that the server wants if the winner waits long already.
+func (f *followers) poll(t *trail, pause time.Duration) time.Duration {
+	r, s := f.run, &f.run.shoppers[t.shopper]
+	token, err := r.token(int64(t.shopper))
+	if err != nil {
+		return pause // the token was already minted for the path, so this cannot fail
+	}
+	var l *link
+	select {
+	case <-f.ctx.Done():
+		return pause
+	case l = <-f.links:
+	}
+	defer func() { f.links <- l }()
+	a, err := l.do(get, "/api/v1/orders/"+s.no.String(), token, nil)
 	t.silent = err != nil || a.status >= http.StatusInternalServerError
 	if t.silent {
-		return
+		return pause
 	}
 	if !a.ok() {
 		if string(a.code()) == "not-entered" {
-			if s.answer == idQueued { // otherwise the attempt never arrived, which is a valid end
+			if s.answer == answerQueued { // otherwise the attempt never arrived, which is a valid end
 				r.tally.violate(s.no.String(), "was answered 202 and is no longer known")
 			}
-			t.mu.Lock()
-			t.status = gone
-			t.mu.Unlock()
+			t.leave()
 		}
-		return
+		return pause
 	}
 	status, _ := textMember(a.body, `"status"`)
 	if string(status) != answerQueued {
 		t.heard(string(status), false, time.Since(r.base))
-		return
+		return pause
 	}
 	if position, told := numberMember(a.body, `"position"`); told && t.place(position) {
 		r.tally.violate(s.no.String(), "moved back in line between two polls")
 	}
-	if asked, ok := numberMember(a.body, `"poll_after_ms"`); ok && t.pause >= maxPoll {
-		t.pause = max(time.Duration(asked)*time.Millisecond, maxPoll)
+	if asked, ok := numberMember(a.body, `"poll_after_ms"`); ok && pause >= maxPoll {
+		pause = max(time.Duration(asked)*time.Millisecond, maxPoll)
 	}
+	return pause
 }
 
-// trails is a heap by due.
-type trails []*trail
-
-func (h trails) Len() int           { return len(h) }
-func (h trails) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h trails) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *trails) Push(x any)        { *h = append(*h, x.(*trail)) } //nolint:errcheck // the heap contains nothing else
-func (h *trails) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+// pay starts a payment and presses the bank's button; false if that failed.
+func (c *Crowd) pay(ctx context.Context, i int) bool {
+	token, err := c.token(int64(i))
+	if err != nil {
+		return false
+	}
+	var p paymentView
+	if err := c.client.call(ctx, http.MethodPost, "/api/v1/orders/"+c.shoppers[i].no.String()+"/payments", token, map[string]string{}, &p); err != nil {
+		c.tally.trouble("payment: " + codeOf(err))
+		return false
+	}
+	page := p.PayURL + p.QRCode // one of them
+	if page == "" {
+		return true // it cost nothing
+	}
+	// The button on the page that a shopper's browser would open.
+	if err := c.client.call(ctx, http.MethodPost, page, "", map[string]string{"action": "pay"}, nil); err != nil {
+		c.tally.trouble("bank: " + codeOf(err))
+		return false
+	}
+	return true
 }

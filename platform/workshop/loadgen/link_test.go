@@ -8,7 +8,10 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // answering listens, answers each connection with the texts, one per request,
@@ -76,11 +79,14 @@ func TestLinkKeepsItsConnection(t *testing.T) {
 // so nothing is repeated, and a silent one is left when the link ends.
 func TestLinkWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	base, dials := answering(t, "")
-	l := newClient(base, 1).newLink(t.Context())
-	defer l.close()
-	if _, err := l.do(get, "/", "", nil); !errors.Is(err, io.EOF) || dials() != 1 {
-		t.Errorf("%v over %d connections", err, dials())
+	for text, want := range map[string]error{"": io.EOF, "nonsense\r\n\r\n": nil, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort": io.ErrUnexpectedEOF} {
+		base, dials := answering(t, text)
+		l := newClient(base, 1).newLink(t.Context())
+		a, err := l.do(get, "/", "", nil)
+		l.close()
+		if err == nil || want != nil && !errors.Is(err, want) || dials() != 1 {
+			t.Errorf("%q: %+v, %v over %d connections", text, a, err, dials())
+		}
 	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the kernel, never answers
 	if err != nil {
@@ -95,4 +101,21 @@ func TestLinkWithoutAnswer(t *testing.T) {
 	if _, err := waiting.do(get, "/", "", nil); err == nil || time.Since(began) > requestTimeout/2 {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
+}
+
+func TestLinkLeavesASilentServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		l := newClient("http://shop", 1).newLink(t.Context())
+		l.conn = ours
+		l.in.Reset(ours)
+		l.out.Reset(ours)
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		began := time.Now()
+		if _, err := l.do(post, "/", "", nil); !errors.Is(err, fasthttp.ErrTimeout) || time.Since(began) != requestTimeout || l.conn != nil {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		l.close()
+	})
 }

@@ -1,10 +1,14 @@
 package loadgen
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
+
+	"stampede/platform/base/app"
 )
 
 // Snapshot is the progress of a run.
@@ -40,41 +44,32 @@ const (
 
 // showProgress draws until the returned function is called; it may be called
 // twice.
-func (r *run) showProgress() (stop func()) {
-	if r.cfg.Progress == nil && r.cfg.Observe == nil {
-		return func() {}
+func (r *run) showProgress(ctx context.Context) (stop func()) {
+	out := r.cfg.Progress
+	if out == nil {
+		out = io.Discard
 	}
-	done, finished := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(finished)
-		tick := time.NewTicker(redrawEvery)
-		defer tick.Stop()
-		var lastLine time.Time
-		for {
-			select {
-			case <-done:
-				if r.cfg.Terminal && r.cfg.Progress != nil {
-					_, _ = fmt.Fprint(r.cfg.Progress, "\r\x1b[K")
-				}
-				return
-			case now := <-tick.C:
-				s := r.snapshot()
-				if r.cfg.Observe != nil {
-					r.cfg.Observe(s)
-				}
-				switch {
-				case r.cfg.Progress == nil:
-				case r.cfg.Terminal:
-					_, _ = fmt.Fprint(r.cfg.Progress, "\r\x1b[K"+s.line())
-				case now.Sub(lastLine) >= max(lineEvery, s.Waits/countdownLines):
-					lastLine = now
-					_, _ = fmt.Fprintln(r.cfg.Progress, s.line())
-				}
+	const wipe = "\r\x1b[K"
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var drawing sync.WaitGroup
+	drawing.Go(func() {
+		for lastLine := (time.Time{}); app.Sleep(ctx, redrawEvery) == nil; {
+			s := r.snapshot()
+			if r.cfg.Observe != nil {
+				r.cfg.Observe(s)
+			}
+			if r.cfg.Terminal {
+				_, _ = fmt.Fprint(out, wipe+s.line())
+			} else if time.Since(lastLine) >= max(lineEvery, s.Waits/countdownLines) {
+				lastLine = time.Now()
+				_, _ = fmt.Fprintln(out, s.line())
 			}
 		}
-	}()
-	var once sync.Once
-	return func() { once.Do(func() { close(done); <-finished }) }
+		if r.cfg.Terminal {
+			_, _ = fmt.Fprint(out, wipe)
+		}
+	})
+	return func() { cancel(); drawing.Wait() }
 }
 
 // barWidth is the bar's length in characters; with words and figures the line

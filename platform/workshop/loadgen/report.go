@@ -1,8 +1,10 @@
 package loadgen
 
 import (
+	"cmp"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,6 @@ type Report struct {
 	Seconds   float64            `json:"seconds"`    // from the first attempt to the last answer
 	PerSecond float64            `json:"per_second"` // attempts answered, over that time
 	Answers   map[string]int64   `json:"answers"`
-	Chart     []map[string]int64 `json:"chart"` // answers by kind for each second
 	Latency   map[string]Latency `json:"latency_ms"`
 	// AllVisible is the seconds from the first attempt until every winner had an order.
 	AllVisible float64 `json:"all_winners_had_orders_after_seconds"`
@@ -95,7 +96,7 @@ func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 	visible, push := histogram(), histogram()
 	for i := range r.shoppers {
 		s := &r.shoppers[i]
-		if !s.answer.mayBeInLine() {
+		if !slices.Contains(leftToStatus, s.answer) {
 			continue
 		}
 		status, seen, pushed := "", time.Duration(0), time.Duration(0)
@@ -104,14 +105,14 @@ func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 			unheard = unheard || end == waitedOut && s.trail.silent
 			status, seen, pushed = s.trail.state()
 		}
-		lost := s.answer == idQueued && seen == 0
+		lost := s.answer == answerQueued && seen == 0
 		switch {
 		case lost && status != gone && unheard:
 			rep.NotKnown = rep.NotKnown.add(s.no.String())
 		case lost && end != cutShort:
 			r.tally.violate(s.no.String(), "was answered 202 and had no outcome when the run gave up waiting")
 		}
-		rep.Outcomes[outcome(s.answer == idQueued, status, unheard, end == cutShort)]++
+		rep.Outcomes[outcome(s.answer == answerQueued, status, unheard, end == cutShort)]++
 		if seen != 0 {
 			rep.AllVisible = max(rep.AllVisible, (seen - began).Seconds())
 			if s.trail.eager || seen == pushed { // the others polled when the server told them to
@@ -132,32 +133,12 @@ func (r *run) report(began time.Duration, v Volley, end ending) *Report {
 		rep.Latency["path"] = r.fetched.Took
 		rep.MaxConcurrent = underWay(r.fetched.PerSecond, r.fetched.Took)
 	}
-	rep.Answers, rep.Chart = r.tally.counts(), r.chart(began)
+	rep.Answers = r.tally.counts()
 	r.tally.mu.Lock()
 	defer r.tally.mu.Unlock()
 	rep.Troubles = maps.Clone(r.tally.troubles)
 	rep.Violations = append([]Violation{}, r.tally.violations...)
 	return rep
-}
-
-// maxSeconds bounds the chart; later answers count into its last second.
-const maxSeconds = 3600
-
-// chart returns the answers by code for each second.
-func (r *run) chart(began time.Duration) []map[string]int64 {
-	var all []map[string]int64
-	for i := range r.shoppers {
-		s := &r.shoppers[i]
-		if s.answer == idOpen {
-			continue
-		}
-		second := min(max(int((s.answered-began)/time.Second), 0), maxSeconds-1)
-		for len(all) <= second {
-			all = append(all, map[string]int64{})
-		}
-		all[second][r.tally.name(s.answer)]++
-	}
-	return all
 }
 
 // outcome names a winner's last known status. Nothing is known about winners
@@ -190,14 +171,12 @@ func underWay(perSecond float64, l Latency) int {
 // NoPath reports whether no shopper got a path, and the most frequent code with
 // which they were refused.
 func (rep *Report) NoPath() (code string, all bool) {
-	for _, kv := range byCount(rep.Answers) {
-		refused, noPath := strings.CutPrefix(kv.key, pathRefused)
+	for answer := range byCount(rep.Answers) {
+		refused, noPath := strings.CutPrefix(answer, pathRefused)
 		if !noPath {
 			return "", false
 		}
-		if code == "" {
-			code = refused
-		}
+		code = cmp.Or(code, refused)
 	}
 	return code, code != ""
 }

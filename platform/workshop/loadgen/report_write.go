@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,15 +31,13 @@ func (rep *Report) Write(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "%s shoppers rushed item %d %q in %.2f s: %.0f answers/s\n\n", who, rep.ItemID, rep.Title, rep.Seconds, rep.PerSecond)
 	rep.writeDoor(&b)
-	rep.writeChart(&b)
 	b.WriteString("answers\n")
-	answers := byCount(rep.Answers)
 	width := 18 // as in the other tables
-	for _, kv := range answers {
-		width = max(width, len(kv.key))
+	for code := range rep.Answers {
+		width = max(width, len(code))
 	}
-	for _, kv := range answers {
-		fmt.Fprintf(&b, "  %-*s %9d  %5.1f %%\n", width, kv.key, kv.n, 100*float64(kv.n)/float64(max(rep.Shoppers, 1)))
+	for code, n := range byCount(rep.Answers) {
+		fmt.Fprintf(&b, "  %-*s %9d  %5.1f %%\n", width, code, n, 100*float64(n)/float64(max(rep.Shoppers, 1)))
 	}
 	fmt.Fprintf(&b, "\n%-15s %9s %9s %9s %9s %9s\n", "latency (ms)", "count", "p50", "p90", "p99", "max")
 	for _, name := range []string{"path", "refusal", "grant", "order visible", "push"} {
@@ -54,12 +54,12 @@ func (rep *Report) Write(w io.Writer) error {
 			which = "the orders seen were"
 		}
 		fmt.Fprintf(&b, "\nwinners: %s visible %.2f s after the first attempt\n", which, rep.AllVisible)
-		for _, kv := range byCount(rep.Outcomes) {
-			fmt.Fprintf(&b, "  %-18s %9d\n", kv.key, kv.n)
+		for code, n := range byCount(rep.Outcomes) {
+			fmt.Fprintf(&b, "  %-18s %9d\n", code, n)
 		}
 	}
-	for _, kv := range byCount(rep.Troubles) {
-		fmt.Fprintf(&b, "note: %s (%d times)\n", kv.key, kv.n)
+	for code, n := range byCount(rep.Troubles) {
+		fmt.Fprintf(&b, "note: %s (%d times)\n", code, n)
 	}
 	if n := rep.NotKnown; n != nil {
 		fmt.Fprintf(&b, "NOT KNOWN: the server went away before it reported the outcome of %s: start it again, then run stampede verify, with --client-log FILE if this run had --log FILE\n",
@@ -109,8 +109,8 @@ func (rep *Report) writeDoor(b *strings.Builder) {
 	if d.Reserved > 0 || len(d.Refused) > 0 {
 		fmt.Fprintf(b, "  %-18s %9d\n", "reserved", d.Reserved)
 	}
-	for _, kv := range byCount(d.Refused) {
-		fmt.Fprintf(b, "  %-18s %9d  no reservation\n", kv.key, kv.n)
+	for code, n := range byCount(d.Refused) {
+		fmt.Fprintf(b, "  %-18s %9d  no reservation\n", code, n)
 	}
 	if d.Proofs.Count > 0 {
 		fmt.Fprintf(b, "  %-18s %9d  of %d bits; each took a core here p50 %.1f ms, p99 %.1f ms\n",
@@ -119,59 +119,17 @@ func (rep *Report) writeDoor(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// chartRows bounds the chart to what fits a screen; longer runs merge seconds.
-const chartRows = 20
-
-// writeChart draws one bar per second, with the winners first.
-func (rep *Report) writeChart(b *strings.Builder) {
-	if len(rep.Chart) == 0 {
-		return
-	}
-	step := (len(rep.Chart) + chartRows - 1) / chartRows
-	type row struct{ granted, refused int64 }
-	var rows []row
-	var most int64 = 1
-	for i := 0; i < len(rep.Chart); i += step {
-		var r row
-		for _, second := range rep.Chart[i:min(i+step, len(rep.Chart))] {
-			for code, n := range second {
-				if code == answerQueued {
-					r.granted += n
-				} else {
-					r.refused += n
-				}
+// byCount goes through the codes by count, largest first, then by name, so that two
+// reports of the same run are equal.
+func byCount(m map[string]int64) iter.Seq2[string, int64] {
+	codes := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), strings.Compare(a, b)) })
+	return func(yield func(string, int64) bool) {
+		for _, code := range codes {
+			if !yield(code, m[code]) {
+				return
 			}
 		}
-		rows = append(rows, r)
-		most = max(most, r.granted+r.refused)
 	}
-	fmt.Fprintf(b, "second   answers   (█ in line, ░ refused)\n")
-	for i, r := range rows {
-		const width = 50
-		all := int((r.granted + r.refused) * width / most)
-		won := int(r.granted * width / most)
-		if r.granted > 0 && won == 0 { // a few winners among many are the point of a sale, so show at least one character
-			won, all = 1, max(all, 1)
-		}
-		fmt.Fprintf(b, "%6d %9d   %s%s\n", i*step, r.granted+r.refused, strings.Repeat("█", won), strings.Repeat("░", all-won))
-	}
-	b.WriteByte('\n')
-}
-
-type counted struct {
-	key string
-	n   int64
-}
-
-// byCount sorts by count, largest first, then by name, so that two reports of
-// the same run are equal.
-func byCount(m map[string]int64) []counted {
-	out := make([]counted, 0, len(m))
-	for k, n := range m {
-		out = append(out, counted{k, n})
-	}
-	slices.SortFunc(out, func(a, b counted) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.key, b.key)) })
-	return out
 }
 
 // WriteLog writes entries as JSON lines.

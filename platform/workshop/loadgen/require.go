@@ -34,14 +34,45 @@ type figure struct {
 }
 
 // unit is how the bounds of a figure are written and printed.
-type unit uint8
+type unit struct {
+	wanted string // what a bound must look like
+	parse  func(text string) (float64, error)
+	factor float64 // of the printed number
+	suffix string
+}
 
-const (
-	inMillis unit = iota
-	inShare
-	inCount
-	inPerSecond
+var (
+	inMillis = unit{"a duration such as 200ms", func(text string) (float64, error) {
+		d, err := time.ParseDuration(text)
+		return float64(d) / float64(time.Millisecond), err
+	}, 1, " ms"}
+	inShare = unit{"a share such as 0.1% or 0.001", ParseShare, 100, " %"}
+	inCount = unit{"a whole number such as 300", func(text string) (float64, error) {
+		n, err := strconv.ParseUint(text, 10, 32)
+		return float64(n), err
+	}, 1, ""}
+	inPerSecond = unit{"attempts per second such as 1000", func(text string) (float64, error) {
+		return strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
+	}, 1, "/s"}
 )
+
+// ParseShare reads a share of 0 to 1, such as 80% or 0.8.
+func ParseShare(text string) (n float64, err error) {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		n /= 100
+	}
+	if err == nil && !(n >= 0 && n <= 1) {
+		err = strconv.ErrRange
+	}
+	return n, err
+}
+
+// text writes a figure or a bound.
+func (u unit) text(n float64) string {
+	return strconv.FormatFloat(math.Round(u.factor*n*1000)/1000, 'f', -1, 64) + u.suffix
+}
 
 // requirable lists the names, for errors and help.
 const requirable = "p50, p90, p99 and max (of every answer, or of one kind: path.p99, refusal.p99, grant.p99, order.p99, push.p99), " +
@@ -49,6 +80,11 @@ const requirable = "p50, p90, p99 and max (of every answer, or of one kind: path
 
 // undecided are the answers that count as errors: they decide nothing about the attempt.
 var undecided = []string{answerNone, answerUnknown, answerFenced, "internal", "unavailable", "draining"}
+
+var quantiles = map[string]func(Latency) float64{
+	"p50": func(l Latency) float64 { return l.P50 }, "p90": func(l Latency) float64 { return l.P90 },
+	"p99": func(l Latency) float64 { return l.P99 }, "max": func(l Latency) float64 { return l.Max },
+}
 
 // figureOf returns the figure of a name.
 func figureOf(name string) (figure, bool) {
@@ -74,17 +110,8 @@ func figureOf(name string) (figure, bool) {
 	case kind != "path" && kind != "refusal" && kind != "grant" && kind != "push":
 		return figure{}, false
 	}
-	var pick func(Latency) float64
-	switch quantile {
-	case "p50":
-		pick = func(l Latency) float64 { return l.P50 }
-	case "p90":
-		pick = func(l Latency) float64 { return l.P90 }
-	case "p99":
-		pick = func(l Latency) float64 { return l.P99 }
-	case "max":
-		pick = func(l Latency) float64 { return l.Max }
-	default:
+	pick, known := quantiles[quantile]
+	if !known {
 		return figure{}, false
 	}
 	// Of several kinds the slowest counts: the quantile of all together is not above it.
@@ -126,56 +153,19 @@ func (r *Requirement) UnmarshalText(raw []byte) (err error) {
 	if r.figure, known = figureOf(r.name); !known {
 		return fmt.Errorf("%q is no figure of a rush; a requirement names one of %s", r.name, requirable)
 	}
-	if r.bound, err = r.figure.unit.parse(strings.TrimSpace(bound)); err != nil {
-		return fmt.Errorf("the bound of %q must be %w", text, err)
+	bound = strings.TrimSpace(bound)
+	r.bound, err = r.figure.unit.parse(bound)
+	if err != nil || math.IsNaN(r.bound) || math.IsInf(r.bound, 0) || r.bound < 0 {
+		return fmt.Errorf("the bound of %q must be %s, not %q", text, r.figure.unit.wanted, bound)
 	}
 	return nil
 }
 
-// wanted are the errors of parse: what a bound must look like.
-var wanted = [...]string{
-	inMillis: "a duration such as 200ms", inShare: "a share such as 0.1% or 0.001", inCount: "a whole number such as 300", inPerSecond: "attempts per second such as 1000",
-}
-
-// parse reads a bound.
-func (u unit) parse(text string) (n float64, err error) {
-	switch u {
-	case inMillis:
-		var d time.Duration
-		d, err = time.ParseDuration(text)
-		n = float64(d) / float64(time.Millisecond)
-	case inShare:
-		number, percent := strings.CutSuffix(text, "%")
-		n, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if percent {
-			n /= 100
-		}
-	case inCount:
-		var whole uint64
-		whole, err = strconv.ParseUint(text, 10, 32)
-		n = float64(whole)
-	default:
-		n, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
-	}
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 || u == inShare && n > 1 {
-		return 0, fmt.Errorf("%s, not %q", wanted[u], text)
-	}
-	return n, nil
-}
-
-// text writes a figure or a bound.
-func (u unit) text(n float64) string {
-	round := func(n float64) string { return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64) }
-	switch u {
-	case inMillis:
-		return round(n) + " ms"
-	case inShare:
-		return round(100*n) + " %"
-	case inCount:
-		return round(n)
-	default:
-		return round(n) + "/s"
-	}
+// met tells, by operator, whether a figure that compares so with its bound meets it.
+var met = map[string]func(order int) bool{
+	"<": func(order int) bool { return order < 0 }, "<=": func(order int) bool { return order <= 0 },
+	"=":  func(order int) bool { return order == 0 },
+	">=": func(order int) bool { return order >= 0 }, ">": func(order int) bool { return order > 0 },
 }
 
 // Judge compares a report with the requirement. What was not measured is not met.
@@ -185,19 +175,7 @@ func (r Requirement) Judge(rep *Report) Verdict {
 	if !measured {
 		return v
 	}
-	v.Found = r.figure.unit.text(n)
-	switch c := cmp.Compare(n, r.bound); r.operator {
-	case "<":
-		v.Met = c < 0
-	case "<=":
-		v.Met = c <= 0
-	case "=":
-		v.Met = c == 0
-	case ">=":
-		v.Met = c >= 0
-	default:
-		v.Met = c > 0
-	}
+	v.Found, v.Met = r.figure.unit.text(n), met[r.operator](cmp.Compare(n, r.bound))
 	return v
 }
 

@@ -31,6 +31,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -64,17 +65,14 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, Crowd: NewCrowd(CrowdConfig{
-		BaseURL: cfg.BaseURL, Items: []int64{cfg.ItemID}, Shoppers: cfg.Shoppers, FirstUser: cfg.FirstUser,
-		Connections: cfg.Connections, Token: cfg.Token,
-	})}
+	r := &run{cfg: cfg, Crowd: NewCrowd(cfg.CrowdConfig)}
 	r.patient = true
 	r.phase.Store("look")
 	defer r.Close()
 	if err := r.look(ctx); err != nil {
 		return nil, r.why(ctx, err)
 	}
-	stopProgress := r.showProgress()
+	stopProgress := r.showProgress(ctx)
 	defer stopProgress()
 	if err := r.prepare(ctx); err != nil {
 		return nil, r.why(ctx, err)
@@ -173,13 +171,13 @@ func (r *run) rush(ctx context.Context) Volley {
 	r.begin("rush", len(r.shoppers))
 	f := firing{after: func(w *hand, i int) {
 		s := &r.shoppers[i]
-		if !s.answer.mayBeInLine() {
+		if !slices.Contains(leftToStatus, s.answer) {
 			return
 		}
 		if s.trail == nil {
 			s.trail = newTrail(i)
 		}
-		if position, ok := numberMember(w.resp.body, `"position"`); ok && s.answer == idQueued {
+		if position, ok := numberMember(w.resp.body, `"position"`); ok && s.answer == answerQueued {
 			s.trail.place(position)
 		}
 		nth := int(r.won.Add(1) - 1)
@@ -187,7 +185,7 @@ func (r *run) rush(ctx context.Context) Volley {
 		r.followers.add(s.trail)
 	}}
 	if r.cfg.Rate > 0 {
-		f.every = interval(r.cfg.Rate)
+		f.every = time.Duration(float64(time.Second) / r.cfg.Rate)
 	}
 	return r.fire(ctx, f)
 }

@@ -14,8 +14,7 @@ type Sale struct {
 	Name     string
 	Title    string
 	ImageURL string // empty without a picture
-	Stock    int    // of each item
-	Items    int    // how many items of the same kind; 0 means one
+	Stock    int
 	OpensAt  time.Time
 	Open     time.Duration // how long it stays open
 	PayAfter time.Duration // the payment window, at least 10 s; longer where a way to pay of the shop needs it
@@ -25,8 +24,7 @@ type Sale struct {
 type Planned struct {
 	ActivityID string
 	SessionID  string
-	ItemID     string // the first
-	ItemIDs    []string
+	ItemID     string
 	Warnings   []preflight.Line // what the server found when it published the sale
 }
 
@@ -40,7 +38,7 @@ const (
 // ways, each of which needs some of the payment window for itself.
 const timeToChoose = time.Minute
 
-// planSKU marks the first item of a planned sale.
+// planSKU marks the item of a planned sale.
 const planSKU = "demo"
 
 // Price is an amount in minor units.
@@ -72,18 +70,13 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	type object = map[string]any
 	listPrice, salePrice := Prices()
 	closes := s.OpensAt.Add(s.Open)
-	items := make([]object, max(s.Items, 1))
-	for i := range items {
-		items[i] = object{"sku": planSKU, "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock, "image_url": s.ImageURL}
-		if i > 0 {
-			items[i]["sku"] = fmt.Sprintf("%s-%d", planSKU, i+1)
-		}
-	}
 	draft := object{
 		"name": s.Name, "starts_at": s.OpensAt, "ends_at": closes, "payment_window_seconds": int(s.PayAfter / time.Second),
 		"sessions": []object{{
 			"name": s.OpensAt.Format("15:04:05"), "opens_at": s.OpensAt, "closes_at": closes,
-			"items": items,
+			"items": []object{{
+				"sku": planSKU, "title": s.Title, "list_price": listPrice, "sale_price": salePrice, "stock": s.Stock, "image_url": s.ImageURL,
+			}},
 		}},
 	}
 	var made struct {
@@ -98,7 +91,7 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities", operatorToken, draft, &made); err != nil {
 		return Planned{}, fmt.Errorf("plan a sale: %w", err)
 	}
-	if len(made.Sessions) != 1 || len(made.Sessions[0].Items) != len(items) {
+	if len(made.Sessions) != 1 || len(made.Sessions[0].Items) != 1 {
 		return Planned{}, fmt.Errorf("plan a sale: the server's answer lacks the session or an item")
 	}
 	var published struct {
@@ -109,11 +102,7 @@ func PlanSale(ctx context.Context, baseURL, operatorToken string, s Sale) (Plann
 	if err := c.call(ctx, http.MethodPost, "/api/v1/admin/activities/"+made.ID+"/publish", operatorToken, nil, &published); err != nil {
 		return Planned{}, fmt.Errorf("publish the sale: %w", err)
 	}
-	planned := Planned{
+	return Planned{
 		ActivityID: made.ID, SessionID: made.Sessions[0].ID, ItemID: made.Sessions[0].Items[0].ID, Warnings: published.Preflight.Lines,
-	}
-	for _, it := range made.Sessions[0].Items {
-		planned.ItemIDs = append(planned.ItemIDs, it.ID)
-	}
-	return planned, nil
+	}, nil
 }

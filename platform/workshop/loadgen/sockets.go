@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"time"
@@ -104,37 +103,4 @@ func (so *sockets) close() {
 		so.cancel()
 	}
 	so.group.Wait()
-}
-
-// Pushed summarizes the pushes to the listening shoppers.
-type Pushed struct {
-	Count int
-	Took  Latency       // each, from the attempt to the push
-	Last  time.Duration // from the first attempt to the last push
-}
-
-// AwaitPushes waits until every listening shopper has received the order on the
-// socket, or ctx ends.
-func (c *Crowd) AwaitPushes(ctx context.Context) Pushed {
-	var p Pushed
-	took := histogram()
-	first, last := time.Duration(math.MaxInt64), time.Duration(0)
-	for i := range c.sockets.open {
-		s := &c.shoppers[i]
-		_, _, pushed := s.trail.state()
-		for pushed == 0 && ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(askPause):
-			}
-			_, _, pushed = s.trail.state()
-		}
-		if pushed != 0 {
-			p.Count++
-			record(took, pushed-s.sent)
-			first, last = min(first, s.sent), max(last, pushed)
-		}
-	}
-	p.Took, p.Last = summarize(took), max(last-first, 0)
-	return p
 }

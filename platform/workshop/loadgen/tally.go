@@ -1,39 +1,46 @@
 package loadgen
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
-// answerID represents an answer's code in memory: there are a million answers
-// and a dozen codes.
-type answerID uint8
-
-// The answers that the tool itself defines; codes get the ids after them.
+// The answers that the tool itself defines, and those codes of the server that decide
+// what a shopper does next.
 const (
-	idOpen    answerID = iota // not answered yet
-	idQueued                  // 202
-	idNone                    // no answer: the number may be in line
-	idUnknown                 // the server answered that the outcome is unknown
-	idOther                   // a code beyond maxAnswers
+	answerQueued = "queued" // 202
+	// pathRefused is the prefix of the code that refused a path.
+	pathRefused = "path: "
+	// answerNone means that there was no answer: the number may be in line.
+	answerNone = "no-answer"
+	// answerUnknown is the server's code for an attempt that may be in line.
+	answerUnknown = "unknown"
+	// answerFenced is the server's code for an attempt that it did not take because
+	// the item is being loaded.
+	answerFenced = "fenced"
+	// answerAlreadyBought is the server's code for an attempt of a user who holds
+	// units under the number that the answer names.
+	answerAlreadyBought = "already-bought"
 )
 
-// maxAnswers bounds the distinct answers, several times as many as the API has
-// codes.
-const maxAnswers = 64
+// leftToStatus are the answers after which the order's status tells the outcome.
+var leftToStatus = []string{answerQueued, answerNone, answerUnknown}
+
+// isRefusal reports whether an answer refused a rush.
+func isRefusal(answer string) bool {
+	return answer != "" && !slices.Contains(leftToStatus, answer) && !strings.HasPrefix(answer, pathRefused)
+}
 
 // maxViolations bounds how many are kept in full; the report gives the total.
 const maxViolations = 1000
 
-// tally counts answers by kind. Safe for concurrent use: counting is atomic, and
-// mu guards the rare events.
+// tally counts answers by code. Safe for concurrent use.
 type tally struct {
-	names   atomic.Pointer[[]string] // by id; replaced, never changed
-	answers [maxAnswers]atomic.Int64
-
 	mu         sync.Mutex
+	names      map[string]string // each code once: there are a million answers and a dozen codes
+	answers    map[string]int64
 	troubles   map[string]int64
 	violations []Violation
 }
@@ -45,57 +52,32 @@ type Violation struct {
 }
 
 func newTally() *tally {
-	t := &tally{troubles: map[string]int64{}}
-	t.names.Store(&[]string{"", answerQueued, answerNone, answerUnknown, "other"})
-	return t
+	return &tally{names: map[string]string{}, answers: map[string]int64{}, troubles: map[string]int64{}}
 }
 
-// idOf returns the id of a code.
-func (t *tally) idOf(code []byte) answerID {
-	for i, name := range *t.names.Load() {
-		if name == string(code) {
-			return answerID(i)
-		}
-	}
+// name returns a code as a string that all answers with it share.
+func (t *tally) name(code []byte) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	names := *t.names.Load()
-	at := slices.Index(names, string(code))
-	switch {
-	case at >= 0:
-	case len(names) == maxAnswers:
-		return idOther
-	default:
-		at = len(names)
-		names = append(slices.Clip(names), string(code))
-		t.names.Store(&names)
+	name, known := t.names[string(code)]
+	if !known {
+		name = string(code)
+		t.names[name] = name
 	}
-	return answerID(at)
+	return name
 }
 
-func (t *tally) id(code string) answerID { return t.idOf([]byte(code)) }
-
-func (t *tally) name(id answerID) string { return (*t.names.Load())[id] }
-
-// mayBeInLine reports whether an attempt's outcome is left to the order's status.
-func (id answerID) mayBeInLine() bool { return id == idQueued || id == idNone || id == idUnknown }
-
-// isRefusal reports whether an answer refused a rush.
-func (t *tally) isRefusal(id answerID) bool {
-	return id >= idOther && !strings.HasPrefix(t.name(id), pathRefused)
+func (t *tally) add(answer string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answers[answer]++
 }
-
-func (t *tally) add(answer answerID) { t.answers[answer].Add(1) }
 
 // counts returns the answers by code.
 func (t *tally) counts() map[string]int64 {
-	m := map[string]int64{}
-	for id := range t.answers {
-		if n := t.answers[id].Load(); n > 0 {
-			m[t.name(answerID(id))] = n
-		}
-	}
-	return m
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.answers)
 }
 
 // trouble records something that stopped a winner without being a broken
