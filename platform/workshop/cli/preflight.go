@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"stampede/platform/edge/auth"
@@ -67,23 +68,20 @@ func (c *Preflight) Run(ctx context.Context, io Streams) error {
 
 // Write prints the lines for a person.
 func (a preflightAnswer) Write(w io.Writer) error {
+	var b strings.Builder
 	for _, l := range a.Lines {
-		text := l.Title
+		fmt.Fprintf(&b, "%-8s %s", l.Level, l.Title)
 		if l.Subject != "" {
-			text += " (" + l.Subject + ")"
+			fmt.Fprintf(&b, " (%s)", l.Subject)
 		}
 		if l.Found != "" {
-			text += ": " + l.Found
+			fmt.Fprintf(&b, ": %s", l.Found)
 		}
-		if _, err := fmt.Fprintf(w, "%-8s %s\n", l.Level, text); err != nil {
-			return err
-		}
-		if l.Next == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%-8s → %s\n", "", l.Next); err != nil {
-			return err
+		b.WriteByte('\n')
+		if l.Next != "" {
+			fmt.Fprintf(&b, "%-8s → %s\n", "", l.Next)
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }

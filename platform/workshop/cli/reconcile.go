@@ -34,8 +34,14 @@ type Reconcile struct {
 	JSON   bool  `name:"json" help:"Print the differences as JSON."`
 }
 
-// remaining makes a reconciliation exit 1 while differences are open; the table has them.
-func remaining(found Differences) error {
+// settle prints the differences, and makes a reconciliation exit 1 while some are open.
+func settle(io Streams, asJSON bool, found Differences, err error) error {
+	if err == nil {
+		err = printReport(io.Out, found, asJSON)
+	}
+	if err != nil {
+		return blindError{err}
+	}
 	if n := found.Open(); n > 0 {
 		return fmt.Errorf("%d differences remain: %s", n, found.Next())
 	}
@@ -49,13 +55,7 @@ func (c *Reconcile) Run(ctx context.Context, io Streams, reconcile Reconciler) e
 		return blindError{err}
 	}
 	found, err := reconcile(ctx, stores, c.Item, c.Repair && !c.DryRun)
-	if err == nil {
-		err = printReport(io.Out, found, c.JSON)
-	}
-	if err != nil {
-		return blindError{err}
-	}
-	return remaining(found)
+	return settle(io, c.JSON, found, err)
 }
 
 // StatementComparer has the server at a URL compare a day's statements of its payment
@@ -93,11 +93,5 @@ func (c *ReconcilePayments) Run(ctx context.Context, io Streams, compare Stateme
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
 	found, err := compare(ctx, server, token, c.Date, c.Provider, c.Apply)
-	if err == nil {
-		err = printReport(io.Out, found, c.JSON)
-	}
-	if err != nil {
-		return blindError{err}
-	}
-	return remaining(found)
+	return settle(io, c.JSON, found, err)
 }

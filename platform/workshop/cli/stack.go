@@ -69,22 +69,28 @@ func ReadStack(dir string) (Noted, error) {
 	return s, nil
 }
 
+// knownStack is that of the folder, or an empty one.
+func knownStack(dir string) (Noted, error) {
+	stack, err := ReadStack(dir)
+	if errors.Is(err, ErrNoStack) {
+		return Noted{}, nil
+	}
+	return stack, err
+}
+
 // keepStack stores the stack and returns the signing key to use: the given one,
 // else the stored one, else a new one. Tokens and paths thus survive a restart.
 func keepStack(dir string, s Noted) (key string, err error) {
 	if s.SigningKey == "" {
-		switch earlier, err := ReadStack(dir); {
-		case err == nil:
-			s.SigningKey = earlier.SigningKey
-		case !errors.Is(err, ErrNoStack):
+		earlier, err := knownStack(dir)
+		if err != nil {
 			return "", err
 		}
+		s.SigningKey = earlier.SigningKey
 	}
 	if s.SigningKey == "" {
 		var random [32]byte
-		if _, err := rand.Read(random[:]); err != nil {
-			return "", fmt.Errorf("make a signing key: %w", err)
-		}
+		_, _ = rand.Read(random[:]) // never fails
 		s.SigningKey = hex.EncodeToString(random[:])
 	}
 	if err := auth.CheckKey(s.SigningKey); err != nil {
@@ -144,8 +150,8 @@ type ServerAccess struct {
 
 // Operator returns the server's address and a token of a role for it.
 func (s ServerAccess) Operator(role auth.Role) (server, token string, err error) {
-	stack, err := ReadStack(s.Data)
-	if err != nil && !errors.Is(err, ErrNoStack) {
+	stack, err := knownStack(s.Data)
+	if err != nil {
 		return "", "", err
 	}
 	key, err := stack.key(s.SigningKey, s.Data)

@@ -38,130 +38,84 @@ func TestConditions(t *testing.T) {
 	t.Parallel()
 	const remedy = `start with "make run", which fetches it, or with "docker compose up", or use servers of your own with ` +
 		`"stampede serve --database-url … --redis-url …".`
-	tests := []struct {
-		name string
-		// arrange produces the condition on an absent data folder and says how to start.
-		arrange  func(t *testing.T, dir string) Config
+	foreign := map[string]string{"thesis.tex": "years of work"}
+	const refused = `<data> is not empty and contains no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
+	for _, c := range []struct {
+		name     string
+		files    map[string]string // in the data folder, which does not exist otherwise
+		cfg      Config
 		code     Code
 		exit     int
-		sentence func(dir string) string
+		sentence string // about <data>, and its <sockets>
 	}{
+		{"a folder with something else in it", foreign, Config{}, CodeForeignFolder, 19, refused},
+		{"a fresh start on a folder with something else in it", foreign, Config{Fresh: true}, CodeForeignFolder, 19, refused},
 		{
-			name: "a folder with something else in it",
-			arrange: func(t *testing.T, dir string) Config {
-				t.Helper()
-				write(t, dir, "thesis.tex", "years of work")
-				return Config{DataDir: dir}
-			},
-			code: CodeForeignFolder, exit: 19,
-			sentence: func(dir string) string {
-				return dir + ` is not empty and contains no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
-			},
+			"data of a newer version",
+			map[string]string{markerName: `{"format": 7}`},
+			Config{},
+			CodeNewerData, 17,
+			"The data in <data> was written by a newer stampede (format 7, this one knows up to 1): use that version, choose another folder with --data, or start over with --fresh.",
 		},
 		{
-			name: "a fresh start on a folder with something else in it",
-			arrange: func(t *testing.T, dir string) Config {
-				t.Helper()
-				write(t, dir, "thesis.tex", "years of work")
-				t.Cleanup(func() {
-					if _, err := os.Stat(filepath.Join(dir, "thesis.tex")); err != nil {
-						t.Errorf("the folder was modified: %v", err)
-					}
-				})
-				return Config{DataDir: dir, Fresh: true}
-			},
-			code: CodeForeignFolder, exit: 19,
-			sentence: func(dir string) string {
-				return dir + ` is not empty and contains no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
-			},
+			"data of another Postgres",
+			map[string]string{markerName: `{"format": 1}`, "postgres/PG_VERSION": "99\n"},
+			Config{},
+			CodeMajorMismatch, 20,
+			"The data in <data> was written by PostgreSQL 99, and only PostgreSQL " + strings.Join(versions(postgresKind.in(searchDirs())), ", ") +
+				" was found: install PostgreSQL 99, choose another folder with --data, or start over with --fresh.",
 		},
 		{
-			name: "data of a newer version",
-			arrange: func(t *testing.T, dir string) Config {
-				t.Helper()
-				write(t, dir, markerName, `{"format": 7}`)
-				return Config{DataDir: dir}
-			},
-			code: CodeNewerData, exit: 17,
-			sentence: func(dir string) string {
-				return "The data in " + dir + " was written by a newer stampede (format 7, this one knows up to 1): use that " +
-					"version, choose another folder with --data, or start over with --fresh."
-			},
+			"a disk that is nearly full", nil,
+			Config{minFree: 1 << 62},
+			CodeDiskLow, 15,
+			fmt.Sprintf("The disk that holds <data> has # MB free, and Stampede needs at least %d MB: free some space, or choose another folder with --data.", (1<<62)>>20),
 		},
 		{
-			name: "data of another Postgres",
-			arrange: func(t *testing.T, dir string) Config {
-				t.Helper()
-				write(t, dir, markerName, `{"format": 1}`)
-				write(t, dir, "postgres/PG_VERSION", "99\n")
-				return Config{DataDir: dir}
-			},
-			code: CodeMajorMismatch, exit: 20,
-			sentence: func(dir string) string {
-				return "The data in " + dir + " was written by PostgreSQL 99, and only PostgreSQL " + strings.Join(versions(postgresKind.in(searchDirs(nil))), ", ") +
-					" was found: install PostgreSQL 99, choose another folder with --data, or start over with --fresh."
-			},
+			"a data folder that is a file",
+			map[string]string{"": "a file"},
+			Config{},
+			CodeDataUnreadable, 25,
+			"The data folder <data> cannot be used (not a directory): fix that, or choose another folder with --data.",
 		},
 		{
-			name:    "a disk that is nearly full",
-			arrange: func(_ *testing.T, dir string) Config { return Config{DataDir: dir, minFree: 1 << 62} },
-			code:    CodeDiskLow, exit: 15,
-			sentence: func(dir string) string {
-				return fmt.Sprintf("The disk that holds %s has # MB free, and Stampede needs at least %d MB: free some space, "+
-					"or choose another folder with --data.", dir, (1<<62)>>20)
-			},
+			"a server that cannot start", nil,
+			Config{Throwaway: true, RedisSettings: map[string]string{"maxmemory-policy": "sometimes"}},
+			CodeChildFailed, 23,
+			"Redis did not start; the cause is at the end of <data>/log/redis.log.",
 		},
 		{
-			name: "a data folder that is a file",
-			arrange: func(t *testing.T, dir string) Config {
-				t.Helper()
-				write(t, filepath.Dir(dir), "data", "a file")
-				return Config{DataDir: dir}
-			},
-			code: CodeDataUnreadable, exit: 25,
-			sentence: func(dir string) string {
-				return "The data folder " + dir + " cannot be used (not a directory): fix that, or choose another folder with --data."
-			},
+			"an open folder where the sockets should be", nil,
+			Config{},
+			CodeUnsafeSockets, 22,
+			"The folder for the sockets, <sockets>, belongs to another user or is accessible to others: remove it, or set TMPDIR to a folder of your own.",
 		},
-		{
-			name: "a server that cannot start",
-			arrange: func(_ *testing.T, dir string) Config {
-				return Config{DataDir: dir, Throwaway: true, RedisSettings: map[string]string{"maxmemory-policy": "sometimes"}}
-			},
-			code: CodeChildFailed, exit: 23,
-			sentence: func(dir string) string {
-				return "Redis did not start; the cause is at the end of " + dir + "/log/redis.log."
-			},
-		},
-		{
-			name: "an open folder where the sockets should be",
-			arrange: func(t *testing.T, dir string) Config {
-				t.Helper()
-				sockets := socketPath(dir)
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.cfg.DataDir = emptyDataDir(t)
+			sockets := socketPath(c.cfg.DataDir)
+			for name, content := range c.files {
+				write(t, c.cfg.DataDir, name, content)
+			}
+			if c.code == CodeUnsafeSockets {
 				if err := os.Mkdir(sockets, 0o755); err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = os.Remove(sockets) })
-				return Config{DataDir: dir}
-			},
-			code: CodeUnsafeSockets, exit: 22,
-			sentence: func(dir string) string {
-				return "The folder for the sockets, " + socketPath(dir) + ", belongs to another user or is accessible to others: " +
-					"remove it, or set TMPDIR to a folder of your own."
-			},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			dir := emptyDataDir(t)
-			s, err := Start(t.Context(), tt.arrange(t, dir))
+			}
+			s, err := Start(t.Context(), c.cfg)
 			if err == nil {
 				_ = s.Stop(context.Background())
 			}
-			assertCondition(t, hideFreeSpace(err), tt.code, tt.exit, tt.sentence(dir))
-			if tt.code == CodeDataUnreadable && strings.Contains(err.Error(), "\n") {
+			assertCondition(t, hideFreeSpace(err), c.code, c.exit, strings.NewReplacer("<data>", c.cfg.DataDir, "<sockets>", sockets).Replace(c.sentence))
+			if c.code == CodeDataUnreadable && strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than the sentence: %q", err)
+			}
+			for name := range c.files {
+				if _, err := os.Stat(filepath.Join(c.cfg.DataDir, name)); err != nil {
+					t.Errorf("the folder was modified: %v", err)
+				}
 			}
 		})
 	}
@@ -188,6 +142,8 @@ func TestConditions(t *testing.T) {
 		fakeProgram(t, dir, "initdb", "initdb (PostgreSQL) 13.4")
 		missing("PostgreSQL 15 or newer was not found (too old: 13.4 in " + dir + ")")
 		fakeProgram(t, dir, "postgres", "postgres (PostgreSQL) 17beta1")
+		writeProgram(t, filepath.Join(dir, "redis-server"), []byte("#!/bin/sh\nexit 127\n"))
+		missing("Redis 7 or newer (or Valkey) was not found") // it cannot be run, as where its library is missing
 		fakeProgram(t, dir, "redis-server", "Redis server v=6.2.1 sha=00000000:0 malloc=jemalloc-5.2.1 bits=64 build=0")
 		missing("Redis 7 or newer (or Valkey) was not found (too old: 6.2.1 in " + dir + ")")
 		fakeProgram(t, dir, "valkey-server", "Valkey server v=8.0.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=0")

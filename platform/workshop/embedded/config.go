@@ -63,9 +63,6 @@ type Config struct {
 	// and is called after each restart, for the two servers concurrently.
 	Restarted func(Restart)
 
-	// BinDirs are searched for the binaries first, see [Find].
-	BinDirs []string
-
 	// RedisMaxMemoryBytes is Redis's maxmemory: beyond it Redis refuses writes
 	// rather than evicting keys. Defaults to 512 MiB.
 	RedisMaxMemoryBytes int64

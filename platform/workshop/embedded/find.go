@@ -44,13 +44,13 @@ type installed struct {
 
 // kind is one of the two programs.
 type kind struct {
-	names   []string // of its file
-	version *regexp.Regexp
+	names   []string       // of its file
+	version *regexp.Regexp // matches the version and in it the major
 }
 
 var (
-	postgresKind = kind{[]string{"postgres"}, regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)[^\s(]*`)}
-	redisKind    = kind{[]string{"redis-server", "valkey-server"}, regexp.MustCompile(`^(?:Redis|Valkey) server v=(\d+)\S*`)}
+	postgresKind = kind{[]string{"postgres"}, regexp.MustCompile(`^postgres \(PostgreSQL\) ((\d+)[^\s(]*)`)}
+	redisKind    = kind{[]string{"redis-server", "valkey-server"}, regexp.MustCompile(`^(?:Redis|Valkey) server v=((\d+)\S*)`)}
 )
 
 // Find looks for PostgreSQL 15 or newer and Redis 7 or newer (or Valkey): on PATH, in Debian's
@@ -58,7 +58,7 @@ var (
 // unpacks packages. The first that is new enough wins. Find runs each candidate
 // to get its version, so a program that cannot be run is skipped. The error is
 // a [StartError] with CodeBinaryMissing.
-func Find() (Binaries, error) { return choose(searchDirs(nil), 0, "") }
+func Find() (Binaries, error) { return choose(searchDirs(), 0, "") }
 
 // choose takes the first Postgres and Redis in dirs that are new enough. A wanted
 // major above 0 is that of existing data in dataDir, which only that release can
@@ -105,9 +105,8 @@ func versions(found []installed) (all []string) {
 }
 
 // searchDirs lists the folders that may hold the programs, best first, each once.
-func searchDirs(extra []string) []string {
-	dirs := slices.Clone(extra)
-	dirs = append(dirs, filepath.SplitList(os.Getenv("PATH"))...)
+func searchDirs() []string {
+	dirs := filepath.SplitList(os.Getenv("PATH"))
 	// Debian and Ubuntu keep each release's programs off the PATH.
 	dirs = append(dirs, newestFirst("/usr/lib/postgresql/*/bin")...)
 	// A versioned Homebrew formula is "keg-only": installed, but linked nowhere. Apple silicon and Intel differ.
@@ -130,28 +129,12 @@ func searchDirs(extra []string) []string {
 	})
 }
 
-// newestFirst expands a pattern and orders the matches by the last number in them, highest first.
+// newestFirst expands a pattern. The releases that can be used have two digits, so their
+// names sort as their numbers do.
 func newestFirst(pattern string) []string {
-	found, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil // the patterns are constants; only a malformed one gives an error
-	}
-	slices.SortStableFunc(found, func(a, b string) int { return lastNumber(b) - lastNumber(a) })
+	found, _ := filepath.Glob(pattern) // the patterns are constants; only a malformed one gives an error
+	slices.Reverse(found)
 	return found
-}
-
-var digits = regexp.MustCompile(`\d+`)
-
-func lastNumber(s string) int {
-	all := digits.FindAllString(s, -1)
-	if len(all) == 0 {
-		return 0
-	}
-	n, err := strconv.Atoi(all[len(all)-1])
-	if err != nil {
-		return 0 // more digits than an int holds: no release number
-	}
-	return n
 }
 
 // in lists the programs in dirs that can be run, in their order. The name in the
@@ -188,8 +171,8 @@ func initdbOf(postgres string) string {
 }
 
 func executable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+	_, err := exec.LookPath(path) // which has a slash
+	return err == nil
 }
 
 // versionOf runs `path --version` and takes the version from its first line;
@@ -210,12 +193,11 @@ func versionOf(path string, pattern *regexp.Regexp) (version string, major int) 
 	if match == nil {
 		return "", 0
 	}
-	major, err = strconv.Atoi(match[1])
+	major, err = strconv.Atoi(match[2])
 	if err != nil {
 		return "", 0
 	}
-	version = strings.Fields(match[0])[len(strings.Fields(match[0]))-1]
-	return strings.TrimPrefix(version, "v="), major
+	return match[1], major
 }
 
 // sharedTools is where .ci/setup puts the servers that it unpacks for root if

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -148,22 +149,14 @@ func inspect(pid int) (p process, ok bool) {
 	if err != nil {
 		return process{}, false
 	}
-	status, err := running.Status()
-	if err != nil || slices.Contains(status, psutil.Zombie) {
+	status, statusErr := running.Status()
+	start, startErr := running.CreateTime()
+	args, argsErr := running.Cmdline()
+	uids, uidsErr := running.Uids()
+	if errors.Join(statusErr, startErr, argsErr, uidsErr) != nil || slices.Contains(status, psutil.Zombie) || len(uids) == 0 {
 		return process{}, false
 	}
-	if p.start, err = running.CreateTime(); err != nil {
-		return process{}, false
-	}
-	if p.args, err = running.Cmdline(); err != nil {
-		return process{}, false
-	}
-	uids, err := running.Uids()
-	if err != nil || len(uids) == 0 {
-		return process{}, false
-	}
-	p.uid = int(uids[0])
-	return p, true
+	return process{start: start, args: args, uid: int(uids[0])}, true
 }
 
 // forkedBy returns the pids of a process's children.

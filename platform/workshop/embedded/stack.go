@@ -185,7 +185,7 @@ func (s *Stack) findBinaries(cfg Config) error {
 		}
 	}
 	var err error
-	s.Binaries, err = choose(searchDirs(cfg.BinDirs), major, s.data.path)
+	s.Binaries, err = choose(searchDirs(), major, s.data.path)
 	return err
 }
 

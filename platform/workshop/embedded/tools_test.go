@@ -24,11 +24,11 @@ func wrappers(t *testing.T, dir string) {
 }
 
 func TestServersRunFromWrappers(t *testing.T) {
-	t.Parallel()
 	base := filepath.Dir(emptyDataDir(t))
 	bin := filepath.Join(base, "bin")
 	wrappers(t, bin)
-	s := start(t, Config{DataDir: filepath.Join(base, "data"), BinDirs: []string{bin}, Throwaway: true})
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	s := start(t, Config{DataDir: filepath.Join(base, "data"), Throwaway: true})
 	for _, program := range []string{s.Binaries.Postgres, s.Binaries.Initdb, s.Binaries.Redis} {
 		if filepath.Dir(program) != bin {
 			t.Errorf("%s is not in %s", program, bin)
