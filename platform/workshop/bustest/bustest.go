@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -23,6 +21,7 @@ import (
 	"stampede/platform/base/config"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/bus/natsserver"
+	"stampede/platform/workshop/linktest"
 )
 
 // closeTimeout is generous: a loaded machine must not turn a passed test into a
@@ -92,7 +91,7 @@ type Server struct {
 // StartServer starts a server, which ends with the test.
 func StartServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{StoreDir: t.TempDir(), t: t, port: freePorts(t, 1, 20_000, 32_000)[0]}
+	s := &Server{StoreDir: t.TempDir(), t: t, port: linktest.FreePorts(t, 1, 20_000, 32_000)[0]}
 	s.URL = fmt.Sprintf("nats://127.0.0.1:%d", s.port)
 	s.Start()
 	t.Cleanup(s.Stop)
@@ -201,7 +200,7 @@ func OpenCluster(t testing.TB) *Cluster {
 		t.Fatal(err)
 	}
 	const size = 3
-	ports := freePorts(t, 2*size, 10_000, 12_000)
+	ports := linktest.FreePorts(t, 2*size, 10_000, 12_000)
 	c := &Cluster{nodes: make(map[string]*exec.Cmd, size)}
 	var urls []string
 	for i := range size {
@@ -291,30 +290,4 @@ func (c *Cluster) Kill(name string) {
 	}
 	_ = cmd.Process.Kill() // it may have exited by itself
 	_ = cmd.Wait()         // killed, on purpose
-}
-
-// freePorts chooses distinct ports below the ephemeral range, since tests open
-// thousands of outgoing connections. No other test's server gets a port of a range while
-// its own is stopped.
-func freePorts(t testing.TB, n, from, to int) (ports []int) {
-	t.Helper()
-	var held []net.Listener // until all are chosen, so that none is chosen twice
-	defer func() {
-		for _, l := range held {
-			_ = l.Close()
-		}
-	}()
-	for range 1000 {
-		port := from + rand.IntN(to-from) //nolint:gosec // a port is no secret
-		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		held = append(held, l)
-		if ports = append(ports, port); len(ports) == n {
-			return ports
-		}
-	}
-	t.Fatal("no free ports")
-	return nil
 }

@@ -35,11 +35,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -63,10 +61,6 @@ const (
 	// template while the others wait. Any number that is otherwise unused on a
 	// test server will do.
 	templateLock = 0x5374616d70656465 // "Stampede"
-
-	// leftoverAfter is the age after which a test's database cannot be in use
-	// any more: `go test` ends a run after 10 minutes by default.
-	leftoverAfter = 2 * time.Hour
 
 	// adminTimeout bounds one administrative step; the longest is creating the
 	// template, some seconds on a busy machine.
@@ -110,7 +104,7 @@ func DatabaseURL(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := fmt.Sprintf("%s%d_%s", testPrefix, time.Now().Unix(), strings.ToLower(rand.Text()[:10]))
+	name := testPrefix + strings.ToLower(rand.Text()[:10])
 	// With a few hundred small files or more, copying files is faster than the
 	// default, which writes every page to the log.
 	if err := administer(server, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY FILE_COPY"); err != nil {
@@ -179,12 +173,11 @@ func administer(server, sql string) error {
 	return err
 }
 
-// withDatabase replaces the database's name in a connection string of either
-// Postgres form.
+// withDatabase replaces the database's name in a connection string.
 func withDatabase(server, name string) string {
 	u, err := url.Parse(server)
-	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
-		return server + " dbname=" + name // in key=value form the last mention counts
+	if err != nil {
+		return server // pgx will report the error
 	}
 	u.Path = "/" + name
 	return u.String()
@@ -250,9 +243,6 @@ func makeTemplate(server string) (name string, err error) {
 	if exists, err := hasDatabase(ctx, conn, name); err != nil || exists {
 		return name, err
 	}
-	if err := dropLeftovers(ctx, conn); err != nil {
-		return "", err
-	}
 	unfinished := name + "_new"
 	if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+unfinished+" WITH (FORCE)"); err != nil {
 		return "", err
@@ -270,28 +260,4 @@ func makeTemplate(server string) (name string, err error) {
 func hasDatabase(ctx context.Context, conn *pgx.Conn, name string) (exists bool, err error) {
 	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
 	return exists, err
-}
-
-// dropLeftovers drops databases whose test was killed long ago. On our own
-// server they vanish with it; on one given by URL they would pile up.
-func dropLeftovers(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", testPrefix)
-	if err != nil {
-		return err
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range names {
-		seconds, _, _ := strings.Cut(strings.TrimPrefix(name, testPrefix), "_")
-		made, err := strconv.ParseInt(seconds, 10, 64)
-		if err != nil || time.Since(time.Unix(made, 0)) < leftoverAfter {
-			continue // not ours, or in use
-		}
-		_, err = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

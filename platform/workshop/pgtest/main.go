@@ -29,18 +29,22 @@ func Main(m *testing.M, checks ...func() error) {
 }
 
 // MainWaiting is Main for a package whose tests mostly wait, for Postgres, a
-// relay or a tick: eight run in parallel instead of one per processor, unless
-// -parallel or -cpu is set.
+// relay or a tick: eight run in parallel instead of one per processor.
 func MainWaiting(m *testing.M, checks ...func() error) {
+	Parallel(8)
+	Main(m, checks...)
+}
+
+// Parallel sets how many tests run in parallel, unless -parallel or -cpu is set.
+func Parallel(n int) {
 	flag.Parse()
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" || f.Name == "test.cpu" })
 	if !chosen {
-		if err := flag.Set("test.parallel", "8"); err != nil {
+		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 			panic(err)
 		}
 	}
-	Main(m, checks...)
 }
 
 // RapidChecks sets how many cases the package's rapid tests run: fewer than

@@ -2,7 +2,6 @@ package pgtest
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -12,42 +11,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"stampede/platform/base/app"
 )
 
 const (
 	// leaseTime is how long a logical database stays taken when its test is killed: longer than the 10 minutes after
-	// which `go test` ends a run.
+	// which `go test` ends a run, so that no test outlives its lease.
 	leaseTime = 15 * time.Minute
 	// leaseWait is how long a test waits for a database when all are taken,
 	// which only happens on a server with few.
 	leaseWait = 30 * time.Second
-	// redisTimeout bounds one administrative step.
-	redisTimeout = 30 * time.Second
 	// leasePrefix is the key prefix of the leases, in database 0.
 	leasePrefix = "stampede:test:lease:"
 )
-
-// takeLease gives the caller a free database of 1…ARGV[1], in rotation so that
-// a released one rests. KEYS[1] is the cursor; ARGV[2] is the caller's token,
-// ARGV[3] the lease in milliseconds, ARGV[4] the prefix of the leases. Returns
-// the number, 0 if all are taken. Cost: one SET for each taken database on the
-// way.
-var takeLease = redis.NewScript(`
-for _ = 1, ARGV[1] do
-  local number = redis.call('INCR', KEYS[1]) % ARGV[1] + 1
-  if redis.call('SET', ARGV[4] .. number, ARGV[2], 'NX', 'PX', ARGV[3]) then
-    return number
-  end
-end
-return 0`)
-
-// endLease releases a database unless another test has it by now. KEYS[1] is
-// the lease, ARGV[1] the token. Returns the number of leases ended.
-var endLease = redis.NewScript(`
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
-end
-return 0`)
 
 // Redis returns a client on an empty logical database that is private to this
 // test. The client is closed after the test.
@@ -67,12 +44,32 @@ func Redis(t testing.TB) *redis.Client {
 func RedisURL(t testing.TB) string {
 	t.Helper()
 	server := join(t).RedisURL
-	number, token, err := lease(server)
-	if err != nil {
-		t.Fatal(err)
+	registry := func(do func(context.Context, *redis.Conn) error) error {
+		client, err := newClient(withNumber(server, 0))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = client.Close() }() // its work is done
+		ctx, cancel := context.WithTimeout(context.Background(), leaseWait)
+		defer cancel()
+		conn := client.Conn()
+		defer func() { _ = conn.Close() }() // back to the client
+		return do(ctx, conn)
+	}
+	var number int
+	if err := registry(func(ctx context.Context, conn *redis.Conn) (err error) {
+		if number, err = lease(ctx, conn); err != nil {
+			return err
+		}
+		return empty(ctx, conn, number)
+	}); err != nil {
+		t.Fatalf("pgtest: take a Redis database: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := endOf(server, number, token); err != nil {
+		if err := registry(func(ctx context.Context, conn *redis.Conn) error {
+			err := empty(ctx, conn, number) // which frees its memory
+			return errors.Join(err, conn.Select(ctx, 0).Err(), conn.Del(ctx, leasePrefix+strconv.Itoa(number)).Err())
+		}); err != nil {
 			t.Errorf("pgtest: release a Redis database: %v", err)
 		}
 	})
@@ -90,94 +87,38 @@ func newClient(rawURL string) (*redis.Client, error) {
 	return redis.NewClient(opts), nil
 }
 
-// lease takes a logical database and empties it.
-func lease(server string) (number int, token string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaseWait)
-	defer cancel()
-	registry, err := newClient(withNumber(server, 0))
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = registry.Close() }() // its work is done
-	count, err := databasesOf(ctx, registry)
-	if err != nil {
-		return 0, "", err
-	}
-	token = rand.Text()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		number, err = takeLease.Run(ctx, registry, []string{"stampede:test:cursor"}, count, token, leaseTime.Milliseconds(), leasePrefix).Int()
-		if err != nil {
-			return 0, "", fmt.Errorf("pgtest: take a Redis database: %w", err)
-		}
-		if number > 0 {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return 0, "", fmt.Errorf("pgtest: all %d Redis databases are taken by other tests", count)
-		case <-tick.C:
-		}
-	}
-	if err := empty(ctx, server, number); err != nil {
-		return 0, "", errors.Join(err, endOf(server, number, token))
-	}
-	return number, token, nil
-}
-
-// databasesOf returns how many databases can be leased. Database 0 cannot: it
+// lease takes a logical database, in rotation so that a released one rests. Database 0
 // contains the leases.
-func databasesOf(ctx context.Context, registry *redis.Client) (int, error) {
-	const usual = 16 // Redis's default, also assumed for a server that hides its settings
+func lease(ctx context.Context, registry *redis.Conn) (number int, err error) {
 	answer, err := registry.ConfigGet(ctx, "databases").Result()
 	if err != nil {
-		if _, refused := errors.AsType[redis.Error](err); refused {
-			return usual - 1, nil
-		}
-		return 0, fmt.Errorf("pgtest: connect to Redis: %w", err)
+		return 0, err
 	}
-	count, err := strconv.Atoi(answer["databases"])
+	count, err := strconv.ParseInt(answer["databases"], 10, 32)
 	if err != nil || count < 2 {
-		return 0, fmt.Errorf("pgtest: the Redis server has %q databases, tests need at least 2", answer["databases"])
+		return 0, fmt.Errorf("the server has %q databases, tests need at least 2", answer["databases"])
 	}
-	return count - 1, nil
+	for {
+		next, err := registry.Incr(ctx, "stampede:test:cursor").Result()
+		if err != nil {
+			return 0, err
+		}
+		number := int(next%(count-1)) + 1
+		if free, err := registry.SetNX(ctx, leasePrefix+strconv.Itoa(number), "", leaseTime).Result(); free || err != nil {
+			return number, err
+		}
+		if err := app.Sleep(ctx, pollEvery); err != nil {
+			return 0, fmt.Errorf("all %d are taken by other tests", count-1)
+		}
+	}
 }
 
-// empty deletes everything in a logical database.
-func empty(ctx context.Context, server string, number int) error {
-	client, err := newClient(withNumber(server, number))
-	if err != nil {
+// empty deletes everything in a logical database, which stays selected.
+func empty(ctx context.Context, conn *redis.Conn, number int) error {
+	if err := conn.Select(ctx, number).Err(); err != nil {
 		return err
 	}
-	defer func() { _ = client.Close() }() // its work is done
-	if err := client.FlushDB(ctx).Err(); err != nil {
-		return fmt.Errorf("pgtest: empty Redis database %d: %w", number, err)
-	}
-	return nil
-}
-
-// endOf empties a database, to free its memory, and releases it.
-func endOf(server string, number int, token string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), redisTimeout)
-	defer cancel()
-	registry, err := newClient(withNumber(server, 0))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = registry.Close() }() // its work is done
-	key := leasePrefix + strconv.Itoa(number)
-	owner, err := registry.Get(ctx, key).Result()
-	if errors.Is(err, redis.Nil) || (err == nil && owner != token) {
-		return nil // the test outlived its lease: the database may belong to another test by now
-	}
-	if err != nil {
-		return err
-	}
-	if err := empty(ctx, server, number); err != nil {
-		return err
-	}
-	return endLease.Run(ctx, registry, []string{key}, token).Err()
+	return conn.FlushDB(ctx).Err()
 }
 
 // withNumber replaces the logical database in a Redis URL.

@@ -127,13 +127,6 @@ func TestServersGivenByURLAreUsed(t *testing.T) {
 	}
 }
 
-func TestRunPassesServersToACommand(t *testing.T) {
-	t.Parallel()
-	if code := pgtest.Run("sh", "-c", `test -s "$STAMPEDE_TEST_SERVERS" && exit 3`); code != 3 {
-		t.Errorf("exit code %d, want 3, the command's", code)
-	}
-}
-
 func TestLeakedConnectionFailsItsTest(t *testing.T) {
 	t.Parallel()
 	spy := &spy{TB: t}

@@ -10,7 +10,6 @@ package redistest
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -23,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/workshop/embedded"
+	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -144,15 +144,7 @@ func (s *Server) info(field string) string {
 // of outgoing connections.
 func freePort(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(12_000 + rand.IntN(8_000)) //nolint:gosec // a port is no secret
-		if l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
-			_ = l.Close() // the listener only tested the port
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return ""
+	return strconv.Itoa(linktest.FreePorts(t, 1, 12_000, 20_000)[0])
 }
 
 // logOf returns a server's log.

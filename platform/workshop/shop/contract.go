@@ -57,26 +57,8 @@ func (c contract) RoundTrip(req *http.Request) (*http.Response, error) {
 // reads the answer, which is checked against the document.
 func Exchange(t *testing.T, method, url, token, body string, headers ...string) (status int, header http.Header, raw []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := Checked(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if raw, err = io.ReadAll(resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header, raw
+	a := Ask(t, Checked(t), method, url, token, body, headers...)
+	return a.Status, a.Header, []byte(a.Text)
 }
 
 // Document is the OpenAPI document, prepared for checking answers.

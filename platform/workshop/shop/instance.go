@@ -2,7 +2,6 @@ package shop
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -108,41 +107,23 @@ func Serve(t *testing.T, databaseURL, redisURL string, args ...string) *Instance
 // Call sends a request and decodes the answer, whatever its status.
 func (in *Instance) Call(t *testing.T, method, path, token string, body any) (status int, doc map[string]any) {
 	t.Helper()
-	var reader io.Reader
+	text := ""
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reader = bytes.NewReader(raw)
+		text = string(raw)
 	}
 	target := path
 	if strings.HasPrefix(path, "/") {
 		target = in.URL + path
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, target, reader)
-	if err != nil {
-		t.Fatal(err)
+	a := Ask(t, Checked(t), method, target, token, text)
+	if a.Text != "" && a.Doc == nil {
+		t.Fatalf("%s %s answered %d without JSON: %s", method, path, a.Status, a.Text)
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := Checked(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(raw) > 0 && json.Unmarshal(raw, &doc) != nil {
-		t.Fatalf("%s %s answered %d without JSON: %s", method, path, resp.StatusCode, raw)
-	}
-	return resp.StatusCode, doc
+	return a.Status, a.Doc
 }
 
 // Plan publishes a sale of stock units that opens after the given time.
@@ -177,22 +158,25 @@ func (in *Instance) OpsURL(t *testing.T) string {
 // AwaitLoaded returns when the item is loaded in Redis.
 func (in *Instance) AwaitLoaded(t *testing.T, item string) {
 	t.Helper()
-	operator := Mint(t, 1, auth.Operator)
-	pgtest.Eventually(t, 30*time.Second, func() bool {
-		_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
-		return doc["loaded"] == true
-	}, "the item is loaded")
+	in.awaitFunnel(t, item, func(funnel map[string]any) bool { return funnel["loaded"] == true }, "the item is loaded")
 }
 
 // AwaitFree returns when Redis has that many free units.
 func (in *Instance) AwaitFree(t *testing.T, item string, units float64) {
 	t.Helper()
+	in.awaitFunnel(t, item, func(funnel map[string]any) bool {
+		books, _ := funnel["books"].(map[string]any)
+		return books["remaining"] == units
+	}, "units to become free")
+}
+
+func (in *Instance) awaitFunnel(t *testing.T, item string, is func(map[string]any) bool, what string) {
+	t.Helper()
 	operator := Mint(t, 1, auth.Operator)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/items/"+item+"/funnel", operator, nil)
-		books, _ := doc["books"].(map[string]any)
-		return books["remaining"] == units
-	}, "units to become free")
+		return is(doc)
+	}, what)
 }
 
 // Mint signs a token of an hour for a user of a server that Serve started.
@@ -215,20 +199,45 @@ func Get(t *testing.T, url string) int {
 // Fetch reads a URL that needs no token.
 func Fetch(t *testing.T, url string) (status int, body []byte) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	a := Ask(t, http.DefaultClient, http.MethodGet, url, "", "")
+	return a.Status, []byte(a.Text)
+}
+
+// Answer is a server's answer.
+type Answer struct {
+	Status int
+	Header http.Header
+	Text   string
+	Doc    map[string]any // the text, if that is a JSON object
+}
+
+// Ask sends a request with a client, with a bearer's token and a JSON body unless they are
+// empty; header holds names and values in turn.
+func Ask(t *testing.T, client *http.Client, method, url, token, body string, header ...string) Answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err = io.ReadAll(resp.Body)
+	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, body
+	a := Answer{Status: resp.StatusCode, Header: resp.Header, Text: string(raw)}
+	_ = json.Unmarshal(raw, &a.Doc) // pages are not JSON
+	return a
 }

@@ -1,7 +1,6 @@
 package shop
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -9,12 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	psutil "github.com/shirou/gopsutil/v4/process"
 )
 
 // Process is a `stampede run` in a separate process.
@@ -125,42 +125,20 @@ type Running struct {
 	command string // empty for a zombie
 }
 
-// Processes lists running processes. On Linux it reads /proc, because a bare
-// system has neither ps nor pgrep.
+// Processes lists the running processes of this machine.
 func Processes(t testing.TB) map[int]Running {
 	t.Helper()
-	all := map[int]Running{}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	running, err := psutil.Processes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range stats {
-		stat, err := os.ReadFile(path)
-		line, readErr := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		if err != nil || readErr != nil {
-			continue // it has exited meanwhile
+	all := map[int]Running{}
+	for _, p := range running {
+		parent, err := p.Ppid()
+		line, lineErr := p.Cmdline()
+		if err == nil && lineErr == nil { // otherwise it has exited meanwhile
+			all[int(p.Pid)] = Running{int(parent), line}
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		// The name is in parentheses and may contain anything; state and parent follow.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		parent, _ := strconv.Atoi(string(fields[1]))
-		all[pid] = Running{parent, strings.TrimSpace(string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))}
-	}
-	if len(all) > 0 {
-		return all
-	}
-	out, err := exec.CommandContext(t.Context(), "ps", "-axo", "pid=,ppid=,command=").Output()
-	if err != nil {
-		t.Fatalf("neither /proc nor ps: %v", err)
-	}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		if len(fields) < 3 {
-			continue
-		}
-		pid, _ := strconv.Atoi(fields[0])
-		parent, _ := strconv.Atoi(fields[1])
-		all[pid] = Running{parent, strings.Join(fields[2:], " ")}
 	}
 	return all
 }

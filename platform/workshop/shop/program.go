@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,51 +18,30 @@ import (
 	"time"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/tooltest"
 )
 
 // atOnce is how many tests of a package run in parallel on any machine. They mostly wait, for a server to start, an
 // opening or an election, so one per processor would leave two processors half idle; and each uses up to fifty
 // connections of the Postgres that all packages share.
-const atOnce = "4"
+const atOnce = 4
 
 // Main is the body of a TestMain: the tests run in the module's root, where they find files by the names that the
 // repository gives them, and then the checks, if the tests passed.
 func Main(m *testing.M, checks ...func() error) {
-	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" || f.Name == "test.cpu" })
-	var err error
-	if !chosen {
-		err = flag.Set("test.parallel", atOnce)
+	pgtest.Parallel(atOnce)
+	root, err := tooltest.Root()
+	if err == nil {
+		err = os.Chdir(root)
 	}
 	// A test run by root leaves no account behind.
 	if os.Geteuid() == 0 && os.Getenv("STAMPEDE_RUN_AS") == "" {
 		err = errors.Join(err, os.Setenv("STAMPEDE_RUN_AS", "daemon"))
 	}
-	if root, rootErr := moduleRoot(); rootErr == nil {
-		err = errors.Join(err, os.Chdir(root))
-	} else {
-		err = errors.Join(err, rootErr)
-	}
 	if err != nil {
 		panic(err)
 	}
 	pgtest.Main(m, checks...)
-}
-
-// moduleRoot is the nearest folder above with a go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
-			return dir, nil
-		}
-		if filepath.Dir(dir) == dir {
-			return "", errors.New("no folder above has a go.mod")
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", err
 }
 
 // BuiltVariable is set by `make test`, which has built both programs before any test. Otherwise each package builds what
@@ -110,7 +88,7 @@ func found(name string, build func() error) (string, error) {
 			return "", err
 		}
 	}
-	root, err := moduleRoot()
+	root, err := tooltest.Root()
 	if err != nil {
 		return "", err
 	}
@@ -137,7 +115,7 @@ var imageBuild = regexp.MustCompile(`(?m)^RUN (.*\bgo build\b.*) -o /out/stamped
 
 // BuildImage builds the program with the image's build command, so that what tests find is valid for the image.
 func BuildImage() error {
-	root, err := moduleRoot()
+	root, err := tooltest.Root()
 	if err != nil {
 		return err
 	}
@@ -160,7 +138,7 @@ func build(name, command string) (err error) {
 			err = fmt.Errorf("build the program for the tests: %w", err)
 		}
 	}()
-	root, err := moduleRoot()
+	root, err := tooltest.Root()
 	if err != nil {
 		return err
 	}

@@ -2,19 +2,22 @@ package shop
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
 )
 
@@ -88,46 +91,23 @@ func StartNginx(t *testing.T, program string, instances ...*Instance) (client *h
 	return &http.Client{Transport: transport}, log
 }
 
-// Answer is an answer received through nginx.
-type Answer struct {
-	Status int
-	Header http.Header
-	Text   string
-	Doc    map[string]any
-}
-
-// Ask sends a request with a client, such as that of StartNginx.
-func Ask(t *testing.T, client *http.Client, method, url, token, body string, header ...string) Answer {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := Answer{Status: resp.StatusCode, Header: resp.Header, Text: string(raw)}
-	_ = json.Unmarshal(raw, &a.Doc) // pages are not JSON
-	return a
-}
-
 // The two names of the example.
 const (
 	SaleName = "http://sale.example.com"
 	RushName = "http://rush.example.com"
 )
+
+// RedisLink is a Redis's URL over a link that a test can cut.
+func RedisLink(t *testing.T, redisURL string) (*linktest.Link, string) {
+	t.Helper()
+	opts, err := redis.ParseURL(redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := linktest.New(t, opts.Network, opts.Addr)
+	u := url.URL{Scheme: "redis", Host: l.Addr(), Path: "/" + strconv.Itoa(opts.DB)}
+	if opts.Password != "" {
+		u.User = url.UserPassword(opts.Username, opts.Password)
+	}
+	return l, u.String()
+}

@@ -2,6 +2,7 @@
 package tooltest
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,14 +19,26 @@ func Chromium(t testing.TB) string {
 // Pinned is where .ci/setup puts the browser that has its own fonts.
 func Pinned(t testing.TB) string {
 	t.Helper()
-	root, err := os.Getwd()
-	for err == nil && filepath.Dir(root) != root {
-		if _, missing := os.Stat(filepath.Join(root, "go.mod")); missing == nil {
-			break
-		}
-		root = filepath.Dir(root)
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return filepath.Join(root, ".tools", "browser", "bin", "chromium")
+}
+
+// Root is the nearest folder above with a go.mod.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return dir, nil
+		}
+		if filepath.Dir(dir) == dir {
+			return "", errors.New("no folder above has a go.mod")
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", err
 }
 
 // Nginx finds nginx, which is only on root's PATH.

@@ -1,14 +1,12 @@
 package browser
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -182,33 +180,4 @@ func tileAnswer(t *testing.T, rdb *redis.Client) int {
 		return err == nil
 	}, "one slide is out")
 	return x
-}
-
-// TestRushGoesThroughTheDoor: rush does the work that the item requires, and
-// reports a check that it cannot pass.
-func TestRushGoesThroughTheDoor(t *testing.T) {
-	t.Parallel()
-	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
-	in := shop.Serve(t, databaseURL, redisURL, "--human-check-strength=low")
-	for name, c := range map[string]struct {
-		sale askingSale
-		code int
-		says string
-	}{
-		"with work":          {askingSale{human: "pow", opensIn: time.Second}, 0, "proofs of work             6  of 16 bits"},
-		"with a reservation": {askingSale{human: "pow", reserve: true, opensIn: 10 * time.Second}, 0, "reserved                   6"},
-		"with a slide":       {askingSale{human: "slide"}, 1, "a check of kind slide, which a program cannot pass"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // most of it is waiting for an opening
-			var out, errs bytes.Buffer
-			code := shop.Run(t.Context(), []string{
-				"rush", "--item=" + planAsked(t, in, c.sale), "--shoppers=6", "--conns=16", "--sockets=0", "--pay=50%", "--url=" + in.URL, "--signing-key=" + shop.Key,
-				"--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir(),
-			}, &out, &errs)
-			if code != c.code || !strings.Contains(out.String()+errs.String(), c.says) {
-				t.Errorf("exit %d\n%s%s", code, out.String(), errs.String())
-			}
-		})
-	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -32,21 +31,6 @@ func postgresLink(t *testing.T, databaseURL string) (*linktest.Link, string) {
 	network, addr := pgconn.NetworkAddress(cfg.Host, cfg.Port)
 	l := linktest.New(t, network, addr)
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: l.Addr(), Path: "/" + cfg.Database, RawQuery: "sslmode=disable"}
-	return l, u.String()
-}
-
-// redisLink is a Redis's URL over a link.
-func redisLink(t *testing.T, redisURL string) (*linktest.Link, string) {
-	t.Helper()
-	opts, err := redis.ParseURL(redisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := linktest.New(t, opts.Network, opts.Addr)
-	u := url.URL{Scheme: "redis", Host: l.Addr(), Path: "/" + fmt.Sprint(int64(opts.DB))}
-	if opts.Password != "" {
-		u.User = url.UserPassword(opts.Username, opts.Password)
-	}
 	return l, u.String()
 }
 
@@ -165,7 +149,7 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 	t.Parallel()
 	direct, private := pgtest.DatabaseURL(t), redistest.Start(t)
 	postgres, databaseURL := postgresLink(t, direct)
-	store, redisURL := redisLink(t, "redis://"+private.Addr+"/0")
+	store, redisURL := shop.RedisLink(t, "redis://"+private.Addr+"/0")
 	in := shop.Serve(t, databaseURL, redisURL)
 	sale, operator := in.Plan(t, 20, 500*time.Millisecond), shop.Mint(t, 9, auth.Operator)
 	activity, item := "/api/v1/admin/activities/"+sale.ActivityID, "/api/v1/admin/items/"+sale.ItemID

@@ -27,14 +27,10 @@ type got struct {
 	code   string // problem code
 	body   []byte
 	closed websocket.StatusCode // close code of a socket
-	exit   string               // of a command: its exit code and the beginning of its output
 }
 
 func (g got) String() string {
-	switch {
-	case g.exit != "":
-		return g.exit
-	case g.closed != 0:
+	if g.closed != 0 {
 		return fmt.Sprintf("closed %d", g.closed)
 	}
 	return strings.TrimSpace(fmt.Sprintf("%d %s", g.status, g.code))
@@ -81,10 +77,7 @@ func openDoor(t *testing.T) *frontDoor {
 // mint signs a token that must not appear in any log.
 func (d *frontDoor) mint(t *testing.T, user int64, role auth.Role) string {
 	t.Helper()
-	token, err := auth.NewTokens([]byte(shop.Key), time.Now).Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := shop.Mint(t, user, role)
 	d.told = append(d.told, token)
 	return token
 }
@@ -173,17 +166,3 @@ func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*webso
 // maxGreeted is longer than a token's message; after a longer greeting, dial
 // waits for the close.
 const maxGreeted = 4 << 10
-
-// exits runs a command until it exits.
-func exits(want string, args ...string) func(*testing.T) got {
-	return func(t *testing.T) got {
-		t.Helper()
-		var out, errs bytes.Buffer
-		code := shop.Run(t.Context(), args, &out, &errs)
-		said := ""
-		if strings.Contains(errs.String(), want) {
-			said = " " + want
-		}
-		return got{exit: fmt.Sprintf("exit %d%s", code, said), body: errs.Bytes()}
-	}
-}

@@ -14,7 +14,6 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
-	"stampede/platform/workshop/shop"
 )
 
 // socketRows are WebSockets that are refused or closed.
@@ -124,22 +123,5 @@ func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got 
 			t.Errorf("the first request: %s %s", first, first.body)
 		}
 		return second
-	}
-}
-
-// startRows are servers and tools that must not start with a guessable key.
-func startRows(t *testing.T) []row {
-	t.Helper()
-	const key, previous = "STAMPEDE_SIGNING_KEY", "--previous-signing-keys"
-	serve := func(want string, args ...string) func(*testing.T) got {
-		return exits(want, append([]string{"serve", "--database-url=postgres://h.invalid/d", "--redis-url=redis://h.invalid:1"}, args...)...)
-	}
-	return []row{
-		{name: "serve without a key", try: serve(key), want: "exit 2 " + key},
-		{name: "serve with a short key", try: serve(key, "--signing-key=0a92d8e54b7391aa02c4f1e0d9b8"), want: "exit 2 " + key},
-		{name: "serve with a key of one letter", try: serve(key, "--signing-key="+strings.Repeat("k", 64)), want: "exit 2 " + key},
-		{name: "serve with a key from a manual", try: serve(key, "--signing-key=changeme-changeme-changeme-changeme"), want: "exit 2 " + key},
-		{name: "serve with a short previous key", try: serve(previous, "--signing-key="+shop.Key, previous+"=0a92d8e5"), want: "exit 2 " + previous},
-		{name: "token with a short key", try: exits(key, "token", "--user=1", "--signing-key=short"), want: "exit 1 " + key},
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // row is one line of the acceptance table: an attempt and its expected result:
-// a status and a problem code ("401 bad-token"), how a socket ends ("closed
-// 1008"), or how a command exits ("exit 1").
+// a status and a problem code ("401 bad-token"), or how a socket ends ("closed
+// 1008").
 type row struct {
 	name string
 	try  func(t *testing.T) got
@@ -26,7 +26,7 @@ func TestAcceptance(t *testing.T) {
 	d := openDoor(t)
 	for _, rows := range [][]row{
 		d.tokenRows(t), d.accountRows(t), d.ownerRows(t), d.bodyRows(t), d.roleRows(t), d.socketRows(t), d.portRows(),
-		d.keyRows(t), d.addressRows(t), startRows(t),
+		d.keyRows(t), d.addressRows(t),
 	} {
 		for _, r := range rows {
 			answer := r.try(t)

@@ -74,30 +74,39 @@ func newRushers(t *testing.T, rng *rand.Rand, url string) *rushers {
 	}
 }
 
-// plan publishes the sale, open immediately, with a limit of two units per
-// user. A second item is never bought: it only has to be loaded, so that a
-// start has more than one Load to die in. plan reports false if the process
-// died meanwhile.
+// plan publishes the sale. A second item is never bought: it only has to be loaded, so
+// that a start has more than one Load to die in. plan reports false if the process died
+// meanwhile.
 func (c *rushers) plan() bool {
+	sales := c.publish(c.stock, 10)
+	if sales != nil {
+		c.sale = sales[0]
+	}
+	return sales != nil
+}
+
+// publish publishes a sale, open immediately, of an item for each number of units, with
+// a limit of two units per user; nil without an answer.
+func (c *rushers) publish(stocks ...int) (sales []loadgen.Planned) {
 	type object = map[string]any
 	opens, closes := time.Now(), time.Now().Add(30*time.Minute)
 	list, price := loadgen.Prices()
+	var goods []object
+	for i, stock := range stocks {
+		goods = append(goods, object{"sku": fmt.Sprintf("phone-%d", i), "title": "Phone", "list_price": list, "sale_price": price, "stock": stock})
+	}
 	operator := c.mint(1, auth.Operator)
 	made := c.ask(http.MethodPost, "/api/v1/admin/activities", operator, object{
 		"name": "Kill", "starts_at": opens, "ends_at": closes, "payment_window_seconds": 900, "limit_per_user": 2,
-		"sessions": []object{{"name": "now", "opens_at": opens, "closes_at": closes, "items": []object{
-			{"sku": "phone", "title": "Phone", "list_price": list, "sale_price": price, "stock": c.stock},
-			{"sku": "case", "title": "Case", "list_price": list, "sale_price": price, "stock": 10},
-		}}},
+		"sessions": []object{{"name": "now", "opens_at": opens, "closes_at": closes, "items": goods}},
 	})
-	if !made.ok() {
-		return false
+	if !made.ok() || !c.ask(http.MethodPost, "/api/v1/admin/activities/"+made.ID+"/publish", operator, nil).ok() {
+		return nil // dead, or this draft is forgotten and the next one published
 	}
-	if r := c.ask(http.MethodPost, "/api/v1/admin/activities/"+made.ID+"/publish", operator, nil); !r.ok() {
-		return false // dead, or this draft is forgotten and the next one published
+	for _, item := range made.Session[0].Items {
+		sales = append(sales, loadgen.Planned{ActivityID: made.ID, SessionID: made.Session[0].ID, ItemID: item.ID})
 	}
-	c.sale = loadgen.Planned{ActivityID: made.ID, SessionID: made.Session[0].ID, ItemID: made.Session[0].Items[0].ID}
-	return true
+	return sales
 }
 
 // newcomer returns the next user, with a role and a quantity chosen by the seed.

@@ -1,15 +1,12 @@
 package kill
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/shop"
@@ -56,28 +53,8 @@ func (s *twoServers) rushers(instance int) *rushers {
 // a limit of two per user.
 func (s *twoServers) publish(items, stock int) (sales []loadgen.Planned) {
 	s.t.Helper()
-	type object = map[string]any
-	opens, closes := time.Now(), time.Now().Add(30*time.Minute)
-	list, price := loadgen.Prices()
-	var goods []object
-	for i := range items {
-		goods = append(goods, object{"sku": "phone-" + fmt.Sprint(int64(i)), "title": "Phone", "list_price": list, "sale_price": price, "stock": stock})
-	}
-	operator := shop.Mint(s.t, 1, auth.Operator)
-	status, made := s.instances[0].Call(s.t, http.MethodPost, "/api/v1/admin/activities", operator, object{
-		"name": "Groups", "starts_at": opens, "ends_at": closes, "payment_window_seconds": 900, "limit_per_user": 2,
-		"sessions": []object{{"name": "now", "opens_at": opens, "closes_at": closes, "items": goods}},
-	})
-	if status != http.StatusCreated {
-		s.t.Fatalf("plan: %d %v", status, made)
-	}
-	activity := made["id"].(string)
-	if status, doc := s.instances[0].Call(s.t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/publish", operator, nil); status != http.StatusOK {
-		s.t.Fatalf("publish: %d %v", status, doc)
-	}
-	session := made["sessions"].([]any)[0].(map[string]any)
-	for _, item := range session["items"].([]any) {
-		sales = append(sales, loadgen.Planned{ActivityID: activity, SessionID: session["id"].(string), ItemID: item.(map[string]any)["id"].(string)})
+	if sales = s.rushers(0).publish(slices.Repeat([]int{stock}, items)...); sales == nil {
+		s.t.Fatal("no sale")
 	}
 	return sales
 }

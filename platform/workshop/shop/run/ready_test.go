@@ -2,64 +2,21 @@ package run
 
 import (
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"stampede/platform/workshop/embedded"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/shop"
 )
 
-// killableRedis is a private Redis of the test, on a socket that stays the same
-// across restarts: another process could take a port meanwhile.
-type killableRedis struct {
-	dir string
-	cmd *exec.Cmd
-}
-
-func (r *killableRedis) socket() string { return filepath.Join(r.dir, "redis.sock") }
-
-func (r *killableRedis) start(t *testing.T) {
-	t.Helper()
-	programs, err := embedded.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.cmd = exec.Command(programs.Redis, "--port", "0", "--unixsocket", r.socket(), "--dir", r.dir, "--save", "", "--logfile", filepath.Join(r.dir, "log"))
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket()})
-	defer func() { _ = client.Close() }()
-	pgtest.Eventually(t, 30*time.Second, func() bool { return client.Ping(t.Context()).Err() == nil }, "redis-server answers")
-}
-
-// kill ends the server; a second call does nothing.
-func (r *killableRedis) kill() {
-	_ = r.cmd.Process.Kill()
-	_ = r.cmd.Wait()
-}
-
-func newKillableRedis(t *testing.T) *killableRedis {
-	t.Helper()
-	r := &killableRedis{dir: filepath.Dir(shop.DataDir(t))} // short enough for a socket's name
-	r.start(t)
-	t.Cleanup(r.kill)
-	return r
-}
-
-// TestReadinessNamesTheUnavailableStore kills the Redis of a running server and
-// restarts it. The server stays in the load balancer: it can answer with 503 and
+// TestReadinessNamesTheUnavailableStore cuts a running server off from Redis, and
+// lets it reach it again. The server stays in the load balancer: it can answer with 503 and
 // Retry-After, and every other instance lacks the same Redis.
 func TestReadinessNamesTheUnavailableStore(t *testing.T) {
 	t.Parallel()
-	store := newKillableRedis(t)
-	in := shop.Serve(t, pgtest.DatabaseURL(t), "unix://"+store.socket())
+	store, redisURL := shop.RedisLink(t, pgtest.RedisURL(t))
+	in := shop.Serve(t, pgtest.DatabaseURL(t), redisURL)
 	// faults returns the messages by component.
 	faults := func() map[string]string {
 		status, doc := in.Call(t, http.MethodGet, in.OpsURL(t)+"/readyz", "", nil)
@@ -77,7 +34,7 @@ func TestReadinessNamesTheUnavailableStore(t *testing.T) {
 		return why
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(faults()) == 0 }, "every component is well")
-	store.kill()
+	store.Cut(true)
 	var last string
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		why := faults()
@@ -87,6 +44,6 @@ func TestReadinessNamesTheUnavailableStore(t *testing.T) {
 	if strings.Contains(last, "password") || len(last) > 300 {
 		t.Errorf("why: %q", last)
 	}
-	store.start(t)
+	store.Cut(false)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(faults()) == 0 }, "every component is well again")
 }

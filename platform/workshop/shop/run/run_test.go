@@ -224,15 +224,3 @@ func TestCtrlCDuringTheStartIsNotAFailure(t *testing.T) {
 		t.Errorf("processes are left running:\n%s", left)
 	}
 }
-
-// TestConfigPrintsInvalidSettings: an operator runs config to see what is wrong.
-func TestConfigPrintsInvalidSettings(t *testing.T) {
-	t.Parallel()
-	var out, errs bytes.Buffer
-	if code := shop.Run(t.Context(), []string{"config", "--listen=nowhere"}, &out, &errs); code != 2 {
-		t.Errorf("exit %d", code)
-	}
-	if !strings.Contains(out.String(), "nowhere") || !strings.Contains(errs.String(), "serve would refuse this: --listen must be host:port") {
-		t.Errorf("printed\n%s%s", out.String(), errs.String())
-	}
-}

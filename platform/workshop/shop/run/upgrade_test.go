@@ -81,12 +81,7 @@ func TestUpgradeFromRelease(t *testing.T) {
 
 	begun := victim.Orders["pending-paying"] // paid at the address that the release gave out
 	payer := as(begun.User, auth.Shopper)
-	_, payment := in.Call(t, http.MethodPost, "/api/v1/orders/"+begun.No+"/payments", payer.Token, map[string]any{})
-	address, _ := payment["pay_url"].(string)
-	if status, doc := in.Call(t, http.MethodPost, address, "", map[string]string{"action": "pay"}); status != http.StatusOK {
-		t.Fatalf("pay %s: %d %v", address, status, doc)
-	}
-	payer.AwaitStatus(t, begun.No, "paid", 10*time.Second)
+	payer.Pay(t, begun.No)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, code := as(800_000, auth.Shopper).Rush(t, "7")
 		return code == ""

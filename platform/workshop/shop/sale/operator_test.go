@@ -251,15 +251,7 @@ func TestTerminationKeepsQueuedOrders(t *testing.T) {
 	}
 	for _, q := range line {
 		q.AwaitStatus(t, q.no, "pending_payment", 15*time.Second) // the writer retries at least every 5 s
-		status, payment := q.In.Call(t, http.MethodPost, "/api/v1/orders/"+q.no+"/payments", q.Token, map[string]string{})
-		payURL, _ := payment["pay_url"].(string)
-		if payURL == "" {
-			t.Fatalf("start payment: %d %v", status, payment)
-		}
-		if status, doc := q.In.Call(t, http.MethodPost, payURL, "", map[string]string{"action": "pay"}); status >= 300 {
-			t.Fatalf("paying: %d %v", status, doc)
-		}
-		q.AwaitStatus(t, q.no, "paid", 15*time.Second)
+		q.Pay(t, q.no)
 	}
 	for _, command := range []string{"verify", "reconcile"} {
 		var out, errs bytes.Buffer

@@ -1,7 +1,6 @@
 package sale
 
 import (
-	"bytes"
 	"compress/gzip"
 	"io"
 	"maps"
@@ -151,14 +150,7 @@ func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 		t.Fatalf("rush: %s", code)
 	}
 	b.AwaitStatus(t, no, "pending_payment", 10*time.Second)
-	status, payment := in.Call(t, http.MethodPost, "/api/v1/orders/"+no+"/payments", b.Token, map[string]string{})
-	if status != http.StatusOK {
-		t.Fatalf("pay: %d %v", status, payment)
-	}
-	if status, doc := in.Call(t, http.MethodPost, payment["pay_url"].(string), "", map[string]string{"action": "pay"}); status != http.StatusOK {
-		t.Fatalf("bank: %d %v", status, doc)
-	}
-	b.AwaitStatus(t, no, "paid", 10*time.Second)
+	b.Pay(t, no)
 
 	const written = "rush > lane batch > publish[grants."
 	var chains map[string]bool
@@ -191,10 +183,10 @@ func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 
 	// In a crowd many attempts share a batch and a transaction; each must still
 	// be traceable.
-	report, err := loadgen.Run(t.Context(), loadgen.Config{
-		BaseURL: in.URL, ItemID: mustID(t, sale.ItemID), Shoppers: 120, Connections: 24, FirstUser: 1000, Settle: 30 * time.Second,
-		Token: func(user int64) (string, error) { return shop.NewBuyer(t, in, user).Token, nil },
-	})
+	cfg := loadgen.DefaultConfig()
+	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare = in.URL, mustID(t, sale.ItemID), 120, 24, 0, 0
+	cfg.Token = func(user int64) (string, error) { return shop.NewBuyer(t, in, user).Token, nil }
+	report, err := loadgen.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,43 +202,4 @@ func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 		}
 		return true
 	}, "every winner's trace to be complete")
-}
-
-// TestHangingTraceCollectorCostsOnlySpans sells and stops while the collector
-// accepts connections and never answers.
-func TestHangingTraceCollectorCostsOnlySpans(t *testing.T) {
-	t.Parallel()
-	release := make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	t.Cleanup(func() { close(release); hanging.Close() })
-	in := shop.Serve(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t), "--trace-endpoint="+hanging.URL, "--trace-sample=1")
-	sale := in.Plan(t, 5, 0)
-	in.AwaitLoaded(t, sale.ItemID)
-	for user := int64(1); user <= 5; user++ {
-		b := shop.NewBuyer(t, in, user)
-		no, code := b.Rush(t, sale.ItemID)
-		if code != "" {
-			t.Fatalf("rush: %s", code)
-		}
-		b.AwaitStatus(t, no, "pending_payment", 10*time.Second)
-	}
-	began := time.Now()
-	if code := in.Stop(); code != 0 {
-		t.Errorf("stop: exit %d, want 0: lost spans are no failure", code)
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the stop took %s, want at most 10 s", took)
-	}
-}
-
-func TestInvalidTraceEndpointIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, arg := range []string{"--trace-endpoint=localhost:4318", "--trace-endpoint=grpc://c:4317", "--trace-sample=1.5", "--trace-sample=NaN"} {
-		var out, errs bytes.Buffer
-		code := shop.Run(t.Context(), []string{"serve", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key=" + shop.Key, arg}, &out, &errs)
-		name, _, _ := strings.Cut(arg, "=")
-		if code != 2 || !strings.Contains(errs.String(), name+" must be") {
-			t.Errorf("%s: exit %d, want 2 and an error about it:\n%s", arg, code, errs.String())
-		}
-	}
 }
