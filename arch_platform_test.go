@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +20,28 @@ import (
 // platformRoutes are the API resources that platform itself serves; every other
 // one in the document belongs to a module.
 var platformRoutes = []string{"auth", "challenge", "me", "admin/alarms", "admin/audit", "admin/blacklist", "admin/dead-letters", "admin/messages", "admin/proof", "admin/users"}
+
+// TestShopKitLinksNoModule: what plays against the program from outside is built without
+// its modules and without the server of NATS, so that it cannot reach into them.
+func TestShopKitLinksNoModule(t *testing.T) {
+	t.Parallel()
+	next := []string{"platform/workshop/shop", "platform/workshop/shop/programs"}
+	for at := 0; at < len(next); at++ {
+		for name, file := range parsed(t, next[at]) {
+			for _, spec := range file.Imports {
+				imported, ours := strings.CutPrefix(textOf(spec.Path), "stampede/")
+				top, _, _ := strings.Cut(imported, "/")
+				switch {
+				case path.Dir(name) != next[at]: // a folder below
+				case slices.Contains(modules, top) || strings.Contains(imported, "nats-server"):
+					t.Errorf("%s, which the shop's kit links, imports %s", name, imported)
+				case ours && !slices.Contains(next, imported):
+					next = append(next, imported)
+				}
+			}
+		}
+	}
+}
 
 // names are the words that only modules may use, with the kind of each.
 type names map[string]string

@@ -166,68 +166,68 @@ func (s *settings) server(log *slog.Logger) *server {
 	return &server{set: s, log: log, app: app.New(log), registry: telemetry.Registry()}
 }
 
-// checks are every module's.
-func (s *server) checks() []proof.Check {
-	sales := plan.Checks(s.Pools["seckill"], s.inventory)
-	return slices.Concat(s.inventory.Checks(), sales, s.order.Checks(), s.payment.Checks())
-}
-
-// prove runs every module's checks.
-func (s *server) prove(ctx context.Context) []proof.Outcome { return proof.Run(ctx, s.checks()) }
-
-// books is one item's account for the demo's page.
-func (s *server) books(ctx context.Context, itemID int64) (any, error) {
-	row, _, err := s.inventory.Book(ctx, itemID)
-	return row, err
-}
-
-// proveStores is verify: it reads the stores without serving, proves the books
-// and checks them against the client log.
-func (s *settings) proveStores(
-	ctx context.Context, stores cli.Stores, item int64, told []proof.ClientRecord,
-) (found cli.Evidence, err error) {
-	err = s.onStores(ctx, stores, func(srv *server) (err error) {
-		found.Checks = srv.prove(ctx)
-		if told != nil {
-			client := srv.order.CheckClientLog(srv.inventory, told)
-			found.Checks = append(found.Checks, proof.Run(ctx, client)...)
+// serve binds the addresses, builds the server, serves until ctx ends or a store
+// of the stack cannot be started again, and shuts down in order within the stop
+// timeout.
+func (s *settings) serve(ctx context.Context, io cli.Streams, start cli.Stack, show func(cli.Parts) error) error {
+	srv := s.server(s.Logs.Logger(io.Err, httpx.RequestID))
+	ctx, srv.end = context.WithCancelCause(ctx)
+	defer srv.end(nil)
+	died, err := srv.up(ctx, start, show)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); errors.Is(cause, pg.ErrInstanceLocked) {
+				err = cause
+			}
+		case err = <-died:
 		}
-		found.Books, found.WriteBooks, err = srv.inventory.PrintableBooks(ctx, item)
-		return err
-	})
-	return found, err
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Stop.StopTimeout)
+	defer cancel()
+	return errors.Join(err, srv.app.Stop(stopCtx))
 }
 
-// reconcile compares Redis with the books without serving.
-func (s *settings) reconcile(
-	ctx context.Context, stores cli.Stores, item int64, repair bool,
-) (found cli.Differences, err error) {
-	err = s.onStores(ctx, stores, func(srv *server) (err error) {
-		found, err = srv.inventory.Reconcile(ctx, item, repair)
-		return err
-	})
-	return found, err
-}
-
-// stores is what a process wants of the stores at these addresses.
-func (s *settings) stores(at cli.Stores) store.Config {
-	return store.Config{
-		Addresses: store.Addresses(at), Postgres: s.Postgres, Bus: s.Bus, Queues: []bus.QueueConfig{s.Queue.Config()},
-		Records: s.Records, Weights: poolWeights, RedisKeys: redisKeys,
+// up binds first, so that a port in use is reported before anything is started,
+// and begins to answer last, when everything is ready.
+func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) error) (<-chan error, error) {
+	requests := s.set.Identity.Requests
+	bounds, sockets, err := requests.Connections(httpx.OpenFiles(), "--max-sockets", s.set.Push.MaxSockets)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// onStores runs work on the modules that keep the books.
-func (s *settings) onStores(ctx context.Context, stores cli.Stores, work func(*server) error) (err error) {
-	srv := s.server(telemetry.Logger("error", "text", os.Stderr, nil))
-	defer func() { err = errors.Join(err, srv.app.Stop(context.WithoutCancel(ctx))) }()
-	if srv.Stores, err = store.OpenBooks(ctx, srv.app, s.stores(stores)); err != nil {
-		return err
+	bounds.Metrics, s.set.Push.MaxSockets, s.connections = s.registry, sockets, bounds.Total
+	public, err := cli.Listen(ctx, s.app, "--listen", &s.set.Addresses.Listen, bounds, s.log)
+	if err != nil {
+		return nil, err
 	}
-	if err := srv.openBooks(nil); err != nil {
-		return err
+	ops, err := cli.Listen(ctx, s.app, "--ops-listen", &s.set.Addresses.OpsListen, httpx.OpsConnections(), s.log)
+	if err != nil {
+		return nil, err
 	}
-	return work(srv)
+	parts, err := start(ctx, s.app)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, parts.Stores, parts.Key); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, parts.Probes); err != nil {
+		return nil, err
+	}
+	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
+	s.app.OnStop("idle connections", s.identity.Stop)
+	s.app.OnStop("followed funnels", s.seckill.Funnel.EndStreams)
+	if err := show(cli.Parts{
+		App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(),
+		Books: s.books, Prove: s.prove, Invite: s.identity.Staff.InviteFirstAdmin,
+	}); err != nil {
+		return nil, err
+	}
+	s.app.OnStop("readiness", s.set.Stop.Notice)
+	ops.Serve(httpx.Ops(ops.Host(), s.registry, s.app.Readiness))
+	public.Serve(s.identity.Router)
+	return parts.Died, nil
 }
 
 // open connects to the stores and builds the modules; nothing runs yet.
@@ -271,23 +271,6 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 		return err
 	}
 	return s.openDoors([]byte(key)) //nolint:contextcheck // the office works in its requests' contexts
-}
-
-// openPages adds the shop, and the back office with the modules' pages in the order of its menu.
-func (s *server) openPages(key []byte) error {
-	if err := shop.Pages(s.identity.Router, shop.Config{
-		Settings: s.set.Shop, BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(),
-		Item: s.seckill.Browse.ItemDocument, Codes: s.set.Identity.SMS.Sends(),
-	}); err != nil {
-		return err
-	}
-	return office.Open(s.identity.Router, office.Deps{
-		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...),
-		Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
-	},
-		orderoffice.Section(), seckilloffice.Section(), paymentoffice.Section(),
-		watchoffice.Section(), stockoffice.Section(), peopleoffice.Section(),
-	)
 }
 
 // openBooks builds the modules that keep the books. Without a bus, as in verify
@@ -387,6 +370,23 @@ func (s *server) openDoors(key []byte) error {
 	return s.openPages(key)
 }
 
+// openPages adds the shop, and the back office with the modules' pages in the order of its menu.
+func (s *server) openPages(key []byte) error {
+	if err := shop.Pages(s.identity.Router, shop.Config{
+		Settings: s.set.Shop, BaseURL: s.set.Addresses.BaseURL(), Zone: s.set.Sale.Zone(),
+		Item: s.seckill.Browse.ItemDocument, Codes: s.set.Identity.SMS.Sends(),
+	}); err != nil {
+		return err
+	}
+	return office.Open(s.identity.Router, office.Deps{
+		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...),
+		Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
+	},
+		orderoffice.Section(), seckilloffice.Section(), paymentoffice.Section(),
+		watchoffice.Section(), stockoffice.Section(), peopleoffice.Section(),
+	)
+}
+
 // start starts the modules. The last one registered stops first: HTTP drains,
 // sockets close, lanes finish, consumers and workers end, the relay sends the
 // remaining events; app.Stop then closes bus, Redis and pools.
@@ -444,66 +444,66 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 	return nil
 }
 
-// serve binds the addresses, builds the server, serves until ctx ends or a store
-// of the stack cannot be started again, and shuts down in order within the stop
-// timeout.
-func (s *settings) serve(ctx context.Context, io cli.Streams, start cli.Stack, show func(cli.Parts) error) error {
-	srv := s.server(s.Logs.Logger(io.Err, httpx.RequestID))
-	ctx, srv.end = context.WithCancelCause(ctx)
-	defer srv.end(nil)
-	died, err := srv.up(ctx, start, show)
-	if err == nil {
-		select {
-		case <-ctx.Done():
-			if cause := context.Cause(ctx); errors.Is(cause, pg.ErrInstanceLocked) {
-				err = cause
-			}
-		case err = <-died:
-		}
+// stores is what a process wants of the stores at these addresses.
+func (s *settings) stores(at cli.Stores) store.Config {
+	return store.Config{
+		Addresses: store.Addresses(at), Postgres: s.Postgres, Bus: s.Bus, Queues: []bus.QueueConfig{s.Queue.Config()},
+		Records: s.Records, Weights: poolWeights, RedisKeys: redisKeys,
 	}
-	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Stop.StopTimeout)
-	defer cancel()
-	return errors.Join(err, srv.app.Stop(stopCtx))
 }
 
-// up binds first, so that a port in use is reported before anything is started,
-// and begins to answer last, when everything is ready.
-func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) error) (<-chan error, error) {
-	requests := s.set.Identity.Requests
-	bounds, sockets, err := requests.Connections(httpx.OpenFiles(), "--max-sockets", s.set.Push.MaxSockets)
-	if err != nil {
-		return nil, err
+// checks are every module's.
+func (s *server) checks() []proof.Check {
+	sales := plan.Checks(s.Pools["seckill"], s.inventory)
+	return slices.Concat(s.inventory.Checks(), sales, s.order.Checks(), s.payment.Checks())
+}
+
+// prove runs every module's checks.
+func (s *server) prove(ctx context.Context) []proof.Outcome { return proof.Run(ctx, s.checks()) }
+
+// books is one item's account for the demo's page.
+func (s *server) books(ctx context.Context, itemID int64) (any, error) {
+	row, _, err := s.inventory.Book(ctx, itemID)
+	return row, err
+}
+
+// proveStores is verify: it reads the stores without serving, proves the books
+// and checks them against the client log.
+func (s *settings) proveStores(
+	ctx context.Context, stores cli.Stores, item int64, told []proof.ClientRecord,
+) (found cli.Evidence, err error) {
+	err = s.onStores(ctx, stores, func(srv *server) (err error) {
+		found.Checks = srv.prove(ctx)
+		if told != nil {
+			client := srv.order.CheckClientLog(srv.inventory, told)
+			found.Checks = append(found.Checks, proof.Run(ctx, client)...)
+		}
+		found.Books, found.WriteBooks, err = srv.inventory.PrintableBooks(ctx, item)
+		return err
+	})
+	return found, err
+}
+
+// reconcile compares Redis with the books without serving.
+func (s *settings) reconcile(
+	ctx context.Context, stores cli.Stores, item int64, repair bool,
+) (found cli.Differences, err error) {
+	err = s.onStores(ctx, stores, func(srv *server) (err error) {
+		found, err = srv.inventory.Reconcile(ctx, item, repair)
+		return err
+	})
+	return found, err
+}
+
+// onStores runs work on the modules that keep the books.
+func (s *settings) onStores(ctx context.Context, stores cli.Stores, work func(*server) error) (err error) {
+	srv := s.server(telemetry.Logger("error", "text", os.Stderr, nil))
+	defer func() { err = errors.Join(err, srv.app.Stop(context.WithoutCancel(ctx))) }()
+	if srv.Stores, err = store.OpenBooks(ctx, srv.app, s.stores(stores)); err != nil {
+		return err
 	}
-	bounds.Metrics, s.set.Push.MaxSockets, s.connections = s.registry, sockets, bounds.Total
-	public, err := cli.Listen(ctx, s.app, "--listen", &s.set.Addresses.Listen, bounds, s.log)
-	if err != nil {
-		return nil, err
+	if err := srv.openBooks(nil); err != nil {
+		return err
 	}
-	ops, err := cli.Listen(ctx, s.app, "--ops-listen", &s.set.Addresses.OpsListen, httpx.OpsConnections(), s.log)
-	if err != nil {
-		return nil, err
-	}
-	parts, err := start(ctx, s.app)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.open(ctx, parts.Stores, parts.Key); err != nil {
-		return nil, err
-	}
-	if err := s.start(ctx, parts.Probes); err != nil {
-		return nil, err
-	}
-	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
-	s.app.OnStop("idle connections", s.identity.Stop)
-	s.app.OnStop("followed funnels", s.seckill.Funnel.EndStreams)
-	if err := show(cli.Parts{
-		App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(),
-		Books: s.books, Prove: s.prove, Invite: s.identity.Staff.InviteFirstAdmin,
-	}); err != nil {
-		return nil, err
-	}
-	s.app.OnStop("readiness", s.set.Stop.Notice)
-	ops.Serve(httpx.Ops(ops.Host(), s.registry, s.app.Readiness))
-	public.Serve(s.identity.Router)
-	return parts.Died, nil
+	return work(srv)
 }

@@ -198,6 +198,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		{"--rushes-per-second=1001", "--rushes-per-second must be between", false},
 		{"--blacklist-max=99", "--blacklist-max must be between", false},
 		{"--risk-max-offenders=1000001", "--risk-max-offenders must be between", false},
+		{"--trace-endpoint=localhost:4318", "--trace-endpoint must be the URL of an OTLP/HTTP collector", true},
 		{"--trace-sample=NaN", "--trace-sample must be between 0 and 1", false},
 	} {
 		if c.alone {
