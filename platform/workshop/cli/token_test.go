@@ -51,6 +51,12 @@ func TestMintingIsRecorded(t *testing.T) {
 		if err := c.token.Run(t.Context(), Streams{Out: &out, Err: &errs}, given{}); err != nil || errs.Len() > 0 {
 			t.Fatalf("%s: %v %s", c.token.Role, err, errs.String())
 		}
+		lines := strings.Fields(out.String())
+		for i, line := range lines {
+			if p, err := auth.NewTokens([]byte(key), time.Now).Verify(line); err != nil || p.UserID != c.token.User+int64(i) || len(lines) != c.token.Count {
+				t.Errorf("token %d of %d names %+v, %v", i, len(lines), p, err)
+			}
+		}
 		var claims struct {
 			Iat, Exp int64
 			Act      struct{ Sub string }
