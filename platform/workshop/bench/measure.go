@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -35,7 +36,10 @@ type Config struct {
 // Run measures the stages one after the other. A failed stage ends the run with
 // an error and the results of the stages before it.
 func Run(ctx context.Context, rig *Rig, stages []Stage, cfg Config) (*Report, error) {
-	report := newReport(cfg)
+	report := &Report{
+		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version()),
+		At:      time.Now().UTC(), Rounds: cfg.Rounds, Quick: cfg.Quick, Stages: []Result{},
+	}
 	for i := range stages {
 		st := &stages[i]
 		began := time.Now()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,13 +47,6 @@ type Finding struct {
 	Figure
 	Value float64 `json:"value"`
 	OK    bool    `json:"ok"`
-}
-
-func newReport(cfg Config) *Report {
-	return &Report{
-		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version()),
-		At:      time.Now().UTC(), Rounds: cfg.Rounds, Quick: cfg.Quick, Stages: []Result{},
-	}
 }
 
 // OK reports whether every target was met.

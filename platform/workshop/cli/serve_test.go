@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -19,29 +20,34 @@ import (
 	"stampede/platform/edge/httpx"
 )
 
-// noInvitation is the answer of a shop that has an admin.
-func noInvitation(context.Context) (string, error) { return "", nil }
-
-func noSettings() []config.Setting { return nil }
+// served runs a command up to what it shows of a server whose shop has an admin, and
+// returns what it printed; log receives the server's lines.
+func served(t *testing.T, cmd *Serve, log io.Writer, unknown unknownVariables) (printed string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	lines := slog.New(slog.NewTextHandler(log, nil))
+	serve := func(_ context.Context, _ Streams, _ Stack, show func(Parts) error) error {
+		return show(Parts{
+			Log: lines, Invite: func(context.Context) (string, error) { return "", nil },
+			Router: httpx.NewRouter(auth.NewTokens([]byte(oneKey), time.Now), lines, "test", prometheus.NewRegistry()),
+		})
+	}
+	inForce := func() []config.Setting { return nil }
+	if err := cmd.Run(t.Context(), inForce, Streams{Out: &out, Err: &errs}, serve, "v1", unknown); err != nil {
+		t.Fatal(err)
+	}
+	return out.String() + errs.String()
+}
 
 // TestJSONLogCoversAllOutput checks both streams, since a container's log
 // contains both.
 func TestJSONLogCoversAllOutput(t *testing.T) {
 	t.Parallel()
-	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
-	var out, errs bytes.Buffer
-	serve := func(_ context.Context, _ Streams, _ Stack, show func(Parts) error) error {
-		lines := slog.New(slog.DiscardHandler)
-		return show(Parts{Log: lines, Invite: noInvitation, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
-	}
 	cmd := Serve{Settings: newTestSettings()}
 	cmd.Addresses = httpx.Addresses{Listen: "127.0.0.1:8080", OpsListen: "127.0.0.1:9180"}
 	cmd.Logs = telemetry.Settings{LogFormat: "json", LogLevel: "warn"}
-	if err := cmd.Run(t.Context(), noSettings, Streams{Out: &out, Err: &errs}, serve, "v1", unknownVariables{"STAMPEDE_X is not a setting"}); err != nil {
-		t.Fatal(err)
-	}
 	var said []map[string]any
-	for line := range strings.Lines(out.String() + errs.String()) {
+	for line := range strings.Lines(served(t, &cmd, io.Discard, unknownVariables{"STAMPEDE_X is not a setting"})) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
 			t.Errorf("no JSON: %s", line)
@@ -59,7 +65,6 @@ func TestJSONLogCoversAllOutput(t *testing.T) {
 // and the folder of the streams.
 func TestServeAnnouncesWarnings(t *testing.T) {
 	t.Parallel()
-	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
 	here, _, err := streamsFolder("")
 	if err != nil {
 		t.Fatal(err)
@@ -73,21 +78,15 @@ func TestServeAnnouncesWarnings(t *testing.T) {
 		{":8080", "https://sale.example.com", "", false},
 		{"127.0.0.1:8080", "", "nats://h:4222", false},
 	} {
-		var out, log bytes.Buffer
-		serve := func(_ context.Context, _ Streams, _ Stack, show func(Parts) error) error {
-			lines := slog.New(slog.NewTextHandler(&log, nil))
-			return show(Parts{Log: lines, Invite: noInvitation, Router: httpx.NewRouter(auth.NewTokens([]byte(key), time.Now), lines, "test", prometheus.NewRegistry())})
-		}
+		var log bytes.Buffer
 		cmd := Serve{Settings: newTestSettings(), Stores: Stores{NATSURL: c.nats}}
 		cmd.Addresses = httpx.Addresses{Listen: c.listen, PublicURL: c.public}
-		if err := cmd.Run(t.Context(), noSettings, Streams{Out: &out, Err: &out}, serve, "test", nil); err != nil {
-			t.Fatal(err)
-		}
+		out := served(t, &cmd, &log, nil)
 		if got := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "STAMPEDE_PUBLIC_URL"); got != c.warned {
 			t.Errorf("%+v: logged %q", c, log.String())
 		}
-		if got := strings.Contains(out.String(), "keeps its streams in "+here+" (--nats-dir)\n"); got != (c.nats == "") {
-			t.Errorf("%+v: printed %q", c, out.String())
+		if got := strings.Contains(out, "keeps its streams in "+here+" (--nats-dir)\n"); got != (c.nats == "") {
+			t.Errorf("%+v: printed %q", c, out)
 		}
 	}
 }

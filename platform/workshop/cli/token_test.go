@@ -18,9 +18,8 @@ import (
 
 func TestTokenRefusesKeysThatServeRefuses(t *testing.T) {
 	t.Parallel()
-	const good = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
 	for key, refused := range map[string]bool{
-		"short": true, strings.Repeat("a", 64): true, "changeme-changeme-changeme-changeme": true, good: false,
+		"short": true, strings.Repeat("a", 64): true, "changeme-changeme-changeme-changeme": true, oneKey: false,
 	} {
 		var out bytes.Buffer
 		c := Token{User: 7, Role: auth.Shopper, Count: 1, Lifetime: time.Hour, SigningKey: key}
@@ -37,7 +36,6 @@ func TestTokenRefusesKeysThatServeRefuses(t *testing.T) {
 func TestMintingIsRecorded(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
-	const key = "6f1c0a92d8e54b7391aa02c4f1e0d9b8"
 	for _, c := range []struct {
 		token Token
 		want  time.Duration
@@ -47,13 +45,13 @@ func TestMintingIsRecorded(t *testing.T) {
 		{Token{User: 11, Role: auth.Admin, Count: 1, Lifetime: 2 * time.Hour}, 2 * time.Hour},
 	} {
 		var out, errs bytes.Buffer
-		c.token.SigningKey, c.token.DatabaseURL = key, db.Config().ConnString()
+		c.token.SigningKey, c.token.DatabaseURL = oneKey, db.Config().ConnString()
 		if err := c.token.Run(t.Context(), Streams{Out: &out, Err: &errs}, given{}); err != nil || errs.Len() > 0 {
 			t.Fatalf("%s: %v %s", c.token.Role, err, errs.String())
 		}
 		lines := strings.Fields(out.String())
 		for i, line := range lines {
-			if p, err := auth.NewTokens([]byte(key), time.Now).Verify(line); err != nil || p.UserID != c.token.User+int64(i) || len(lines) != c.token.Count {
+			if p, err := auth.NewTokens([]byte(oneKey), time.Now).Verify(line); err != nil || p.UserID != c.token.User+int64(i) || len(lines) != c.token.Count {
 				t.Errorf("token %d of %d names %+v, %v", i, len(lines), p, err)
 			}
 		}
@@ -77,7 +75,7 @@ func TestMintingIsRecorded(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	away := Token{User: 1, Role: auth.Operator, Count: 1, SigningKey: key, DatabaseURL: "postgres://127.0.0.1:1/none"}
+	away := Token{User: 1, Role: auth.Operator, Count: 1, SigningKey: oneKey, DatabaseURL: "postgres://127.0.0.1:1/none"}
 	if err := away.Run(t.Context(), Streams{Out: &out, Err: &errs}, given{}); err != nil || out.Len() == 0 || !strings.Contains(errs.String(), "The audit log does not record this token") {
 		t.Errorf("without the database: %v, wrote %q and %q", err, out.String(), errs.String())
 	}

@@ -263,8 +263,10 @@ func (d *dataDir) writeLock(content string) error {
 // data in dir is deleted. No answer means no; the error then says how to answer
 // without a terminal. It does not ask if there is no data.
 func ConfirmFresh(dir string, in io.Reader, out io.Writer) error {
-	if has, err := hasData(dir); err != nil || !has {
-		return err
+	if _, err := os.Stat(filepath.Join(dir, markerName)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return dataError(dir, err)
 	}
 	_, _ = fmt.Fprintf(out, "Delete every sale, order and payment in %s and start over? [y/N] ", dir)
 	answer, err := bufio.NewReader(io.LimitReader(in, 16)).ReadString('\n')
@@ -276,15 +278,4 @@ func ConfirmFresh(dir string, in io.Reader, out io.Writer) error {
 		return errors.New("nothing was deleted, because there was no answer; --yes answers yes, and without --fresh the start continues with the data")
 	}
 	return errors.New("nothing was deleted; start without --fresh to continue with the data")
-}
-
-// hasData reports whether dir contains data of an earlier start, so that a
-// command can ask before it starts over. A folder that does not exist contains
-// none.
-func hasData(dir string) (bool, error) {
-	_, err := os.Stat(filepath.Join(dir, markerName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, dataError(dir, err)
 }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"stampede/platform/base/ids"
 	"stampede/platform/identity/humancheck"
 )
 
@@ -64,13 +63,9 @@ func (a answer) code() []byte {
 	return strconv.AppendInt([]byte("http-"), int64(a.status), 10)
 }
 
-// do sends one request. An error means that there was no answer.
-func (c *client) do(ctx context.Context, method, path, token string, body any) (answer, error) {
-	return c.send(ctx, method, path, token, "", body)
-}
-
-// send is do with the solution of a human check, if it is not empty.
-func (c *client) send(ctx context.Context, method, path, token, proof string, body any) (answer, error) {
+// do sends one request; proof is the solution of a human check, if it is not empty. An
+// error means that there was no answer.
+func (c *client) do(ctx context.Context, method, path, token, proof string, body any) (answer, error) {
 	var reader io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -110,7 +105,7 @@ func (c *client) send(ctx context.Context, method, path, token, proof string, bo
 
 // call is like do but decodes the answer; a refusal becomes an error with its code.
 func (c *client) call(ctx context.Context, method, path, token string, body, into any) error {
-	a, err := c.do(ctx, method, path, token, body)
+	a, err := c.do(ctx, method, path, token, "", body)
 	if err != nil {
 		return err
 	}
@@ -143,25 +138,15 @@ func codeOf(err error) string {
 	return answerNone
 }
 
-// The documents of the API that the tool reads.
-type (
-	itemView struct {
-		ActivityID   string     `json:"activity_id"`
-		Title        string     `json:"title"`
-		Status       string     `json:"status"`
-		OpensAt      time.Time  `json:"opens_at"`
-		ClosesAt     time.Time  `json:"closes_at"`
-		HumanCheck   string     `json:"human_check"`
-		ReserveFrom  *time.Time `json:"reservation_opens_at"` // nil if no reservation is required
-		ReserveUntil *time.Time `json:"reservation_closes_at"`
-		ServerTime   time.Time  `json:"server_time"`
-	}
-	orderView struct {
-		OrderNo ids.ID `json:"order_no"`
-		Status  string `json:"status"`
-	}
-	paymentView struct {
-		PayURL string `json:"pay_url"`
-		QRCode string `json:"qr_code"` // where a company is practised with, it leads to a page too
-	}
-)
+// itemView is what the tool reads of an item.
+type itemView struct {
+	ActivityID   string     `json:"activity_id"`
+	Title        string     `json:"title"`
+	Status       string     `json:"status"`
+	OpensAt      time.Time  `json:"opens_at"`
+	ClosesAt     time.Time  `json:"closes_at"`
+	HumanCheck   string     `json:"human_check"`
+	ReserveFrom  *time.Time `json:"reservation_opens_at"` // nil if no reservation is required
+	ReserveUntil *time.Time `json:"reservation_closes_at"`
+	ServerTime   time.Time  `json:"server_time"`
+}

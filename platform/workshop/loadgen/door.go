@@ -120,13 +120,13 @@ func (c *Crowd) doProved(ctx context.Context, purpose, target, token string, bod
 	if body != nil {
 		document = json.RawMessage(body)
 	}
-	return c.client.send(ctx, post, target, token, header, document)
+	return c.client.do(ctx, post, target, token, header, document)
 }
 
 // prove gets a challenge and solves it. A challenge that no program solves is a
 // refusal.
 func (c *Crowd) prove(ctx context.Context, purpose, token string) (a answer, header string, err error) {
-	a, err = c.client.do(ctx, get, itemTarget(c.item, "/challenge?purpose="+purpose), token, nil)
+	a, err = c.client.do(ctx, get, itemTarget(c.item, "/challenge?purpose="+purpose), token, "", nil)
 	if err != nil || !a.ok() {
 		return a, "", err
 	}

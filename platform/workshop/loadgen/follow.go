@@ -153,7 +153,10 @@ func (c *Crowd) pay(ctx context.Context, i int) bool {
 	if err != nil {
 		return false
 	}
-	var p paymentView
+	var p struct {
+		PayURL string `json:"pay_url"`
+		QRCode string `json:"qr_code"` // where a company is practised with, it leads to a page too
+	}
 	if err := c.client.call(ctx, http.MethodPost, "/api/v1/orders/"+c.shoppers[i].no.String()+"/payments", token, map[string]string{}, &p); err != nil {
 		c.tally.trouble("payment: " + codeOf(err))
 		return false

@@ -58,7 +58,7 @@ func (r *run) tryKey(ctx context.Context) (reserved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	a, err := r.client.do(ctx, http.MethodGet, itemTarget(r.cfg.ItemID, "/reservation"), token, nil)
+	a, err := r.client.do(ctx, http.MethodGet, itemTarget(r.cfg.ItemID, "/reservation"), token, "", nil)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("could not reach %s: %w", r.cfg.BaseURL, err)

@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := r.prepare(ctx); err != nil {
 		return nil, r.why(ctx, err)
 	}
-	if err := r.waitForOpening(ctx); err != nil {
+	if err := r.wait(ctx, "wait for the opening", r.until(r.item.OpensAt)+openingMargin); err != nil {
 		return nil, r.why(ctx, err)
 	}
 	r.followers = r.startFollowers(ctx)
@@ -161,11 +161,6 @@ func (r *run) reserve(ctx context.Context) error {
 // openingMargin is half a tick of common timers: too early an attempt is only refused.
 const openingMargin = 5 * time.Millisecond
 
-// waitForOpening returns shortly after the opening by the server's clock.
-func (r *run) waitForOpening(ctx context.Context) error {
-	return r.wait(ctx, "wait for the opening", r.until(r.item.OpensAt)+openingMargin)
-}
-
 // rush sends every attempt once and follows every winner.
 func (r *run) rush(ctx context.Context) Volley {
 	r.begin("rush", len(r.shoppers))
@@ -221,7 +216,7 @@ func (r *run) ending(ctx context.Context) ending {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	a, err := r.client.do(ctx, http.MethodGet, itemTarget(r.cfg.ItemID, ""), "", nil)
+	a, err := r.client.do(ctx, http.MethodGet, itemTarget(r.cfg.ItemID, ""), "", "", nil)
 	if err != nil || a.status >= http.StatusInternalServerError {
 		return deserted
 	}

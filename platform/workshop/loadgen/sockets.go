@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
 
+	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
 )
 
@@ -87,8 +88,11 @@ func (c *Crowd) listen(ctx context.Context, conn *websocket.Conn, t *trail) {
 		}
 		at := time.Since(c.base)
 		var m struct {
-			Type  string    `json:"type"`
-			Order orderView `json:"order"`
+			Type  string `json:"type"`
+			Order struct {
+				OrderNo ids.ID `json:"order_no"`
+				Status  string `json:"status"`
+			} `json:"order"`
 		}
 		// The number was fetched before its attempt was sent.
 		if json.Unmarshal(raw, &m) == nil && m.Type == "order" && m.Order.OrderNo == c.shoppers[t.shopper].no {
