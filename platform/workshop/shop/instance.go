@@ -212,7 +212,7 @@ type Answer struct {
 }
 
 // Ask sends a request with a client, with a bearer's token and a JSON body unless they are
-// empty; header holds names and values in turn.
+// empty; header holds names and values in turn, and is without those whose value is empty.
 func Ask(t *testing.T, client *http.Client, method, url, token, body string, header ...string) Answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -226,7 +226,9 @@ func Ask(t *testing.T, client *http.Client, method, url, token, body string, hea
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+		if header[i+1] != "" {
+			req.Header.Set(header[i], header[i+1])
+		}
 	}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -130,33 +129,20 @@ func (p people) from(t *testing.T, addr, path, token, proof string, body any) (i
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/api/v1/"+path, bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{"Content-Type": "application/json", "X-Forwarded-For": addr, "Authorization": "Bearer " + token, humancheck.Header: proof} {
-		if value != "" && value != "Bearer " {
-			req.Header.Set(name, value)
-		}
-	}
+	cookie := ""
 	if p.cookies != nil && p.cookies.Name != "" {
-		req.AddCookie(p.cookies)
+		cookie = p.cookies.Name + "=" + p.cookies.Value
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	for _, c := range resp.Cookies() {
+	a := shop.Ask(t, http.DefaultClient, http.MethodPost, p.URL+"/api/v1/"+path, token, string(raw), "X-Forwarded-For", addr, humancheck.Header, proof, "Cookie", cookie)
+	for _, c := range (&http.Response{Header: a.Header}).Cookies() {
 		if p.cookies != nil {
 			*p.cookies = *c
 		}
 	}
-	var doc map[string]any
-	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
-		t.Fatalf("%s: %d %v", path, resp.StatusCode, err)
+	if a.Doc == nil {
+		t.Fatalf("%s: %d %s", path, a.Status, a.Text)
 	}
-	return resp.StatusCode, doc
+	return a.Status, a.Doc
 }
 
 // working sends a request and does the work that is required, as the pages do. It

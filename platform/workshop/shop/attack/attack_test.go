@@ -30,30 +30,10 @@ func (in attacked) hostile(t *testing.T, bytes string) net.Conn {
 }
 
 // honest sends a request on a connection of its own.
-func (in attacked) honest(t *testing.T, method, url, token, body string) (status int, said string) {
+func honest(t *testing.T, method, url, token, body string) (status int, said string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return resp.StatusCode, string(raw)
+	a := shop.Ask(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}, method, url, token, body)
+	return a.Status, a.Text
 }
 
 // TestAttackIdleSockets opens five times as many connections as the server may
@@ -69,11 +49,11 @@ func TestAttackIdleSockets(t *testing.T) {
 			in.hostile(t, "GET /api/v1/time HTTP/1.1\r\nHost: x\r\n\r\n"),
 			in.hostile(t, "POST /api/v1/rush/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"),
 			in.hostile(t, "GET /api/v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"))
-		if status, said := in.honest(t, http.MethodGet, in.URL+"/api/v1/time", "", ""); status != http.StatusOK {
+		if status, said := honest(t, http.MethodGet, in.URL+"/api/v1/time", "", ""); status != http.StatusOK {
 			t.Fatalf("a new client: %d %s", status, said)
 		}
 	}
-	if status, said := in.honest(t, http.MethodGet, in.OpsURL(t)+"/readyz", "", ""); status != http.StatusOK {
+	if status, said := honest(t, http.MethodGet, in.OpsURL(t)+"/readyz", "", ""); status != http.StatusOK {
 		t.Errorf("the probe: %d %s", status, said)
 	}
 	open := func() (n int) {
@@ -109,7 +89,7 @@ func TestAttackPlaces(t *testing.T) {
 		in.hostile(t, half("/api/v1/payments/sandbox/notify", "none"))
 	}
 	for range 3 {
-		for _, honest := range []struct {
+		for _, c := range []struct {
 			method, path, token, body string
 			want                      int
 		}{
@@ -120,8 +100,8 @@ func TestAttackPlaces(t *testing.T) {
 			{http.MethodPost, "/api/v1/auth/login", "", `{"phone":"13800138000","password":"not this one"}`, http.StatusUnauthorized},
 			{http.MethodPost, "/api/v1/items/1/rush-path", shopper, `{"quantity":1}`, http.StatusNotFound},
 		} {
-			if status, said := in.honest(t, honest.method, in.URL+honest.path, honest.token, honest.body); status != honest.want {
-				t.Errorf("%s %s: %d %.300s", honest.method, honest.path, status, said)
+			if status, said := honest(t, c.method, in.URL+c.path, c.token, c.body); status != c.want {
+				t.Errorf("%s %s: %d %.300s", c.method, c.path, status, said)
 			}
 		}
 	}
@@ -132,7 +112,7 @@ func TestAttackPlaces(t *testing.T) {
 func TestAttackEverNewKeys(t *testing.T) {
 	t.Parallel()
 	in := shop.Serve(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t))
-	hostile, honest := shop.Mint(t, 1, auth.Shopper), shop.Mint(t, 2, auth.Shopper)
+	hostile, another := shop.Mint(t, 1, auth.Shopper), shop.Mint(t, 2, auth.Shopper)
 	no := ids.NewFor(1).String()
 	for path, call := range map[string]func(token string, i int) int{
 		"payments": func(token string, i int) int {
@@ -158,7 +138,7 @@ func TestAttackEverNewKeys(t *testing.T) {
 		if refused.Load() == 0 {
 			t.Errorf("%s: 60 requests of one user at once were answered", path)
 		}
-		if status := call(honest, 0); status == http.StatusTooManyRequests {
+		if status := call(another, 0); status == http.StatusTooManyRequests {
 			t.Errorf("%s: another user is refused too", path)
 		}
 	}

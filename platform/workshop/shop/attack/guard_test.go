@@ -1,11 +1,8 @@
 package attack
 
 import (
-	"encoding/json"
-	"io"
 	"maps"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -113,25 +110,8 @@ func with(doc, more map[string]any) map[string]any {
 // path requests a rush path with the solution of a human check.
 func (g guarded) path(t *testing.T, token, item, solution string) (status int, doc map[string]any) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/api/v1/items/"+item+"/rush-path", strings.NewReader(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	if solution != "" {
-		req.Header.Set("Human-Check", solution)
-	}
-	resp, err := shop.Checked(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil || json.Unmarshal(raw, &doc) != nil {
-		t.Fatalf("a path: %d %s %v", resp.StatusCode, raw, err)
-	}
-	return resp.StatusCode, doc
+	a := shop.Ask(t, shop.Checked(t), http.MethodPost, g.URL+"/api/v1/items/"+item+"/rush-path", token, `{}`, humancheck.Header, solution)
+	return a.Status, a.Doc
 }
 
 // requireCode fails unless an answer is a problem of that code; "" is success.

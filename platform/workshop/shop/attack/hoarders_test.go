@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	hoarders, honest = 3, 5
+	hoarders, buyers = 3, 5
 	hoardedUnits     = 3
 	// hoarderGrants ends the attack: seven rounds of three accounts hold every unit
 	// for most of a day with the usual payment window.
@@ -72,7 +72,7 @@ func newHoarding(t *testing.T, g guarded, activity map[string]any, users int64) 
 	a := &hoarding{t: t, item: g.plan(t, activity, map[string]any{
 		"items": []any{map[string]any{"sku": "hoarded", "title": "Phone", "stock": hoardedUnits, "list_price": price, "sale_price": price}},
 	})}
-	for i := range int64(hoarders + honest) {
+	for i := range int64(hoarders + buyers) {
 		h := &hoarder{Buyer: shop.NewBuyer(t, g.Instance, users+i)}
 		for range hoarderGrants / hoarders {
 			no, path := h.Path(t, a.item)
@@ -105,9 +105,7 @@ func (a *hoarding) round() bool {
 		for _, h := range a.honest {
 			if h.holding == "" && h.send(a) {
 				h.AwaitStatus(a.t, h.holding, "pending_payment", 30*time.Second)
-				_, payment := h.In.Call(a.t, http.MethodPost, "/api/v1/orders/"+h.holding+"/payments", h.Token, map[string]string{})
-				h.In.Call(a.t, http.MethodPost, payment["pay_url"].(string), "", map[string]string{"action": "pay"}) //nolint:errcheck,forcetypeassert // a string, or the test is broken
-				h.AwaitStatus(a.t, h.holding, "paid", 30*time.Second)
+				h.Pay(a.t, h.holding)
 				a.bought++
 			}
 		}
