@@ -54,7 +54,10 @@ func TestServeAndConfigReportAllErrors(t *testing.T) {
 	wrong := []string{"--redis-url=h:6379", "--signing-key=short", "--listen=nowhere", "--max-in-flight=-1"}
 	about := []string{"--database-url and --redis-url are needed", "--redis-url must be like", "STAMPEDE_SIGNING_KEY must be", "--max-in-flight must be", "--listen must be"}
 	for command, prefix := range map[string]string{"serve": "stampede: serve: ", "config": "stampede: serve would refuse this: "} {
-		code, _, errs := carryOut(t.Context(), nil, append([]string{command}, wrong...)...)
+		code, out, errs := carryOut(t.Context(), nil, append([]string{command}, wrong...)...)
+		if command == "config" && !strings.Contains(out, "nowhere") { // an operator runs it to see what is wrong
+			t.Errorf("config does not print what it refuses:\n%s", out)
+		}
 		lines := strings.Split(strings.TrimSpace(errs), "\n")
 		if command == "serve" {
 			lines = slices.DeleteFunc(lines, func(l string) bool { return l == "Try: stampede serve --help" })
