@@ -115,11 +115,12 @@ func New(set Settings, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	e := &Service{
-		Limits: ratelimit.New(deps.Redis, deps.Log, deps.Metrics, ratelimit.SingleInstance(deps.SingleInstance)),
+		Limits: ratelimit.New(deps.Redis, deps.Log, deps.Metrics),
 		revoked: revoke.New(revoke.Deps{
 			DB: deps.DB, Log: deps.Log, Metrics: deps.Metrics, Clock: deps.Clock,
 		}),
 	}
+	e.Limits.SingleInstance = deps.SingleInstance
 	cfg, err := account.NewConfig(set.Accounts, set.SMS, deps.Key, deps.PreviousKeys...)
 	if err != nil {
 		return nil, err
@@ -129,26 +130,19 @@ func New(set Settings, deps Deps) (*Service, error) {
 		DB: deps.DB, Revoke: e.revoked, SendsSMS: set.SMS.Sends(), Config: cfg, Log: deps.Log, Metrics: deps.Metrics,
 	}
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
-	e.Router = httpx.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics,
-		httpx.Traced(deps.Trace), httpx.At(deps.Addresses.PublicURL), httpx.Behind(proxies), httpx.Bounded(set.Requests.Bounds()), httpx.Shoppers(set.Requests.ShoppersPerAddress),
-		httpx.Limited(e.Limits), httpx.Devices(append([][]byte{deps.Key}, deps.PreviousKeys...)...),
-		httpx.ReportRefusals(audit.NewRefusals(deps.DB, deps.Log).Record), httpx.Barring(e.barred))
-	e.Human, err = humancheck.New(humancheck.NewConfig(set.Human, deps.Addresses.PublicURL), humancheck.Deps{
+	keys := append([][]byte{deps.Key}, deps.PreviousKeys...)
+	e.Router = httpx.Options{
+		Trace: deps.Trace, PublicURL: deps.Addresses.PublicURL, Proxies: proxies, Bounds: set.Requests.Bounds(), Shoppers: set.Requests.ShoppersPerAddress,
+		Limiter: e.Limits, DeviceKeys: keys, Refused: audit.NewRefusals(deps.DB, deps.Log).Record, Barred: e.barred,
+	}.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics)
+	e.Human = humancheck.New(humancheck.NewConfig(set.Human, deps.Addresses.PublicURL), humancheck.Deps{
 		Redis: deps.Redis, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
-		SigningKeys: append([][]byte{deps.Key}, deps.PreviousKeys...),
+		SigningKeys: keys,
 	})
-	if err != nil {
-		return nil, err
-	}
-	e.Blacklist, err = blacklist.New(set.Blacklist, blacklist.Deps{
+	e.Blacklist = blacklist.New(set.Blacklist, blacklist.Deps{
 		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: e.Accounts, Keep: deps.Keep,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := e.openAccounts(set, deps); err != nil {
-		return nil, err
-	}
+	e.openAccounts(set, deps)
 	return e, nil
 }
 
@@ -161,14 +155,10 @@ func (e *Service) barred(p auth.Principal) bool {
 }
 
 // openAccounts builds the ways into the accounts, with their outside providers.
-func (e *Service) openAccounts(set Settings, deps Deps) error {
-	sender, err := e.openSMS(set.SMS, deps)
-	if err != nil {
-		return err
-	}
+func (e *Service) openAccounts(set Settings, deps Deps) {
 	g := guard.New(guard.Deps{Store: e.Accounts, Redis: deps.Redis, Limits: e.Limits, Human: e.Human, Blacklist: e.Blacklist})
 	factors := factor.New(e.Accounts, g)
-	e.codes, e.logins = code.New(e.Accounts, g, sender), login.New(e.Accounts, g, factors, e.Tokens)
+	e.codes, e.logins = code.New(e.Accounts, g, e.openSMS(set.SMS, deps)), login.New(e.Accounts, g, factors, e.Tokens)
 	parts := credential.Deps{Store: e.Accounts, Guard: g, Codes: e.codes, Factors: factors, Logins: e.logins}
 	if wx := set.WeChat; wx.WechatAppID != "" {
 		app := wechat.DefaultConfig()
@@ -182,37 +172,31 @@ func (e *Service) openAccounts(set Settings, deps Deps) error {
 		parts.WeChat = client
 		e.hangUp = append(e.hangUp, client.CloseIdleConnections)
 	}
-	if e.credentials, err = credential.New(parts); err != nil {
-		return err
-	}
-	e.Staff = staff.New(e.credentials, e.Blacklist)
-	e.qr, err = qrlogin.New(qrlogin.DefaultConfig(deps.Addresses.BaseURL()), qrlogin.Deps{
+	e.credentials = credential.New(parts)
+	e.Staff = staff.New(e.credentials)
+	e.qr = qrlogin.New(qrlogin.DefaultConfig(deps.Addresses.BaseURL()), qrlogin.Deps{
 		Store: e.Accounts, Guard: g, Logins: e.logins, Revocations: e.revoked,
 	})
-	return err
 }
 
 // openSMS returns the sender that the settings name, the sandbox or a real gateway,
 // and nil when none is set.
-func (e *Service) openSMS(set sms.Settings, deps Deps) (sms.Sender, error) {
+func (e *Service) openSMS(set sms.Settings, deps Deps) sms.Sender {
 	gateway := sms.DefaultGatewayConfig()
 	gateway.Metrics = deps.Metrics
 	switch {
 	case set.SandboxSMS:
 		gateway.URL, gateway.Secret = deps.Addresses.LocalURL()+sandbox.SendPath, auth.Derive(deps.Key, "sandbox-sms")
-		var err error
-		if e.sandbox, err = sandbox.New(gateway.Secret, deps.Clock.Now, e.Accounts.StaffPhones); err != nil {
-			return nil, err
-		}
+		e.sandbox = sandbox.New(gateway.Secret, deps.Clock.Now, e.Accounts.StaffPhones)
 	case set.SMSGatewayURL != "":
 		gateway.URL, gateway.Secret = set.SMSGatewayURL, []byte(set.SMSGatewaySecret)
 	default:
 		deps.Log.Warn("no SMS gateway is set: registration and login by code are off", "setting", "--sms-gateway-url")
-		return nil, nil //nolint:nilnil // no gateway means no sender; the accounts answer with a fault
+		return nil // the accounts answer with a fault
 	}
 	sender := sms.NewGateway(gateway, deps.Clock.Now, deps.Log)
 	e.hangUp = append(e.hangUp, sender.CloseIdleConnections)
-	return sender, nil
+	return sender
 }
 
 // Load reads the revocations and the blacklist.
@@ -225,7 +209,7 @@ func (e *Service) Load(ctx context.Context) error {
 func (e *Service) Routes(also ...func(ctx context.Context, tx pgx.Tx, user int64) error) {
 	rt := e.Router
 	for _, part := range []interface{ Routes(rt *httpx.Router) }{
-		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, e.Blacklist, also...), e.Staff, e.qr, e.Blacklist,
+		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, also...), e.Staff, e.qr, e.Blacklist,
 	} {
 		part.Routes(rt)
 	}

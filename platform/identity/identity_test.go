@@ -27,6 +27,7 @@ import (
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -52,12 +53,8 @@ func open(t *testing.T) *door {
 		DB: d.db, Redis: pgtest.Redis(t), Bus: bustest.Open(t), Clock: clock.System{}, Key: bytes.Repeat([]byte("k"), 32), Version: "test",
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, d.Load(t.Context()))
 	d.Routes()
 	server.Config.Handler = d.Router
 	server.Start()
@@ -101,9 +98,7 @@ type told struct {
 func (d *door) call(method, path, body string, header ...string) told {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), method, d.url+"/api/v1/"+path, strings.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	require.NoError(d.t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -111,9 +106,7 @@ func (d *door) call(method, path, body string, header ...string) told {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	require.NoError(d.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var raw bytes.Buffer
 	if _, err := raw.ReadFrom(resp.Body); err != nil {
@@ -163,9 +156,7 @@ func (d *door) register(phone, device string) told {
 func (d *door) operator(method, path, body string) told {
 	d.t.Helper()
 	token, err := d.Tokens.Mint(auth.Principal{UserID: 7, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	require.NoError(d.t, err)
 	got := d.call(method, "admin/blacklist"+path, body, "Authorization", "Bearer "+token)
 	if got.status/100 != 2 {
 		d.t.Fatalf("%s blacklist%s: %d %s", method, path, got.status, got.raw)
@@ -186,9 +177,7 @@ func TestListedUserDoesNotComeBackWithTheSamePhone(t *testing.T) {
 		if got := d.call(http.MethodDelete, "me", `{`+secret+`}`, "Authorization", "Bearer "+user.Access); got.status != http.StatusNoContent {
 			t.Fatalf("delete the account: %d %s", got.status, got.raw)
 		}
-		if err := d.Blacklist.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.Blacklist.Refresh(t.Context()))
 		if got := d.post("auth/sms-codes", `{"phone":"`+phone+`","purpose":"register"}`); got.status != want {
 			t.Errorf("come back as %s: %d %s, want %d", phone, got.status, got.raw, want)
 		}
@@ -286,9 +275,7 @@ func TestAnEntryIsAddedOnceForAKey(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	token, err := d.Tokens.Mint(auth.Principal{UserID: 7, Role: auth.Operator}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	add := func(value string) told {
 		return d.post("admin/blacklist", `{"kind":"user","value":"`+value+`","reason":"resells"}`, "Authorization", "Bearer "+token, "Idempotency-Key", "k1")
 	}

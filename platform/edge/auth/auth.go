@@ -4,8 +4,6 @@ package auth
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -158,14 +156,6 @@ func NewTokens(signingKey []byte, now func() time.Time, with ...Option) *Tokens 
 		option(t)
 	}
 	return t
-}
-
-// Derive returns the key for one purpose from the signing key: HMAC-SHA256 of
-// the purpose, the expand step of HKDF (RFC 5869) for one block.
-func Derive(signingKey []byte, purpose string) []byte {
-	mac := hmac.New(sha256.New, signingKey)
-	mac.Write([]byte("stampede/" + purpose + "\x01"))
-	return mac.Sum(nil)
 }
 
 type claims struct {

@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 var (
@@ -27,9 +28,7 @@ func TestATokenNamesItsHolder(t *testing.T) {
 	tokens := auth.NewTokens(key, at(now))
 	want := auth.Principal{UserID: 1 << 60, Role: auth.Operator, Login: 12, Device: "web-1", Act: auth.ByCLI}
 	s, err := tokens.Mint(want, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want.IssuedAt, want.ExpiresAt = now, now.Add(time.Hour).Truncate(time.Second)
 	if got, err := tokens.Verify(s); err != nil || got != want {
 		t.Fatalf("Verify = %+v, %v; want %+v", got, err, want)
@@ -40,9 +39,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	t.Parallel()
 	tokens := auth.NewTokens(key, at(now))
 	good, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	signType := func(typ any, method jwt.SigningMethod, signKey any, change func(jwt.MapClaims)) string {
 		c := jwt.MapClaims{
 			"iss": "stampede", "aud": "stampede-api", "sub": "7", "role": "shopper",
@@ -52,9 +49,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 		token := jwt.NewWithClaims(method, c)
 		token.Header["typ"] = typ
 		s, err := token.SignedString(signKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s
 	}
 	sign := func(method jwt.SigningMethod, signKey any, change func(jwt.MapClaims)) string {
@@ -132,9 +127,7 @@ func TestAKeyIsReplacedWithoutRefusingItsTokens(t *testing.T) {
 	was, is := auth.NewTokens(key, at(now)), auth.NewTokens(other, at(now), auth.Previous(key))
 	mint := func(tokens *auth.Tokens) string {
 		s, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s
 	}
 	for name, s := range map[string]string{"the old key": mint(was), "the new key": mint(is)} {
@@ -189,9 +182,7 @@ func TestAdmitAsksForRevocations(t *testing.T) {
 	tokens := auth.NewTokens(key, at(now))
 	mint := func(login int64) string {
 		s, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper, Login: login}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s
 	}
 	if p, err := tokens.Admit(t.Context(), mint(3)); err != nil || p.Login != 3 {
@@ -215,9 +206,7 @@ func TestAdmitAsksForRevocations(t *testing.T) {
 func BenchmarkVerify(b *testing.B) {
 	tokens := auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now)
 	token, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := tokens.Verify(token); err != nil {

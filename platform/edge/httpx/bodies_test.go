@@ -19,6 +19,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // gated is a real server with a router, whose loopback clients count like others.
@@ -31,7 +32,7 @@ type gated struct {
 func gatedBy(t *testing.T, bounds Bounds, routes func(*Router), change ...func(*connections)) gated {
 	t.Helper()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
-	rt := NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry(), Bounded(bounds))
+	rt := Options{Bounds: bounds}.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	rt.gate.shared = func(netip.Addr) bool { return false }
 	routes(rt)
 	// No client is cut off before the end of its test.
@@ -43,17 +44,13 @@ func gatedBy(t *testing.T, bounds Bounds, routes func(*Router), change ...func(*
 func (g gated) code(t *testing.T, method, path, token, body string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.Addr()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	_, _ = io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode
@@ -108,9 +105,7 @@ func TestAttackShoppersLeaveOperatorsPlaces(t *testing.T) {
 	<-entered
 	for role, want := range map[auth.Role]int{auth.Operator: http.StatusNoContent, auth.Shopper: http.StatusServiceUnavailable} {
 		token, err := g.tokens.Mint(auth.Principal{UserID: 1, Role: role}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if code := g.code(t, http.MethodPost, "/api/v1/admin/pause", token, `{"Name":"x"}`); code != want {
 			t.Errorf("%s: %d, want %d", role, code, want)
 		}
@@ -146,9 +141,7 @@ func TestAttackHalfSentBodies(t *testing.T) {
 func answeredOn(t *testing.T, c net.Conn) int {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = resp.Body.Close()
 	return resp.StatusCode
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 // numbered are the rows n to 1, read as a list by descending ids, which counts them.
@@ -57,9 +59,7 @@ func TestPageOfChanges(t *testing.T) {
 			for {
 				reads := 0
 				out, err := PageOfChanges(in, numbered(c.rows, &reads), c.changed, same, strconv.Itoa)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if n := len(out.Body.Data); n > in.Limit || reads > maxRead+20 {
 					t.Errorf("a page of %d rows, for which %d were read", n, reads)
 				}

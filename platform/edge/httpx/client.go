@@ -3,7 +3,6 @@ package httpx
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -126,15 +125,8 @@ func parseHop(hop string) (netip.Addr, bool) {
 
 // peerOf returns the address of the connection's peer.
 func peerOf(r *http.Request) netip.Addr {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return addr.Unmap()
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http writes it
+	return peer.Addr().Unmap()
 }
 
 // Loopback reports whether a URL's host is this machine, so that requests to it need

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // clientOf returns the address that a handler sees.
 func clientOf(t *testing.T, proxies httpx.Proxies, peer string, header http.Header) string {
 	t.Helper()
-	rt, _ := newRouter(t, httpx.Behind(proxies))
+	rt, _ := newRouter(t, httpx.Options{Proxies: proxies})
 	seen := "none"
 	rt.Mux.Get("/who", func(_ http.ResponseWriter, r *http.Request) { seen = httpx.ClientAddr(r.Context()).String() })
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/who", nil)
@@ -47,9 +48,7 @@ func TestTheClientsAddress(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			proxies, err := httpx.ParseProxies([]string{"10.0.0.0/8", "2001:db8:ffff::1"}, httpx.XForwardedFor)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := clientOf(t, proxies, c.peer, http.Header{c.header: c.values}); got != c.want {
 				t.Errorf("%s from %s, want %s", got, c.peer, c.want)
 			}
@@ -63,9 +62,7 @@ func TestTheClientsAddress(t *testing.T) {
 func TestForwarded(t *testing.T) {
 	t.Parallel()
 	proxies, err := httpx.ParseProxies([]string{"10.0.0.0/8"}, httpx.Forwarded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for value, want := range map[string]string{
 		`for=198.51.100.1;proto=https;by=10.0.0.7`:     "198.51.100.1",
 		`for=192.0.2.66, For="198.51.100.1:4711"`:      "198.51.100.1",
@@ -103,9 +100,7 @@ func FuzzClientAddress(f *testing.F) {
 			header = httpx.Forwarded
 		}
 		proxies, err := httpx.ParseProxies([]string{"10.0.0.0/8"}, header)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := clientOf(t, proxies, "203.0.113.9:80", http.Header{header: {value}}); got != "203.0.113.9" {
 			t.Errorf("%q made an untrusted peer %s", value, got)
 		}

@@ -310,22 +310,18 @@ type connKey struct{}
 // Idle makes the connection of a request count as idle while its handler waits for
 // what need not happen, such as a token or the next event: at a bound it makes room
 // for a new client. Call end when the wait is over and the handler goes on.
-func Idle(ctx context.Context) (end func()) {
-	if c, ok := ctx.Value(connKey{}).(*conn); ok {
-		return c.idleSince(int64(c.list.now()))
-	}
-	return func() {}
-}
+func Idle(ctx context.Context) (end func()) { return idle(ctx, false) }
 
-// giveWay is Idle for a connection that makes room before all others do.
-func giveWay(ctx context.Context) (end func()) {
-	if c, ok := ctx.Value(connKey{}).(*conn); ok {
-		return c.idleSince(0)
+// idle is Idle, also for a connection that makes room before all others do.
+func idle(ctx context.Context, first bool) (end func()) {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	if !ok {
+		return func() {}
 	}
-	return func() {}
-}
-
-func (c *conn) idleSince(since int64) (end func()) {
+	since := int64(0)
+	if !first {
+		since = int64(c.list.now())
+	}
 	c.idle.Store(since)
 	return func() { c.idle.CompareAndSwap(since, busy) }
 }

@@ -17,15 +17,14 @@ import (
 
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // serving starts a server with bounds, whose loopback clients count like others.
 func serving(t *testing.T, bounds Connections, h http.Handler, change ...func(*connections)) *Server {
 	t.Helper()
 	s, err := Listen(t.Context(), "127.0.0.1:0", bounds, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.conns.exempt = func(netip.Addr) bool { return false }
 	s.conns.patient = 50 * time.Millisecond
 	for _, c := range change {
@@ -132,9 +131,7 @@ func TestAttackOneAddressLeavesRoom(t *testing.T) {
 	t.Parallel()
 	s := serving(t, Connections{Total: 40, OfAddress: 10}, greets)
 	shopper := dialFrom(t, s, "127.0.0.2", "")
-	if err := ask(shopper); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ask(shopper))
 	for range 60 {
 		if err := ask(dialFrom(t, s, "127.0.0.3", "")); err != nil {
 			t.Fatalf("a new connection of the address: %v", err)
@@ -239,9 +236,7 @@ func (r remote) Close() error { return nil }
 func TestConnectionsCountNetworks(t *testing.T) {
 	t.Parallel()
 	proxies, err := ParseProxies([]string{"10.0.0.0/8"}, XForwardedFor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		addr func(i int) string
 		want int

@@ -2,9 +2,7 @@ package httpx
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"net/http"
@@ -31,19 +29,8 @@ const (
 
 // devices makes and verifies the cookies, with its first key or with any of them.
 type devices struct {
-	keys   [][]byte
+	keys   auth.Ring
 	secure bool // for https only
-}
-
-// Devices makes the router give clients a signed device cookie, under keys derived
-// from the process's signing keys: the current one, then those being retired.
-func Devices(signing ...[]byte) Option {
-	return func(rt *Router) {
-		rt.devices = new(devices)
-		for _, key := range signing {
-			rt.devices.keys = append(rt.devices.keys, auth.Derive(key, "device-cookie"))
-		}
-	}
 }
 
 // Origin is whose record a request adds to: the client's address, unless many clients
@@ -85,32 +72,17 @@ func (r request) device() (id [deviceIDBytes]byte) {
 
 func (d *devices) sign(id [deviceIDBytes]byte, now time.Time) string {
 	raw := binary.BigEndian.AppendUint32(id[:], uint32(now.Unix())) //nolint:gosec // until 2106
-	return base64.RawURLEncoding.EncodeToString(append(raw, mac(d.keys[0], raw)...))
+	return base64.RawURLEncoding.EncodeToString(append(raw, d.keys.MAC(raw)[:deviceBytes-deviceBodyBytes]...))
 }
 
 func (d *devices) open(text string, now time.Time) (id [deviceIDBytes]byte, ok bool) {
-	if len(text) != base64.RawURLEncoding.EncodedLen(deviceBytes) {
-		return id, false
-	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) != deviceBytes {
 		return id, false
 	}
 	made := time.Unix(int64(binary.BigEndian.Uint32(raw[deviceIDBytes:])), 0)
-	if now.Sub(made) > deviceLife {
+	if now.Sub(made) > deviceLife || !d.keys.Made(raw[deviceBodyBytes:], raw[:deviceBodyBytes]) {
 		return id, false
 	}
-	for _, key := range d.keys {
-		if hmac.Equal(mac(key, raw[:deviceBodyBytes]), raw[deviceBodyBytes:]) {
-			return [deviceIDBytes]byte(raw), true
-		}
-	}
-	return id, false
-}
-
-// mac is the half that a cookie carries.
-func mac(key, body []byte) []byte {
-	h := hmac.New(sha256.New, key)
-	_, _ = h.Write(body) // a hash never fails
-	return h.Sum(nil)[:deviceBytes-deviceBodyBytes]
+	return [deviceIDBytes]byte(raw), true
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // TestDeviceCookie: a client gets one signed cookie and is known by it, and made-up,
@@ -21,7 +22,7 @@ func TestDeviceCookie(t *testing.T) {
 	key, retired := []byte(strings.Repeat("k", auth.MinKeyBytes)), []byte(strings.Repeat("r", auth.MinKeyBytes))
 	var given, proved [16]byte
 	open := func(publicURL string, keys ...[]byte) func(cookie string) string {
-		rt := NewRouter(auth.NewTokens(key, time.Now), slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry(), Devices(keys...), At(publicURL))
+		rt := Options{DeviceKeys: keys, PublicURL: publicURL}.NewRouter(auth.NewTokens(key, time.Now), slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 		rt.Mux.Get("/", func(_ http.ResponseWriter, r *http.Request) {
 			proved, given = Origin(r.Context()).Device, GiveDevice(r.Context())
 		})
@@ -51,12 +52,10 @@ func TestDeviceCookie(t *testing.T) {
 		}
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw[0] ^= 1
-	ours := devices{keys: [][]byte{auth.Derive(key, "device-cookie")}}
-	theirs := devices{keys: [][]byte{auth.Derive(retired, "device-cookie")}}
+	ours := devices{keys: auth.Keys("device-cookie", key)}
+	theirs := devices{keys: auth.Keys("device-cookie", retired)}
 	for name, cookie := range map[string]string{
 		"altered": base64.RawURLEncoding.EncodeToString(raw), "made up": "noise", "of another shop": theirs.sign(id, time.Now()),
 		"old": ours.sign(id, time.Now().Add(-deviceLife-time.Hour)), "longer": value + "A",

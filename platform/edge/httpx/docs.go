@@ -151,14 +151,14 @@ var uiFiles = []string{"swagger-ui.css", "swagger-ui-bundle.js"}
 // uiFile unpacks one of them: the program has them compressed, and few processes serve them.
 func uiFile(name string) (*encoded.File, error) {
 	packed, err := static.FS.Open(name + ".gz")
-	if err != nil {
-		return nil, fmt.Errorf("httpx: open Swagger UI: %w", err)
+	var unpacked io.Reader
+	if err == nil {
+		unpacked, err = gzip.NewReader(packed)
 	}
-	unpacked, err := gzip.NewReader(packed)
-	if err != nil {
-		return nil, fmt.Errorf("httpx: unpack Swagger UI: %w", err)
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(unpacked)
 	}
-	body, err := io.ReadAll(unpacked)
 	if err != nil {
 		return nil, fmt.Errorf("httpx: unpack Swagger UI: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 type (
@@ -20,16 +22,12 @@ type (
 func document(t *testing.T) (paths map[string]map[string]operation, schemas map[string]any) {
 	t.Helper()
 	raw, err := os.ReadFile("openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var doc struct {
 		Paths      map[string]map[string]operation
 		Components struct{ Schemas map[string]any }
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &doc))
 	return doc.Paths, doc.Components.Schemas
 }
 

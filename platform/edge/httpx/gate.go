@@ -15,6 +15,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/ratelimit"
 )
 
 // Bounds limit the concurrent requests; 0 is no limit.
@@ -27,9 +28,6 @@ type Bounds struct {
 	// OfRoute bounds each route separately, so that a hanging route does not take
 	// the places of the others.
 	OfRoute int
-	// FixedWait keeps the wait for a place constant. Without it a request waits only
-	// briefly once a queue is standing, see standingWait.
-	FixedWait bool
 }
 
 // operatorPlaces are places in addition to Bounds, which only operators get: a sale
@@ -66,9 +64,9 @@ type gate struct {
 	streams streams
 	tokens  *auth.Tokens          // set before serving
 	shared  func(netip.Addr) bool // addresses of many clients, without bounds of their own
+	staff   ratelimit.Places      // of operatorPlaces
 
 	mu       sync.Mutex
-	staff    int // operators in operatorPlaces
 	inFlight [Held]int
 	ofRoute  map[string]int // by pattern; bounded by the number of routes
 	lines    [Sheddable][]*waiter
@@ -86,7 +84,7 @@ type waiter struct {
 
 func newGate(metrics prometheus.Registerer, known routes) *gate {
 	auto := promauto.With(metrics)
-	g := &gate{routes: known, rater: newRater(), shared: Proxies{}.shared, ofRoute: map[string]int{}, shed: auto.NewCounterVec(prometheus.CounterOpts{
+	g := &gate{routes: known, shared: Proxies{}.shared, ofRoute: map[string]int{}, shed: auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_http_shed_total",
 		Help: "Requests refused because too many were in flight, by class: critical (callbacks and orders), normal, sheddable (browsing and operators' reads).",
 	}, []string{"class"})}
@@ -220,29 +218,13 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, c Class, err error
 // place takes a place for a request, for an operator's first one of operatorPlaces.
 // leave gives it back.
 func (g *gate) place(ctx context.Context, c Class, route string, operator bool) (leave func(), ok bool) {
-	if operator && g.enterStaff() {
-		return g.leaveStaff, true
+	if operator && g.staff.Enter(netip.Addr{}, 0, operatorPlaces) {
+		return func() { g.staff.Leave(netip.Addr{}) }, true
 	}
 	if !g.enter(ctx, c, route) {
 		return nil, false
 	}
 	return func() { g.leave(c, route) }, true
-}
-
-func (g *gate) enterStaff() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.staff >= operatorPlaces {
-		return false
-	}
-	g.staff++
-	return true
-}
-
-func (g *gate) leaveStaff() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.staff--
 }
 
 // fits reports whether there is a place for a request. The caller holds g.mu.
@@ -268,7 +250,7 @@ func (g *gate) patience(c Class) time.Duration {
 	switch {
 	case len(g.lines[c]) == 0:
 		g.since[c] = time.Now()
-	case c != Critical && !g.bounds.FixedWait && time.Since(g.since[c]) > longestWait:
+	case c != Critical && time.Since(g.since[c]) > longestWait:
 		return standingWait
 	}
 	return longestWait

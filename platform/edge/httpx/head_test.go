@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // HEAD answers as GET does, without the body, and a stream ends with its header.
@@ -31,9 +32,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 		}
 	})
 	rt.Direct(http.MethodPost, "/api/v1/rush/", http.NotFound)
-	if err := rt.ServeDocs(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rt.ServeDocs())
 	server := httptest.NewServer(rt)
 	t.Cleanup(server.Close)
 	for path, want := range map[string]struct {
@@ -45,13 +44,9 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 		"/api/v1/rush/abc": {405, "application/problem+json"}, "/things/1": {405, "application/problem+json"},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want.status || resp.Header.Get("Content-Type") != want.kind {
 			t.Errorf("HEAD %s: %d %q, want %d %q", path, resp.StatusCode, resp.Header.Get("Content-Type"), want.status, want.kind)
@@ -70,9 +65,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 func TestCachesKeepTheDocumentation(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
-	if err := rt.ServeDocs(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rt.ServeDocs())
 	get := func(path, tag string) *httptest.ResponseRecorder {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		req.Header.Set("If-None-Match", tag)

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 type echoInput struct {
@@ -36,16 +37,16 @@ var errSoldOut = fault.New(fault.Gone, "sold-out", fault.T("Sold out", "已售�
 	fault.T("Every unit is paid for.", "每一件都已付款。"),
 	fault.T("Look for another session.", "请关注其他场次。"))
 
-func newRouter(t *testing.T, with ...httpx.Option) (*httpx.Router, *auth.Tokens) {
+func newRouter(t *testing.T, with ...httpx.Options) (*httpx.Router, *auth.Tokens) {
 	t.Helper()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now)
 	return newRouterFor(t, tokens, with...), tokens
 }
 
 // newRouterFor is newRouter with the test's tokens.
-func newRouterFor(t *testing.T, tokens *auth.Tokens, with ...httpx.Option) *httpx.Router {
+func newRouterFor(t *testing.T, tokens *auth.Tokens, with ...httpx.Options) *httpx.Router {
 	t.Helper()
-	rt := httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry(), with...)
+	rt := append(with, httpx.Options{})[0].NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", Summary: "Echo", Role: auth.Shopper},
 		func(ctx context.Context, in *echoInput) (*echoOutput, error) {
 			switch in.ID {
@@ -69,9 +70,7 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	rt, tokens := newRouter(t)
 	shopper, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		name, method, path, token, body, lang string
 		status                                int
@@ -140,13 +139,9 @@ func TestAnswers(t *testing.T) {
 func TestTheDocumentIsStableAndServed(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
-	if err := rt.ServeDocs(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rt.ServeDocs())
 	first, err := rt.Document()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for path, want := range map[string]string{
 		"/openapi.json": `"openapi": "3.1.0"`, "/docs": "swagger-ui-bundle.js", "/docs/problems": "sold-out",
 	} {
@@ -220,9 +215,7 @@ func TestLoopbackIsBoundOnBothFamiliesAndDrains(t *testing.T) {
 		_, _ = io.WriteString(w, "done")
 	})
 	s, err := httpx.Listen(t.Context(), "127.0.0.1:0", httpx.Connections{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Serve(h)
 	answer := make(chan string, 1)
 	go func() {

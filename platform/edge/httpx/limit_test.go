@@ -18,6 +18,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // address five times, with the limits in a real Redis.
 func limited(t *testing.T) (rt *httpx.Router, call func(user int64, addr, body string) *httptest.ResponseRecorder) {
 	t.Helper()
-	rt, tokens := newRouter(t, httpx.Limited(ratelimit.New(pgtest.Redis(t), slog.New(slog.DiscardHandler), prometheus.NewRegistry())))
+	rt, tokens := newRouter(t, httpx.Options{Limiter: ratelimit.New(pgtest.Redis(t), slog.New(slog.DiscardHandler), prometheus.NewRegistry())})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/limited/{id}", ID: "limited", Summary: "Limited", Role: auth.Shopper,
 		Limits: []httpx.Limit{
@@ -37,9 +38,7 @@ func limited(t *testing.T) (rt *httpx.Router, call func(user int64, addr, body s
 	return rt, func(user int64, addr, body string) *httptest.ResponseRecorder {
 		t.Helper()
 		token, err := tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/limited/1", strings.NewReader(body))
 		req.Header.Set("Authorization", "Bearer "+token)
 		req.RemoteAddr = addr
@@ -128,9 +127,7 @@ func TestWhoIsOverTheLimitIsToldBeforeTheBodyIsRead(t *testing.T) {
 		call(7, "203.0.113.7:80", fine)
 	}
 	token, err := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now).Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/limited/1", unread{t})
 	req.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // TestWhatFaultsCarryIsDeclared reads from the source the names that faults get by
@@ -25,9 +27,7 @@ func TestWhatFaultsCarryIsDeclared(t *testing.T) {
 		standard[name] = true
 	}
 	raw, err := os.ReadFile("openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var doc struct {
 		Components struct {
 			Schemas struct {
@@ -35,9 +35,7 @@ func TestWhatFaultsCarryIsDeclared(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &doc))
 	declared := doc.Components.Schemas.Problem.Properties
 	used := map[string]bool{"order_no": true} // the rush writes it itself
 	err = filepath.WalkDir("../../..", func(name string, d fs.DirEntry, err error) error {
@@ -68,9 +66,7 @@ func TestWhatFaultsCarryIsDeclared(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for member := range declared {
 		if !used[member] && !standard[member] {
 			t.Errorf("no fault sets %q", member)

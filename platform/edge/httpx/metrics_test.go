@@ -14,6 +14,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 func TestAnswersAreCountedByRouteAndNeverByPath(t *testing.T) {
@@ -63,9 +64,7 @@ stampede_http_requests_total{method="POST",route="/things/{id}",status="401"} 1
 		t.Error(err)
 	}
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	timed := map[string]uint64{}
 	for _, f := range families {
 		if f.GetName() == "stampede_http_request_seconds" {

@@ -65,8 +65,11 @@ const maxRequestIDBytes = 64
 func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			req := request{id: SetRequestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.proxies.client(r), header: w.Header(), cookies: r.Header["Cookie"], devices: rt.devices}
-			if !rt.proxies.shared(req.client) {
+			req := request{
+				id: SetRequestID(w, r), lang: LanguageOf(r.Header.Get("Accept-Language")), client: rt.with.Proxies.client(r),
+				header: w.Header(), cookies: r.Header["Cookie"], devices: rt.devices,
+			}
+			if !rt.with.Proxies.shared(req.client) {
 				req.origin = req.client
 			}
 			ctx := r.Context()
@@ -150,11 +153,11 @@ func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 // traced traces a share of the requests.
 func (rt *Router) traced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !rt.trace.On() {
+		if !rt.with.Trace.On() {
 			next.ServeHTTP(w, r)
 			return
 		}
-		ctx, span := rt.trace.Root(r.Context(), r.Method)
+		ctx, span := rt.with.Trace.Root(r.Context(), r.Method)
 		if !span.On() {
 			next.ServeHTTP(w, r)
 			return

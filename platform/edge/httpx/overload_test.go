@@ -16,7 +16,7 @@ import (
 // here requests get there by their route's class, and a refusal says when to come back.
 func TestOverloadRefusesBrowsingAndServesCallbacks(t *testing.T) {
 	t.Parallel()
-	rt, _ := newRouter(t, httpx.Bounded(httpx.Bounds{InFlight: 2}))
+	rt, _ := newRouter(t, httpx.Options{Bounds: httpx.Bounds{InFlight: 2}})
 	entered, release := make(chan struct{}, 4), make(chan struct{})
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}

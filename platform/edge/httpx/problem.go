@@ -83,6 +83,10 @@ func NewProblem(err error, lang Language) *Problem {
 // handler that answers in parts: the request succeeds and one of its subjects fails.
 func ProblemIn(ctx context.Context, log *slog.Logger, operation string, err error) *Problem {
 	logFault(ctx, log, err, operation)
+	return problemIn(ctx, err)
+}
+
+func problemIn(ctx context.Context, err error) *Problem {
 	p := NewProblem(err, LanguageFrom(ctx))
 	p.RequestID = RequestID(ctx)
 	return p
@@ -97,25 +101,12 @@ func (lang Language) inHeader(h http.Header) {
 // MarshalJSON writes the standard members and the extensions as one object.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	type plain Problem
-	if len(p.extension) == 0 {
-		return json.Marshal((*plain)(p))
+	standard, err := json.Marshal((*plain)(p))
+	if err != nil || len(p.extension) == 0 {
+		return standard, err
 	}
-	doc := make(map[string]any, len(p.extension)+8)
-	maps.Copy(doc, p.extension)
-	doc["type"], doc["title"], doc["status"], doc["code"] = p.Type, p.Title, p.Status, p.Code
-	if p.Detail != "" {
-		doc["detail"] = p.Detail
-	}
-	if p.Next != "" {
-		doc["next"] = p.Next
-	}
-	if len(p.Errors) > 0 {
-		doc["errors"] = p.Errors
-	}
-	if p.RequestID != "" {
-		doc["request_id"] = p.RequestID
-	}
-	return json.Marshal(doc)
+	more, err := json.Marshal(p.extension)
+	return append(append(standard[:len(standard)-1], ','), more[1:]...), err // both are objects with members
 }
 
 func (p *Problem) Error() string { return p.Code + ": " + p.Detail }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -99,32 +98,22 @@ type rater struct {
 	user, address, total [loadKinds]ratelimit.Rule
 }
 
-// newRater returns the rates without those of addresses.
-func newRater() (r rater) {
+// newRater returns the rates when so many shoppers may share an address.
+func newRater(limiter *ratelimit.Limiter, shoppers int) rater {
+	r := rater{limiter: limiter}
 	for l := Read; l < loadKinds; l++ {
-		r.user[l] = ratelimit.Rule{Name: l.String() + "-user", Count: rates[l].user, Per: rateWindow}
-		r.total[l] = ratelimit.Rule{Name: l.String() + "-total", Count: rates[l].total, Per: rateWindow}
-	}
-	return r
-}
-
-// shoppers sets how many shoppers may share an address.
-func (r *rater) shoppers(ofAddress int) {
-	for l := Read; l < loadKinds; l++ {
-		r.address[l] = ratelimit.Rule{Name: l.String() + "-address", Count: rates[l].shopper * ofAddress, Per: rateWindow}
-	}
-}
-
-// expect exports the rates' series from the first scrape on.
-func (r *rater) expect() {
-	if r.limiter == nil {
-		return
-	}
-	for _, rule := range slices.Concat(r.user[Read:], r.address[Read:], r.total[Read:]) {
-		if rule.On() {
-			r.limiter.Expect(rule)
+		for _, of := range []struct {
+			rule  *ratelimit.Rule
+			name  string
+			count int
+		}{{&r.user[l], "-user", rates[l].user}, {&r.address[l], "-address", rates[l].shopper * shoppers}, {&r.total[l], "-total", rates[l].total}} {
+			*of.rule = ratelimit.Rule{Name: l.String() + of.name, Count: of.count, Per: rateWindow}
+			if limiter != nil && of.rule.On() {
+				limiter.Expect(*of.rule)
+			}
 		}
 	}
+	return r
 }
 
 // take counts a request, or returns its refusal.

@@ -14,6 +14,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/require"
 )
 
 // rated is a router with limits in memory, a route of each role and of each load.
@@ -22,11 +23,9 @@ func rated(t *testing.T, shoppers int) (send func(method, path, token, addr, bod
 	tokens := auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
 	log := slog.New(slog.DiscardHandler)
 	proxies, err := ParseProxies([]string{"10.0.0.0/8"}, XForwardedFor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rt = NewRouter(tokens, log, "test", prometheus.NewRegistry(), Behind(proxies), Shoppers(shoppers),
-		Limited(ratelimit.New(nil, log, prometheus.NewRegistry())))
+	require.NoError(t, err)
+	rt = Options{Proxies: proxies, Shoppers: shoppers, Limiter: ratelimit.New(nil, log, prometheus.NewRegistry())}.
+		NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	none := func(context.Context, *named) (*struct{}, error) { return nil, nil }
 	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/auth/refresh", ID: "refresh", Load: Costly}, none)
 	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/other", ID: "other", Load: Costly}, none)
@@ -50,9 +49,7 @@ func rated(t *testing.T, shoppers int) (send func(method, path, token, addr, bod
 	mint = func(user int64, role auth.Role) string {
 		t.Helper()
 		token, err := tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return token
 	}
 	return send, mint, rt

@@ -14,18 +14,15 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
-	"stampede/platform/edge/ratelimit"
 )
 
 // API is where modules register their routes: the documented ones through
 // Register, the few plain ones (the rush, callbacks, WebSocket) on Mux.
 type API struct {
-	Huma    huma.API
-	Log     *slog.Logger
-	limiter *ratelimit.Limiter // enforces the limits of the routes; nil enforces none
-	routes  routes             // the gate reads them too
-	refused func(ctx context.Context, op Op, path string)
-	barred  func(p auth.Principal) bool // from the staff's routes; nil bars no caller
+	Huma   huma.API
+	Log    *slog.Logger
+	with   *Options
+	routes routes // the gate reads them too
 }
 
 // Op describes one documented route.
@@ -68,7 +65,7 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	if op.Tag != "" {
 		hop.Tags = []string{op.Tag}
 	}
-	limited := len(op.Limits) > 0 && api.limiter != nil
+	limited := len(op.Limits) > 0 && api.with.Limiter != nil
 	hop.Responses = Refusals(api.Huma, refusals(op, reflect.TypeFor[I]()))
 	if op.Role != "" {
 		hop.Security = []map[string][]string{{BearerScheme: {}}}
@@ -77,24 +74,22 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	hop.Middlewares = append(hop.Middlewares, storableQuery)
 	if limited {
 		for _, l := range op.Limits {
-			api.limiter.Expect(l.Rule)
+			api.with.Limiter.Expect(l.Rule)
 		}
-		known.weigh = weigh(api.limiter, op)
+		known.weigh = weigh(api.with.Limiter, op)
 	}
 	api.routes.add(op.Method, op.Path, known)
 	sentence := cmp.Or(op.Away, elsewhere)
 	huma.Register(api.Huma, hop, func(ctx context.Context, in *I) (out *O, err error) {
 		if limited {
-			err = take(ctx, api.limiter, op)
+			err = take(ctx, api.with.Limiter, op)
 		}
 		if err == nil {
 			out, err = handler(ctx, in)
 		}
 		if err != nil {
 			logFault(ctx, api.Log, err, op.ID)
-			p := NewProblem(away(sentence, err), LanguageFrom(ctx))
-			p.RequestID = RequestID(ctx)
-			return nil, p
+			return nil, problemIn(ctx, away(sentence, err))
 		}
 		return out, nil
 	})
@@ -110,16 +105,16 @@ var errBarred = auth.ErrForbidden.Saying(
 func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		err := authorize(ctx.Context(), op.Role)
-		if err == nil && op.Role != auth.Shopper && api.barred != nil && api.barred(auth.From(ctx.Context())) {
+		if err == nil && op.Role != auth.Shopper && api.with.Barred != nil && api.with.Barred(auth.From(ctx.Context())) {
 			err = errBarred
 		}
 		if err == nil {
 			next(ctx)
 			return
 		}
-		if api.refused != nil && errors.Is(err, auth.ErrForbidden) {
+		if api.with.Refused != nil && errors.Is(err, auth.ErrForbidden) {
 			asked := ctx.URL()
-			api.refused(ctx.Context(), op, asked.EscapedPath())
+			api.with.Refused(ctx.Context(), op, asked.EscapedPath())
 		}
 		refuseEarly(ctx, err)
 	}
@@ -150,8 +145,7 @@ func storableQuery(ctx huma.Context, next func(huma.Context)) {
 //
 //nolint:contextcheck // as above
 func refuseEarly(ctx huma.Context, err error) {
-	p := NewProblem(err, LanguageFrom(ctx.Context()))
-	p.RequestID = RequestID(ctx.Context())
+	p := problemIn(ctx.Context(), err)
 	for k := range p.header {
 		ctx.SetHeader(k, p.header.Get(k))
 	}

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // ends maps a login to the state that a test wants.
@@ -56,9 +57,7 @@ func TestTokensOfEndedLoginsAreRefused(t *testing.T) {
 		{"not known", 3, http.StatusServiceUnavailable, `"code":"unavailable"`, "1", `"user":"0"`},
 	} {
 		token, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper, Login: c.login}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		call := func(method, path, body string) *httptest.ResponseRecorder {
 			req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 			req.Header.Set("Authorization", "Bearer "+token)

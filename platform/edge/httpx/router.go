@@ -36,71 +36,49 @@ import (
 // uses it. Routes on Mux and API are counted and timed, and get request ids,
 // languages and principals.
 type Router struct {
-	Bare   *chi.Mux
-	Mux    chi.Router
-	API    API
-	direct direct
-	gate   *gate
-	trace  *tracing.Tracer // nil is off
-	// proxies may state the client's address.
-	proxies Proxies
+	Bare    *chi.Mux
+	Mux     chi.Router
+	API     API
+	with    Options
+	direct  direct
+	gate    *gate
 	overTLS bool     // clients reach the server with https only
 	devices *devices // nil gives none
 }
 
-// Option adds a feature to a Router; without options it has none of them.
-type Option func(*Router)
-
-// Traced traces a share of the requests on Mux and API.
-func Traced(t *tracing.Tracer) Option { return func(rt *Router) { rt.trace = t } }
-
-// Behind sets the proxies that may state the client's address.
-func Behind(p Proxies) Option {
-	return func(rt *Router) { rt.proxies, rt.gate.shared = p, p.shared }
+// Options are what a Router does beyond routing; the zero value does nothing of it.
+type Options struct {
+	Trace     *tracing.Tracer // traces a share of the requests on Mux and API; nil is off
+	Proxies   Proxies         // that may state the client's address
+	PublicURL string          // with https://, every answer makes browsers use nothing else (HSTS)
+	Bounds    Bounds          // of concurrent requests on Mux and API
+	// Shoppers is how many may share an address, from which the bounds per address
+	// follow; 0 is no bound.
+	Shoppers int
+	Limiter  *ratelimit.Limiter // enforces the limits of the routes; nil enforces none
+	// DeviceKeys are the process's signing keys, the current one first: with them the
+	// router gives clients a signed device cookie.
+	DeviceKeys [][]byte
+	// Refused hears of every caller whose role may not call a route, with the escaped
+	// path of the request, before the answer is sent.
+	Refused func(ctx context.Context, op Op, path string)
+	// Barred refuses the staff's routes to callers for whom it reports true, whatever
+	// their role. It is called for every such request.
+	Barred func(p auth.Principal) bool
 }
 
-// At sets the URL at which clients reach the server; with https://, every answer
-// makes browsers use nothing else (HSTS).
-func At(publicURL string) Option {
-	return func(rt *Router) { rt.overTLS = strings.HasPrefix(publicURL, "https://") }
-}
-
-// Bounded sets how many requests on Mux and API are handled concurrently.
-func Bounded(b Bounds) Option { return func(rt *Router) { rt.gate.bounds = b } }
-
-// Shoppers sets how many shoppers may share an address, from which the bounds per
-// address follow; 0 is no bound.
-func Shoppers(ofAddress int) Option {
-	return func(rt *Router) {
-		rt.gate.bodies.ofAddress = ofAddress
-		rt.gate.rater.shoppers(ofAddress)
-	}
-}
-
-// Limited makes l enforce the limits of the routes.
-func Limited(l *ratelimit.Limiter) Option {
-	return func(rt *Router) { rt.API.limiter, rt.gate.rater.limiter = l, l }
-}
-
-// ReportRefusals calls hear for every caller whose role may not call a route, with
-// the escaped path of the request, before the answer is sent.
-func ReportRefusals(hear func(ctx context.Context, op Op, path string)) Option {
-	return func(rt *Router) { rt.API.refused = hear }
-}
-
-// Barring refuses the staff's routes to callers for whom barred reports true, whatever
-// their role. It is called for every such request.
-func Barring(barred func(p auth.Principal) bool) Option {
-	return func(rt *Router) { rt.API.barred = barred }
+// NewRouter returns the router of no options.
+func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer) *Router {
+	return Options{}.NewRouter(tokens, log, version, metrics)
 }
 
 // NewRouter returns a router that answers 404 and 405 as problems. version is the
 // API document's version. metrics receives the metrics of the routes on Mux and API;
 // two routers on one registry are a programming error, and panic.
-func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer, with ...Option) *Router {
+func (o Options) NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer) *Router {
 	root := chi.NewRouter()
 	root.Use(headAsGet)
-	rt := &Router{Bare: root}
+	rt := &Router{Bare: root, with: o, overTLS: strings.HasPrefix(o.PublicURL, "https://")}
 	root.NotFound(rt.secured(func(w http.ResponseWriter, r *http.Request) {
 		writeNamed(w, r, 0, fault.Plain(fault.NotFound,
 			fault.T("This path does not exist; /docs lists the routes.", "没有该路径，全部接口见 /docs。")))
@@ -111,9 +89,13 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	}))
 	// Middleware that logs a request comes after identify, so that it can log its
 	// id.
-	rt.API.routes = routes{}
+	rt.API.routes, rt.API.with = routes{}, &rt.with
 	rt.gate = newGate(metrics, rt.API.routes)
-	rt.gate.tokens = tokens
+	rt.gate.tokens, rt.gate.bounds, rt.gate.shared, rt.gate.bodies.ofAddress = tokens, o.Bounds, o.Proxies.shared, o.Shoppers
+	rt.gate.rater = newRater(o.Limiter, o.Shoppers)
+	if len(o.DeviceKeys) > 0 {
+		rt.devices = &devices{keys: auth.Keys("device-cookie", o.DeviceKeys...), secure: rt.overTLS}
+	}
 	mux := root.With(newTraffic(metrics).measure, rt.secure, rt.identify(tokens), rt.gate.admit, rt.traced, logged(log), recoverPanics(log))
 
 	cfg := huma.DefaultConfig("Stampede", version)
@@ -131,13 +113,6 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 	}
 	rt.Mux, rt.API.Huma, rt.API.Log = mux, humachi.New(mux, cfg), log
 	rt.API.Member("rule", huma.Schema{Type: huma.TypeString, Description: "With rate-limited: the limit that was reached", Examples: []any{"login-address"}})
-	for _, option := range with {
-		option(rt)
-	}
-	if rt.devices != nil {
-		rt.devices.secure = rt.overTLS
-	}
-	rt.gate.rater.expect()
 	return rt
 }
 

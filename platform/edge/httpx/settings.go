@@ -16,6 +16,11 @@ type Addresses struct {
 	PublicURL string `default:"" env:"STAMPEDE_PUBLIC_URL" help:"URL at which shoppers and payment providers reach this server, e.g. https://sale.example.com. Empty: http:// and the listen address."`
 }
 
+// maxPublicURL keeps the QR code of a login coarse enough for a phone's camera: with the
+// login's id appended the picture has 61 modules of 3 pixels. A usual host name gives 37
+// of 5.
+const maxPublicURL = 200
+
 // Check returns an error for each wrong address.
 func (a Addresses) Check() error {
 	var wrong []error
@@ -35,6 +40,9 @@ func (a Addresses) Check() error {
 		u, err := url.Parse(a.PublicURL)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" {
 			wrong = append(wrong, fmt.Errorf("--public-url must be like https://sale.example.com, not %q", a.PublicURL))
+		}
+		if len(a.PublicURL) > maxPublicURL {
+			wrong = append(wrong, fmt.Errorf("--public-url must have at most %d bytes, not %d: phones could not scan a QR code with it", maxPublicURL, len(a.PublicURL)))
 		}
 	}
 	return errors.Join(wrong...)
@@ -84,9 +92,8 @@ type Settings struct {
 	MaxConnections     int `default:"0" env:"STAMPEDE_MAX_CONNECTIONS" help:"Connections of shoppers and operators, WebSockets included; above it, those idle for longest are closed. 0: twice the WebSockets and at least 65,536, as far as the limit of open files allows." min:"0" max:"10000000" rare:""`
 	ShoppersPerAddress int `default:"500" env:"STAMPEDE_SHOPPERS_PER_ADDRESS" help:"Shoppers that may share one address, as in mobile networks and offices; the bounds per address are this many times a shopper's. Proxies in --trusted-proxies and this machine have none. 0: no bounds per address." min:"0" max:"1000000" rare:""`
 
-	MaxConcurrent int  `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Concurrent requests of one route, except the rush; further ones wait up to a second. 0: no limit. stampede rush suggests a value." min:"0" max:"1000000" rare:""`
-	MaxInFlight   int  `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Concurrent requests of all routes, except the rush: browsing and admin reads get up to half, the rest up to 8 tenths, callbacks and orders all. 0: no limit." min:"0" max:"1000000" rare:""`
-	FixedWait     bool `env:"STAMPEDE_FIXED_WAIT" help:"Always let requests wait up to a second for a place. Without it, once a queue has been standing for a second, new requests wait a tenth of a second, and those that would not be served in time are refused immediately." rare:""`
+	MaxConcurrent int `default:"256" env:"STAMPEDE_MAX_CONCURRENT" help:"Concurrent requests of one route, except the rush; further ones wait up to a second. 0: no limit. stampede rush suggests a value." min:"0" max:"1000000" rare:""`
+	MaxInFlight   int `default:"1024" env:"STAMPEDE_MAX_IN_FLIGHT" help:"Concurrent requests of all routes, except the rush: browsing and admin reads get up to half, the rest up to 8 tenths, callbacks and orders all. 0: no limit." min:"0" max:"1000000" rare:""`
 }
 
 // Check refuses a proxy that is not a network.
@@ -106,7 +113,7 @@ func (s Settings) Proxies() (Proxies, error) {
 
 // Bounds limit the concurrent requests.
 func (s Settings) Bounds() Bounds {
-	return Bounds{InFlight: s.MaxInFlight, OfRoute: s.MaxConcurrent, FixedWait: s.FixedWait}
+	return Bounds{InFlight: s.MaxInFlight, OfRoute: s.MaxConcurrent}
 }
 
 // Private reports whether requests to an address cannot be read by others: it uses

@@ -120,7 +120,7 @@ func (g *gate) stream(w http.ResponseWriter, r *http.Request, next http.Handler,
 		return
 	}
 	defer g.streams.leave(one)
-	defer giveWay(ctx)()
+	defer idle(ctx, true)()
 	if who.UserID != 0 {
 		go g.endWithToken(ctx, who, func() { end(nil) })
 	}

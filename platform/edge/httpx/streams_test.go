@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // follow streams events until the client leaves.
@@ -36,9 +37,7 @@ func TestAttackEventStreams(t *testing.T) {
 		rt.Handle(Static, http.MethodGet, "/", greets)
 	}, func(l *connections) { l.bounds.Total = most })
 	shopper := dialFrom(t, g.Server, "127.0.0.1", "")
-	if err := ask(shopper); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ask(shopper))
 	for i := range 2 * most {
 		stream := dialFrom(t, g.Server, fmt.Sprintf("127.0.1.%d", i), "GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
 		if line, err := bufio.NewReader(stream).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
@@ -112,9 +111,7 @@ func TestAUsersNinthStreamEndsTheFirst(t *testing.T) {
 		})
 	})
 	token, err := g.tokens.Mint(auth.Principal{UserID: 7, Role: auth.Viewer}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var first *bufio.Reader
 	for i := range mostStreamsOfUser + 1 {
 		stream := bufio.NewReader(dialFrom(t, g.Server, "127.0.0.1", "GET /live HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer "+token+"\r\n\r\n"))

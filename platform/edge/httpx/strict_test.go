@@ -17,6 +17,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // strictInput has a member of each kind that a body can have.
@@ -142,9 +143,7 @@ func FuzzBodyTreeAndStruct(f *testing.F) {
 			return
 		}
 		encoded, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if sent, kept := plain(t, []byte(body)), plain(t, encoded); !reflect.DeepEqual(sent, kept) {
 			t.Fatalf("%q passed the schema and reached the handler as %s", body, encoded)
 		}

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // A store that is down is reported as such, whatever route needs it; every other
@@ -35,9 +36,7 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 		return w
 	}
 	full := redistest.Start(t).Client
-	if err := full.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, full.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for name, c := range map[string]struct {
 		err    error

@@ -137,22 +137,18 @@ func (c *Call) read1(f *Field, form url.Values) (value any, given bool, err erro
 		if err != nil || math.IsInf(number, 0) || math.IsNaN(number) || f.Kind == Whole && notWhole != nil {
 			return nil, false, c.invalid(f.Name, c.T("This is not a number.", "请输入数字。"))
 		}
-	case Amount:
-		minor, ok := MinorUnits(typed, form.Get("_currency"))
+	case Amount, Price:
+		code := form.Get("_currency")
+		minor, ok := MinorUnits(typed, code)
 		if !ok {
 			return nil, false, c.invalid(f.Name, c.T("This is not an amount such as 19.90.", "请输入金额，例如 19.90。"))
 		}
 		if minor == 0 && f.Zero != (Text{}) {
 			return nil, false, c.invalid(f.Name, c.In(f.Zero))
 		}
-		value = minor
-	case Price:
-		code := form.Get("_currency")
-		minor, ok := MinorUnits(typed, code)
-		if !ok {
-			return nil, false, c.invalid(f.Name, c.T("This is not an amount such as 19.90.", "请输入金额，例如 19.90。"))
+		if value = minor; f.Kind == Price {
+			value = map[string]any{"amount": minor, "currency": code}
 		}
-		value = map[string]any{"amount": minor, "currency": code}
 	case Minutes:
 		minutes, err := strconv.ParseFloat(typed, 64)
 		if err != nil || !(math.Abs(minutes) <= maxMinutes) { // nor NaN

@@ -115,16 +115,12 @@ func Open(rt *httpx.Router, deps Deps, sections ...Section) error {
 
 // New returns an office with the modules' sections, the navigation in their order.
 func New(deps Deps, sections ...Section) (*Office, error) {
-	sealer, err := newSealer(deps.SigningKeys...)
-	if err != nil {
-		return nil, err
-	}
 	base, err := baseTemplates()
 	if err != nil {
 		return nil, err
 	}
 	o := &Office{
-		deps: deps, now: time.Now, sealer: sealer, mux: http.NewServeMux(), base: base,
+		deps: deps, now: time.Now, sealer: newSealer(deps.SigningKeys...), mux: http.NewServeMux(), base: base,
 		words: map[string]Text{}, acts: map[string]*Act{},
 	}
 	if err := o.ownPages(); err != nil {

@@ -22,6 +22,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/require"
 )
 
 func TestSessionIsOneSealedCookie(t *testing.T) {
@@ -280,10 +281,8 @@ func TestAttackOfficeByStrangers(t *testing.T) {
 		return w.Code
 	}
 	open := func(shoppers int) *httpx.Router {
-		rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry(), httpx.Shoppers(shoppers), httpx.Limited(ratelimit.New(nil, log, prometheus.NewRegistry())))
-		if err := Open(rt, Deps{Tokens: tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.UTC, Log: log}); err != nil {
-			t.Fatal(err)
-		}
+		rt := httpx.Options{Shoppers: shoppers, Limiter: ratelimit.New(nil, log, prometheus.NewRegistry())}.NewRouter(tokens, log, "test", prometheus.NewRegistry())
+		require.NoError(t, Open(rt, Deps{Tokens: tokens, SigningKeys: [][]byte{[]byte(testKey)}, Zone: time.UTC, Log: log}))
 		return rt
 	}
 	flooded := open(1)
@@ -294,13 +293,9 @@ func TestAttackOfficeByStrangers(t *testing.T) {
 	if codes[http.StatusOK] == 0 || codes[http.StatusTooManyRequests] < 50 {
 		t.Errorf("100 pages at once were answered %v", codes)
 	}
-	sealer, err := newSealer([]byte(testKey))
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/admin/things", nil)
 	r.RemoteAddr = "203.0.113.7:1"
-	r.AddCookie(&http.Cookie{Name: cookieName, Value: sealer.seal(&session{Seen: time.Now().Unix()})})
+	r.AddCookie(&http.Cookie{Name: cookieName, Value: newSealer([]byte(testKey)).seal(&session{Seen: time.Now().Unix()})})
 	w := httptest.NewRecorder()
 	flooded.ServeHTTP(w, r)
 	has(t, w, http.StatusTooManyRequests, "<!doctype html>", "Try again in "+w.Header().Get("Retry-After")+" s.")
@@ -456,9 +451,7 @@ func TestNextPageIsOurs(t *testing.T) {
 func TestMomentsThatClocksLeaveOut(t *testing.T) {
 	t.Parallel()
 	newYork, err := time.LoadLocation("America/New_York")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for typed, is := range map[string]bool{"2026-03-08T01:59": true, "2026-03-08T02:30": false, "2026-03-08T03:00": true, "2026-11-01T01:30": true, "tomorrow": false} {
 		if at, ok := MomentIn(newYork, "2006-01-02T15:04", typed); ok != is {
 			t.Errorf("%s is %s, %v", typed, at, ok)

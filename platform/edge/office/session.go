@@ -2,11 +2,8 @@ package office
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -58,48 +55,26 @@ type tokens struct {
 }
 
 // sealer encrypts the cookies, with its first key, and opens those of any key.
-type sealer []cipher.AEAD
+type sealer struct{ auth.Ring }
 
-func newSealer(signingKeys ...[]byte) (sealer, error) {
-	var s sealer
-	for _, key := range signingKeys {
-		block, err := aes.NewCipher(auth.Derive(key, "office-session"))
-		if err != nil {
-			return nil, fmt.Errorf("office: session key: %w", err)
-		}
-		box, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
-			return nil, fmt.Errorf("office: session key: %w", err)
-		}
-		s = append(s, box)
-	}
-	return s, nil
+func newSealer(signingKeys ...[]byte) sealer {
+	return sealer{auth.Keys("office-session", signingKeys...)}
 }
-
-var errNoSession = errors.New("office: no valid session")
 
 func (s sealer) seal(v *session) string {
-	raw, _ := json.Marshal(v)                                                                 // plain strings and numbers
-	return base64.RawURLEncoding.EncodeToString(s[0].Seal(nil, nil, raw, []byte(cookieName))) //nolint:gosec // the cipher makes its own random nonce
+	raw, _ := json.Marshal(v) // plain strings and numbers
+	return base64.RawURLEncoding.EncodeToString(s.Seal(raw, cookieName))
 }
 
-func (s sealer) open(text string, now time.Time) (*session, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return nil, errNoSession
+// open returns the session of a cookie, nil if it is none or idle for too long.
+func (s sealer) open(text string, now time.Time) *session {
+	raw, _ := base64.RawURLEncoding.DecodeString(text) // what is decoded of another text does not open
+	plain, ok := s.Open(raw, cookieName)
+	v := new(session)
+	if !ok || json.Unmarshal(plain, v) != nil || now.Sub(time.Unix(v.Seen, 0)) > idleFor {
+		return nil
 	}
-	for _, box := range s {
-		plain, err := box.Open(nil, nil, raw, []byte(cookieName))
-		if err != nil {
-			continue
-		}
-		v := new(session)
-		if err := json.Unmarshal(plain, v); err != nil || now.Sub(time.Unix(v.Seen, 0)) > idleFor {
-			return nil, errNoSession
-		}
-		return v, nil
-	}
-	return nil, errNoSession
+	return v
 }
 
 // sessionOf reads the request's session, nil if there is none.
@@ -108,11 +83,7 @@ func (o *Office) sessionOf(r *http.Request) *session {
 	if err != nil {
 		return nil
 	}
-	s, err := o.sealer.open(c.Value, o.now())
-	if err != nil {
-		return nil
-	}
-	return s
+	return o.sealer.open(c.Value, o.now())
 }
 
 // keep writes the session's cookie, or removes it for nil. A browser drops it when it

@@ -98,17 +98,21 @@ func (o *Office) signIn(c *Call) {
 		body["password"] = form("password")
 	}
 	before := o.sessionOf(c.r)
-	err := c.open(path, body, form("human_check"))
-	if p, refused := errors.AsType[*Problem](err); refused {
-		o.showSignIn(c, p)
-		return
-	}
-	if err != nil {
-		o.sayProblem(c, err)
+	if err := c.open(path, body, form("human_check")); err != nil {
+		o.pageOr(c, err, o.showSignIn)
 		return
 	}
 	c.end(before)
 	o.enter(c, local(form("next")))
+}
+
+// pageOr shows a refusal of the API with its page, and any other error on one of its own.
+func (o *Office) pageOr(c *Call, err error, page func(c *Call, p *Problem)) {
+	if p, refused := errors.AsType[*Problem](err); refused {
+		page(c, p)
+		return
+	}
+	o.sayProblem(c, err)
 }
 
 // enter begins a session: at a page, or where an admin adds the second factor.
@@ -159,12 +163,8 @@ func (o *Office) showFirst(c *Call, p *Problem) {
 func (o *Office) makeFirst(c *Call) {
 	form := c.r.PostFormValue
 	err := c.open(authPath+"/first-admin", map[string]any{"link": form("link"), "phone": form("phone"), "password": form("password"), "device": device()}, "")
-	if p, refused := errors.AsType[*Problem](err); refused {
-		o.showFirst(c, p)
-		return
-	}
 	if err != nil {
-		o.sayProblem(c, err)
+		o.pageOr(c, err, o.showFirst)
 		return
 	}
 	o.enter(c, root)
@@ -255,7 +255,7 @@ func (o secondFactor) page(c *Call, status int, data map[string]any, p *Problem)
 func (o secondFactor) start(c *Call) {
 	doc, err := c.send(http.MethodPost, mePath+"/totp", "", map[string]any{"refresh_token": c.session.Refresh})
 	if err != nil {
-		o.pageOr(c, nil, err)
+		o.refused(c, nil, err)
 		return
 	}
 	o.page(c, http.StatusOK, map[string]any{"secret": doc["secret"], "url": doc["url"], "picture": pictureOf(text(doc["url"]))}, nil)
@@ -272,7 +272,7 @@ func (o secondFactor) confirm(c *Call) {
 		return
 	}
 	if err != nil {
-		o.pageOr(c, map[string]any{"secret": form("secret"), "url": form("url"), "picture": pictureOf(form("url"))}, err)
+		o.refused(c, map[string]any{"secret": form("secret"), "url": form("url"), "picture": pictureOf(form("url"))}, err)
 		return
 	}
 	if c.refresh() != nil { // the codes cannot be shown again; the next page refreshes the token
@@ -287,13 +287,13 @@ func (o secondFactor) renewRecovery(c *Call) {
 	form := c.r.PostFormValue
 	doc, err := c.send(http.MethodPost, mePath+"/totp/recovery-codes", "", map[string]any{"password": form("password"), "code": form("code")})
 	if err != nil {
-		o.pageOr(c, map[string]any{"has_totp": true}, err)
+		o.refused(c, map[string]any{"has_totp": true}, err)
 		return
 	}
 	o.page(c, http.StatusOK, doc, nil)
 }
 
-func (o secondFactor) pageOr(c *Call, data map[string]any, err error) {
+func (o secondFactor) refused(c *Call, data map[string]any, err error) {
 	if p, refused := errors.AsType[*Problem](err); refused && p.Status < http.StatusInternalServerError {
 		o.page(c, p.Status, data, p)
 		return

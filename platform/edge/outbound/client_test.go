@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/edge/outbound"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,9 +35,7 @@ func setup(t *testing.T, serve http.HandlerFunc, change func(*outbound.Config)) 
 	t.Cleanup(srv.Close)
 	cfg := outbound.Config{Peer: "test", Timeout: 5 * time.Second, Attempts: 1, MaxBytes: 100, Metrics: prometheus.NewRegistry()}
 	change(&cfg)
-	if err := cfg.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cfg.Validate())
 	c := outbound.New(cfg)
 	t.Cleanup(c.CloseIdleConnections)
 	return c, outbound.Request{URL: srv.URL + "/secret", Body: []byte("b"), Type: "text/plain"}, calls

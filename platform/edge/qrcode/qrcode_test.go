@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"stampede/platform/workshop/qrtest"
+	"stampede/platform/workshop/require"
 )
 
 // TestPictureEncodesTheText decodes pictures as a scanner does, with versions 2 to 6.
@@ -23,9 +24,7 @@ func TestPictureEncodesTheText(t *testing.T) {
 		"https://" + strings.Repeat("a-long-name.", 4) + "example.com/?qr=5b0e6f2d9c4a4f0e8d7c6b5a49382716",
 	} {
 		raw, err := PNG(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		img, err := png.Decode(bytes.NewReader(raw))
 		if err != nil || img.Bounds() != image.Rect(0, 0, Side, Side) {
 			t.Fatalf("%s: bounds %v, %v", text, img.Bounds(), err)

@@ -76,13 +76,16 @@ const shortWindow = time.Minute
 
 // Limiter decides Takes. Safe for concurrent use.
 type Limiter struct {
-	redis  redis.UniversalClient
-	single bool // no other instance limits the same subjects
-	store  batch.Coalescer[take]
-	log    *slog.Logger
-	table  table
-	seed   maphash.Seed // of TakeHere
-	began  time.Time
+	// SingleInstance says that no other instance limits the same subjects: then short
+	// rules are kept in memory only. Set it before the first Take.
+	SingleInstance bool
+
+	redis redis.UniversalClient
+	store batch.Coalescer[take]
+	log   *slog.Logger
+	table table
+	seed  maphash.Seed // of TakeHere
+	began time.Time
 	// localUntil is when Redis is called again, since began; in the past while it
 	// answers.
 	localUntil atomic.Int64
@@ -92,16 +95,9 @@ type Limiter struct {
 	localOnly prometheus.Counter
 }
 
-// Option configures a Limiter.
-type Option func(*Limiter)
-
-// SingleInstance says that no other instance limits the same subjects: then short
-// rules are kept in memory only.
-func SingleInstance(single bool) Option { return func(l *Limiter) { l.single = single } }
-
 // New returns a limiter over a Redis, or one with memory only when rdb is nil.
 // metrics receives its metrics; a second limiter on the same registry panics.
-func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registerer, with ...Option) *Limiter {
+func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registerer) *Limiter {
 	auto := promauto.With(metrics)
 	l := &Limiter{
 		redis: rdb, log: log, seed: maphash.MakeSeed(), began: time.Now(),
@@ -113,9 +109,6 @@ func New(rdb redis.UniversalClient, log *slog.Logger, metrics prometheus.Registe
 		}),
 	}
 	l.store = batch.Coalescer[take]{Answer: l.takeTogether, MaxBatch: mostTakes, Parallel: 1, MaxWaiting: mostWaiting}
-	for _, option := range with {
-		option(l)
-	}
 	return l
 }
 
@@ -153,7 +146,7 @@ func (l *Limiter) Take(ctx context.Context, asks ...Ask) (Decision, error) {
 		subjects[i] = subjectOf(a)
 	}
 	d := l.takeHere(asks, subjects)
-	if !d.Allowed || l.redis == nil || l.single && areShort(asks) {
+	if !d.Allowed || l.redis == nil || l.SingleInstance && areShort(asks) {
 		return d, nil
 	}
 	if l.now() < time.Duration(l.localUntil.Load()) {

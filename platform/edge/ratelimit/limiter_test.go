@@ -18,21 +18,20 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-func limiter(t testing.TB, rdb redis.UniversalClient, with ...ratelimit.Option) *ratelimit.Limiter {
+func limiter(t testing.TB, rdb redis.UniversalClient) *ratelimit.Limiter {
 	t.Helper()
-	return ratelimit.New(rdb, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), with...)
+	return ratelimit.New(rdb, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
 func take(t testing.TB, l *ratelimit.Limiter, asks ...ratelimit.Ask) ratelimit.Decision {
 	t.Helper()
 	d, err := l.Take(context.Background(), asks...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -144,7 +143,8 @@ func TestAFloodDoesNotReachRedis(t *testing.T) {
 func TestAnInstanceThatIsAloneKeepsShortRulesToItself(t *testing.T) {
 	t.Parallel()
 	rdb := pgtest.Redis(t)
-	l := limiter(t, rdb, ratelimit.SingleInstance(true))
+	l := limiter(t, rdb)
+	l.SingleInstance = true
 	calls := &counting{}
 	rdb.AddHook(calls)
 	short := ratelimit.Ask{Rule: ratelimit.Rule{Name: "short", Count: 5, Per: time.Minute}, Key: "u:1"}
@@ -205,9 +205,7 @@ func TestLookTakesNothing(t *testing.T) {
 func hanging(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	rdb := redis.NewClient(&redis.Options{Addr: ln.Addr().String(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })

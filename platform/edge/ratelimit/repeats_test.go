@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"stampede/platform/workshop/require"
 )
 
 func repeatsOf(t testing.TB, perSecond int) *Repeats {
 	t.Helper()
 	r, err := NewRepeats(perSecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 

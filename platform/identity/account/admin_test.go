@@ -15,6 +15,7 @@ import (
 	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/sandbox"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/require"
 )
 
 func (b *bundle) admin(role auth.Role, method, path string, body any) answer {
@@ -24,6 +25,12 @@ func (b *bundle) admin(role auth.Role, method, path string, body any) answer {
 		token = b.mint(7, role)
 	}
 	return b.call(method, "/api/v1/admin/users"+path, token, body)
+}
+
+// role gives the user of a login a role.
+func (b *bundle) role(of answer, role auth.Role) {
+	b.t.Helper()
+	b.admin(auth.Admin, "POST", "/"+of.str("user_id")+"/role", map[string]any{"role": role}).must(b.t, "set the role", 204, "")
 }
 
 // What each role may see and do, every answer, and what was audited.
@@ -88,38 +95,22 @@ func TestAdminRoutes(t *testing.T) {
 		}
 	}
 	// A disabled account cannot log in, and nothing of it stays open.
-	if a := b.refresh(li.str("refresh_token")); !a.is(401, "bad-refresh-token") {
-		t.Errorf("refresh: %d %s", a.status, a.raw)
-	}
-	if a := b.post("login", map[string]any{"phone": phone, "password": secret}); !a.is(403, "account-disabled") {
-		t.Errorf("login: %d %s", a.status, a.raw)
-	}
-	if a := b.post("login", map[string]any{"phone": phone, "password": "a wrong password"}); !a.is(401, "wrong-login") {
-		t.Errorf("login with a wrong password: %d %s", a.status, a.raw)
-	}
-	if a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")}); !a.is(403, "account-disabled") {
-		t.Errorf("login by code: %d %s", a.status, a.raw)
-	}
+	b.refresh(li.str("refresh_token")).want(t, "refresh", 401, "bad-refresh-token")
+	b.post("login", map[string]any{"phone": phone, "password": secret}).want(t, "login", 403, "account-disabled")
+	b.post("login", map[string]any{"phone": phone, "password": "a wrong password"}).want(t, "login with a wrong password", 401, "wrong-login")
+	b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")}).want(t, "login by code", 403, "account-disabled")
 	if b.revoked.why(b.principal(li).Login) != "account disabled" || b.revoked.whyUser(b.principal(li).UserID) != "account disabled" {
 		t.Errorf("revoked %v, %v", b.revoked.logins, b.revoked.users)
 	}
-	if a := b.admin(auth.Admin, "POST", "/"+user+"/enable", nil); a.status != 204 {
-		t.Errorf("enable: %d %s", a.status, a.raw)
-	}
+	b.admin(auth.Admin, "POST", "/"+user+"/enable", nil).want(t, "enable", 204, "")
 	back := b.login(phone, secret)
 	if b.principal(back).Role != auth.Operator {
 		t.Errorf("logged in as %s", b.principal(back).Role)
 	}
-	if a := b.admin(auth.Admin, "POST", "/"+user+"/end-logins", nil); a.status != 204 {
-		t.Errorf("end logins: %d %s", a.status, a.raw)
-	}
-	if a := b.refresh(back.str("refresh_token")); !a.is(401, "bad-refresh-token") {
-		t.Errorf("refresh: %d %s", a.status, a.raw)
-	}
+	b.admin(auth.Admin, "POST", "/"+user+"/end-logins", nil).want(t, "end logins", 204, "")
+	b.refresh(back.str("refresh_token")).want(t, "refresh", 401, "bad-refresh-token")
 	entries, err := audit.List(t.Context(), b.pool, audit.Filter{Subject: "user " + user})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var actions []string
 	for _, e := range entries {
 		actions = append(actions, e.Action)
@@ -137,9 +128,7 @@ func TestRoleReachesTheNextToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	login := b.register(phone, secret)
-	if a := b.admin(auth.Admin, "POST", "/"+login.str("user_id")+"/role", map[string]any{"role": "operator"}); a.status != 204 {
-		t.Fatalf("%d %s", a.status, a.raw)
-	}
+	b.role(login, auth.Operator)
 	if b.revoked.whyUser(b.principal(login).UserID) != "role changed" {
 		t.Errorf("revoked %v", b.revoked.users)
 	}
@@ -165,9 +154,7 @@ func TestAnAdminRemains(t *testing.T) {
 	for i := range 12 {
 		login := b.register(phoneNo(i), secret)
 		logins = append(logins, login)
-		if a := b.admin(auth.Admin, "POST", "/"+login.str("user_id")+"/role", map[string]any{"role": "admin"}); a.status != 204 {
-			t.Fatalf("%d %s", a.status, a.raw)
-		}
+		b.role(login, auth.Admin)
 	}
 	refused := 0
 	for i, a := range all(len(logins), func(i int) answer {
@@ -220,11 +207,8 @@ func TestFirstAdmin(t *testing.T) {
 		t.Errorf("audited %+v, %v", entries, err)
 	}
 	other := b.login("13900139000", secret)
-	for _, c := range [][2]string{{other.str("user_id"), "admin"}, {first.str("user_id"), "viewer"}} {
-		if a := b.admin(auth.Admin, "POST", "/"+c[0]+"/role", map[string]any{"role": c[1]}); a.status != 204 {
-			t.Fatalf("%d %s", a.status, a.raw)
-		}
-	}
+	b.role(other, auth.Admin)
+	b.role(first, auth.Viewer)
 	if a := b.login(phone, secret); b.principal(a).Role != auth.Viewer {
 		t.Errorf("an admin demoted to viewer logged in as %s", b.principal(a).Role)
 	}
@@ -236,10 +220,7 @@ func TestAttackSandboxShowsNoCodeOfStaff(t *testing.T) {
 	t.Parallel()
 	const first, colleague, shopper = "13800138009", "13900139000", "13700137000"
 	b := setup(t)
-	gateway, err := sandbox.New([]byte("a secret of at least 32 bytes, ok"), time.Now, (&account.Store{DB: b.pool, Config: account.Config{FirstAdmin: "+86" + first}}).StaffPhones)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gateway := sandbox.New([]byte("a secret of at least 32 bytes, ok"), time.Now, (&account.Store{DB: b.pool, Config: account.Config{FirstAdmin: "+86" + first}}).StaffPhones)
 	for _, phone := range []string{first, colleague, shopper} {
 		gateway.Keep(sandbox.Got{Message: sms.Message{ID: phone, Phone: "+86" + phone, Text: "code 123456"}})
 	}
@@ -254,9 +235,7 @@ func TestAttackSandboxShowsNoCodeOfStaff(t *testing.T) {
 	if shows(first) || !shows(colleague) || !shows(shopper) {
 		t.Errorf("first admin %v, shoppers %v, %v", shows(first), shows(colleague), shows(shopper))
 	}
-	if a := b.admin(auth.Admin, "POST", "/"+user.str("user_id")+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
-		t.Fatalf("%d %s", a.status, a.raw)
-	}
+	b.role(user, auth.Viewer)
 	if shows(colleague) || !shows(shopper) {
 		t.Errorf("staff %v, shopper %v", shows(colleague), shows(shopper))
 	}
@@ -269,9 +248,7 @@ func TestAttackUnmaskingPhones(t *testing.T) {
 	b := setup(t)
 	b.register(phone, secret)
 	for n := range 20 {
-		if a := b.admin(auth.Viewer, "GET", fmt.Sprintf("?phone=1380013%04d", 7990+n), nil); !a.is(403, "forbidden") {
-			t.Fatalf("a viewer's search: %d %s", a.status, a.raw)
-		}
+		b.admin(auth.Viewer, "GET", fmt.Sprintf("?phone=1380013%04d", 7990+n), nil).must(t, "a viewer's search", 403, "forbidden")
 	}
 	refused := 0
 	for n := range 130 {

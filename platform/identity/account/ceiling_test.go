@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -11,12 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/code"
 	"stampede/platform/identity/sms"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // TestAttackSMSBudget requests codes for ever new phones at two instances until the
@@ -51,9 +54,7 @@ func TestAttackSMSBudget(t *testing.T) {
 		var got []*alarm.Definition
 		for _, p := range b.codes.Probes() {
 			found, err := p.Look(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(found) > 0 {
 				got = append(got, p.Alarm)
 			}
@@ -64,9 +65,7 @@ func TestAttackSMSBudget(t *testing.T) {
 	}
 	sends := func(when string, want int) {
 		t.Helper()
-		if err := b.codes.SendDue(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.codes.SendDue(t.Context()))
 		if n := len(b.phones.all()); n != want {
 			t.Errorf("%s: %d SMS, want %d", when, n, want)
 		}
@@ -74,9 +73,7 @@ func TestAttackSMSBudget(t *testing.T) {
 
 	raised("at first")
 	for n := 1; n < most; n++ {
-		if a := asks([]*bundle{other, b}[n%2], phoneNo(n), ""); a.status != 202 {
-			t.Fatalf("code %d: %d %s", n, a.status, a.raw)
-		}
+		asks([]*bundle{other, b}[n%2], phoneNo(n), "").must(t, fmt.Sprintf("code %d", n), 202, "")
 	}
 	raised("near the ceiling", code.SMSNearCeiling)
 	refused := map[string]string{}
@@ -95,13 +92,9 @@ func TestAttackSMSBudget(t *testing.T) {
 	}
 	raised("at the ceiling", code.SMSCeiling, code.SMSNearCeiling)
 
-	if a := b.admin(auth.Admin, http.MethodPost, "/"+li.str("user_id")+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
-		t.Fatalf("role: %d %s", a.status, a.raw)
-	}
+	b.admin(auth.Admin, http.MethodPost, "/"+li.str("user_id")+"/role", map[string]any{"role": "viewer"}).must(t, "role", 204, "")
 	sends("with the code for staff", most+1)
-	if a := b.post("login/sms", map[string]any{"phone": staff, "code": b.phones.code(t, staff)}); a.status != 200 {
-		t.Errorf("staff: %d %s", a.status, a.raw)
-	}
+	b.post("login/sms", map[string]any{"phone": staff, "code": b.phones.code(t, staff)}).want(t, "staff", 200, "")
 	sends("above the ceiling", most+1)
 	if n := b.count(`SELECT count(*) FROM account.notes WHERE about = 'role' AND attempts = 0`); n != 1 {
 		t.Errorf("%d notes wait, want 1", n)
@@ -111,10 +104,8 @@ func TestAttackSMSBudget(t *testing.T) {
 	anHourLater := instance(func(_ *account.Config, d *deps) {
 		d.DB, d.SMS, d.Limits = b.pool, b.phones, limits(pgtest.Redis(t))
 	})
-	if err := anHourLater.codes.SendDue(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(b.phones.all(), func(m sms.Message) bool { return m.Text == sms.NoteText(sms.Chinese, "Stampede", sms.NoteRole) }) {
+	require.NoError(t, anHourLater.codes.SendDue(t.Context()))
+	if !slices.ContainsFunc(b.phones.all(), func(m sms.Message) bool { return m.Text == sms.NoteText("Stampede", sms.NoteRole)[httpx.Chinese] }) {
 		t.Errorf("the note that waited is not sent: %v", b.phones.all())
 	}
 }

@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"stampede/platform/identity/blacklist"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 var errRefusedHere = blacklist.ErrRefused.Saying(fault.T("You cannot log in here.", "您不能登录。"))
@@ -63,13 +65,9 @@ func TestWaysIn(t *testing.T) {
 		{"no wechat code", "login/wechat", in("code", "made-up"), 401, "wechat-bad-code"},
 		{"nothing", "refresh", in("refresh_token", ""), 401, "bad-refresh-token"},
 	} {
-		if a := b.post(c.path, c.body); !a.is(c.status, c.code) {
-			t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.raw, c.status, c.code)
-		}
+		b.post(c.path, c.body).want(t, c.name, c.status, c.code)
 	}
-	if a := b.post("register", in("phone", phone, "code", b.code(phone, "register"), "password", secret)); !a.is(409, "phone-taken") {
-		t.Errorf("registered twice: %d %s", a.status, a.raw)
-	}
+	b.post("register", in("phone", phone, "code", b.code(phone, "register"), "password", secret)).want(t, "registered twice", 409, "phone-taken")
 	a := b.post("login/sms", in("phone", phone, "code", b.code(phone, "login"), "device", device))
 	p, err := b.tokens.Verify(a.str("access_token"))
 	if err != nil || p.Role != auth.Shopper || p.Device != "device-1" || p.Login == 0 || p.UserID < 1_000_000 {
@@ -95,9 +93,7 @@ func TestWaysIn(t *testing.T) {
 	if got, err := b.accts.PhonesOf(t.Context(), []int64{42, user}); len(got) != 1 || got[user] != "+4915112345678" || err != nil {
 		t.Errorf("PhonesOf this user and one without an account = %v, %v", got, err)
 	}
-	if a := b.call(http.MethodGet, "/api/v1/me", b.mint(42, auth.Shopper), nil); !a.is(404, "no-account") {
-		t.Errorf("me of a minted token: %d %s", a.status, a.raw)
-	}
+	b.call(http.MethodGet, "/api/v1/me", b.mint(42, auth.Shopper), nil).want(t, "me of a minted token", 404, "no-account")
 	if n := b.count(`SELECT count(*) FROM account.sms_codes WHERE encode(code_hash, 'escape') LIKE '%' || $1 || '%'`, code); n != 0 {
 		t.Error("a code is stored in plain text")
 	}
@@ -111,9 +107,7 @@ func TestUnknownPhoneTakesTheSameWork(t *testing.T) {
 	b := setup(t)
 	b.register(phone, secret)
 	const noPassword = "13700137000"
-	if a := b.post("login/sms", map[string]any{"phone": noPassword, "code": b.code(noPassword, "login")}); a.status != 200 {
-		t.Fatalf("login by code: %d %s", a.status, a.raw)
-	}
+	b.post("login/sms", map[string]any{"phone": noPassword, "code": b.code(noPassword, "login")}).must(t, "login by code", 200, "")
 	var bodies []string
 	for _, p := range []string{phone, noPassword, "13600136000"} {
 		before := b.figure("stampede_account_password_hashes_total")
@@ -152,15 +146,11 @@ func TestACodeIsGoodOnce(t *testing.T) {
 
 	code = b.code(phone, "login")
 	all(5, func(int) answer { return b.post("login/sms", map[string]any{"phone": phone, "code": other(code)}) })
-	if a := b.post("login/sms", map[string]any{"phone": phone, "code": code}); !a.is(401, "wrong-code") {
-		t.Errorf("the right code after five wrong ones: %d %s", a.status, a.raw)
-	}
+	b.post("login/sms", map[string]any{"phone": phone, "code": code}).want(t, "the right code after five wrong ones", 401, "wrong-code")
 
 	code = b.code(phone, "login")
 	b.exec(`UPDATE account.sms_codes SET expires_at = clock_timestamp()`)
-	if a := b.post("login/sms", map[string]any{"phone": phone, "code": code}); !a.is(401, "wrong-code") {
-		t.Errorf("an expired code: %d %s", a.status, a.raw)
-	}
+	b.post("login/sms", map[string]any{"phone": phone, "code": code}).want(t, "an expired code", 401, "wrong-code")
 	first := b.code(phone, "login")
 	second := b.code(phone, "login")
 	if a := b.post("login/sms", map[string]any{"phone": phone, "code": first}); first != second && !a.is(401, "wrong-code") {
@@ -200,16 +190,12 @@ func TestARefusalLeavesTheCodeUsed(t *testing.T) {
 			body["password"] = secret
 		}
 		list.Blacklist = strangers{}
-		if a := b.post(path, body); !a.is(403, "login-refused") {
-			t.Errorf("%s: %d %s", path, a.status, a.raw)
-		}
+		b.post(path, body).want(t, path, 403, "login-refused")
 		if n := b.count(`SELECT count(*) FROM account.users`); n != 0 {
 			t.Errorf("%s: %d accounts of a refused user", path, n)
 		}
 		list.Blacklist = nil
-		if a := b.post(path, body); !a.is(401, "wrong-code") {
-			t.Errorf("%s, the code again: %d %s", path, a.status, a.raw)
-		}
+		b.post(path, body).want(t, fmt.Sprintf("%s, the code again", path), 401, "wrong-code")
 	}
 }
 
@@ -220,9 +206,7 @@ func TestPasswordIsHashedAgain(t *testing.T) {
 	b := setup(t, func(c *account.Config, _ *deps) { c.PasswordParallel = 16 })
 	b.register(phone, secret)
 	var old string
-	if err := b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&old); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&old))
 	dearer := setup(t, func(c *account.Config, d *deps) { c.Password.Passes, c.PasswordParallel, d.DB = 2, 16, b.pool })
 	for _, a := range all(10, func(int) answer { return dearer.post("login", map[string]any{"phone": phone, "password": secret}) }) {
 		if a.status != 200 {
@@ -230,9 +214,7 @@ func TestPasswordIsHashedAgain(t *testing.T) {
 		}
 	}
 	var now string
-	if err := b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&now); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&now))
 	if !strings.HasPrefix(old, "$argon2id$v=19$m=64,t=1,p=1$") || !strings.HasPrefix(now, "$argon2id$v=19$m=64,t=2,p=1$") {
 		t.Errorf("%s became %s", old, now)
 	}
@@ -257,14 +239,10 @@ func TestChangesMeanwhile(t *testing.T) {
 			b.register(phone, secret)
 			b.register("13900139000", "another password")
 			tx, err := b.pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 			var other string
-			if err := tx.QueryRow(t.Context(), `SELECT password FROM account.users WHERE phone = '+8613900139000'`).Scan(&other); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tx.QueryRow(t.Context(), `SELECT password FROM account.users WHERE phone = '+8613900139000'`).Scan(&other))
 			if _, err := tx.Exec(t.Context(), c.change, other); err != nil {
 				t.Fatal(err)
 			}
@@ -273,12 +251,8 @@ func TestChangesMeanwhile(t *testing.T) {
 			pgtest.Eventually(t, 30*time.Second, func() bool {
 				return b.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 			}, "a login that waits for the row")
-			if err := tx.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if a := <-got; !a.is(c.status, c.code) {
-				t.Errorf("%d %s", a.status, a.raw)
-			}
+			require.NoError(t, tx.Commit(t.Context()))
+			(<-got).want(t, name, c.status, c.code)
 		})
 	}
 }
@@ -287,7 +261,5 @@ func TestChangesMeanwhile(t *testing.T) {
 func TestNoGateway(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *account.Config, d *deps) { d.SMS = nil })
-	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": "login"}); !a.is(503, "sms-unavailable") {
-		t.Errorf("%d %s", a.status, a.raw)
-	}
+	b.post("sms-codes", map[string]any{"phone": phone, "purpose": "login"}).want(t, "a code", 503, "sms-unavailable")
 }

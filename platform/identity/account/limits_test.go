@@ -118,12 +118,8 @@ func TestAttackAccountsByFirstLogins(t *testing.T) {
 			t.Errorf("account %d: %d %s", n+1, a.status, a.raw)
 		}
 	}
-	if a := login(1, from("203.0.113.9")); a.status != 200 {
-		t.Errorf("a user with an account: %d %s", a.status, a.raw)
-	}
-	if a := login(3, from("203.0.113.10")); a.status != 200 {
-		t.Errorf("another address: %d %s", a.status, a.raw)
-	}
+	login(1, from("203.0.113.9")).want(t, "a user with an account", 200, "")
+	login(3, from("203.0.113.10")).want(t, "another address", 200, "")
 }
 
 // A number that SMS are not sent to is refused for every purpose, with or without an
@@ -170,13 +166,9 @@ func TestOldPasswordIsLimited(t *testing.T) {
 	token := b.register(phone, secret).str("access_token")
 	body := map[string]any{"old_password": "a wrong password", "new_password": "battery staple, correct"}
 	for n := range 3 {
-		if a := b.me("POST", "/password", token, body); !a.is(403, "wrong-password") {
-			t.Errorf("try %d: %d %s", n+1, a.status, a.raw)
-		}
+		b.me("POST", "/password", token, body).want(t, fmt.Sprintf("try %d", n+1), 403, "wrong-password")
 	}
-	if a := b.me("POST", "/password", token, body); !a.is(429, "rate-limited") {
-		t.Errorf("the fourth: %d %s", a.status, a.raw)
-	}
+	b.me("POST", "/password", token, body).want(t, "the fourth", 429, "rate-limited")
 }
 
 // Beyond its budgets a record requires a human check before a limit is used up, a
@@ -195,9 +187,7 @@ func TestRecordRequiresHumanChecks(t *testing.T) {
 
 	wrong := map[string]any{"phone": phone, "password": "a wrong password"}
 	for n := range 3 {
-		if a := b.post("login", wrong); !a.is(401, "wrong-login") {
-			t.Errorf("failure %d: %d %s", n+1, a.status, a.raw)
-		}
+		b.post("login", wrong).want(t, fmt.Sprintf("failure %d", n+1), 401, "wrong-login")
 	}
 	right := map[string]any{"phone": phone, "password": secret}
 	for range 3 { // a required check uses up no limit; the limit is 5
@@ -208,9 +198,7 @@ func TestRecordRequiresHumanChecks(t *testing.T) {
 	if sub := b.human.asked[len(b.human.asked)-1]; sub.Purpose != humancheck.PurposeLogin || !sub.Address.IsValid() || sub.User != 0 {
 		t.Errorf("human check for %+v", sub)
 	}
-	if a := b.post("login", right, solved); a.status != 200 {
-		t.Errorf("with a solution: %d %s", a.status, a.raw)
-	}
+	b.post("login", right, solved).want(t, "with a solution", 200, "")
 	before := len(b.human.asked)
 	b.post("login", right)
 	if len(b.human.asked) != before {
@@ -238,12 +226,8 @@ func TestRecordRequiresHumanChecks(t *testing.T) {
 	if a := b.post("login", right, from(of56)); !a.is(403, "human-check-required") || level() != easiest+1 {
 		t.Errorf("another /64 of the /56: %d %s", a.status, a.raw)
 	}
-	if a := b.post("login", right, from(of48)); a.status != 200 {
-		t.Errorf("another /56 of the /48: %d %s", a.status, a.raw)
-	}
-	if a := b.post("login", right, from("203.0.113.10")); a.status != 200 {
-		t.Errorf("another address: %d %s", a.status, a.raw)
-	}
+	b.post("login", right, from(of48)).want(t, "another /56 of the /48", 200, "")
+	b.post("login", right, from("203.0.113.10")).want(t, "another address", 200, "")
 }
 
 // TestAttackCodesOfOneAddress requests codes for ever new phones from one address:
@@ -259,12 +243,8 @@ func TestAttackCodesOfOneAddress(t *testing.T) {
 		t.Helper()
 		phones++
 		ask := map[string]any{"phone": phoneNo(phones), "purpose": "login"}
-		if a := b.post("sms-codes", ask, from(addr)); !a.is(403, "human-check-required") {
-			t.Fatalf("a code without work: %d %s", a.status, a.raw)
-		}
-		if a := b.post("sms-codes", ask, from(addr), header("Human-Check", "solved")); a.status != 202 {
-			t.Fatalf("a code with work: %d %s", a.status, a.raw)
-		}
+		b.post("sms-codes", ask, from(addr)).must(t, "a code without work", 403, "human-check-required")
+		b.post("sms-codes", ask, from(addr), header("Human-Check", "solved")).must(t, "a code with work", 202, "")
 		return b.human.asked[len(b.human.asked)-1].Level - humancheck.Easy
 	}
 	want := map[int]int{11: 1, 20: 1, 21: 2, 40: 2, 41: 3, 80: 3, 81: 4, 90: 4}
@@ -316,10 +296,6 @@ func TestUnknownCountsRequireTheCheck(t *testing.T) {
 		d.Human.(*human).kind, c.Limits = humancheck.Pow, account.Limits{}
 		_ = d.Redis.Close()
 	})
-	if a := b.post("login", map[string]any{"phone": phone, "password": secret}); !a.is(403, "human-check-required") {
-		t.Errorf("%d %s", a.status, a.raw)
-	}
-	if a := b.post("login", map[string]any{"phone": phone, "password": secret}, header("Human-Check", "solved")); !a.is(401, "wrong-login") {
-		t.Errorf("with a solution: %d %s", a.status, a.raw)
-	}
+	b.post("login", map[string]any{"phone": phone, "password": secret}).want(t, "without a solution", 403, "human-check-required")
+	b.post("login", map[string]any{"phone": phone, "password": secret}, header("Human-Check", "solved")).want(t, "with a solution", 401, "wrong-login")
 }

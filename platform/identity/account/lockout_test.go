@@ -28,12 +28,8 @@ func TestAttackLockingARivalOut(t *testing.T) {
 		for range 6 {
 			b.post("login", map[string]any{"phone": phone, "password": "a wrong password"}, from(rival))
 		}
-		if a := b.post("login", map[string]any{"phone": phone, "password": secret}, from(rival)); !a.is(429, "rate-limited") {
-			t.Errorf("the rival: %d %s", a.status, a.raw)
-		}
-		if a := b.post("login", map[string]any{"phone": phone, "password": secret}, from(home)); a.status != 200 {
-			t.Errorf("the holder: %d %s", a.status, a.raw)
-		}
+		b.post("login", map[string]any{"phone": phone, "password": secret}, from(rival)).want(t, "the rival", 429, "rate-limited")
+		b.post("login", map[string]any{"phone": phone, "password": secret}, from(home)).want(t, "the holder", 200, "")
 	})
 	t.Run("wrong passwords from many addresses", func(t *testing.T) {
 		for n := range 30 {
@@ -42,35 +38,23 @@ func TestAttackLockingARivalOut(t *testing.T) {
 		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": device}, from("203.0.113.200"), on(stranger)); !a.is(429, "rate-limited") {
 			t.Errorf("an unknown device: %d %s", a.status, a.raw)
 		}
-		if a := b.post("login", right, from(home), on(known)); a.status != 200 {
-			t.Errorf("the holder's device: %d %s", a.status, a.raw)
-		}
+		b.post("login", right, from(home), on(known)).want(t, "the holder's device", 200, "")
 	})
 	t.Run("wrong codes", func(t *testing.T) {
 		code := b.code(phone, "login", from(home))
 		for n := range 12 {
 			b.post("login/sms", map[string]any{"phone": phone, "code": "000000"}, from(fmt.Sprintf("203.0.113.%d", n)))
 		}
-		if a := b.post("login/sms", map[string]any{"phone": phone, "code": code}, from("203.0.113.50")); !a.is(401, "wrong-code") {
-			t.Errorf("a sixth guess from elsewhere: %d %s", a.status, a.raw)
-		}
-		if a := b.post("login/sms", map[string]any{"phone": phone, "code": code}, from(home)); a.status != 200 {
-			t.Errorf("the holder: %d %s", a.status, a.raw)
-		}
+		b.post("login/sms", map[string]any{"phone": phone, "code": code}, from("203.0.113.50")).want(t, "a sixth guess from elsewhere", 401, "wrong-code")
+		b.post("login/sms", map[string]any{"phone": phone, "code": code}, from(home)).want(t, "the holder", 200, "")
 	})
 	t.Run("codes for other purposes", func(t *testing.T) {
 		const other = "13800138099"
 		for _, purpose := range []string{"erase", "bind", "reset", "register"} {
-			if a := b.post("sms-codes", map[string]any{"phone": other, "purpose": purpose}, from(rival)); a.status != 202 {
-				t.Fatalf("%s: %d %s", purpose, a.status, a.raw)
-			}
-			if a := b.post("sms-codes", map[string]any{"phone": other, "purpose": purpose}, from(rival)); !a.is(429, "rate-limited") {
-				t.Errorf("%s again: %d %s", purpose, a.status, a.raw)
-			}
+			b.post("sms-codes", map[string]any{"phone": other, "purpose": purpose}, from(rival)).must(t, purpose, 202, "")
+			b.post("sms-codes", map[string]any{"phone": other, "purpose": purpose}, from(rival)).want(t, fmt.Sprintf("%s again", purpose), 429, "rate-limited")
 		}
-		if a := b.post("sms-codes", map[string]any{"phone": other, "purpose": "login"}, from(home)); a.status != 202 {
-			t.Errorf("the holder: %d %s", a.status, a.raw)
-		}
+		b.post("sms-codes", map[string]any{"phone": other, "purpose": "login"}, from(home)).want(t, "the holder", 202, "")
 	})
 	t.Run("codes for logins", func(t *testing.T) {
 		ask := map[string]any{"phone": phone, "purpose": "login"}
@@ -78,11 +62,7 @@ func TestAttackLockingARivalOut(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
 		ask["device_id"] = "holders-phone"
-		if a := b.post("sms-codes", ask, from(rival), on(stranger)); !a.is(429, "rate-limited") {
-			t.Errorf("an unknown device: %d %s", a.status, a.raw)
-		}
-		if a := b.post("sms-codes", ask, from(home), on(known)); a.status != 202 {
-			t.Errorf("the holder's device: %d %s", a.status, a.raw)
-		}
+		b.post("sms-codes", ask, from(rival), on(stranger)).want(t, "an unknown device", 429, "rate-limited")
+		b.post("sms-codes", ask, from(home), on(known)).want(t, "the holder's device", 202, "")
 	})
 }

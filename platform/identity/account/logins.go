@@ -36,6 +36,9 @@ var (
 	ErrNoLogin = fault.Plain(fault.NotFound, fault.T("You have no such login; it may already have ended.", "没有该登录，可能已退出。"))
 	// ErrNoUser answers an operator.
 	ErrNoUser = fault.Plain(fault.NotFound, fault.T("There is no such account.", "没有该账号。"))
+	// ErrSearch keeps viewers, who see masked phones, from completing them by trying.
+	ErrSearch = auth.ErrForbidden.Saying(
+		fault.T("Viewers cannot search by phone; ask an operator.", "只读角色不能按手机号查询，请联系运营人员。"))
 	// ErrErased refuses any change of an erased account.
 	ErrErased = fault.ErrTransition.Saying(fault.T("This account was erased and can no longer be changed.", "该账号已注销，不能再修改。"))
 	// ErrLastAdmin keeps the shop from losing its last admin.

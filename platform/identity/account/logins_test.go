@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
+	"stampede/platform/workshop/require"
 )
 
 // me makes a request of a logged-in user. What adds a way to log in gets the refresh
@@ -56,22 +57,14 @@ func TestPasswordChangeEndsOtherLogins(t *testing.T) {
 		{"changed", secret, fresh, 204, ""},
 		{"the old one no longer works", secret, fresh, 403, "wrong-password"},
 	} {
-		if a := change(c.old, c.fresh); !a.is(c.status, c.code) {
-			t.Errorf("%s: %d %s", c.name, a.status, a.raw)
-		}
+		change(c.old, c.fresh).want(t, c.name, c.status, c.code)
 	}
-	if a := b.refresh(there.str("refresh_token")); !a.is(401, "bad-refresh-token") {
-		t.Errorf("the other login: %d %s", a.status, a.raw)
-	}
+	b.refresh(there.str("refresh_token")).want(t, "the other login", 401, "bad-refresh-token")
 	if b.revoked.why(b.principal(there).Login) != "password changed" || b.revoked.why(b.principal(here).Login) != "" {
 		t.Errorf("revoked %v", b.revoked.logins)
 	}
-	if a := b.refresh(here.str("refresh_token")); a.status != 200 {
-		t.Errorf("the login that changed it: %d %s", a.status, a.raw)
-	}
-	if a := b.post("login", map[string]any{"phone": phone, "password": secret}); !a.is(401, "wrong-login") {
-		t.Errorf("login with the old one: %d %s", a.status, a.raw)
-	}
+	b.refresh(here.str("refresh_token")).want(t, "the login that changed it", 200, "")
+	b.post("login", map[string]any{"phone": phone, "password": secret}).want(t, "login with the old one", 401, "wrong-login")
 	b.login(phone, fresh)
 }
 
@@ -85,29 +78,21 @@ func TestPasswordReset(t *testing.T) {
 		return b.post("password/reset", map[string]any{"phone": phone, "code": code, "password": fresh})
 	}
 	code := b.code(phone, "reset")
-	if a := reset(phone, other(code)); !a.is(401, "wrong-code") {
-		t.Errorf("a wrong code: %d %s", a.status, a.raw)
-	}
-	if a := reset(phone, code); a.status != 204 {
-		t.Errorf("reset: %d %s", a.status, a.raw)
-	}
+	reset(phone, other(code)).want(t, "a wrong code", 401, "wrong-code")
+	reset(phone, code).want(t, "reset", 204, "")
 	if a := b.refresh(login.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(login).Login) != "password reset" {
 		t.Errorf("the login: %d %s", a.status, a.raw)
 	}
 	b.login(phone, fresh)
 	const unknown = "13900139000"
-	if a := reset(unknown, b.code(unknown, "reset")); !a.is(404, "phone-unknown") {
-		t.Errorf("a phone without an account: %d %s", a.status, a.raw)
-	}
+	reset(unknown, b.code(unknown, "reset")).want(t, "a phone without an account", 404, "phone-unknown")
 	// A user without a password sets the first one the same way.
 	if a := b.post("login/sms", map[string]any{"phone": unknown, "code": b.code(unknown, "login")}); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.raw)
 	} else if a := b.me(http.MethodPost, "/password", a.str("access_token"), map[string]any{"old_password": "", "new_password": fresh}); !a.is(409, "no-password") {
 		t.Errorf("changing a password that is not there: %d %s", a.status, a.raw)
 	}
-	if a := reset(unknown, b.code(unknown, "reset")); a.status != 204 {
-		t.Errorf("the first password: %d %s", a.status, a.raw)
-	}
+	reset(unknown, b.code(unknown, "reset")).want(t, "the first password", 204, "")
 	b.login(unknown, fresh)
 }
 
@@ -137,40 +122,26 @@ func TestLoginsAreListedAndEnded(t *testing.T) {
 		t.Errorf("login %v", newest)
 	}
 	end := func(token, id string) answer { return b.me(http.MethodDelete, "/logins/"+id, token, nil) }
-	if a := end(stranger.str("access_token"), ids[1]); !a.is(404, "not-found") {
-		t.Errorf("a stranger's: %d %s", a.status, a.raw)
-	}
-	if a := end(second.str("access_token"), ids[1]); a.status != 204 {
-		t.Errorf("ended: %d %s", a.status, a.raw)
-	}
-	if a := end(second.str("access_token"), ids[1]); !a.is(404, "not-found") {
-		t.Errorf("ended twice: %d %s", a.status, a.raw)
-	}
+	end(stranger.str("access_token"), ids[1]).want(t, "a stranger's", 404, "not-found")
+	end(second.str("access_token"), ids[1]).want(t, "ended", 204, "")
+	end(second.str("access_token"), ids[1]).want(t, "ended twice", 404, "not-found")
 	if a := b.refresh(first.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(first).Login) != "ended by the user" {
 		t.Errorf("the ended login: %d %s", a.status, a.raw)
 	}
 	third := b.login(phone, secret)
-	if a := b.me(http.MethodPost, "/logout-others", third.str("access_token"), nil); a.status != 204 {
-		t.Errorf("logout-others: %d %s", a.status, a.raw)
-	}
+	b.me(http.MethodPost, "/logout-others", third.str("access_token"), nil).want(t, "logout-others", 204, "")
 	if ids, current := list(third.str("access_token")); len(ids) != 1 || ids[0] != current {
 		t.Errorf("left %v", ids)
 	}
 	logout := func(token string) answer { return b.call(http.MethodPost, "/api/v1/auth/logout", token, nil) }
 	for range 2 { // the token itself is refused by the revocations, which are not here
-		if a := logout(third.str("access_token")); a.status != 204 {
-			t.Errorf("logout: %d %s", a.status, a.raw)
-		}
+		logout(third.str("access_token")).want(t, "logout", 204, "")
 	}
 	if a := b.refresh(third.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(third).Login) != "logout" {
 		t.Errorf("after logout: %d %s", a.status, a.raw)
 	}
-	if a := logout(b.mint(7, auth.Shopper)); !a.is(409, "no-login") {
-		t.Errorf("logout of a minted token: %d %s", a.status, a.raw)
-	}
-	if a := b.refresh(stranger.str("refresh_token")); a.status != 200 {
-		t.Errorf("the stranger: %d %s", a.status, a.raw)
-	}
+	logout(b.mint(7, auth.Shopper)).want(t, "logout of a minted token", 409, "no-login")
+	b.refresh(stranger.str("refresh_token")).want(t, "the stranger", 200, "")
 }
 
 // The twenty-first login ends the one that was used least recently.
@@ -186,9 +157,7 @@ func TestLoginsAreBounded(t *testing.T) {
 	if a := b.refresh(logins[1].str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(logins[1]).Login) == "" {
 		t.Errorf("the one used least recently: %d %s", a.status, a.raw)
 	}
-	if a := b.refresh(logins[0].str("refresh_token")); a.status != 200 {
-		t.Errorf("the one used just now: %d %s", a.status, a.raw)
-	}
+	b.refresh(logins[0].str("refresh_token")).want(t, "the one used just now", 200, "")
 	if n := b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL`); n != 20 {
 		t.Errorf("%d logins are open", n)
 	}
@@ -208,9 +177,7 @@ func TestErase(t *testing.T) {
 	})
 	login := b.register(phone, secret)
 	token := login.str("access_token")
-	if a := b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}); a.status != 204 {
-		t.Fatalf("link: %d %s", a.status, a.raw)
-	}
+	b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}).must(t, "link", 204, "")
 	code := b.code(phone, "erase")
 	for _, c := range []struct {
 		name   string
@@ -224,9 +191,7 @@ func TestErase(t *testing.T) {
 		{"another user's WeChat", map[string]any{"wechat_code": b.wechat.Code("open-wang", "")}, 403, "proof-required"},
 		{"erased", map[string]any{"code": code}, 204, ""},
 	} {
-		if a := b.me(http.MethodDelete, "", token, c.body); !a.is(c.status, c.code) {
-			t.Errorf("%s: %d %s", c.name, a.status, a.raw)
-		}
+		b.me(http.MethodDelete, "", token, c.body).want(t, c.name, c.status, c.code)
 	}
 	user := b.principal(login).UserID
 	if !slices.Equal(told, []int64{user}) {
@@ -257,9 +222,7 @@ func TestErase(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.status, a.raw)
 		}
 	}
-	if a := b.refresh(login.str("refresh_token")); !a.is(401, "bad-refresh-token") {
-		t.Errorf("refresh: %d %s", a.status, a.raw)
-	}
+	b.refresh(login.str("refresh_token")).want(t, "refresh", 401, "bad-refresh-token")
 	if again := b.register(phone, secret); b.principal(again).UserID == user {
 		t.Error("the phone got the erased account back")
 	} else if a := b.me(http.MethodDelete, "", again.str("access_token"), map[string]any{"password": secret}); a.status != 204 {
@@ -281,9 +244,7 @@ func TestTidy(t *testing.T) {
 	b.exec(`UPDATE account.logins SET expires_at = clock_timestamp() - interval '2 hours' WHERE id = 2`)
 	b.exec(`UPDATE account.logins SET ended_at = clock_timestamp() - interval '30 minutes', ended_why = 'logout' WHERE id = 3`)
 	b.exec(`UPDATE account.sms_codes SET expires_at = clock_timestamp() - interval '1 hour' WHERE purpose <> 'reset'`)
-	if err := b.accts.Tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.accts.Tidy(t.Context()))
 	if n := b.count(`SELECT count(*) FROM account.logins WHERE id IN (3, 4)`); n != 2 || b.count(`SELECT count(*) FROM account.logins`) != 2 {
 		t.Error("the wrong logins are left")
 	}

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // Users read of new devices, resets and role changes, in their language.
@@ -41,27 +43,15 @@ func TestUsersAreNotifiedOfChanges(t *testing.T) {
 	devices(1, "laptop")         // somebody else states its id
 	devices(2, "")
 	devices(2, "a third device") // more than two messages a day
-	if a := b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}); a.status != 204 {
-		t.Fatalf("wechat: %d %s", a.status, a.raw)
-	}
-	if a := b.me(http.MethodPost, "/password", token, map[string]any{"old_password": secret, "new_password": secret + "1"}); a.status != 204 {
-		t.Fatalf("password: %d %s", a.status, a.raw)
-	}
-	if a := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": li.str("refresh_token")}); a.status != 201 {
-		t.Fatalf("second factor: %d %s", a.status, a.raw)
-	}
-	if a := b.admin(auth.Admin, http.MethodDelete, "/"+user+"/totp", nil); a.status != 204 {
-		t.Fatalf("reset of the second factor: %d %s", a.status, a.raw)
-	}
-	if a := b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset"), "password": secret + "2"}); a.status != 204 {
-		t.Fatalf("reset: %d %s", a.status, a.raw)
-	}
-	if a := b.admin(auth.Admin, http.MethodPost, "/"+user+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
-		t.Fatalf("role: %d %s", a.status, a.raw)
-	}
+	b.me(http.MethodPost, "/wechat", token, map[string]any{"code": b.wechat.Code("open-li", "")}).must(t, "wechat", 204, "")
+	b.me(http.MethodPost, "/password", token, map[string]any{"old_password": secret, "new_password": secret + "1"}).must(t, "password", 204, "")
+	b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": li.str("refresh_token")}).must(t, "second factor", 201, "")
+	b.admin(auth.Admin, http.MethodDelete, "/"+user+"/totp", nil).must(t, "reset of the second factor", 204, "")
+	b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset"), "password": secret + "2"}).must(t, "reset", 204, "")
+	b.admin(auth.Admin, http.MethodPost, "/"+user+"/role", map[string]any{"role": "viewer"}).must(t, "role", 204, "")
 	want := map[string]int{}
 	for about, n := range map[sms.Note]int{sms.NoteDevice: 2, sms.NotePassword: 2, sms.NoteAccess: 1, sms.NoteFactor: 1, sms.NoteRole: 1} {
-		want[sms.NoteText(sms.Chinese, "Stampede", about)] = n
+		want[sms.NoteText("Stampede", about)[httpx.Chinese]] = n
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.count(`SELECT count(*) FROM account.notes`) == 0 }, "every note is sent")
 	got := map[string]int{}
@@ -107,9 +97,7 @@ func TestNotesAreRetried(t *testing.T) {
 			}
 			return c.answers
 		})
-		if err := b.codes.SendDue(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.codes.SendDue(t.Context()))
 		if n := b.count(`SELECT count(*) FROM account.notes WHERE next_try > now() + interval '20 s'`); n != c.waiting {
 			t.Errorf("%s: %d notes wait for another attempt, want %d", c.name, n, c.waiting)
 		}
@@ -129,9 +117,7 @@ func TestNoticesReachUsersWithoutAPhone(t *testing.T) {
 	}
 	li := on("phone")
 	on("a thief's")
-	if a := b.admin(auth.Admin, http.MethodPost, "/"+li.str("user_id")+"/role", map[string]any{"role": "viewer"}); a.status != 204 {
-		t.Fatalf("role: %d %s", a.status, a.raw)
-	}
+	b.admin(auth.Admin, http.MethodPost, "/"+li.str("user_id")+"/role", map[string]any{"role": "viewer"}).must(t, "role", 204, "")
 	reads := func(who answer) (about []string) {
 		a := b.me(http.MethodGet, "/notices", who.str("access_token"), nil)
 		for _, n := range a.doc["data"].([]any) {
@@ -146,9 +132,7 @@ func TestNoticesReachUsersWithoutAPhone(t *testing.T) {
 		t.Errorf("another user's notices: %v", got)
 	}
 	b.exec(`UPDATE account.notices SET created_at = now() - interval '2 h' WHERE about = 'device'`)
-	if err := b.accts.Tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.accts.Tidy(t.Context()))
 	if got := reads(li); !slices.Equal(got, []string{"role"}) {
 		t.Errorf("notices after the old one was deleted: %v", got)
 	}

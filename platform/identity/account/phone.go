@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/httpx"
 )
 
 // Phone is a telephone number in E.164: a plus sign, country and subscriber, 7 to 15
@@ -77,8 +78,13 @@ func (p Phone) Masked() string {
 // LogValue masks the number in every log.
 func (p Phone) LogValue() slog.Value { return slog.StringValue(p.Masked()) }
 
-// InChina reports whether the number is Chinese.
-func (p Phone) InChina() bool { return strings.HasPrefix(string(p), inChina) }
+// Language is the language of the number's country, as far as the shop speaks it.
+func (p Phone) Language() httpx.Language {
+	if strings.HasPrefix(string(p), inChina) {
+		return httpx.Chinese
+	}
+	return httpx.English
+}
 
 // Clean makes a client's text safe to store and show: it drops characters that
 // Postgres or a terminal cannot handle, and invisible ones, which could make another

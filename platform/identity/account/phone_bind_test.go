@@ -41,9 +41,7 @@ func TestBindPhone(t *testing.T) {
 		if c.code == "" {
 			c.code = b.code(c.phone, "bind")
 		}
-		if a := bind(c.token, c.phone, c.code); !a.is(c.status, c.want) {
-			t.Errorf("%s: %d %s, want %d %s", c.name, a.status, a.raw, c.status, c.want)
-		}
+		bind(c.token, c.phone, c.code).want(t, c.name, c.status, c.want)
 	}
 	if a := b.me(http.MethodGet, "", li.str("access_token"), nil); a.str("phone") != "138****8000" || a.doc["has_wechat"] != true {
 		t.Errorf("me: %s", a.raw)
@@ -51,9 +49,7 @@ func TestBindPhone(t *testing.T) {
 	if a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")}); a.str("user_id") != li.str("user_id") {
 		t.Errorf("login by the phone: %d %s", a.status, a.raw)
 	}
-	if a := b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset"), "password": secret}); a.status != 204 {
-		t.Errorf("the first password: %d %s", a.status, a.raw)
-	}
+	b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset"), "password": secret}).want(t, "the first password", 204, "")
 	if a := b.login(phone, secret); a.str("user_id") != li.str("user_id") {
 		t.Errorf("login by password: %s", a.raw)
 	}

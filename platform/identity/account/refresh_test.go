@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"stampede/platform/identity/account"
+	"stampede/platform/workshop/require"
 )
 
 func (b *bundle) refresh(token string, device ...string) answer {
@@ -34,9 +35,7 @@ func TestParallelRefreshesHaveOneSuccessor(t *testing.T) {
 		t.Fatalf("%d successors", len(next))
 	}
 	for token := range next {
-		if a := b.refresh(token); a.status != http.StatusOK {
-			t.Errorf("the successor: %d %s", a.status, a.raw)
-		}
+		b.refresh(token).want(t, "the successor", http.StatusOK, "")
 	}
 	if n := b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL AND generation = 3`); n != 1 {
 		t.Error("the login was not refreshed exactly twice")
@@ -64,21 +63,13 @@ func TestReuseEndsTheLogin(t *testing.T) {
 			}
 			meanwhile(b, second.str("refresh_token"))
 			p, err := b.tokens.Verify(second.str("access_token"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if a := b.refresh(first); !a.is(401, "refresh-reused") {
-				t.Fatalf("reused: %d %s", a.status, a.raw)
-			}
-			if a := b.refresh(second.str("refresh_token")); !a.is(401, "bad-refresh-token") {
-				t.Errorf("its successor: %d %s", a.status, a.raw)
-			}
+			require.NoError(t, err)
+			b.refresh(first).must(t, "reused", 401, "refresh-reused")
+			b.refresh(second.str("refresh_token")).want(t, "its successor", 401, "bad-refresh-token")
 			if b.revoked.why(p.Login) != "refresh token reused" || b.revoked.told == 0 {
 				t.Errorf("revoked %v", b.revoked.logins)
 			}
-			if a := b.refresh(other); a.status != 200 {
-				t.Errorf("the user's other login: %d %s", a.status, a.raw)
-			}
+			b.refresh(other).want(t, "the user's other login", 200, "")
 		})
 	}
 }
@@ -102,33 +93,23 @@ func TestRefreshRefusals(t *testing.T) {
 		"without its prefix": {strings.TrimPrefix(good, "rt_"), "device-1"},
 		"a line break":       {good[:30] + "\n" + good[31:], "device-1"},
 	} {
-		if a := b.refresh(c.token, c.device); !a.is(401, "bad-refresh-token") {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
-		}
+		b.refresh(c.token, c.device).want(t, name, 401, "bad-refresh-token")
 	}
-	if a := b.call(http.MethodGet, "/api/v1/me", good, nil); !a.is(401, "bad-token") {
-		t.Errorf("a refresh token as access token: %d %s", a.status, a.raw)
-	}
+	b.call(http.MethodGet, "/api/v1/me", good, nil).want(t, "a refresh token as access token", 401, "bad-token")
 	// A server with another key makes different tokens for the same login.
 	elsewhere := setup(t, func(c *account.Config, d *deps) {
 		c.SigningKey, d.DB = []byte("another key of thirty-two bytes!!"), b.pool
 	})
-	if a := elsewhere.refresh(good, "device-1"); !a.is(401, "bad-refresh-token") {
-		t.Errorf("under another key: %d %s", a.status, a.raw)
-	}
+	elsewhere.refresh(good, "device-1").want(t, "under another key", 401, "bad-refresh-token")
 	next := b.refresh(good, "device-1")
 	if next.status != 200 {
 		t.Fatalf("the good token after the refusals: %d %s", next.status, next.raw)
 	}
 	b.exec(`UPDATE account.logins SET expires_at = clock_timestamp()`)
-	if a := b.refresh(next.str("refresh_token"), "device-1"); !a.is(401, "bad-refresh-token") {
-		t.Errorf("expired: %d %s", a.status, a.raw)
-	}
+	b.refresh(next.str("refresh_token"), "device-1").want(t, "expired", 401, "bad-refresh-token")
 	// However often it is refreshed, a login ends half a year after it began.
 	b.exec(`UPDATE account.logins SET created_at = clock_timestamp() - interval '179 days', expires_at = clock_timestamp() + interval '1 day'`)
-	if a := b.refresh(next.str("refresh_token"), "device-1"); a.status != 200 {
-		t.Fatalf("on its last day: %d %s", a.status, a.raw)
-	}
+	b.refresh(next.str("refresh_token"), "device-1").must(t, "on its last day", 200, "")
 	if n := b.count(`SELECT count(*) FROM account.logins WHERE expires_at > clock_timestamp() + interval '25 hours' AND device_id <> ''`); n != 0 {
 		t.Error("the login outlives loginMost")
 	}
@@ -157,9 +138,7 @@ func TestKeysAreReplaced(t *testing.T) {
 		token = next.str("refresh_token")
 	}
 	gone := setup(t, func(c *account.Config, d *deps) { c.SigningKey, d.DB = newer, a.pool })
-	if x := gone.refresh(token); !x.is(401, "bad-refresh-token") {
-		t.Errorf("a removed key: %d %s", x.status, x.raw)
-	}
+	gone.refresh(token).want(t, "a removed key", 401, "bad-refresh-token")
 }
 
 // TestAttackMadeUpRefreshTokensTakeNoLock: while the user's row is locked, a token
@@ -170,9 +149,7 @@ func TestAttackMadeUpRefreshTokensTakeNoLock(t *testing.T) {
 	b := setup(t)
 	token := b.register(phone, secret).str("refresh_token")
 	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := tx.Exec(t.Context(), `SELECT 1 FROM account.users FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
@@ -182,12 +159,8 @@ func TestAttackMadeUpRefreshTokensTakeNoLock(t *testing.T) {
 	// The third character from the end is in the MAC, and all of its bits count.
 	other := map[bool]string{true: "B", false: "A"}[token[len(token)-3] == 'A']
 	made := token[:len(token)-3] + other + token[len(token)-2:]
-	if a := b.refresh(made); !a.is(http.StatusUnauthorized, "bad-refresh-token") {
-		t.Errorf("a made-up token while the rows are locked: %d %s", a.status, a.raw)
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	b.refresh(made).want(t, "a made-up token while the rows are locked", http.StatusUnauthorized, "bad-refresh-token")
+	require.NoError(t, tx.Rollback(t.Context()))
 	refused := 0
 	for _, a := range all(40, func(int) answer { return b.refresh(token) }) {
 		if a.is(http.StatusTooManyRequests, "rate-limited") {

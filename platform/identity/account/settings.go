@@ -67,14 +67,10 @@ type Config struct {
 	KeepEnded time.Duration
 }
 
-// Keys returns the keys for a purpose, one of each accepted signing key, the current one
-// first: access to the database alone suffices neither to guess codes offline nor to make
-// tokens, and during a key rotation what another key made is valid too.
-func (c Config) Keys(purpose string) (keys [][]byte) {
-	for _, signing := range append([][]byte{c.SigningKey}, c.PreviousKeys...) {
-		keys = append(keys, auth.Derive(signing, purpose))
-	}
-	return keys
+// Keys returns the keys for a purpose: access to the database alone suffices neither to
+// guess codes offline nor to make tokens.
+func (c Config) Keys(purpose string) auth.Ring {
+	return auth.Keys(purpose, append([][]byte{c.SigningKey}, c.PreviousKeys...)...)
 }
 
 // NewConfig derives the configuration from settings.

@@ -36,6 +36,7 @@ import (
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/sms"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/wechattest"
 )
 
@@ -76,14 +77,10 @@ func setup(t *testing.T, change ...func(*account.Config, *deps)) *bundle {
 	}
 	log := slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	limits := ratelimit.New(pgtest.Redis(t), log, b.metrics)
-	wx := wechat.DefaultConfig()
-	wx.BaseURL, wx.AppID, wx.Secret = b.wechat.URL, b.wechat.AppID, b.wechat.Secret
-	exchange := wechat.New(wx)
-	t.Cleanup(exchange.CloseIdleConnections)
 	cfg := defaults(t, key)
 	cfg.Password, cfg.PasswordParallel, cfg.Limits = cheap, 4, account.Limits{}
 	cfg.AdminWithoutTOTP = true
-	d := deps{DB: b.pool, SMS: b.phones, WeChat: exchange}
+	d := deps{DB: b.pool, SMS: b.phones, WeChat: exchange(t, b.wechat, wechat.Official)}
 	d.Redis, d.Limits, d.Human = pgtest.Redis(t), limits, b.human
 	for _, c := range change {
 		c(&cfg, &d)
@@ -93,17 +90,24 @@ func setup(t *testing.T, change ...func(*account.Config, *deps)) *bundle {
 	g := guard.New(d.Deps)
 	factors := factor.New(b.accts, g)
 	b.codes, b.logins = code.New(b.accts, g, d.SMS), login.New(b.accts, g, factors, b.tokens)
-	credentials, err := credential.New(credential.Deps{Store: b.accts, Guard: g, Codes: b.codes, Factors: factors, Logins: b.logins, WeChat: d.WeChat})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.staff = staff.New(credentials, nil)
-	b.router = httpx.NewRouter(b.tokens, log, "test", prometheus.NewRegistry(), httpx.Devices(key))
-	for _, part := range []interface{ Routes(rt *httpx.Router) }{b.codes, b.logins, credentials, credential.NewErasure(credentials, nil, d.erase...), b.staff} {
+	credentials := credential.New(credential.Deps{Store: b.accts, Guard: g, Codes: b.codes, Factors: factors, Logins: b.logins, WeChat: d.WeChat})
+	b.staff = staff.New(credentials)
+	b.router = httpx.Options{DeviceKeys: [][]byte{key}}.NewRouter(b.tokens, log, "test", prometheus.NewRegistry())
+	for _, part := range []interface{ Routes(rt *httpx.Router) }{b.codes, b.logins, credentials, credential.NewErasure(credentials, d.erase...), b.staff} {
 		part.Routes(b.router)
 	}
 	t.Cleanup(func() { b.logs.check(t) })
 	return b
+}
+
+// exchange is a client of a fake WeChat.
+func exchange(t *testing.T, at *wechattest.Server, kind wechat.Kind) *wechat.Client {
+	t.Helper()
+	cfg := wechat.DefaultConfig()
+	cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = at.URL, at.AppID, at.Secret, kind
+	client := wechat.New(cfg)
+	t.Cleanup(client.CloseIdleConnections)
+	return client
 }
 
 // deps are what a test may replace.
@@ -111,7 +115,7 @@ type deps struct {
 	guard.Deps
 	DB     *pgxpool.Pool
 	SMS    sms.Sender
-	WeChat credential.WeChat
+	WeChat *wechat.Client
 	erase  []func(ctx context.Context, tx pgx.Tx, user int64) error // what other modules erase
 }
 
@@ -121,9 +125,7 @@ func defaults(t *testing.T, key []byte) account.Config {
 	texts := config.Defaults[sms.Settings]()
 	texts.SMSSignature = "Stampede"
 	cfg, err := account.NewConfig(config.Defaults[account.Settings](), texts, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -153,6 +155,22 @@ func (a answer) list(name string) (texts []string) {
 // is reports whether the answer has a status and, unless want is empty, a code.
 func (a answer) is(status int, code string) bool {
 	return a.status == status && (code == "" || a.str("code") == code)
+}
+
+// want reports an answer with another status, or with another code unless that is empty.
+func (a answer) want(t *testing.T, what string, status int, code string) {
+	t.Helper()
+	if !a.is(status, code) {
+		t.Errorf("%s: %d %s, want %d %s", what, a.status, a.raw, status, code)
+	}
+}
+
+// must is want for what the rest of a test needs.
+func (a answer) must(t *testing.T, what string, status int, code string) {
+	t.Helper()
+	if a.want(t, what, status, code); !a.is(status, code) {
+		t.FailNow()
+	}
 }
 
 type option func(*http.Request)
@@ -224,9 +242,7 @@ func (b *bundle) state(token string) (state, cookie string) {
 // code requests a code and reads it from the phone.
 func (b *bundle) code(phone, purpose string, opts ...option) string {
 	b.t.Helper()
-	if a := b.post("sms-codes", map[string]any{"phone": phone, "purpose": purpose}, opts...); a.status != http.StatusAccepted {
-		b.t.Fatalf("sms-codes: %d %s", a.status, a.raw)
-	}
+	b.post("sms-codes", map[string]any{"phone": phone, "purpose": purpose}, opts...).must(b.t, "sms-codes", http.StatusAccepted, "")
 	return b.phones.code(b.t, phone)
 }
 
@@ -254,18 +270,14 @@ func (b *bundle) login(phone, secret string) answer {
 func (b *bundle) mint(user int64, role auth.Role) string {
 	b.t.Helper()
 	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return token
 }
 
 // count queries the database for one number.
 func (b *bundle) count(sql string, args ...any) (n int) {
 	b.t.Helper()
-	if err := b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&n); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&n))
 	return n
 }
 
@@ -280,9 +292,7 @@ func (b *bundle) exec(sql string, args ...any) {
 func (b *bundle) figure(name string) float64 {
 	b.t.Helper()
 	families, err := b.metrics.Gather()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()

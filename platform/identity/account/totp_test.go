@@ -10,6 +10,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
+	"stampede/platform/workshop/require"
 )
 
 // app is an authenticator app. Each call returns a code that was not used before, as
@@ -23,9 +24,7 @@ type app struct {
 func (a *app) code() string {
 	a.t.Helper()
 	code, err := totp.GenerateCode(a.secret, a.at)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	require.NoError(a.t, err)
 	a.at = a.at.Add(30 * time.Second)
 	return code
 }
@@ -44,9 +43,7 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 
 	// The access token alone adds no second factor.
 	token := admin.str("access_token")
-	if a := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": token}); !a.is(403, "proof-required") {
-		t.Errorf("start with an access token: %d %s", a.status, a.raw)
-	}
+	b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": token}).want(t, "start with an access token", 403, "proof-required")
 	begun := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")})
 	if begun.status != 201 {
 		t.Fatalf("start: %d %s", begun.status, begun.raw)
@@ -55,58 +52,38 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 	if a := b.login(phone, secret); a.status != 200 || b.principal(a).Role != auth.Shopper {
 		t.Errorf("a login before the confirmation: %d %s", a.status, a.raw)
 	}
-	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": "000000"}); !a.is(401, "wrong-totp") {
-		t.Errorf("a wrong code: %d %s", a.status, a.raw)
-	}
+	b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": "000000"}).want(t, "a wrong code", 401, "wrong-totp")
 	first := phoneApp.code()
 	confirmed := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first})
 	if confirmed.status != 200 || len(confirmed.list("recovery_codes")) != 8 {
 		t.Fatalf("confirm: %d %s", confirmed.status, confirmed.raw)
 	}
-	if a := b.refresh(thief.str("refresh_token")); !a.is(401, "bad-refresh-token") {
-		t.Errorf("a login from before: %d %s", a.status, a.raw)
-	}
+	b.refresh(thief.str("refresh_token")).want(t, "a login from before", 401, "bad-refresh-token")
 	admin = b.refresh(admin.str("refresh_token"))
 	if admin.status != 200 || b.principal(admin).Role != auth.Admin {
 		t.Errorf("the admin after the refresh: %d %s", admin.status, admin.raw)
 	}
-	if a := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")}); !a.is(409, "totp-set") {
-		t.Errorf("a second one: %d %s", a.status, a.raw)
-	}
-	if a := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first}); !a.is(409, "totp-set") {
-		t.Errorf("a second confirmation: %d %s", a.status, a.raw)
-	}
+	b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")}).want(t, "a second one", 409, "totp-set")
+	b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first}).want(t, "a second confirmation", 409, "totp-set")
 
 	with := func(code string) answer {
 		return b.post("login", map[string]any{"phone": phone, "password": secret, "totp": code})
 	}
-	if a := with(""); !a.is(403, "totp-required") {
-		t.Errorf("the password alone: %d %s", a.status, a.raw)
-	}
-	if a := with(first); !a.is(401, "wrong-totp") {
-		t.Errorf("a code that was used: %d %s", a.status, a.raw)
-	}
+	with("").want(t, "the password alone", 403, "totp-required")
+	with(first).want(t, "a code that was used", 401, "wrong-totp")
 	sms := b.code(phone, "login")
-	if a := b.post("login/sms", map[string]any{"phone": phone, "code": sms}); !a.is(403, "totp-required") {
-		t.Errorf("the SMS code alone: %d %s", a.status, a.raw)
-	}
+	b.post("login/sms", map[string]any{"phone": phone, "code": sms}).want(t, "the SMS code alone", 403, "totp-required")
 	if a := b.post("login/sms", map[string]any{"phone": phone, "code": sms, "totp": phoneApp.code()}); a.status != 200 || b.principal(a).Role != auth.Admin {
 		t.Errorf("both: %d %s", a.status, a.raw)
 	}
 	for range 2 {
 		with("000000")
 	}
-	if a := with(phoneApp.code()); !a.is(429, "rate-limited") {
-		t.Errorf("after five attempts: %d %s", a.status, a.raw)
-	}
+	with(phoneApp.code()).want(t, "after five attempts", 429, "rate-limited")
 
 	// The lost phone.
-	if a := b.admin(auth.Operator, http.MethodDelete, "/"+user+"/totp", nil); !a.is(403, "forbidden") {
-		t.Errorf("reset by an operator: %d %s", a.status, a.raw)
-	}
-	if a := b.admin(auth.Admin, http.MethodDelete, "/"+user+"/totp", nil); a.status != 204 {
-		t.Errorf("reset: %d %s", a.status, a.raw)
-	}
+	b.admin(auth.Operator, http.MethodDelete, "/"+user+"/totp", nil).want(t, "reset by an operator", 403, "forbidden")
+	b.admin(auth.Admin, http.MethodDelete, "/"+user+"/totp", nil).want(t, "reset", 204, "")
 	if a := b.refresh(admin.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.whyUser(b.principal(admin).UserID) == "" {
 		t.Errorf("a login from before the reset: %d %s", a.status, a.raw)
 	}
@@ -123,22 +100,16 @@ func TestSecondFactorIsRemovedWithItsCode(t *testing.T) {
 	token := li.str("access_token")
 	begun := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": li.str("refresh_token")})
 	phoneApp := &app{t, begun.str("secret"), time.Now()}
-	if a := b.me(http.MethodDelete, "/totp", b.mint(42, auth.Shopper), map[string]any{"code": "000000"}); !a.is(404, "not-found") {
-		t.Errorf("none to remove: %d %s", a.status, a.raw)
-	}
+	b.me(http.MethodDelete, "/totp", b.mint(42, auth.Shopper), map[string]any{"code": "000000"}).want(t, "none to remove", 404, "not-found")
 	confirmed := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": phoneApp.code()})
 	if confirmed.status != 200 {
 		t.Fatalf("confirm: %d %s", confirmed.status, confirmed.raw)
 	}
-	if a := b.me(http.MethodDelete, "/totp", token, map[string]any{"code": confirmed.list("recovery_codes")[0]}); a.status != 204 {
-		t.Errorf("remove: %d %s", a.status, a.raw)
-	}
+	b.me(http.MethodDelete, "/totp", token, map[string]any{"code": confirmed.list("recovery_codes")[0]}).want(t, "remove", 204, "")
 	if b.revoked.whyUser(b.principal(li).UserID) == "" {
 		t.Error("the access tokens of before the removal are valid")
 	}
-	if a := b.login(phone, secret); a.status != 200 {
-		t.Errorf("login without: %d %s", a.status, a.raw)
-	}
+	b.login(phone, secret).want(t, "login without", 200, "")
 }
 
 // TestRecoveryCodes: each code that the confirmation shows stands in for the app once; new
@@ -160,12 +131,8 @@ func TestRecoveryCodes(t *testing.T) {
 	with := func(code string) answer {
 		return b.post("login", map[string]any{"phone": phone, "password": secret, "totp": code})
 	}
-	if a := with(strings.ToUpper(strings.ReplaceAll(old[0], "-", " "))); a.status != 200 {
-		t.Errorf("a recovery code: %d %s", a.status, a.raw)
-	}
-	if a := with(old[0]); !a.is(401, "wrong-totp") {
-		t.Errorf("a code that was used: %d %s", a.status, a.raw)
-	}
+	with(strings.ToUpper(strings.ReplaceAll(old[0], "-", " "))).want(t, "a recovery code", 200, "")
+	with(old[0]).want(t, "a code that was used", 401, "wrong-totp")
 	if n := b.count(`SELECT count(*) FROM platform.audit WHERE action = 'user.recovery-code' AND subject LIKE 'user %' AND detail->'after'->>'recovery_codes' = '7'`); n != 1 {
 		t.Errorf("%d records of its use", n)
 	}
@@ -175,18 +142,12 @@ func TestRecoveryCodes(t *testing.T) {
 	renew := func(password string) answer {
 		return b.me(http.MethodPost, "/totp/recovery-codes", token, map[string]any{"password": password, "code": phoneApp.code()})
 	}
-	if a := renew("not " + secret); !a.is(403, "wrong-password") {
-		t.Errorf("new codes with a wrong password: %d %s", a.status, a.raw)
-	}
+	renew("not "+secret).want(t, "new codes with a wrong password", 403, "wrong-password")
 	phoneApp.at = phoneApp.at.Add(-30 * time.Second) // it was not looked at
 	fresh := renew(secret)
 	if fresh.status != 201 || len(fresh.list("recovery_codes")) != 8 {
 		t.Fatalf("new codes: %d %s", fresh.status, fresh.raw)
 	}
-	if a := with(old[1]); !a.is(401, "wrong-totp") {
-		t.Errorf("a code from before: %d %s", a.status, a.raw)
-	}
-	if a := b.me(http.MethodDelete, "/totp", token, map[string]any{"code": fresh.list("recovery_codes")[7]}); !a.is(429, "rate-limited") {
-		t.Errorf("the sixth attempt: %d %s", a.status, a.raw)
-	}
+	with(old[1]).want(t, "a code from before", 401, "wrong-totp")
+	b.me(http.MethodDelete, "/totp", token, map[string]any{"code": fresh.list("recovery_codes")[7]}).want(t, "the sixth attempt", 429, "rate-limited")
 }

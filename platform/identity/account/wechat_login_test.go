@@ -1,10 +1,8 @@
 package account_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 
 	"stampede/platform/identity/account"
@@ -44,17 +42,13 @@ func TestWeChatLogin(t *testing.T) {
 	if a := b.post("login/wechat", map[string]any{"code": code}); a.status != 200 || users[a.str("user_id")] {
 		t.Errorf("another user: %d %s", a.status, a.raw)
 	}
-	if a := b.post("login/wechat", map[string]any{"code": code}); !a.is(401, "wechat-bad-code") {
-		t.Errorf("a code that was used: %d %s", a.status, a.raw)
-	}
+	b.post("login/wechat", map[string]any{"code": code}).want(t, "a code that was used", 401, "wechat-bad-code")
 	b.wechat.FallIll(45011)
 	if a := b.loginWeChat("open-li", ""); !a.is(503, "wechat-unavailable") || a.header.Get("Retry-After") == "" {
 		t.Errorf("WeChat is busy: %d %s", a.status, a.raw)
 	}
 	without := setup(t, func(_ *account.Config, d *deps) { d.WeChat = nil })
-	if a := without.loginWeChat("open-li", ""); !a.is(503, "wechat-unavailable") {
-		t.Errorf("without an app: %d %s", a.status, a.raw)
-	}
+	without.loginWeChat("open-li", "").want(t, "without an app", 503, "wechat-unavailable")
 }
 
 // A union id makes one user of a person in two of the shop's apps.
@@ -81,16 +75,10 @@ func TestUnionIDIsOnePerson(t *testing.T) {
 // user.
 func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 	t.Parallel()
-	a := setup(t)
+	a, mini := setup(t), wechattest.New(t)
+	mini.AppID = "wx-mini"
 	b := setup(t, func(_ *account.Config, d *deps) {
-		d.DB = a.pool
-		other := wechattest.New(t)
-		cfg := wechat.DefaultConfig()
-		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = other.URL, "wx-mini", other.Secret, wechat.Mini
-		other.AppID = cfg.AppID
-		client := wechat.New(cfg)
-		t.Cleanup(client.CloseIdleConnections)
-		d.WeChat = exchangeAt{client, other}
+		d.DB, d.WeChat = a.pool, exchange(t, mini, wechat.Mini)
 	})
 	for round := range 10 {
 		union, users := fmt.Sprint("union-", round), map[string]bool{}
@@ -98,7 +86,7 @@ func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 			if i%2 == 0 {
 				return a.loginWeChat(fmt.Sprint("open-", round), union)
 			}
-			return b.post("login/wechat", map[string]any{"code": fmt.Sprint("mini-", round, " ", union)})
+			return b.post("login/wechat", map[string]any{"code": mini.Code(fmt.Sprint("mini-", round), union)})
 		}) {
 			if got.status != http.StatusOK {
 				t.Fatalf("%d %s", got.status, got.raw)
@@ -109,20 +97,6 @@ func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 			t.Errorf("%s became the users %v", union, users)
 		}
 	}
-}
-
-// exchangeAt gets "openid unionid" from a server in exchange for a code.
-type exchangeAt struct {
-	client *wechat.Client
-	server *wechattest.Server
-}
-
-func (exchangeAt) Redirects() bool            { return false }
-func (exchangeAt) AuthorizeURL(string) string { return "" }
-
-func (e exchangeAt) Exchange(ctx context.Context, code string) (wechat.Identity, error) {
-	open, union, _ := strings.Cut(code, " ")
-	return e.client.Exchange(ctx, e.server.Code(open, union))
 }
 
 // A WeChat account belongs to one user, and a user has one per app.
@@ -146,9 +120,7 @@ func TestLinkWeChat(t *testing.T) {
 		{"another user's", wang, b.wechat.Code("open-li", ""), 409, "wechat-taken"},
 		{"an unknown code", wang, "made-up", 401, "wechat-bad-code"},
 	} {
-		if a := link(c.who, c.code); !a.is(c.status, c.want) {
-			t.Errorf("%s: %d %s", c.name, a.status, a.raw)
-		}
+		link(c.who, c.code).want(t, c.name, c.status, c.want)
 	}
 	if a := b.loginWeChat("open-li", ""); a.str("user_id") != li.str("user_id") {
 		t.Errorf("login with the linked one: %d %s", a.status, a.raw)

@@ -1,10 +1,9 @@
 package account_test
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,9 +43,7 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 			q := b.wechat.Redirect(t, "https://sale.example.com/login", attackers, "open-attacker", "").Query()
 			return map[string]any{"code": q.Get("code"), "state": c.state}
 		}
-		if a := b.post("login/wechat", body(), header("Cookie", c.cookie)); !a.is(403, "wechat-state") {
-			t.Errorf("login with %s: %d %s", name, a.status, a.raw)
-		}
+		b.post("login/wechat", body(), header("Cookie", c.cookie)).want(t, fmt.Sprintf("login with %s", name), 403, "wechat-state")
 		link := body()
 		link["refresh_token"] = li.str("refresh_token")
 		if a := b.call(http.MethodPost, "/api/v1/me/wechat", li.str("access_token"), link, header("Cookie", c.cookie)); !a.is(403, "wechat-state") {
@@ -68,32 +65,19 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 	own := func() answer {
 		return b.post("login/wechat", map[string]any{"code": b.wechat.Code("open-li", ""), "state": state}, header("Cookie", cookie))
 	}
-	if a := own(); a.status != 200 {
-		t.Errorf("the browser's own login: %d %s", a.status, a.raw)
-	}
-	if a := own(); !a.is(403, "wechat-state") {
-		t.Errorf("its state again: %d %s", a.status, a.raw)
-	}
+	own().want(t, "the browser's own login", 200, "")
+	own().want(t, "its state again", 403, "wechat-state")
 
 	mini := setup(t, func(_ *account.Config, d *deps) {
-		cfg := wechat.DefaultConfig()
-		cfg.BaseURL, cfg.AppID, cfg.Secret, cfg.Kind = b.wechat.URL, b.wechat.AppID, b.wechat.Secret, wechat.Mini
-		client := wechat.New(cfg)
-		t.Cleanup(client.CloseIdleConnections)
-		d.WeChat = client
+		d.WeChat = exchange(t, b.wechat, wechat.Mini)
 	})
-	if a := mini.post("login/wechat", map[string]any{"code": b.wechat.Code("open-mini", ""), "state": ""}); a.status != 200 {
-		t.Errorf("a mini program: %d %s", a.status, a.raw)
-	}
+	mini.post("login/wechat", map[string]any{"code": b.wechat.Code("open-mini", ""), "state": ""}).want(t, "a mini program", 200, "")
 }
 
 // lateState is a state for the holder of a cookie that ended a minute ago, made as the
 // server makes one.
 func lateState(cookie string) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(-time.Minute).Unix()))
-	mac := hmac.New(sha256.New, auth.Derive(testKey, "account-wechat-state"))
-	mac.Write(raw)
-	mac.Write(make([]byte, 8)) // no user
-	mac.Write([]byte(cookie))
-	return hex.EncodeToString(append(raw, mac.Sum(nil)[:24]...))
+	mac := auth.Keys("account-wechat-state", testKey).MAC(raw, make([]byte, 8), []byte(cookie)) // of no user
+	return hex.EncodeToString(append(raw, mac[:24]...))
 }

@@ -12,11 +12,14 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestListedByAnythingKnown(t *testing.T) {
 	t.Parallel()
-	i := setup(t).instance(phones{"+8613800138000": 42})
+	s := setup(t)
+	s.register(42)
+	i := s.instance()
 	i.add(User, "7")
 	i.add(Phone, "138 0013 8000")
 	i.add(Device, "stolen phone")
@@ -58,7 +61,7 @@ func TestListedByAnythingKnown(t *testing.T) {
 func TestChangesReachEveryInstance(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	one, two := s.instance(nil), s.instance(nil)
+	one, two := s.instance(), s.instance()
 	two.work()
 	id := one.add(User, "1")
 	if !one.User(1) {
@@ -74,7 +77,8 @@ func TestChangesReachEveryInstance(t *testing.T) {
 func TestEntriesExpire(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	i := s.instance(phones{"+8613800138000": 1})
+	s.register(1)
+	i := s.instance()
 	in := func(d time.Duration) string {
 		return fmt.Sprintf(`,"expires_at":%q`, time.Now().Add(d).UTC().Format(time.RFC3339))
 	}
@@ -107,9 +111,7 @@ func TestEntriesExpire(t *testing.T) {
 	if _, err := s.db.Exec(t.Context(), `UPDATE platform.blacklist SET expires_at = clock_timestamp() - interval '31 days' WHERE value = '1'`); err != nil {
 		t.Fatal(err)
 	}
-	if err := i.tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.tidy(t.Context()))
 	_, doc = i.call(auth.Viewer, http.MethodGet, "?kind=user", "")
 	if n := len(doc["data"].([]any)); n != 1 {
 		t.Fatalf("%d entries of users are left, want 1", n)
@@ -119,16 +121,14 @@ func TestEntriesExpire(t *testing.T) {
 // An entry for an unregistered phone applies to the user who registers it later.
 func TestPhoneEntryAppliesToLaterUser(t *testing.T) {
 	t.Parallel()
-	known := phones{}
-	i := setup(t).instance(known)
+	s := setup(t)
+	i := s.instance()
 	i.add(Phone, "13800138000")
 	if i.User(42) {
 		t.Fatal("listed before the phone has a user")
 	}
-	known["+8613800138000"] = 42
-	if err := i.tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.register(42)
+	require.NoError(t, i.tidy(t.Context()))
 	if !i.User(42) {
 		t.Fatal("not listed by phone")
 	}
@@ -138,7 +138,7 @@ func TestPhoneEntryAppliesToLaterUser(t *testing.T) {
 func TestListOutlivesPostgres(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	i := s.instance(nil)
+	i := s.instance()
 	i.add(User, "1")
 	cfg := s.db.Config().ConnConfig.Copy()
 	name := cfg.Database
@@ -148,9 +148,7 @@ func TestListOutlivesPostgres(t *testing.T) {
 		_, err = beside.Exec(t.Context(), "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false")
 		err = errors.Join(err, beside.Close(t.Context()))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.db.Reset()
 	if i.Refresh(t.Context()) == nil {
 		t.Fatal("Refresh succeeded without Postgres")

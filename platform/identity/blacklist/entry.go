@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/identity/account"
 	"stampede/platform/identity/blacklist/internal/blacklistdb"
 )
 
@@ -107,16 +108,10 @@ func parsePrefix(raw string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// masked is the value as operators see it: a phone keeps only enough digits to
-// recognize one's own, 138****5678.
+// masked is the value as operators see it.
 func masked(e Entry) string {
-	const head, tail = 3, 4
-	if Kind(e.Kind) != Phone {
-		return e.Value
+	if Kind(e.Kind) == Phone {
+		return account.Phone(e.Value).Masked()
 	}
-	s := strings.TrimPrefix(e.Value, "+86")
-	if len(s) < head+tail {
-		return "****"
-	}
-	return s[:head] + "****" + s[len(s)-tail:]
+	return e.Value
 }

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
+	"stampede/platform/identity/account"
 	"stampede/platform/identity/blacklist/internal/blacklistdb"
 	"stampede/platform/watch/audit"
 )
@@ -81,10 +82,6 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.remove)
 }
 
-// errSearch keeps viewers, who see masked phones, from completing them by trying.
-var errSearch = auth.ErrForbidden.Saying(
-	fault.T("Viewers cannot search by phone; ask an operator.", "只读角色不能按手机号查询，请联系运营人员。"))
-
 type listInput struct {
 	Kind   Kind   `query:"kind" enum:"user,phone,address,device" doc:"Only entries of this kind"`
 	Value  string `query:"value" maxLength:"128" doc:"Only the entry with this value; requires kind"`
@@ -101,7 +98,7 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[bl
 					"填写 value 时须同时填写 kind：user、phone、address 或 device。"))
 		}
 		if in.Kind == Phone && !auth.From(ctx).Role.May(auth.Operator) {
-			return nil, errSearch
+			return nil, account.ErrSearch
 		}
 		var err error
 		if p.Value, _, err = s.spell(ctx, in.Kind, in.Value); err != nil {

@@ -12,7 +12,7 @@ import (
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	i := s.instance(phones{}, func(c *Settings) { c.MaxEntries = 100 })
+	i := s.instance(func(c *Settings) { c.MaxEntries = 100 })
 	first := i.add(Phone, "13800138000")
 	const good = `{"kind":"user","value":"5","reason":"x"}`
 	for _, c := range []struct {

@@ -2,7 +2,6 @@ package blacklist
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
+	"stampede/platform/identity/account"
 	"stampede/platform/identity/blacklist/internal/blacklistdb"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/snapshot"
@@ -41,15 +41,6 @@ const (
 	recordTimeout = 3 * time.Second
 )
 
-// Accounts knows the accounts; account.Store implements it.
-type Accounts interface {
-	// Owner parses a phone as people write it and returns its stored form with its
-	// user, or 0 if it has none. A text that is not a phone returns a fault.
-	Owner(ctx context.Context, raw string) (phone string, user int64, err error)
-	// Disabled returns the users whose accounts are disabled.
-	Disabled(ctx context.Context, tx pgx.Tx) ([]int64, error)
-}
-
 // Deps are the list's dependencies; all are required.
 type Deps struct {
 	DB       *pgxpool.Pool
@@ -57,7 +48,7 @@ type Deps struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
-	Accounts Accounts
+	Accounts *account.Store
 	// Keep is how long records are kept; ended entries are kept at most 30 days.
 	Keep time.Duration
 }
@@ -73,10 +64,7 @@ type Service struct {
 }
 
 // New returns an empty list; Refresh or the worker fills it.
-func New(set Settings, deps Deps) (*Service, error) {
-	if deps.DB == nil || deps.Bus == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil || deps.Accounts == nil {
-		return nil, errors.New("blacklist: every dependency is required")
-	}
+func New(set Settings, deps Deps) *Service {
 	auto := promauto.With(deps.Metrics)
 	failures := auto.NewCounter(prometheus.CounterOpts{
 		Name: "stampede_blacklist_refresh_failures_total", Help: "Failed reads of the blacklist from Postgres.",
@@ -95,7 +83,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stampede_blacklist_entries", Help: "Blacklist entries in this instance's memory.",
 	}, func() float64 { return float64(s.current.Now().size) })
-	return s, nil
+	return s
 }
 
 // read reads the entries that are in force or end by the clock, and the disabled

@@ -11,16 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"stampede/platform/base/app"
 	"stampede/platform/base/config"
-	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/identity/account"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/httpxtest"
@@ -37,19 +36,6 @@ type testClock struct{ offset atomic.Int64 }
 
 func (c *testClock) Now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())).UTC() }
 func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
-
-// phones is a fake of the accounts: E.164 → user.
-type phones map[string]int64
-
-func (p phones) Owner(_ context.Context, raw string) (string, int64, error) {
-	phone := "+86" + strings.TrimPrefix(strings.ReplaceAll(raw, " ", ""), "+86")
-	if len(phone) != len("+8613800138000") {
-		return "", 0, fault.Plain(fault.Invalid, fault.T("That is not a phone.", "不是手机号。"))
-	}
-	return phone, p[phone], nil
-}
-
-func (phones) Disabled(context.Context, pgx.Tx) ([]int64, error) { return nil, nil }
 
 // bundle is one database with several instances of the list.
 type bundle struct {
@@ -70,7 +56,15 @@ type instance struct {
 	rt    *httpx.Router
 }
 
-func (s *bundle) instance(known phones, change ...func(*Settings)) *instance {
+// register makes an account with the phone +8613800138000.
+func (s *bundle) register(user int64) {
+	s.t.Helper()
+	if _, err := s.db.Exec(s.t.Context(), `INSERT INTO account.users (id, phone) OVERRIDING SYSTEM VALUE VALUES ($1, '+8613800138000')`, user); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *bundle) instance(change ...func(*Settings)) *instance {
 	s.t.Helper()
 	cfg := config.Defaults[Settings]()
 	for _, f := range change {
@@ -78,12 +72,9 @@ func (s *bundle) instance(known phones, change ...func(*Settings)) *instance {
 	}
 	i := &instance{t: s.t, clock: new(testClock)}
 	deps := Deps{
-		DB: s.db, Bus: s.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Accounts: known, Keep: keepEndedMost,
+		DB: s.db, Bus: s.bus, Clock: i.clock, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Accounts: &account.Store{DB: s.db}, Keep: keepEndedMost,
 	}
-	var err error
-	if i.Service, err = New(cfg, deps); err != nil {
-		s.t.Fatal(err)
-	}
+	i.Service = New(cfg, deps)
 	i.rt = httpx.NewRouter(testTokens, deps.Log, "test", prometheus.NewRegistry())
 	i.Routes(i.rt)
 	return i

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/config"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/tooltest"
 )
 
@@ -49,9 +50,7 @@ func TestABrowserSolvesTheWork(t *testing.T) {
 	t.Cleanup(srv.Close)
 	sub := rush(7, 42)
 	c, err := json.Marshal(b.challenge(Pow, sub))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var solved struct {
 		Header string
 		Took   float64 // milliseconds
@@ -62,9 +61,7 @@ func TestABrowserSolvesTheWork(t *testing.T) {
 	})`, c)
 	err = chromedp.Run(ctx, chromedp.Navigate(srv.URL+"/static/pow.js"), // any page of the same origin
 		chromedp.Evaluate(script, &solved, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Logf("difficulty %d took %.0f ms", b.cfg.Difficulty, solved.Took)
 	if got := outcome(b.check(Pow, sub, solved.Header)); got != "ok" {
 		t.Errorf("%q: %s", solved.Header, got)

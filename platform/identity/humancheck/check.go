@@ -126,7 +126,7 @@ func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) err
 	err = s.judge(v, sub)
 	if err == nil {
 		var t ticket
-		if t, err = s.read(v.data, formVerifier, sub); err == nil {
+		if t, err = s.read(v.Data, formVerifier, sub); err == nil {
 			err = s.use(ctx, &t)
 		}
 	}
@@ -134,14 +134,14 @@ func (s *Service) checkToken(ctx context.Context, sub Subject, sol solution) err
 }
 
 // judge checks the verdict, apart from the ticket that came back with it.
-func (s *Service) judge(v verdict, sub Subject) error {
+func (s *Service) judge(v reply, sub Subject) error {
 	now := s.deps.Clock.Now()
 	switch {
-	case v.used:
+	case v.used():
 		return errUsed
-	case !v.success:
+	case !v.Success:
 		return errWrong
-	case !slices.Contains(s.cfg.Hosts, strings.ToLower(v.hostname)), v.action != sub.Purpose:
+	case !slices.Contains(s.cfg.Hosts, strings.ToLower(v.Hostname)), v.Action != sub.Purpose:
 		return errForeign // a token of another site, or from another of our forms
 	case v.at.Before(now.Add(-challengeLifetime)):
 		return errLate

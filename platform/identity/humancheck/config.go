@@ -107,15 +107,7 @@ func NewConfig(set Settings, publicURL string) Config {
 // CheckPages refuses, in addition to Check, a verifier that accepts tokens from any
 // page.
 func (s Settings) CheckPages(publicURL string) error {
-	if s.Check() == nil { // else Check has reported the mistake
-		return NewConfig(s, publicURL).Validate()
-	}
-	return nil
-}
-
-// Validate refuses a verifier that accepts tokens from any page.
-func (c Config) Validate() error {
-	if c.hasVerifier() && len(c.Hosts) == 0 {
+	if s.hasVerifier() && s.Check() == nil && len(NewConfig(s, publicURL).Hosts) == 0 { // else Check has reported the mistake
 		return errors.New("--verifier-hosts or --public-url must be set: otherwise the verifier would accept tokens from any page")
 	}
 	return nil

@@ -27,7 +27,7 @@ func TestSettings(t *testing.T) {
 		c.change(&c.set)
 		err := c.set.Check()
 		if err == nil {
-			err = NewConfig(c.set, "").Validate()
+			err = c.set.CheckPages("")
 		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -35,9 +35,6 @@ func TestSettings(t *testing.T) {
 	}
 	if c := NewConfig(site, "https://Sale.example.com:8443/"); len(c.Hosts) != 1 || c.Hosts[0] != "sale.example.com" {
 		t.Errorf("the pages of a public URL: %v", c.Hosts)
-	}
-	if _, err := New(NewConfig(config.Defaults[Settings](), ""), Deps{}); err == nil {
-		t.Error("New accepted missing dependencies")
 	}
 }
 

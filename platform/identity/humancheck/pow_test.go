@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/workshop/require"
 )
 
 func TestProofOfWork(t *testing.T) {
@@ -37,9 +38,7 @@ func TestProofOfWork(t *testing.T) {
 func patched(t *testing.T, ticket string, at int, to byte) string {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(ticket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw[at] = to
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
@@ -151,9 +150,7 @@ func TestReplayIsRefused(t *testing.T) {
 	b := setup(t)
 	sub := rush(7, 42)
 	solution := b.solve(b.challenge(Pow, sub))
-	if err := b.check(Pow, sub, solution); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.check(Pow, sub, solution))
 	other := b.another()
 	for _, i := range []*bundle{b, other} {
 		if got := outcome(i.check(Pow, sub, solution)); got != "human-check-failed used" {
@@ -163,9 +160,7 @@ func TestReplayIsRefused(t *testing.T) {
 	// Another number that solves the same ticket counts as the same solution.
 	ticket, number := parts(t, solution)
 	n, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for n++; zeroBits([]byte(ticket+"."+strconv.Itoa(n))) < MinDifficulty; n++ {
 	}
 	if got := outcome(b.check(Pow, sub, "pow:"+ticket+"."+strconv.Itoa(n))); got != "human-check-failed used" {

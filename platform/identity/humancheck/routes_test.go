@@ -30,7 +30,7 @@ func TestTheRouteForGuests(t *testing.T) {
 	b := setup(t, func(c *Config, _ *Deps) { c.ChallengesPerMinute, c.AuthHumanCheck = 4, Pow })
 	log := slog.New(slog.DiscardHandler)
 	limits := ratelimit.New(b.redis, log, prometheus.NewRegistry())
-	rt := httpx.NewRouter(auth.NewTokens(testKey, time.Now), log, "test", b.reg, httpx.Limited(limits))
+	rt := httpx.Options{Limiter: limits}.NewRouter(auth.NewTokens(testKey, time.Now), log, "test", b.reg)
 	b.Routes(rt)
 	for _, purpose := range []string{PurposeLogin, PurposeRegister, PurposeSMS} {
 		res := ask(t, rt, challengePath+"?purpose="+purpose, "203.0.113.7:1234")

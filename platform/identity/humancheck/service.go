@@ -1,7 +1,6 @@
 package humancheck
 
 import (
-	"errors"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,25 +31,15 @@ type Service struct {
 }
 
 // New returns a service. Its workers draw slide pictures in advance.
-func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if deps.Redis == nil || deps.Clock == nil || deps.Log == nil || deps.Metrics == nil {
-		return nil, errors.New("humancheck: every dependency is required")
-	}
-	ring, err := newKeys(deps.SigningKeys)
-	if err != nil {
-		return nil, err
-	}
+func New(cfg Config, deps Deps) *Service {
 	s := &Service{
-		cfg: cfg, deps: deps, keys: ring,
+		cfg: cfg, deps: deps, keys: newKeys(deps.SigningKeys),
 		album: newAlbum(cfg.Pictures, deps.Metrics), metrics: newMetrics(deps.Metrics),
 	}
 	if cfg.hasVerifier() {
 		s.verifier = newProvider(cfg, deps.Metrics)
 	}
-	return s, nil
+	return s
 }
 
 // Workers are the service's loops.

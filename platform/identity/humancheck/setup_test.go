@@ -20,6 +20,7 @@ import (
 	"stampede/platform/base/fault"
 	_ "stampede/platform/store/redisx" // keeps the client from printing when Redis is down
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -65,10 +66,7 @@ func (b *bundle) another(change ...func(*Config, *Deps)) *bundle {
 	for _, f := range change {
 		f(&cfg, &deps)
 	}
-	var err error
-	if o.Service, err = New(cfg, deps); err != nil {
-		b.t.Fatal(err)
-	}
+	o.Service = New(cfg, deps)
 	o.album.patience = time.Minute // drawing takes long on a busy machine
 	return o
 }
@@ -93,9 +91,7 @@ func (b *bundle) run() {
 func (b *bundle) challenge(kind Kind, sub Subject) Challenge {
 	b.t.Helper()
 	c, err := b.Challenge(b.t.Context(), kind, sub)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return c
 }
 
@@ -106,9 +102,7 @@ func (b *bundle) solve(c Challenge) string {
 		b.t.Fatalf("a challenge of kind %s is no proof of work", c.Kind)
 	}
 	text, err := Solve(b.t.Context(), c.Challenge, c.Difficulty)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return text
 }
 
@@ -125,9 +119,7 @@ func (b *bundle) count(kind Kind, result string) int {
 func (b *bundle) stored() []string {
 	b.t.Helper()
 	names, err := b.redis.Keys(b.t.Context(), "*").Result()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	return names
 }
 

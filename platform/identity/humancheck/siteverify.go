@@ -49,28 +49,23 @@ func newProvider(cfg Config, reg prometheus.Registerer) *provider {
 	})}
 }
 
-// verdict is what the provider says about a token.
-type verdict struct {
-	success  bool
-	used     bool // expired at the provider, or verified before
-	hostname string
-	action   string    // the action given to the widget
-	data     string    // the data given to the widget
-	at       time.Time // when the widget was solved
-}
-
 // errBusy is returned when the maximum number of requests is in flight.
 var errBusy = errors.New("humancheck: too many requests to the verifier are in flight")
 
-// reply is siteverify's answer.
+// reply is siteverify's answer: what the provider says about a token.
 type reply struct {
 	Success  bool     `json:"success"`
-	At       string   `json:"challenge_ts"` // RFC 3339; may be empty unless success
+	At       string   `json:"challenge_ts"` // when the widget was solved, RFC 3339; may be empty unless success
 	Hostname string   `json:"hostname"`
 	Codes    []string `json:"error-codes"`
-	Action   string   `json:"action"`
-	Data     string   `json:"cdata"`
+	Action   string   `json:"action"` // that the widget was given
+	Data     string   `json:"cdata"`  // the same
+
+	at time.Time // At
 }
+
+// used reports whether the token is too old for the provider, or was verified before.
+func (r reply) used() bool { return slices.Contains(r.Codes, "timeout-or-duplicate") }
 
 // notTheToken are the codes that concern the shop's settings or the provider itself,
 // and not the client's token.
@@ -78,19 +73,18 @@ var notTheToken = []string{"missing-input-secret", "invalid-input-secret", "bad-
 
 // verify checks a token; client may be invalid when it is unknown. An error means that the
 // provider failed; a bad token is a verdict. It returns within seconds.
-func (p *provider) verify(ctx context.Context, token string, client netip.Addr) (verdict, error) {
+func (p *provider) verify(ctx context.Context, token string, client netip.Addr) (r reply, err error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	default:
-		return verdict{}, errBusy
+		return r, errBusy
 	}
 	form := url.Values{"secret": {p.set.VerifierSecret}, "response": {token}, "idempotency_key": {uuid.NewString()}}
 	if client.IsValid() {
 		form.Set("remoteip", client.String())
 	}
-	var r reply
-	err := p.Do(ctx, outbound.Request{
+	err = p.Do(ctx, outbound.Request{
 		URL: p.set.VerifierURL, Body: []byte(form.Encode()), Type: "application/x-www-form-urlencoded",
 		Head: func(h http.Header) { h.Set("Accept", "application/json") },
 	}, func(answered outbound.Reply) (err error) {
@@ -98,17 +92,14 @@ func (p *provider) verify(ctx context.Context, token string, client netip.Addr) 
 		return err
 	})
 	if err != nil {
-		return verdict{}, fmt.Errorf("humancheck: query the verifier: %w", err)
+		return r, fmt.Errorf("humancheck: query the verifier: %w", err)
 	}
-	var at time.Time
 	if r.Success {
-		if at, err = time.Parse(time.RFC3339, r.At); err != nil {
-			return verdict{}, fmt.Errorf("humancheck: the verifier's challenge_ts: %w", err)
+		if r.at, err = time.Parse(time.RFC3339, r.At); err != nil {
+			return r, fmt.Errorf("humancheck: the verifier's challenge_ts: %w", err)
 		}
 	}
-	return verdict{
-		success: r.Success, used: slices.Contains(r.Codes, "timeout-or-duplicate"), hostname: r.Hostname, action: r.Action, data: r.Data, at: at,
-	}, nil
+	return r, nil
 }
 
 // read parses the verifier's answer.

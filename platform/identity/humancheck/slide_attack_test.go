@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // TestAttackSlideSolver measures what doc.go says of slides: a short program finds
@@ -20,15 +22,11 @@ func TestAttackSlideSolver(t *testing.T) {
 	t.Parallel()
 	const pictures = 20
 	a, err := newArtist()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tolerance, solved := NewConfig(Settings{}, "").Tolerance, 0
 	for range pictures {
 		p, err := a.draw()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if off := solveSlide(t, &p.shown) - p.answer; max(off, -off) <= tolerance {
 			solved++
 		}
@@ -101,12 +99,8 @@ func pixels(t *testing.T, uri string) image.Image {
 	t.Helper()
 	_, text, _ := strings.Cut(uri, ",")
 	raw, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	img, _, err := image.Decode(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return img
 }

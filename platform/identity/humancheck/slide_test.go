@@ -17,15 +17,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // slideAt makes a slide with a known answer, without drawing one.
 func (b *bundle) slideAt(sub Subject, answer int) (ticket string) {
 	b.t.Helper()
 	t := b.ticket(formSlide)
-	if err := b.keep(b.t.Context(), &t, answer); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.keep(b.t.Context(), &t, answer))
 	b.clock.advance(3 * time.Second)
 	return b.keys.sign(t, sub)
 }
@@ -192,9 +191,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("sizes %v and %v, announced as %+v", background, tile, *p)
 		}
 		text, err := b.redis.Get(t.Context(), b.stored()[0]).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		x, err := strconv.Atoi(text)
 		if err != nil || x <= p.TileX+p.TileWidth/2 || x > p.Width-p.TileWidth {
 			t.Errorf("the tile starts at %d, its gap is at %q of %d", p.TileX, text, p.Width)
@@ -218,16 +215,12 @@ func decoded(t *testing.T, uri, mime string) image.Rectangle {
 		t.Fatalf("%.40s… is not %s", uri, mime)
 	}
 	raw, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(raw) > maxImageBytes {
 		t.Errorf("%d bytes", len(raw))
 	}
 	img, _, err := image.Decode(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return img.Bounds()
 }
 

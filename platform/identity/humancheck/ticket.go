@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"time"
 
 	"stampede/platform/edge/auth"
@@ -94,10 +92,6 @@ func (t *ticket) take(b *[ticketBytes]byte) {
 // ticketEncoding would skip line breaks, but the fixed length rules them out.
 var ticketEncoding = base64.RawURLEncoding.Strict()
 
-// keyPurpose separates the tickets' key from all others derived from the same
-// signing key.
-const keyPurpose = "human-check"
-
 // keys signs tickets with its first key and accepts those of any of its keys, so
 // that a key rotation refuses no fresh ticket. Safe for concurrent use.
 type keys []ticketKey
@@ -110,20 +104,12 @@ type ticketKey struct {
 }
 
 // newKeys derives the ticket keys: the current one first, then those being retired.
-func newKeys(signing [][]byte) (keys, error) {
-	if len(signing) == 0 {
-		return nil, errors.New("humancheck: tickets need a signing key")
-	}
-	var ring keys
-	for i, s := range signing {
-		if len(s) == 0 {
-			return nil, fmt.Errorf("humancheck: signing key %d is empty", i+1)
-		}
-		secret := auth.Derive(s, keyPurpose)
+func newKeys(signing [][]byte) (ring keys) {
+	for _, secret := range auth.Keys("human-check", signing...) {
 		fingerprint := sha256.Sum256(secret)
 		ring = append(ring, ticketKey{id: fingerprint[0], secret: secret})
 	}
-	return ring, nil
+	return ring
 }
 
 // sign encodes a ticket for a subject.
@@ -160,9 +146,7 @@ func (ring keys) open(text string, sub Subject) (ticket, error) {
 
 // seal returns the truncated MAC of a payload.
 func (k ticketKey) seal(payload []byte) []byte {
-	mac := hmac.New(sha256.New, k.secret)
-	_, _ = mac.Write(payload) // a hash never fails
-	return mac.Sum(nil)[:ticketMACBytes]
+	return auth.MAC(k.secret, payload)[:ticketMACBytes]
 }
 
 // origin is the address that a ticket without a user is bound to. It is hashed with

@@ -8,10 +8,7 @@ import (
 // FuzzSolution searches for texts that are wrongly accepted as a solution, for
 // second spellings, and for crashes of the parser.
 func FuzzSolution(f *testing.F) {
-	ring, err := newKeys([][]byte{testKey})
-	if err != nil {
-		f.Fatal(err)
-	}
+	ring := newKeys([][]byte{testKey})
 	sub := rush(7, 42)
 	good := ring.sign(ticket{form: formPow, difficulty: MinDifficulty, issued: 1_800_000_000_000, lifetime: 120, id: [16]byte{1, 2, 3}}, sub)
 	f.Add("pow:" + good + ".0")
@@ -47,10 +44,7 @@ func FuzzSolution(f *testing.F) {
 
 func TestTicketsSurviveTheirText(t *testing.T) {
 	t.Parallel()
-	ring, err := newKeys([][]byte{testKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := newKeys([][]byte{testKey})
 	for _, sub := range []Subject{rush(1, 1), rush(1<<63-1, 1<<63-1), guest(PurposeRegister, "2001:db8::1"), {Purpose: PurposeSMS}} {
 		in := ticket{form: formSlide, difficulty: 26, issued: 1<<48 - 1, lifetime: 1<<16 - 1, id: [16]byte{15: 255}}
 		out, err := ring.open(ring.sign(in, sub), sub)
@@ -62,11 +56,5 @@ func TestTicketsSurviveTheirText(t *testing.T) {
 		if out != in {
 			t.Errorf("%+v became %+v", in, out)
 		}
-	}
-	if _, err := newKeys(nil); err == nil {
-		t.Error("newKeys accepted no key")
-	}
-	if _, err := newKeys([][]byte{{}}); err == nil {
-		t.Error("newKeys accepted an empty key")
 	}
 }

@@ -14,6 +14,9 @@ type fakeToken struct {
 	Hostname, Action, Data string
 	At                     time.Time // when it was solved; zero means now
 	Denied                 bool      // it was not a person
+
+	used   bool
+	usedBy string // the idempotency key of the first request
 }
 
 // trouble is what the fake does instead of answering.
@@ -33,17 +36,10 @@ type fakeVerifier struct {
 	Secret string // the accepted secret
 
 	mu      sync.Mutex
-	tokens  map[string]*fakeIssued
+	tokens  map[string]*fakeToken
 	trouble trouble
 	asked   int
-	clients []string
-}
-
-// fakeIssued is a token with its state.
-type fakeIssued struct {
-	fakeToken
-	usedBy string // idempotency key of the first request; "" means unused
-	used   bool
+	clients []string // the addresses in the requests, in order
 }
 
 // Issue issues a token that can be verified once.
@@ -55,9 +51,9 @@ func (s *fakeVerifier) Issue(t fakeToken) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tokens == nil {
-		s.tokens = map[string]*fakeIssued{}
+		s.tokens = map[string]*fakeToken{}
 	}
-	s.tokens[text] = &fakeIssued{fakeToken: t}
+	s.tokens[text] = &t
 	return text
 }
 
@@ -75,23 +71,6 @@ func (s *fakeVerifier) Asked() int {
 	return s.asked
 }
 
-// Clients returns the client addresses in the requests, in order.
-func (s *fakeVerifier) Clients() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]string(nil), s.clients...)
-}
-
-// fakeReply is the documented answer.
-type fakeReply struct {
-	Success  bool     `json:"success"`
-	At       string   `json:"challenge_ts,omitempty"`
-	Hostname string   `json:"hostname,omitempty"`
-	Codes    []string `json:"error-codes"`
-	Action   string   `json:"action,omitempty"`
-	Data     string   `json:"cdata,omitempty"`
-}
-
 // ServeHTTP answers one request.
 func (s *fakeVerifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.ParseForm() != nil {
@@ -105,7 +84,7 @@ func (s *fakeVerifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch now {
 	case broken:
 		w.WriteHeader(http.StatusInternalServerError)
-		fakeAnswer(w, fakeReply{Success: true, At: time.Now().Format(time.RFC3339)}) // which callers must not trust
+		_ = json.NewEncoder(w).Encode(reply{Success: true, At: time.Now().Format(time.RFC3339)}) // which callers must not trust
 	case cut:
 		panic(http.ErrAbortHandler)
 	case hangs:
@@ -113,15 +92,15 @@ func (s *fakeVerifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case garbage:
 		_, _ = w.Write([]byte("<html>down for maintenance</html>"))
 	case locked:
-		fakeAnswer(w, fakeNo("invalid-input-secret"))
+		_ = json.NewEncoder(w).Encode(fakeNo("invalid-input-secret"))
 	case fine:
-		fakeAnswer(w, s.judge(r))
+		_ = json.NewEncoder(w).Encode(s.judge(r)) // an error means that the client has left
 	}
 }
 
-func fakeNo(code string) fakeReply { return fakeReply{Codes: []string{code}} }
+func fakeNo(code string) reply { return reply{Codes: []string{code}} }
 
-func (s *fakeVerifier) judge(r *http.Request) fakeReply {
+func (s *fakeVerifier) judge(r *http.Request) reply {
 	secret, response, key := r.PostForm.Get("secret"), r.PostForm.Get("response"), r.PostForm.Get("idempotency_key")
 	switch {
 	case secret == "":
@@ -145,12 +124,7 @@ func (s *fakeVerifier) judge(r *http.Request) fakeReply {
 	if t.Denied {
 		return fakeNo("invalid-input-response")
 	}
-	return fakeReply{
-		Success: true, At: t.At.UTC().Format("2006-01-02T15:04:05.000Z"), Hostname: t.Hostname, Codes: []string{}, Action: t.Action, Data: t.Data,
+	return reply{
+		Success: true, At: t.At.UTC().Format("2006-01-02T15:04:05.000Z"), Hostname: t.Hostname, Action: t.Action, Data: t.Data,
 	}
-}
-
-func fakeAnswer(w http.ResponseWriter, r fakeReply) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(r) // an error means that the client has left
 }

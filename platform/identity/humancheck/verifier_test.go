@@ -73,7 +73,7 @@ func TestTokens(t *testing.T) {
 			if got := outcome(b.check(Verifier, who, text)); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
-			if clients := stub.Clients(); len(clients) != 1 || clients[0] != "203.0.113.7" {
+			if clients := stub.clients; len(clients) != 1 || clients[0] != "203.0.113.7" {
 				t.Errorf("the provider got the clients %v", clients)
 			}
 			if got := outcome(b.check(Verifier, sub, text)); c.want == "ok" && got != "human-check-failed used" {

@@ -9,6 +9,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/revoke/internal/revokedb"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 const crowd = 10_000
@@ -55,9 +56,7 @@ func TestRevocationsAreSmall(t *testing.T) {
 func loaded(t testing.TB) *instance {
 	t.Helper()
 	i := setup(t).build(t)
-	if err := i.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.Load(t.Context()))
 	expires, until := time.Now().Add(time.Hour), time.UnixMicro(1)
 	for n := range int64(crowd) {
 		id := n + 1

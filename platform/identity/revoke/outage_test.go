@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // TestAnInstanceWithoutPostgresAnswersFromMemory, and catches up once Postgres is back.
@@ -38,17 +39,13 @@ func TestHangingPostgresDelaysNoCheck(t *testing.T) {
 	if err == nil {
 		_, err = tx.Exec(t.Context(), `LOCK TABLE auth.revocations IN ACCESS EXCLUSIVE MODE`)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }() // a no-op after the other
 	i.Tell(t.Context())
 	if !i.says(of(1)) || !i.lets(of(2)) {
 		t.Error("the answers changed while Postgres hangs")
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Rollback(t.Context()))
 	s.commit(t, i, 2)
 	pgtest.Eventually(t, 2*within, func() bool { return i.says(of(2)) }, "the poll goes on")
 }
@@ -62,9 +59,7 @@ func TestALostConnectionReadsEverythingAgain(t *testing.T) {
 	s.commit(t, i, 1)
 	i.Tell(t.Context())
 	_, err := s.db.Exec(t.Context(), `INSERT INTO auth.revocations (login_id, why, expires_at, xact) VALUES (2, 'test', now() + '1 hour', '3')`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	i.Tell(t.Context())
 	if i.says(of(2)) {
 		t.Fatal("a read starts at the first row")

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/identity/revoke/internal/revokedb"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestARevocationIsInForceOnEveryInstance(t *testing.T) {
@@ -69,13 +70,9 @@ func TestATransactionThatCommitsLateIsFound(t *testing.T) {
 	s := setup(t)
 	here := s.start(t)
 	late, err := s.db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = late.Rollback(context.Background()) }() // a no-op after the commit
-	if err := here.Logins(t.Context(), late, "test", 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, here.Logins(t.Context(), late, "test", 1))
 	for login := range int64(3) {
 		s.commit(t, here, login+2)
 		here.Tell(t.Context())
@@ -86,9 +83,7 @@ func TestATransactionThatCommitsLateIsFound(t *testing.T) {
 	if here.says(of(1)) {
 		t.Fatal("the revocation is in force before its commit")
 	}
-	if err := late.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, late.Commit(t.Context()))
 	here.Tell(t.Context())
 	if !here.says(of(1)) {
 		t.Error("the late revocation was missed")
@@ -104,9 +99,7 @@ func TestAUsersTokensEndByTheTimeOfTheirIssue(t *testing.T) {
 		return auth.Principal{UserID: user, Role: auth.Operator, IssuedAt: at}
 	}
 	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return here.User(t.Context(), tx, "test", 7) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	here.Tell(t.Context())
 	after := time.Now()
 	pgtest.Eventually(t, within, func() bool { return there.says(issued(now, 7)) }, "the other instance refuses the user")
@@ -164,9 +157,7 @@ func TestAStartReadsWhatWasRevoked(t *testing.T) {
 	if revoked, err := second.Revoked(t.Context(), of(2)); revoked || fault.From(err).Kind != fault.Unavailable {
 		t.Errorf("before the first read: Revoked = %v, %v; want unavailable", revoked, err)
 	}
-	if err := second.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, second.Load(t.Context()))
 	if !second.says(of(1)) || !second.lets(of(2)) {
 		t.Error("the revocations differ after a restart")
 	}
@@ -197,9 +188,7 @@ func TestExpiredRevocationsGo(t *testing.T) {
 	if _, err := s.db.Exec(t.Context(), `UPDATE auth.revocations SET expires_at = clock_timestamp() - interval '1 second' WHERE login_id = 1`); err != nil {
 		t.Fatal(err)
 	}
-	if err := i.forget(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.forget(t.Context()))
 	var rows int
 	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM auth.revocations`).Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d rows are left, %v; want the one that has not expired", rows, err)

@@ -20,6 +20,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
@@ -42,16 +43,12 @@ func setup(t testing.TB) bundle {
 func pool(t testing.TB, url string, w *wire) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if w != nil {
 		cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = w.dial, w
 	}
 	p, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
@@ -74,9 +71,7 @@ type instance struct {
 func (s bundle) start(t testing.TB) *instance {
 	t.Helper()
 	i := s.build(t)
-	if err := i.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.Load(t.Context()))
 	i.run(t)
 	return i
 }
@@ -159,9 +154,7 @@ func (w *wire) set(cut bool) {
 func (s bundle) commit(t testing.TB, i *instance, logins ...int64) {
 	t.Helper()
 	err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return i.Logins(t.Context(), tx, "test", logins...) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func of(login int64) auth.Principal {

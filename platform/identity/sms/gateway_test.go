@@ -18,8 +18,10 @@ import (
 	"github.com/go-chi/chi/v5"
 	"go.uber.org/goleak"
 
+	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/sandbox"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,48 +53,35 @@ func sender(t *testing.T, url string, change ...func(*sms.GatewayConfig)) (*sms.
 }
 
 var message = sms.Message{
-	ID: "0198f2c8b5d07c3e9a4f1b2c3d4e5f60", Phone: "+8613800138000", Text: sms.CodeText(sms.Chinese, "Stampede", "login", "731902", 5*time.Minute),
+	ID: "0198f2c8b5d07c3e9a4f1b2c3d4e5f60", Phone: "+8613800138000", Text: sms.CodeText("Stampede", "login", "731902", 5*time.Minute)[httpx.Chinese],
 }
 
 // A message arrives once at a gateway that checks signatures, however often it is
 // sent, and is on its page for people and programs.
 func TestSandboxTakesAndShows(t *testing.T) {
 	t.Parallel()
-	g, err := sandbox.New(key, time.Now, func(context.Context) ([]string, error) { return nil, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := sandbox.New(key, time.Now, func(context.Context) ([]string, error) { return nil, nil })
 	mux := chi.NewRouter()
 	g.Routes(mux)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	send, _ := sender(t, srv.URL+sandbox.SendPath)
 	for range 2 {
-		if err := send.Send(t.Context(), message); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, send.Send(t.Context(), message))
 	}
 	if got := g.Messages("+8613800138000"); len(got) != 1 || got[0].Text != message.Text || got[0].ID != message.ID {
 		t.Errorf("taken %+v", got)
 	}
 	hostile := sms.Message{ID: "2", Phone: "+4915112345678", Text: "<script>alert(1)</script>"}
-	if err := send.Send(t.Context(), hostile); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, send.Send(t.Context(), hostile))
 	get := func(query string) string {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+sandbox.Prefix+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := srv.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		raw, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(raw)
 	}
 	if page := get(""); !strings.Contains(page, "731902") || strings.Contains(page, "<script>") {
@@ -107,9 +96,7 @@ func TestSandboxTakesAndShows(t *testing.T) {
 		t.Errorf("forged: %v", err)
 	}
 	for n := range 150 {
-		if err := send.Send(t.Context(), sms.Message{ID: "many" + string(rune('0'+n)), Phone: "+8613800138000", Text: "many"}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, send.Send(t.Context(), sms.Message{ID: "many" + string(rune('0'+n)), Phone: "+8613800138000", Text: "many"}))
 	}
 	if got := g.Messages(""); len(got) != 100 || got[0].Text != "many" {
 		t.Errorf("%d messages are kept", len(got))
@@ -208,16 +195,16 @@ func TestAGatewayThatHangs(t *testing.T) {
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		lang sms.Language
+		lang httpx.Language
 		use  sms.Use
 		want string
 	}{
-		{sms.Chinese, "login", "【小店】验证码 731902，用于登录，5 分钟内有效。请勿告诉任何人，包括本店员工。"},
-		{sms.English, "reset", "[小店] 731902 is your code for resetting your password. It is valid for 5 minutes. Do not share it with anyone, not even our staff."},
-		{sms.English, "erase", "[小店] 731902 is your code for deleting your account. It is valid for 5 minutes. Do not share it with anyone, not even our staff."},
+		{httpx.Chinese, "login", "【小店】验证码 731902，用于登录，5 分钟内有效。请勿告诉任何人，包括本店员工。"},
+		{httpx.English, "reset", "[小店] 731902 is your code for resetting your password. It is valid for 5 minutes. Do not share it with anyone, not even our staff."},
+		{httpx.English, "erase", "[小店] 731902 is your code for deleting your account. It is valid for 5 minutes. Do not share it with anyone, not even our staff."},
 	} {
-		if got := sms.CodeText(c.lang, "小店", c.use, "731902", 5*time.Minute); got != c.want {
-			t.Errorf("%s %s: %s", c.lang, c.use, got)
+		if got := sms.CodeText("小店", c.use, "731902", 5*time.Minute)[c.lang]; got != c.want {
+			t.Errorf("%d %s: %s", c.lang, c.use, got)
 		}
 	}
 }

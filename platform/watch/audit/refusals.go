@@ -55,7 +55,7 @@ func NewRefusals(db *pgxpool.Pool, log *slog.Logger) *Refusals {
 }
 
 // Record records that the principal in ctx was refused an operation, at most once a
-// minute for each path; pass it to httpx.ReportRefusals.
+// minute for each path; it is for httpx.Options.
 func (r *Refusals) Record(ctx context.Context, op httpx.Op, path string) {
 	p := auth.From(ctx)
 	if p.Role == auth.Shopper {

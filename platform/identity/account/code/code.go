@@ -12,9 +12,7 @@ package code
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/big"
@@ -28,6 +26,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
@@ -81,7 +80,7 @@ type Service struct {
 	store  *account.Store
 	guard  *guard.Guard
 	sender sms.Sender // nil: nothing can be sent
-	keys   [][]byte
+	keys   auth.Ring
 	sent   *prometheus.CounterVec
 	// ceilingHit is when a code was last refused at the SMS ceiling, Unix ns; 0 never.
 	ceilingHit atomic.Int64
@@ -163,9 +162,9 @@ func (s *Service) send(ctx context.Context, in *input) (*httpx.Output[SMSCodeSen
 		return nil, err
 	}
 	s.guard.CodeSent(ctx, phone, from)
-	lang := sms.English
-	if in.AcceptLanguage == "" && phone.InChina() || in.AcceptLanguage != "" && httpx.LanguageOf(in.AcceptLanguage) == httpx.Chinese {
-		lang = sms.Chinese
+	lang := phone.Language()
+	if in.AcceptLanguage != "" {
+		lang = httpx.LanguageOf(in.AcceptLanguage)
 	}
 	if err := s.give(ctx, phone, purpose, lang, ratelimit.AddrKey(from.Address)); err != nil {
 		return nil, err
@@ -175,7 +174,7 @@ func (s *Service) send(ctx context.Context, in *input) (*httpx.Output[SMSCodeSen
 
 // give makes a code for a phone, stores it and sends it. asker is who may use up
 // attempts of their own.
-func (s *Service) give(ctx context.Context, phone account.Phone, purpose sms.Use, lang sms.Language, asker string) error {
+func (s *Service) give(ctx context.Context, phone account.Phone, purpose sms.Use, lang httpx.Language, asker string) error {
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
 		panic("account: crypto/rand: " + err.Error()) // never fails; if it did, a predictable code must not be sent
@@ -188,8 +187,8 @@ func (s *Service) give(ctx context.Context, phone account.Phone, purpose sms.Use
 	if err != nil {
 		return fmt.Errorf("account: store a code: %w", err)
 	}
-	text := sms.CodeText(lang, s.store.Config.SMSSignature, purpose, code, lifetime)
-	err = s.sender.Send(ctx, sms.Message{ID: ids.New().String(), Phone: string(phone), Text: text})
+	text := sms.CodeText(s.store.Config.SMSSignature, purpose, code, lifetime)
+	err = s.sender.Send(ctx, sms.Message{ID: ids.New().String(), Phone: string(phone), Text: text[lang]})
 	result := taken
 	switch {
 	case errors.Is(err, sms.ErrRefused):
@@ -205,9 +204,7 @@ func (s *Service) give(ctx context.Context, phone account.Phone, purpose sms.Use
 // the key prevents brute force. Purpose and phone are hashed too, so that a code is
 // valid for nothing else.
 func hashOf(key []byte, phone account.Phone, purpose sms.Use, code string) []byte {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(string(purpose) + "\x00" + string(phone) + "\x00" + code))
-	return mac.Sum(nil)
+	return auth.MAC(key, []byte(string(purpose)+"\x00"+string(phone)+"\x00"+code))
 }
 
 // Use uses a code up and runs do in the same transaction. A coded refusal by do

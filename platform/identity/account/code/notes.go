@@ -82,13 +82,10 @@ func (s *Service) sendNote(ctx context.Context, n accountdb.ClaimNoteRow) error 
 	if n.Phone == nil || !s.store.Config.SMSReach.Covers(*n.Phone) {
 		return nil
 	}
-	lang := sms.English
 	phone := account.Phone(*n.Phone)
-	if phone.InChina() {
-		lang = sms.Chinese
-	}
 	if n.About == staffCode {
-		return s.give(ctx, phone, ForLogin, lang, staffCode)
+		return s.give(ctx, phone, ForLogin, phone.Language(), staffCode)
 	}
-	return s.sender.Send(ctx, sms.Message{ID: n.ID.String(), Phone: *n.Phone, Text: sms.NoteText(lang, s.store.Config.SMSSignature, sms.Note(n.About))})
+	text := sms.NoteText(s.store.Config.SMSSignature, sms.Note(n.About))
+	return s.sender.Send(ctx, sms.Message{ID: n.ID.String(), Phone: *n.Phone, Text: text[phone.Language()]})
 }

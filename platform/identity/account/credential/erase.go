@@ -31,20 +31,13 @@ type AccountErasure struct {
 // erase.
 type Erasure struct {
 	*Service
-	blacklist Blacklist // nil: no blacklist
-	also      []func(ctx context.Context, tx pgx.Tx, user int64) error
-}
-
-// Blacklist keeps a listed user whose account is erased in tx from coming back with
-// the same phone; platform/identity/blacklist implements it.
-type Blacklist interface {
-	KeepPhone(ctx context.Context, tx pgx.Tx, user int64, phone string) error
+	also []func(ctx context.Context, tx pgx.Tx, user int64) error
 }
 
 // NewErasure returns the erasure of these credentials' users. also erase, in the same
 // transaction, what other modules know about a user.
-func NewErasure(s *Service, list Blacklist, also ...func(ctx context.Context, tx pgx.Tx, user int64) error) *Erasure {
-	return &Erasure{Service: s, blacklist: list, also: also}
+func NewErasure(s *Service, also ...func(ctx context.Context, tx pgx.Tx, user int64) error) *Erasure {
+	return &Erasure{Service: s, also: also}
 }
 
 // Routes registers the route of an erasure.
@@ -115,10 +108,10 @@ func (e *Erasure) eraseIn(ctx context.Context, tx pgx.Tx, user int64) error {
 	}
 	steps := []func() error{
 		func() error {
-			if e.blacklist == nil || u.Phone == nil {
+			if e.Guard.Blacklist == nil || u.Phone == nil {
 				return nil
 			}
-			return e.blacklist.KeepPhone(ctx, tx, user, *u.Phone)
+			return e.Guard.Blacklist.KeepPhone(ctx, tx, user, *u.Phone)
 		},
 		func() error { _, err := e.Store.EndAll(ctx, tx, user, account.EndedByErasure); return err },
 		func() error { return q.EraseLogins(ctx, user) },

@@ -3,9 +3,7 @@ package credential
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -202,16 +200,13 @@ var errWeChatState = fault.New(fault.Forbidden, "wechat-state",
 		"该授权码不是由本浏览器发起，或由其他账号、十分钟前发起。请从 auth/wechat/state 获取 state 交给微信，并与授权码和 Cookie 一起提交。"),
 	fault.T("Start the WeChat login again.", "请重新发起微信登录。"))
 
-// stateOf is the state that WeChat gives back with a code, in hex: when it ends
-// and a MAC that binds it to a browser's cookie and to the user who asked, 0 before a
-// login.
-func stateOf(key []byte, cookie string, user int64, end time.Time) string {
-	raw := binary.BigEndian.AppendUint64(nil, uint64(end.Unix())) //nolint:gosec // a time after 1970
-	mac := hmac.New(sha256.New, key)
-	mac.Write(raw)
-	mac.Write(binary.BigEndian.AppendUint64(nil, uint64(user))) //nolint:gosec // bits of an id
-	mac.Write([]byte(cookie))
-	return hex.EncodeToString(append(raw, mac.Sum(nil)[:stateBytes]...))
+// stateFor is what a state binds: when it ends, the user who asked, 0 before a login, and
+// the browser's cookie. The state that WeChat gives back with a code is, in hex, the end
+// and a MAC of these.
+func stateFor(ctx context.Context, end time.Time, cookie string) []byte {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(end.Unix()))           //nolint:gosec // a time after 1970
+	raw = binary.BigEndian.AppendUint64(raw, uint64(auth.From(ctx).UserID)) //nolint:gosec // bits of an id
+	return append(raw, cookie...)
 }
 
 // useState refuses a code that another client asked for: an attacker's link must not
@@ -228,17 +223,14 @@ func (s *Service) useState(ctx context.Context, state, cookie string) error {
 		return errWeChatState
 	}
 	end := time.Unix(int64(binary.BigEndian.Uint64(raw)), 0) //nolint:gosec // verified below
-	for _, key := range s.states {
-		if !hmac.Equal([]byte(stateOf(key, cookie, auth.From(ctx).UserID, end)), []byte(state)) || time.Now().After(end) {
-			continue
-		}
-		err := s.Guard.Take(ctx, ratelimit.Ask{Rule: ratelimit.Rule{Name: "wechat-state", Count: 1, Per: stateLifetime}, Key: state})
-		if guard.IsRefused(err) {
-			return errWeChatState
-		}
-		return err
+	if !s.states.Made(raw[8:], stateFor(ctx, end, cookie)) || time.Now().After(end) {
+		return errWeChatState
 	}
-	return errWeChatState
+	err = s.Guard.Take(ctx, ratelimit.Ask{Rule: ratelimit.Rule{Name: "wechat-state", Count: 1, Per: stateLifetime}, Key: hex.EncodeToString(raw)})
+	if guard.IsRefused(err) {
+		return errWeChatState
+	}
+	return err
 }
 
 // StateInput is the cookie of a state; inputs embed it. It is exported because huma
@@ -267,7 +259,8 @@ func (s *Service) startWeChat(ctx context.Context, in *StateInput) (*stateOutput
 		Name: stateCookie, Value: cookie, Path: "/api/v1", MaxAge: int(stateLifetime.Seconds()),
 		HttpOnly: true, Secure: s.Store.Config.OverTLS, SameSite: http.SameSiteLaxMode,
 	}}
-	out.Body.State = stateOf(s.states[0], cookie, auth.From(ctx).UserID, time.Now().Add(stateLifetime))
+	bound := stateFor(ctx, time.Now().Add(stateLifetime), cookie)
+	out.Body.State = hex.EncodeToString(append(bound[:8:8], s.states.MAC(bound)[:stateBytes]...))
 	out.Body.URL = s.WeChat.AuthorizeURL(out.Body.State)
 	out.Body.ExpiresIn = int64(stateLifetime.Seconds())
 	return out, nil

@@ -7,8 +7,6 @@ package factor
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"errors"
 	"fmt"
 
@@ -67,24 +65,12 @@ var (
 type Service struct {
 	store *account.Store
 	guard *guard.Guard
-	boxes []cipher.AEAD // AES-256-GCM, one for each key
+	keys  auth.Ring
 }
 
 // New returns a Service.
 func New(store *account.Store, g *guard.Guard) *Service {
-	s := &Service{store: store, guard: g}
-	for _, key := range store.Config.Keys("account-totp") {
-		block, err := aes.NewCipher(key)
-		if err == nil {
-			var box cipher.AEAD
-			box, err = cipher.NewGCMWithRandomNonce(block)
-			s.boxes = append(s.boxes, box)
-		}
-		if err != nil {
-			panic("account: seal: " + err.Error()) // a derived key has the length of a key of AES-256
-		}
-	}
-	return s
+	return &Service{store: store, guard: g, keys: store.Config.Keys("account-totp")}
 }
 
 // RoleOf returns the role of a user's tokens: an admin without a second factor has a
@@ -132,9 +118,9 @@ func (s *Service) use(ctx context.Context, tx pgx.Tx, user int64, t accountdb.TO
 	if len(code) != totpDigits {
 		return s.useRecovery(ctx, tx, user, t, code)
 	}
-	secret, err := s.unseal(user, t.Secret)
-	if err != nil {
-		return err
+	secret, ok := s.keys.Open(t.Secret, httpx.FormatID(user))
+	if !ok {
+		return errSealed
 	}
 	step, ok := stepOf(secret, code, t.Now/stepSeconds)
 	if !ok {
@@ -160,20 +146,10 @@ func stepOf(secret []byte, code string, now int64) (step int64, ok bool) {
 
 // seal encrypts a user's secret; it opens for that user only.
 func (s *Service) seal(user int64, secret []byte) []byte {
-	return s.boxes[0].Seal(nil, nil, secret, []byte(httpx.FormatID(user))) //nolint:gosec // the cipher makes its own random nonce
+	return s.keys.Seal(secret, httpx.FormatID(user))
 }
 
 var errSealed = errors.New("account: a second factor was sealed with a signing key that is no longer known; an admin can remove it")
-
-// unseal decrypts a user's secret with any of the keys.
-func (s *Service) unseal(user int64, sealed []byte) ([]byte, error) {
-	for _, box := range s.boxes {
-		if secret, err := box.Open(nil, nil, sealed, []byte(httpx.FormatID(user))); err == nil {
-			return secret, nil
-		}
-	}
-	return nil, errSealed
-}
 
 // Start makes a secret for a user's authenticator app and returns it in base32 and
 // as an otpauth URL. It protects nothing until Confirm.

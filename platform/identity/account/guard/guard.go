@@ -19,13 +19,13 @@ package guard
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"net/netip"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/account"
@@ -45,6 +45,12 @@ type Blacklist interface {
 	// zero values are not looked up. way names the attempted operation. It reads
 	// memory only.
 	Refuse(way string, user int64, phone, device string, from netip.Addr) error
+	// Change runs fn in a transaction that disables or enables an account, and
+	// announces it to every instance after the commit.
+	Change(ctx context.Context, fn func(tx pgx.Tx) error) error
+	// KeepPhone keeps a listed user whose account is erased in tx from coming back with
+	// the same phone.
+	KeepPhone(ctx context.Context, tx pgx.Tx, user int64, phone string) error
 }
 
 // Deps are the guard's dependencies.
@@ -108,9 +114,7 @@ const tagBytes = 8
 // phoneKey identifies a phone in the keys of limits, which must not contain the
 // number.
 func (g *Guard) phoneKey(phone account.Phone) string {
-	mac := hmac.New(sha256.New, g.tag)
-	mac.Write([]byte(phone))
-	return "p:" + hex.EncodeToString(mac.Sum(nil)[:tagBytes])
+	return "p:" + hex.EncodeToString(auth.MAC(g.tag, []byte(phone))[:tagBytes])
 }
 
 // deviceKey identifies a phone's device in the keys of limits.

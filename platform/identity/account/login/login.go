@@ -125,7 +125,7 @@ func (s *Service) OpenConfirmed(ctx context.Context, tx pgx.Tx, user, confirmer 
 		return Tokens{}, err
 	}
 	who := auth.Principal{UserID: user, Role: role, Login: l.ID, Device: d.ID}
-	return s.mint(who, refreshToken(s.keys[0], l.ID, 1, salt), l.ExpiresAt)
+	return s.mint(who, s.refreshToken(l.ID, 1, salt), l.ExpiresAt)
 }
 
 // deviceNotes bounds the messages about new devices: a program that states another

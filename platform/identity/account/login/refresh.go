@@ -3,9 +3,7 @@ package login
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -109,10 +107,10 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 			if err != nil {
 				return err
 			}
-			out, err = s.mint(who, refreshToken(s.keys[0], login, next.Generation, l.Salt), next.ExpiresAt)
+			out, err = s.mint(who, s.refreshToken(login, next.Generation, l.Salt), next.ExpiresAt)
 			return err
 		case again:
-			out, err = s.mint(who, refreshToken(s.keys[0], login, l.Generation, l.Salt), l.ExpiresAt)
+			out, err = s.mint(who, s.refreshToken(login, l.Generation, l.Salt), l.ExpiresAt)
 			return err
 		default:
 			// A number above the current one is treated the same way: it occurs only
@@ -175,21 +173,6 @@ type refreshClaim struct {
 	salt       []byte
 }
 
-// read returns what a refresh token says if any of the keys made it. It needs no
-// store, so that a made-up token costs neither a query nor a lock.
-func (s *Service) read(token string) (refreshClaim, bool) {
-	c, ok := readRefreshToken(token)
-	if !ok {
-		return c, false
-	}
-	for _, key := range s.keys {
-		if subtle.ConstantTimeCompare([]byte(refreshToken(key, c.login, c.generation, c.salt)), []byte(token)) == 1 {
-			return c, true
-		}
-	}
-	return c, false
-}
-
 // A refresh token consists of the login's id, the token's number within the login,
 // the login's salt, and a MAC over these. Computing it rather than storing it has
 // three advantages: a lost answer can be repeated, a used token is recognized for as
@@ -201,24 +184,22 @@ const (
 )
 
 // refreshToken makes the token with a given number of a login.
-func refreshToken(key []byte, login int64, generation int32, salt []byte) string {
-	raw := make([]byte, 0, refreshTokenBytes)
-	raw = binary.BigEndian.AppendUint64(raw, uint64(login))
+func (s *Service) refreshToken(login int64, generation int32, salt []byte) string {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(login))
 	raw = binary.BigEndian.AppendUint32(raw, uint32(generation))
 	raw = append(raw, salt...)
-	mac := hmac.New(sha256.New, key)
-	mac.Write(raw)
-	return refreshPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(raw))
+	return refreshPrefix + base64.RawURLEncoding.EncodeToString(append(raw, s.keys.MAC(raw)...))
 }
 
-// readRefreshToken returns what a token claims; only read verifies the claim.
-func readRefreshToken(token string) (c refreshClaim, ok bool) {
+// read returns what a refresh token says if any of the keys made it. It needs no
+// store, so that a made-up token costs neither a query nor a lock.
+func (s *Service) read(token string) (c refreshClaim, ok bool) {
 	text, ok := strings.CutPrefix(token, refreshPrefix)
-	if !ok || len(text) != base64.RawURLEncoding.EncodedLen(refreshTokenBytes) {
+	if !ok || len(text) != base64.RawURLEncoding.EncodedLen(refreshTokenBytes) { // the decoder skips line breaks
 		return c, false
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
+	if err != nil || len(raw) != refreshTokenBytes || !s.keys.Made(raw[refreshHeadBytes:], raw[:refreshHeadBytes]) {
 		return c, false
 	}
 	c = refreshClaim{int64(binary.BigEndian.Uint64(raw)), int32(binary.BigEndian.Uint32(raw[8:])), raw[12:refreshHeadBytes]}

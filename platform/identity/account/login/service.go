@@ -29,7 +29,7 @@ type Service struct {
 	guard    *guard.Guard
 	factors  *factor.Service
 	tokens   *auth.Tokens
-	keys     [][]byte
+	keys     auth.Ring
 	attempts *prometheus.CounterVec
 	reused   prometheus.Counter
 }

@@ -10,8 +10,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -56,20 +54,6 @@ func (c Cost) Params() Params {
 	return OWASP
 }
 
-// Validate refuses parameters that argon2 does not support, or that give no
-// protection.
-func (p Params) Validate() error {
-	switch {
-	case p.Passes < 1 || p.Passes > mostPasses:
-		return fmt.Errorf("password: passes must be between 1 and %d, not %d", mostPasses, p.Passes)
-	case p.Threads < 1 || p.Threads > mostThreads:
-		return fmt.Errorf("password: threads must be between 1 and %d, not %d", mostThreads, p.Threads)
-	case p.MemoryKiB < 8*uint32(p.Threads) || p.MemoryKiB > mostMemoryKiB:
-		return fmt.Errorf("password: memory must be between %d and %d KiB, not %d", 8*uint32(p.Threads), mostMemoryKiB, p.MemoryKiB)
-	}
-	return nil
-}
-
 // Sizes of the stored values: RFC 9106 recommends a salt of 16 bytes, and a hash of
 // 32 is its longest recommendation for password storage.
 const (
@@ -99,22 +83,16 @@ type Hasher struct {
 	onHash  func()
 }
 
-// New returns a hasher that runs at most parallel hashes concurrently and calls
-// onHash for each.
-func New(params Params, parallel int, onHash func()) (*Hasher, error) {
-	if err := params.Validate(); err != nil {
-		return nil, err
-	}
-	if parallel < 1 {
-		return nil, errors.New("password: the number of parallel hashes must be at least 1")
-	}
+// New returns a hasher with a preset's costs that runs at most parallel hashes
+// concurrently, at least one, and calls onHash for each.
+func New(params Params, parallel int, onHash func()) *Hasher {
 	h := &Hasher{params: params, places: make(chan struct{}, parallel), onHash: onHash}
 	salt := make([]byte, saltBytes)
 	hash := make([]byte, hashBytes)
 	_, _ = rand.Read(salt) // never fails
 	_, _ = rand.Read(hash)
 	h.dummy = record{params: params, salt: salt, hash: hash}.String()
-	return h, nil
+	return h
 }
 
 // Hash returns the PHC string of a password, or ErrBusy.

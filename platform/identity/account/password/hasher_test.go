@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/identity/account/password"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,11 +25,7 @@ func hasher(t testing.TB, p password.Params, parallel int, onHash func()) *passw
 	if onHash == nil {
 		onHash = func() {}
 	}
-	h, err := password.New(p, parallel, onHash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return password.New(p, parallel, onHash)
 }
 
 // The argon2 command line tool writes the same string for the same password, salt
@@ -90,6 +87,7 @@ func TestForeignStringsAreRefused(t *testing.T) {
 		"plain", "$2a$10$N9qo8uLOickgx2ZMRZoMye", "$argon2i$v=19$m=64,t=1,p=1$" + salt + "$" + hash,
 		"$argon2id$v=16$m=64,t=1,p=1$" + salt + "$" + hash, "$argon2id$m=64,t=1,p=1$" + salt + "$" + hash,
 		"$argon2id$v=19$m=4294967295,t=1,p=1$" + salt + "$" + hash, "$argon2id$v=19$m=64,t=4294967295,p=1$" + salt + "$" + hash,
+		"$argon2id$v=19$m=7,t=1,p=1$" + salt + "$" + hash, "$argon2id$v=19$m=1048577,t=1,p=1$" + salt + "$" + hash, "$argon2id$v=19$m=64,t=1,p=0$" + salt + "$" + hash,
 		"$argon2id$v=19$m=64,t=1,p=256$" + salt + "$" + hash, "$argon2id$v=19$m=64,t=0,p=1$" + salt + "$" + hash,
 		"$argon2id$v=19$m=064,t=1,p=1$" + salt + "$" + hash, "$argon2id$v=19$m=+64,t=1,p=1$" + salt + "$" + hash,
 		"$argon2id$v=19$t=1,m=64,p=1$" + salt + "$" + hash, "$argon2id$v=19$m=64,t=1,p=1$" + salt + "$",
@@ -158,18 +156,6 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	wg.Wait()
 }
 
-func TestCosts(t *testing.T) {
-	t.Parallel()
-	for _, p := range []password.Params{{}, {MemoryKiB: 64, Passes: 1}, {MemoryKiB: 64, Threads: 1}, {MemoryKiB: 7, Passes: 1, Threads: 1}, {MemoryKiB: 1<<20 + 1, Passes: 1, Threads: 1}} {
-		if _, err := password.New(p, 1, nil); err == nil {
-			t.Errorf("%+v is accepted", p)
-		}
-	}
-	if _, err := password.New(password.OWASP, 0, nil); err == nil {
-		t.Error("zero places are accepted")
-	}
-}
-
 func TestAccept(t *testing.T) {
 	t.Parallel()
 	known := []string{"+8613800138000", "Wang Xiaoming", "Stampede"}
@@ -193,9 +179,7 @@ func TestAccept(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	h := hasher(f, cheap, 1, nil)
 	phc, err := h.Hash(f.Context(), "password")
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	for _, seed := range []string{phc, phc + "$", "", "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$RdescudvJCsgt3ub+b3dWA"} {
 		f.Add(seed)
 	}

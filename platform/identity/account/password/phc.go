@@ -50,7 +50,9 @@ func parse(phc string) (r record, err error) {
 	if err == nil {
 		r.hash, err = base64.RawStdEncoding.DecodeString(hash)
 	}
-	if err != nil || r.String() != phc || r.params.Validate() != nil ||
+	p := r.params
+	if err != nil || r.String() != phc || p.Passes < 1 || p.Passes > mostPasses || p.Threads < 1 || p.Threads > mostThreads ||
+		p.MemoryKiB < 8*uint32(p.Threads) || p.MemoryKiB > mostMemoryKiB || // 8 KiB a lane are argon2's minimum
 		len(r.salt) < leastSalt || len(r.salt) > mostBinary || len(r.hash) < leastHash || len(r.hash) > mostBinary {
 		return record{}, ErrFormat
 	}

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/login"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/require"
 )
 
 // TestAttackStolenAccessToken: an access token that was copied, valid for a quarter of
@@ -66,9 +67,7 @@ func TestAttackLoginOutlivesItsSurplusConfirmer(t *testing.T) {
 	i := s.start()
 	user, token := s.phone(i, auth.Shopper)
 	who, err := s.tokens.Verify(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	open := func(confirmer int64) int64 {
 		t.Helper()
 		var id int64
@@ -81,9 +80,7 @@ func TestAttackLoginOutlivesItsSurplusConfirmer(t *testing.T) {
 			id = who.Login
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return id
 	}
 	phone := who.Login
@@ -134,9 +131,7 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	i := s.start()
 	user, token := s.phone(i, auth.Shopper)
 	phone, err := s.tokens.Verify(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := s.db.Exec(t.Context(), `INSERT INTO account.totp (user_id, secret, confirmed_at) VALUES ($1, sha256('x'), now())`, user); err != nil {
 		t.Fatal(err)
 	}
@@ -156,14 +151,10 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	err = i.deps.Store.InTx(t.Context(), "log out", func(tx pgx.Tx) error {
 		return i.deps.Store.EndLogin(t.Context(), tx, user, phone.Login, account.EndedByLogout)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, tokens := range map[string]*login.Tokens{"desktop": desktop, "tv": tv} {
 		p, err := s.tokens.Verify(tokens.AccessToken)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if ended, err := i.revoke.Revoked(t.Context(), p); err != nil || !ended {
 			t.Errorf("the %s's access token is valid, %v", name, err)
 		}

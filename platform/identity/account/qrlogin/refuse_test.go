@@ -10,6 +10,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // expire expires a code.
@@ -28,14 +29,10 @@ func TestWhatIsRefused(t *testing.T) {
 	_, phone := s.phone(i, auth.Shopper)
 	_, foreign := s.phone(i, auth.Admin)
 	p, err := s.tokens.Verify(phone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mintAs := func(user, login int64) string {
 		token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper, Login: login}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return token
 	}
 	mint := func(login int64) string { return mintAs(p.UserID, login) }
@@ -193,9 +190,7 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 	overtaken := func(a answer, query string, change func() answer) answer {
 		t.Helper()
 		tx, err := s.db.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = tx.Rollback(context.Background()) }() // a no-op after the commit
 		if _, err := tx.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() WHERE id = $1::uuid`, a.body.QRID); err != nil {
 			t.Fatal(err)
@@ -208,9 +203,7 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 				WHERE wait_event_type = 'Lock' AND query LIKE '%name: ' || $1 || ' :%' AND datname = current_database())`, query).Scan(&waits)
 			return err == nil && waits
 		}, query+" waits for the row")
-		if err := tx.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tx.Commit(t.Context()))
 		return <-done
 	}
 	a := i.asks(t)

@@ -3,7 +3,6 @@ package qrlogin
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,10 +36,7 @@ type Service struct {
 }
 
 // New returns a Service; it starts nothing.
-func New(cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(cfg Config, deps Deps) *Service {
 	s := &Service{cfg: cfg, deps: deps, db: qrlogindb.New(deps.Store.DB)}
 	s.steps = promauto.With(deps.Store.Metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "stampede_auth_qr_logins_total", Help: "QR logins by step reached: asked, scanned, confirmed, denied, claimed.",
@@ -48,7 +44,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	for _, step := range []string{"asked", scanned, confirmed, denied, claimed} {
 		s.steps.WithLabelValues(step) // exported from the first scrape on, so that the first rate is right
 	}
-	return s, nil
+	return s
 }
 
 // Reasons for a refusal. An unknown id, another user's id and a wrong secret get the
@@ -148,20 +144,4 @@ func DefaultConfig(baseURL string) Config {
 		Polls:              ratelimit.Rule{Name: "qr-poll", Count: 120, Per: time.Minute}, // every half second, twice the rate of poll_after_ms
 		PerUser:            ratelimit.Rule{Name: "qr-scan", Count: 20, Per: time.Minute},
 	}
-}
-
-// maxURLBytes keeps the code coarse enough for a phone's camera: with the id
-// appended the picture has 61 modules of 3 pixels. A usual host name gives 37 of 5.
-const maxURLBytes = 200
-
-// Validate refuses a URL that a phone cannot scan.
-func (c Config) Validate() error {
-	u, err := url.Parse(c.BaseURL)
-	switch {
-	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
-		return fmt.Errorf("qrlogin: the base URL must be like https://sale.example.com, not %q", c.BaseURL)
-	case len(c.BaseURL) > maxURLBytes:
-		return fmt.Errorf("qrlogin: a base URL of %d bytes makes a picture too fine to scan; at most %d", len(c.BaseURL), maxURLBytes)
-	}
-	return nil
 }

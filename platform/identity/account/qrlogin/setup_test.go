@@ -31,6 +31,7 @@ import (
 	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
@@ -65,9 +66,7 @@ func (s bundle) start() *instance {
 	log, metrics := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	must := func(err error) {
 		s.t.Helper()
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, err)
 	}
 	i := &instance{held: s.held}
 	var err error
@@ -84,8 +83,7 @@ func (s bundle) start() *instance {
 	if s.change != nil {
 		s.change(&cfg)
 	}
-	i.Service, err = New(cfg, Deps{Store: store, Guard: g, Logins: i.acc, Revocations: i.revoke})
-	must(err)
+	i.Service = New(cfg, Deps{Store: store, Guard: g, Logins: i.acc, Revocations: i.revoke})
 	rt := httpx.NewRouter(tokens, log, "test", metrics)
 	i.Routes(rt)
 	server := httptest.NewServer(rt)
@@ -120,9 +118,7 @@ func (s bundle) phone(i *instance, role auth.Role) (user int64, token string) {
 		s.held.Store(token, tokens.RefreshToken)
 		return err
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return user, token
 }
 
@@ -153,9 +149,7 @@ type answer struct {
 func (i *instance) call(t testing.TB, method, path, body string, header ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, i.url+"/api/v1/auth/qr"+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	for n := 0; n+1 < len(header); n += 2 {
 		req.Header.Set(header[n], header[n+1])

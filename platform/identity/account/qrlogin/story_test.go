@@ -14,6 +14,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/qrtest"
+	"stampede/platform/workshop/require"
 )
 
 // TestADesktopIsLoggedInByAPhone: the desktop talks to one instance, the phone to
@@ -134,9 +135,7 @@ func TestOneOfFiftyScannersHasTheCode(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range 50 {
 		token, err := s.tokens.Mint(auth.Principal{UserID: int64(n) + 1, Role: auth.Shopper, Login: int64(n) + 1}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		group.Go(func() {
 			got := instances[n%2].scans(t, a, token)
 			mu.Lock()
@@ -162,12 +161,8 @@ func TestAConfirmationEndsWithItsLogin(t *testing.T) {
 	_, token := s.phone(here, auth.Shopper)
 	a := here.confirms(t, token)
 	p, err := s.tokens.Verify(token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return there.revoke.Logins(t.Context(), tx, "logout", p.Login) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return there.revoke.Logins(t.Context(), tx, "logout", p.Login) }))
 	here.revoke.Tell(t.Context())
 	for range 2 {
 		if got := here.polled(t, a); got.body.Status != "denied" || got.body.Tokens != nil {

@@ -168,9 +168,6 @@ func (s *Service) adminList(ctx context.Context, in *adminListInput) (*httpx.Pag
 		func(u account.User) UserView { return userView(ctx, u) }, func(u account.User) string { return httpx.FormatID(u.ID) })
 }
 
-var errSearch = auth.ErrForbidden.Saying(
-	fault.T("Viewers cannot search by phone; ask an operator.", "只读角色不能按手机号查询，请联系运营人员。"))
-
 // searchRule is more than a busy hour of customer service.
 var searchRule = ratelimit.Rule{Name: "user-search", Count: 120, Per: guard.MiddleWindow}
 
@@ -190,7 +187,7 @@ func (s *Service) Searched(ctx context.Context, raw string) (int64, error) {
 func (s *Service) searched(ctx context.Context, raw string) (account.Phone, error) {
 	who := auth.From(ctx)
 	if !who.Role.May(auth.Operator) {
-		return "", errSearch
+		return "", account.ErrSearch
 	}
 	phone, err := account.ParsePhone(raw)
 	if err != nil {

@@ -9,7 +9,6 @@ package staff
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -33,26 +32,18 @@ import (
 	"stampede/platform/watch/audit"
 )
 
-// Blacklist announces disabled users; platform/identity/blacklist implements it.
-type Blacklist interface {
-	// Change runs fn in a transaction that disables or enables an account, and
-	// announces it to every instance after the commit.
-	Change(ctx context.Context, fn func(tx pgx.Tx) error) error
-}
-
 // Service is the staff's view of the accounts, whose questions it answers too. Safe for
 // concurrent use.
 type Service struct {
 	*account.Store
 	credentials *credential.Service
-	blacklist   Blacklist // nil: no blacklist
-	keys        [][]byte  // of invitations
+	keys        auth.Ring // of invitations
 }
 
-// New returns a Service. Without a blacklist the writer of orders learns of no disabled user.
-func New(credentials *credential.Service, list Blacklist) *Service {
+// New returns a Service.
+func New(credentials *credential.Service) *Service {
 	store := credentials.Store
-	return &Service{Store: store, credentials: credentials, blacklist: list, keys: store.Config.Keys("account-first-admin")}
+	return &Service{Store: store, credentials: credentials, keys: store.Config.Keys("account-first-admin")}
 }
 
 // setRole gives a user a role. Access tokens with the old role end immediately; the
@@ -131,12 +122,13 @@ func (s *Service) endAll(ctx context.Context, user int64) error {
 	})
 }
 
-// changeStatus is Change for what the writer of orders must learn.
+// changeStatus is Change for what the writer of orders must learn, from the blacklist.
 func (s *Service) changeStatus(ctx context.Context, user int64, do func(tx pgx.Tx, u account.User) error) error {
-	if s.blacklist == nil {
+	list := s.credentials.Guard.Blacklist
+	if list == nil {
 		return s.Change(ctx, user, do)
 	}
-	if err := s.blacklist.Change(ctx, account.Locked(ctx, user, do)); err != nil {
+	if err := list.Change(ctx, account.Locked(ctx, user, do)); err != nil {
 		return account.Failed(fmt.Sprintf("change user %d", user), err)
 	}
 	s.Revoke.Tell(ctx)
@@ -170,14 +162,7 @@ func (s *Service) InviteFirstAdmin(ctx context.Context) (string, error) {
 // InviteUntil is a secret that is valid until a time, which it says.
 func (s *Service) InviteUntil(end time.Time) string {
 	until := binary.BigEndian.AppendUint64(nil, uint64(end.Unix())) //nolint:gosec // after 1970
-	return base64.RawURLEncoding.EncodeToString(append(until, invitation(s.keys[0], until)...))
-}
-
-// invitation is the part of a secret that only a signing key makes.
-func invitation(key, until []byte) []byte {
-	mac := hmac.New(sha256.New, key)
-	mac.Write(until)
-	return mac.Sum(nil)
+	return base64.RawURLEncoding.EncodeToString(append(until, s.keys.MAC(until)...))
 }
 
 // invited reports whether a secret is one of InviteFirstAdmin's and in time.
@@ -188,12 +173,7 @@ func (s *Service) invited(secret string) bool {
 		return false
 	}
 	until := raw[:untilBytes]
-	for _, key := range s.keys {
-		if hmac.Equal(invitation(key, until), raw[untilBytes:]) {
-			return time.Now().Unix() < int64(binary.BigEndian.Uint64(until)) //nolint:gosec // seconds
-		}
-	}
-	return false
+	return s.keys.Made(raw[untilBytes:], until) && time.Now().Unix() < int64(binary.BigEndian.Uint64(until)) //nolint:gosec // seconds
 }
 
 // createFirstAdmin creates the account of the shop's first admin and logs in. The

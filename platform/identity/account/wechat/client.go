@@ -75,8 +75,8 @@ type Identity struct {
 	UnionID string // identifies a person across all apps of one owner; often empty
 }
 
-// Redirects reports whether WeChat passes codes in a URL: those of a page, not those
-// that a mini program asks for itself.
+// Redirects reports whether WeChat passes codes in a URL, which an attacker can send to a
+// user: those of a page, not those that a mini program asks for itself.
 func (c *Client) Redirects() bool { return c.cfg.Kind == Official }
 
 // AuthorizeURL is where a page inside WeChat sends its shopper for a code; "" where there
