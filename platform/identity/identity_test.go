@@ -26,6 +26,7 @@ import (
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -97,29 +98,13 @@ type told struct {
 // call makes a request; header lists names and values alternately.
 func (d *door) call(method, path, body string, header ...string) told {
 	d.t.Helper()
-	req, err := http.NewRequestWithContext(d.t.Context(), method, d.url+"/api/v1/"+path, strings.NewReader(body))
-	require.NoError(d.t, err)
 	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
+		header = append(header, "Content-Type", "application/json")
 	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(d.t, err)
-	defer func() { _ = resp.Body.Close() }()
-	var raw bytes.Buffer
-	if _, err := raw.ReadFrom(resp.Body); err != nil {
-		d.t.Fatal(err)
-	}
-	got := told{status: resp.StatusCode, raw: raw.String()}
-	if raw.Len() > 0 {
-		var out told
-		if err := json.Unmarshal(raw.Bytes(), &out); err != nil {
-			d.t.Fatalf("%s %s: %s", method, path, raw.String())
-		}
-		out.status, out.raw = got.status, got.raw
-		got = out
+	status, raw := httpxtest.Send(d.t, method, d.url+"/api/v1/"+path, "", body, header...)
+	got := told{status: status, raw: raw}
+	if raw != "" {
+		require.NoError(d.t, json.Unmarshal([]byte(raw), &got))
 	}
 	return got
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -66,28 +67,30 @@ func TestCachesKeepTheDocumentation(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
 	require.NoError(t, rt.ServeDocs())
-	get := func(path, tag string) *httptest.ResponseRecorder {
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		req.Header.Set("If-None-Match", tag)
-		w := httptest.NewRecorder()
-		rt.ServeHTTP(w, req)
-		return w
+	get := func(path string, header ...string) httpxtest.Answer {
+		return httpxtest.Ask(t, rt, "", http.MethodGet, path, nil, header...)
 	}
-	page := get("/docs", "")
-	files := regexp.MustCompile(`"(/docs/ui/[0-9a-f]+/[^"]+)"`).FindAllStringSubmatch(page.Body.String(), -1)
+	page := string(get("/docs").Raw)
+	files := regexp.MustCompile(`"(/docs/ui/[0-9a-f]+/[^"]+)"`).FindAllStringSubmatch(page, -1)
 	if len(files) != 2 {
 		t.Fatalf("the page names %v", files)
 	}
 	for _, file := range files {
-		w := get(file[1], "")
-		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || w.Body.Len() < 100_000 {
-			t.Errorf("%s: %d, %q, %d bytes", file[1], w.Code, w.Header().Get("Cache-Control"), w.Body.Len())
+		a := get(file[1])
+		if a.Status != http.StatusOK || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") || len(a.Raw) < 100_000 {
+			t.Errorf("%s: %d, %q, %d bytes", file[1], a.Status, a.Header.Get("Cache-Control"), len(a.Raw))
 		}
 	}
-	for _, path := range []string{"/docs", "/openapi.json", "/docs/problems", "/docs/start.js"} {
-		w := get(path, "")
-		if again := get(path, w.Header().Get("ETag")); w.Header().Get("Cache-Control") != "no-cache" || again.Code != http.StatusNotModified {
-			t.Errorf("%s: %q, then %d", path, w.Header().Get("Cache-Control"), again.Code)
+	for path, has := range map[string]string{
+		"/docs": "swagger-ui-bundle.js", "/openapi.json": `"openapi": "3.1.0"`, "/docs/problems": "sold-out", "/docs/start.js": "/openapi.json",
+	} {
+		a := get(path)
+		again := get(path, "If-None-Match", a.Header.Get("ETag"))
+		if a.Header.Get("Cache-Control") != "no-cache" || again.Status != http.StatusNotModified || !strings.Contains(string(a.Raw), has) {
+			t.Errorf("%s: %q, then %d; %s", path, a.Header.Get("Cache-Control"), again.Status, a.Raw)
+		}
+		if small := get(path, "Accept-Encoding", "gzip, br"); small.Header.Get("Content-Encoding") != "br" || len(small.Raw) >= len(a.Raw) {
+			t.Errorf("%s of %d bytes is sent as %q in %d", path, len(a.Raw), small.Header.Get("Content-Encoding"), len(small.Raw))
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -57,9 +58,9 @@ type Header struct {
 	Key string `header:"Idempotency-Key" maxLength:"255" doc:"Repeating a request with the same key and body gives the same answer and has no second effect, for 24 hours"`
 }
 
-// check refuses an invalid key.
+// check refuses an invalid key. The back office's forms may have a NUL in theirs.
 func check(key string) error {
-	if !utf8.ValidString(key) {
+	if !utf8.ValidString(key) || strings.IndexByte(key, 0) >= 0 {
 		return errNoText
 	}
 	return nil

@@ -120,6 +120,27 @@ func exec(t *testing.T, db *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
+// FuzzIdempotencyKey: whatever a client's key is, a repetition has the first answer and
+// no second effect, and a key that is refused is the client's fault.
+func FuzzIdempotencyKey(f *testing.F) {
+	for _, key := range []string{"k1", "\xff\xfe", "钥匙", "'; DROP TABLE x; --", "%00", "\t", "a\x00b"} {
+		f.Add(key)
+	}
+	both, user := ways(pgtest.DB(f)), int64(0)
+	f.Fuzz(func(t *testing.T, key string) {
+		for name, carryOut := range both {
+			made := int64(0)
+			create := func() (answer, error) { made++; return answer{No: made}, nil }
+			user++ // keys are scoped to a user
+			first, err := carryOut(as(t, user), key, request{1}, create)
+			again, _ := carryOut(as(t, user), key, request{1}, create)
+			if err == nil && (first != again || made != 1) != (key == "") || err != nil && (fault.From(err).Kind != fault.Invalid || made > 0) {
+				t.Errorf("%s: under the key %q %+v, then %+v, and %d effects: %v", name, key, first, again, made, err)
+			}
+		}
+	})
+}
+
 // The claim of a dead process blocks the key for a minute; then only the same
 // request may be repeated.
 func TestAClaimOutlivesItsProcessForAMinute(t *testing.T) {

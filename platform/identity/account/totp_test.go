@@ -29,6 +29,25 @@ func (a *app) code() string {
 	return code
 }
 
+// startFactor starts a second factor of a login's user and returns the app that has it.
+func (b *bundle) startFactor(li answer) *app {
+	b.t.Helper()
+	begun := b.me(http.MethodPost, "/totp", li.str("access_token"), map[string]any{"refresh_token": li.str("refresh_token")})
+	begun.must(b.t, "start", 201, "")
+	return &app{b.t, begun.str("secret"), time.Now()}
+}
+
+// confirmFactor puts it into force and returns the recovery codes.
+func (b *bundle) confirmFactor(li answer, code string) []string {
+	b.t.Helper()
+	a := b.me(http.MethodPost, "/totp/confirm", li.str("access_token"), map[string]any{"code": code})
+	if codes := a.list("recovery_codes"); a.status == 200 && len(codes) == 8 {
+		return codes
+	}
+	b.t.Fatalf("confirm: %d %s", a.status, a.raw)
+	return nil
+}
+
 // TestAttackStolenAdminPassword: a password alone gives no admin's token, before the
 // admin has a second factor nor afterwards.
 func TestAttackStolenAdminPassword(t *testing.T) {
@@ -44,20 +63,13 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 	// The access token alone adds no second factor.
 	token := admin.str("access_token")
 	b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": token}).want(t, "start with an access token", 403, "proof-required")
-	begun := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")})
-	if begun.status != 201 {
-		t.Fatalf("start: %d %s", begun.status, begun.raw)
-	}
-	phoneApp := &app{t, begun.str("secret"), time.Now()}
+	phoneApp := b.startFactor(admin)
 	if a := b.login(phone, secret); a.status != 200 || b.principal(a).Role != auth.Shopper {
 		t.Errorf("a login before the confirmation: %d %s", a.status, a.raw)
 	}
 	b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": "000000"}).want(t, "a wrong code", 401, "wrong-totp")
 	first := phoneApp.code()
-	confirmed := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first})
-	if confirmed.status != 200 || len(confirmed.list("recovery_codes")) != 8 {
-		t.Fatalf("confirm: %d %s", confirmed.status, confirmed.raw)
-	}
+	b.confirmFactor(admin, first)
 	b.refresh(thief.str("refresh_token")).want(t, "a login from before", 401, "bad-refresh-token")
 	admin = b.refresh(admin.str("refresh_token"))
 	if admin.status != 200 || b.principal(admin).Role != auth.Admin {
@@ -98,14 +110,10 @@ func TestSecondFactorIsRemovedWithItsCode(t *testing.T) {
 	b := setup(t)
 	li := b.register(phone, secret)
 	token := li.str("access_token")
-	begun := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": li.str("refresh_token")})
-	phoneApp := &app{t, begun.str("secret"), time.Now()}
+	phoneApp := b.startFactor(li)
 	b.me(http.MethodDelete, "/totp", b.mint(42, auth.Shopper), map[string]any{"code": "000000"}).want(t, "none to remove", 404, "not-found")
-	confirmed := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": phoneApp.code()})
-	if confirmed.status != 200 {
-		t.Fatalf("confirm: %d %s", confirmed.status, confirmed.raw)
-	}
-	b.me(http.MethodDelete, "/totp", token, map[string]any{"code": confirmed.list("recovery_codes")[0]}).want(t, "remove", 204, "")
+	codes := b.confirmFactor(li, phoneApp.code())
+	b.me(http.MethodDelete, "/totp", token, map[string]any{"code": codes[0]}).want(t, "remove", 204, "")
 	if b.revoked.whyUser(b.principal(li).UserID) == "" {
 		t.Error("the access tokens of before the removal are valid")
 	}
@@ -119,12 +127,8 @@ func TestRecoveryCodes(t *testing.T) {
 	b := setup(t)
 	li := b.register(phone, secret)
 	token := li.str("access_token")
-	begun := b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": li.str("refresh_token")})
-	phoneApp := &app{t, begun.str("secret"), time.Now()}
-	old := b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": phoneApp.code()}).list("recovery_codes")
-	if len(old) != 8 {
-		t.Fatalf("%d recovery codes", len(old))
-	}
+	phoneApp := b.startFactor(li)
+	old := b.confirmFactor(li, phoneApp.code())
 	if n := b.count(`SELECT count(*) FROM account.totp, unnest(recovery_hashes) h WHERE octet_length(h) = 32`); n != 8 {
 		t.Errorf("%d hashes are stored", n)
 	}

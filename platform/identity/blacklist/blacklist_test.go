@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
-	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -55,23 +54,6 @@ func TestListedByAnythingKnown(t *testing.T) {
 	if !i.User(7) || !i.User(42) || i.User(8) || i.User(0) {
 		t.Error("User disagrees with Listed")
 	}
-}
-
-// A change on one instance is in force on the others within a second.
-func TestChangesReachEveryInstance(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	one, two := s.instance(), s.instance()
-	two.work()
-	id := one.add(User, "1")
-	if !one.User(1) {
-		t.Fatal("not in force on the changing instance")
-	}
-	pgtest.Eventually(t, inForce, func() bool { return two.User(1) }, "an entry is in force on the other instance")
-	if code, doc := one.call(auth.Operator, http.MethodDelete, "/"+id, ""); code != http.StatusOK {
-		t.Fatalf("%d %v", code, doc)
-	}
-	pgtest.Eventually(t, inForce, func() bool { return !two.User(1) }, "a removal is in force on the other instance")
 }
 
 func TestEntriesExpire(t *testing.T) {

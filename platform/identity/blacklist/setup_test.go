@@ -1,7 +1,6 @@
 package blacklist
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"stampede/platform/base/app"
 	"stampede/platform/base/config"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -27,10 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
-
-// inForce is three times the promise that a change is in force everywhere within a
-// second.
-const inForce = 3 * time.Second
 
 type testClock struct{ offset atomic.Int64 }
 
@@ -78,23 +72,6 @@ func (s *bundle) instance(change ...func(*Settings)) *instance {
 	i.rt = httpx.NewRouter(testTokens, deps.Log, "test", prometheus.NewRegistry())
 	i.Routes(i.rt)
 	return i
-}
-
-// work runs the instance's workers until the test ends.
-func (i *instance) work() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	for _, w := range i.Workers() {
-		go func(w app.Worker) { done <- w.Run(ctx) }(w)
-	}
-	i.t.Cleanup(func() {
-		cancel()
-		for range i.Workers() {
-			if err := <-done; err != nil {
-				i.t.Error(err)
-			}
-		}
-	})
 }
 
 var testTokens = auth.NewTokens([]byte("0123456789abcdef0123456789abcdef"), time.Now)

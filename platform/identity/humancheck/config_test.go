@@ -37,17 +37,3 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the pages of a public URL: %v", c.Hosts)
 	}
 }
-
-// TestStrengthsAreInTheirOrder: each strength requires more work, and tolerates
-// less, than the one before.
-func TestStrengthsAreInTheirOrder(t *testing.T) {
-	t.Parallel()
-	last := Config{Difficulty: MinDifficulty, Tolerance: 20}
-	for _, strength := range []string{"low", "normal", "high"} {
-		c := NewConfig(Settings{HumanCheckStrength: strength}, "")
-		if c.Difficulty <= last.Difficulty || c.Tolerance >= last.Tolerance || c.Difficulty > MaxDifficulty {
-			t.Errorf("%s: %+v after %+v", strength, c, last)
-		}
-		last = c
-	}
-}

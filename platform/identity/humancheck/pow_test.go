@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -130,9 +131,7 @@ func TestBadProofsAreRefused(t *testing.T) {
 			if who.Purpose == "" {
 				who = sub
 			}
-			if got := outcome(b.check(Pow, who, sent)); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			b.wants(t, Pow, who, sent, c.want, "the check")
 			if got := b.stored(); len(got) != 0 {
 				t.Errorf("Redis stored %v", got)
 			}
@@ -153,9 +152,7 @@ func TestReplayIsRefused(t *testing.T) {
 	require.NoError(t, b.check(Pow, sub, solution))
 	other := b.another()
 	for _, i := range []*bundle{b, other} {
-		if got := outcome(i.check(Pow, sub, solution)); got != "human-check-failed used" {
-			t.Errorf("the second use: %s", got)
-		}
+		i.wants(t, Pow, sub, solution, "human-check-failed used", "the second use")
 	}
 	// Another number that solves the same ticket counts as the same solution.
 	ticket, number := parts(t, solution)
@@ -163,9 +160,7 @@ func TestReplayIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	for n++; zeroBits([]byte(ticket+"."+strconv.Itoa(n))) < MinDifficulty; n++ {
 	}
-	if got := outcome(b.check(Pow, sub, "pow:"+ticket+"."+strconv.Itoa(n))); got != "human-check-failed used" {
-		t.Errorf("another number for the same ticket: %s", got)
-	}
+	b.wants(t, Pow, sub, "pow:"+ticket+"."+strconv.Itoa(n), "human-check-failed used", "another number for the same ticket")
 	// It is remembered for as long as it would be valid, plus the clock error.
 	ttl, err := b.redis.PTTL(t.Context(), b.stored()[0]).Result()
 	if err != nil || ttl < challengeLifetime || ttl > challengeLifetime+maxClockGap {
@@ -209,17 +204,13 @@ func TestGuestsAreBoundToTheirAddress(t *testing.T) {
 		{"2001:db8:1:2::1", "2001:db8:1:3::1", "human-check-failed foreign"},
 	} {
 		solution := b.solve(b.challenge(Pow, guest(PurposeLogin, c.made)))
-		if got := outcome(b.check(Pow, guest(PurposeLogin, c.sent), solution)); got != c.want {
-			t.Errorf("made for %s, sent from %s: %s, want %s", c.made, c.sent, got, c.want)
-		}
+		b.wants(t, Pow, guest(PurposeLogin, c.sent), solution, c.want, fmt.Sprintf("made for %s, sent from %s", c.made, c.sent))
 	}
 	sub := rush(7, 42)
 	solution := b.solve(b.challenge(Pow, sub))
 	moved := sub
 	moved.Address = guest(PurposeRush, "198.51.100.1").Address
-	if got := outcome(b.check(Pow, moved, solution)); got != "ok" {
-		t.Errorf("a phone on another network: %s", got)
-	}
+	b.wants(t, Pow, moved, solution, "ok", "a phone on another network")
 }
 
 func TestKeysRotate(t *testing.T) {
@@ -240,9 +231,7 @@ func TestKeysRotate(t *testing.T) {
 		{"new to done", after, done, "ok"},
 		{"old to done", before, done, "human-check-failed forged"},
 	} {
-		if got := outcome(c.to.check(Pow, sub, c.from.solve(c.from.challenge(Pow, sub)))); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		c.to.wants(t, Pow, sub, c.from.solve(c.from.challenge(Pow, sub)), c.want, c.name)
 		if got := outcome(c.to.check(Pow, guest(PurposeSMS, "::1"), c.from.solve(c.from.challenge(Pow, guest(PurposeSMS, "::1"))))); got != c.want {
 			t.Errorf("%s, for a guest: %s, want %s", c.name, got, c.want)
 		}
@@ -271,9 +260,7 @@ func TestRequiredSaysWhatToDo(t *testing.T) {
 			t.Errorf("%s: challenge included: %v", c.kind, has)
 		}
 		if has {
-			if got := outcome(b.check(c.kind, c.sub, b.solve(challenge))); got != "ok" {
-				t.Errorf("the included challenge: %s", got)
-			}
+			b.wants(t, c.kind, c.sub, b.solve(challenge), "ok", "the included challenge")
 		}
 	}
 }
@@ -283,20 +270,14 @@ func TestNothingPassesWithoutRedis(t *testing.T) {
 	b := setup(t)
 	sub := rush(7, 42)
 	away := b.another(func(_ *Config, d *Deps) { d.Redis = dead(t) })
-	if got := outcome(away.check(Pow, sub, b.solve(b.challenge(Pow, sub)))); got != "human-check-unavailable" {
-		t.Errorf("proof of work: %s", got)
-	}
-	if got := outcome(away.check(Slide, sub, "slide:"+b.keys.sign(b.ticket(formSlide), sub)+".100")); got != "human-check-unavailable" {
-		t.Errorf("slide: %s", got)
-	}
+	away.wants(t, Pow, sub, b.solve(b.challenge(Pow, sub)), "human-check-unavailable", "proof of work")
+	away.wants(t, Slide, sub, "slide:"+b.keys.sign(b.ticket(formSlide), sub)+".100", "human-check-unavailable", "slide")
 	away.run()
 	if _, err := away.Challenge(t.Context(), Slide, sub); outcome(err) != "human-check-unavailable" {
 		t.Errorf("a slide whose answer cannot be kept: %v", err)
 	}
 	// Other errors are reported without Redis.
-	if got := outcome(away.check(Pow, rush(8, 42), b.solve(b.challenge(Pow, sub)))); got != "human-check-failed foreign" {
-		t.Errorf("a foreign proof: %s", got)
-	}
+	away.wants(t, Pow, rush(8, 42), b.solve(b.challenge(Pow, sub)), "human-check-failed foreign", "a foreign proof")
 }
 
 func TestNoneAsksNothing(t *testing.T) {

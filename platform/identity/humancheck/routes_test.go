@@ -41,9 +41,7 @@ func TestTheRouteForGuests(t *testing.T) {
 		if got := res.Header().Get("Cache-Control"); got != "no-store" {
 			t.Errorf("%s: Cache-Control %q", purpose, got)
 		}
-		if got := outcome(b.check(Pow, guest(purpose, "203.0.113.7"), b.solve(c))); got != "ok" {
-			t.Errorf("%s: %s", purpose, got)
-		}
+		b.wants(t, Pow, guest(purpose, "203.0.113.7"), b.solve(c), "ok", purpose)
 	}
 	for query, want := range map[string]int{
 		"?purpose=rush": http.StatusUnprocessableEntity, "?purpose=": http.StatusUnprocessableEntity, "": http.StatusUnprocessableEntity,

@@ -110,6 +110,14 @@ func (b *bundle) check(kind Kind, sub Subject, solution string) error {
 	return b.Check(b.t.Context(), kind, sub, solution)
 }
 
+// wants checks a solution and reports another outcome than the test wants.
+func (b *bundle) wants(t *testing.T, kind Kind, sub Subject, solution, want, what string) {
+	t.Helper()
+	if got := outcome(b.check(kind, sub, solution)); got != want {
+		t.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
 // count reads one series of the results.
 func (b *bundle) count(kind Kind, result string) int {
 	return int(testutil.ToFloat64(b.metrics.checks.WithLabelValues(string(kind), result)))

@@ -68,9 +68,7 @@ func TestSlides(t *testing.T) {
 			if who.Purpose == "" {
 				who = sub
 			}
-			if got := outcome(b.check(Slide, who, slid(ticket, 130+c.off))); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			b.wants(t, Slide, who, slid(ticket, 130+c.off), c.want, "the check")
 		})
 	}
 }
@@ -83,9 +81,7 @@ func TestASlideHasOneTry(t *testing.T) {
 	for _, first := range []int{130, 200} {
 		ticket := b.slideAt(sub, 130)
 		_ = b.check(Slide, sub, slid(ticket, first)) // TestSlides checks this answer
-		if got := outcome(b.check(Slide, sub, slid(ticket, 130))); got != "human-check-failed used" {
-			t.Errorf("after %d: %s", first, got)
-		}
+		b.wants(t, Slide, sub, slid(ticket, 130), "human-check-failed used", fmt.Sprintf("after %d", first))
 	}
 	var passed atomic.Int64
 	var all sync.WaitGroup
@@ -131,9 +127,7 @@ func TestDrags(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			if c.want == "drag" {
-				if got := outcome(b.check(Slide, sub, slid(ticket, 130))); got != "human-check-failed used" {
-					t.Errorf("and then %s", got)
-				}
+				b.wants(t, Slide, sub, slid(ticket, 130), "human-check-failed used", "and then")
 			}
 		})
 	}
@@ -197,9 +191,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("the tile starts at %d, its gap is at %q of %d", p.TileX, text, p.Width)
 		}
 		b.clock.advance(3 * time.Second)
-		if got := outcome(b.check(Slide, sub, slid(c.Challenge, x))); got != "ok" {
-			t.Errorf("the right answer: %s", got)
-		}
+		b.wants(t, Slide, sub, slid(c.Challenge, x), "ok", "the right answer")
 	}
 	if n := testutil.ToFloat64(b.album.misses); n < 1 {
 		t.Error("the first shopper's wait is not counted")

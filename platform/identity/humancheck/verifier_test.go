@@ -2,6 +2,7 @@ package humancheck
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -70,9 +71,7 @@ func TestTokens(t *testing.T) {
 			}
 			text := "verifier:" + stub.Issue(token)
 			b.clock.advance(c.after)
-			if got := outcome(b.check(Verifier, who, text)); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			b.wants(t, Verifier, who, text, c.want, "the check")
 			if clients := stub.clients; len(clients) != 1 || clients[0] != "203.0.113.7" {
 				t.Errorf("the provider got the clients %v", clients)
 			}
@@ -87,12 +86,8 @@ func TestTokens(t *testing.T) {
 		})
 	}
 	b, stub := withVerifier(t, Refuse)
-	if got := outcome(b.check(Verifier, sub, "verifier:made-up")); got != "human-check-failed wrong" {
-		t.Errorf("a token that was never issued: %s", got)
-	}
-	if got := outcome(b.check(Verifier, sub, b.solve(b.challenge(Pow, sub)))); got != "human-check-failed foreign" {
-		t.Errorf("an ordinary proof of work in the verifier's place: %s", got)
-	}
+	b.wants(t, Verifier, sub, "verifier:made-up", "human-check-failed wrong", "a token that was never issued")
+	b.wants(t, Verifier, sub, b.solve(b.challenge(Pow, sub)), "human-check-failed foreign", "an ordinary proof of work in the verifier's place")
 	if stub.Asked() != 1 {
 		t.Errorf("the provider got %d requests", stub.Asked())
 	}
@@ -153,15 +148,9 @@ func standIn(t *testing.T, b *bundle, sub Subject, f *fault.Error) {
 	}
 	other := b.another(verifierAt("http://127.0.0.1:1/siteverify", StandIn))
 	solution := b.solve(c)
-	if got := outcome(other.check(Verifier, rush(8, 42), solution)); got != "human-check-failed foreign" {
-		t.Errorf("another's proof in the verifier's place: %s", got)
-	}
-	if got := outcome(other.check(Verifier, sub, solution)); got != "ok" {
-		t.Errorf("the proof in the verifier's place: %s", got)
-	}
-	if got := outcome(other.check(Verifier, sub, solution)); got != "human-check-failed used" {
-		t.Errorf("the proof a second time: %s", got)
-	}
+	other.wants(t, Verifier, rush(8, 42), solution, "human-check-failed foreign", "another's proof in the verifier's place")
+	other.wants(t, Verifier, sub, solution, "ok", "the proof in the verifier's place")
+	other.wants(t, Verifier, sub, solution, "human-check-failed used", "the proof a second time")
 }
 
 // TestOpenBreakerSendsNoRequests, and closes by itself when the provider is
@@ -189,9 +178,7 @@ func TestOpenBreakerSendsNoRequests(t *testing.T) {
 			case rule == StandIn && (err != nil || c.Kind != Pow):
 				t.Errorf("a challenge: %+v, %v", c, err)
 			case rule == StandIn:
-				if got := outcome(b.check(Verifier, sub, b.solve(c))); got != "ok" {
-					t.Errorf("the replacement proof of work: %s", got)
-				}
+				b.wants(t, Verifier, sub, b.solve(c), "ok", "the replacement proof of work")
 			}
 			stub.Be(fine)
 			pgtest.Eventually(t, 30*time.Second, b.verifier.Available, "the breaker has closed")
@@ -200,9 +187,7 @@ func TestOpenBreakerSendsNoRequests(t *testing.T) {
 				t.Fatal("no widget when the provider is back")
 			}
 			text := "verifier:" + stub.Issue(fakeToken{Hostname: testHost, Action: w.Action, Data: w.Data})
-			if got := outcome(b.check(Verifier, sub, text)); got != "ok" {
-				t.Errorf("a token when the provider is back: %s", got)
-			}
+			b.wants(t, Verifier, sub, text, "ok", "a token when the provider is back")
 		})
 	}
 }
@@ -237,9 +222,7 @@ func TestWithoutAVerifierNobodyPasses(t *testing.T) {
 		t.Error("a verifier is offered")
 	}
 	for _, text := range []string{"", "verifier:token"} {
-		if got := outcome(b.check(Verifier, sub, text)); got != "human-check-unavailable" {
-			t.Errorf("%q: %s", text, got)
-		}
+		b.wants(t, Verifier, sub, text, "human-check-unavailable", fmt.Sprintf("%q", text))
 	}
 	with, _ := withVerifier(t, Refuse)
 	if with.Stronger() != Verifier {

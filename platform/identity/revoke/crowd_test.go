@@ -8,27 +8,10 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/revoke/internal/revokedb"
-	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
 const crowd = 10_000
-
-// TestACrowdIsLoggedOut ends 10,000 logins on every instance.
-func TestACrowdIsLoggedOut(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	here, there := s.start(t), s.start(t)
-	logins := make([]int64, crowd)
-	for i := range logins {
-		logins[i] = int64(i) + 1
-	}
-	s.commit(t, here, logins...)
-	for name, i := range map[string]*instance{"here": here, "there": there} {
-		// TestARevocationIsInForceOnEveryInstance covers how fast a revocation arrives.
-		pgtest.Eventually(t, 30*time.Second, func() bool { return i.list.len() == crowd }, "10,000 logins are ended "+name)
-	}
-}
 
 // TestRevocationsAreSmall: the list must not evict entries, because that would let
 // revoked tokens in. Only the size of an entry bounds the memory.

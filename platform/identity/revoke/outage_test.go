@@ -15,7 +15,7 @@ func TestAnInstanceWithoutPostgresAnswersFromMemory(t *testing.T) {
 	here, there := s.start(t), s.start(t)
 	s.commit(t, here, 1)
 	pgtest.Eventually(t, within, func() bool { return there.says(of(1)) }, "the login is refused")
-	there.postgres.set(true)
+	there.postgres.Cut(true)
 	there.Tell(t.Context()) // returns, although nothing can be read
 	s.commit(t, here, 2)
 	if !there.says(of(1)) {
@@ -24,7 +24,7 @@ func TestAnInstanceWithoutPostgresAnswersFromMemory(t *testing.T) {
 	if !there.lets(of(3)) {
 		t.Error("a valid token is refused")
 	}
-	there.postgres.set(false)
+	there.postgres.Cut(false)
 	pgtest.Eventually(t, within, func() bool { return there.says(of(2)) }, "the login that was ended meanwhile is refused")
 }
 
@@ -64,7 +64,7 @@ func TestALostConnectionReadsEverythingAgain(t *testing.T) {
 	if i.says(of(2)) {
 		t.Fatal("a read starts at the first row")
 	}
-	i.postgres.set(true)
-	i.postgres.set(false)
+	i.postgres.Cut(true)
+	i.postgres.Cut(false)
 	pgtest.Eventually(t, within, func() bool { return i.says(of(2)) }, "the login is refused")
 }

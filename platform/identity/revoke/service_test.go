@@ -170,7 +170,7 @@ func TestAStartReadsWhatWasRevoked(t *testing.T) {
 func TestALoadWithoutPostgresFails(t *testing.T) {
 	t.Parallel()
 	i := setup(t).build(t)
-	i.postgres.set(true)
+	i.postgres.Cut(true)
 	if err := i.Load(t.Context()); err == nil {
 		t.Fatal("Load succeeded without Postgres")
 	}
@@ -226,7 +226,7 @@ func TestManyTellsReadOnce(t *testing.T) {
 	i.run(t)
 	group.Wait()
 	// One for the callers, and those of the clock on a slow machine.
-	if n := i.postgres.reads.Load(); n > many/10 {
+	if n := i.reads.Load(); n > many/10 {
 		t.Errorf("%d reads for %d concurrent calls", n, many)
 	}
 	if !i.says(of(1)) {

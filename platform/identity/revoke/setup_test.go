@@ -2,7 +2,6 @@ package revoke
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -19,6 +19,7 @@ import (
 	"stampede/platform/base/clock"
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -37,16 +38,14 @@ type bundle struct {
 func setup(t testing.TB) bundle {
 	t.Helper()
 	url := pgtest.DatabaseURL(t)
-	return bundle{db: pool(t, url, nil), database: url}
+	return bundle{db: pool(t, url, func(*pgx.ConnConfig) {}), database: url}
 }
 
-func pool(t testing.TB, url string, w *wire) *pgxpool.Pool {
+func pool(t testing.TB, url string, change func(*pgx.ConnConfig)) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
 	require.NoError(t, err)
-	if w != nil {
-		cfg.ConnConfig.DialFunc, cfg.ConnConfig.Tracer = w.dial, w
-	}
+	change(cfg.ConnConfig)
 	p, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -63,7 +62,8 @@ func pool(t testing.TB, url string, w *wire) *pgxpool.Pool {
 // cut.
 type instance struct {
 	*Service
-	postgres *wire
+	postgres *linktest.Link
+	reads    reads
 	stop     func()
 }
 
@@ -78,9 +78,17 @@ func (s bundle) start(t testing.TB) *instance {
 
 func (s bundle) build(t testing.TB) *instance {
 	t.Helper()
-	i := &instance{postgres: &wire{}, stop: func() {}}
+	i := &instance{stop: func() {}}
+	db := pool(t, s.database, func(cfg *pgx.ConnConfig) {
+		network, address := pgconn.NetworkAddress(cfg.Host, cfg.Port)
+		i.postgres = linktest.New(t, network, address)
+		cfg.Tracer = &i.reads
+		cfg.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", i.postgres.Addr())
+		}
+	})
 	i.Service = New(Deps{
-		DB: pool(t, s.database, i.postgres), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Clock: clock.System{},
+		DB: db, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Clock: clock.System{},
 	})
 	return i
 }
@@ -104,51 +112,17 @@ func (i *instance) run(t testing.TB) {
 	t.Cleanup(func() { i.stop() })
 }
 
-// wire is the connection to Postgres, which a test can cut and restore. It counts the
-// reads of revocations.
-type wire struct {
-	mu    sync.Mutex
-	cut   bool
-	conns []net.Conn
-	reads atomic.Int64
-}
+// reads counts the reads of revocations.
+type reads struct{ atomic.Int64 }
 
-var errCut = errors.New("the test has cut this")
-
-func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cut {
-		return nil, errCut
-	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, address)
-	if err == nil {
-		w.conns = append(w.conns, conn)
-	}
-	return conn, err
-}
-
-func (w *wire) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+func (r *reads) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	if strings.Contains(q.SQL, "RevocationsSince") {
-		w.reads.Add(1)
+		r.Add(1)
 	}
 	return ctx
 }
 
-func (*wire) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (w *wire) set(cut bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cut = cut
-	if cut {
-		for _, conn := range w.conns {
-			_ = conn.Close()
-		}
-		w.conns = nil
-	}
-}
+func (*reads) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // commit revokes logins in its own transaction without calling Tell.
 func (s bundle) commit(t testing.TB, i *instance, logins ...int64) {

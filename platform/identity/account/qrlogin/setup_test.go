@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +28,7 @@ import (
 	"stampede/platform/identity/revoke"
 	"stampede/platform/identity/sms"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -57,7 +56,7 @@ type instance struct {
 	*Service
 	revoke *revoke.Service
 	acc    *login.Service
-	url    string
+	rt     *httpx.Router
 	held   *sync.Map
 }
 
@@ -86,9 +85,7 @@ func (s bundle) start() *instance {
 	i.Service = New(cfg, Deps{Store: store, Guard: g, Logins: i.acc, Revocations: i.revoke})
 	rt := httpx.NewRouter(tokens, log, "test", metrics)
 	i.Routes(rt)
-	server := httptest.NewServer(rt)
-	i.url = server.URL
-
+	i.rt = rt
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	for _, w := range append(i.Workers(), i.revoke.Workers()...) {
@@ -99,7 +96,6 @@ func (s bundle) start() *instance {
 		})
 	}
 	s.t.Cleanup(func() {
-		server.Close()
 		cancel()
 		group.Wait()
 	})
@@ -148,23 +144,9 @@ type answer struct {
 // call sends a request; header lists names and values alternately.
 func (i *instance) call(t testing.TB, method, path, body string, header ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, i.url+"/api/v1/auth/qr"+path, bytes.NewReader([]byte(body)))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	for n := 0; n+1 < len(header); n += 2 {
-		req.Header.Set(header[n], header[n+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Error(err)
-		return answer{}
-	}
-	defer func() { _ = resp.Body.Close() }()
-	a := answer{status: resp.StatusCode, header: resp.Header}
-	if a.raw, err = io.ReadAll(resp.Body); err != nil {
-		t.Error(err)
-	}
-	if resp.Header.Get("Content-Type") != "image/png" && len(a.raw) > 0 {
+	got := httpxtest.Ask(t, i.rt, "", method, "/api/v1/auth/qr"+path, body, header...)
+	a := answer{status: got.Status, header: got.Header, raw: got.Raw}
+	if a.header.Get("Content-Type") != "image/png" && len(a.raw) > 0 {
 		if err := json.Unmarshal(a.raw, &a.body); err != nil {
 			t.Errorf("%s %s: %s: %v", method, path, a.raw, err)
 		}
