@@ -36,16 +36,26 @@ const (
 
 // noteTexts are the texts after the signature.
 var noteTexts = map[Note]fault.Text{ //nolint:gosec // sentences, no credentials
-	NoteDevice: {"A new device has logged in to your account. If it was not you, reset your password, which ends every login.",
-		"您的账号刚刚在一台新设备上登录。如非本人操作，请立即重置密码，所有登录将随之退出。"},
-	NotePassword: {"Your password was changed. If it was not you, reset it and contact our staff.",
-		"您的账号密码已被修改。如非本人操作，请立即重置密码并联系客服。"},
-	NoteAccess: {"A new way to log in was added to your account. If it was not you, contact our staff.",
-		"您的账号新增了一种登录方式。如非本人操作，请立即联系客服。"},
-	NoteRole: {"Your account's role was changed. If you have questions, contact the shop's admin.",
-		"您的账号权限已变更。如有疑问，请联系店铺管理员。"},
-	NoteFactor: {"The authenticator app of your account was changed. If it was not you, contact the shop's admin.",
-		"您账号的动态验证码设置已变更。如非本人操作，请立即联系店铺管理员。"},
+	NoteDevice: {
+		"A new device has logged in to your account. If it was not you, reset your password, which ends every login.",
+		"您的账号刚刚在一台新设备上登录。如非本人操作，请立即重置密码，所有登录将随之退出。",
+	},
+	NotePassword: {
+		"Your password was changed. If it was not you, reset it and contact our staff.",
+		"您的账号密码已被修改。如非本人操作，请立即重置密码并联系客服。",
+	},
+	NoteAccess: {
+		"A new way to log in was added to your account. If it was not you, contact our staff.",
+		"您的账号新增了一种登录方式。如非本人操作，请立即联系客服。",
+	},
+	NoteRole: {
+		"Your account's role was changed. If you have questions, contact the shop's admin.",
+		"您的账号权限已变更。如有疑问，请联系店铺管理员。",
+	},
+	NoteFactor: {
+		"The authenticator app of your account was changed. If it was not you, contact the shop's admin.",
+		"您账号的动态验证码设置已变更。如非本人操作，请立即联系店铺管理员。",
+	},
 }
 
 // NoteText is the message about a change to the account of its reader. signature is the
