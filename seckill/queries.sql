@@ -21,7 +21,7 @@ SELECT * FROM seckill.activities WHERE id = $1;
 -- Every change to an activity, its sessions or its items begins with this lock, so that changes are
 -- serialized and each sees the state that the rules apply to.
 -- name: LockActivity :one
-SELECT sqlc.embed(a), now()::timestamptz AS at,
+SELECT now()::timestamptz AS at,
     coalesce((SELECT min(s.opens_at) FROM seckill.sessions s WHERE s.activity_id = a.id), a.ends_at)::timestamptz AS first_opening
 FROM seckill.activities a WHERE a.id = $1 FOR UPDATE OF a;
 

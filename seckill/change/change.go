@@ -85,20 +85,18 @@ func (c *change) lockTree(ctx context.Context, activityID int64, act plan.Action
 
 // take locks the activity's row and records its phase.
 func (c *change) take(ctx context.Context, activityID int64) error {
-	row, err := c.q.LockActivity(ctx, activityID)
+	locked, err := c.q.LockActivity(ctx, activityID)
 	if err != nil {
 		return plan.OrNotFound(err, plan.ErrNoActivity, "lock activity")
 	}
-	if moved, err := advance(ctx, c.tx, activityID); err != nil {
+	// The clock may have moved the activity on before the lifecycle worker came to it.
+	if _, err := advance(ctx, c.tx, activityID); err != nil {
 		return err
-	} else if moved > 0 {
-		// The clock has moved the activity on, and this change ran before the lifecycle worker.
-		if row, err = c.q.LockActivity(ctx, activityID); err != nil {
-			return fmt.Errorf("change: lock activity again: %w", err)
-		}
 	}
-	c.activity, c.at = row.SeckillActivity, row.At
-	c.phase = plan.PhaseOf(&c.activity, row.FirstOpening, row.At)
+	if c.activity, err = c.q.Activity(ctx, activityID); err != nil {
+		return fmt.Errorf("change: read activity: %w", err)
+	}
+	c.at, c.phase = locked.At, plan.PhaseOf(&c.activity, locked.FirstOpening, locked.At)
 	return nil
 }
 

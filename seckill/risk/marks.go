@@ -15,16 +15,13 @@ import (
 	"stampede/seckill/risk/internal/riskdb"
 )
 
-// Hit is a user that a rule applies to.
-type Hit struct {
-	User  int64
-	Count int64     // what the rule counts
-	Until time.Time // when the user falls below the threshold if nothing more happens
-}
+// Hit is a user that a rule applies to, what the rule counts, and when the user falls
+// below the threshold if nothing more happens.
+type Hit = riskdb.UnpaidHitsRow
 
 // worst sorts hits, worst first, and keeps at most that many.
 func worst(hits []Hit, most int) []Hit {
-	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.User, b.User)) })
+	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.UserID, b.UserID)) })
 	return hits[:min(len(hits), most)]
 }
 
@@ -39,15 +36,11 @@ func (s *Service) hits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int
 
 // unpaidHits counts unpaid closings.
 func unpaidHits(ctx context.Context, db riskdb.DBTX, r *Rule, users []int64, most int) ([]Hit, error) {
-	rows, err := riskdb.New(db).UnpaidHits(ctx, riskdb.UnpaidHitsParams{
+	hits, err := riskdb.New(db).UnpaidHits(ctx, riskdb.UnpaidHitsParams{
 		Threshold: r.Threshold, WindowLength: time.Duration(r.WindowSeconds) * time.Second, Users: users, AtMost: int32(most), //nolint:gosec // a setting
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count unpaid holds: %w", err)
-	}
-	hits := make([]Hit, len(rows))
-	for i, h := range rows {
-		hits[i] = Hit{User: h.UserID, Count: h.Count, Until: h.Until}
 	}
 	return hits, nil
 }
@@ -66,7 +59,7 @@ func (s *Service) openHits(ctx context.Context, r *Rule) ([]Hit, error) {
 	}
 	hits := make([]Hit, 0, len(open))
 	for user, n := range open {
-		hits = append(hits, Hit{User: user, Count: n, Until: never})
+		hits = append(hits, Hit{UserID: user, Count: n, Until: never})
 	}
 	return worst(hits, s.set.MaxOffenders), nil
 }
@@ -96,7 +89,7 @@ func columns(hits []Hit) (users, counts []int64, until []time.Time) {
 	// Never nil: a NULL array would compare as unknown.
 	users, counts, until = make([]int64, len(hits)), make([]int64, len(hits)), make([]time.Time, len(hits))
 	for i, h := range hits {
-		users[i], counts[i], until[i] = h.User, h.Count, h.Until
+		users[i], counts[i], until[i] = h.UserID, h.Count, h.Until
 	}
 	return users, counts, until
 }

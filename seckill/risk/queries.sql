@@ -124,18 +124,16 @@ SELECT * FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestam
 -- name: Rules :many
 SELECT * FROM risk.rules WHERE @before::bigint = 0 OR id < @before ORDER BY id DESC LIMIT @at_most;
 
--- name: InsertRule :one
--- Returns no row if there are too many rules.
-INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until)
-SELECT @kind, @threshold, @window_seconds, @action, @amount, @note, sqlc.narg('expires_at'), sqlc.narg('dry_run_until')
-WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < @at_most::int
+-- name: PutRule :one
+-- Writes a rule, a new one if its id is 0; of a rule that exists all but the kind. Returns no row if there are too many rules.
+INSERT INTO risk.rules (id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until) OVERRIDING SYSTEM VALUE
+SELECT coalesce(nullif(@id::bigint, 0), nextval('risk.rules_id_seq')), @kind, @threshold, @window_seconds, @action, @amount, @note,
+    sqlc.narg('expires_at'), sqlc.narg('dry_run_until')
+WHERE @id <> 0 OR (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < @at_most::int
+ON CONFLICT (id) DO UPDATE SET threshold = excluded.threshold, window_seconds = excluded.window_seconds, action = excluded.action,
+    amount = excluded.amount, note = excluded.note, expires_at = excluded.expires_at, dry_run_until = excluded.dry_run_until,
+    updated_at = clock_timestamp()
 RETURNING *;
-
--- name: UpdateRule :one
--- Replaces everything in a rule except its kind.
-UPDATE risk.rules SET threshold = @threshold, window_seconds = @window_seconds, action = @action, amount = @amount, note = @note,
-    expires_at = @expires_at, dry_run_until = @dry_run_until, updated_at = clock_timestamp()
-WHERE id = @id AND kind = @kind RETURNING *;
 
 -- name: RemoveRule :one
 -- Its marks are deleted with it.

@@ -99,11 +99,15 @@ func (s *Service) addRule(ctx context.Context, in *addRuleInput) (*httpx.Output[
 		return nil, err
 	}
 	return s.storeRule(ctx, "risk-rule.add", in.Key, &r, errTooMany, func(ctx context.Context, q *riskdb.Queries) (before any, stored Rule, err error) {
-		stored, err = q.InsertRule(ctx, riskdb.InsertRuleParams{
-			Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, Action: r.Action, Amount: r.Amount, Note: r.Note,
-			ExpiresAt: r.ExpiresAt, DryRunUntil: r.DryRunUntil, AtMost: maxRules,
-		})
+		stored, err = putRule(ctx, q, &r)
 		return nil, stored, err
+	})
+}
+
+func putRule(ctx context.Context, q *riskdb.Queries, r *Rule) (Rule, error) {
+	return q.PutRule(ctx, riskdb.PutRuleParams{
+		ID: r.ID, Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, Action: r.Action, Amount: r.Amount, Note: r.Note,
+		ExpiresAt: r.ExpiresAt, DryRunUntil: r.DryRunUntil, AtMost: maxRules,
 	})
 }
 
@@ -129,10 +133,8 @@ func (s *Service) changeRule(ctx context.Context, in *changeRuleInput) (*httpx.O
 		if was.Kind != r.Kind {
 			return nil, was, errKindStay
 		}
-		stored, err = q.UpdateRule(ctx, riskdb.UpdateRuleParams{
-			ID: id, Kind: r.Kind, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, Action: r.Action, Amount: r.Amount, Note: r.Note,
-			ExpiresAt: r.ExpiresAt, DryRunUntil: r.DryRunUntil,
-		})
+		r.ID = id
+		stored, err = putRule(ctx, q, &r)
 		return s.view(was), stored, err
 	})
 }
@@ -231,7 +233,7 @@ func (s *Service) tryRule(ctx context.Context, in *tryRuleInput) (*tryRuleOutput
 	out.Body.Count = len(hits)
 	out.Body.Data = []riskHit{}
 	for _, h := range hits[:min(len(hits), shownHits)] {
-		v := riskHit{UserID: httpx.FormatID(h.User), Count: h.Count}
+		v := riskHit{UserID: httpx.FormatID(h.UserID), Count: h.Count}
 		if h.Until.Before(never) {
 			v.Until = httpx.Moment(h.Until)
 		}

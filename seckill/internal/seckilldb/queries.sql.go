@@ -575,15 +575,14 @@ func (q *Queries) LoadsOwed(ctx context.Context, ids []int64) ([]LoadsOwedRow, e
 }
 
 const lockActivity = `-- name: LockActivity :one
-SELECT a.id, a.name, a.status, a.starts_at, a.ends_at, a.limit_per_user, a.one_item_per_user, a.payment_window_seconds, a.payment_window_share, a.rebuy_after_close, a.paused, a.version, a.revision, a.created_at, a.updated_at, a.human_check, a.human_check_rate, a.exclusive, a.refund_within_hours, a.refund_units, a.checkout, now()::timestamptz AS at,
+SELECT now()::timestamptz AS at,
     coalesce((SELECT min(s.opens_at) FROM seckill.sessions s WHERE s.activity_id = a.id), a.ends_at)::timestamptz AS first_opening
 FROM seckill.activities a WHERE a.id = $1 FOR UPDATE OF a
 `
 
 type LockActivityRow struct {
-	SeckillActivity SeckillActivity
-	At              time.Time
-	FirstOpening    time.Time
+	At           time.Time
+	FirstOpening time.Time
 }
 
 // Every change to an activity, its sessions or its items begins with this lock, so that changes are
@@ -591,31 +590,7 @@ type LockActivityRow struct {
 func (q *Queries) LockActivity(ctx context.Context, id int64) (LockActivityRow, error) {
 	row := q.db.QueryRow(ctx, lockActivity, id)
 	var i LockActivityRow
-	err := row.Scan(
-		&i.SeckillActivity.ID,
-		&i.SeckillActivity.Name,
-		&i.SeckillActivity.Status,
-		&i.SeckillActivity.StartsAt,
-		&i.SeckillActivity.EndsAt,
-		&i.SeckillActivity.LimitPerUser,
-		&i.SeckillActivity.OneItemPerUser,
-		&i.SeckillActivity.PaymentWindowSeconds,
-		&i.SeckillActivity.PaymentWindowShare,
-		&i.SeckillActivity.RebuyAfterClose,
-		&i.SeckillActivity.Paused,
-		&i.SeckillActivity.Version,
-		&i.SeckillActivity.Revision,
-		&i.SeckillActivity.CreatedAt,
-		&i.SeckillActivity.UpdatedAt,
-		&i.SeckillActivity.HumanCheck,
-		&i.SeckillActivity.HumanCheckRate,
-		&i.SeckillActivity.Exclusive,
-		&i.SeckillActivity.RefundWithinHours,
-		&i.SeckillActivity.RefundUnits,
-		&i.SeckillActivity.Checkout,
-		&i.At,
-		&i.FirstOpening,
-	)
+	err := row.Scan(&i.At, &i.FirstOpening)
 	return i, err
 }
 

@@ -168,55 +168,6 @@ func (q *Queries) InsertDecisions(ctx context.Context, arg InsertDecisionsParams
 	return err
 }
 
-const insertRule = `-- name: InsertRule :one
-INSERT INTO risk.rules (kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8
-WHERE (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < $9::int
-RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until
-`
-
-type InsertRuleParams struct {
-	Kind          string
-	Threshold     int32
-	WindowSeconds int64
-	Action        string
-	Amount        float64
-	Note          string
-	ExpiresAt     *time.Time
-	DryRunUntil   *time.Time
-	AtMost        int32
-}
-
-// Returns no row if there are too many rules.
-func (q *Queries) InsertRule(ctx context.Context, arg InsertRuleParams) (RiskRule, error) {
-	row := q.db.QueryRow(ctx, insertRule,
-		arg.Kind,
-		arg.Threshold,
-		arg.WindowSeconds,
-		arg.Action,
-		arg.Amount,
-		arg.Note,
-		arg.ExpiresAt,
-		arg.DryRunUntil,
-		arg.AtMost,
-	)
-	var i RiskRule
-	err := row.Scan(
-		&i.ID,
-		&i.Kind,
-		&i.Threshold,
-		&i.WindowSeconds,
-		&i.Action,
-		&i.Amount,
-		&i.Note,
-		&i.ExpiresAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.DryRunUntil,
-	)
-	return i, err
-}
-
 const lockRule = `-- name: LockRule :one
 SELECT id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until FROM risk.rules WHERE id = $1 FOR UPDATE
 `
@@ -330,6 +281,61 @@ func (q *Queries) PutMarks(ctx context.Context, arg PutMarksParams) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const putRule = `-- name: PutRule :one
+INSERT INTO risk.rules (id, kind, threshold, window_seconds, action, amount, note, expires_at, dry_run_until) OVERRIDING SYSTEM VALUE
+SELECT coalesce(nullif($1::bigint, 0), nextval('risk.rules_id_seq')), $2, $3, $4, $5, $6, $7,
+    $8, $9
+WHERE $1 <> 0 OR (SELECT count(*) FROM risk.rules WHERE expires_at IS NULL OR expires_at > clock_timestamp()) < $10::int
+ON CONFLICT (id) DO UPDATE SET threshold = excluded.threshold, window_seconds = excluded.window_seconds, action = excluded.action,
+    amount = excluded.amount, note = excluded.note, expires_at = excluded.expires_at, dry_run_until = excluded.dry_run_until,
+    updated_at = clock_timestamp()
+RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until
+`
+
+type PutRuleParams struct {
+	ID            int64
+	Kind          string
+	Threshold     int32
+	WindowSeconds int64
+	Action        string
+	Amount        float64
+	Note          string
+	ExpiresAt     *time.Time
+	DryRunUntil   *time.Time
+	AtMost        int32
+}
+
+// Writes a rule, a new one if its id is 0; of a rule that exists all but the kind. Returns no row if there are too many rules.
+func (q *Queries) PutRule(ctx context.Context, arg PutRuleParams) (RiskRule, error) {
+	row := q.db.QueryRow(ctx, putRule,
+		arg.ID,
+		arg.Kind,
+		arg.Threshold,
+		arg.WindowSeconds,
+		arg.Action,
+		arg.Amount,
+		arg.Note,
+		arg.ExpiresAt,
+		arg.DryRunUntil,
+		arg.AtMost,
+	)
+	var i RiskRule
+	err := row.Scan(
+		&i.ID,
+		&i.Kind,
+		&i.Threshold,
+		&i.WindowSeconds,
+		&i.Action,
+		&i.Amount,
+		&i.Note,
+		&i.ExpiresAt,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DryRunUntil,
+	)
+	return i, err
 }
 
 const removeEndedClaimOrders = `-- name: RemoveEndedClaimOrders :exec
@@ -622,54 +628,6 @@ func (q *Queries) UnpaidHits(ctx context.Context, arg UnpaidHitsParams) ([]Unpai
 		return nil, err
 	}
 	return items, nil
-}
-
-const updateRule = `-- name: UpdateRule :one
-UPDATE risk.rules SET threshold = $1, window_seconds = $2, action = $3, amount = $4, note = $5,
-    expires_at = $6, dry_run_until = $7, updated_at = clock_timestamp()
-WHERE id = $8 AND kind = $9 RETURNING id, kind, threshold, window_seconds, action, amount, note, expires_at, created_at, updated_at, dry_run_until
-`
-
-type UpdateRuleParams struct {
-	Threshold     int32
-	WindowSeconds int64
-	Action        string
-	Amount        float64
-	Note          string
-	ExpiresAt     *time.Time
-	DryRunUntil   *time.Time
-	ID            int64
-	Kind          string
-}
-
-// Replaces everything in a rule except its kind.
-func (q *Queries) UpdateRule(ctx context.Context, arg UpdateRuleParams) (RiskRule, error) {
-	row := q.db.QueryRow(ctx, updateRule,
-		arg.Threshold,
-		arg.WindowSeconds,
-		arg.Action,
-		arg.Amount,
-		arg.Note,
-		arg.ExpiresAt,
-		arg.DryRunUntil,
-		arg.ID,
-		arg.Kind,
-	)
-	var i RiskRule
-	err := row.Scan(
-		&i.ID,
-		&i.Kind,
-		&i.Threshold,
-		&i.WindowSeconds,
-		&i.Action,
-		&i.Amount,
-		&i.Note,
-		&i.ExpiresAt,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.DryRunUntil,
-	)
-	return i, err
 }
 
 const worstMarks = `-- name: WorstMarks :many
