@@ -44,7 +44,6 @@ func DeliveryOf(c *seckillevent.Checkout) *Delivery {
 	return &Delivery{Ways: c.Ways, Freight: c.Freight, FreeFrom: c.FreeFrom}
 }
 
-// shopSession is a session as shoppers see it.
 type shopSession struct {
 	ID           wire.ID   `json:"id"`
 	ActivityID   wire.ID   `json:"activity_id"`
@@ -59,7 +58,6 @@ type shopSession struct {
 	Items          []shopItem `json:"items,omitempty" nullable:"false" doc:"Given when one session is read, not in lists"`
 }
 
-// shopItem is an item as shoppers see it.
 type shopItem struct {
 	ID         wire.ID `json:"id"`
 	SessionID  wire.ID `json:"session_id"`

@@ -117,7 +117,6 @@ type browseInput struct {
 	Conditional
 }
 
-// shown is a cacheable answer.
 type shown[T any] struct {
 	Status       int
 	ETag         string `header:"ETag"`
@@ -155,7 +154,10 @@ func (b *Service) Routes(api httpx.API) {
 	}, func(ctx context.Context, in *browseInput) (*shown[itemDetail], error) {
 		return show[itemDetail](ctx, b, "d", in, fault.T("There is no item with this id.", "没有该编号的商品。"), b.buildDetail)
 	})
-	b.registerTime(api)
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/time", ID: "get-server-time", Tag: "shopper",
+		Summary: "The server time by which sales open", Description: timeProtocol,
+	}, b.time)
 }
 
 // show answers with the result of build for an id.
@@ -311,14 +313,6 @@ const timeProtocol = "How to count down to an opening with a client whose clock 
 	"the offset changes when a device sleeps or its clock is set. The server's time is your clock plus the offset; " +
 	"read your clock from a monotonic source where you have one. " +
 	"Your clock decides nothing: an early attempt is answered 425 not-started with Retry-After, and the path stays valid."
-
-// registerTime adds GET /api/v1/time.
-func (b *Service) registerTime(api httpx.API) {
-	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/time", ID: "get-server-time", Tag: "shopper",
-		Summary: "The server time by which sales open", Description: timeProtocol,
-	}, b.time)
-}
 
 func (b *Service) time(_ context.Context, in *timeInput) (*timeOutput, error) {
 	received := b.deps.Clock.Now()

@@ -96,7 +96,6 @@ func (b *Service) buildDetail(ctx context.Context, id int64) (any, time.Time, er
 	return json.RawMessage(raw), time.Time{}, nil
 }
 
-// detailOf renders an item's texts.
 func detailOf(id wire.ID, d Detail) (out itemDetail, err error) {
 	out = itemDetail{ItemID: id, Images: append([]string{}, d.Images...), Reserved: d.Reserved}
 	if out.DescriptionHTML, err = html(d.Description); err != nil {

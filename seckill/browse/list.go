@@ -36,7 +36,6 @@ type keptSessions struct {
 	expires time.Time
 }
 
-// fresh returns the cached list unless it has expired.
 func (l *sessionList) fresh(now time.Time) (sessionOrder, bool) {
 	if k := l.kept.Load(); k != nil && now.Before(k.expires) {
 		return k.all, true
@@ -50,7 +49,6 @@ type listSessionsInput struct {
 	Conditional
 }
 
-// listSessions answers one page.
 func (b *Service) listSessions(ctx context.Context, in *listSessionsInput) (*shown[httpx.Page[shopSession]], error) {
 	from, err := readPlace(in.Cursor)
 	if err != nil {

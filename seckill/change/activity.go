@@ -189,10 +189,8 @@ func deleteActivity(ctx context.Context, c *change, id int64) error {
 // edited is an edit in the audit log.
 func edited(before, after any) audit.Change { return audit.Change{Before: before, After: after} }
 
-// created is something new in the audit log.
 func created(after any) audit.Change { return audit.Change{After: after} }
 
-// deleted is something that is gone, in the audit log.
 func deleted(before any) audit.Change { return audit.Change{Before: before} }
 
 // unchanged reports whether an edit leaves everything in a row's view as it

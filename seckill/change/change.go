@@ -114,7 +114,6 @@ func (c *change) touch(ctx context.Context) error {
 	return nil
 }
 
-// record writes the action to the audit log.
 func (c *change) record(ctx context.Context, name, subject string, did audit.Change) error {
 	return audit.Record(ctx, c.tx, name, subject, did)
 }

@@ -82,7 +82,6 @@ func (c *change) extendStock(ctx context.Context, t *plan.Session, row *seckilld
 	return nil
 }
 
-// correctItem does the same for an item.
 func (c *change) correctItem(before, row seckilldb.SeckillItem) error {
 	row.Title, row.Spec, row.ImageUrl = before.Title, before.Spec, before.ImageUrl
 	if !unchanged(plan.ViewItem(&before), plan.ViewItem(&row)) {

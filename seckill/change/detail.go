@@ -12,7 +12,6 @@ import (
 	"stampede/seckill/plan"
 )
 
-// detailRoutes registers the routes that read and write these texts.
 func (s *Service) detailRoutes(api httpx.API) {
 	const items, activities = operator.Base + "/items/{id}/detail", operator.Base + "/activities/{id}/rules"
 	read(api, operator.Read(items, "admin-get-item-detail", "An item's description and pictures, as operators wrote them"), s.readDetail)
@@ -55,7 +54,6 @@ func setDetail(ctx context.Context, c *change, id int64, in plan.WrittenDetail) 
 	return in, c.touch(ctx)
 }
 
-// putDetail writes a checked detail.
 func (c *change) putDetail(ctx context.Context, id int64, before, in plan.WrittenDetail) error {
 	if err := c.q.PutItemDetail(ctx, seckilldb.PutItemDetailParams{ItemID: id, Description: in.Description, Images: in.Images}); err != nil {
 		return fmt.Errorf("change: write item detail: %w", err)
@@ -64,7 +62,6 @@ func (c *change) putDetail(ctx context.Context, id int64, before, in plan.Writte
 	return c.record(ctx, "item.detail", inventory.ItemSubject(id), edited(before, in))
 }
 
-// putDetails writes the checked details of items that were created from drafts.
 func (c *change) putDetails(ctx context.Context, items []plan.ItemView, drafts []plan.ItemDraft) error {
 	for i := range drafts {
 		if drafts[i].Detail == nil {
@@ -119,7 +116,6 @@ func setRules(ctx context.Context, c *change, id int64, in plan.ActivityRules) (
 	return in, c.touch(ctx)
 }
 
-// putRules writes the checked rules of the activity.
 func (c *change) putRules(ctx context.Context, before, in plan.ActivityRules) error {
 	if err := c.q.PutActivityRules(ctx, seckilldb.PutActivityRulesParams{ActivityID: c.activity.ID, Rules: in.Rules}); err != nil {
 		return fmt.Errorf("change: write activity rules: %w", err)

@@ -18,7 +18,6 @@ import (
 	"stampede/seckill/plan"
 )
 
-// newItem is an item draft with the session it belongs to.
 type newItem struct {
 	SessionID wire.ID `json:"session_id"`
 	plan.ItemDraft
@@ -39,7 +38,6 @@ type itemPatch struct {
 	LimitPerUser *int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
 }
 
-// createItem adds an item to a session.
 func createItem(ctx context.Context, c *change, in newItem) (plan.ItemView, error) {
 	b, t, err := c.lockSession(ctx, int64(in.SessionID), plan.ActEdit)
 	if err != nil {
@@ -98,7 +96,6 @@ func (c *change) putItem(ctx context.Context, location string, row *seckilldb.Se
 	return nil
 }
 
-// readItem returns an item.
 func readItem(ctx context.Context, db *pgxpool.Pool, id int64) (plan.ItemView, error) {
 	row, err := seckilldb.New(db).Item(ctx, id)
 	if err != nil {
@@ -111,7 +108,6 @@ func readItem(ctx context.Context, db *pgxpool.Pool, id int64) (plan.ItemView, e
 	return view[0], nil
 }
 
-// editItem applies a patch to an item.
 func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.ItemView, err error) {
 	b, old, err := c.lockItem(ctx, id, plan.ActEditOrCorrect)
 	if err != nil {
@@ -173,7 +169,6 @@ func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, str
 	return row, sale.Currency
 }
 
-// deleteItem removes an item.
 func deleteItem(ctx context.Context, c *change, id int64) error {
 	b, old, err := c.lockItem(ctx, id, plan.ActEdit)
 	if err != nil {
@@ -261,7 +256,6 @@ type listingReservations struct {
 	httpx.ChangesInput
 }
 
-// itemReservation is a reservation as operators see it.
 type itemReservation struct {
 	UserID     wire.ID   `json:"user_id"`
 	ReservedAt wire.Time `json:"reserved_at"`
@@ -289,7 +283,6 @@ func (s *Service) listReservations(ctx context.Context, in *listingReservations)
 		})
 }
 
-// countReservations fills in the number of reservations of each item.
 func countReservations(ctx context.Context, db *pgxpool.Pool, views []plan.ItemView) error {
 	ids := make([]int64, len(views))
 	for i := range views {

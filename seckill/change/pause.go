@@ -11,7 +11,6 @@ import (
 	"stampede/seckill/plan"
 )
 
-// itemPauseRoutes registers the routes that pause and resume one item.
 func (s *Service) itemPauseRoutes(api httpx.API, base string) {
 	for _, move := range []struct {
 		verb, summary string
@@ -60,7 +59,6 @@ type admissionRate struct {
 	PerSecond *int32 `json:"per_second" minimum:"0" maximum:"1000000" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
 }
 
-// admissionInput sets an item's rate.
 type admissionInput struct {
 	ID   string `path:"id" doc:"The item" example:"42"`
 	Body admissionRate

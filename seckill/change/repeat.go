@@ -16,13 +16,11 @@ import (
 // one request. The bounds on an activity's sessions and items apply as well.
 const maxRepeatDays = 92
 
-// sessionRepetition is the body of a request to repeat a session.
 type sessionRepetition struct {
 	Until          string `json:"until" format:"date" doc:"The last day to open on, in the shop's calendar, at most 92 days after the session's own" example:"2026-11-30"`
 	ExtendActivity bool   `json:"extend_activity,omitempty" doc:"Move the activity's end to the last closing if the activity would end before that"`
 }
 
-// repeatedSessions is the result for each day.
 type repeatedSessions struct {
 	Created  []plan.SessionView `json:"created" nullable:"false" doc:"Sessions created, one for each day that had none"`
 	Existing []repeatedDay      `json:"existing" nullable:"false" doc:"Days that already have a session, edited since or not; they are left unchanged"`

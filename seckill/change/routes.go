@@ -78,7 +78,6 @@ func (s *Service) activityRoutes(api httpx.API) {
 	createFrom(s, api, clone, "activity.clone", cloneActivity)
 }
 
-// sessionRoutes registers the routes for sessions.
 func (s *Service) sessionRoutes(api httpx.API) {
 	const base = operator.Base + "/sessions"
 	create(s, api, base, "session", "Add a session to an activity, with its items if given", editRefusals, createSession)

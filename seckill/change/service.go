@@ -56,7 +56,8 @@ func New(cfg plan.Config, deps Deps) *Service {
 
 // Workers are the background loops.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "seckill-lifecycle", Run: s.runLifecycle}, {Name: "seckill-housekeeping", Run: s.runHousekeeping}}
+	cleanUp := app.Loop{Every: housekeepingEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "cleanup of ended sales failed"}
+	return []app.Worker{{Name: "seckill-lifecycle", Run: s.runLifecycle}, {Name: "seckill-housekeeping", Run: cleanUp.Run}}
 }
 
 // Subscription repeats the work that a change's own request does after
@@ -112,12 +113,6 @@ func (s *Service) runLifecycle(ctx context.Context) error {
 	return app.Loop{Every: lifecycleEvery, Do: s.advanceAll, Log: s.deps.Log, Failed: "activity transitions failed"}.Run(ctx)
 }
 
-// runHousekeeping runs keepHouse regularly until ctx ends.
-func (s *Service) runHousekeeping(ctx context.Context) error {
-	return app.Loop{Every: housekeepingEvery, Do: s.keepHouse, Log: s.deps.Log, Failed: "cleanup of ended sales failed"}.Run(ctx)
-}
-
-// keepHouse deletes data that is no longer needed.
 func (s *Service) keepHouse(ctx context.Context) error {
 	_, err := idempotency.Forget(ctx, s.deps.DB)
 	return errors.Join(err, s.deps.Browse.Trim(ctx, s.deps.Clock.Now().Add(-plan.PublishedFor)))

@@ -13,7 +13,6 @@ import (
 	"stampede/seckill/plan"
 )
 
-// newSession is a session draft with the activity it belongs to.
 type newSession struct {
 	ActivityID wire.ID `json:"activity_id"`
 	plan.SessionDraft
@@ -66,7 +65,6 @@ func createSession(ctx context.Context, c *change, in newSession) (plan.SessionV
 	return view, c.changedBelow(ctx, before)
 }
 
-// insertDraft writes a checked session with its items and their details.
 func (c *change) insertDraft(ctx context.Context, location string, in *plan.SessionDraft) (plan.SessionView, error) {
 	view, err := c.insertSession(ctx, location, in.Rows())
 	if err != nil {
@@ -128,7 +126,6 @@ var errLastItem = plan.ErrNotEditable.Saying(
 	fault.T("A published activity keeps at least one item; delete the activity instead, or terminate it.",
 		"已发布的活动至少保留一件商品；请删除或终止整个活动。"))
 
-// editSession applies a patch to a session.
 func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out plan.SessionView, err error) {
 	b, t, err := c.lockSession(ctx, id, plan.ActEditOrCorrect)
 	if err != nil {
@@ -181,7 +178,6 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 	return out, c.record(ctx, "session.edit", plan.SessionSubject(id), edited(plan.ViewSession(&t.SeckillSession), plan.ViewSession(&row)))
 }
 
-// putSession writes a session.
 func (c *change) putSession(ctx context.Context, row *seckilldb.SeckillSession) (err error) {
 	*row, err = c.q.PutSession(ctx, seckilldb.PutSessionParams{
 		ID: row.ID, ActivityID: row.ActivityID, Name: row.Name, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, Version: row.Version,
@@ -194,7 +190,6 @@ func (c *change) putSession(ctx context.Context, row *seckilldb.SeckillSession) 
 	return nil
 }
 
-// deleteSession removes a session with its items.
 func deleteSession(ctx context.Context, c *change, id int64) error {
 	b, t, err := c.lockSession(ctx, id, plan.ActEdit)
 	if err != nil {

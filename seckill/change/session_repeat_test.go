@@ -192,32 +192,6 @@ func TestAtWallTime(t *testing.T) {
 	}
 }
 
-// TestShiftSpanKeepsLengthOverClockChanges checks that a span keeps its length
-// when its end would otherwise not come after its beginning.
-func TestShiftSpanKeepsLengthOverClockChanges(t *testing.T) {
-	t.Parallel()
-	zone := zoneOf(t, "America/New_York")
-	for _, c := range []struct{ name, from, to, wantFrom, wantTo string }{
-		{"begins where no time is", "2026-03-01T07:30:00Z", "2026-03-01T08:00:00Z", "2026-03-08T07:30:00Z", "2026-03-08T08:00:00Z"},
-		{"lies where no time is", "2026-03-01T07:10:00Z", "2026-03-01T07:50:00Z", "2026-03-08T07:10:00Z", "2026-03-08T07:50:00Z"},
-		{"ended in the second 01:10", "2026-11-01T05:50:00Z", "2026-11-01T06:10:00Z", "2026-11-08T06:50:00Z", "2026-11-08T07:10:00Z"},
-		{"ends where no time is", "2026-03-01T06:30:00Z", "2026-03-01T07:30:00Z", "2026-03-08T06:30:00Z", "2026-03-08T07:30:00Z"},
-		{"lasts through the night", "2026-03-01T01:00:00Z", "2026-03-01T13:00:00Z", "2026-03-08T01:00:00Z", "2026-03-08T12:00:00Z"},
-	} {
-		var at [4]time.Time
-		for i, s := range []string{c.from, c.to, c.wantFrom, c.wantTo} {
-			var err error
-			if at[i], err = time.Parse(time.RFC3339, s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		from, to := shiftSpan(at[0], at[1], 7*24*time.Hour, zone)
-		if !from.Equal(at[2]) || !to.Equal(at[3]) {
-			t.Errorf("%s: %v to %v, want %v to %v", c.name, from.UTC(), to.UTC(), at[2], at[3])
-		}
-	}
-}
-
 // TestShiftedSpans checks that, for any span, number of days and zone, the
 // shifted span begins at the same wall clock time if that exists, and ends
 // after it begins.

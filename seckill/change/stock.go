@@ -18,7 +18,6 @@ import (
 	"stampede/seckill/plan"
 )
 
-// stockAddition is the body of a request to change the stock.
 type stockAddition struct {
 	Add int32 `json:"add" minimum:"-10000000" maximum:"10000000" doc:"Units to add to the stock; below 0, units to take off it. An agreed share beyond it follows" example:"5"`
 
@@ -46,7 +45,6 @@ func (o orFewer) enough(free, units int32, member string) error {
 	return refused
 }
 
-// writingOff is the body of a request to write units off.
 type writingOff struct {
 	Units  int32  `json:"units" minimum:"1" maximum:"10000000" doc:"Units that cannot be sold any more, of those that no shopper holds"`
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for the audit log" example:"Broken in transport, report 2026-88"`
@@ -54,7 +52,6 @@ type writingOff struct {
 	OrFewer orFewer `json:"or_fewer,omitempty" doc:"Take as many units as are free, also none; otherwise units-not-free refuses to take fewer"`
 }
 
-// writtenOff is the answer to it.
 type writtenOff struct {
 	WrittenOff int32         `json:"written_off" doc:"How many units were written off"`
 	Item       plan.ItemView `json:"item"`
@@ -219,14 +216,12 @@ func (c *change) offSale(ctx context.Context, id int64, units int32, or orFewer,
 	return taken, or.enough(taken, units, "units") // a shopper was faster; what left Redis comes back within seconds
 }
 
-// backupMove is the body of a request to move units between sale and backup.
 type backupMove struct {
 	Units int32 `json:"units" minimum:"-10000000" maximum:"10000000" doc:"Above 0: from the sale to the backup; below 0: from the backup to the sale" example:"5"`
 
 	OrFewer orFewer `json:"or_fewer,omitempty" doc:"Take as many units as are free, also none; otherwise units-not-free refuses to take fewer"`
 }
 
-// backupMoved is the answer to it.
 type backupMoved struct {
 	Moved int32         `json:"moved" doc:"How many units moved, with the sign of the request"`
 	Item  plan.ItemView `json:"item"`

@@ -49,7 +49,6 @@ func pause(ctx context.Context, c *change, id int64) (plan.ActivityView, error) 
 	return c.transition(ctx, id, plan.ActPause, func(b *plan.Activity) error { return c.setPaused(ctx, b, true) })
 }
 
-// resume ends a pause.
 func resume(ctx context.Context, c *change, id int64) (plan.ActivityView, error) {
 	return c.transition(ctx, id, plan.ActResume, func(b *plan.Activity) error { return c.setPaused(ctx, b, false) })
 }

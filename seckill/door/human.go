@@ -25,12 +25,6 @@ type Proofs interface {
 	Proved(ctx context.Context, user, item int64) (bool, error)
 }
 
-// againRule counts the paths that a user requests, per item; beyond it the second
-// check is required.
-func againRule(item *catalogue.Item) ratelimit.Rule {
-	return ratelimit.Rule{Name: "path-second-check", Count: int(item.HumanCheckRate), Per: time.Minute}
-}
-
 // humanCheck checks that the user who requests a path is a person, as the item's
 // activity requires, and that no person is many users for less than their work. It
 // stores nothing.
@@ -80,7 +74,9 @@ func (h *humanCheck) check(ctx context.Context, a *rush.Applicant) error {
 	}
 	sub := humancheck.Subject{Purpose: humancheck.PurposeRush, User: a.User, Item: a.Item.ID, Path: a.Item.ChallengePath(), Address: a.Address, Level: level}
 	if a.Item.HumanCheckRate > 0 {
-		d, err := h.limits.Take(ctx, ratelimit.Ask{Rule: againRule(a.Item), Key: ratelimit.UserKey(a.User) + "/" + strconv.FormatInt(a.Item.ID, 10)})
+		// The paths that a user requests, per item: beyond the rate the second check is required.
+		rule := ratelimit.Rule{Name: "path-second-check", Count: int(a.Item.HumanCheckRate), Per: time.Minute}
+		d, err := h.limits.Take(ctx, ratelimit.Ask{Rule: rule, Key: ratelimit.UserKey(a.User) + "/" + strconv.FormatInt(a.Item.ID, 10)})
 		if err != nil {
 			return err
 		}
@@ -160,7 +156,6 @@ type Request struct {
 	Kind    humancheck.Kind `query:"kind" enum:"pow,slide,verifier" doc:"The kind that human-check-required named. Default: the kind that the activity requires of every shopper"`
 }
 
-// routes registers the route that issues challenges for items.
 func (h *humanCheck) routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/items/{id}/challenge", ID: "get-item-challenge", Tag: "shopper", Role: auth.Shopper,

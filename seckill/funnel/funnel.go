@@ -94,7 +94,6 @@ type funnelBooks struct {
 	Difference     int64 `json:"difference" doc:"0 when every unit is accounted for"`
 }
 
-// curveInput asks for a curve.
 type curveInput struct {
 	operator.ByID
 	Step  int       `query:"step" enum:"0,1,10,60,3600" doc:"Seconds per step of the curve; 0 is no curve. Seconds are kept for 90 days"`
@@ -133,7 +132,6 @@ func (s *Service) curve(ctx context.Context, in *curveInput, opens time.Time, it
 	return out, nil
 }
 
-// itemFunnel answers an item's funnel.
 func (s *Service) itemFunnel(ctx context.Context, in *curveInput) (*operator.Body[itemFunnelView], error) {
 	return operator.Answer(in.ID, func(id int64) (itemFunnelView, error) {
 		v, opens, err := s.funnel(ctx, id)
@@ -178,7 +176,6 @@ func (s *Service) funnel(ctx context.Context, id int64) (v itemFunnelView, opens
 	return v, opens, err
 }
 
-// funnelRoutes registers the funnels of an item, a session and an activity.
 func (s *Service) funnelRoutes(api httpx.API) {
 	item := operator.Read(operator.Base+"/items/{id}/funnel", "get-funnel", "An item's attempts, orders, units and books at this moment")
 	item.Description = "Counted on every instance and merged: what shoppers were told, up to a second ago. An instance that is killed loses what it counted in its last second; the books lose nothing."

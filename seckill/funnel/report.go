@@ -31,7 +31,6 @@ const (
 	maxAlarms = 100
 )
 
-// reportInput asks for a report.
 type reportInput struct {
 	operator.ByID
 	Accept   string `header:"Accept" hidden:"true"`
@@ -46,7 +45,6 @@ type reportOutput struct {
 	Body         []byte
 }
 
-// reportRoute registers the report of a session.
 func (s *Service) reportRoute(api httpx.API) {
 	const path = operator.Base + "/sessions/{id}/report"
 	op := operator.Read(path, "get-session-report", "What a session was: answers, orders, latency, alarms, proof of the books, and what to do better")
@@ -80,7 +78,6 @@ func (s *Service) reportRoute(api httpx.API) {
 	}
 }
 
-// report reads a session's figures.
 func (s *Service) report(ctx context.Context, id int64) (*report.Report, error) {
 	session, err := plan.ReadSession(ctx, s.deps.DB, id)
 	if err != nil {

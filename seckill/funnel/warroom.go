@@ -301,7 +301,6 @@ type warRoomView struct {
 	Alarms            []alarm.Alarm `json:"alarms" nullable:"false" doc:"The newest alarms that no one has acknowledged, the critical ones first"`
 }
 
-// warRoomSession is a session that the war room shows.
 type warRoomSession struct {
 	ID       wire.ID   `json:"id"`
 	Name     string    `json:"name"`
@@ -309,7 +308,6 @@ type warRoomSession struct {
 	ClosesAt wire.Time `json:"closes_at"`
 }
 
-// warRoomItem is an item of these sessions.
 type warRoomItem struct {
 	ID        wire.ID      `json:"id"`
 	SessionID wire.ID      `json:"session_id"`
@@ -345,7 +343,6 @@ type warRoomPoint struct {
 	Answers map[string]int64 `json:"answers" doc:"Answers in the step by code"`
 }
 
-// warRoomRoutes registers an activity's war room, once and as events.
 func (s *Service) warRoomRoutes(api httpx.API) {
 	const path = operator.Base + "/activities/{id}/war-room"
 	op := operator.Read(path, "get-war-room", "What to watch during an activity: attempts, units, lag, books and alarms, of all instances")

@@ -65,7 +65,6 @@ func (p *planned) images(ctx context.Context, _ preflight.Need) ([]preflight.Fin
 	return bad, nil
 }
 
-// picture is an image of an item.
 type picture struct {
 	item int64
 	url  string

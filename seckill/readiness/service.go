@@ -49,7 +49,6 @@ func New(cfg plan.Config, deps Deps) *Service {
 	return &Service{cfg: cfg, deps: deps}
 }
 
-// askPreflight is the request of a preflight.
 type askPreflight struct {
 	operator.ByID
 	Shoppers int `query:"shoppers" minimum:"1" maximum:"100000000" doc:"How many are expected at the opening" example:"50000"`

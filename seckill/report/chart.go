@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// line is one line of a chart.
 type line struct {
 	name, color, dashes string // dashes tell lines apart in print without colours
 	points              []at

@@ -40,7 +40,6 @@ func answers(codes map[string]int64, lang httpx.Language) (rows []answer) {
 	return rows
 }
 
-// data is the template's.
 type data struct {
 	*Report
 	lang                 httpx.Language

@@ -28,7 +28,6 @@ const (
 	capKept = "reservations_keep_to_the_cap"
 )
 
-// wish is one user's request for a reservation.
 type wish struct {
 	item, user int64
 	human      bool // a human check was passed for it
@@ -128,7 +127,6 @@ const (
 // RedisKeys are the prefixes of the package's keys.
 var RedisKeys = []string{lockPrefix}
 
-// held is a user's existing reservation.
 type held struct {
 	at  time.Time
 	new bool // made by this request

@@ -134,7 +134,6 @@ func (q *question) memoryKey() [24]byte {
 	return k
 }
 
-// remember caches a final answer.
 func (s *Service) remember(q *question) {
 	var bits byte
 	seconds := noSeconds
@@ -148,7 +147,6 @@ func (s *Service) remember(q *question) {
 	_ = s.memory.Set(key[:], []byte{bits}, seconds) // an entry of 25 bytes always fits
 }
 
-// recall returns a cached answer.
 func (s *Service) recall(q *question) (answer, bool) {
 	key := q.memoryKey()
 	v, err := s.memory.Get(key[:])

@@ -66,7 +66,6 @@ func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 	}, s.remove)
 }
 
-// item finds the item that a path names.
 func (s *Service) item(rawID string) (*catalogue.Item, error) {
 	id, err := httpx.ParseID(rawID)
 	if err != nil {
@@ -113,7 +112,6 @@ func (s *Service) remove(ctx context.Context, in *Request) (*struct{}, error) {
 	return nil, err
 }
 
-// told renders the answer about a reservation.
 func told(item *catalogue.Item, h held, err error) (*Answer, error) {
 	if err != nil {
 		return nil, err

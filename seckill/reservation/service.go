@@ -111,7 +111,6 @@ const (
 	codeGivenUp  = "given-up"
 )
 
-// count counts an answer.
 func (s *Service) count(code string, err error) {
 	if err != nil {
 		code = fault.From(err).Code

@@ -131,7 +131,6 @@ func (s *Service) insertDecisions(ctx context.Context, rows riskdb.InsertDecisio
 	return riskdb.New(s.deps.DB).InsertDecisions(ctx, rows)
 }
 
-// riskDecision is a decision as operators see it.
 type riskDecision struct {
 	ID         string         `json:"id"`
 	At         string         `json:"at" format:"date-time"`

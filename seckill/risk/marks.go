@@ -94,7 +94,6 @@ func columns(hits []Hit) (users, counts []int64, until []time.Time) {
 	return users, counts, until
 }
 
-// remark recounts a rule for all users.
 func (s *Service) remark(ctx context.Context, r *Rule) error {
 	hits, err := s.hits(ctx, s.deps.DB, r, nil)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"stampede/seckill/risk/internal/riskdb"
 )
 
-// riskRuleDraft is a rule as an operator submits it.
 type riskRuleDraft struct {
 	Kind          string     `json:"kind" enum:"unpaid_holds,open_unpaid"`
 	Threshold     int32      `json:"threshold" minimum:"1" maximum:"100000" doc:"The rule applies to users whose count reaches it" example:"3"`
@@ -31,7 +30,6 @@ type riskRuleDraft struct {
 	DryRunUntil   *time.Time `json:"dry_run_until,omitempty" doc:"Until then the rule restricts no user; whom it would have restricted is in the decisions, as dry-run"`
 }
 
-// riskRule is a rule as operators see it.
 type riskRule struct {
 	ID            string  `json:"id"`
 	Kind          string  `json:"kind" enum:"unpaid_holds,open_unpaid" doc:"What is counted about a user"`
@@ -62,7 +60,6 @@ func (s *Service) view(r Rule) riskRule {
 	return v
 }
 
-// rule reads and checks an input.
 func (s *Service) rule(in *riskRuleDraft) (Rule, error) {
 	r := Rule{
 		Kind: in.Kind, Threshold: in.Threshold, WindowSeconds: int64(defaultWindow.Seconds()), Action: in.Action, Amount: in.Amount, Note: in.Note,
@@ -326,7 +323,6 @@ func check(r *Rule, now time.Time) error {
 // may have stored one that is not.
 func counted(r *Rule) bool { return r.Kind == UnpaidHolds || r.Kind == OpenUnpaid }
 
-// over reports whether the rule has ended.
 func over(r *Rule, now time.Time) bool { return r.ExpiresAt != nil && !now.Before(*r.ExpiresAt) }
 
 var (

@@ -21,13 +21,6 @@ type Settings struct {
 	RushesPerSecond int `default:"10" env:"STAMPEDE_RUSHES_PER_SECOND" help:"Rushes that one user may send to an instance in a second; 0 is no limit." min:"0" max:"1000" group:"Limits and proxies:" rare:""`
 }
 
-// pathLimits bound how often paths are requested.
-func (s Settings) pathLimits() []httpx.Limit {
-	return []httpx.Limit{
-		{Rule: ratelimit.Rule{Name: "rush-path", Count: s.PathsPerMinute, Per: time.Minute}, Of: httpx.OfUser},
-	}
-}
-
 // rushLimit is what repeats enforces, for the document.
 func (s Settings) rushLimit() httpx.Limit {
 	return httpx.Limit{Rule: ratelimit.Rule{Name: "rush", Count: s.RushesPerSecond, Per: time.Second}, Of: httpx.OfUser}

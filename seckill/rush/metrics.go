@@ -160,7 +160,6 @@ type counters struct {
 	handedOver [counted]int64 // to the board; only its goroutine uses it
 }
 
-// sum is the count at an index.
 func (c *counters) sum(at int) (n int64) {
 	for i := range c.striped {
 		n += c.striped[i].counts[at].Load()
@@ -187,7 +186,6 @@ func (m *metrics) add(item, user int64, at int) {
 	m.of(item).striped[uint64(user)%stripes].counts[at].Add(1) //nolint:gosec // any spread will do
 }
 
-// of returns an item's counters.
 func (m *metrics) of(item int64) *counters {
 	if c := m.perItem.find(item); c != nil {
 		return c

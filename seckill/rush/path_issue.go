@@ -13,6 +13,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/ratelimit"
 	"stampede/seckill/catalogue"
 )
 
@@ -38,7 +39,6 @@ type PathRequest struct {
 	Body  *rushPathRequest
 }
 
-// rushPathRequest is the body of a PathRequest.
 type rushPathRequest struct {
 	Quantity int32 `json:"quantity,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Units, up to the item's limit per user; 1 if omitted"`
 }
@@ -143,7 +143,6 @@ func (r *Service) known(id string) int64 {
 	return item
 }
 
-// registerIssue adds the route.
 func (r *Service) registerIssue(api httpx.API) {
 	api.Member("limit", huma.Schema{Type: huma.TypeInteger, Description: "Units that one shopper may buy, in an over-limit problem", Examples: []any{2}})
 	httpx.Register(api, httpx.Op{
@@ -153,7 +152,7 @@ func (r *Service) registerIssue(api httpx.API) {
 			"Paths are issued from two minutes before the opening; spread your requests over that time. " +
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +
 			"usable_from and expires_at are in server time; GET /api/v1/time helps with the offset.",
-		Limits:  r.cfg.pathLimits(),
+		Limits:  []httpx.Limit{{Rule: ratelimit.Rule{Name: "rush-path", Count: r.cfg.PathsPerMinute, Per: time.Minute}, Of: httpx.OfUser}},
 		Refuses: append([]*fault.Error{ErrSaleEnded, ErrNotStarted, refusals[outOverLimit], ErrCoolingDown}, r.deps.Refuses...),
 	}, func(ctx context.Context, in *PathRequest) (*PathAnswer, error) {
 		out, err := r.issue(ctx, in)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
-	"stampede/platform/edge/auth"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
@@ -359,41 +357,5 @@ func TestIssue(t *testing.T) {
 		} else if c.kind == fault.TooEarly && (f.RetryAfter < 50*time.Second || f.RetryAfter > time.Minute) {
 			t.Errorf("%s: Retry-After %v", name, f.RetryAfter)
 		}
-	}
-}
-
-// The route itself: roles, defaults and answers.
-func TestIssueOverHTTP(t *testing.T) {
-	t.Parallel()
-	y := setup(t)
-	it := y.Item(5)
-	i := y.instance([]*catalogue.Item{it})
-	bearer, err := auth.NewTokens(seckilltest.Key, time.Now).Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Minute)
-	require.NoError(t, err)
-	post := func(body, token string) *httptest.ResponseRecorder {
-		req := httptest.NewRequest(http.MethodPost, "/api/v1/items/1/rush-path", strings.NewReader(body))
-		if body != "" {
-			req.Header.Set("Content-Type", "application/json")
-		}
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		rec := httptest.NewRecorder()
-		i.rt.ServeHTTP(rec, req)
-		return rec
-	}
-	for body, want := range map[string]int{
-		"": 200, "{}": 200, `{"quantity":1}`: 200, `{"quantity":2}`: 422, `{"quantity":0}`: 422, `{"quantity":-1}`: 422, `{"quantity":"1"}`: 422, `{`: 400,
-	} {
-		if rec := post(body, bearer); rec.Code != want {
-			t.Errorf("%q: %d %s, want %d", body, rec.Code, rec.Body, want)
-		}
-	}
-	if rec := post("", ""); rec.Code != http.StatusUnauthorized {
-		t.Errorf("without a token: %d", rec.Code)
-	}
-	doc := i.rt.API.Huma.OpenAPI()
-	if op := doc.Paths["/api/v1/rush/{path}"]; op == nil || op.Post.Responses["202"] == nil || !strings.Contains(op.Post.Responses["503"].Description, "unknown") {
-		t.Error("the rush is not documented")
 	}
 }

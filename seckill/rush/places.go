@@ -36,7 +36,6 @@ const noPosition = int64(1) << 62
 
 func newNumbers(maxBytes int) *numbers { return &numbers{freecache.NewCache(maxBytes)} }
 
-// put remembers a number.
 func (n *numbers) put(no ids.ID, t told) {
 	var v [toldBytes]byte
 	binary.LittleEndian.PutUint64(v[:8], uint64(t.item))     //nolint:gosec // bits, read back by get

@@ -115,7 +115,6 @@ func (r *Service) inLine(req *http.Request, t *token, item *catalogue.Item) verd
 	return v
 }
 
-// write answers the request.
 func (r *Service) write(w http.ResponseWriter, req *http.Request, lang httpx.Language, no ids.ID, v verdict) {
 	switch v.outcome {
 	case outQueued:

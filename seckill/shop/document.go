@@ -104,7 +104,6 @@ func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	p.write(w, r, status, key, d, shown)
 }
 
-// live answers with the demo's page.
 func (p *pages) live(w http.ResponseWriter, r *http.Request) {
 	d := p.document(r)
 	d.Page, d.Title, d.Live, d.Private = "live", d.T("Demo", "演示"), true, true
