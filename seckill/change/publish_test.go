@@ -164,9 +164,7 @@ func TestShoppersSeeThePlan(t *testing.T) {
 		t.Errorf("the same again: %d %s", again.Status, again.Raw)
 	}
 	// The remaining units change, and so does the ETag.
-	if err := d.Stock.Reserve(t.Context(), s.StockItem(t, false), d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 2}}, &inventory.Decision{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Stock.Reserve(t.Context(), s.StockItem(t, false), d.epoch(s), []inventory.Attempt{{User: 5, No: ids.NewFor(5), Quantity: 2}}, &inventory.Decision{}))
 	d.forgetBrowse()
 	r = d.As("", http.MethodGet, "/api/v1/sessions/"+s.Session, nil)
 	item := r.Doc["items"].([]any)[0].(map[string]any)

@@ -76,9 +76,7 @@ func (d *instance) deliver() {
 		var id ids.ID
 		var payload []byte
 		require.NoError(d.T, rows.Scan(&id, &payload))
-		if err := d.svc.Subscription().Handle(d.T.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}); err != nil {
-			d.T.Fatal(err)
-		}
+		require.NoError(d.T, d.svc.Subscription().Handle(d.T.Context(), bus.Msg{ID: id, Subject: seckillevent.SubjectChanged, Data: payload}))
 	}
 	require.NoError(d.T, rows.Err())
 }

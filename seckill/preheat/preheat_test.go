@@ -48,9 +48,7 @@ func TestTwoInstancesLoadOnce(t *testing.T) {
 		t.Errorf("epoch is %d: the item was loaded more than once", n)
 	}
 	var epoch, done int64
-	if err := i.DB.QueryRow(t.Context(), `SELECT s.epoch, i.load_done FROM inventory.stock s JOIN seckill.items i ON i.id = s.item_id`).Scan(&epoch, &done); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, i.DB.QueryRow(t.Context(), `SELECT s.epoch, i.load_done FROM inventory.stock s JOIN seckill.items i ON i.id = s.item_id`).Scan(&epoch, &done))
 	if epoch != 1 || done != 1 {
 		t.Errorf("in Postgres the epoch is %d, and %d is recorded as answered", epoch, done)
 	}

@@ -129,15 +129,11 @@ func TestSkippedGrantIsDelivered(t *testing.T) {
 	publish(t, q, 1, "skipped")
 	messages, kept := filepath.Join(server.StoreDir, "jetstream", "$G", "streams", "GRANTS", "msgs"), filepath.Join(t.TempDir(), "msgs")
 	away()
-	if err := os.CopyFS(kept, os.DirFS(messages)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(kept, os.DirFS(messages)))
 	again()
 	taken("skipped")
 	away()
-	if err := errors.Join(os.RemoveAll(messages), os.Rename(kept, messages)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.RemoveAll(messages), os.Rename(kept, messages)))
 	again()
 	taken("skipped")
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 func TestBundleSharesOneCopyOfEachModule(t *testing.T) {
@@ -18,9 +20,7 @@ func TestBundleSharesOneCopyOfEachModule(t *testing.T) {
 		"alone.js":  "export const more = () => new URL(\"./goods.svg\", import.meta.url);\n",
 		"style.css": "a  {  color : red }\n", "goods.svg": "<svg></svg>",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if s := served["main.js"]; strings.Count(s, "您好") != 1 || !strings.Contains(s, `import("./later.js")`) || strings.Contains(s, "remark") {
 		t.Errorf("the shell:\n%s", s)
 	}
@@ -54,9 +54,7 @@ func TestBundleRefusesWhatItCannotServe(t *testing.T) {
 func TestLaterModulesFindWhatTheyImport(t *testing.T) {
 	t.Parallel()
 	served, err := read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	exports := map[string][]string{}
 	for name, body := range served {
 		for _, m := range regexp.MustCompile(`export\{([^}]*)\}`).FindAllStringSubmatch(body, -1) {

@@ -24,6 +24,7 @@ import (
 	"stampede/platform/base/currency"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/shop"
 )
 
@@ -37,9 +38,7 @@ func read(t *testing.T) map[string]string {
 	files := map[string]string{}
 	for _, name := range names {
 		raw, err := os.ReadFile(name) //nolint:gosec // a file of this folder
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files[filepath.Base(name)] = string(raw)
 	}
 	return files
@@ -103,9 +102,7 @@ func pages(t testing.TB, settings ...func(*shop.Settings)) (*httpx.Router, map[s
 	for _, set := range settings {
 		set(&cfg.Settings)
 	}
-	if err := errors.Join(cfg.Check(), shop.Pages(rt, cfg)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(cfg.Check(), shop.Pages(rt, cfg)))
 	return rt, items
 }
 
@@ -131,9 +128,7 @@ func plain(t *testing.T, w *httptest.ResponseRecorder) string {
 		body = brotli.NewReader(body)
 	}
 	text, err := io.ReadAll(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -296,9 +291,7 @@ func TestDocumentsDescribeThemselves(t *testing.T) {
 func TestDocumentsHaveTheShopsFace(t *testing.T) {
 	t.Parallel()
 	logo := filepath.Join(t.TempDir(), "our.svg")
-	if err := os.WriteFile(logo, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(logo, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600))
 	rt, _ := pages(t, func(s *shop.Settings) {
 		s.ShopName, s.ShopLogo, s.ShopAccent, s.ShopTermsURL = "小店 & <Sons>", logo, "#0a5fd0", "https://example.com/terms?a=1"
 	})

@@ -83,9 +83,7 @@ func (y *Bundle) NewStock(change ...func(*inventory.Config)) *inventory.Service 
 	stock, err := inventory.New(cfg, inventory.Deps{
 		DB: y.DB, Redis: y.Redis, Bus: y.Bus, Grants: y.last, Holds: y.Orders, Books: y.Orders, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		y.T.Fatal(err)
-	}
+	require.NoError(y.T, err)
 	return stock
 }
 
@@ -129,9 +127,7 @@ func (y *Bundle) Item(units int32, change ...func(*catalogue.Item)) *catalogue.I
 			Item: it.Stock(), Total: it.Total, Unlimited: it.Unlimited, UserLimit: it.UserLimit, Rebuy: true, OpensAt: it.OpensAt, ClosesAt: it.ClosesAt,
 		})
 	})
-	if err != nil {
-		y.T.Fatal(err)
-	}
+	require.NoError(y.T, err)
 	y.Load(it)
 	return it
 }
@@ -139,9 +135,7 @@ func (y *Bundle) Item(units int32, change ...func(*catalogue.Item)) *catalogue.I
 // Load loads an item into Redis.
 func (y *Bundle) Load(it *catalogue.Item) {
 	y.T.Helper()
-	if err := y.Stock.Load(y.T.Context(), it.ID); err != nil {
-		y.T.Fatal(err)
-	}
+	require.NoError(y.T, y.Stock.Load(y.T.Context(), it.ID))
 }
 
 // Close closes an unpaid order, which gives its units back.
@@ -161,21 +155,9 @@ func (y *Bundle) Pay(no ids.ID) {
 func (y *Bundle) end(no ids.ID, status, subject string) {
 	y.T.Helper()
 	data, err := json.Marshal(orderevent.Changed{Orders: []orderevent.Order{y.Orders.Set(no, status)}})
-	if err != nil {
-		y.T.Fatal(err)
-	}
-	if err := y.Deliver(subject, data); err != nil {
-		y.T.Fatal(err)
-	}
-}
-
-// Deliver passes inventory an event about orders, and returns when it is applied.
-func (y *Bundle) Deliver(subject string, data []byte) error {
-	if err := y.events[subject](y.T.Context(), bus.Msg{Subject: subject, Data: data}); err != nil {
-		return err
-	}
+	require.NoError(y.T, err)
+	require.NoError(y.T, y.events[subject](y.T.Context(), bus.Msg{Subject: subject, Data: data}))
 	pgtest.Eventually(y.T, 30*time.Second, y.Stock.Idle, "the event is applied")
-	return nil
 }
 
 // Counted is the value of the counter with that label in a registry.
@@ -278,9 +260,7 @@ func (y *Bundle) OffBy(wrong time.Duration) *clock.Server {
 	y.T.Helper()
 	c := clock.NewServer(y.Redis, slog.New(slog.DiscardHandler))
 	c.Local = func() time.Time { return time.Now().Add(wrong) }
-	if err := c.Sample(y.T.Context()); err != nil {
-		y.T.Fatal(err)
-	}
+	require.NoError(y.T, c.Sample(y.T.Context()))
 	return c
 }
 
@@ -288,8 +268,6 @@ func (y *Bundle) OffBy(wrong time.Duration) *clock.Server {
 func (y *Bundle) RedisTime() time.Time {
 	y.T.Helper()
 	now, err := y.Redis.Time(y.T.Context()).Result()
-	if err != nil {
-		y.T.Fatal(err)
-	}
+	require.NoError(y.T, err)
 	return now
 }

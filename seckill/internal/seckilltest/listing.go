@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -40,9 +41,7 @@ func NewListing(t testing.TB, items ...*catalogue.Item) *Listing {
 func (s *Listing) Show(items ...*catalogue.Item) {
 	s.t.Helper()
 	s.Plan(items...)
-	if err := s.Refresh(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, s.Refresh(s.t.Context()))
 }
 
 // Plan replaces what is published without refreshing the catalogue.
