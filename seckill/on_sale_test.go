@@ -48,9 +48,7 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 		want   int
 	}{{`now() + interval '1 minute'`, 0}, {`now() - interval '5 seconds'`, 0}, {`now() - interval '40 seconds'`, 3}} {
 		closes(c.closes)
-		if n := found(); n != c.want {
-			t.Errorf("closing at %s, %d questions find it, want %d", c.closes, n, c.want)
-		}
+		require.Equal(t, "questions that find it, closing at "+c.closes, found(), c.want)
 	}
 	if _, err := d.DB.Exec(t.Context(), `INSERT INTO seckill.reservations (item_id, user_id) SELECT $1, n FROM generate_series(1, 5) n`, item); err != nil {
 		t.Fatal(err)

@@ -40,9 +40,7 @@ func TestBrowseNeedsNoPostgres(t *testing.T) {
 			}
 		}
 	}
-	if w.plan.reads != 0 {
-		t.Errorf("browsing read the plan %d times", w.plan.reads)
-	}
+	require.Equal(t, "reads of the plan", w.plan.reads, 0)
 }
 
 // TestTheSessionList lists nothing in an empty shop, nor what closed long ago.
@@ -251,9 +249,7 @@ func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 		sale sale
 		want string
 	}{{"edited", edited, "A better phone"}, {"deleted", deleted, "Not Found"}, {"published late", late, "A phone"}} {
-		if got := shows(c.sale); got != c.want {
-			t.Errorf("the sale that was %s shows %q, want %q", c.what, got, c.want)
-		}
+		require.Equal(t, "what the sale shows that was "+c.what, shows(c.sale), c.want)
 	}
 	w.forget()
 	if list := w.get("/api/v1/sessions"); len(list.body["data"].([]any)) != 2 {

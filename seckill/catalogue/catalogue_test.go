@@ -19,9 +19,7 @@ import (
 // because it counts the allocations of the whole process.
 func TestLookupsAllocateNothing(t *testing.T) {
 	c := seckilltest.NewListing(t, &catalogue.Item{ID: 7}).Catalogue
-	if got := testing.AllocsPerRun(100, func() { c.Item(7); c.Item(8) }); got != 0 {
-		t.Errorf("a lookup allocates %v times", got)
-	}
+	require.Equal(t, "allocations of a lookup", testing.AllocsPerRun(100, func() { c.Item(7); c.Item(8) }), 0)
 }
 
 // TestSnapshotIsReplacedAsAWhole checks that a changed plan, and nothing else,
@@ -123,8 +121,6 @@ func TestDueInRedis(t *testing.T) {
 		"closed":    {catalogue.Item{OnSale: true, PreheatAt: now.Add(-2), ClosesAt: now}, false},
 		"withdrawn": {catalogue.Item{PreheatAt: now.Add(-1), ClosesAt: now.Add(1)}, false},
 	} {
-		if got := c.item.DueInRedis(now); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		require.Equal(t, name, c.item.DueInRedis(now), c.want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/internal/wire"
 	"stampede/seckill/plan"
@@ -43,9 +44,7 @@ func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 	tr := d.Traced(func() {
 		clone = d.Do(http.StatusCreated, http.MethodPost, base+"/clone", `{"name":"Again","shift_days":10}`)
 	})
-	if tr.String() != "[activity.clone session.create item.create] and 0 events" {
-		t.Errorf("cloning left %v", tr)
-	}
+	require.Equal(t, "what cloning left", tr.String(), "[activity.clone session.create item.create] and 0 events")
 	if got := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+clone.Text("id"), nil); !bytes.Equal(got.Raw, clone.Raw) {
 		t.Errorf("answered %s\nkept     %s", clone.Raw, got.Raw)
 	}
@@ -53,9 +52,7 @@ func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 	for field, want := range map[string]string{
 		"starts_at": "2026-03-11T04:00:00.000Z", "ends_at": "2026-03-30T04:00:00.000Z", "name": "Again", "status": "draft",
 	} {
-		if clone.Text(field) != want {
-			t.Errorf("%s is %s, want %s", field, clone.Text(field), want)
-		}
+		require.Equal(t, field, clone.Text(field), want)
 	}
 	// Still 10:00 to 12:00 local time, an hour earlier in UTC.
 	if session["opens_at"] != "2026-03-16T14:00:00.000Z" || session["closes_at"] != "2026-03-16T16:00:00.000Z" {
@@ -115,9 +112,7 @@ func TestCloneOfAnEndedSaleCanBeSold(t *testing.T) {
 			t.Errorf("repeated: %s\nfirst: %s", again.Raw, clone.Raw)
 		}
 	})
-	if tr.String() != "[] and 0 events" {
-		t.Errorf("a repetition left %v", tr)
-	}
+	require.Equal(t, "what a repetition left", tr.String(), "[] and 0 events")
 	if r := d.As(auth.Operator, http.MethodPost, path, `{"shift_days":1}`, "Idempotency-Key", "c1"); r.Status != 422 || r.Text("code") != "idempotency-mismatch" {
 		t.Errorf("another body under the key: %d %s", r.Status, r.Raw)
 	}
@@ -125,9 +120,8 @@ func TestCloneOfAnEndedSaleCanBeSold(t *testing.T) {
 		t.Errorf("clone: %s", clone.Raw)
 	}
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+clone.Text("id")+"/publish", nil)
-	if n := d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1 AND NOT paused`, clone.ID(t, "sessions", 0, "items", 0, "id")); n != 10 {
-		t.Errorf("%d units of the clone are on sale", n)
-	}
+	item := clone.ID(t, "sessions", 0, "items", 0, "id")
+	require.Equal(t, "units of the clone on sale", d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1 AND NOT paused`, item), 10)
 }
 
 // TestClonedSeriesIsIndependent checks that a cloned series points at the clone's
@@ -182,8 +176,6 @@ func TestWrongClones(t *testing.T) {
 			}
 		}
 	})
-	if tr.String() != "[] and 0 events" {
-		t.Errorf("left %v", tr)
-	}
+	require.Equal(t, "what was left", tr.String(), "[] and 0 events")
 	d.As(auth.Viewer, http.MethodPost, base+s.Activity+"/clone", `{"shift_days":1}`).Want(t, "a viewer cloned", http.StatusForbidden, "")
 }

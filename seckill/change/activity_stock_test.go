@@ -79,9 +79,7 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 		t.Errorf("the keys under the old rule are still there: %v %v", ok, err)
 	}
 	// The title does not affect the stock: no Load for it.
-	if n := d.Number(`SELECT load_wanted FROM seckill.items WHERE id = $1`, s.Item); n != 9 {
-		t.Errorf("publication and eight stock edits requested %d loads, want 9", n)
-	}
+	require.Equal(t, "loads requested by publication and eight stock edits", d.Number(`SELECT load_wanted FROM seckill.items WHERE id = $1`, s.Item), 9)
 }
 
 // TestDeletingScheduledThings checks that deletion also removes rows, stock,
@@ -98,15 +96,11 @@ func TestDeletingScheduledThings(t *testing.T) {
 	}
 	second := `{"session_id":"` + s.Session + `","sku":"b","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
 	other := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", second).Text("id")
-	if n := d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, other); n != 1 {
-		t.Error("an item added after publication has no stock row")
-	}
+	require.Equal(t, "stock rows of an item added after publication", d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, other), 1)
 	if tr := d.Traced(func() { d.Do(204, http.MethodDelete, "/api/v1/admin/items/"+s.Item, nil) }); tr.String() != "[item.delete] and 1 events" {
 		t.Errorf("deleting an item left %v", tr)
 	}
-	if n := d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, s.Item); n != 0 {
-		t.Error("the deleted item still has a stock row")
-	}
+	require.Equal(t, "stock rows of the deleted item", d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, s.Item), 0)
 	if _, ok, err := d.Stock.State(t.Context(), s.StockItem(t, false)); err != nil || ok {
 		t.Errorf("the deleted item is still in Redis: %v %v", ok, err)
 	}

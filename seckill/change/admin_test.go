@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/plan"
 )
@@ -134,13 +135,9 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 				t.Errorf("%s: %d %s, want %s: …%s…", c.name, r.Status, r.Raw, c.location, c.message)
 			}
 		})
-		if tr.String() != "[] and 0 events" {
-			t.Errorf("%s left %v", c.name, tr)
-		}
+		require.Equal(t, "what was left by "+c.name, tr.String(), "[] and 0 events")
 	}
-	if n := d.Number(`SELECT count(*) FROM seckill.activities`); n != 0 {
-		t.Errorf("invalid drafts created %d activities", n)
-	}
+	require.Equal(t, "activities created by invalid drafts", d.Number(`SELECT count(*) FROM seckill.activities`), 0)
 }
 
 // TestPublicationChecks lists what prevents a draft from being published.
@@ -171,9 +168,7 @@ func TestPublicationChecks(t *testing.T) {
 				t.Errorf("%s: %d %s", name, r.Status, r.Raw)
 			}
 		})
-		if tr.String() != "[] and 0 events" {
-			t.Errorf("%s left %v", name, tr)
-		}
+		require.Equal(t, "what was left by "+name, tr.String(), "[] and 0 events")
 	}
 }
 
@@ -188,9 +183,7 @@ func TestEditsNeedTheVersionTheyRead(t *testing.T) {
 	} {
 		path = "/api/v1/admin/" + path
 		r := d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,`+body+`}`)
-		if r.Doc["version"] != 2.0 {
-			t.Errorf("%s after an edit: %s", path, r.Raw)
-		}
+		require.Equal(t, path+" after an edit", r.Doc["version"], 2.0)
 		tr := d.Traced(func() {
 			r = d.As(auth.Operator, http.MethodPatch, path, `{"version":1,`+body+`}`)
 		})
@@ -216,9 +209,7 @@ func TestPatchChangesOnlyWhatItNames(t *testing.T) {
 	}
 	path = "/api/v1/admin/activities/" + s.Activity
 	r := d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,"payment_window_share":0.5}`)
-	if r.Doc["payment_window_share"] != 0.5 {
-		t.Errorf("share: %s", r.Raw)
-	}
+	require.Equal(t, "the share", r.Doc["payment_window_share"], 0.5)
 	r = d.Do(http.StatusOK, http.MethodPatch, path, `{"version":2,"payment_window_seconds":60}`)
 	if r.Doc["payment_window_share"] != nil || r.Doc["payment_window_seconds"] != 60.0 {
 		t.Errorf("duration in place of the share: %s", r.Raw)

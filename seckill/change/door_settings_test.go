@@ -160,9 +160,7 @@ func TestACapIsThereFromTheBeginning(t *testing.T) {
 	s := d.Draft(2*time.Hour, guarded(now.Add(2*time.Minute), now.Add(time.Hour)), func(_, session, _ map[string]any) { session["reservation_cap"] = 0 })
 	d.SQL(`INSERT INTO seckill.reservation_counts (item_id, taken, places) VALUES ($1, 7, 20)`, s.Item)
 	d.Do(http.StatusOK, http.MethodPatch, adminSessions+s.Session, map[string]any{"version": 1, "reservation_cap": 2})
-	if n := d.Number(`SELECT count(*) FROM seckill.reservation_counts`); n != 0 {
-		t.Error("the old count is still there")
-	}
+	require.Equal(t, "old counts", d.Number(`SELECT count(*) FROM seckill.reservation_counts`), 0)
 }
 
 // TestReservationsMoveByTheClockOnTheWall clones and repeats a session over the
@@ -189,9 +187,7 @@ func TestReservationsMoveByTheClockOnTheWall(t *testing.T) {
 	require.Equal(t, "the clone's session", reservationOf(clone.Doc["sessions"].([]any)[0].(map[string]any)), want)
 	r := d.Do(http.StatusOK, http.MethodPost, adminSessions+s.Session+"/repeat", map[string]any{"until": "2031-03-31"})
 	for i, want := range []string{want, utc(at(30, 12, 0)) + " " + utc(at(31, 1, 30)) + " 2.5"} {
-		if got := reservationOf(r.Doc["created"].([]any)[i].(map[string]any)); got != want {
-			t.Errorf("repetition %d shows %s, want %s", i+1, got, want)
-		}
+		require.Equal(t, fmt.Sprint("repetition ", i+1), reservationOf(r.Doc["created"].([]any)[i].(map[string]any)), want)
 	}
 
 	// A closing time equal to the opening stays so, although 2:30 does not exist

@@ -34,9 +34,7 @@ func TestBackupIsPlanned(t *testing.T) {
 	path := "/api/v1/admin/items/" + s.Item
 	must := func(what, want string) {
 		t.Helper()
-		if got := d.planned(s.Item); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		require.Equal(t, what, d.planned(s.Item), want)
 	}
 	must("a draft", "stock 10 backup 2, of 0 are 0 available and 0 held back")
 	for _, body := range []string{`{"version":1,"backup":9999991}`, `{"version":1,"unlimited":true,"backup":1}`, `{"version":1,"backup":-1}`} {
@@ -67,9 +65,7 @@ func TestMoveBackup(t *testing.T) {
 	path := "/api/v1/admin/items/" + s.Item + "/backup"
 	must := func(what, want string) {
 		t.Helper()
-		if got := d.planned(s.Item); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		require.Equal(t, what, d.planned(s.Item), want)
 		st, ok, err := d.Stock.State(t.Context(), item)
 		row, _, bookErr := d.Stock.Book(t.Context(), item.ID)
 		if err != nil || bookErr != nil || !ok || row.Difference != 0 || st.Rev != d.Number(`SELECT rev FROM inventory.stock WHERE item_id = $1`, s.Item) {
@@ -130,9 +126,7 @@ func TestMoveBackupOfAnOversoldItemAndAfterTheEnd(t *testing.T) {
 	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	must := func(what, want string, remaining int64) {
 		t.Helper()
-		if got := d.planned(s.Item); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		require.Equal(t, what, d.planned(s.Item), want)
 		if st, _, err := d.Stock.State(t.Context(), item); err != nil || st.Remaining != remaining {
 			t.Errorf("%s: %d remain, want %d, %v", what, st.Remaining, remaining, err)
 		}

@@ -29,9 +29,7 @@ func TestShoppersReadDetails(t *testing.T) {
 			d.Do(http.StatusOK, http.MethodPut, rules, `{"rules":"One each.","version":0}`)
 		}
 	})
-	if tr.String() != "[item.detail activity.rules] and 0 events" {
-		t.Errorf("writing left %v", tr)
-	}
+	require.Equal(t, "what writing left", tr.String(), "[item.detail activity.rules] and 0 events")
 	// Another operator who read neither does not overwrite them.
 	for path, body := range map[string]string{detail: `{"description":"mine","images":[],"version":0}`, rules: `{"rules":"mine","version":0}`} {
 		if r := d.Do(http.StatusConflict, http.MethodPut, path, body); r.Text("code") != "stale-version" || r.Doc["version"] != 1.0 {
@@ -90,9 +88,7 @@ func TestDetailsAreGivenAtCreation(t *testing.T) {
 	tr := d.Traced(func() {
 		s = d.Draft(time.Hour, func(a, _, i map[string]any) { a["rules"], i["detail"] = "One each.", written("A") })
 	})
-	if tr.String() != "[activity.create activity.rules session.create item.create item.detail] and 0 events" {
-		t.Errorf("creating left %v", tr)
-	}
+	require.Equal(t, "what creating left", tr.String(), "[activity.create activity.rules session.create item.create item.detail] and 0 events")
 	product := `"title":"x","stock":9,"list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"}`
 	item := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", `{"session_id":"`+s.Session+`","sku":"b",`+product+`,"detail":{"description":"B","images":[]}}`)
 	at := time.Now().Add(90 * time.Minute).UTC()

@@ -82,9 +82,7 @@ func TestPauseOneItem(t *testing.T) {
 		for i, item := range items {
 			user++
 			seen := session.Doc["items"].([]any)[i].(map[string]any)["status"]
-			if got := fmt.Sprint(d.rush(item, user), ", ", seen); got != want[i] {
-				t.Errorf("%s: item %d: %s, want %s", after, i, got, want[i])
-			}
+			require.Equal(t, fmt.Sprint(after, ": item ", i), fmt.Sprint(d.rush(item, user), ", ", seen), want[i])
 			alone := d.Do(http.StatusOK, http.MethodGet, fmt.Sprint("/api/v1/items/", item.ID), nil)
 			if alone.Doc["status"] != seen {
 				t.Errorf("%s: item %d alone is %v", after, i, alone.Doc["status"])
@@ -131,9 +129,7 @@ func TestAPausedItemStaysPausedWhenEdited(t *testing.T) {
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.Item+"/pause", nil)
 	d.Do(http.StatusOK, http.MethodPatch, "/api/v1/admin/items/"+s.Item, `{"version":1,"stock":4}`)
 	d.followsPlan("edited")
-	if n := d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND paused AND total = 4`, s.Item); n != 1 {
-		t.Error("the stock row is not paused")
-	}
+	require.Equal(t, "paused stock rows", d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND paused AND total = 4`, s.Item), 1)
 }
 
 // TestStockGoesDown takes units off a running sale and writes some off: no more than no

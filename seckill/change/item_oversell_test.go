@@ -31,9 +31,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	tr := d.Traced(func() {
 		r = d.Do(http.StatusOK, http.MethodPut, path+"/oversell", `{"percent":25,"reason":"contract 7"}`)
 	})
-	if tr.String() != "[item.oversell] and 0 events" {
-		t.Errorf("agreeing on a draft left %v", tr)
-	}
+	require.Equal(t, "what agreeing on a draft left", tr.String(), "[item.oversell] and 0 events")
 	if r.Doc["oversell_percent"] != 25.0 || r.Text("oversell_reason") != "contract 7" || r.Doc["stock"] != 10.0 || r.Doc["on_sale"] != 12.0 {
 		t.Errorf("the item: %s", r.Raw)
 	}
@@ -97,9 +95,7 @@ func TestShoppersDoNotSeeAgreements(t *testing.T) {
 	tr := d.Traced(func() {
 		d.Do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":50,"reason":"a secret"}`)
 	})
-	if tr.String() != "[item.oversell] and 1 events" {
-		t.Errorf("agreeing left %v", tr)
-	}
+	require.Equal(t, "what agreeing left", tr.String(), "[item.oversell] and 1 events")
 	d.forgetBrowse()
 	for _, path := range []string{"sessions/" + s.Session, "items/" + s.Item} {
 		r := d.As("", http.MethodGet, "/api/v1/"+path, nil)
@@ -136,9 +132,7 @@ func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 			t.Errorf("%s left %v", c.body, tr)
 		}
 		d.settled(s, false, c.body, func(st inventory.State) bool { return st.Total == c.total && st.Remaining == c.total })
-		if n := d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1 AND available = total`, s.Item); n != c.total {
-			t.Errorf("%s: total %d in Postgres", c.body, n)
-		}
+		require.Equal(t, c.body+": the total in Postgres", d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1 AND available = total`, s.Item), c.total)
 		again := c.body
 		if c.total == 10 {
 			again = `{"percent":0}`
@@ -193,9 +187,7 @@ func TestWrongAgreements(t *testing.T) {
 			}
 		}
 	})
-	if tr.String() != "[] and 0 events" {
-		t.Errorf("left %v", tr)
-	}
+	require.Equal(t, "what was left", tr.String(), "[] and 0 events")
 	if r := d.As(auth.Viewer, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":1,"reason":"x"}`); r.Status != http.StatusForbidden {
 		t.Errorf("a viewer agreed: %d", r.Status)
 	}
@@ -247,9 +239,7 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 		want any
 	}{{`{"per_second":250}`, 250.0}, {`{"per_second":40}`, 40.0}, {`{"per_second":0}`, 0.0}, {`{"per_second":null}`, nil}} {
 		tr := a.Traced(func() { a.Do(http.StatusOK, http.MethodPut, path, c.body) })
-		if tr.String() != "[item.admission] and 1 events" {
-			t.Errorf("%s left %v", c.body, tr)
-		}
+		require.Equal(t, "what was left by "+c.body, tr.String(), "[item.admission] and 1 events")
 		for name, d := range map[string]*instance{"that it was set on": a, "beside it": b} {
 			require.NoError(t, d.items.Refresh(t.Context()))
 			if item, _ := d.items.Item(s.StockItem(t, false).ID); (item.Admission == nil) != (c.want == nil) || item.Admission != nil && float64(*item.Admission) != c.want {

@@ -31,9 +31,7 @@ func TestUnpayableItemsAreNotPublished(t *testing.T) {
 				t.Errorf("%s: %d %s", what, r.Status, r.Raw)
 			}
 		})
-		if tr.String() != "[] and 0 events" {
-			t.Errorf("%s left %v", what, tr)
-		}
+		require.Equal(t, "what was left by "+what, tr.String(), "[] and 0 events")
 	}
 	s := d.Draft(time.Hour)
 	refused("publishing", http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil, "item "+s.Item)
@@ -64,9 +62,7 @@ func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
 			"published": d.Do(http.StatusOK, http.MethodPost, path+"/publish", nil),
 			"read":      d.Do(http.StatusOK, http.MethodGet, path, nil),
 		} {
-			if r.Text("editable_until") != utc(opens.Add(-time.Minute)) {
-				t.Errorf("opens in %v, %s: editable until %q", opensIn, what, r.Text("editable_until"))
-			}
+			require.Equal(t, fmt.Sprint("opens in ", opensIn, ", ", what, ": editable until"), r.Text("editable_until"), utc(opens.Add(-time.Minute)))
 		}
 		if r := d.As(auth.Operator, http.MethodPatch, path, `{"version":1,"limit_per_user":2}`); r.Status != want {
 			t.Errorf("opens in %v, an edit: %d %s", opensIn, r.Status, r.Raw)
@@ -96,9 +92,7 @@ func TestStockIsAddedInTheLastMinute(t *testing.T) {
 	defer d.Run(d.preheat.Run)()
 	eventually(t, "the Load is done", func() bool { return d.Number(`SELECT count(*) FROM seckill.items WHERE load_wanted > load_done`) == 0 })
 	d.settled(s, false, "13 units on sale", func(st inventory.State) bool { return st.Total == 13 && st.Remaining == 13 })
-	if n := d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1`, item.ID); n != 13 {
-		t.Errorf("Postgres has %d units", n)
-	}
+	require.Equal(t, "units in Postgres", d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1`, item.ID), 13)
 }
 
 // TestCatalogueKnowsWhatIsPublished checks that the catalogue never has drafts

@@ -61,9 +61,7 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 			t.Errorf("repeated: %s", again.Raw)
 		}
 	})
-	if tr.String() != "[] and 0 events" {
-		t.Errorf("repeating again left %v", tr)
-	}
+	require.Equal(t, "what repeating again left", tr.String(), "[] and 0 events")
 	// One day is moved to another time, one is deleted: the first is left alone, the second is created again,
 	// whichever day the request names.
 	d.Do(http.StatusOK, http.MethodPatch, fmt.Sprintf("/api/v1/admin/sessions/%s", second["id"]), `{"version":1,"name":"Noon","opens_at":"2026-03-08T15:30:00Z"}`)
@@ -94,21 +92,15 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 			t.Errorf("beyond the activity's end: %d %s", r.Status, r.Raw)
 		}
 	})
-	if tr.String() != "[] and 0 events" {
-		t.Errorf("a refused repetition left %v", tr)
-	}
+	require.Equal(t, "what a refused repetition left", tr.String(), "[] and 0 events")
 	var r seckilltest.Reply
 	tr = d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path, `{"until":"`+until+`","extend_activity":true}`) })
 	if !slices.Contains(tr.Actions, "activity.edit") || tr.Actions[len(tr.Actions)-1] != "session.repeat" || tr.Events != 1 {
 		t.Errorf("repeating left %v", tr)
 	}
-	if n := d.Number(`SELECT count(*) FROM inventory.stock WHERE activity_id = $1 AND total = 10`, s.Activity); n != 3 {
-		t.Errorf("%d items have stock, want 3", n)
-	}
+	require.Equal(t, "items with stock", d.Number(`SELECT count(*) FROM inventory.stock WHERE activity_id = $1 AND total = 10`, s.Activity), 3)
 	made := r.Doc["created"].([]any)
-	if len(made) != 2 {
-		t.Fatalf("repeated for two days: %s", r.Raw)
-	}
+	require.Equal(t, "days repeated for", len(made), 2)
 	last := made[1].(map[string]any)
 	if a := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.Activity, nil); a.Text("ends_at") != last["closes_at"] {
 		t.Errorf("the activity ends at %s, the last session at %v", a.Text("ends_at"), last["closes_at"])
@@ -149,9 +141,7 @@ func TestWrongRepetitions(t *testing.T) {
 			}
 		}
 	})
-	if tr.String() != "[] and 0 events" {
-		t.Errorf("left %v", tr)
-	}
+	require.Equal(t, "what was left", tr.String(), "[] and 0 events")
 	if r := d.As(auth.Viewer, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-07"}`); r.Status != http.StatusForbidden {
 		t.Errorf("a viewer repeated: %d", r.Status)
 	}

@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -141,9 +142,7 @@ func TestAProofOfTheReservationIsEnough(t *testing.T) {
 	y.proved[7] = true
 	for kind, want := range map[humancheck.Kind]string{"pow": "ok", "slide": "human-check-required slide", "verifier": "human-check-unavailable"} {
 		it := y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheck = kind })
-		if got := y.ask(7, it, ""); got != want {
-			t.Errorf("%s: %s, want %s", kind, got, want)
-		}
+		require.Equal(t, string(kind), y.ask(7, it, ""), want)
 	}
 	require.Equal(t, "while proofs cannot be looked up", y.ask(forgetful, y.sale(time.Minute, nil), ""), "unavailable")
 	it := y.sale(time.Minute, func(i *catalogue.Item) { i.ReserveFrom, i.ReserveUntil = y.clock.Now().Add(-time.Hour), y.clock.Now() })
@@ -161,9 +160,7 @@ func TestTheSecondCheck(t *testing.T) {
 	y := newHumanYard(t)
 	it := y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheck, i.HumanCheckRate = "none", 3 })
 	for n := range 3 {
-		if got := y.ask(7, it, ""); got != "ok" {
-			t.Fatalf("path %d: %s", n+1, got)
-		}
+		require.Equal(t, fmt.Sprint("path ", n+1), y.ask(7, it, ""), "ok")
 	}
 	require.Equal(t, "the fourth path in a minute", y.ask(7, it, ""), "human-check-required slide")
 	require.Equal(t, "with a proof of work instead", y.ask(7, it, y.solvedAs(7, it)), "human-check-required slide")
@@ -249,9 +246,7 @@ func TestSlidesAreDrawnAhead(t *testing.T) {
 		"over":         {opensIn: -2 * time.Hour, change: func(i *catalogue.Item) { i.HumanCheck = "slide" }},
 	} {
 		y.sale(c.opensIn, c.change)
-		if got := y.svc.slidesSoon(); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		require.Equal(t, name, y.svc.slidesSoon(), c.want)
 	}
 	it := y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheck, i.HumanCheckRate = "none", 1 })
 	require.Equal(t, "the first path", y.ask(7, it, ""), "ok")

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -32,9 +33,8 @@ func TestPayWindow(t *testing.T) {
 	} {
 		now := time.Now()
 		a := seckilldb.SeckillActivity{PaymentWindowSeconds: 900, PaymentWindowShare: c.share}
-		if got := PayWindow(&a, &seckilldb.SeckillSession{OpensAt: now, ClosesAt: now.Add(c.session)}); got != c.want {
-			t.Errorf("share %v of %v is %v, want %v", c.share, c.session, got, c.want)
-		}
+		got := PayWindow(&a, &seckilldb.SeckillSession{OpensAt: now, ClosesAt: now.Add(c.session)})
+		require.Equal(t, fmt.Sprint("share ", c.share, " of ", c.session), got, c.want)
 	}
 }
 

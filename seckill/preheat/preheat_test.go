@@ -44,9 +44,7 @@ func TestTwoInstancesLoadOnce(t *testing.T) {
 	// An instance that checked before the Load and got the lease after it finds
 	// nothing to do.
 	require.NoError(t, other.load(t.Context(), item))
-	if n := i.epoch(item); n != 1 {
-		t.Errorf("epoch is %d: the item was loaded more than once", n)
-	}
+	require.Equal(t, "the epoch, of one Load", i.epoch(item), 1)
 	var epoch, done int64
 	require.NoError(t, i.DB.QueryRow(t.Context(), `SELECT s.epoch, i.load_done FROM inventory.stock s JOIN seckill.items i ON i.id = s.item_id`).Scan(&epoch, &done))
 	if epoch != 1 || done != 1 {
@@ -90,9 +88,7 @@ func TestRedisLostIsHealed(t *testing.T) {
 		}
 		settled("the healing")
 	}
-	if n := i.epoch(item); n != 4 {
-		t.Errorf("epoch %d after three losses", n)
-	}
+	require.Equal(t, "the epoch after three losses", i.epoch(item), 4)
 }
 
 // TestFailedLoadsRaiseAnAlarm checks that retries come later each time and
@@ -126,13 +122,9 @@ func TestFailedLoadsRaiseAnAlarm(t *testing.T) {
 	i.Load(item)
 	i.sql(`UPDATE seckill.items SET load_done = load_wanted`)
 	p.check(t.Context())
-	if p.record(id).failures != 0 {
-		t.Error("a loaded item still counts failures")
-	}
+	require.Equal(t, "failures of a loaded item", p.record(id).failures, 0)
 	p.loadEnded(t.Context(), id, inventory.ErrBusy)
-	if p.record(id).failures != 0 {
-		t.Error("another instance's Load counts as a failure")
-	}
+	require.Equal(t, "failures after another instance's Load", p.record(id).failures, 0)
 }
 
 // TestALoadThatIsOwedSurvivesACrash commits an edit and stops before any work
@@ -146,17 +138,13 @@ func TestALoadThatIsOwedSurvivesACrash(t *testing.T) {
 	i.checked()
 	require.Equal(t, "epoch", i.epoch(item), 2)
 	i.checked()
-	if n := i.epoch(item); n != 2 {
-		t.Errorf("epoch %d: a Load ran without a request", n)
-	}
+	require.Equal(t, "the epoch, of no Load without a request", i.epoch(item), 2)
 	terminated := *item
 	terminated.OnSale = false
 	i.listing.Show(&terminated)
 	i.sql(`UPDATE seckill.items SET load_wanted = load_wanted + 1 WHERE id = $1`, item.ID)
 	i.checked()
-	if n := i.epoch(item); n != 2 {
-		t.Errorf("epoch %d: a terminated item was loaded", n)
-	}
+	require.Equal(t, "the epoch of a terminated item", i.epoch(item), 2)
 }
 
 // TestEveryItemInLineIsLoaded queues more items than may be loaded concurrently
@@ -286,9 +274,7 @@ func TestAnItemBackAtAnOlderLoadIsLoaded(t *testing.T) {
 	for key, dump := range old {
 		require.NoError(t, i.Redis.RestoreReplace(t.Context(), key, 0, dump).Err())
 	}
-	if n := i.epoch(item); n != 1 {
-		t.Fatalf("epoch %d is not the old one", n)
-	}
+	require.Equal(t, "the old epoch", i.epoch(item), 1)
 	// Nothing else requests a Load: the old Load answered the publication's
 	// request.
 	i.sql(`UPDATE seckill.items SET load_done = load_wanted`)

@@ -78,9 +78,7 @@ func TestGrantsThatStandStillAreNoticed(t *testing.T) {
 		{"still again", []bus.QueueState{{Last: 10, Messages: 3}, {Last: 10, Messages: 3}, {Last: 10, Messages: 2}, {Last: 11, Messages: 3}}, time.Second},
 		{"a new stream", []bus.QueueState{{Last: 10, Messages: 3}, {Last: 10, Messages: 3}, {Last: 1, Messages: 1}}, 0},
 	} {
-		if got := queue.StoodStill(c.looks...); got != c.want {
-			t.Errorf("%s: stood still for %s, want %s", c.what, got, c.want)
-		}
+		require.Equal(t, c.what, queue.StoodStill(c.looks...), c.want)
 	}
 	q := open(t, bustest.Open(t))
 	if err := q.Moving(t.Context()); err != nil {

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -101,9 +102,7 @@ func TestSweeperRepublishesLostGrants(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return s.state().Persisted == 4 }, "every hold settled")
 	require.Equal(t, "orders", s.Orders.Count(), 4)
 	for i, want := range []int32{30, 0, 0, 0} {
-		if got := s.Orders.Granted(nos[i]).PayWithin; got != want {
-			t.Errorf("shopper %d was granted %d s to pay, want %d", i+1, got, want)
-		}
+		require.Equal(t, fmt.Sprint("seconds to pay of shopper ", i+1), s.Orders.Granted(nos[i]).PayWithin, want)
 	}
 	// The sweeper may count after the writer has already written the orders.
 	pgtest.Eventually(t, 30*time.Second, func() bool { return s.swept("republished") == 2 }, "two counted as published again")

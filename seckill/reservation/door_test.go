@@ -116,9 +116,7 @@ func TestACrowdAtTheDoor(t *testing.T) {
 			t.Errorf("user %d: %v, want %q", i+1, err, want)
 		}
 	})
-	if n := s.lookups(t, "postgres"); n != crowd {
-		t.Errorf("Postgres answered %d questions, want each once, %d", n, crowd)
-	}
+	require.Equal(t, "questions that Postgres answered", s.lookups(t, "postgres"), crowd)
 	if n := s.queries.Load() - before; n > crowd/10 {
 		t.Errorf("%d questions took %d statements", crowd, n)
 	}
@@ -129,9 +127,7 @@ func TestACrowdAtTheDoor(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n := s.lookups(t, "memory"); n != holders {
-		t.Errorf("memory answered %d questions again, want %d", n, holders)
-	}
+	require.Equal(t, "questions that memory answered again", s.lookups(t, "memory"), holders)
 	for user := range int64(holders) {
 		if ok, err := s.svc.Proved(t.Context(), user+1, s.item.ID); ok != ((user+1)%2 == 0) || err != nil {
 			t.Fatalf("proof of user %d: %v %v", user+1, ok, err)

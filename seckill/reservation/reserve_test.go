@@ -97,9 +97,7 @@ func TestAThousandAtOnce(t *testing.T) {
 			if c.want != users {
 				counters = c.want
 			}
-			if n := s.number(`SELECT coalesce(sum(taken), 0) FROM seckill.reservation_counts`); n != counters {
-				t.Errorf("the counters say %d, want %d", n, counters)
-			}
+			require.Equal(t, "the counters", s.number(`SELECT coalesce(sum(taken), 0) FROM seckill.reservation_counts`), counters)
 		})
 	}
 }
@@ -230,9 +228,7 @@ func TestItemsThatCannotBeReserved(t *testing.T) {
 	ended.sql(`DELETE FROM seckill.items`)
 	ended.sql(`UPDATE seckill.activities SET status = 'running'`)
 	ended.reserve(7).want(t, http.StatusGone, "ended")
-	if n := ended.rows() + ended.number(`SELECT count(*) FROM seckill.reservation_counts`); n != 0 {
-		t.Errorf("a deleted item leaves %d rows", n)
-	}
+	require.Equal(t, "rows that a deleted item leaves", ended.rows()+ended.number(`SELECT count(*) FROM seckill.reservation_counts`), 0)
 }
 
 func TestOneProofForOneReservation(t *testing.T) {
@@ -246,9 +242,7 @@ func TestOneProofForOneReservation(t *testing.T) {
 	}
 	s.reserve(7).want(t, http.StatusCreated, "")
 	s.reserve(8, "Human-Check", "pow:good").want(t, http.StatusForbidden, "human-check-failed")
-	if s.human.asked != 3 {
-		t.Errorf("the check was made %d times, want 3: without a proof, with it, and with a used one", s.human.asked)
-	}
+	require.Equal(t, "checks: without a proof, with it, and with a used one", s.human.asked, 3)
 	if got := fmt.Sprintf("%s %d %d", s.human.last.Purpose, s.human.last.User, s.human.last.Item); got != fmt.Sprintf("reservation 8 %d", s.item.ID) {
 		t.Errorf("it was made for %s", got)
 	}
@@ -268,13 +262,9 @@ func TestOperatorsSeeReservations(t *testing.T) {
 		s.reserve(user+101).want(t, http.StatusCreated, "")
 	}
 	view := s.as(auth.Viewer, 1, http.MethodGet, item, nil).want(t, http.StatusOK, "")
-	if view.body["reservations"] != 5.0 {
-		t.Errorf("the item shows %v reservations, want 5", view.body["reservations"])
-	}
+	require.Equal(t, "reservations of the item", view.body["reservations"], 5.0)
 	list := s.as(auth.Viewer, 1, http.MethodGet, "/api/v1/admin/items", nil).want(t, http.StatusOK, "")
-	if n := list.body["data"].([]any)[0].(map[string]any)["reservations"]; n != 5.0 {
-		t.Errorf("the list shows %v reservations, want 5", n)
-	}
+	require.Equal(t, "reservations in the list", list.body["data"].([]any)[0].(map[string]any)["reservations"], 5.0)
 	var users []string
 	cursor := ""
 	for range 3 {

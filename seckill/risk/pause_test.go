@@ -50,9 +50,7 @@ func TestPausedAllocatesNothing(t *testing.T) {
 	s := &Service{unpaid: unpaid{of: map[taking]closings{{1, 2}: {count: 1}}}}
 	s.unpaid.some.Store(true)
 	now := time.Now()
-	if n := testing.AllocsPerRun(100, func() { s.Paused(1, 2, now); s.Paused(3, 2, now) }); n != 0 {
-		t.Errorf("%v allocations for a rush", n)
-	}
+	require.Equal(t, "allocations for a rush", testing.AllocsPerRun(100, func() { s.Paused(1, 2, now); s.Paused(3, 2, now) }), 0)
 }
 
 func TestPauseEndsInAShorterWindow(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"stampede/inventory"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -151,9 +152,7 @@ func TestLookupsForStrangersOfAPausedSaleAreBounded(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 	}
-	if n := orders.asked.Load(); n != looks {
-		t.Errorf("%d strangers were looked up, the bound is %d", n, looks)
-	}
+	require.Equal(t, "strangers who were looked up", orders.asked.Load(), looks)
 	i.send(holder.Path).want(t, "the holder", http.StatusAccepted, "")
 }
 

@@ -11,6 +11,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
 
@@ -145,9 +146,7 @@ func TestSellOutAnswersWaitingAttemptsFromMemory(t *testing.T) {
 			t.Fatalf("%v", v.outcome)
 		}
 	}
-	if n := g.total.Load(); n != 1 {
-		t.Fatalf("Redis decided %d attempts, want 1", n)
-	}
+	require.Equal(t, "attempts that Redis decided", g.total.Load(), 1)
 	g.open()
 	for _, a := range first {
 		a.wait(t)

@@ -92,9 +92,7 @@ func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 	if refused.Code != "rate-limited" || refused.Status != http.StatusTooManyRequests || refused.RetryAfter != "1" {
 		t.Errorf("%+v, want rate-limited", refused)
 	}
-	if got := i.answers(it.ID)["rate-limited"]; got != 1 {
-		t.Errorf("the funnel counts %d refusals, want 1", got)
-	}
+	require.Equal(t, "refusals in the funnel", i.answers(it.ID)["rate-limited"], 1)
 	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
 		t.Errorf("another user: %+v", a)
 	}
@@ -191,9 +189,7 @@ func TestHundredParallelRushesOfOneUserGiveOneGrant(t *testing.T) {
 				if granted == "" {
 					granted = a.OrderNo
 				}
-				if a.OrderNo != granted {
-					t.Fatalf("two numbers: %s and %s", granted, a.OrderNo)
-				}
+				require.Equal(t, "the number", a.OrderNo, granted)
 			}
 			if st := i.state(it); st.Seq != 1 || st.Remaining != 999 {
 				t.Fatalf("%d grants, %d left", st.Seq, st.Remaining)

@@ -157,9 +157,7 @@ func TestBatchGolden(t *testing.T) {
 	no[15]++
 	b.Grants = []Grant{{No: no, User: 7, Quantity: 1, Seq: 1}}
 	plain := b.Encode(nil)
-	if got := hex.EncodeToString(plain); got != goldenV1 {
-		t.Errorf("version 1 changed: %v, want %v", got, goldenV1)
-	}
+	require.Equal(t, "version 1", hex.EncodeToString(plain), goldenV1)
 	// A different payment window makes it version 2, with three more bytes at
 	// the end.
 	b.Grants[0].PayWithin = 30

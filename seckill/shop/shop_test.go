@@ -230,9 +230,7 @@ func TestPagesCanBeCached(t *testing.T) {
 			again.Header.Set("Accept-Encoding", accepted)
 			w = httptest.NewRecorder()
 			rt.ServeHTTP(w, again)
-			if w.Code != 304 {
-				t.Errorf("%s with its tag: %d, want 304", path, w.Code)
-			}
+			require.Equal(t, path+" with its tag", w.Code, 304)
 		}
 	}
 	if w := get(rt, "/static/secret", "Accept-Encoding", ""); w.Code != 404 {
@@ -245,9 +243,7 @@ func says(t *testing.T, rt *httpx.Router, path, language string, status int, tex
 	t.Helper()
 	w := get(rt, path, "Accept-Language", language)
 	document := plain(t, w)
-	if w.Code != status {
-		t.Errorf("%s: %d, want %d", path, w.Code, status)
-	}
+	require.Equal(t, path, w.Code, status)
 	for _, text := range texts {
 		absent, not := strings.CutPrefix(text, "!")
 		if strings.Contains(document, absent) == not {
