@@ -50,9 +50,7 @@ func TestSessionsOnSaleComeFirst(t *testing.T) {
 		"limit=1&status=upcoming": {soon.session, late.session},
 		"limit=1&status=ended":    {terminated.session, ended.session},
 	} {
-		if seen := w.walk(query, func() {}); !slices.Equal(seen, want) {
-			t.Errorf("%s lists %v, want %v", query, seen, want)
-		}
+		require.Equal(t, query, w.walk(query, func() {}), want)
 	}
 	if r := w.get("/api/v1/sessions?status=open"); r.status != 422 || !strings.Contains(string(r.raw), "query.status") {
 		t.Errorf("invalid status: %d %s", r.status, r.raw)
@@ -74,9 +72,7 @@ func TestOpeningBetweenTwoPagesLosesNoSession(t *testing.T) {
 		w.clock.Advance(15 * time.Minute)
 		w.forget()
 	})
-	if want := []string{open.session, soon.session, late.session}; !slices.Equal(seen, want) {
-		t.Errorf("shown %v, want %v", seen, want)
-	}
+	require.Equal(t, "shown", seen, []string{open.session, soon.session, late.session})
 }
 
 // TestTheOrderIsTotal checks, on random sessions and moments, that each session

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/coocood/freecache"
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
@@ -238,9 +237,7 @@ func TestViewsFollowTheirModel(t *testing.T) {
 				want, until, rev = map[string]string{}, 0, 0
 			},
 			"": func(rt *rapid.T) {
-				if diff := cmp.Diff(want, rdb.HGetAll(ctx, key).Val()); diff != "" {
-					rt.Fatalf("view (-want +got):\n%s", diff)
-				}
+				require.Equal(rt, "view", rdb.HGetAll(ctx, key).Val(), want)
 				if left := rdb.PTTL(ctx, key).Val(); rev > 0 && (left > until || left < until-time.Minute) {
 					rt.Fatalf("the view is kept for %v, want %v", left, until)
 				}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -58,9 +57,7 @@ func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 	if session["opens_at"] != "2026-03-16T14:00:00.000Z" || session["closes_at"] != "2026-03-16T16:00:00.000Z" {
 		t.Errorf("session of the clone: %v", session)
 	}
-	if got, want := rules(clone.Doc), rules(original.Doc); !reflect.DeepEqual(got, want) {
-		t.Errorf("the clone differs:\n%v\n%v", got, want)
-	}
+	require.Equal(t, "the clone", rules(clone.Doc), rules(original.Doc))
 	var of string
 	if err := d.DB.QueryRow(t.Context(), `SELECT detail->'after'->>'of' FROM platform.audit WHERE action = 'activity.clone' AND subject = $1 AND actor = 72`,
 		"activity "+clone.Text("id")).Scan(&of); err != nil || of != "activity "+s.Activity {

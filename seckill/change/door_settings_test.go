@@ -48,9 +48,7 @@ func TestDoorSettingsAreKept(t *testing.T) {
 	activity := d.Do(http.StatusOK, http.MethodGet, adminActivities+s.Activity, nil)
 	session := d.Do(http.StatusOK, http.MethodGet, adminSessions+s.Session, nil)
 	require.Equal(t, "the activity", entry(activity.Doc), "pow 30 true")
-	if got, want := reservationOf(session.Doc), utc(from)+" "+utc(until)+" 2.5"; got != want {
-		t.Errorf("the session shows %s, want %s", got, want)
-	}
+	require.Equal(t, "the session", reservationOf(session.Doc), utc(from)+" "+utc(until)+" 2.5")
 	id, err := strconv.ParseInt(s.Item, 10, 64)
 	require.NoError(t, err)
 	item, ok := d.items.Item(id)
@@ -77,9 +75,7 @@ func TestDoorSettingsAreKept(t *testing.T) {
 	require.Equal(t, "after two edits the activity", entry(r.Doc), "slide 0 false")
 	later := until.Add(30 * time.Minute)
 	r = d.Do(http.StatusOK, http.MethodPatch, adminSessions+s.Session, map[string]any{"version": 1, "reservation_closes_at": later, "reservation_cap": 3})
-	if got, want := reservationOf(r.Doc), utc(from)+" "+utc(later)+" 3"; got != want {
-		t.Errorf("after an edit the session shows %s, want %s", got, want)
-	}
+	require.Equal(t, "after an edit the session", reservationOf(r.Doc), utc(from)+" "+utc(later)+" 3")
 	r = d.Do(http.StatusOK, http.MethodPatch, adminSessions+s.Session, map[string]any{"version": 2, "without_reservation": true})
 	require.Equal(t, "without a reservation the session", reservationOf(r.Doc), "<nil> <nil> 0")
 	if item, _ := d.items.Item(id); !item.ReserveFrom.IsZero() || !item.ReserveUntil.IsZero() {

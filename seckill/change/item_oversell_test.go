@@ -75,9 +75,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 		}
 		return all
 	}
-	if found := prove(); len(found) != 0 {
-		t.Errorf("the books: %v", found)
-	}
+	require.Equal(t, "the books", prove(), nil)
 	// One unit more than agreed is a violation, like one unit more than the stock without an
 	// agreement.
 	d.SQL(`UPDATE inventory.stock SET total = total + 1, available = available + 1 WHERE item_id = $1`, s.Item)

@@ -42,9 +42,7 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 		t.Errorf("repeating left %v", tr)
 	}
 	want = []string{"2026-03-06T15:00:00.000Z", "2026-03-07T15:00:00.000Z", "2026-03-08T14:00:00.000Z", "2026-03-09T14:00:00.000Z"}
-	if got := d.openings(s); !slices.Equal(got, want) {
-		t.Errorf("opens at %v, want %v", got, want)
-	}
+	require.Equal(t, "openings", d.openings(s), want)
 	second := r.Doc["created"].([]any)[1].(map[string]any)
 	item := second["items"].([]any)[0].(map[string]any)
 	if second["closes_at"] != "2026-03-08T16:00:00.000Z" || second["repeat_of"] != s.Session || item["stock"] != 10.0 || item["spec"] != "red" || item["limit_per_user"] != 2.0 {
@@ -73,9 +71,7 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 		t.Errorf("after an edit and a deletion: %s", again.Raw)
 	}
 	want[2] = "2026-03-08T15:30:00.000Z"
-	if got := d.openings(s); !slices.Equal(got, want) {
-		t.Errorf("opens at %v, want %v", got, want)
-	}
+	require.Equal(t, "openings after an edit and a deletion", d.openings(s), want)
 }
 
 // TestAScheduledSessionRepeats checks that the copies get stock and are shown,

@@ -303,9 +303,7 @@ func TestNearestSessions(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		require.Equal(t, name, got, c.want)
 	}
 }
 

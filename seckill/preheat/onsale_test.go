@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"stampede/inventory"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
@@ -51,9 +49,7 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 		{Subject: inventory.ItemSubject(fenced.ID), Detail: "Its Load has not finished."},
 	}
 	slices.SortFunc(found, func(a, b alarm.Finding) int { return strings.Compare(a.Subject, b.Subject) })
-	if diff := cmp.Diff(want, found); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	require.Equal(t, "found", found, want)
 	if err := i.svc.Deciding(t.Context()); err == nil || !strings.Contains(err.Error(), "2 items on sale do not sell, for example item ") {
 		t.Errorf("fenced items: %v", err)
 	}

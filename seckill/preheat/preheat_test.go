@@ -181,9 +181,7 @@ func TestMostUrgentItemIsLoadedFirst(t *testing.T) {
 	for len(p.queue.waiting) > 0 {
 		order = append(order, p.queue.next(now).ID)
 	}
-	if want := []int64{5, 6, 3, 4, 2, 1}; !slices.Equal(order, want) {
-		t.Errorf("order %v, want %v", order, want)
-	}
+	require.Equal(t, "order", order, []int64{5, 6, 3, 4, 2, 1})
 }
 
 // TestStopLeavesWaitingItems checks that a stop leaves waiting items to other

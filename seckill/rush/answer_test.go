@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/require"
 )
@@ -35,9 +33,7 @@ func TestRefusalsGolden(t *testing.T) {
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	if d := cmp.Diff(string(want), b.String()); d != "" {
-		t.Fatal(d)
-	}
+	require.Equal(t, "the answers", b.String(), string(want))
 }
 
 func TestLanguageAgreesWithTheParser(t *testing.T) {
@@ -50,9 +46,7 @@ func TestLanguageAgreesWithTheParser(t *testing.T) {
 		headers = append(headers, header)
 	}
 	for _, header := range headers {
-		if got, want := language([]string{header}), httpx.LanguageOf(header); got != want {
-			t.Errorf("%q: got %v, want %v", header, got, want)
-		}
+		require.Equal(t, header, language([]string{header}), httpx.LanguageOf(header))
 	}
 	if language(nil) != httpx.English {
 		t.Error("no header is not English")

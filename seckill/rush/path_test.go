@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/fault"
@@ -152,9 +151,7 @@ func TestPathGolden(t *testing.T) {
 	require.Equal(t, "the format changed", path, goldenPath)
 	raw, err := base64.RawURLEncoding.DecodeString(path)
 	require.NoError(t, err)
-	if d := cmp.Diff([]byte{pathVersion, ring.keys[0].id}, raw[:2]); d != "" {
-		t.Fatal(d)
-	}
+	require.Equal(t, "version and key", raw[:2], []byte{pathVersion, ring.keys[0].id})
 }
 
 // A shorter payment window makes another version of the same length.

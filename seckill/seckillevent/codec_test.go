@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
@@ -54,9 +53,7 @@ func TestBatchRoundTrip(t *testing.T) {
 		}
 		got := Batch{Grants: make([]Grant, 3)} // reused grants must leave no trace
 		require.NoError(t, got.Decode(data[len(prefix):]))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatal(diff)
-		}
+		require.Equal(t, "decoded", got, want)
 	})
 }
 
@@ -162,9 +159,7 @@ func TestBatchGolden(t *testing.T) {
 	// the end.
 	b.Grants[0].PayWithin = 30
 	plain[0] = codecVersionWindows
-	if diff := cmp.Diff(append(plain, 1, 1, 30), b.Encode(nil)); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "version 2", b.Encode(nil), append(plain, 1, 1, 30))
 }
 
 func TestEncodeAllocatesOnce(t *testing.T) {
@@ -203,8 +198,6 @@ func FuzzDecode(f *testing.F) {
 		// Accepted data means the same after another round. The bytes may
 		// differ: varints have longer forms than the one that Encode picks.
 		require.NoError(t, again.Decode(got.Encode(nil)))
-		if diff := cmp.Diff(got, again); diff != "" {
-			t.Fatal(diff)
-		}
+		require.Equal(t, "decoded again", again, got)
 	})
 }

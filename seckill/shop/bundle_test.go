@@ -30,9 +30,7 @@ func TestBundleSharesOneCopyOfEachModule(t *testing.T) {
 	if !strings.Contains(served["alone.js"], `new URL("./goods.svg",import.meta.url)`) || served["style.css"] != "a{color:red}\n" || served["goods.svg"] != "<svg></svg>" {
 		t.Errorf("the other files: %q", served)
 	}
-	if names := slices.Sorted(maps.Keys(served)); !slices.Equal(names, []string{"alone.js", "goods.svg", "later.js", "main.js", "style.css"}) {
-		t.Errorf("%v are served, want the shell and what is not in it", names)
-	}
+	require.Equal(t, "the shell and what is not in it", slices.Sorted(maps.Keys(served)), []string{"alone.js", "goods.svg", "later.js", "main.js", "style.css"})
 }
 
 func TestBundleRefusesWhatItCannotServe(t *testing.T) {
