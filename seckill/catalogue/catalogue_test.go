@@ -83,9 +83,7 @@ func TestChangesAreFound(t *testing.T) {
 			t.Error("the poll has not found item 8")
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-ended)
 	})
 }
 

@@ -135,13 +135,9 @@ func TestClonedSeriesIsIndependent(t *testing.T) {
 		clone := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/clone", `{"shift_days":1}`)
 		sessions := clone.Doc["sessions"].([]any)
 		first := sessions[0].(map[string]any)
-		if first["repeat_of"] != nil {
-			t.Errorf("%s: the first repeats another: %v", name, first)
-		}
+		require.Equal(t, name+": what the first repeats", first["repeat_of"], nil)
 		for _, v := range sessions[1:] {
-			if v.(map[string]any)["repeat_of"] != first["id"] {
-				t.Errorf("%s: %v does not repeat %v", name, v, first["id"])
-			}
+			require.Equal(t, name, v.(map[string]any)["repeat_of"], first["id"])
 		}
 		r := d.Do(http.StatusOK, http.MethodPost, fmt.Sprintf("/api/v1/admin/sessions/%s/repeat", first["id"]), `{"until":"2026-03-11"}`)
 		if made, had := r.Doc["created"].([]any), r.Doc["existing"].([]any); len(made) != 1 || len(had) != len(sessions)-1 {

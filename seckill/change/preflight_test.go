@@ -13,6 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/outbound"
 	"stampede/platform/watch/preflight"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/plan"
 	"stampede/seckill/readiness"
@@ -112,9 +113,7 @@ func TestPreflight(t *testing.T) {
 			if c.code != "" {
 				want = c.level
 			}
-			if r.Text("level") != string(want) {
-				t.Errorf("level %q: %s", r.Text("level"), r.Raw)
-			}
+			require.Equal(t, "level", r.Text("level"), string(want))
 			for _, l := range r.Doc["lines"].([]any) {
 				line := l.(map[string]any)
 				switch {

@@ -265,9 +265,7 @@ func TestSlidesAreDrawnAhead(t *testing.T) {
 	require.Equal(t, "a wrong place", y.ask(7, it, "slide:"+c.Challenge+".1"), "human-check-failed slide")
 	cancel()
 	for range workers {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-done)
 	}
 }
 

@@ -267,9 +267,7 @@ func TestWarRoomIsReadOnceForAllWhoFollow(t *testing.T) {
 	for i := range events {
 		for events[i].Scan() {
 		}
-		if err := events[i].Err(); err != nil {
-			t.Errorf("stream %d: %v", i, err)
-		}
+		require.NoError(t, events[i].Err())
 	}
 	for _, missing := range []string{"activities/99999/war-room", "activities/99999/war-room/live"} {
 		if r := d.As("viewer", http.MethodGet, "/api/v1/admin/"+missing, nil); r.Status != http.StatusNotFound {

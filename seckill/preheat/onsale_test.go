@@ -28,9 +28,7 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 	}
 	i.checked()
 	i.checked()
-	if err := i.svc.Deciding(t.Context()); err != nil {
-		t.Errorf("loaded items: %v", err)
-	}
+	require.NoError(t, i.svc.Deciding(t.Context()))
 	state := func(it *catalogue.Item) string { return fmt.Sprintf("{g:i%d:0}:%d:state", it.ID, it.ID) }
 	for _, err := range []error{
 		i.Redis.Del(t.Context(), state(broken), state(gone)).Err(),
@@ -74,9 +72,7 @@ func TestItemThatIsLoadedForTheFirstTimeDegradesNothing(t *testing.T) {
 	i := setup(t)
 	i.publish(-time.Minute)
 	i.svc.check(t.Context())
-	if err := i.svc.Deciding(t.Context()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, i.svc.Deciding(t.Context()))
 	if found, err := i.svc.FencedProbe().Look(t.Context()); err != nil || len(found) != 1 {
 		t.Errorf("found %+v, %v", found, err)
 	}

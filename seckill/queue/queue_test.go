@@ -81,9 +81,7 @@ func TestGrantsThatStandStillAreNoticed(t *testing.T) {
 		require.Equal(t, c.what, queue.StoodStill(c.looks...), c.want)
 	}
 	q := open(t, bustest.Open(t))
-	if err := q.Moving(t.Context()); err != nil {
-		t.Error("without grants:", err)
-	}
+	require.NoError(t, q.Moving(t.Context()))
 	publish(t, q, 1, "x")
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		err := q.Moving(t.Context())

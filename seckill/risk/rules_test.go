@@ -140,9 +140,7 @@ func TestStoredRuleOfAnUnknownKindIsIgnored(t *testing.T) {
 	if !strings.Contains(said.String(), "risk rule ignored") {
 		t.Errorf("the log says %q", said.String())
 	}
-	if err := i.Door(t.Context(), i.applicant(7, item)); err != nil {
-		t.Errorf("its user is refused: %v", err)
-	}
+	require.NoError(t, i.Door(t.Context(), i.applicant(7, item)))
 	_, list := i.call(auth.Viewer, http.MethodGet, "/rules", "")
 	shown := list["data"].([]any)[0].(map[string]any)
 	if shown["kind"] != "refusals_per_minute" || shown["in_force"] != false {
@@ -179,9 +177,7 @@ func TestDryRunEqualsTheRealHits(t *testing.T) {
 			t.Fatalf("%d %v", code, dry)
 		}
 		for user := range int64(150) {
-			if err := i.Door(t.Context(), i.applicant(user+1, item)); err != nil {
-				t.Fatalf("the dry run refused user %d", user+1)
-			}
+			require.NoError(t, i.Door(t.Context(), i.applicant(user+1, item)))
 		}
 		id := i.addRule(rule)
 		hit := map[string]bool{}

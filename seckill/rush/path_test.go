@@ -53,9 +53,7 @@ func TestPathSaysWhatWasSigned(t *testing.T) {
 			r.Fatalf("path %q is not %d characters of base64url", path, pathTextBytes)
 		}
 		var got token
-		if err := ring.verify(path, &got); err != nil {
-			r.Fatalf("own path refused: %v", err)
-		}
+		require.NoError(r, ring.verify(path, &got))
 		if got != want {
 			r.Fatalf("got %+v, want %+v", got, want)
 		}

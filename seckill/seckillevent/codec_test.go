@@ -103,9 +103,7 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := valid()
-			if err := new(Batch).Decode(b.Encode(nil)); err != nil {
-				t.Fatalf("before it is corrupted: %v", err)
-			}
+			require.NoError(t, new(Batch).Decode(b.Encode(nil)))
 			spoil(&b)
 			if err := new(Batch).Decode(b.Encode(nil)); !errors.Is(err, ErrMalformed) {
 				t.Fatalf("got %v", err)
