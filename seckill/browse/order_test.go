@@ -90,17 +90,18 @@ func TestTheOrderIsTotal(t *testing.T) {
 			all[i] = Session{ID: wire.ID(i + 1), OpensAt: minute("opens"), Over: rapid.Bool().Draw(t, "over")}
 			all[i].ClosesAt = wire.Time(time.Time(all[i].OpensAt).Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "open")) * time.Minute))
 		}
-		order, now := orderSessions(all), time.Time(minute("now")).Add(30*time.Second)
+		now := time.Time(minute("now")).Add(30 * time.Second)
 		from, err := readPlace("")
 		require.NoError(t, err)
-		from.at = order.lastTurn(now)
+		from.at = lastTurn(all, now)
 		var shown []wire.ID
 		var places []place
-		for s, at := range order.from(from) {
+		for _, at := range listFrom(all, from) {
+			s := at.session
 			if want := placeOf(s, now.UnixMilli()).part; at.part != want {
 				t.Fatalf("session %d is in part %d, want %d", s.ID, at.part, want)
 			}
-			shown, places = append(shown, s.ID), append(places, at)
+			shown, places = append(shown, s.ID), append(places, at.place)
 		}
 		if len(shown) != len(all) || !slices.IsSortedFunc(places, place.compare) {
 			t.Fatalf("%d of %d sessions in the order %v", len(shown), len(all), places)
@@ -109,8 +110,8 @@ func TestTheOrderIsTotal(t *testing.T) {
 			p, err := readPlace(p.cursor())
 			require.NoError(t, err)
 			var rest []wire.ID
-			for s := range order.from(p) {
-				rest = append(rest, s.ID)
+			for _, at := range listFrom(all, p) {
+				rest = append(rest, at.session.ID)
 			}
 			if !slices.Equal(rest, shown[i:]) {
 				t.Fatalf("from place %d on %v, want %v", i, rest, shown[i:])

@@ -199,15 +199,11 @@ func (q *queue) next(now time.Time) *catalogue.Item {
 			return 2
 		}
 	}
-	first := 0
-	for k := range q.waiting {
-		a, b := q.waiting[k], q.waiting[first]
-		if cmp.Or(cmp.Compare(rank(a), rank(b)), a.item.OpensAt.Compare(b.item.OpensAt)) < 0 {
-			first = k
-		}
-	}
-	item := q.waiting[first].item
-	q.waiting = slices.Delete(q.waiting, first, first+1)
+	slices.SortFunc(q.waiting, func(a, b waitingLoad) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.item.OpensAt.Compare(b.item.OpensAt))
+	})
+	item := q.waiting[0].item
+	q.waiting = q.waiting[1:]
 	return item
 }
 
