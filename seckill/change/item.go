@@ -73,7 +73,8 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 			return row, fmt.Errorf("change: copy item detail: %w", err)
 		}
 	}
-	return row, c.record(ctx, "item.create", inventory.ItemSubject(row.ID), created(plan.ViewItem(&row)))
+	err := c.record(ctx, "item.create", inventory.ItemSubject(row.ID), created(plan.ViewItem(&row)))
+	return row, err
 }
 
 // putItem writes an item. A SKU that its session has already is a flaw of the request's SKU field.
