@@ -71,9 +71,7 @@ func TestRedeliveredEventCachesCurrentState(t *testing.T) {
 	no := s.placed(s.item(5), 1).Grants[0].No
 	data, err := orderevent.Pack([]orderevent.Order{s.order(no)})
 	require.NoError(t, err)
-	if _, err := s.db.Exec(t.Context(), `UPDATE orders.orders SET status = 'paid', version = 2 WHERE order_no = $1`, no); err != nil {
-		t.Fatal(err)
-	}
+	s.exec(`UPDATE orders.orders SET status = 'paid', version = 2 WHERE order_no = $1`, no)
 	for name, m := range map[string]bus.Msg{"delivered again": {ID: ids.New(), Attempt: 2}, "sent again": {ID: recalled, Attempt: 1}} {
 		require.NoError(t, s.cache.empty(t.Context(), s.rdb))
 		m.Subject, m.Data = orderevent.SubjectCreated, data[0]

@@ -120,9 +120,7 @@ func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
 		o, _, err := s.Get(t.Context(), no)
 		return err == nil && o.Status == orderevent.StatusPaid
 	}, "the payment shows")
-	if err := rdb.Close(); err != nil { // and without any Redis
-		t.Fatal(err)
-	}
+	require.NoError(t, rdb.Close()) // and without any Redis
 	if o, ok, err := s.Get(t.Context(), no); err != nil || !ok || o.Status != orderevent.StatusPaid {
 		t.Errorf("%+v, %v, %v", o, ok, err)
 	}

@@ -43,13 +43,13 @@ type Claimed struct {
 
 // Claim makes the first step for one order, at its shopper's request. It fails as
 // Missing says, with ErrNotCancelable, or with ErrClosing if the order is already
-// being closed. The claim is in force for Config.ClosingFor.
+// being closed. The claim is in force for ClosingFor.
 func (s *Service) Claim(ctx context.Context, no ids.ID, user int64) (Claimed, error) {
 	if no.Bucket() != ids.Bucket(user) {
 		return Claimed{}, ErrNotFound
 	}
 	row, err := orderdb.New(s.deps.DB).ClaimOrder(ctx, orderdb.ClaimOrderParams{
-		OrderNo: no, Bucket: no.Bucket(), UserID: user, ClosingSeconds: s.cfg.ClosingFor.Seconds(),
+		OrderNo: no, Bucket: no.Bucket(), UserID: user, ClosingSeconds: ClosingFor.Seconds(),
 	})
 	if err == nil {
 		return Claimed{row.Order(), *row.ClosingUntil}, nil
@@ -91,7 +91,7 @@ func (s *Service) ClaimDue(ctx context.Context, limit int) ([]ids.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	nos, err := orderdb.New(s.deps.DB).ClaimDue(ctx, orderdb.ClaimDueParams{
-		ClosingSeconds: s.cfg.ClosingFor.Seconds(), Most: int32(limit),
+		ClosingSeconds: ClosingFor.Seconds(), Most: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("order: claim due orders: %w", err)

@@ -42,9 +42,6 @@ type Config struct {
 	// error that says how to narrow the list. It bounds how long a person waits
 	// and how long a query occupies a connection.
 	ListTimeout time.Duration
-	// ClosingFor is how long a claim keeps others from paying or closing an order;
-	// closing its payment at the provider must take less.
-	ClosingFor time.Duration
 	// KeepDetails is how long what shoppers told about themselves is kept after their
 	// order has ended.
 	KeepDetails time.Duration
@@ -58,7 +55,8 @@ type Config struct {
 	StuckAfter time.Duration
 }
 
-// ClosingFor is Config's: payment's time-outs derive from it.
+// ClosingFor is how long a claim keeps others from paying or closing an order;
+// closing its payment at the provider must take less: payment's time-outs derive from it.
 const ClosingFor = 30 * time.Second
 
 // NewConfig returns the configuration for settings.
@@ -70,7 +68,6 @@ func NewConfig(set Settings) Config {
 		LockWait:       time.Second,
 		CacheMaxOrders: 1_000_000,
 		ListTimeout:    5 * time.Second,
-		ClosingFor:     ClosingFor,
 		KeepDetails:    90 * 24 * time.Hour,
 		CacheBytes:     16 << 20,
 		StuckAfter:     time.Minute,

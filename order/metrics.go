@@ -77,35 +77,24 @@ func newMetrics(reg prometheus.Registerer, board *tally.Board) *metrics {
 	}
 	// Series of the normal path exist from the first scrape on, so that the first
 	// rate is right.
-	for vec, series := range map[*prometheus.CounterVec][][]string{
-		m.written: {
-			{"created"},
-			{"known"},
-			{"malformed"},
-			{"newer"},
-			{orderevent.ReasonDuplicate},
-			{orderevent.ReasonShortfall},
-			{orderevent.ReasonInterrupted},
-			{orderevent.ReasonBlocked},
-		},
-		m.visible:    {{visibleByWriter}, {visibleByEvent}, {visibleByReader}},
-		m.cacheReads: {{"hit"}, {"miss"}, {"error"}},
-		m.cachePuts:  {{putStored}, {putKept}, {putNoRoom}},
-		m.changes: {
-			{orderevent.StatusPaid, ""},
-			{orderevent.StatusPaid, orderevent.ReasonBackup},
-			{orderevent.StatusCompleted, ""},
-			{orderevent.StatusRefunding, ""},
-			{orderevent.StatusRefunded, ""},
-			{orderevent.StatusRefundFailed, ""},
-			{orderevent.StatusClosed, orderevent.ReasonTimeout},
-			{orderevent.StatusClosed, orderevent.ReasonCanceled},
-			{orderevent.StatusClosed, orderevent.ReasonWithdrawn},
-		},
-	} {
-		for _, labels := range series {
-			vec.WithLabelValues(labels...)
+	start := func(vec *prometheus.CounterVec, values ...string) {
+		for _, v := range values {
+			vec.WithLabelValues(v)
 		}
+	}
+	start(m.written, "created", "known", "malformed", "newer")
+	start(m.written, orderevent.ReasonDuplicate, orderevent.ReasonShortfall, orderevent.ReasonInterrupted, orderevent.ReasonBlocked)
+	start(m.visible, visibleByWriter, visibleByEvent, visibleByReader)
+	start(m.cacheReads, "hit", "miss", "error")
+	start(m.cachePuts, putStored, putKept, putNoRoom)
+	m.changes.WithLabelValues(orderevent.StatusPaid, orderevent.ReasonBackup)
+	for _, status := range []string{
+		orderevent.StatusPaid, orderevent.StatusCompleted, orderevent.StatusRefunding, orderevent.StatusRefunded, orderevent.StatusRefundFailed,
+	} {
+		m.changes.WithLabelValues(status, "")
+	}
+	for _, reason := range []string{orderevent.ReasonTimeout, orderevent.ReasonCanceled, orderevent.ReasonWithdrawn} {
+		m.changes.WithLabelValues(orderevent.StatusClosed, reason)
 	}
 	return m
 }

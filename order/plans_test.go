@@ -29,9 +29,7 @@ func (s *bundle) readBy(do func()) (scanned, fetched int) {
 	s.t.Helper()
 	figures := func() (scanned, fetched int) {
 		s.exec(`SELECT pg_stat_force_next_flush()`)
-		if err := s.db.QueryRow(s.t.Context(), `SELECT sum(seq_tup_read)::int, sum(coalesce(idx_tup_fetch, 0))::int FROM pg_stat_user_tables WHERE schemaname = 'orders'`).Scan(&scanned, &fetched); err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, s.db.QueryRow(s.t.Context(), `SELECT sum(seq_tup_read)::int, sum(coalesce(idx_tup_fetch, 0))::int FROM pg_stat_user_tables WHERE schemaname = 'orders'`).Scan(&scanned, &fetched))
 		return scanned, fetched
 	}
 	scannedBefore, fetchedBefore := figures()

@@ -100,9 +100,7 @@ func TestWhatCanBeDisputed(t *testing.T) {
 		if a := s.shopper(user, http.MethodPost, "orders/"+no.String()+"/disputes", `{"reason":"x"}`); a.says() != want {
 			t.Errorf("%s: %d %v", status, a.status, a.doc)
 		}
-		if _, err := s.db.Exec(t.Context(), `DELETE FROM orders.orders WHERE order_no = $1`, no); err != nil { // one live order per item
-			t.Fatal(err)
-		}
+		s.exec(`DELETE FROM orders.orders WHERE order_no = $1`, no) // one live order per item
 	}
 	no := s.order(7, orderevent.StatusPaid)
 	for name, text := range map[string]string{
@@ -246,9 +244,7 @@ func TestUnansweredDisputesAreAnAlarm(t *testing.T) {
 	}
 	_, no := s.opened(7)
 	finds(0)
-	if _, err := s.db.Exec(t.Context(), `UPDATE orders.disputes SET waiting_since = now() - interval '49 hours'`); err != nil {
-		t.Fatal(err)
-	}
+	s.exec(`UPDATE orders.disputes SET waiting_since = now() - interval '49 hours'`)
 	finds(1)
 	s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"还在吗"}`)
 	finds(1)
@@ -261,10 +257,8 @@ func TestTextsOfADisputeAreBounded(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	_, no := s.opened(7)
-	if _, err := s.db.Exec(t.Context(), `INSERT INTO orders.dispute_texts (bucket, dispute_no, line, text)
-		SELECT d.bucket, d.dispute_no, n, 'x' FROM orders.disputes d, generate_series(1, $1) n`, maxTexts-1); err != nil {
-		t.Fatal(err)
-	}
+	s.exec(`INSERT INTO orders.dispute_texts (bucket, dispute_no, line, text)
+		SELECT d.bucket, d.dispute_no, n, 'x' FROM orders.disputes d, generate_series(1, $1) n`, maxTexts-1)
 	for i, want := range []string{"open", "dispute-limit"} {
 		if a := s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"x"}`); a.says() != want {
 			t.Errorf("reply %d: %d %v", maxTexts+i, a.status, a.doc)

@@ -73,11 +73,15 @@ func setup(t *testing.T) *bundle {
 func (s *bundle) order(user int64, status string) ids.ID {
 	s.Helper()
 	no := ids.NewFor(user)
-	if _, err := s.db.Exec(s.Context(), `INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
-		VALUES ($1, $2, $3, $3, 1, 1, 1, 1, 100, 'CNY', 'mug', $4, now())`, no.Bucket(), no, user, status); err != nil {
-		s.Fatal(err)
-	}
+	s.exec(`INSERT INTO orders.orders (bucket, order_no, user_id, item_id, activity_id, session_id, epoch, quantity, unit_price, currency, title, status, pay_deadline)
+		VALUES ($1, $2, $3, $3, 1, 1, 1, 1, 100, 'CNY', 'mug', $4, now())`, no.Bucket(), no, user, status)
 	return no
+}
+
+func (s *bundle) exec(sql string, args ...any) {
+	s.Helper()
+	_, err := s.db.Exec(s.Context(), sql, args...)
+	require.NoError(s, err)
 }
 
 type answer struct {
