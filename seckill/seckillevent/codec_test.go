@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
-	"stampede/platform/workshop/require"
 )
 
 func drawBatch(t *rapid.T) Batch {
@@ -52,8 +52,12 @@ func TestBatchRoundTrip(t *testing.T) {
 			t.Fatalf("Encode did not append: %q", data[:4])
 		}
 		got := Batch{Grants: make([]Grant, 3)} // reused grants must leave no trace
-		require.NoError(t, got.Decode(data[len(prefix):]))
-		require.Equal(t, "decoded", got, want)
+		if err := got.Decode(data[len(prefix):]); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
 	})
 }
 
@@ -103,7 +107,9 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := valid()
-			require.NoError(t, new(Batch).Decode(b.Encode(nil)))
+			if err := new(Batch).Decode(b.Encode(nil)); err != nil {
+				t.Fatalf("before it is corrupted: %v", err)
+			}
 			spoil(&b)
 			if err := new(Batch).Decode(b.Encode(nil)); !errors.Is(err, ErrMalformed) {
 				t.Fatalf("got %v", err)
@@ -152,12 +158,16 @@ func TestBatchGolden(t *testing.T) {
 	no[15]++
 	b.Grants = []Grant{{No: no, User: 7, Quantity: 1, Seq: 1}}
 	plain := b.Encode(nil)
-	require.Equal(t, "version 1", hex.EncodeToString(plain), goldenV1)
+	if got := hex.EncodeToString(plain); got != goldenV1 {
+		t.Errorf("version 1 changed: %v, want %v", got, goldenV1)
+	}
 	// A different payment window makes it version 2, with three more bytes at
 	// the end.
 	b.Grants[0].PayWithin = 30
 	plain[0] = codecVersionWindows
-	require.Equal(t, "version 2", b.Encode(nil), append(plain, 1, 1, 30))
+	if diff := cmp.Diff(append(plain, 1, 1, 30), b.Encode(nil)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestEncodeAllocatesOnce(t *testing.T) {
@@ -195,7 +205,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		// Accepted data means the same after another round. The bytes may
 		// differ: varints have longer forms than the one that Encode picks.
-		require.NoError(t, again.Decode(got.Encode(nil)))
-		require.Equal(t, "decoded again", again, got)
+		if err := again.Decode(got.Encode(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Fatal(diff)
+		}
 	})
 }
