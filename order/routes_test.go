@@ -94,7 +94,7 @@ func setupEdge(t *testing.T, change ...func(*Config, *Deps)) *edge {
 }
 
 // searching has the operators' search on a router of its own.
-func (e *edge) searching(accounts search.Accounts, payments search.Payments) {
+func (e *edge) searching(accounts search.Phones, payments search.Payments) {
 	e.search = httpx.NewRouter(e.tokens, e.deps.Log, "test", prometheus.NewRegistry())
 	search.New(search.Deps{
 		DB: e.deps.DB, Accounts: accounts, Payments: payments, Plan: e.sales, Log: e.deps.Log, Enter: e.EnterReading,

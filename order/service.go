@@ -57,7 +57,7 @@ type Deps struct {
 	Trace   *tracing.Tracer // nil disables tracing
 	Tally   *tally.Board    // counts orders by item; nil for none
 	// Accounts knows the shoppers; nil knows none.
-	Accounts coupon.Accounts
+	Accounts coupon.Users
 	// Blocked reports whether a user, listed or disabled, may no longer have an order; the writer calls
 	// it for every grant, so it must answer from memory. nil blocks no user.
 	Blocked func(user int64) bool

@@ -51,8 +51,8 @@ type Reading func(ctx context.Context) (reading context.Context, done func(), er
 // this number.
 type Orders func(ctx context.Context, no ids.ID, user int64) (orderevent.Order, error)
 
-// Accounts is what the coupons ask of the shoppers' accounts.
-type Accounts interface {
+// Users is what the coupons ask of the shoppers' accounts.
+type Users interface {
 	// Unknown returns those of the users who have no account.
 	Unknown(ctx context.Context, users []int64) ([]int64, error)
 }
@@ -62,12 +62,12 @@ type Service struct {
 	db       *pgxpool.Pool
 	reading  Reading
 	orders   Orders
-	accounts Accounts
+	accounts Users
 	claims   chan struct{}
 }
 
 // New returns the coupons in db. Without accounts every number may be a user's.
-func New(db *pgxpool.Pool, reading Reading, orders Orders, accounts Accounts) *Service {
+func New(db *pgxpool.Pool, reading Reading, orders Orders, accounts Users) *Service {
 	return &Service{db: db, reading: reading, orders: orders, accounts: accounts, claims: make(chan struct{}, claimsAtOnce)}
 }
 

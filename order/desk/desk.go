@@ -36,7 +36,7 @@ type Deps struct {
 	Cancel        func(ctx context.Context, no ids.ID, why string) (orderevent.Order, error)
 	CancelRefuses []*fault.Error
 	Plan          search.Plan
-	Accounts      search.Accounts // knows the shoppers' phones; nil knows none
+	Accounts      search.Phones // knows the shoppers' phones; nil knows none
 	Outbox        order.Waker
 	Log           *slog.Logger
 }

@@ -20,8 +20,8 @@ import (
 // this process.
 const maxRead = 5000
 
-// Accounts is what the search asks of the shoppers' accounts.
-type Accounts interface {
+// Phones is what the search asks of the shoppers' accounts.
+type Phones interface {
 	// Searched returns the user with a phone, 0 for none, and records the search. Its
 	// error is a fault: the caller may not search by phone, or it is no phone.
 	Searched(ctx context.Context, phone string) (user int64, err error)
@@ -55,7 +55,7 @@ type Plan interface {
 // Deps are the search's dependencies; all but Accounts are required.
 type Deps struct {
 	DB       *pgxpool.Pool
-	Accounts Accounts
+	Accounts Phones
 	Payments Payments
 	Plan     Plan
 	Log      *slog.Logger
