@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -52,7 +53,6 @@ func (h *hub) add(s *socket) bool {
 		return false
 	}
 	sh.users[s.user] = append(sh.users[s.user], s)
-	h.gauges.sockets.Inc()
 	return true
 }
 
@@ -62,21 +62,16 @@ func (h *hub) remove(s *socket) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	list := sh.users[s.user]
-	for i, other := range list {
-		if other != s {
-			continue
-		}
-		list[i] = list[len(list)-1]
-		list[len(list)-1] = nil
-		if list = list[:len(list)-1]; len(list) == 0 {
-			delete(sh.users, s.user)
-		} else {
-			sh.users[s.user] = list
-		}
-		h.count.Add(-1)
-		h.gauges.sockets.Dec()
+	at := slices.Index(list, s)
+	if at < 0 {
 		return
 	}
+	if list = slices.Delete(list, at, at+1); len(list) == 0 {
+		delete(sh.users, s.user)
+	} else {
+		sh.users[s.user] = list
+	}
+	h.count.Add(-1)
 }
 
 // connected reports whether the user has a socket here; orders of users without

@@ -47,8 +47,7 @@ func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
 func TestGapIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
-		require.NoError(t, err)
+		s := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
 		conns := make([]*stuck, 200)
 		for i := range conns {
 			conns[i] = &stuck{}

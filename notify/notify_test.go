@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"stampede/order/disputeevent"
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
 	"stampede/platform/base/ids"
@@ -49,8 +51,7 @@ func setupAt(t testing.TB, now func() time.Time, change func(*Config), with ...a
 	}
 	log := slog.New(slog.DiscardHandler)
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), now, with...)
-	s, err := New(cfg, Deps{Tokens: tokens, Broadcasts: make(broadcasts), Log: log, Metrics: prometheus.NewRegistry()})
-	require.NoError(t, err)
+	s := New(cfg, Deps{Tokens: tokens, Broadcasts: make(broadcasts), Log: log, Metrics: prometheus.NewRegistry()})
 	rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	s.Routes(rt)
 	srv := httptest.NewServer(rt)
@@ -122,27 +123,33 @@ func TestChangeReachesOnlySocketsOfOwner(t *testing.T) {
 	}
 }
 
-// Money that pays no order goes back; its shopper hears of it, although no order
-// changes.
-func TestSurplusReachesItsShopper(t *testing.T) {
+// An event about a shopper reaches that shopper's sockets alone. The documents are those that other versions read.
+func TestEventReachesItsShopper(t *testing.T) {
 	t.Parallel()
-	b := setup(t, nil)
-	mine, other := b.connect(t, 7), b.connect(t, 8)
-	no := ids.NewFor(7)
-	raw, err := json.Marshal(paymentevent.Surplus{OrderNo: no, UserID: 7, Amount: 9900, Currency: "CNY", Reason: "late"})
-	require.NoError(t, err)
-	for _, sub := range b.service.Subscriptions() {
-		if sub.Filter == paymentevent.SubjectSurplus {
-			err = sub.Handle(t.Context(), bus.Msg{Subject: sub.Filter, Data: raw})
+	const dispute = `{"dispute_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f62","order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","user_id":"USER",` +
+		`"status":"closed","outcome":"refund","refund_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f63","version":3}`
+	for filter, c := range map[string]struct{ event, want string }{
+		disputeevent.SubjectAll: {dispute, `{"type":"dispute","dispute":` + dispute + `}`},
+		paymentevent.SubjectSurplus: {
+			`{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","user_id":"USER","amount":9900,"currency":"CNY","reason":"late"}`,
+			`{"type":"surplus","order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","amount":{"amount":9900,"currency":"CNY"},"reason":"late"}`,
+		},
+	} {
+		b := setup(t, nil)
+		mine, other := b.connect(t, 7), b.connect(t, 8)
+		subs := b.service.Subscriptions()
+		handle := subs[slices.IndexFunc(subs, func(s bus.Subscription) bool { return s.Filter == filter })].Handle
+		for _, user := range []string{"7", "9"} {
+			require.NoError(t, handle(t.Context(), bus.Msg{Data: []byte(strings.ReplaceAll(c.event, "USER", user))}))
 		}
-	}
-	want := `{"type":"surplus","order_no":"` + no.String() + `","amount":{"amount":9900,"currency":"CNY"},"reason":"late"}`
-	if got := read(t, mine); err != nil || got != want {
-		t.Errorf("got %s, %v, want %s", got, err, want)
-	}
-	b.change(t, orderevent.Order{No: ids.NewFor(8), UserID: 8, Status: orderevent.StatusPaid, Version: 2})
-	if got := read(t, other); !strings.Contains(got, `"paid"`) {
-		t.Errorf("the other user got %s", got)
+		b.change(t, orderevent.Order{No: ids.NewFor(8), UserID: 8, Status: orderevent.StatusPaid, Version: 2})
+		require.Equal(t, filter, read(t, mine), strings.ReplaceAll(c.want, "USER", "7"))
+		if got := read(t, other); !strings.Contains(got, `"paid"`) {
+			t.Errorf("the other user got %s", got)
+		}
+		if err := handle(t.Context(), bus.Msg{Data: []byte("{")}); err == nil {
+			t.Error("an event that cannot be read is acknowledged")
+		}
 	}
 }
 
@@ -200,7 +207,7 @@ func TestStopSaysGoingAway(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	require.Equal(t, "sockets after the stop", testutil.ToFloat64(b.service.hub.gauges.sockets), 0)
+	require.Equal(t, "sockets after the stop", b.service.hub.count.Load(), 0)
 }
 
 // TestASilentClientDoesNotHoldUpTheStop has a client that never reads, so it
@@ -250,8 +257,7 @@ func (c *stuck) status() websocket.StatusCode {
 
 func slowSetup(t *testing.T) (*hub, *socket, *stuck) {
 	t.Helper()
-	s, err := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry()})
-	require.NoError(t, err)
+	s := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry()})
 	c := &stuck{}
 	sock := &socket{user: 7, conn: c, hub: s.hub}
 	if !s.hub.add(sock) {

@@ -54,30 +54,23 @@ type Service struct {
 }
 
 type metrics struct {
-	sockets prometheus.Gauge
-	pushed  prometheus.Counter
-	slow    prometheus.Counter
-	tally   *tally.Board
+	pushed prometheus.Counter
+	slow   prometheus.Counter
+	tally  *tally.Board
 }
 
 // New returns a Service; it starts nothing.
-func New(cfg Config, deps Deps) (*Service, error) {
+func New(cfg Config, deps Deps) *Service {
 	auto := promauto.With(deps.Metrics)
-	m := metrics{
-		tally:   deps.Tally,
-		sockets: auto.NewGauge(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."}),
-		pushed:  auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
-		slow:    auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
-	}
-	h := newHub(cfg, m)
+	h := newHub(cfg, metrics{
+		tally:  deps.Tally,
+		pushed: auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
+		slow:   auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
+	})
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."},
+		func() float64 { return float64(h.count.Load()) })
 	deps.Tally.Gauge("sockets", h.count.Load)
-	return &Service{cfg: cfg, deps: deps, hub: h, gap: make(chan struct{}, 1), returnedEvery: returnedEvery}, nil
-}
-
-// message is what a client receives.
-type message struct {
-	Type  string `json:"type"` // "order"
-	Order any    `json:"order"`
+	return &Service{cfg: cfg, deps: deps, hub: h, gap: make(chan struct{}, 1), returnedEvery: returnedEvery}
 }
 
 // Subscriptions returns the per-instance consumers of events about orders, disputes
@@ -86,9 +79,10 @@ func (s *Service) Subscriptions() []bus.Subscription {
 	return []bus.Subscription{{
 		Name: "notify-push", Filter: orderevent.SubjectAll, PerInstance: true, Layout: orderevent.Layout, Handle: s.pushChanges, Missed: s.missed,
 	}, {
-		Name: "notify-disputes", Filter: disputeevent.SubjectAll, PerInstance: true, Handle: s.pushDispute, // missed with the orders' interruptions
+		Name: "notify-disputes", Filter: disputeevent.SubjectAll, PerInstance: true, // missed with the orders' interruptions
+		Handle: pushing(s.hub, func(d disputeevent.Changed) (int64, any) { return d.UserID, disputeMessage{"dispute", d} }),
 	}, {
-		Name: "notify-surplus", Filter: paymentevent.SubjectSurplus, PerInstance: true, Handle: s.pushSurplus,
+		Name: "notify-surplus", Filter: paymentevent.SubjectSurplus, PerInstance: true, Handle: pushing(s.hub, surplusOf),
 	}}
 }
 
@@ -113,7 +107,7 @@ func (s *Service) pushChanges(ctx context.Context, m bus.Msg) error {
 		s.deps.Announced(ctx, changed.Orders, pushed)
 	}
 	for _, o := range pushed {
-		raw, err := json.Marshal(message{Type: "order", Order: orderevent.View(o)})
+		raw, err := json.Marshal(orderMessage{"order", orderevent.View(o)})
 		if err != nil {
 			return fmt.Errorf("notify: encode order %s: %w", o.No, err)
 		}
@@ -122,36 +116,59 @@ func (s *Service) pushChanges(ctx context.Context, m bus.Msg) error {
 	return nil
 }
 
-// surplus tells a client that money of its user pays no order and goes back.
-type surplus struct {
-	Type    string           `json:"type"` // "surplus"
-	OrderNo ids.ID           `json:"order_no"`
-	Amount  orderevent.Money `json:"amount"`
-	Reason  string           `json:"reason"`
+// The messages that a client receives, each with its type.
+type (
+	orderMessage struct {
+		Type  string               `json:"type"`
+		Order orderevent.OrderView `json:"order"`
+	}
+	// disputeMessage comes when the shop answers or closes a dispute, or another device of the same shopper wrote.
+	disputeMessage struct {
+		Type    string               `json:"type"`
+		Dispute disputeevent.Changed `json:"dispute"`
+	}
+	// surplusMessage says that a payment came too late, or twice, and goes back: the order does not change, so that no
+	// other push would.
+	surplusMessage struct {
+		Type    string           `json:"type"`
+		OrderNo ids.ID           `json:"order_no"`
+		Amount  orderevent.Money `json:"amount"`
+		Reason  string           `json:"reason"`
+	}
+)
+
+func surplusOf(e paymentevent.Surplus) (user int64, message any) {
+	return e.UserID, surplusMessage{"surplus", e.OrderNo, orderevent.Money{Amount: e.Amount, Currency: e.Currency}, e.Reason}
 }
 
-// pushSurplus tells a shopper that a payment came too late, or twice, and goes back:
-// the order does not change, so that no other push would.
-func (s *Service) pushSurplus(_ context.Context, m bus.Msg) error {
-	var e paymentevent.Surplus
-	if err := json.Unmarshal(m.Data, &e); err != nil {
-		return fmt.Errorf("notify: decode %s: %w", m.Subject, err)
-	}
-	if !s.hub.connected(e.UserID) {
+// pushing handles events about one shopper each: it sends what of makes of an event to the shopper's sockets on this
+// instance.
+func pushing[E any](h *hub, of func(E) (user int64, message any)) func(context.Context, bus.Msg) error {
+	return func(_ context.Context, m bus.Msg) error {
+		var e E
+		if err := json.Unmarshal(m.Data, &e); err != nil {
+			return fmt.Errorf("notify: decode %s: %w", m.Subject, err)
+		}
+		user, message := of(e)
+		if !h.connected(user) {
+			return nil
+		}
+		raw, err := json.Marshal(message)
+		if err != nil {
+			return fmt.Errorf("notify: encode %s: %w", m.Subject, err)
+		}
+		h.push(user, outgoing{raw: raw})
 		return nil
 	}
-	raw, err := json.Marshal(surplus{Type: "surplus", OrderNo: e.OrderNo, Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason})
-	if err != nil {
-		return fmt.Errorf("notify: encode surplus of order %s: %w", e.OrderNo, err)
-	}
-	s.hub.push(e.UserID, outgoing{raw: raw})
-	return nil
 }
 
 // Workers returns the loops that keep idle connections alive, close those of
 // ended logins and those that may have missed a push, and announce returned units.
 func (s *Service) Workers() []app.Worker {
-	return []app.Worker{{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeEnded}, {Name: "notify-missed", Run: s.closeBehind}, {Name: "notify-returned", Run: s.announceReturned}}
+	return []app.Worker{
+		{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeEnded},
+		{Name: "notify-missed", Run: s.closeBehind}, {Name: "notify-returned", Run: s.announceReturned},
+	}
 }
 
 // Stop closes every socket with 1001 (going away), all concurrently, and gives
