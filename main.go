@@ -294,10 +294,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 		s.app.OnReady("orders", s.grants.Moving)
 		stockDeps.Bus, stockDeps.Grants = s.Bus, s.grants
 	}
-	s.inventory, err = inventory.New(stockCfg, stockDeps)
-	if err != nil {
-		return err
-	}
+	s.inventory = inventory.New(stockCfg, stockDeps)
 	s.places = rush.NewPlaces(s.sale.Rush, s.catalogue, s.inventory, s.grants, s.Clock)
 	s.plan = seckill.NewPlan(s.Pools["seckill"])
 	orderDeps := order.Deps{
@@ -360,13 +357,10 @@ func (s *server) openDoors(key []byte) error {
 		Cancel: s.payment.Cancel, CancelRefuses: payment.CancelRefuses,
 		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
 	})
-	s.notify, err = notify.New(notify.NewConfig(s.set.Push), notify.Deps{
+	s.notify = notify.New(notify.NewConfig(s.set.Push), notify.Deps{
 		Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush,
 		Log: s.log, Metrics: s.registry, Tally: s.tally,
 	})
-	if err != nil {
-		return err
-	}
 	return s.openPages(key)
 }
 

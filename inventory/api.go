@@ -21,7 +21,6 @@ type (
 	State     = stock.State
 	Held      = stock.Held
 	Tombstone = stock.Tombstone
-	Closed    = stock.Closed
 	Units     = stock.Units
 	StaleHold = stock.StaleHold
 

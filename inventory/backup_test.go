@@ -108,7 +108,7 @@ func TestToBackupRolledBack(t *testing.T) {
 			return b.Apply(t.Context(), item.ID)
 		},
 		"look": func(b *bundle, _ Item) error {
-			b.DiffersFor = 0
+			b.store.DiffersFor = 0
 			found, err := b.BooksProbe().Look(t.Context())
 			mustBe(t, "findings", len(found), 0)
 			return err

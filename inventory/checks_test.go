@@ -381,13 +381,13 @@ func TestBooksProbeFindsDifferenceThatLasts(t *testing.T) {
 		}
 	}
 	glance("[]") // a grant is in flight
-	s.DiffersFor = 0
+	s.store.DiffersFor = 0
 	closing := s.close(s.closed.No)
 	glance("[]") // a release is pending
 	s.mustBring(closing)
 	s.write(s.item, s.epoch, s.inFlight)
 	glance("[]")
-	s.DiffersFor = time.Hour
+	s.store.DiffersFor = time.Hour
 	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", 1).Err())
 	glance("[]")
 	figures := strings.NewReader(`
@@ -396,7 +396,7 @@ func TestBooksProbeFindsDifferenceThatLasts(t *testing.T) {
 		stampede_inventory_books_difference_units 1
 	`)
 	require.NoError(t, testutil.GatherAndCompare(s.metrics, figures, "stampede_inventory_books_difference_units"))
-	s.DiffersFor = 0
+	s.store.DiffersFor = 0
 	glance("[{I2 item 1 nothing stuck: available 14, but Redis has remaining 15 + in flight 0 + release pending 0: the difference is -1.}]")
 	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", -1).Err())
 	glance("[]")

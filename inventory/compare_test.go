@@ -57,7 +57,7 @@ func TestLostWorkListLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	died := b.instance() // before it worked on what events told it
-	b.CompareTick, b.CompareEvery = 20*time.Millisecond, 20*time.Millisecond
+	b.store.CompareTick, b.store.CompareEvery = 20*time.Millisecond, 20*time.Millisecond
 	plain := onSale(1, 9)
 	once := onSale(2, 9)
 	once.PerActivity, once.Rebuy = true, false

@@ -120,8 +120,8 @@ func (o *orders) Ended(_ context.Context, _ pgx.Tx, itemID int64, each func([]To
 	}, each)
 }
 
-func (o *orders) Closed(_ context.Context, _ pgx.Tx, itemID int64, each func([]Closed) error) error {
-	return inParts(o.closed(itemID), func(r orderevent.Order) Closed { return Closed{No: r.No, User: r.UserID} }, each)
+func (o *orders) Closed(_ context.Context, _ pgx.Tx, itemID int64, each func([]Held) error) error {
+	return inParts(o.closed(itemID), func(r orderevent.Order) Held { return Held{No: r.No, User: r.UserID, Closed: true} }, each)
 }
 
 func (o *orders) LiveUnits(context.Context) (map[int64]Units, error) {
@@ -233,8 +233,7 @@ func (b *bundle) instance() *Service {
 	cfg.PublishDeadline = 20 * time.Millisecond
 	cfg.LeaseTTL = 5 * time.Second
 	b.metrics = prometheus.NewRegistry()
-	s, err := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Grants: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler), Metrics: b.metrics})
-	require.NoError(b.t, err)
+	s := New(cfg, Deps{DB: b.db, Redis: b.rdb, Bus: b.bus, Grants: b.bus, Holds: b.orders, Books: b.orders, Log: slog.New(slog.DiscardHandler), Metrics: b.metrics})
 	s.store.Recheck = 30 * time.Millisecond
 	return s
 }

@@ -91,7 +91,7 @@ func TestStopAppliesWorkLists(t *testing.T) {
 func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.AlarmAfter, b.AlarmEvery = 200*time.Millisecond, 100*time.Millisecond
+	b.store.AlarmAfter, b.store.AlarmEvery = 200*time.Millisecond, 100*time.Millisecond
 	item, _ := b.loaded(onSale(1, 3))
 	closed := b.closedOrder(item, 1)
 	raised := func() []alarm.Alarm {

@@ -60,7 +60,7 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 			item, kept := b.heldAndGone()
 			epoch := b.state(item).Epoch // in whose keys a Load works
 			promoted := redistest.Start(t).Client
-			b.Failpoint = func(step string) error {
+			b.store.Failpoint = func(step string) error {
 				if step != "written" {
 					return nil
 				}
@@ -82,7 +82,7 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 			}
 			mustFail(t, b.Load(t.Context(), item.ID), load.ErrKeysLost)
 			b.mustNotBeOpen(item)
-			b.Failpoint = nil
+			b.store.Failpoint = nil
 			b.load(item)
 			b.mustHold(item, kept)
 		})
@@ -96,13 +96,13 @@ func TestSleepingLoadWithoutStateLosesItsKeys(t *testing.T) {
 	item, kept := b.heldAndGone()
 	crash := errors.New("crash")
 	other := b.instance()
-	other.Failpoint = func(step string) error {
+	other.store.Failpoint = func(step string) error {
 		if step == "fenced" {
 			return crash
 		}
 		return nil
 	}
-	b.Failpoint = func(step string) error {
+	b.store.Failpoint = func(step string) error {
 		if step != "written" {
 			return nil
 		}
@@ -117,7 +117,7 @@ func TestSleepingLoadWithoutStateLosesItsKeys(t *testing.T) {
 	}
 	mustFail(t, b.Load(t.Context(), item.ID), load.ErrKeysLost)
 	b.mustNotBeOpen(item)
-	b.Failpoint = nil
+	b.store.Failpoint = nil
 	b.load(item)
 	b.mustHold(item, kept)
 }
@@ -203,7 +203,7 @@ func TestReturnsWaitForTheLastLoad(t *testing.T) {
 	b := setup(t)
 	item, end := b.heldPastTheEnd()
 	var closed orderevent.Order
-	b.Failpoint = func(step string) error {
+	b.store.Failpoint = func(step string) error {
 		if step == "written" {
 			closed = end()
 			mustFail(t, b.bring(item, closed), ErrFenced)
@@ -240,7 +240,7 @@ func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
 	item, end := b.heldPastTheEnd()
 	b.mustBring(b.close(b.written(item, 2))) // now Redis has the script cached
 	counted, asked, ended := make(chan orderevent.Order), make(chan struct{}), make(chan error, 1)
-	b.Failpoint = func(step string) error {
+	b.store.Failpoint = func(step string) error {
 		if step == "written" {
 			counted <- end()
 			<-asked

@@ -20,6 +20,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
+	"stampede/platform/store/lease"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
@@ -77,7 +78,7 @@ func TestLoadEndedAtAnyStepStartsOver(t *testing.T) {
 			b.reserve(item, epoch, kept)
 			b.write(item, epoch, kept)
 			for range 2 {
-				b.Failpoint = func(at string) error {
+				b.store.Failpoint = func(at string) error {
 					if at == step {
 						return crash
 					}
@@ -86,7 +87,7 @@ func TestLoadEndedAtAnyStepStartsOver(t *testing.T) {
 				mustFail(t, b.Load(t.Context(), item.ID), crash)
 				mustBe(t, "gate after the crash", b.reserve(item, epoch, one(2)).Gate, Fenced)
 			}
-			b.Failpoint = nil
+			b.store.Failpoint = nil
 			b.load(item)
 			st := b.state(item)
 			mustBe(t, "remaining", st.Remaining, 2)
@@ -105,7 +106,7 @@ func TestChangeDuringLoadIsNotLost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 3))
-	b.Failpoint = func(step string) error {
+	b.store.Failpoint = func(step string) error {
 		if step != "written" {
 			return nil
 		}
@@ -253,7 +254,7 @@ func TestOneLoadAtATime(t *testing.T) {
 	b := setup(t)
 	item := b.create(onSale(1, 3))
 	other := b.instance()
-	b.Failpoint = func(step string) error {
+	b.store.Failpoint = func(step string) error {
 		if step == "fenced" {
 			mustFail(t, other.Load(t.Context(), item.ID), ErrBusy)
 		}
@@ -276,7 +277,7 @@ func TestSleepingLoadIsOvertaken(t *testing.T) {
 			item, _ := b.loaded(onSale(1, 3))
 			other := b.instance()
 			var after State
-			b.Failpoint = func(at string) error {
+			b.store.Failpoint = func(at string) error {
 				if at != step {
 					return nil
 				}
@@ -304,13 +305,13 @@ func TestSleepingLoadLeavesASuccessorsFence(t *testing.T) {
 	item, epoch := b.loaded(onSale(1, 3))
 	crash := errors.New("crash")
 	other := b.instance()
-	other.Failpoint = func(at string) error {
+	other.store.Failpoint = func(at string) error {
 		if at == "drained" {
 			return crash
 		}
 		return nil
 	}
-	b.Failpoint = func(at string) error {
+	b.store.Failpoint = func(at string) error {
 		if at == "written" {
 			if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
 				return err
@@ -322,7 +323,7 @@ func TestSleepingLoadLeavesASuccessorsFence(t *testing.T) {
 	mustFail(t, b.Load(t.Context(), item.ID), ErrBusy)
 	mustBe(t, "epoch", b.state(item).Epoch, epoch)
 	mustBe(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
-	b.Failpoint = nil
+	b.store.Failpoint = nil
 	b.load(item)
 	b.mustBeClean()
 }
@@ -344,7 +345,7 @@ func TestLostLeaseEndsALoad(t *testing.T) {
 		}
 		return false
 	}
-	mustFail(t, b.Load(t.Context(), item.ID), load.ErrLeaseLost)
+	mustFail(t, b.Load(t.Context(), item.ID), lease.ErrLost)
 }
 
 // soldTo creates an item and grants units of it to so many users; all their orders are written.
@@ -416,38 +417,46 @@ func TestStalledLoadSaysSo(t *testing.T) {
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 3))
 	b.reserve(item, epoch, one(1))
-	b.Stall = 100 * time.Millisecond
+	b.store.Stall = 100 * time.Millisecond
 	b.bus.done = func(uint64) bool { return false }
 	mustFail(t, b.Load(t.Context(), item.ID), load.ErrStalled)
-	b.Stall, b.bus.done = time.Minute, nil
+	b.store.Stall, b.bus.done = time.Minute, nil
 	b.load(item)
 }
 
-// A Load says with each chunk that it goes on, whatever it has to do.
+// slowly delays each command of a client.
+type slowly struct {
+	sendsTwice
+	by time.Duration
+}
+
+func (h *slowly) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		<-time.After(h.by)
+		return next(ctx, cmd)
+	}
+}
+
+// A Load of many chunks, each of which is progress, takes longer than it may stall.
 func TestEachChunkOfALoadIsProgress(t *testing.T) {
 	t.Parallel()
-	const holders = 4 * stock.ScanCount
+	const holders = 5 * stock.ScanCount
 	b := setup(t)
 	item := b.soldTo(onSale(1, holders+10), holders)
-	for name, prepare := range map[string]func(){
-		"nothing differs": func() {},
-		"holders are unknown": func() {
-			users := item.UsersKey(b.state(item).Epoch)
-			for user := range holders / 2 {
-				b.rdb.HSet(t.Context(), users, 1_000_000+user, "x")
-			}
-		},
-	} {
-		prepare()
-		beats := 0
-		require.NoError(t, b.UnderLease(t.Context(), item.ID, func(ctx context.Context, itemID, token int64) error {
-			return b.LoadUnderLease(ctx, itemID, token, func() { beats++ })
-		}))
-		if beats < holders/stock.ScanCount {
-			t.Errorf("%s: %d steps for %d holders", name, beats, holders)
-		}
-		b.mustBeClean()
+	users := item.UsersKey(b.state(item).Epoch)
+	for user := range holders / 2 { // as many to remove
+		b.rdb.HSet(t.Context(), users, 1_000_000+user, "x")
 	}
+	b.store.Stall = 2 * time.Second
+	slow := &slowly{by: b.store.Stall / 8}
+	b.rdb.AddHook(slow)
+	began := time.Now()
+	b.load(item)
+	if took := time.Since(began); took < b.store.Stall {
+		t.Errorf("took %s", took)
+	}
+	slow.by = 0
+	b.mustBeClean()
 }
 
 // An order that is closed after the epoch was raised is either a hold that its event releases, or no hold.
@@ -457,7 +466,7 @@ func TestOrderClosedBeforeItsItemIsRead(t *testing.T) {
 	item, _ := b.loaded(onSale(1, 3))
 	no := b.written(item, 1)
 	var closed orderevent.Order
-	b.Failpoint = func(step string) error {
+	b.store.Failpoint = func(step string) error {
 		if step == "counted" {
 			closed = b.close(no)
 		}

@@ -116,9 +116,13 @@ SELECT @order_no, @item_id, @shard, @user_id, @quantity FROM taken;
 -- The table has no more rows for an item than its backup had units.
 SELECT order_no, shard, user_id, quantity FROM inventory.retaken WHERE item_id = @item_id;
 
--- name: MoveToBackup :exec
--- Units move from the sale to the backup, or back if they are negative. rev tells Redis.
-UPDATE inventory.stock SET available = available - @units, backup = backup + @units, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+-- name: MoveUnits :exec
+-- Units leave the sale for the backup, as written off or for good (gone); negative ones come back. rev tells Redis.
+UPDATE inventory.stock SET available = available - @units::int,
+    backup = backup + CASE @whither::text WHEN 'backup' THEN @units::int ELSE 0 END,
+    written_off = written_off + CASE @whither::text WHEN 'written off' THEN @units::int ELSE 0 END,
+    total = total - CASE @whither::text WHEN 'gone' THEN @units::int ELSE 0 END,
+    rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
 WHERE item_id = @item_id AND shard = @shard;
 
 -- name: SaleStands :one
@@ -127,13 +131,3 @@ WHERE item_id = @item_id AND shard = @shard;
 SELECT (s.opens_at > clock_timestamp() OR coalesce(d.epoch, -1) = s.epoch
     OR s.epoch = 0 AND s.closes_at <= clock_timestamp())::boolean AS stands
 FROM inventory.stock s LEFT JOIN inventory.settled d USING (item_id) WHERE s.item_id = @item_id AND s.shard = @shard;
-
--- name: TakeOff :exec
--- Units leave the sale for good. rev tells Redis.
-UPDATE inventory.stock SET total = total - @units, available = available - @units, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
-WHERE item_id = @item_id AND shard = @shard;
-
--- name: WriteOffFree :exec
--- Units that no order holds are lost or broken. rev tells Redis.
-UPDATE inventory.stock SET available = available - @units, written_off = written_off + @units, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
-WHERE item_id = @item_id AND shard = @shard;

@@ -130,7 +130,7 @@ func TestRetakeInAnyOrder(t *testing.T) {
 func TestRetakeWaitsForAnotherNumber(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.RetakeAgain = time.Millisecond
+	b.store.RetakeAgain = time.Millisecond
 	n := onSale(1, 5)
 	n.Backup = 1
 	item, epoch := b.loaded(n)

@@ -36,12 +36,12 @@ type Service struct {
 }
 
 // New returns the service. It starts nothing.
-func New(cfg Config, deps Deps) (*Service, error) {
+func New(cfg Config, deps Deps) *Service {
 	s := &Service{store: stock.NewStore(cfg, deps)}
 	s.rows, s.decider = &rows{Store: s.store}, decide.New(s.store)
 	s.loader, s.keeper, s.accounts = load.New(s.store, s.rows, s.decider), keep.New(s.store, s.rows), books.New(s.store, s.rows)
 	s.comparer = compare.New(s.store, s.rows, s.decider, s.keeper, s.loader, s.accounts)
-	return s, nil
+	return s
 }
 
 // forgetEvery is how often the guesses of epochs and the comparisons' results are dropped, so that those of long

@@ -158,7 +158,7 @@ func TestOneInstanceSettles(t *testing.T) {
 	release := make(chan struct{})
 	held := make(chan error, 1)
 	go func() {
-		held <- b.UnderLease(t.Context(), item.ID, func(context.Context, int64, int64) error {
+		held <- b.UnderLease(t.Context(), item.ID, func(context.Context, int64) error {
 			close(loading)
 			<-release
 			return nil

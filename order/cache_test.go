@@ -142,7 +142,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 	})
 	require.NoError(t, err)
 	s.cached.byID = nil // another process does not know what the dead one put
-	relay := outbox.New(s.db, s.bus, nil, s.deps.Log, prometheus.NewRegistry())
+	relay := outbox.New(s.db, s.bus, time.Hour, nil, nil, s.deps.Log, nil)
 	s.runWorker(relay.Run)
 	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
 	soon := func(what string, no ids.ID, status string) {

@@ -198,11 +198,11 @@ func TestBooksAndHolds(t *testing.T) {
 	})
 	slices.SortFunc(live, func(a, b inventory.Held) int { return int(a.User - b.User) })
 	require.Equal(t, "holds", live, []inventory.Held{{No: nos[0], User: 1, Quantity: 1, Paid: true}, {No: nos[2], User: 3, Quantity: 1}})
-	var closed []inventory.Closed
+	var closed []inventory.Held
 	s.inTx(func(tx pgx.Tx) (err error) {
-		return Reader{}.Closed(t.Context(), tx, b.ItemID, func(part []inventory.Closed) error { closed = append(closed, part...); return nil })
+		return Reader{}.Closed(t.Context(), tx, b.ItemID, func(part []inventory.Held) error { closed = append(closed, part...); return nil })
 	})
-	require.Equal(t, "closed, not refused", closed, []inventory.Closed{{No: nos[1], User: 2}})
+	require.Equal(t, "closed, not refused", closed, []inventory.Held{{No: nos[1], User: 2, Closed: true}})
 	if len(gone) != 1 || gone[0].No != nos[1] {
 		t.Fatalf("recently ended: %+v", gone)
 	}
@@ -230,11 +230,10 @@ func TestLoadReadsOneSnapshot(t *testing.T) {
 	s := setup(t)
 	b := s.item(3)
 	no := s.placed(b, 1, 2).Grants[0].No
-	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
+	stock := inventory.New(inventory.DefaultConfig(), inventory.Deps{
 		DB: s.db, Redis: s.rdb, Bus: s.bus, Grants: bustest.GrantsOf[inventory.StaleHold](s.bus), Books: Reader{DB: s.db}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 		Holds: closing{once: new(sync.Once), how: func() { s.close(no, 1, orderevent.ReasonTimeout) }},
 	})
-	require.NoError(t, err)
 	require.NoError(t, stock.Load(t.Context(), b.ItemID))
 	row, _, err := s.stock.Book(t.Context(), b.ItemID)
 	if err != nil || row.RedisRemaining != 1 || row.ReleasePending != 1 || row.Difference != 0 {

@@ -69,8 +69,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, rdb redis.UniversalClient, change .
 	log := slog.New(slog.DiscardHandler)
 	invCfg := inventory.DefaultConfig()
 	invCfg.PublishDeadline = 10 * time.Millisecond // these tests have no hidden publisher; a Load need not wait
-	stock, err := inventory.New(invCfg, inventory.Deps{DB: db, Redis: rdb, Bus: b, Grants: bustest.GrantsOf[inventory.StaleHold](b), Holds: Reader{}, Books: Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry()})
-	require.NoError(t, err)
+	stock := inventory.New(invCfg, inventory.Deps{DB: db, Redis: rdb, Bus: b, Grants: bustest.GrantsOf[inventory.StaleHold](b), Holds: Reader{}, Books: Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry()})
 	cfg, w := DefaultConfig(), &waker{}
 	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
 	deps := Deps{DB: db, Redis: rdb, Bus: b, Grants: b.Queue(bustest.Grants().Name), Stock: stock, Queue: &line{}, Plan: &sales{}, Outbox: w, Log: log, Metrics: prometheus.NewRegistry()}

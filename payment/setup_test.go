@@ -102,10 +102,9 @@ func setup(t *testing.T, o options) *bundle {
 	t.Helper()
 	db, rdb, b := pgtest.DB(t), pgtest.Redis(t), bustest.Open(t)
 	log := slog.New(slog.DiscardHandler)
-	stock, err := inventory.New(inventory.DefaultConfig(), inventory.Deps{
+	stock := inventory.New(inventory.DefaultConfig(), inventory.Deps{
 		DB: db, Redis: rdb, Bus: b, Grants: bustest.GrantsOf[inventory.StaleHold](b), Holds: order.Reader{}, Books: order.Reader{DB: db}, Log: log, Metrics: prometheus.NewRegistry(),
 	})
-	require.NoError(t, err)
 	cfg := order.DefaultConfig()
 	cfg.CacheBytes = 1 << 20 // the race detector shadows all of it
 	funnel := tally.New(db, clock.System{}, log)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -22,9 +21,8 @@ import (
 // Service reads the books.
 type Service struct {
 	*stock.Store
-	ledger     *ledger.Service
-	cache      sync.Map      // item id → cachedRow
-	DiffersFor time.Duration // differsFor; tests shorten it
+	ledger *ledger.Service
+	cache  sync.Map // item id → cachedRow
 	// The last comparison of BooksProbe.
 	differ, difference prometheus.Gauge
 }
@@ -32,8 +30,9 @@ type Service struct {
 // New returns the service.
 func New(store *stock.Store, rows *ledger.Service) *Service {
 	reg := promauto.With(store.Metrics)
+	store.DiffersFor = differsFor + store.UnitsReturnWithin
 	return &Service{
-		Store: store, ledger: rows, DiffersFor: differsFor + store.UnitsReturnWithin,
+		Store: store, ledger: rows,
 		differ: reg.NewGauge(prometheus.GaugeOpts{
 			Name: "stampede_inventory_books_differing_items", Help: "Items on sale whose counts in Postgres and Redis differed in the last comparison, one each second on one instance.",
 		}),

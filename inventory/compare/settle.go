@@ -64,7 +64,7 @@ func (s *Service) Settle(ctx context.Context) (int, error) {
 			break
 		}
 		done := false
-		err := s.load.UnderLease(ctx, itemID, func(ctx context.Context, itemID, _ int64) error {
+		err := s.load.UnderLease(ctx, itemID, func(ctx context.Context, _ int64) error {
 			ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 			defer cancel()
 			var err error

@@ -43,20 +43,19 @@ func (c *comparison) retakes(ctx context.Context) error {
 // Service compares items in Redis with their orders.
 type Service struct {
 	*stock.Store
-	ledger       *ledger.Service
-	decide       *decide.Service
-	keep         *keep.Service
-	load         *load.Service
-	books        *books.Service
-	reconciling  sync.Mutex    // one Reconcile at a time: it reads whole items
-	Compared     sync.Map      // stock.Item → fingerprint of items at rest that a comparison found right
-	CompareTick  time.Duration // compareTick; tests shorten it
-	CompareEvery time.Duration // compareEvery; tests shorten it
+	ledger      *ledger.Service
+	decide      *decide.Service
+	keep        *keep.Service
+	load        *load.Service
+	books       *books.Service
+	reconciling sync.Mutex // one Reconcile at a time: it reads whole items
+	Compared    sync.Map   // stock.Item → fingerprint of items at rest that a comparison found right
 }
 
 // New returns the service.
 func New(s *stock.Store, rows *ledger.Service, d *decide.Service, k *keep.Service, l *load.Service, b *books.Service) *Service {
-	return &Service{Store: s, ledger: rows, decide: d, keep: k, load: l, books: b, CompareTick: compareTick, CompareEvery: compareEvery}
+	s.CompareTick, s.CompareEvery = compareTick, compareEvery
+	return &Service{Store: s, ledger: rows, decide: d, keep: k, load: l, books: b}
 }
 
 // restsFor is how many times as long as a chunk took a walk in the background rests after it: it may take a fifth of

@@ -64,12 +64,9 @@ type Hint struct {
 // goroutine only while its list has entries.
 type Service struct {
 	*stock.Store
-	ledger      *ledger.Service
-	ended       *prometheus.CounterVec
-	RetakeAgain time.Duration // retakeAgain; tests shorten it
-	AlarmAfter  time.Duration // failingAfter; tests shorten it
-	AlarmEvery  time.Duration // failingEvery; tests shorten it
-	Dropped     sync.Map      // the items that have to be compared, because hints of them were dropped
+	ledger  *ledger.Service
+	ended   *prometheus.CounterVec
+	Dropped sync.Map // the items that have to be compared, because hints of them were dropped
 
 	// mu guards the fields below; nothing is called while it is held.
 	mu      sync.Mutex
@@ -83,8 +80,9 @@ type Service struct {
 
 // New returns the service.
 func New(store *stock.Store, rows *ledger.Service) *Service {
+	store.RetakeAgain, store.AlarmAfter, store.AlarmEvery = retakeAgain, failingAfter, failingEvery
 	s := &Service{
-		Store: store, ledger: rows, RetakeAgain: retakeAgain, AlarmAfter: failingAfter, AlarmEvery: failingEvery,
+		Store: store, ledger: rows,
 		of: map[stock.Item]*keeper{}, sooner: make(chan struct{}, 1),
 		ended: promauto.With(store.Metrics).NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_holds_ended_total", Help: "Holds that ended in Redis, by end: released, committed, retaken (paid late, from the backup).",

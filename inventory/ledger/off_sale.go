@@ -19,20 +19,34 @@ const (
 	withdrawOtherRev = 3
 )
 
+// Where units go that leave the sale, for MoveUnits.
+const (
+	toBackup   = "backup"
+	writtenOff = "written off"
+	gone       = "gone"
+)
+
 // TakeOff takes units off an item's sale for good inside the caller's transaction, as many of them as are available
 // in both counts, and returns how many: the item's total falls by them. It fails with ErrFenced while the item is on
 // sale and does not decide. The caller calls Apply after the commit.
 func (s *Service) TakeOff(ctx context.Context, tx pgx.Tx, itemID int64, units int32) (taken int32, err error) {
-	return s.offSale(ctx, tx, itemID, units, func(ctx context.Context, q *inventorydb.Queries, st stock.Row, units int32) error {
-		return q.TakeOff(ctx, inventorydb.TakeOffParams{Units: units, ItemID: st.ItemID, Shard: st.Shard})
-	})
+	return s.offSale(ctx, tx, itemID, units, gone)
 }
 
 // WriteOffFree is TakeOff for units that are lost or broken: they stay part of the total, as written off.
 func (s *Service) WriteOffFree(ctx context.Context, tx pgx.Tx, itemID int64, units int32) (written int32, err error) {
-	return s.offSale(ctx, tx, itemID, units, func(ctx context.Context, q *inventorydb.Queries, st stock.Row, units int32) error {
-		return q.WriteOffFree(ctx, inventorydb.WriteOffFreeParams{Units: units, ItemID: st.ItemID, Shard: st.Shard})
-	})
+	return s.offSale(ctx, tx, itemID, units, writtenOff)
+}
+
+// ToBackup is TakeOff for units that go to the item's backup.
+func (s *Service) ToBackup(ctx context.Context, tx pgx.Tx, itemID int64, units int32) (moved int32, err error) {
+	return s.offSale(ctx, tx, itemID, units, toBackup)
+}
+
+// FromBackup moves units from an item's backup to its sale inside the caller's transaction, as many of them as the
+// backup has, and returns how many. The caller calls Apply after the commit.
+func (s *Service) FromBackup(ctx context.Context, tx pgx.Tx, itemID int64, units int32) (moved int32, err error) {
+	return s.moveUnits(ctx, tx, itemID, units, toBackup, -1, func(st stock.Row, units int32) (int32, error) { return min(units, st.Backup), nil })
 }
 
 // Free returns how many units of an item no shopper holds, neither in Redis nor in Postgres, and locks its stock
@@ -56,23 +70,23 @@ func (s *Service) Free(ctx context.Context, tx pgx.Tx, itemID int64) (free int32
 	return free, nil
 }
 
-// move writes to a stock row where units go that leave what is available.
-type move func(ctx context.Context, q *inventorydb.Queries, st stock.Row, units int32) error
-
 // offSale takes units that no shopper holds off an item's sale.
 //
 // Redis comes first: it may have granted units whose orders Postgres does not have yet, and must not grant what
 // Postgres has moved. The row lock is held meanwhile, so that the writer of this item waits for one call to Redis. If
 // tx is rolled back the units are missing in Redis until the next change of the item or a comparison, see mend.
-func (s *Service) offSale(ctx context.Context, tx pgx.Tx, itemID int64, units int32, write move) (moved int32, err error) {
-	return s.moveUnits(ctx, tx, itemID, units, func(st stock.Row, units int32) (int32, error) {
+func (s *Service) offSale(ctx context.Context, tx pgx.Tx, itemID int64, units int32, whither string) (moved int32, err error) {
+	return s.moveUnits(ctx, tx, itemID, units, whither, 1, func(st stock.Row, units int32) (int32, error) {
 		taken, err := s.withdraw(ctx, tx, st, units)
 		return min(taken, st.Available), err
-	}, write)
+	})
 }
 
-// moveUnits locks an item's stock rows and writes what of says of each until units have moved.
-func (s *Service) moveUnits(ctx context.Context, tx pgx.Tx, itemID int64, units int32, of func(st stock.Row, units int32) (int32, error), write move) (moved int32, err error) {
+// moveUnits locks an item's stock rows and moves what of says of each until units have moved; with the sign -1 they
+// come back to the sale.
+func (s *Service) moveUnits(
+	ctx context.Context, tx pgx.Tx, itemID int64, units int32, whither string, sign int32, of func(st stock.Row, units int32) (int32, error),
+) (moved int32, err error) {
 	if units < 1 || units > MaxUnits {
 		return 0, fault.Plain(fault.Invalid,
 			fault.T("Between 1 and {most} units can be moved, not {units}.",
@@ -98,7 +112,7 @@ func (s *Service) moveUnits(ctx context.Context, tx pgx.Tx, itemID int64, units 
 			continue
 		}
 		moved += n
-		if err := write(ctx, q, st, n); err != nil {
+		if err := q.MoveUnits(ctx, inventorydb.MoveUnitsParams{Units: sign * n, Whither: whither, ItemID: st.ItemID, Shard: st.Shard}); err != nil {
 			return 0, fmt.Errorf("inventory: move units of item %d: %w", itemID, err)
 		}
 	}
@@ -162,25 +176,4 @@ func (s *Service) Mend(ctx context.Context, item stock.Item) (mended bool, err e
 		return false, fmt.Errorf("inventory: item %d: return what was withdrawn: %w", item.ID, err)
 	}
 	return mended, nil
-}
-
-// ToBackup moves units from an item's sale to its backup inside the caller's transaction, as many of them as are
-// available in both counts, and returns how many. It fails with ErrFenced while the item is on sale and does not
-// decide. The caller calls Apply after the commit.
-func (s *Service) ToBackup(ctx context.Context, tx pgx.Tx, itemID int64, units int32) (moved int32, err error) {
-	return s.offSale(ctx, tx, itemID, units, moveToBackup)
-}
-
-// FromBackup moves units from an item's backup to its sale inside the caller's transaction, as many of them as the
-// backup has, and returns how many. The caller calls Apply after the commit.
-func (s *Service) FromBackup(ctx context.Context, tx pgx.Tx, itemID int64, units int32) (moved int32, err error) {
-	return s.moveUnits(ctx, tx, itemID, units, func(st stock.Row, units int32) (int32, error) {
-		return min(units, st.Backup), nil
-	}, func(ctx context.Context, q *inventorydb.Queries, st stock.Row, units int32) error {
-		return moveToBackup(ctx, q, st, -units)
-	})
-}
-
-func moveToBackup(ctx context.Context, q *inventorydb.Queries, st stock.Row, units int32) error {
-	return q.MoveToBackup(ctx, inventorydb.MoveToBackupParams{Units: units, ItemID: st.ItemID, Shard: st.Shard})
 }

@@ -130,29 +130,21 @@ func (s *Service) rewriteIn(ctx context.Context, tx pgx.Tx, writers []*loadWrite
 
 // eachMark passes every user to each who has a mark by the books, once.
 func (s *Service) eachMark(ctx context.Context, tx pgx.Tx, st stock.Row, each func(user int64, m stock.Mark) error) error {
-	err := s.Holds.Live(ctx, tx, st.ItemID, func(part []stock.Held) error {
+	pass := func(part []stock.Held) error {
 		for _, h := range part {
-			if err := each(h.User, stock.Mark{No: h.No, Quantity: h.Quantity, Paid: h.Paid}); err != nil {
+			if err := each(h.User, stock.Mark{No: h.No, Quantity: h.Quantity, Paid: h.Paid, Closed: h.Closed}); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	if err != nil {
+	}
+	if err := s.Holds.Live(ctx, tx, st.ItemID, pass); err != nil {
 		return fmt.Errorf("inventory: load item %d: read live orders: %w", st.ItemID, err)
 	}
 	if st.Rebuy {
 		return nil
 	}
-	err = s.Holds.Closed(ctx, tx, st.ItemID, func(part []stock.Closed) error {
-		for _, c := range part {
-			if err := each(c.User, stock.Mark{No: c.No, Closed: true}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := s.Holds.Closed(ctx, tx, st.ItemID, pass); err != nil {
 		return fmt.Errorf("inventory: load item %d: read closed orders: %w", st.ItemID, err)
 	}
 	return nil

@@ -3,6 +3,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,17 +31,14 @@ type Service struct {
 	took    prometheus.Histogram
 	runs    runs
 	writing chan struct{} // a place for each Load that may keep a connection while it writes
-	Stall   time.Duration // loadStall; tests shorten it
-	// Failpoint replaces the fail points between the steps of a Load, for tests that end one of several Services in a
-	// process.
-	Failpoint func(step string) error
 }
 
 // New returns the service.
 func New(store *stock.Store, rows *ledger.Service, decisions *decide.Service) *Service {
 	reg := promauto.With(store.Metrics)
+	store.Stall = max(loadStall, 2*store.PublishDeadline)
 	s := &Service{
-		Store: store, ledger: rows, decide: decisions, Stall: max(loadStall, 2*store.PublishDeadline),
+		Store: store, ledger: rows, decide: decisions,
 		writing: make(chan struct{}, max(1, store.DB.Config().MaxConns/2)),
 		loads: reg.NewCounterVec(prometheus.CounterOpts{
 			Name: "stampede_inventory_loads_total", Help: "Loads by outcome.",
@@ -78,9 +76,6 @@ func (s *Service) reached(step string) error {
 	return nil
 }
 
-// ErrLeaseLost ends a Load whose lease expired before it could be renewed.
-var ErrLeaseLost = errors.New("inventory: the lease on the load expired")
-
 // loadStall is for how long a Load may make no progress before it is ended, to be started over: longer than any
 // single step, and at least twice the publish deadline. A Load that goes on takes the time that it needs.
 const loadStall = 30 * time.Second
@@ -109,12 +104,15 @@ func (s *Service) LoadWith(ctx context.Context, itemID int64, work func(ctx cont
 	started, loaded := time.Now(), false
 	ctx, alive, end := watch(ctx, s.Stall)
 	defer end()
-	err := s.UnderLease(ctx, itemID, func(ctx context.Context, itemID, token int64) error {
+	err := s.UnderLease(ctx, itemID, func(ctx context.Context, token int64) error {
 		return work(ctx, func(ctx context.Context) error {
 			loaded = true
-			return s.LoadUnderLease(ctx, itemID, token, alive)
+			return s.load(ctx, itemID, token, alive)
 		})
 	})
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrStalled) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
 	switch {
 	case errors.Is(err, stock.ErrBusy):
 		s.loads.WithLabelValues("busy").Inc()
@@ -136,50 +134,17 @@ func watch(ctx context.Context, stall time.Duration) (watched context.Context, a
 }
 
 // UnderLease runs work while this instance holds the item's lease, and cancels it if the lease cannot be renewed.
-func (s *Service) UnderLease(ctx context.Context, itemID int64, work func(ctx context.Context, itemID, token int64) error) error {
-	l, ok, err := lease.Acquire(ctx, s.DB, stock.LoadLease(itemID), s.Holder, s.LeaseTTL)
-	if err != nil {
-		return fmt.Errorf("inventory: load item %d: %w", itemID, err)
-	}
-	if !ok {
-		return fmt.Errorf("inventory: load item %d: %w", itemID, stock.ErrBusy)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	renewing := make(chan struct{})
-	go func() {
-		defer close(renewing)
-		tick := time.NewTicker(s.LeaseTTL / 3)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if ok, err := lease.Renew(ctx, s.DB, l, s.LeaseTTL); err != nil || !ok {
-					cancel(errors.Join(ErrLeaseLost, err))
-					return
-				}
-			}
-		}
-	}()
-	err = work(ctx, itemID, l.Token)
-	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStalled)) {
-		err = fmt.Errorf("%w: %w", cause, err)
-	}
-	cancel(nil)
-	<-renewing
-	// The next Load should not have to wait for the lease to expire, even if this one ended because its caller did.
-	end, stop := context.WithTimeout(context.WithoutCancel(ctx), s.LeaseTTL)
-	defer stop()
-	if releaseErr := lease.Release(end, s.DB, l); releaseErr != nil {
-		s.Log.WarnContext(ctx, "load lease not released", "item_id", itemID, "error", releaseErr)
+func (s *Service) UnderLease(ctx context.Context, itemID int64, work func(ctx context.Context, token int64) error) error {
+	held, err := lease.Hold(ctx, s.DB, stock.LoadLease(itemID), s.Holder, s.LeaseTTL, work)
+	if !held {
+		return loading(itemID, cmp.Or(err, error(stock.ErrBusy)))
 	}
 	return err
 }
 
-// LoadUnderLease is one Load: fence, drain, settle, count, write, apply. Wherever it returns, the item is fenced or
-// open, and a Load from the beginning is safe.
-func (s *Service) LoadUnderLease(ctx context.Context, itemID, token int64, alive func()) error {
+// load is one Load under its lease: fence, drain, settle, count, write, apply. Wherever it returns, the item is fenced
+// or open, and a Load from the beginning is safe.
+func (s *Service) load(ctx context.Context, itemID, token int64, alive func()) error {
 	f, err := s.fence(ctx, itemID, token)
 	if err != nil {
 		return err

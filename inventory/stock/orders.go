@@ -20,7 +20,7 @@ type Holds interface {
 	Ended(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Tombstone) error) error
 	// Closed passes the orders that were closed unpaid, the last one of each user without a live order. It is only
 	// called for items that a user may buy only once.
-	Closed(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Closed) error) error
+	Closed(ctx context.Context, tx pgx.Tx, itemID int64, each func([]Held) error) error
 }
 
 // Books reads what the orders say about units, for the checks. order implements it.
@@ -82,24 +82,19 @@ func (s *Store) Statuses(ctx context.Context, itemID int64, nos []ids.ID, wait t
 	return status, nil
 }
 
-// Held is a live order's claim on an item's units.
+// Held is a live order's claim on an item's units, or what is left of a closed one: its user may not buy again.
 type Held struct {
 	No       ids.ID
 	User     int64
-	Quantity int32
+	Quantity int32 // 0 if closed
 	Paid     bool
+	Closed   bool
 }
 
 // Tombstone is a number that has ended and must not be granted again while its path may still be used.
 type Tombstone struct {
 	No    ids.ID
 	Until time.Time
-}
-
-// Closed is the last order of a user that was closed unpaid.
-type Closed struct {
-	No   ids.ID
-	User int64
 }
 
 // Ended reports whether orders of a status no longer hold units.

@@ -56,13 +56,26 @@ type Store struct {
 	Holder string // this instance's name on leases
 	// Epochs remembers the last epoch seen per Item (int64), as the first guess of calls that get none. A wrong guess
 	// costs one more call.
-	Epochs  sync.Map
-	Recheck time.Duration // proof.Recheck; tests shorten it
+	Epochs sync.Map
+	Seams
+}
+
+// Seams are what only tests change. The rooms that use them set their values, which they explain.
+type Seams struct {
+	Recheck                   time.Duration // proof.Recheck
+	Stall                     time.Duration // how long a Load may make no progress
+	RetakeAgain               time.Duration
+	AlarmAfter, AlarmEvery    time.Duration // of a keeper whose calls fail
+	DiffersFor                time.Duration
+	CompareTick, CompareEvery time.Duration
+	// Failpoint replaces the fail points between the steps of a Load, for tests that end one of several Services in a
+	// process.
+	Failpoint func(step string) error
 }
 
 // NewStore returns the store of one process.
 func NewStore(cfg Config, deps Deps) *Store {
-	return &Store{Deps: deps, Config: cfg, Holder: ids.New().String(), Recheck: proof.Recheck}
+	return &Store{Deps: deps, Config: cfg, Holder: ids.New().String(), Seams: Seams{Recheck: proof.Recheck}}
 }
 
 // ErrNoStock means that the item has no stock row: it was never published or has been deleted.

@@ -356,20 +356,30 @@ func (q *Queries) MoveStock(ctx context.Context, arg MoveStockParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
-const moveToBackup = `-- name: MoveToBackup :exec
-UPDATE inventory.stock SET available = available - $1, backup = backup + $1, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
-WHERE item_id = $2 AND shard = $3
+const moveUnits = `-- name: MoveUnits :exec
+UPDATE inventory.stock SET available = available - $1::int,
+    backup = backup + CASE $2::text WHEN 'backup' THEN $1::int ELSE 0 END,
+    written_off = written_off + CASE $2::text WHEN 'written off' THEN $1::int ELSE 0 END,
+    total = total - CASE $2::text WHEN 'gone' THEN $1::int ELSE 0 END,
+    rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
+WHERE item_id = $3 AND shard = $4
 `
 
-type MoveToBackupParams struct {
-	Units  int32
-	ItemID int64
-	Shard  int16
+type MoveUnitsParams struct {
+	Units   int32
+	Whither string
+	ItemID  int64
+	Shard   int16
 }
 
-// Units move from the sale to the backup, or back if they are negative. rev tells Redis.
-func (q *Queries) MoveToBackup(ctx context.Context, arg MoveToBackupParams) error {
-	_, err := q.db.Exec(ctx, moveToBackup, arg.Units, arg.ItemID, arg.Shard)
+// Units leave the sale for the backup, as written off or for good (gone); negative ones come back. rev tells Redis.
+func (q *Queries) MoveUnits(ctx context.Context, arg MoveUnitsParams) error {
+	_, err := q.db.Exec(ctx, moveUnits,
+		arg.Units,
+		arg.Whither,
+		arg.ItemID,
+		arg.Shard,
+	)
 	return err
 }
 
@@ -696,40 +706,6 @@ func (q *Queries) StockOnSale(ctx context.Context, atMost int32) ([]InventorySto
 		return nil, err
 	}
 	return items, nil
-}
-
-const takeOff = `-- name: TakeOff :exec
-UPDATE inventory.stock SET total = total - $1, available = available - $1, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
-WHERE item_id = $2 AND shard = $3
-`
-
-type TakeOffParams struct {
-	Units  int32
-	ItemID int64
-	Shard  int16
-}
-
-// Units leave the sale for good. rev tells Redis.
-func (q *Queries) TakeOff(ctx context.Context, arg TakeOffParams) error {
-	_, err := q.db.Exec(ctx, takeOff, arg.Units, arg.ItemID, arg.Shard)
-	return err
-}
-
-const writeOffFree = `-- name: WriteOffFree :exec
-UPDATE inventory.stock SET available = available - $1, written_off = written_off + $1, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
-WHERE item_id = $2 AND shard = $3
-`
-
-type WriteOffFreeParams struct {
-	Units  int32
-	ItemID int64
-	Shard  int16
-}
-
-// Units that no order holds are lost or broken. rev tells Redis.
-func (q *Queries) WriteOffFree(ctx context.Context, arg WriteOffFreeParams) error {
-	_, err := q.db.Exec(ctx, writeOffFree, arg.Units, arg.ItemID, arg.Shard)
-	return err
 }
 
 const writeOffStock = `-- name: WriteOffStock :execrows

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/app"
 	"stampede/platform/store/lease/internal/leasedb"
 	"stampede/platform/store/pg"
 )
@@ -59,6 +61,39 @@ func Release(ctx context.Context, db pg.DB, l Lease) error {
 		return fmt.Errorf("lease: release %s: %w", l.Name, err)
 	}
 	return nil
+}
+
+// ErrLost ends work whose lease could not be renewed.
+var ErrLost = errors.New("lease: it expired before it could be renewed")
+
+// Hold runs work while holder has the lease called name, or reports ok = false
+// while another holder has it. It renews the lease every third of ttl. When that
+// fails, work's context ends, and the error is ErrLost with work's own.
+func Hold(ctx context.Context, db pg.DB, name, holder string, ttl time.Duration, work func(ctx context.Context, token int64) error) (ok bool, err error) {
+	l, ok, err := Acquire(ctx, db, name, holder, ttl)
+	if err != nil || !ok {
+		return false, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for app.Sleep(ctx, ttl/3) == nil {
+			if ok, err := Renew(ctx, db, l, ttl); err != nil || !ok {
+				cancel(errors.Join(ErrLost, err))
+			}
+		}
+	})
+	err = work(ctx, l.Token)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrLost) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	cancel(nil)
+	renewing.Wait()
+	// The next holder should not have to wait for the expiry, even if work ended because its caller did.
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), ttl)
+	defer stop()
+	_ = Release(end, db, l) // a lease that is not released expires
+	return true, err
 }
 
 // Elector performs leader election among loops of the same name, through a

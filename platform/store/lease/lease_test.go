@@ -12,6 +12,7 @@ import (
 	"stampede/platform/store/lease"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -19,9 +20,7 @@ func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find()
 func acquire(t testing.TB, db pg.DB, name, holder string, ttl time.Duration) (lease.Lease, bool) {
 	t.Helper()
 	l, ok, err := lease.Acquire(t.Context(), db, name, holder, ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l, ok
 }
 
@@ -41,9 +40,7 @@ func TestOneHolderAtATimeAndTokensRise(t *testing.T) {
 	if other, ok := acquire(t, db, "load:2", "b", time.Hour); !ok || other.Token != 1 {
 		t.Fatalf("another name: %+v, %v", other, ok)
 	}
-	if err := lease.Release(t.Context(), db, first); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lease.Release(t.Context(), db, first))
 	second, ok := acquire(t, db, "load:1", "b", time.Hour)
 	if !ok || second.Token <= first.Token {
 		t.Fatalf("after the release: %+v, %v", second, ok)
@@ -52,9 +49,7 @@ func TestOneHolderAtATimeAndTokensRise(t *testing.T) {
 	if ok, err := lease.Renew(t.Context(), db, first, time.Hour); err != nil || ok {
 		t.Fatalf("renewed another holder's lease: %v, %v", ok, err)
 	}
-	if err := lease.Release(t.Context(), db, first); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lease.Release(t.Context(), db, first))
 	if _, ok := acquire(t, db, "load:1", "c", time.Hour); ok {
 		t.Fatal("a stale release ended another holder's lease")
 	}
@@ -78,9 +73,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 	// It was not acquired since, so it may be renewed after its expiry.
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		var over bool
-		if err := db.QueryRow(t.Context(), `SELECT expires_at <= clock_timestamp() FROM platform.leases`).Scan(&over); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.QueryRow(t.Context(), `SELECT expires_at <= clock_timestamp() FROM platform.leases`).Scan(&over))
 		return over
 	}, "the second runs out")
 	if ok, err := lease.Renew(t.Context(), db, second, time.Hour); err != nil || !ok {
@@ -113,8 +106,6 @@ func TestRaceHasOneWinner(t *testing.T) {
 		if winners.Load() != 1 || token.Load() != int64(round+1) {
 			t.Fatalf("round %d: %d winners, token %d", round, winners.Load(), token.Load())
 		}
-		if err := lease.Release(t.Context(), db, lease.Lease{Name: "race", Token: token.Load()}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, lease.Release(t.Context(), db, lease.Lease{Name: "race", Token: token.Load()}))
 	}
 }

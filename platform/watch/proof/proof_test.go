@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/require"
 )
 
 // What one look does not find was in flight; what all find is reported in the
@@ -63,9 +64,7 @@ func TestRunOrdersAndPrints(t *testing.T) {
 		t.Errorf("AllOK is wrong about %+v", outcomes)
 	}
 	var b strings.Builder
-	if err := proof.Write(&b, outcomes); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, proof.Write(&b, outcomes))
 	lines := strings.Split(b.String(), "\n")
 	for i, want := range []string{"ok", "COULD NOT BE CHECKED: redis is down", "VIOLATED 1 times", "user 7: has 2 live orders"} {
 		if !strings.HasSuffix(lines[i], want) {

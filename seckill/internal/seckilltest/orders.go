@@ -117,11 +117,11 @@ func (o *Orders) Ended(_ context.Context, _ pgx.Tx, itemID int64, each func([]in
 }
 
 // Closed are the orders of an item that were closed unpaid.
-func (o *Orders) Closed(_ context.Context, _ pgx.Tx, itemID int64, each func([]inventory.Closed) error) error {
-	var closed []inventory.Closed
+func (o *Orders) Closed(_ context.Context, _ pgx.Tx, itemID int64, each func([]inventory.Held) error) error {
+	var closed []inventory.Held
 	for _, row := range o.of(itemID) {
 		if row.Status == orderevent.StatusClosed {
-			closed = append(closed, inventory.Closed{No: row.No, User: row.UserID})
+			closed = append(closed, inventory.Held{No: row.No, User: row.UserID, Closed: true})
 		}
 	}
 	return each(closed)

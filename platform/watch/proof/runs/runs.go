@@ -29,10 +29,9 @@ import (
 
 const (
 	// leaseName is the lease of the instance that runs the checks; leaseLife is how
-	// long after its end another one begins again, and it is renewed well before.
-	leaseName  = "proof"
-	leaseLife  = 15 * time.Second
-	renewEvery = 5 * time.Second
+	// long after its end another one begins again.
+	leaseName = "proof"
+	leaseLife = 15 * time.Second
 	// lookEvery is how often an instance looks for a run that was requested of another
 	// one, or lost it.
 	lookEvery = 5 * time.Second
@@ -90,31 +89,8 @@ func (s *Service) look(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("proof: look for a run: %w", err)
 	}
-	l, ok, err := lease.Acquire(ctx, s.pool, leaseName, s.holder, s.life)
-	if err != nil || !ok {
-		return err
-	}
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	renewing := make(chan struct{})
-	go func() {
-		defer close(renewing)
-		s.renew(running, cancel, l)
-	}()
-	err = s.prove(running)
-	cancel()
-	<-renewing
-	return errors.Join(err, lease.Release(context.WithoutCancel(ctx), s.pool, l))
-}
-
-// renew keeps the lease, and ends the run if another instance has it.
-func (s *Service) renew(ctx context.Context, lost context.CancelFunc, l lease.Lease) {
-	for app.Sleep(ctx, min(renewEvery, s.life/3)) == nil {
-		if ok, err := lease.Renew(ctx, s.pool, l, s.life); err == nil && !ok {
-			lost()
-			return
-		}
-	}
+	_, err := lease.Hold(ctx, s.pool, leaseName, s.holder, s.life, func(ctx context.Context, _ int64) error { return s.prove(ctx) })
+	return err
 }
 
 // prove runs the checks of the requested run and stores what they found.
