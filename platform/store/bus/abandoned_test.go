@@ -17,6 +17,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/require"
 )
 
 // holdDirEnv turns the test binary into a process on that folder that dies
@@ -89,18 +90,12 @@ func TestKilledProcessMessagesAreRedeliveredImmediately(t *testing.T) {
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), holdDirEnv+"="+dir)
 	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
 	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != inHand {
 		t.Fatalf("the child printed %q", lines.Text())
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, child.Process.Kill())
 	_ = child.Wait() // killed
 
 	b := bustest.Open(t, bustest.In(dir))

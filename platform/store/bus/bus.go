@@ -24,8 +24,6 @@ type Bus struct {
 	m               *metrics
 	queues          []*Queue
 
-	reconnected signal // wakes consumers whose pull was lost with the old connection
-
 	eventsCreated atomic.Int64 // the result of EventsCreated, in Unix nanoseconds; set by ensureStreams
 
 	// subscribed holds the names of the shared consumers that Subscribe has
@@ -82,6 +80,10 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if err == nil && cfg.Embedded != nil {
 		err = b.takeBackAbandoned(ctx)
 	}
+	var timers *consumer
+	if err == nil {
+		timers, err = b.timers(ctx)
+	}
 	if err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
@@ -91,9 +93,9 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	run, end := context.WithCancel(context.WithoutCancel(ctx))
 	b.end = end
 	b.judge(run)
-	for _, loop := range []func(context.Context){b.monitor, b.trimmer, b.forwarder} {
-		b.background.Go(func() { loop(run) })
-	}
+	b.background.Go(func() { b.monitor(run) })
+	b.background.Go(func() { b.trimmer(run) })
+	b.background.Go(func() { timers.run(run, run) })
 	return b, nil
 }
 
@@ -124,7 +126,6 @@ func (b *Bus) connect(ctx context.Context) error {
 		nats.ReconnectHandler(func(*nats.Conn) {
 			log.Info("bus connection restored")
 			b.stale.Store(true)
-			b.reconnected.fire()
 			b.kick()
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -197,29 +198,4 @@ func (b *Bus) Close(ctx context.Context) error {
 		}
 	})
 	return err
-}
-
-// signal wakes all waiters each time it is fired. The zero value is ready.
-type signal struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-// wait returns a channel that the next fire closes.
-func (s *signal) wait() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch == nil {
-		s.ch = make(chan struct{})
-	}
-	return s.ch
-}
-
-func (s *signal) fire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch != nil {
-		close(s.ch)
-		s.ch = nil
-	}
 }

@@ -64,9 +64,8 @@
 //
 // # Concurrency
 //
-// A Bus is safe for concurrent use. Its state is one atomic pointer (the last
-// verdict on health) and one mutex (signal.mu), which guards a channel only and
-// is never held while another is taken.
+// A Bus is safe for concurrent use. Its state is one atomic pointer, the last
+// verdict on health.
 //
 // # Size
 //

@@ -10,6 +10,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/require"
 )
 
 // An older version leaves what only a newer one can read on the stream, however
@@ -36,9 +37,7 @@ func TestEventsOfANewerVersionWaitForIt(t *testing.T) {
 		reports.Add(1)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if m := receive(t, 30*time.Second, "the event that this version reads", handled); string(m.Data) != "{}" {
 		t.Errorf("handled %q", m.Data)
 	}

@@ -58,9 +58,11 @@ func hold(raw jetstream.Msg) *held {
 	h := &held{raw: raw}
 	h.kept = &h.keep
 	h.Subject, h.Data, h.Trace = raw.Subject(), raw.Data(), raw.Headers().Get(traceHeader)
-	if id, err := ids.Parse(raw.Headers().Get(jetstream.MsgIDHeader)); err == nil {
-		h.ID = id
+	id := raw.Headers().Get(jetstream.MsgIDHeader)
+	if id == "" {
+		id = raw.Headers().Get(delayedIDHeader)
 	}
+	h.ID, _ = ids.Parse(id) // the zero ID on an error
 	h.restore()
 	if meta, err := raw.Metadata(); err == nil {
 		h.Seq, h.order, h.Attempt = meta.Sequence.Stream, meta.Sequence.Consumer, int(min(meta.NumDelivered, 1<<30)) //nolint:gosec // bounded
@@ -173,9 +175,5 @@ func (h *held) restore() {
 		return
 	}
 	h.Subject = parts[3]
-	// A message that had no id gets none again.
-	h.ID = ids.ID{}
-	if id, err := ids.Parse(parts[2]); err == nil {
-		h.ID = id
-	}
+	h.ID, _ = ids.Parse(parts[2]) // a message that had no id gets none again
 }

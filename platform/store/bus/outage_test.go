@@ -17,6 +17,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/linktest"
+	"stampede/platform/workshop/require"
 )
 
 // Everything that depends on the connection resumes after the server was away.
@@ -41,9 +42,7 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 			Missed: func() { missed <- struct{}{} },
 		})
 	stop, err := b.OnBroadcast("broadcast.test", func(data []byte) { heard <- string(data) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stop()
 
 	for _, round := range []string{"before", "after", "after twice"} {
@@ -61,9 +60,7 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 		}
 		mustPublish(t, b, "grants.1", round)
 		mustPublish(t, b, "events.a", round)
-		if err := b.Broadcast("broadcast.test", []byte(round)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Broadcast("broadcast.test", []byte(round)))
 		for what, ch := range map[string]chan string{"grants": grants, "shared": shared, "per instance": own, "broadcast": heard} {
 			for got := ""; got != round; { // an earlier one may be redelivered
 				// Less than a pull's heartbeat, which would also notice, but later.
@@ -90,9 +87,7 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	away := func(loss func() error) {
 		t.Helper()
 		server.Stop()
-		if err := loss(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, loss())
 		eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
 		server.Start()
 		eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
@@ -111,9 +106,7 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 	if again := b.EventsCreated(); !again.After(made) {
 		t.Errorf("after the loss EVENTS was created %s, want later than %s", again, made)
 	}
-	if err := b.Publish(t.Context(), "events.a", ids.NewTagged(1, 0, time.Now().Add(-time.Hour)), []byte("history")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(t.Context(), "events.a", ids.NewTagged(1, 0, time.Now().Add(-time.Hour)), []byte("history")))
 	if got := receive(t, 10*time.Second, "shared", shared); got != "history" {
 		t.Fatalf("shared: got %q", got)
 	}
@@ -159,26 +152,16 @@ func TestPerInstanceConsumerMissesNothing(t *testing.T) {
 		Handle: into(own),
 	})
 	nc, err := nats.Connect(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	events, err := js.Stream(t.Context(), "EVENTS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	taken, err := nc.SubscribeSync(nc.NewInbox())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name := range events.ConsumerNames(t.Context()).Name() {
-		if err := nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.EVENTS."+name, taken.Subject, []byte(`{"batch":1,"expires":60000000000}`)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.EVENTS."+name, taken.Subject, []byte(`{"batch":1,"expires":60000000000}`)))
 	}
 	for _, data := range []string{"1", "2", "3"} {
 		mustPublish(t, b, "events.a", data)
@@ -205,12 +188,8 @@ func TestBusRecoversFromABrokenStore(t *testing.T) {
 	// A file in place of the block folder makes the next block fail like a full
 	// disk would, even for root.
 	blocks := filepath.Join(dir, "jetstream", "$G", "streams", "GRANTS", "msgs")
-	if err := os.Rename(blocks, blocks+".away"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(blocks, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(blocks, blocks+".away"))
+	require.NoError(t, os.WriteFile(blocks, nil, 0o600))
 	var err error
 	for range 10 { // fills the open block of 4 MiB
 		id := ids.New()
@@ -231,12 +210,8 @@ func TestBusRecoversFromABrokenStore(t *testing.T) {
 		t.Errorf("the refusal took %s; it must not wait for the stream", took)
 	}
 
-	if err := os.Remove(blocks); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(blocks+".away", blocks); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(blocks))
+	require.NoError(t, os.Rename(blocks+".away", blocks))
 	eventually(t, 15*time.Second, "the bus is healthy again", func() bool { return b.Healthy(t.Context()) == nil })
 	stored[mustPublish(t, b, "grants.1", "after")] = true
 	got := make(chan ids.ID, 100)

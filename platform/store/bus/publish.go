@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/base/tracing"
 )
 
 const (
@@ -115,18 +116,19 @@ type Outgoing struct {
 func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 	errs := make([]error, len(out))
 	futures := make([]jetstream.PubAckFuture, len(out))
-	spans := b.traceAll(ctx, out)
-	defer func() { spans.end(errs) }()
+	spans := make([]tracing.Span, len(out))
 	start := time.Now()
 	failed := b.unhealthy()
 	for i, o := range out {
+		var msg *nats.Msg
+		msg, spans[i] = b.traced(ctx, o)
 		switch {
 		case failed != nil:
 			errs[i] = failed
 		case b.streamOf(o.Subject) == "" || o.ID.IsZero():
 			errs[i] = ErrRefused.Because(fmt.Errorf("bus: publish: subject %q, id %s", o.Subject, o.ID))
 		default:
-			future, err := b.js.PublishMsgAsync(spans.message(i, o), jetstream.WithRetryAttempts(0))
+			future, err := b.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
 			if err != nil {
 				if errs[i] = refusal(err); errs[i] == nil {
 					errs[i] = ErrUnknown.Because(err)
@@ -160,6 +162,9 @@ func (b *Bus) PublishAll(ctx context.Context, out []Outgoing) []error {
 			outcome, errs[i] = "unknown", ErrUnknown.Because(limit.Err())
 		}
 		b.m.published(stream, outcome, time.Since(start))
+	}
+	for i, span := range spans {
+		span.End(errs[i])
 	}
 	return errs
 }

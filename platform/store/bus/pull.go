@@ -29,8 +29,9 @@ type puller struct {
 	// create creates the consumer; it is called again when the consumer has vanished.
 	create func(ctx context.Context) (jetstream.Consumer, error)
 
-	missed      func() // Subscription.Missed, or nil
-	connections uint64 // how often the client had reconnected when missed was last considered
+	missed      func()           // Subscription.Missed, or nil
+	connections uint64           // how often the client had reconnected when missed was last considered
+	connected   chan nats.Status // tells of each reconnection, with which a pull is lost
 }
 
 // next blocks until at least one message is available or ctx ends (then nil),
@@ -49,6 +50,7 @@ func (p *puller) next(ctx context.Context, most int) []*held {
 			p.recover(ctx, err)
 		}
 	}
+	p.bus.nc.RemoveStatusListener(p.connected)
 	return nil
 }
 
@@ -74,15 +76,13 @@ func (p *puller) receive(ctx context.Context, most int) ([]*held, error) {
 }
 
 func (p *puller) fetchOne(ctx context.Context) (*held, error) {
-	// A reconnect loses the pull request, so it ends the wait.
-	again := p.bus.reconnected.wait()
 	if !p.bus.nc.IsConnected() {
 		// The library leaks a subscription for each pull that it cannot send,
 		// so do not try.
 		select {
 		case <-ctx.Done():
-		case <-again:
-		case <-time.After(pullPause): // the signal may have fired before the status changed
+		case <-p.connected:
+		case <-time.After(pullPause): // the status may have changed before
 		}
 		return nil, nil
 	}
@@ -103,10 +103,9 @@ func (p *puller) fetchOne(ctx context.Context) (*held, error) {
 				return nil, err
 			}
 			return nil, nil
-		case <-again:
-			// The signal follows the new connection, on which this request may have been
-			// sent already: ending it would lose the message that answers it.
-			again = p.bus.reconnected.wait()
+		case <-p.connected:
+			// A reconnect loses the pull request, so it ends the wait; unless it was one before this
+			// request: ending that would lose the message that answers it.
 			if p.bus.nc.Stats().Reconnects == connection {
 				continue
 			}
@@ -153,7 +152,8 @@ func (b *Bus) newPuller(ctx context.Context, create func(ctx context.Context) (j
 	if err != nil {
 		return nil, err
 	}
-	return &puller{bus: b, consumer: consumer, create: create, connections: b.nc.Stats().Reconnects}, nil
+	connected := b.nc.StatusChanged(nats.CONNECTED)
+	return &puller{bus: b, consumer: consumer, create: create, connections: b.nc.Stats().Reconnects, connected: connected}, nil
 }
 
 // durable returns the function that creates a consumer shared by all instances.

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 )
 
@@ -106,19 +108,11 @@ func (b *Bus) Subscribe(ctx context.Context, subs []Subscription, dead DeadLette
 	var running sync.WaitGroup
 	stop = func(ctx context.Context) {
 		cancelPulling()
-		idle := make(chan struct{})
-		go func() {
-			running.Wait()
-			close(idle)
-		}()
-		select {
-		case <-idle:
-		case <-ctx.Done():
-		}
+		_ = app.Await(ctx, running.Wait) // the handlers that still run are cancelled
 		cancelHandling()
-		select {
-		case <-idle:
-		case <-time.After(stopGrace):
+		grace, end := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+		defer end()
+		if app.Await(grace, running.Wait) != nil {
 			b.cfg.Log.WarnContext(ctx, "handler abandoned: it did not return when its context ended")
 		}
 	}
@@ -278,7 +272,7 @@ func (c *consumer) take(ctx context.Context, h *held) {
 	case err == nil:
 		c.count("handled")
 		c.settle(ctx, h.Ack())
-	case h.Attempt < c.limit():
+	case h.Attempt < cmp.Or(c.sub.MaxAttempts, defaultAttempts):
 		delay := backoff(h.Attempt)
 		c.count("retried")
 		c.log(h).Log(ctx, retryLevel(err, h.Attempt), "message handler failed, retrying", "error", err, "delay", delay.String())
@@ -333,13 +327,6 @@ func (c *consumer) bury(ctx context.Context, h *held, cause error) {
 	c.settle(ctx, h.Ack())
 }
 
-func (c *consumer) limit() int {
-	if c.sub.MaxAttempts > 0 {
-		return c.sub.MaxAttempts
-	}
-	return defaultAttempts
-}
-
 func (c *consumer) log(h *held) *slog.Logger {
 	return c.bus.cfg.Log.With("consumer", c.sub.Name, "subject", h.Subject, "message_id", h.ID.String(), "attempt", h.Attempt)
 }
@@ -374,10 +361,7 @@ func (c *consumer) settle(ctx context.Context, err error) {
 
 // backoff is the delay after a failed attempt, counted from 1.
 func backoff(attempt int) time.Duration {
-	if attempt > 9 { // 100 ms doubled eight times is 25.6 s
-		return mostBackoff
-	}
-	return min(firstBackoff<<max(attempt-1, 0), mostBackoff)
+	return min(firstBackoff<<min(max(attempt-1, 0), 9), mostBackoff) // doubled nine times it is above the most
 }
 
 // ephemeral creates the consumer of one instance: at first for new messages

@@ -16,6 +16,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/require"
 )
 
 func TestTwoInstancesShareTheWork(t *testing.T) {
@@ -147,9 +148,7 @@ func TestStopWaitsForTheHandlerThenCancelsIt(t *testing.T) {
 			return ctx.Err()
 		},
 	}}, noDeadLetters(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mustPublish(t, b, "events.a", "x")
 	receive(t, 5*time.Second, "the handler", started)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -188,19 +187,13 @@ func TestBroadcastReachesCurrentSubscribers(t *testing.T) {
 	b := bustest.Open(t)
 	got := make(chan string, 10)
 	stop, err := b.OnBroadcast("broadcast.test", func(data []byte) { got <- string(data) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Broadcast("broadcast.test", []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, b.Broadcast("broadcast.test", []byte("hello")))
 	if s := receive(t, 5*time.Second, "the broadcast", got); s != "hello" {
 		t.Fatalf("got %q", s)
 	}
 	stop()
-	if err := b.Broadcast("broadcast.test", []byte("no subscriber")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Broadcast("broadcast.test", []byte("no subscriber")))
 	// A second subscriber gets only later broadcasts, and shows that the first is gone.
 	marker := make(chan string, 10)
 	if stop, err = b.OnBroadcast("broadcast.test", func(data []byte) { marker <- string(data) }); err != nil {
@@ -231,14 +224,10 @@ func TestDelayedMessagesArriveOnTimeAndOnce(t *testing.T) {
 	due := time.Now().Add(1234 * time.Millisecond)
 	id := ids.New()
 	for range 2 { // a repetition changes nothing
-		if err := b.Delay(t.Context(), "events.order.due", due, id, []byte("wake")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Delay(t.Context(), "events.order.due", due, id, []byte("wake")))
 	}
 	past := ids.New()
-	if err := b.Delay(t.Context(), "events.order.due", time.Now().Add(-time.Hour), past, []byte("past")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Delay(t.Context(), "events.order.due", time.Now().Add(-time.Hour), past, []byte("past")))
 	if a := receive(t, 5*time.Second, "the timer of the past", got); a.m.ID != past || string(a.m.Data) != "past" {
 		t.Fatalf("first came %s %q", a.m.ID, a.m.Data)
 	}
@@ -280,13 +269,9 @@ func TestTrimDropsWhatAllHaveConsumed(t *testing.T) {
 	}
 	trim := func() uint64 {
 		t.Helper()
-		if err := bus.Trim(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, bus.Trim(t.Context(), b))
 		n, err := bus.Messages(t.Context(), b, "EVENTS")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return n
 	}
 	if n := trim(); n != uint64(published) {

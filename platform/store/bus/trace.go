@@ -27,48 +27,15 @@ func carry(ctx context.Context, msg *nats.Msg) {
 	}
 }
 
-// tracedMessages contains the spans of the traced ones among many messages; nil
-// if none is traced.
-type tracedMessages map[int]tracedMessage
-
-type tracedMessage struct {
-	span tracing.Span
-	name string
-}
-
-// traceAll begins a span for each message that carries a trace.
-func (b *Bus) traceAll(ctx context.Context, out []Outgoing) tracedMessages {
-	if !b.cfg.Trace.On() {
-		return nil
-	}
-	var all tracedMessages
-	for i := range out {
-		if out[i].Trace == "" {
-			continue
-		}
-		if all == nil {
-			all = make(tracedMessages)
-		}
-		followed, span := b.cfg.Trace.Follow(ctx, spanPublish, []string{out[i].Trace}, attribute.String("subject", out[i].Subject))
-		all[i] = tracedMessage{span, tracing.Carry(followed)}
-	}
-	return all
-}
-
-// message builds the i-th message, with its trace.
-func (t tracedMessages) message(i int, o Outgoing) *nats.Msg {
+// traced builds a message, and begins a span if it carries a trace.
+func (b *Bus) traced(ctx context.Context, o Outgoing) (*nats.Msg, tracing.Span) {
 	msg := message(o.Subject, o.ID, o.Data)
-	if name := t[i].name; name != "" {
-		msg.Header[traceHeader] = []string{name}
+	if o.Trace == "" {
+		return msg, tracing.Span{}
 	}
-	return msg
-}
-
-// end ends the spans with each message's result.
-func (t tracedMessages) end(errs []error) {
-	for i, m := range t {
-		m.span.End(errs[i])
-	}
+	ctx, span := b.cfg.Trace.Follow(ctx, spanPublish, []string{o.Trace})
+	carry(ctx, msg)
+	return msg, span
 }
 
 // follow begins the span of handling a message.

@@ -9,6 +9,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/require"
 )
 
 func done(context.Context, bus.Msg) error { return nil }
@@ -23,13 +24,9 @@ func TestSubscribeDeletesConsumersOfAnotherVersion(t *testing.T) {
 	stop, err := old.Subscribe(t.Context(), []bus.Subscription{
 		{Name: "kept", Filter: "events.a", Handle: done}, {Name: "renamed", Filter: "events.a", Handle: done},
 	}, noDeadLetters(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stop(t.Context())
-	if err := old.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, old.Close(t.Context()))
 
 	b := open()
 	subscribe(t, b, noDeadLetters(t), bus.Subscription{Name: "kept", Filter: "events.a", Handle: done})
@@ -42,9 +39,7 @@ func TestSubscribeDeletesConsumersOfAnotherVersion(t *testing.T) {
 			t.Fatalf("publish: %v, want ErrFull", err)
 		}
 		eventually(t, 5*time.Second, "the consumer that exists makes room", func() bool {
-			if err := bus.Trim(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, bus.Trim(t.Context(), b))
 			n, err := bus.Messages(t.Context(), b, "EVENTS")
 			return err == nil && n < 10 // half of the stream
 		})
@@ -71,9 +66,7 @@ func TestConsumersOfALiveVersionStay(t *testing.T) {
 	}
 	now := time.Now()
 	c, err := bus.Consumer(t.Context(), second, "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	later := now.Add(time.Hour)
 	c.NumWaiting = 1
 	if bus.Unclaimed(second, c, later) {

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/store/bus/natsserver"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/require"
 )
 
 // TestStaleIndexLogsNoWarning: after a kill the server finds a stream's index
@@ -20,26 +21,18 @@ func TestStaleIndexLogsNoWarning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := bustest.Open(t, bustest.In(dir))
-	if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("before")); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(t.Context(), "grants.1", ids.New(), []byte("before")))
+	require.NoError(t, b.Close(t.Context()))
 	index, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "GRANTS", "msgs", "index.db"))
 	if err != nil || len(index) != 1 {
 		t.Fatalf("indexes %v, %v", index, err)
 	}
-	if err := os.WriteFile(index[0], bytes.Repeat([]byte("x"), 64), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(index[0], bytes.Repeat([]byte("x"), 64), 0o600))
 	var said bytes.Buffer
 	again := bustest.Open(t, func(c *bus.Config) {
 		c.Embedded = natsserver.New(dir, slog.New(slog.NewTextHandler(&said, nil))) // INFO and above
 	})
-	if err := again.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, again.Close(t.Context()))
 	if text := said.String(); strings.Contains(text, "level=WARN") || strings.Count(text, "embedded NATS rebuilt stream indexes") != 1 || !strings.Contains(text, "streams=[GRANTS]") {
 		t.Errorf("the log has\n%s", text)
 	}
