@@ -15,6 +15,7 @@ import (
 	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // quarter is the default retention of records.
@@ -24,13 +25,9 @@ func partitions(t testing.TB, pool *pgxpool.Pool) []string {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), `SELECT inhrelid::regclass::text FROM pg_inherits
 		WHERE inhparent IN ('platform.outbox'::regclass, 'platform.inbox'::regclass)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return names
 }
 
@@ -127,9 +124,7 @@ func TestHousekeeperRemovesOldRecords(t *testing.T) {
 		keep                    time.Duration
 		alarms, letters, events string
 	}{{quarter, "goes on", "young", "tried,young"}, {88 * 24 * time.Hour, "", "", "tried"}} {
-		if err := outbox.NewHousekeeper(pool, c.keep, discard()).Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, outbox.NewHousekeeper(pool, c.keep, discard()).Tidy(t.Context()))
 		if alarms, letters, events := left(); alarms != c.alarms || letters != c.letters || events != c.events {
 			t.Errorf("after %s: alarms %q, letters %q and events %q are left", c.keep, alarms, letters, events)
 		}
@@ -146,9 +141,7 @@ func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
 		t.Fatal(err)
 	}
 	dump, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = dump.Rollback(context.WithoutCancel(t.Context())) }()
 	if _, err := dump.Exec(t.Context(), `LOCK TABLE platform.outbox IN ACCESS SHARE MODE`); err != nil { // with its partitions
 		t.Fatal(err)
@@ -176,12 +169,8 @@ func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the housekeeper still waits for its lock")
 	}
-	if err := dump.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := outbox.NewHousekeeper(pool, quarter, discard()).Tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dump.Rollback(t.Context()))
+	require.NoError(t, outbox.NewHousekeeper(pool, quarter, discard()).Tidy(t.Context()))
 	if !slices.Contains(partitions(t, pool), missing) {
 		t.Error("the partition was not created after the dump")
 	}

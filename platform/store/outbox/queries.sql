@@ -80,11 +80,11 @@ SELECT id, subject, payload, coalesce(trace, '') AS trace, attempts FROM platfor
 WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT @at_most;
 
 -- name: RefusedAgain :one
--- With a bound that is not 0, an event that was refused for that long has failed.
+-- An event that was refused for as long as the bound has failed.
 UPDATE platform.outbox_refused r SET attempts = r.attempts + 1, error = @error,
     next_try = CASE WHEN f.failed THEN NULL ELSE clock_timestamp() + @pause::interval END,
     failed_at = CASE WHEN f.failed THEN clock_timestamp() END
-FROM (SELECT o.id, @bound::interval > interval '0' AND o.refused_at <= clock_timestamp() - @bound::interval AS failed
+FROM (SELECT o.id, o.refused_at <= clock_timestamp() - @bound::interval AS failed
     FROM platform.outbox_refused o WHERE o.id = @id FOR UPDATE) f
 WHERE r.id = f.id RETURNING f.failed::boolean;
 

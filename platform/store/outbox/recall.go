@@ -85,49 +85,43 @@ func (r *Relay) unmark(ctx context.Context, created time.Time) (sum recalled, do
 }
 
 func (r *Relay) unmarkDay(ctx context.Context, age int, created time.Time, asOf *time.Time) (n recalled, mine bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
-	defer cancel()
-	tx, err := r.pool.Begin(ctx)
-	if err != nil {
-		return n, false, fmt.Errorf("outbox: begin recall: %w", err)
-	}
-	defer rollback(ctx, tx)
-	if mine, err := tryLock(ctx, tx); err != nil || !mine {
-		return n, false, err
-	}
-	if asOf.IsZero() {
-		if *asOf, err = outboxdb.New(tx).Clock(ctx); err != nil {
-			return n, false, fmt.Errorf("outbox: read clock: %w", err)
+	mine, err = r.locked(ctx, recallTimeout, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if asOf.IsZero() {
+			if *asOf, err = outboxdb.New(tx).Clock(ctx); err != nil {
+				return fmt.Errorf("outbox: read clock: %w", err)
+			}
 		}
-	}
-	before := created.Add(r.margin)
-	if asOf.Before(before) {
-		before = *asOf
-	}
-	oldest := asOf.Add(-bus.EventsMaxAge)
-	if !before.After(oldest) {
-		return n, true, nil // the stream is older than its retention, so nothing it would still keep was lost
-	}
-	// The time up to which a mark means a loss lies between oldest and before.
-	day, lostBefore := asOf.UTC().AddDate(0, 0, -age), created
-	switch {
-	case before.Before(created):
-		lostBefore = before
-	case oldest.After(created):
-		lostBefore = oldest
-	}
-	if n.lost, err = unmarkBetween(ctx, tx, day, oldest, lostBefore); err != nil {
-		return recalled{}, false, err
-	}
-	perhaps, err := unmarkBetween(ctx, tx, day, lostBefore, before)
-	if err != nil {
-		return recalled{}, false, err
-	}
-	n.all = n.lost + perhaps
-	if err := tx.Commit(ctx); err != nil {
-		return recalled{}, false, fmt.Errorf("outbox: commit recall: %w", err)
-	}
-	return n, true, nil
+		before := created.Add(r.margin)
+		if asOf.Before(before) {
+			before = *asOf
+		}
+		oldest := asOf.Add(-bus.EventsMaxAge)
+		if !before.After(oldest) {
+			return nil // the stream is older than its retention, so nothing it would still keep was lost
+		}
+		// The time up to which a mark means a loss lies between oldest and before.
+		day, lostBefore := asOf.UTC().AddDate(0, 0, -age), created
+		switch {
+		case before.Before(created):
+			lostBefore = before
+		case oldest.After(created):
+			lostBefore = oldest
+		}
+		lost, err := unmarkBetween(ctx, tx, day, oldest, lostBefore)
+		if err != nil {
+			return err
+		}
+		perhaps, err := unmarkBetween(ctx, tx, day, lostBefore, before)
+		if err != nil {
+			return err
+		}
+		if err := tx.Commit(ctx); err != nil {
+			return fmt.Errorf("outbox: commit recall: %w", err)
+		}
+		n = recalled{all: lost + perhaps, lost: lost}
+		return nil
+	})
+	return n, mine, err
 }
 
 // unmarkBetween unmarks the rows of a day that were marked in an interval.
@@ -138,15 +132,3 @@ func unmarkBetween(ctx context.Context, tx pgx.Tx, day, from, to time.Time) (int
 	}
 	return unmarked, nil
 }
-
-// tryLock takes the lock of the active relay until tx ends.
-func tryLock(ctx context.Context, tx pgx.Tx) (mine bool, err error) {
-	if mine, err = outboxdb.New(tx).TryLockRelay(ctx, relayLock); err != nil {
-		return false, fmt.Errorf("outbox: lock: %w", err)
-	}
-	return mine, nil
-}
-
-// rollback ends a transaction that was not committed. If ctx has ended it
-// closes the connection without a round trip to Postgres.
-func rollback(ctx context.Context, tx pgx.Tx) { _ = tx.Rollback(ctx) } // a no-op after Commit

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // A NATS server that loses its store while in use gets its events again, as far
@@ -24,7 +25,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	b := bustest.Open(t, bustest.On(srv.URL))
 	got := consume(t, b)
 	kept, old := add(t, pool, "kept"), add(t, pool, "old")
-	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	run(t, relay(pool, b))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
 	allSent(t, pool)
 	// EVENTS would no longer have this one.
@@ -33,9 +34,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	}
 
 	srv.Stop()
-	if err := os.RemoveAll(srv.StoreDir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(srv.StoreDir))
 	srv.Start()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 2 }, "the lost event arrives again")
 	fresh := add(t, pool, "fresh")
@@ -59,7 +58,7 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	got := consume(t, b)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return time.Now().After(b.EventsCreated().Add(time.Millisecond)) }, "a later millisecond")
 	news := add(t, pool, "news")
-	stop := run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	stop := run(t, relay(pool, b))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 2 }, "the events arrive")
 	if l := got.list(); l[0].ID != news || l[1].ID != missed || l[2].ID != id {
 		t.Errorf("%v arrived, want the newest first: %s, %s, %s", l, news, missed, id)
@@ -70,7 +69,7 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '50 minutes'`); err != nil {
 		t.Fatal(err)
 	}
-	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	r := relay(pool, b)
 	outbox.AgeEvents(r, time.Hour)
 	stop = run(t, r)
 	next := add(t, pool, "next")
@@ -88,11 +87,11 @@ func TestRestartIsNotALoss(t *testing.T) {
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
 	add(t, pool, "first")
-	stop := run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	stop := run(t, relay(pool, b))
 	allSent(t, pool)
 	stop()
 	var said bytes.Buffer // read when the relay has ended
-	stop = run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, slog.New(slog.NewTextHandler(&said, nil)), nil))
+	stop = run(t, outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, slog.New(slog.NewTextHandler(&said, nil)), nil))
 	next := add(t, pool, "next")
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) > 1 && l[len(l)-1].ID == next }, "the next event arrives")
 	stop()
@@ -112,9 +111,7 @@ func TestRelaySendsRemainingRowsBeforeItEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil).Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, relay(pool, b).Run(ctx))
 	if n := unsent(t, pool); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
@@ -124,7 +121,7 @@ func TestRelaySendsRemainingRowsBeforeItEnds(t *testing.T) {
 func TestHangingPostgresDoesNotBlockTheStop(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
-	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	r := relay(pool, b)
 	reached := make(chan struct{}, 1)
 	outbox.DieBeforeMark(r, func() error { reached <- struct{}{}; return nil })
 	stop := run(t, r)
@@ -132,9 +129,7 @@ func TestHangingPostgresDoesNotBlockTheStop(t *testing.T) {
 	<-reached
 	allSent(t, pool)
 	hanging, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = hanging.Rollback(context.Background()) })
 	if _, err := hanging.Exec(t.Context(), `LOCK TABLE platform.outbox IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (r *Relay) moveRefused(ctx context.Context, tx pgx.Tx, w row, cause error) 
 	if err != nil {
 		return fmt.Errorf("outbox: move refused row: %w", err)
 	}
-	return r.raise(ctx, tx, w.Subject, about(w.ID, len(w.Payload), cause))
+	return r.raiseRefused(ctx, tx, w.Subject, about(w.ID, len(w.Payload), cause))
 }
 
 // retry publishes the refused events that are due. Its failure delays nothing else.
@@ -65,57 +65,47 @@ func (r *Relay) retryDue(ctx context.Context) error {
 // retryRound publishes a few due events under the relay's lock, as a window does, and
 // returns how many were sent. An attempt counts only if the bus refused this event: one
 // that the bus cannot answer leaves the row as it is.
-func (r *Relay) retryRound(ctx context.Context) (int, error) {
-	reading, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	tx, err := r.pool.Begin(reading)
-	if err != nil {
-		return 0, fmt.Errorf("outbox: begin retry: %w", err)
-	}
-	defer func() {
-		ending, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
-		rollback(ending, tx)
-	}()
-	if mine, err := tryLock(reading, tx); err != nil || !mine {
-		return 0, err
-	}
-	due, err := outboxdb.New(tx).DueRefused(reading, retryRows)
-	if err != nil {
-		return 0, fmt.Errorf("outbox: read refused events: %w", err)
-	}
-	if len(due) == 0 {
-		return 0, nil
-	}
-	out := make([]bus.Outgoing, len(due))
-	for i, d := range due {
-		out[i] = bus.Outgoing{Subject: d.Subject, ID: d.ID, Data: d.Payload, Trace: d.Trace}
-	}
-	outcomes := r.bus.PublishAll(ctx, out)
-	marking, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	var sent []ids.ID
-	var waits error
-	for i, err := range outcomes {
-		switch {
-		case err == nil:
-			sent = append(sent, due[i].ID)
-		case errors.Is(err, bus.ErrRefused):
-			if err := r.refusedAgain(marking, tx, due[i], err); err != nil {
-				return 0, err
-			}
-		default:
-			waits = err
+func (r *Relay) retryRound(ctx context.Context) (n int, err error) {
+	_, err = r.locked(ctx, storeTimeout, func(reading context.Context, tx pgx.Tx) error {
+		due, err := outboxdb.New(tx).DueRefused(reading, retryRows)
+		if err != nil {
+			return fmt.Errorf("outbox: read refused events: %w", err)
 		}
-	}
-	if err := outboxdb.New(tx).RefusedSent(marking, sent); err != nil {
-		return 0, fmt.Errorf("outbox: mark refused events as sent: %w", err)
-	}
-	if err := tx.Commit(marking); err != nil {
-		return 0, fmt.Errorf("outbox: commit retry: %w", err)
-	}
-	r.sent.Add(float64(len(sent)))
-	return len(sent), waits
+		if len(due) == 0 {
+			return nil
+		}
+		out := make([]bus.Outgoing, len(due))
+		for i, d := range due {
+			out[i] = bus.Outgoing{Subject: d.Subject, ID: d.ID, Data: d.Payload, Trace: d.Trace}
+		}
+		outcomes := r.bus.PublishAll(ctx, out)
+		marking, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		var sent []ids.ID
+		var waits error
+		for i, err := range outcomes {
+			switch {
+			case err == nil:
+				sent = append(sent, due[i].ID)
+			case errors.Is(err, bus.ErrRefused):
+				if err := r.refusedAgain(marking, tx, due[i], err); err != nil {
+					return err
+				}
+			default:
+				waits = err
+			}
+		}
+		if err := outboxdb.New(tx).RefusedSent(marking, sent); err != nil {
+			return fmt.Errorf("outbox: mark refused events as sent: %w", err)
+		}
+		if err := tx.Commit(marking); err != nil {
+			return fmt.Errorf("outbox: commit retry: %w", err)
+		}
+		r.sent.Add(float64(len(sent)))
+		n = len(sent)
+		return waits
+	})
+	return n, err
 }
 
 // refusedAgain notes another refusal, and raises the alarm about the refusal or about
@@ -132,7 +122,7 @@ func (r *Relay) refusedAgain(ctx context.Context, tx pgx.Tx, d outboxdb.DueRefus
 	}
 	r.log.ErrorContext(ctx, "outbox row refused by the bus again", "id", d.ID.String(), "subject", d.Subject,
 		"attempts", d.Attempts+1, "failed", failed, "error", cause)
-	raise := r.raise
+	raise := r.raiseRefused
 	if failed {
 		raise = r.raiseFailed
 	}

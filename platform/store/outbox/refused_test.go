@@ -15,6 +15,7 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func message(t testing.TB, pool *pgxpool.Pool, id ids.ID) outbox.Message {
@@ -41,7 +42,7 @@ func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
 	got := consume(t, b)
 	id := ids.New()
 	exec(t, pool, `INSERT INTO platform.outbox (id, subject, payload) VALUES ($1, 'nowhere.test', 'x')`, id)
-	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil, outbox.GiveUpAfter(time.Hour, alarm.OutboxFailed.Raise))
+	r := relay(pool, b)
 	outbox.RetryRefused(r, time.Millisecond)
 	run(t, r)
 	is := func(want outbox.Status, attempts int) func() bool {
@@ -66,9 +67,7 @@ func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
 	redrive := func() (redriven []outbox.Redriven) {
 		t.Helper()
 		err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) (err error) { redriven, err = outbox.Redrive(t.Context(), tx, id); return err })
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return redriven
 	}
 	if n := len(redrive()); n != 1 {
@@ -100,7 +99,7 @@ func TestOutageDoesNotFailRefusedEvents(t *testing.T) {
 	exec(t, pool, `INSERT INTO platform.outbox_refused (id, subject, payload, created_at, error, refused_at, next_try)
 		VALUES ($1, 'events.test', $2, now() - interval '9 days', 'too large', now() - interval '9 days', now())`, id, make([]byte, 200<<10))
 	add(t, pool, string(make([]byte, 200<<10)))
-	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil, outbox.GiveUpAfter(time.Hour, alarm.OutboxFailed.Raise))
+	r := relay(pool, b)
 	outbox.RetryRefused(r, time.Millisecond)
 	windows := make(chan struct{}, 100)
 	outbox.DieBeforeMark(r, func() error { windows <- struct{}{}; return nil })

@@ -36,11 +36,13 @@ const (
 
 // Relay publishes the outbox. One per process; create it with New.
 type Relay struct {
-	pool  *pgxpool.Pool
-	bus   *bus.Bus
-	raise Raise
-	log   *slog.Logger
-	wake  chan struct{} // buffers one wake-up
+	pool *pgxpool.Pool
+	bus  *bus.Bus
+	log  *slog.Logger
+	wake chan struct{} // buffers one wake-up
+
+	giveUpAfter               time.Duration // how long the bus refuses an event before it fails
+	raiseRefused, raiseFailed Raise
 
 	// Owned by Run's goroutine:
 	recalled time.Time // the creation time of EVENTS up to which recall is complete
@@ -53,41 +55,25 @@ type Relay struct {
 	refused prometheus.Counter
 	lag     prometheus.Gauge
 
-	giveUpAfter time.Duration // 0: never
-	raiseFailed Raise
-
 	poll       time.Duration // pollEvery, except in tests
 	margin     time.Duration // recallMargin, except in tests
 	retryFirst time.Duration // the wait after an event's first refusal: a minute, except in tests
 	retryEvery time.Duration // between two looks for due events: 5 s, except in tests
-
-	// published, if set, runs between publishing a window and marking it, where
-	// a test simulates a crash.
-	published func() error
+	published  func() error  // relayPublished.Err, except in tests; runs between publishing a window and marking it
 }
 
 // Raise raises an alarm about an event that the bus refuses, in tx.
 type Raise func(ctx context.Context, tx pg.DB, subject, detail string) error
 
-// Option is an optional property of a relay.
-type Option func(*Relay)
-
-// GiveUpAfter makes an event fail that the bus has refused for that long, above 0:
-// the relay raises the alarm and leaves the event to an operator. Without it the relay
-// tries for ever.
-func GiveUpAfter(d time.Duration, raise Raise) Option {
-	return func(r *Relay) { r.giveUpAfter, r.raiseFailed = d, raise }
-}
-
-// New returns a relay. It uses one connection of pool while it publishes.
-// metrics may be nil.
-func New(pool *pgxpool.Pool, b *bus.Bus, raise Raise, log *slog.Logger, metrics prometheus.Registerer, options ...Option) *Relay {
+// New returns a relay. It uses one connection of pool while it publishes. An event
+// that the bus has refused for giveUpAfter fails: the relay raises that alarm and
+// leaves the event to an operator. metrics may be nil.
+func New(pool *pgxpool.Pool, b *bus.Bus, giveUpAfter time.Duration, refused, failed Raise, log *slog.Logger, metrics prometheus.Registerer) *Relay {
 	auto := promauto.With(metrics)
-	r := &Relay{
-		pool: pool, bus: b, raise: raise, log: log,
-		wake:   make(chan struct{}, 1),
-		poll:   pollEvery,
-		margin: recallMargin, retryFirst: retryFirst, retryEvery: retryEvery,
+	return &Relay{
+		pool: pool, bus: b, log: log, wake: make(chan struct{}, 1),
+		giveUpAfter: giveUpAfter, raiseRefused: refused, raiseFailed: failed,
+		poll: pollEvery, margin: recallMargin, retryFirst: retryFirst, retryEvery: retryEvery, published: relayPublished.Err,
 		sent: auto.NewCounter(prometheus.CounterOpts{
 			Name: "stampede_outbox_sent_total", Help: "Outbox rows published and marked.",
 		}),
@@ -104,10 +90,6 @@ func New(pool *pgxpool.Pool, b *bus.Bus, raise Raise, log *slog.Logger, metrics 
 			Name: "stampede_outbox_lag_seconds", Help: "Age of the oldest row in the last window of the relay that has the lock.",
 		}),
 	}
-	for _, o := range options {
-		o(r)
-	}
-	return r
 }
 
 // Wake notifies the relay that a row was committed. It never blocks.

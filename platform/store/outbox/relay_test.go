@@ -23,11 +23,16 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func relay(pool *pgxpool.Pool, b *bus.Bus) *outbox.Relay {
+	return outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, discard(), nil)
+}
 
 // run starts a relay for the rest of the test.
 func run(t testing.TB, r *outbox.Relay) (stop func()) {
@@ -55,18 +60,14 @@ func add(t testing.TB, pool *pgxpool.Pool, data string) ids.ID {
 		id, err = outbox.Append(t.Context(), tx, "events.test", []byte(data))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return id
 }
 
 func unsent(t testing.TB, pool *pgxpool.Pool) int {
 	t.Helper()
 	var n int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.outbox WHERE sent_at IS NULL`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.outbox WHERE sent_at IS NULL`).Scan(&n))
 	return n
 }
 
@@ -87,9 +88,7 @@ func consume(t testing.TB, b *bus.Bus) *arrivals {
 			t.Errorf("dead letter %s: %v", m.ID, cause)
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { stop(context.Background()) })
 	return a
 }
@@ -132,10 +131,8 @@ func TestRelaySendsInOrderUnderTheRowsID(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	require.NoError(t, err)
+	run(t, relay(pool, b))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.stored()) >= rows }, "every event arrives")
 	for i, m := range got.stored() {
 		if m.ID != want[i] || string(m.Data) != `{"n":`+strconv.Itoa(i)+`}` {
@@ -149,7 +146,7 @@ func TestWakeSendsWithoutPolling(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
-	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	r := relay(pool, b)
 	outbox.NeverPoll(r)
 	run(t, r)
 	for i := range 3 {
@@ -163,7 +160,7 @@ func TestPollingFindsRowsWithoutWakeUp(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
-	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	run(t, relay(pool, b))
 	id := add(t, pool, "x")
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) == 1 && l[0].ID == id }, "the event arrives")
 }
@@ -175,7 +172,7 @@ func TestCrashBetweenPublishAndMark(t *testing.T) {
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
 	first := add(t, pool, "first")
-	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	r := relay(pool, b)
 	var deaths atomic.Int64
 	outbox.DieBeforeMark(r, func() error {
 		if deaths.Add(1) <= 2 {
@@ -202,25 +199,19 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
-	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	r := relay(pool, b)
 	run(t, r)
 	late, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = late.Rollback(context.Background()) }()
 	smaller, err := outbox.Append(t.Context(), late, "events.test", []byte("late"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	larger := add(t, pool, "early")
 	if larger.String() <= smaller.String() {
 		t.Fatalf("ids %s and %s do not rise", smaller, larger)
 	}
 	allSent(t, pool)
-	if err := late.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, late.Commit(t.Context()))
 	r.Wake()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
 	if l := got.list(); l[0].ID != larger || l[1].ID != smaller {
@@ -240,7 +231,7 @@ func TestRowsWaitWhileEventsIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := add(t, pool, string(make([]byte, 200<<10)))
-	r := outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)
+	r := relay(pool, b)
 	tried := make(chan struct{}, 100)
 	outbox.DieBeforeMark(r, func() error { tried <- struct{}{}; return nil })
 	run(t, r)
@@ -263,13 +254,11 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 	pool := pgtest.DB(t)
 	dir := t.TempDir()
 	gone := bustest.Open(t, bustest.In(dir))
-	r := outbox.New(pool, gone, alarm.OutboxRefused.Raise, discard(), nil)
+	r := relay(pool, gone)
 	tried := make(chan struct{}, 1000)
 	outbox.DieBeforeMark(r, func() error { tried <- struct{}{}; return nil })
 	stop := run(t, r)
-	if err := gone.Close(t.Context()); err != nil { // equivalent to a long bus outage
-		t.Fatal(err)
-	}
+	require.NoError(t, gone.Close(t.Context())) // equivalent to a long bus outage
 	add(t, pool, "during the outage")
 	for range 3 {
 		<-tried
@@ -291,7 +280,7 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 
 	b := bustest.Open(t, bustest.In(dir))
 	got := consume(t, b)
-	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	run(t, relay(pool, b))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 1 }, "the event arrives")
 	allSent(t, pool)
 }
@@ -302,7 +291,7 @@ func TestTwoRelaysShareOneDatabase(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
-	relays := []*outbox.Relay{outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil), outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil)}
+	relays := []*outbox.Relay{relay(pool, b), relay(pool, b)}
 	var inside, windows atomic.Int64
 	for _, r := range relays {
 		outbox.DieBeforeMark(r, func() error {
@@ -344,7 +333,7 @@ func TestRefusedRowDoesNotBlockOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, pool, "small")
-	run(t, outbox.New(pool, b, alarm.OutboxRefused.Raise, discard(), nil))
+	run(t, relay(pool, b))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 1 && unsent(t, pool) == 0 }, "the small one arrives")
 	add(t, pool, "small")
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 && unsent(t, pool) == 0 }, "another small one arrives")

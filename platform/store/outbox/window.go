@@ -45,57 +45,63 @@ const (
 // row is one unsent event, with its age in seconds by Postgres's clock.
 type row = outboxdb.UnsentRow
 
-// window publishes and marks unsent rows in one transaction.
-func (r *Relay) window(ctx context.Context) (outcome, error) {
-	// One deadline before and one after the publishing, which has its own.
-	reading, cancel := context.WithTimeout(ctx, storeTimeout)
+// locked runs do in a transaction that has the lock of the active relay, and reports false if another relay has it. What
+// do does in Postgres before it publishes is bounded by timeout; publishing has its own bound.
+func (r *Relay) locked(ctx context.Context, timeout time.Duration, do func(reading context.Context, tx pgx.Tx) error) (mine bool, err error) {
+	reading, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tx, err := r.pool.Begin(reading)
 	if err != nil {
-		return idle, fmt.Errorf("outbox: begin: %w", err)
+		return false, fmt.Errorf("outbox: begin: %w", err)
 	}
 	defer func() {
+		// A no-op after a commit. If ctx has ended it closes the connection without a round trip to Postgres.
 		ending, cancel := context.WithTimeout(ctx, storeTimeout)
 		defer cancel()
-		rollback(ending, tx)
+		_ = tx.Rollback(ending)
 	}()
-	mine, err := tryLock(reading, tx)
-	if err != nil {
-		return idle, err
+	if mine, err = outboxdb.New(tx).TryLockRelay(reading, relayLock); err != nil {
+		return false, fmt.Errorf("outbox: lock: %w", err)
 	}
-	if !mine {
+	if mine {
+		err = do(reading, tx)
+	}
+	return mine, err
+}
+
+// window publishes and marks unsent rows in one transaction.
+func (r *Relay) window(ctx context.Context) (next outcome, err error) {
+	mine, err := r.locked(ctx, storeTimeout, func(reading context.Context, tx pgx.Tx) error {
+		rows, err := r.unsent(reading, tx)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			r.lag.Set(0)
+			return nil
+		}
+		next = more
+		r.lag.Set(slices.MaxFunc(rows, func(a, b row) int { return cmp.Compare(a.Age, b.Age) }).Age)
+		sent, err := r.publish(ctx, tx, rows)
+		marking, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		if err := r.published(); err != nil {
+			return err
+		}
+		if markErr := mark(marking, tx, sent); markErr != nil {
+			return errors.Join(err, markErr)
+		}
+		if commitErr := tx.Commit(marking); commitErr != nil {
+			return errors.Join(err, fmt.Errorf("outbox: commit: %w", commitErr))
+		}
+		r.sent.Add(float64(len(sent)))
+		return err
+	})
+	if !mine && err == nil {
 		r.lag.Set(0) // the other relay reports it
 		return taken, nil
 	}
-	rows, err := r.unsent(reading, tx)
-	if err != nil {
-		return idle, err
-	}
-	if len(rows) == 0 {
-		r.lag.Set(0)
-		return idle, nil
-	}
-	r.lag.Set(slices.MaxFunc(rows, func(a, b row) int { return cmp.Compare(a.Age, b.Age) }).Age)
-
-	sent, err := r.publish(ctx, tx, rows)
-	marking, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	if r.published != nil {
-		if err := r.published(); err != nil {
-			return idle, err
-		}
-	}
-	if err := relayPublished.Err(); err != nil {
-		return idle, err
-	}
-	if markErr := mark(marking, tx, sent); markErr != nil {
-		return idle, errors.Join(err, markErr)
-	}
-	if commitErr := tx.Commit(marking); commitErr != nil {
-		return idle, errors.Join(err, fmt.Errorf("outbox: commit: %w", commitErr))
-	}
-	r.sent.Add(float64(len(sent)))
-	return more, err
+	return next, err
 }
 
 // firstID is below every id of that time.

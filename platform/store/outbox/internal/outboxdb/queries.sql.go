@@ -308,7 +308,7 @@ const refusedAgain = `-- name: RefusedAgain :one
 UPDATE platform.outbox_refused r SET attempts = r.attempts + 1, error = $1,
     next_try = CASE WHEN f.failed THEN NULL ELSE clock_timestamp() + $2::interval END,
     failed_at = CASE WHEN f.failed THEN clock_timestamp() END
-FROM (SELECT o.id, $3::interval > interval '0' AND o.refused_at <= clock_timestamp() - $3::interval AS failed
+FROM (SELECT o.id, o.refused_at <= clock_timestamp() - $3::interval AS failed
     FROM platform.outbox_refused o WHERE o.id = $4 FOR UPDATE) f
 WHERE r.id = f.id RETURNING f.failed::boolean
 `
@@ -320,7 +320,7 @@ type RefusedAgainParams struct {
 	ID    ids.ID
 }
 
-// With a bound that is not 0, an event that was refused for that long has failed.
+// An event that was refused for as long as the bound has failed.
 func (q *Queries) RefusedAgain(ctx context.Context, arg RefusedAgainParams) (bool, error) {
 	row := q.db.QueryRow(ctx, refusedAgain,
 		arg.Error,
