@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"stampede/platform/watch/tally/internal/tallydb"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
@@ -32,18 +32,14 @@ func board(pool *pgxpool.Pool) (*Board, *fixed) {
 func mustFold(t *testing.T, boards ...*Board) {
 	t.Helper()
 	for _, b := range boards {
-		if err := b.Fold(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Fold(t.Context()))
 	}
 }
 
 func totals(t *testing.T, pool *pgxpool.Pool, subjects ...int64) map[int64]Counts {
 	t.Helper()
 	all, err := Totals(t.Context(), pool, subjects...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 
@@ -79,10 +75,8 @@ func TestTotalsAndCurveAreTheSumOverInstances(t *testing.T) {
 	if got := Sum(want); got["orders"]["created"] != 200 || got.Sum("pushes") != 100 {
 		t.Errorf("sum %v", got)
 	}
-	curve, err := Curve(t.Context(), pool, opening.Add(-time.Minute), opening.Add(time.Minute), time.Second, 7, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	curve, err := Curve(t.Context(), pool, "", time.Second, Span{opening.Add(-time.Minute), opening.Add(time.Minute), []int64{7, 8}})
+	require.NoError(t, err)
 	first := opening.Truncate(time.Second)
 	if diff := cmp.Diff([]Point{
 		{At: first, Counts: Counts{"orders": {"created": 200}, "answers": {"queued": 3}, "pushes": {"sent": 100}}},
@@ -90,7 +84,7 @@ func TestTotalsAndCurveAreTheSumOverInstances(t *testing.T) {
 	}, curve); diff != "" {
 		t.Errorf("curve (-want +got):\n%s", diff)
 	}
-	coarse, err := Curve(t.Context(), pool, opening.Add(-time.Minute), opening.Add(time.Minute), time.Minute, 7)
+	coarse, err := Curve(t.Context(), pool, "", time.Minute, Span{opening.Add(-time.Minute), opening.Add(time.Minute), []int64{7}})
 	if err != nil || len(coarse) != 1 || coarse[0].Counts["orders"]["paid"] != 5 {
 		t.Errorf("in minutes: %v %v", coarse, err)
 	}
@@ -145,34 +139,9 @@ func TestFoldsFollowAClockThatIsSetBack(t *testing.T) {
 	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 6 {
 		t.Errorf("counted %d, want 6", got)
 	}
-	curve, err := Curve(t.Context(), pool, opening.Add(-24*time.Hour), opening.Add(time.Hour), time.Second, 1)
+	curve, err := Curve(t.Context(), pool, "", time.Second, Span{opening.Add(-24 * time.Hour), opening.Add(time.Hour), []int64{1}})
 	if err != nil || len(curve) != 3 || !curve[0].At.Equal(clock.at.Truncate(time.Second)) || curve[0].Counts["orders"]["created"] != 2 {
 		t.Errorf("the curve: %v %v", curve, err)
-	}
-}
-
-// Pages of a subject's seconds have each row once, from the first on, up to the bound.
-func TestSecondsAreReadFromTheFirstOn(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.DB(t)
-	one, clock := board(pool)
-	two, _ := board(pool)
-	two.clock = clock
-	for range 4 {
-		for _, b := range []*Board{one, two} {
-			b.Count(1, "orders", "created", 1)
-			b.Count(2, "orders", "created", 1)
-			mustFold(t, b)
-		}
-		clock.at = clock.at.Add(time.Second)
-	}
-	for most, want := range map[int]int{100: 8, 4: 6} {
-		var read []time.Time
-		p := tallydb.SecondsParams{Subject: 1, AfterAt: opening.Truncate(time.Second), UntilAt: clock.at, AtMost: 3}
-		err := eachSecond(t.Context(), pool, p, most, func(at time.Time, _ Counts) { read = append(read, at) })
-		if err != nil || len(read) != want || !read[0].Equal(p.AfterAt) || read[want-1].Sub(p.AfterAt) != time.Duration(want/2-1)*time.Second {
-			t.Errorf("up to %d: %v %v", most, read, err)
-		}
 	}
 }
 
@@ -193,10 +162,8 @@ func TestStageCurveIsTheSumOverSubjectsAndInstances(t *testing.T) {
 		mustFold(t, one, two)
 	}
 	span := Span{From: first, Until: first.Add(12 * time.Second), Subjects: []int64{1, 2}}
-	steps, err := StageCurve(t.Context(), pool, "answers", 10*time.Second, span)
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps, err := Curve(t.Context(), pool, "answers", 10*time.Second, span)
+	require.NoError(t, err)
 	if diff := cmp.Diff([]Point{
 		{At: first, Counts: Counts{"answers": {"queued": 6}}}, {At: first.Add(10 * time.Second), Counts: Counts{"answers": {"queued": 60}}},
 	}, steps); diff != "" {
@@ -228,9 +195,7 @@ func TestGaugesAreTheSumOverLiveInstances(t *testing.T) {
 		b, _ := board(pool)
 		boards[i] = b
 		b.Gauge("sockets", func() int64 { return int64(1 + i) })
-		if err := b.report(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.report(t.Context()))
 	}
 	expect := func(sum, instances int64) {
 		t.Helper()
@@ -241,18 +206,14 @@ func TestGaugesAreTheSumOverLiveInstances(t *testing.T) {
 	expect(6, 3)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := boards[0].runGauges(stopped); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, boards[0].runGauges(stopped))
 	expect(5, 2)
 	if _, err := pool.Exec(t.Context(), "UPDATE platform.tally_gauges SET at = at - interval '16 s' WHERE value = 2"); err != nil {
 		t.Fatal(err)
 	}
 	expect(3, 1)
 	boards[2].Gauge("sockets", func() int64 { return 9 })
-	if err := boards[2].report(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, boards[2].report(t.Context()))
 	expect(9, 1)
 }
 
@@ -286,10 +247,8 @@ func TestOldSecondsGoAndTotalsStay(t *testing.T) {
 		b.Count(1, "orders", "created", 1)
 		mustFold(t, b)
 	}
-	if err := b.tidy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	curve, err := Curve(t.Context(), pool, time.Now().Add(-2*keepCurves), time.Now(), time.Second, 1)
+	require.NoError(t, b.tidy(t.Context()))
+	curve, err := Curve(t.Context(), pool, "", time.Second, Span{time.Now().Add(-2 * keepCurves), time.Now(), []int64{1}})
 	if err != nil || len(curve) != 1 {
 		t.Errorf("seconds left: %v %v", curve, err)
 	}
