@@ -21,20 +21,16 @@ type App struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
-	stops  []stop
-	checks []check
+	stops  []component
+	checks []component
 	once   sync.Once
 	err    error
 
 	draining atomic.Bool
 }
 
-type stop struct {
-	name string
-	fn   func(ctx context.Context) error
-}
-
-type check struct {
+// component is one that was started, with the function that stops or checks it.
+type component struct {
 	name string
 	fn   func(ctx context.Context) error
 }
@@ -46,7 +42,7 @@ func New(log *slog.Logger) *App { return &App{log: log} }
 func (a *App) OnStop(name string, fn func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stops = append(a.stops, stop{name, fn})
+	a.stops = append(a.stops, component{name, fn})
 }
 
 // OnReady registers a component's check for Readiness. The context ends with the
@@ -54,7 +50,7 @@ func (a *App) OnStop(name string, fn func(ctx context.Context) error) {
 func (a *App) OnReady(name string, fn func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.checks = append(a.checks, check{name, fn})
+	a.checks = append(a.checks, component{name, fn})
 }
 
 // Readiness reports whether a load balancer should send clients here, and each

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"stampede/platform/workshop/require"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -124,8 +126,6 @@ func TestWorkerRestartsWithBackoffAfterErrorsAndPanics(t *testing.T) {
 		if n := runs.Load(); n != 3 {
 			t.Fatalf("runs after two back-offs = %d, want 3", n)
 		}
-		if err := a.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, a.Stop(t.Context()))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -83,9 +84,7 @@ func within(t *testing.T, r *remote, s *Server, most time.Duration, when string)
 
 func sample(t *testing.T, s *Server) {
 	t.Helper()
-	if err := s.Sample(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Sample(t.Context()))
 }
 
 // A machine that is ten minutes off, in either direction, has the server's time
@@ -204,9 +203,7 @@ func TestTheWallClockDoesNotMatter(t *testing.T) {
 	}
 	before := s.Now()
 	redisTime, err := s.rdb.Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if after := s.Now(); redisTime.Before(before.Add(-time.Second)) || redisTime.After(after.Add(time.Second)) {
 		t.Errorf("%s to %s, and Redis says %s", before, after, redisTime)
 	}
@@ -254,9 +251,7 @@ func TestClusterIsAskedAtOneNode(t *testing.T) {
 	t.Cleanup(func() { _ = cluster.Close() })
 	s := NewServer(cluster, slog.New(slog.DiscardHandler))
 	for range 20 {
-		if err := s.Sample(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Sample(t.Context()))
 	}
 	if len(asks) != 1 {
 		t.Errorf("20 samples from two nodes: %v", asks)

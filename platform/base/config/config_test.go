@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"stampede/platform/base/config"
+	"stampede/platform/workshop/require"
 )
 
 // shop is settings as a package declares them.
@@ -55,9 +56,7 @@ func parse(t *testing.T, args ...string) (shop, *kong.Context, *config.File, str
 	p.Serve.Plugins = kong.Plugins{&set}
 	file, out := new(config.File), new(bytes.Buffer)
 	parser, err := kong.New(&p, config.Options(file), kong.Writers(out, out), kong.Exit(func(int) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	command, err := parser.Parse(append([]string{"serve"}, args...))
 	return set, command, file, out.String(), err
 }
@@ -66,9 +65,7 @@ func parse(t *testing.T, args ...string) (shop, *kong.Context, *config.File, str
 func write(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "shop.yaml")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -103,16 +100,12 @@ func TestSourcesTakePrecedenceInOrder(t *testing.T) {
 	t.Setenv("SHOP_SHARE", "0.75")
 	t.Setenv("SHOP_LANES", "3")
 	set, command, file, _, err := parse(t, "--lanes=5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if set.Lanes != 5 || set.Share != .75 || len(set.Hosts) != 2 || set.Hosts[1] != "b,c" || !set.Open || set.Server.Listen != "" || set.Wait != 5*time.Second {
 		t.Errorf("%+v", set)
 	}
 	var out strings.Builder
-	if err := config.Print(&out, command, file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, config.Print(&out, command, file))
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		got = append(got, strings.Join(strings.Fields(line), " "))

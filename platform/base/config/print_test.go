@@ -7,6 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"stampede/platform/base/config"
+	"stampede/platform/workshop/require"
 )
 
 func TestPrintHidesSecrets(t *testing.T) {
@@ -43,17 +44,11 @@ func TestPrintHidesSecrets(t *testing.T) {
 		}
 		file := new(config.File)
 		parser, err := kong.New(&cli, config.Options(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		command, err := parser.Parse([]string{"serve", c.arg})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var out strings.Builder
-		if err := config.Print(&out, command, file); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, config.Print(&out, command, file))
 		if strings.Contains(out.String(), secret) || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), "[") {
 			t.Errorf("%s: want %q and no secret in\n%s", c.arg, c.want, out.String())
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stampede/platform/base/failpoint"
+	"stampede/platform/workshop/require"
 )
 
 // Points of these tests.
@@ -45,9 +46,7 @@ func arm(t *testing.T, spec string) *bytes.Buffer {
 	t.Helper()
 	t.Cleanup(failpoint.Disarm)
 	told := new(bytes.Buffer)
-	if err := failpoint.Arm(spec, told); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, failpoint.Arm(spec, told))
 	return told
 }
 

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/base/tracing"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // bench is a router with a route for each way of failing, and its log.
@@ -118,9 +119,7 @@ func TestLogLinesOfATraceCarryItsID(t *testing.T) {
 	var lines bytes.Buffer
 	log := telemetry.Logger("info", "text", &lines, nil)
 	tracer, err := tracing.Open(t.Context(), tracing.Config{Settings: tracing.Settings{Endpoint: collector.URL, Share: 1}, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = tracer.Stop(context.Background()) })
 	ctx, span := tracer.Root(t.Context(), "request")
 	log.InfoContext(ctx, "something happened")

@@ -12,6 +12,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"stampede/platform/workshop/require"
 )
 
 // recording returns a tracer that samples everything, and its recorder.
@@ -99,9 +101,7 @@ func TestHangingCollectorDelaysNeitherCallersNorStop(t *testing.T) {
 	t.Cleanup(func() { close(release); srv.Close() })
 	var log strings.Builder
 	tracer, err := Open(t.Context(), Config{Settings: Settings{Endpoint: srv.URL, Share: 1}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	began := time.Now()
 	for range 5 * queueSpans {
 		_, span := tracer.Root(context.Background(), "rush")

@@ -16,6 +16,7 @@ import (
 	"stampede/platform/store/inbox"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
@@ -28,9 +29,7 @@ func fresh(t testing.TB, pool *pgxpool.Pool, consumer string, msgIDs ...ids.ID) 
 		got, err = inbox.Fresh(t.Context(), tx, consumer, msgIDs)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return got
 }
 
@@ -81,9 +80,7 @@ func TestDayComesFromTheMessage(t *testing.T) {
 	fresh(t, pool, "writer", id, old)
 	for _, id := range []ids.ID{id, old} {
 		var day time.Time
-		if err := pool.QueryRow(t.Context(), `SELECT day FROM platform.inbox WHERE message_id = $1`, id).Scan(&day); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT day FROM platform.inbox WHERE message_id = $1`, id).Scan(&day))
 		if want := id.Time().Truncate(24 * time.Hour); !day.Equal(want) {
 			t.Errorf("day of %s is %s, want %s", id, day, want)
 		}

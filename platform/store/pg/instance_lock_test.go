@@ -14,21 +14,18 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // forgettable returns a link to a database, and the database's URL through it.
 func forgettable(t *testing.T, databaseURL string) (*linktest.Link, string) {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	network, address := pgconn.NetworkAddress(cfg.Host, cfg.Port)
 	link := linktest.New(t, network, address)
 	host, port, err := net.SplitHostPort(link.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return link, fmt.Sprintf("host=%s port=%s user=%s password='%s' dbname=%s sslmode=disable", host, port, cfg.User, cfg.Password, cfg.Database)
 }
 
@@ -50,9 +47,7 @@ func watch(t *testing.T, l *pg.InstanceLock) (ended <-chan error, stop func()) {
 func holder(t *testing.T, url string) (pid int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
 	if err := conn.QueryRow(t.Context(), `SELECT coalesce((SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())), 0)`).Scan(&pid); err != nil {
@@ -68,9 +63,7 @@ func TestInstanceLockOutlivesItsConnection(t *testing.T) {
 	url := pgtest.DatabaseURL(t)
 	link, through := forgettable(t, url)
 	lock, err := pg.AcquireInstanceLockWithin(t.Context(), through, check, silence)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ended, stop := watch(t, lock)
 	for range 2 {
 		before := holder(t, url)
@@ -96,15 +89,11 @@ func TestStartEndsTheSessionOfADeadHolder(t *testing.T) {
 	url := pgtest.DatabaseURL(t)
 	link, through := forgettable(t, url)
 	dead, err := pg.AcquireInstanceLockWithin(t.Context(), through, check, silence)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	link.Forget()
 	began := time.Now()
 	lock, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, silence)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if took := time.Since(began); took < silence {
 		t.Errorf("the lock changed hands after %s, before the holder was silent for %s", took, silence)
 	}
@@ -123,9 +112,7 @@ func TestStartSparesALiveHolder(t *testing.T) {
 	t.Parallel()
 	url := pgtest.DatabaseURL(t)
 	lock, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, silence)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ended, stop := watch(t, lock)
 	before := holder(t, url)
 	if _, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, time.Minute); !errors.Is(err, pg.ErrInstanceLocked) {
@@ -138,14 +125,10 @@ func TestStartSparesALiveHolder(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Watch = %v", err)
 	}
-	if err := lock.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lock.Close(t.Context()))
 
 	other, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = other.Close(context.WithoutCancel(t.Context())) }()
 	if _, err := other.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(0x7374616d70656465)); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // TestMigrateRefusesUnknownSchema checks that the error says what to do, since
@@ -71,9 +72,7 @@ func TestMigrationLeavesTheLockQueue(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	tx, err := db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE goose_db_version`); err != nil {
 		t.Fatal(err)
@@ -95,9 +94,7 @@ func TestMigrationLeavesTheLockQueue(t *testing.T) {
 		}
 		return len(waits) > 1
 	}, "a second attempt")
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.Rollback(t.Context()))
 	if err := <-migrated; err != nil {
 		t.Errorf("after the lock was free: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -21,13 +22,9 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestCloseDoesNotOutlastItsContext(t *testing.T) {
 	t.Parallel()
 	pool, err := pg.Open(t.Context(), pgtest.DatabaseURL(t), "test", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	held, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	done := make(chan error, 1)
@@ -47,9 +44,7 @@ func TestCloseDoesNotOutlastItsContext(t *testing.T) {
 func TestReadOnlyPostgresIsNotWritable(t *testing.T) {
 	t.Parallel()
 	pool, err := pg.Open(t.Context(), pgtest.DatabaseURL(t), "test", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pool.Close()
 	for _, readOnly := range []bool{false, true, false} {
 		if _, err := pool.Exec(t.Context(), fmt.Sprintf("SET default_transaction_read_only = %t", readOnly)); err != nil {
@@ -71,28 +66,20 @@ func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	url := pgtest.DatabaseURL(t)
 	pool, err := pg.Open(t.Context(), url, "test", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pool.Close()
 	var set int // through a unix socket, Postgres shows 0 for the TCP settings that it was given
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_settings WHERE name = ANY($1) AND source = 'session'`, pg.SessionSettings()).Scan(&set); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_settings WHERE name = ANY($1) AND source = 'session'`, pg.SessionSettings()).Scan(&set))
 	if set != len(pg.SessionSettings()) {
 		t.Errorf("%d of the settings %v are set", set, pg.SessionSettings())
 	}
 
 	// A client that vanishes or freezes in a transaction loses its locks.
 	short, err := pg.Open(t.Context(), url+"&idle_in_transaction_session_timeout=100&lock_timeout=5000", "test", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer short.Close()
 	frozen, err := short.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = frozen.Rollback(context.WithoutCancel(t.Context())) }()
 	if _, err := frozen.Exec(t.Context(), `SELECT FROM platform.heartbeat FOR UPDATE`); err != nil {
 		t.Fatal(err)
@@ -118,9 +105,7 @@ func TestLockWaitTravelsWithBegin(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var wait string // of a session that had the bound for one transaction
 	if err := pool.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&wait); err != nil || wait != "0" {
 		t.Errorf("lock_timeout is %s after the transaction (%v)", wait, err)
@@ -133,9 +118,7 @@ func TestInTxPlannedOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Release()
 	const read = `SELECT FROM platform.outbox WHERE id = $1 AND day = $2`
 	for range 7 { // the first five are always planned for their parameters by default
@@ -143,9 +126,7 @@ func TestInTxPlannedOnce(t *testing.T) {
 			_, err := tx.Exec(t.Context(), read, ids.New(), time.Now())
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	var once, anew int
 	var mode string

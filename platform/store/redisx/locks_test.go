@@ -10,6 +10,7 @@ import (
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // openLocks opens locks on n servers of this test.
@@ -22,9 +23,7 @@ func openLocks(t *testing.T, n int) (*redisx.Locks, []*redistest.Server) {
 		servers, urls = append(servers, s), append(urls, "redis://"+s.Addr)
 	}
 	l, err := redisx.OpenLocks(t.Context(), slog.New(slog.DiscardHandler), pgtest.Redis(t), urls...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l, servers
 }
@@ -33,9 +32,7 @@ func openLocks(t *testing.T, n int) (*redisx.Locks, []*redistest.Server) {
 func acquire(t *testing.T, l *redisx.Locks) (release func()) {
 	t.Helper()
 	release, err := l.Acquire(t.Context(), "k", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return release
 }
 
@@ -86,9 +83,7 @@ func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 		}
 		late := acquire(t, l)
 		for _, s := range servers {
-			if err := s.Client.Del(t.Context(), "k").Err(); err != nil { // as if it had expired
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Client.Del(t.Context(), "k").Err()) // as if it had expired
 		}
 		release := acquire(t, l)
 		late()

@@ -9,6 +9,7 @@ import (
 
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // lostAnswer is the answer that losingProxy recognizes and drops.
@@ -19,9 +20,7 @@ const lostAnswer = "carried out"
 func losingProxy(t *testing.T, server string) (port int) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -62,13 +61,9 @@ func TestClusterClientSendsAScriptOnce(t *testing.T) {
 	t.Parallel()
 	node := redistest.Shards(t, 1).Primaries[0]
 	port := losingProxy(t, node.Addr)
-	if err := node.Client.ConfigSet(t.Context(), "cluster-announce-port", strconv.Itoa(port)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, node.Client.ConfigSet(t.Context(), "cluster-announce-port", strconv.Itoa(port)).Err())
 	rdb, err := redisx.Open(t.Context(), "redis-cluster://127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = rdb.Close() }()
 	err = rdb.Eval(t.Context(), "redis.call('INCR', KEYS[1]) return ARGV[1]", []string{"runs"}, lostAnswer).Err()
 	if err == nil {

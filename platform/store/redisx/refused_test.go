@@ -10,6 +10,7 @@ import (
 
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 func TestRefusedWritesAreToldFromUnclearOnes(t *testing.T) {
@@ -19,9 +20,7 @@ func TestRefusedWritesAreToldFromUnclearOnes(t *testing.T) {
 	if err := redisx.Writable(t.Context(), primary.Client); err != nil {
 		t.Errorf("a healthy server: %v", err)
 	}
-	if err := primary.Client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, primary.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for _, c := range []struct {
 		server *redis.Client
 		want   string

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // counted calls Look and returns how many servers it found to have taken over.
@@ -20,9 +21,7 @@ func counted(t *testing.T, takeovers *redisx.Takeovers) int {
 	t.Helper()
 	var n atomic.Int32
 	err := takeovers.Look(t.Context(), func(context.Context, redis.Cmdable) error { n.Add(1); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return int(n.Load())
 }
 
@@ -49,9 +48,7 @@ func TestTakeoversFindsAPromotedReplica(t *testing.T) {
 	}
 
 	replica := redistest.StartReplica(t, primary)
-	if err := replica.Client.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, replica.Client.ReplicaOf(t.Context(), "NO", "ONE").Err())
 	// It was never checked before, so only its key can tell.
 	promoted := redisx.NewTakeovers(replica.Client, "test:")
 	if got := counted(t, promoted); got != 1 {
@@ -76,9 +73,7 @@ func TestTakeoversFindsAServerThatCameBack(t *testing.T) {
 	failOver := func(to *redistest.Server) {
 		reigns.Store(to)
 		for _, s := range []*redistest.Server{first, second} {
-			if err := s.Client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err())
 		}
 	}
 	watching := redisx.NewTakeovers(rdb, "test:")
@@ -97,9 +92,7 @@ func TestTakeoversAndCheckVisitEveryClusterNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Shards(t, 3)
 	rdb, err := redisx.Open(t.Context(), cluster.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = rdb.Close() }()
 	if got := counted(t, redisx.NewTakeovers(rdb, "test:")); got != 3 {
 		t.Errorf("%d primaries checked, want 3", got)
@@ -111,9 +104,7 @@ func TestTakeoversAndCheckVisitEveryClusterNode(t *testing.T) {
 	// Check names a node with a different setting, and a node that is down does
 	// not prevent a start.
 	bad, gone := cluster.Primaries[1], cluster.Primaries[2]
-	if err := bad.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, bad.Client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	var warnings []string
 	check := func() error {
 		warnings = nil
@@ -136,9 +127,7 @@ func TestClientFollowsAClusterFailover(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Shards(t, 3)
 	rdb, err := redisx.Open(t.Context(), cluster.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = rdb.Close() }()
 	victim := cluster.Owner(t, "key")
 	cluster.AddReplica(t, victim)

@@ -133,24 +133,15 @@ func (d *Detector) count(ctx context.Context) error {
 		d.log.ErrorContext(ctx, "postgres went back in time", "heartbeats", d.behind)
 	}
 	if d.behind > 0 {
-		return d.raiseOnce(ctx)
+		if d.raised {
+			return nil
+		}
+		err := d.alarm(ctx, d.db, subject, fmt.Sprintf("Postgres went back by %s while a server was running. Redis still contains what was sold in between.", heartbeats(d.behind)))
+		d.raised = err == nil
+		return err
 	}
 	d.last = counted.Beat
 	return d.remember(ctx, counted.ID, counted.Beat)
-}
-
-// raiseOnce raises the alarm, once, that Postgres went back since Open.
-func (d *Detector) raiseOnce(ctx context.Context) error {
-	if d.raised {
-		return nil
-	}
-	err := d.raise(ctx, fmt.Sprintf("Postgres went back by %s while a server was running. Redis still contains what was sold in between.", heartbeats(d.behind)))
-	d.raised = err == nil
-	return err
-}
-
-func (d *Detector) raise(ctx context.Context, detail string) error {
-	return d.alarm(ctx, d.db, subject, detail)
 }
 
 // empty deletes our keys, on every primary of a cluster. It raises the alarm
@@ -158,7 +149,7 @@ func (d *Detector) raise(ctx context.Context, detail string) error {
 // mark stays until a heartbeat is counted, so that the next start completes what
 // this one cannot.
 func (d *Detector) empty(ctx context.Context, behind int64) error {
-	err := d.raise(ctx, fmt.Sprintf("Postgres is older than the state Redis was filled from, by %s. Redis was emptied and is being refilled from Postgres.", heartbeats(behind)))
+	err := d.alarm(ctx, d.db, subject, fmt.Sprintf("Postgres is older than the state Redis was filled from, by %s. Redis was emptied and is being refilled from Postgres.", heartbeats(behind)))
 	if err != nil {
 		return err
 	}

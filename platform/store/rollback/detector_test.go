@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -27,9 +28,7 @@ type stores struct {
 func newStores(t *testing.T) *stores {
 	t.Helper()
 	s := &stores{t, pgtest.DB(t), pgtest.Redis(t)}
-	if err := s.rdb.MSet(t.Context(), "held", 1, "another program's", 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.rdb.MSet(t.Context(), "held", 1, "another program's", 1).Err())
 	return s
 }
 
@@ -40,17 +39,13 @@ func (s *stores) open() (*Detector, error) {
 func (s *stores) opened() *Detector {
 	s.Helper()
 	l, err := s.open()
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return l
 }
 
 func (s *stores) count(l *Detector) {
 	s.Helper()
-	if err := l.count(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, l.count(s.Context()))
 }
 
 func (s *stores) exec(sql string) {
@@ -72,9 +67,7 @@ func (s *stores) expect(what string, held bool, code *alarm.Definition, calls in
 		s.Errorf("%s: another program's key is gone (%v)", what, err)
 	}
 	list, err := alarm.List(s.Context(), s.db, alarm.Filter{Code: code.Code})
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	var count int64
 	var detail string
 	if len(list) > 0 {

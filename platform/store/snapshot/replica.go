@@ -98,22 +98,19 @@ func (r *Replica[T]) at(ctx context.Context, db pg.DB) (revision int64, err erro
 
 // read replaces the copy. r.reading is held.
 func (r *Replica[T]) read(ctx context.Context) error {
-	tx, err := r.source.DB.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // the transaction only reads
-	revision, err := r.at(ctx, tx)
-	if err != nil {
-		return err
-	}
-	next, err := r.source.Read(ctx, tx)
-	if err != nil {
-		return err
-	}
-	r.current.Store(next)
-	r.revision = revision
-	return nil
+	return pgx.BeginTxFunc(ctx, r.source.DB, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		revision, err := r.at(ctx, tx)
+		if err != nil {
+			return err
+		}
+		next, err := r.source.Read(ctx, tx)
+		if err != nil {
+			return err
+		}
+		r.current.Store(next)
+		r.revision = revision
+		return nil
+	})
 }
 
 // Change runs fn in a transaction and, if it changed the source, raises the

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/store/snapshot"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -90,9 +91,7 @@ func (i instance) add(t *testing.T, word string, changed bool) {
 		_, err := tx.Exec(t.Context(), `INSERT INTO words VALUES ($1)`, word)
 		return changed, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // A change is visible on its instance immediately and on the others within a

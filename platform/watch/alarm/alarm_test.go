@@ -11,6 +11,7 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
@@ -26,17 +27,13 @@ var (
 
 func raise(t testing.TB, db pg.DB, d *alarm.Definition, subject, detail string) {
 	t.Helper()
-	if err := d.Raise(t.Context(), db, subject, detail); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Raise(t.Context(), db, subject, detail))
 }
 
 func list(t testing.TB, db pg.DB, f alarm.Filter) []alarm.Alarm {
 	t.Helper()
 	all, err := alarm.List(t.Context(), db, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 

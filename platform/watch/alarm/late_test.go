@@ -16,6 +16,7 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // cuttable is a pool on the same database whose connection can be cut.
@@ -23,9 +24,7 @@ func cuttable(t testing.TB, url string) (pool *pgxpool.Pool, cut *atomic.Bool) {
 	t.Helper()
 	cut = new(atomic.Bool)
 	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var dialer net.Dialer
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if cut.Load() {
@@ -106,9 +105,7 @@ func TestKeptAlarmsAreBoundedAndRecordedOnce(t *testing.T) {
 	}
 	cut.Store(false)
 	for range 2 {
-		if err := late.Record(t.Context(), pool); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, late.Record(t.Context(), pool))
 	}
 	l, err := alarm.List(t.Context(), sees, alarm.Filter{Code: fenced.Code, Limit: 200})
 	if err != nil || len(l) != 100 {

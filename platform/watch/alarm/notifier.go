@@ -120,17 +120,20 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 	if failure == nil {
 		n.posts.WithLabelValues("accepted").Inc()
 		// Stored even if the process stops now; otherwise the incident would be
-		// posted twice.
+		// posted twice. A newer one that began meanwhile is posted as well.
 		note, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 		defer cancel()
-		return true, accepted(note, n.pool, c)
+		if err := alarmdb.New(n.pool).IncidentAccepted(note, alarmdb.IncidentAcceptedParams{ID: c.ID, Incident: int32(c.Incident)}); err != nil { //nolint:gosec // read from the same column
+			return true, fmt.Errorf("alarm: mark alarm %d as posted: %w", c.ID, err)
+		}
+		return true, nil
 	}
 	n.posts.WithLabelValues("refused").Inc()
 	pause := min(n.first<<min(c.attempts-1, 20), mostPause)
 	n.log.WarnContext(ctx, "alarm webhook did not accept a message", "code", string(c.Code), "subject", c.Subject, "attempts", c.attempts,
 		"again_in", pause.String(), "error", failure)
-	if err := refused(ctx, n.pool, c, pause); err != nil {
-		return true, err
+	if err := alarmdb.New(n.pool).IncidentRefused(ctx, alarmdb.IncidentRefusedParams{ID: c.ID, Incident: int32(c.Incident), Pause: pause}); err != nil { //nolint:gosec // as above
+		return true, fmt.Errorf("alarm: schedule a retry for alarm %d: %w", c.ID, err)
 	}
 	if c.attempts >= failingAfter && c.Code != WebhookFailing.Code {
 		return true, WebhookFailing.Raise(ctx, n.pool, "webhook", failure.Error())
@@ -138,15 +141,9 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// message is the body of a post.
-type message struct {
-	ID    string `json:"id"` // identifies the incident
-	Alarm Alarm  `json:"alarm"`
-}
-
 // post sends one incident, signed now, so that a retry has a fresh timestamp.
 func (n *Notifier) post(ctx context.Context, c claimed) error {
-	body, err := json.Marshal(message{ID: strconv.FormatInt(c.ID, 10) + "-" + strconv.Itoa(c.Incident), Alarm: c.Alarm})
+	body, err := json.Marshal(map[string]any{"id": strconv.FormatInt(c.ID, 10) + "-" + strconv.Itoa(c.Incident), "alarm": c.Alarm})
 	if err != nil {
 		return fmt.Errorf("alarm: encode: %w", err)
 	}
@@ -178,23 +175,4 @@ func claim(ctx context.Context, db pg.DB) (claimed, bool, error) {
 		return claimed{}, false, fmt.Errorf("alarm: claim: %w", err)
 	}
 	return claimed{Alarm: alarmOf(row), attempts: int(row.TellAttempts)}, true, nil
-}
-
-// accepted marks an incident as posted. A newer one that began meanwhile is posted
-// as well.
-func accepted(ctx context.Context, db pg.DB, c claimed) error {
-	err := alarmdb.New(db).IncidentAccepted(ctx, alarmdb.IncidentAcceptedParams{ID: c.ID, Incident: int32(c.Incident)}) //nolint:gosec // read from the same column
-	if err != nil {
-		return fmt.Errorf("alarm: mark alarm %d as posted: %w", c.ID, err)
-	}
-	return nil
-}
-
-// refused sets when an incident that was not accepted is posted again.
-func refused(ctx context.Context, db pg.DB, c claimed, pause time.Duration) error {
-	err := alarmdb.New(db).IncidentRefused(ctx, alarmdb.IncidentRefusedParams{ID: c.ID, Incident: int32(c.Incident), Pause: pause}) //nolint:gosec // as above
-	if err != nil {
-		return fmt.Errorf("alarm: schedule a retry for alarm %d: %w", c.ID, err)
-	}
-	return nil
 }

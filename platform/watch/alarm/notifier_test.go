@@ -17,6 +17,7 @@ import (
 
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -96,9 +97,7 @@ func (r *receiver) count() (refused, accepted int) {
 func (r *receiver) notify(pool *pgxpool.Pool, change ...func(*alarm.Notifier)) (stop func()) {
 	r.t.Helper()
 	n, err := alarm.NewNotifier(pool, alarm.Webhook{URL: r.URL, Secret: secret}, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	alarm.Hurry(n, 20*time.Millisecond, 10*time.Millisecond)
 	for _, c := range change {
 		c(n)
@@ -233,9 +232,7 @@ func TestClaimOfADeadProcessRunsOut(t *testing.T) {
 // the receiver has accepted them.
 func untold(t testing.TB, pool *pgxpool.Pool) (n int) {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.alarms WHERE told_incident < incident`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.alarms WHERE told_incident < incident`).Scan(&n))
 	return n
 }
 

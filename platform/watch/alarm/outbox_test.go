@@ -10,6 +10,7 @@ import (
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // No relay runs, and events wait for longer than they may. Their age does not
@@ -29,9 +30,7 @@ func TestOutboxThatIsBehindIsAnAlarm(t *testing.T) {
 		_, err := outbox.Append(t.Context(), tx, "events.test", "fresh")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	look(0)
 	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET created_at = clock_timestamp() - interval '1 hour'`); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // watch runs probes until stop or the end of the test.
@@ -138,9 +139,7 @@ func TestDiskWithoutRoomIsAnAlarm(t *testing.T) {
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "1.blk")
-	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, make([]byte, 1<<20), 0o600))
 	stop := watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well, StreamDir: dir, StreamBytes: 2 << 20})...)
 	watch(t, pool, alarm.Probes(pool, alarm.Parts{Listen: "a", Bus: b, Redis: well, StreamDir: t.TempDir(), StreamBytes: 1 << 62})...)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised(t, pool, alarm.DiskNearlyFull)) == 1 }, "the alarm")
@@ -177,13 +176,9 @@ func TestBrokenBooksAreAnAlarm(t *testing.T) {
 func TestNotifierWithoutWebhookWaitsForItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := alarm.NewNotifier(nil, alarm.Webhook{}, slog.New(slog.DiscardHandler), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := n.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, n.Run(ctx))
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,16 +13,8 @@ import (
 	"stampede/platform/watch/audit/internal/auditdb"
 )
 
-// Entry is one action in the log.
-type Entry struct {
-	ID      int64           `json:"id,string"`
-	At      time.Time       `json:"at"`
-	Actor   int64           `json:"actor,string"`
-	Role    string          `json:"role"`
-	Action  string          `json:"action"`  // "activity.publish"
-	Subject string          `json:"subject"` // "activity 12"
-	Detail  json.RawMessage `json:"detail"`
-}
+// Entry is one action in the log: "activity.publish" on "activity 12".
+type Entry = auditdb.PlatformAudit
 
 // Change is the detail of an action that changed something.
 type Change struct {
@@ -77,9 +68,5 @@ func List(ctx context.Context, db *pgxpool.Pool, f Filter) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: list: %w", err)
 	}
-	list := make([]Entry, len(rows))
-	for i, r := range rows {
-		list[i] = Entry(r)
-	}
-	return list, nil
+	return rows, nil
 }

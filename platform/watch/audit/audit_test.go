@@ -18,6 +18,7 @@ import (
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -34,9 +35,7 @@ func TestLogIsFilteredAndAppendOnly(t *testing.T) {
 		if a.actor != 0 {
 			ctx = auth.Into(ctx, auth.Principal{UserID: a.actor, Role: auth.Operator})
 		}
-		if err := pg.InTx(ctx, pool, func(tx pgx.Tx) error { return audit.Record(ctx, tx, a.action, a.subject, audit.Change{After: 1}) }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pg.InTx(ctx, pool, func(tx pgx.Tx) error { return audit.Record(ctx, tx, a.action, a.subject, audit.Change{After: 1}) }))
 	}
 	for _, c := range []struct {
 		name string
@@ -52,9 +51,7 @@ func TestLogIsFilteredAndAppendOnly(t *testing.T) {
 		{"next page", audit.Filter{Limit: 2, Before: 3}, "2,1"},
 	} {
 		list, err := audit.List(t.Context(), pool, c.f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var ids []string
 		for _, e := range list {
 			ids = append(ids, string(rune('0'+e.ID)))

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // Refusals of staff are recorded once a minute for each operation and path; refusals
@@ -29,9 +30,7 @@ func TestRefusalsAreRecorded(t *testing.T) {
 	count := func() int {
 		t.Helper()
 		rows, err := List(t.Context(), db, Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(rows)
 	}
 	for _, c := range []struct {

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
@@ -22,9 +23,7 @@ func TestKeepMayBeRepeated(t *testing.T) {
 	pool := pgtest.DB(t)
 	for _, m := range []bus.Msg{{ID: ids.New(), Subject: "events.a"}, {Seq: 7, Subject: "events.a"}, {Seq: 8, Subject: "events.a"}} {
 		for range 2 {
-			if err := deadletters.Keep(t.Context(), pool, "effect", m, errors.New("cannot: \x00\xff broken text"+strings.Repeat("ä", 10_000))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, deadletters.Keep(t.Context(), pool, "effect", m, errors.New("cannot: \x00\xff broken text"+strings.Repeat("ä", 10_000))))
 		}
 	}
 	var n int
@@ -37,9 +36,7 @@ func TestNewerEventsRaiseAnAlarmAndAreNotKept(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	cause := fmt.Errorf("%w: layout 2", bus.ErrNewer)
-	if err := deadletters.Keeper(pool)(t.Context(), "effect", bus.Msg{ID: ids.New(), Subject: "events.a"}, cause); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deadletters.Keeper(pool)(t.Context(), "effect", bus.Msg{ID: ids.New(), Subject: "events.a"}, cause))
 	var n int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.dead_letters`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d dead letters, %v; want none", n, err)

@@ -18,14 +18,13 @@ import (
 	"stampede/platform/watch/deadletters"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func kept(t *testing.T, pool *pgxpool.Pool) []deadletters.Letter {
 	t.Helper()
 	list, err := deadletters.List(t.Context(), pool, deadletters.Filter{Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return list
 }
 
@@ -34,7 +33,7 @@ func relay(pool *pgxpool.Pool, b *bus.Bus) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		_ = outbox.New(pool, b, alarm.OutboxRefused.Raise, slog.New(slog.DiscardHandler), nil).Run(ctx)
+		_ = outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, slog.New(slog.DiscardHandler), nil).Run(ctx)
 	})
 	return func() { cancel(); running.Wait() }
 }
@@ -57,16 +56,12 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		}},
 		{Name: "other", Filter: "events.>", Handle: func(context.Context, bus.Msg) error { others.Add(1); return nil }},
 	}, deadletters.Keeper(pool))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stop(context.Background())
 	defer relay(pool, b)()
 
 	id := ids.New()
-	if err := b.Publish(t.Context(), "events.order.paid", id, []byte("payload")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(t.Context(), "events.order.paid", id, []byte("payload")))
 	letters := func() []deadletters.Letter { return kept(t, pool) }
 	again := func() {
 		t.Helper()
@@ -78,9 +73,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		if older, err := deadletters.List(t.Context(), pool, deadletters.Filter{Before: l.ID, Limit: 10}); err != nil || len(older) != 0 {
 			t.Fatalf("letters older than the only one: %v, %v", older, err)
 		}
-		if err := deadletters.Redrive(t.Context(), pool, b, l.ID); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, deadletters.Redrive(t.Context(), pool, b, l.ID))
 		if err := deadletters.Redrive(t.Context(), pool, b, l.ID); !errors.Is(err, deadletters.ErrNotFound) {
 			t.Fatalf("redriven twice: %v", err)
 		}
@@ -113,9 +106,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	gone := bustest.Open(t)
-	if err := gone.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gone.Close(t.Context()))
 	b := bustest.Open(t)
 	letters := func() []deadletters.Letter { return kept(t, pool) }
 	taken := make(chan bus.Msg, 10)
@@ -140,9 +131,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	defer cancel()
 
 	// Within the time in which the stream drops duplicates.
-	if err := b.Publish(t.Context(), "grants.7", ids.New(), []byte("a batch")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Publish(t.Context(), "grants.7", ids.New(), []byte("a batch")))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
 	l := letters()[0]
 	if err := deadletters.Redrive(t.Context(), pool, gone, l.ID); err == nil {
@@ -151,9 +140,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	if n := len(letters()); n != 1 {
 		t.Fatalf("%d letters after a redrive that failed, want 1", n)
 	}
-	if err := deadletters.Redrive(t.Context(), pool, b, l.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deadletters.Redrive(t.Context(), pool, b, l.ID))
 	select {
 	case m := <-taken:
 		if m.Subject != "grants.7" || string(m.Data) != "a batch" || m.ID.String() == l.MessageID {

@@ -26,6 +26,7 @@ import (
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 const letters = "/api/v1/admin/dead-letters"
@@ -66,9 +67,7 @@ func (o *bundle) rows(query string) []map[string]any {
 
 func dead(t testing.TB, pool *pgxpool.Pool, consumer, subject, payload, why string) {
 	t.Helper()
-	if err := deadletters.Keep(t.Context(), pool, consumer, bus.Msg{ID: ids.New(), Subject: subject, Data: []byte(payload), Attempt: 8}, errors.New(why)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, deadletters.Keep(t.Context(), pool, consumer, bus.Msg{ID: ids.New(), Subject: subject, Data: []byte(payload), Attempt: 8}, errors.New(why)))
 }
 
 // Every answer of the four routes.
@@ -158,23 +157,17 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 			return err
 		})
 	}}}, deadletters.Keeper(pool))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stop(context.Background())
 	defer relay(pool, b)()
 
 	const messages = 120 // more than one request takes
 	for range messages {
-		if err := b.Publish(t.Context(), "events.test.x", ids.New(), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Publish(t.Context(), "events.test.x", ids.New(), []byte("x")))
 	}
 	count := func(sql string) (n int) {
 		t.Helper()
-		if err := pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pool.QueryRow(t.Context(), sql).Scan(&n))
 		return n
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return count(`SELECT count(*) FROM platform.dead_letters`) == messages }, "all are given up")
@@ -186,9 +179,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	// Both requests have read the same letters before the first letter can be
 	// removed.
 	first, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = first.Rollback(context.Background()) }()
 	if _, err := first.Exec(t.Context(), `SELECT FROM platform.dead_letters ORDER BY id LIMIT 1 FOR UPDATE`); err != nil {
 		t.Fatal(err)
@@ -205,9 +196,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%DELETE FROM platform.dead_letters%'`) == 2
 	}, "both desks want the first letter")
-	if err := first.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Rollback(t.Context()))
 	desks.Wait()
 	if redriven.Load() != 20 {
 		t.Errorf("two desks redrove %d of 20", redriven.Load())

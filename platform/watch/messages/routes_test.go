@@ -22,6 +22,7 @@ import (
 	"stampede/platform/watch/messages"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
@@ -76,9 +77,7 @@ func (s *bundle) pages(query, field string) (values []string) {
 func (s *bundle) event(subject string, payload any) (id ids.ID) {
 	s.Helper()
 	err := pg.InTx(s.Context(), s.db, func(tx pgx.Tx) (err error) { id, err = outbox.Append(s.Context(), tx, subject, payload); return err })
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	return id
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"stampede/platform/base/app"
 	"stampede/platform/base/fault"
 )
 
@@ -83,25 +84,16 @@ func Run(ctx context.Context, need Need, checks []Check) []Line {
 func (c Check) lines(ctx context.Context, need Need) []Line {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	type result struct {
-		found []Finding
-		err   error
+	var looked, found []Finding
+	var err error
+	switch {
+	case app.Await(ctx, func() { looked, err = c.Look(ctx, need) }) != nil: // Look may still write the two
+		found = []Finding{{Level: Warning, Found: fault.T("Not checked: no answer within {most}.", "未能检查：{most} 内没有响应。", "most", patience)}}
+	case err != nil:
+		found = append(looked, Finding{Level: Warning, Found: fault.T("Not checked: {why}.", "未能检查：{why}。", "why", err)})
+	default:
+		found = looked
 	}
-	done := make(chan result, 1)
-	go func() {
-		found, err := c.Look(ctx, need)
-		done <- result{found, err}
-	}()
-	var got result
-	select {
-	case got = <-done:
-	case <-ctx.Done():
-		got.found = []Finding{{Level: Warning, Found: fault.T("Not checked: no answer within {most}.", "未能检查：{most} 内没有响应。", "most", patience)}}
-	}
-	if got.err != nil {
-		got.found = append(got.found, Finding{Level: Warning, Found: fault.T("Not checked: {why}.", "未能检查：{why}。", "why", got.err)})
-	}
-	found := got.found
 	if len(found) == 0 {
 		found = []Finding{{Level: OK}}
 	}

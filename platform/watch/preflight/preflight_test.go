@@ -11,6 +11,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -77,9 +78,7 @@ func TestServers(t *testing.T) {
 		}
 	}
 
-	if err := tooHot.Raise(t.Context(), pool, "item 7", "hot"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tooHot.Raise(t.Context(), pool, "item 7", "hot"))
 	bad := good
 	bad.NATS = func(context.Context) error { return errors.New("no stream") }
 	bad.Clock = func() (time.Duration, time.Duration) { return -5 * time.Second, 0 }
