@@ -49,6 +49,13 @@ func (b *bundle) fromBackup(item Item, units int32) (moved int32) {
 	return moved
 }
 
+// change has an operator change an item.
+func (b *bundle) change(item Item, c Change) {
+	b.t.Helper()
+	b.inTx(func(tx pgx.Tx) error { return b.Change(b.t.Context(), tx, item.ID, c) })
+	b.apply(item)
+}
+
 func (b *bundle) apply(item Item) {
 	b.t.Helper()
 	require.NoError(b.t, b.Apply(b.t.Context(), item.ID))
@@ -64,15 +71,15 @@ func TestToBackupTakesWhatIsLeft(t *testing.T) {
 	item, epoch := b.loaded(n)
 	granted := Attempt{User: 1, No: ids.NewFor(1), Quantity: 3}
 	b.reserve(item, epoch, granted)
-	mustBe(t, "moved", b.toBackup(item, 4, nil), 2)
-	mustBe(t, "to the next", only(t, b.reserve(item, epoch, one(2))).Verdict, AllHeld)
+	require.Equal(t, "moved", b.toBackup(item, 4, nil), 2)
+	require.Equal(t, "to the next", only(t, b.reserve(item, epoch, one(2))).Verdict, AllHeld)
 	b.apply(item)
 	b.mustAgree("after the move", item)
 	b.write(item, epoch, granted) // Postgres has its units
-	mustBe(t, "moved again", b.toBackup(item, 4, nil), 0)
-	mustBe(t, "back on sale", b.fromBackup(item, 9), 2)
+	require.Equal(t, "moved again", b.toBackup(item, 4, nil), 0)
+	require.Equal(t, "back on sale", b.fromBackup(item, 9), 2)
 	b.apply(item)
-	mustBe(t, "to the next", only(t, b.reserve(item, epoch, one(3))).Verdict, Granted)
+	require.Equal(t, "to the next", only(t, b.reserve(item, epoch, one(3))).Verdict, Granted)
 	b.mustAgree("in the end", item)
 }
 
@@ -85,11 +92,11 @@ func TestToBackupWithoutRedis(t *testing.T) {
 		_, err := b.ToBackup(t.Context(), tx, item.ID, 1)
 		return err
 	})
-	mustFail(t, err, ErrFenced)
+	require.ErrorIs(t, err, ErrFenced)
 	n := onSale(2, 5)
 	n.OpensAt = time.Now().Add(time.Hour / 2)
 	early := b.create(n)
-	mustBe(t, "before the opening", b.toBackup(early, 9, nil), 5)
+	require.Equal(t, "before the opening", b.toBackup(early, 9, nil), 5)
 	b.load(early)
 	b.mustAgree("loaded after it", early)
 }
@@ -104,13 +111,13 @@ func TestToBackupRolledBack(t *testing.T) {
 			return err
 		},
 		"change": func(b *bundle, item Item) error {
-			b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{Paused: new(false)}) })
-			return b.Apply(t.Context(), item.ID)
+			b.change(item, Change{Paused: new(false)})
+			return nil
 		},
 		"look": func(b *bundle, _ Item) error {
 			b.store.DiffersFor = 0
 			found, err := b.BooksProbe().Look(t.Context())
-			mustBe(t, "findings", len(found), 0)
+			require.Equal(t, "findings", len(found), 0)
 			return err
 		},
 	} {
@@ -118,14 +125,14 @@ func TestToBackupRolledBack(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			item, _ := b.loaded(onSale(1, 5))
-			mustBe(t, "taken in Redis", b.toBackup(item, 3, errAborted), 3)
-			mustBe(t, "left", b.state(item).Remaining, 2)
+			require.Equal(t, "taken in Redis", b.toBackup(item, 3, errAborted), 3)
+			require.Equal(t, "left", b.state(item).Remaining, 2)
 			b.mustAgree("meanwhile", item)
 			if found := b.reconcileNow(false); len(found) != 1 || found[0] != "withdrawn "+compare.RepairPossible {
 				t.Errorf("reconcile finds %v", found)
 			}
 			require.NoError(t, repair(b, item))
-			mustBe(t, "back", b.state(item).Remaining, 5)
+			require.Equal(t, "back", b.state(item).Remaining, 5)
 			b.mustBeClean()
 		})
 	}
@@ -162,7 +169,9 @@ func TestRefundedUnitsReachRedis(t *testing.T) {
 			deliver(b, refunded...)
 			deliver(b, refunded...)
 		},
-		"by a comparison":         func(b *bundle, _ Item, _ ...orderevent.Order) { mustBe(b.t, "compared", b.compareAll(b.Service), 1) },
+		"by a comparison": func(b *bundle, _ Item, _ ...orderevent.Order) {
+			require.Equal(b.t, "compared", b.compareAll(b.Service), 1)
+		},
 		"by a Load":               func(b *bundle, item Item, _ ...orderevent.Order) { b.load(item) },
 		"by a Load before events": func(b *bundle, item Item, refunded ...orderevent.Order) { b.load(item); deliver(b, refunded...) },
 		"by a Load of an empty Redis": func(b *bundle, item Item, _ ...orderevent.Order) {
@@ -170,9 +179,8 @@ func TestRefundedUnitsReachRedis(t *testing.T) {
 			b.load(item)
 		},
 		"after an operator's change": func(b *bundle, item Item, refunded ...orderevent.Order) {
-			b.inTx(func(tx pgx.Tx) error { return b.Change(b.t.Context(), tx, item.ID, Change{UserLimit: new(int32(3))}) })
-			require.NoError(b.t, b.Apply(b.t.Context(), item.ID))
-			mustBe(b.t, "while the release is under way", only(b.t, b.reserve(item, b.state(item).Epoch, one(8))).Verdict, SoldOut)
+			b.change(item, Change{UserLimit: new(int32(3))})
+			require.Equal(b.t, "while the release is under way", only(b.t, b.reserve(item, b.state(item).Epoch, one(8))).Verdict, SoldOut)
 			deliver(b, refunded...)
 		},
 		"repaired": func(b *bundle, _ Item, _ ...orderevent.Order) { b.reconcileNow(true) },
@@ -195,24 +203,24 @@ func TestRefundedUnitsReachRedis(t *testing.T) {
 					b.mustBring(b.pay(a.No))
 				}
 				b.work(b.Run)
-				mustBe(t, "all paid", only(t, b.reserve(item, epoch, one(9))).Verdict, SoldOut)
+				require.Equal(t, "all paid", only(t, b.reserve(item, epoch, one(9))).Verdict, SoldOut)
 				learn(b, item, b.refund(writtenOff.No, true), b.refund(returned.No, false))
 				st := b.state(item)
-				mustBe(t, "remaining, committed, total", fmt.Sprint(st.Remaining, st.Committed, st.Total), "1 2 3")
+				require.Equal(t, "remaining, committed, total", fmt.Sprint(st.Remaining, st.Committed, st.Total), "1 2 3")
 				b.mustBeClean()
 				row := b.bookRowOf(item)
-				mustBe(t, "books", fmt.Sprint(row.Total, row.Available, row.Sold, row.WrittenOff, row.Difference), "7 1 2 4 0")
+				require.Equal(t, "books", fmt.Sprint(row.Total, row.Available, row.Sold, row.WrittenOff, row.Difference), "7 1 2 4 0")
 
 				again, blocked := only(t, b.reserve(item, st.Epoch, one(3))), AlreadyBought
 				if rebuy {
 					blocked = Granted
 				}
-				mustBe(t, "its shopper again", again.Verdict, blocked)
+				require.Equal(t, "its shopper again", again.Verdict, blocked)
 				if rebuy {
 					return
 				}
-				mustBe(t, "the unit that is back", only(t, b.reserve(item, st.Epoch, one(5))).Verdict, Granted)
-				mustBe(t, "no other", only(t, b.reserve(item, st.Epoch, one(6))).Verdict, AllHeld)
+				require.Equal(t, "the unit that is back", only(t, b.reserve(item, st.Epoch, one(5))).Verdict, Granted)
+				require.Equal(t, "no other", only(t, b.reserve(item, st.Epoch, one(6))).Verdict, AllHeld)
 			})
 		}
 	}
@@ -231,16 +239,16 @@ func TestRefundAfterTheSettlementChangesPostgresAlone(t *testing.T) {
 	}
 	b.end(item)
 	b.settles(1)
-	mustBe(t, "keys", b.keys(), 0)
+	require.Equal(t, "keys", b.keys(), 0)
 	row := b.bookRowOf(item) // at rest, so it stays in memory
-	mustBe(t, "books", fmt.Sprint(row.Available, row.Sold, row.WrittenOff), "3 2 0")
+	require.Equal(t, "books", fmt.Sprint(row.Available, row.Sold, row.WrittenOff), "3 2 0")
 	b.work(b.Run)
 	for _, o := range []orderevent.Order{b.refund(returned.No, false), b.refund(writtenOff.No, true)} {
 		require.NoError(t, b.tell(orderevent.SubjectRefunded, o))
 	}
 	row = b.bookRowOf(item)
-	mustBe(t, "books after the refunds", fmt.Sprint(row.Available, row.Sold, row.WrittenOff, row.Difference), "4 0 1 0")
-	mustBe(t, "keys after the refunds", b.keys(), 0)
+	require.Equal(t, "books after the refunds", fmt.Sprint(row.Available, row.Sold, row.WrittenOff, row.Difference), "4 0 1 0")
+	require.Equal(t, "keys after the refunds", b.keys(), 0)
 	b.mustBeClean()
 }
 
@@ -269,7 +277,7 @@ func TestRefundKnownBeforeTheRetake(t *testing.T) {
 		if writeOff {
 			want = "5 0 5"
 		}
-		mustBe(t, "remaining, committed, total", fmt.Sprint(st.Remaining, st.Committed, st.Total), want)
+		require.Equal(t, "remaining, committed, total", fmt.Sprint(st.Remaining, st.Committed, st.Total), want)
 	}
 	b.mustBeClean()
 }

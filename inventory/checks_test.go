@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,9 +48,7 @@ func (b *bundle) mustBeClean() {
 	rows, err := b.Books(b.t.Context())
 	require.NoError(b.t, err)
 	for _, r := range rows {
-		if r.Difference != 0 {
-			b.t.Errorf("books differ: %+v", r)
-		}
+		require.Equal(b.t, "difference of item "+strconv.FormatInt(r.ItemID, 10), r.Difference, 0)
 	}
 }
 
@@ -90,25 +89,25 @@ func TestBooksClassifyWorkInFlight(t *testing.T) {
 		return fmt.Sprintf("total %d available %d held %d sold %d | remaining %d committed %d in flight %d pending %d | %d",
 			r.Total, r.Available, r.Held, r.Sold, r.RedisRemaining, r.RedisCommitted, r.InFlight, r.ReleasePending, r.Difference)
 	}
-	mustBe(t, "moving", books(), "total 20 available 17 held 2 sold 1 | remaining 10 committed 1 in flight 3 pending 4 | 0")
+	require.Equal(t, "moving", books(), "total 20 available 17 held 2 sold 1 | remaining 10 committed 1 in flight 3 pending 4 | 0")
 	s.mustBring(closing)
 	s.write(s.item, s.epoch, s.inFlight)
-	mustBe(t, "settled", books(), "total 20 available 14 held 5 sold 1 | remaining 14 committed 1 in flight 0 pending 0 | 0")
+	require.Equal(t, "settled", books(), "total 20 available 14 held 5 sold 1 | remaining 14 committed 1 in flight 0 pending 0 | 0")
 	s.mustBeClean()
-	mustBe(t, "from memory", books(), "total 20 available 14 held 5 sold 1 | remaining 14 committed 1 in flight 0 pending 0 | 0")
+	require.Equal(t, "from memory", books(), "total 20 available 14 held 5 sold 1 | remaining 14 committed 1 in flight 0 pending 0 | 0")
 	s.pay(s.unpaid.No)
 	s.mustBring(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
-	mustBe(t, "paid", books(), "total 20 available 14 held 3 sold 3 | remaining 14 committed 3 in flight 0 pending 0 | 0")
+	require.Equal(t, "paid", books(), "total 20 available 14 held 3 sold 3 | remaining 14 committed 3 in flight 0 pending 0 | 0")
 	s.rdb.FlushDB(t.Context())
-	mustBe(t, "without Redis", books(), "total 20 available 14 held 3 sold 3 | remaining 0 committed 0 in flight 0 pending 0 | 0")
-	mustBe(t, "violations without Redis", fmt.Sprint(s.violations("I1"), s.violations("I2"), s.violations("I8")),
+	require.Equal(t, "without Redis", books(), "total 20 available 14 held 3 sold 3 | remaining 0 committed 0 in flight 0 pending 0 | 0")
+	require.Equal(t, "violations without Redis", fmt.Sprint(s.violations("I1"), s.violations("I2"), s.violations("I8")),
 		"[] [{item 1 It is on sale and does not sell. It has no state in Redis.}] []")
 }
 
 func TestWorkInFlightIsNoViolation(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
-	mustBe(t, "violations with a grant in flight", len(s.violations("I1"))+len(s.violations("I2"))+len(s.violations("I8")), 0)
+	require.Equal(t, "violations with a grant in flight", len(s.violations("I1"))+len(s.violations("I2"))+len(s.violations("I8")), 0)
 	// A release that reaches Redis while the check waits.
 	closing := s.close(s.closed.No)
 	arrived := false
@@ -118,8 +117,8 @@ func TestWorkInFlightIsNoViolation(t *testing.T) {
 			s.mustBring(closing)
 		}
 	}}
-	mustBe(t, "violations with a release in flight", len(s.violations("I8")), 0)
-	mustBe(t, "the check saw it once", arrived, true)
+	require.Equal(t, "violations with a release in flight", len(s.violations("I8")), 0)
+	require.Equal(t, "the check saw it once", arrived, true)
 }
 
 // booksThen runs a function after it was read.
@@ -135,12 +134,6 @@ func (b booksThen) Statuses(ctx context.Context, nos []ids.ID) (map[ids.ID]strin
 
 func TestChecksSeePlantedViolations(t *testing.T) {
 	t.Parallel()
-	exec := func(s *sale, sql string, args ...any) {
-		s.t.Helper()
-		if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
-			s.t.Fatal(err)
-		}
-	}
 	hset := func(s *sale, k string, pairs ...any) {
 		s.t.Helper()
 		require.NoError(s.t, s.rdb.HSet(s.t.Context(), k, pairs...).Err())
@@ -153,13 +146,13 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 			s.orders.put(s.item, Attempt{User: 9, No: ids.NewFor(9), Quantity: 17}, s.epoch, orderevent.StatusPending)
 		}},
 		{"a stock row that does not add up", "I1", "= 19, the total is 20", func(s *sale) {
-			exec(s, `UPDATE inventory.stock SET available = available - 1`)
+			s.sql(`UPDATE inventory.stock SET available = available - 1`)
 		}},
 		{"a negative stock row", "I1", "-3 units are available", func(s *sale) {
-			exec(s, `ALTER TABLE inventory.stock DROP CONSTRAINT never_oversold`)
-			exec(s, `UPDATE inventory.stock SET available = -3`)
+			s.sql(`ALTER TABLE inventory.stock DROP CONSTRAINT never_oversold`)
+			s.sql(`UPDATE inventory.stock SET available = -3`)
 		}},
-		{"orders without a stock row", "I1", "no stock row", func(s *sale) { exec(s, `DELETE FROM inventory.stock`) }},
+		{"orders without a stock row", "I1", "no stock row", func(s *sale) { s.sql(`DELETE FROM inventory.stock`) }},
 		{"Redis granted too much", "I1", "counts -5 remaining", func(s *sale) { hset(s, s.item.StateKey(), "remaining", -5) }},
 		{"Redis does not add up", "I1", "Redis counts 9 remaining and 10 held", func(s *sale) { hset(s, s.item.StateKey(), "remaining", 9) }},
 		{"Redis remaining overwritten", "I2", "the difference is 2", func(s *sale) { hset(s, s.item.StateKey(), "remaining", 8) }},
@@ -193,7 +186,7 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 		}},
 		{"a grant that outlives the sale", "I2", "Redis still waits for the orders of 1 grants", func(s *sale) { s.end(s.item) }},
 		{"keys of a settled item", "I2", "It is settled, and Redis has 2 of its keys again", func(s *sale) {
-			exec(s, `INSERT INTO inventory.settled (item_id, epoch) SELECT item_id, epoch FROM inventory.stock`)
+			s.sql(`INSERT INTO inventory.settled (item_id, epoch) SELECT item_id, epoch FROM inventory.stock`)
 			s.rdb.Del(s.t.Context(), s.item.HoldsKey(s.epoch), s.item.TombstonesKey(s.epoch))
 		}},
 		{"a buyer who holds nothing", "I8", "counts as a buyer", func(s *sale) {
@@ -234,23 +227,23 @@ func TestStockMovements(t *testing.T) {
 		b.inTx(func(tx pgx.Tx) error {
 			locked, err := b.Lock(t.Context(), tx, []Key{k, {ItemID: 404}})
 			st = locked[k]
-			mustBe(t, "rows locked", len(locked), 1)
+			require.Equal(t, "rows locked", len(locked), 1)
 			return err
 		})
 		return st.Available
 	}
-	mustFail(t, move(b.Deduct, 2, 2), nil)
-	mustBe(t, "after deducting twice in one call", available(), 1)
+	require.NoError(t, move(b.Deduct, 2, 2))
+	require.Equal(t, "after deducting twice in one call", available(), 1)
 	if err := move(b.Deduct, 1, 1); !pg.ViolatesCheck(err, "never_oversold") {
 		t.Errorf("taking more than there is: %v", err)
 	}
-	mustBe(t, "after the refusal", available(), 1)
-	mustFail(t, move(b.Return, 4), nil)
+	require.Equal(t, "after the refusal", available(), 1)
+	require.NoError(t, move(b.Return, 4))
 	if err := move(b.Return, 1); !pg.ViolatesCheck(err, "never_over_total") {
 		t.Errorf("giving back more than was taken: %v", err)
 	}
 	k = Key{ItemID: 404}
-	mustFail(t, move(b.Deduct, 1), ErrNoStock)
+	require.ErrorIs(t, move(b.Deduct, 1), ErrNoStock)
 }
 
 func TestChangesOfStock(t *testing.T) {
@@ -261,11 +254,11 @@ func TestChangesOfStock(t *testing.T) {
 		return pgx.BeginFunc(t.Context(), b.db, func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, c) })
 	}
 	b.reserve(item, epoch, one(1))
-	mustFail(t, change(Change{AddStock: new(int32(3))}), nil)
-	require.NoError(t, b.Apply(t.Context(), item.ID))
-	require.NoError(t, b.Apply(t.Context(), item.ID))
+	require.NoError(t, change(Change{AddStock: new(int32(3))}))
+	b.apply(item)
+	b.apply(item)
 	st := b.state(item)
-	mustBe(t, "added once, what is held stays held", fmt.Sprint(st.Total, st.Remaining, st.Rel), "4 3 1")
+	require.Equal(t, "added once, what is held stays held", fmt.Sprint(st.Total, st.Remaining, st.Rel), "4 3 1")
 	for name, c := range map[string]Change{
 		"no units": {AddStock: new(int32(0))}, "too many": {AddStock: new(int32(MaxUnits))}, "no limit": {UserLimit: new(int32(0))},
 		"closes before it opens": {ClosesAt: new(st.OpensAt)},
@@ -275,7 +268,7 @@ func TestChangesOfStock(t *testing.T) {
 		}
 	}
 	item.ID = 404
-	mustFail(t, change(Change{}), ErrNoStock)
+	require.ErrorIs(t, change(Change{}), ErrNoStock)
 }
 
 // One item's books equal its row in the list, and read nothing of other items.
@@ -345,9 +338,7 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 	}
 	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", -1).Err())
 	// One unit less in the row than the orders leave.
-	if _, err := s.db.Exec(t.Context(), `UPDATE inventory.stock SET available = available - 1, version = version + 1`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `UPDATE inventory.stock SET available = available - 1, version = version + 1`)
 	if got := s.sampled(); len(got[0].Violations) != 1 || !strings.Contains(got[0].Violations[0].Detail, "the total is 20") {
 		t.Errorf("a unit too few in the row: %+v", got)
 	}
@@ -361,9 +352,7 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 		return err == nil && len(l) > 0 && strings.HasSuffix(l[len(l)-1].Subject, " item 1")
 	}, "the alarm")
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, <-done)
 }
 
 // Every second only sums are compared. Work under way is not a difference, and one that lasts is confirmed by the

@@ -40,7 +40,7 @@ func TestComparisonLeavesWhatIsOnItsWay(t *testing.T) {
 	if err != nil || repaired != 0 || len(found) != 0 {
 		t.Errorf("repaired %d, found %v, %v", repaired, found, err)
 	}
-	mustBe(t, "committed", b.state(item).Committed, 1)
+	require.Equal(t, "committed", b.state(item).Committed, 1)
 }
 
 // differs are the open alarms about differences.
@@ -90,8 +90,8 @@ func TestLostWorkListLosesNothing(t *testing.T) {
 	b.mustBeClean()
 	for item, closed := range gone {
 		st := b.state(item)
-		mustBe(t, "persisted", st.Persisted, 5)
-		mustBe(t, "the closed number again", only(t, b.reserve(item, st.Epoch, closed)).Verdict, Finished)
+		require.Equal(t, "persisted", st.Persisted, 5)
+		require.Equal(t, "the closed number again", only(t, b.reserve(item, st.Epoch, closed)).Verdict, Finished)
 	}
 }
 
@@ -110,11 +110,11 @@ func TestComparisonAlignsBuyers(t *testing.T) {
 	theirs := b.rdb.HGet(t.Context(), item.BuyersKey(), "2").Val()
 	b.rdb.HDel(t.Context(), item.BuyersKey(), "1")
 	b.rdb.HSet(t.Context(), item.BuyersKey(), "3", ids.New().String()+":1", "4", ids.New().String()+":1:x")
-	mustBe(t, "compared", b.compareAll(b.Service), 2)
-	mustBe(t, "missing", b.rdb.HGet(t.Context(), item.BuyersKey(), "1").Val(), missing.String()+":1")
-	mustBe(t, "the other item's", b.rdb.HGet(t.Context(), item.BuyersKey(), "2").Val(), theirs)
-	mustBe(t, "stale", b.rdb.HExists(t.Context(), item.BuyersKey(), "3").Val() || b.rdb.HExists(t.Context(), item.BuyersKey(), "4").Val(), false)
-	mustBe(t, "bought in the activity", only(t, b.reserve(other.Item, b.state(other.Item).Epoch, one(1))).Verdict, AlreadyBought)
+	require.Equal(t, "compared", b.compareAll(b.Service), 2)
+	require.Equal(t, "missing", b.rdb.HGet(t.Context(), item.BuyersKey(), "1").Val(), missing.String()+":1")
+	require.Equal(t, "the other item's", b.rdb.HGet(t.Context(), item.BuyersKey(), "2").Val(), theirs)
+	require.Equal(t, "stale", b.rdb.HExists(t.Context(), item.BuyersKey(), "3").Val() || b.rdb.HExists(t.Context(), item.BuyersKey(), "4").Val(), false)
+	require.Equal(t, "bought in the activity", only(t, b.reserve(other.Item, b.state(other.Item).Epoch, one(1))).Verdict, AlreadyBought)
 	_ = epoch
 }
 
@@ -144,9 +144,9 @@ func TestRemoveBuyersComparesEntries(t *testing.T) {
 	b.rdb.AddHook(&beforeScript{afterFirst{sendsTwice: sendsTwice{hashes: []string{lua.Unbuy.Hash()}}, do: func() {
 		b.rdb.HSet(context.Background(), item.BuyersKey(), "1", fresh) // the user buys another item
 	}}})
-	mustFail(t, b.Forget(t.Context(), item), nil)
-	mustBe(t, "changed", b.rdb.HGet(t.Context(), item.BuyersKey(), "1").Val(), fresh)
-	mustBe(t, "stale", b.rdb.HExists(t.Context(), item.BuyersKey(), "2").Val(), false)
+	require.NoError(t, b.Forget(t.Context(), item))
+	require.Equal(t, "changed", b.rdb.HGet(t.Context(), item.BuyersKey(), "1").Val(), fresh)
+	require.Equal(t, "stale", b.rdb.HExists(t.Context(), item.BuyersKey(), "2").Val(), false)
 }
 
 // Instances share the items: an item is compared by one of them at a time, and by another as soon as that is too long
@@ -160,9 +160,9 @@ func TestInstancesShareComparisons(t *testing.T) {
 	round := func(c *compare.Comparisons, want int, what string) {
 		t.Helper()
 		n, err := c.Start(t.Context())
-		mustFail(t, err, nil)
+		require.NoError(t, err)
 		c.Walks.Wait()
-		mustBe(t, what, n, want)
+		require.Equal(t, what, n, want)
 	}
 	round(c, 2, "at its start")
 	round(d, 2, "at the other's start")
@@ -170,9 +170,7 @@ func TestInstancesShareComparisons(t *testing.T) {
 	require.NoError(t, b.deliver(orderevent.SubjectPaid, slices.Repeat([]orderevent.Order{{ItemID: item.ID, ActivityID: item.ActivityID}}, 5000)...))
 	round(c, 1, "after an overflow")
 	round(c, 0, "and no more")
-	if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = clock_timestamp() WHERE name = 'compare:2:0'`); err != nil {
-		t.Fatal(err)
-	}
+	b.sql(`UPDATE platform.leases SET expires_at = clock_timestamp() WHERE name = 'compare:2:0'`)
 	clear(c.Due)
 	clear(d.Due)
 	round(d, 1, "when the lease is free")
@@ -205,7 +203,7 @@ func TestComparisonReportsWhatItMustNotRepair(t *testing.T) {
 			b.written(item, 5)
 			b.reserve(item, epoch, one(6)) // in flight
 			b.compareAll(b.Service)
-			mustBe(t, "alarms before", len(b.differs()), 0)
+			require.Equal(t, "alarms before", len(b.differs()), 0)
 			c.plant(b, item, epoch)
 			b.compareAll(b.Service)
 			if l := b.differs(); len(l) != 1 || l[0].Subject != "item 1" || !strings.Contains(l[0].Detail, c.want) {
@@ -224,15 +222,15 @@ func TestItemAtRestIsComparedOnce(t *testing.T) {
 	look := func() bool {
 		t.Helper()
 		_, _, err := b.CompareOrders(t.Context(), item, 0)
-		mustFail(t, err, nil)
+		require.NoError(t, err)
 		_, rests := b.Compared.Load(item)
 		return rests
 	}
-	mustBe(t, "while unpaid", look(), false)
+	require.Equal(t, "while unpaid", look(), false)
 	b.pay(no)
-	mustBe(t, "when just committed", look(), false)
-	mustBe(t, "when paid", look(), true)
+	require.Equal(t, "when just committed", look(), false)
+	require.Equal(t, "when paid", look(), true)
 	b.close(no)
 	look()
-	mustBe(t, "remaining", b.state(item).Remaining, 3)
+	require.Equal(t, "remaining", b.state(item).Remaining, 3)
 }

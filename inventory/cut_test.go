@@ -154,7 +154,7 @@ func TestLargeItemIsReadByCursorWhileItSells(t *testing.T) {
 				if seen.steps < c.steps {
 					t.Errorf("%d steps", seen.steps)
 				}
-				mustBe(t, "difference", row.Difference, difference)
+				require.Equal(t, "difference", row.Difference, difference)
 				if difference != 0 {
 					return // it was read twice
 				}
@@ -165,7 +165,7 @@ func TestLargeItemIsReadByCursorWhileItSells(t *testing.T) {
 						moving += int64(m.Quantity)
 					}
 				}
-				mustBe(t, "moving units", row.InFlight+row.ReleasePending, moving)
+				require.Equal(t, "moving units", row.InFlight+row.ReleasePending, moving)
 			}
 			read(0)
 			if got := proof.Run(t.Context(), s.Checks()); !proof.AllOK(got) {
@@ -201,7 +201,7 @@ func TestReadStartsOverAfterLoad(t *testing.T) {
 	if err != nil || row.Difference != 0 || row.InFlight != 0 || row.Held != 6 {
 		t.Errorf("%+v, %v", row, err)
 	}
-	mustBe(t, "steps", seen.steps, 6)
+	require.Equal(t, "steps", seen.steps, 6)
 }
 
 // liveNumbers are the numbers of live orders.

@@ -15,6 +15,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 )
@@ -59,7 +60,7 @@ func TestHealthReturnsWhatAnItemNeeds(t *testing.T) {
 	b.mustStand(item, books.Good)
 	b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
 	b.mustStand(item, Behind)
-	require.NoError(t, b.Apply(t.Context(), item.ID))
+	b.apply(item)
 	b.mustStand(item, books.Good)
 	if r, err := lua.Fence.Call(t.Context(), b.rdb, 4, []string{item.StateKey()}, 99); err != nil || r.Int(0) != 0 {
 		t.Fatal(r, err)
@@ -79,7 +80,7 @@ func TestAnItemBackAtAnOlderLoadIsOutdated(t *testing.T) {
 	b.load(item)
 	back()
 	old := b.state(item)
-	mustBe(t, "gate", b.reserve(item, old.Epoch, one(3)).Gate, Open)
+	require.Equal(t, "gate", b.reserve(item, old.Epoch, one(3)).Gate, Open)
 	b.mustStand(item, books.Outdated)
 	b.mustNotBeOpen(item)
 	b.load(item)
@@ -97,7 +98,7 @@ func TestALoadAfterAFailoverAndBackWaitsForPublishers(t *testing.T) {
 	item, _ := b.loaded(onSale(1, 5))
 	back := b.backup()
 	b.load(item)
-	mustBe(t, "grant by the other server", only(t, b.reserve(item, b.state(item).Epoch, one(1))).Verdict, Granted)
+	require.Equal(t, "grant by the other server", only(t, b.reserve(item, b.state(item).Epoch, one(1))).Verdict, Granted)
 	back()
 	b.store.PublishDeadline = time.Minute
 	if !b.waits(b.Service, item) {
@@ -115,8 +116,7 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 		},
 		"added stock, and a change since": func(b *bundle, item Item) {
 			b.sql(`UPDATE inventory.stock SET total = total - 2, available = available - 2, rev = rev - 1, version = version - 1`)
-			b.inTx(func(tx pgx.Tx) error { return b.Change(b.t.Context(), tx, item.ID, Change{Paused: new(false)}) })
-			require.NoError(b.t, b.Apply(b.t.Context(), item.ID))
+			b.change(item, Change{Paused: new(false)})
 		},
 		"a Load": func(b *bundle, _ Item) { b.sql(`UPDATE inventory.stock SET epoch = epoch - 1, version = version - 1`) },
 		"a closing": func(b *bundle, item Item) {
@@ -130,8 +130,7 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			item, epoch := b.loaded(onSale(1, 2))
-			b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
-			require.NoError(t, b.Apply(t.Context(), item.ID))
+			b.change(item, Change{AddStock: new(int32(2))})
 			a := one(9)
 			b.reserve(item, epoch, a)
 			b.write(item, epoch, a)
@@ -141,10 +140,9 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 			b.load(item)
 			b.mustStand(item, books.Good)
 			available := b.bookRowOf(item).Available
-			mustBe(t, "remaining", b.state(item).Remaining, available)
-			b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{Paused: new(true)}) })
-			require.NoError(t, b.Apply(t.Context(), item.ID))
-			mustBe(t, "gate", b.reserve(item, b.state(item).Epoch, one(1)).Gate, Paused)
+			require.Equal(t, "remaining", b.state(item).Remaining, available)
+			b.change(item, Change{Paused: new(true)})
+			require.Equal(t, "gate", b.reserve(item, b.state(item).Epoch, one(1)).Gate, Paused)
 		})
 	}
 }
@@ -195,9 +193,7 @@ func (h *beforeFirst) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 
 func (b *bundle) sql(statement string) {
 	b.t.Helper()
-	if _, err := b.db.Exec(b.t.Context(), statement); err != nil {
-		b.t.Fatal(err)
-	}
+	pgtest.Exec(b.t, b.db, statement)
 }
 
 func (b *bundle) bookRowOf(item Item) BookRow {

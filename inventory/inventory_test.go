@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -324,20 +323,6 @@ func only(t testing.TB, d Decision) Result {
 		t.Fatalf("gate %v with %d results, want open with 1", d.Gate, len(d.Results))
 	}
 	return d.Results[0]
-}
-
-func mustBe[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Fatalf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-func mustFail(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("error %v, want %v", err, want)
-	}
 }
 
 func itemOf(o orderevent.Order) Item {

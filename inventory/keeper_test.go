@@ -81,7 +81,7 @@ func TestStopAppliesWorkLists(t *testing.T) {
 	b.store.UnitsReturnWithin = time.Minute
 	require.NoError(t, b.deliver(orderevent.SubjectClosed, later))
 	b.work(b.Run)()
-	mustBe(t, "remaining", b.state(item).Remaining, 3)
+	require.Equal(t, "remaining", b.state(item).Remaining, 3)
 	if err := b.deliver(orderevent.SubjectClosed, first); !bus.IsExpected(err) {
 		t.Errorf("after the stop: %v", err)
 	}
@@ -138,7 +138,7 @@ func unitsReturnLater(t *testing.T, subject string, end func(b *bundle, no ids.I
 	b.returnsWithin(400 * time.Millisecond)
 	item, _ := b.loaded(onSale(1, 3))
 	require.NoError(t, b.deliver(subject, end(b, b.written(item, 1))))
-	mustBe(t, "remaining before the keepers run", b.state(item).Remaining, 2)
+	require.Equal(t, "remaining before the keepers run", b.state(item).Remaining, 2)
 	repaired, found, err := b.CompareOrders(t.Context(), item, 0)
 	if err != nil || repaired != 0 || len(found) != 0 {
 		t.Errorf("a comparison repaired %d, found %v, %v", repaired, found, err)
@@ -148,7 +148,7 @@ func unitsReturnLater(t *testing.T, subject string, end func(b *bundle, no ids.I
 	if found := c.Differences(); len(found) != 0 {
 		t.Errorf("differences while the unit waits: %v", found)
 	}
-	mustBe(t, "release pending", c.Sum().ReleasePending, 1)
+	require.Equal(t, "release pending", c.Sum().ReleasePending, 1)
 	b.work(b.Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Remaining == 3 }, "the unit to return")
 }
@@ -170,26 +170,26 @@ func TestSubscriptions(t *testing.T) {
 		require.NoError(t, b.tell(subject, orders...))
 	}
 	deliver(orderevent.SubjectPaid, b.pay(x.No))
-	mustBe(t, "committed", b.state(i1).Committed, 1)
-	mustBe(t, "while one is unpaid", only(t, b.reserve(i1, e1, one(9))).Verdict, AllHeld)
+	require.Equal(t, "committed", b.state(i1).Committed, 1)
+	require.Equal(t, "while one is unpaid", only(t, b.reserve(i1, e1, one(9))).Verdict, AllHeld)
 	closed, other := b.close(y.No), b.close(z.No)
 	deliver(orderevent.SubjectClosed, closed, other)
-	mustBe(t, "returned", b.state(i1).Remaining, 1)
-	mustBe(t, "returned of the other item", b.state(i2).Remaining, 2)
-	mustBe(t, "broadcasts", b.bus.count(inventoryevent.SubjectReturned), 2)
+	require.Equal(t, "returned", b.state(i1).Remaining, 1)
+	require.Equal(t, "returned of the other item", b.state(i2).Remaining, 2)
+	require.Equal(t, "broadcasts", b.bus.count(inventoryevent.SubjectReturned), 2)
 	deliver(orderevent.SubjectClosed, closed, other)
-	mustBe(t, "no broadcast for a repetition", b.bus.count(inventoryevent.SubjectReturned), 2)
-	mustBe(t, "its path again", only(t, b.reserve(i1, e1, y)).Verdict, Finished)
+	require.Equal(t, "no broadcast for a repetition", b.bus.count(inventoryevent.SubjectReturned), 2)
+	require.Equal(t, "its path again", only(t, b.reserve(i1, e1, y)).Verdict, Finished)
 
 	again := one(2)
 	b.reserve(i1, e1, again)
 	deliver(orderevent.SubjectRefused, b.orders.put(i1, again, e1, orderevent.StatusRefused))
-	mustBe(t, "refused before a row was seen: persisted", b.state(i1).Persisted, b.state(i1).Seq)
+	require.Equal(t, "refused before a row was seen: persisted", b.state(i1).Persisted, b.state(i1).Seq)
 	last := one(4)
 	b.reserve(i1, e1, last)
 	b.write(i1, e1, last)
 	deliver(orderevent.SubjectPaid, b.pay(last.No))
-	mustBe(t, "all paid", only(t, b.reserve(i1, e1, one(10))).Verdict, SoldOut)
+	require.Equal(t, "all paid", only(t, b.reserve(i1, e1, one(10))).Verdict, SoldOut)
 
 	if err := b.Subscriptions()[0].Handle(t.Context(), bus.Msg{Data: []byte("{")}); err == nil {
 		t.Error("a malformed event was treated as handled")
@@ -214,19 +214,19 @@ func TestEndsWaitForLoad(t *testing.T) {
 	}
 	b.rdb.HSet(t.Context(), item.StateKey(), "fenced", epoch+1)
 	for _, err := range both() {
-		mustFail(t, err, ErrFenced)
+		require.ErrorIs(t, err, ErrFenced)
 	}
 	b.rdb.FlushDB(t.Context())
 	for _, err := range both() {
-		mustFail(t, err, ErrFenced)
+		require.ErrorIs(t, err, ErrFenced)
 	}
 	b.load(item)
 	for _, err := range both() {
-		mustFail(t, err, nil)
+		require.NoError(t, err)
 	}
 	st := b.state(item)
-	mustBe(t, "books", fmt.Sprint(st.Remaining, st.Committed), "1 1")
-	mustBe(t, "the closed number", only(t, b.reserve(item, st.Epoch, closed)).Verdict, Finished)
+	require.Equal(t, "books", fmt.Sprint(st.Remaining, st.Committed), "1 1")
+	require.Equal(t, "the closed number", only(t, b.reserve(item, st.Epoch, closed)).Verdict, Finished)
 
 	b.inTx(func(tx pgx.Tx) error {
 		past, earlier := time.Now().Add(-time.Second), time.Now().Add(-time.Hour)
@@ -234,10 +234,10 @@ func TestEndsWaitForLoad(t *testing.T) {
 	})
 	require.NoError(t, b.Forget(t.Context(), item))
 	for _, err := range both() {
-		mustFail(t, err, nil)
+		require.NoError(t, err)
 	}
 	b.inTx(func(tx pgx.Tx) error { return b.Delete(t.Context(), tx, []int64{item.ID}) })
 	for _, err := range both() {
-		mustFail(t, err, nil)
+		require.NoError(t, err)
 	}
 }

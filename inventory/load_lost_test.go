@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -41,7 +40,7 @@ func (b *bundle) mustNotBeOpen(item Item) {
 // mustHold requires that a Load repaired the loss.
 func (b *bundle) mustHold(item Item, a Attempt) {
 	b.t.Helper()
-	mustBe(b.t, "holder", only(b.t, b.reserve(item, b.state(item).Epoch, a)).Verdict, Repeated)
+	require.Equal(b.t, "holder", only(b.t, b.reserve(item, b.state(item).Epoch, a)).Verdict, Repeated)
 	b.mustBeClean()
 }
 
@@ -60,10 +59,7 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 			item, kept := b.heldAndGone()
 			epoch := b.state(item).Epoch // in whose keys a Load works
 			promoted := redistest.Start(t).Client
-			b.store.Failpoint = func(step string) error {
-				if step != "written" {
-					return nil
-				}
+			b.at("written", func() error {
 				missing := lost(item, epoch)
 				for _, key := range b.rdb.Keys(t.Context(), "*").Val() {
 					if slices.Contains(missing, key) {
@@ -79,8 +75,8 @@ func TestFailoverInsideALoadStartsItOver(t *testing.T) {
 				}
 				b.store.Redis = promoted
 				return nil
-			}
-			mustFail(t, b.Load(t.Context(), item.ID), load.ErrKeysLost)
+			})
+			require.ErrorIs(t, b.Load(t.Context(), item.ID), load.ErrKeysLost)
 			b.mustNotBeOpen(item)
 			b.store.Failpoint = nil
 			b.load(item)
@@ -94,28 +90,14 @@ func TestSleepingLoadWithoutStateLosesItsKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, kept := b.heldAndGone()
-	crash := errors.New("crash")
-	other := b.instance()
-	other.store.Failpoint = func(step string) error {
-		if step == "fenced" {
-			return crash
-		}
+	other := setupOn(t, b.db, b.rdb)
+	other.at("fenced", crash)
+	b.at("written", func() error {
+		require.NoError(t, b.rdb.Unlink(t.Context(), item.StateKey()).Err())
+		require.ErrorIs(t, b.afterExpiry(other.Service, item), errCrash)
 		return nil
-	}
-	b.store.Failpoint = func(step string) error {
-		if step != "written" {
-			return nil
-		}
-		if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
-			return err
-		}
-		if err := b.rdb.Unlink(t.Context(), item.StateKey()).Err(); err != nil {
-			return err
-		}
-		mustFail(t, other.Load(t.Context(), item.ID), crash)
-		return nil
-	}
-	mustFail(t, b.Load(t.Context(), item.ID), load.ErrKeysLost)
+	})
+	require.ErrorIs(t, b.Load(t.Context(), item.ID), load.ErrKeysLost)
 	b.mustNotBeOpen(item)
 	b.store.Failpoint = nil
 	b.load(item)
@@ -154,8 +136,8 @@ func TestLoadWhoseAnswersAreLostSucceeds(t *testing.T) {
 	twice := &sendsTwice{hashes: []string{lua.Fence.Hash(), lua.Load.Hash()}}
 	b.rdb.AddHook(twice)
 	b.load(item)
-	mustBe(t, "repeated", twice.repeated, 2)
-	mustBe(t, "rel", b.state(item).Rel, rel+1)
+	require.Equal(t, "repeated", twice.repeated, 2)
+	require.Equal(t, "rel", b.state(item).Rel, rel+1)
 	b.mustHold(item, kept)
 }
 
@@ -173,13 +155,11 @@ func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
 		return [2]error{b.bring(item, p), b.bring(item, c)}
 	}
 	for _, err := range ends() {
-		mustFail(t, err, ErrFenced)
+		require.ErrorIs(t, err, ErrFenced)
 	}
-	if _, err := b.db.Exec(t.Context(), `UPDATE inventory.stock SET closes_at = clock_timestamp()`); err != nil {
-		t.Fatal(err)
-	}
+	b.sql(`UPDATE inventory.stock SET closes_at = clock_timestamp()`)
 	for _, err := range ends() {
-		mustFail(t, err, nil)
+		require.NoError(t, err)
 	}
 }
 
@@ -203,16 +183,14 @@ func TestReturnsWaitForTheLastLoad(t *testing.T) {
 	b := setup(t)
 	item, end := b.heldPastTheEnd()
 	var closed orderevent.Order
-	b.store.Failpoint = func(step string) error {
-		if step == "written" {
-			closed = end()
-			mustFail(t, b.bring(item, closed), ErrFenced)
-		}
+	b.at("written", func() error {
+		closed = end()
+		require.ErrorIs(t, b.bring(item, closed), ErrFenced)
 		return nil
-	}
+	})
 	b.load(item)
 	b.mustBring(closed)
-	mustBe(t, "remaining", b.state(item).Remaining, 3)
+	require.Equal(t, "remaining", b.state(item).Remaining, 3)
 	b.mustBeClean()
 }
 
@@ -240,13 +218,11 @@ func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
 	item, end := b.heldPastTheEnd()
 	b.mustBring(b.close(b.written(item, 2))) // now Redis has the script cached
 	counted, asked, ended := make(chan orderevent.Order), make(chan struct{}), make(chan error, 1)
-	b.store.Failpoint = func(step string) error {
-		if step == "written" {
-			counted <- end()
-			<-asked
-		}
+	b.at("written", func() error {
+		counted <- end()
+		<-asked
 		return nil
-	}
+	})
 	go func() { ended <- b.Load(t.Context(), item.ID) }()
 	closed := <-counted
 	b.rdb.AddHook(&afterFirst{sendsTwice: sendsTwice{hashes: []string{lua.Release.Hash()}}, do: func() {
@@ -256,7 +232,7 @@ func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
 		}
 	}})
 	b.mustBring(closed)
-	mustBe(t, "remaining", b.state(item).Remaining, 3)
+	require.Equal(t, "remaining", b.state(item).Remaining, 3)
 	b.mustBeClean()
 }
 

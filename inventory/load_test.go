@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
@@ -46,16 +45,14 @@ func TestLoadAfterLossRestoresTheBooks(t *testing.T) {
 	b.rdb.FlushDB(t.Context())
 	b.load(item)
 	got := b.state(item)
-	mustBe(t, "epoch rose", got.Epoch > want.Epoch, true)
-	mustBe(t, "figures", fmt.Sprint(got.Remaining, got.Committed, got.Total), fmt.Sprint(want.Remaining, want.Committed, want.Total))
-	if diff := cmp.Diff(users, readUsers(b, item, got.Epoch)); diff != "" {
-		t.Errorf("holders (-before +after):\n%s", diff)
-	}
+	require.Equal(t, "epoch rose", got.Epoch > want.Epoch, true)
+	require.Equal(t, "figures", fmt.Sprint(got.Remaining, got.Committed, got.Total), fmt.Sprint(want.Remaining, want.Committed, want.Total))
+	require.Equal(t, "holders after against before", readUsers(b, item, got.Epoch), users)
 	d := b.reserve(item, got.Epoch, paid, unpaid, closed, one(2))
 	for i, want := range []decide.Verdict{Repeated, Repeated, Finished, AlreadyBought} {
-		mustBe(t, "verdict", d.Results[i].Verdict, want)
+		require.Equal(t, "verdict", d.Results[i].Verdict, want)
 	}
-	mustBe(t, "broadcasts", b.bus.count(inventoryevent.SubjectLoaded), 2)
+	require.Equal(t, "broadcasts", b.bus.count(inventoryevent.SubjectLoaded), 2)
 	b.mustBeClean()
 }
 
@@ -66,9 +63,30 @@ func readUsers(b *bundle, item Item, epoch int64) map[string]string {
 	return users
 }
 
+// errCrash ends a Load at a step.
+var errCrash = errors.New("crash")
+
+func crash() error { return errCrash }
+
+// at makes the instance's Loads call do at a step.
+func (b *bundle) at(step string, do func() error) {
+	b.store.Failpoint = func(reached string) error {
+		if reached == step {
+			return do()
+		}
+		return nil
+	}
+}
+
+// afterExpiry returns what the other instance's Load does after this one's lease has expired.
+func (b *bundle) afterExpiry(other *Service, item Item) error {
+	b.t.Helper()
+	b.sql(`UPDATE platform.leases SET expires_at = '-infinity'`)
+	return other.Load(b.t.Context(), item.ID)
+}
+
 func TestLoadEndedAtAnyStepStartsOver(t *testing.T) {
 	t.Parallel()
-	crash := errors.New("crash")
 	for _, step := range []string{"fenced", "drained", "counted", "written"} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
@@ -78,20 +96,15 @@ func TestLoadEndedAtAnyStepStartsOver(t *testing.T) {
 			b.reserve(item, epoch, kept)
 			b.write(item, epoch, kept)
 			for range 2 {
-				b.store.Failpoint = func(at string) error {
-					if at == step {
-						return crash
-					}
-					return nil
-				}
-				mustFail(t, b.Load(t.Context(), item.ID), crash)
-				mustBe(t, "gate after the crash", b.reserve(item, epoch, one(2)).Gate, Fenced)
+				b.at(step, crash)
+				require.ErrorIs(t, b.Load(t.Context(), item.ID), errCrash)
+				require.Equal(t, "gate after the crash", b.reserve(item, epoch, one(2)).Gate, Fenced)
 			}
 			b.store.Failpoint = nil
 			b.load(item)
 			st := b.state(item)
-			mustBe(t, "remaining", st.Remaining, 2)
-			mustBe(t, "holder", only(t, b.reserve(item, st.Epoch, kept)).Verdict, Repeated)
+			require.Equal(t, "remaining", st.Remaining, 2)
+			require.Equal(t, "holder", only(t, b.reserve(item, st.Epoch, kept)).Verdict, Repeated)
 			for _, k := range b.rdb.Keys(t.Context(), "*").Val() {
 				if k != item.StateKey() && !strings.HasPrefix(k, strings.TrimSuffix(item.UsersKey(st.Epoch), "users")) {
 					t.Errorf("key %s was left behind", k)
@@ -106,18 +119,13 @@ func TestChangeDuringLoadIsNotLost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 3))
-	b.store.Failpoint = func(step string) error {
-		if step != "written" {
-			return nil
-		}
-		b.inTx(func(tx pgx.Tx) error {
-			return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(4)), Paused: new(true)})
-		})
-		return b.Apply(t.Context(), item.ID) // writes to the state that is about to be replaced
-	}
+	b.at("written", func() error {
+		b.change(item, Change{AddStock: new(int32(4)), Paused: new(true)}) // writes to the state that is about to be replaced
+		return nil
+	})
 	b.load(item)
 	st := b.state(item)
-	mustBe(t, "change", fmt.Sprint(st.Total, st.Remaining, st.Paused), "7 7 true")
+	require.Equal(t, "change", fmt.Sprint(st.Total, st.Remaining, st.Paused), "7 7 true")
 }
 
 func TestLoadWaitsOnlyForGrantsInFlight(t *testing.T) {
@@ -181,11 +189,9 @@ func TestBooksThatDifferRaiseAnAlarm(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, _ := b.loaded(onSale(1, 3))
-	if _, err := b.db.Exec(t.Context(), `UPDATE inventory.stock SET available = 2`); err != nil {
-		t.Fatal(err)
-	}
+	b.sql(`UPDATE inventory.stock SET available = 2`)
 	b.load(item)
-	mustBe(t, "remaining follows the row", b.state(item).Remaining, 2)
+	require.Equal(t, "remaining follows the row", b.state(item).Remaining, 2)
 	list, err := alarm.List(t.Context(), b.db, alarm.Filter{Open: true, Limit: 10})
 	if err != nil || len(list) != 1 || list[0].Code != "books-differ" || list[0].Subject != "item 1" {
 		t.Errorf("alarms %v, error %v", list, err)
@@ -228,25 +234,15 @@ func TestLoadSettlesEveryOpenHold(t *testing.T) {
 	b.write(item, epoch-1, first) // its row is not known here
 	g := &writingGrants{quietBus: b.bus, b: b, item: item, fail: errors.New("no stream")}
 	b.store.Grants = g
-	mustFail(t, b.Load(t.Context(), item.ID), g.fail)
+	require.ErrorIs(t, b.Load(t.Context(), item.ID), g.fail)
 	b.mustNotBeOpen(item)
 	g.fail = nil
 	b.otherRun(item)
 	b.load(item)
-	mustBe(t, "published", len(g.published), 2*MaxBatch-1)
-	mustBe(t, "remaining", b.state(item).Remaining, MaxBatch)
-	mustBe(t, "epoch", g.published[0].Epoch, epoch)
+	require.Equal(t, "published", len(g.published), 2*MaxBatch-1)
+	require.Equal(t, "remaining", b.state(item).Remaining, MaxBatch)
+	require.Equal(t, "epoch", g.published[0].Epoch, epoch)
 	b.mustBeClean()
-}
-
-// A grant that was buried as a dead letter does not keep its item fenced.
-func TestLoadDropsHoldsThatNothingCanWrite(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	item, epoch := b.loaded(onSale(1, 3))
-	b.reserve(item, epoch, one(1))
-	b.load(item)
-	mustBe(t, "remaining", b.state(item).Remaining, 3)
 }
 
 func TestOneLoadAtATime(t *testing.T) {
@@ -254,17 +250,13 @@ func TestOneLoadAtATime(t *testing.T) {
 	b := setup(t)
 	item := b.create(onSale(1, 3))
 	other := b.instance()
-	b.store.Failpoint = func(step string) error {
-		if step == "fenced" {
-			mustFail(t, other.Load(t.Context(), item.ID), ErrBusy)
-		}
+	b.at("fenced", func() error {
+		require.ErrorIs(t, other.Load(t.Context(), item.ID), ErrBusy)
 		return nil
-	}
+	})
 	b.load(item)
-	if err := other.Load(t.Context(), item.ID); err != nil {
-		t.Errorf("the lease was kept: %v", err)
-	}
-	mustFail(t, b.Load(t.Context(), 404), ErrNoStock)
+	require.NoError(t, other.Load(t.Context(), item.ID))
+	require.ErrorIs(t, b.Load(t.Context(), 404), ErrNoStock)
 }
 
 // A Load whose lease expired while it slept changes nothing that its successor wrote, wherever it wakes up.
@@ -277,23 +269,14 @@ func TestSleepingLoadIsOvertaken(t *testing.T) {
 			item, _ := b.loaded(onSale(1, 3))
 			other := b.instance()
 			var after State
-			b.store.Failpoint = func(at string) error {
-				if at != step {
-					return nil
-				}
-				if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
-					return err
-				}
-				if err := other.Load(t.Context(), item.ID); err != nil {
-					return err
-				}
-				after = b.state(item)
-				return nil
-			}
-			mustFail(t, b.Load(t.Context(), item.ID), ErrBusy)
-			mustBe(t, "state", b.state(item), after)
-			mustBe(t, "ready", after.Ready(), true)
-			mustBe(t, "verdict", only(t, b.reserve(item, after.Epoch, one(1))).Verdict, Granted)
+			b.at(step, func() error {
+				defer func() { after = b.state(item) }()
+				return b.afterExpiry(other, item)
+			})
+			require.ErrorIs(t, b.Load(t.Context(), item.ID), ErrBusy)
+			require.Equal(t, "state", b.state(item), after)
+			require.Equal(t, "ready", after.Ready(), true)
+			require.Equal(t, "verdict", only(t, b.reserve(item, after.Epoch, one(1))).Verdict, Granted)
 		})
 	}
 }
@@ -303,26 +286,15 @@ func TestSleepingLoadLeavesASuccessorsFence(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 3))
-	crash := errors.New("crash")
-	other := b.instance()
-	other.store.Failpoint = func(at string) error {
-		if at == "drained" {
-			return crash
-		}
+	other := setupOn(t, b.db, b.rdb)
+	other.at("drained", crash)
+	b.at("written", func() error {
+		require.ErrorIs(t, b.afterExpiry(other.Service, item), errCrash)
 		return nil
-	}
-	b.store.Failpoint = func(at string) error {
-		if at == "written" {
-			if _, err := b.db.Exec(t.Context(), `UPDATE platform.leases SET expires_at = '-infinity'`); err != nil {
-				return err
-			}
-			mustFail(t, other.Load(t.Context(), item.ID), crash)
-		}
-		return nil
-	}
-	mustFail(t, b.Load(t.Context(), item.ID), ErrBusy)
-	mustBe(t, "epoch", b.state(item).Epoch, epoch)
-	mustBe(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
+	})
+	require.ErrorIs(t, b.Load(t.Context(), item.ID), ErrBusy)
+	require.Equal(t, "epoch", b.state(item).Epoch, epoch)
+	require.Equal(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
 	b.store.Failpoint = nil
 	b.load(item)
 	b.mustBeClean()
@@ -345,7 +317,7 @@ func TestLostLeaseEndsALoad(t *testing.T) {
 		}
 		return false
 	}
-	mustFail(t, b.Load(t.Context(), item.ID), lease.ErrLost)
+	require.ErrorIs(t, b.Load(t.Context(), item.ID), lease.ErrLost)
 }
 
 // soldTo creates an item and grants units of it to so many users; all their orders are written.
@@ -392,7 +364,7 @@ func TestLoadNeedsNoSecondCopyInRedis(t *testing.T) {
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(limit, 10)).Err())
 	b.otherRun(item)
 	b.load(item)
-	mustBe(t, "remaining", b.state(item).Remaining, 10)
+	require.Equal(t, "remaining", b.state(item).Remaining, 10)
 
 	// A third of the holders is unknown to Postgres, and as many are unknown here.
 	users := item.UsersKey(b.state(item).Epoch)
@@ -411,7 +383,8 @@ func TestLoadNeedsNoSecondCopyInRedis(t *testing.T) {
 	}
 }
 
-// The error says why the Load ended, and the item can be loaded again.
+// The error says why the Load ended, and the item can be loaded again, although nothing can write its hold, as when the
+// grant is buried as a dead letter.
 func TestStalledLoadSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -419,9 +392,10 @@ func TestStalledLoadSaysSo(t *testing.T) {
 	b.reserve(item, epoch, one(1))
 	b.store.Stall = 100 * time.Millisecond
 	b.bus.done = func(uint64) bool { return false }
-	mustFail(t, b.Load(t.Context(), item.ID), load.ErrStalled)
+	require.ErrorIs(t, b.Load(t.Context(), item.ID), load.ErrStalled)
 	b.store.Stall, b.bus.done = time.Minute, nil
 	b.load(item)
+	require.Equal(t, "remaining", b.state(item).Remaining, 3)
 }
 
 // slowly delays each command of a client.
@@ -466,15 +440,13 @@ func TestOrderClosedBeforeItsItemIsRead(t *testing.T) {
 	item, _ := b.loaded(onSale(1, 3))
 	no := b.written(item, 1)
 	var closed orderevent.Order
-	b.store.Failpoint = func(step string) error {
-		if step == "counted" {
-			closed = b.close(no)
-		}
+	b.at("counted", func() error {
+		closed = b.close(no)
 		return nil
-	}
+	})
 	b.load(item)
-	mustBe(t, "remaining", b.state(item).Remaining, 3)
+	require.Equal(t, "remaining", b.state(item).Remaining, 3)
 	b.mustBring(closed)
-	mustBe(t, "remaining after the event", b.state(item).Remaining, 3)
+	require.Equal(t, "remaining after the event", b.state(item).Remaining, 3)
 	b.mustBeClean()
 }

@@ -72,7 +72,7 @@ func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
 	}
 	var d Decision
 	require.NoError(t, next.Reserve(t.Context(), one1, b.state(one1).Epoch, []Attempt{one(2)}, &d))
-	mustBe(t, "verdict", only(t, d).Verdict, Granted)
+	require.Equal(t, "verdict", only(t, d).Verdict, Granted)
 	if !b.waits(next, one1) {
 		t.Error("did not wait for its own grant")
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory/compare"
@@ -21,7 +20,7 @@ func (b *bundle) reconcileNow(repair bool) []string {
 	b.t.Helper()
 	r, err := b.Reconcile(b.t.Context(), 1, repair)
 	require.NoError(b.t, err)
-	mustBe(b.t, "items", r.Items, 1)
+	require.Equal(b.t, "items", r.Items, 1)
 	list := make([]string, len(r.Differences))
 	for i, d := range r.Differences {
 		list[i] = d.Kind + " " + d.Repair
@@ -54,13 +53,9 @@ func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
 		return list
 	}
 	for run := range 2 {
-		if diff := cmp.Diff(want(compare.RepairPossible), s.reconcileNow(false)); diff != "" {
-			t.Fatalf("dry run %d (-want +got):\n%s", run, diff)
-		}
+		require.Equal(t, fmt.Sprint("dry run ", run), s.reconcileNow(false), want(compare.RepairPossible))
 	}
-	if diff := cmp.Diff(want(compare.RepairDone), s.reconcileNow(true)); diff != "" {
-		t.Errorf("repaired (-want +got):\n%s", diff)
-	}
+	require.Equal(t, "repaired", s.reconcileNow(true), want(compare.RepairDone))
 	for run := range 2 {
 		if found := s.reconcileNow(run == 0); len(found) != 0 {
 			t.Errorf("after the repair, run %d: %v", run, found)
@@ -68,12 +63,12 @@ func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
 	}
 	s.mustBeClean()
 	st := s.state(s.item)
-	mustBe(t, "state", fmt.Sprint(st.Remaining, st.Committed, st.Paused, st.Seq-st.Persisted), "14 3 true 0")
+	require.Equal(t, "state", fmt.Sprint(st.Remaining, st.Committed, st.Paused, st.Seq-st.Persisted), "14 3 true 0")
 	entries, err := audit.List(t.Context(), s.db, audit.Filter{Subject: "item 1", Action: "item.reconcile"})
 	if err != nil || len(entries) != 1 || !strings.Contains(string(entries[0].Detail), `"uncommitted": 1`) {
 		t.Errorf("audit %+v, %v", entries, err)
 	}
-	mustBe(t, "alarms", len(s.differs()), 0)
+	require.Equal(t, "alarms", len(s.differs()), 0)
 }
 
 // A difference that no order proves is left as it is: a repair reports it with its cause and raises the alarm, every
@@ -88,11 +83,9 @@ func TestReconcileLeavesWhatNeedsADecision(t *testing.T) {
 	want := []string{"difference none", "redis none", "rev-ahead none", "unknown none"}
 	before := s.state(s.item)
 	for _, repair := range []bool{false, true, true} {
-		if diff := cmp.Diff(want, s.reconcileNow(repair)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		require.Equal(t, "found", s.reconcileNow(repair), want)
 	}
-	mustBe(t, "state", s.state(s.item), before)
+	require.Equal(t, "state", s.state(s.item), before)
 	if l := s.differs(); len(l) != 1 || l[0].Count != 2 || l[0].Subject != "item 1" {
 		t.Errorf("alarms %+v", l)
 	}
@@ -101,10 +94,10 @@ func TestReconcileLeavesWhatNeedsADecision(t *testing.T) {
 		t.Errorf("no cause: %+v %v", r, err)
 	}
 	_, err = s.Reconcile(t.Context(), 404, false)
-	mustFail(t, err, ErrNoStock)
+	require.ErrorIs(t, err, ErrNoStock)
 	s.store.Books = booksThen{s.orders, func() { _, err = s.Reconcile(t.Context(), 1, false) }}
 	s.reconcileNow(false)
-	mustFail(t, err, compare.ErrReconciling)
+	require.ErrorIs(t, err, compare.ErrReconciling)
 }
 
 // Redis was restarted: an item on sale waits for its Load, one whose sale is over does not.
@@ -116,8 +109,8 @@ func TestReconcileWaitsForNoLoadOfAClosedItem(t *testing.T) {
 	for _, want := range []int{1, 0} {
 		r, err := b.Reconcile(t.Context(), 0, false)
 		require.NoError(t, err)
-		mustBe(t, "items", r.Items, 1)
-		mustBe(t, "differences", len(r.Differences), want)
+		require.Equal(t, "items", r.Items, 1)
+		require.Equal(t, "differences", len(r.Differences), want)
 		b.end(item)
 	}
 }
@@ -130,7 +123,7 @@ func TestEndedItemIsReconciled(t *testing.T) {
 	b.close(b.written(item, 1)) // no event
 	b.end(item)
 	b.settles(0)
-	mustBe(t, "remaining", b.state(item).Remaining, 5)
+	require.Equal(t, "remaining", b.state(item).Remaining, 5)
 	b.settles(1)
 	entries, err := audit.List(t.Context(), b.db, audit.Filter{Action: "item.reconcile"})
 	if err != nil || len(entries) != 1 {

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"stampede/inventory/books"
 	"stampede/inventory/lua"
 	"stampede/platform/base/ids"
@@ -28,17 +26,17 @@ func TestLargeBatches(t *testing.T) {
 		all = append(all, one(user+1))
 	}
 	d := b.reserve(item, epoch, all[:MaxBatch]...)
-	mustBe(t, "remaining", d.Remaining, 700-MaxBatch)
+	require.Equal(t, "remaining", d.Remaining, 700-MaxBatch)
 	for i, r := range d.Results {
-		mustBe(t, "result", r, Result{Verdict: Granted, Seq: int64(i + 1)})
+		require.Equal(t, "result", r, Result{Verdict: Granted, Seq: int64(i + 1)})
 	}
 	again := b.reserve(item, epoch, all[:MaxBatch]...)
 	for i, r := range again.Results {
-		mustBe(t, "repeated result", r, Result{Verdict: Repeated, Seq: int64(i + 1)})
+		require.Equal(t, "repeated result", r, Result{Verdict: Repeated, Seq: int64(i + 1)})
 	}
 	d = b.reserve(item, epoch, all[MaxBatch:]...)
-	mustBe(t, "last grant", d.Results[700-MaxBatch-1].Verdict, Granted)
-	mustBe(t, "first refusal", d.Results[700-MaxBatch].Verdict, AllHeld)
+	require.Equal(t, "last grant", d.Results[700-MaxBatch-1].Verdict, Granted)
+	require.Equal(t, "first refusal", d.Results[700-MaxBatch].Verdict, AllHeld)
 
 	var none Decision
 	if err := b.Reserve(t.Context(), item, epoch, append(all[:MaxBatch:MaxBatch], all[MaxBatch]), &none); err == nil {
@@ -71,9 +69,9 @@ func TestLostKeyFencesItsItem(t *testing.T) {
 			b.rdb.Unlink(t.Context(), key(item, epoch))
 			if what != "buyers" {
 				_, _, _, _, _, err := b.Hold(t.Context(), item, queued.User)
-				mustFail(t, err, ErrFenced)
+				require.ErrorIs(t, err, ErrFenced)
 			}
-			mustBe(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
+			require.Equal(t, "gate", b.reserve(item, epoch, one(1)).Gate, Fenced)
 			b.mustStand(item, books.Loading)
 			b.store.Grants = &writingGrants{quietBus: b.bus, b: b, item: item}
 			if what == "holds" { // its message is in the stream
@@ -81,7 +79,7 @@ func TestLostKeyFencesItsItem(t *testing.T) {
 			}
 			b.load(item)
 			for _, a := range []Attempt{written, queued} {
-				mustBe(t, "holder", only(t, b.reserve(item, b.state(item).Epoch, a)).Verdict, Repeated)
+				require.Equal(t, "holder", only(t, b.reserve(item, b.state(item).Epoch, a)).Verdict, Repeated)
 			}
 			b.mustBeClean()
 		})
@@ -99,31 +97,31 @@ func TestHoldAndQueue(t *testing.T) {
 
 	no, quantity, seq, persisted, ok, err := b.Hold(t.Context(), item, 2)
 	got := fmt.Sprint(no, quantity, seq, persisted, ok, err)
-	mustBe(t, "second in line", got, fmt.Sprint(second.No, 2, 2, 0, true, nil))
+	require.Equal(t, "second in line", got, fmt.Sprint(second.No, 2, 2, 0, true, nil))
 	b.write(item, epoch, first)
 	_, _, seq, persisted, _, _ = b.Hold(t.Context(), item, 2)
-	mustBe(t, "position", seq-persisted, 1)
+	require.Equal(t, "position", seq-persisted, 1)
 	b.write(item, epoch, second)
 	_, _, seq, _, ok, _ = b.Hold(t.Context(), item, 2)
-	mustBe(t, "written", fmt.Sprint(seq, ok), "0 true")
+	require.Equal(t, "written", fmt.Sprint(seq, ok), "0 true")
 	_, _, _, _, ok, err = b.Hold(t.Context(), item, 3)
-	mustBe(t, "another user", fmt.Sprint(ok, err), "false <nil>")
+	require.Equal(t, "another user", fmt.Sprint(ok, err), "false <nil>")
 
 	// Another process does not know the epoch yet and finds it.
 	_, _, _, _, ok, err = b.instance().Hold(t.Context(), item, 2)
-	mustBe(t, "through another instance", fmt.Sprint(ok, err), "true <nil>")
+	require.Equal(t, "through another instance", fmt.Sprint(ok, err), "true <nil>")
 
 	users, err := b.Users(t.Context(), item, epoch, 100)
-	mustBe(t, "holders", fmt.Sprint(len(users), err), "2 <nil>")
+	require.Equal(t, "holders", fmt.Sprint(len(users), err), "2 <nil>")
 	users, err = b.Users(t.Context(), item, epoch, 1)
-	mustBe(t, "bounded holders", fmt.Sprint(len(users), err), "1 <nil>")
+	require.Equal(t, "bounded holders", fmt.Sprint(len(users), err), "1 <nil>")
 
 	// The list of an epoch that a Load has replaced is gone, which says nothing about the holders.
 	b.load(item)
 	_, err = b.Users(t.Context(), item, epoch, 100)
-	mustFail(t, err, ErrFenced)
+	require.ErrorIs(t, err, ErrFenced)
 	users, err = b.Users(t.Context(), item, b.state(item).Epoch, 100)
-	mustBe(t, "holders after the Load", fmt.Sprint(len(users), err), "2 <nil>")
+	require.Equal(t, "holders after the Load", fmt.Sprint(len(users), err), "2 <nil>")
 }
 
 func TestStaleHolds(t *testing.T) {
@@ -142,13 +140,13 @@ func TestStaleHolds(t *testing.T) {
 	for i := range stale {
 		stale[i].At = time.Time{}
 	}
-	mustBe(t, "stale", fmt.Sprint(stale, err), fmt.Sprint([]StaleHold{
+	require.Equal(t, "stale", fmt.Sprint(stale, err), fmt.Sprint([]StaleHold{
 		{No: old.No, User: 1, Quantity: 1, Seq: 1, Epoch: epoch},
 		{No: hurried.No, User: 2, Quantity: 1, PayWithin: 30, Seq: 2, Epoch: epoch},
 		{No: ahead.No, User: 3, Quantity: 1, Seq: 3, Epoch: epoch},
 	}, nil))
 	stale, err = b.StaleHolds(t.Context(), item, 0, 1)
-	mustBe(t, "bounded", fmt.Sprint(len(stale), err), "1 <nil>")
+	require.Equal(t, "bounded", fmt.Sprint(len(stale), err), "1 <nil>")
 }
 
 // grantedAt changes the time of grants.
@@ -192,12 +190,10 @@ func TestManyItemsArePersistedTogether(t *testing.T) {
 			t.Error("no error for the broken item")
 		}
 		for i, want := range []int64{4, 0, 3} {
-			mustBe(t, "persisted", b.state(all[i].Item).Persisted, want)
+			require.Equal(t, "persisted", b.state(all[i].Item).Persisted, want)
 		}
 	}
-	if err := b.Persisted(t.Context()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, b.Persisted(t.Context()))
 }
 
 // Load finds an order that was closed before its release arrived.
@@ -213,10 +209,10 @@ func TestLoadFindsClosedOrdersBeforeTheirRelease(t *testing.T) {
 	o := b.close(a.No)
 	b.load(item)
 	epoch = b.state(item).Epoch
-	mustBe(t, "before the release", only(t, b.reserve(item, epoch, one(1))).Other, a.No)
+	require.Equal(t, "before the release", only(t, b.reserve(item, epoch, one(1))).Other, a.No)
 	b.mustBring(o)
-	mustBe(t, "after the release", only(t, b.reserve(item, epoch, one(1))).Other, a.No)
-	mustBe(t, "remaining", b.state(item).Remaining, 2)
+	require.Equal(t, "after the release", only(t, b.reserve(item, epoch, one(1))).Other, a.No)
+	require.Equal(t, "remaining", b.state(item).Remaining, 2)
 	b.mustBeClean()
 }
 
@@ -237,13 +233,12 @@ func TestOnARedisCluster(t *testing.T) {
 	b.write(item, epoch, x, y)
 	b.mustBring(b.pay(x.No))
 	b.mustBring(b.close(y.No))
-	b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
-	require.NoError(t, b.Apply(t.Context(), item.ID))
-	mustBe(t, "sequence", func() int64 { _, _, seq, _, _, _ := b.Hold(t.Context(), item, 3); return seq }(), 3)
+	b.change(item, Change{AddStock: new(int32(2))})
+	require.Equal(t, "sequence", func() int64 { _, _, seq, _, _, _ := b.Hold(t.Context(), item, 3); return seq }(), 3)
 	b.mustBeClean()
 	b.load(item)
 	st := b.state(item)
-	mustBe(t, "books", fmt.Sprint(st.Total, st.Remaining, st.Committed), "7 6 1")
+	require.Equal(t, "books", fmt.Sprint(st.Total, st.Remaining, st.Committed), "7 6 1")
 	b.mustBeClean()
 }
 
@@ -263,11 +258,9 @@ func TestFullRedisStillTakesUnitsBack(t *testing.T) {
 	if err := b.Reserve(t.Context(), item, epoch, []Attempt{one(3)}, &d); err == nil || !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("a full Redis decided: %v", err)
 	}
-	mustBe(t, "state after the refusal", b.state(item), before)
-	if err := b.Persisted(t.Context(), Written{Item: item, Epoch: epoch, Nos: []ids.ID{y.No}}); err != nil {
-		t.Error(err)
-	}
+	require.Equal(t, "state after the refusal", b.state(item), before)
+	require.NoError(t, b.Persisted(t.Context(), Written{Item: item, Epoch: epoch, Nos: []ids.ID{y.No}}))
 	b.mustBring(b.pay(x.No))
 	b.mustBring(b.close(x.No))
-	mustBe(t, "remaining", b.state(item).Remaining, 4)
+	require.Equal(t, "remaining", b.state(item).Remaining, 4)
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/inventory/books"
@@ -98,14 +97,13 @@ func TestRetakeInAnyOrder(t *testing.T) {
 					}
 				case added:
 					more := int32(1)
-					b.inTx(func(tx pgx.Tx) error { return b.Change(t.Context(), tx, item.ID, Change{AddStock: &more}) })
-					require.NoError(t, b.Apply(t.Context(), item.ID))
+					b.change(item, Change{AddStock: &more})
 					units++
 				}
 				b.mustAgree(fmt.Sprintf("%s, %v, step %d", kind, steps, i), item)
 			}
 			st := b.state(item)
-			mustBe(t, fmt.Sprintf("%v: remaining, total, taken up, paid for", steps),
+			require.Equal(t, fmt.Sprintf("%v: remaining, total, taken up, paid for", steps),
 				fmt.Sprint(st.Remaining, st.Total, st.Retaken, st.Committed), fmt.Sprint(units, units+3, 2, 3))
 			// Refunded, the units are on sale, or written off, like any others.
 			writeOff, back := id%2 == 0, int64(2)
@@ -118,7 +116,7 @@ func TestRetakeInAnyOrder(t *testing.T) {
 				require.NoError(t, b.bring(item, paid))
 			}
 			st = b.state(item)
-			mustBe(t, fmt.Sprintf("%v: remaining, total after the refund, written off %v", steps, writeOff),
+			require.Equal(t, fmt.Sprintf("%v: remaining, total after the refund, written off %v", steps, writeOff),
 				fmt.Sprint(st.Remaining, st.Total), fmt.Sprint(units+back, units+1+back))
 			b.mustAgree("refunded", item)
 		}
@@ -138,13 +136,13 @@ func TestRetakeWaitsForAnotherNumber(t *testing.T) {
 	b.reserve(item, epoch, late)
 	b.write(item, epoch, late)
 	b.mustBring(b.close(late.No))
-	mustBe(t, "the newer one", only(t, b.reserve(item, epoch, newer)).Verdict, Granted)
+	require.Equal(t, "the newer one", only(t, b.reserve(item, epoch, newer)).Verdict, Granted)
 	b.work(b.Run)
 	require.NoError(t, b.deliver(orderevent.SubjectPaid, b.retake(late.No)))
 	b.mustAgree("while it waits", item)
 	require.NoError(t, b.deliver(orderevent.SubjectRefused, b.orders.put(item, newer, epoch, orderevent.StatusRefused)))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Retaken == 1 }, "the number to be taken up")
-	mustBe(t, "remaining", b.state(item).Remaining, 5)
+	require.Equal(t, "remaining", b.state(item).Remaining, 5)
 	b.mustBeClean()
 }
 
@@ -160,16 +158,10 @@ func TestChecksKnowTheBackup(t *testing.T) {
 	late := b.closedOrder(item, 1)
 	b.retake(late.No)
 	want := []string{"retake " + compare.RepairDone, "uncommitted " + compare.RepairDone}
-	if diff := cmp.Diff(want, b.reconcileNow(true)); diff != "" {
-		t.Errorf("an event that was lost (-want +got):\n%s", diff)
-	}
+	require.Equal(t, "an event that was lost", b.reconcileNow(true), want)
 	b.mustBeClean()
-	if _, err := b.db.Exec(t.Context(), `DELETE FROM inventory.retaken`); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"retaken " + compare.RepairNone}, b.reconcileNow(true)); diff != "" {
-		t.Errorf("a unit without an order (-want +got):\n%s", diff)
-	}
+	b.sql(`DELETE FROM inventory.retaken`)
+	require.Equal(t, "a unit without an order", b.reconcileNow(true), []string{"retaken " + compare.RepairNone})
 }
 
 // A late payment of an item whose sale is over keeps its keys until Redis counts it. After the settlement it is
@@ -187,15 +179,15 @@ func TestRetakeAfterTheSale(t *testing.T) {
 	paid := b.retake(first.No)
 	b.settles(0)
 	b.mustAgree("reconciled instead", item)
-	mustBe(t, "taken up", b.state(item).Retaken, 1)
+	require.Equal(t, "taken up", b.state(item).Retaken, 1)
 	b.settles(1)
 	late := b.retake(second.No)
 	for _, o := range []orderevent.Order{paid, late} {
 		b.mustBring(o)
 	}
-	mustBe(t, "keys", b.keys(), 0)
+	require.Equal(t, "keys", b.keys(), 0)
 	b.mustBeClean()
 	row, _, err := b.Book(t.Context(), item.ID)
-	mustBe(t, "books", row, BookRow{ItemID: 1, Total: 7, Available: 5, Sold: 2})
-	mustFail(t, err, nil)
+	require.Equal(t, "books", row, BookRow{ItemID: 1, Total: 7, Available: 5, Sold: 2})
+	require.NoError(t, err)
 }

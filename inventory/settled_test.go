@@ -23,7 +23,7 @@ func (b *bundle) end(items ...Item) {
 		b.inTx(func(tx pgx.Tx) error {
 			return b.Change(b.t.Context(), tx, item.ID, Change{OpensAt: &opens, ClosesAt: &closes})
 		})
-		require.NoError(b.t, b.Apply(b.t.Context(), item.ID))
+		b.apply(item)
 	}
 }
 
@@ -31,7 +31,7 @@ func (b *bundle) settles(want int) {
 	b.t.Helper()
 	n, err := b.Settle(b.t.Context())
 	require.NoError(b.t, err)
-	mustBe(b.t, "items settled", n, want)
+	require.Equal(b.t, "items settled", n, want)
 }
 
 func (b *bundle) keys() int {
@@ -66,7 +66,7 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	before, err := s.Books(t.Context())
 	require.NoError(t, err)
 	s.settles(1)
-	mustBe(t, "keys left", s.keys(), 0)
+	require.Equal(t, "keys left", s.keys(), 0)
 	s.settles(0) // once
 
 	// The books are now Postgres's alone, and right.
@@ -83,11 +83,11 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	s.mustBring(s.close(s.paid.No))
 	s.mustBring(s.orders.set(s.unpaid.No, orderevent.StatusPaid))
 	require.NoError(t, s.Apply(t.Context(), s.item.ID))
-	mustBe(t, "keys after late returns", s.keys(), 0)
+	require.Equal(t, "keys after late returns", s.keys(), 0)
 	s.mustBeClean()
 	rows, err := s.Books(t.Context())
 	require.NoError(t, err)
-	mustBe(t, "the late return is in Postgres", rows[0].Available, before[0].Available+1)
+	require.Equal(t, "the late return is in Postgres", rows[0].Available, before[0].Available+1)
 	// However many settled items a shop has, its books read nothing of them from Redis.
 	gone := redis.NewClient(&redis.Options{})
 	require.NoError(t, gone.Close())
@@ -100,9 +100,9 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 
 	// Loaded again manually, it is settled again.
 	s.load(s.item)
-	mustBe(t, "loaded again", s.keys() > 0, true)
+	require.Equal(t, "loaded again", s.keys() > 0, true)
 	s.settles(1)
-	mustBe(t, "keys left", s.keys(), 0)
+	require.Equal(t, "keys left", s.keys(), 0)
 }
 
 // The activity's other items must know a buyer of one until the last of them has ended.
@@ -119,10 +119,10 @@ func TestBuyersStayUntilTheActivityHasEnded(t *testing.T) {
 	b.mustBring(b.pay(a.No))
 	b.end(i1)
 	b.settles(0)
-	mustBe(t, "the other item", only(t, b.reserve(i2, e2, one(1))).Verdict, AlreadyBought)
+	require.Equal(t, "the other item", only(t, b.reserve(i2, e2, one(1))).Verdict, AlreadyBought)
 	b.end(i2)
 	b.settles(2)
-	mustBe(t, "keys left", b.keys(), 0)
+	require.Equal(t, "keys left", b.keys(), 0)
 }
 
 // A Redis that was restarted after the end decides nothing, and nothing loads an ended item; its keys are removed
@@ -139,12 +139,12 @@ func TestItemFromOlderRedisRunIsSettled(t *testing.T) {
 	require.NoError(t, b.rdb.HSet(t.Context(), item.StateKey(), "run_id", "another").Err())
 	require.NoError(t, b.rdb.Unlink(t.Context(), lost.StateKey()).Err())
 	b.settles(2)
-	mustBe(t, "the hold is still there", b.keys(), 3) // state, users, holds
+	require.Equal(t, "the hold is still there", b.keys(), 3) // state, users, holds
 	b.write(item, epoch, a)
 	b.settles(0) // not paid
 	b.pay(a.No)
 	b.settles(1)
-	mustBe(t, "keys left", b.keys(), 0)
+	require.Equal(t, "keys left", b.keys(), 0)
 	b.mustBeClean()
 }
 

@@ -58,10 +58,8 @@ func TestGapIsToldAtOnce(t *testing.T) {
 		s.missed()
 		<-time.After(time.Second) // of the bubble
 		synctest.Wait()
-		for i, c := range conns {
-			if c.status() != websocket.StatusTryAgainLater {
-				t.Fatalf("socket %d has status %d after a second", i, c.status())
-			}
+		for _, c := range conns {
+			require.Equal(t, "status of a socket after a second", c.status(), websocket.StatusTryAgainLater)
 		}
 		cancel()
 		synctest.Wait()

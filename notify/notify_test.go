@@ -185,9 +185,7 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 			continue
 		}
 		_, _, err = conn.Read(t.Context())
-		if websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-			t.Errorf("%s: closed with %v, want 1008", name, err)
-		}
+		require.Equal(t, name+": closed with", websocket.CloseStatus(err), websocket.StatusPolicyViolation)
 	}
 	_, resp, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{HTTPHeader: map[string][]string{"Origin": {"https://evil.example"}}})
 	if err == nil || resp == nil || resp.StatusCode != 403 {
@@ -204,9 +202,7 @@ func TestStopSaysGoingAway(t *testing.T) {
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("closed with %v, want 1001", err)
 	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, <-stopped)
 	require.Equal(t, "sockets after the stop", b.service.hub.count.Load(), 0)
 }
 
@@ -218,9 +214,7 @@ func TestASilentClientDoesNotHoldUpTheStop(t *testing.T) {
 	b.connect(t, 7)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*closePatience)
 	defer cancel()
-	if err := b.service.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, b.service.Stop(ctx))
 	if ctx.Err() != nil {
 		t.Errorf("the stop took longer than %s", 3*closePatience)
 	}
@@ -294,9 +288,7 @@ func TestClientWithFullQueueIsClosed(t *testing.T) {
 			h.push(7, outgoing{raw: []byte("waiting")})
 		}
 		synctest.Wait()
-		if c.status() != 0 {
-			t.Fatalf("closed with %d while the queue had room", c.status())
-		}
+		require.Equal(t, "status while the queue had room", c.status(), 0)
 		h.push(7, outgoing{raw: []byte("one too many")})
 		synctest.Wait()
 		if c.status() != websocket.StatusTryAgainLater || testutil.ToFloat64(h.gauges.slow) != 1 {
@@ -304,9 +296,7 @@ func TestClientWithFullQueueIsClosed(t *testing.T) {
 		}
 		time.Sleep(time.Minute) //nolint:forbidigo // lets the write under way time out in the bubble
 		synctest.Wait()
-		if n := testutil.ToFloat64(h.gauges.slow); n != 1 {
-			t.Errorf("counted %v times", n)
-		}
+		require.Equal(t, "counted", testutil.ToFloat64(h.gauges.slow), 1)
 	})
 }
 

@@ -54,9 +54,7 @@ func TestReturnedUnitsAreAnnouncedToEverySocket(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, <-ended)
 }
 
 // What does not fit in a message takes no memory.

@@ -99,9 +99,7 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 		t.Errorf("the other login's socket: %v, want it open", err)
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, <-done)
 }
 
 // TestAttackSocketOutlivesItsToken: a copied access token that has expired receives no
@@ -127,9 +125,7 @@ func TestAttackSocketOutlivesItsToken(t *testing.T) {
 		t.Errorf("after the token's expiry: %v, want 1008", err)
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, <-done)
 }
 
 // TestAnEndedLoginDoesNotConnect, neither after a known revocation nor after one
@@ -166,8 +162,6 @@ func TestSocketsAreSweptOnlyAfterRevocation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*sweepEvery)
 	defer cancel()
 	require.NoError(t, b.service.closeEnded(ctx))
-	if n := ended.asked.Load() - before; n != 0 {
-		t.Errorf("checked %d times without a revocation", n)
-	}
+	require.Equal(t, "checks without a revocation", ended.asked.Load()-before, 0)
 	_ = conn.CloseNow()
 }

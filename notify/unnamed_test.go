@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"stampede/platform/workshop/require"
+
 	"net/netip"
 	"testing"
 )
@@ -10,7 +12,7 @@ import (
 func TestAttackSocketsWithoutTokenOfOneAddress(t *testing.T) {
 	t.Parallel()
 	s := setup(t, func(c *Config) { c.MaxUnnamed = 8 }).service
-	for i, test := range []struct {
+	for _, test := range []struct {
 		addr string
 		want bool
 	}{
@@ -26,9 +28,7 @@ func TestAttackSocketsWithoutTokenOfOneAddress(t *testing.T) {
 		{"127.0.0.1", true},
 		{"203.0.113.9", false},
 	} {
-		if got := s.enterUnnamed(netip.MustParseAddr(test.addr)); got != test.want {
-			t.Errorf("%d, %s: %v", i, test.addr, got)
-		}
+		require.Equal(t, test.addr, s.enterUnnamed(netip.MustParseAddr(test.addr)), test.want)
 	}
 	s.unnamed.Leave(netip.MustParseAddr("203.0.113.7"))
 	if !s.enterUnnamed(netip.MustParseAddr("203.0.113.7")) || s.unnamed.Taken() != 8 {

@@ -33,9 +33,7 @@ func (s *model) readState(t *rapid.T) {
 		Persisted: it.persisted, OpensAt: time.UnixMilli(opens).UTC(), ClosesAt: time.UnixMilli(closes).UTC(), Limit: it.limit,
 		Paused: it.paused, Unlimited: it.unlimited, Rebuy: it.rebuy, Retaken: it.retaken, Fenced: it.fenced != 0, FencedFor: it.fenced, SameRedis: it.here,
 	}
-	if got != want {
-		t.Fatalf("state\n got %+v\nwant %+v", got, want)
-	}
+	require.Equal(t, "state", got, want)
 }
 
 // books draws who has units of the item according to Postgres: some of those that Redis knows, as if the grants of

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
@@ -139,9 +138,7 @@ func (s *model) reserve(t *rapid.T) {
 	if len(got.Results) == 0 {
 		got.Results = nil
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("reserve of %v (-want +got):\n%s", list, diff)
-	}
+	require.Equal(t, fmt.Sprintf("reserve of %v", list), got, want)
 }
 
 func (s *model) persist(t *rapid.T) {
@@ -421,7 +418,5 @@ func (s *model) hash(t *rapid.T, key string, weighted bool) map[string]string {
 }
 
 func (s *model) same(t *rapid.T, it *specItem, what string, want, got any) {
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("item %d, %s (-want +got):\n%s", it.item.ID, what, diff)
-	}
+	require.Equal(t, fmt.Sprintf("item %d, %s", it.item.ID, what), got, want)
 }

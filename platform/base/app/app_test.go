@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"stampede/platform/workshop/require"
 )
 
@@ -27,9 +25,7 @@ func TestStopReversesTheOrderAndRunsOnce(t *testing.T) {
 	}
 	a.OnStop("broken", func(context.Context) error { return errors.New("stuck") })
 	first, second := a.Stop(t.Context()), a.Stop(t.Context())
-	if diff := cmp.Diff([]string{"http", "bus", "pools"}, order); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	require.Equal(t, "order", order, []string{"http", "bus", "pools"})
 	if first == nil || !strings.Contains(first.Error(), "stop broken: stuck") || second == nil {
 		t.Errorf("Stop() = %v, then %v; want both to name the broken component", first, second)
 	}
@@ -118,14 +114,10 @@ func TestWorkerRestartsWithBackoffAfterErrorsAndPanics(t *testing.T) {
 			}
 		}})
 		synctest.Wait()
-		if n := runs.Load(); n != 1 {
-			t.Fatalf("runs before the back-off = %d, want 1", n)
-		}
+		require.Equal(t, "runs before the back-off", runs.Load(), 1)
 		time.Sleep(firstBackoff + 2*firstBackoff) //nolint:forbidigo // the bubble's clock, not the wall's
 		synctest.Wait()
-		if n := runs.Load(); n != 3 {
-			t.Fatalf("runs after two back-offs = %d, want 3", n)
-		}
+		require.Equal(t, "runs after two back-offs", runs.Load(), 3)
 		require.NoError(t, a.Stop(t.Context()))
 	})
 }

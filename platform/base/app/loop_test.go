@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"stampede/platform/workshop/require"
+
 	"bytes"
 	"context"
 	"errors"
@@ -50,8 +52,6 @@ func TestLoopLogsAnOutageOnce(t *testing.T) {
 				t.Errorf("done at %v, want %v", at, want)
 			}
 		}
-		if n := strings.Count(log.String(), "it did not work"); n != 2 {
-			t.Errorf("logged %d times for two outages:\n%s", n, &log)
-		}
+		require.Equal(t, "logged for two outages", strings.Count(log.String(), "it did not work"), 2)
 	})
 }

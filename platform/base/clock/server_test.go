@@ -104,9 +104,7 @@ func TestAMachineTenMinutesOff(t *testing.T) {
 			if offset, age := s.Offset(); (offset+wrong).Abs() > time.Millisecond || age > time.Second {
 				t.Errorf("%s: offset %s, age %s", name, offset, age)
 			}
-			if n := strings.Count(log.String(), "clock differs"); n != 1 {
-				t.Errorf("%s: logged %d times, want once:\n%s", name, n, &log)
-			}
+			require.Equal(t, name+": logged", strings.Count(log.String(), "clock differs"), 1)
 			s.Local = time.Now
 			sample(t, s)
 			if !strings.Contains(log.String(), "agrees") {
@@ -146,9 +144,7 @@ func TestRedisAwayAndBackWithAnotherClock(t *testing.T) {
 		r.set(func(r *remote) { before = r.asked })
 		pass(10 * time.Second)
 		r.set(func(r *remote) { after = r.asked })
-		if n := after - before; n != 10*samplesPerRound {
-			t.Errorf("Redis was queried %d times in 10 s, want %d", n, 10*samplesPerRound)
-		}
+		require.Equal(t, "queries of Redis in 10 s", after-before, 10*samplesPerRound)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

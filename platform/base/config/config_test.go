@@ -79,9 +79,7 @@ func TestDefaultsIgnoreVariables(t *testing.T) {
 func TestCheckNamesEachSettingOutOfBounds(t *testing.T) {
 	t.Parallel()
 	set := config.Defaults[shop]()
-	if err := config.Check(&set); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, config.Check(&set))
 	set.Lanes, set.Share, set.Wait, set.Server.Listen = 9, -1, time.Hour, ""
 	const want = `--lanes must be between 1 and 8 lanes, not 9
 --share must be between 0 and 1, not -1

@@ -60,9 +60,7 @@ func TestKillIsSigkillAtTheNthHit(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatalf("the child ended with %v, want SIGKILL", err)
 	}
-	if got := strings.Count(string(out), "hit"); got != 3 {
-		t.Errorf("it died at hit %d, want 3", got)
-	}
+	require.Equal(t, "hits", strings.Count(string(out), "hit"), 3)
 	for _, want := range []string{"WARNING: STAMPEDE_FAILPOINTS is set", "fail point test-answering reached, hit 3: kill"} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("%q is missing from its output:\n%s", want, errs.String())
@@ -80,12 +78,8 @@ func TestErrorComesOnce(t *testing.T) {
 	if err := decided.Err(); err == nil || !strings.Contains(err.Error(), "test-decided") {
 		t.Errorf("got %v; want the error at the first hit, naming the point", err)
 	}
-	if err := counted.Err(); err != nil {
-		t.Errorf("an unarmed point returned %v", err)
-	}
-	if got := strings.Count(told.String(), "WARNING"); got != 2 {
-		t.Errorf("%d warnings, want one for each point:\n%s", got, told)
-	}
+	require.NoError(t, counted.Err())
+	require.Equal(t, "warnings", strings.Count(told.String(), "WARNING"), 2)
 }
 
 func TestPauseDelaysTheHit(t *testing.T) {
@@ -121,9 +115,7 @@ func TestMistakesAreNamed(t *testing.T) {
 			t.Errorf("%q armed a point despite the error", spec)
 		}
 	}
-	if err := failpoint.Arm("", io.Discard); err != nil {
-		t.Errorf("Arm with an empty spec: %v", err)
-	}
+	require.NoError(t, failpoint.Arm("", io.Discard))
 }
 
 func TestNewRefusesDuplicateNames(t *testing.T) {

@@ -1,6 +1,8 @@
 package ids_test
 
 import (
+	"stampede/platform/workshop/require"
+
 	"encoding/json"
 	"testing"
 	"time"
@@ -14,9 +16,7 @@ import (
 func TestBucketIsGolden(t *testing.T) {
 	t.Parallel()
 	for user, want := range map[int64]int16{1: 405, 2: 432, 42: 851, 1_000_000: 542, 9_007_199_254_740_993: 614} {
-		if got := ids.Bucket(user); got != want {
-			t.Errorf("Bucket(%d) = %d, want %d", user, got, want)
-		}
+		require.Equal(t, "bucket", ids.Bucket(user), want)
 	}
 }
 
@@ -26,9 +26,7 @@ func TestNumbersCarryTheirBucketTimeAndVersion(t *testing.T) {
 		user := rapid.Int64Min(1).Draw(t, "user")
 		before := time.Now().Truncate(time.Millisecond)
 		id := ids.NewFor(user)
-		if id.Bucket() != ids.Bucket(user) {
-			t.Fatalf("bucket %d, want %d", id.Bucket(), ids.Bucket(user))
-		}
+		require.Equal(t, "bucket", id.Bucket(), ids.Bucket(user))
 		if at := id.Time(); at.Before(before) || at.After(time.Now()) {
 			t.Fatalf("time %s is not now", at)
 		}

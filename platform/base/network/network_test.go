@@ -1,6 +1,8 @@
 package network
 
 import (
+	"stampede/platform/workshop/require"
+
 	"net/netip"
 	"testing"
 )
@@ -13,8 +15,6 @@ func TestPublic(t *testing.T) {
 		"0.0.0.0": false, "255.255.255.255": false, "224.0.0.1": false, "::1": false, "::": false, "fd00::1": false, "fe80::1": false,
 		"::ffff:192.168.1.1": false, "64:ff9b::a00:1": false, "2002:7f00:1::": false, "240.1.2.3": false, "64:ff9b:1::a00:1": false,
 	} {
-		if got := Public(netip.MustParseAddr(address)); got != want {
-			t.Errorf("%s: %t, want %t", address, got, want)
-		}
+		require.Equal(t, address, Public(netip.MustParseAddr(address)), want)
 	}
 }

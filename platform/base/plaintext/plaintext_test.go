@@ -1,6 +1,8 @@
 package plaintext
 
 import (
+	"stampede/platform/workshop/require"
+
 	"strings"
 	"testing"
 )
@@ -15,9 +17,7 @@ func TestClean(t *testing.T) {
 		"\u200b": "",
 		"two\nlines, which are not this one's affair": "two\nlines, which are not this one's affair",
 	} {
-		if got := Clean(in); got != want {
-			t.Errorf("%q became %q, not %q", in, got, want)
-		}
+		require.Equal(t, in, Clean(in), want)
 		if strings.ContainsFunc(strings.ReplaceAll(Clean(in), "\n", ""), Unruly) {
 			t.Errorf("%q is unruly after it was cleaned", in)
 		}

@@ -57,9 +57,7 @@ func ask(t *testing.T, rt *httpx.Router, method, path, id string) (answer *httpt
 	answer = httptest.NewRecorder()
 	rt.ServeHTTP(answer, r)
 	if answer.Body.Len() > 0 {
-		if err := json.Unmarshal(answer.Body.Bytes(), &problem); err != nil {
-			t.Errorf("%s %s: %v", method, path, err)
-		}
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &problem))
 	}
 	return answer, problem
 }

@@ -41,9 +41,7 @@ func TestNilIsOffAndCostsNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, allocs)
 		}
 	}
-	if err := off.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, off.Stop(t.Context()))
 }
 
 func TestRootSamplesAShare(t *testing.T) {
@@ -113,15 +111,11 @@ func TestHangingCollectorDelaysNeitherCallersNorStop(t *testing.T) {
 		t.Errorf("%d spans took %s", 5*queueSpans, took)
 	}
 	began = time.Now()
-	if err := tracer.Stop(t.Context()); err != nil {
-		t.Errorf("Stop() = %v, want nil: lost spans are no failure", err)
-	}
+	require.NoError(t, tracer.Stop(t.Context()))
 	if took := time.Since(began); took > 3*flushTimeout {
 		t.Errorf("the stop took %s, want at most %s", took, flushTimeout)
 	}
-	if n := strings.Count(log.String(), "traces lost"); n != 1 {
-		t.Errorf("logged %d times, want once a minute:\n%s", n, log.String())
-	}
+	require.Equal(t, "logged in a minute", strings.Count(log.String(), "traces lost"), 1)
 }
 
 func TestEndpointsAreCompletedOrRefused(t *testing.T) {

@@ -41,9 +41,7 @@ func TestEventsOfANewerVersionWaitForIt(t *testing.T) {
 	if m := receive(t, 30*time.Second, "the event that this version reads", handled); string(m.Data) != "{}" {
 		t.Errorf("handled %q", m.Data)
 	}
-	if n := reports.Load(); n != 1 {
-		t.Errorf("%d reports, want 1", n)
-	}
+	require.Equal(t, "reports", reports.Load(), 1)
 	stop(t.Context())
 	upgraded := older
 	upgraded.Layout, upgraded.Handle = 2, func(context.Context, bus.Msg) error { read.Add(1); return nil }

@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) {
@@ -51,9 +52,7 @@ func receive[T any](t testing.TB, within time.Duration, what string, ch <-chan T
 func mustPublish(t testing.TB, b *bus.Bus, subject, data string) ids.ID {
 	t.Helper()
 	id := ids.New()
-	if err := b.Publish(t.Context(), subject, id, []byte(data)); err != nil {
-		t.Fatalf("publish %s: %v", subject, err)
-	}
+	require.NoError(t, b.Publish(t.Context(), subject, id, []byte(data)))
 	return id
 }
 

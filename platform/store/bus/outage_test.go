@@ -49,9 +49,7 @@ func TestBusSurvivesARestartOfAnOutsideServer(t *testing.T) {
 		if round != "before" {
 			server.Stop()
 			eventually(t, 5*time.Second, "the bus notices", func() bool { return b.Healthy(t.Context()) != nil })
-			if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("server down")); !errors.Is(err, bus.ErrUnhealthy) {
-				t.Fatalf("publish without a server: %v, want ErrUnhealthy", err)
-			}
+			require.ErrorIs(t, b.Publish(t.Context(), "grants.1", ids.New(), []byte("server down")), bus.ErrUnhealthy)
 			server.Start()
 			eventually(t, 10*time.Second, "the bus is healthy", func() bool { return b.Healthy(t.Context()) == nil })
 			receive(t, 5*time.Second, "the notice that messages may be missing", missed)
@@ -107,14 +105,10 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 		t.Errorf("after the loss EVENTS was created %s, want later than %s", again, made)
 	}
 	require.NoError(t, b.Publish(t.Context(), "events.a", ids.NewTagged(1, 0, time.Now().Add(-time.Hour)), []byte("history")))
-	if got := receive(t, 10*time.Second, "shared", shared); got != "history" {
-		t.Fatalf("shared: got %q", got)
-	}
+	require.Equal(t, "shared", receive(t, 10*time.Second, "shared", shared), "history")
 	mustPublish(t, b, "events.a", "after")
 	for what, ch := range map[string]chan string{"shared": shared, "per instance": own} {
-		if got := receive(t, 10*time.Second, what, ch); got != "after" {
-			t.Fatalf("%s: got %q", what, got)
-		}
+		require.Equal(t, what, receive(t, 10*time.Second, what, ch), "after")
 	}
 }
 
@@ -170,9 +164,7 @@ func TestPerInstanceConsumerMissesNothing(t *testing.T) {
 		t.Fatalf("the message that does not arrive: %v", err)
 	}
 	for _, want := range []string{"1", "2", "3"} {
-		if got := receive(t, 30*time.Second, want, own); got != want {
-			t.Fatalf("got %q, want %q", got, want)
-		}
+		require.Equal(t, "event", receive(t, 30*time.Second, want, own), want)
 	}
 }
 
@@ -203,9 +195,7 @@ func TestBusRecoversFromABrokenStore(t *testing.T) {
 	}
 	eventually(t, 5*time.Second, "the bus is unhealthy", func() bool { return errors.Is(b.Healthy(t.Context()), bus.ErrUnhealthy) })
 	started := time.Now()
-	if err := b.Publish(t.Context(), "grants.1", ids.New(), nil); !errors.Is(err, bus.ErrUnhealthy) {
-		t.Fatalf("publish while unhealthy: %v, want ErrUnhealthy", err)
-	}
+	require.ErrorIs(t, b.Publish(t.Context(), "grants.1", ids.New(), nil), bus.ErrUnhealthy)
 	if took := time.Since(started); took >= deadline {
 		t.Errorf("the refusal took %s; it must not wait for the stream", took)
 	}
@@ -238,13 +228,9 @@ func TestPublishRepeatsUntilAnswered(t *testing.T) {
 		return err == nil && n == 1
 	}
 	eventually(t, 3*time.Second, "the message is stored", stored)
-	if len(published) != 0 {
-		t.Fatal("published without an answer")
-	}
+	require.Equal(t, "published without an answer", len(published), 0)
 	link.Mute(false)
-	if err := receive(t, 5*time.Second, "the answer", published); err != nil {
-		t.Fatalf("publish: %v", err)
-	}
+	require.NoError(t, receive(t, 5*time.Second, "the answer", published))
 	eventually(t, 5*time.Second, "the probe has gone", func() bool { return b.Healthy(t.Context()) == nil })
 	if !stored() {
 		t.Fatal("the queue does not have one message")
@@ -257,9 +243,7 @@ func TestPublishWithoutAnAnswerIsUnknown(t *testing.T) {
 	link := linktest.New(t, "tcp", strings.TrimPrefix(server.URL, "nats://"))
 	b := bustest.Open(t, bustest.On("nats://"+link.Addr()), func(c *bus.Config) { c.PublishDeadline = 1500 * time.Millisecond })
 	link.Mute(true)
-	if err := b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")); !errors.Is(err, bus.ErrUnknown) {
-		t.Fatalf("publish: %v, want ErrUnknown", err)
-	}
+	require.ErrorIs(t, b.Publish(t.Context(), "grants.1", ids.New(), []byte("x")), bus.ErrUnknown)
 	eventually(t, 5*time.Second, "the bus doubts", func() bool { return b.Healthy(t.Context()) != nil })
 	link.Mute(false)
 	eventually(t, 10*time.Second, "the bus trusts again", func() bool { return b.Healthy(t.Context()) == nil })

@@ -1,6 +1,8 @@
 package bus_test
 
 import (
+	"stampede/platform/workshop/require"
+
 	"bytes"
 	"context"
 	"log/slog"
@@ -35,10 +37,8 @@ func TestGrantsArriveInBatches(t *testing.T) {
 		})(ctx, batch)
 		sizes <- len(batch)
 	})
-	for i, want := range []int{64, 64, 22} {
-		if got := receive(t, 5*time.Second, "a batch", sizes); got != want {
-			t.Errorf("batch %d has %d messages, want %d", i, got, want)
-		}
+	for _, want := range []int{64, 64, 22} {
+		require.Equal(t, "messages of a batch", receive(t, 5*time.Second, "a batch", sizes), want)
 	}
 	drained(t, b)
 }

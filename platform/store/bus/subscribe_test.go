@@ -34,9 +34,7 @@ func TestTwoInstancesShareTheWork(t *testing.T) {
 		mustPublish(t, b, "events.a", "x")
 	}
 	eventually(t, 5*time.Second, "every event is handled", func() bool { return handled.Load() >= events })
-	if n := handled.Load(); n != events {
-		t.Errorf("handled %d times, want %d", n, events)
-	}
+	require.Equal(t, "handled", handled.Load(), events)
 }
 
 func TestFailingHandlerRetriesThenLeavesADeadLetter(t *testing.T) {
@@ -102,12 +100,8 @@ func TestExpectedErrorsAreLoggedQuietlyAtFirst(t *testing.T) {
 		t.Fatal("the mark changes the error or is lost")
 	}
 	for attempt, want := range map[int]slog.Level{1: slog.LevelDebug, 8: slog.LevelDebug, 9: slog.LevelWarn} {
-		if got := bus.RetryLevel(marked, attempt); got != want {
-			t.Errorf("attempt %d is logged at %v", attempt, got)
-		}
-		if got := bus.RetryLevel(cause, attempt); got != slog.LevelWarn {
-			t.Errorf("attempt %d of an unmarked error is logged at %v", attempt, got)
-		}
+		require.Equal(t, fmt.Sprint("level of attempt ", attempt), bus.RetryLevel(marked, attempt), want)
+		require.Equal(t, fmt.Sprint("level of attempt of an unmarked error ", attempt), bus.RetryLevel(cause, attempt), slog.LevelWarn)
 	}
 }
 
@@ -128,9 +122,7 @@ func TestPerInstanceConsumersEachGetNewMessages(t *testing.T) {
 		mustPublish(t, b, "events.b", "of neither")
 		mustPublish(t, b, "events.a", data)
 		for _, ch := range []chan string{first, second} {
-			if got := receive(t, 5*time.Second, "the event", ch); got != data {
-				t.Fatalf("got %q, want %q", got, data)
-			}
+			require.Equal(t, "event", receive(t, 5*time.Second, "the event", ch), data)
 		}
 	}
 }
@@ -154,9 +146,7 @@ func TestStopWaitsForTheHandlerThenCancelsIt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	stop(ctx)
-	if err := receive(t, time.Second, "the handler's end", ended); !errors.Is(err, context.Canceled) {
-		t.Fatalf("handler ended with %v", err)
-	}
+	require.ErrorIs(t, receive(t, time.Second, "the handler's end", ended), context.Canceled)
 	if ctx.Err() == nil {
 		t.Error("stop did not wait for the handler")
 	}
@@ -203,9 +193,7 @@ func TestBroadcastReachesCurrentSubscribers(t *testing.T) {
 	if err := b.Broadcast("broadcast.test", []byte("marker")); err != nil || receive(t, 5*time.Second, "the marker", marker) != "marker" {
 		t.Fatalf("the second subscriber: %v", err)
 	}
-	if len(got) != 0 {
-		t.Error("a stopped subscriber was called")
-	}
+	require.Equal(t, "calls of a stopped subscriber", len(got), 0)
 }
 
 func TestDelayedMessagesArriveOnTimeAndOnce(t *testing.T) {
@@ -245,12 +233,8 @@ func TestDelayedMessagesArriveOnTimeAndOnce(t *testing.T) {
 		n, err := bus.Messages(t.Context(), b, "DELAYED")
 		return err == nil && n == 0
 	})
-	if len(got) != 0 {
-		t.Error("a timer fired twice")
-	}
-	if err := b.Delay(t.Context(), "grants.1", due, ids.New(), nil); !errors.Is(err, bus.ErrRefused) {
-		t.Errorf("delay to GRANTS: %v, want ErrRefused", err)
-	}
+	require.Equal(t, "timers fired again", len(got), 0)
+	require.ErrorIs(t, b.Delay(t.Context(), "grants.1", due, ids.New(), nil), bus.ErrRefused)
 }
 
 func TestTrimDropsWhatAllHaveConsumed(t *testing.T) {
@@ -274,9 +258,7 @@ func TestTrimDropsWhatAllHaveConsumed(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	if n := trim(); n != uint64(published) {
-		t.Fatalf("trimmed to %d of %d before any consumer acknowledged", n, published)
-	}
+	require.Equal(t, "trimmed before any consumer acknowledged, to", trim(), uint64(published))
 	var handled atomic.Int64
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })

@@ -46,9 +46,7 @@ func TestFreshIsTrueOnceForEachConsumer(t *testing.T) {
 	if got := fresh(t, pool, "other", a); !got[a] {
 		t.Fatalf("another consumer: %v, want %s", got, a)
 	}
-	if got := fresh(t, pool, "writer"); len(got) != 0 {
-		t.Fatalf("no ids given: %v", got)
-	}
+	require.Equal(t, "fresh of no ids", len(fresh(t, pool, "writer")), 0)
 }
 
 func TestRolledBackMessageIsFreshAgain(t *testing.T) {
@@ -85,9 +83,7 @@ func TestDayComesFromTheMessage(t *testing.T) {
 			t.Errorf("day of %s is %s, want %s", id, day, want)
 		}
 	}
-	if got := fresh(t, pool, "writer", id, old); len(got) != 0 {
-		t.Errorf("redelivery is fresh: %v", got)
-	}
+	require.Equal(t, "fresh of a redelivery", len(fresh(t, pool, "writer", id, old)), 0)
 }
 
 func TestMessageWithoutIDIsAnError(t *testing.T) {
@@ -137,7 +133,5 @@ func TestConcurrentBatchesShareMessages(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if n := total.Load(); n != messages {
-		t.Fatalf("%d times fresh, want %d", n, messages)
-	}
+	require.Equal(t, "fresh", total.Load(), messages)
 }

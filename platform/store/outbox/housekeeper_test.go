@@ -54,24 +54,18 @@ func TestHousekeeperCreatesAndDropsPartitions(t *testing.T) {
 		ids.New(), today.AddDate(0, 0, -20)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `DROP TABLE `+name("outbox", 7)); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `DROP TABLE `+name("outbox", 7))
 	h := outbox.NewHousekeeper(pool, quarter, discard())
 	if err := h.Tidy(t.Context()); err == nil || !strings.Contains(err.Error(), "unsent") {
 		t.Fatalf("tidy: %v, want an error about unsent rows", err)
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now()`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = now()`)
 	kept := partitions(t, pool)
 	for part, want := range map[string]bool{
 		name("outbox", 7): true, name("outbox", -7): true, name("outbox", -8): false, name("outbox", -20): true,
 		name("inbox", -7): true, name("inbox", -8): false, name("inbox", -20): false,
 	} {
-		if slices.Contains(kept, part) != want {
-			t.Errorf("%s exists: %v, want %v", part, !want, want)
-		}
+		require.Equal(t, part+" exists", slices.Contains(kept, part), want)
 	}
 
 	// Two run concurrently, now that everything is sent.
@@ -107,9 +101,7 @@ func TestHousekeeperRemovesOldRecords(t *testing.T) {
 			(gen_random_uuid(), 'young', '', now() - interval '99 days', '', NULL, now() - interval '89 days'),
 			(gen_random_uuid(), 'tried', '', now() - interval '99 days', '', now(), NULL)`,
 	} {
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, pool, sql)
 	}
 	left := func() (alarms, letters, events string) {
 		t.Helper()
@@ -137,9 +129,7 @@ func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	missing := "platform.outbox_" + time.Now().UTC().AddDate(0, 0, 7).Format("20060102")
-	if _, err := pool.Exec(t.Context(), `DROP TABLE `+missing); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `DROP TABLE `+missing)
 	dump, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = dump.Rollback(context.WithoutCancel(t.Context())) }()
@@ -182,9 +172,7 @@ func TestPartitionsHaveTheParentsShape(t *testing.T) {
 	pool := pgtest.DB(t)
 	day := time.Now().UTC().AddDate(0, 0, 3)
 	name := "outbox_" + day.Format("20060102")
-	if _, err := pool.Exec(t.Context(), `CREATE TABLE platform.twin PARTITION OF platform.outbox FOR VALUES FROM ($$2001-01-01$$) TO ($$2001-01-02$$)`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `CREATE TABLE platform.twin PARTITION OF platform.outbox FOR VALUES FROM ($$2001-01-01$$) TO ($$2001-01-02$$)`)
 	shape := func(table string) (s string) {
 		t.Helper()
 		if err := pool.QueryRow(t.Context(), `SELECT

@@ -29,9 +29,7 @@ func TestEventsLostWhileRunningAreSentAgain(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
 	allSent(t, pool)
 	// EVENTS would no longer have this one.
-	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '97 hours' WHERE id = $1`, old); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = now() - interval '97 hours' WHERE id = $1`, old)
 
 	srv.Stop()
 	require.NoError(t, os.RemoveAll(srv.StoreDir))
@@ -50,9 +48,7 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	id := add(t, pool, "sent yesterday")
-	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '20 hours', day = day - 1`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = now() - interval '20 hours', day = day - 1`)
 	missed := add(t, pool, "waited for the new EVENTS")
 	b := bustest.Open(t)
 	got := consume(t, b)
@@ -66,9 +62,7 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	allSent(t, pool)
 	stop()
 	// A start on an EVENTS that is older than the mark leaves the row alone.
-	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = now() - interval '50 minutes'`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = now() - interval '50 minutes'`)
 	r := relay(pool, b)
 	outbox.AgeEvents(r, time.Hour)
 	stop = run(t, r)
@@ -112,9 +106,7 @@ func TestRelaySendsRemainingRowsBeforeItEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, relay(pool, b).Run(ctx))
-	if n := unsent(t, pool); n != 0 {
-		t.Errorf("%d rows are left", n)
-	}
+	require.Equal(t, "rows left", unsent(t, pool), 0)
 }
 
 // A hanging Postgres delays the stop by at most the grace period.
@@ -131,9 +123,7 @@ func TestHangingPostgresDoesNotBlockTheStop(t *testing.T) {
 	hanging, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = hanging.Rollback(context.Background()) })
-	if _, err := hanging.Exec(t.Context(), `LOCK TABLE platform.outbox IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, hanging, `LOCK TABLE platform.outbox IN ACCESS EXCLUSIVE MODE`)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		var waits bool
 		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'platform.outbox'::regclass)`).Scan(&waits)

@@ -29,9 +29,7 @@ func message(t testing.TB, pool *pgxpool.Pool, id ids.ID) outbox.Message {
 
 func exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, sql, args...)
 }
 
 // An event that the bus refuses is tried again, fails after the bound with an alarm,
@@ -49,9 +47,7 @@ func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
 		return func() bool { m := message(t, pool, id); return m.Status == want && m.Attempts >= attempts }
 	}
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Pending, 3), "three attempts")
-	if n := unsent(t, pool); n != 0 {
-		t.Errorf("%d unsent rows keep their partition", n)
-	}
+	require.Equal(t, "unsent rows that keep their partition", unsent(t, pool), 0)
 	exec(t, pool, `UPDATE platform.outbox_refused SET refused_at = refused_at - interval '2 hours', next_try = clock_timestamp()`)
 	r.Wake()
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Failed, 4), "the event fails")
@@ -70,17 +66,13 @@ func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
 		require.NoError(t, err)
 		return redriven
 	}
-	if n := len(redrive()); n != 1 {
-		t.Fatalf("%d events redriven", n)
-	}
+	require.Equal(t, "redriven", len(redrive()), 1)
 	r.Wake()
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Pending, failed.Attempts+1), "it is tried again")
 	exec(t, pool, `UPDATE platform.outbox_refused SET subject = 'events.test', next_try = clock_timestamp()`)
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) == 1 && l[0].ID == id }, "the event arrives")
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Sent, 0), "it is in the outbox again, as sent")
-	if n := len(redrive()); n != 0 {
-		t.Errorf("%d sent events redriven", n)
-	}
+	require.Equal(t, "sent events redriven", len(redrive()), 0)
 }
 
 // Refused attempts end with an event; an outage of the bus, however long, does not.

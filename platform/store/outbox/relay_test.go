@@ -238,9 +238,7 @@ func TestRowsWaitWhileEventsIsFull(t *testing.T) {
 	for range 3 {
 		<-tried
 	}
-	if n := unsent(t, pool); n != 1 {
-		t.Fatalf("%d rows wait, want 1", n)
-	}
+	require.Equal(t, "rows that wait", unsent(t, pool), 1)
 	got := consume(t, b) // from here on the trimmer makes room
 	allSent(t, pool)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
@@ -273,9 +271,7 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 	}
 	<-tried
 	pool.Reset() // this test's own connections were terminated as well
-	if n := unsent(t, pool); n != 1 {
-		t.Fatalf("%d rows wait, want 1", n)
-	}
+	require.Equal(t, "rows that wait", unsent(t, pool), 1)
 	stop()
 
 	b := bustest.Open(t, bustest.In(dir))
@@ -373,7 +369,5 @@ func TestAppendRefusesUnsendableEvents(t *testing.T) {
 	}); !errors.Is(err, errStop) {
 		t.Fatal(err)
 	}
-	if n := unsent(t, pool); n != 0 {
-		t.Fatalf("%d rows wait, want none", n)
-	}
+	require.Equal(t, "rows that wait", unsent(t, pool), 0)
 }

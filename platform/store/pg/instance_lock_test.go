@@ -71,12 +71,8 @@ func TestInstanceLockOutlivesItsConnection(t *testing.T) {
 		pgtest.Eventually(t, 30*time.Second, func() bool { now := holder(t, url); return now != 0 && now != before }, "a new session to take the lock")
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("Watch = %v", err)
-	}
-	if err := lock.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, <-ended)
+	require.NoError(t, lock.Close(t.Context()))
 	if pid := holder(t, url); pid != 0 {
 		t.Errorf("session %d has the lock after Close", pid)
 	}
@@ -100,9 +96,7 @@ func TestStartEndsTheSessionOfADeadHolder(t *testing.T) {
 	// It was only frozen: it finds its lock taken, by a process that lives.
 	_, stop := watch(t, lock)
 	ended, _ := watch(t, dead)
-	if err := <-ended; !errors.Is(err, pg.ErrInstanceLocked) {
-		t.Errorf("Watch of the old holder = %v, want ErrInstanceLocked", err)
-	}
+	require.ErrorIs(t, <-ended, pg.ErrInstanceLocked)
 	stop()
 }
 
@@ -122,17 +116,13 @@ func TestStartSparesALiveHolder(t *testing.T) {
 		t.Errorf("session %d has the lock, want %d", pid, before)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("Watch = %v", err)
-	}
+	require.NoError(t, <-ended)
 	require.NoError(t, lock.Close(t.Context()))
 
 	other, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer func() { _ = other.Close(context.WithoutCancel(t.Context())) }()
-	if _, err := other.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(0x7374616d70656465)); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, other, `SELECT pg_advisory_lock($1)`, int64(0x7374616d70656465))
 	if _, err := pg.AcquireInstanceLockWithin(t.Context(), url, time.Second, time.Minute); !errors.Is(err, pg.ErrInstanceLocked) {
 		t.Errorf("start beside an operator's session: %v, want ErrInstanceLocked", err)
 	}

@@ -32,9 +32,7 @@ func TestMigrateRefusesUnknownSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := pgtest.DB(t)
-			if _, err := db.Exec(t.Context(), test.sql); err != nil {
-				t.Fatal(err)
-			}
+			pgtest.Exec(t, db, test.sql)
 			if err := pg.CheckVersion(t.Context(), db); !errors.Is(err, test.unmigrated) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("without migrating: got %v, want %v", err, test.unmigrated)
 			}
@@ -61,9 +59,7 @@ func TestMigrateAgainChangesNothing(t *testing.T) {
 	if err != nil || from != to || from == 0 {
 		t.Errorf("from %d to %d: %v", from, to, err)
 	}
-	if err := pg.CheckVersion(t.Context(), db); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, pg.CheckVersion(t.Context(), db))
 }
 
 // TestMigrationLeavesTheLockQueue: a migration that cannot have its lock lets the
@@ -74,9 +70,7 @@ func TestMigrationLeavesTheLockQueue(t *testing.T) {
 	tx, err := db.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE goose_db_version`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, tx, `LOCK TABLE goose_db_version`)
 	migrated := make(chan error, 1)
 	go func() {
 		_, _, err := pg.MigrateWithin(t.Context(), db.Config().ConnString(), 20*time.Millisecond, time.Millisecond)
@@ -95,7 +89,5 @@ func TestMigrationLeavesTheLockQueue(t *testing.T) {
 		return len(waits) > 1
 	}, "a second attempt")
 	require.NoError(t, tx.Rollback(t.Context()))
-	if err := <-migrated; err != nil {
-		t.Errorf("after the lock was free: %v", err)
-	}
+	require.NoError(t, <-migrated)
 }

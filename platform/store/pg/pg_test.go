@@ -47,9 +47,7 @@ func TestReadOnlyPostgresIsNotWritable(t *testing.T) {
 	require.NoError(t, err)
 	defer pool.Close()
 	for _, readOnly := range []bool{false, true, false} {
-		if _, err := pool.Exec(t.Context(), fmt.Sprintf("SET default_transaction_read_only = %t", readOnly)); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, pool, fmt.Sprintf("SET default_transaction_read_only = %t", readOnly))
 		if err := pg.Writable(t.Context(), pool); (err != nil) != readOnly || pool.Ping(t.Context()) != nil {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}
@@ -70,9 +68,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	defer pool.Close()
 	var set int // through a unix socket, Postgres shows 0 for the TCP settings that it was given
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_settings WHERE name = ANY($1) AND source = 'session'`, pg.SessionSettings()).Scan(&set))
-	if set != len(pg.SessionSettings()) {
-		t.Errorf("%d of the settings %v are set", set, pg.SessionSettings())
-	}
+	require.Equal(t, "settings that are set", set, len(pg.SessionSettings()))
 
 	// A client that vanishes or freezes in a transaction loses its locks.
 	short, err := pg.Open(t.Context(), url+"&idle_in_transaction_session_timeout=100&lock_timeout=5000", "test", 2)
@@ -81,12 +77,8 @@ func TestSessionsAreBounded(t *testing.T) {
 	frozen, err := short.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = frozen.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := frozen.Exec(t.Context(), `SELECT FROM platform.heartbeat FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pool.Exec(t.Context(), `SELECT FROM platform.heartbeat FOR UPDATE`); err != nil {
-		t.Errorf("the row of a frozen client: %v", err)
-	}
+	pgtest.Exec(t, frozen, `SELECT FROM platform.heartbeat FOR UPDATE`)
+	pgtest.Exec(t, pool, `SELECT FROM platform.heartbeat FOR UPDATE`)
 }
 
 func TestLockWaitTravelsWithBegin(t *testing.T) {

@@ -72,7 +72,5 @@ func TestClusterClientSendsAScriptOnce(t *testing.T) {
 	if runs := node.Client.Get(t.Context(), "runs").Val(); runs != "1" {
 		t.Errorf("the script ran %s times (%v)", runs, err)
 	}
-	if err := rdb.Set(t.Context(), "other", 1, 0).Err(); err != nil {
-		t.Errorf("the next command: %v", err)
-	}
+	require.NoError(t, rdb.Set(t.Context(), "other", 1, 0).Err())
 }

@@ -17,9 +17,7 @@ func TestRefusedWritesAreToldFromUnclearOnes(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
 	replica := redistest.StartReplica(t, primary)
-	if err := redisx.Writable(t.Context(), primary.Client); err != nil {
-		t.Errorf("a healthy server: %v", err)
-	}
+	require.NoError(t, redisx.Writable(t.Context(), primary.Client))
 	require.NoError(t, primary.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for _, c := range []struct {
 		server *redis.Client
@@ -41,8 +39,6 @@ func TestRefusedWritesAreToldFromUnclearOnes(t *testing.T) {
 		err  error
 		want bool
 	}{{&net.OpError{Op: "dial", Err: errors.New("refused")}, true}, {&net.OpError{Op: "read", Err: errors.New("reset")}, false}, {redisx.ErrNoAnswer, false}, {nil, false}} {
-		if redisx.Refused(c.err) != c.want {
-			t.Errorf("Refused(%v) = %t", c.err, !c.want)
-		}
+		require.Equal(t, "refused", redisx.Refused(c.err), c.want)
 	}
 }

@@ -3,6 +3,7 @@ package redisx_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -30,9 +31,7 @@ func TestTakeoversFindsAPromotedReplica(t *testing.T) {
 	primary := redistest.Start(t)
 	mine := redisx.NewTakeovers(primary.Client, "test:")
 	failure := errors.New("not done")
-	if err := mine.Look(t.Context(), func(context.Context, redis.Cmdable) error { return failure }); !errors.Is(err, failure) {
-		t.Fatalf("Look = %v, want the error of what it called", err)
-	}
+	require.ErrorIs(t, mine.Look(t.Context(), func(context.Context, redis.Cmdable) error { return failure }), failure)
 	for i, c := range []struct {
 		who  *redisx.Takeovers
 		want int
@@ -42,21 +41,15 @@ func TestTakeoversFindsAPromotedReplica(t *testing.T) {
 		{redisx.NewTakeovers(primary.Client, "test:"), 0}, // another instance
 		{redisx.NewTakeovers(primary.Client, "other:"), 1},
 	} {
-		if got := counted(t, c.who); got != c.want {
-			t.Errorf("call %d found %d takeovers, want %d", i, got, c.want)
-		}
+		require.Equal(t, fmt.Sprint("takeovers found by call ", i), counted(t, c.who), c.want)
 	}
 
 	replica := redistest.StartReplica(t, primary)
 	require.NoError(t, replica.Client.ReplicaOf(t.Context(), "NO", "ONE").Err())
 	// It was never checked before, so only its key can tell.
 	promoted := redisx.NewTakeovers(replica.Client, "test:")
-	if got := counted(t, promoted); got != 1 {
-		t.Errorf("found %d takeovers on the promoted replica, want 1", got)
-	}
-	if got := counted(t, promoted); got != 0 {
-		t.Errorf("found the same takeover again")
-	}
+	require.Equal(t, "takeovers on the promoted replica", counted(t, promoted), 1)
+	require.Equal(t, "takeovers found again", counted(t, promoted), 0)
 }
 
 // The first server comes back under its old name without any of the writes to
@@ -77,14 +70,10 @@ func TestTakeoversFindsAServerThatCameBack(t *testing.T) {
 		}
 	}
 	watching := redisx.NewTakeovers(rdb, "test:")
-	for i, to := range []*redistest.Server{first, second, first} {
+	for _, to := range []*redistest.Server{first, second, first} {
 		failOver(to)
-		if got := counted(t, watching); got != 1 {
-			t.Errorf("server %d: found %d takeovers, want 1", i, got)
-		}
-		if got := counted(t, watching); got != 0 {
-			t.Errorf("server %d: found the same takeover again", i)
-		}
+		require.Equal(t, "takeovers of a server", counted(t, watching), 1)
+		require.Equal(t, "takeovers found again", counted(t, watching), 0)
 	}
 }
 
@@ -94,12 +83,8 @@ func TestTakeoversAndCheckVisitEveryClusterNode(t *testing.T) {
 	rdb, err := redisx.Open(t.Context(), cluster.URL)
 	require.NoError(t, err)
 	defer func() { _ = rdb.Close() }()
-	if got := counted(t, redisx.NewTakeovers(rdb, "test:")); got != 3 {
-		t.Errorf("%d primaries checked, want 3", got)
-	}
-	if got := counted(t, redisx.NewTakeovers(rdb, "test:")); got != 0 {
-		t.Errorf("%d primaries were settled again", got)
-	}
+	require.Equal(t, "primaries checked", counted(t, redisx.NewTakeovers(rdb, "test:")), 3)
+	require.Equal(t, "primaries settled again", counted(t, redisx.NewTakeovers(rdb, "test:")), 0)
 
 	// Check names a node with a different setting, and a node that is down does
 	// not prevent a start.

@@ -43,9 +43,7 @@ func setup(t *testing.T) bundle {
 
 func (s bundle) exec(sql string, args ...any) {
 	s.t.Helper()
-	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.Exec(s.t, s.db, sql, args...)
 }
 
 // instance follows the words.
@@ -102,9 +100,7 @@ func TestChangeIsVisibleEverywhere(t *testing.T) {
 	one, two := s.instance(), s.instance()
 	s.run(two)
 	one.add(t, "a", true)
-	if one.words() != "a" {
-		t.Errorf("%q where it was changed", one.words())
-	}
+	require.Equal(t, "where it was changed", one.words(), "a")
 	pgtest.Eventually(t, inForce, func() bool { return two.words() == "a" }, "a change is shown elsewhere")
 	s.exec(`INSERT INTO words VALUES ('b')`)
 	s.exec(`UPDATE words_revision SET revision = revision + 1`)
@@ -117,13 +113,9 @@ func TestOnlyAChangeRaisesTheRevision(t *testing.T) {
 	s := setup(t)
 	i := s.instance()
 	i.add(t, "a", false)
-	if i.words() != "" {
-		t.Errorf("%q was read without a new revision", i.words())
-	}
+	require.Equal(t, "without a new revision", i.words(), "")
 	fails := errors.New("fails")
-	if err := i.Change(t.Context(), func(pgx.Tx) (bool, error) { return true, fails }); !errors.Is(err, fails) {
-		t.Errorf("Change = %v", err)
-	}
+	require.ErrorIs(t, i.Change(t.Context(), func(pgx.Tx) (bool, error) { return true, fails }), fails)
 	var revision int64
 	if err := s.db.QueryRow(t.Context(), `SELECT revision FROM words_revision`).Scan(&revision); err != nil || revision != 0 {
 		t.Errorf("revision %d, %v", revision, err)
@@ -140,7 +132,5 @@ func TestCopyOutlivesPostgres(t *testing.T) {
 	if i.Refresh(t.Context()) == nil || testutil.ToFloat64(i.failures) != 1 {
 		t.Error("a failed read was not counted")
 	}
-	if i.words() != "a" {
-		t.Errorf("%q is left", i.words())
-	}
+	require.Equal(t, "left", i.words(), "a")
 }

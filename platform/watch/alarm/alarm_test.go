@@ -66,9 +66,7 @@ func TestAlarmIsCountedAcknowledgedAndComesBack(t *testing.T) {
 	}
 
 	// After an hour's silence it is a new incident, and first in the list.
-	if _, err := db.Exec(t.Context(), `UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '61 minutes'`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, db, `UPDATE platform.alarms SET last_seen = clock_timestamp() - interval '61 minutes'`)
 	raise(t, db, tooFew, "item 1", "")
 	if open := list(t, db, open); len(open) != 2 || open[0].Subject != "item 1" || open[0].AcknowledgedBy != nil ||
 		open[0].Incident != 2 || !open[0].OpenedAt.After(first.OpenedAt) || !open[0].FirstSeen.Equal(first.FirstSeen) {

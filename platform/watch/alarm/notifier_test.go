@@ -142,9 +142,7 @@ func TestEachIncidentIsPostedOnce(t *testing.T) {
 		// This one is acknowledged, and also too old.
 		`INSERT INTO platform.alarms (code, subject, severity, next_action, opened_at) VALUES ('hold-stuck', 'item 1', 'critical', 'x', now() - interval '25 hours')`,
 	} {
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, pool, sql)
 	}
 	raise(t, pool, slow, "refund 1", "")
 	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted == 3 }, "the returned alarm is accepted")
@@ -211,9 +209,7 @@ func TestClaimOfADeadProcessRunsOut(t *testing.T) {
 	raise(t, pool, tooFew, "item 2", "")
 	const claimed = 300 * time.Millisecond
 	began := time.Now()
-	if _, err := pool.Exec(t.Context(), `UPDATE platform.alarms SET tell_attempts = 1, tell_after = clock_timestamp() + $1`, claimed); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `UPDATE platform.alarms SET tell_attempts = 1, tell_after = clock_timestamp() + $1`, claimed)
 	if _, _, err := alarm.Acknowledge(t.Context(), pool, list(t, pool, alarm.Filter{})[0].ID, "Li"); err != nil {
 		t.Fatal(err)
 	}

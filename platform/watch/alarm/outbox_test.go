@@ -32,9 +32,7 @@ func TestOutboxThatIsBehindIsAnAlarm(t *testing.T) {
 	})
 	require.NoError(t, err)
 	look(0)
-	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET created_at = clock_timestamp() - interval '1 hour'`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `UPDATE platform.outbox SET created_at = clock_timestamp() - interval '1 hour'`)
 	look(1)
 	if probe.For < time.Minute {
 		t.Errorf("raised after %s, shorter than a restart of NATS", probe.For)
@@ -43,8 +41,6 @@ func TestOutboxThatIsBehindIsAnAlarm(t *testing.T) {
 	stop := watch(t, pool, probe)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised(t, pool, alarm.OutboxBehind)) == 1 }, "the alarm")
 	stop()
-	if _, err := pool.Exec(t.Context(), `UPDATE platform.outbox SET sent_at = clock_timestamp()`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = clock_timestamp()`)
 	look(0)
 }

@@ -56,9 +56,7 @@ func TestLogIsFilteredAndAppendOnly(t *testing.T) {
 		for _, e := range list {
 			ids = append(ids, string(rune('0'+e.ID)))
 		}
-		if got := strings.Join(ids, ","); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, strings.Join(ids, ","), c.want)
 	}
 	if err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error { return audit.Record(t.Context(), tx, "x", "y", audit.Change{Reason: "z"}) }); err == nil {
 		t.Error("a change without before and after was recorded")

@@ -74,9 +74,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 			t.Fatalf("letters older than the only one: %v, %v", older, err)
 		}
 		require.NoError(t, deadletters.Redrive(t.Context(), pool, b, l.ID))
-		if err := deadletters.Redrive(t.Context(), pool, b, l.ID); !errors.Is(err, deadletters.ErrNotFound) {
-			t.Fatalf("redriven twice: %v", err)
-		}
+		require.ErrorIs(t, deadletters.Redrive(t.Context(), pool, b, l.ID), deadletters.ErrNotFound)
 	}
 	again() // fails again and is stored again
 	alarms, err := alarm.List(t.Context(), pool, alarm.Filter{Open: true, Limit: 10})
@@ -94,9 +92,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the redriven message did not arrive")
 	}
-	if n := others.Load(); n != 1 {
-		t.Errorf("the other consumer got it %d times, want once", n)
-	}
+	require.Equal(t, "deliveries to the other consumer", others.Load(), 1)
 }
 
 // Grants that the order writer gave up on are redriven to GRANTS, because EVENTS
@@ -137,9 +133,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	if err := deadletters.Redrive(t.Context(), pool, gone, l.ID); err == nil {
 		t.Error("redriven without a bus")
 	}
-	if n := len(letters()); n != 1 {
-		t.Fatalf("%d letters after a redrive that failed, want 1", n)
-	}
+	require.Equal(t, "letters after a redrive that failed", len(letters()), 1)
 	require.NoError(t, deadletters.Redrive(t.Context(), pool, b, l.ID))
 	select {
 	case m := <-taken:
@@ -149,10 +143,6 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the redriven message did not arrive")
 	}
-	if n := len(letters()); n != 0 {
-		t.Errorf("%d letters are left", n)
-	}
-	if err := deadletters.Redrive(t.Context(), pool, b, l.ID); !errors.Is(err, deadletters.ErrNotFound) {
-		t.Errorf("redriven twice: %v", err)
-	}
+	require.Equal(t, "letters left", len(letters()), 0)
+	require.ErrorIs(t, deadletters.Redrive(t.Context(), pool, b, l.ID), deadletters.ErrNotFound)
 }

@@ -141,9 +141,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	o := setup(t, pool, b)
 	var repaired atomic.Bool
-	if _, err := pool.Exec(t.Context(), `CREATE TABLE public.effects (id uuid)`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, `CREATE TABLE public.effects (id uuid)`)
 	stop, err := b.Subscribe(t.Context(), []bus.Subscription{{Name: "effect", Filter: "events.test.>", MaxAttempts: 1, Handle: func(ctx context.Context, m bus.Msg) error {
 		if !repaired.Load() {
 			return errors.New("broken")
@@ -181,9 +179,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	first, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = first.Rollback(context.Background()) }()
-	if _, err := first.Exec(t.Context(), `SELECT FROM platform.dead_letters ORDER BY id LIMIT 1 FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, first, `SELECT FROM platform.dead_letters ORDER BY id LIMIT 1 FOR UPDATE`)
 	var desks sync.WaitGroup
 	var redriven atomic.Int64
 	for range 2 {
@@ -198,13 +194,9 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	}, "both desks want the first letter")
 	require.NoError(t, first.Rollback(t.Context()))
 	desks.Wait()
-	if redriven.Load() != 20 {
-		t.Errorf("two desks redrove %d of 20", redriven.Load())
-	}
+	require.Equal(t, "redriven by two desks", redriven.Load(), 20)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return count(`SELECT count(DISTINCT id) FROM public.effects`) == messages }, "every effect happens")
-	if n := count(`SELECT count(*) FROM public.effects`); n != messages {
-		t.Errorf("%d effects of %d messages", n, messages)
-	}
+	require.Equal(t, "effects", count(`SELECT count(*) FROM public.effects`), messages)
 	if n := count(`SELECT count(*) FROM platform.audit WHERE action = 'dead-letter.redrive' AND actor = 7`); n != messages {
 		t.Errorf("%d audited", n)
 	}

@@ -206,9 +206,7 @@ func TestRedriveOfMessages(t *testing.T) {
 			t.Errorf("%s: %d %v", tt.name, status, doc)
 		}
 	}
-	if got := s.pages("status=failed", "id"); len(got) != 0 {
-		t.Errorf("still failed: %v", got)
-	}
+	require.Equal(t, "letters that still failed", len(s.pages("status=failed", "id")), 0)
 	actions, err := audit.List(t.Context(), s.db, audit.Filter{Action: "message.redrive"})
 	if err != nil || len(actions) != redriveAtMost+7 || actions[0].Actor != 7 {
 		t.Errorf("%d audited, %v", len(actions), err)

@@ -34,9 +34,7 @@ func TestRun(t *testing.T) {
 		}
 		began := time.Now()
 		lines := Run(t.Context(), Need{}, checks)
-		if took := time.Since(began); took != patience {
-			t.Errorf("took %s", took)
-		}
+		require.Equal(t, "took", time.Since(began), patience)
 		var codes []string
 		for _, l := range lines {
 			codes = append(codes, l.Code+" "+string(l.Level))
@@ -73,9 +71,7 @@ func TestServers(t *testing.T) {
 	}
 	ready := lines(good, Need{Units: 10, Shoppers: 100})
 	for _, code := range []string{"nats", "memory", "disk", "clock", "connections", "alarms"} {
-		if ready[code].Level != OK {
-			t.Errorf("%s: %+v", code, ready[code])
-		}
+		require.Equal(t, "level of "+code, ready[code].Level, OK)
 	}
 
 	require.NoError(t, tooHot.Raise(t.Context(), pool, "item 7", "hot"))

@@ -69,9 +69,7 @@ func TestTotalsAndCurveAreTheSumOverInstances(t *testing.T) {
 		7: {"orders": {"created": 200, "paid": 5}, "answers": {"queued": 3}},
 		8: {"pushes": {"sent": 100}},
 	}
-	if diff := cmp.Diff(want, totals(t, pool, 7, 8, 9)); diff != "" {
-		t.Errorf("totals (-want +got):\n%s", diff)
-	}
+	require.Equal(t, "totals", totals(t, pool, 7, 8, 9), want)
 	if got := Sum(want); got["orders"]["created"] != 200 || got.Sum("pushes") != 100 {
 		t.Errorf("sum %v", got)
 	}
@@ -105,9 +103,7 @@ func TestFoldRepeatsUnclearRowsOnce(t *testing.T) {
 	b.pending = lost // stored, but the answer was lost
 	b.Count(1, "orders", "created", 1)
 	mustFold(t, b, b)
-	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 11 {
-		t.Errorf("counted %d, want 11", got)
-	}
+	require.Equal(t, "counted", totals(t, pool, 1)[1]["orders"]["created"], 11)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.Count(1, "orders", "created", 2)
@@ -118,9 +114,7 @@ func TestFoldRepeatsUnclearRowsOnce(t *testing.T) {
 	if err := b.run(stopped); err != nil { // the process stops: both folds are stored
 		t.Error(err)
 	}
-	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 14 {
-		t.Errorf("after the stop %d, want 14", got)
-	}
+	require.Equal(t, "after the stop", totals(t, pool, 1)[1]["orders"]["created"], 14)
 }
 
 // No fold counts as a repetition of another when the clock stands still or is set back,
@@ -136,9 +130,7 @@ func TestFoldsFollowAClockThatIsSetBack(t *testing.T) {
 			mustFold(t, b)
 		}
 	}
-	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 6 {
-		t.Errorf("counted %d, want 6", got)
-	}
+	require.Equal(t, "counted", totals(t, pool, 1)[1]["orders"]["created"], 6)
 	curve, err := Curve(t.Context(), pool, "", time.Second, Span{opening.Add(-24 * time.Hour), opening.Add(time.Hour), []int64{1}})
 	if err != nil || len(curve) != 3 || !curve[0].At.Equal(clock.at.Truncate(time.Second)) || curve[0].Counts["orders"]["created"] != 2 {
 		t.Errorf("the curve: %v %v", curve, err)
@@ -208,9 +200,7 @@ func TestGaugesAreTheSumOverLiveInstances(t *testing.T) {
 	cancel()
 	require.NoError(t, boards[0].runGauges(stopped))
 	expect(5, 2)
-	if _, err := pool.Exec(t.Context(), "UPDATE platform.tally_gauges SET at = at - interval '16 s' WHERE value = 2"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, pool, "UPDATE platform.tally_gauges SET at = at - interval '16 s' WHERE value = 2")
 	expect(3, 1)
 	boards[2].Gauge("sockets", func() int64 { return 9 })
 	require.NoError(t, boards[2].report(t.Context()))
@@ -252,9 +242,7 @@ func TestOldSecondsGoAndTotalsStay(t *testing.T) {
 	if err != nil || len(curve) != 1 {
 		t.Errorf("seconds left: %v %v", curve, err)
 	}
-	if got := totals(t, pool, 1)[1]["orders"]["created"]; got != 2 {
-		t.Errorf("total %d, want 2", got)
-	}
+	require.Equal(t, "total", totals(t, pool, 1)[1]["orders"]["created"], 2)
 }
 
 // A process that serves nothing has no board.

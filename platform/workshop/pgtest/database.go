@@ -44,6 +44,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/migrations"
@@ -93,6 +94,18 @@ func DB(t testing.TB) *pgxpool.Pool {
 		}
 	})
 	return pool
+}
+
+// Exec executes a statement in a pool, on a connection, or in a transaction.
+func Exec(t testing.TB, db executor, sql string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
 // DatabaseURL returns the URL of a fresh, migrated database, which is dropped

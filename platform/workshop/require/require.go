@@ -1,7 +1,12 @@
 // Package require ends a test whose step has failed.
 package require
 
-import "github.com/google/go-cmp/cmp"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // T is a test: a *testing.T, a *testing.B or a *rapid.T.
 type T interface {
@@ -22,5 +27,13 @@ func Equal[V any](t T, what string, got, want V) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(what + " (-want +got):\n" + diff)
+	}
+}
+
+// ErrorIs ends the test unless err is or wraps want.
+func ErrorIs(t T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatal(fmt.Sprintf("error %v, want %v", err, want))
 	}
 }
