@@ -13,6 +13,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -34,9 +35,7 @@ func (b *bundle) moveOff(how func(context.Context, pgx.Tx, int64, int32) (int32,
 		}
 		return end
 	})
-	if !errors.Is(err, end) {
-		b.t.Fatal(err)
-	}
+	require.ErrorIs(b.t, err, end)
 	return moved
 }
 
@@ -202,7 +201,7 @@ func TestRefundedUnitsReachRedis(t *testing.T) {
 					b.write(item, epoch, a)
 					b.mustBring(b.pay(a.No))
 				}
-				b.work(b.Run)
+				pgtest.Work(t, b.Run)
 				require.Equal(t, "all paid", only(t, b.reserve(item, epoch, one(9))).Verdict, SoldOut)
 				learn(b, item, b.refund(writtenOff.No, true), b.refund(returned.No, false))
 				st := b.state(item)
@@ -242,7 +241,7 @@ func TestRefundAfterTheSettlementChangesPostgresAlone(t *testing.T) {
 	require.Equal(t, "keys", b.keys(), 0)
 	row := b.bookRowOf(item) // at rest, so it stays in memory
 	require.Equal(t, "books", fmt.Sprint(row.Available, row.Sold, row.WrittenOff), "3 2 0")
-	b.work(b.Run)
+	pgtest.Work(t, b.Run)
 	for _, o := range []orderevent.Order{b.refund(returned.No, false), b.refund(writtenOff.No, true)} {
 		require.NoError(t, b.tell(orderevent.SubjectRefunded, o))
 	}
@@ -257,7 +256,7 @@ func TestRefundAfterTheSettlementChangesPostgresAlone(t *testing.T) {
 func TestRefundKnownBeforeTheRetake(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.work(b.Run)
+	pgtest.Work(t, b.Run)
 	for id, writeOff := range map[int64]bool{1: false, 2: true} {
 		n := onSale(id, 5)
 		n.Backup = 2

@@ -342,17 +342,11 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 	if got := s.sampled(); len(got[0].Violations) != 1 || !strings.Contains(got[0].Violations[0].Detail, "the total is 20") {
 		t.Errorf("a unit too few in the row: %+v", got)
 	}
-	done := make(chan error, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		done <- alarm.NewWatch(s.db, slog.New(slog.DiscardHandler), alarm.Sampled(100*time.Millisecond, s.Samples())).Run(ctx)
-	}()
+	pgtest.Work(t, alarm.NewWatch(s.db, slog.New(slog.DiscardHandler), alarm.Sampled(100*time.Millisecond, s.Samples())).Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		l, err := alarm.List(t.Context(), s.db, alarm.Filter{Code: alarm.BooksBroken.Code})
 		return err == nil && len(l) > 0 && strings.HasSuffix(l[len(l)-1].Subject, " item 1")
 	}, "the alarm")
-	cancel()
-	require.NoError(t, <-done)
 }
 
 // Every second only sums are compared. Work under way is not a difference, and one that lasts is confirmed by the

@@ -81,8 +81,8 @@ func TestLostWorkListLosesNothing(t *testing.T) {
 		}
 		gone[item] = closed
 	}
-	b.work(b.Run)
-	b.work(b.RunComparing)
+	pgtest.Work(t, b.Run)
+	pgtest.Work(t, b.RunComparing)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		x, y := b.state(plain.Item), b.state(once.Item)
 		return x.Remaining == 5 && x.Committed == 1 && y.Remaining == 5 && y.Committed == 1

@@ -152,10 +152,7 @@ func TestHealthIsNotMisledByWhatHappensMeanwhile(t *testing.T) {
 	t.Parallel()
 	for what, meanwhile := range map[string]func(b *bundle, item Item, no ids.ID){
 		"a change": func(b *bundle, item Item, _ ids.ID) {
-			b.inTx(func(tx pgx.Tx) error { return b.Change(b.t.Context(), tx, item.ID, Change{AddStock: new(int32(2))}) })
-			if err := b.Apply(b.t.Context(), item.ID); err != nil {
-				b.t.Error(err)
-			}
+			b.change(item, Change{AddStock: new(int32(2))})
 		},
 		"a Load":   func(b *bundle, item Item, _ ids.ID) { b.load(item) },
 		"a return": func(b *bundle, _ Item, no ids.ID) { b.mustBring(b.close(no)) },

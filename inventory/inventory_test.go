@@ -340,21 +340,6 @@ func (b *bundle) bring(item Item, orders ...orderevent.Order) error {
 	return err
 }
 
-// work runs a worker until the returned function is called or the test ends.
-func (b *bundle) work(run func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			b.t.Errorf("worker: %v", err)
-		}
-	})
-	b.t.Cleanup(stop)
-	return stop
-}
-
 // deliver passes the module an event about orders.
 func (b *bundle) deliver(subject string, orders ...orderevent.Order) error {
 	b.t.Helper()

@@ -61,7 +61,7 @@ func TestDeadItemDelaysNoOtherItem(t *testing.T) {
 	}
 	publish(closed)
 	require.NoError(t, errors.Join(broker.PublishAll(t.Context(), events)...))
-	b.work(b.Run)
+	pgtest.Work(t, b.Run)
 	stop, err := broker.Subscribe(t.Context(), b.Subscriptions(), deadletters.Keeper(b.db))
 	require.NoError(t, err)
 	defer stop(t.Context())
@@ -80,7 +80,7 @@ func TestStopAppliesWorkLists(t *testing.T) {
 	require.NoError(t, b.deliver(orderevent.SubjectClosed, first, second))
 	b.store.UnitsReturnWithin = time.Minute
 	require.NoError(t, b.deliver(orderevent.SubjectClosed, later))
-	b.work(b.Run)()
+	pgtest.Work(t, b.Run)()
 	require.Equal(t, "remaining", b.state(item).Remaining, 3)
 	if err := b.deliver(orderevent.SubjectClosed, first); !bus.IsExpected(err) {
 		t.Errorf("after the stop: %v", err)
@@ -101,7 +101,7 @@ func TestReleaseThatKeepsFailingAsksForAPerson(t *testing.T) {
 		return l
 	}
 	repair := b.breakUsers(item)
-	b.work(b.Run)
+	pgtest.Work(t, b.Run)
 	require.NoError(t, b.deliver(orderevent.SubjectClosed, closed))
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := raised(); return len(l) == 1 && l[0].Count > 1 }, "the alarm, twice")
 	if l := raised(); l[0].Subject != "item 1" || l[0].Detail == "" {
@@ -149,7 +149,7 @@ func unitsReturnLater(t *testing.T, subject string, end func(b *bundle, no ids.I
 		t.Errorf("differences while the unit waits: %v", found)
 	}
 	require.Equal(t, "release pending", c.Sum().ReleasePending, 1)
-	b.work(b.Run)
+	pgtest.Work(t, b.Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Remaining == 3 }, "the unit to return")
 }
 
@@ -164,7 +164,7 @@ func TestSubscriptions(t *testing.T) {
 	b.reserve(i2, e2, z)
 	b.write(i1, e1, x, y)
 	b.write(i2, e2, z)
-	b.work(b.Run)
+	pgtest.Work(t, b.Run)
 	deliver := func(subject string, orders ...orderevent.Order) {
 		t.Helper()
 		require.NoError(t, b.tell(subject, orders...))
@@ -232,6 +232,10 @@ func TestEndsWaitForLoad(t *testing.T) {
 		past, earlier := time.Now().Add(-time.Second), time.Now().Add(-time.Hour)
 		return b.Change(t.Context(), tx, item.ID, Change{OpensAt: &earlier, ClosesAt: &past})
 	})
+	b.rdb.HSet(t.Context(), item.StateKey(), "fenced", st.Epoch+1) // nothing loads it any more
+	for _, err := range both() {
+		require.NoError(t, err)
+	}
 	require.NoError(t, b.Forget(t.Context(), item))
 	for _, err := range both() {
 		require.NoError(t, err)

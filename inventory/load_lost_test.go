@@ -141,28 +141,6 @@ func TestLoadWhoseAnswersAreLostSucceeds(t *testing.T) {
 	b.mustHold(item, kept)
 }
 
-// Nothing loads an item whose sale is over, so its events must not wait for a Load.
-func TestReturnsToAFencedItemEndWithItsSale(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	item, epoch := b.loaded(onSale(1, 3))
-	paid, closed := one(1), one(2)
-	b.reserve(item, epoch, paid, closed)
-	b.write(item, epoch, paid, closed)
-	p, c := b.pay(paid.No), b.close(closed.No)
-	require.NoError(t, b.rdb.HSet(t.Context(), item.StateKey(), "fenced", epoch+1).Err())
-	ends := func() [2]error {
-		return [2]error{b.bring(item, p), b.bring(item, c)}
-	}
-	for _, err := range ends() {
-		require.ErrorIs(t, err, ErrFenced)
-	}
-	b.sql(`UPDATE inventory.stock SET closes_at = clock_timestamp()`)
-	for _, err := range ends() {
-		require.NoError(t, err)
-	}
-}
-
 // heldPastTheEnd is an item whose Load has read an order as live when the sale ends and the order is closed.
 func (b *bundle) heldPastTheEnd() (Item, func() orderevent.Order) {
 	b.t.Helper()

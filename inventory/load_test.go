@@ -166,11 +166,8 @@ func TestLoadDrainsTheBus(t *testing.T) {
 		t.Fatalf("the Load did not wait for the writer: %v", err)
 	case <-time.After(5 * b.store.PublishDeadline):
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	consumed := make(chan error, 1)
-	go func() {
-		consumed <- queue.Consume(ctx, func(_ context.Context, batch []bus.Msg) {
+	pgtest.Work(t, func(ctx context.Context) error {
+		return queue.Consume(ctx, func(_ context.Context, batch []bus.Msg) {
 			for _, m := range batch {
 				if m.Subject == seckillevent.GrantsSubject(1) {
 					if err := m.Ack(); err != nil {
@@ -179,10 +176,8 @@ func TestLoadDrainsTheBus(t *testing.T) {
 				}
 			}
 		})
-	}()
+	})
 	require.NoError(t, <-loaded)
-	stop()
-	require.NoError(t, <-consumed)
 }
 
 func TestBooksThatDifferRaiseAnAlarm(t *testing.T) {

@@ -137,7 +137,7 @@ func TestRetakeWaitsForAnotherNumber(t *testing.T) {
 	b.write(item, epoch, late)
 	b.mustBring(b.close(late.No))
 	require.Equal(t, "the newer one", only(t, b.reserve(item, epoch, newer)).Verdict, Granted)
-	b.work(b.Run)
+	pgtest.Work(t, b.Run)
 	require.NoError(t, b.deliver(orderevent.SubjectPaid, b.retake(late.No)))
 	b.mustAgree("while it waits", item)
 	require.NoError(t, b.deliver(orderevent.SubjectRefused, b.orders.put(item, newer, epoch, orderevent.StatusRefused)))

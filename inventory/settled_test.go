@@ -170,7 +170,7 @@ func TestOneInstanceSettles(t *testing.T) {
 	require.NoError(t, <-held)
 	for _, s := range []*Service{b.Service, b.instance()} {
 		for _, w := range s.Workers() {
-			b.work(w.Run)
+			pgtest.Work(t, w.Run)
 		}
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.keys() == 0 }, "the item is settled")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,17 +14,15 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
 func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	t.Cleanup(func() { cancel(); running.Wait() })
 	for _, w := range b.service.Workers() {
-		running.Go(func() { _ = w.Run(ctx) })
+		pgtest.Work(t, w.Run)
 	}
 	before := b.connect(t, 7)
 	b.service.Subscriptions()[0].Missed()

@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"stampede/inventory/inventoryevent"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -39,9 +40,7 @@ func TestReturnedUnitsAreAnnouncedToEverySocket(t *testing.T) {
 	news := make(broadcasts)
 	b.service.deps.Broadcasts, b.service.returnedEvery = news, 10*time.Millisecond
 	first, second := b.connect(t, 1), b.connect(t, 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- b.service.announceReturned(ctx) }()
+	pgtest.Work(t, b.service.announceReturned)
 	raw, err := json.Marshal(inventoryevent.Returned{ItemID: 42, Epoch: 1, Rel: 1})
 	require.NoError(t, err)
 	news <- []byte(`{`) // is ignored
@@ -53,8 +52,6 @@ func TestReturnedUnitsAreAnnouncedToEverySocket(t *testing.T) {
 			t.Errorf("%s, %v", message, err)
 		}
 	}
-	cancel()
-	require.NoError(t, <-ended)
 }
 
 // What does not fit in a message takes no memory.

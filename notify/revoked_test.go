@@ -14,6 +14,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -79,9 +80,7 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	t.Parallel()
 	ended := &endedLogins{}
 	b := setup(t, nil, auth.RevokedBy(ended))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- b.service.closeEnded(ctx) }()
+	pgtest.Work(t, b.service.closeEnded)
 	phone, err := b.as(t, 7, 1)
 	require.NoError(t, err)
 	desktop, err := b.as(t, 7, 2)
@@ -98,8 +97,6 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	if _, _, err := phone.Read(quiet); websocket.CloseStatus(err) != -1 {
 		t.Errorf("the other login's socket: %v, want it open", err)
 	}
-	cancel()
-	require.NoError(t, <-done)
 }
 
 // TestAttackSocketOutlivesItsToken: a copied access token that has expired receives no
@@ -108,9 +105,7 @@ func TestAttackSocketOutlivesItsToken(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64
 	b := setupAt(t, func() time.Time { return time.Now().Add(time.Duration(later.Load())) }, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- b.service.closeEnded(ctx) }()
+	pgtest.Work(t, b.service.closeEnded)
 	const user = 1 // in a shard that is swept early
 	conn, err := b.as(t, user, 1)
 	require.NoError(t, err)
@@ -124,8 +119,6 @@ func TestAttackSocketOutlivesItsToken(t *testing.T) {
 	if _, _, err := conn.Read(within); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Errorf("after the token's expiry: %v, want 1008", err)
 	}
-	cancel()
-	require.NoError(t, <-done)
 }
 
 // TestAnEndedLoginDoesNotConnect, neither after a known revocation nor after one

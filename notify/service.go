@@ -166,8 +166,10 @@ func pushing[E any](h *hub, of func(E) (user int64, message any)) func(context.C
 // ended logins and those that may have missed a push, and announce returned units.
 func (s *Service) Workers() []app.Worker {
 	return []app.Worker{
-		{Name: "notify-ping", Run: s.hub.runPings}, {Name: "notify-revoked", Run: s.closeEnded},
-		{Name: "notify-missed", Run: s.closeBehind}, {Name: "notify-returned", Run: s.announceReturned},
+		{Name: "notify-ping", Run: s.hub.runPings},
+		{Name: "notify-revoked", Run: s.closeEnded},
+		{Name: "notify-missed", Run: s.closeBehind},
+		{Name: "notify-returned", Run: s.announceReturned},
 	}
 }
 

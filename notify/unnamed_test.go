@@ -1,10 +1,10 @@
 package notify
 
 import (
-	"stampede/platform/workshop/require"
-
 	"net/netip"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // TestAttackSocketsWithoutTokenOfOneAddress: an address takes a quarter of the places

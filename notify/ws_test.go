@@ -84,21 +84,6 @@ func TestRefusedHandshakesAreProblems(t *testing.T) {
 	}
 }
 
-func TestTheSocketIsDocumented(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil)
-	doc, err := b.router.Document()
-	require.NoError(t, err)
-	for _, want := range []string{
-		`"/api/v1/ws"`, `"101"`, `"426"`, "`stampede.v1`", "`bearer.", `{\"token\":`, `{\"type\":\"hello\"}`, `{\"type\":\"order\",\"order\":{…}}`,
-		"1001", "1008", "1013",
-	} {
-		if !strings.Contains(string(doc), want) {
-			t.Errorf("the document lacks %s", want)
-		}
-	}
-}
-
 func TestSocketsWithoutATokenAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) { c.MaxUnnamed = 2 })

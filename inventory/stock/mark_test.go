@@ -2,6 +2,7 @@ package stock
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,4 +95,16 @@ func FuzzParseMark(f *testing.F) {
 			t.Errorf("%q became %v and then %v, %v", text, m, back, err)
 		}
 	})
+}
+
+// On a cluster a script fails if its keys are in different slots, which their tags decide.
+func TestTheKeysOfAnItemShareASlot(t *testing.T) {
+	t.Parallel()
+	for _, i := range []Item{{ID: 1, ActivityID: 7}, {ID: 1, ActivityID: 7, Shard: 3}, {ID: 1, ActivityID: 7, PerActivity: true}} {
+		for _, key := range append(i.AppendKeys(nil, 5), i.EpochKeys(6)...) {
+			if !strings.HasPrefix(key, i.group()+":") {
+				t.Errorf("%s is not in the slot of %s", key, i.group())
+			}
+		}
+	}
 }

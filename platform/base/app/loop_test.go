@@ -1,8 +1,6 @@
 package app_test
 
 import (
-	"stampede/platform/workshop/require"
-
 	"bytes"
 	"context"
 	"errors"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"stampede/platform/base/app"
+	"stampede/platform/workshop/require"
 )
 
 func TestLoopLogsAnOutageOnce(t *testing.T) {
@@ -44,14 +43,7 @@ func TestLoopLogsAnOutageOnce(t *testing.T) {
 			t.Errorf("Run() = %v", err)
 		}
 		want := []time.Duration{0, time.Minute, 90 * time.Second, 100 * time.Second, 160 * time.Second, 200 * time.Second}
-		if len(at) != len(want) {
-			t.Fatalf("done at %v, want %v", at, want)
-		}
-		for i := range at {
-			if at[i] != want[i] {
-				t.Errorf("done at %v, want %v", at, want)
-			}
-		}
+		require.Equal(t, "done at", at, want)
 		require.Equal(t, "logged for two outages", strings.Count(log.String(), "it did not work"), 2)
 	})
 }

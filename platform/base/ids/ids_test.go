@@ -1,15 +1,13 @@
 package ids_test
 
 import (
-	"stampede/platform/workshop/require"
-
-	"encoding/json"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // The bucket determines a row's partition, so it can never change.
@@ -61,15 +59,6 @@ func TestParseRefusesInvalidNumbers(t *testing.T) {
 		if id, err := ids.Parse(s); err == nil {
 			t.Errorf("Parse(%q) = %s, want an error", s, id)
 		}
-	}
-}
-
-func TestJSONIsTheHexText(t *testing.T) {
-	t.Parallel()
-	id := ids.NewFor(7)
-	raw, err := json.Marshal(map[string]ids.ID{"no": id})
-	if err != nil || string(raw) != `{"no":"`+id.String()+`"}` {
-		t.Fatalf("Marshal = %s, %v", raw, err)
 	}
 }
 

@@ -1,10 +1,10 @@
 package network
 
 import (
-	"stampede/platform/workshop/require"
-
 	"net/netip"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 func TestPublic(t *testing.T) {

@@ -1,10 +1,10 @@
 package plaintext
 
 import (
-	"stampede/platform/workshop/require"
-
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 func TestClean(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -111,19 +111,7 @@ func into(ch chan<- string) func(context.Context, bus.Msg) error {
 // consumeGrants runs a consumer until the test ends or stop is called.
 func consumeGrants(t testing.TB, b *bus.Bus, handle func(ctx context.Context, batch []bus.Msg)) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := b.Queue("GRANTS").Consume(ctx, handle); err != nil {
-			t.Errorf("consume grants: %v", err)
-		}
-	})
-	stop = sync.OnceFunc(func() {
-		cancel()
-		done.Wait()
-	})
-	t.Cleanup(stop)
-	return stop
+	return pgtest.Work(t, func(ctx context.Context) error { return b.Queue("GRANTS").Consume(ctx, handle) })
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,8 +1,6 @@
 package bus_test
 
 import (
-	"stampede/platform/workshop/require"
-
 	"bytes"
 	"context"
 	"log/slog"
@@ -15,6 +13,7 @@ import (
 
 	"stampede/platform/store/bus"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/require"
 )
 
 func TestGrantsArriveInBatches(t *testing.T) {

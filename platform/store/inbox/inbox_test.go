@@ -59,9 +59,7 @@ func TestRolledBackMessageIsFreshAgain(t *testing.T) {
 		}
 		return errStop
 	})
-	if !errors.Is(err, errStop) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, err, errStop)
 	if got := fresh(t, pool, "writer", id); !got[id] {
 		t.Fatal("the message is not fresh after a rollback")
 	}

@@ -1,7 +1,6 @@
 package outbox_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -27,37 +26,36 @@ func message(t testing.TB, pool *pgxpool.Pool, id ids.ID) outbox.Message {
 	return m
 }
 
-func exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
-	t.Helper()
-	pgtest.Exec(t, pool, sql, args...)
-}
-
-// An event that the bus refuses is tried again, fails after the bound with an alarm,
+// An event that the bus refuses is set aside with an alarm, so that the others are sent; it is tried again, fails after the bound with an alarm,
 // and stays; redriven after its cause was repaired, it arrives under its id.
 func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
 	id := ids.New()
-	exec(t, pool, `INSERT INTO platform.outbox (id, subject, payload) VALUES ($1, 'nowhere.test', 'x')`, id)
+	pgtest.Exec(t, pool, `INSERT INTO platform.outbox (id, subject, payload) VALUES ($1, 'nowhere.test', 'x')`, id)
 	r := relay(pool, b)
 	outbox.RetryRefused(r, time.Millisecond)
-	run(t, r)
+	pgtest.Work(t, r.Run)
+	small := add(t, pool, "small") // found without a wake-up
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) == 1 && l[0].ID == small }, "another event arrives")
 	is := func(want outbox.Status, attempts int) func() bool {
 		return func() bool { m := message(t, pool, id); return m.Status == want && m.Attempts >= attempts }
 	}
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Pending, 3), "three attempts")
 	require.Equal(t, "unsent rows that keep their partition", unsent(t, pool), 0)
-	exec(t, pool, `UPDATE platform.outbox_refused SET refused_at = refused_at - interval '2 hours', next_try = clock_timestamp()`)
+	pgtest.Exec(t, pool, `UPDATE platform.outbox_refused SET refused_at = refused_at - interval '2 hours', next_try = clock_timestamp()`)
 	r.Wake()
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Failed, 4), "the event fails")
+	for _, code := range []alarm.Code{alarm.OutboxRefused.Code, alarm.OutboxFailed.Code} {
+		list, err := alarm.List(t.Context(), pool, alarm.Filter{Code: code})
+		if err != nil || len(list) != 1 || list[0].Subject != "nowhere.test" || list[0].Count != 1 {
+			t.Errorf("alarms %+v, %v", list, err)
+		}
+	}
 	failed := message(t, pool, id)
 	if failed.NextTry != nil || failed.FailedAt == nil || failed.Error == "" {
 		t.Errorf("failed event %+v", failed)
-	}
-	list, err := alarm.List(t.Context(), pool, alarm.Filter{Code: alarm.OutboxFailed.Code})
-	if err != nil || len(list) != 1 || list[0].Subject != "nowhere.test" {
-		t.Errorf("alarms %+v, %v", list, err)
 	}
 
 	redrive := func() (redriven []outbox.Redriven) {
@@ -69,8 +67,8 @@ func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
 	require.Equal(t, "redriven", len(redrive()), 1)
 	r.Wake()
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Pending, failed.Attempts+1), "it is tried again")
-	exec(t, pool, `UPDATE platform.outbox_refused SET subject = 'events.test', next_try = clock_timestamp()`)
-	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) == 1 && l[0].ID == id }, "the event arrives")
+	pgtest.Exec(t, pool, `UPDATE platform.outbox_refused SET subject = 'events.test', next_try = clock_timestamp()`)
+	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) == 2 && l[1].ID == id }, "the event arrives")
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Sent, 0), "it is in the outbox again, as sent")
 	require.Equal(t, "sent events redriven", len(redrive()), 0)
 }
@@ -84,18 +82,16 @@ func TestOutageDoesNotFailRefusedEvents(t *testing.T) {
 	for err == nil {
 		err = b.Publish(t.Context(), "events.filler", ids.New(), make([]byte, 100<<10))
 	}
-	if !errors.Is(err, bus.ErrFull) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, err, bus.ErrFull)
 	id := ids.New()
-	exec(t, pool, `INSERT INTO platform.outbox_refused (id, subject, payload, created_at, error, refused_at, next_try)
+	pgtest.Exec(t, pool, `INSERT INTO platform.outbox_refused (id, subject, payload, created_at, error, refused_at, next_try)
 		VALUES ($1, 'events.test', $2, now() - interval '9 days', 'too large', now() - interval '9 days', now())`, id, make([]byte, 200<<10))
 	add(t, pool, string(make([]byte, 200<<10)))
 	r := relay(pool, b)
 	outbox.RetryRefused(r, time.Millisecond)
 	windows := make(chan struct{}, 100)
 	outbox.DieBeforeMark(r, func() error { windows <- struct{}{}; return nil })
-	run(t, r)
+	pgtest.Work(t, r.Run)
 	for range 3 { // a retry before each
 		<-windows
 	}

@@ -34,24 +34,6 @@ func relay(pool *pgxpool.Pool, b *bus.Bus) *outbox.Relay {
 	return outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, discard(), nil)
 }
 
-// run starts a relay for the rest of the test.
-func run(t testing.TB, r *outbox.Relay) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			t.Errorf("relay ended: %v", err)
-		}
-	})
-	stop = sync.OnceFunc(func() {
-		cancel()
-		done.Wait()
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
 // add commits one event.
 func add(t testing.TB, pool *pgxpool.Pool, data string) ids.ID {
 	t.Helper()
@@ -132,7 +114,7 @@ func TestRelaySendsInOrderUnderTheRowsID(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	run(t, relay(pool, b))
+	pgtest.Work(t, relay(pool, b).Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.stored()) >= rows }, "every event arrives")
 	for i, m := range got.stored() {
 		if m.ID != want[i] || string(m.Data) != `{"n":`+strconv.Itoa(i)+`}` {
@@ -148,21 +130,12 @@ func TestWakeSendsWithoutPolling(t *testing.T) {
 	got := consume(t, b)
 	r := relay(pool, b)
 	outbox.NeverPoll(r)
-	run(t, r)
+	pgtest.Work(t, r.Run)
 	for i := range 3 {
 		add(t, pool, "x")
 		r.Wake()
 		pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == i+1 }, "the event arrives")
 	}
-}
-
-func TestPollingFindsRowsWithoutWakeUp(t *testing.T) {
-	t.Parallel()
-	pool, b := pgtest.DB(t), bustest.Open(t)
-	got := consume(t, b)
-	run(t, relay(pool, b))
-	id := add(t, pool, "x")
-	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return len(l) == 1 && l[0].ID == id }, "the event arrives")
 }
 
 // The relay dies after publishing and before marking. The next one publishes
@@ -180,7 +153,7 @@ func TestCrashBetweenPublishAndMark(t *testing.T) {
 		}
 		return nil
 	})
-	run(t, r)
+	pgtest.Work(t, r.Run)
 	allSent(t, pool)
 	if deaths.Load() < 3 {
 		t.Fatalf("the row was marked after %d windows, want 3", deaths.Load())
@@ -200,7 +173,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	pool, b := pgtest.DB(t), bustest.Open(t)
 	got := consume(t, b)
 	r := relay(pool, b)
-	run(t, r)
+	pgtest.Work(t, r.Run)
 	late, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = late.Rollback(context.Background()) }()
@@ -227,14 +200,12 @@ func TestRowsWaitWhileEventsIsFull(t *testing.T) {
 	for err == nil {
 		err = b.Publish(t.Context(), "events.filler", ids.New(), make([]byte, 100<<10))
 	}
-	if !errors.Is(err, bus.ErrFull) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, err, bus.ErrFull)
 	id := add(t, pool, string(make([]byte, 200<<10)))
 	r := relay(pool, b)
 	tried := make(chan struct{}, 100)
 	outbox.DieBeforeMark(r, func() error { tried <- struct{}{}; return nil })
-	run(t, r)
+	pgtest.Work(t, r.Run)
 	for range 3 {
 		<-tried
 	}
@@ -255,7 +226,7 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 	r := relay(pool, gone)
 	tried := make(chan struct{}, 1000)
 	outbox.DieBeforeMark(r, func() error { tried <- struct{}{}; return nil })
-	stop := run(t, r)
+	stop := pgtest.Work(t, r.Run)
 	require.NoError(t, gone.Close(t.Context())) // equivalent to a long bus outage
 	add(t, pool, "during the outage")
 	for range 3 {
@@ -276,7 +247,7 @@ func TestRelayOutlivesPostgresAndBus(t *testing.T) {
 
 	b := bustest.Open(t, bustest.In(dir))
 	got := consume(t, b)
-	run(t, relay(pool, b))
+	pgtest.Work(t, relay(pool, b).Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 1 }, "the event arrives")
 	allSent(t, pool)
 }
@@ -300,7 +271,7 @@ func TestTwoRelaysShareOneDatabase(t *testing.T) {
 			}
 			return nil
 		})
-		run(t, r)
+		pgtest.Work(t, r.Run)
 	}
 	const rows = 100
 	for i := range rows {
@@ -315,27 +286,6 @@ func TestTwoRelaysShareOneDatabase(t *testing.T) {
 			t.Errorf("%s arrived twice", m.ID)
 		}
 		seen[m.ID] = true
-	}
-}
-
-// A row that the bus permanently refuses is set aside with an alarm; the others
-// are sent.
-func TestRefusedRowDoesNotBlockOthers(t *testing.T) {
-	t.Parallel()
-	pool, b := pgtest.DB(t), bustest.Open(t)
-	got := consume(t, b)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO platform.outbox (id, subject, payload) VALUES ($1, 'events.huge', $2)`,
-		ids.New(), make([]byte, 2<<20)); err != nil {
-		t.Fatal(err)
-	}
-	add(t, pool, "small")
-	run(t, relay(pool, b))
-	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 1 && unsent(t, pool) == 0 }, "the small one arrives")
-	add(t, pool, "small")
-	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 && unsent(t, pool) == 0 }, "another small one arrives")
-	list, err := alarm.List(t.Context(), pool, alarm.Filter{Open: true, Limit: 10})
-	if err != nil || len(list) != 1 || list[0].Code != alarm.OutboxRefused.Code || list[0].Subject != "events.huge" || list[0].Count != 1 {
-		t.Fatalf("alarms %+v, %v", list, err)
 	}
 }
 

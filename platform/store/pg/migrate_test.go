@@ -40,9 +40,7 @@ func TestMigrateRefusesUnknownSchema(t *testing.T) {
 				return
 			}
 			_, _, err := pg.Migrate(t.Context(), db.Config().ConnString())
-			if !errors.Is(err, test.want) {
-				t.Fatalf("got %v, want %v", err, test.want)
-			}
+			require.ErrorIs(t, err, test.want)
 			for _, part := range test.says {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("%q does not contain %q", err, part)

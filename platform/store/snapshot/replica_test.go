@@ -67,19 +67,6 @@ func (s bundle) instance() instance {
 	}, new([]string)), failures}
 }
 
-// run keeps an instance fresh until the test ends.
-func (s bundle) run(i instance) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- i.Run(ctx) }()
-	s.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
-}
-
 func (i instance) words() string { return strings.Join(*i.Now(), " ") }
 
 // add adds a word, or pretends to.
@@ -98,7 +85,7 @@ func TestChangeIsVisibleEverywhere(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	one, two := s.instance(), s.instance()
-	s.run(two)
+	pgtest.Work(s.t, two.Run)
 	one.add(t, "a", true)
 	require.Equal(t, "where it was changed", one.words(), "a")
 	pgtest.Eventually(t, inForce, func() bool { return two.words() == "a" }, "a change is shown elsewhere")

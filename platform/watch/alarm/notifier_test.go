@@ -1,7 +1,6 @@
 package alarm_test
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -102,17 +101,7 @@ func (r *receiver) notify(pool *pgxpool.Pool, change ...func(*alarm.Notifier)) (
 	for _, c := range change {
 		c(n)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			r.t.Error(err)
-		}
-	})
-	r.t.Cleanup(stop)
-	return stop
+	return pgtest.Work(r.t, n.Run)
 }
 
 // Refused at first, then accepted; posted once by two instances; posted again when

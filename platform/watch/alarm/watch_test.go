@@ -29,21 +29,7 @@ import (
 // watch runs probes until stop or the end of the test.
 func watch(t testing.TB, pool *pgxpool.Pool, probes ...alarm.Probe) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- alarm.NewWatch(pool, slog.New(slog.DiscardHandler), probes...).Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if !stopped {
-			stopped = true
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	t.Cleanup(stop)
-	return stop
+	return pgtest.Work(t, alarm.NewWatch(pool, slog.New(slog.DiscardHandler), probes...).Run)
 }
 
 func raised(t testing.TB, pool *pgxpool.Pool, d *alarm.Definition) []alarm.Alarm {

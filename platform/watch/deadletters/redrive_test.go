@@ -29,13 +29,9 @@ func kept(t *testing.T, pool *pgxpool.Pool) []deadletters.Letter {
 }
 
 // relay sends what the outbox has until stop.
-func relay(pool *pgxpool.Pool, b *bus.Bus) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		_ = outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, slog.New(slog.DiscardHandler), nil).Run(ctx)
-	})
-	return func() { cancel(); running.Wait() }
+func relay(t *testing.T, pool *pgxpool.Pool, b *bus.Bus) (stop func()) {
+	log := slog.New(slog.DiscardHandler)
+	return pgtest.Work(t, outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, log, nil).Run)
 }
 
 // A message that its handler gives up on becomes a letter and an alarm. Redriven, it
@@ -58,7 +54,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 	}, deadletters.Keeper(pool))
 	require.NoError(t, err)
 	defer stop(context.Background())
-	defer relay(pool, b)()
+	defer relay(t, pool, b)()
 
 	id := ids.New()
 	require.NoError(t, b.Publish(t.Context(), "events.order.paid", id, []byte("payload")))

@@ -157,7 +157,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	}}}, deadletters.Keeper(pool))
 	require.NoError(t, err)
 	defer stop(context.Background())
-	defer relay(pool, b)()
+	defer relay(t, pool, b)()
 
 	const messages = 120 // more than one request takes
 	for range messages {

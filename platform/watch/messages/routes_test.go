@@ -81,18 +81,11 @@ func (s *bundle) event(subject string, payload any) (id ids.ID) {
 	return id
 }
 
-func (s *bundle) exec(sql string, args ...any) {
-	s.Helper()
-	if _, err := s.db.Exec(s.Context(), sql, args...); err != nil {
-		s.Fatal(err)
-	}
-}
-
 // refused moves events to the refused ones, as the relay does; failed ones wait for an
 // operator.
 func (s *bundle) refused(failed bool, of ...ids.ID) {
 	s.Helper()
-	s.exec(`WITH gone AS (DELETE FROM platform.outbox WHERE id = ANY($1) RETURNING *)
+	pgtest.Exec(s, s.db, `WITH gone AS (DELETE FROM platform.outbox WHERE id = ANY($1) RETURNING *)
 		INSERT INTO platform.outbox_refused (id, subject, payload, created_at, attempts, error, next_try, failed_at)
 		SELECT id, subject, payload, created_at, 3, $3, CASE WHEN $2 THEN NULL ELSE now() END, CASE WHEN $2 THEN now() END FROM gone`, of, failed, strings.Repeat("太大 ", 200))
 }
@@ -106,8 +99,8 @@ func TestListsOfMessages(t *testing.T) {
 	for _, subject := range []string{"events.s1", "events.s2", "events.s3", "events.p1", "events.p2", "events.p3", "events.f1", "events.f2", "events.f3"} {
 		all = append(all, s.event(subject, "x"))
 	}
-	s.exec(`UPDATE platform.outbox SET sent_at = clock_timestamp() WHERE id = ANY($1)`, all[:3])
-	s.exec(`UPDATE platform.outbox SET day = day - 1 WHERE id = $1`, all[1]) // across a border of days, whatever the ids say
+	pgtest.Exec(s, s.db, `UPDATE platform.outbox SET sent_at = clock_timestamp() WHERE id = ANY($1)`, all[:3])
+	pgtest.Exec(s, s.db, `UPDATE platform.outbox SET day = day - 1 WHERE id = $1`, all[1]) // across a border of days, whatever the ids say
 	s.refused(false, all[4])
 	s.refused(true, all[6:]...)
 	for query, want := range map[string][]string{
@@ -143,13 +136,13 @@ func TestDetailOfAMessage(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	plain := s.event("events.a", `{"no": 12345678901234567890, "x":1}`) // stays as it is written
-	s.exec(`UPDATE platform.outbox SET payload = '{"no": 12345678901234567890, "x":1}'`)
+	pgtest.Exec(s, s.db, `UPDATE platform.outbox SET payload = '{"no": 12345678901234567890, "x":1}'`)
 	private := s.event("events.b", map[string]any{"orders": []any{map[string]any{"no": 1, "phone": "+8613800138000", "buyer": map[string]string{"name": "李雷"}, "note": ""}}})
 	several, broken := s.event("events.e", []byte(`{"x":1} {"phone":"1"}`)), s.event("events.f", []byte(`{"x":1}, {"phone":"1"}`))
 	binary := s.event("events.c", []byte("\xff\x00"))
 	failed := s.event("events.d", []byte("text"))
 	s.refused(true, failed)
-	s.exec(`UPDATE platform.outbox SET sent_at = clock_timestamp() WHERE id = $1`, binary)
+	pgtest.Exec(s, s.db, `UPDATE platform.outbox SET sent_at = clock_timestamp() WHERE id = $1`, binary)
 	for _, tt := range []struct {
 		id                     ids.ID
 		status, field, content string

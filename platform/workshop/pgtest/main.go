@@ -1,10 +1,12 @@
 package pgtest
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -86,4 +88,19 @@ func Eventually(t testing.TB, within time.Duration, cond func() bool, what strin
 		case <-pause.C:
 		}
 	}
+}
+
+// Work runs a worker, which must not fail, until the returned function is called or the test ends.
+func Work(t testing.TB, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("worker: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
 }

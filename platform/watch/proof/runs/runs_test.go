@@ -44,14 +44,7 @@ func open(t *testing.T, pool *pgxpool.Pool, checks ...proof.Check) *shop {
 }
 
 // run runs the worker until the test, or the returned function, ends it.
-func (s *shop) run() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = s.Workers()[0].Run(ctx) }()
-	stop = func() { cancel(); <-ended }
-	s.t.Cleanup(stop)
-	return stop
-}
+func (s *shop) run() (stop func()) { return pgtest.Work(s.t, s.Workers()[0].Run) }
 
 func (s *shop) ask(role auth.Role, method, path string) (int, map[string]any) {
 	s.t.Helper()
