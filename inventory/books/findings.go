@@ -11,25 +11,19 @@ import (
 )
 
 // oversold is I1 for the sums in Postgres.
-func (r Row) oversold() (found []Finding) {
+func (r Row) oversold() []Finding {
 	lives := r.Held + r.Sold
-	if !r.Unlimited && lives > r.Total {
-		found = append(found, about(r.ItemID, "live", "%d units are in live orders, the total is %d.", lives, r.Total))
-	}
-	if !r.Unlimited && r.Available < 0 {
-		found = append(found, about(r.ItemID, "available", "%d units are available.", r.Available))
-	}
-	if sum := r.Available + lives + r.Backup + r.WrittenOff; sum != r.Total {
-		found = append(found, about(r.ItemID, "equation",
-			"available %d + held %d + sold %d + backup %d + written off %d = %d, the total is %d.",
+	sum := r.Available + lives + r.Backup + r.WrittenOff
+	return slices.Concat(
+		when(!r.Unlimited && lives > r.Total, r.ItemID, "live", "%d units are in live orders, the total is %d.", lives, r.Total),
+		when(!r.Unlimited && r.Available < 0, r.ItemID, "available", "%d units are available.", r.Available),
+		when(sum != r.Total, r.ItemID, "equation", "available %d + held %d + sold %d + backup %d + written off %d = %d, the total is %d.",
 			r.Available, r.Held, r.Sold, r.Backup, r.WrittenOff, sum, r.Total))
-	}
-	return found
 }
 
 // retakesDiffer is the part of I1 about the backup: the units that left it are those of the orders that were taken up
 // again, each once.
-func (c *Cut) retakesDiffer() (found []Finding) {
+func (c *Cut) retakesDiffer() []Finding {
 	var counted, listed int64
 	for _, st := range c.Stocks {
 		counted += int64(st.Retaken)
@@ -37,10 +31,7 @@ func (c *Cut) retakesDiffer() (found []Finding) {
 	for _, units := range c.retaken {
 		listed += int64(units)
 	}
-	if counted != listed {
-		found = append(found, about(c.ItemID, "retaken", "%d units left the backup for late payments, orders took up %d.", counted, listed))
-	}
-	return found
+	return when(counted != listed, c.ItemID, "retaken", "%d units left the backup for late payments, orders took up %d.", counted, listed)
 }
 
 // difference describes the difference between the two counts.
@@ -88,9 +79,12 @@ func violation(itemID int64, format string, args ...any) proof.Violation {
 	return proof.Violation{Subject: stock.ItemSubject(itemID), Detail: fmt.Sprintf(format, args...)}
 }
 
-// about makes a finding on an item as a whole.
-func about(itemID int64, kind, format string, args ...any) Finding {
-	return Finding{itemID, kind, violation(itemID, format, args...)}
+// when makes a finding on an item as a whole if there is one.
+func when(found bool, itemID int64, kind, format string, args ...any) []Finding {
+	if !found {
+		return nil
+	}
+	return []Finding{{itemID, kind, violation(itemID, format, args...)}}
 }
 
 // AboutOrder makes a finding on one number of an item.
@@ -108,11 +102,11 @@ func (c *Cut) Oversold() []Finding {
 			continue
 		}
 		st, marked := sh.State, sh.marked()
-		if !st.Unlimited && (st.Remaining < 0 || marked > st.Total) {
-			found = append(found, about(c.ItemID, "redis", "Redis granted %d of %d units and counts %d remaining.", marked, st.Total, st.Remaining))
-		} else if st.Remaining+marked != st.Total {
-			found = append(found, about(c.ItemID, "redis", "Redis counts %d remaining and %d held, the total is %d.", st.Remaining, marked, st.Total))
-		}
+		above := !st.Unlimited && (st.Remaining < 0 || marked > st.Total)
+		found = slices.Concat(found,
+			when(above, c.ItemID, "redis", "Redis granted %d of %d units and counts %d remaining.", marked, st.Total, st.Remaining),
+			when(!above && st.Remaining+marked != st.Total, c.ItemID, "redis",
+				"Redis counts %d remaining and %d held, the total is %d.", st.Remaining, marked, st.Total))
 	}
 	return found
 }
@@ -123,19 +117,15 @@ func (c *Cut) disagreements() []Finding {
 	if !row.Loaded {
 		return nil // the next Load makes them agree
 	}
-	var found []Finding
-	if row.Difference != 0 {
-		found = append(found, about(c.ItemID, "difference", "%s", row.difference()))
-	}
-	if row.RetakePending != 0 {
-		found = append(found, about(c.ItemID, "retake", "late payments took %d more units from the backup than Redis counts.", row.RetakePending))
-	}
+	found := slices.Concat(
+		when(row.Difference != 0, c.ItemID, "difference", "%s", row.difference()),
+		when(row.RetakePending != 0, c.ItemID, "retake", "late payments took %d more units from the backup than Redis counts.", row.RetakePending))
 	marks := map[ids.ID]stock.Mark{}
 	for i, sh := range c.Shards {
 		var paid int64
-		if n := stock.Withdrawn(c.Stocks[i], sh.State); n > 0 {
-			found = append(found, about(c.ItemID, "withdrawn", "%d units were taken off the sale in Redis for the backup, and Postgres has not moved them.", n))
-		}
+		off := stock.Withdrawn(c.Stocks[i], sh.State)
+		found = append(found, when(off > 0, c.ItemID, "withdrawn",
+			"%d units were taken off the sale in Redis for the backup, and Postgres has not moved them.", off)...)
 		for user, m := range sh.users {
 			marks[m.No] = m
 			if sh.item.PerActivity && sh.buyers[user] != m.No {
@@ -146,9 +136,8 @@ func (c *Cut) disagreements() []Finding {
 			}
 		}
 		// Units may have been paid for after their mark was read.
-		if paid > sh.State.Committed || paid < min(sh.before.Committed, sh.State.Committed) {
-			found = append(found, about(c.ItemID, "committed", "Redis counts %d units as paid for, its marks say %d.", sh.State.Committed, paid))
-		}
+		found = append(found, when(paid > sh.State.Committed || paid < min(sh.before.Committed, sh.State.Committed), c.ItemID, "committed",
+			"Redis counts %d units as paid for, its marks say %d.", sh.State.Committed, paid)...)
 	}
 	for no, h := range c.live {
 		m, marked := marks[no]
@@ -210,27 +199,16 @@ func (c *Cut) Differences() []Finding {
 	for i, sh := range c.Shards {
 		if !sh.Loaded {
 			// A closed item is not loaded again: what returns to it returns in Postgres.
-			if c.at.Before(c.Stocks[i].ClosesAt) {
-				found = append(found, about(c.ItemID, "not-loaded", "Redis does not decide on the item."))
-			}
+			found = append(found, when(c.at.Before(c.Stocks[i].ClosesAt), c.ItemID, "not-loaded", "Redis does not decide on the item.")...)
 			continue
 		}
-		found = append(found, ahead(sh.State, c.ItemID, c.Stocks[i])...)
-		if sh.State.Rev < c.Stocks[i].Rev {
-			found = append(found, about(c.ItemID, "behind", "Redis has change %d of the item, Postgres %d.", sh.State.Rev, c.Stocks[i].Rev))
-		}
-	}
-	return found
-}
-
-// ahead reports a state that knows more than Postgres: Postgres has lost commits. The next health check has such an
-// item loaded again.
-func ahead(st stock.State, itemID int64, row stock.Row) (found []Finding) {
-	if st.Epoch > row.Epoch {
-		found = append(found, about(itemID, "epoch-ahead", "Redis has the item's Load %d, Postgres only %d: Postgres has lost commits.", st.Epoch, row.Epoch))
-	}
-	if st.Rev > row.Rev {
-		found = append(found, about(itemID, "rev-ahead", "Redis has change %d of the item, Postgres only %d: Postgres has lost commits.", st.Rev, row.Rev))
+		// A state that knows more than Postgres: the next health check has such an item loaded again.
+		st, row := sh.State, c.Stocks[i]
+		const lost = "Postgres only %d: Postgres has lost commits."
+		found = slices.Concat(found,
+			when(st.Epoch > row.Epoch, c.ItemID, "epoch-ahead", "Redis has the item's Load %d, "+lost, st.Epoch, row.Epoch),
+			when(st.Rev > row.Rev, c.ItemID, "rev-ahead", "Redis has change %d of the item, "+lost, st.Rev, row.Rev),
+			when(st.Rev < row.Rev, c.ItemID, "behind", "Redis has change %d of the item, Postgres %d.", st.Rev, row.Rev))
 	}
 	return found
 }

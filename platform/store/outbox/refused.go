@@ -47,17 +47,10 @@ func (r *Relay) retry(ctx context.Context) {
 		return
 	}
 	r.retryAt = time.Now().Add(r.retryEvery)
-	if err := r.retryDue(ctx); err != nil {
-		r.log.WarnContext(ctx, "refused events not tried again, retrying later", "error", err)
-	}
-}
-
-// retryDue makes rounds until one is not full or has an event that was not sent.
-func (r *Relay) retryDue(ctx context.Context) error {
-	for {
-		sent, err := r.retryRound(ctx)
-		if err != nil || sent < retryRows {
-			return err
+	for sent, err := retryRows, error(nil); sent == retryRows; { // until a round is not full or has an event that was not sent
+		if sent, err = r.retryRound(ctx); err != nil {
+			r.log.WarnContext(ctx, "refused events not tried again, retrying later", "error", err)
+			return
 		}
 	}
 }

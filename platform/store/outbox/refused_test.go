@@ -49,7 +49,7 @@ func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, is(outbox.Failed, 4), "the event fails")
 	for _, code := range []alarm.Code{alarm.OutboxRefused.Code, alarm.OutboxFailed.Code} {
 		list, err := alarm.List(t.Context(), pool, alarm.Filter{Code: code})
-		if err != nil || len(list) != 1 || list[0].Subject != "nowhere.test" || list[0].Count != 1 {
+		if err != nil || len(list) != 1 || list[0].Subject != "nowhere.test" {
 			t.Errorf("alarms %+v, %v", list, err)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stampede/platform/base/app"
 	"stampede/platform/edge/outbound"
@@ -57,7 +56,6 @@ type Notifier struct {
 	hook   Webhook
 	client *outbound.Client
 	log    *slog.Logger
-	posts  *prometheus.CounterVec
 
 	first time.Duration // firstPause, except in tests
 	every time.Duration // tellEvery, except in tests
@@ -72,9 +70,6 @@ func NewNotifier(pool *pgxpool.Pool, hook Webhook, log *slog.Logger, metrics pro
 	return &Notifier{
 		pool: pool, hook: hook, log: log, first: firstPause, every: tellEvery,
 		client: newClient(attemptTimeout, firstPause, metrics),
-		posts: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
-			Name: "stampede_alarm_posts_total", Help: "Posts to the alarm webhook, by whether the receiver accepted them.",
-		}, []string{"result"}),
 	}, nil
 }
 
@@ -118,7 +113,6 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 		return false, failure // the process stops; the claim expires and another attempt follows
 	}
 	if failure == nil {
-		n.posts.WithLabelValues("accepted").Inc()
 		// Stored even if the process stops now; otherwise the incident would be
 		// posted twice. A newer one that began meanwhile is posted as well.
 		note, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
@@ -128,7 +122,6 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 		}
 		return true, nil
 	}
-	n.posts.WithLabelValues("refused").Inc()
 	pause := min(n.first<<min(c.attempts-1, 20), mostPause)
 	n.log.WarnContext(ctx, "alarm webhook did not accept a message", "code", string(c.Code), "subject", c.Subject, "attempts", c.attempts,
 		"again_in", pause.String(), "error", failure)
