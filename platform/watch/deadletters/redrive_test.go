@@ -30,6 +30,7 @@ func kept(t *testing.T, pool *pgxpool.Pool) []deadletters.Letter {
 
 // relay sends what the outbox has until stop.
 func relay(t *testing.T, pool *pgxpool.Pool, b *bus.Bus) (stop func()) {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	return pgtest.Work(t, outbox.New(pool, b, time.Hour, alarm.OutboxRefused.Raise, alarm.OutboxFailed.Raise, log, nil).Run)
 }

@@ -90,7 +90,7 @@ func (c Check) lines(ctx context.Context, need Need) []Line {
 	case app.Await(ctx, func() { looked, err = c.Look(ctx, need) }) != nil: // Look may still write the two
 		found = []Finding{{Level: Warning, Found: fault.T("Not checked: no answer within {most}.", "未能检查：{most} 内没有响应。", "most", patience)}}
 	case err != nil:
-		found = append(looked, Finding{Level: Warning, Found: fault.T("Not checked: {why}.", "未能检查：{why}。", "why", err)})
+		found = slices.Concat(looked, []Finding{{Level: Warning, Found: fault.T("Not checked: {why}.", "未能检查：{why}。", "why", err)}})
 	default:
 		found = looked
 	}

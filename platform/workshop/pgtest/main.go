@@ -92,6 +92,7 @@ func Eventually(t testing.TB, within time.Duration, cond func() bool, what strin
 
 // Work runs a worker, which must not fail, until the returned function is called or the test ends.
 func Work(t testing.TB, run func(context.Context) error) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
