@@ -23,7 +23,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"dead-letter":     {"platform/watch/deadletters/redrive_test.go", "TestRedriveReachesItsConsumerAlone", `"dead-letter"`},
 	"release-failing": {"inventory/keeper_test.go", "TestReleaseThatKeepsFailingAsksForAPerson", `"release-failing"`},
 	"redis-differs":   {"inventory/compare_test.go", "TestComparisonReportsWhatItMustNotRepair", "differs"},
-	"outbox-refused":  {"platform/store/outbox/relay_test.go", "TestRefusedRowDoesNotBlockOthers", "OutboxRefused"},
+	"outbox-refused":  {"platform/store/outbox/refused_test.go", "TestRefusedEventFailsAndIsRedriven", "OutboxRefused"},
 	"outbox-failed":   {"platform/store/outbox/refused_test.go", "TestRefusedEventFailsAndIsRedriven", "OutboxFailed"},
 	"outbox-behind":   {"platform/watch/alarm/outbox_test.go", "TestOutboxThatIsBehindIsAnAlarm", "OutboxBehind"},
 
