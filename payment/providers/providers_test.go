@@ -30,11 +30,10 @@ func keys(t *testing.T) (private, public, bare string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
-	pkcs8, err1 := x509.MarshalPKCS8PrivateKey(key)
-	pkix, err2 := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	pkix, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	require.NoError(t, err)
 	write := func(name string, text []byte) string {
 		file := filepath.Join(t.TempDir(), name)
 		require.NoError(t, os.WriteFile(file, text, 0o600))

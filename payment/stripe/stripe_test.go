@@ -67,9 +67,9 @@ func TestUnits(t *testing.T) {
 		amount, units int64
 	}{{"USD", 1000, 1000}, {"JPY", 500, 500}, {"ISK", 5, 500}, {"UGX", 5, 500}, {"KWD", 5120, 5120}, {"KWD", 5124, 0}, {"MGA", 500, 5}, {"MGA", 501, 0}} {
 		units, err := stripe.Units(tt.amount, tt.currency)
-		back, err2 := stripe.Minor(units, tt.currency)
-		if units != tt.units || errors.Is(err, provider.ErrRefused) != (tt.units == 0) || err == nil && (back != tt.amount || err2 != nil) {
-			t.Errorf("%d %s is %d to Stripe, %v, and %d back, %v", tt.amount, tt.currency, units, err, back, err2)
+		back, backErr := stripe.Minor(units, tt.currency)
+		if units != tt.units || errors.Is(err, provider.ErrRefused) != (tt.units == 0) || err == nil && (back != tt.amount || backErr != nil) {
+			t.Errorf("%d %s is %d to Stripe, %v, and %d back, %v", tt.amount, tt.currency, units, err, back, backErr)
 		}
 	}
 	if got, err := stripe.Minor(4010, "ISK"); err == nil {

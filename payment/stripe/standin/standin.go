@@ -181,14 +181,18 @@ const (
 )
 
 func (c counter) create(r *http.Request, f url.Values) (object, error) {
+	const item = "line_items[0][price_data]"
+	no, currency, title := f.Get("client_reference_id"), f.Get(item+"[currency]"), f.Get(item+"[product_data][name]")
+	amount, err := minor(f.Get(item+"[unit_amount]"), currency)
+	if err != nil {
+		return nil, invalid("parameter_invalid_integer", "Invalid integer: unit_amount")
+	}
 	seconds, err := strconv.ParseInt(f.Get("expires_at"), 10, 64)
 	left := time.Unix(seconds, 0).Sub(c.now())
-	amount, err2 := minor(f.Get("line_items[0][price_data][unit_amount]"), f.Get("line_items[0][price_data][currency]"))
-	no := f.Get("client_reference_id")
 	switch {
-	case errors.Join(err, err2) != nil:
-		return nil, invalid("parameter_invalid_integer", "Invalid integer")
-	case f.Get("mode") != "payment" || f.Get("success_url") == "" || f.Get("line_items[0][price_data][product_data][name]") == "":
+	case err != nil:
+		return nil, invalid("parameter_invalid_integer", "Invalid integer: expires_at")
+	case f.Get("mode") != "payment" || f.Get("success_url") == "" || title == "":
 		return nil, invalid("parameter_missing", "Missing required param")
 	case no == "" || f.Get("payment_intent_data[metadata][payment_no]") != no || r.Header.Get("Idempotency-Key") != no:
 		return nil, invalid("parameter_missing", "This stand-in wants the shop's number wherever it is needed")
@@ -201,8 +205,7 @@ func (c counter) create(r *http.Request, f url.Values) (object, error) {
 		return nil, invalid("", "The `expires_at` timestamp must be between 30 minutes and 24 hours from Checkout Session creation.")
 	}
 	p, err := c.desk.Create(r.Context(), sandbox.Opening{
-		PaymentNo: no, Title: f.Get("line_items[0][price_data][product_data][name]"), Amount: amount,
-		Currency: strings.ToUpper(f.Get("line_items[0][price_data][currency]")), ExpiresAt: time.Unix(seconds, 0),
+		PaymentNo: no, Title: title, Amount: amount, Currency: strings.ToUpper(currency), ExpiresAt: time.Unix(seconds, 0),
 		NotifyURL: c.notify(f.Get("success_url")), ReturnURL: f.Get("success_url"),
 	})
 	return session(p), err
