@@ -52,7 +52,7 @@ var provoked = map[alarm.Code]struct{ file, test, finds string }{
 	"payment-callbacks-forged":   {"payment/callback_fuzz_test.go", "TestAttackForgedCallbacksFillTheLog", "alarmForged"},
 	"payment-provider-missing":   {"payment/refund_test.go", "providerNoLongerConfigured", `"payment-provider-missing"`},
 	"payment-provider-failing":   {"payment/alarms_test.go", "TestProviderThatKeepsFailingAsksForAPerson", "alarmProviderFailing"},
-	"payment-closed-unanswered":  {"payment/unanswered_test.go", "TestSilentProviderDelaysClosingsWithinABound", `"payment-closed-unanswered"`},
+	"payment-closed-unanswered":  {"payment/closing_test.go", "TestSilentProviderDelaysClosingsWithinABound", `"payment-closed-unanswered"`},
 	"payment-late":               {"payment/refund_test.go", "lateMoneyGoesBack", `"payment-late"`},
 	"statement-differs":          {"payment/statement_test.go", "TestStatementFindsMoneyThatWasNeverRecorded", `"statement-differs"`},
 	"statement-missing":          {"payment/statement_test.go", "TestStatementThatIsNotMadeIsAnAlarm", `"statement-missing"`},

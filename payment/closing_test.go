@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"stampede/order/orderevent"
+	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -139,5 +141,117 @@ func closeOpenSortsOrders(t *testing.T, s *bundle) {
 		t.Errorf("closable %v, want %v", closable, want)
 	}
 	s.orderIs(nos[2], orderevent.StatusPaid)
+	s.booksAreRight()
+}
+
+func queries(t *testing.T, s *bundle) {
+	ask := func() { s.round(s.queryDue) }
+	// Open: nothing changes, and the next query comes later.
+	no, user := s.one(100)
+	open, _ := s.startPayment(no, user)
+	s.exec(`UPDATE payments.payments SET queries = 16, next_query = now() WHERE payment_no = $1`, open)
+	ask()
+	s.paymentIs(open, "created")
+	if wait := read[float64](s, `SELECT extract(epoch FROM next_query - now())::float8 FROM payments.payments WHERE payment_no = $1`, open); wait < 55 || wait > 65.536 { // 2^16 ms after the query
+		t.Errorf("queried again after %v s", wait)
+	}
+	// Its order no longer waits for it: closed.
+	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, no)
+	s.exec(`UPDATE payments.payments SET next_query = now() WHERE payment_no = $1`, open)
+	ask()
+	s.paymentIs(open, "closed")
+	if st, err := s.client.Query(t.Context(), provider.Payment{No: open}); err != nil || st.State != provider.Closed {
+		t.Errorf("at the bank it is %s, %v", st.State, err)
+	}
+	// Expired, never created at the bank: closed.
+	no, user = s.one(100)
+	s.bank.shut.Store(true)
+	s.askToPay(no, user).want(t, "", http.StatusServiceUnavailable, "")
+	s.bank.shut.Store(false)
+	missing := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no)
+	s.exec(`UPDATE payments.payments SET next_query = now() WHERE payment_no = $1`, missing)
+	ask()
+	s.paymentIs(missing, "created")
+	s.exec(`UPDATE payments.payments SET next_query = now(), expires_at = now() - interval '1 second' WHERE payment_no = $1`, missing)
+	ask()
+	s.paymentIs(missing, "closed")
+	s.booksAreRight()
+}
+
+func TestTheWorkersRun(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{pay: func(c *Config) { c.Poll = 10 * time.Millisecond }})
+	for _, w := range s.Workers() {
+		s.runs(w.Run)
+	}
+	no, user := s.one(100)
+	_, url := s.startPayment(no, user)
+	s.payAt(url, sandbox.Never)
+	s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no) // it may have been asked about before
+	s.until("the order is paid without a callback", func() bool { return s.status(no) == orderevent.StatusPaid })
+	no, user = s.one(100)
+	_, url = s.startPayment(no, user)
+	s.closeBehindTheBank(no, user)
+	s.payAt(url, sandbox.Normal)
+	s.until("late money goes back", func() bool {
+		return s.refundOf(no) == "late succeeded"
+	})
+	s.booksAreRight()
+}
+
+// TestSilentProviderDelaysClosingsWithinABound: orders whose provider gives no answer
+// are closed when its time is over, with an alarm, and their units return. Money that
+// it took is late once it answers: one order gets the unit of the backup, the other
+// its money back.
+func TestSilentProviderDelaysClosingsWithinABound(t *testing.T) {
+	t.Parallel()
+	s := setup(t, options{})
+	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = 1`)
+	before := s.available()
+	nos, users := s.buy(3, 100)
+	for i, no := range nos {
+		if _, url := s.startPayment(no, users[i]); i < 2 {
+			s.payAt(url, sandbox.Never)
+		}
+	}
+	s.bank.shut.Store(true)
+	expire := func() (closable int) {
+		t.Helper()
+		s.exec(`UPDATE orders.orders SET closing_until = NULL`)
+		claimed, err := s.orders.ClaimDue(t.Context(), 10)
+		require.NoError(t, err)
+		can, err := s.CloseOpen(t.Context(), claimed)
+		if len(claimed) != 3 || (err != nil) != (len(can) == 0) {
+			t.Fatalf("%d claimed, %d closable, %v", len(claimed), len(can), err)
+		}
+		if _, err := s.orders.CloseClaimed(t.Context(), can, orderevent.ReasonTimeout); err != nil {
+			t.Fatal(err)
+		}
+		return len(can)
+	}
+	ago := func(expired string) {
+		t.Helper()
+		s.exec(`UPDATE orders.orders SET pay_deadline = now() - $1::interval`, expired)
+		s.exec(`UPDATE payments.payments SET expires_at = now() - $1::interval`, expired)
+	}
+	ago("9 minutes")
+	require.Equal(t, "orders closable and alarms within the bound", [...]int{expire(), s.alarms("payment-closed-unanswered", "provider sandbox")}, [...]int{0, 0})
+	ago("11 minutes")
+	require.Equal(t, "orders closable and alarms after the bound", [...]int{expire(), s.alarms("payment-closed-unanswered", "provider sandbox")}, [...]int{3, 1})
+	require.Equal(t, "units available", s.available(), before)
+	require.Equal(t, "payments open to queries", read[int](s, `SELECT count(*) FROM payments.payments WHERE status = 'created'`), 3)
+	s.booksAreRight()
+
+	s.bank.shut.Store(false)
+	s.until("the queries end", func() bool {
+		s.exec(`UPDATE payments.payments SET next_query = now() WHERE status = 'created'`)
+		s.round(s.queryDue)
+		return read[int](s, `SELECT count(*) FROM payments.payments WHERE status = 'created'`) == 0
+	})
+	paid := read[int](s, `SELECT count(*) FROM orders.orders WHERE status = 'paid' AND reason = 'backup'`)
+	late := read[int](s, `SELECT count(*) FROM payments.refunds WHERE reason = 'late'`)
+	if paid != 1 || late != 1 || s.available() != before {
+		t.Errorf("%d orders got the backup, %d their money back; %d units available, want %d", paid, late, s.available(), before)
+	}
 	s.booksAreRight()
 }

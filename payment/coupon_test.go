@@ -153,9 +153,7 @@ func aCouponThatDoesNotFitChangesNothing(t *testing.T, s *bundle) {
 		s.exec(`UPDATE orders.coupons SET `+span+` WHERE coupon_no = $1`, unfit[name])
 	}
 	for name, coupon := range unfit {
-		if a := s.choose(no, user, coupon, "coupon-not-usable"); a.status != http.StatusConflict {
-			t.Errorf("%s: %d", name, a.status)
-		}
+		s.choose(no, user, coupon, "coupon-not-usable").want(t, name, http.StatusConflict, "")
 	}
 	require.Equal(t, "the open payment, beside a coupon that does not fit", s.askToPay(no, user).text("payment_no"), open)
 	fits, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).body["data"].([]any)

@@ -218,9 +218,7 @@ func detailsAgainstPaymentsThatBegin(t *testing.T, s *bundle) {
 	nos, users := s.buy(12, 100)
 	var group sync.WaitGroup
 	for i, no := range nos {
-		if a := s.put(no, users[i], pickedUpHere); a.status != http.StatusOK {
-			t.Fatal(a)
-		}
+		s.put(no, users[i], pickedUpHere).want(t, "", http.StatusOK, "")
 		group.Go(func() { s.put(no, users[i], delivered) })
 		group.Go(func() { _, _ = s.tryPost(users[i], s.url+"/api/v1/orders/"+no.String()+"/payments", "") })
 	}

@@ -3,6 +3,8 @@ package payment
 import (
 	"errors"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,11 +79,7 @@ func startConcurrently(t *testing.T, s *bundle) {
 		})
 	}
 	wg.Wait()
-	for _, u := range urls {
-		if u != urls[0] {
-			t.Fatalf("two payments were started: %s, %s", u, urls[0])
-		}
-	}
+	require.Equal(t, "payments started", len(slices.Compact(urls)), 1)
 	require.Equal(t, "rows", read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1`, no), 1)
 }
 
@@ -116,9 +114,7 @@ func startRefuses(t *testing.T, s *bundle) {
 		{"less than the bank's shortest window left", shortUser, short.String(), "", 409, "order-not-payable"},
 		{"after the deadline", overUser, over.String(), "", 409, "order-not-payable"},
 	} {
-		if a := s.post(tt.user, "/api/v1/orders/"+tt.no+"/payments", tt.body); a.status != tt.status || a.text("code") != tt.code {
-			t.Errorf("%s: %d %q, want %d %q", tt.name, a.status, a.text("code"), tt.status, tt.code)
-		}
+		s.post(tt.user, "/api/v1/orders/"+tt.no+"/payments", tt.body).want(t, tt.name, tt.status, tt.code)
 	}
 	require.Equal(t, "payments after refused requests", read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = ANY($1)`, []ids.ID{no, closed, claimed, short, over}), 0)
 }
@@ -275,4 +271,38 @@ func aFreeOrderIsPaidByAsking(t *testing.T, s *bundle) {
 	require.Equal(t, "events", s.events(paymentevent.SubjectCaptured, no), 1)
 	s.askToPay(no, user).want(t, "again", http.StatusConflict, "")
 	s.booksAreRight()
+}
+
+// keyed starts a payment under an Idempotency-Key.
+func (s *bundle) keyed(user int64, path, key, body string) answer {
+	s.t.Helper()
+	a, err := s.tryPost(user, s.url+path, body, "Idempotency-Key", key)
+	require.NoError(s.t, err)
+	return a
+}
+
+// A shopper whose answer got lost repeats the request under its key.
+func startUnderAKey(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	path := "/api/v1/orders/" + no.String() + "/payments"
+	first := s.keyed(user, path, "k", "")
+	first.want(t, "the first", http.StatusOK, "")
+	if again := s.keyed(user, path, "k", `{"provider":"sandbox"}`); again.status != http.StatusOK || !reflect.DeepEqual(again.body, first.body) {
+		t.Errorf("a repetition that names the same provider: %d %v", again.status, again.body)
+	}
+	other, _ := s.one(100)
+	elsewhere := "/api/v1/orders/" + other.String() + "/payments"
+	s.keyed(user, elsewhere, "k", "").want(t, "another order under the key", http.StatusUnprocessableEntity, "idempotency-mismatch")
+	if a := s.keyed(user, path, "another", ""); a.status != http.StatusOK || a.text("payment_no") != first.text("payment_no") {
+		t.Errorf("another key finds the open payment: %d %v", a.status, a.body)
+	}
+	s.keyed(user, path, strings.Repeat("k", 256), "").want(t, "a key of 256 bytes", http.StatusUnprocessableEntity, "")
+	// Without a key, a payment that has ended is reported as ended; under its key the answer stays the
+	// same.
+	s.payAt(first.text("pay_url"), sandbox.Normal)
+	s.until("the order is paid", func() bool { return s.status(no) == "paid" })
+	s.post(user, path, "").want(t, "paid, without the key", http.StatusConflict, "")
+	if a := s.keyed(user, path, "k", ""); a.status != http.StatusOK || !reflect.DeepEqual(a.body, first.body) {
+		t.Errorf("paid, under the key: %d %v", a.status, a.body)
+	}
 }

@@ -52,9 +52,7 @@ func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 	}
 	is := func(what string, no ids.ID, poll, status int, code string) {
 		t.Helper()
-		if a := s.get(user, "/api/v1/orders/"+no.String()); a.status != poll {
-			t.Errorf("%s: a poll is answered %d %v", what, a.status, a.body)
-		}
+		s.get(user, "/api/v1/orders/"+no.String()).want(t, what, poll, "")
 		for how, a := range map[string]answer{"pay": s.askToPay(no, user), "cancel": s.cancelOrder(no, user)} {
 			if a.status != status || a.text("code") != code {
 				t.Errorf("%s: %s is answered %d %v, want %d %s", what, how, a.status, a.body, status, code)

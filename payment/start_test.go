@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"image/png"
@@ -26,10 +25,9 @@ func TestCodeToScanIsDrawn(t *testing.T) {
 		if ok != drawn || v.QRCode != text {
 			t.Fatalf("the answer for a code of %d bytes: %.60q and the text %.20q", len(text), v.QRImage, v.QRCode)
 		}
-		if raw, err := base64.StdEncoding.DecodeString(encoded); drawn {
-			if _, err2 := png.Decode(bytes.NewReader(raw)); err != nil || err2 != nil {
-				t.Errorf("the picture is none: %v, %v", err, err2)
-			}
+		if drawn {
+			_, err := png.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(encoded)))
+			require.NoError(t, err)
 		}
 	}
 }
