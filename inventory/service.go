@@ -20,7 +20,7 @@ type (
 	decider  = decide.Service
 	loader   = load.Service
 	keeper   = keep.Service
-	accounts = books.Service
+	balances = books.Service
 	comparer = compare.Service
 )
 
@@ -31,7 +31,7 @@ type Service struct {
 	*decider
 	*loader
 	*keeper
-	*accounts
+	*balances
 	*comparer
 }
 
@@ -39,8 +39,8 @@ type Service struct {
 func New(cfg Config, deps Deps) *Service {
 	s := &Service{store: stock.NewStore(cfg, deps)}
 	s.rows, s.decider = &rows{Store: s.store}, decide.New(s.store)
-	s.loader, s.keeper, s.accounts = load.New(s.store, s.rows, s.decider), keep.New(s.store, s.rows), books.New(s.store, s.rows)
-	s.comparer = compare.New(s.store, s.rows, s.decider, s.keeper, s.loader, s.accounts)
+	s.loader, s.keeper, s.balances = load.New(s.store, s.rows, s.decider), keep.New(s.store, s.rows), books.New(s.store, s.rows)
+	s.comparer = compare.New(s.store, s.rows, s.decider, s.keeper, s.loader, s.balances)
 	return s
 }
 
