@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // platformRoutes are the API resources that platform itself serves; every other
@@ -153,13 +155,9 @@ func moduleNames(t *testing.T) names {
 		delete(words, name)
 	}
 	raw, err := os.ReadFile("platform/edge/httpx/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var doc struct{ Paths map[string]any }
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &doc))
 	for path := range doc.Paths {
 		parts := strings.Split(strings.TrimPrefix(path, "/api/v1/"), "/")
 		resource := parts[0]
@@ -227,9 +225,7 @@ func collect(words names, name string, file *ast.File) {
 func parsed(t *testing.T, folder string) map[string]*ast.File {
 	t.Helper()
 	all, err := parseAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files := map[string]*ast.File{}
 	for name, file := range all {
 		if strings.HasPrefix(name, folder+"/") {

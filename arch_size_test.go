@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"stampede/platform/workshop/require"
 )
 
 const (
@@ -29,9 +31,7 @@ func TestRoomsHaveOneIdea(t *testing.T) {
 				continue // sqlc wrote it
 			}
 			raw, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			lines[dir] += bytes.Count(raw, []byte("\n"))
 			explained[dir] = explained[dir] || bytes.Contains(raw, []byte("\n// # Size\n"))
 			for _, decl := range file.Decls {
@@ -75,9 +75,7 @@ func receiver(fn *ast.FuncDecl) string {
 func TestMainIsReadInOneColumn(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	number := 0
 	for line := range strings.Lines(string(raw)) {
 		number++

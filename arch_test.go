@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // callEdges are the only imports between modules, each for work that must share
@@ -75,9 +77,7 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if files < 50 {
 		t.Fatalf("only %d files were read; the walk is broken", files)
 	}
@@ -165,9 +165,7 @@ func TestPlatformNamesNoModulesAlarmOrPoint(t *testing.T) {
 			sources[filepath.ToSlash(name)] = string(raw)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	if found := namedByPlatform(sources); len(found) > 0 {
 		t.Error(strings.Join(found, "\n"))

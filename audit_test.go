@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // auditCalls are where the audit log is written, each read for what it keeps: nothing erases
@@ -53,9 +55,7 @@ func TestEveryAuditedViewWasRead(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	slices.Sort(calls)
 	want := slices.Sorted(slices.Values(auditCalls))
 	if !slices.Equal(calls, want) {

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -74,9 +75,7 @@ func TestServedRoutes(t *testing.T) {
 	_, served := shop.Fetch(t, url+"/openapi.json")
 	const name = "platform/edge/httpx/openapi.json"
 	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(name, served, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, served, 0o600))
 		return
 	}
 	committed, err := os.ReadFile(name)

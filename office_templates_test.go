@@ -8,6 +8,8 @@ import (
 	"testing"
 	"text/template/parse"
 	"unicode"
+
+	"stampede/platform/workshop/require"
 )
 
 // ofPages are the names that pages give to documents and what they add to them.
@@ -18,17 +20,13 @@ var ofPages = []string{"export", "funnel", "phone", "code", "next", "link", "sec
 func TestOfficeNamesMembersOfTheAPI(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("platform/edge/httpx/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var doc struct {
 		Components struct {
 			Schemas map[string]struct{ Properties map[string]any }
 		}
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &doc))
 	members := map[string]bool{}
 	for _, schema := range doc.Components.Schemas {
 		for name := range schema.Properties {
@@ -38,9 +36,7 @@ func TestOfficeNamesMembersOfTheAPI(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"*/office/*.html", "platform/*/office/*.html", "platform/edge/office/templates/*.html"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files = append(files, found...)
 	}
 	if len(files) < 20 {
@@ -48,9 +44,7 @@ func TestOfficeNamesMembersOfTheAPI(t *testing.T) {
 	}
 	for _, name := range files {
 		raw, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		page := parse.New(name)
 		page.Mode = parse.SkipFuncCheck
 		trees := map[string]*parse.Tree{}

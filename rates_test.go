@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // TestEveryRouteHasRateLimits reads the committed document, which
@@ -17,9 +19,7 @@ func TestEveryRouteHasRateLimits(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(raw, &doc)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	operations := 0
 	for path, methods := range doc.Paths {
 		for method, raw := range methods {
@@ -30,9 +30,7 @@ func TestEveryRouteHasRateLimits(t *testing.T) {
 					Count, Seconds  int
 				} `json:"x-rate-limit"`
 			}
-			if err := json.Unmarshal(raw, &op); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(raw, &op))
 			operations++
 			total := op.OperationID == "rush" // its lanes and the admission rate bound the total
 			for _, l := range op.Limits {

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"stampede/platform/workshop/require"
 )
 
 // A sentence has the same figures in both languages, and all of them are given.
 func TestSentencesHaveBothLanguages(t *testing.T) {
 	t.Parallel()
 	all, err := parseAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	placeholder := regexp.MustCompile(`(?:^|[^/])\{([a-z_]+)\}`) // /orders/{no} is a route
 	names := func(text string) (found []string) {
 		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
@@ -49,7 +49,7 @@ func TestSentencesHaveBothLanguages(t *testing.T) {
 			}
 			slices.Sort(given)
 			// A sentence that only joins others has no words of its own.
-			joins := strings.Trim(placeholder.ReplaceAllString(english, ""), " .:") == ""
+			joins := strings.Trim(placeholder.ReplaceAllString(english, ""), " .:[]") == ""
 			if han(english) || !han(chinese) && !joins && !strings.HasPrefix(english, "NATS") {
 				t.Errorf("%s: %q is %q in Chinese", name, english, chinese)
 			}

@@ -21,6 +21,7 @@ import (
 	"stampede/platform/base/telemetry"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -45,9 +46,7 @@ func TestSettingsGolden(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, pool := range s.Pools {
 		lines = append(lines, fmt.Sprintf("pool %s=%d", name, pool.Config().MaxConns))
 	}
@@ -61,14 +60,10 @@ func TestSettingsGolden(t *testing.T) {
 	})
 	golden := filepath.Join("platform", "workshop", "cli", "testdata", "settings.golden")
 	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(golden, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(golden, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, said := range differences(strings.Split(strings.TrimSpace(string(want)), "\n"), lines) {
 		t.Errorf("%s (make generate writes %s)", said, golden)
 	}
@@ -78,13 +73,9 @@ func TestSettingsGolden(t *testing.T) {
 func flagsOf(t *testing.T, command string, set ...*settings) []*kong.Flag {
 	t.Helper()
 	parser, err := kong.New(append(set, new(settings))[0].program().Commands(), config.Options(new(config.File)), kong.Vars{"data": "data"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	parsed, err := parser.Parse([]string{command})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return parsed.Selected().Flags
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stampede/migrations"
+	"stampede/platform/workshop/require"
 )
 
 // released has the SHA-256 of each file of a release. A release adds its files; no line
@@ -72,9 +73,7 @@ func TestMigrationsOnlyExpand(t *testing.T) {
 	required := regexp.MustCompile(`(?i)\bADD\s+COLUMN\b[^,;]*\bNOT\s+NULL\b[^,;]*`)
 	for _, name := range names {
 		raw, err := fs.ReadFile(migrations.FS, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sql := comment.ReplaceAllString(string(raw), "")
 		found := contraction.FindString(sql)
 		for _, dropped := range constraint.FindAllStringSubmatch(sql, -1) {

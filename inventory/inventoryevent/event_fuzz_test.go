@@ -3,6 +3,8 @@ package inventoryevent
 import (
 	"encoding/json"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // same reads raw as an event, writes it and reads it again: an accepted event
@@ -14,9 +16,7 @@ func same[E comparable](t *testing.T, raw []byte) {
 		return
 	}
 	out, err := json.Marshal(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := json.Unmarshal(out, &second); err != nil || second != first {
 		t.Fatalf("%s became %+v, then %+v, %v", raw, first, second, err)
 	}
@@ -31,9 +31,7 @@ func FuzzEvents(f *testing.F) {
 		same[Loaded](t, raw)
 		want := Returned{ItemID: item, Epoch: epoch, Rel: rel}
 		out, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got Returned
 		if err := json.Unmarshal(out, &got); err != nil || got != want {
 			t.Fatalf("%+v decoded as %+v, %v", want, got, err)

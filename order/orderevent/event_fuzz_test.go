@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // writable reports whether the order's times can be written in JSON.
@@ -46,9 +47,7 @@ func FuzzChangedKeepsOrders(f *testing.F) {
 		}
 		var again []Order
 		payloads, err := Pack(first.Orders)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, payload := range payloads {
 			c, err := Decode(payload)
 			if err != nil {

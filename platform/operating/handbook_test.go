@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"stampede/platform/workshop/require"
 )
 
 const (
@@ -39,9 +41,7 @@ func pages(t *testing.T) map[string]string {
 		texts[name] = string(raw)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(texts) < 60 {
 		t.Fatalf("found only %d pages", len(texts))
 	}
@@ -150,13 +150,9 @@ func found(text, pattern string) []string {
 func TestHandbookNamesRoutesThatExist(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(root, "platform", "edge", "httpx", "openapi.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var doc struct{ Paths map[string]map[string]any }
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &doc))
 	route, named := regexp.MustCompile(`(GET|POST|PUT|PATCH|DELETE) (/api/v1/[\w/{}.-]+)`), 0
 	for name, text := range pages(t) {
 		if path.Dir(name) != here {
@@ -189,9 +185,7 @@ func TestHandbookNamesTheAttacks(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	texts := pages(t)
 	var named [2][]string
 	for i, page := range []string{"attacks.md", "attacks" + chinese} {

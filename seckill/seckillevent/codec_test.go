@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func drawBatch(t *rapid.T) Batch {
@@ -52,9 +53,7 @@ func TestBatchRoundTrip(t *testing.T) {
 			t.Fatalf("Encode did not append: %q", data[:4])
 		}
 		got := Batch{Grants: make([]Grant, 3)} // reused grants must leave no trace
-		if err := got.Decode(data[len(prefix):]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, got.Decode(data[len(prefix):]))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
@@ -205,9 +204,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		// Accepted data means the same after another round. The bytes may
 		// differ: varints have longer forms than the one that Encode picks.
-		if err := again.Decode(got.Encode(nil)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, again.Decode(got.Encode(nil)))
 		if diff := cmp.Diff(got, again); diff != "" {
 			t.Fatal(diff)
 		}

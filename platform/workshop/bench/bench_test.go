@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"stampede/platform/base/app"
+	"stampede/platform/workshop/require"
 )
 
 // sides returns a stage whose sides take the given time per operation, and
@@ -96,9 +97,7 @@ func TestEveryBoundCounts(t *testing.T) {
 			t.Errorf("%s: ok %v, want %v", name, report.OK(), c.ok)
 		}
 		var out bytes.Buffer
-		if err := report.Write(&out); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, report.Write(&out))
 		verdict := map[bool]string{true: "ok", false: "short"}[c.ok]
 		if !strings.Contains(out.String(), " "+verdict+" ") || !strings.Contains(out.String(), "1.00–1.00") {
 			t.Errorf("%s: %q is missing from the table:\n%s", name, verdict, out.String())
@@ -170,9 +169,7 @@ func TestMillionMarksMissedTargets(t *testing.T) {
 		}
 		change(m)
 		var b strings.Builder
-		if err := m.Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.Write(&b))
 		if short := strings.Contains(b.String(), "SHORT"); short != (want != "") || !strings.Contains(b.String(), want) || m.OK() != (want == "") {
 			t.Errorf("want %q:\n%s", want, b.String())
 		}
@@ -185,9 +182,7 @@ func TestUsageIncludesGrandchildren(t *testing.T) {
 	// The context would end only the first of the two; the process group contains both.
 	cmd := exec.Command("sh", "-c", "(while :; do :; done) & while :; do :; done")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)

@@ -24,6 +24,7 @@ import (
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 const (
@@ -157,9 +158,7 @@ func TestForeignVariablesAreIgnored(t *testing.T) {
 	}
 	table.Serve.Settings = newTestSettings()
 	parser, err := kong.New(&table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := findUnknownVariables([]string{
 		"PATH=/bin", "STAMPEDE_LISTEN=:1", "STAMPEDE_FAILPOINTS=", "STAMPEDE_TEST_REDIS_URL=x", "STAMPEDE_SERVICE_HOST=10.0.0.1", "STAMPEDE_SERVICE_PORT_HTTP=80",
 		"STAMPEDE_PORT=tcp://10.0.0.1:80", "STAMPEDE_REDIS_PORT_6379_TCP_ADDR=10.0.0.2", "STAMPEDE_MAX_IN_FLIHGT=30",
@@ -229,16 +228,12 @@ func TestMigratePrintsVersions(t *testing.T) {
 		t.Errorf("exit %d, %q\n%s", code, out, errs)
 	}
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), `DO $$ DECLARE name text; BEGIN
 		FOR name IN SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema' LOOP
 			EXECUTE format('DROP SCHEMA %I CASCADE', name);
 		END LOOP; CREATE SCHEMA public; END $$`)
-	if err := errors.Join(err, conn.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, conn.Close(t.Context())))
 	code, out, errs = carryOut(t.Context(), nil, "migrate", "--database-url="+url)
 	if code != 0 || !strings.HasPrefix(out, "The database was migrated from schema version 0 to ") {
 		t.Errorf("exit %d, %q\n%s", code, out, errs)
@@ -389,12 +384,8 @@ func TestAttackPlantedStackFile(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			dir, precious := t.TempDir(), filepath.Join(t.TempDir(), "precious")
-			if err := os.WriteFile(precious, []byte(`"keep me"`), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := plant(precious, filepath.Join(dir, stackFile)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(precious, []byte(`"keep me"`), 0o600))
+			require.NoError(t, plant(precious, filepath.Join(dir, stackFile)))
 			_, err := keepStack(dir, Noted{SigningKey: oneKey, DatabaseURL: "postgres://ours/d"})
 			if raw, readErr := os.ReadFile(precious); readErr != nil || string(raw) != `"keep me"` {
 				t.Errorf("the other file was written to: %q, %v", raw, readErr)

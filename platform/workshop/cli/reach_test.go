@@ -20,6 +20,7 @@ import (
 
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 )
 
 // TestUnusableStores is a table of condition → sentence → exit code for the
@@ -34,9 +35,7 @@ func TestUnusableStores(t *testing.T) {
 	)
 	closed := listen(t, nil)
 	theirs, err := url.Parse(pgtest.DatabaseURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stranger, elsewhere := *theirs, *theirs
 	stranger.User, elsewhere.Path = url.UserPassword("stranger", "planted-secret"), "/nowhere"
 	redisAddr := redistest.Start(t).Addr
@@ -134,9 +133,7 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 		return "127.0.0.1:1"
 	}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -158,9 +155,7 @@ func natsServer(t *testing.T, locked bool) string {
 		opts.Username, opts.Password = "somebody", "else"
 	}
 	srv, err := server.NewServer(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	srv.Start()
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
 	if !srv.ReadyForConnections(30 * time.Second) {

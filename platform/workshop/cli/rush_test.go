@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/require"
 )
 
 func TestRushFailsOnAMissedRequirement(t *testing.T) {
@@ -31,9 +32,7 @@ func TestRushFailsOnAMissedRequirement(t *testing.T) {
 		var out strings.Builder
 		required := make([]loadgen.Requirement, len(c.require))
 		for i, text := range c.require {
-			if err := required[i].UnmarshalText([]byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, required[i].UnmarshalText([]byte(text)))
 		}
 		err := (&Rush{Require: required, JSON: c.json}).finish(&out, report, nil)
 		if !errors.Is(err, c.err) || !strings.Contains(out.String(), c.out) {

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/telemetry"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // served runs a command up to what it shows of a server whose shop has an admin, and
@@ -33,9 +34,7 @@ func served(t *testing.T, cmd *Serve, log io.Writer, unknown unknownVariables) (
 		})
 	}
 	inForce := func() []config.Setting { return nil }
-	if err := cmd.Run(t.Context(), inForce, Streams{Out: &out, Err: &errs}, serve, "v1", unknown); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Run(t.Context(), inForce, Streams{Out: &out, Err: &errs}, serve, "v1", unknown))
 	return out.String() + errs.String()
 }
 
@@ -66,9 +65,7 @@ func TestJSONLogCoversAllOutput(t *testing.T) {
 func TestServeAnnouncesWarnings(t *testing.T) {
 	t.Parallel()
 	here, _, err := streamsFolder("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		listen, public, nats string
 		warned               bool

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // The command asks the server as a viewer, prints what it answers, and exits 1 at a
@@ -76,15 +77,9 @@ func TestReportIsWritten(t *testing.T) {
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.WriteFile(file("kept.html"), []byte("kept"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(file("linked.html"), file("link.html")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file("linked.html"), []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file("kept.html"), []byte("kept"), 0o600))
+	require.NoError(t, os.Symlink(file("linked.html"), file("link.html")))
+	require.NoError(t, os.WriteFile(file("linked.html"), []byte("old"), 0o600))
 	const route = "/api/v1/admin/sessions/7/report?format="
 	for _, c := range []struct {
 		args             []string

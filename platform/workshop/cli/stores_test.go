@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"stampede/platform/base/app"
+	"stampede/platform/workshop/require"
 )
 
 func TestStoreURLs(t *testing.T) {
@@ -55,9 +56,7 @@ func TestStreamsAreFoundFromAnywhere(t *testing.T) {
 	if second, former := at(""); second != first || former {
 		t.Errorf("%s here, %s there (%v)", first, second, former)
 	}
-	if err := os.MkdirAll(filepath.Join("data", "nats"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join("data", "nats"), 0o700))
 	here, former := at("")
 	if !former || !strings.HasSuffix(here, filepath.Join("data", "nats")) || here == first {
 		t.Errorf("a folder from before: %s, %v", here, former)
@@ -66,9 +65,7 @@ func TestStreamsAreFoundFromAnywhere(t *testing.T) {
 		t.Errorf("a setting: %s, %v", given, former)
 	}
 	a := app.New(slog.New(slog.DiscardHandler))
-	if err := holdFolder(a, here); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, holdFolder(a, here))
 	if err := holdFolder(a, here); err == nil || !strings.Contains(err.Error(), "--nats-dir") {
 		t.Errorf("a second server: %v", err)
 	}

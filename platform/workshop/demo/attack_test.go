@@ -14,6 +14,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/httpxtest"
+	"stampede/platform/workshop/require"
 )
 
 // TestAttackDemoRoutesFromAnotherSite: any page that the operator visits could
@@ -27,9 +28,7 @@ func TestAttackDemoRoutesFromAnotherSite(t *testing.T) {
 		Prove:     func(context.Context) []proof.Outcome { return nil },
 		KillRedis: func(context.Context) error { return nil }, Readiness: func(context.Context) (bool, map[string]error) { return true, nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rt := httpx.NewRouter(tokens, log, "test", prometheus.NewRegistry())
 	s.Routes(rt)
 	srv := httptest.NewServer(rt)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // TestRestartKeepsPlannedSales checks that the sales of an earlier process are shown,
@@ -40,9 +41,7 @@ func TestRestartKeepsPlannedSales(t *testing.T) {
 	t.Cleanup(srv.Close)
 	s := &Service{deps: Deps{BaseURL: srv.URL, Every: 3 * time.Minute, Tokens: auth.NewTokens([]byte("a signing key of thirty-two bytes"), time.Now)}}
 	for range 2 { // the worker is restarted
-		if err := s.takeOver(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.takeOver(t.Context()))
 	}
 	var kept []string
 	for _, x := range s.sales {

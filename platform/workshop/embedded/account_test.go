@@ -12,15 +12,15 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"stampede/platform/workshop/require"
 )
 
 func TestFolderThatTheAccountCannotEnter(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(filepath.Dir(emptyDataDir(t)), "shop", "data")
 	at := filepath.Dir(dir)
-	if err := os.Mkdir(at, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(at, 0o600))
 	t.Cleanup(func() { _ = os.Chmod(at, 0o700) }) // so that the folder can be deleted
 	_, err := Start(t.Context(), Config{DataDir: dir})
 	assertCondition(t, err, CodeNotEnterable, 18, fmt.Sprintf("The account %q cannot enter the folder %s, so %s cannot hold "+
@@ -141,12 +141,8 @@ func usedDataDir(t *testing.T) string {
 func copySeed(t *testing.T, dir string) {
 	t.Helper()
 	from, err := seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o755))
 	if out, err := exec.Command("cp", "-a", from, dir).CombinedOutput(); err != nil {
 		t.Fatalf("copy: %v: %s", err, out)
 	}

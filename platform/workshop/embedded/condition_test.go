@@ -10,21 +10,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // writeProgram writes a file that can be run.
 func writeProgram(t *testing.T, path string, content []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	// A child forked meanwhile would have the file open for writing, and then
 	// it cannot be executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o755))
 }
 
 // fakeProgram writes a program that answers --version like a server of that version, and fails at everything else.
@@ -99,9 +97,7 @@ func TestConditions(t *testing.T) {
 				write(t, c.cfg.DataDir, name, content)
 			}
 			if c.code == CodeUnsafeSockets {
-				if err := os.Mkdir(sockets, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Mkdir(sockets, 0o755))
 				t.Cleanup(func() { _ = os.Remove(sockets) })
 			}
 			s, err := Start(t.Context(), c.cfg)
@@ -174,12 +170,8 @@ func TestEveryConditionHasItsOwnExitCode(t *testing.T) {
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // hideFreeSpace replaces the only number in the sentences that changes while

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 // helperEnv turns the test binary into a process that starts a stack on the
@@ -37,16 +39,10 @@ func startHelper(t *testing.T, dir string) (*exec.Cmd, string) {
 	cmd := exec.Command(helperProgram)
 	cmd.Env = append(os.Environ(), helperEnv+"="+dir)
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
@@ -69,9 +65,7 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 	assertCondition(t, err, CodeLockHeld, 13, fmt.Sprintf("Another stampede (pid %d) is using the data folder %s: "+
 		"stop it first, or choose another folder with --data.", cmd.Process.Pid, dir))
 
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Process.Kill())
 	_, _ = cmd.Process.Wait()
 	orphans := orphansOn(t, dir)
 	if len(orphans) != 2 {
@@ -102,9 +96,7 @@ func TestCopyOfAFolderInUse(t *testing.T) {
 	s := start(t, Config{DataDir: original, Throwaway: true})
 	for _, name := range []string{lockName, "postgres/postmaster.pid", "redis/redis.pid"} {
 		raw, err := os.ReadFile(filepath.Join(original, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		write(t, copied, name, string(raw))
 	}
 	second := start(t, Config{DataDir: copied, Throwaway: true})
@@ -147,13 +139,9 @@ func TestStartWaitsForBusyBackendOfAKilledPostgres(t *testing.T) {
 			t.Fatalf("the backend is not busy: %v", err)
 		}
 	}
-	if err := childOf(t, first, "Postgres").cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, childOf(t, first, "Postgres").cmd.Process.Kill())
 	<-first.Died() //nolint:errcheck // it only says that it was killed
-	if err := first.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Stop(t.Context()))
 	second := start(t, Config{DataDir: dir, Throwaway: true})
 	if raw, err := os.ReadFile(filepath.Join(dir, "log", "postgres.log")); err != nil || strings.Contains(string(raw), "FATAL:  pre-existing") {
 		t.Errorf("the last attempt is not the successful one: %s, %v", raw, err)
@@ -184,9 +172,7 @@ func orphansOn(t *testing.T, dir string) map[int]int64 {
 	found := map[int]int64{}
 	for _, name := range []string{"postgres/postmaster.pid", "redis/redis.pid"} {
 		raw, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var pid int
 		if _, err := fmt.Sscan(string(raw), &pid); err != nil {
 			t.Fatal(err)

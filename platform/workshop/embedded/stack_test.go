@@ -18,14 +18,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"stampede/platform/workshop/require"
 )
 
 // emptyDataDir is the path of a data folder that does not exist yet.
 func emptyDataDir(t *testing.T) string {
 	t.Helper()
-	if err := ordinary(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ordinary())
 	return filepath.Join(resolveExisting(t.TempDir()), "data")
 }
 
@@ -82,9 +82,7 @@ func query(t *testing.T, s *Stack, sql string) string {
 func redisClient(t *testing.T, s *Stack) *redis.Client {
 	t.Helper()
 	opts, err := redis.ParseURL(s.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	opts.ReadTimeout, opts.WriteTimeout = -1, -1 // a machine that stalls delays an answer and loses none
 	client := redis.NewClient(opts)
@@ -103,9 +101,7 @@ func TestDataSurvivesAStop(t *testing.T) {
 
 	first := start(t, cfg)
 	execute(t, first, "CREATE TABLE kept (n int)")
-	if err := redisClient(t, first).Set(t.Context(), "kept", "yes", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, redisClient(t, first).Set(t.Context(), "kept", "yes", 0).Err())
 	if err := first.Stop(t.Context()); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
@@ -177,9 +173,7 @@ func TestServersAreSafeAndPrivate(t *testing.T) {
 	}
 	for _, folder := range []string{s.DataDir, s.DataDir + "/postgres", s.DataDir + "/redis", s.sockets.path} {
 		info, err := os.Stat(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if info.Mode().Perm() != 0o700 {
 			t.Errorf("%s has mode %o", folder, info.Mode().Perm())
 		}
@@ -199,9 +193,7 @@ func TestServersAreSafeAndPrivate(t *testing.T) {
 func TestUnexpectedExitOfAServerIsReported(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true})
-	if err := childOf(t, s, "Redis").cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, childOf(t, s, "Redis").cmd.Process.Kill())
 	select {
 	case err := <-s.Died():
 		var e *StartError
@@ -231,9 +223,7 @@ func TestStopKillsAnUnresponsiveServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true})
 	for _, c := range s.children {
-		if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.cmd.Process.Signal(syscall.SIGSTOP))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // no patience for the polite part
@@ -307,9 +297,7 @@ func TestPostmasterPidOfAnotherProcessIsIgnored(t *testing.T) {
 	dir := usedDataDir(t)
 	// A process of the same account, with the pid that a crashed Postgres recorded.
 	cmd := exec.Command("/bin/sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	// As a crashed Postgres leaves it.
 	write(t, dir, "postgres/postmaster.pid", fmt.Sprintf("%d\n%s/postgres\n%d\n5432\n/nowhere\n\n  1234567         0\nready   \n", cmd.Process.Pid, dir, time.Now().Unix()))
@@ -322,9 +310,7 @@ func TestPostmasterPidOfAnotherProcessIsIgnored(t *testing.T) {
 func TestPortError(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = ln.Close() }()
 	addr := ln.Addr().String()
 	_, err = net.Listen("tcp", addr)

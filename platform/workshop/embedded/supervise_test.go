@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 // hasty is a pace for tests; a hang is still longer than a busy machine delays a check.
@@ -29,9 +31,7 @@ func supervised(t *testing.T) (*Stack, <-chan Restart) {
 		Restarted: func(r Restart) { restarts <- r }, pace: hasty,
 	})
 	execute(t, s, "CREATE TABLE kept (n int)")
-	if err := redisClient(t, s).Set(t.Context(), "kept", "yes", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, redisClient(t, s).Set(t.Context(), "kept", "yes", 0).Err())
 	return s, restarts
 }
 
@@ -70,9 +70,7 @@ func TestKilledServersAreRestarted(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.DataDir, "log", "redis.log")); err != nil { // by an operator who needs the space
 		t.Fatal(err)
 	}
-	if err := errors.Join(childOf(t, s, "Postgres").cmd.Process.Kill(), s.KillRedis(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(childOf(t, s, "Postgres").cmd.Process.Kill(), s.KillRedis(t.Context())))
 	assertRestarted(t, s, restarts, "exited (signal: killed)")
 }
 
@@ -117,12 +115,8 @@ func TestServerThatCannotStartAgain(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		s, _ := supervised(t)
 		folder := filepath.Join(s.DataDir, "redis")
-		if err := os.Rename(folder, folder+".gone"); err != nil {
-			t.Fatal(err)
-		}
-		if err := childOf(t, s, "Redis").cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Rename(folder, folder+".gone"))
+		require.NoError(t, childOf(t, s, "Redis").cmd.Process.Kill())
 		if stop {
 			if err := s.Stop(t.Context()); err != nil || len(s.Died()) > 0 {
 				t.Errorf("stop: %v, %d reports", err, len(s.Died()))

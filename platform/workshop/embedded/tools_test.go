@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // wrappers creates commands like those that .ci/setup creates for unpacked
@@ -14,9 +16,7 @@ import (
 func wrappers(t *testing.T, dir string) {
 	t.Helper()
 	bin, err := Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, program := range map[string]string{"postgres": bin.Postgres, "initdb": bin.Initdb, "redis-server": bin.Redis} {
 		script := "#!/bin/sh\nLD_LIBRARY_PATH=/nowhere exec \"" + program + "\" \"$@\"\n"
 		writeProgram(t, filepath.Join(dir, name), []byte(script))
@@ -42,23 +42,15 @@ func TestServersRunFromWrappers(t *testing.T) {
 func TestToolsFolderIsSearchedOnlyIfNoOtherAccountWritesToIt(t *testing.T) {
 	module := t.TempDir() // no t.Parallel: the working directory is changed
 	bin := filepath.Join(module, ".tools", "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(bin, 0o755))
 	pkg := filepath.Join(module, "a", "package")
-	if err := os.MkdirAll(pkg, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(module, "go.mod"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(pkg, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(module, "go.mod"), nil, 0o600))
 	t.Chdir(pkg)
 	if !slices.Contains(toolsDirs(), bin) {
 		t.Errorf("%s is not searched: %v", bin, toolsDirs())
 	}
-	if err := os.Chmod(bin, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(bin, 0o777))
 	if slices.Contains(toolsDirs(), bin) {
 		t.Errorf("programs that any account may have put into %s would be run", bin)
 	}
@@ -71,9 +63,7 @@ func TestEmptyMarkerIsRewritten(t *testing.T) {
 	dir := emptyDataDir(t)
 	write(t, dir, markerName, "")
 	d, err := openData(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := d.prepare(); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) {
@@ -202,9 +203,7 @@ func TestRunPaysForTheShare(t *testing.T) {
 	cfg := playOf(open(t, s))
 	cfg.Shoppers, cfg.PayShare = 260, 0.75
 	rep, err := Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if rep.Answers["queued"] != 200 || rep.Answers["all-held"] != 60 || rep.Outcomes["paid"] != 150 || rep.Outcomes["pending_payment"] != 50 ||
 		len(rep.Troubles) != 0 || len(rep.Violations) != 0 {
 		t.Fatalf("%+v", rep)
@@ -227,9 +226,7 @@ func TestRunReportsALostNumber(t *testing.T) {
 	cfg := playOf(open(t, s))
 	cfg.Shoppers = 1
 	rep, err := Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(rep.Violations) == 0 || rep.Outcomes["still queued"] != 1 {
 		t.Fatalf("%+v", rep)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 // doorOfShop is what the shop requires before it issues paths.
@@ -87,9 +89,7 @@ func TestShoppersWorkForTheirPaths(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 10, doorOfShop: doorOfShop{asksWork: true}}
 	rep, err := Run(t.Context(), playOf(open(t, s)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if rep.Answers["queued"] != 10 || rep.Answers["all-held"] != 30 || rep.Door == nil || rep.Door.Proofs.Count != 40 || rep.Door.Difficulty != bitsOfShop {
 		t.Errorf("%+v, at the door %+v", rep.Answers, rep.Door)
 	}
@@ -108,9 +108,7 @@ func TestShoppersReserveFirst(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 10, doorOfShop: doorOfShop{asksWork: true, reserves: true, places: 25}}
 	rep, err := Run(t.Context(), playOf(open(t, s)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if d := rep.Door; d == nil || d.Reserved != 25 || d.Refused["reservation-full"] != 15 || d.Proofs.Count != 40 {
 		t.Errorf("at the door %+v", rep.Door)
 	}

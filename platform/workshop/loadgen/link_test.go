@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"stampede/platform/workshop/require"
 )
 
 // answering listens, answers each connection with the texts, one per request,
@@ -19,9 +21,7 @@ import (
 func answering(t *testing.T, texts ...string) (base string, dials func() int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	count, ended := make(chan int, 1), make(chan struct{})
 	count <- 0
 	go func() {
@@ -89,9 +89,7 @@ func TestLinkWithoutAnswer(t *testing.T) {
 		}
 	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the kernel, never answers
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = silent.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 func TestTheSuggestedConcurrencyIsLittlesLaw(t *testing.T) {
@@ -22,9 +24,7 @@ func TestTheSuggestedConcurrencyIsLittlesLaw(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := (&Report{MaxConcurrent: 250, Latency: map[string]Latency{"path": {Count: 1, P99: 12.5}}}).Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, (&Report{MaxConcurrent: 250, Latency: map[string]Latency{"path": {Count: 1, P99: 12.5}}}).Write(&out))
 	if want := "suggested --max-concurrent: 250"; !strings.Contains(out.String(), want) {
 		t.Errorf("%q is missing:\n%s", want, out.String())
 	}
@@ -37,16 +37,12 @@ func TestLostServerIsNotABrokenPromise(t *testing.T) {
 	cfg := playOf(open(t, &shop{units: 10, leaves: true}))
 	cfg.Shoppers, cfg.Connections, cfg.Settle = 10, 2, 200*time.Millisecond
 	rep, err := Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if rep.NotKnown == nil || rep.NotKnown.Count != 10 || len(rep.NotKnown.First) != 3 || len(rep.Violations) > 0 || rep.Outcomes["not known"] != 10 {
 		t.Fatalf("%+v, not known %+v", rep, rep.NotKnown)
 	}
 	var out strings.Builder
-	if err := rep.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rep.Write(&out))
 	want := fmt.Sprintf("NOT KNOWN: the server went away before it reported the outcome of orders %s and 7 more: start it again, then run stampede verify",
 		strings.Join(rep.NotKnown.First, ", "))
 	if strings.Count(out.String(), "NOT KNOWN") != 1 || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "every order was") {
@@ -59,9 +55,7 @@ func TestBrokenPromiseIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	rep := &Report{Violations: []Violation{{"a", "rose"}, {"b", "rose"}, {"c", "fell"}, {"d", "rose"}, {"e", "rose"}}}
 	var out strings.Builder
-	if err := rep.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rep.Write(&out))
 	const want = "BROKEN PROMISE, 4 times: rose: orders a, b, d and 1 more\nBROKEN PROMISE, 1 times: fell: order c\n"
 	if !strings.HasSuffix(out.String(), want) {
 		t.Errorf("want %q at the end of\n%s", want, out.String())
@@ -76,9 +70,7 @@ func TestFencedAttemptIsSentAgain(t *testing.T) {
 	cfg := playOf(open(t, s))
 	cfg.Shoppers, cfg.Connections = 6, 2
 	rep, err := Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if rep.Answers["queued"] != 3 || rep.Answers["all-held"] != 3 || len(rep.Answers) != 2 || rep.Troubles["an attempt was answered fenced and repeated"] != 6 {
 		t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
 	}
@@ -94,9 +86,7 @@ func TestAnswersAreCountedByCode(t *testing.T) {
 	cfg := playOf(open(t, &shop{units: 5, unsure: true}))
 	cfg.Shoppers, cfg.Connections, cfg.Settle = 4, 2, 200*time.Millisecond
 	rep, err := Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if rep.Answers["unknown"] != 4 || len(rep.Answers) != 1 || rep.Troubles["an attempt was answered unknown and repeated"] != 8 {
 		t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) {
@@ -38,9 +39,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	t.Parallel()
 	var name string
 	t.Run("user", func(t *testing.T) {
-		if err := pgtest.DB(t).QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pgtest.DB(t).QueryRow(t.Context(), "SELECT current_database()").Scan(&name))
 	})
 	var exists bool
 	err := pgtest.DB(t).QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // userEnv turns TestActAsUser into a separate test process that uses the
@@ -38,22 +39,14 @@ func TestActAsUser(t *testing.T) {
 func startUser(t *testing.T, env ...string) (cmd *exec.Cmd, database, redis string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd = exec.CommandContext(t.Context(), self, "-test.run", "^TestActAsUser$")
 	cmd.Env = append(append(os.Environ(), userEnv+"=1"), env...)
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
@@ -90,9 +83,7 @@ func works(t *testing.T, database string) bool {
 func host(t *testing.T, database string) string {
 	t.Helper()
 	u, err := url.Parse(database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return u.Query().Get("host")
 }
 
@@ -108,9 +99,7 @@ func TestServersEndWithAKilledProcess(t *testing.T) {
 	if !works(t, database) {
 		t.Fatal("the servers do not work")
 	}
-	if err := user.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, user.Process.Kill())
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		_, err := os.Stat(host(t, database))
 		left, readErr := os.ReadDir(temp)
@@ -132,9 +121,7 @@ func TestLeakedConnectionFailsItsTest(t *testing.T) {
 	spy := &spy{TB: t}
 	pool := pgtest.DB(spy)
 	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spy.finish()
 	if want := "pgtest: 1 connections were never returned to the pool"; spy.text != want {
 		t.Errorf("got %q, want %q", spy.text, want)

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"stampede/platform/workshop/embedded"
+	"stampede/platform/workshop/require"
 )
 
 // A start by root changes its process for good, so each is that of a helper:
@@ -59,16 +60,10 @@ func start(t *testing.T, program, dir string, cred *syscall.Credential, env ...s
 	cmd.Env = append(append(os.Environ(), dataEnv+"="+dir), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	stop = func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
@@ -92,9 +87,7 @@ func run(t *testing.T, dir string, env ...string) (line string) {
 func self(t *testing.T) string {
 	t.Helper()
 	name, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return name
 }
 
@@ -102,22 +95,16 @@ func self(t *testing.T) string {
 func emptyDataDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
 	return filepath.Join(dir, "data")
 }
 
 func idOf(t *testing.T, name string) int {
 	t.Helper()
 	u, err := user.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	id, err := strconv.Atoi(u.Uid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return id
 }
 
@@ -150,9 +137,7 @@ func TestAttackRootKeepsNoPrivileges(t *testing.T) {
 		t.Fatal(line)
 	}
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, thread := range threads { // none on macOS
 		raw, err := os.ReadFile(thread)
 		if err != nil {
@@ -187,13 +172,9 @@ func TestAttackPlantedNamesInTheDataFolder(t *testing.T) {
 					t.Fatalf("%v: %s", err, out)
 				}
 				precious := filepath.Join(filepath.Dir(dir), "precious")
-				if err := os.WriteFile(precious, []byte("keep me"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(precious, []byte("keep me"), 0o600))
 				planted := filepath.Join(dir, name)
-				if err := cmp.Or(os.RemoveAll(planted), plant(precious, planted)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, cmp.Or(os.RemoveAll(planted), plant(precious, planted)))
 				line := run(t, dir)
 				if raw, err := os.ReadFile(precious); err != nil || string(raw) != "keep me" {
 					t.Errorf("%s: the other file was written to: %q, %v", line, raw, err)
@@ -246,12 +227,8 @@ func TestAccountsThatRootCannotBecome(t *testing.T) {
 		}
 	}
 	dir := emptyDataDir(t)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600))
 	if line := run(t, dir); !strings.Contains(line, "contains no Stampede data") || len(strangers(t, dir, 0)) > 0 {
 		t.Errorf("a folder with something else in it: %s, given away: %v", line, strangers(t, dir, 0))
 	}
@@ -267,9 +244,7 @@ func TestUserWithoutAName(t *testing.T) {
 	if out, err := exec.Command("install", "-m", "755", self(t), program).CombinedOutput(); err != nil { //nolint:gosec // this binary
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := os.Chown(home, uid, -1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chown(home, uid, -1))
 	_, line, _ := start(t, program, dir, &syscall.Credential{Uid: uid, Gid: uid})
 	if want := fmt.Sprintf("Postgres refuses to run as the user id %d, which has no name on this machine: start as an account that has one.", uid); line != want {
 		t.Errorf("got  %s\nwant %s", line, want)

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -126,9 +127,7 @@ type people struct {
 func (p people) from(t *testing.T, addr, path, token, proof string, body any) (int, map[string]any) {
 	t.Helper()
 	raw, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cookie := ""
 	if p.cookies != nil && p.cookies.Name != "" {
 		cookie = p.cookies.Name + "=" + p.cookies.Value
@@ -199,8 +198,6 @@ func challengeIn(t *testing.T, doc map[string]any) (c humancheck.Challenge) {
 	if err == nil && doc["challenge"] != nil {
 		err = json.Unmarshal(raw, &c)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }

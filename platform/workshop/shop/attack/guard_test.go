@@ -9,6 +9,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -29,9 +30,7 @@ func TestDoorGuardsTheRush(t *testing.T) {
 		text, _ := challenge["challenge"].(string)
 		difficulty, _ := challenge["difficulty"].(float64)
 		solution, err := humancheck.Solve(t.Context(), text, int(difficulty))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		status, said = g.path(t, shopper, item, solution)
 		requireCode(t, status, said, "")
 	})

@@ -8,6 +8,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -31,9 +32,7 @@ func TestAttackTokens(t *testing.T) {
 		in.AwaitLoaded(t, item)
 		in.AwaitLoaded(t, other)
 		var user int64
-		if err := db.QueryRow(t.Context(), `INSERT INTO account.users DEFAULT VALUES RETURNING id`).Scan(&user); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, db.QueryRow(t.Context(), `INSERT INTO account.users DEFAULT VALUES RETURNING id`).Scan(&user))
 		disabled := shop.Buyer{In: in, Token: shop.Mint(t, user, auth.Shopper)}
 		no, path := disabled.Path(t, item)
 		do(t, http.MethodPost, "/api/v1/admin/users/"+fmt.Sprint(user)+"/disable", map[string]any{"reason": "resells"}, http.StatusNoContent)

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 	"stampede/platform/workshop/tooltest"
 )
@@ -75,13 +76,9 @@ func visitor(first context.Context, t *testing.T) context.Context {
 	// A tab without its own window is refused if no window is open.
 	root := cdp.WithExecutor(first, chromedp.FromContext(first).Browser)
 	profile, err := target.CreateBrowserContext().WithDisposeOnDetach(true).Do(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	id, err := target.CreateTarget("about:blank").WithBrowserContextID(profile).WithNewWindow(true).Do(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := chromedp.NewContext(first, chromedp.WithTargetID(id))
 	chromedp.FromContext(ctx).BrowserContextID = profile // its further tabs share the profile
 	t.Cleanup(cancel)
@@ -271,11 +268,7 @@ func TestLivePage(t *testing.T) {
 	if name := os.Getenv("STAMPEDE_SCREENSHOT"); name != "" {
 		var png []byte
 		// A background page draws no transitions.
-		if err := chromedp.Run(ctx, page.BringToFront(), chromedp.Sleep(time.Second), chromedp.FullScreenshot(&png, 100)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, png, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, chromedp.Run(ctx, page.BringToFront(), chromedp.Sleep(time.Second), chromedp.FullScreenshot(&png, 100)))
+		require.NoError(t, os.WriteFile(name, png, 0o600))
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -59,9 +60,7 @@ func planAsked(t *testing.T, in *shop.Instance, a askingSale) string {
 		t.Fatalf("publish: %d %v", status, doc)
 	}
 	raw, err := json.Marshal(made["sessions"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var sessions []struct{ Items []struct{ ID string } }
 	if err := json.Unmarshal(raw, &sessions); err != nil || len(sessions) != 1 || len(sessions[0].Items) != 1 {
 		t.Fatalf("%v: %s", err, raw)
@@ -116,9 +115,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	do(first, t, "be counted", until(`document.querySelector("#taken").textContent === "1 reserved"`))
 	readable(first, t, "armed")
 	opts, err := redis.ParseURL(redisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rdb := redis.NewClient(opts)
 	t.Cleanup(func() { _ = rdb.Close() })
 	do(second, t, "get the slide", itemPage(t, in, puzzle, 9), click("#buy"), until(`document.querySelector("dialog.slide")`))

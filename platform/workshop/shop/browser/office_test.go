@@ -18,6 +18,7 @@ import (
 
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -83,9 +84,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 		click(`main button`), until(`document.querySelector("img.qr")?.naturalWidth === 256`),
 		chromedp.Text(`main code`, &secret, chromedp.ByQuery))
 	digits, err := totp.GenerateCode(secret, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	do(tab, t, "add the authenticator app and see the orders",
 		fill(`[name=code]`, digits), click(`main button`), says("recovery codes"), click(`main a`), until(`document.querySelector("table a[href$='`+no+`']")`), says("Admin"), shot("orders"))
 	if status, doc := in.Call(t, http.MethodPost, "/api/v1/auth/first-admin", "", map[string]string{"link": link[len(in.URL+"/admin/first-admin?link="):], "phone": "13800138112", "password": password}); status != http.StatusForbidden {
@@ -160,9 +159,7 @@ func importsASale(tab context.Context, t *testing.T, in *shop.Instance) {
 	const sheet = "\ufeff场次,开抢时间,结束时间,商品编码,商品名称,原价,秒杀价,库存\n双十二,2031-12-12 20:00,2031-12-12 22:00,lamp,台灯,199,19.90,50\n,,,desk,书桌,199,299,5\n"
 	file := func(name, content string) chromedp.Action {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		return chromedp.Tasks{fill(`form[action$="/import"] [name=name]`, "双十二"), chromedp.SetUploadFiles(`form[action$="/import"] [name=file]`, []string{path}, chromedp.ByQuery)}
 	}
 	do(tab, t, "import a sale",

@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -93,14 +94,10 @@ func seesAsAViewer(tab context.Context, t *testing.T, in *shop.Instance, sale lo
 		t.Errorf("a viewer's war room has %d forms", controls)
 	}
 	self, err := strconv.ParseInt(ids["admin"], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range 8 { // as many as one user may have open
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, in.URL+"/api/v1/admin/activities/"+sale.ActivityID+"/war-room/live", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+shop.Mint(t, self, auth.Viewer))
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil || resp.StatusCode != http.StatusOK {

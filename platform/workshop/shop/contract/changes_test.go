@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -99,17 +100,13 @@ var notes = []string{"order.export", "user.search", "blacklist.refuse"}
 func (s *story) everyChangeIsAudited(t *testing.T, doc *shop.Document) {
 	t.Helper()
 	rows, err := s.db.Query(t.Context(), `SELECT action, detail FROM platform.audit ORDER BY id`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer rows.Close()
 	left := map[string]map[string]bool{} // by action: the sides of its rows
 	for rows.Next() {
 		var action string
 		var detail map[string]json.RawMessage
-		if err := rows.Scan(&action, &detail); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rows.Scan(&action, &detail))
 		var sides []string
 		for _, side := range []string{"before", "after"} {
 			if value, has := detail[side]; has && string(value) != "null" {
@@ -124,9 +121,7 @@ func (s *story) everyChangeIsAudited(t *testing.T, doc *shop.Document) {
 		}
 		left[action][strings.Join(sides, " ")] = true
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rows.Err())
 	for route, methods := range doc.At("paths") {
 		for method := range methods.(map[string]any) {
 			operation := strings.ToUpper(method) + " " + route
@@ -150,9 +145,7 @@ func moment(in time.Duration) string { return time.Now().Add(in).UTC().Format(ti
 func (s *story) narrow(t *testing.T, path, token string) {
 	t.Helper()
 	doc, err := shop.Documented()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bare, _, _ := strings.Cut(path, "?")
 	operation, parameters := doc.Parameters(http.MethodGet, "/api/v1/"+bare)
 	if !slices.Contains(parameters, "updated_from") || s.narrowed[operation] {

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/redistest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -25,9 +26,7 @@ import (
 func postgresLink(t *testing.T, databaseURL string) (*linktest.Link, string) {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	network, addr := pgconn.NetworkAddress(cfg.Host, cfg.Port)
 	l := linktest.New(t, network, addr)
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(cfg.User, cfg.Password), Host: l.Addr(), Path: "/" + cfg.Database, RawQuery: "sslmode=disable"}
@@ -76,9 +75,7 @@ func sample(d *shop.Document, schema map[string]any) any {
 func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[string]int {
 	t.Helper()
 	doc, err := shop.Documented()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	names := strings.NewReplacer("admin/activities/{id}", "admin/activities/"+activityID, "items/{id}", "items/"+itemID,
 		"{no}", ids.NewFor(3001).String(), "{order_no}", ids.NewFor(3001).String(), "{provider}", "sandbox", "{path}", "AAAA", "{id}", "77")
 	bodies := map[string]string{
@@ -101,9 +98,7 @@ func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[strin
 			body := bodies[operation]
 			if schema := doc.At("paths", route, method, "requestBody", "content", "application/json", "schema"); schema != nil && body == "" {
 				raw, err := json.Marshal(sample(doc, schema))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				body = string(raw)
 			}
 			all.Go(func() {
@@ -127,9 +122,7 @@ func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[strin
 func readOnly(t *testing.T, databaseURL string, on bool) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
 	for _, sql := range []string{
 		`SET default_transaction_read_only = off`,
@@ -231,9 +224,7 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 		return status == http.StatusOK
 	}, "the funnel")
 
-	if err := private.Client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, private.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	if _, doc := in.Call(t, http.MethodGet, in.OpsURL(t)+"/readyz", "", nil); doc["degraded"] != true || !strings.Contains(fmt.Sprint(doc["components"]), "raise its maxmemory") {
 		t.Errorf("readyz while Redis is full: %v", doc)
 	}

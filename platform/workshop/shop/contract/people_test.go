@@ -10,6 +10,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // operates uses the operator's routes beside sales.
@@ -35,9 +36,7 @@ func (s *story) operates(t *testing.T) {
 				VALUES ($1::uuid, 'contract', 'contract.made', $1::text, '{}', 'made by a test', 3)`, id)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := s.db.Exec(t.Context(), `INSERT INTO risk.decisions (at, user_id, item_id, activity_id, order_no, rule_id, rule, inputs, result)
 		VALUES (now(), 3001, 1, 1, gen_random_uuid(), 0, '{}', '{}', 'refused')`); err != nil {
 		t.Fatal(err)
@@ -69,9 +68,7 @@ func (s *story) knowsPeople(t *testing.T) {
 		t.Helper()
 		s.post(t, "auth/sms-codes", "", fmt.Sprintf(`{"phone":%q,"purpose":%q}`, phone, purpose), 202)
 		got, err := s.phones.Code()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return got
 	}
 	post := func(path, token string, want int, body string, values ...any) map[string]any {
@@ -128,9 +125,7 @@ func (s *story) knowsPeople(t *testing.T) {
 	app := func(at time.Time) string {
 		t.Helper()
 		code, err := totp.GenerateCode(text(begun, "secret"), at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return code
 	}
 	post("me/totp/confirm", me, 200, `{"code":%q}`, app(time.Now()))

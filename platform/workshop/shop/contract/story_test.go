@@ -13,6 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -57,9 +58,7 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	s.knowsPeople(t)
 
 	doc, err := shop.Documented()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.everyChangeIsAudited(t, doc)
 	s.everyListHasChanges(t, doc)
 	succeeded := doc.Succeeded(t.Name())

@@ -14,6 +14,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // socketRows are WebSockets that are refused or closed.
@@ -99,9 +100,7 @@ func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got 
 	return func(t *testing.T) got {
 		t.Helper()
 		tx, err := d.db.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 		if _, err := tx.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, d.no); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -117,9 +118,7 @@ func secretFlags(t *testing.T) (names []string) {
 func parsedURL(t *testing.T, raw string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return u
 }
 
@@ -128,15 +127,11 @@ func parsedURL(t *testing.T, raw string) *url.URL {
 func withPassword(t *testing.T, redisURL, name, password string) string {
 	t.Helper()
 	opts, err := redis.ParseURL(redisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rdb := redis.NewClient(opts)
 	u := parsedURL(t, redisURL)
 	user := "acceptance-" + name + "-" + strings.Trim(u.Path, "/")
-	if err := rdb.Do(t.Context(), "ACL", "SETUSER", user, "reset", "on", ">"+password, "~*", "&*", "+@all").Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", user, "reset", "on", ">"+password, "~*", "&*", "+@all").Err())
 	t.Cleanup(func() {
 		if err := rdb.Do(t.Context(), "ACL", "DELUSER", user).Err(); err != nil && t.Context().Err() == nil {
 			t.Error(err)

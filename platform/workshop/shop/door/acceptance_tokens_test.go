@@ -10,6 +10,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -29,9 +30,7 @@ func (d *frontDoor) forge(t *testing.T, method jwt.SigningMethod, key any, chang
 	}
 	token.Header = header
 	signed, err := token.SignedString(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d.told = append(d.told, signed)
 	return signed
 }
@@ -115,9 +114,7 @@ func (d *frontDoor) accountRows(t *testing.T) []row {
 		{name: "an account is made", want: "201", try: func(t *testing.T) got {
 			t.Helper()
 			code, err := d.phones.Code()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			g := d.post("/api/v1/auth/register", "", fmt.Sprintf(`{"phone":%q,"code":%q,"password":%q}`, plantedPhone, code, plantedPassword))(t)
 			if g.status == http.StatusCreated {
 				d.session, _ = d.tokens(t, g)

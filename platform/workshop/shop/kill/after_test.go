@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // openAgain is the time within which an item must sell again once the process
@@ -49,9 +50,7 @@ func (c *rushers) checkAfterCrashes(s *mortal) {
 	c.each(c.checkRole)
 	c.checkSecondPath()
 	conn, err := pgx.Connect(shortly(t), s.databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(shortly(t)) }()
 	c.sellOut(conn)
 	c.checkRows(conn)
@@ -212,9 +211,7 @@ func (c *rushers) checkRows(conn *pgx.Conn) {
 	}
 	rows, err := conn.Query(shortly(t), `SELECT w.no::text FROM unnest($1::text[]::uuid[], $2::bigint[]) AS w (no, user_id)
 		WHERE (SELECT count(*) FROM orders.orders o WHERE o.order_no = w.no AND o.user_id = w.user_id) <> 1`, nos, users)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if lost, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || len(lost) > 0 {
 		t.Errorf("numbers answered 202 without a row: %v (%v)", lost, err)
 	}

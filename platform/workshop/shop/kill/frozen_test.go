@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 	"stampede/platform/workshop/tooltest"
 )
@@ -52,9 +53,7 @@ func TestFrozenInstanceStopsNoItem(t *testing.T) {
 	c.client, c.url = client, shop.SaleName
 
 	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(shortly(t)) }()
 	wake := func() { _ = p.Cmd.Process.Signal(syscall.SIGCONT) }
 	t.Cleanup(wake) // before the process is asked to end
@@ -102,9 +101,7 @@ func freezeInTransaction(t *testing.T, c *rushers, conn *pgx.Conn, pid int, othe
 	c.url = other.URL
 	for range 50 {
 		tx, err := conn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := tx.Exec(t.Context(), `SELECT 1 FROM inventory.stock WHERE item_id = $1::text::bigint FOR UPDATE`, c.sale.ItemID); err != nil {
 			t.Fatal(err)
 		}
@@ -119,12 +116,8 @@ func freezeInTransaction(t *testing.T, c *rushers, conn *pgx.Conn, pid int, othe
 				AND r.database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
 			return err == nil && waits
 		}, "an order to wait for the stock row")
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+		require.NoError(t, tx.Rollback(t.Context()))
 		var written, idle bool
 		pgtest.Eventually(t, 30*time.Second, func() bool {
 			err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM orders.orders WHERE order_no = $1::text::uuid),
@@ -135,9 +128,7 @@ func freezeInTransaction(t *testing.T, c *rushers, conn *pgx.Conn, pid int, othe
 		if idle {
 			return
 		}
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 	}
 	t.Fatal("the frozen instance got no grant")
 }

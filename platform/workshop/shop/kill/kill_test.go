@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stampede/platform/base/failpoint"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -210,9 +211,7 @@ func (s scenario) strike(t *testing.T, victim *mortal, p *shop.Process, end stri
 		p.Out.Await(t, `(code=store-restarted subject=Postgres)`, 30*time.Second, p.Ended)
 		return
 	default:
-		if err := p.Cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Cmd.Process.Kill())
 	}
 	select {
 	case <-p.Ended:

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // Arguments that begin a list.
@@ -66,9 +67,7 @@ var passes = regexp.MustCompile(`^\((status <> 'pending_payment'|bucket = |ROW\(
 func TestListsWalkAnIndex(t *testing.T) {
 	t.Parallel()
 	pool, err := pgtest.DB(t).Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer pool.Release()
 	conn := pool.Conn()
 	pretendTenMillionRows(t, conn)
@@ -136,14 +135,10 @@ func generatedQueries(t *testing.T) map[string]string {
 	queries := make(map[string]string)
 	for _, pattern := range []string{"*/internal/*db", "*/*/internal/*db", "*/*/*/internal/*db", "*/*/*/*/internal/*db"} {
 		dirs, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, dir := range dirs {
 			text, err := os.ReadFile(filepath.Join(dir, "queries.sql.go"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, m := range query.FindAllStringSubmatch(string(text), -1) {
 				queries[filepath.Base(dir)+"."+m[1]] = m[2]
 			}

@@ -20,6 +20,7 @@ import (
 
 	"stampede/platform/base/failpoint"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -131,9 +132,7 @@ func (s *mortal) stores(t *testing.T) (noted struct {
 	if err == nil {
 		err = json.Unmarshal(raw, &noted)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return noted
 }
 
@@ -141,15 +140,11 @@ func (s *mortal) stores(t *testing.T) (noted struct {
 func (s *mortal) killRedis(t *testing.T) {
 	t.Helper()
 	opts, err := redis.ParseURL(s.stores(t).RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := redis.NewClient(opts)
 	defer func() { _ = client.Close() }()
 	info, err := client.InfoMap(t.Context(), "server").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sigkill(t, info["Server"]["process_id"])
 }
 
@@ -157,9 +152,7 @@ func (s *mortal) killRedis(t *testing.T) {
 func (s *mortal) killPostgres(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(s.data, "postgres", "postmaster.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, _, _ := strings.Cut(string(raw), "\n")
 	sigkill(t, first)
 }
@@ -170,9 +163,7 @@ func sigkill(t *testing.T, pid string) {
 	if err != nil || n <= 1 {
 		t.Fatalf("process id %q: %v", pid, err)
 	}
-	if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(n, syscall.SIGKILL))
 }
 
 // shortly returns a context for one query of a store.

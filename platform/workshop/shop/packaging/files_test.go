@@ -10,6 +10,7 @@ import (
 
 	"stampede/platform/base/config"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // TestPackagingOpenFiles: where the program is deployed, its default connections fit
@@ -21,23 +22,17 @@ func TestPackagingOpenFiles(t *testing.T) {
 			Ulimits struct{ Nofile struct{ Soft, Hard int } }
 		}
 	}
-	if err := yaml.Unmarshal([]byte(packagingRead(t, "compose.yaml")), &compose); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(packagingRead(t, "compose.yaml")), &compose))
 	unit := packagingRead(t, "platform/edge/systemd/stampede.service")
 	found := regexp.MustCompile(`(?m)^LimitNOFILE=([0-9]+)$`).FindStringSubmatch(unit)
 	if found == nil {
 		t.Fatal("the unit has no LimitNOFILE")
 	}
 	limit, err := strconv.Atoi(found[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	set := config.Defaults[httpx.Settings]()
 	unbounded, _, err := set.Connections(1<<20, "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	nofile := compose.Services["stampede"].Ulimits.Nofile
 	for where, files := range map[string]int{"the unit": limit, "compose.yaml, soft": nofile.Soft, "compose.yaml, hard": nofile.Hard} {
 		if got, _, err := set.Connections(files, "", 0); err != nil || got.Total != unbounded.Total {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -103,9 +104,7 @@ func TestPackagingSources(t *testing.T) {
 		`extra_files: &.*%s\b`: packagingRead(t, ".goreleaser.yaml"),
 	}
 	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, entry := range entries {
 		if !entry.IsDir() || strings.HasPrefix(entry.Name(), ".") || !packagingHasGo(t, entry.Name()) {
 			continue
@@ -129,9 +128,7 @@ func packagingHasGo(t *testing.T, dir string) bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return found
 }
 
@@ -178,9 +175,7 @@ func TestPackagingProgram(t *testing.T) {
 	}
 	program := shop.ImageProgram(t)
 	info, err := buildinfo.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The base of the default image has a different C library than the builder,
 	// and a program must not contain the builder's paths.
 	for key, want := range map[string]string{"CGO_ENABLED": "0", "-trimpath": "true"} {
@@ -194,9 +189,7 @@ func TestPackagingProgram(t *testing.T) {
 		}
 	}
 	file, err := os.Stat(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if file.Size() > largestProgram {
 		t.Errorf("the program has %d bytes, at most %d: go version -m names its modules, go tool nm -size its parts", file.Size(), largestProgram)
 	}

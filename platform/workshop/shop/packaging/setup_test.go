@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // The setup script itself runs, with its own PATH.
@@ -34,14 +36,10 @@ func packagingMachine(t *testing.T, programs map[string]string) string {
 		if err != nil {
 			t.Fatalf("this machine has no %s: %v", name, err)
 		}
-		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(path, filepath.Join(dir, name)))
 	}
 	for name, body := range programs {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755))
 	}
 	return dir
 }
@@ -107,13 +105,9 @@ func TestPackagingSetup(t *testing.T) {
 func packagingRunSetup(t *testing.T, path string, env []string, args ...string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, ".ci"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".ci"), 0o755))
 	for _, name := range []string{".ci/setup", ".ci/packages", "go.mod"} {
-		if err := os.WriteFile(dir+"/"+name, []byte(packagingRead(t, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(packagingRead(t, name)), 0o755))
 	}
 	cmd := exec.CommandContext(t.Context(), path+"/bash", append([]string{dir + "/.ci/setup"}, args...)...)
 	cmd.Env = append([]string{"PATH=" + path, "SETUP_WAYS=path", "HOME=" + dir}, env...)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -29,14 +30,10 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	}
 
 	successor, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = successor.Close(t.Context()) }()
 	other, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = other.Close(t.Context()) }()
 
 	const lock = int64(0x7374616d70656465) // "stampede" in ASCII
@@ -61,9 +58,7 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	if _, err := other.Exec(t.Context(), `SELECT pg_terminate_backend($1)`, holder); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-taken; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-taken)
 	select {
 	case <-in.Ended:
 	case <-time.After(36 * time.Second): // three times: noticed within 2 s, stopped within 10 s

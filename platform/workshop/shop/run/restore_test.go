@@ -14,6 +14,7 @@ import (
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -48,9 +49,7 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 	second, lost := buys(in, 2)
 	in.Stop()
 	rdb, err := redisx.Open(t.Context(), redisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	// What a restored backup would meet if the start left it there lives on for as long as nothing else does.
 	const marked = 5000 * time.Hour
@@ -59,9 +58,7 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 			rdb.Expire(t.Context(), key, marked)
 		}
 	}
-	if err := rdb.Set(t.Context(), "cart:1", "another program's", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, rdb.Set(t.Context(), "cart:1", "another program's", 0).Err())
 
 	in = shop.Serve(t, backupURL, redisURL, "--nats-url="+natsURL)
 	_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=database-went-back", shop.Mint(t, 1, auth.Operator), nil)
@@ -97,9 +94,7 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 func copyDatabase(t *testing.T, databaseURL string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return databaseBeside(t, databaseURL, "backup", config.Database)
 }
 
@@ -107,9 +102,7 @@ func copyDatabase(t *testing.T, databaseURL string) string {
 func databaseBeside(t *testing.T, databaseURL, suffix, template string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name, created := config.Database, config.Database+"_"+suffix
 	config.Database = "postgres"
 	administer := func(ctx context.Context, sql string) error {
@@ -126,9 +119,7 @@ func databaseBeside(t *testing.T, databaseURL, suffix, template string) string {
 			t.Errorf("drop the database: %v", err)
 		}
 	})
-	if err := administer(t.Context(), `CREATE DATABASE "`+created+`" TEMPLATE "`+template+`"`); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, administer(t.Context(), `CREATE DATABASE "`+created+`" TEMPLATE "`+template+`"`))
 	if !strings.Contains(databaseURL, name) {
 		t.Fatalf("the URL %s does not contain its database %s", databaseURL, name)
 	}

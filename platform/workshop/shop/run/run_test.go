@@ -15,6 +15,7 @@ import (
 
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -28,9 +29,7 @@ func playSale(t *testing.T, data, sale string) map[string]any {
 		t.Fatalf("rush %s: exit %d\n%s%s", sale, code, out.String(), errs.String())
 	}
 	var report map[string]any
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
 	return report
 }
 
@@ -73,9 +72,7 @@ func TestRunLifecycle(t *testing.T) {
 	sale, err := loadgen.PlanSale(t.Context(), again.URL, strings.TrimSpace(out.String()), loadgen.Sale{
 		Name: "Second sale", Title: "Test phone", Stock: 100, OpensAt: time.Now().Add(2 * time.Second), Open: 10 * time.Minute, PayAfter: 5 * time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	assertStoresRestarted(t, again, strings.TrimSpace(out.String()))
 	if report := playSale(t, data, "--item="+sale.ItemID); report["books_proved"] != true {
 		t.Errorf("report after the restart %v", report)
@@ -96,9 +93,7 @@ func assertStoresRestarted(t *testing.T, p *shop.Process, operator string) {
 	t.Helper()
 	for pid, r := range shop.Processes(t) {
 		if r.Parent == p.Cmd.Process.Pid {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		}
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
@@ -137,17 +132,13 @@ func pressTwice(t *testing.T, data string) {
 	p := shop.StartRun(t, data, "--log-format=json")
 	p.URL = p.Out.Await(t, `"shop":"(http://\S+?)/"`, 2*time.Minute, p.Ended)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: shop\r\n")); err != nil { // but never the end of the header
 		t.Fatal(err)
 	}
 	shop.Get(t, p.URL+"/") // this request is accepted after that connection
-	if err := p.Cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGINT))
 	p.Out.Await(t, `("msg":"stopping")`, 30*time.Second, p.Ended)
 	if code := p.End(t, syscall.SIGINT, 30*time.Second); code != 130 {
 		t.Errorf("Ctrl-C twice: exit %d, want 130", code)
@@ -170,9 +161,7 @@ func TestRunNamesAPortInUse(t *testing.T) {
 	t.Parallel()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
 	data := shop.DataDir(t)
 	p := shop.StartRun(t, data, "--listen="+l.Addr().String())
@@ -185,20 +174,14 @@ func TestRunNamesAPortInUse(t *testing.T) {
 	}
 
 	// Of a second run with the same settings, the first one's is the better reason.
-	if err := os.Mkdir(data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(data, 0o755))
 	lock, err := os.Create(filepath.Join(data, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = lock.Close() }()
 	if _, err := lock.WriteString("4711\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	p = shop.StartRun(t, data, "--listen="+l.Addr().String())
 	<-p.Ended
 	want := "stampede: Another stampede (pid 4711) is using the data folder " + data + ": "

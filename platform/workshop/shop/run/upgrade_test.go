@@ -22,6 +22,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -51,9 +52,7 @@ func TestUpgradeFromRelease(t *testing.T) {
 	tokens := auth.NewTokens([]byte(victim.SigningKey), time.Now)
 	as := func(user int64, role auth.Role) shop.Buyer {
 		token, err := tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return shop.Buyer{In: in, Token: token}
 	}
 	for name, order := range victim.Orders {
@@ -128,13 +127,9 @@ func TestUpgradeFromRelease(t *testing.T) {
 func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL string) (victim released) {
 	t.Helper()
 	raw, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	packed, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files := map[string]string{}
 	for unpacked := tar.NewReader(packed); ; {
 		header, err := unpacked.Next()
@@ -150,17 +145,11 @@ func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL stri
 			files[filepath.Clean(header.Name)] = string(content)
 			err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := json.Unmarshal([]byte(files["shop.json"]), &victim); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(files["shop.json"]), &victim))
 	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
 	for _, sql := range []string{strings.ReplaceAll(files["postgres.sql"], "127.0.0.1:18081", addr), `DO $$ DECLARE c record; BEGIN
 		SET LOCAL session_replication_role = replica;
@@ -174,9 +163,7 @@ func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL stri
 		}
 	}
 	rdb, err := redisx.Open(t.Context(), redisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = rdb.Close() }()
 	for line := range strings.Lines(files["redis.txt"]) {
 		fields := strings.Fields(line)
@@ -194,9 +181,7 @@ func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL stri
 func schemaOf(t *testing.T, databaseURL string) []string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
 	rows, err := conn.Query(t.Context(), `
 		WITH ours AS (SELECT oid, nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'),
@@ -214,9 +199,7 @@ func schemaOf(t *testing.T, databaseURL string) []string {
 			UNION ALL SELECT 'view ' || pg_get_viewdef(c.oid) FROM pg_class c JOIN ours ON ours.oid = relnamespace WHERE relkind = 'v'
 		)
 		SELECT line FROM all_lines WHERE line !~ '(outbox|inbox)_20[0-9]{6}' ORDER BY line`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(lines) < 1000 {
 		t.Fatal(len(lines), err)

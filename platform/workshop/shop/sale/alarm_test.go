@@ -13,6 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -34,13 +35,9 @@ func TestServerDeliversAlarmToWebhook(t *testing.T) {
 	databaseURL := pgtest.DatabaseURL(t)
 	in := shop.Serve(t, databaseURL, pgtest.RedisURL(t), "--alarm-webhook-url="+receiver.URL, "--alarm-webhook-secret="+secret)
 	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
-	if err := alarm.BooksBroken.Raise(t.Context(), conn, "item 17", "One unit is missing."); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, alarm.BooksBroken.Raise(t.Context(), conn, "item 17", "One unit is missing."))
 	deadline := time.After(30 * time.Second)
 	for found := false; !found; {
 		select {

@@ -22,6 +22,7 @@ import (
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -51,9 +52,7 @@ func (c *crowd) listen(t *testing.T, in *shop.Instance, user int64) {
 	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(in.URL, "http")+"/api/v1/ws", &websocket.DialOptions{
 		Subprotocols: []string{"stampede.v1", "bearer." + shop.Mint(t, user, auth.Shopper)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -313,9 +312,7 @@ func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 	}
 
 	// Raise an alarm, so that the dashboard's alarm panel has data.
-	if err := alarm.BooksBroken.Raise(t.Context(), pool, "item "+sale.ItemID, "raised by a test"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, alarm.BooksBroken.Raise(t.Context(), pool, "item "+sale.ItemID, "raised by a test"))
 	exported.Join(shop.Scrape(t, ops))
 	checkDashboard(t, exported)
 }

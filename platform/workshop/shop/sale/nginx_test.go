@@ -17,6 +17,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 	"stampede/platform/workshop/tooltest"
 )
@@ -188,9 +189,7 @@ func TestNginxLeavesAHungInstance(t *testing.T) {
 	t.Parallel()
 	program := tooltest.Nginx(t)
 	hung, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it ends with the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = hung.Close() }) // it accepts nothing: the kernel does
 	works := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 	t.Cleanup(works.Close)

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/workshop/bustest"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -212,9 +213,7 @@ func TestTerminationKeepsQueuedOrders(t *testing.T) {
 	_, err := s.db.Exec(t.Context(), `
 		CREATE FUNCTION orders.held_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'held up by a test'; END $$;
 		CREATE TRIGGER held_up BEFORE INSERT ON orders.orders FOR EACH STATEMENT EXECUTE FUNCTION orders.held_up()`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	type queued struct {
 		shop.Buyer
 		no, path string

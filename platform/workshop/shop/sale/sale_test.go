@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -81,9 +82,7 @@ func TestVerifyNamesAPlantedViolation(t *testing.T) {
 	no := ids.New()
 	_, err := pool.Exec(t.Context(), `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency)
 		VALUES ('sandbox', 'capture', 'planted', $1, $2, 9900, 'CNY')`, ids.New(), no)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out, errs bytes.Buffer
 	code := shop.Run(t.Context(), []string{"verify", "--database-url=" + pool.Config().ConnString(), "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs)
 	if code != 1 || !strings.Contains(out.String(), no.String()) {

@@ -18,6 +18,7 @@ import (
 
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -187,9 +188,7 @@ func TestOrderIsOneTraceFromRushToPush(t *testing.T) {
 	cfg.BaseURL, cfg.ItemID, cfg.Shoppers, cfg.Connections, cfg.Sockets, cfg.PayShare = in.URL, mustID(t, sale.ItemID), 120, 24, 0, 0
 	cfg.Token = func(user int64) (string, error) { return shop.NewBuyer(t, in, user).Token, nil }
 	report, err := loadgen.Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		for _, e := range report.Entries {
 			if e.Answer != "queued" {
