@@ -108,6 +108,19 @@ type executor interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
+// Read returns the value that a query of one row and one column has, in a pool, on a connection, or in a transaction.
+func Read[V any](t testing.TB, db reader, sql string, args ...any) (v V) {
+	t.Helper()
+	if err := db.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+type reader interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // DatabaseURL returns the URL of a fresh, migrated database, which is dropped
 // after the test.
 func DatabaseURL(t testing.TB) string {

@@ -4,6 +4,7 @@ package require
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -36,4 +37,23 @@ func ErrorIs(t T, err, want error) {
 	if !errors.Is(err, want) {
 		t.Fatal(fmt.Sprintf("error %v, want %v", err, want))
 	}
+}
+
+// Contains ends the test unless got contains part; what names it. Of an error, got is fmt.Sprint(err).
+func Contains(t T, what, got, part string) {
+	t.Helper()
+	if !strings.Contains(got, part) {
+		t.Fatal(fmt.Sprintf("%s: %q does not contain %q", what, got, part))
+	}
+}
+
+// Panics ends the test unless call panics; what names the call.
+func Panics(t T, what string, call func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Fatal(what + " does not panic")
+		}
+	}()
+	call()
 }
