@@ -127,9 +127,7 @@ func TestToBackupRolledBack(t *testing.T) {
 			require.Equal(t, "taken in Redis", b.toBackup(item, 3, errAborted), 3)
 			require.Equal(t, "left", b.state(item).Remaining, 2)
 			b.mustAgree("meanwhile", item)
-			if found := b.reconcileNow(false); len(found) != 1 || found[0] != "withdrawn "+compare.RepairPossible {
-				t.Errorf("reconcile finds %v", found)
-			}
+			require.Equal(t, "found", b.reconcileNow(false), []string{"withdrawn " + compare.RepairPossible})
 			require.NoError(t, repair(b, item))
 			require.Equal(t, "back", b.state(item).Remaining, 5)
 			b.mustBeClean()
@@ -197,8 +195,7 @@ func TestRefundedUnitsReachRedis(t *testing.T) {
 				kept, returned, writtenOff := one(1), one(2), Attempt{User: 3, No: ids.NewFor(3), Quantity: 4}
 				last := one(4)
 				for _, a := range []Attempt{kept, returned, writtenOff, last} {
-					b.reserve(item, epoch, a)
-					b.write(item, epoch, a)
+					b.sell(item, epoch, a)
 					b.mustBring(b.pay(a.No))
 				}
 				pgtest.Work(t, b.Run)
@@ -232,8 +229,7 @@ func TestRefundAfterTheSettlementChangesPostgresAlone(t *testing.T) {
 	item, epoch := b.loaded(onSale(1, 5))
 	returned, writtenOff := one(1), one(2)
 	for _, a := range []Attempt{returned, writtenOff} {
-		b.reserve(item, epoch, a)
-		b.write(item, epoch, a)
+		b.sell(item, epoch, a)
 		b.mustBring(b.pay(a.No))
 	}
 	b.end(item)
@@ -262,8 +258,7 @@ func TestRefundKnownBeforeTheRetake(t *testing.T) {
 		n.Backup = 2
 		item, epoch := b.loaded(n)
 		late := one(1)
-		b.reserve(item, epoch, late)
-		b.write(item, epoch, late)
+		b.sell(item, epoch, late)
 		b.mustBring(b.close(late.No))
 		paid := b.retake(late.No)
 		refunded := b.refund(late.No, writeOff)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,18 +33,14 @@ func (b *bundle) violations(id string) (all []proof.Violation) {
 			all, ran = append(all, found...), true
 		}
 	}
-	if !ran {
-		b.t.Fatalf("there is no check %s", id)
-	}
+	require.Equal(b.t, "there is a check "+id, ran, true)
 	return all
 }
 
 func (b *bundle) mustBeClean() {
 	b.t.Helper()
 	for _, c := range b.Checks() {
-		if found := b.violations(c.ID); len(found) > 0 {
-			b.t.Errorf("%s %s: %v", c.ID, c.Name, found)
-		}
+		require.Equal(b.t, c.ID+" "+c.Name, fmt.Sprint(b.violations(c.ID)), "[]")
 	}
 	rows, err := b.Books(b.t.Context())
 	require.NoError(b.t, err)
@@ -82,9 +79,7 @@ func TestBooksClassifyWorkInFlight(t *testing.T) {
 	closing := s.close(s.closed.No)
 	books := func() string {
 		rows, err := s.Books(t.Context())
-		if err != nil || len(rows) != 1 {
-			t.Fatalf("%d rows, error %v", len(rows), err)
-		}
+		require.Equal(t, "rows", fmt.Sprint(len(rows), err), "1 <nil>")
 		r := rows[0]
 		return fmt.Sprintf("total %d available %d held %d sold %d | remaining %d committed %d in flight %d pending %d | %d",
 			r.Total, r.Available, r.Held, r.Sold, r.RedisRemaining, r.RedisCommitted, r.InFlight, r.ReleasePending, r.Difference)
@@ -111,12 +106,10 @@ func TestWorkInFlightIsNoViolation(t *testing.T) {
 	// A release that reaches Redis while the check waits.
 	closing := s.close(s.closed.No)
 	arrived := false
-	s.store.Books = booksThen{s.orders, func() {
-		if !arrived {
-			arrived = true
-			s.mustBring(closing)
-		}
-	}}
+	s.store.Books = booksThen{s.orders, sync.OnceFunc(func() {
+		arrived = true
+		s.mustBring(closing)
+	})}
 	require.Equal(t, "violations with a release in flight", len(s.violations("I8")), 0)
 	require.Equal(t, "the check saw it once", arrived, true)
 }
@@ -196,9 +189,7 @@ func TestChecksSeePlantedViolations(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := midSale(t)
-			if found := s.violations(c.check); len(found) > 0 {
-				t.Fatalf("before: %v", found)
-			}
+			require.Equal(t, "before", fmt.Sprint(s.violations(c.check)), "[]")
 			c.plant(s)
 			for _, v := range s.violations(c.check) {
 				if strings.Contains(v.Detail, c.detail) {
@@ -234,14 +225,10 @@ func TestStockMovements(t *testing.T) {
 	}
 	require.NoError(t, move(b.Deduct, 2, 2))
 	require.Equal(t, "after deducting twice in one call", available(), 1)
-	if err := move(b.Deduct, 1, 1); !pg.ViolatesCheck(err, "never_oversold") {
-		t.Errorf("taking more than there is: %v", err)
-	}
+	require.Equal(t, "taking more than there is is refused", pg.ViolatesCheck(move(b.Deduct, 1, 1), "never_oversold"), true)
 	require.Equal(t, "after the refusal", available(), 1)
 	require.NoError(t, move(b.Return, 4))
-	if err := move(b.Return, 1); !pg.ViolatesCheck(err, "never_over_total") {
-		t.Errorf("giving back more than was taken: %v", err)
-	}
+	require.Equal(t, "giving back more than was taken is refused", pg.ViolatesCheck(move(b.Return, 1), "never_over_total"), true)
 	k = Key{ItemID: 404}
 	require.ErrorIs(t, move(b.Deduct, 1), ErrNoStock)
 }
@@ -263,9 +250,7 @@ func TestChangesOfStock(t *testing.T) {
 		"no units": {AddStock: new(int32(0))}, "too many": {AddStock: new(int32(MaxUnits))}, "no limit": {UserLimit: new(int32(0))},
 		"closes before it opens": {ClosesAt: new(st.OpensAt)},
 	} {
-		if err := change(c); err == nil || !strings.Contains(err.Error(), "invalid") {
-			t.Errorf("%s: %v", name, err)
-		}
+		require.Contains(t, name, fmt.Sprint(change(c)), "invalid")
 	}
 	item.ID = 404
 	require.ErrorIs(t, change(Change{}), ErrNoStock)
@@ -281,23 +266,19 @@ func TestBookIsARowOfBooks(t *testing.T) {
 	b.write(item, epoch, written)
 	other, _ := b.loaded(onSale(2, 3))
 	rows, err := b.Books(t.Context())
-	if err != nil || len(rows) != 2 {
-		t.Fatalf("%+v, %v", rows, err)
-	}
+	require.Equal(t, "rows", fmt.Sprint(len(rows), err), "2 <nil>")
 	require.NoError(t, b.rdb.Set(t.Context(), other.StateKey(), "not a hash", 0).Err())
 	for range 2 { // the second time at rest
 		row, ok, err := b.Book(t.Context(), item.ID)
-		if err != nil || !ok || row != rows[0] || row.Held != 1 || row.InFlight != 1 {
-			t.Errorf("%+v, %v, %v, want %+v", row, ok, err, rows[0])
-		}
+		require.Equal(t, "its book", fmt.Sprint(ok, err, row.Held, row.InFlight), "true <nil> 1 1")
+		require.Equal(t, "its row", row, rows[0])
 	}
 	books, err := b.BooksOf(t.Context(), other.ID, item.ID)
 	if _, ok := books[other.ID]; err == nil || ok || books[item.ID].Row != rows[0] || books[item.ID].State.Queued() != 1 {
 		t.Errorf("beside an item that cannot be read: %+v, %v", books, err)
 	}
-	if row, ok, err := b.Book(t.Context(), 99); err != nil || ok {
-		t.Errorf("an item without stock: %+v, %v, %v", row, ok, err)
-	}
+	_, ok, err := b.Book(t.Context(), 99)
+	require.Equal(t, "an item without stock", fmt.Sprint(ok, err), "false <nil>")
 }
 
 // An item that cannot be read does not discard what was read before it.
@@ -308,14 +289,12 @@ func TestBooksContinueAfterError(t *testing.T) {
 	second, _ := b.loaded(onSale(2, 3))
 	require.NoError(t, b.rdb.Set(t.Context(), second.StateKey(), "not a hash", 0).Err())
 	s, seen := b.reader()
-	if rows, err := s.Books(t.Context()); err == nil {
-		t.Fatalf("%+v", rows)
-	}
+	_, err := s.Books(t.Context())
+	require.Equal(t, "the item that cannot be read is an error", err != nil, true)
 	require.NoError(t, b.rdb.Del(t.Context(), second.StateKey()).Err())
 	seen.steps = 0
-	if rows, err := s.Books(t.Context()); err != nil || len(rows) != 2 || seen.steps != 0 {
-		t.Errorf("%+v, %v, read again in %d steps", rows, err, seen.steps)
-	}
+	rows, err := s.Books(t.Context())
+	require.Equal(t, "rows, error and steps to read them again", fmt.Sprint(len(rows), err, seen.steps), "2 <nil> 0")
 }
 
 func (b *bundle) sampled() []proof.Outcome {
@@ -328,9 +307,7 @@ func TestSamplesFindBrokenBooks(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
 	s.close(s.closed.No) // its release is pending
-	if got := s.sampled(); !proof.AllOK(got) {
-		t.Fatalf("a sale in order: %+v", got)
-	}
+	require.Equal(t, "a sale in order", proof.AllOK(s.sampled()), true)
 	// One unit too many in Redis.
 	require.NoError(t, s.rdb.HIncrBy(t.Context(), s.item.StateKey(), "remaining", 1).Err())
 	if got := s.sampled(); len(got[1].Violations) != 1 || got[1].Violations[0].Subject != "item 1" || !strings.Contains(got[1].Violations[0].Detail, "difference is -1") {
@@ -359,9 +336,7 @@ func TestBooksProbeFindsDifferenceThatLasts(t *testing.T) {
 		t.Helper()
 		found, err := probe.Look(t.Context())
 		require.NoError(t, err)
-		if got := fmt.Sprint(found); got != want {
-			t.Errorf("found %s, want %s", got, want)
-		}
+		require.Equal(t, "found", fmt.Sprint(found), want)
 	}
 	glance("[]") // a grant is in flight
 	s.store.DiffersFor = 0

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -37,9 +38,7 @@ func TestComparisonLeavesWhatIsOnItsWay(t *testing.T) {
 	paid := b.pay(b.written(item, 1))
 	b.store.Books = booksThen{b.store.Books, sync.OnceFunc(func() { b.mustBring(paid) })}
 	repaired, found, err := b.CompareOrders(t.Context(), item, 0)
-	if err != nil || repaired != 0 || len(found) != 0 {
-		t.Errorf("repaired %d, found %v, %v", repaired, found, err)
-	}
+	require.Equal(t, "repaired and found", fmt.Sprint(repaired, found, err), "0 [] <nil>")
 	require.Equal(t, "committed", b.state(item).Committed, 1)
 }
 

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -168,9 +169,7 @@ func TestLargeItemIsReadByCursorWhileItSells(t *testing.T) {
 				require.Equal(t, "moving units", row.InFlight+row.ReleasePending, moving)
 			}
 			read(0)
-			if got := proof.Run(t.Context(), s.Checks()); !proof.AllOK(got) {
-				t.Errorf("a sale in order: %+v", got)
-			}
+			require.Equal(t, "a sale in order", proof.AllOK(proof.Run(t.Context(), s.Checks())), true)
 			if n.UserLimit == 1 {
 				for _, planted := range []int64{1, -3} {
 					b.rdb.HIncrBy(t.Context(), item.StateKey(), "remaining", planted)
@@ -198,9 +197,7 @@ func TestReadStartsOverAfterLoad(t *testing.T) {
 		}
 	}
 	row, _, err := s.Book(t.Context(), sale.item.ID)
-	if err != nil || row.Difference != 0 || row.InFlight != 0 || row.Held != 6 {
-		t.Errorf("%+v, %v", row, err)
-	}
+	require.Equal(t, "book", fmt.Sprint(row.Difference, row.InFlight, row.Held, err), "0 0 6 <nil>")
 	require.Equal(t, "steps", seen.steps, 6)
 }
 

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -43,12 +44,9 @@ func (b *bundle) backup() (restore func()) {
 func (b *bundle) mustStand(item Item, want books.Status) {
 	b.t.Helper()
 	seen, err := b.Health(b.t.Context(), []Item{item})
-	if err != nil || seen[0] != want {
-		b.t.Errorf("item %d has status %d (%v), want %d", item.ID, seen[0], err, want)
-	}
-	if ready, err := b.Ready(b.t.Context(), item); err != nil || ready == want.Unready() {
-		b.t.Errorf("item %d is ready: %v (%v)", item.ID, ready, err)
-	}
+	require.Equal(b.t, fmt.Sprint("status of item ", item.ID), fmt.Sprint(seen, err), fmt.Sprint([]books.Status{want}, nil))
+	ready, err := b.Ready(b.t.Context(), item)
+	require.Equal(b.t, fmt.Sprint("ready is item ", item.ID), fmt.Sprint(ready, err), fmt.Sprint(!want.Unready(), nil))
 }
 
 func TestHealthReturnsWhatAnItemNeeds(t *testing.T) {
@@ -62,9 +60,8 @@ func TestHealthReturnsWhatAnItemNeeds(t *testing.T) {
 	b.mustStand(item, Behind)
 	b.apply(item)
 	b.mustStand(item, books.Good)
-	if r, err := lua.Fence.Call(t.Context(), b.rdb, 4, []string{item.StateKey()}, 99); err != nil || r.Int(0) != 0 {
-		t.Fatal(r, err)
-	}
+	r, err := lua.Fence.Call(t.Context(), b.rdb, 4, []string{item.StateKey()}, 99)
+	require.Equal(t, "fenced by another epoch", fmt.Sprint(r.Int(0), err), "0 <nil>")
 	b.mustStand(item, books.Loading)
 	b.rdb.HSet(t.Context(), item.StateKey(), "run_id", "another")
 	b.mustStand(item, books.Restarted)
@@ -86,9 +83,7 @@ func TestAnItemBackAtAnOlderLoadIsOutdated(t *testing.T) {
 	b.load(item)
 	b.mustStand(item, books.Good)
 	b.mustHold(item, kept)
-	if epoch := b.state(item).Epoch; epoch != old.Epoch+2 {
-		t.Errorf("epoch %d after %d and a Load that was reverted", epoch, old.Epoch)
-	}
+	require.Equal(t, "epoch after a Load that was reverted", b.state(item).Epoch, old.Epoch+2)
 }
 
 // The restored server made no grants under its epoch; those of the epoch after may not have reached the stream yet.
@@ -101,9 +96,7 @@ func TestALoadAfterAFailoverAndBackWaitsForPublishers(t *testing.T) {
 	require.Equal(t, "grant by the other server", only(t, b.reserve(item, b.state(item).Epoch, one(1))).Verdict, Granted)
 	back()
 	b.store.PublishDeadline = time.Minute
-	if !b.waits(b.Service, item) {
-		t.Error("did not wait")
-	}
+	require.Equal(t, "waits", b.waits(b.Service, item), true)
 }
 
 // A Postgres that lost its last commits in a failover is behind a Redis that goes on deciding by them: the item is
@@ -132,8 +125,7 @@ func TestRedisAheadOfPostgresIsLoaded(t *testing.T) {
 			item, epoch := b.loaded(onSale(1, 2))
 			b.change(item, Change{AddStock: new(int32(2))})
 			a := one(9)
-			b.reserve(item, epoch, a)
-			b.write(item, epoch, a)
+			b.sell(item, epoch, a)
 			b.mustStand(item, books.Good)
 			lose(b, item)
 			b.mustStand(item, books.Ahead)
@@ -167,9 +159,7 @@ func TestHealthIsNotMisledByWhatHappensMeanwhile(t *testing.T) {
 			defer func() { _ = other.store.Redis.Close() }()
 			other.store.Redis.AddHook(&beforeFirst{do: func() { meanwhile(b, item, no) }})
 			seen, err := other.Health(t.Context(), []Item{item})
-			if err != nil || seen[0] != books.Good {
-				t.Errorf("status %d, %v", seen[0], err)
-			}
+			require.Equal(t, "status", fmt.Sprint(seen, err), fmt.Sprint([]books.Status{books.Good}, nil))
 		})
 	}
 }
@@ -196,9 +186,7 @@ func (b *bundle) sql(statement string) {
 func (b *bundle) bookRowOf(item Item) BookRow {
 	b.t.Helper()
 	row, ok, err := b.Book(b.t.Context(), item.ID)
-	if err != nil || !ok {
-		b.t.Fatal(ok, err)
-	}
+	require.Equal(b.t, "book", fmt.Sprint(ok, err), "true <nil>")
 	return row
 }
 
@@ -220,17 +208,13 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 	}
 	at[0].Kill()
 	seen, err := b.Health(t.Context(), items)
-	if err == nil {
-		t.Error("no error about the node that does not answer")
-	}
+	require.Equal(t, "error about the node that does not answer", err != nil, true)
 	for i := range items {
 		want := books.Good
 		if at[i] == at[0] {
 			want = Unseen
 		}
-		if seen[i] != want {
-			t.Errorf("item %d has status %d, want %d (%v)", items[i].ID, seen[i], want, err)
-		}
+		require.Equal(t, fmt.Sprint("status of item ", items[i].ID), seen[i], want)
 	}
 }
 
@@ -238,8 +222,6 @@ func TestADeadNodeHidesItsOwnItemsOnly(t *testing.T) {
 func TestEveryUnreadyStatusHasAReason(t *testing.T) {
 	t.Parallel()
 	for st := Unseen; st <= books.Ahead; st++ {
-		if st.Unready() != (st.Why() != "") {
-			t.Errorf("status %d needs a Load: %v, and the reason is %q", st, st.Unready(), st.Why())
-		}
+		require.Equal(t, fmt.Sprintf("status %d needs a Load and has a reason: %q", st, st.Why()), st.Unready(), st.Why() != "")
 	}
 }

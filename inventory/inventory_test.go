@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -271,9 +272,7 @@ func (b *bundle) inTx(fn func(tx pgx.Tx) error) {
 func (b *bundle) state(item Item) State {
 	b.t.Helper()
 	st, ok, err := b.State(b.t.Context(), item)
-	if err != nil || !ok {
-		b.t.Fatalf("state of item %d: ok %v, error %v", item.ID, ok, err)
-	}
+	require.Equal(b.t, fmt.Sprint("state of item ", item.ID), fmt.Sprint(ok, err), "true <nil>")
 	return st
 }
 
@@ -300,6 +299,13 @@ func (b *bundle) write(item Item, epoch int64, attempts ...Attempt) {
 		return nil
 	})
 	require.NoError(b.t, b.Persisted(b.t.Context(), Written{Item: item, Epoch: epoch, Nos: nos}))
+}
+
+// sell reserves and writes.
+func (b *bundle) sell(item Item, epoch int64, attempts ...Attempt) {
+	b.t.Helper()
+	b.reserve(item, epoch, attempts...)
+	b.write(item, epoch, attempts...)
 }
 
 // pay and close change an order in Postgres only; the event comes separately.

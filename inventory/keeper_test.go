@@ -82,9 +82,7 @@ func TestStopAppliesWorkLists(t *testing.T) {
 	require.NoError(t, b.deliver(orderevent.SubjectClosed, later))
 	pgtest.Work(t, b.Run)()
 	require.Equal(t, "remaining", b.state(item).Remaining, 3)
-	if err := b.deliver(orderevent.SubjectClosed, first); !bus.IsExpected(err) {
-		t.Errorf("after the stop: %v", err)
-	}
+	require.Equal(t, "expected after the stop", bus.IsExpected(b.deliver(orderevent.SubjectClosed, first)), true)
 }
 
 // A release that Redis rejects is retried, and after a while raises an alarm for its item.
@@ -140,14 +138,10 @@ func unitsReturnLater(t *testing.T, subject string, end func(b *bundle, no ids.I
 	require.NoError(t, b.deliver(subject, end(b, b.written(item, 1))))
 	require.Equal(t, "remaining before the keepers run", b.state(item).Remaining, 2)
 	repaired, found, err := b.CompareOrders(t.Context(), item, 0)
-	if err != nil || repaired != 0 || len(found) != 0 {
-		t.Errorf("a comparison repaired %d, found %v, %v", repaired, found, err)
-	}
+	require.Equal(t, "a comparison", fmt.Sprint(repaired, found, err), "0 [] <nil>")
 	c, err := b.ReadCut(t.Context(), item.ID)
 	require.NoError(t, err)
-	if found := c.Differences(); len(found) != 0 {
-		t.Errorf("differences while the unit waits: %v", found)
-	}
+	require.Equal(t, "differences while the unit waits", fmt.Sprint(c.Differences()), "[]")
 	require.Equal(t, "release pending", c.Sum().ReleasePending, 1)
 	pgtest.Work(t, b.Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.state(item).Remaining == 3 }, "the unit to return")
@@ -186,14 +180,10 @@ func TestSubscriptions(t *testing.T) {
 	deliver(orderevent.SubjectRefused, b.orders.put(i1, again, e1, orderevent.StatusRefused))
 	require.Equal(t, "refused before a row was seen: persisted", b.state(i1).Persisted, b.state(i1).Seq)
 	last := one(4)
-	b.reserve(i1, e1, last)
-	b.write(i1, e1, last)
+	b.sell(i1, e1, last)
 	deliver(orderevent.SubjectPaid, b.pay(last.No))
 	require.Equal(t, "all paid", only(t, b.reserve(i1, e1, one(10))).Verdict, SoldOut)
-
-	if err := b.Subscriptions()[0].Handle(t.Context(), bus.Msg{Data: []byte("{")}); err == nil {
-		t.Error("a malformed event was treated as handled")
-	}
+	require.Equal(t, "a malformed event is handled", b.Subscriptions()[0].Handle(t.Context(), bus.Msg{Data: []byte("{")}) == nil, false)
 }
 
 // The end of an order waits while its item is fenced or missing, unless the sale is over and its keys are gone: then
@@ -203,27 +193,19 @@ func TestEndsWaitForLoad(t *testing.T) {
 	b := setup(t)
 	item, epoch := b.loaded(onSale(1, 2))
 	paid, closed := one(1), one(2)
-	b.reserve(item, epoch, paid, closed)
-	b.write(item, epoch, paid, closed)
+	b.sell(item, epoch, paid, closed)
 	payment, closing := b.pay(paid.No), b.close(closed.No)
-	both := func() []error {
-		return []error{
-			b.bring(item, payment),
-			b.bring(item, closing),
-		}
+	bothAnswer := func(want error) {
+		t.Helper()
+		require.ErrorIs(t, b.bring(item, payment), want)
+		require.ErrorIs(t, b.bring(item, closing), want)
 	}
 	b.rdb.HSet(t.Context(), item.StateKey(), "fenced", epoch+1)
-	for _, err := range both() {
-		require.ErrorIs(t, err, ErrFenced)
-	}
+	bothAnswer(ErrFenced)
 	b.rdb.FlushDB(t.Context())
-	for _, err := range both() {
-		require.ErrorIs(t, err, ErrFenced)
-	}
+	bothAnswer(ErrFenced)
 	b.load(item)
-	for _, err := range both() {
-		require.NoError(t, err)
-	}
+	bothAnswer(nil)
 	st := b.state(item)
 	require.Equal(t, "books", fmt.Sprint(st.Remaining, st.Committed), "1 1")
 	require.Equal(t, "the closed number", only(t, b.reserve(item, st.Epoch, closed)).Verdict, Finished)
@@ -233,15 +215,9 @@ func TestEndsWaitForLoad(t *testing.T) {
 		return b.Change(t.Context(), tx, item.ID, Change{OpensAt: &earlier, ClosesAt: &past})
 	})
 	b.rdb.HSet(t.Context(), item.StateKey(), "fenced", st.Epoch+1) // nothing loads it any more
-	for _, err := range both() {
-		require.NoError(t, err)
-	}
+	bothAnswer(nil)
 	require.NoError(t, b.Forget(t.Context(), item))
-	for _, err := range both() {
-		require.NoError(t, err)
-	}
+	bothAnswer(nil)
 	b.inTx(func(tx pgx.Tx) error { return b.Delete(t.Context(), tx, []int64{item.ID}) })
-	for _, err := range both() {
-		require.NoError(t, err)
-	}
+	bothAnswer(nil)
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -23,8 +24,7 @@ func (b *bundle) heldAndGone() (item Item, kept Attempt) {
 	n.PerActivity = true
 	item, epoch := b.loaded(n)
 	kept, closed := one(1), one(2)
-	b.reserve(item, epoch, kept, closed)
-	b.write(item, epoch, kept, closed)
+	b.sell(item, epoch, kept, closed)
 	b.mustBring(b.close(closed.No))
 	return item, kept
 }
@@ -32,9 +32,8 @@ func (b *bundle) heldAndGone() (item Item, kept Attempt) {
 // mustNotBeOpen requires that the item needs a Load.
 func (b *bundle) mustNotBeOpen(item Item) {
 	b.t.Helper()
-	if ready, err := b.Ready(b.t.Context(), item); err != nil || ready {
-		b.t.Fatalf("ready %v, error %v after a Load that lost keys", ready, err)
-	}
+	ready, err := b.Ready(b.t.Context(), item)
+	require.Equal(b.t, "ready after a Load that lost keys", fmt.Sprint(ready, err), "false <nil>")
 }
 
 // mustHold requires that a Load repaired the loss.
@@ -218,7 +217,6 @@ func TestReturnsMeetTheEndOfTheLastLoad(t *testing.T) {
 func (b *bundle) written(item Item, user int64) ids.ID {
 	b.t.Helper()
 	a, epoch := one(user), b.state(item).Epoch
-	b.reserve(item, epoch, a)
-	b.write(item, epoch, a)
+	b.sell(item, epoch, a)
 	return a.No
 }

@@ -35,8 +35,7 @@ func TestLoadAfterLossRestoresTheBooks(t *testing.T) {
 	n.UserLimit = 3
 	item, epoch := b.loaded(n)
 	paid, unpaid, closed := Attempt{User: 1, No: ids.NewFor(1), Quantity: 3}, Attempt{User: 2, No: ids.NewFor(2), Quantity: 2}, one(3)
-	b.reserve(item, epoch, paid, unpaid, closed)
-	b.write(item, epoch, paid, unpaid, closed)
+	b.sell(item, epoch, paid, unpaid, closed)
 	b.mustBring(b.pay(paid.No))
 	b.mustBring(b.close(closed.No))
 	want := b.state(item)
@@ -93,8 +92,7 @@ func TestLoadEndedAtAnyStepStartsOver(t *testing.T) {
 			b := setup(t)
 			item, epoch := b.loaded(onSale(1, 3))
 			kept := one(1)
-			b.reserve(item, epoch, kept)
-			b.write(item, epoch, kept)
+			b.sell(item, epoch, kept)
 			for range 2 {
 				b.at(step, crash)
 				require.ErrorIs(t, b.Load(t.Context(), item.ID), errCrash)
@@ -137,13 +135,9 @@ func TestLoadWaitsOnlyForGrantsInFlight(t *testing.T) {
 	b.load(item) // nothing was granted: does not wait
 	epoch := b.state(item).Epoch
 	b.reserve(item, epoch, one(1))
-	if !b.waits(b.Service, item) {
-		t.Error("did not wait after a grant")
-	}
+	require.Equal(t, "waits after a grant", b.waits(b.Service, item), true)
 	b.rdb.FlushDB(t.Context())
-	if !b.waits(b.Service, item) {
-		t.Error("did not wait with the state lost")
-	}
+	require.Equal(t, "waits with the state lost", b.waits(b.Service, item), true)
 }
 
 // With a real bus: a Load waits until the writer has acknowledged the item's messages, and for no other item's.
@@ -373,9 +367,7 @@ func TestLoadNeedsNoSecondCopyInRedis(t *testing.T) {
 	require.NoError(t, err)
 	b.load(item)
 	b.mustBeClean()
-	if size := rdb.HLen(t.Context(), item.UsersKey(b.state(item).Epoch)).Val(); size != holders+1 {
-		t.Errorf("%d users", size)
-	}
+	require.Equal(t, "users", rdb.HLen(t.Context(), item.UsersKey(b.state(item).Epoch)).Val(), holders+1)
 }
 
 // The error says why the Load ended, and the item can be loaded again, although nothing can write its hold, as when the
@@ -421,9 +413,7 @@ func TestEachChunkOfALoadIsProgress(t *testing.T) {
 	b.rdb.AddHook(slow)
 	began := time.Now()
 	b.load(item)
-	if took := time.Since(began); took < b.store.Stall {
-		t.Errorf("took %s", took)
-	}
+	require.Equal(t, "took as long as it may stall", time.Since(began) >= b.store.Stall, true)
 	slow.by = 0
 	b.mustBeClean()
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -66,24 +67,16 @@ func TestLoneProcessWaitsForItselfOnly(t *testing.T) {
 	next := b.instance()
 	next.store.PublishDeadline, next.store.SingleInstance = time.Minute, true
 	for what, item := range map[string]Item{"another run": one1, "state lost": two, "same run": three} {
-		if !b.loads(next, item) {
-			t.Errorf("%s: a process that published nothing waited", what)
-		}
+		require.Equal(t, what+": loads without a wait, as the process published nothing", b.loads(next, item), true)
 	}
 	var d Decision
 	require.NoError(t, next.Reserve(t.Context(), one1, b.state(one1).Epoch, []Attempt{one(2)}, &d))
 	require.Equal(t, "verdict", only(t, d).Verdict, Granted)
-	if !b.waits(next, one1) {
-		t.Error("did not wait for its own grant")
-	}
-	if !b.loads(next, two) {
-		t.Error("waited for another item's grant")
-	}
+	require.Equal(t, "waits for its own grant", b.waits(next, one1), true)
+	require.Equal(t, "loads without a wait for another item's grant", b.loads(next, two), true)
 	// A refusal publishes nothing.
 	require.NoError(t, next.Reserve(t.Context(), two, b.state(two).Epoch, []Attempt{{User: 3, No: one(3).No, Quantity: 9}}, &d))
-	if !b.loads(next, two) {
-		t.Error("waited for a refusal")
-	}
+	require.Equal(t, "loads without a wait after a refusal", b.loads(next, two), true)
 }
 
 // A hold returned to the sweeper may be published by it.
@@ -94,12 +87,9 @@ func TestLoneProcessWaitsForHoldsReturnedToSweeper(t *testing.T) {
 	b.reserve(item, epoch, one(1))
 	next := b.instance()
 	next.store.PublishDeadline, next.store.SingleInstance = time.Minute, true
-	if stale, err := next.StaleHolds(t.Context(), item, 0, 10); err != nil || len(stale) != 1 {
-		t.Fatal(stale, err)
-	}
-	if !b.waits(next, item) {
-		t.Error("did not wait")
-	}
+	stale, err := next.StaleHolds(t.Context(), item, 0, 10)
+	require.Equal(t, "stale", fmt.Sprint(len(stale), err), "1 <nil>")
+	require.Equal(t, "waits", b.waits(next, item), true)
 }
 
 // A grant that is repeated may be published again.
@@ -116,9 +106,7 @@ func TestLoneProcessWaitsForRepeatedGrants(t *testing.T) {
 		b.reserve(item, epoch, first)
 		var d Decision
 		require.NoError(t, next.Reserve(t.Context(), item, epoch, []Attempt{again}, &d))
-		if !b.waits(next, item) {
-			t.Errorf("did not wait for a grant that was answered %v", only(t, d).Verdict)
-		}
+		require.Equal(t, fmt.Sprint("waits for a grant that was answered ", only(t, d).Verdict), b.waits(next, item), true)
 	}
 }
 
@@ -133,17 +121,11 @@ func TestOneWaitForAllItemsAfterARestartOfRedis(t *testing.T) {
 	}
 	b.otherRun(first, second)
 	b.store.PublishDeadline = 2 * time.Second
-	if !b.waits(b.Service, first) {
-		t.Error("did not wait after the restart")
-	}
+	require.Equal(t, "waits after the restart", b.waits(b.Service, first), true)
 	<-time.After(b.store.PublishDeadline) // from when the first Load saw the change
 	for _, item := range []Item{first, second} {
-		if !b.loads(b.Service, item) {
-			t.Errorf("item %d waits again", item.ID)
-		}
+		require.Equal(t, fmt.Sprintf("item %d loads without another wait", item.ID), b.loads(b.Service, item), true)
 	}
 	b.reserve(first, b.state(first).Epoch, one(2))
-	if !b.waits(b.Service, first) {
-		t.Error("did not wait for grants of this run")
-	}
+	require.Equal(t, "waits for grants of this run", b.waits(b.Service, first), true)
 }

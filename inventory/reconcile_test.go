@@ -33,9 +33,7 @@ func (b *bundle) reconcileNow(repair bool) []string {
 func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
 	t.Parallel()
 	s := midSale(t)
-	if found := s.reconcileNow(false); len(found) != 0 {
-		t.Fatalf("in mid-sale: %v", found)
-	}
+	require.Equal(t, "in mid-sale", s.reconcileNow(false), []string{})
 	s.pay(s.unpaid.No)
 	s.close(s.closed.No)
 	s.inTx(func(tx pgx.Tx) error { // the writer, before it notes that in Redis
@@ -57,9 +55,7 @@ func TestReconcileRepairsWhatOrdersProve(t *testing.T) {
 	}
 	require.Equal(t, "repaired", s.reconcileNow(true), want(compare.RepairDone))
 	for run := range 2 {
-		if found := s.reconcileNow(run == 0); len(found) != 0 {
-			t.Errorf("after the repair, run %d: %v", run, found)
-		}
+		require.Equal(t, fmt.Sprint("after the repair, run ", run), s.reconcileNow(run == 0), []string{})
 	}
 	s.mustBeClean()
 	st := s.state(s.item)
@@ -126,7 +122,5 @@ func TestEndedItemIsReconciled(t *testing.T) {
 	require.Equal(t, "remaining", b.state(item).Remaining, 5)
 	b.settles(1)
 	entries, err := audit.List(t.Context(), b.db, audit.Filter{Action: "item.reconcile"})
-	if err != nil || len(entries) != 1 {
-		t.Errorf("audit %v, %v", entries, err)
-	}
+	require.Equal(t, "audited", fmt.Sprint(len(entries), err), "1 <nil>")
 }

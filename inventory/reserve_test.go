@@ -38,15 +38,12 @@ func TestLargeBatches(t *testing.T) {
 	require.Equal(t, "last grant", d.Results[700-MaxBatch-1].Verdict, Granted)
 	require.Equal(t, "first refusal", d.Results[700-MaxBatch].Verdict, AllHeld)
 
-	var none Decision
-	if err := b.Reserve(t.Context(), item, epoch, append(all[:MaxBatch:MaxBatch], all[MaxBatch]), &none); err == nil {
-		t.Error("a batch above the bound was accepted")
-	}
-	if err := b.Reserve(t.Context(), item, epoch, []Attempt{{User: 1, No: ids.NewFor(1)}}, &none); err == nil {
-		t.Error("an attempt for no units was accepted")
-	}
-	if err := b.Reserve(t.Context(), item, epoch, []Attempt{{User: 1, No: ids.NewFor(1), Quantity: 1, PayWithin: -1}}, &none); err == nil {
-		t.Error("an attempt with no time to pay was accepted")
+	for what, attempts := range map[string][]Attempt{
+		"a batch above the bound":        append(all[:MaxBatch:MaxBatch], all[MaxBatch]),
+		"an attempt for no units":        {{User: 1, No: ids.NewFor(1)}},
+		"an attempt with no time to pay": {{User: 1, No: ids.NewFor(1), Quantity: 1, PayWithin: -1}},
+	} {
+		require.Equal(t, what+" is accepted", b.Reserve(t.Context(), item, epoch, attempts, new(Decision)) == nil, false)
 	}
 }
 
@@ -186,9 +183,7 @@ func TestManyItemsArePersistedTogether(t *testing.T) {
 	require.NoError(t, b.rdb.Set(t.Context(), all[1].Item.HoldsKey(all[1].Epoch), "not a hash", 0).Err())
 	require.NoError(t, b.rdb.ScriptFlush(t.Context()).Err())
 	for range 2 { // repeating it changes nothing
-		if err := b.Persisted(t.Context(), all...); err == nil {
-			t.Error("no error for the broken item")
-		}
+		require.Equal(t, "the broken item is an error", b.Persisted(t.Context(), all...) != nil, true)
 		for i, want := range []int64{4, 0, 3} {
 			require.Equal(t, "persisted", b.state(all[i].Item).Persisted, want)
 		}
@@ -204,8 +199,7 @@ func TestLoadFindsClosedOrdersBeforeTheirRelease(t *testing.T) {
 	n.Rebuy = false
 	item, epoch := b.loaded(n)
 	a := one(1)
-	b.reserve(item, epoch, a)
-	b.write(item, epoch, a)
+	b.sell(item, epoch, a)
 	o := b.close(a.No)
 	b.load(item)
 	epoch = b.state(item).Epoch
@@ -254,10 +248,8 @@ func TestFullRedisStillTakesUnitsBack(t *testing.T) {
 	b.write(item, epoch, x)
 	before := b.state(item)
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	var d Decision
-	if err := b.Reserve(t.Context(), item, epoch, []Attempt{one(3)}, &d); err == nil || !strings.Contains(err.Error(), "OOM") {
-		t.Errorf("a full Redis decided: %v", err)
-	}
+	err := b.Reserve(t.Context(), item, epoch, []Attempt{one(3)}, new(Decision))
+	require.Contains(t, "a full Redis decides", fmt.Sprint(err), "OOM")
 	require.Equal(t, "state after the refusal", b.state(item), before)
 	require.NoError(t, b.Persisted(t.Context(), Written{Item: item, Epoch: epoch, Nos: []ids.ID{y.No}}))
 	b.mustBring(b.pay(x.No))

@@ -20,9 +20,7 @@ import (
 func (b *bundle) retake(no ids.ID) orderevent.Order {
 	b.t.Helper()
 	ok, o := b.tryRetake(no)
-	if !ok {
-		b.t.Fatal("not taken up again")
-	}
+	require.Equal(b.t, "taken up again", ok, true)
 	return o
 }
 
@@ -47,9 +45,7 @@ func (b *bundle) mustAgree(what string, item Item) *books.Cut {
 	b.t.Helper()
 	c, err := b.ReadCut(b.t.Context(), item.ID)
 	require.NoError(b.t, err)
-	if found := c.Oversold(); len(found) > 0 || c.Sum().Difference != 0 {
-		b.t.Fatalf("%s: %+v, %v", what, c.Sum(), found)
-	}
+	require.Equal(b.t, what, fmt.Sprint(c.Oversold(), c.Sum().Difference), "[] 0")
 	return c
 }
 
@@ -77,8 +73,7 @@ func TestRetakeInAnyOrder(t *testing.T) {
 			change(&n)
 			item, epoch := b.loaded(n)
 			late, other := Attempt{User: 1, No: ids.NewFor(1), Quantity: 2}, one(2)
-			b.reserve(item, epoch, late, other)
-			b.write(item, epoch, late, other)
+			b.sell(item, epoch, late, other)
 			b.mustBring(b.pay(other.No))
 			closed := b.close(late.No)
 			paid := b.retake(late.No)
@@ -92,9 +87,8 @@ func TestRetakeInAnyOrder(t *testing.T) {
 				case load:
 					b.load(item)
 				case compared:
-					if _, found, err := b.CompareOrders(t.Context(), item, 0); err != nil || len(found) > 0 {
-						t.Fatal(found, err)
-					}
+					_, found, err := b.CompareOrders(t.Context(), item, 0)
+					require.Equal(t, "found", fmt.Sprint(found, err), "[] <nil>")
 				case added:
 					more := int32(1)
 					b.change(item, Change{AddStock: &more})
@@ -133,8 +127,7 @@ func TestRetakeWaitsForAnotherNumber(t *testing.T) {
 	n.Backup = 1
 	item, epoch := b.loaded(n)
 	late, newer := one(1), one(1)
-	b.reserve(item, epoch, late)
-	b.write(item, epoch, late)
+	b.sell(item, epoch, late)
 	b.mustBring(b.close(late.No))
 	require.Equal(t, "the newer one", only(t, b.reserve(item, epoch, newer)).Verdict, Granted)
 	pgtest.Work(t, b.Run)

@@ -2,7 +2,7 @@ package inventory
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"testing"
 	"time"
 
@@ -72,12 +72,10 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	// The books are now Postgres's alone, and right.
 	s.mustBeClean()
 	after, err := s.Books(t.Context())
-	if err != nil || after[0].Loaded || after[0].Sold != before[0].Sold || after[0].Available != before[0].Available {
-		t.Errorf("books %+v, before %+v, %v", after, before, err)
-	}
-	if _, _, ok, err := s.Queued(t.Context(), 9, ids.NewFor(9)); ok || err != nil {
-		t.Errorf("an unknown number: queued %v, %v", ok, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "books", fmt.Sprint(after[0].Loaded, after[0].Sold, after[0].Available), fmt.Sprint(false, before[0].Sold, before[0].Available))
+	_, _, ok, err := s.Queued(t.Context(), 9, ids.NewFor(9))
+	require.Equal(t, "an unknown number", fmt.Sprint(ok, err), "false <nil>")
 	// Late returns and payments change nothing in Redis and restore no keys.
 	s.mustBring(closing)
 	s.mustBring(s.close(s.paid.No))
@@ -94,9 +92,8 @@ func TestEndedItemIsSettledWhenNothingIsUnderWay(t *testing.T) {
 	s.store.Redis = gone
 	again, err := s.Books(t.Context())
 	s.store.Redis = s.rdb
-	if err != nil || !slices.Equal(rows, again) {
-		t.Errorf("books without Redis %+v, %v, want %+v", again, err, rows)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "books without Redis", again, rows)
 
 	// Loaded again manually, it is settled again.
 	s.load(s.item)
@@ -114,8 +111,7 @@ func TestBuyersStayUntilTheActivityHasEnded(t *testing.T) {
 	i1, e1 := b.loaded(first)
 	i2, e2 := b.loaded(second)
 	a := one(1)
-	b.reserve(i1, e1, a)
-	b.write(i1, e1, a)
+	b.sell(i1, e1, a)
 	b.mustBring(b.pay(a.No))
 	b.end(i1)
 	b.settles(0)

@@ -17,9 +17,8 @@ func same[E comparable](t *testing.T, raw []byte) {
 	}
 	out, err := json.Marshal(first)
 	require.NoError(t, err)
-	if err := json.Unmarshal(out, &second); err != nil || second != first {
-		t.Fatalf("%s became %+v, then %+v, %v", raw, first, second, err)
-	}
+	require.NoError(t, json.Unmarshal(out, &second))
+	require.Equal(t, "again", second, first)
 }
 
 func FuzzEvents(f *testing.F) {
@@ -33,9 +32,8 @@ func FuzzEvents(f *testing.F) {
 		out, err := json.Marshal(want)
 		require.NoError(t, err)
 		var got Returned
-		if err := json.Unmarshal(out, &got); err != nil || got != want {
-			t.Fatalf("%+v decoded as %+v, %v", want, got, err)
-		}
+		require.NoError(t, json.Unmarshal(out, &got))
+		require.Equal(t, "decoded", got, want)
 	})
 }
 
@@ -46,8 +44,8 @@ func TestEventsGolden(t *testing.T) {
 		`{"item_id":"7","epoch":3,"rel":2}`: Returned{ItemID: 7, Epoch: 3, Rel: 2},
 		`{"item_id":"7","epoch":3}`:         Loaded{ItemID: 7, Epoch: 3},
 	} {
-		if raw, err := json.Marshal(event); err != nil || string(raw) != want {
-			t.Errorf("%s, %v, want %s", raw, err, want)
-		}
+		raw, err := json.Marshal(event)
+		require.NoError(t, err)
+		require.Equal(t, "encoded", string(raw), want)
 	}
 }

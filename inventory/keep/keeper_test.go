@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -35,9 +36,7 @@ func TestPanicIsItsItemsFailure(t *testing.T) {
 	b := idle()
 	hints := []Hint{{Status: orderevent.StatusPaid}}
 	left, err := b.ApplyHints(t.Context(), stock.Item{ID: 1}, hints)
-	if err == nil || len(left) != 1 {
-		t.Errorf("left %d, error %v", len(left), err)
-	}
+	require.Equal(t, "left, and an error", fmt.Sprint(len(left), err != nil), "1 true")
 }
 
 // Every unit has a moment of its own, none sooner than a quarter of the bound; orders that the shop refused do not

@@ -2,6 +2,7 @@ package load
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,9 +22,7 @@ import (
 func (s *model) readState(t *rapid.T) {
 	it := s.pick(t)
 	got, ok, err := s.State(s.t.Context(), it.item)
-	if err != nil || ok != it.loaded {
-		t.Fatalf("state is there: %v, %v, want %v", ok, err, it.loaded)
-	}
+	require.Equal(t, "state", fmt.Sprint(ok, err), fmt.Sprint(it.loaded, nil))
 	if !ok {
 		return
 	}
@@ -70,9 +69,7 @@ func (s *model) loadNext(t *rapid.T, it *specItem) {
 	l := specLoad{epoch: max(it.epoch, it.fenced) + 1, replaced: it.epoch, thisRun: true, whole: true}
 	s.fenceFor(t, it, l.epoch)
 	s.loadWith(t, it, l)
-	if !it.here || it.fenced != 0 {
-		t.Fatal("the item is not open after a Load")
-	}
+	require.Equal(t, "here, and fenced, after a Load", fmt.Sprint(it.here, it.fenced), "true 0")
 }
 
 // loadFenced completes the Load that has fenced the item.

@@ -150,9 +150,7 @@ func (s *model) persist(t *rapid.T) {
 		nos, args = append(nos, a.No), append(args, a.No.String())
 	}
 	got, err := lua.Persist.Run(s.t.Context(), s.Redis, []string{it.item.StateKey(), it.item.HoldsKey(it.epoch)}, args...).Int64()
-	if want := it.persist(epoch, nos); err != nil || got != want {
-		t.Fatalf("persist answers %d, %v, want %d", got, err, want)
-	}
+	require.Equal(t, "persist", fmt.Sprint(got, err), fmt.Sprint(it.persist(epoch, nos), nil))
 }
 
 // args are the arguments of release.lua and commit.lua for numbers.
@@ -401,9 +399,7 @@ func (s *model) check(t *rapid.T) {
 	}
 	s.same(t, s.items[0], "buyers", buyers, s.hash(t, s.items[0].item.BuyersKey(), false))
 	for _, key := range s.Redis.Keys(ctx, "*").Val() {
-		if !known[key] {
-			t.Fatalf("%s was not removed", key)
-		}
+		require.Equal(t, key+" is known", known[key], true)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // FuzzParseHold checks that a hold written by reserve.lua is read back unchanged, and that any other value is refused
@@ -58,9 +59,8 @@ func FuzzParseBuyer(f *testing.F) {
 		if err != nil || !mine || got != want.No || gotClosed != closed {
 			t.Errorf("%+v of item %d decoded as %s, closed %v, ours %v, %v", want, item, got, gotClosed, mine, err)
 		}
-		if _, _, ours, _ := ParseBuyer(want.Buyer(item), item+1); ours {
-			t.Errorf("item %d accepts the entry of item %d", item+1, item)
-		}
+		_, _, mine, _ = ParseBuyer(want.Buyer(item), item+1)
+		require.Equal(t, "another item accepts the entry", mine, false)
 	})
 }
 
@@ -91,9 +91,8 @@ func FuzzParseMark(f *testing.F) {
 			return
 		}
 		back, err := ParseMark(m.String())
-		if err != nil || back != m {
-			t.Errorf("%q became %v and then %v, %v", text, m, back, err)
-		}
+		require.NoError(t, err)
+		require.Equal(t, text, back, m)
 	})
 }
 
@@ -102,9 +101,7 @@ func TestTheKeysOfAnItemShareASlot(t *testing.T) {
 	t.Parallel()
 	for _, i := range []Item{{ID: 1, ActivityID: 7}, {ID: 1, ActivityID: 7, Shard: 3}, {ID: 1, ActivityID: 7, PerActivity: true}} {
 		for _, key := range append(i.AppendKeys(nil, 5), i.EpochKeys(6)...) {
-			if !strings.HasPrefix(key, i.group()+":") {
-				t.Errorf("%s is not in the slot of %s", key, i.group())
-			}
+			require.Equal(t, key+" is in the slot of "+i.group(), strings.HasPrefix(key, i.group()+":"), true)
 		}
 	}
 }
