@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,14 +27,10 @@ func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
 	b.service.Subscriptions()[0].Missed()
 	reading, done := context.WithTimeout(t.Context(), 30*time.Second)
 	defer done()
-	if _, _, err := before.Read(reading); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
-		t.Fatalf("closed with %v, want 1013", err)
-	}
+	mustClose(t, reading, before, websocket.StatusTryAgainLater)
 	after := b.connect(t, 7)
 	b.change(t, orderevent.Order{No: ids.NewFor(7), UserID: 7, Status: orderevent.StatusPaid, Version: 2})
-	if got := read(t, after); !strings.Contains(got, `"paid"`) {
-		t.Errorf("the new socket got %s", got)
-	}
+	require.Contains(t, "the new socket's", read(t, after), `"paid"`)
 	require.Equal(t, "slow sockets", testutil.ToFloat64(b.service.hub.gauges.slow), 0)
 }
 
@@ -71,12 +66,8 @@ func TestChangesAreAnnouncedBeforeTheyArePushed(t *testing.T) {
 		for _, o := range changed {
 			announced = append(announced, o.Version)
 		}
-		if len(pushed) > 0 {
-			t.Errorf("%d are to be pushed without a socket", len(pushed))
-		}
+		require.Equal(t, "to be pushed without a socket", len(pushed), 0)
 	}
 	b.change(t, orderevent.Order{No: ids.NewFor(7), UserID: 7, Status: orderevent.StatusPaid, Version: 2}) // without a socket here
-	if len(announced) != 1 || announced[0] != 2 {
-		t.Errorf("announced %v", announced)
-	}
+	require.Equal(t, "announced", announced, []int32{2})
 }

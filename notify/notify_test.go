@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"slices"
@@ -78,9 +79,7 @@ func (b bundle) connect(t *testing.T, user int64) *websocket.Conn {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	require.Equal(t, "subprotocol", conn.Subprotocol(), "stampede.v1")
-	if got := read(t, conn); !strings.Contains(got, `"hello"`) {
-		t.Fatalf("first message %s", got)
-	}
+	require.Contains(t, "first message", read(t, conn), `"hello"`)
 	return conn
 }
 
@@ -89,10 +88,15 @@ func read(t *testing.T, conn *websocket.Conn) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_, raw, err := conn.Read(ctx)
-	if err != nil {
-		t.Fatalf("read: %v", err)
-	}
+	require.NoError(t, err)
 	return string(raw)
+}
+
+// mustClose requires that the server closes a socket with this status before ctx ends.
+func mustClose(t *testing.T, ctx context.Context, conn *websocket.Conn, want websocket.StatusCode) {
+	t.Helper()
+	_, _, err := conn.Read(ctx)
+	require.Equal(t, fmt.Sprintf("status of %v", err), websocket.CloseStatus(err), want)
 }
 
 func (b bundle) change(t *testing.T, orders ...orderevent.Order) {
@@ -118,9 +122,9 @@ func TestChangeReachesOnlySocketsOfOwner(t *testing.T) {
 			t.Errorf("message %+v, %v", m, err)
 		}
 	}
-	if got := read(t, other); !strings.Contains(got, `"closed"`) || strings.Contains(got, no.String()) {
-		t.Errorf("the other user got %s", got)
-	}
+	got := read(t, other)
+	require.Contains(t, "the other user's", got, `"closed"`)
+	require.Equal(t, "an order of another user in "+got, strings.Contains(got, no.String()), false)
 }
 
 // An event about a shopper reaches that shopper's sockets alone. The documents are those that other versions read.
@@ -144,12 +148,8 @@ func TestEventReachesItsShopper(t *testing.T) {
 		}
 		b.change(t, orderevent.Order{No: ids.NewFor(8), UserID: 8, Status: orderevent.StatusPaid, Version: 2})
 		require.Equal(t, filter, read(t, mine), strings.ReplaceAll(c.want, "USER", "7"))
-		if got := read(t, other); !strings.Contains(got, `"paid"`) {
-			t.Errorf("the other user got %s", got)
-		}
-		if err := handle(t.Context(), bus.Msg{Data: []byte("{")}); err == nil {
-			t.Error("an event that cannot be read is acknowledged")
-		}
+		require.Contains(t, "the other user's", read(t, other), `"paid"`)
+		require.Equal(t, "an event that cannot be read is acknowledged", handle(t.Context(), bus.Msg{Data: []byte("{")}) == nil, false)
 	}
 }
 
@@ -159,8 +159,7 @@ func TestOneSocketTooManyIsRefused(t *testing.T) {
 	b.connect(t, 7)
 	conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + b.token(t, 7)}})
 	require.NoError(t, err)
-	_, _, err = conn.Read(t.Context())
-	require.Equal(t, "closed with", websocket.CloseStatus(err), websocket.StatusPolicyViolation)
+	mustClose(t, t.Context(), conn, websocket.StatusPolicyViolation)
 }
 
 func TestStopSaysGoingAway(t *testing.T) {
@@ -169,9 +168,7 @@ func TestStopSaysGoingAway(t *testing.T) {
 	conn := b.connect(t, 7)
 	stopped := make(chan error, 1)
 	go func() { stopped <- b.service.Stop(context.Background()) }()
-	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
-		t.Errorf("closed with %v, want 1001", err)
-	}
+	mustClose(t, t.Context(), conn, websocket.StatusGoingAway)
 	require.NoError(t, <-stopped)
 	require.Equal(t, "sockets after the stop", b.service.hub.count.Load(), 0)
 }
@@ -185,9 +182,7 @@ func TestASilentClientDoesNotHoldUpTheStop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*closePatience)
 	defer cancel()
 	require.NoError(t, b.service.Stop(ctx))
-	if ctx.Err() != nil {
-		t.Errorf("the stop took longer than %s", 3*closePatience)
-	}
+	require.NoError(t, ctx.Err()) // the stop took no longer
 }
 
 // stuck is a connection whose writes block until their context ends, like those
@@ -224,9 +219,7 @@ func slowSetup(t *testing.T) (*hub, *socket, *stuck) {
 	s := New(DefaultConfig(), Deps{Metrics: prometheus.NewRegistry()})
 	c := &stuck{}
 	sock := &socket{user: 7, conn: c, hub: s.hub}
-	if !s.hub.add(sock) {
-		t.Fatal("not added")
-	}
+	require.Equal(t, "added", s.hub.add(sock), true)
 	return s.hub, sock, c
 }
 
@@ -237,14 +230,10 @@ func TestASlowClientIsClosedAfterFiveSeconds(t *testing.T) {
 		h.push(7, outgoing{raw: []byte("1")})
 		time.Sleep(5*time.Second - time.Millisecond) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
-		if c.status() != 0 || !h.connected(7) {
-			t.Fatalf("closed with %d before the time-out", c.status())
-		}
+		require.Equal(t, "status and connected before the time-out", fmt.Sprint(int(c.status()), h.connected(7)), "0 true")
 		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
-		if c.status() != websocket.StatusTryAgainLater || h.connected(7) || testutil.ToFloat64(h.gauges.slow) != 1 {
-			t.Errorf("status %d, connected %v, counted %v; want 1013 once", c.status(), h.connected(7), testutil.ToFloat64(h.gauges.slow))
-		}
+		require.Equal(t, "status, connected and counted", fmt.Sprint(int(c.status()), h.connected(7), testutil.ToFloat64(h.gauges.slow)), "1013 false 1")
 	})
 }
 
@@ -261,9 +250,7 @@ func TestClientWithFullQueueIsClosed(t *testing.T) {
 		require.Equal(t, "status while the queue had room", c.status(), 0)
 		h.push(7, outgoing{raw: []byte("one too many")})
 		synctest.Wait()
-		if c.status() != websocket.StatusTryAgainLater || testutil.ToFloat64(h.gauges.slow) != 1 {
-			t.Errorf("status %d, counted %v; want 1013 once", c.status(), testutil.ToFloat64(h.gauges.slow))
-		}
+		require.Equal(t, "status and counted", fmt.Sprint(int(c.status()), testutil.ToFloat64(h.gauges.slow)), "1013 1")
 		time.Sleep(time.Minute) //nolint:forbidigo // lets the write under way time out in the bubble
 		synctest.Wait()
 		require.Equal(t, "counted", testutil.ToFloat64(h.gauges.slow), 1)
@@ -280,8 +267,6 @@ func TestAClientWithoutPongIsDropped(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if c.status() == 0 || h.connected(7) {
-			t.Errorf("status %d, connected %v; want it removed", c.status(), h.connected(7))
-		}
+		require.Equal(t, "closed and connected", fmt.Sprint(c.status() != 0, h.connected(7)), "true false")
 	})
 }

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,9 +49,8 @@ func TestReturnedUnitsAreAnnouncedToEverySocket(t *testing.T) {
 	within, done := context.WithTimeout(t.Context(), 30*time.Second)
 	defer done()
 	for _, conn := range []*websocket.Conn{first, second} {
-		if _, message, err := conn.Read(within); err != nil || string(message) != `{"type":"returned","items":["42"]}` {
-			t.Errorf("%s, %v", message, err)
-		}
+		_, message, err := conn.Read(within)
+		require.Equal(t, "message", fmt.Sprint(string(message), err), `{"type":"returned","items":["42"]}<nil>`)
 	}
 }
 

@@ -86,17 +86,12 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	desktop, err := b.as(t, 7, 2)
 	require.NoError(t, err)
 	ended.end(2)
-	began := time.Now()
 	within, stop := context.WithTimeout(t.Context(), 3*time.Second)
 	defer stop()
-	if _, _, err := desktop.Read(within); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-		t.Errorf("the ended login's socket: %v after %s, want 1008", err, time.Since(began))
-	}
+	mustClose(t, within, desktop, websocket.StatusPolicyViolation)
 	quiet, stop := context.WithTimeout(t.Context(), 2*sweepEvery)
 	defer stop()
-	if _, _, err := phone.Read(quiet); websocket.CloseStatus(err) != -1 {
-		t.Errorf("the other login's socket: %v, want it open", err)
-	}
+	mustClose(t, quiet, phone, -1) // it stays open
 }
 
 // TestAttackSocketOutlivesItsToken: a copied access token that has expired receives no
@@ -110,15 +105,11 @@ func TestAttackSocketOutlivesItsToken(t *testing.T) {
 	conn, err := b.as(t, user, 1)
 	require.NoError(t, err)
 	b.change(t, orderevent.Order{UserID: user, Title: "before"})
-	if got := read(t, conn); !strings.Contains(got, "before") {
-		t.Errorf("pushed %s", got)
-	}
+	require.Contains(t, "pushed", read(t, conn), "before")
 	later.Store(int64(2 * time.Minute))
 	within, stop := context.WithTimeout(t.Context(), 60*time.Second) // three times the promise
 	defer stop()
-	if _, _, err := conn.Read(within); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-		t.Errorf("after the token's expiry: %v, want 1008", err)
-	}
+	mustClose(t, within, conn, websocket.StatusPolicyViolation)
 }
 
 // TestAnEndedLoginDoesNotConnect, neither after a known revocation nor after one
@@ -128,19 +119,16 @@ func TestAnEndedLoginDoesNotConnect(t *testing.T) {
 	ended := &endedLogins{}
 	b := setup(t, nil, auth.RevokedBy(ended))
 	ended.end(1)
-	if _, err := b.as(t, 7, 1); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-		t.Errorf("with an ended login: %v, want 1008", err)
-	}
-	if _, err := b.as(t, 7, unknownLogin); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
-		t.Errorf("when it cannot be checked: %v, want 1013", err)
-	}
+	_, err := b.as(t, 7, 1)
+	require.Equal(t, "with an ended login", websocket.CloseStatus(err), websocket.StatusPolicyViolation)
+	_, err = b.as(t, 7, unknownLogin)
+	require.Equal(t, "when it cannot be checked", websocket.CloseStatus(err), websocket.StatusTryAgainLater)
 	ended.onAsk = func() {
 		ended.onAsk = nil
 		ended.logins = map[int64]bool{2: true}
 	}
-	if _, err := b.as(t, 7, 2); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-		t.Errorf("with a login that ends meanwhile: %v, want 1008", err)
-	}
+	_, err = b.as(t, 7, 2)
+	require.Equal(t, "with a login that ends meanwhile", websocket.CloseStatus(err), websocket.StatusPolicyViolation)
 }
 
 // TestSocketsAreSweptOnlyAfterRevocation: 30,000 sockets are not iterated

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -31,7 +32,6 @@ func TestAttackSocketsWithoutTokenOfOneAddress(t *testing.T) {
 		require.Equal(t, test.addr, s.enterUnnamed(netip.MustParseAddr(test.addr)), test.want)
 	}
 	s.unnamed.Leave(netip.MustParseAddr("203.0.113.7"))
-	if !s.enterUnnamed(netip.MustParseAddr("203.0.113.7")) || s.unnamed.Taken() != 8 {
-		t.Errorf("a place was not given back; %d are taken", s.unnamed.Taken())
-	}
+	entered := s.enterUnnamed(netip.MustParseAddr("203.0.113.7"))
+	require.Equal(t, "a place that was given back is taken", fmt.Sprint(entered, s.unnamed.Taken()), "true 8")
 }

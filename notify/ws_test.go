@@ -22,13 +22,11 @@ func TestClientWithoutTokenIsClosed(t *testing.T) {
 		if says != "" {
 			w, err := conn.Writer(t.Context(), websocket.MessageText)
 			require.NoError(t, err)
-			if _, err := io.WriteString(w, says); err != nil { // more than is buffered, and never ended
-				t.Fatal(err)
-			}
+			_, err = io.WriteString(w, says) // more than is buffered, and never ended
+			require.NoError(t, err)
 		}
-		if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-			t.Errorf("%s: closed with %v, want 1008", name, err)
-		}
+		_, _, err = conn.Read(t.Context())
+		require.Equal(t, name, websocket.CloseStatus(err), websocket.StatusPolicyViolation)
 		_ = conn.CloseNow()
 	}
 }
@@ -75,9 +73,7 @@ func TestRefusedHandshakesAreProblems(t *testing.T) {
 			}
 		}
 		_ = resp.Body.Close()
-		if resp.StatusCode != c.status || p.Code != c.code {
-			t.Errorf("%s: %d %s, want %d %s", name, resp.StatusCode, p.Code, c.status, c.code)
-		}
+		require.Equal(t, name, []any{resp.StatusCode, p.Code}, []any{c.status, c.code})
 		if c.header != "" && resp.Header.Get(c.header) == "" {
 			t.Errorf("%s: no header %s", name, c.header)
 		}
@@ -100,8 +96,6 @@ func TestSocketsWithoutATokenAreBounded(t *testing.T) {
 	}
 	b.connect(t, 7) // with its token
 	require.NoError(t, first.Write(t.Context(), websocket.MessageText, []byte(`{"token":"`+b.token(t, 8)+`"}`)))
-	if got := read(t, first); !strings.Contains(got, "hello") {
-		t.Fatalf("got %s", got)
-	}
+	require.Contains(t, "answer", read(t, first), "hello")
 	dial() // the token has made room
 }
