@@ -38,9 +38,7 @@ func TestEventsOfANewerVersionWaitForIt(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	if m := receive(t, 30*time.Second, "the event that this version reads", handled); string(m.Data) != "{}" {
-		t.Errorf("handled %q", m.Data)
-	}
+	require.Equal(t, "handled", string(receive(t, 30*time.Second, "the event that this version reads", handled).Data), "{}")
 	require.Equal(t, "reports", reports.Load(), 1)
 	stop(t.Context())
 	upgraded := older

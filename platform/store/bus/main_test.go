@@ -68,9 +68,7 @@ func noDeadLetters(t testing.TB) bus.DeadLetters {
 func subscribe(t testing.TB, b *bus.Bus, dead bus.DeadLetters, subs ...bus.Subscription) {
 	t.Helper()
 	stop, err := b.Subscribe(t.Context(), subs, dead)
-	if err != nil {
-		t.Fatalf("subscribe: %v", err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()

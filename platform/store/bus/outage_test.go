@@ -97,9 +97,7 @@ func TestBusSurvivesTheLossOfTheStore(t *testing.T) {
 		t.Errorf("EVENTS was created %s ago", age)
 	}
 	away(func() error { return nil })
-	if again := b.EventsCreated(); !again.Equal(made) {
-		t.Errorf("after a restart EVENTS was created %s, want still %s", again, made)
-	}
+	require.Equal(t, "creation of EVENTS after a restart", b.EventsCreated(), made)
 	away(func() error { return os.RemoveAll(server.StoreDir) })
 	if again := b.EventsCreated(); !again.After(made) {
 		t.Errorf("after the loss EVENTS was created %s, want later than %s", again, made)
@@ -128,9 +126,7 @@ func TestOnlyHistoryIsSkipped(t *testing.T) {
 		"a writer with a slow clock": {now.Add(-24 * time.Hour), now, now.Add(-off), false},
 		"a fast clock here":          {now.Add(-off - time.Minute), now.Add(-off), now.Add(-off), false},
 	} {
-		if skipped := bus.Skips(test.made, test.begun, ids.NewTagged(1, 0, test.event)); skipped != test.want {
-			t.Errorf("%s: skipped %v", name, skipped)
-		}
+		require.Equal(t, name, bus.Skips(test.made, test.begun, ids.NewTagged(1, 0, test.event)), test.want)
 	}
 }
 
@@ -230,9 +226,7 @@ func TestPublishRepeatsUntilAnswered(t *testing.T) {
 	link.Mute(false)
 	require.NoError(t, receive(t, 5*time.Second, "the answer", published))
 	eventually(t, 5*time.Second, "the probe has gone", func() bool { return b.Healthy(t.Context()) == nil })
-	if !stored() {
-		t.Fatal("the queue does not have one message")
-	}
+	require.Equal(t, "the queue has one message", stored(), true)
 }
 
 func TestPublishWithoutAnAnswerIsUnknown(t *testing.T) {
@@ -252,15 +246,13 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	cfg := bus.Config{Settings: config.Defaults[bus.Settings]()}
 	cfg.URL = "nats://127.0.0.1:1"
-	if _, err := bus.Open(t.Context(), cfg); err == nil {
-		t.Error("a bus without a logger was opened")
-	}
+	_, err := bus.Open(t.Context(), cfg)
+	require.Equal(t, "a bus without a logger is opened", err == nil, false)
 	server := bustest.StartServer(t)
 	server.Stop()
 	cfg.URL, cfg.Log = server.URL, discard()
-	if _, err := bus.Open(t.Context(), cfg); err == nil {
-		t.Error("a bus without a server was opened")
-	}
+	_, err = bus.Open(t.Context(), cfg)
+	require.Equal(t, "a bus without a server is opened", err == nil, false)
 }
 
 func TestStreamsLeaveHalfOfTheDisk(t *testing.T) {

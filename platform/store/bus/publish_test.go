@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -45,13 +46,10 @@ func TestPublishAllAnswersForEachMessage(t *testing.T) {
 		{Subject: "events.a", ID: ids.New(), Data: []byte("2")},
 	})
 	for i, want := range []error{nil, bus.ErrRefused, bus.ErrRefused, bus.ErrRefused, nil, nil} {
-		if !errors.Is(errs[i], want) {
-			t.Errorf("message %d: %v, want %v", i, errs[i], want)
-		}
+		require.ErrorIs(t, errs[i], want)
 	}
-	if n, err := bus.Messages(t.Context(), b, "EVENTS"); err != nil || n != 2 {
-		t.Fatalf("EVENTS contains %d, %v; want 2", n, err)
-	}
+	n, err := bus.Messages(t.Context(), b, "EVENTS")
+	require.Equal(t, "messages of EVENTS", fmt.Sprint(n, err), "2 <nil>")
 }
 
 func TestCanceledPublishIsUnknownOnlyOnceSent(t *testing.T) {
@@ -59,10 +57,9 @@ func TestCanceledPublishIsUnknownOnlyOnceSent(t *testing.T) {
 	b := bustest.Open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.Publish(ctx, "grants.1", ids.New(), nil); !errors.Is(err, bus.ErrUnhealthy) || !errors.Is(err, context.Canceled) {
-		t.Fatalf("publish with an ended context: %v, want ErrUnhealthy because nothing was sent", err)
-	}
-	if n, err := bus.Messages(t.Context(), b, "GRANTS"); err != nil || n != 0 {
-		t.Fatalf("backlog = %d, %v; want 0", n, err)
-	}
+	err := b.Publish(ctx, "grants.1", ids.New(), nil)
+	require.ErrorIs(t, err, bus.ErrUnhealthy) // because nothing was sent
+	require.ErrorIs(t, err, context.Canceled)
+	n, err := bus.Messages(t.Context(), b, "GRANTS")
+	require.Equal(t, "backlog", fmt.Sprint(n, err), "0 <nil>")
 }

@@ -3,6 +3,7 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -64,9 +65,8 @@ func TestAbandonedGrantsAreRedelivered(t *testing.T) {
 				acking(t, func(bus.Msg) {})(ctx, batch)
 			})
 			for attempt := 1; attempt <= 2; attempt++ {
-				if m := receive(t, 5*time.Second, "the message", seen); m.ID != id || m.Attempt != attempt {
-					t.Fatalf("delivery %d: id %s, attempt %d", attempt, m.ID, m.Attempt)
-				}
+				m := receive(t, 5*time.Second, "the message", seen)
+				require.Equal(t, "delivery", fmt.Sprint(m.ID, m.Attempt), fmt.Sprint(id, attempt))
 			}
 		})
 	}
@@ -147,9 +147,7 @@ func TestConsumeFinishesItsBatch(t *testing.T) {
 	}
 	close(finish)
 	receive(t, 5*time.Second, "the end of the consumer", stopped)
-	if late.Load() {
-		t.Error("the batch's context ended with the consumer's")
-	}
+	require.Equal(t, "the batch's context ended with the consumer's", late.Load(), false)
 }
 
 // lockedBuffer is a log that other goroutines write to while it is read.
@@ -182,9 +180,7 @@ func TestDifferentPublishDeadlinesAreLogged(t *testing.T) {
 	}
 	const says = "different publish deadlines"
 	first, log := open(5 * time.Second)
-	if strings.Contains(log, says) {
-		t.Error("the first instance differs from none")
-	}
+	require.Equal(t, "the first instance differs from none", strings.Contains(log, says), false)
 	if _, log = open(6 * time.Second); strings.Contains(log, says) {
 		t.Error("no other instance writes orders: the setting was changed")
 	}

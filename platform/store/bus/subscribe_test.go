@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -147,9 +146,7 @@ func TestStopWaitsForTheHandlerThenCancelsIt(t *testing.T) {
 	defer cancel()
 	stop(ctx)
 	require.ErrorIs(t, receive(t, time.Second, "the handler's end", ended), context.Canceled)
-	if ctx.Err() == nil {
-		t.Error("stop did not wait for the handler")
-	}
+	require.Equal(t, "stop waited for the handler", ctx.Err() != nil, true)
 }
 
 func TestSubscribeRefusesInvalidSubscriptions(t *testing.T) {
@@ -163,9 +160,8 @@ func TestSubscribeRefusesInvalidSubscriptions(t *testing.T) {
 		"no handler":    {{Name: "a", Filter: "events.>"}},
 		"every worker":  {{Name: "a", Filter: "events.>", PerInstance: true, Parallel: 2, Handle: ok}},
 	} {
-		if _, err := b.Subscribe(t.Context(), subs, noDeadLetters(t)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want an error with %q", err, want)
-		}
+		_, err := b.Subscribe(t.Context(), subs, noDeadLetters(t))
+		require.Contains(t, "refusal", fmt.Sprint(err), want)
 	}
 	if _, err := b.Subscribe(t.Context(), []bus.Subscription{{Name: "a", Filter: "events.>", Handle: ok}}, nil); err == nil {
 		t.Error("a shared consumer without dead letters was accepted")
@@ -179,20 +175,16 @@ func TestBroadcastReachesCurrentSubscribers(t *testing.T) {
 	stop, err := b.OnBroadcast("broadcast.test", func(data []byte) { got <- string(data) })
 	require.NoError(t, err)
 	require.NoError(t, b.Broadcast("broadcast.test", []byte("hello")))
-	if s := receive(t, 5*time.Second, "the broadcast", got); s != "hello" {
-		t.Fatalf("got %q", s)
-	}
+	require.Equal(t, "broadcast", receive(t, 5*time.Second, "the broadcast", got), "hello")
 	stop()
 	require.NoError(t, b.Broadcast("broadcast.test", []byte("no subscriber")))
 	// A second subscriber gets only later broadcasts, and shows that the first is gone.
 	marker := make(chan string, 10)
-	if stop, err = b.OnBroadcast("broadcast.test", func(data []byte) { marker <- string(data) }); err != nil {
-		t.Fatal(err)
-	}
+	stop, err = b.OnBroadcast("broadcast.test", func(data []byte) { marker <- string(data) })
+	require.NoError(t, err)
 	defer stop()
-	if err := b.Broadcast("broadcast.test", []byte("marker")); err != nil || receive(t, 5*time.Second, "the marker", marker) != "marker" {
-		t.Fatalf("the second subscriber: %v", err)
-	}
+	require.NoError(t, b.Broadcast("broadcast.test", []byte("marker")))
+	require.Equal(t, "the second subscriber's", receive(t, 5*time.Second, "the marker", marker), "marker")
 	require.Equal(t, "calls of a stopped subscriber", len(got), 0)
 }
 

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -58,19 +59,15 @@ func TestConsumersOfALiveVersionStay(t *testing.T) {
 	receive(t, 5*time.Second, "the first event", got)
 	subscribe(t, second, noDeadLetters(t), bus.Subscription{Name: "second", Filter: "events.a", Handle: done})
 	mustPublish(t, first, "events.a", "after")
-	if data := receive(t, 5*time.Second, "the second event", got); data != "after" {
-		t.Fatalf("got %q again: the consumer was deleted", data)
-	}
+	require.Equal(t, "event of a consumer that stays", receive(t, 5*time.Second, "the second event", got), "after")
 	now := time.Now()
 	c, err := bus.Consumer(t.Context(), second, "first")
 	require.NoError(t, err)
 	later := now.Add(time.Hour)
 	c.NumWaiting = 1
-	if bus.Unclaimed(second, c, later) {
-		t.Error("an instance waits on it")
-	}
+	require.Equal(t, "unclaimed while an instance waits on it", bus.Unclaimed(second, c, later), false)
 	c.NumWaiting = 0
-	if bus.Unclaimed(second, c, now) || !bus.Unclaimed(second, c, later) || bus.Unclaimed(first, c, later) {
-		t.Error("a consumer is unclaimed if this version does not have it and no instance has used it for minutes")
-	}
+	// A consumer is unclaimed if this version does not have it and no instance has used it for minutes.
+	unclaimed := fmt.Sprint(bus.Unclaimed(second, c, now), bus.Unclaimed(second, c, later), bus.Unclaimed(first, c, later))
+	require.Equal(t, "unclaimed", unclaimed, "false true false")
 }

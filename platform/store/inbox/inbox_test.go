@@ -37,15 +37,9 @@ func TestFreshIsTrueOnceForEachConsumer(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	a, b, c := ids.New(), ids.New(), ids.New()
-	if got := fresh(t, pool, "writer", b, a, b, a); len(got) != 2 || !got[a] || !got[b] {
-		t.Fatalf("first time: %v, want both", got)
-	}
-	if got := fresh(t, pool, "writer", a, c, b); len(got) != 1 || !got[c] {
-		t.Fatalf("second time: %v, want only %s", got, c)
-	}
-	if got := fresh(t, pool, "other", a); !got[a] {
-		t.Fatalf("another consumer: %v, want %s", got, a)
-	}
+	require.Equal(t, "first time", fresh(t, pool, "writer", b, a, b, a), map[ids.ID]bool{a: true, b: true})
+	require.Equal(t, "second time", fresh(t, pool, "writer", a, c, b), map[ids.ID]bool{c: true})
+	require.Equal(t, "another consumer", fresh(t, pool, "other", a), map[ids.ID]bool{a: true})
 	require.Equal(t, "fresh of no ids", len(fresh(t, pool, "writer")), 0)
 }
 
@@ -60,9 +54,7 @@ func TestRolledBackMessageIsFreshAgain(t *testing.T) {
 		return errStop
 	})
 	require.ErrorIs(t, err, errStop)
-	if got := fresh(t, pool, "writer", id); !got[id] {
-		t.Fatal("the message is not fresh after a rollback")
-	}
+	require.Equal(t, "after a rollback", fresh(t, pool, "writer", id), map[ids.ID]bool{id: true})
 }
 
 func TestDayComesFromTheMessage(t *testing.T) {
@@ -75,11 +67,8 @@ func TestDayComesFromTheMessage(t *testing.T) {
 	old := ids.ID{0: 1, 6: 0x70, 8: 0x80, 15: 1} // a day without a partition of its own
 	fresh(t, pool, "writer", id, old)
 	for _, id := range []ids.ID{id, old} {
-		var day time.Time
-		require.NoError(t, pool.QueryRow(t.Context(), `SELECT day FROM platform.inbox WHERE message_id = $1`, id).Scan(&day))
-		if want := id.Time().Truncate(24 * time.Hour); !day.Equal(want) {
-			t.Errorf("day of %s is %s, want %s", id, day, want)
-		}
+		day := pgtest.Read[time.Time](t, pool, `SELECT day FROM platform.inbox WHERE message_id = $1`, id)
+		require.Equal(t, "day of "+id.String(), day, id.Time().Truncate(24*time.Hour))
 	}
 	require.Equal(t, "fresh of a redelivery", len(fresh(t, pool, "writer", id, old)), 0)
 }
@@ -91,9 +80,7 @@ func TestMessageWithoutIDIsAnError(t *testing.T) {
 		_, err := inbox.Fresh(t.Context(), tx, "writer", []ids.ID{ids.New(), {}})
 		return err
 	})
-	if err == nil {
-		t.Fatal("a message without an id passed")
-	}
+	require.Equal(t, "a message without an id passes", err == nil, false)
 }
 
 // For batches that share messages in different orders, each message is fresh

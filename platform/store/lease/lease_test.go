@@ -24,38 +24,36 @@ func acquire(t testing.TB, db pg.DB, name, holder string, ttl time.Duration) (le
 	return l, ok
 }
 
+func mustNotAcquire(t testing.TB, db pg.DB, name, holder string) {
+	t.Helper()
+	_, ok := acquire(t, db, name, holder, time.Hour)
+	require.Equal(t, name+" goes to "+holder, ok, false)
+}
+
+func renew(t testing.TB, db pg.DB, l lease.Lease) bool {
+	t.Helper()
+	ok, err := lease.Renew(t.Context(), db, l, time.Hour)
+	require.NoError(t, err)
+	return ok
+}
+
 func TestOneHolderAtATimeAndTokensRise(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	first, ok := acquire(t, db, "load:1", "a", time.Hour)
-	if !ok || first.Token != 1 || first.Name != "load:1" || first.Holder != "a" {
-		t.Fatalf("first: %+v, %v", first, ok)
-	}
-	if _, ok := acquire(t, db, "load:1", "b", time.Hour); ok {
-		t.Fatal("a second holder got a live lease")
-	}
-	if _, ok := acquire(t, db, "load:1", "a", time.Hour); ok {
-		t.Fatal("the same holder got it twice")
-	}
-	if other, ok := acquire(t, db, "load:2", "b", time.Hour); !ok || other.Token != 1 {
-		t.Fatalf("another name: %+v, %v", other, ok)
-	}
+	require.Equal(t, "first", fmt.Sprint(ok, first.Token, first.Name, first.Holder), fmt.Sprint(true, 1, "load:1", "a"))
+	mustNotAcquire(t, db, "load:1", "b")
+	mustNotAcquire(t, db, "load:1", "a") // the same holder
+	other, ok := acquire(t, db, "load:2", "b", time.Hour)
+	require.Equal(t, "another name", fmt.Sprint(ok, other.Token), "true 1")
 	require.NoError(t, lease.Release(t.Context(), db, first))
 	second, ok := acquire(t, db, "load:1", "b", time.Hour)
-	if !ok || second.Token <= first.Token {
-		t.Fatalf("after the release: %+v, %v", second, ok)
-	}
+	require.Equal(t, "the next holder has it, with a larger token", fmt.Sprint(ok, second.Token > first.Token), "true true")
 	// The first holder slept through its lease: neither call affects the second.
-	if ok, err := lease.Renew(t.Context(), db, first, time.Hour); err != nil || ok {
-		t.Fatalf("renewed another holder's lease: %v, %v", ok, err)
-	}
+	require.Equal(t, "renewed another holder's lease", renew(t, db, first), false)
 	require.NoError(t, lease.Release(t.Context(), db, first))
-	if _, ok := acquire(t, db, "load:1", "c", time.Hour); ok {
-		t.Fatal("a stale release ended another holder's lease")
-	}
-	if ok, err := lease.Renew(t.Context(), db, second, time.Hour); err != nil || !ok {
-		t.Fatalf("renew: %v, %v", ok, err)
-	}
+	mustNotAcquire(t, db, "load:1", "c") // a stale release ends no other holder's lease
+	require.Equal(t, "renewed", renew(t, db, second), true)
 }
 
 func TestExpiredLeaseIsTakenOver(t *testing.T) {
@@ -67,21 +65,13 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 		second, ok = acquire(t, db, "x", "b", 20*time.Millisecond)
 		return ok
 	}, "the lease runs out")
-	if second.Token <= first.Token {
-		t.Fatalf("tokens %d, then %d", first.Token, second.Token)
-	}
+	require.Equal(t, "tokens rise", second.Token > first.Token, true)
 	// It was not acquired since, so it may be renewed after its expiry.
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		var over bool
-		require.NoError(t, db.QueryRow(t.Context(), `SELECT expires_at <= clock_timestamp() FROM platform.leases`).Scan(&over))
-		return over
+		return pgtest.Read[bool](t, db, `SELECT expires_at <= clock_timestamp() FROM platform.leases`)
 	}, "the second runs out")
-	if ok, err := lease.Renew(t.Context(), db, second, time.Hour); err != nil || !ok {
-		t.Fatalf("renew: %v, %v", ok, err)
-	}
-	if _, ok := acquire(t, db, "x", "c", time.Hour); ok {
-		t.Fatal("a renewed lease was taken")
-	}
+	require.Equal(t, "renewed", renew(t, db, second), true)
+	mustNotAcquire(t, db, "x", "c")
 }
 
 func TestRaceHasOneWinner(t *testing.T) {
@@ -103,9 +93,7 @@ func TestRaceHasOneWinner(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if winners.Load() != 1 || token.Load() != int64(round+1) {
-			t.Fatalf("round %d: %d winners, token %d", round, winners.Load(), token.Load())
-		}
+		require.Equal(t, "winners and token", fmt.Sprint(winners.Load(), token.Load()), fmt.Sprint(1, round+1))
 		require.NoError(t, lease.Release(t.Context(), db, lease.Lease{Name: "race", Token: token.Load()}))
 	}
 }

@@ -2,8 +2,8 @@ package outbox_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,9 +56,7 @@ func TestHousekeeperCreatesAndDropsPartitions(t *testing.T) {
 	}
 	pgtest.Exec(t, pool, `DROP TABLE `+name("outbox", 7))
 	h := outbox.NewHousekeeper(pool, quarter, discard())
-	if err := h.Tidy(t.Context()); err == nil || !strings.Contains(err.Error(), "unsent") {
-		t.Fatalf("tidy: %v, want an error about unsent rows", err)
-	}
+	require.Contains(t, "tidy", fmt.Sprint(h.Tidy(t.Context())), "unsent")
 	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = now()`)
 	kept := partitions(t, pool)
 	for part, want := range map[string]bool{
@@ -80,9 +78,7 @@ func TestHousekeeperCreatesAndDropsPartitions(t *testing.T) {
 	}
 	both.Wait()
 	kept = partitions(t, pool)
-	if slices.Contains(kept, name("outbox", -20)) || slices.Contains(kept, name("inbox", -30)) {
-		t.Errorf("old days are still there: %v", kept)
-	}
+	require.Equal(t, "old days are still there", slices.Contains(kept, name("outbox", -20)) || slices.Contains(kept, name("inbox", -30)), false)
 }
 
 // Ongoing alarms and recent dead letters stay, the others are removed.
@@ -103,23 +99,15 @@ func TestHousekeeperRemovesOldRecords(t *testing.T) {
 	} {
 		pgtest.Exec(t, pool, sql)
 	}
-	left := func() (alarms, letters, events string) {
-		t.Helper()
-		if err := pool.QueryRow(t.Context(), `SELECT (SELECT coalesce(string_agg(subject, ','), '') FROM platform.alarms),
-			(SELECT coalesce(string_agg(message_id, ','), '') FROM platform.dead_letters),
-			(SELECT coalesce(string_agg(subject, ',' ORDER BY subject), '') FROM platform.outbox_refused)`).Scan(&alarms, &letters, &events); err != nil {
-			t.Fatal(err)
-		}
-		return alarms, letters, events
-	}
+	const left = `SELECT concat_ws(' | ', (SELECT coalesce(string_agg(subject, ','), '') FROM platform.alarms),
+		(SELECT coalesce(string_agg(message_id, ','), '') FROM platform.dead_letters),
+		(SELECT coalesce(string_agg(subject, ',' ORDER BY subject), '') FROM platform.outbox_refused))`
 	for _, c := range []struct {
-		keep                    time.Duration
-		alarms, letters, events string
-	}{{quarter, "goes on", "young", "tried,young"}, {88 * 24 * time.Hour, "", "", "tried"}} {
+		keep time.Duration
+		want string
+	}{{quarter, "goes on | young | tried,young"}, {88 * 24 * time.Hour, " |  | tried"}} {
 		require.NoError(t, outbox.NewHousekeeper(pool, c.keep, discard()).Tidy(t.Context()))
-		if alarms, letters, events := left(); alarms != c.alarms || letters != c.letters || events != c.events {
-			t.Errorf("after %s: alarms %q, letters %q and events %q are left", c.keep, alarms, letters, events)
-		}
+		require.Equal(t, "alarms, letters and events that are left", pgtest.Read[string](t, pool, left), c.want)
 	}
 }
 
@@ -133,37 +121,28 @@ func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
 	dump, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = dump.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := dump.Exec(t.Context(), `LOCK TABLE platform.outbox IN ACCESS SHARE MODE`); err != nil { // with its partitions
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, dump, `LOCK TABLE platform.outbox IN ACCESS SHARE MODE`) // with its partitions
 	tidied := make(chan error, 1)
 	go func() { tidied <- outbox.NewHousekeeper(pool, quarter, discard()).Tidy(t.Context()) }()
-	pgtest.Eventually(t, 30*time.Second, func() (waits bool) {
-		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
-			AND relation IN ('platform.outbox'::regclass, 'platform.outbox_default'::regclass))`).Scan(&waits)
-		return err == nil && waits
+	pgtest.Eventually(t, 30*time.Second, func() bool {
+		return pgtest.Read[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
+			AND relation IN ('platform.outbox'::regclass, 'platform.outbox_default'::regclass))`)
 	}, "the housekeeper to wait for its lock")
 	// The bound counts waiting for locks alone, so that a busy machine does not fail it.
 	err = pg.InTxWaiting(t.Context(), pool, 10*time.Millisecond, func(tx pgx.Tx) error {
 		_, err := outbox.Append(t.Context(), tx, "events.a", []byte{})
 		return err
 	})
-	if err != nil {
-		t.Errorf("a writer beside it: %v", err)
-	}
+	require.NoError(t, err) // of a writer beside it
 	select {
 	case err := <-tidied:
-		if !pg.LockTimedOut(err) {
-			t.Errorf("tidy: %v, want a lock time-out", err)
-		}
+		require.Equal(t, fmt.Sprintf("%v is a lock time-out", err), pg.LockTimedOut(err), true)
 	case <-time.After(30 * time.Second):
 		t.Fatal("the housekeeper still waits for its lock")
 	}
 	require.NoError(t, dump.Rollback(t.Context()))
 	require.NoError(t, outbox.NewHousekeeper(pool, quarter, discard()).Tidy(t.Context()))
-	if !slices.Contains(partitions(t, pool), missing) {
-		t.Error("the partition was not created after the dump")
-	}
+	require.Equal(t, "the partition was created after the dump", slices.Contains(partitions(t, pool), missing), true)
 }
 
 // A partition that is attached is as one created by PARTITION OF.
@@ -173,18 +152,13 @@ func TestPartitionsHaveTheParentsShape(t *testing.T) {
 	day := time.Now().UTC().AddDate(0, 0, 3)
 	name := "outbox_" + day.Format("20060102")
 	pgtest.Exec(t, pool, `CREATE TABLE platform.twin PARTITION OF platform.outbox FOR VALUES FROM ($$2001-01-01$$) TO ($$2001-01-02$$)`)
-	shape := func(table string) (s string) {
+	shape := func(table string) string {
 		t.Helper()
-		if err := pool.QueryRow(t.Context(), `SELECT
+		return pgtest.Read[string](t, pool, `SELECT
 			(SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull, attstorage, pg_get_expr(adbin, adrelid)), ', ' ORDER BY attnum)
 			 FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE attrelid = ('platform.' || $1)::regclass AND attnum > 0)
 			|| (SELECT string_agg(replace(pg_get_indexdef(indexrelid), $1, ''), ', ' ORDER BY replace(pg_get_indexdef(indexrelid), $1, '')) FROM pg_index WHERE indrelid = ('platform.' || $1)::regclass)
-			|| (SELECT count(*) FROM pg_constraint WHERE conrelid = ('platform.' || $1)::regclass)`, table).Scan(&s); err != nil {
-			t.Fatal(err)
-		}
-		return s
+			|| (SELECT count(*) FROM pg_constraint WHERE conrelid = ('platform.' || $1)::regclass)`, table)
 	}
-	if got, want := shape(name), shape("twin"); got != want {
-		t.Errorf("attached:\n%s\ncreated:\n%s", got, want)
-	}
+	require.Equal(t, "attached against created", shape(name), shape("twin"))
 }

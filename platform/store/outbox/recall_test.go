@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/platform/base/ids"
 	"stampede/platform/store/outbox"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/workshop/bustest"
@@ -56,9 +57,8 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	news := add(t, pool, "news")
 	stop := pgtest.Work(t, relay(pool, b).Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) > 2 }, "the events arrive")
-	if l := got.list(); l[0].ID != news || l[1].ID != missed || l[2].ID != id {
-		t.Errorf("%v arrived, want the newest first: %s, %s, %s", l, news, missed, id)
-	}
+	l := got.list()
+	require.Equal(t, "order of arrival, the newest first", []ids.ID{l[0].ID, l[1].ID, l[2].ID}, []ids.ID{news, missed, id})
 	allSent(t, pool)
 	stop()
 	// A start on an EVENTS that is older than the mark leaves the row alone.
@@ -69,10 +69,8 @@ func TestEventsLostBetweenTwoStartsAreSentAgain(t *testing.T) {
 	next := add(t, pool, "next")
 	pgtest.Eventually(t, 30*time.Second, func() bool { l := got.list(); return l[len(l)-1].ID == next }, "the next event arrives")
 	stop()
-	var untouched int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.outbox WHERE id = $1 AND sent_at < now() - interval '49 minutes'`, id).Scan(&untouched); err != nil || untouched != 1 {
-		t.Errorf("the row that EVENTS has was sent again (%v)", err)
-	}
+	const untouched = `SELECT count(*) FROM platform.outbox WHERE id = $1 AND sent_at < now() - interval '49 minutes'`
+	require.Equal(t, "rows left alone, as EVENTS has them", pgtest.Read[int](t, pool, untouched, id), 1)
 }
 
 // A restart soon after EVENTS was created sends nothing again.
@@ -125,9 +123,7 @@ func TestHangingPostgresDoesNotBlockTheStop(t *testing.T) {
 	t.Cleanup(func() { _ = hanging.Rollback(context.Background()) })
 	pgtest.Exec(t, hanging, `LOCK TABLE platform.outbox IN ACCESS EXCLUSIVE MODE`)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		var waits bool
-		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'platform.outbox'::regclass)`).Scan(&waits)
-		return err == nil && waits
+		return pgtest.Read[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'platform.outbox'::regclass)`)
 	}, "the relay waits for Postgres")
 	ended := make(chan struct{})
 	go func() { stop(); close(ended) }()

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -20,9 +21,7 @@ import (
 func message(t testing.TB, pool *pgxpool.Pool, id ids.ID) outbox.Message {
 	t.Helper()
 	m, ok, err := outbox.Get(t.Context(), pool, id)
-	if err != nil || !ok {
-		t.Fatalf("event %s: %v, %v", id, ok, err)
-	}
+	require.Equal(t, "event "+id.String(), fmt.Sprint(ok, err), "true <nil>")
 	return m
 }
 
@@ -54,9 +53,7 @@ func TestRefusedEventFailsAndIsRedriven(t *testing.T) {
 		}
 	}
 	failed := message(t, pool, id)
-	if failed.NextTry != nil || failed.FailedAt == nil || failed.Error == "" {
-		t.Errorf("failed event %+v", failed)
-	}
+	require.Equal(t, "failed", fmt.Sprint(failed.NextTry == nil, failed.FailedAt != nil, failed.Error != ""), "true true true")
 
 	redrive := func() (redriven []outbox.Redriven) {
 		t.Helper()
@@ -95,7 +92,6 @@ func TestOutageDoesNotFailRefusedEvents(t *testing.T) {
 	for range 3 { // a retry before each
 		<-windows
 	}
-	if m := message(t, pool, id); m.Status != outbox.Pending || m.Attempts != 1 {
-		t.Errorf("after the outage %+v", m)
-	}
+	m := message(t, pool, id)
+	require.Equal(t, "after the outage", fmt.Sprintf("%v %d", m.Status, m.Attempts), fmt.Sprintf("%v 1", outbox.Pending))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -48,9 +49,7 @@ func add(t testing.TB, pool *pgxpool.Pool, data string) ids.ID {
 
 func unsent(t testing.TB, pool *pgxpool.Pool) int {
 	t.Helper()
-	var n int
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.outbox WHERE sent_at IS NULL`).Scan(&n))
-	return n
+	return pgtest.Read[int](t, pool, `SELECT count(*) FROM platform.outbox WHERE sent_at IS NULL`)
 }
 
 func allSent(t testing.TB, pool *pgxpool.Pool) {
@@ -155,9 +154,7 @@ func TestCrashBetweenPublishAndMark(t *testing.T) {
 	})
 	pgtest.Work(t, r.Run)
 	allSent(t, pool)
-	if deaths.Load() < 3 {
-		t.Fatalf("the row was marked after %d windows, want 3", deaths.Load())
-	}
+	require.Equal(t, "the row was marked in the third window", deaths.Load() >= 3, true)
 	second := add(t, pool, "second")
 	r.Wake()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) >= 2 }, "both events arrive")
@@ -180,16 +177,13 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	smaller, err := outbox.Append(t.Context(), late, "events.test", []byte("late"))
 	require.NoError(t, err)
 	larger := add(t, pool, "early")
-	if larger.String() <= smaller.String() {
-		t.Fatalf("ids %s and %s do not rise", smaller, larger)
-	}
+	require.Equal(t, fmt.Sprintf("ids %s and %s rise", smaller, larger), larger.String() > smaller.String(), true)
 	allSent(t, pool)
 	require.NoError(t, late.Commit(t.Context()))
 	r.Wake()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(got.list()) == 2 }, "both events arrive")
-	if l := got.list(); l[0].ID != larger || l[1].ID != smaller {
-		t.Fatalf("arrived %s then %s", l[0].ID, l[1].ID)
-	}
+	l := got.list()
+	require.Equal(t, "order of arrival", []ids.ID{l[0].ID, l[1].ID}, []ids.ID{larger, smaller})
 }
 
 func TestRowsWaitWhileEventsIsFull(t *testing.T) {
@@ -282,9 +276,7 @@ func TestTwoRelaysShareOneDatabase(t *testing.T) {
 	allSent(t, pool)
 	seen := make(map[ids.ID]bool)
 	for _, m := range got.list() {
-		if seen[m.ID] {
-			t.Errorf("%s arrived twice", m.ID)
-		}
+		require.Equal(t, m.ID.String()+" arrives twice", seen[m.ID], false)
 		seen[m.ID] = true
 	}
 }
@@ -305,9 +297,7 @@ func TestAppendRefusesUnsendableEvents(t *testing.T) {
 			_, err := outbox.Append(t.Context(), tx, try.subject, try.payload)
 			return err
 		})
-		if err == nil {
-			t.Errorf("%s: appended", name)
-		}
+		require.Equal(t, name+": refused", err != nil, true)
 	}
 	// A rolled-back event is not sent.
 	errStop := errors.New("stop")

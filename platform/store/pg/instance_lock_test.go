@@ -2,7 +2,6 @@ package pg_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -44,16 +43,13 @@ func watch(t *testing.T, l *pg.InstanceLock) (ended <-chan error, stop func()) {
 	return done, cancel
 }
 
-func holder(t *testing.T, url string) (pid int) {
+func holder(t *testing.T, url string) int {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	if err := conn.QueryRow(t.Context(), `SELECT coalesce((SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())), 0)`).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
-	return pid
+	return pgtest.Read[int](t, conn, `SELECT coalesce((SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())), 0)`)
 }
 
 // TestInstanceLockOutlivesItsConnection: the process takes the lock from its own
@@ -73,9 +69,7 @@ func TestInstanceLockOutlivesItsConnection(t *testing.T) {
 	stop()
 	require.NoError(t, <-ended)
 	require.NoError(t, lock.Close(t.Context()))
-	if pid := holder(t, url); pid != 0 {
-		t.Errorf("session %d has the lock after Close", pid)
-	}
+	require.Equal(t, "holder after Close", holder(t, url), 0)
 }
 
 // TestStartEndsTheSessionOfADeadHolder: the process was killed, and Postgres did
@@ -109,12 +103,9 @@ func TestStartSparesALiveHolder(t *testing.T) {
 	require.NoError(t, err)
 	ended, stop := watch(t, lock)
 	before := holder(t, url)
-	if _, err := pg.AcquireInstanceLockWithin(t.Context(), url, check, time.Minute); !errors.Is(err, pg.ErrInstanceLocked) {
-		t.Errorf("start beside a live holder: %v, want ErrInstanceLocked", err)
-	}
-	if pid := holder(t, url); pid != before {
-		t.Errorf("session %d has the lock, want %d", pid, before)
-	}
+	_, err = pg.AcquireInstanceLockWithin(t.Context(), url, check, time.Minute)
+	require.ErrorIs(t, err, pg.ErrInstanceLocked)
+	require.Equal(t, "holder", holder(t, url), before)
 	stop()
 	require.NoError(t, <-ended)
 	require.NoError(t, lock.Close(t.Context()))
@@ -123,7 +114,6 @@ func TestStartSparesALiveHolder(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = other.Close(context.WithoutCancel(t.Context())) }()
 	pgtest.Exec(t, other, `SELECT pg_advisory_lock($1)`, int64(0x7374616d70656465))
-	if _, err := pg.AcquireInstanceLockWithin(t.Context(), url, time.Second, time.Minute); !errors.Is(err, pg.ErrInstanceLocked) {
-		t.Errorf("start beside an operator's session: %v, want ErrInstanceLocked", err)
-	}
+	_, err = pg.AcquireInstanceLockWithin(t.Context(), url, time.Second, time.Minute)
+	require.ErrorIs(t, err, pg.ErrInstanceLocked)
 }

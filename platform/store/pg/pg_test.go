@@ -3,7 +3,6 @@ package pg_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"testing"
 	"time"
 
@@ -31,9 +30,7 @@ func TestCloseDoesNotOutlastItsContext(t *testing.T) {
 	go func() { done <- pg.Close(ended, pool) }()
 	select {
 	case err := <-done:
-		if err == nil {
-			t.Error("Close reported that every connection was returned")
-		}
+		require.Equal(t, "Close reports that every connection was returned", err == nil, false)
 	case <-time.After(30 * time.Second):
 		t.Error("Close waited for the connection")
 	}
@@ -53,9 +50,7 @@ func TestReadOnlyPostgresIsNotWritable(t *testing.T) {
 		}
 	}
 	pool.Close()
-	if err := pg.Writable(t.Context(), pool); err == nil {
-		t.Error("a closed pool is writable")
-	}
+	require.Equal(t, "a closed pool is writable", pg.Writable(t.Context(), pool) == nil, false)
 }
 
 // TestSessionsAreBounded: every connection has the profile, and what the URL
@@ -66,8 +61,8 @@ func TestSessionsAreBounded(t *testing.T) {
 	pool, err := pg.Open(t.Context(), url, "test", 2)
 	require.NoError(t, err)
 	defer pool.Close()
-	var set int // through a unix socket, Postgres shows 0 for the TCP settings that it was given
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_settings WHERE name = ANY($1) AND source = 'session'`, pg.SessionSettings()).Scan(&set))
+	// Through a unix socket, Postgres shows 0 for the TCP settings that it was given.
+	set := pgtest.Read[int](t, pool, `SELECT count(*) FROM pg_settings WHERE name = ANY($1) AND source = 'session'`, pg.SessionSettings())
 	require.Equal(t, "settings that are set", set, len(pg.SessionSettings()))
 
 	// A client that vanishes or freezes in a transaction loses its locks.
@@ -92,16 +87,12 @@ func TestLockWaitTravelsWithBegin(t *testing.T) {
 			_, err := tx.Exec(t.Context(), `SELECT FROM platform.heartbeat FOR UPDATE`)
 			return err
 		})
-		if !pg.LockTimedOut(err) {
-			t.Errorf("%v, want a lock time-out", err)
-		}
+		require.Equal(t, fmt.Sprintf("%v is a lock time-out", err), pg.LockTimedOut(err), true)
 		return nil
 	})
 	require.NoError(t, err)
-	var wait string // of a session that had the bound for one transaction
-	if err := pool.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&wait); err != nil || wait != "0" {
-		t.Errorf("lock_timeout is %s after the transaction (%v)", wait, err)
-	}
+	// The session had the bound for one transaction.
+	require.Equal(t, "lock_timeout after the transaction", pgtest.Read[string](t, pool, `SHOW lock_timeout`), "0")
 }
 
 // A statement by key of a partitioned table is planned once, and other transactions of
@@ -120,14 +111,9 @@ func TestInTxPlannedOnce(t *testing.T) {
 		})
 		require.NoError(t, err)
 	}
-	var once, anew int
-	var mode string
-	if err := conn.QueryRow(t.Context(), `SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement = $1`, read).Scan(&once, &anew); err != nil || once != 7 || anew != 0 {
-		t.Errorf("%d calls with the one plan and %d with their own (%v), want 7 and 0", once, anew, err)
-	}
-	if err := conn.QueryRow(t.Context(), `SHOW plan_cache_mode`).Scan(&mode); err != nil || mode != "auto" {
-		t.Errorf("plan_cache_mode is %s after the transactions (%v)", mode, err)
-	}
+	const plans = `SELECT format('%s %s', generic_plans, custom_plans) FROM pg_prepared_statements WHERE statement = $1`
+	require.Equal(t, "calls with the one plan, and with their own", pgtest.Read[string](t, conn, plans, read), "7 0")
+	require.Equal(t, "plan_cache_mode after the transactions", pgtest.Read[string](t, conn, `SHOW plan_cache_mode`), "auto")
 }
 
 func TestShare(t *testing.T) {
@@ -137,8 +123,6 @@ func TestShare(t *testing.T) {
 		20: weights, 6: {"a": 2, "b": 2, "c": 2}, 7: {"a": 2, "b": 2, "c": 3}, 40: {"a": 12, "b": 8, "c": 20},
 		11: {"a": 4, "b": 2, "c": 5}, // a tie goes to the first
 	} {
-		if got := pg.Share(budget, weights); !maps.Equal(got, want) {
-			t.Errorf("%d connections: %v, want %v", budget, got, want)
-		}
+		require.Equal(t, fmt.Sprintf("%d connections", budget), pg.Share(budget, weights), want)
 	}
 }

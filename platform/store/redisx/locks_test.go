@@ -2,7 +2,6 @@ package redisx_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -41,9 +40,8 @@ func taken(t *testing.T, l *redisx.Locks) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := l.Acquire(ctx, "k", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while another holds the lock: %v, want a wait until the deadline", err)
-	}
+	_, err := l.Acquire(ctx, "k", time.Minute) // while another holds the lock
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 func TestLocksWorkWithTwoOfThreeNodes(t *testing.T) {
@@ -62,9 +60,8 @@ func TestLocksWorkWithTwoOfThreeNodes(t *testing.T) {
 	servers[2].Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := l.Acquire(ctx, "k", time.Minute); err == nil || ctx.Err() != nil {
-		t.Errorf("one node of three gave: %v, want an error before the deadline", err)
-	}
+	_, err := l.Acquire(ctx, "k", time.Minute)
+	require.Equal(t, "one node of three refuses, before the deadline", err != nil && ctx.Err() == nil, true)
 }
 
 func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
@@ -75,9 +72,8 @@ func TestLateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 			shop := pgtest.Redis(t)
 			servers = []*redistest.Server{{Client: shop}}
 			var err error
-			if l, err = redisx.OpenLocks(t.Context(), slog.New(slog.DiscardHandler), shop); err != nil {
-				t.Fatal(err)
-			}
+			l, err = redisx.OpenLocks(t.Context(), slog.New(slog.DiscardHandler), shop)
+			require.NoError(t, err)
 		}
 		late := acquire(t, l)
 		for _, s := range servers {

@@ -1,11 +1,13 @@
 package redisx_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"stampede/platform/store/redisx"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestParse(t *testing.T) {
@@ -34,9 +36,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "h:6379", "http://h", "redis-sentinel://a:26379", "redis-sentinel://a:26379/x?master=m", "redis-cluster://a,b:6379"} {
-		if o, err := redisx.Parse(bad); err == nil {
-			t.Errorf("Parse(%q) = %+v, want an error", bad, o)
-		}
+		o, err := redisx.Parse(bad)
+		require.Equal(t, fmt.Sprintf("Parse(%q) = %+v is an error", bad, o), err != nil, true)
 	}
 }
 

@@ -2,6 +2,7 @@ package redisx_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -24,12 +25,10 @@ func TestRefusedWritesAreToldFromUnclearOnes(t *testing.T) {
 		want   string
 	}{{primary.Client, "maxmemory"}, {replica.Client, "replica"}} {
 		err := redisx.Writable(t.Context(), c.server)
-		if !errors.Is(err, redisx.ErrRefuses) || !redisx.Refused(err) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want one about %s", err, c.want)
-		}
-		if err := c.server.Eval(t.Context(), "#!lua\nredis.call('INCR', KEYS[1])", []string{"n"}).Err(); !redisx.Refused(err) {
-			t.Errorf("a script: %v", err)
-		}
+		require.ErrorIs(t, err, redisx.ErrRefuses)
+		require.Equal(t, fmt.Sprintf("%v is a refusal about %s", err, c.want), redisx.Refused(err) && strings.Contains(err.Error(), c.want), true)
+		script := c.server.Eval(t.Context(), "#!lua\nredis.call('INCR', KEYS[1])", []string{"n"}).Err()
+		require.Equal(t, fmt.Sprintf("a script: %v is a refusal", script), redisx.Refused(script), true)
 	}
 	primary.Kill()
 	if err := redisx.Writable(t.Context(), primary.Client); err == nil || errors.Is(err, redisx.ErrRefuses) {

@@ -97,14 +97,11 @@ func TestTakeoversAndCheckVisitEveryClusterNode(t *testing.T) {
 	}
 	err = check()
 	want := "Redis at " + bad.Addr + " has maxmemory-policy allkeys-lru, want noeviction: Redis may evict the books of a running sale"
-	if err != nil || len(warnings) != 1 || warnings[0] != want {
-		t.Errorf("Check = %q, %v; want %q", warnings, err, want)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "warnings", warnings, []string{want})
 	gone.Kill()
 	err = check()
-	if err != nil || len(warnings) != 2 {
-		t.Errorf("Check with a node down = %q, %v; want two warnings", warnings, err)
-	}
+	require.Equal(t, "warnings with a node down", fmt.Sprint(len(warnings), err), "2 <nil>")
 }
 
 // By default the client refreshes its view of a cluster only once a minute.
@@ -117,9 +114,7 @@ func TestClientFollowsAClusterFailover(t *testing.T) {
 	victim := cluster.Owner(t, "key")
 	cluster.AddReplica(t, victim)
 	set := func() bool { return rdb.Set(t.Context(), "key", 1, 0).Err() == nil }
-	if !set() {
-		t.Fatal("the key cannot be set")
-	}
+	require.Equal(t, "the key is set", set(), true)
 	victim.Kill()
 	// 1 s until the node counts as dead, 1.5 s for the election, 1 s for the client.
 	pgtest.Eventually(t, 3*3500*time.Millisecond, set, "the client to use the replica that took over")

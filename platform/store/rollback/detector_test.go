@@ -3,6 +3,7 @@ package rollback
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -141,9 +142,8 @@ func TestNextStartCompletesAFailedOne(t *testing.T) {
 	stuck.Store(true)
 	s.rdb.AddHook(&stuck)
 	for range 3 {
-		if _, err := s.open(); err == nil {
-			t.Fatal("Open succeeded although Redis could not be emptied")
-		}
+		_, err := s.open()
+		require.Equal(t, "Open succeeds although Redis cannot be emptied", err == nil, false)
 	}
 	stuck.Store(false)
 	s.opened()
@@ -156,9 +156,7 @@ func TestNextStartCompletesAFailedOne(t *testing.T) {
 	s.exec(`DELETE FROM platform.alarms`)
 	s.exec(`ALTER TABLE platform.alarms RENAME TO away`)
 	for range 3 {
-		if l.count(s.Context()) == nil {
-			t.Fatal("the alarm was lost")
-		}
+		require.Equal(t, "the alarm is lost", l.count(s.Context()) == nil, false)
 	}
 	s.exec(`ALTER TABLE platform.away RENAME TO alarms`)
 	s.count(l)
@@ -177,7 +175,6 @@ func TestRedisOfAnotherDatabaseIsRefused(t *testing.T) {
 	}
 	s.expect("another database", true, alarm.DatabaseWentBack, 0, "")
 	s.rdb.Set(t.Context(), markKey, "not a mark", 0)
-	if _, err := s.open(); err == nil || !strings.Contains(err.Error(), markKey) {
-		t.Errorf("invalid mark: %v", err)
-	}
+	_, err = s.open()
+	require.Contains(t, "invalid mark", fmt.Sprint(err), markKey)
 }

@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -103,10 +104,7 @@ func TestOnlyAChangeRaisesTheRevision(t *testing.T) {
 	require.Equal(t, "without a new revision", i.words(), "")
 	fails := errors.New("fails")
 	require.ErrorIs(t, i.Change(t.Context(), func(pgx.Tx) (bool, error) { return true, fails }), fails)
-	var revision int64
-	if err := s.db.QueryRow(t.Context(), `SELECT revision FROM words_revision`).Scan(&revision); err != nil || revision != 0 {
-		t.Errorf("revision %d, %v", revision, err)
-	}
+	require.Equal(t, "revision", pgtest.Read[int64](t, s.db, `SELECT revision FROM words_revision`), 0)
 }
 
 // The last copy stays while Postgres is away.
@@ -116,8 +114,6 @@ func TestCopyOutlivesPostgres(t *testing.T) {
 	i := s.instance()
 	i.add(t, "a", true)
 	s.db.Close()
-	if i.Refresh(t.Context()) == nil || testutil.ToFloat64(i.failures) != 1 {
-		t.Error("a failed read was not counted")
-	}
+	require.Equal(t, "a failed read and its count", fmt.Sprint(i.Refresh(t.Context()) != nil, testutil.ToFloat64(i.failures)), "true 1")
 	require.Equal(t, "left", i.words(), "a")
 }

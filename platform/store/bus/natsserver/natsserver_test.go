@@ -2,6 +2,7 @@ package natsserver_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,9 +25,7 @@ func TestStaleIndexLogsNoWarning(t *testing.T) {
 	require.NoError(t, b.Publish(t.Context(), "grants.1", ids.New(), []byte("before")))
 	require.NoError(t, b.Close(t.Context()))
 	index, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "GRANTS", "msgs", "index.db"))
-	if err != nil || len(index) != 1 {
-		t.Fatalf("indexes %v, %v", index, err)
-	}
+	require.Equal(t, "indexes", fmt.Sprint(len(index), err), "1 <nil>")
 	require.NoError(t, os.WriteFile(index[0], bytes.Repeat([]byte("x"), 64), 0o600))
 	var said bytes.Buffer
 	again := bustest.Open(t, func(c *bus.Config) {
