@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"strings"
@@ -44,15 +45,10 @@ func TestListenerOutlivesReadiness(t *testing.T) {
 		stopped := make(chan error)
 		go func() { stopped <- a.Stop(t.Context()) }()
 		synctest.Wait()
-		if ready, _ := a.Readiness(t.Context()); ready || len(closed) > 0 {
-			t.Error("at first the process must be draining and still accept requests")
-		}
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
-		if after := <-closed; after != time.Second {
-			t.Errorf("the listener closed after %s", after)
-		}
+		ready, _ := a.Readiness(t.Context())
+		require.Equal(t, "ready, and listeners closed, at first", fmt.Sprint(ready, len(closed)), "false 0")
+		require.NoError(t, <-stopped)
+		require.Equal(t, "the listener closed after", <-closed, time.Second)
 	})
 }
 

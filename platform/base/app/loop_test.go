@@ -39,9 +39,7 @@ func TestLoopLogsAnOutageOnce(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
+		require.NoError(t, <-done)
 		want := []time.Duration{0, time.Minute, 90 * time.Second, 100 * time.Second, 160 * time.Second, 200 * time.Second}
 		require.Equal(t, "done at", at, want)
 		require.Equal(t, "logged for two outages", strings.Count(log.String(), "it did not work"), 2)

@@ -1,12 +1,14 @@
 package bloom_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/bloom"
+	"stampede/platform/workshop/require"
 )
 
 func TestFilterNeverDeniesAHolder(t *testing.T) {
@@ -59,9 +61,7 @@ func TestFilterKeepsWhatIsAddedAtTheSameTime(t *testing.T) {
 	wg.Wait()
 	for w := range int64(4) {
 		for u := range int64(200) {
-			if !f.Has(w*1000 + u) {
-				t.Fatalf("user %d was lost", w*1000+u)
-			}
+			require.Equal(t, fmt.Sprintf("user %d is there", w*1000+u), f.Has(w*1000+u), true)
 		}
 	}
 }

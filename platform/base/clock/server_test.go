@@ -107,9 +107,7 @@ func TestAMachineTenMinutesOff(t *testing.T) {
 			require.Equal(t, name+": logged", strings.Count(log.String(), "clock differs"), 1)
 			s.Local = time.Now
 			sample(t, s)
-			if !strings.Contains(log.String(), "agrees") {
-				t.Errorf("%s: the log does not say that the clock is right again:\n%s", name, &log)
-			}
+			require.Contains(t, name+": the log, when the clock is right again", log.String(), "agrees")
 		})
 	}
 }
@@ -130,9 +128,7 @@ func TestRedisAwayAndBackWithAnotherClock(t *testing.T) {
 		r.set(func(r *remote) { r.err = errors.New("gone") })
 		pass(time.Hour)
 		within(t, r, s, time.Millisecond, "after an hour without Redis")
-		if err := s.Sample(t.Context()); err == nil {
-			t.Error("a sample without Redis succeeded")
-		}
+		require.Equal(t, "a sample without Redis succeeds", s.Sample(t.Context()) == nil, false)
 		if _, age := s.Offset(); age < time.Hour {
 			t.Errorf("the age of the estimate is %s after an hour", age)
 		}
@@ -146,9 +142,7 @@ func TestRedisAwayAndBackWithAnotherClock(t *testing.T) {
 		r.set(func(r *remote) { after = r.asked })
 		require.Equal(t, "queries of Redis in 10 s", after-before, 10*samplesPerRound)
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-done)
 	})
 }
 
@@ -163,18 +157,14 @@ func TestSlowAnswers(t *testing.T) {
 		good := s.fix.Load()
 		r.set(func(r *remote) { r.trip = 100 * time.Millisecond })
 		sample(t, s)
-		if s.fix.Load() != good {
-			t.Error("a slow answer replaced a good one")
-		}
+		require.Equal(t, "a slow answer replaced a good one", s.fix.Load() == good, true)
 		r.set(func(r *remote) { r.ahead = time.Minute })
 		sample(t, s)
 		within(t, r, s, 100*time.Millisecond, "after a slow answer of another clock")
 
 		r.set(func(r *remote) { r.ahead, r.trip = time.Hour, maxTrip })
 		began := time.Now()
-		if err := s.Sample(t.Context()); err == nil {
-			t.Error("an answer slower than the tolerance was accepted")
-		}
+		require.Equal(t, "an answer slower than the tolerance is accepted", s.Sample(t.Context()) == nil, false)
 		if took := time.Since(began); took > maxTrip {
 			t.Errorf("a sample took %s", took)
 		}
@@ -194,9 +184,7 @@ func TestTheWallClockDoesNotMatter(t *testing.T) {
 	s := NewServer(pgtest.Redis(t), slog.New(slog.DiscardHandler))
 	sample(t, s)
 	f := s.fix.Load()
-	if !strings.Contains(f.local.String(), " m=") {
-		t.Errorf("the fix %s has no monotonic reading, so that setting the clock would move it", f.local)
-	}
+	require.Contains(t, "the fix, with a monotonic reading, so that setting the clock does not move it", f.local.String(), " m=")
 	before := s.Now()
 	redisTime, err := s.rdb.Time(t.Context()).Result()
 	require.NoError(t, err)
@@ -249,7 +237,5 @@ func TestClusterIsAskedAtOneNode(t *testing.T) {
 	for range 20 {
 		require.NoError(t, s.Sample(t.Context()))
 	}
-	if len(asks) != 1 {
-		t.Errorf("20 samples from two nodes: %v", asks)
-	}
+	require.Equal(t, "nodes of 20 samples", len(asks), 1)
 }

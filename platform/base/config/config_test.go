@@ -3,6 +3,7 @@ package config_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,9 +72,8 @@ func write(t *testing.T, text string) string {
 
 func TestDefaultsIgnoreVariables(t *testing.T) {
 	t.Setenv("SHOP_LANES", "7")
-	if s := config.Defaults[shop](); s.Lanes != 4 || s.Share != .5 || s.Wait != 5*time.Second || s.Server.Listen != ":80" || len(s.Hosts) != 0 {
-		t.Errorf("%+v", s)
-	}
+	s := config.Defaults[shop]()
+	require.Equal(t, "defaults", fmt.Sprintf("%v %v %v %v %v", s.Lanes, s.Share, s.Wait, s.Server.Listen, s.Hosts), "4 0.5 5s :80 []")
 }
 
 func TestCheckNamesEachSettingOutOfBounds(t *testing.T) {
@@ -85,9 +85,7 @@ func TestCheckNamesEachSettingOutOfBounds(t *testing.T) {
 --share must be between 0 and 1, not -1
 --wait must be a duration between 100ms and 1m, not 1h0m0s
 --listen must be given`
-	if err := config.Check(&set); err == nil || err.Error() != want {
-		t.Errorf("%v, want\n%s", err, want)
-	}
+	require.Equal(t, "refusal", fmt.Sprint(config.Check(&set)), want)
 }
 
 // TestSourcesTakePrecedenceInOrder checks flag, variable, file, default; and
@@ -99,9 +97,8 @@ func TestSourcesTakePrecedenceInOrder(t *testing.T) {
 	t.Setenv("SHOP_LANES", "3")
 	set, command, file, _, err := parse(t, "--lanes=5")
 	require.NoError(t, err)
-	if set.Lanes != 5 || set.Share != .75 || len(set.Hosts) != 2 || set.Hosts[1] != "b,c" || !set.Open || set.Server.Listen != "" || set.Wait != 5*time.Second {
-		t.Errorf("%+v", set)
-	}
+	read := fmt.Sprintf("%v %v %q %v %q %v", set.Lanes, set.Share, set.Hosts, set.Open, set.Server.Listen, set.Wait)
+	require.Equal(t, "settings", read, `5 0.75 ["a.example" "b,c"] true "" 5s`)
 	var out strings.Builder
 	require.NoError(t, config.Print(&out, command, file))
 	var got []string
@@ -112,9 +109,7 @@ func TestSourcesTakePrecedenceInOrder(t *testing.T) {
 		"--lanes SHOP_LANES 5 flag", "--share SHOP_SHARE 0.75 environment", "--wait SHOP_WAIT 5s default", `--hosts SHOP_HOSTS a.example,b\,c ` + name + ":4",
 		"--open SHOP_OPEN true " + name + ":5", "--key SHOP_KEY (set, 14 bytes) " + name + ":6", "--listen SHOP_LISTEN (empty) " + name + ":7",
 	} {
-		if !strings.Contains("\n"+strings.Join(got, "\n")+"\n", "\n"+want+"\n") {
-			t.Errorf("%q is missing from\n%s", want, out.String())
-		}
+		require.Contains(t, "printed", "\n"+strings.Join(got, "\n")+"\n", "\n"+want+"\n")
 	}
 	if strings.Contains(out.String(), "planted-secret") || strings.Contains(out.String(), "--fresh") {
 		t.Errorf("printed\n%s", out.String())
@@ -140,12 +135,10 @@ func TestFileErrorsAreNamed(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, _, _, _, err := parse(t, "--config=/nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "--config: open /nowhere.yaml") {
-		t.Errorf("no file: %v", err)
-	}
-	if set, _, _, _, err := parse(t, "--config="+write(t, "# nothing\n")); err != nil || set.Lanes != 4 {
-		t.Errorf("an empty file: %v, %+v", err, set)
-	}
+	_, _, _, _, err := parse(t, "--config=/nowhere.yaml")
+	require.Contains(t, "no file", fmt.Sprint(err), "--config: open /nowhere.yaml")
+	set, _, _, _, err := parse(t, "--config="+write(t, "# nothing\n"))
+	require.Equal(t, "lanes of an empty file", fmt.Sprint(set.Lanes, err), "4 <nil>")
 }
 
 func TestRareSettingsAreOnlyInHelpAll(t *testing.T) {
@@ -156,8 +149,6 @@ func TestRareSettingsAreOnlyInHelpAll(t *testing.T) {
 		t.Errorf("help:\n%s\nhelp of all:\n%s", help, all)
 	}
 	for _, want := range []string{"Between 1 and 8 lanes", "A duration between 100ms and 1m", "$SHOP_LANES", "\nServer:\n"} {
-		if !strings.Contains(strings.Join(strings.Fields(all), " "), strings.TrimSpace(want)) {
-			t.Errorf("%q is missing from\n%s", want, all)
-		}
+		require.Contains(t, "help", strings.Join(strings.Fields(all), " "), strings.TrimSpace(want))
 	}
 }

@@ -3,6 +3,7 @@ package failpoint_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -62,9 +63,7 @@ func TestKillIsSigkillAtTheNthHit(t *testing.T) {
 	}
 	require.Equal(t, "hits", strings.Count(string(out), "hit"), 3)
 	for _, want := range []string{"WARNING: STAMPEDE_FAILPOINTS is set", "fail point test-answering reached, hit 3: kill"} {
-		if !strings.Contains(errs.String(), want) {
-			t.Errorf("%q is missing from its output:\n%s", want, errs.String())
-		}
+		require.Contains(t, "output", errs.String(), want)
 	}
 }
 
@@ -75,9 +74,7 @@ func TestErrorComesOnce(t *testing.T) {
 			t.Errorf("hit %d: %v", hit+1, err)
 		}
 	}
-	if err := decided.Err(); err == nil || !strings.Contains(err.Error(), "test-decided") {
-		t.Errorf("got %v; want the error at the first hit, naming the point", err)
-	}
+	require.Contains(t, "error at the first hit", fmt.Sprint(decided.Err()), "test-decided")
 	require.NoError(t, counted.Err())
 	require.Equal(t, "warnings", strings.Count(told.String(), "WARNING"), 2)
 }
@@ -108,26 +105,16 @@ func TestMistakesAreNamed(t *testing.T) {
 		"test-decided=kill,":                   "is not of the form",
 	} {
 		err := failpoint.Arm(spec, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), failpoint.Variable+": ") {
-			t.Errorf("%q: %v, want %q", spec, err, want)
-		}
-		if decided.Err() != nil {
-			t.Errorf("%q armed a point despite the error", spec)
-		}
+		require.Contains(t, spec, fmt.Sprint(err), want)
+		require.Equal(t, err.Error()+" names the variable", strings.HasPrefix(err.Error(), failpoint.Variable+": "), true)
+		require.NoError(t, decided.Err()) // it is not armed
 	}
 	require.NoError(t, failpoint.Arm("", io.Discard))
 }
 
 func TestNewRefusesDuplicateNames(t *testing.T) {
 	for _, name := range []string{"test-stored", "a=b", "a,b", "a b"} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%q was declared", name)
-				}
-			}()
-			failpoint.New(name, "It is refused.")
-		}()
+		require.Panics(t, name, func() { failpoint.New(name, "It is refused.") })
 	}
 }
 

@@ -1,8 +1,9 @@
 package fault
 
 import (
-	"errors"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 var (
@@ -13,9 +14,8 @@ var (
 
 func TestCodeIsDeclaredOnceWithAllItsWords(t *testing.T) {
 	t.Parallel()
-	if errOther.Title != errTaken.Title || errOther.Next != errTaken.Next || !errors.Is(errOther, errTaken) {
-		t.Errorf("Saying made %+v of %+v", errOther, errTaken)
-	}
+	require.ErrorIs(t, errOther, errTaken)
+	require.Equal(t, "title and next", []Text{errOther.Title, errOther.Next}, []Text{errTaken.Title, errTaken.Next})
 	if all := Codes(); all["seat-taken"] != errTaken || all["not-found"].Title != Plain(NotFound, Text{}).Title {
 		t.Errorf("Codes lacks a code: %v", all)
 	}
@@ -29,30 +29,17 @@ func TestCodeIsDeclaredOnceWithAllItsWords(t *testing.T) {
 		"a kind without a code": func() { _ = Plain(Conflict, Text{}) },
 		"an unknown kind":       func() { _ = Plain(Unavailable+1, Text{}) },
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s did not panic", name)
-				}
-			}()
-			made()
-		}()
+		require.Panics(t, name, made)
 	}
-	if _, known := Codes()["seat-lost"]; known {
-		t.Error("a code without words was listed")
-	}
+	_, known := Codes()["seat-lost"]
+	require.Equal(t, "a code without words is listed", known, false)
 }
 
 func TestFiguresFillBothLanguages(t *testing.T) {
 	t.Parallel()
 	rule := T("At most {most}.", "最多 {most}。", "most", 5)
-	if rule != (Text{"At most 5.", "最多 5。"}) {
-		t.Errorf("filled to %q", rule)
-	}
-	if all := T("{name} breaks a rule: {rule}", "{name} 违反规则：{rule}", "name", "{rule}", "rule", rule); all != (Text{"{rule} breaks a rule: At most 5.", "{rule} 违反规则：最多 5。"}) {
-		t.Errorf("filled to %q", all)
-	}
-	if errOther.Detail != (Text{"Choose a seat of row 7.", "请选择第 7 排的座位。"}) {
-		t.Errorf("filled to %q", errOther.Detail)
-	}
+	require.Equal(t, "filled", rule, Text{"At most 5.", "最多 5。"})
+	all := T("{name} breaks a rule: {rule}", "{name} 违反规则：{rule}", "name", "{rule}", "rule", rule)
+	require.Equal(t, "filled", all, Text{"{rule} breaks a rule: At most 5.", "{rule} 违反规则：最多 5。"})
+	require.Equal(t, "filled", errOther.Detail, Text{"Choose a seat of row 7.", "请选择第 7 排的座位。"})
 }

@@ -1,6 +1,7 @@
 package ids_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,13 +29,9 @@ func TestNumbersCarryTheirBucketTimeAndVersion(t *testing.T) {
 		if at := id.Time(); at.Before(before) || at.After(time.Now()) {
 			t.Fatalf("time %s is not now", at)
 		}
-		if id[6]>>4 != 7 || id[8]>>6 != 2 {
-			t.Fatalf("%s is not a UUIDv7", id)
-		}
+		require.Equal(t, "version and variant", fmt.Sprint(id[6]>>4, id[8]>>6), "7 2")
 		back, err := ids.Parse(id.String())
-		if err != nil || back != id {
-			t.Fatalf("Parse(%s) = %s, %v", id, back, err)
-		}
+		require.Equal(t, "parsed", fmt.Sprint(back, err), fmt.Sprint(id, nil))
 	})
 }
 
@@ -47,18 +44,15 @@ func TestTaggedNumbersCarryTheirTagAndTheCallersTime(t *testing.T) {
 		if id.Tag() != tag || id.Bucket() != ids.Bucket(user) || !id.Time().Equal(at) || id[6]>>4 != 7 || id[8]>>6 != 2 {
 			t.Fatalf("%s: tag %d, bucket %d, time %s; want %d, %d, %s", id, id.Tag(), id.Bucket(), id.Time(), tag, ids.Bucket(user), at)
 		}
-		if again := ids.NewTagged(user, tag, at); again == id {
-			t.Fatalf("%s twice", id)
-		}
+		require.Equal(t, "the same number twice", ids.NewTagged(user, tag, at) == id, false)
 	})
 }
 
 func TestParseRefusesInvalidNumbers(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"", "0190", "0190A0B0C0D0E0F00190a0b0c0d0e0f0", "zz90a0b0c0d0e0f00190a0b0c0d0e0f0", "0190a0b0-c0d0-e0f0-0190-a0b0c0d0e0f0"} {
-		if id, err := ids.Parse(s); err == nil {
-			t.Errorf("Parse(%q) = %s, want an error", s, id)
-		}
+		id, err := ids.Parse(s)
+		require.Equal(t, fmt.Sprintf("%q is refused, not parsed as %s", s, id), err != nil, true)
 	}
 }
 

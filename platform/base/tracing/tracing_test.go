@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -85,9 +86,8 @@ func TestManyTracesBecomeOne(t *testing.T) {
 	if ID(ctx) != write.SpanContext().TraceID().String() || len(Carry(ctx)) != 55 {
 		t.Errorf("id %q, carried as %q", ID(ctx), Carry(ctx))
 	}
-	if same, none := tracer.Follow(t.Context(), "write", []string{"", "nonsense"}); none.On() || same != t.Context() {
-		t.Error("a trace was started although none was carried")
-	}
+	same, none := tracer.Follow(t.Context(), "write", []string{"", "nonsense"})
+	require.Equal(t, "a trace was started although none was carried", none.On() || same != t.Context(), false)
 }
 
 // A collector that accepts connections and never answers delays neither the
@@ -129,10 +129,8 @@ func TestEndpointsAreCompletedOrRefused(t *testing.T) {
 			t.Errorf("ParseEndpoint(%q) = %q, %v; want %q", given, got, err, want)
 		}
 	}
-	if tracer, err := Open(t.Context(), Config{}); tracer != nil || err != nil {
-		t.Errorf("without an endpoint: %v, %v", tracer, err)
-	}
-	if _, err := Open(t.Context(), Config{Settings: Settings{Endpoint: "nowhere"}}); err == nil {
-		t.Error("an invalid endpoint was accepted")
-	}
+	tracer, err := Open(t.Context(), Config{})
+	require.Equal(t, "without an endpoint", fmt.Sprint(tracer == nil, err), "true <nil>")
+	_, err = Open(t.Context(), Config{Settings: Settings{Endpoint: "nowhere"}})
+	require.Equal(t, "an invalid endpoint is accepted", err == nil, false)
 }

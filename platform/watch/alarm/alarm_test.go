@@ -1,7 +1,7 @@
 package alarm_test
 
 import (
-	"maps"
+	"fmt"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -83,14 +83,7 @@ func TestDefineTakesACodeOnceAndExplained(t *testing.T) {
 		"no meaning": func() { alarm.Define("test-unsaid", alarm.Critical, "", fault.T("Wait.", "请处理。")) },
 		"no help":    func() { alarm.Define("test-no-help", alarm.Critical, "Units are missing.", fault.Text{}) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if recover() == nil {
-					t.Error("taken")
-				}
-			}()
-			define()
-		})
+		require.Panics(t, name, define)
 	}
 }
 
@@ -101,22 +94,17 @@ func TestCollectorCountsOpenAlarms(t *testing.T) {
 	raise(t, db, tooFew, "item 2", "")
 	raise(t, db, slow, "refund 1", "")
 	raise(t, db, letter, "x", "")
-	if _, _, err := alarm.Acknowledge(t.Context(), db, list(t, db, alarm.Filter{Code: letter.Code})[0].ID, "Li"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := alarm.Acknowledge(t.Context(), db, list(t, db, alarm.Filter{Code: letter.Code})[0].ID, "Li")
+	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(alarm.NewCollector(db))
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 {
-		t.Fatalf("gathered %v, %v", families, err)
-	}
+	require.Equal(t, "families", fmt.Sprint(len(families), err), "1 <nil>")
 	got := map[string]float64{}
 	for _, m := range families[0].GetMetric() {
 		got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
 	}
-	if want := map[string]float64{"test-too-few critical": 2, "test-slow warning": 1}; !maps.Equal(got, want) {
-		t.Fatalf("metric %v, want %v", got, want)
-	}
+	require.Equal(t, "metric", got, map[string]float64{"test-too-few critical": 2, "test-slow warning": 1})
 }
 
 // FuzzParsePlace: a cursor parses to the place that it encodes, or is refused.

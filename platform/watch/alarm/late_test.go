@@ -3,6 +3,7 @@ package alarm_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -33,9 +34,8 @@ func cuttable(t testing.TB, url string) (pool *pgxpool.Pool, cut *atomic.Bool) {
 		return dialer.DialContext(ctx, network, addr)
 	}
 	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return !cut.Load(), nil }
-	if pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	pool, err = pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool, cut
 }
@@ -69,9 +69,7 @@ func TestPostgresThatWasAwayIsAnAlarmAfterwards(t *testing.T) {
 		<-looks
 	}
 	gone.Store(false)
-	if l := raised(t, sees, alarm.PostgresUnreachable); len(l) != 0 {
-		t.Errorf("raised through a cut connection: %+v", l)
-	}
+	require.Equal(t, "raised through a cut connection", len(raised(t, sees, alarm.PostgresUnreachable)), 0)
 	lasted := time.Since(began)
 	cut.Store(false)
 	for _, d := range []*alarm.Definition{alarm.PostgresUnreachable, fenced} {
@@ -96,24 +94,17 @@ func TestKeptAlarmsAreBoundedAndRecordedOnce(t *testing.T) {
 	cut.Store(true)
 	var late alarm.Late
 	for i := range 2 * 150 {
-		if err := late.Raise(t.Context(), pool, fenced, "item "+strconv.Itoa(i/2), "try "+strconv.Itoa(i%2)); err == nil {
-			t.Fatal("raised through a cut connection")
-		}
+		err := late.Raise(t.Context(), pool, fenced, "item "+strconv.Itoa(i/2), "try "+strconv.Itoa(i%2))
+		require.Equal(t, "raised through a cut connection", err == nil, false)
 	}
-	if err := late.Record(t.Context(), pool); err == nil {
-		t.Error("recorded through a cut connection")
-	}
+	require.Equal(t, "recorded through a cut connection", late.Record(t.Context(), pool) == nil, false)
 	cut.Store(false)
 	for range 2 {
 		require.NoError(t, late.Record(t.Context(), pool))
 	}
 	l, err := alarm.List(t.Context(), sees, alarm.Filter{Code: fenced.Code, Limit: 200})
-	if err != nil || len(l) != 100 {
-		t.Fatalf("%d alarms are recorded, want 100; %v", len(l), err)
-	}
+	require.Equal(t, "alarms", fmt.Sprint(len(l), err), "100 <nil>")
 	for _, a := range l {
-		if a.Count != 2 || a.Detail != "try 1" {
-			t.Errorf("%s: %d times, at last %q", a.Subject, a.Count, a.Detail)
-		}
+		require.Equal(t, a.Subject, fmt.Sprintf("%d %s", a.Count, a.Detail), "2 try 1")
 	}
 }

@@ -2,6 +2,7 @@ package alarm_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -113,9 +114,8 @@ func TestEachIncidentIsPostedOnce(t *testing.T) {
 	raise(t, pool, letter, "inventory-release-closed", "out of memory")
 	stop := r.notify(pool)
 	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted == 1 }, "the alarm is accepted")
-	if refused, _ := r.count(); refused != 3 {
-		t.Errorf("%d attempts were refused, want 3", refused)
-	}
+	refused, _ := r.count()
+	require.Equal(t, "refused", refused, 3)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return untold(t, pool) == 0 }, "the acceptance is stored")
 	stop()
 
@@ -144,9 +144,7 @@ func TestEachIncidentIsPostedOnce(t *testing.T) {
 	}
 	told := map[string]bool{}
 	for _, m := range r.accepted {
-		if told[m] {
-			t.Errorf("%s was posted twice", m)
-		}
+		require.Equal(t, m+" was posted before", told[m], false)
 		told[m] = true
 	}
 }
@@ -199,26 +197,23 @@ func TestClaimOfADeadProcessRunsOut(t *testing.T) {
 	const claimed = 300 * time.Millisecond
 	began := time.Now()
 	pgtest.Exec(t, pool, `UPDATE platform.alarms SET tell_attempts = 1, tell_after = clock_timestamp() + $1`, claimed)
-	if _, _, err := alarm.Acknowledge(t.Context(), pool, list(t, pool, alarm.Filter{})[0].ID, "Li"); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := alarm.Acknowledge(t.Context(), pool, list(t, pool, alarm.Filter{})[0].ID, "Li")
+	require.NoError(t, err)
 	r.notify(pool)
 	pgtest.Eventually(t, 30*time.Second, func() bool { _, accepted := r.count(); return accepted >= 1 }, "the alarm is posted")
 	if took := time.Since(began); took < claimed {
 		t.Errorf("posted after %s although another process had claimed it", took)
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return untold(t, pool) < 2 }, "the post is marked")
-	if _, accepted := r.count(); accepted != 1 || untold(t, pool) != 1 {
-		t.Errorf("%d alarms were posted and %d were not, want the acknowledged one not posted", accepted, untold(t, pool))
-	}
+	_, accepted := r.count()
+	require.Equal(t, "posted, and the acknowledged one not", fmt.Sprint(accepted, untold(t, pool)), "1 1")
 }
 
 // untold counts the alarms that are not marked as posted, which they are only after
 // the receiver has accepted them.
-func untold(t testing.TB, pool *pgxpool.Pool) (n int) {
+func untold(t testing.TB, pool *pgxpool.Pool) int {
 	t.Helper()
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.alarms WHERE told_incident < incident`).Scan(&n))
-	return n
+	return pgtest.Read[int](t, pool, `SELECT count(*) FROM platform.alarms WHERE told_incident < incident`)
 }
 
 func TestWebhookSettings(t *testing.T) {
@@ -228,9 +223,7 @@ func TestWebhookSettings(t *testing.T) {
 		"http://10.0.0.1/": false, "http://localhost.example.com/": false, "ftp://127.0.0.1/": false, "https://": false, "": false,
 		"https://user:pass@ops.example.com/": false, "//ops.example.com": false,
 	} {
-		if err := (alarm.Webhook{URL: url, Secret: secret}).Check(); (err == nil) != ok {
-			t.Errorf("%q: %v", url, err)
-		}
+		require.Equal(t, url, (alarm.Webhook{URL: url, Secret: secret}).Check() == nil, ok)
 	}
 	if (alarm.Webhook{}).Check() != nil || (alarm.Webhook{URL: "https://ops.example.com/", Secret: "short"}).Check() == nil {
 		t.Error("the secret is not checked")

@@ -1,6 +1,7 @@
 package alarm_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,9 +22,8 @@ func TestOutboxThatIsBehindIsAnAlarm(t *testing.T) {
 	probe := alarm.OutboxProbe(pool)
 	look := func(want int) {
 		t.Helper()
-		if found, err := probe.Look(t.Context()); err != nil || len(found) != want {
-			t.Fatalf("found %+v, %v; want %d", found, err, want)
-		}
+		found, err := probe.Look(t.Context())
+		require.Equal(t, fmt.Sprintf("findings %+v", found), fmt.Sprint(len(found), err), fmt.Sprint(want, nil))
 	}
 	look(0)
 	err := pg.InTx(t.Context(), pool, func(tx pgx.Tx) error {
@@ -34,9 +34,7 @@ func TestOutboxThatIsBehindIsAnAlarm(t *testing.T) {
 	look(0)
 	pgtest.Exec(t, pool, `UPDATE platform.outbox SET created_at = clock_timestamp() - interval '1 hour'`)
 	look(1)
-	if probe.For < time.Minute {
-		t.Errorf("raised after %s, shorter than a restart of NATS", probe.For)
-	}
+	require.Equal(t, fmt.Sprintf("%s is longer than a restart of NATS", probe.For), probe.For >= time.Minute, true)
 	probe.For, probe.Every = 200*time.Millisecond, 20*time.Millisecond
 	stop := watch(t, pool, probe)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(raised(t, pool, alarm.OutboxBehind)) == 1 }, "the alarm")

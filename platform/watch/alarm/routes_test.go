@@ -1,6 +1,7 @@
 package alarm_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // Viewers read, operators acknowledge; every answer, and the audit row.
@@ -80,20 +82,15 @@ func TestAlarmRoutes(t *testing.T) {
 		default:
 			got, _ = doc["acknowledged_by"].(string)
 		}
-		if status != c.status || got != c.want {
-			t.Errorf("%s: %d %q, want %d %q: %v", c.name, status, got, c.status, c.want, doc)
-		}
+		require.Equal(t, fmt.Sprintf("%s: %v", c.name, doc), []any{status, got}, []any{c.status, c.want})
 	}
-	if _, doc := call(auth.Admin, http.MethodPost, path+"/1/acknowledge", ""); doc["acknowledged_by"] != "user 7" {
-		t.Errorf("acknowledged without a name: %v", doc)
-	}
+	_, doc := call(auth.Admin, http.MethodPost, path+"/1/acknowledge", "")
+	require.Equal(t, "acknowledged without a name", doc["acknowledged_by"], any("user 7"))
 	actions, err := audit.List(t.Context(), pool, audit.Filter{Subject: "alarm " + id})
 	if err != nil || len(actions) != 1 || actions[0].Action != "alarm.acknowledge" || actions[0].Actor != 7 || !strings.Contains(string(actions[0].Detail), `"Li"`) {
 		t.Errorf("audited %+v, %v", actions, err)
 	}
 	for _, d := range alarm.Definitions() {
-		if !strings.Contains(rt.API.Huma.OpenAPI().Paths[path].Get.Description, "`"+string(d.Code)+"`") {
-			t.Errorf("%s is missing from the documentation", d.Code)
-		}
+		require.Contains(t, "documentation", rt.API.Huma.OpenAPI().Paths[path].Get.Description, "`"+string(d.Code)+"`")
 	}
 }

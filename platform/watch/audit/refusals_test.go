@@ -52,9 +52,8 @@ func TestRefusalsAreRecorded(t *testing.T) {
 		}, 6},
 		{"an endless address", func() { refuse(5, auth.Viewer, pause, "/"+strings.Repeat("x", 5000)) }, 7},
 	} {
-		if c.do(); count() != c.rows {
-			t.Fatalf("%s: %d rows, want %d", c.name, count(), c.rows)
-		}
+		c.do()
+		require.Equal(t, c.name+": rows", count(), c.rows)
 	}
 	rows, err := List(t.Context(), db, Filter{Actor: 4})
 	if err != nil || len(rows) != 1 || rows[0].Action != "refused.delete-user" || rows[0].Subject != "/users/9" || rows[0].Role != "operator" ||

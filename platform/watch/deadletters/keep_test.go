@@ -26,10 +26,8 @@ func TestKeepMayBeRepeated(t *testing.T) {
 			require.NoError(t, deadletters.Keep(t.Context(), pool, "effect", m, errors.New("cannot: \x00\xff broken text"+strings.Repeat("ä", 10_000))))
 		}
 	}
-	var n int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.dead_letters WHERE error LIKE '%broken text%'`).Scan(&n); err != nil || n != 3 {
-		t.Fatalf("%d dead letters, %v; want 3", n, err)
-	}
+	kept := pgtest.Read[int](t, pool, `SELECT count(*) FROM platform.dead_letters WHERE error LIKE '%broken text%'`)
+	require.Equal(t, "dead letters", kept, 3)
 }
 
 func TestNewerEventsRaiseAnAlarmAndAreNotKept(t *testing.T) {
@@ -37,10 +35,7 @@ func TestNewerEventsRaiseAnAlarmAndAreNotKept(t *testing.T) {
 	pool := pgtest.DB(t)
 	cause := fmt.Errorf("%w: layout 2", bus.ErrNewer)
 	require.NoError(t, deadletters.Keeper(pool)(t.Context(), "effect", bus.Msg{ID: ids.New(), Subject: "events.a"}, cause))
-	var n int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.dead_letters`).Scan(&n); err != nil || n != 0 {
-		t.Errorf("%d dead letters, %v; want none", n, err)
-	}
+	require.Equal(t, "dead letters", pgtest.Read[int](t, pool, `SELECT count(*) FROM platform.dead_letters`), 0)
 	alarms, err := alarm.List(t.Context(), pool, alarm.Filter{Open: true, Limit: 10})
 	if err != nil || len(alarms) != 1 || alarms[0].Code != "newer-events" || alarms[0].Subject != "effect" {
 		t.Errorf("alarms %+v, %v", alarms, err)

@@ -3,6 +3,7 @@ package deadletters_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -64,12 +65,9 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 		t.Helper()
 		pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
 		l := letters()[0]
-		if l.Consumer != "broken" || l.Subject != "events.order.paid" || l.MessageID != id.String() || string(l.Payload) != "payload" {
-			t.Fatalf("letter %+v", l)
-		}
-		if older, err := deadletters.List(t.Context(), pool, deadletters.Filter{Before: l.ID, Limit: 10}); err != nil || len(older) != 0 {
-			t.Fatalf("letters older than the only one: %v, %v", older, err)
-		}
+		require.Equal(t, "letter", l.Consumer+" "+l.Subject+" "+l.MessageID+" "+string(l.Payload), "broken events.order.paid "+id.String()+" payload")
+		older, err := deadletters.List(t.Context(), pool, deadletters.Filter{Before: l.ID, Limit: 10})
+		require.Equal(t, "letters older than the only one", fmt.Sprint(len(older), err), "0 <nil>")
 		require.NoError(t, deadletters.Redrive(t.Context(), pool, b, l.ID))
 		require.ErrorIs(t, deadletters.Redrive(t.Context(), pool, b, l.ID), deadletters.ErrNotFound)
 	}
@@ -83,9 +81,7 @@ func TestRedriveReachesItsConsumerAlone(t *testing.T) {
 	again()
 	select {
 	case m := <-healed:
-		if m.ID != id || m.Subject != "events.order.paid" || string(m.Data) != "payload" || m.Attempt != 1 {
-			t.Fatalf("redriven as %+v", m)
-		}
+		require.Equal(t, "redriven", []any{m.ID, m.Subject, string(m.Data), m.Attempt}, []any{id, "events.order.paid", "payload", 1})
 	case <-time.After(30 * time.Second):
 		t.Fatal("the redriven message did not arrive")
 	}
@@ -127,9 +123,7 @@ func TestRedriveOfGrantsReachesTheWriter(t *testing.T) {
 	require.NoError(t, b.Publish(t.Context(), "grants.7", ids.New(), []byte("a batch")))
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(letters()) == 1 }, "the letter is kept")
 	l := letters()[0]
-	if err := deadletters.Redrive(t.Context(), pool, gone, l.ID); err == nil {
-		t.Error("redriven without a bus")
-	}
+	require.Equal(t, "redriven without a bus", deadletters.Redrive(t.Context(), pool, gone, l.ID) == nil, false)
 	require.Equal(t, "letters after a redrive that failed", len(letters()), 1)
 	require.NoError(t, deadletters.Redrive(t.Context(), pool, b, l.ID))
 	select {

@@ -3,6 +3,7 @@ package deadletters_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -55,9 +56,7 @@ func (o *bundle) rows(query string) []map[string]any {
 	o.t.Helper()
 	status, doc := o.call(auth.Viewer, http.MethodGet, letters+query, "")
 	data, ok := doc["data"].([]any)
-	if status != http.StatusOK || !ok {
-		o.t.Fatalf("list: %d %v", status, doc)
-	}
+	require.Equal(o.t, fmt.Sprintf("status and list of %v", doc), fmt.Sprint(status, ok), "200 true")
 	rows := make([]map[string]any, len(data))
 	for i, d := range data {
 		rows[i] = d.(map[string]any)
@@ -90,12 +89,10 @@ func TestDeadLetterRoutes(t *testing.T) {
 	if only := o.rows("?consumer=push"); len(only) != 1 || only[0]["consumer"] != "push" {
 		t.Errorf("filtered %v", only)
 	}
-	if _, doc := o.call(auth.Viewer, http.MethodGet, event, ""); doc["payload"] != `{"orders":[]}` || doc["error"] != long || doc["attempts"] != 8.0 {
-		t.Errorf("event %v", doc)
-	}
-	if _, doc := o.call(auth.Viewer, http.MethodGet, grants, ""); doc["payload_binary"] != "/wAB" || doc["payload"] != nil {
-		t.Errorf("grants %v", doc)
-	}
+	_, doc := o.call(auth.Viewer, http.MethodGet, event, "")
+	require.Equal(t, "event", []any{doc["payload"], doc["error"], doc["attempts"]}, []any{`{"orders":[]}`, long, 8.0})
+	_, doc = o.call(auth.Viewer, http.MethodGet, grants, "")
+	require.Equal(t, "grants", []any{doc["payload_binary"], doc["payload"]}, []any{"/wAB", nil})
 	for _, c := range []struct {
 		name               string
 		role               auth.Role
@@ -118,16 +115,12 @@ func TestDeadLetterRoutes(t *testing.T) {
 		{"all of a consumer without letters", auth.Operator, http.MethodPost, letters + "/redrive", `{"consumer":"push"}`, 200, ""},
 	} {
 		status, doc := o.call(c.role, c.method, c.path, c.body)
-		if code, _ := doc["code"].(string); status != c.status || code != c.code {
-			t.Errorf("%s: %d %q, want %d %q", c.name, status, code, c.status, c.code)
-		}
+		code, _ := doc["code"].(string)
+		require.Equal(t, c.name, []any{status, code}, []any{c.status, c.code})
 	}
-	if left := o.rows(""); len(left) != 0 {
-		t.Errorf("left %v", left)
-	}
-	if queue, err := b.Queue(bustest.Grants().Name).State(t.Context()); err != nil || queue.Messages != 1 {
-		t.Errorf("%d messages on GRANTS, %v", queue.Messages, err)
-	}
+	require.Equal(t, "left", o.rows(""), []map[string]any{})
+	queue, err := b.Queue(bustest.Grants().Name).State(t.Context())
+	require.Equal(t, "messages on GRANTS", fmt.Sprint(queue.Messages, err), "1 <nil>")
 	actions, err := audit.List(t.Context(), pool, audit.Filter{})
 	if err != nil || len(actions) != 2 || actions[0].Actor != 7 || actions[0].Action != "dead-letter.redrive" || !strings.Contains(string(actions[0].Detail), "order-writer") {
 		t.Errorf("audited %+v, %v", actions, err)
@@ -163,10 +156,9 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	for range messages {
 		require.NoError(t, b.Publish(t.Context(), "events.test.x", ids.New(), []byte("x")))
 	}
-	count := func(sql string) (n int) {
+	count := func(sql string) int {
 		t.Helper()
-		require.NoError(t, pool.QueryRow(t.Context(), sql).Scan(&n))
-		return n
+		return pgtest.Read[int](t, pool, sql)
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return count(`SELECT count(*) FROM platform.dead_letters`) == messages }, "all are given up")
 	repaired.Store(true)
@@ -197,7 +189,5 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	require.Equal(t, "redriven by two desks", redriven.Load(), 20)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return count(`SELECT count(DISTINCT id) FROM public.effects`) == messages }, "every effect happens")
 	require.Equal(t, "effects", count(`SELECT count(*) FROM public.effects`), messages)
-	if n := count(`SELECT count(*) FROM platform.audit WHERE action = 'dead-letter.redrive' AND actor = 7`); n != messages {
-		t.Errorf("%d audited", n)
-	}
+	require.Equal(t, "audited", count(`SELECT count(*) FROM platform.audit WHERE action = 'dead-letter.redrive' AND actor = 7`), messages)
 }

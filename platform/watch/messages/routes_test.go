@@ -1,9 +1,9 @@
 package messages_test
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,9 +115,7 @@ func TestListsOfMessages(t *testing.T) {
 		"status=pending&from=2020-01-01T00:00:00Z":                      {"events.p3", "events.p2", "events.p1"},
 		"status=sent&from=2020-01-01T00:00:00Z&to=9998-01-01T00:00:00Z": {"events.s3", "events.s1", "events.s2"},
 	} {
-		if got := s.pages(query, "subject"); !slices.Equal(got, want) {
-			t.Errorf("%q lists %q, want %q", query, got, want)
-		}
+		require.Equal(t, query, s.pages(query, "subject"), want)
 	}
 	_, doc := s.call(auth.Viewer, http.MethodGet, path+"?status=failed&limit=1", "")
 	row := doc["data"].([]any)[0].(map[string]any)
@@ -125,9 +123,8 @@ func TestListsOfMessages(t *testing.T) {
 		t.Errorf("row %v", row)
 	}
 	for _, query := range []string{"?cursor=x", "?cursor=2026-01-01.x", "?status=lost", "?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z"} {
-		if status, doc := s.call(auth.Viewer, http.MethodGet, path+query, ""); status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d %v", query, status, doc)
-		}
+		status, doc := s.call(auth.Viewer, http.MethodGet, path+query, "")
+		require.Equal(t, fmt.Sprintf("%s: %v", query, doc), status, http.StatusUnprocessableEntity)
 	}
 }
 
@@ -155,14 +152,11 @@ func TestDetailOfAMessage(t *testing.T) {
 		{failed, "failed", "payload", "text"},
 	} {
 		status, doc := s.call(auth.Viewer, http.MethodGet, path+"/"+tt.id.String(), "")
-		if status != http.StatusOK || doc["status"] != tt.status || doc[tt.field] != tt.content {
-			t.Errorf("%s: %d %v", tt.content, status, doc)
-		}
+		require.Equal(t, tt.content, []any{status, doc["status"], doc[tt.field]}, []any{http.StatusOK, tt.status, tt.content})
 	}
 	for _, id := range []string{ids.New().String(), "x"} {
-		if status, doc := s.call(auth.Viewer, http.MethodGet, path+"/"+id, ""); status != http.StatusNotFound {
-			t.Errorf("%s: %d %v", id, status, doc)
-		}
+		status, doc := s.call(auth.Viewer, http.MethodGet, path+"/"+id, "")
+		require.Equal(t, fmt.Sprintf("%s: %v", id, doc), status, http.StatusNotFound)
 	}
 }
 
@@ -195,18 +189,14 @@ func TestRedriveOfMessages(t *testing.T) {
 		{"none", auth.Operator, "/redrive", "{}", http.StatusOK, 0.0, 0.0},
 	} {
 		status, doc := s.call(tt.role, http.MethodPost, path+tt.path, tt.body)
-		if status != tt.status || doc["redriven"] != tt.redriven || doc["left"] != tt.left {
-			t.Errorf("%s: %d %v", tt.name, status, doc)
-		}
+		require.Equal(t, tt.name, []any{status, doc["redriven"], doc["left"]}, []any{tt.status, tt.redriven, tt.left})
 	}
 	require.Equal(t, "letters that still failed", len(s.pages("status=failed", "id")), 0)
 	actions, err := audit.List(t.Context(), s.db, audit.Filter{Action: "message.redrive"})
 	if err != nil || len(actions) != redriveAtMost+7 || actions[0].Actor != 7 {
 		t.Errorf("%d audited, %v", len(actions), err)
 	}
-	if s.relay.n == 0 {
-		t.Error("the relay was not woken")
-	}
+	require.Equal(t, "the relay was woken", s.relay.n > 0, true)
 }
 
 // redriveAtMost is the bound of one request, as documented.

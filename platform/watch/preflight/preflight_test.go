@@ -38,16 +38,10 @@ func TestRun(t *testing.T) {
 		var codes []string
 		for _, l := range lines {
 			codes = append(codes, l.Code+" "+string(l.Level))
-			if (l.Code == "stops") != (l.NextZH == "去做") {
-				t.Errorf("next of %s is %q", l.Code, l.NextZH)
-			}
+			require.Equal(t, "next of "+l.Code, l.NextZH == "去做", l.Code == "stops")
 		}
-		if got, want := strings.Join(codes, ", "), "stops stop, hangs warning, fails warning, stops warning, fine ok"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		if lines[1].Found != "Not checked: no answer within 3s." || lines[2].Found != "Not checked: no route." {
-			t.Errorf("said %q and %q", lines[1].Found, lines[2].Found)
-		}
+		require.Equal(t, "codes", strings.Join(codes, ", "), "stops stop, hangs warning, fails warning, stops warning, fine ok")
+		require.Equal(t, "said", lines[1].Found+" "+lines[2].Found, "Not checked: no answer within 3s. Not checked: no route.")
 	})
 }
 

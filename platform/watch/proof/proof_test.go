@@ -3,6 +3,7 @@ package proof_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,9 +42,7 @@ func TestLastingReportsWhatEveryLookFinds(t *testing.T) {
 				if errors.Is(err, broken) != (c.fails > 0) || len(found) != len(c.want) || len(found) > 0 && found[0] != c.want[0] {
 					t.Errorf("found %v, error %v; want %v", found, err, c.want)
 				}
-				if took := time.Since(began); took != c.took {
-					t.Errorf("took %s, want %s", took, c.took)
-				}
+				require.Equal(t, "took", time.Since(began), c.took)
 			})
 		})
 	}
@@ -60,15 +59,11 @@ func TestRunOrdersAndPrints(t *testing.T) {
 		check("I1", nil, nil),
 		check("I2", nil, errors.New("redis is down")),
 	})
-	if proof.AllOK(outcomes) || !proof.AllOK(outcomes[:1]) || proof.AllOK(outcomes[1:2]) {
-		t.Errorf("AllOK is wrong about %+v", outcomes)
-	}
+	require.Equal(t, "AllOK", fmt.Sprint(proof.AllOK(outcomes), proof.AllOK(outcomes[:1]), proof.AllOK(outcomes[1:2])), "false true false")
 	var b strings.Builder
 	require.NoError(t, proof.Write(&b, outcomes))
 	lines := strings.Split(b.String(), "\n")
 	for i, want := range []string{"ok", "COULD NOT BE CHECKED: redis is down", "VIOLATED 1 times", "user 7: has 2 live orders"} {
-		if !strings.HasSuffix(lines[i], want) {
-			t.Errorf("line %d is %q, want it to end with %q", i, lines[i], want)
-		}
+		require.Equal(t, fmt.Sprintf("%q ends with %q", lines[i], want), strings.HasSuffix(lines[i], want), true)
 	}
 }

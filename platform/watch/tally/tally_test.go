@@ -2,12 +2,12 @@ package tally
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
@@ -70,22 +70,18 @@ func TestTotalsAndCurveAreTheSumOverInstances(t *testing.T) {
 		8: {"pushes": {"sent": 100}},
 	}
 	require.Equal(t, "totals", totals(t, pool, 7, 8, 9), want)
-	if got := Sum(want); got["orders"]["created"] != 200 || got.Sum("pushes") != 100 {
-		t.Errorf("sum %v", got)
-	}
+	got := Sum(want)
+	require.Equal(t, "sums", fmt.Sprint(got["orders"]["created"], got.Sum("pushes")), "200 100")
 	curve, err := Curve(t.Context(), pool, "", time.Second, Span{opening.Add(-time.Minute), opening.Add(time.Minute), []int64{7, 8}})
 	require.NoError(t, err)
 	first := opening.Truncate(time.Second)
-	if diff := cmp.Diff([]Point{
+	require.Equal(t, "curve", curve, []Point{
 		{At: first, Counts: Counts{"orders": {"created": 200}, "answers": {"queued": 3}, "pushes": {"sent": 100}}},
 		{At: first.Add(time.Second), Counts: Counts{"orders": {"paid": 5}}},
-	}, curve); diff != "" {
-		t.Errorf("curve (-want +got):\n%s", diff)
-	}
+	})
 	coarse, err := Curve(t.Context(), pool, "", time.Minute, Span{opening.Add(-time.Minute), opening.Add(time.Minute), []int64{7}})
-	if err != nil || len(coarse) != 1 || coarse[0].Counts["orders"]["paid"] != 5 {
-		t.Errorf("in minutes: %v %v", coarse, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "paid in minutes", fmt.Sprint(len(coarse), coarse[0].Counts["orders"]["paid"]), "1 5")
 }
 
 // The commit's answer is lost, and the same rows are sent again: counted once. What was
@@ -107,13 +103,9 @@ func TestFoldRepeatsUnclearRowsOnce(t *testing.T) {
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.Count(1, "orders", "created", 2)
-	if err := b.Fold(stopped); err == nil {
-		t.Error("a fold without Postgres succeeded")
-	}
+	require.Equal(t, "a fold without Postgres succeeds", b.Fold(stopped) == nil, false)
 	b.Count(1, "orders", "created", 1)
-	if err := b.run(stopped); err != nil { // the process stops: both folds are stored
-		t.Error(err)
-	}
+	require.NoError(t, b.run(stopped)) // the process stops: both folds are stored
 	require.Equal(t, "after the stop", totals(t, pool, 1)[1]["orders"]["created"], 14)
 }
 
@@ -156,25 +148,19 @@ func TestStageCurveIsTheSumOverSubjectsAndInstances(t *testing.T) {
 	span := Span{From: first, Until: first.Add(12 * time.Second), Subjects: []int64{1, 2}}
 	steps, err := Curve(t.Context(), pool, "answers", 10*time.Second, span)
 	require.NoError(t, err)
-	if diff := cmp.Diff([]Point{
+	require.Equal(t, "steps", steps, []Point{
 		{At: first, Counts: Counts{"answers": {"queued": 6}}}, {At: first.Add(10 * time.Second), Counts: Counts{"answers": {"queued": 60}}},
-	}, steps); diff != "" {
-		t.Errorf("steps (-want +got):\n%s", diff)
-	}
-	if at, n, ok, err := BusiestSecond(t.Context(), pool, "answers", span); err != nil || !ok || n != 60 || !at.Equal(first.Add(11*time.Second)) {
-		t.Errorf("the busiest second: %v %d %v %v", at, n, ok, err)
-	}
+	})
+	at, n, ok, err := BusiestSecond(t.Context(), pool, "answers", span)
+	require.Equal(t, "the busiest second", fmt.Sprint(at.Sub(first), n, ok, err), "11s 60 true <nil>")
 	span.Until = first.Add(11 * time.Second)
-	if _, n, _, err := BusiestSecond(t.Context(), pool, "answers", span); err != nil || n != 4 {
-		t.Errorf("the busiest second before: %d %v", n, err)
-	}
-	if _, _, ok, err := BusiestSecond(t.Context(), pool, "waits", span); err != nil || ok {
-		t.Errorf("of a stage that counted nothing: %v %v", ok, err)
-	}
+	_, n, _, err = BusiestSecond(t.Context(), pool, "answers", span)
+	require.Equal(t, "the busiest second before", fmt.Sprint(n, err), "4 <nil>")
+	_, _, ok, err = BusiestSecond(t.Context(), pool, "waits", span)
+	require.Equal(t, "of a stage that counted nothing", fmt.Sprint(ok, err), "false <nil>")
 	sum, err := Since(t.Context(), pool, first.Add(4*time.Second), 1, 2)
-	if diff := cmp.Diff(Counts{"answers": {"queued": 64}, "orders": {"paid": 32}}, sum); diff != "" || err != nil {
-		t.Errorf("since (-want +got):\n%s%v", diff, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "since", sum, Counts{"answers": {"queued": 64}, "orders": {"paid": 32}})
 }
 
 // A gauge is the sum over the instances that still report: a stopped one takes its own
@@ -191,9 +177,8 @@ func TestGaugesAreTheSumOverLiveInstances(t *testing.T) {
 	}
 	expect := func(sum, instances int64) {
 		t.Helper()
-		if all, err := Gauges(t.Context(), pool); err != nil || all["sockets"] != (Measured{sum, instances}) {
-			t.Errorf("%v %v, want %d of %d", all, err, sum, instances)
-		}
+		all, err := Gauges(t.Context(), pool)
+		require.Equal(t, "sockets", fmt.Sprint(all["sockets"], err), fmt.Sprint(Measured{sum, instances}, nil))
 	}
 	expect(6, 3)
 	stopped, cancel := context.WithCancel(t.Context())
@@ -222,9 +207,8 @@ func TestMomentsKeepFirstAndLast(t *testing.T) {
 		first, last time.Duration
 	}{{[]int64{1}, 0, time.Minute}, {[]int64{1, 2}, 0, time.Hour}} {
 		got, err := Moments(t.Context(), pool, c.subjects...)
-		if err != nil || !got["emptied"].First.Equal(opening.Add(c.first)) || !got["emptied"].Last.Equal(opening.Add(c.last)) {
-			t.Errorf("moments of %v: %v %v", c.subjects, got, err)
-		}
+		require.NoError(t, err)
+		require.Equal(t, "moments", []time.Time{got["emptied"].First, got["emptied"].Last}, []time.Time{opening.Add(c.first), opening.Add(c.last)})
 	}
 }
 
@@ -239,9 +223,7 @@ func TestOldSecondsGoAndTotalsStay(t *testing.T) {
 	}
 	require.NoError(t, b.tidy(t.Context()))
 	curve, err := Curve(t.Context(), pool, "", time.Second, Span{time.Now().Add(-2 * keepCurves), time.Now(), []int64{1}})
-	if err != nil || len(curve) != 1 {
-		t.Errorf("seconds left: %v %v", curve, err)
-	}
+	require.Equal(t, "seconds left", fmt.Sprint(len(curve), err), "1 <nil>")
 	require.Equal(t, "total", totals(t, pool, 1)[1]["orders"]["created"], 2)
 }
 

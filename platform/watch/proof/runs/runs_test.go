@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.MainWaiting(m, func() error { return goleak.Find() }) }
@@ -64,9 +66,7 @@ func (s *shop) ended(id string) (doc map[string]any) {
 func (s *shop) start() string {
 	s.t.Helper()
 	status, doc := s.ask(auth.Operator, http.MethodPost, "")
-	if status != http.StatusAccepted || doc["status"] != StatusRunning {
-		s.t.Fatalf("start: %d %v", status, doc)
-	}
+	require.Equal(s.t, "start", []any{status, doc["status"]}, []any{http.StatusAccepted, StatusRunning})
 	return doc["id"].(string)
 }
 
@@ -96,24 +96,18 @@ func TestRunEndsWithItsChecksResultAndItsHash(t *testing.T) {
 		if err := json.Unmarshal([]byte(doc["document"].(string)), &found); err != nil || found.Status != want || len(found.Outcomes) != 2 || found.EndedAt.Before(found.StartedAt) {
 			t.Errorf("document %v %+v", err, found)
 		}
-		if v, ok, err := Latest(t.Context(), pool); err != nil || !ok || v.ID != id || v.Status != want {
-			t.Errorf("latest %v %v %v", v, ok, err)
-		}
+		v, ok, err := Latest(t.Context(), pool)
+		require.Equal(t, "latest", []any{v.ID, v.Status, ok, err}, []any{id, want, true, error(nil)})
 	}
 	s := open(t, pool)
-	if _, doc := s.ask(auth.Viewer, http.MethodGet, "?limit=2"); len(doc["data"].([]any)) != 2 || doc["next_cursor"] == "" {
-		t.Errorf("a page: %v", doc)
-	}
-	if status, _ := s.ask(auth.Viewer, http.MethodPost, ""); status != http.StatusForbidden {
-		t.Errorf("a viewer starts: %d", status)
-	}
-	if status, _ := s.ask(auth.Viewer, http.MethodGet, "/999"); status != http.StatusNotFound {
-		t.Errorf("an unknown run: %d", status)
-	}
-	var audited int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM platform.audit WHERE action = 'proof.start' AND actor = 7`).Scan(&audited); err != nil || audited != 3 {
-		t.Errorf("%d audit records, %v", audited, err)
-	}
+	_, doc := s.ask(auth.Viewer, http.MethodGet, "?limit=2")
+	require.Equal(t, "runs of a page, and more", fmt.Sprint(len(doc["data"].([]any)), doc["next_cursor"] != ""), "2 true")
+	status, _ := s.ask(auth.Viewer, http.MethodPost, "")
+	require.Equal(t, "a viewer starts", status, http.StatusForbidden)
+	status, _ = s.ask(auth.Viewer, http.MethodGet, "/999")
+	require.Equal(t, "an unknown run", status, http.StatusNotFound)
+	audited := pgtest.Read[int](t, pool, `SELECT count(*) FROM platform.audit WHERE action = 'proof.start' AND actor = 7`)
+	require.Equal(t, "audit records", audited, 3)
 }
 
 // A process ends in the middle of a run: another one begins again. One run at a time.
@@ -127,27 +121,20 @@ func TestInterruptedRunIsBegunAgainAndFailsAfterThreeTimes(t *testing.T) {
 		return nil, ctx.Err()
 	}})
 	id := hangs.start()
-	for round := range maxAttempts {
+	for range maxAttempts {
 		stop := hangs.run()
 		<-entered
-		if _, doc := hangs.ask(auth.Viewer, http.MethodGet, "/"+id); doc["checks_done"] != 1.0 || doc["current"] != "I2 hangs" {
-			t.Errorf("round %d: %v", round, doc)
-		}
-		if status, doc := hangs.ask(auth.Operator, http.MethodPost, ""); status != http.StatusConflict || doc["code"] != "proof-running" {
-			t.Errorf("a second run: %d %v", status, doc)
-		}
+		_, doc := hangs.ask(auth.Viewer, http.MethodGet, "/"+id)
+		require.Equal(t, "under way", []any{doc["checks_done"], doc["current"]}, []any{1.0, "I2 hangs"})
+		status, doc := hangs.ask(auth.Operator, http.MethodPost, "")
+		require.Equal(t, "a second run", []any{status, doc["code"]}, []any{http.StatusConflict, "proof-running"})
 		other := open(t, pool, check(nil, nil))
-		if err := other.look(t.Context()); err != nil { // the lease is held
-			t.Error(err)
-		}
+		require.NoError(t, other.look(t.Context())) // the lease is held
 		stop()
 	}
 	next := open(t, pool, check(nil, nil))
 	next.run()
-	if doc := next.ended(id); doc["status"] != StatusFailed || doc["note"] == nil {
-		t.Errorf("after %d interruptions: %v", maxAttempts, doc)
-	}
-	if doc := next.ended(next.start()); doc["status"] != StatusProved {
-		t.Errorf("the next run: %v", doc)
-	}
+	doc := next.ended(id)
+	require.Equal(t, fmt.Sprintf("after %d interruptions", maxAttempts), []any{doc["status"], doc["note"] != nil}, []any{StatusFailed, true})
+	require.Equal(t, "the next run", next.ended(next.start())["status"], any(StatusProved))
 }
