@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -57,9 +58,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 	}
 	derived := auth.Derive(key, "access-token")
 	keep := func(jwt.MapClaims) {}
-	if _, err := tokens.Verify(sign(jwt.SigningMethodHS256, derived, keep)); err != nil {
-		t.Fatalf("the unchanged token must pass for the rows below to be meaningful: %v", err)
-	}
+	_, err = tokens.Verify(sign(jwt.SigningMethodHS256, derived, keep))
+	require.NoError(t, err) // the unchanged token must pass for the rows below to be meaningful
 	for name, token := range map[string]string{
 		"empty":            "",
 		"garbage":          "a.b.c",
@@ -104,9 +104,7 @@ func TestRolesMay(t *testing.T) {
 			allowed[need] = true
 		}
 		for _, need := range []auth.Role{auth.Shopper, auth.Viewer, auth.Operator, auth.Admin, "", "root"} {
-			if got := role.May(need); got != allowed[need] {
-				t.Errorf("%q.May(%q) = %v", role, need, got)
-			}
+			require.Equal(t, fmt.Sprintf("%q.May(%q)", role, need), role.May(need), allowed[need])
 		}
 	}
 }
@@ -135,12 +133,10 @@ func TestAKeyIsReplacedWithoutRefusingItsTokens(t *testing.T) {
 			t.Errorf("a token of %s: %+v, %v", name, p, err)
 		}
 	}
-	if _, err := was.Verify(mint(is)); !errors.Is(err, auth.ErrBadToken) {
-		t.Errorf("minted with the old key: %v", err)
-	}
-	if p, err := is.Verify(mint(auth.NewTokens(bytes.Repeat([]byte("k3"), 16), at(now)))); !errors.Is(err, auth.ErrBadToken) {
-		t.Errorf("a third key's token: %+v, %v", p, err)
-	}
+	_, err := was.Verify(mint(is)) // which the old key did not sign
+	require.ErrorIs(t, err, auth.ErrBadToken)
+	_, err = is.Verify(mint(auth.NewTokens(bytes.Repeat([]byte("k3"), 16), at(now)))) // nor did either sign this
+	require.ErrorIs(t, err, auth.ErrBadToken)
 }
 
 func TestNoTokenOutlivesItsRevocation(t *testing.T) {
@@ -185,22 +181,18 @@ func TestAdmitAsksForRevocations(t *testing.T) {
 		require.NoError(t, err)
 		return s
 	}
-	if p, err := tokens.Admit(t.Context(), mint(3)); err != nil || p.Login != 3 {
-		t.Errorf("without revocations, Admit = %+v, %v", p, err)
+	admits := func(what string, tokens *auth.Tokens, token string, login int64, want error) {
+		t.Helper()
+		if p, err := tokens.Admit(t.Context(), token); !errors.Is(err, want) || p.Login != login || want != nil && p != (auth.Principal{}) {
+			t.Errorf("%s: Admit = %+v, %v, want login %d, %v", what, p, err, login, want)
+		}
 	}
+	admits("without revocations", tokens, mint(3), 3, nil)
 	tokens = auth.NewTokens(key, at(now), auth.RevokedBy(ended{3}))
-	if p, err := tokens.Admit(t.Context(), mint(4)); err != nil || p.Login != 4 {
-		t.Errorf("another login: Admit = %+v, %v", p, err)
-	}
-	if p, err := tokens.Admit(t.Context(), mint(3)); !errors.Is(err, auth.ErrBadToken) || p != (auth.Principal{}) {
-		t.Errorf("a revoked login: Admit = %+v, %v, want bad-token", p, err)
-	}
-	if p, err := tokens.Admit(t.Context(), mint(0)); !errors.Is(err, errTrouble) || p != (auth.Principal{}) {
-		t.Errorf("an unknown state: Admit = %+v, %v, want the fault", p, err)
-	}
-	if p, err := tokens.Admit(t.Context(), "x.y.z"); !errors.Is(err, auth.ErrBadToken) || p != (auth.Principal{}) {
-		t.Errorf("no token: Admit = %+v, %v, want bad-token", p, err)
-	}
+	admits("another login", tokens, mint(4), 4, nil)
+	admits("a revoked login", tokens, mint(3), 0, auth.ErrBadToken)
+	admits("an unknown state", tokens, mint(0), 0, errTrouble)
+	admits("no token", tokens, "x.y.z", 0, auth.ErrBadToken)
 }
 
 func BenchmarkVerify(b *testing.B) {

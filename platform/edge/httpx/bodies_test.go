@@ -62,6 +62,8 @@ type named struct {
 
 func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
+func none(context.Context, *named) (*struct{}, error) { return nil, nil }
+
 // TestAttackSlowReadersHoldNoPlace: as many clients as there are places do not read
 // their long answers, and many more pipeline requests for short ones.
 func TestAttackSlowReadersHoldNoPlace(t *testing.T) {
@@ -81,9 +83,7 @@ func TestAttackSlowReadersHoldNoPlace(t *testing.T) {
 		<-entered
 	}
 	for range 3 {
-		if code := g.code(t, http.MethodGet, "/api/v1/short", "", ""); code != http.StatusNoContent {
-			t.Errorf("another request: %d", code)
-		}
+		require.Equal(t, "another request", g.code(t, http.MethodGet, "/api/v1/short", "", ""), http.StatusNoContent)
 	}
 }
 
@@ -97,8 +97,7 @@ func TestAttackShoppersLeaveOperatorsPlaces(t *testing.T) {
 			entered <- struct{}{}
 			<-release
 		})
-		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", Tag: operatorTag, Role: auth.Operator},
-			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", Tag: operatorTag, Role: auth.Operator}, none)
 	})
 	t.Cleanup(func() { close(release) })
 	dialFrom(t, g.Server, "127.0.0.1", "GET /api/v1/hangs HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -106,14 +105,14 @@ func TestAttackShoppersLeaveOperatorsPlaces(t *testing.T) {
 	for role, want := range map[auth.Role]int{auth.Operator: http.StatusNoContent, auth.Shopper: http.StatusServiceUnavailable} {
 		token, err := g.tokens.Mint(auth.Principal{UserID: 1, Role: role}, time.Minute)
 		require.NoError(t, err)
-		if code := g.code(t, http.MethodPost, "/api/v1/admin/pause", token, `{"Name":"x"}`); code != want {
-			t.Errorf("%s: %d, want %d", role, code, want)
-		}
+		require.Equal(t, string(role), g.code(t, http.MethodPost, "/api/v1/admin/pause", token, `{"Name":"x"}`), want)
 	}
 }
 
 // half is a request whose body does not arrive.
 const half = "POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+
+var loginOp = Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"}
 
 // TestAttackHalfSentBodies: many more unfinished requests than places, of a public
 // route and of one of each class, leave the places free.
@@ -121,19 +120,14 @@ func TestAttackHalfSentBodies(t *testing.T) {
 	t.Parallel()
 	g := gatedBy(t, Bounds{InFlight: 4, OfRoute: 1}, func(rt *Router) {
 		rt.gate.bodies.timeout = time.Hour
-		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
-			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+		Register(rt.API, loginOp, none)
 		rt.Handle(Sheddable, http.MethodPost, "/api/v1/plain", ok)
 	})
 	for range 20 {
 		dialFrom(t, g.Server, "127.0.0.1", half)
 		dialFrom(t, g.Server, "127.0.0.1", strings.ReplaceAll(half, "login", "plain"))
-		if code := g.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`); code != http.StatusNoContent {
-			t.Fatalf("a whole request: %d", code)
-		}
-		if code := g.code(t, http.MethodPost, "/api/v1/plain", "", "x"); code != http.StatusNoContent {
-			t.Fatalf("a whole request of the other route: %d", code)
-		}
+		require.Equal(t, "a whole request", g.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`), http.StatusNoContent)
+		require.Equal(t, "a whole request of the other route", g.code(t, http.MethodPost, "/api/v1/plain", "", "x"), http.StatusNoContent)
 	}
 }
 
@@ -153,34 +147,24 @@ func TestAttackBodiesOfOneAddress(t *testing.T) {
 	t.Parallel()
 	g := gatedBy(t, Bounds{InFlight: 4}, func(rt *Router) {
 		rt.gate.bodies.ofAddress, rt.gate.bodies.timeout = 3, time.Hour
-		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
-			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+		Register(rt.API, loginOp, none)
 	})
 	b := &g.rt.gate.bodies
 	for range b.ofAddress {
 		dialFrom(t, g.Server, "127.0.0.3", half)
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool { return b.small.Taken() == b.ofAddress }, "the bodies are being read")
-	if got := answeredOn(t, dialFrom(t, g.Server, "127.0.0.3", half)); got != http.StatusServiceUnavailable {
-		t.Errorf("one body more of the address: %d", got)
-	}
-	if code := g.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`); code != http.StatusNoContent {
-		t.Errorf("another address: %d", code)
-	}
+	require.Equal(t, "one body more of the address", answeredOn(t, dialFrom(t, g.Server, "127.0.0.3", half)), http.StatusServiceUnavailable)
+	require.Equal(t, "another address", g.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`), http.StatusNoContent)
 
 	late := gatedBy(t, Bounds{OfRoute: 1}, func(rt *Router) {
 		rt.gate.bodies.timeout = 20 * time.Millisecond
-		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
-			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+		Register(rt.API, loginOp, none)
 	})
 	for range 2 { // one after the other: while the first is read, the route has no place
-		if got := answeredOn(t, dialFrom(t, late.Server, "127.0.0.3", half)); got != http.StatusRequestTimeout {
-			t.Errorf("a body that stopped: %d", got)
-		}
+		require.Equal(t, "a body that stopped", answeredOn(t, dialFrom(t, late.Server, "127.0.0.3", half)), http.StatusRequestTimeout)
 	}
-	if code := late.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`); code != http.StatusNoContent {
-		t.Errorf("a whole request after bodies that stopped: %d", code)
-	}
+	require.Equal(t, "a whole request later", late.code(t, http.MethodPost, "/api/v1/login", "", `{"Name":"x"}`), http.StatusNoContent)
 }
 
 // TestAttackTooLongBodyThatStops: a client that sends more than a route reads, and
@@ -190,14 +174,11 @@ func TestAttackTooLongBodyThatStops(t *testing.T) {
 	g := gatedBy(t, Bounds{InFlight: 4}, func(rt *Router) {
 		rt.gate.bodies.timeout = 200 * time.Millisecond
 		rt.Handle(Critical, http.MethodPost, "/api/v1/plain", ok)
-		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"},
-			func(context.Context, *named) (*struct{}, error) { return nil, nil })
+		Register(rt.API, loginOp, none)
 	})
 	for path, want := range map[string]int{"/api/v1/plain": http.StatusNoContent, "/api/v1/login": http.StatusRequestEntityTooLarge} {
 		c := dialFrom(t, g.Server, "127.0.0.1", "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", defaultMaxBody+1))
-		if got := answeredOn(t, c); got != want {
-			t.Errorf("%s: answered with %d", path, got)
-		}
+		require.Equal(t, path, answeredOn(t, c), want)
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection is still open", path)
 		}
@@ -275,8 +256,6 @@ func TestAnAnswerLeavesItsPlaceFirst(t *testing.T) {
 		a := &leaving{wire{httptest.NewRecorder(), &left, t}, func() { left++ }}
 		h(a, nil)
 		a.gone()
-		if left != 1 {
-			t.Errorf("%s: left %d times", name, left)
-		}
+		require.Equal(t, name+": the place was left", left, 1)
 	}
 }

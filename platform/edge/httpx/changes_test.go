@@ -1,7 +1,6 @@
 package httpx
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -81,9 +80,8 @@ func TestPageOfChanges(t *testing.T) {
 		})
 	}
 	in := ChangesInput{PageInput: PageInput{Limit: 20, Cursor: "x"}}
-	if _, err := PageOfChanges(in, numbered(3, new(int)), at, same, strconv.Itoa); !errors.Is(err, ErrCursor) {
-		t.Errorf("a wrong cursor: %v", err)
-	}
+	_, err := PageOfChanges(in, numbered(3, new(int)), at, same, strconv.Itoa)
+	require.ErrorIs(t, err, ErrCursor)
 }
 
 // A list of what never changes ends where it is older, give or take the difference of
@@ -91,10 +89,6 @@ func TestPageOfChanges(t *testing.T) {
 func TestMadeSince(t *testing.T) {
 	t.Parallel()
 	rows := []int{50, 31, 29, 30, 28, 40}
-	if got := MadeSince(rows, at(30), at); !slices.Equal(got, rows[:4]) {
-		t.Errorf("%v", got)
-	}
-	if got := MadeSince(rows, time.Time{}, at); !slices.Equal(got, rows) {
-		t.Errorf("without a time: %v", got)
-	}
+	require.Equal(t, "rows made since", MadeSince(rows, at(30), at), rows[:4])
+	require.Equal(t, "rows made since any time", MadeSince(rows, time.Time{}, at), rows)
 }

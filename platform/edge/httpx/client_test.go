@@ -49,14 +49,10 @@ func TestTheClientsAddress(t *testing.T) {
 			t.Parallel()
 			proxies, err := httpx.ParseProxies([]string{"10.0.0.0/8", "2001:db8:ffff::1"}, httpx.XForwardedFor)
 			require.NoError(t, err)
-			if got := clientOf(t, proxies, c.peer, http.Header{c.header: c.values}); got != c.want {
-				t.Errorf("%s from %s, want %s", got, c.peer, c.want)
-			}
+			require.Equal(t, "the client", clientOf(t, proxies, c.peer, http.Header{c.header: c.values}), c.want)
 		})
 	}
-	if got := clientOf(t, httpx.Proxies{}, ours, http.Header{"X-Forwarded-For": {"198.51.100.1"}}); got != "10.0.0.7" {
-		t.Errorf("without trusted proxies the client is %s, want the socket's address", got)
-	}
+	require.Equal(t, "without trusted proxies", clientOf(t, httpx.Proxies{}, ours, http.Header{"X-Forwarded-For": {"198.51.100.1"}}), "10.0.0.7")
 }
 
 func TestForwarded(t *testing.T) {
@@ -71,9 +67,7 @@ func TestForwarded(t *testing.T) {
 		`for=_hidden`: "10.0.0.7",
 		`proto=https`: "10.0.0.7",
 	} {
-		if got := clientOf(t, proxies, "10.0.0.7:80", http.Header{"Forwarded": {value}, "X-Forwarded-For": {"192.0.2.1"}}); got != want {
-			t.Errorf("Forwarded: %s is from %s, want %s", value, got, want)
-		}
+		require.Equal(t, value, clientOf(t, proxies, "10.0.0.7:80", http.Header{"Forwarded": {value}, "X-Forwarded-For": {"192.0.2.1"}}), want)
 	}
 }
 
@@ -101,11 +95,8 @@ func FuzzClientAddress(f *testing.F) {
 		}
 		proxies, err := httpx.ParseProxies([]string{"10.0.0.0/8"}, header)
 		require.NoError(t, err)
-		if got := clientOf(t, proxies, "203.0.113.9:80", http.Header{header: {value}}); got != "203.0.113.9" {
-			t.Errorf("%q made an untrusted peer %s", value, got)
-		}
-		if _, err := netip.ParseAddr(clientOf(t, proxies, "10.0.0.7:80", http.Header{header: {value}})); err != nil {
-			t.Errorf("%q: %v", value, err)
-		}
+		require.Equal(t, "an untrusted peer", clientOf(t, proxies, "203.0.113.9:80", http.Header{header: {value}}), "203.0.113.9")
+		_, err = netip.ParseAddr(clientOf(t, proxies, "10.0.0.7:80", http.Header{header: {value}}))
+		require.NoError(t, err)
 	})
 }

@@ -70,9 +70,7 @@ func TestAttackIdleConnectionsGiveWay(t *testing.T) {
 	for range 3 * most {
 		dialFrom(t, s, "127.0.0.1", "")
 		dialFrom(t, s, "127.0.0.1", "GET / HTTP/1.1\r\nHost:")
-		if err := ask(dialFrom(t, s, "127.0.0.1", "")); err != nil {
-			t.Fatalf("a new client: %v", err)
-		}
+		require.NoError(t, ask(dialFrom(t, s, "127.0.0.1", ""))) // a new client is served
 		if n := s.conns.open(); n > most {
 			t.Fatalf("%d connections are open, at most %d may be", n, most)
 		}
@@ -133,16 +131,12 @@ func TestAttackOneAddressLeavesRoom(t *testing.T) {
 	shopper := dialFrom(t, s, "127.0.0.2", "")
 	require.NoError(t, ask(shopper))
 	for range 60 {
-		if err := ask(dialFrom(t, s, "127.0.0.3", "")); err != nil {
-			t.Fatalf("a new connection of the address: %v", err)
-		}
+		require.NoError(t, ask(dialFrom(t, s, "127.0.0.3", ""))) // a new connection of the address is served
 	}
 	if n := s.conns.open(); n > 11 {
 		t.Errorf("%d connections are open", n)
 	}
-	if err := ask(shopper); err != nil {
-		t.Errorf("the connection of another address: %v", err)
-	}
+	require.NoError(t, ask(shopper)) // the connection of another address stays
 }
 
 // TestAttackBusyConnectionsOfOneAddress: requests that do not end cannot be evicted,
@@ -167,9 +161,7 @@ func TestAttackBusyConnectionsOfOneAddress(t *testing.T) {
 	if err := ask(dialFrom(t, s, "127.0.0.3", "")); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a sixth connection of the address is open: %v", err)
 	}
-	if err := ask(dialFrom(t, s, "127.0.0.2", "")); err != nil {
-		t.Errorf("another address: %v", err)
-	}
+	require.NoError(t, ask(dialFrom(t, s, "127.0.0.2", ""))) // another address is served
 }
 
 // TestAttackStalledReader: a client that receives nothing does not keep its handler.
@@ -188,9 +180,7 @@ func TestAttackStalledReader(t *testing.T) {
 	dialFrom(t, s, "127.0.0.1", getRoot)
 	select {
 	case err := <-ended:
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("the write ended with %v", err)
-		}
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	case <-time.After(30 * time.Second):
 		t.Error("the handler still writes")
 	}
@@ -261,9 +251,7 @@ func TestConnectionsCountNetworks(t *testing.T) {
 			l.track(c, http.StateActive) // cannot be evicted
 			open = append(open, c)
 		}
-		if len(open) != test.want {
-			t.Errorf("%s: %d connections, want %d", name, len(open), test.want)
-		}
+		require.Equal(t, name+": connections", len(open), test.want)
 		for _, c := range open {
 			_ = c.Close()
 			_ = c.Close()

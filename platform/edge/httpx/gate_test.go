@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stampede/platform/workshop/require"
 )
 
 func bounded(b Bounds) *gate {
@@ -50,9 +52,7 @@ func TestEachClassHasItsShare(t *testing.T) {
 		for range 2 {
 			mustEnter(t, g, Critical, "POST notify")
 		}
-		if g.enter(t.Context(), Critical, "POST notify") {
-			t.Error("an eleventh request was admitted")
-		}
+		require.Equal(t, "an eleventh request is admitted", g.enter(t.Context(), Critical, "POST notify"), false)
 	})
 }
 
@@ -99,12 +99,8 @@ func TestARouteThatHangsLeavesTheOthersTheirPlaces(t *testing.T) {
 			mustEnter(t, g, Normal, "works")
 			g.leave(Normal, "works")
 		}
-		if <-waits {
-			t.Error("a third request of the hanging route was admitted")
-		}
-		if n := len(g.lines[Normal]); n != 0 {
-			t.Errorf("%d are still queued", n)
-		}
+		require.Equal(t, "a third request of the hanging route is admitted", <-waits, false)
+		require.Equal(t, "requests that are still queued", len(g.lines[Normal]), 0)
 	})
 }
 
@@ -118,9 +114,7 @@ func TestWhoLeavesTheLineTakesNoPlace(t *testing.T) {
 		go func() { gone <- g.enter(ctx, Critical, "b") }()
 		synctest.Wait()
 		cancel()
-		if <-gone {
-			t.Error("a client that left got a place")
-		}
+		require.Equal(t, "a client that left gets a place", <-gone, false)
 		g.leave(Critical, "a")
 		mustEnter(t, g, Critical, "c")
 	})
@@ -141,9 +135,7 @@ func TestTheLineIsBounded(t *testing.T) {
 			t.Error("the queue exceeded its bound")
 		}
 		for _, in := range line {
-			if <-in {
-				t.Error("two requests got one place")
-			}
+			require.Equal(t, "a second request gets the one place", <-in, false)
 		}
 	})
 }
@@ -207,9 +199,7 @@ func TestClasses(t *testing.T) {
 		{"GET", "/"}:                     Sheddable,
 		{"POST", "/"}:                    Normal,
 	} {
-		if got := known.of(asked.method, asked.pattern).class; got != want {
-			t.Errorf("%v is %s, want %s", asked, got, want)
-		}
+		require.Equal(t, asked.method+" "+asked.pattern, known.of(asked.method, asked.pattern).class, want)
 	}
 }
 

@@ -148,9 +148,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("X-Request-Id %q, and %s", id, body)
 			}
 			for k, want := range c.header {
-				if got := w.Header().Get(k); got != want {
-					t.Errorf("%s: %q, want %q", k, got, want)
-				}
+				require.Equal(t, k, w.Header().Get(k), want)
 			}
 			if strings.Contains(body, "hunter2") {
 				t.Error("the body reveals a cause that belongs in the log only")
@@ -232,10 +230,6 @@ func TestLoopbackIsBoundOnBothFamiliesAndDrains(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
 	close(release)
-	if got := <-answer; got != "done" {
-		t.Errorf("the request in flight got %q, want its answer", got)
-	}
-	if err := <-stopped; err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
+	require.Equal(t, "the answer of the request in flight", <-answer, "done")
+	require.NoError(t, <-stopped)
 }

@@ -73,9 +73,7 @@ func TestALimitedRouteTellsWhatIsLeft(t *testing.T) {
 	if _, err := fmt.Sscanf(w.Header().Get("RateLimit"), `"user";r=0;t=%d`, &reset); err != nil || reset > 3600 || reset < 3590 {
 		t.Errorf("RateLimit: %s; want all back after 3600", w.Header().Get("RateLimit"))
 	}
-	if got := w.Header().Get("RateLimit-Policy"); got != `"user";q=3;w=3600, "address";q=5;w=3600` {
-		t.Errorf("RateLimit-Policy: %s", got)
-	}
+	require.Equal(t, "RateLimit-Policy", w.Header().Get("RateLimit-Policy"), `"user";q=3;w=3600, "address";q=5;w=3600`)
 	if !strings.Contains(w.Body.String(), `"rule":"user"`) || !strings.Contains(w.Body.String(), `"request_id"`) {
 		t.Errorf("the body lacks the rule or the request's id: %s", w.Body)
 	}
@@ -86,9 +84,7 @@ func TestWhatIsNotValidDoesNotCount(t *testing.T) {
 	_, call := limited(t)
 	for range 20 {
 		for body, want := range map[string]int{`{"quantity":0}`: 422, `{"quantity":1,"price":1}`: 422, `{"quantity":`: 400} {
-			if w := call(7, "203.0.113.7:80", body); w.Code != want {
-				t.Fatalf("%s: %d, want %d", body, w.Code, want)
-			}
+			require.Equal(t, body, call(7, "203.0.113.7:80", body).Code, want)
 		}
 	}
 	if w := call(7, "203.0.113.7:80", fine); w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("RateLimit"), `"user";r=2`) {
@@ -100,16 +96,12 @@ func TestAnAddressOfIPv6IsItsNetwork(t *testing.T) {
 	t.Parallel()
 	_, call := limited(t)
 	for i := range int64(5) { // five users of one home
-		if w := call(100+i, "[2001:db8:1:2::"+strconv.FormatInt(i+1, 16)+"]:80", fine); w.Code != http.StatusOK {
-			t.Fatalf("user %d: %d", i, w.Code)
-		}
+		require.Equal(t, "a user of the home", call(100+i, "[2001:db8:1:2::"+strconv.FormatInt(i+1, 16)+"]:80", fine).Code, http.StatusOK)
 	}
 	if w := call(200, "[2001:db8:1:2:ffff::1]:80", fine); w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), `"rule":"address"`) {
 		t.Errorf("the sixth of the /64: %d %s", w.Code, w.Body)
 	}
-	if w := call(200, "[2001:db8:1:3::1]:80", fine); w.Code != http.StatusOK {
-		t.Errorf("the neighboring /64: %d %s", w.Code, w.Body)
-	}
+	require.Equal(t, "the neighboring /64", call(200, "[2001:db8:1:3::1]:80", fine).Code, http.StatusOK)
 }
 
 // unread fails the test when a refused request's body is read.

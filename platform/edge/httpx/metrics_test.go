@@ -60,9 +60,7 @@ stampede_http_requests_total{method="GET",route="/orders/{no}",status="418"} 1
 stampede_http_requests_total{method="GET",route="/orders/{no}",status="500"} 1
 stampede_http_requests_total{method="POST",route="/things/{id}",status="401"} 1
 `
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "stampede_http_requests_total"); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(want), "stampede_http_requests_total"))
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	timed := map[string]uint64{}
@@ -73,7 +71,5 @@ stampede_http_requests_total{method="POST",route="/things/{id}",status="401"} 1
 			}
 		}
 	}
-	if len(timed) != 3 || timed["/orders/{no}"] != 4 || timed["/files/*"] != 1 || timed["/things/{id}"] != 1 {
-		t.Errorf("timed %v; want 4 of /orders/{no}, 1 of /files/*, 1 of /things/{id}", timed)
-	}
+	require.Equal(t, "timed requests", timed, map[string]uint64{"/orders/{no}": 4, "/files/*": 1, "/things/{id}": 1})
 }

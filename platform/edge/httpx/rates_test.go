@@ -1,7 +1,6 @@
 package httpx
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -26,7 +25,6 @@ func rated(t *testing.T, shoppers int) (send func(method, path, token, addr, bod
 	require.NoError(t, err)
 	rt = Options{Proxies: proxies, Shoppers: shoppers, Limiter: ratelimit.New(nil, log, prometheus.NewRegistry())}.
 		NewRouter(tokens, log, "test", prometheus.NewRegistry())
-	none := func(context.Context, *named) (*struct{}, error) { return nil, nil }
 	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/auth/refresh", ID: "refresh", Load: Costly}, none)
 	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/other", ID: "other", Load: Costly}, none)
 	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", Tag: operatorTag, Role: auth.Operator}, none)
@@ -154,8 +152,6 @@ func TestLoadsFollowFromTheRoute(t *testing.T) {
 		{"POST", "/api/v1/auth/refresh"}: Costly, {"POST", "/api/v1/admin/pause"}: Staff, {"GET", "/api/v1/ws"}: Stream,
 		{"POST", "/api/v1/payments/{provider}/notify"}: Callback, {"GET", "/unknown"}: Read, {"POST", "/unknown"}: Write,
 	} {
-		if got := rt.API.routes.of(route.method, route.pattern).loadOf(route.method); got != want {
-			t.Errorf("%v is %s, want %s", route, got, want)
-		}
+		require.Equal(t, route.method+" "+route.pattern, rt.API.routes.of(route.method, route.pattern).loadOf(route.method), want)
 	}
 }

@@ -49,9 +49,7 @@ func TestAttackEventStreams(t *testing.T) {
 		}
 		_ = client.Close()
 	}
-	if err := ask(shopper); err != nil {
-		t.Errorf("the shopper's connection: %v", err)
-	}
+	require.NoError(t, ask(shopper)) // the shopper's connection stays
 }
 
 // TestAttackStreamsOfOneClient: a user, an address and routes without a token have bounds
@@ -94,9 +92,7 @@ func TestAttackStreamsOfOneClient(t *testing.T) {
 		for _, one := range all { // also those that were refused or ended
 			s.leave(one)
 		}
-		if len(s.open) != 0 {
-			t.Errorf("%s: %v are left", name, s.open)
-		}
+		require.Equal(t, name+": streams that are left", len(s.open), 0)
 	}
 }
 

@@ -107,18 +107,14 @@ func TestAttackTextsThatCannotBeStored(t *testing.T) {
 			return nil, nil
 		})
 	for body, want := range map[string]int{`{"names":["a\u0000b"]}`: 400, `{"tags":{"\u0000":"a"}}`: 400, `{"tags":{"a":"\u0000"}}`: 400} {
-		if w := post(t, rt, body); w.Code != want {
-			t.Errorf("%s: %d %s", body, w.Code, w.Body)
-		}
+		require.Equal(t, body, post(t, rt, body).Code, want)
 	}
 	for query, want := range map[string]int{"text=%00": 422, "text=a%C0%80": 422, "text=%ED%A0%80": 422, "text=\xff": 422, "text=%E6%B5%8B%25": 204} {
 		w := httptest.NewRecorder()
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/strict", nil)
 		req.URL.RawQuery = query
 		rt.ServeHTTP(w, req)
-		if w.Code != want {
-			t.Errorf("%s: %d %s", query, w.Code, w.Body)
-		}
+		require.Equal(t, query, w.Code, want)
 	}
 }
 

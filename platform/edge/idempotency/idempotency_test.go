@@ -17,6 +17,7 @@ import (
 	"stampede/platform/edge/idempotency"
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -81,9 +82,8 @@ func TestAKeyHasOneEffect(t *testing.T) {
 			// A failed request may be repeated, even with another body: it had no
 			// effect.
 			broken := errors.New("broken on purpose")
-			if _, err := carryOut(as(t, user), "k3", request{1}, func() (answer, error) { return answer{}, broken }); !errors.Is(err, broken) {
-				t.Errorf("a failure: %v", err)
-			}
+			_, err := carryOut(as(t, user), "k3", request{1}, func() (answer, error) { return answer{}, broken })
+			require.ErrorIs(t, err, broken)
 			expect("after a failure", as(t, user), "k3", request{2}, 6, nil)
 
 			// While the first runs, the second is refused and has no effect.
@@ -153,13 +153,11 @@ func TestAClaimOutlivesItsProcessForAMinute(t *testing.T) {
 		defer func() { _ = recover() }()
 		_, _ = around(as(t, 1), "k", request{1}, func() (answer, error) { panic("died") })
 	}()
-	if _, err := around(as(t, 1), "k", request{1}, create); !errors.Is(err, idempotency.ErrInFlight) {
-		t.Errorf("beside a claim: %v", err)
-	}
+	_, err := around(as(t, 1), "k", request{1}, create) // beside a claim
+	require.ErrorIs(t, err, idempotency.ErrInFlight)
 	exec(t, db, `UPDATE platform.idempotency SET claimed_until = claimed_until - interval '1 minute'`)
-	if _, err := around(as(t, 1), "k", request{2}, create); !errors.Is(err, idempotency.ErrMismatch) {
-		t.Errorf("another request under an expired claim: %v", err)
-	}
+	_, err = around(as(t, 1), "k", request{2}, create) // another request under an expired claim
+	require.ErrorIs(t, err, idempotency.ErrMismatch)
 	if got, err := around(as(t, 1), "k", request{1}, create); err != nil || got.No != 1 {
 		t.Errorf("the same request under an expired claim: %+v, %v", got, err)
 	}
@@ -171,9 +169,8 @@ func TestAClientThatLeavesKeepsNoClaim(t *testing.T) {
 	db := pgtest.DB(t)
 	around := ways(db)["around"]
 	ctx, leave := context.WithCancel(as(t, 1))
-	if _, err := around(ctx, "k", request{1}, func() (answer, error) { leave(); return answer{}, ctx.Err() }); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	_, err := around(ctx, "k", request{1}, func() (answer, error) { leave(); return answer{}, ctx.Err() })
+	require.ErrorIs(t, err, context.Canceled)
 	if got, err := around(as(t, 1), "k", request{1}, func() (answer, error) { return answer{No: 5}, nil }); err != nil || got.No != 5 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -183,9 +180,8 @@ func TestForgetRemovesWhatIsOld(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
 	for _, key := range []string{"old", strings.Repeat("x", 255)} {
-		if _, err := ways(db)["once"](as(t, 1), key, request{1}, func() (answer, error) { return answer{No: 1}, nil }); err != nil {
-			t.Fatal(err)
-		}
+		_, err := ways(db)["once"](as(t, 1), key, request{1}, func() (answer, error) { return answer{No: 1}, nil })
+		require.NoError(t, err)
 	}
 	exec(t, db, `UPDATE platform.idempotency SET created_at = now() - interval '24 hours' WHERE key = 'old'`)
 	for _, want := range []int64{1, 0} {

@@ -39,9 +39,8 @@ func TestSessionIsOneSealedCookie(t *testing.T) {
 			t.Errorf("%s: %q", header, got)
 		}
 	}
-	if inline := regexp.MustCompile(`<script(?: type="module")?>| style=| on[a-z]+=`).FindString(w.Body.String()); inline != "" {
-		t.Errorf("the policy forbids %q", inline)
-	}
+	inline := regexp.MustCompile(`<script(?: type="module")?>| style=| on[a-z]+=`) // the policy forbids it
+	require.Equal(t, "inline code", inline.FindString(w.Body.String()), "")
 	if got := b.asked[0]; got.line != "GET /api/v1/things/7" || got.from != "192.0.2.1:1234" || got.language != "zh" || got.token == "" {
 		t.Errorf("the API got %+v", got)
 	}
@@ -51,9 +50,7 @@ func TestSessionIsOneSealedCookie(t *testing.T) {
 		}
 	}
 	b.now = b.now.Add(idleFor + time.Second)
-	if w := b.send(t, "/admin/things/7", nil, c); w.Code != http.StatusSeeOther {
-		t.Errorf("the session of yesterday: %d", w.Code)
-	}
+	require.Equal(t, "the session of yesterday", b.send(t, "/admin/things/7", nil, c).Code, http.StatusSeeOther)
 }
 
 func TestViewerIsShownNoForms(t *testing.T) {
@@ -63,12 +60,10 @@ func TestViewerIsShownNoForms(t *testing.T) {
 	if w := b.send(t, "/admin/things/7", nil, c); strings.Contains(w.Body.String(), "Break") || strings.Contains(w.Body.String(), "Secrets") {
 		t.Errorf("a viewer sees what only others may use:\n%s", w.Body)
 	}
-	asked := len(b.asked)
+	asked := b.lines()
 	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {"x"}, "_back": {"/admin/things/7"}}, c), http.StatusForbidden, "Ask an admin for the role: Operator")
 	has(t, b.send(t, "/admin/things/7/load", url.Values{}, c), http.StatusForbidden) // the file is not read, which would be the refusal otherwise
-	if len(b.asked) != asked {
-		t.Errorf("a viewer's form reached the API: %s", b.lines())
-	}
+	require.Equal(t, "what the API got after a viewer's forms", b.lines(), asked)
 	has(t, b.send(t, "/admin/secrets", nil, c), http.StatusForbidden, "Your role may not open this page")
 	b.answers["POST /api/v1/auth/login"] = b.tokensFor(t, auth.Shopper, 2)
 	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"shopper"}`)
@@ -78,9 +73,7 @@ func TestViewerIsShownNoForms(t *testing.T) {
 	}
 	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"admin"}`)
 	w := b.send(t, "/admin/sign-in", url.Values{"phone": {"1"}, "password": {"p"}}, nil)
-	if w.Header().Get("Location") != factorPath {
-		t.Errorf("an admin without a second factor: %d %v", w.Code, w.Header())
-	}
+	require.Equal(t, "the page for an admin without a second factor", w.Header().Get("Location"), factorPath)
 	// An admin who left that page for another one is sent back, with the session.
 	session := w.Result().Cookies()[0]
 	for _, page := range []string{"/admin", "/admin/things"} {
@@ -95,13 +88,10 @@ func TestViewerIsShownNoForms(t *testing.T) {
 	b.answer("POST /api/v1/auth/refresh", http.StatusServiceUnavailable, `{"status":503,"code":"unavailable"}`)
 	w = b.send(t, factorPath+"/confirm", url.Values{"code": {"123456"}}, session)
 	has(t, w, http.StatusOK, "first-one", "Keep these recovery codes")
-	if s := b.open(t, cookieOf(t, w)); s.Until != 0 {
-		t.Error("the next page does not ask for the admin's token again")
-	}
+	require.Equal(t, "the time until which the next page asks for no new token of the admin", b.open(t, cookieOf(t, w)).Until, 0)
 	b.answer("POST /api/v1/me/totp/confirm", http.StatusConflict, `{"status":409,"code":"totp-set"}`)
-	if w = b.send(t, factorPath+"/confirm", url.Values{"code": {"123456"}}, session); w.Header().Get("Location") != factorPath {
-		t.Errorf("the page with the codes is loaded again: %d %v", w.Code, w.Header())
-	}
+	w = b.send(t, factorPath+"/confirm", url.Values{"code": {"123456"}}, session)
+	require.Equal(t, "the page after the one with the codes", w.Header().Get("Location"), factorPath)
 	b.answer("GET /api/v1/me", http.StatusOK, `{"role":"admin","has_totp":true,"recovery_codes_left":3}`)
 	has(t, b.send(t, factorPath, nil, session), http.StatusOK, "Recovery codes left: 3", "New recovery codes")
 	b.answer("POST /api/v1/me/totp/recovery-codes", http.StatusCreated, `{"recovery_codes":["second-one"]}`)
@@ -126,9 +116,7 @@ func TestOwnPagesMarkTheField(t *testing.T) {
 		b.answer("POST /api/v1/auth/"+test.line, http.StatusUnprocessableEntity, `{"status":422,`+test.refusal+`}`)
 		w := b.send(t, test.page, url.Values{"phone": {"12"}, "password": {"p"}, "link": {"secret"}}, nil)
 		has(t, w, http.StatusUnprocessableEntity, `aria-invalid="true" aria-describedby="`+test.field+`-flaw"`, `<p class="flaw" id="`+test.field+`-flaw">`+test.says+`</p>`)
-		if n := strings.Count(w.Body.String(), `aria-describedby="`+test.field+`-flaw"`); n != 1 {
-			t.Errorf("%s: %d fields are marked", test.page, n)
-		}
+		require.Equal(t, test.page+": fields that are marked", strings.Count(w.Body.String(), `aria-describedby="`+test.field+`-flaw"`), 1)
 		if hidden := strings.Contains(w.Body.String(), `<input type="hidden" name="link" value="secret">`); hidden != (test.line == "first-admin" && test.field != "link") {
 			t.Errorf("%s: the link's secret is hidden: %t, after a refusal of %s", test.page, hidden, test.field)
 		}
@@ -183,11 +171,9 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 		}
 	}
 	has(t, b.send(t, "/admin/things/7/break", url.Values{"why": {strings.Repeat("x", maxForm)}}, c), http.StatusBadRequest, "could not be read")
-	asked = len(b.asked)
+	before := b.lines()
 	has(t, b.send(t, "/admin/things/7/break", form, c, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden, "came from another site")
-	if len(b.asked) != asked {
-		t.Errorf("a form of another site reached the API: %s", b.lines())
-	}
+	require.Equal(t, "what the API got after a form of another site", b.lines(), before)
 }
 
 func TestEditsBeginWithTheDocument(t *testing.T) {
@@ -240,9 +226,7 @@ func TestFilesAreRead(t *testing.T) {
 	if w := upload("x,y", c); w.Code != http.StatusSeeOther || b.asked[len(b.asked)-1].body["parts"] != "x,y" {
 		t.Errorf("%d, the API got %v", w.Code, b.asked[len(b.asked)-1])
 	}
-	if w := upload(strings.Repeat("x", maxUpload), c); w.Code != http.StatusBadRequest {
-		t.Errorf("a file beyond the bound: %d", w.Code)
-	}
+	require.Equal(t, "a file beyond the bound", upload(strings.Repeat("x", maxUpload), c).Code, http.StatusBadRequest)
 	asked := len(b.asked)
 	if w := upload("x,y", nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != signInPath || len(b.asked) != asked {
 		t.Errorf("a stranger's file: %d %v", w.Code, w.Header())
@@ -311,9 +295,7 @@ func TestListsForwardTheirFilters(t *testing.T) {
 	c := b.signedInAs(t, auth.Viewer)
 	w := b.send(t, "/admin/things?from=2026-11-11T20:00&sku=ab&other=1&cursor=c1", nil, c)
 	has(t, w, http.StatusOK, "searched", `href="/admin/things?cursor=c2&amp;from=2026-11-11T20%3A00&amp;other=1&amp;sku=ab"`)
-	if want := "GET /api/v1/things?cursor=c1&from=2026-11-11T20%3A00%3A00%2B08%3A00&sku=ab"; b.lines() != want {
-		t.Errorf("the API got %s, want %s", b.lines(), want)
-	}
+	require.Equal(t, "what the API got", b.lines(), "GET /api/v1/things?cursor=c1&from=2026-11-11T20%3A00%3A00%2B08%3A00&sku=ab")
 	has(t, b.send(t, "/admin/things?other=1", nil, c), http.StatusOK, "whole")
 	b.answers["GET /api/v1/things/export"] = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -344,9 +326,7 @@ func TestPasswordIsAskedAgain(t *testing.T) {
 	if w := b.send(t, "/admin/things/7/give", form, c); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/admin/things?done=") {
 		t.Errorf("moments after the sign-in: %d %v\n%s", w.Code, w.Header(), w.Body)
 	}
-	if got := b.asked[len(b.asked)-1]; got.length != 0 { // a route whose body is optional refuses null
-		t.Errorf("the API got a body: %+v", got)
-	}
+	require.Equal(t, "the length of the API's body", b.asked[len(b.asked)-1].length, 0) // a route whose body is optional refuses null
 	form.Set("_typed", "another thing")
 	has(t, b.send(t, "/admin/things/7/give", form, c), http.StatusUnprocessableEntity, "Type exactly: my thing")
 	form.Set("_typed", "my thing")
@@ -396,9 +376,7 @@ func TestTabsRefreshOnce(t *testing.T) {
 		synctest.Wait()
 		close(answer)
 		tabs.Wait()
-		if got := strings.Count(b.lines(), "/auth/refresh"); got != 1 {
-			t.Errorf("%d refreshes: %s", got, b.lines())
-		}
+		require.Equal(t, "refreshes in "+b.lines(), strings.Count(b.lines(), "/auth/refresh"), 1)
 	})
 }
 
@@ -420,15 +398,11 @@ func TestEndedTokens(t *testing.T) {
 	b.answers["POST /api/v1/auth/refresh"] = b.tokensFor(t, auth.Viewer, 4)
 	w := b.send(t, "/admin/things/7", nil, c)
 	has(t, w, http.StatusOK, "Lamp")
-	if s := b.open(t, cookieOf(t, w)); s.Refresh != "refresh-4" {
-		t.Errorf("the session is %+v", s)
-	}
+	require.Equal(t, "the session's token", b.open(t, cookieOf(t, w)).Refresh, "refresh-4")
 	b.answers["GET /api/v1/things/export"] = b.answers["GET /api/v1/things/7"]
 	w = b.send(t, "/admin/things/export", nil, c) // as the events of a page that is open for hours
 	has(t, w, http.StatusOK, "Lamp")
-	if s := b.open(t, cookieOf(t, w)); s.Refresh != "refresh-4" {
-		t.Errorf("the session of a download is %+v", s)
-	}
+	require.Equal(t, "the session's token after a download", b.open(t, cookieOf(t, w)).Refresh, "refresh-4")
 	b.answer("POST /api/v1/auth/refresh", http.StatusUnauthorized, `{"status":401,"code":"refresh-reused","title":"Please log in again"}`)
 	w = b.send(t, "/admin/things/7", nil, c)
 	if w.Code != http.StatusSeeOther || cookieOf(t, w).MaxAge >= 0 || !strings.HasPrefix(w.Header().Get("Location"), "/admin/sign-in?next=") {
@@ -442,9 +416,7 @@ func TestNextPageIsOurs(t *testing.T) {
 		"/admin/things?a=b": "/admin/things?a=b", "/admin": "/admin", "": "/admin", "https://evil.example/admin": "/admin", "//evil.example/admin": "/admin",
 		"/api/v1/me": "/admin", "/administrator": "/admin", `/admin\..\x`: "/admin", "javascript:alert(1)": "/admin",
 	} {
-		if got := local(path); got != want {
-			t.Errorf("local(%q) = %q, want %q", path, got, want)
-		}
+		require.Equal(t, path, local(path), want)
 	}
 }
 

@@ -61,9 +61,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err)
 	}
 }
 
@@ -76,9 +74,7 @@ func TestBodiesAreCutOff(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
 }
 
 func TestFailuresAreTriedAgainThenTheBreakerOpens(t *testing.T) {
@@ -100,9 +96,7 @@ func TestFailuresAreTriedAgainThenTheBreakerOpens(t *testing.T) {
 		if err := c.Do(t.Context(), req, good); !errors.Is(err, circuitbreaker.ErrOpen) || c.Available() || calls.Load() != want {
 			t.Errorf("whole %v: %v after %d attempts, want an open breaker after %d", whole, err, calls.Load(), want)
 		}
-		if n := testutil.CollectAndCount(registry, "stampede_outbound_seconds"); n != 1 {
-			t.Errorf("%d series for one peer that only failed", n)
-		}
+		require.Equal(t, "series of one peer that only failed", testutil.CollectAndCount(registry, "stampede_outbound_seconds"), 1)
 	}
 }
 
@@ -123,24 +117,16 @@ func TestServiceThatHangs(t *testing.T) {
 		go func() { done <- c.Do(ctx, req, good) }()
 		<-arrived
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("a canceled caller got %v", err)
-		}
+		require.ErrorIs(t, <-done, context.Canceled)
 	}
-	if !c.Available() {
-		t.Error("canceled callers opened the breaker")
-	}
+	require.Equal(t, "available after canceled callers", c.Available(), true)
 	c, req, _ = setup(t, hang, func(c *outbound.Config) {
 		c.Timeout, c.BreakerFailures, c.BreakerDelay = 100*time.Millisecond, 2, time.Hour
 	})
 	for range 2 {
-		if err := c.Do(t.Context(), req, good); !errors.Is(err, timeout.ErrExceeded) {
-			t.Errorf("%v, want a timeout", err)
-		}
+		require.ErrorIs(t, c.Do(t.Context(), req, good), timeout.ErrExceeded)
 	}
-	if c.Available() {
-		t.Error("two timeouts did not open the breaker")
-	}
+	require.Equal(t, "available after two timeouts", c.Available(), false)
 }
 
 func TestErrorsDoNotRepeatTheAddress(t *testing.T) {

@@ -1,13 +1,13 @@
 package ratelimit_test
 
 import (
-	"maps"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/require"
 )
 
 func TestNetworks(t *testing.T) {
@@ -17,16 +17,11 @@ func TestNetworks(t *testing.T) {
 		"::ffff:203.0.113.9":  {"203.0.113.9/32"},
 		"2001:db8:1:2ff::1%x": {"2001:db8:1:2ff::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"},
 	} {
-		got := ratelimit.Networks(netip.MustParseAddr(addr))
-		if len(got) != len(want) {
-			t.Errorf("%s: %v, want %v", addr, got, want)
-			continue
+		var got []string
+		for _, n := range ratelimit.Networks(netip.MustParseAddr(addr)) {
+			got = append(got, n.String())
 		}
-		for i, n := range got {
-			if n.String() != want[i] {
-				t.Errorf("%s: %v, want %v", addr, got, want)
-			}
-		}
+		require.Equal(t, addr, got, want)
 	}
 	if got := ratelimit.Networks(netip.Addr{}); got != nil {
 		t.Errorf("no address: %v", got)
@@ -52,26 +47,18 @@ func TestCrowds(t *testing.T) {
 		for user := range int64(300) {
 			levels[c.Join(thing, 301+user, carrier)]++
 		}
-		if want := map[int]int64{0: 50, 1: 50, 2: 100, 3: 200, 4: 100}; !maps.Equal(levels, want) {
-			t.Errorf("users by level: %v, want %v", levels, want)
-		}
+		require.Equal(t, "users by level", levels, map[int]int64{0: 50, 1: 50, 2: 100, 3: 200, 4: 100})
 		for name, level := range map[string]int{
 			"another address": c.Join(thing, 1, at("203.0.113.10")),
 			"another thing":   c.Join(thing+1, 1, carrier),
 			"no origin":       c.Join(thing, 1, ratelimit.Origin{}),
 		} {
-			if level != 0 {
-				t.Errorf("%s: level %d", name, level)
-			}
+			require.Equal(t, "the level of "+name, level, 0)
 		}
 		<-time.After(4 * time.Minute) // a group leaves the highest level at once, and falls by its budget a minute
-		if got := c.Join(thing, 601, carrier); got != 3 {
-			t.Errorf("four minutes later: level %d, want 3", got)
-		}
+		require.Equal(t, "the level four minutes later", c.Join(thing, 601, carrier), 3)
 		<-time.After(4 * time.Minute)
-		if got := c.Join(thing, 602, carrier); got != 0 {
-			t.Errorf("eight minutes later: level %d, want 0", got)
-		}
+		require.Equal(t, "the level eight minutes later", c.Join(thing, 602, carrier), 0)
 
 		// A holder of a /48 who uses a /64 for each user is one holder.
 		spread := map[int]int{}

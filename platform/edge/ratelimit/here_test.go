@@ -7,6 +7,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/require"
 )
 
 func TestTakeHereIsAllOrNothing(t *testing.T) {
@@ -36,22 +37,16 @@ func TestTakeHereIsAllOrNothing(t *testing.T) {
 				t.Errorf("take %d of another: refused by %q, want %q", i, got, want)
 			}
 		}
-		if got := take(2, 'a'); got != "" {
-			t.Errorf("on another route refused by %q", got)
-		}
+		require.Equal(t, "what refuses on another route", take(2, 'a'), "")
 		<-time.After(10*time.Second/5 + time.Millisecond)
-		if got := take(1, 'b'); got != "" {
-			t.Errorf("refused by %q after a refill: a refused take was not given back", got)
-		}
+		require.Equal(t, "what refuses after a refill, for a refused take was given back", take(1, 'b'), "")
 	})
 }
 
 func TestTakeHereAllocatesNothing(t *testing.T) {
 	l := limiter(t, nil)
 	rule := ratelimit.Rule{Name: "here", Count: 1_000_000, Per: 10 * time.Second}
-	if n := testing.AllocsPerRun(1000, func() {
+	require.Equal(t, "allocations", testing.AllocsPerRun(1000, func() {
 		_ = l.TakeHere(ratelimit.Here{Rule: &rule, Subject: [16]byte{1}}, ratelimit.Here{Rule: &rule, Route: 2})
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	}), 0)
 }

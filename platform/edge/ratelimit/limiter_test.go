@@ -2,7 +2,6 @@ package ratelimit_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -131,9 +130,7 @@ func TestAFloodDoesNotReachRedis(t *testing.T) {
 	calls := &counting{}
 	rdb.AddHook(calls)
 	for range 1000 {
-		if take(t, here, ask).Allowed {
-			t.Fatal("more than five across both")
-		}
+		require.Equal(t, "more than five across both are allowed", take(t, here, ask).Allowed, false)
 	}
 	if n := calls.n.Load(); n > 2 { // one, and another when the script was not loaded yet
 		t.Errorf("%d calls reached Redis, want one", n)
@@ -196,9 +193,7 @@ func TestLookTakesNothing(t *testing.T) {
 		t.Errorf("after five: %+v", d)
 	}
 	l.Await(fiveInAnHour.Interval())
-	if d := l.Look(ask); !d.Allowed {
-		t.Errorf("after an interval: %+v", d)
-	}
+	require.Equal(t, "allowed after an interval", l.Look(ask).Allowed, true)
 }
 
 // hanging accepts connections and never answers.
@@ -222,9 +217,7 @@ func TestWhileRedisHangsTheInstanceDecidesAlone(t *testing.T) {
 			allowed++
 		}
 	}
-	if allowed != 5 {
-		t.Errorf("%d were allowed, want 5", allowed)
-	}
+	require.Equal(t, "allowed takes", allowed, 5)
 	// Redis is called until one timeout of 250 ms is over; if each take waited for
 	// that, it would take 50 seconds.
 	if took := time.Since(began); took > 5*time.Second {
@@ -237,12 +230,9 @@ func TestATakeEndsWithItsRequest(t *testing.T) {
 	l := limiter(t, hanging(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Take(ctx, ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Take = %v", err)
-	}
-	if d := l.Look(ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}); d.Remaining != 5 {
-		t.Errorf("a failed take cost one: %+v", d)
-	}
+	_, err := l.Take(ctx, ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, "what is left after a failed take", l.Look(ratelimit.Ask{Rule: fiveInAnHour, Key: "u:1"}).Remaining, 5)
 }
 
 func TestKeysEndWhenTheQuotaIsFull(t *testing.T) {
@@ -269,13 +259,9 @@ func TestSubjects(t *testing.T) {
 		"2001:db8:1:2:3:4:5:6": "a:2001:db8:1:2::/64", "2001:db8:1:2:ffff::1": "a:2001:db8:1:2::/64",
 		"2001:db8:1:3::1": "a:2001:db8:1:3::/64", "fe80::1%eth0": "a:fe80::/64",
 	} {
-		if got := ratelimit.AddrKey(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("AddrKey(%s) = %s, want %s", addr, got, want)
-		}
+		require.Equal(t, addr, ratelimit.AddrKey(netip.MustParseAddr(addr)), want)
 	}
-	if got := ratelimit.AddrKey(netip.Addr{}); got != "a:unknown" {
-		t.Errorf("an unknown address is %s", got)
-	}
+	require.Equal(t, "an unknown address", ratelimit.AddrKey(netip.Addr{}), "a:unknown")
 }
 
 func TestARefusalSaysWhenToComeBack(t *testing.T) {
@@ -292,17 +278,11 @@ func TestARefusalSaysWhenToComeBack(t *testing.T) {
 	if f.Kind != fault.TooMany || f.Code != "rate-limited" || f.RetryAfter <= 11*time.Second || f.RetryAfter > 12*time.Second {
 		t.Errorf("%+v", f)
 	}
-	if want := "This is allowed 5 times in 1m; Retry-After says when to retry."; f.Detail[0] != want {
-		t.Errorf("%q, want %q", f.Detail[0], want)
-	}
+	require.Equal(t, "the detail", f.Detail[0], "This is allowed 5 times in 1m; Retry-After says when to retry.")
 	h := http.Header{}
 	d.Header(h)
-	if got, want := h.Get("RateLimit-Policy"), `"rush-path";q=5;w=60, "rush-path-address";q=100;w=1`; got != want {
-		t.Errorf("RateLimit-Policy: %s, want %s", got, want)
-	}
-	if got, want := h.Get("RateLimit"), `"rush-path";r=0;t=60`; got != want {
-		t.Errorf("RateLimit: %s, want %s", got, want)
-	}
+	require.Equal(t, "RateLimit-Policy", h.Get("RateLimit-Policy"), `"rush-path";q=5;w=60, "rush-path-address";q=100;w=1`)
+	require.Equal(t, "RateLimit", h.Get("RateLimit"), `"rush-path";r=0;t=60`)
 }
 
 func TestWrongRulesAreErrors(t *testing.T) {
@@ -319,9 +299,7 @@ func TestWrongRulesAreErrors(t *testing.T) {
 			t.Errorf("%+v was accepted", r)
 		}
 	}
-	if d := take(t, l); !d.Allowed {
-		t.Error("a take without rules was refused")
-	}
+	require.Equal(t, "a take without rules is allowed", take(t, l).Allowed, true)
 }
 
 // BenchmarkTake measures one Take of two rules: answered by Redis, and refused from

@@ -60,9 +60,7 @@ func TestParallelRepeatsAreCountedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if passed.Load() != 10 {
-		t.Errorf("%d of 1000 passed, want 10", passed.Load())
-	}
+	require.Equal(t, "repeats of 1000 that passed", passed.Load(), 10)
 	if wait, ok := r.Allow(7, now); ok || wait != 100*time.Millisecond {
 		t.Errorf("the next: %v after %s, want refused for 100 ms", ok, wait)
 	}
@@ -114,9 +112,7 @@ func TestRepeatsOff(t *testing.T) {
 func TestRepeatsAllocateNothing(t *testing.T) {
 	r := repeatsOf(t, 10)
 	now, user := time.Now().UnixMilli(), int64(0)
-	if n := testing.AllocsPerRun(1000, func() { user++; r.Allow(user, now) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	require.Equal(t, "allocations", testing.AllocsPerRun(1000, func() { user++; r.Allow(user, now) }), 0)
 }
 
 // BenchmarkRepeats measures the cost for every rush: new users, as in a sale, and
