@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -60,22 +59,14 @@ func open(t *testing.T) *door {
 	server.Config.Handler = d.Router
 	server.Start()
 	d.url = server.URL
-	ctx, cancel := context.WithCancel(context.Background())
-	var workers sync.WaitGroup
 	for _, w := range d.Workers() {
-		workers.Go(func() {
-			if err := w.Run(ctx); err != nil {
-				t.Errorf("%s: %v", w.Name, err)
-			}
-		})
+		pgtest.Work(t, w.Run)
 	}
 	t.Cleanup(func() {
-		if err := d.Stop(ctx); err != nil {
+		if err := d.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 		server.Close()
-		cancel()
-		workers.Wait()
 	})
 	return d
 }
@@ -93,6 +84,15 @@ type told struct {
 	Secret string `json:"poll_secret"`
 	Scan   string `json:"scan_token"`
 	Number int
+}
+
+// must ends the test unless the answer has a status.
+func (a told) must(t *testing.T, what string, status int) told {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("%s: %d %s, want %d", what, a.status, a.raw, status)
+	}
+	return a
 }
 
 // call makes a request; header lists names and values alternately.
@@ -119,9 +119,7 @@ var digits = regexp.MustCompile(`\b\d{6}\b`)
 // code requests a code and reads it from the sandbox's page.
 func (d *door) code(phone, purpose string) string {
 	d.t.Helper()
-	if got := d.post("auth/sms-codes", `{"phone":"`+phone+`","purpose":"`+purpose+`"}`); got.status != http.StatusAccepted {
-		d.t.Fatalf("code: %d %s", got.status, got.raw)
-	}
+	d.post("auth/sms-codes", `{"phone":"`+phone+`","purpose":"`+purpose+`"}`).must(d.t, "code", http.StatusAccepted)
 	return digits.FindString(d.sandbox.Messages("+86" + phone)[0].Text)
 }
 
@@ -130,11 +128,8 @@ const secret = `"password":"correct horse battery"`
 // register creates an account and logs it in on a device.
 func (d *door) register(phone, device string) told {
 	d.t.Helper()
-	got := d.post("auth/register", `{"phone":"`+phone+`","code":"`+d.code(phone, "register")+`",`+secret+`,"device":{"id":"`+device+`"}}`)
-	if got.status != http.StatusCreated {
-		d.t.Fatalf("register: %d %s", got.status, got.raw)
-	}
-	return got
+	return d.post("auth/register", `{"phone":"`+phone+`","code":"`+d.code(phone, "register")+`",`+secret+`,"device":{"id":"`+device+`"}}`).
+		must(d.t, "register", http.StatusCreated)
 }
 
 // operator calls a route of the blacklist.
@@ -159,13 +154,9 @@ func TestListedUserDoesNotComeBackWithTheSamePhone(t *testing.T) {
 		if want == http.StatusForbidden {
 			d.operator(http.MethodPost, "", `{"kind":"user","value":"`+user.User+`","reason":"resells"}`)
 		}
-		if got := d.call(http.MethodDelete, "me", `{`+secret+`}`, "Authorization", "Bearer "+user.Access); got.status != http.StatusNoContent {
-			t.Fatalf("delete the account: %d %s", got.status, got.raw)
-		}
+		d.call(http.MethodDelete, "me", `{`+secret+`}`, "Authorization", "Bearer "+user.Access).must(t, "delete the account", http.StatusNoContent)
 		require.NoError(t, d.Blacklist.Refresh(t.Context()))
-		if got := d.post("auth/sms-codes", `{"phone":"`+phone+`","purpose":"register"}`); got.status != want {
-			t.Errorf("come back as %s: %d %s, want %d", phone, got.status, got.raw, want)
-		}
+		d.post("auth/sms-codes", `{"phone":"`+phone+`","purpose":"register"}`).must(t, "come back as "+phone, want)
 	}
 }
 
@@ -183,9 +174,8 @@ func TestBlacklistAppliesAtEveryLogin(t *testing.T) {
 	asked, claimable := d.post("auth/qr", `{"device":{"kind":"web"}}`), d.post("auth/qr", `{"device":{"kind":"web"}}`)
 	scan := d.post("auth/qr/"+claimable.QR+"/scan", "", bearer...)
 	number := d.call(http.MethodGet, "auth/qr/"+claimable.QR, "", "QR-Secret", claimable.Secret).Number
-	if got := d.post("auth/qr/"+claimable.QR+"/confirm", fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scan.Scan, number, li.Fresh), bearer...); got.status != http.StatusNoContent {
-		t.Fatalf("confirm: %d %s", got.status, got.raw)
-	}
+	d.post("auth/qr/"+claimable.QR+"/confirm", fmt.Sprintf(`{"scan_token":%q,"number":%d,"refresh_token":%q}`, scan.Scan, number, li.Fresh), bearer...).
+		must(t, "confirm", http.StatusNoContent)
 	login, register := d.code(phone, "login"), d.code(phone, "register")
 	ways := map[string]func() told{
 		"code":             in("sms-codes", `"purpose":"login"`),
@@ -224,21 +214,15 @@ func TestBlacklistAppliesAtEveryLogin(t *testing.T) {
 			}
 		}
 		for _, way := range []string{"code for erasing", "another one's phone"} {
-			if got := ways[way](); got.status != http.StatusAccepted {
-				t.Errorf("listed %s, %s: %d %s", c.kind, way, got.status, got.raw)
-			}
+			ways[way]().must(t, "listed "+c.kind+", "+way, http.StatusAccepted)
 		}
 		if c.kind == "user" { // only the phone's holder may learn that it is listed
-			if got := ways["wrong password"](); got.Code != "wrong-login" {
-				t.Errorf("listed user, wrong password: %d %s", got.status, got.raw)
-			}
+			require.Equal(t, "listed user, wrong password", ways["wrong password"]().Code, "wrong-login")
 		}
 		d.operator(http.MethodDelete, "/"+entry, "")
 	}
 	for _, way := range []string{"password", "refresh", "qr scan", "qr claim"} {
-		if got := ways[way](); got.status != http.StatusOK {
-			t.Errorf("%s, no longer listed: %d %s", way, got.status, got.raw)
-		}
+		ways[way]().must(t, way+", no longer listed", http.StatusOK)
 	}
 	for _, entry := range entries {
 		var kept []audit.Entry
@@ -268,9 +252,7 @@ func TestAnEntryIsAddedOnceForAKey(t *testing.T) {
 	if first.status != http.StatusCreated || again.status != http.StatusCreated || again.raw != first.raw {
 		t.Errorf("%d %s, then %d %s", first.status, first.raw, again.status, again.raw)
 	}
-	if other.Code != "idempotency-mismatch" {
-		t.Errorf("another request with the key: %d %s", other.status, other.raw)
-	}
+	require.Equal(t, "another request with the key", other.Code, "idempotency-mismatch")
 	kept, err := audit.List(t.Context(), d.db, audit.Filter{Action: "blacklist.add"})
 	if err != nil || len(kept) != 1 {
 		t.Errorf("%d records, %v", len(kept), err)

@@ -104,9 +104,7 @@ func TestAdminRoutes(t *testing.T) {
 	}
 	b.admin(auth.Admin, "POST", "/"+user+"/enable", nil).want(t, "enable", 204, "")
 	back := b.login(phone, secret)
-	if b.principal(back).Role != auth.Operator {
-		t.Errorf("logged in as %s", b.principal(back).Role)
-	}
+	require.Equal(t, "the role of the next login", b.principal(back).Role, auth.Operator)
 	b.admin(auth.Admin, "POST", "/"+user+"/end-logins", nil).want(t, "end logins", 204, "")
 	b.refresh(back.str("refresh_token")).want(t, "refresh", 401, "bad-refresh-token")
 	entries, err := audit.List(t.Context(), b.pool, audit.Filter{Subject: "user " + user})
@@ -118,9 +116,7 @@ func TestAdminRoutes(t *testing.T) {
 			t.Errorf("audited %+v", e)
 		}
 	}
-	if got := strings.Join(actions, ","); got != "user.end-logins,user.enable,user.disable,user.role" {
-		t.Errorf("audited %s", got)
-	}
+	require.Equal(t, "what was audited", strings.Join(actions, ","), "user.end-logins,user.enable,user.disable,user.role")
 }
 
 // A new role is in the next access token, and the old token is revoked.
@@ -129,12 +125,8 @@ func TestRoleReachesTheNextToken(t *testing.T) {
 	b := setup(t)
 	login := b.register(phone, secret)
 	b.role(login, auth.Operator)
-	if b.revoked.whyUser(b.principal(login).UserID) != "role changed" {
-		t.Errorf("revoked %v", b.revoked.users)
-	}
-	if next := b.refresh(login.str("refresh_token")); b.principal(next).Role != auth.Operator {
-		t.Errorf("the next token is a %s's", b.principal(next).Role)
-	}
+	require.Equal(t, "why the user's tokens are revoked", b.revoked.whyUser(b.principal(login).UserID), "role changed")
+	require.Equal(t, "the next token's role", b.principal(b.refresh(login.str("refresh_token"))).Role, auth.Operator)
 }
 
 // When admins remove each other concurrently, one remains.
@@ -186,22 +178,16 @@ func TestDisablingMeetsLogins(t *testing.T) {
 		}
 		return b.post("login", map[string]any{"phone": phone, "password": secret})
 	})
-	if n := b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL`); n != 0 {
-		t.Errorf("%d logins are open", n)
-	}
+	require.Equal(t, "open logins", b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL`), 0)
 }
 
 // The phone in the settings becomes the first admin, once.
 func TestFirstAdmin(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, _ *deps) { c.FirstAdmin = "+86" + phone })
-	if a := b.register("13900139000", secret); b.principal(a).Role != auth.Shopper {
-		t.Error("a phone that is not in the settings became an admin")
-	}
+	require.Equal(t, "a phone that is not in the settings", b.principal(b.register("13900139000", secret)).Role, auth.Shopper)
 	first := b.register(phone, secret)
-	if b.principal(first).Role != auth.Admin {
-		t.Fatal("the phone in the settings is not an admin")
-	}
+	require.Equal(t, "the phone in the settings", b.principal(first).Role, auth.Admin)
 	entries, err := audit.List(t.Context(), b.pool, audit.Filter{Action: "user.first-admin"})
 	if err != nil || len(entries) != 1 {
 		t.Errorf("audited %+v, %v", entries, err)
@@ -209,9 +195,7 @@ func TestFirstAdmin(t *testing.T) {
 	other := b.login("13900139000", secret)
 	b.role(other, auth.Admin)
 	b.role(first, auth.Viewer)
-	if a := b.login(phone, secret); b.principal(a).Role != auth.Viewer {
-		t.Errorf("an admin demoted to viewer logged in as %s", b.principal(a).Role)
-	}
+	require.Equal(t, "an admin who was demoted", b.principal(b.login(phone, secret)).Role, auth.Viewer)
 }
 
 // TestAttackSandboxShowsNoCodeOfStaff: the page of a practice server is open to
@@ -256,9 +240,7 @@ func TestAttackUnmaskingPhones(t *testing.T) {
 			refused++
 		}
 	}
-	if refused != 10 {
-		t.Errorf("%d of 130 searches in an hour are refused, want 10", refused)
-	}
+	require.Equal(t, "refused of 130 searches in an hour", refused, 10)
 	entries, err := audit.List(t.Context(), b.pool, audit.Filter{Action: "user.search"})
 	if err != nil || len(entries) != 120 || strings.Contains(string(entries[0].Detail), "13800137900") {
 		t.Errorf("%d searches are recorded, %v; want 120 without the phones", len(entries), err)

@@ -66,9 +66,7 @@ func TestAttackSMSBudget(t *testing.T) {
 	sends := func(when string, want int) {
 		t.Helper()
 		require.NoError(t, b.codes.SendDue(t.Context()))
-		if n := len(b.phones.all()); n != want {
-			t.Errorf("%s: %d SMS, want %d", when, n, want)
-		}
+		require.Equal(t, "SMS "+when, len(b.phones.all()), want)
 	}
 
 	raised("at first")
@@ -96,9 +94,7 @@ func TestAttackSMSBudget(t *testing.T) {
 	sends("with the code for staff", most+1)
 	b.post("login/sms", map[string]any{"phone": staff, "code": b.phones.code(t, staff)}).want(t, "staff", 200, "")
 	sends("above the ceiling", most+1)
-	if n := b.count(`SELECT count(*) FROM account.notes WHERE about = 'role' AND attempts = 0`); n != 1 {
-		t.Errorf("%d notes wait, want 1", n)
-	}
+	require.Equal(t, "notes that wait", b.count(`SELECT count(*) FROM account.notes WHERE about = 'role' AND attempts = 0`), 1)
 
 	b.exec(`UPDATE account.notes SET next_try = now()`)
 	anHourLater := instance(func(_ *account.Config, d *deps) {

@@ -85,18 +85,15 @@ func TestWaysIn(t *testing.T) {
 	if fresh.status != 200 || fresh.str("user_id") == a.str("user_id") {
 		t.Errorf("first login by code: %d %s", fresh.status, fresh.raw)
 	}
-	if n := b.count(`SELECT count(*) FROM platform.outbox o JOIN account.users u ON o.payload = convert_to(format('{"user_id":"%s"}', u.id), 'UTF8')
-		WHERE o.subject = $1`, accountevent.SubjectRegistered); n != 2 {
-		t.Errorf("%d of 2 registrations are events, of their users", n)
-	}
+	require.Equal(t, "registrations that are events, of their users", b.count(`SELECT count(*) FROM platform.outbox o
+		JOIN account.users u ON o.payload = convert_to(format('{"user_id":"%s"}', u.id), 'UTF8') WHERE o.subject = $1`, accountevent.SubjectRegistered), 2)
 	user := id(t, fresh.str("user_id"))
 	if got, err := b.accts.PhonesOf(t.Context(), []int64{42, user}); len(got) != 1 || got[user] != "+4915112345678" || err != nil {
 		t.Errorf("PhonesOf this user and one without an account = %v, %v", got, err)
 	}
 	b.call(http.MethodGet, "/api/v1/me", b.mint(42, auth.Shopper), nil).want(t, "me of a minted token", 404, "no-account")
-	if n := b.count(`SELECT count(*) FROM account.sms_codes WHERE encode(code_hash, 'escape') LIKE '%' || $1 || '%'`, code); n != 0 {
-		t.Error("a code is stored in plain text")
-	}
+	plain := b.count(`SELECT count(*) FROM account.sms_codes WHERE encode(code_hash, 'escape') LIKE '%' || $1 || '%'`, code)
+	require.Equal(t, "codes in plain text", plain, 0)
 }
 
 // A failed login reveals nothing about a phone, by its answer or by its work: the
@@ -112,12 +109,8 @@ func TestUnknownPhoneTakesTheSameWork(t *testing.T) {
 	for _, p := range []string{phone, noPassword, "13600136000"} {
 		before := b.figure("stampede_account_password_hashes_total")
 		a := b.post("login", map[string]any{"phone": p, "password": "a wrong password"}, header("X-Request-Id", "same"))
-		if !a.is(401, "wrong-login") {
-			t.Errorf("%s: %d %s", p, a.status, a.raw)
-		}
-		if n := b.figure("stampede_account_password_hashes_total") - before; n != 1 {
-			t.Errorf("%s: %v hashes, want 1", p, n)
-		}
+		a.want(t, p, 401, "wrong-login")
+		require.Equal(t, "hashes for "+p, b.figure("stampede_account_password_hashes_total")-before, 1)
 		bodies = append(bodies, a.raw)
 	}
 	if bodies[0] != bodies[1] || bodies[1] != bodies[2] {
@@ -140,9 +133,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.raw)
 		}
 	}
-	if n := b.count(`SELECT count(*) FROM account.logins`); won != 1 || n != 1 {
-		t.Errorf("%d of 100 got in, %d logins", won, n)
-	}
+	require.Equal(t, "how many of 100 got in, and logins", [2]int{won, b.count(`SELECT count(*) FROM account.logins`)}, [2]int{1, 1})
 
 	code = b.code(phone, "login")
 	all(5, func(int) answer { return b.post("login/sms", map[string]any{"phone": phone, "code": other(code)}) })
@@ -191,9 +182,7 @@ func TestARefusalLeavesTheCodeUsed(t *testing.T) {
 		}
 		list.Blacklist = strangers{}
 		b.post(path, body).want(t, path, 403, "login-refused")
-		if n := b.count(`SELECT count(*) FROM account.users`); n != 0 {
-			t.Errorf("%s: %d accounts of a refused user", path, n)
-		}
+		require.Equal(t, "accounts of a user whom "+path+" refused", b.count(`SELECT count(*) FROM account.users`), 0)
 		list.Blacklist = nil
 		b.post(path, body).want(t, fmt.Sprintf("%s, the code again", path), 401, "wrong-code")
 	}
@@ -209,9 +198,7 @@ func TestPasswordIsHashedAgain(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&old))
 	dearer := setup(t, func(c *account.Config, d *deps) { c.Password.Passes, c.PasswordParallel, d.DB = 2, 16, b.pool })
 	for _, a := range all(10, func(int) answer { return dearer.post("login", map[string]any{"phone": phone, "password": secret}) }) {
-		if a.status != 200 {
-			t.Errorf("%d %s", a.status, a.raw)
-		}
+		a.want(t, "login", 200, "")
 	}
 	var now string
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&now))
@@ -243,9 +230,7 @@ func TestChangesMeanwhile(t *testing.T) {
 			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 			var other string
 			require.NoError(t, tx.QueryRow(t.Context(), `SELECT password FROM account.users WHERE phone = '+8613900139000'`).Scan(&other))
-			if _, err := tx.Exec(t.Context(), c.change, other); err != nil {
-				t.Fatal(err)
-			}
+			pgtest.Exec(t, tx, c.change, other)
 			got := make(chan answer, 1)
 			go func() { got <- b.post("login", map[string]any{"phone": phone, "password": secret}) }()
 			pgtest.Eventually(t, 30*time.Second, func() bool {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"stampede/platform/workshop/require"
 )
 
 // The link of a start makes one admin, in time, and opens no account that exists.
@@ -28,14 +30,10 @@ func TestFirstAdminByLink(t *testing.T) {
 		{"the link", link, free, http.StatusCreated, ""},
 		{"the link again", link, "13800138003", http.StatusForbidden, "first-admin-link"},
 	} {
-		a := b.post("first-admin", map[string]any{"link": c.link, "phone": c.phone, "password": secret})
-		if a.status != c.status || a.str("code") != c.code {
-			t.Errorf("%s: %d %s", c.name, a.status, a.raw)
-		}
+		b.post("first-admin", map[string]any{"link": c.link, "phone": c.phone, "password": secret}).want(t, c.name, c.status, c.code)
 	}
-	if admins := b.count(`SELECT count(*) FROM account.users WHERE role = 'admin' AND phone = '+86' || $1`, free); admins != 1 {
-		t.Errorf("%d admins have the phone", admins)
-	}
+	admins := b.count(`SELECT count(*) FROM account.users WHERE role = 'admin' AND phone = '+86' || $1`, free)
+	require.Equal(t, "admins with the phone", admins, 1)
 	if again, err := b.staff.InviteFirstAdmin(t.Context()); again != "" || err != nil {
 		t.Errorf("a shop with an admin invites another: %q %v", again, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/sms"
+	"stampede/platform/workshop/require"
 )
 
 // Each limit admits its number of requests, counts its own subject only, and says
@@ -142,9 +143,7 @@ func TestCodesStayWithinReach(t *testing.T) {
 			}
 			told = append(told, a.raw)
 		}
-		if told[0] != told[1] {
-			t.Errorf("%s: the answers differ: %q", purpose, told)
-		}
+		require.Equal(t, "the answers for "+purpose, told[0], told[1])
 	}
 	if n := b.count(`SELECT count(*) FROM account.sms_codes`); n != 0 || len(b.phones.sent) != 0 || len(b.human.asked) != 0 {
 		t.Errorf("%d codes stored, %d sent, %d checks required", n, len(b.phones.sent), len(b.human.asked))
@@ -201,9 +200,7 @@ func TestRecordRequiresHumanChecks(t *testing.T) {
 	b.post("login", right, solved).want(t, "with a solution", 200, "")
 	before := len(b.human.asked)
 	b.post("login", right)
-	if len(b.human.asked) != before {
-		t.Error("a check is required after a success")
-	}
+	require.Equal(t, "checks after a success", len(b.human.asked), before)
 
 	// Failures of an address count across phones, and so do those of a network.
 	fails := func(phones int, from option) {
@@ -254,30 +251,22 @@ func TestAttackCodesOfOneAddress(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{"203.0.113.10", "127.0.0.1"} {
-		if got := level(addr); got != 0 {
-			t.Errorf("the first code of %s: level %d", addr, got)
-		}
+		require.Equal(t, "the level of the first code of "+addr, level(addr), 0)
 	}
 	for n := range 15 {
-		if got := level("127.0.0.1"); got != 0 {
-			t.Fatalf("code %d of loopback: level %d", n+2, got)
-		}
+		require.Equal(t, fmt.Sprintf("the level of code %d of loopback", n+2), level("127.0.0.1"), 0)
 	}
 	// A phone has a record too, from whatever address.
 	ask := map[string]any{"phone": phoneNo(1), "purpose": "login"}
 	b.post("sms-codes", ask, from("203.0.113.11"), header("Human-Check", "solved"))
 	b.post("sms-codes", ask, from("203.0.113.12"))
-	if got := b.human.asked[len(b.human.asked)-1].Level - humancheck.Easy; got != 1 {
-		t.Errorf("the third code of a phone: level %d", got)
-	}
+	require.Equal(t, "the level of the third code of a phone", b.human.asked[len(b.human.asked)-1].Level-humancheck.Easy, 1)
 	// So has a device, from whatever address.
 	device := b.post("sms-codes", ask, from("203.0.113.13"))
 	for n, want := range []int{0, 0, 0, 1} {
 		ask := map[string]any{"phone": phoneNo(300 + n), "purpose": "login"}
 		b.post("sms-codes", ask, from(fmt.Sprintf("203.0.113.%d", 100+n)), header("Human-Check", "solved"), on(device))
-		if got := b.human.asked[len(b.human.asked)-1].Level - humancheck.Easy; got != want {
-			t.Errorf("code %d of a device: level %d, want %d", n+1, got, want)
-		}
+		require.Equal(t, fmt.Sprintf("the level of code %d of a device", n+1), b.human.asked[len(b.human.asked)-1].Level-humancheck.Easy, want)
 	}
 	// So does an account that is created by a login.
 	for n := range 11 {

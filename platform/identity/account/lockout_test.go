@@ -19,9 +19,7 @@ func TestAttackLockingARivalOut(t *testing.T) {
 	b.register(phone, secret)
 	right := map[string]any{"phone": phone, "password": secret, "device": device}
 	known := b.post("login", right, from(home)) // makes the device known
-	if known.status != 200 {
-		t.Fatalf("before: %d %s", known.status, known.raw)
-	}
+	known.must(t, "before", 200, "")
 	stranger := b.post("login", map[string]any{"phone": "13900139000", "password": secret}, from(rival)) // has a cookie, and has not logged in
 
 	t.Run("wrong passwords from one address", func(t *testing.T) {
@@ -35,9 +33,7 @@ func TestAttackLockingARivalOut(t *testing.T) {
 		for n := range 30 {
 			b.post("login", map[string]any{"phone": phone, "password": "a wrong password", "device": map[string]any{"id": "made-up"}}, from(fmt.Sprintf("203.0.113.%d", 100+n)))
 		}
-		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": device}, from("203.0.113.200"), on(stranger)); !a.is(429, "rate-limited") {
-			t.Errorf("an unknown device: %d %s", a.status, a.raw)
-		}
+		b.post("login", right, from("203.0.113.200"), on(stranger)).want(t, "an unknown device", 429, "rate-limited")
 		b.post("login", right, from(home), on(known)).want(t, "the holder's device", 200, "")
 	})
 	t.Run("wrong codes", func(t *testing.T) {
@@ -58,9 +54,7 @@ func TestAttackLockingARivalOut(t *testing.T) {
 	})
 	t.Run("codes for logins", func(t *testing.T) {
 		ask := map[string]any{"phone": phone, "purpose": "login"}
-		if a := b.post("sms-codes", ask, from(rival)); !a.is(429, "rate-limited") { // the holder's own of above
-			t.Fatalf("%d %s", a.status, a.raw)
-		}
+		b.post("sms-codes", ask, from(rival)).must(t, "the rival", 429, "rate-limited") // the holder's own of above
 		ask["device_id"] = "holders-phone"
 		b.post("sms-codes", ask, from(rival), on(stranger)).want(t, "an unknown device", 429, "rate-limited")
 		b.post("sms-codes", ask, from(home), on(known)).want(t, "the holder's device", 202, "")

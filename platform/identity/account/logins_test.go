@@ -3,7 +3,6 @@ package account_test
 import (
 	"context"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +35,13 @@ func (b *bundle) principal(a answer) auth.Principal {
 	return p
 }
 
+// ended requires that a login is over, and revoked for a reason.
+func (b *bundle) ended(login answer, why string) {
+	b.t.Helper()
+	b.refresh(login.str("refresh_token")).want(b.t, why, 401, "bad-refresh-token")
+	require.Equal(b.t, "why the login is revoked", b.revoked.why(b.principal(login).Login), why)
+}
+
 // A password change ends the other logins but not the current one.
 func TestPasswordChangeEndsOtherLogins(t *testing.T) {
 	t.Parallel()
@@ -59,10 +65,8 @@ func TestPasswordChangeEndsOtherLogins(t *testing.T) {
 	} {
 		change(c.old, c.fresh).want(t, c.name, c.status, c.code)
 	}
-	b.refresh(there.str("refresh_token")).want(t, "the other login", 401, "bad-refresh-token")
-	if b.revoked.why(b.principal(there).Login) != "password changed" || b.revoked.why(b.principal(here).Login) != "" {
-		t.Errorf("revoked %v", b.revoked.logins)
-	}
+	b.ended(there, account.EndedByPassword)
+	require.Equal(t, "why the login that changed it is revoked", b.revoked.why(b.principal(here).Login), "")
 	b.refresh(here.str("refresh_token")).want(t, "the login that changed it", 200, "")
 	b.post("login", map[string]any{"phone": phone, "password": secret}).want(t, "login with the old one", 401, "wrong-login")
 	b.login(phone, fresh)
@@ -80,18 +84,15 @@ func TestPasswordReset(t *testing.T) {
 	code := b.code(phone, "reset")
 	reset(phone, other(code)).want(t, "a wrong code", 401, "wrong-code")
 	reset(phone, code).want(t, "reset", 204, "")
-	if a := b.refresh(login.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(login).Login) != "password reset" {
-		t.Errorf("the login: %d %s", a.status, a.raw)
-	}
+	b.ended(login, account.EndedByReset)
 	b.login(phone, fresh)
 	const unknown = "13900139000"
 	reset(unknown, b.code(unknown, "reset")).want(t, "a phone without an account", 404, "phone-unknown")
 	// A user without a password sets the first one the same way.
-	if a := b.post("login/sms", map[string]any{"phone": unknown, "code": b.code(unknown, "login")}); a.status != 200 {
-		t.Fatalf("%d %s", a.status, a.raw)
-	} else if a := b.me(http.MethodPost, "/password", a.str("access_token"), map[string]any{"old_password": "", "new_password": fresh}); !a.is(409, "no-password") {
-		t.Errorf("changing a password that is not there: %d %s", a.status, a.raw)
-	}
+	a := b.post("login/sms", map[string]any{"phone": unknown, "code": b.code(unknown, "login")})
+	a.must(t, "login by code", 200, "")
+	a = b.me(http.MethodPost, "/password", a.str("access_token"), map[string]any{"old_password": "", "new_password": fresh})
+	a.want(t, "changing a password that is not there", 409, "no-password")
 	reset(unknown, b.code(unknown, "reset")).want(t, "the first password", 204, "")
 	b.login(unknown, fresh)
 }
@@ -125,9 +126,7 @@ func TestLoginsAreListedAndEnded(t *testing.T) {
 	end(stranger.str("access_token"), ids[1]).want(t, "a stranger's", 404, "not-found")
 	end(second.str("access_token"), ids[1]).want(t, "ended", 204, "")
 	end(second.str("access_token"), ids[1]).want(t, "ended twice", 404, "not-found")
-	if a := b.refresh(first.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(first).Login) != "ended by the user" {
-		t.Errorf("the ended login: %d %s", a.status, a.raw)
-	}
+	b.ended(first, account.EndedByUser)
 	third := b.login(phone, secret)
 	b.me(http.MethodPost, "/logout-others", third.str("access_token"), nil).want(t, "logout-others", 204, "")
 	if ids, current := list(third.str("access_token")); len(ids) != 1 || ids[0] != current {
@@ -137,9 +136,7 @@ func TestLoginsAreListedAndEnded(t *testing.T) {
 	for range 2 { // the token itself is refused by the revocations, which are not here
 		logout(third.str("access_token")).want(t, "logout", 204, "")
 	}
-	if a := b.refresh(third.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(third).Login) != "logout" {
-		t.Errorf("after logout: %d %s", a.status, a.raw)
-	}
+	b.ended(third, account.EndedByLogout)
 	logout(b.mint(7, auth.Shopper)).want(t, "logout of a minted token", 409, "no-login")
 	b.refresh(stranger.str("refresh_token")).want(t, "the stranger", 200, "")
 }
@@ -154,13 +151,9 @@ func TestLoginsAreBounded(t *testing.T) {
 	}
 	logins[0] = b.refresh(logins[0].str("refresh_token")) // used just now
 	b.login(phone, secret)
-	if a := b.refresh(logins[1].str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.why(b.principal(logins[1]).Login) == "" {
-		t.Errorf("the one used least recently: %d %s", a.status, a.raw)
-	}
+	b.ended(logins[1], account.EndedBySurplus) // the one used least recently
 	b.refresh(logins[0].str("refresh_token")).want(t, "the one used just now", 200, "")
-	if n := b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL`); n != 20 {
-		t.Errorf("%d logins are open", n)
-	}
+	require.Equal(t, "open logins", b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL`), 20)
 }
 
 // An erased user is anonymous; the id stays with the orders, and the phone may
@@ -194,12 +187,8 @@ func TestErase(t *testing.T) {
 		b.me(http.MethodDelete, "", token, c.body).want(t, c.name, c.status, c.code)
 	}
 	user := b.principal(login).UserID
-	if !slices.Equal(told, []int64{user}) {
-		t.Errorf("other modules erased %v, the user is %d", told, user)
-	}
-	if n := b.count(`SELECT count(*) FROM account.users WHERE id = $1 AND status = 'erased'`, user); n != 1 {
-		t.Error("the account is not erased")
-	}
+	require.Equal(t, "users that other modules erased", told, []int64{user})
+	require.Equal(t, "erased accounts", b.count(`SELECT count(*) FROM account.users WHERE id = $1 AND status = 'erased'`, user), 1)
 	for _, sql := range []string{
 		`SELECT count(*) FROM account.users WHERE phone IS NOT NULL OR name <> '' OR password IS NOT NULL`,
 		`SELECT count(*) FROM account.logins WHERE device_id <> '' OR device_name <> '' OR address IS NOT NULL OR ended_at IS NULL`,
@@ -207,13 +196,9 @@ func TestErase(t *testing.T) {
 		`SELECT count(*) FROM account.sms_codes`,
 		`SELECT count(*) FROM account.notices`,
 	} {
-		if n := b.count(sql); n != 0 {
-			t.Errorf("%d rows: %s", n, sql)
-		}
+		require.Equal(t, sql, b.count(sql), 0)
 	}
-	if b.revoked.whyUser(user) != "account erased" {
-		t.Errorf("revoked %v", b.revoked.users)
-	}
+	require.Equal(t, "why the user's tokens are revoked", b.revoked.whyUser(user), account.EndedByErasure)
 	for name, a := range map[string]answer{
 		"me":            b.me(http.MethodGet, "", token, nil),
 		"erasing again": b.me(http.MethodDelete, "", token, map[string]any{"password": secret}),

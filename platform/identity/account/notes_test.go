@@ -1,10 +1,7 @@
 package account_test
 
 import (
-	"context"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,21 +18,16 @@ import (
 func TestUsersAreNotifiedOfChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
 	for _, w := range b.codes.Workers() {
 		if w.Name == "account-notes" {
-			go func() { ended <- w.Run(ctx) }()
+			pgtest.Work(t, w.Run)
 		}
 	}
 	devices := func(want int, device string, opts ...option) {
 		t.Helper()
-		if a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": device}}, opts...); a.status != 200 {
-			t.Fatalf("login on %s: %d %s", device, a.status, a.raw)
-		}
-		if n := b.count(`SELECT count(*) FROM account.notices WHERE about = 'device'`); n != want {
-			t.Errorf("after a login on %q the user has been told of %d new devices, want %d", device, n, want)
-		}
+		a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"id": device}}, opts...)
+		a.must(t, "login on "+device, 200, "")
+		require.Equal(t, "notices after a login on "+device, b.count(`SELECT count(*) FROM account.notices WHERE about = 'device'`), want)
 	}
 	li := b.register(phone, secret)
 	user, token := li.str("user_id"), li.str("access_token")
@@ -60,13 +52,7 @@ func TestUsersAreNotifiedOfChanges(t *testing.T) {
 			got[m.Text]++
 		}
 	}
-	if !maps.Equal(got, want) {
-		t.Errorf("sent %v, want %v", got, want)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	require.Equal(t, "what was sent", got, want)
 }
 
 // A gateway that is down gets a note again, a few times; one that refuses it does not.
@@ -98,9 +84,7 @@ func TestNotesAreRetried(t *testing.T) {
 			return c.answers
 		})
 		require.NoError(t, b.codes.SendDue(t.Context()))
-		if n := b.count(`SELECT count(*) FROM account.notes WHERE next_try > now() + interval '20 s'`); n != c.waiting {
-			t.Errorf("%s: %d notes wait for another attempt, want %d", c.name, n, c.waiting)
-		}
+		require.Equal(t, c.name+": notes that wait", b.count(`SELECT count(*) FROM account.notes WHERE next_try > now() + interval '20 s'`), c.waiting)
 		if n := len(b.phones.all()) - before; n != c.sent || turns != 2 || b.count(`SELECT count(*) FROM account.notes`) != c.waiting {
 			t.Errorf("%s: %d of %d attempts sent a note, want %d", c.name, n, turns, c.sent)
 		}
@@ -125,15 +109,9 @@ func TestNoticesReachUsersWithoutAPhone(t *testing.T) {
 		}
 		return about
 	}
-	if got := reads(li); !slices.Equal(got, []string{"role", "device"}) {
-		t.Errorf("notices %v", got)
-	}
-	if got := reads(b.loginWeChat("open-wang", "")); len(got) != 0 {
-		t.Errorf("another user's notices: %v", got)
-	}
+	require.Equal(t, "notices", reads(li), []string{"role", "device"})
+	require.Equal(t, "another user's notices", len(reads(b.loginWeChat("open-wang", ""))), 0)
 	b.exec(`UPDATE account.notices SET created_at = now() - interval '2 h' WHERE about = 'device'`)
 	require.NoError(t, b.accts.Tidy(t.Context()))
-	if got := reads(li); !slices.Equal(got, []string{"role"}) {
-		t.Errorf("notices after the old one was deleted: %v", got)
-	}
+	require.Equal(t, "notices after the old one was deleted", reads(li), []string{"role"})
 }

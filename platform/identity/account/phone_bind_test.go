@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // A WeChat user adds a phone and logs in as the same user with it.
@@ -46,16 +47,11 @@ func TestBindPhone(t *testing.T) {
 	if a := b.me(http.MethodGet, "", li.str("access_token"), nil); a.str("phone") != "138****8000" || a.doc["has_wechat"] != true {
 		t.Errorf("me: %s", a.raw)
 	}
-	if a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")}); a.str("user_id") != li.str("user_id") {
-		t.Errorf("login by the phone: %d %s", a.status, a.raw)
-	}
+	a := b.post("login/sms", map[string]any{"phone": phone, "code": b.code(phone, "login")})
+	require.Equal(t, "the user of a login by the phone", a.str("user_id"), li.str("user_id"))
 	b.post("password/reset", map[string]any{"phone": phone, "code": b.code(phone, "reset"), "password": secret}).want(t, "the first password", 204, "")
-	if a := b.login(phone, secret); a.str("user_id") != li.str("user_id") {
-		t.Errorf("login by password: %s", a.raw)
-	}
-	if a := b.me(http.MethodGet, "", wang.str("access_token"), nil); a.str("phone") != "" {
-		t.Errorf("a refused user has a phone: %s", a.raw)
-	}
+	require.Equal(t, "the user of a login by password", b.login(phone, secret).str("user_id"), li.str("user_id"))
+	require.Equal(t, "a refused user's phone", b.me(http.MethodGet, "", wang.str("access_token"), nil).str("phone"), "")
 }
 
 // TestAttackStolenTokenAddsAWayIn: a copied access token adds neither the thief's
@@ -67,30 +63,25 @@ func TestAttackStolenTokenAddsAWayIn(t *testing.T) {
 	stolen := li.str("access_token")
 	const phone = "13700137000"
 	for _, refresh := range []string{"", "rt_made-up", stolen, thief.str("refresh_token")} {
-		if a := b.me(http.MethodPost, "/phone", stolen, map[string]any{"phone": phone, "code": "123456", "refresh_token": refresh}); !a.is(403, "proof-required") {
-			t.Errorf("phone with %.8q: %d %s", refresh, a.status, a.raw)
-		}
-		if a := b.me(http.MethodPost, "/wechat", stolen, map[string]any{"code": b.wechat.Code("open-other", ""), "refresh_token": refresh}); !a.is(403, "proof-required") {
-			t.Errorf("wechat with %.8q: %d %s", refresh, a.status, a.raw)
-		}
+		add := map[string]any{"phone": phone, "code": "123456", "refresh_token": refresh}
+		b.me(http.MethodPost, "/phone", stolen, add).want(t, "phone with "+refresh, 403, "proof-required")
+		add = map[string]any{"code": b.wechat.Code("open-other", ""), "refresh_token": refresh}
+		b.me(http.MethodPost, "/wechat", stolen, add).want(t, "wechat with "+refresh, 403, "proof-required")
 	}
 
-	proves := func(when, refresh string, want bool) {
+	proves := func(when, refresh string, status int, code string) {
 		t.Helper()
-		a := b.me(http.MethodPost, "/phone", stolen, map[string]any{"phone": phone, "code": "123456", "refresh_token": refresh})
-		if !a.is(401, "wrong-code") && want || !a.is(403, "proof-required") && !want {
-			t.Errorf("%s: %d %s", when, a.status, a.raw)
-		}
+		b.me(http.MethodPost, "/phone", stolen, map[string]any{"phone": phone, "code": "123456", "refresh_token": refresh}).want(t, when, status, code)
 	}
 	used := li.str("refresh_token")
-	proves("the login's token", used, true)
+	proves("the login's token", used, 401, "wrong-code")
 	next := b.refresh(used).str("refresh_token")
-	proves("a repeat", used, true)
-	proves("the new token", next, true)
+	proves("a repeat", used, 401, "wrong-code")
+	proves("the new token", next, 401, "wrong-code")
 	b.exec(`UPDATE account.logins SET rotated_at = rotated_at - interval '11 s'`)
-	proves("a used token", used, false)
+	proves("a used token", used, 403, "proof-required")
 	b.exec(`UPDATE account.logins SET expires_at = now()`)
-	proves("the token of an expired login", next, false)
+	proves("the token of an expired login", next, 403, "proof-required")
 	b.exec(`UPDATE account.logins SET expires_at = now() + interval '1 h', salt = substr(sha256('another'), 1, 16)`)
-	proves("the token of another database", next, false)
+	proves("the token of another database", next, 403, "proof-required")
 }

@@ -1,11 +1,13 @@
 package account_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"stampede/platform/identity/account"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -26,9 +28,7 @@ func TestParallelRefreshesHaveOneSuccessor(t *testing.T) {
 	login := b.register(phone, secret)
 	next := map[string]bool{}
 	for _, a := range all(20, func(int) answer { return b.refresh(login.str("refresh_token")) }) {
-		if a.status != http.StatusOK {
-			t.Errorf("%d %s", a.status, a.raw)
-		}
+		a.want(t, "a refresh", 200, "")
 		next[a.str("refresh_token")] = true
 	}
 	if len(next) != 1 || next[login.str("refresh_token")] {
@@ -37,9 +37,7 @@ func TestParallelRefreshesHaveOneSuccessor(t *testing.T) {
 	for token := range next {
 		b.refresh(token).want(t, "the successor", http.StatusOK, "")
 	}
-	if n := b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL AND generation = 3`); n != 1 {
-		t.Error("the login was not refreshed exactly twice")
-	}
+	require.Equal(t, "logins that were refreshed twice", b.count(`SELECT count(*) FROM account.logins WHERE ended_at IS NULL AND generation = 3`), 1)
 }
 
 // A token that is repeated when its answer cannot merely have been lost ends the
@@ -102,17 +100,14 @@ func TestRefreshRefusals(t *testing.T) {
 	})
 	elsewhere.refresh(good, "device-1").want(t, "under another key", 401, "bad-refresh-token")
 	next := b.refresh(good, "device-1")
-	if next.status != 200 {
-		t.Fatalf("the good token after the refusals: %d %s", next.status, next.raw)
-	}
+	next.must(t, "the good token after the refusals", 200, "")
 	b.exec(`UPDATE account.logins SET expires_at = clock_timestamp()`)
 	b.refresh(next.str("refresh_token"), "device-1").want(t, "expired", 401, "bad-refresh-token")
 	// However often it is refreshed, a login ends half a year after it began.
 	b.exec(`UPDATE account.logins SET created_at = clock_timestamp() - interval '179 days', expires_at = clock_timestamp() + interval '1 day'`)
 	b.refresh(next.str("refresh_token"), "device-1").must(t, "on its last day", 200, "")
-	if n := b.count(`SELECT count(*) FROM account.logins WHERE expires_at > clock_timestamp() + interval '25 hours' AND device_id <> ''`); n != 0 {
-		t.Error("the login outlives loginMost")
-	}
+	late := b.count(`SELECT count(*) FROM account.logins WHERE expires_at > clock_timestamp() + interval '25 hours' AND device_id <> ''`)
+	require.Equal(t, "logins that outlive loginMost", late, 0)
 }
 
 // During a key rotation, instances with either key accept each other's refresh
@@ -126,15 +121,11 @@ func TestKeysAreReplaced(t *testing.T) {
 	})
 	code := a.code(phone, "login")
 	login := b.post("login/sms", map[string]any{"phone": phone, "code": code})
-	if login.status != http.StatusOK {
-		t.Fatalf("the other instance's code: %d %s", login.status, login.raw)
-	}
+	login.must(t, "the other instance's code", 200, "")
 	token := login.str("refresh_token")
 	for i, at := range []*bundle{a, b, b, a, a} {
 		next := at.refresh(token)
-		if next.status != http.StatusOK {
-			t.Fatalf("refresh %d: %d %s", i+1, next.status, next.raw)
-		}
+		next.must(t, fmt.Sprint("refresh ", i+1), 200, "")
 		token = next.str("refresh_token")
 	}
 	gone := setup(t, func(c *account.Config, d *deps) { c.SigningKey, d.DB = newer, a.pool })
@@ -150,12 +141,8 @@ func TestAttackMadeUpRefreshTokensTakeNoLock(t *testing.T) {
 	token := b.register(phone, secret).str("refresh_token")
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
-	if _, err := tx.Exec(t.Context(), `SELECT 1 FROM account.users FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE account.logins IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, tx, `SELECT 1 FROM account.users FOR UPDATE`)
+	pgtest.Exec(t, tx, `LOCK TABLE account.logins IN ACCESS EXCLUSIVE MODE`)
 	// The third character from the end is in the MAC, and all of its bits count.
 	other := map[bool]string{true: "B", false: "A"}[token[len(token)-3] == 'A']
 	made := token[:len(token)-3] + other + token[len(token)-2:]

@@ -250,9 +250,7 @@ func (b *bundle) code(phone, purpose string, opts ...option) string {
 func (b *bundle) register(phone, secret string) answer {
 	b.t.Helper()
 	a := b.post("register", map[string]any{"phone": phone, "code": b.code(phone, "register"), "password": secret, "name": "Li Wei"})
-	if a.status != http.StatusCreated {
-		b.t.Fatalf("register: %d %s", a.status, a.raw)
-	}
+	a.must(b.t, "register", http.StatusCreated, "")
 	return a
 }
 
@@ -260,9 +258,7 @@ func (b *bundle) register(phone, secret string) answer {
 func (b *bundle) login(phone, secret string) answer {
 	b.t.Helper()
 	a := b.post("login", map[string]any{"phone": phone, "password": secret, "device": map[string]any{"kind": "web"}})
-	if a.status != http.StatusOK {
-		b.t.Fatalf("login: %d %s", a.status, a.raw)
-	}
+	a.must(b.t, "login", http.StatusOK, "")
 	return a
 }
 
@@ -283,9 +279,7 @@ func (b *bundle) count(sql string, args ...any) (n int) {
 
 func (b *bundle) exec(sql string, args ...any) {
 	b.t.Helper()
-	if _, err := b.pool.Exec(b.t.Context(), sql, args...); err != nil {
-		b.t.Fatal(err)
-	}
+	pgtest.Exec(b.t, b.pool, sql, args...)
 }
 
 // figure reads a counter without labels.

@@ -56,25 +56,19 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 	user := b.register(phone, secret).str("user_id")
 	b.exec(`UPDATE account.users SET role = 'admin'`)
 	admin, thief := b.login(phone, secret), b.login(phone, secret)
-	if got := b.principal(admin).Role; got != auth.Shopper {
-		t.Fatalf("an admin without a second factor is %s", got)
-	}
+	require.Equal(t, "an admin without a second factor", b.principal(admin).Role, auth.Shopper)
 
 	// The access token alone adds no second factor.
 	token := admin.str("access_token")
 	b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": token}).want(t, "start with an access token", 403, "proof-required")
 	phoneApp := b.startFactor(admin)
-	if a := b.login(phone, secret); a.status != 200 || b.principal(a).Role != auth.Shopper {
-		t.Errorf("a login before the confirmation: %d %s", a.status, a.raw)
-	}
+	require.Equal(t, "a login before the confirmation", b.principal(b.login(phone, secret)).Role, auth.Shopper)
 	b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": "000000"}).want(t, "a wrong code", 401, "wrong-totp")
 	first := phoneApp.code()
 	b.confirmFactor(admin, first)
 	b.refresh(thief.str("refresh_token")).want(t, "a login from before", 401, "bad-refresh-token")
 	admin = b.refresh(admin.str("refresh_token"))
-	if admin.status != 200 || b.principal(admin).Role != auth.Admin {
-		t.Errorf("the admin after the refresh: %d %s", admin.status, admin.raw)
-	}
+	require.Equal(t, "the admin after the refresh", b.principal(admin).Role, auth.Admin)
 	b.me(http.MethodPost, "/totp", token, map[string]any{"refresh_token": admin.str("refresh_token")}).want(t, "a second one", 409, "totp-set")
 	b.me(http.MethodPost, "/totp/confirm", token, map[string]any{"code": first}).want(t, "a second confirmation", 409, "totp-set")
 
@@ -85,9 +79,8 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 	with(first).want(t, "a code that was used", 401, "wrong-totp")
 	sms := b.code(phone, "login")
 	b.post("login/sms", map[string]any{"phone": phone, "code": sms}).want(t, "the SMS code alone", 403, "totp-required")
-	if a := b.post("login/sms", map[string]any{"phone": phone, "code": sms, "totp": phoneApp.code()}); a.status != 200 || b.principal(a).Role != auth.Admin {
-		t.Errorf("both: %d %s", a.status, a.raw)
-	}
+	both := map[string]any{"phone": phone, "code": sms, "totp": phoneApp.code()}
+	require.Equal(t, "a login with both", b.principal(b.post("login/sms", both)).Role, auth.Admin)
 	for range 2 {
 		with("000000")
 	}
@@ -99,9 +92,7 @@ func TestAttackStolenAdminPassword(t *testing.T) {
 	if a := b.refresh(admin.str("refresh_token")); !a.is(401, "bad-refresh-token") || b.revoked.whyUser(b.principal(admin).UserID) == "" {
 		t.Errorf("a login from before the reset: %d %s", a.status, a.raw)
 	}
-	if a := with(""); a.status != 200 || b.principal(a).Role != auth.Shopper {
-		t.Errorf("after the reset: %d %s", a.status, a.raw)
-	}
+	require.Equal(t, "a login after the reset", b.principal(with("")).Role, auth.Shopper)
 }
 
 // A user removes a second factor with its code, and shoppers may have one too.
@@ -129,17 +120,14 @@ func TestRecoveryCodes(t *testing.T) {
 	token := li.str("access_token")
 	phoneApp := b.startFactor(li)
 	old := b.confirmFactor(li, phoneApp.code())
-	if n := b.count(`SELECT count(*) FROM account.totp, unnest(recovery_hashes) h WHERE octet_length(h) = 32`); n != 8 {
-		t.Errorf("%d hashes are stored", n)
-	}
+	require.Equal(t, "hashes", b.count(`SELECT count(*) FROM account.totp, unnest(recovery_hashes) h WHERE octet_length(h) = 32`), 8)
 	with := func(code string) answer {
 		return b.post("login", map[string]any{"phone": phone, "password": secret, "totp": code})
 	}
 	with(strings.ToUpper(strings.ReplaceAll(old[0], "-", " "))).want(t, "a recovery code", 200, "")
 	with(old[0]).want(t, "a code that was used", 401, "wrong-totp")
-	if n := b.count(`SELECT count(*) FROM platform.audit WHERE action = 'user.recovery-code' AND subject LIKE 'user %' AND detail->'after'->>'recovery_codes' = '7'`); n != 1 {
-		t.Errorf("%d records of its use", n)
-	}
+	require.Equal(t, "records of its use", b.count(`SELECT count(*) FROM platform.audit
+		WHERE action = 'user.recovery-code' AND subject LIKE 'user %' AND detail->'after'->>'recovery_codes' = '7'`), 1)
 	if a := b.me(http.MethodGet, "", token, nil); a.doc["recovery_codes_left"] != 7.0 || a.doc["has_totp"] != true {
 		t.Errorf("me: %s", a.raw)
 	}

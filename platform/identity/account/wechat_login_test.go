@@ -7,6 +7,7 @@ import (
 
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/wechat"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/wechattest"
 )
 
@@ -22,9 +23,7 @@ func TestWeChatLogin(t *testing.T) {
 	b := setup(t)
 	users := map[string]bool{}
 	for _, a := range all(20, func(int) answer { return b.loginWeChat("open-li", "") }) {
-		if a.status != http.StatusOK {
-			t.Errorf("%d %s", a.status, a.raw)
-		}
+		a.want(t, "login", 200, "")
 		users[a.str("user_id")] = true
 	}
 	if len(users) != 1 || b.count(`SELECT count(*) FROM account.users`) != 1 || b.count(`SELECT count(*) FROM platform.outbox WHERE subject = 'events.account.registered'`) != 1 {
@@ -57,18 +56,12 @@ func TestUnionIDIsOnePerson(t *testing.T) {
 	b := setup(t)
 	first := b.loginWeChat("open-li", "")
 	later := b.loginWeChat("open-li", "union-li") // the app has joined others meanwhile
-	if first.str("user_id") != later.str("user_id") {
-		t.Fatal("a union id made another user")
-	}
+	require.Equal(t, "the user with a union id", later.str("user_id"), first.str("user_id"))
 	b.exec(`UPDATE account.wechat_identities SET app_id = 'the other app', open_id = 'open-there'`)
 	for _, a := range all(10, func(int) answer { return b.loginWeChat("open-here", "union-li") }) {
-		if a.str("user_id") != first.str("user_id") {
-			t.Errorf("the same person in another app: %d %s", a.status, a.raw)
-		}
+		require.Equal(t, "the same person's user in another app", a.str("user_id"), first.str("user_id"))
 	}
-	if n := b.count(`SELECT count(*) FROM account.wechat_identities`); n != 2 {
-		t.Errorf("%d identities", n)
-	}
+	require.Equal(t, "identities", b.count(`SELECT count(*) FROM account.wechat_identities`), 2)
 }
 
 // A person who first logs in through two of the shop's apps concurrently is one
@@ -88,9 +81,7 @@ func TestTwoAppsAtOnceAreOnePerson(t *testing.T) {
 			}
 			return b.post("login/wechat", map[string]any{"code": mini.Code(fmt.Sprint("mini-", round), union)})
 		}) {
-			if got.status != http.StatusOK {
-				t.Fatalf("%d %s", got.status, got.raw)
-			}
+			got.must(t, union, 200, "")
 			users[got.str("user_id")] = true
 		}
 		if len(users) != 1 {
@@ -122,10 +113,6 @@ func TestLinkWeChat(t *testing.T) {
 	} {
 		link(c.who, c.code).want(t, c.name, c.status, c.want)
 	}
-	if a := b.loginWeChat("open-li", ""); a.str("user_id") != li.str("user_id") {
-		t.Errorf("login with the linked one: %d %s", a.status, a.raw)
-	}
-	if a := b.me(http.MethodGet, "", li.str("access_token"), nil); a.doc["has_wechat"] != true {
-		t.Errorf("me: %s", a.raw)
-	}
+	require.Equal(t, "the user of the linked one", b.loginWeChat("open-li", "").str("user_id"), li.str("user_id"))
+	require.Equal(t, "has_wechat", b.me(http.MethodGet, "", li.str("access_token"), nil).doc["has_wechat"], any(true))
 }

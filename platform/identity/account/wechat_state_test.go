@@ -12,6 +12,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/wechat"
+	"stampede/platform/workshop/require"
 )
 
 // TestAttackWeChatCodeOfAnother: a browser that is sent to the page with an attacker's
@@ -46,22 +47,18 @@ func TestAttackWeChatCodeOfAnother(t *testing.T) {
 		b.post("login/wechat", body(), header("Cookie", c.cookie)).want(t, fmt.Sprintf("login with %s", name), 403, "wechat-state")
 		link := body()
 		link["refresh_token"] = li.str("refresh_token")
-		if a := b.call(http.MethodPost, "/api/v1/me/wechat", li.str("access_token"), link, header("Cookie", c.cookie)); !a.is(403, "wechat-state") {
-			t.Errorf("link with %s: %d %s", name, a.status, a.raw)
-		}
+		a := b.call(http.MethodPost, "/api/v1/me/wechat", li.str("access_token"), link, header("Cookie", c.cookie))
+		a.want(t, "link with "+name, 403, "wechat-state")
 	}
 	// Li logs out after asking, and Wang logs in: the same browser, with Li's WeChat.
 	lis, lisCookie := b.state(li.str("access_token"))
 	wang := b.register("13800138066", secret)
 	for asked, cookie := range map[string]string{lis: lisCookie, state: cookie} {
 		link := map[string]any{"code": b.wechat.Code("open-li", ""), "state": asked, "refresh_token": wang.str("refresh_token")}
-		if a := b.call(http.MethodPost, "/api/v1/me/wechat", wang.str("access_token"), link, header("Cookie", cookie)); !a.is(403, "wechat-state") {
-			t.Errorf("link of an account that has not asked: %d %s", a.status, a.raw)
-		}
+		a := b.call(http.MethodPost, "/api/v1/me/wechat", wang.str("access_token"), link, header("Cookie", cookie))
+		a.want(t, "link of an account that has not asked", 403, "wechat-state")
 	}
-	if n := b.wechat.Calls(); n != calls {
-		t.Errorf("%d codes were exchanged", n-calls)
-	}
+	require.Equal(t, "codes that were exchanged", b.wechat.Calls()-calls, 0)
 	own := func() answer {
 		return b.post("login/wechat", map[string]any{"code": b.wechat.Code("open-li", ""), "state": state}, header("Cookie", cookie))
 	}

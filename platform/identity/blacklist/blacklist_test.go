@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -82,22 +83,14 @@ func TestEntriesExpire(t *testing.T) {
 	}
 	// A user who is listed twice is listed until the later end.
 	i.add(Phone, "13800138000")
-	if !i.User(1) {
-		t.Fatal("the phone's entry does not apply to its user")
-	}
+	require.Equal(t, "the phone's entry applies to its user", i.User(1), true)
 	_, doc := i.call(auth.Viewer, http.MethodGet, "?kind=user&value=1", "")
-	if e := doc["data"].([]any)[0].(map[string]any); e["in_force"] != false {
-		t.Fatalf("%v", e)
-	}
+	require.Equal(t, "in_force of the entry that has ended", doc["data"].([]any)[0].(map[string]any)["in_force"], any(false))
 	// An ended entry is deleted after its retention.
-	if _, err := s.db.Exec(t.Context(), `UPDATE platform.blacklist SET expires_at = clock_timestamp() - interval '31 days' WHERE value = '1'`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `UPDATE platform.blacklist SET expires_at = clock_timestamp() - interval '31 days' WHERE value = '1'`)
 	require.NoError(t, i.tidy(t.Context()))
 	_, doc = i.call(auth.Viewer, http.MethodGet, "?kind=user", "")
-	if n := len(doc["data"].([]any)); n != 1 {
-		t.Fatalf("%d entries of users are left, want 1", n)
-	}
+	require.Equal(t, "entries of users that are left", len(doc["data"].([]any)), 1)
 }
 
 // An entry for an unregistered phone applies to the user who registers it later.
@@ -106,14 +99,10 @@ func TestPhoneEntryAppliesToLaterUser(t *testing.T) {
 	s := setup(t)
 	i := s.instance()
 	i.add(Phone, "13800138000")
-	if i.User(42) {
-		t.Fatal("listed before the phone has a user")
-	}
+	require.Equal(t, "listed before the phone has a user", i.User(42), false)
 	s.register(42)
 	require.NoError(t, i.tidy(t.Context()))
-	if !i.User(42) {
-		t.Fatal("not listed by phone")
-	}
+	require.Equal(t, "listed by phone", i.User(42), true)
 }
 
 // The last list stays in force while Postgres is down.
@@ -135,9 +124,7 @@ func TestListOutlivesPostgres(t *testing.T) {
 	if i.Refresh(t.Context()) == nil {
 		t.Fatal("Refresh succeeded without Postgres")
 	}
-	if !i.User(1) {
-		t.Fatal("forgotten")
-	}
+	require.Equal(t, "listed without Postgres", i.User(1), true)
 	code, doc := i.call(auth.Operator, http.MethodPost, "", `{"kind":"user","value":"5","reason":"x"}`)
 	if code != http.StatusServiceUnavailable || doc["code"] != "unavailable" {
 		t.Fatalf("%d %v", code, doc)

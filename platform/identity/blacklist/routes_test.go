@@ -7,6 +7,8 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestRoutes(t *testing.T) {
@@ -53,9 +55,7 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("%v", page)
 	}
 	_, page = i.call(auth.Operator, http.MethodGet, "?kind=phone&value=13800138000&active=true", "")
-	if n := len(page["data"].([]any)); n != 1 {
-		t.Errorf("%d entries for the phone", n)
-	}
+	require.Equal(t, "entries for the phone", len(page["data"].([]any)), 1)
 
 	if code, _ := i.call(auth.Operator, http.MethodDelete, "/"+first, ""); code != http.StatusOK {
 		t.Errorf("remove: %d", code)
@@ -69,10 +69,8 @@ func TestRoutes(t *testing.T) {
 	}
 
 	// The list is bounded; replacing an entry needs no room.
-	if _, err := s.db.Exec(t.Context(), `INSERT INTO platform.blacklist (kind, value, reason, created_by)
-		SELECT 'user', n::text, 'x', 1 FROM generate_series(1000, 1098) n`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `INSERT INTO platform.blacklist (kind, value, reason, created_by)
+		SELECT 'user', n::text, 'x', 1 FROM generate_series(1000, 1098) n`)
 	if code, doc := i.call(auth.Operator, http.MethodPost, "", `{"kind":"user","value":"6","reason":"x"}`); code != http.StatusConflict || doc["code"] != "list-full" {
 		t.Errorf("above the limit: %d %v", code, doc)
 	}

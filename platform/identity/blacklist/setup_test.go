@@ -53,9 +53,7 @@ type instance struct {
 // register makes an account with the phone +8613800138000.
 func (s *bundle) register(user int64) {
 	s.t.Helper()
-	if _, err := s.db.Exec(s.t.Context(), `INSERT INTO account.users (id, phone) OVERRIDING SYSTEM VALUE VALUES ($1, '+8613800138000')`, user); err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.Exec(s.t, s.db, `INSERT INTO account.users (id, phone) OVERRIDING SYSTEM VALUE VALUES ($1, '+8613800138000')`, user)
 }
 
 func (s *bundle) instance(change ...func(*Settings)) *instance {

@@ -27,21 +27,19 @@ func TestProofOfWork(t *testing.T) {
 	if got := b.stored(); len(got) != 0 {
 		t.Errorf("handing out a proof of work stored %v", got)
 	}
-	if got := outcome(b.check(Pow, sub, b.solve(c))); got != "ok" {
-		t.Fatalf("the first use: %s", got)
-	}
-	if b.count(Pow, "passed") != 1 {
-		t.Error("a passed check is not counted")
-	}
+	b.wants(t, Pow, sub, b.solve(c), "ok", "the first use")
+	require.Equal(t, "checks counted as passed", b.count(Pow, "passed"), 1)
 }
 
-// patched changes one byte of a ticket's payload and keeps its signature.
-func patched(t *testing.T, ticket string, at int, to byte) string {
-	t.Helper()
-	raw, err := base64.RawURLEncoding.DecodeString(ticket)
-	require.NoError(t, err)
-	raw[at] = to
-	return base64.RawURLEncoding.EncodeToString(raw)
+// altered changes one byte of a ticket's payload and keeps its signature.
+func altered(at int, to byte) func(b *bundle, one, _ string) string {
+	return func(b *bundle, one, _ string) string {
+		ticket, number := parts(b.t, one)
+		raw, err := base64.RawURLEncoding.DecodeString(ticket)
+		require.NoError(b.t, err)
+		raw[at] = to
+		return "pow:" + base64.RawURLEncoding.EncodeToString(raw) + "." + number
+	}
 }
 
 // TestBadProofsAreRefused has one row per attack. Only the replay may reach Redis.
@@ -76,23 +74,13 @@ func TestBadProofsAreRefused(t *testing.T) {
 			cut := ticketMACAt / 3 * 4
 			return b.solve(Challenge{Kind: Pow, Challenge: a[:cut] + z[cut:], Difficulty: MinDifficulty})
 		}, want: "human-check-failed forged"},
-		"difficulty lowered": {cheat: func(b *bundle, one, _ string) string {
-			ticket, number := parts(b.t, one)
-			return "pow:" + patched(b.t, ticket, 4, 0) + "." + number
-		}, want: "human-check-failed forged"},
-		"user altered": {cheat: func(b *bundle, one, _ string) string {
-			ticket, number := parts(b.t, one)
-			return "pow:" + patched(b.t, ticket, 12, 8) + "." + number
-		}, sub: rush(8, 42), want: "human-check-failed forged"},
+		"difficulty lowered": {cheat: altered(4, 0), want: "human-check-failed forged"},
+		"user altered":       {cheat: altered(12, 8), sub: rush(8, 42), want: "human-check-failed forged"},
 		"expiry altered": {cheat: func(b *bundle, one, _ string) string {
 			b.clock.advance(3 * time.Minute)
-			ticket, number := parts(b.t, one)
-			return "pow:" + patched(b.t, ticket, 51, 0x40) + "." + number
+			return altered(51, 0x40)(b, one, "")
 		}, want: "human-check-failed forged"},
-		"version altered": {cheat: func(b *bundle, one, _ string) string {
-			ticket, number := parts(b.t, one)
-			return "pow:" + patched(b.t, ticket, 0, 2) + "." + number
-		}, want: "human-check-failed forged"},
+		"version altered": {cheat: altered(0, 2), want: "human-check-failed forged"},
 		"late": {cheat: func(b *bundle, one, _ string) string {
 			b.clock.advance(challengeLifetime + time.Second)
 			return one
@@ -135,9 +123,7 @@ func TestBadProofsAreRefused(t *testing.T) {
 			if got := b.stored(); len(got) != 0 {
 				t.Errorf("Redis stored %v", got)
 			}
-			if b.count(Pow, "passed") != 0 {
-				t.Error("it is counted as passed")
-			}
+			require.Equal(t, "checks counted as passed", b.count(Pow, "passed"), 0)
 		})
 	}
 }
@@ -187,9 +173,7 @@ func TestOneOfHundredParallelUsesPasses(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if passed.Load() != 1 || used.Load() != 99 {
-		t.Errorf("%d passed and %d were refused as used, of 100", passed.Load(), used.Load())
-	}
+	require.Equal(t, "uses of 100 that passed, and that were refused as used", [2]int64{passed.Load(), used.Load()}, [2]int64{1, 99})
 }
 
 // TestGuestsAreBoundToTheirAddress: before a login only the address identifies a
@@ -232,9 +216,8 @@ func TestKeysRotate(t *testing.T) {
 		{"old to done", before, done, "human-check-failed forged"},
 	} {
 		c.to.wants(t, Pow, sub, c.from.solve(c.from.challenge(Pow, sub)), c.want, c.name)
-		if got := outcome(c.to.check(Pow, guest(PurposeSMS, "::1"), c.from.solve(c.from.challenge(Pow, guest(PurposeSMS, "::1"))))); got != c.want {
-			t.Errorf("%s, for a guest: %s, want %s", c.name, got, c.want)
-		}
+		there := guest(PurposeSMS, "::1")
+		c.to.wants(t, Pow, there, c.from.solve(c.from.challenge(Pow, there)), c.want, c.name+", for a guest")
 	}
 }
 
@@ -256,9 +239,7 @@ func TestRequiredSaysWhatToDo(t *testing.T) {
 			t.Errorf("%s: %v %v", c.kind, f, f.Fields)
 		}
 		challenge, has := f.Fields["challenge"].(Challenge)
-		if has != (c.kind == Pow) {
-			t.Errorf("%s: challenge included: %v", c.kind, has)
-		}
+		require.Equal(t, string(c.kind)+": a challenge is included", has, c.kind == Pow)
 		if has {
 			b.wants(t, c.kind, c.sub, b.solve(challenge), "ok", "the included challenge")
 		}
@@ -284,16 +265,10 @@ func TestNoneAsksNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ *Config, d *Deps) { d.Redis = dead(t) })
 	for _, k := range []Kind{None, ""} {
-		if err := b.check(k, rush(7, 42), ""); err != nil {
-			t.Errorf("%q: %v", k, err)
-		}
+		b.wants(t, k, rush(7, 42), "", "ok", fmt.Sprintf("%q", k))
 	}
-	if err := b.check("magic", rush(7, 42), ""); fault.From(err).Kind != fault.Internal {
-		t.Errorf("an unknown kind: %v", err)
-	}
-	if err := b.check(Pow, Subject{Purpose: "fun"}, ""); fault.From(err).Kind != fault.Internal {
-		t.Errorf("an unknown purpose: %v", err)
-	}
+	require.Equal(t, "an unknown kind", fault.From(b.check("magic", rush(7, 42), "")).Kind, fault.Internal)
+	require.Equal(t, "an unknown purpose", fault.From(b.check(Pow, Subject{Purpose: "fun"}, "")).Kind, fault.Internal)
 }
 
 func TestSolveEndsWithItsContext(t *testing.T) {
@@ -321,9 +296,7 @@ func TestLevelsOfWork(t *testing.T) {
 		return sub
 	}
 	for level, want := range map[int]int{-9: 10, Easy: 10, 0: 12, 1: 13, Hardest: 14, 9: 14} {
-		if c := b.challenge(Pow, at(level)); c.Difficulty != want {
-			t.Errorf("level %d: difficulty %d, want %d", level, c.Difficulty, want)
-		}
+		require.Equal(t, fmt.Sprint("the difficulty at level ", level), b.challenge(Pow, at(level)).Difficulty, want)
 	}
 	for risen, want := range map[int]string{Easy: "ok", Easy + 1: "ok", Easy + 2: "human-check-failed weak", Hardest: "human-check-failed weak"} {
 		err := b.check(Pow, at(risen), b.solve(b.challenge(Pow, at(Easy))))
@@ -339,7 +312,5 @@ func TestLevelsOfWork(t *testing.T) {
 			t.Errorf("the challenge in the answer at level %d: %+v", risen, next)
 		}
 	}
-	if err := b.check(Pow, at(Easy), b.solve(b.challenge(Pow, at(Hardest)))); err != nil {
-		t.Errorf("hard work after the level fell: %v", err)
-	}
+	b.wants(t, Pow, at(Easy), b.solve(b.challenge(Pow, at(Hardest))), "ok", "hard work after the level fell")
 }

@@ -13,6 +13,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/require"
 )
 
 // ask gets a challenge over HTTP.
@@ -38,17 +39,13 @@ func TestTheRouteForGuests(t *testing.T) {
 		if err := json.NewDecoder(res.Body).Decode(&c); err != nil || res.Code != http.StatusOK || c.Kind != Pow {
 			t.Fatalf("%s: %d %+v %v", purpose, res.Code, c, err)
 		}
-		if got := res.Header().Get("Cache-Control"); got != "no-store" {
-			t.Errorf("%s: Cache-Control %q", purpose, got)
-		}
+		require.Equal(t, "Cache-Control for "+purpose, res.Header().Get("Cache-Control"), "no-store")
 		b.wants(t, Pow, guest(purpose, "203.0.113.7"), b.solve(c), "ok", purpose)
 	}
 	for query, want := range map[string]int{
 		"?purpose=rush": http.StatusUnprocessableEntity, "?purpose=": http.StatusUnprocessableEntity, "": http.StatusUnprocessableEntity,
 	} {
-		if res := ask(t, rt, challengePath+query, "203.0.113.7:1234"); res.Code != want {
-			t.Errorf("%q: %d, want %d", query, res.Code, want)
-		}
+		require.Equal(t, query, ask(t, rt, challengePath+query, "203.0.113.7:1234").Code, want)
 	}
 	for _, c := range []struct {
 		from string
@@ -56,8 +53,6 @@ func TestTheRouteForGuests(t *testing.T) {
 	}{
 		{"203.0.113.7:1234", http.StatusOK}, {"203.0.113.7:4321", http.StatusTooManyRequests}, {"203.0.113.8:1234", http.StatusOK},
 	} {
-		if res := ask(t, rt, challengePath+"?purpose=login", c.from); res.Code != c.want {
-			t.Errorf("the next one from %s: %d, want %d", c.from, res.Code, c.want)
-		}
+		require.Equal(t, "the next one from "+c.from, ask(t, rt, challengePath+"?purpose=login", c.from).Code, c.want)
 	}
 }

@@ -1,7 +1,6 @@
 package humancheck
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -73,19 +72,9 @@ func (b *bundle) another(change ...func(*Config, *Deps)) *bundle {
 
 // run runs the service's workers until the test ends.
 func (b *bundle) run() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
 	for _, w := range b.Workers() {
-		go func() { done <- w.Run(ctx) }()
+		pgtest.Work(b.t, w.Run)
 	}
-	b.t.Cleanup(func() {
-		cancel()
-		for range b.Workers() {
-			if err := <-done; err != nil {
-				b.t.Error(err)
-			}
-		}
-	})
 }
 
 func (b *bundle) challenge(kind Kind, sub Subject) Challenge {

@@ -1,14 +1,11 @@
 package humancheck
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/base64"
 	"image"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"stampede/platform/workshop/require"
@@ -42,7 +39,7 @@ func TestAttackSlideSolver(t *testing.T) {
 // shows.
 func solveSlide(t *testing.T, p *SlidePicture) (x int) {
 	t.Helper()
-	tile, background := pixels(t, p.Tile), pixels(t, p.Background)
+	tile, background := decoded(t, p.Tile, "image/png"), decoded(t, p.Background, "image/jpeg")
 	inside := func(i, j int) bool {
 		_, _, _, alpha := tile.At(i, j).RGBA()
 		return alpha > math.MaxUint16/2
@@ -93,14 +90,4 @@ func likeness(tile, background image.Image, x, y int, inside func(i, j int) bool
 func luma(img image.Image, x, y int) float64 {
 	r, g, b, _ := img.At(x, y).RGBA()
 	return float64(r) + 2*float64(g) + float64(b)
-}
-
-func pixels(t *testing.T, uri string) image.Image {
-	t.Helper()
-	_, text, _ := strings.Cut(uri, ",")
-	raw, err := base64.StdEncoding.DecodeString(text)
-	require.NoError(t, err)
-	img, _, err := image.Decode(bytes.NewReader(raw))
-	require.NoError(t, err)
-	return img
 }

@@ -94,9 +94,7 @@ func TestASlideHasOneTry(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if passed.Load() != 1 {
-		t.Errorf("%d of 100 parallel uses passed", passed.Load())
-	}
+	require.Equal(t, "parallel uses of 100 that passed", passed.Load(), 1)
 }
 
 // TestDrags: a slide is refused when its tile cannot have been dragged by a person,
@@ -123,9 +121,7 @@ func TestDrags(t *testing.T) {
 			b.redis.FlushDB(t.Context())
 			ticket := b.slideAt(sub, 130)
 			got := strings.TrimPrefix(outcome(b.check(Slide, sub, "slide:"+ticket+".130"+c.drag)), "human-check-failed ")
-			if got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			require.Equal(t, "the outcome", got, c.want)
 			if c.want == "drag" {
 				b.wants(t, Slide, sub, slid(ticket, 130), "human-check-failed used", "and then")
 			}
@@ -143,17 +139,11 @@ func TestFailuresNarrowTheTolerance(t *testing.T) {
 	}
 	sub := rush(7, 42)
 	for i, want := range []struct{ off, beyond int }{{4, 5}, {3, 4}, {2, 3}, {2, 3}} {
-		if got := off(sub, want.off); got != "ok" {
-			t.Errorf("%d off after %d failures: %s", want.off, i, got)
-		}
-		if got := off(sub, want.beyond); got != "human-check-failed wrong" {
-			t.Errorf("%d off after %d failures: %s", want.beyond, i, got)
-		}
+		require.Equal(t, fmt.Sprintf("%d off after %d failures", want.off, i), off(sub, want.off), "ok")
+		require.Equal(t, fmt.Sprintf("%d off after %d failures", want.beyond, i), off(sub, want.beyond), "human-check-failed wrong")
 	}
 	for _, other := range []Subject{rush(8, 42), guest(PurposeLogin, "203.0.113.7")} {
-		if got := off(other, 4); got != "ok" {
-			t.Errorf("%+v: %s", other, got)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", other), off(other, 4), "ok")
 	}
 	if left := b.redis.TTL(t.Context(), failedKey(sub)).Val(); left <= 0 || left > failuresKept {
 		t.Errorf("the failures are kept for %s", left)
@@ -165,9 +155,7 @@ func TestPictures(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.run()
-	if n := testutil.ToFloat64(b.album.misses); n != 0 {
-		t.Errorf("%v misses before the first request", n)
-	}
+	require.Equal(t, "misses before the first request", testutil.ToFloat64(b.album.misses), 0)
 	sub := rush(7, 42)
 	seen := map[string]bool{}
 	for range 2 { // more than the stock
@@ -180,7 +168,7 @@ func TestPictures(t *testing.T) {
 			t.Error("a picture was handed out twice")
 		}
 		seen[p.Background] = true
-		background, tile := decoded(t, p.Background, "image/jpeg"), decoded(t, p.Tile, "image/png")
+		background, tile := decoded(t, p.Background, "image/jpeg").Bounds(), decoded(t, p.Tile, "image/png").Bounds()
 		if background.Dx() != p.Width || background.Dy() != p.Height || tile.Dx() != p.TileWidth || tile.Dy() != p.TileHeight {
 			t.Errorf("sizes %v and %v, announced as %+v", background, tile, *p)
 		}
@@ -199,8 +187,8 @@ func TestPictures(t *testing.T) {
 	pgtest.Eventually(t, time.Minute, func() bool { return len(b.album.ready) == cap(b.album.ready) }, "the stock is full again")
 }
 
-// decoded reads a data: URI and returns the picture's size.
-func decoded(t *testing.T, uri, mime string) image.Rectangle {
+// decoded reads the picture in a data: URI.
+func decoded(t *testing.T, uri, mime string) image.Image {
 	t.Helper()
 	text, ok := strings.CutPrefix(uri, "data:"+mime+";base64,")
 	if !ok {
@@ -213,7 +201,7 @@ func decoded(t *testing.T, uri, mime string) image.Rectangle {
 	}
 	img, _, err := image.Decode(bytes.NewReader(raw))
 	require.NoError(t, err)
-	return img.Bounds()
+	return img
 }
 
 func TestPrepareDrawsAhead(t *testing.T) {
@@ -224,9 +212,7 @@ func TestPrepareDrawsAhead(t *testing.T) {
 	b.Prepare()
 	pgtest.Eventually(t, time.Minute, func() bool { return len(b.album.ready) == cap(b.album.ready) }, "the stock is full")
 	b.challenge(Slide, rush(7, 42))
-	if n := testutil.ToFloat64(b.album.misses); n != 0 {
-		t.Errorf("%v shoppers had to wait", n)
-	}
+	require.Equal(t, "shoppers who had to wait", testutil.ToFloat64(b.album.misses), 0)
 }
 
 // TestEmptyStockPassesNoCheck: no worker draws in this test.

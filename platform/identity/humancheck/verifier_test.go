@@ -10,6 +10,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 const testHost = "sale.example.com"
@@ -72,25 +73,18 @@ func TestTokens(t *testing.T) {
 			text := "verifier:" + stub.Issue(token)
 			b.clock.advance(c.after)
 			b.wants(t, Verifier, who, text, c.want, "the check")
-			if clients := stub.clients; len(clients) != 1 || clients[0] != "203.0.113.7" {
-				t.Errorf("the provider got the clients %v", clients)
-			}
-			if got := outcome(b.check(Verifier, sub, text)); c.want == "ok" && got != "human-check-failed used" {
-				t.Errorf("the second use: %s", got)
-			}
-			// The provider accepts a second token for the same data, the shop does not.
-			text = "verifier:" + stub.Issue(token)
-			if got := outcome(b.check(Verifier, sub, text)); c.want == "ok" && got != "human-check-failed used" {
-				t.Errorf("another token for the same challenge: %s", got)
+			require.Equal(t, "the clients that the provider got", stub.clients, []string{"203.0.113.7"})
+			if c.want == "ok" {
+				b.wants(t, Verifier, sub, text, "human-check-failed used", "the second use")
+				// The provider accepts a second token for the same data, the shop does not.
+				b.wants(t, Verifier, sub, "verifier:"+stub.Issue(token), "human-check-failed used", "another token for the same challenge")
 			}
 		})
 	}
 	b, stub := withVerifier(t, Refuse)
 	b.wants(t, Verifier, sub, "verifier:made-up", "human-check-failed wrong", "a token that was never issued")
 	b.wants(t, Verifier, sub, b.solve(b.challenge(Pow, sub)), "human-check-failed foreign", "an ordinary proof of work in the verifier's place")
-	if stub.Asked() != 1 {
-		t.Errorf("the provider got %d requests", stub.Asked())
-	}
+	require.Equal(t, "the provider's requests", stub.Asked(), 1)
 }
 
 // TestAProviderThatIsDownOpensNothing covers each kind of outage under each rule.
@@ -114,9 +108,7 @@ func TestAProviderThatIsDownOpensNothing(t *testing.T) {
 				stub.Be(trouble)
 				began := time.Now()
 				err := b.check(Verifier, sub, text)
-				if got := outcome(err); got != want {
-					t.Fatalf("%s, want %s", got, want)
-				}
+				require.Equal(t, "the outcome", outcome(err), want)
 				if took := time.Since(began); trouble == hangs && took > 3*patience {
 					t.Errorf("it took %v", took)
 				}
@@ -126,9 +118,7 @@ func TestAProviderThatIsDownOpensNothing(t *testing.T) {
 				if rule == StandIn {
 					standIn(t, b, sub, fault.From(err))
 				}
-				if b.count(Verifier, "passed") != 0 {
-					t.Error("counted as passed by the verifier")
-				}
+				require.Equal(t, "checks counted as passed by the verifier", b.count(Verifier, "passed"), 0)
 				stub.Be(fine)
 				if got := outcome(b.check(Verifier, sub, text)); got != "ok" && trouble != hangs {
 					t.Errorf("the same token when the provider is back: %s", got)
@@ -168,9 +158,7 @@ func TestOpenBreakerSendsNoRequests(t *testing.T) {
 			}
 			asked := stub.Asked()
 			_ = b.check(Verifier, sub, "verifier:token")
-			if stub.Asked() != asked {
-				t.Error("the provider got a request while the breaker was open")
-			}
+			require.Equal(t, "the provider's requests with an open breaker", stub.Asked(), asked)
 			c, err := b.Challenge(t.Context(), Verifier, sub)
 			switch {
 			case rule == Refuse && outcome(err) != "human-check-unavailable":
@@ -205,13 +193,9 @@ func TestAClientThatLeavesIsNoOutage(t *testing.T) {
 		go func() { done <- b.Check(ctx, Verifier, rush(7, 42), "verifier:token") }()
 		pgtest.Eventually(t, 30*time.Second, func() bool { return stub.Asked() > asked }, "the provider got the request")
 		leave()
-		if got := outcome(<-done); got != "human-check-unavailable" {
-			t.Fatalf("a client that left: %s", got)
-		}
+		require.Equal(t, "the outcome for a client that left", outcome(<-done), "human-check-unavailable")
 	}
-	if !b.verifier.Available() {
-		t.Error("the breaker opened because clients left")
-	}
+	require.Equal(t, "the provider is asked after clients left", b.verifier.Available(), true)
 }
 
 func TestWithoutAVerifierNobodyPasses(t *testing.T) {
@@ -225,9 +209,7 @@ func TestWithoutAVerifierNobodyPasses(t *testing.T) {
 		b.wants(t, Verifier, sub, text, "human-check-unavailable", fmt.Sprintf("%q", text))
 	}
 	with, _ := withVerifier(t, Refuse)
-	if with.Stronger() != Verifier {
-		t.Error("the verifier is not the stronger check")
-	}
+	require.Equal(t, "the stronger check", with.Stronger(), Verifier)
 }
 
 // TestBusyVerifierPassesNoCheck: the maximum number of requests is in flight.

@@ -18,12 +18,8 @@ func TestAnInstanceWithoutPostgresAnswersFromMemory(t *testing.T) {
 	there.postgres.Cut(true)
 	there.Tell(t.Context()) // returns, although nothing can be read
 	s.commit(t, here, 2)
-	if !there.says(of(1)) {
-		t.Error("a known revocation is forgotten")
-	}
-	if !there.lets(of(3)) {
-		t.Error("a valid token is refused")
-	}
+	require.Equal(t, "a known revocation is in force", there.says(of(1)), true)
+	require.Equal(t, "a valid token is admitted", there.lets(of(3)), true)
 	there.postgres.Cut(false)
 	pgtest.Eventually(t, within, func() bool { return there.says(of(2)) }, "the login that was ended meanwhile is refused")
 }
@@ -36,10 +32,8 @@ func TestHangingPostgresDelaysNoCheck(t *testing.T) {
 	s.commit(t, i, 1)
 	i.Tell(t.Context())
 	tx, err := s.db.Begin(t.Context())
-	if err == nil {
-		_, err = tx.Exec(t.Context(), `LOCK TABLE auth.revocations IN ACCESS EXCLUSIVE MODE`)
-	}
 	require.NoError(t, err)
+	pgtest.Exec(t, tx, `LOCK TABLE auth.revocations IN ACCESS EXCLUSIVE MODE`)
 	defer func() { _ = tx.Rollback(context.Background()) }() // a no-op after the other
 	i.Tell(t.Context())
 	if !i.says(of(1)) || !i.lets(of(2)) {
@@ -58,12 +52,9 @@ func TestALostConnectionReadsEverythingAgain(t *testing.T) {
 	i := s.start(t)
 	s.commit(t, i, 1)
 	i.Tell(t.Context())
-	_, err := s.db.Exec(t.Context(), `INSERT INTO auth.revocations (login_id, why, expires_at, xact) VALUES (2, 'test', now() + '1 hour', '3')`)
-	require.NoError(t, err)
+	pgtest.Exec(t, s.db, `INSERT INTO auth.revocations (login_id, why, expires_at, xact) VALUES (2, 'test', now() + '1 hour', '3')`)
 	i.Tell(t.Context())
-	if i.says(of(2)) {
-		t.Fatal("a read starts at the first row")
-	}
+	require.Equal(t, "a read starts at the first row", i.says(of(2)), false)
 	i.postgres.Cut(true)
 	i.postgres.Cut(false)
 	pgtest.Eventually(t, within, func() bool { return i.says(of(2)) }, "the login is refused")

@@ -27,16 +27,12 @@ func TestARevocationIsInForceOnEveryInstance(t *testing.T) {
 	before := there.Version()
 	s.commit(t, here, 1)
 	here.Tell(t.Context())
-	if !here.says(of(1)) {
-		t.Error("the revocation is not in force on this instance when Tell returns")
-	}
+	require.Equal(t, "the revocation is in force on this instance when Tell returns", here.says(of(1)), true)
 	pgtest.Eventually(t, within, func() bool { return there.says(of(1)) }, "the other instance refuses the login")
 	if there.Version() == before {
 		t.Error("the version did not change")
 	}
-	if !there.lets(of(2)) {
-		t.Error("another login of the user is refused")
-	}
+	require.Equal(t, "another login of the user is admitted", there.lets(of(2)), true)
 }
 
 func TestARollbackRevokesNothing(t *testing.T) {
@@ -54,9 +50,7 @@ func TestARollbackRevokesNothing(t *testing.T) {
 		here.Tell(t.Context()) // calling it too early is harmless
 		return errNo
 	})
-	if !errors.Is(err, errNo) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, err, errNo)
 	here.Tell(t.Context())
 	if !here.lets(of(1)) || here.list.len() != 0 {
 		t.Error("a revocation that was rolled back is in force")
@@ -80,14 +74,10 @@ func TestATransactionThatCommitsLateIsFound(t *testing.T) {
 			t.Fatalf("login %d is not ended", login+2)
 		}
 	}
-	if here.says(of(1)) {
-		t.Fatal("the revocation is in force before its commit")
-	}
+	require.Equal(t, "the revocation is in force before its commit", here.says(of(1)), false)
 	require.NoError(t, late.Commit(t.Context()))
 	here.Tell(t.Context())
-	if !here.says(of(1)) {
-		t.Error("the late revocation was missed")
-	}
+	require.Equal(t, "the late revocation is in force", here.says(of(1)), true)
 }
 
 func TestAUsersTokensEndByTheTimeOfTheirIssue(t *testing.T) {
@@ -141,9 +131,7 @@ func TestALaterRevocationOfAUserCounts(t *testing.T) {
 		}
 	}
 	p := auth.Principal{UserID: 7, IssuedAt: base.Add(2500 * time.Millisecond)}
-	if !l.covers(p, time.Now) {
-		t.Error("the older revocation has replaced the newer one")
-	}
+	require.Equal(t, "the newer revocation is in force", l.covers(p, time.Now), true)
 }
 
 func TestAStartReadsWhatWasRevoked(t *testing.T) {
@@ -161,9 +149,7 @@ func TestAStartReadsWhatWasRevoked(t *testing.T) {
 	if !second.says(of(1)) || !second.lets(of(2)) {
 		t.Error("the revocations differ after a restart")
 	}
-	if n := second.deps.DB.Stat().AcquiredConns(); n != 0 {
-		t.Errorf("%d connections are in use without a worker", n)
-	}
+	require.Equal(t, "connections in use without a worker", second.deps.DB.Stat().AcquiredConns(), 0)
 }
 
 // TestALoadWithoutPostgresFails, and the instance admits no token.
@@ -174,9 +160,7 @@ func TestALoadWithoutPostgresFails(t *testing.T) {
 	if err := i.Load(t.Context()); err == nil {
 		t.Fatal("Load succeeded without Postgres")
 	}
-	if i.lets(of(1)) {
-		t.Error("the instance admits a token")
-	}
+	require.Equal(t, "the instance admits a token", i.lets(of(1)), false)
 }
 
 func TestExpiredRevocationsGo(t *testing.T) {
@@ -185,26 +169,17 @@ func TestExpiredRevocationsGo(t *testing.T) {
 	i := s.start(t)
 	s.commit(t, i, 1, 2)
 	i.Tell(t.Context())
-	if _, err := s.db.Exec(t.Context(), `UPDATE auth.revocations SET expires_at = clock_timestamp() - interval '1 second' WHERE login_id = 1`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `UPDATE auth.revocations SET expires_at = clock_timestamp() - interval '1 second' WHERE login_id = 1`)
 	require.NoError(t, i.forget(t.Context()))
 	var rows int
-	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM auth.revocations`).Scan(&rows); err != nil || rows != 1 {
-		t.Errorf("%d rows are left, %v; want the one that has not expired", rows, err)
-	}
-	if i.list.len() != 2 {
-		t.Fatal("memory dropped a revocation that has not expired")
-	}
+	require.NoError(t, s.db.QueryRow(t.Context(), `SELECT count(*) FROM auth.revocations`).Scan(&rows))
+	require.Equal(t, "rows that have not expired", rows, 1)
+	require.Equal(t, "revocations in memory, none of which has expired", i.list.len(), 2)
 	// A revocation is kept longer than the last token that it ends.
 	i.list.forget(time.Now().Add(auth.LongestLoginLife))
-	if i.list.len() != 2 {
-		t.Error("memory dropped a revocation while its token may be valid")
-	}
+	require.Equal(t, "revocations in memory while a token may be valid", i.list.len(), 2)
 	i.list.forget(time.Now().Add(auth.LongestLoginLife + 2*grace))
-	if i.list.len() != 0 {
-		t.Error("memory keeps an expired revocation")
-	}
+	require.Equal(t, "revocations in memory after all have expired", i.list.len(), 0)
 }
 
 // TestManyTellsReadOnce: a crowd that logs out must not cost one query each.
@@ -229,7 +204,5 @@ func TestManyTellsReadOnce(t *testing.T) {
 	if n := i.reads.Load(); n > many/10 {
 		t.Errorf("%d reads for %d concurrent calls", n, many)
 	}
-	if !i.says(of(1)) {
-		t.Error("no call read the table")
-	}
+	require.Equal(t, "the revocation is read", i.says(of(1)), true)
 }

@@ -21,6 +21,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/sandbox"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -75,14 +76,8 @@ func TestSandboxTakesAndShows(t *testing.T) {
 	hostile := sms.Message{ID: "2", Phone: "+4915112345678", Text: "<script>alert(1)</script>"}
 	require.NoError(t, send.Send(t.Context(), hostile))
 	get := func(query string) string {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+sandbox.Prefix+query, nil)
-		require.NoError(t, err)
-		resp, err := srv.Client().Do(req)
-		require.NoError(t, err)
-		defer func() { _ = resp.Body.Close() }()
-		raw, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		return string(raw)
+		_, page := httpxtest.Send(t, http.MethodGet, srv.URL+sandbox.Prefix+query, "", "")
+		return page
 	}
 	if page := get(""); !strings.Contains(page, "731902") || strings.Contains(page, "<script>") {
 		t.Errorf("page %s", page)
@@ -92,9 +87,7 @@ func TestSandboxTakesAndShows(t *testing.T) {
 		t.Errorf("list %+v, %v", list, err)
 	}
 	forged, _ := sender(t, srv.URL+sandbox.SendPath, func(c *sms.GatewayConfig) { c.Secret = bytes.Repeat([]byte("x"), 32) })
-	if err := forged.Send(t.Context(), sms.Message{ID: "3", Phone: "+8613800138000", Text: "forged"}); !errors.Is(err, sms.ErrRefused) {
-		t.Errorf("forged: %v", err)
-	}
+	require.ErrorIs(t, forged.Send(t.Context(), sms.Message{ID: "3", Phone: "+8613800138000", Text: "forged"}), sms.ErrRefused)
 	for n := range 150 {
 		require.NoError(t, send.Send(t.Context(), sms.Message{ID: "many" + string(rune('0'+n)), Phone: "+8613800138000", Text: "many"}))
 	}
@@ -149,9 +142,7 @@ func TestAnswersOfAGateway(t *testing.T) {
 			}
 			n := 0
 			ids.Range(func(any, any) bool { n++; return true })
-			if n != 1 {
-				t.Errorf("one message went out under %d ids", n)
-			}
+			require.Equal(t, "ids of one message", n, 1)
 			for _, secret := range []string{"731902", "13800138000"} {
 				if strings.Contains(log.String(), secret) || err != nil && strings.Contains(err.Error(), secret) {
 					t.Errorf("%s is in the log or the error: %v\n%s", secret, err, log.String())

@@ -1,7 +1,6 @@
 package qrlogin
 
 import (
-	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/login"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -29,9 +29,7 @@ func TestAttackStolenAccessToken(t *testing.T) {
 		scan := i.scans(t, a, stolen)
 		i.confirmsWith(t, a, stolen, scan.body.ScanToken, token, i.polled(t, a).body.Number).
 			is(t, "confirm with "+name+" token", http.StatusForbidden, "proof-required")
-		if got := i.polled(t, a); got.body.Status != "scanned" || got.body.Tokens != nil {
-			t.Errorf("with %s token the thief's device is %s", name, got.raw)
-		}
+		i.finds(t, a, "with "+name+" token", "scanned")
 	}
 }
 
@@ -47,15 +45,11 @@ func TestAttackForwardedCode(t *testing.T) {
 		t.Error("the number is shown before the scan")
 	}
 	scan := i.scans(t, a, token)
-	if scan.body.Number != 0 {
-		t.Error("the answer to the scan has the number")
-	}
+	require.Equal(t, "the number in the answer to the scan", scan.body.Number, 0)
 	guess := 10 + (i.shows(t, a)-10+1)%90
 	i.confirmsWith(t, a, token, scan.body.ScanToken, i.refreshOf(token), guess).
 		is(t, "a wrong number", http.StatusConflict, "qr-wrong-number")
-	if got := i.polled(t, a); got.body.Status != "denied" {
-		t.Errorf("after a wrong number: %s", got.raw)
-	}
+	i.finds(t, a, "after a wrong number", "denied")
 	i.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "the right number afterwards", http.StatusConflict, "qr-decided")
 }
 
@@ -90,9 +84,7 @@ func TestAttackLoginOutlivesItsSurplusConfirmer(t *testing.T) {
 		open(0)
 	}
 	for hours, login := range map[int]int64{3: phone, 2: desktop, 1: tv} {
-		if _, err := s.db.Exec(t.Context(), `UPDATE account.logins SET last_used_at = now() - make_interval(hours => $2) WHERE id = $1`, login, hours); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, s.db, `UPDATE account.logins SET last_used_at = now() - make_interval(hours => $2) WHERE id = $1`, login, hours)
 	}
 	last := open(phone)
 	for _, want := range [][]int64{{tv}, {desktop, tv}} {
@@ -118,9 +110,7 @@ func TestAttackLoginOutlivesItsSurplusConfirmer(t *testing.T) {
 			break
 		}
 	}
-	if !errors.Is(err, login.ErrConfirmerEnded) {
-		t.Errorf("the 21st login of a line: %v", err)
-	}
+	require.ErrorIs(t, err, login.ErrConfirmerEnded) // the 21st login of a line
 }
 
 // TestAttackLoginOutlivesItsConfirmer: what a login let in ends with it, at any depth.
@@ -132,9 +122,7 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 	user, token := s.phone(i, auth.Shopper)
 	phone, err := s.tokens.Verify(token)
 	require.NoError(t, err)
-	if _, err := s.db.Exec(t.Context(), `INSERT INTO account.totp (user_id, secret, confirmed_at) VALUES ($1, sha256('x'), now())`, user); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `INSERT INTO account.totp (user_id, secret, confirmed_at) VALUES ($1, sha256('x'), now())`, user)
 	letIn := func(confirmer string) *login.Tokens {
 		t.Helper()
 		a := i.confirms(t, confirmer)
@@ -166,10 +154,6 @@ func TestAttackLoginOutlivesItsConfirmer(t *testing.T) {
 		_, err := i.acc.OpenConfirmed(t.Context(), tx, user, phone.Login, login.Device{Kind: "web"}, "qr")
 		return err
 	})
-	if !errors.Is(err, login.ErrConfirmerEnded) {
-		t.Errorf("a login by an ended confirmer: %v", err)
-	}
-	if got := i.polled(t, unclaimed); got.body.Status != "denied" || got.body.Tokens != nil {
-		t.Errorf("a confirmation by the tv: %s", got.raw)
-	}
+	require.ErrorIs(t, err, login.ErrConfirmerEnded)
+	i.finds(t, unclaimed, "a confirmation by the tv", "denied")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -23,9 +24,7 @@ func TestGuessesAreLimited(t *testing.T) {
 	}
 	i.polled(t, guess).is(t, "one guess too many", http.StatusTooManyRequests, "rate-limited")
 	i.polled(t, a).is(t, "the right secret after that", http.StatusTooManyRequests, "rate-limited")
-	if got := i.polled(t, other); got.status != http.StatusOK {
-		t.Errorf("another code from that address: %d %s", got.status, got.raw)
-	}
+	i.polled(t, other).is(t, "another code from that address", http.StatusOK, "")
 	if _, err := i.poll(t.Context(), &pollInput{ID: a.body.QRID, Secret: a.body.PollSecret}); err != nil { // without an address
 		t.Errorf("the holder at another address: %v", err)
 	}
@@ -41,13 +40,9 @@ func TestAskingIsLimitedPerAddress(t *testing.T) {
 	i.asks(t)
 	i.call(t, http.MethodPost, "", aDesktop).is(t, "a third code", http.StatusTooManyRequests, "rate-limited")
 	image := "/" + a.body.QRID + "/image.png"
-	if got := i.call(t, http.MethodGet, image, ""); got.status != http.StatusOK {
-		t.Errorf("the first picture: %d", got.status)
-	}
+	i.call(t, http.MethodGet, image, "").is(t, "the first picture", http.StatusOK, "")
 	i.call(t, http.MethodGet, image, "").is(t, "the second picture", http.StatusTooManyRequests, "rate-limited")
-	if got := i.polled(t, a); got.status != http.StatusOK {
-		t.Errorf("the first poll: %d", got.status)
-	}
+	i.polled(t, a).is(t, "the first poll", http.StatusOK, "")
 	i.polled(t, a).is(t, "the second poll", http.StatusTooManyRequests, "rate-limited")
 	_, phone := s.phone(i, auth.Shopper)
 	i.scans(t, a, phone).is(t, "the first scan", http.StatusOK, "")
@@ -62,10 +57,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 	_, phone := s.phone(i, auth.Shopper)
 	a := i.asks(t)
 	scan := i.scans(t, a, phone)
-	var row string
-	if err := s.db.QueryRow(t.Context(), `SELECT q::text || encode(poll_hash, 'escape') || encode(scan_hash, 'escape') FROM auth.qr_logins q`).Scan(&row); err != nil {
-		t.Fatal(err)
-	}
+	row := one[string](s, `SELECT q::text || encode(poll_hash, 'escape') || encode(scan_hash, 'escape') FROM auth.qr_logins q`)
 	for _, secret := range []string{a.body.PollSecret, scan.body.ScanToken} {
 		if len(secret) < 43 || strings.Contains(row, secret) {
 			t.Errorf("%q is in %s", secret, row)
@@ -79,13 +71,8 @@ func TestOldRowsGo(t *testing.T) {
 	i := s.start()
 	a := i.asks(t)
 	i.asks(t)
-	if _, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() - interval '61 minutes' WHERE id = $1::uuid`, a.body.QRID); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `UPDATE auth.qr_logins SET expires_at = clock_timestamp() - interval '61 minutes' WHERE id = $1::uuid`, a.body.QRID)
 	require.NoError(t, i.forget(t.Context()))
 	i.polled(t, a).is(t, "an old code", http.StatusNotFound, "not-found")
-	var rows int
-	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM auth.qr_logins`).Scan(&rows); err != nil || rows != 1 {
-		t.Errorf("%d rows are left, %v", rows, err)
-	}
+	require.Equal(t, "rows that are left", one[int](s, `SELECT count(*) FROM auth.qr_logins`), 1)
 }

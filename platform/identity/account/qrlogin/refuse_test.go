@@ -147,14 +147,10 @@ func TestExpiredCodeIsReported(t *testing.T) {
 	_, phone := s.phone(i, auth.Shopper)
 	a := i.asks(t)
 	s.expire(t, a)
-	if got := i.polled(t, a); got.body.Status != "expired" {
-		t.Errorf("pending: %s", got.raw)
-	}
+	i.finds(t, a, "pending", "expired")
 	a = i.confirms(t, phone)
 	s.expire(t, a)
-	if got := i.polled(t, a); got.body.Status != "expired" || got.body.Tokens != nil {
-		t.Errorf("confirmed: %s", got.raw)
-	}
+	i.finds(t, a, "confirmed", "expired")
 }
 
 // TestAConfirmationInTheLastMomentCounts: the desktop has half a minute to fetch its
@@ -166,14 +162,10 @@ func TestAConfirmationInTheLastMomentCounts(t *testing.T) {
 	_, phone := s.phone(i, auth.Shopper)
 	a := i.asks(t)
 	scan := i.scans(t, a, phone)
-	if _, err := s.db.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() + interval '20 s'`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `UPDATE auth.qr_logins SET expires_at = clock_timestamp() + interval '20 s'`)
 	i.decides(t, a, "confirm", phone, scan.body.ScanToken).is(t, "confirm", http.StatusNoContent, "")
-	var kept bool
-	if err := s.db.QueryRow(t.Context(), `SELECT expires_at > clock_timestamp() + interval '21 s' FROM auth.qr_logins`).Scan(&kept); err != nil || !kept {
-		t.Errorf("the tokens wait no longer than the code: %v", err)
-	}
+	kept := one[bool](s, `SELECT expires_at > clock_timestamp() + interval '21 s' FROM auth.qr_logins`)
+	require.Equal(t, "the tokens wait longer than the code", kept, true)
 	if got := i.polled(t, a); got.body.Tokens == nil {
 		t.Errorf("the desktop got %s", got.raw)
 	}
@@ -192,9 +184,7 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 		tx, err := s.db.Begin(t.Context())
 		require.NoError(t, err)
 		defer func() { _ = tx.Rollback(context.Background()) }() // a no-op after the commit
-		if _, err := tx.Exec(t.Context(), `UPDATE auth.qr_logins SET expires_at = clock_timestamp() WHERE id = $1::uuid`, a.body.QRID); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, tx, `UPDATE auth.qr_logins SET expires_at = clock_timestamp() WHERE id = $1::uuid`, a.body.QRID)
 		done := make(chan answer, 1)
 		go func() { done <- change() }()
 		pgtest.Eventually(t, 30*time.Second, func() bool {

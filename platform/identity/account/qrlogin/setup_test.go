@@ -2,7 +2,6 @@ package qrlogin
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -63,17 +62,12 @@ type instance struct {
 func (s bundle) start() *instance {
 	s.t.Helper()
 	log, metrics := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	must := func(err error) {
-		s.t.Helper()
-		require.NoError(s.t, err)
-	}
 	i := &instance{held: s.held}
-	var err error
 	i.revoke = revoke.New(revoke.Deps{DB: s.db, Log: log, Metrics: metrics, Clock: clock.System{}})
-	must(i.revoke.Load(s.t.Context()))
+	require.NoError(s.t, i.revoke.Load(s.t.Context()))
 	tokens := auth.NewTokens(testKey, time.Now, auth.RevokedBy(i.revoke))
 	acc, err := account.NewConfig(config.Defaults[account.Settings](), config.Defaults[sms.Settings](), testKey)
-	must(err)
+	require.NoError(s.t, err)
 	store := &account.Store{DB: s.db, Revoke: i.revoke, Config: acc, Log: log, Metrics: metrics}
 	g := guard.New(guard.Deps{Store: store, Redis: pgtest.Redis(s.t), Limits: ratelimit.New(nil, log, metrics)})
 	i.acc = login.New(store, g, factor.New(store, g), tokens)
@@ -86,19 +80,9 @@ func (s bundle) start() *instance {
 	rt := httpx.NewRouter(tokens, log, "test", metrics)
 	i.Routes(rt)
 	i.rt = rt
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
 	for _, w := range append(i.Workers(), i.revoke.Workers()...) {
-		group.Go(func() {
-			if err := w.Run(ctx); err != nil {
-				s.t.Errorf("%s: %v", w.Name, err)
-			}
-		})
+		pgtest.Work(s.t, w.Run)
 	}
-	s.t.Cleanup(func() {
-		cancel()
-		group.Wait()
-	})
 	return i
 }
 
@@ -116,6 +100,13 @@ func (s bundle) phone(i *instance, role auth.Role) (user int64, token string) {
 	})
 	require.NoError(s.t, err)
 	return user, token
+}
+
+// one reads one value from the database.
+func one[V any](s bundle, sql string, args ...any) (v V) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.QueryRow(s.t.Context(), sql, args...).Scan(&v))
+	return v
 }
 
 // answer is the answer to a request.
@@ -169,6 +160,14 @@ func (i *instance) asks(t testing.TB) answer {
 func (i *instance) polled(t testing.TB, a answer) answer {
 	t.Helper()
 	return i.call(t, http.MethodGet, "/"+a.body.QRID, "", "QR-Secret", a.body.PollSecret)
+}
+
+// finds polls and reports another status, or tokens.
+func (i *instance) finds(t testing.TB, a answer, what, status string) {
+	t.Helper()
+	if got := i.polled(t, a); got.body.Status != status || got.body.Tokens != nil {
+		t.Errorf("%s: %s, want %s without tokens", what, got.raw, status)
+	}
 }
 
 func (i *instance) scans(t testing.TB, a answer, token string) answer {

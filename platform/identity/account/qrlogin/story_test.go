@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/qrtest"
 	"stampede/platform/workshop/require"
 )
@@ -68,14 +69,10 @@ func TestADesktopIsLoggedInByAPhone(t *testing.T) {
 		t.Errorf("the login is %s %q by %s from %s, %v", kind, name, how, from, err)
 	}
 	for _, i := range []*instance{here, there} {
-		if again := i.polled(t, a); again.body.Status != "claimed" || again.body.Tokens != nil {
-			t.Errorf("asked again: %s", again.raw)
-		}
+		i.finds(t, a, "asked again", "claimed")
 	}
 	for _, answer := range []answer{a, pictured, scan, got} {
-		if answer.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("an answer may be cached: %v", answer.header)
-		}
+		require.Equal(t, "Cache-Control", answer.header.Get("Cache-Control"), "no-store")
 	}
 }
 
@@ -98,9 +95,7 @@ func TestADeniedDeviceGetsNothing(t *testing.T) {
 	a := i.asks(t)
 	scan := i.scans(t, a, token)
 	i.decides(t, a, "deny", token, scan.body.ScanToken).is(t, "deny", http.StatusNoContent, "")
-	if got := i.polled(t, a); got.body.Status != "denied" || got.body.Tokens != nil {
-		t.Errorf("after a denial: %s", got.raw)
-	}
+	i.finds(t, a, "after a denial", "denied")
 	i.decides(t, a, "confirm", token, scan.body.ScanToken).is(t, "confirm after a denial", http.StatusConflict, "qr-decided")
 }
 
@@ -118,13 +113,9 @@ func TestTokensAreHandedOutOnce(t *testing.T) {
 			handed++
 		}
 	}
-	if handed != 1 || states["confirmed"] != 1 || states["claimed"] != 99 {
-		t.Errorf("%d got tokens, states %v", handed, states)
-	}
-	var logins int
-	if err := s.db.QueryRow(t.Context(), `SELECT count(*) FROM account.logins WHERE user_id = $1 AND how = 'qr'`, user).Scan(&logins); err != nil || logins != 1 {
-		t.Errorf("%d logins were opened, %v", logins, err)
-	}
+	require.Equal(t, "answers with tokens", handed, 1)
+	require.Equal(t, "answers by status", states, map[any]int{"confirmed": 1, "claimed": 99})
+	require.Equal(t, "logins", one[int](s, `SELECT count(*) FROM account.logins WHERE user_id = $1 AND how = 'qr'`, user), 1)
 }
 
 // TestOneOfFiftyScannersHasTheCode.
@@ -146,9 +137,7 @@ func TestOneOfFiftyScannersHasTheCode(t *testing.T) {
 			t.Errorf("a scanner got %d %s", got.status, got.raw)
 		}
 	}
-	if answers[http.StatusOK] != 1 || answers[http.StatusConflict] != 49 {
-		t.Errorf("answers %v", answers)
-	}
+	require.Equal(t, "answers by status", answers, map[int]int{http.StatusOK: 1, http.StatusConflict: 49})
 }
 
 // TestAConfirmationEndsWithItsLogin: a user who confirmed by mistake can log the
@@ -164,9 +153,7 @@ func TestAConfirmationEndsWithItsLogin(t *testing.T) {
 	require.NoError(t, pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return there.revoke.Logins(t.Context(), tx, "logout", p.Login) }))
 	here.revoke.Tell(t.Context())
 	for range 2 {
-		if got := here.polled(t, a); got.body.Status != "denied" || got.body.Tokens != nil {
-			t.Errorf("after the logout: %s", got.raw)
-		}
+		here.finds(t, a, "after the logout", "denied")
 	}
 }
 
@@ -179,9 +166,7 @@ func TestADisabledAccountIsRefused(t *testing.T) {
 	user, token := s.phone(i, auth.Shopper)
 	a := i.confirms(t, token)
 	set := func(status string) {
-		if _, err := s.db.Exec(t.Context(), `UPDATE account.users SET status = $2 WHERE id = $1`, user, status); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, s.db, `UPDATE account.users SET status = $2 WHERE id = $1`, user, status)
 	}
 	set("disabled")
 	i.polled(t, a).is(t, "a disabled account", http.StatusForbidden, "account-disabled")

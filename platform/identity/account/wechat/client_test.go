@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/platform/identity/account/wechat"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/wechattest"
 )
 
@@ -50,9 +51,7 @@ func TestExchange(t *testing.T) {
 					t.Errorf("Exchange(%.10q) = %+v, %v", bad, who, err)
 				}
 			}
-			if n := srv.Calls() - calls; n != 2 {
-				t.Errorf("%d calls for two possible codes", n)
-			}
+			require.Equal(t, "calls for two possible codes", srv.Calls()-calls, 2)
 			for _, ill := range []int{-1, 45011, 40013, 40125, 1} {
 				srv.FallIll(ill)
 				if _, err := c.Exchange(t.Context(), srv.Code("open-li", "")); !errors.Is(err, wechat.ErrUnavailable) {
@@ -115,7 +114,5 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if strayed.Load() != 0 {
-		t.Error("a redirect was followed with the app's secret")
-	}
+	require.Equal(t, "requests with the app's secret that followed a redirect", strayed.Load(), 0)
 }
