@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -176,18 +175,8 @@ func Counted(t testing.TB, metrics *prometheus.Registry, name, label string) flo
 
 // Run runs a worker until the returned function is called or the test ends.
 func (y *Bundle) Run(worker func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := worker(ctx); err != nil {
-			y.T.Errorf("worker: %v", err)
-		}
-	}()
-	var once sync.Once
-	stop = func() { once.Do(func() { cancel(); <-done }) }
-	y.T.Cleanup(stop)
-	return stop
+	y.T.Helper()
+	return pgtest.Work(y.T, worker)
 }
 
 // SetState writes a field into every item's state in Redis.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,12 +51,13 @@ type Reply struct{ httpxtest.Answer }
 // Text reads a field of the body.
 func (r Reply) Text(field string) string { s, _ := r.Doc[field].(string); return s }
 
-// Want requires a status and, unless it is empty, a problem's code; what names the
-// answer.
-func (r Reply) Want(t testing.TB, what string, status int, code string) {
+// Want requires a status, unless it is empty a problem's code, and texts of the body; what
+// names the answer.
+func (r Reply) Want(t testing.TB, what string, status int, code string, texts ...string) {
 	t.Helper()
-	if r.Status != status || code != "" && r.Text("code") != code {
-		t.Fatalf("%s: %d %s, want %d %s", what, r.Status, r.Raw, status, code)
+	lacks := func(text string) bool { return !strings.Contains(string(r.Raw), text) }
+	if r.Status != status || code != "" && r.Text("code") != code || slices.ContainsFunc(texts, lacks) {
+		t.Fatalf("%s: %d %s, want %d %s %q", what, r.Status, r.Raw, status, code, texts)
 	}
 }
 

@@ -160,15 +160,11 @@ func (o *Orders) LiveUnits(context.Context) (map[int64]inventory.Units, error) {
 // Write runs a minimal order writer until the returned function is called.
 func (y *Bundle) Write() (stop func()) {
 	return y.Run(func(ctx context.Context) error {
-		err := y.Queue().Consume(ctx, func(ctx context.Context, batch []bus.Msg) {
+		return y.Queue().Consume(ctx, func(ctx context.Context, batch []bus.Msg) {
 			for _, m := range batch {
 				y.settle(ctx, m)
 			}
 		})
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		return nil
 	})
 }
 
