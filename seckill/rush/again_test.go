@@ -79,35 +79,21 @@ func TestRepeatedPathIsAnsweredWhileTheSaleRefuses(t *testing.T) {
 			y.SettleAll(3)
 			y.Close(parse(t, closed.OrderNo))
 			first := old.send(queued.Path)
-			if first.Status != http.StatusAccepted || first.State != orderevent.StatusQueued {
-				t.Fatalf("%+v", first)
-			}
+			first.accepted(t, "in line", queued, orderevent.StatusQueued)
 			never := old.issue(5, it, 1)
 			for _, i := range []*instance{old, fresh} {
 				c.how(i, it)
 			}
-			is := func(who string, a answer, p rushPath, state string) {
-				t.Helper()
-				if a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != state {
-					t.Errorf("%s: %+v", who, a)
-				}
-			}
-			refused := func(who string, a answer) {
-				t.Helper()
-				if a.Status != c.status || a.Code != c.code {
-					t.Errorf("%s: %+v", who, a)
-				}
-			}
 			for who, i := range map[string]*instance{"the same instance": old, "another instance": fresh} {
-				is(who+", with an order", i.send(bought.Path), bought, orderevent.StatusPending)
-				is(who+", with a closed order", i.send(closed.Path), closed, orderevent.StatusClosed)
+				i.send(bought.Path).accepted(t, who+", with an order", bought, orderevent.StatusPending)
+				i.send(closed.Path).accepted(t, who+", with a closed order", closed, orderevent.StatusClosed)
 				again := i.send(queued.Path)
 				if i == fresh && c.unsure {
-					refused(who+", in line", again)
-				} else if is(who+", in line", again, queued, orderevent.StatusQueued); again.Position > first.Position {
+					again.want(t, who+", in line", c.status, c.code)
+				} else if again.accepted(t, who+", in line", queued, orderevent.StatusQueued); again.Position > first.Position {
 					t.Errorf("position %d after %d", again.Position, first.Position)
 				}
-				refused(who+", a stranger", i.send(never.Path))
+				i.send(never.Path).want(t, who+", a stranger", c.status, c.code)
 			}
 			if old.answers(it.ID)["repeated"] != 3 && name != "forgotten" {
 				t.Errorf("funnel %v", old.answers(it.ID))
@@ -125,13 +111,9 @@ func TestUnknownPublicationIsNoProof(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it})
 	i.rush.lanes.grants = &faultyStream{grants: i.queue, publish: func(func() error) error { return errors.New("lost on purpose") }}
 	p, a := i.buy(1, it)
-	if a.Code != "unknown" {
-		t.Fatalf("%+v", a)
-	}
+	a.want(t, "lost", http.StatusServiceUnavailable, "unknown")
 	i.SetState("run_id", strings.Repeat("0", 40))
-	if a := i.send(p.Path); a.Code != "fenced" {
-		t.Errorf("%+v", a)
-	}
+	i.send(p.Path).want(t, "the other run", http.StatusServiceUnavailable, "fenced")
 }
 
 // However many strangers come to a paused sale, the lookups for them are
@@ -148,9 +130,7 @@ func TestLookupsForStrangersOfAPausedSaleAreBounded(t *testing.T) {
 	i.rush.strangers = rate.NewLimiter(0, looks)
 	i.change(it, inventory.Change{Paused: new(true)})
 	for u := range int64(50) {
-		if a := i.send(i.issue(100+u, it, 1).Path); a.Code != "paused" {
-			t.Fatalf("%+v", a)
-		}
+		i.send(i.issue(100+u, it, 1).Path).want(t, "a stranger", http.StatusServiceUnavailable, "paused")
 	}
 	require.Equal(t, "strangers who were looked up", orders.asked.Load(), looks)
 	i.send(holder.Path).want(t, "the holder", http.StatusAccepted, "")
@@ -171,16 +151,10 @@ func TestPauseRefusesNewAttemptsOnly(t *testing.T) {
 		}
 		return 0
 	}
-	if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
-		t.Errorf("the number that was granted: %+v", a)
-	}
-	if _, a := i.buy(1, it); a.Status != http.StatusTooManyRequests || a.Code != "cooling-down" || a.RetryAfter != "60" {
-		t.Errorf("a new attempt: %+v", a)
-	}
+	i.send(p.Path).accepted(t, "the number that was granted", p, "")
+	i.buys("a new attempt", 1, it, http.StatusTooManyRequests, "cooling-down", "60")
 	i.send(ahead.Path).want(t, "an item without a limited stock", http.StatusAccepted, "")
-	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
-		t.Errorf("another user: %+v", a)
-	}
+	i.buys("another user", 2, it, http.StatusAccepted, "")
 }
 
 // Without rebuy a closed order is the last one, and its path answers with its
@@ -195,15 +169,10 @@ func TestWithoutRebuyAClosedOrderIsAlreadyBought(t *testing.T) {
 	y.SettleAll(1)
 	y.Close(parse(t, p.OrderNo))
 	for range 2 {
-		if _, a := i.buy(1, it); a.Status != http.StatusConflict || a.Code != "already-bought" || a.OrderNo != p.OrderNo {
-			t.Errorf("buying again: %+v", a)
-		}
-		if a := i.send(p.Path); a.Status != http.StatusAccepted || a.State != orderevent.StatusClosed {
-			t.Errorf("the same path: %+v", a)
-		}
+		again := i.buys("buying again", 1, it, http.StatusConflict, "already-bought")
+		require.Equal(t, "the number in already-bought", again.OrderNo, p.OrderNo)
+		i.send(p.Path).accepted(t, "the same path", p, orderevent.StatusClosed)
 		y.Load(it)
 	}
-	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
-		t.Errorf("the unit went to another user: %+v", a)
-	}
+	i.buys("another user, of the unit", 2, it, http.StatusAccepted, "")
 }

@@ -48,12 +48,8 @@ func TestLanguageAgreesWithTheParser(t *testing.T) {
 	for _, header := range headers {
 		require.Equal(t, header, language([]string{header}), httpx.LanguageOf(header))
 	}
-	if language(nil) != httpx.English {
-		t.Error("no header is not English")
-	}
-	if language([]string{"en;q=0.1", "zh"}) != httpx.Chinese {
-		t.Error("a second header line was ignored")
-	}
+	require.Equal(t, "without a header", language(nil), httpx.English)
+	require.Equal(t, "of a second header line", language([]string{"en;q=0.1", "zh"}), httpx.Chinese)
 }
 
 func TestCommonLanguagesAllocateNothing(t *testing.T) {

@@ -3,7 +3,6 @@ package rush
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,25 +49,25 @@ func mustRaise(t *testing.T, f *soldOut, d *inventory.Decision, as outcome, read
 	require.NoError(t, f.raiseAt(t.Context(), d, as, read, time.Now()))
 }
 
+// says requires what the flag answers a user: outNone while it is down, and for one who may hold a unit.
+func (f *soldOut) says(t *testing.T, what string, user int64, want outcome) {
+	t.Helper()
+	got, up := f.refuses(user, ids.ID{})
+	require.Equal(t, what, got, want)
+	require.Equal(t, what+": refused", up, want != outNone)
+}
+
 func TestFlagRefusesStrangersAndNoHolder(t *testing.T) {
 	t.Parallel()
 	f := newTestFlag()
-	if _, up := f.refuses(1, ids.ID{}); up {
-		t.Fatal("up before anything happened")
-	}
+	f.says(t, "before anything happened", 1, outNone)
 	mustRaise(t, f, nothing(1, 10, 0), outAllHeld, holders(100, 101))
-	if o, up := f.refuses(1, ids.ID{}); !up || o != outAllHeld {
-		t.Fatalf("a stranger got %v, %v", o, up)
-	}
+	f.says(t, "a stranger", 1, outAllHeld)
 	for _, u := range []int64{100, 101} {
-		if _, up := f.refuses(u, ids.ID{}); up {
-			t.Fatalf("holder %d was refused", u)
-		}
+		f.says(t, "a holder", u, outNone)
 	}
 	mustRaise(t, f, nothing(1, 10, 0), outSoldOut, nil)
-	if o, _ := f.refuses(1, ids.ID{}); o != outSoldOut {
-		t.Fatalf("the kind did not follow the last decision: %v", o)
-	}
+	f.says(t, "after the last decision", 1, outSoldOut)
 }
 
 func TestFlagIsEndedByReturnsAndLoads(t *testing.T) {
@@ -81,18 +80,12 @@ func TestFlagIsEndedByReturnsAndLoads(t *testing.T) {
 		mustRaise(t, f, nothing(3, 10, 5), outSoldOut, holders())
 		f.see(3, 5)
 		f.see(2, 99)
-		if _, up := f.refuses(1, ids.ID{}); !up {
-			t.Fatalf("%s: ended by a count that was already known", name)
-		}
+		f.says(t, name+": at a count that was already known", 1, outSoldOut)
 		clear(f)
-		if _, up := f.refuses(1, ids.ID{}); up {
-			t.Fatalf("%s: still up", name)
-		}
+		f.says(t, name, 1, outNone)
 		// A decision made before the return arrives late.
 		mustRaise(t, f, nothing(3, 10, 5), outSoldOut, holders())
-		if _, up := f.refuses(1, ids.ID{}); up {
-			t.Fatalf("%s: raised again by an old decision", name)
-		}
+		f.says(t, name+", then an old decision", 1, outNone)
 	}
 }
 
@@ -102,18 +95,12 @@ func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
 	d := nothing(1, 10, 0)
 	d.Remaining = 1
 	mustRaise(t, f, d, outSoldOut, holders())
-	if _, up := f.refuses(1, ids.ID{}); up {
-		t.Fatal("up with a unit left")
-	}
+	f.says(t, "with a unit left", 1, outNone)
 	broken := errors.New("Redis is gone")
 	err := f.raiseAt(t.Context(), nothing(1, 10, 0), outSoldOut,
 		func(context.Context, int64, int) ([]int64, error) { return nil, broken }, time.Now())
-	if !errors.Is(err, broken) {
-		t.Fatalf("got %v", err)
-	}
-	if _, up := f.refuses(1, ids.ID{}); up {
-		t.Fatal("up without knowing the holders")
-	}
+	require.ErrorIs(t, err, broken)
+	f.says(t, "without knowing the holders", 1, outNone)
 	// Within the interval nothing is read again; after it, too many holders keep
 	// the flag down permanently.
 	many := func(_ context.Context, _ int64, limit int) ([]int64, error) { return make([]int64, limit), nil }
@@ -122,9 +109,7 @@ func TestFlagStaysDownWhileUnitsAreLeftOrHoldersUnknown(t *testing.T) {
 		return nil, nil
 	})
 	require.NoError(t, f.raiseAt(t.Context(), nothing(1, 10, 0), outSoldOut, many, time.Now().Add(time.Hour)))
-	if _, up := f.refuses(1, ids.ID{}); up {
-		t.Fatal("up with more holders than the filter takes")
-	}
+	f.says(t, "with more holders than the filter takes", 1, outNone)
 }
 
 // If all grants are made here the holders are read once; a grant made elsewhere
@@ -142,12 +127,9 @@ func TestFlagReadsHoldersOnlyWhenGrantsWereMadeElsewhere(t *testing.T) {
 	f.see(1, 2)
 	f.remember(1, 10, []grant{{200, 11}, {201, 12}})
 	raise(nothing(1, 12, 2), time.Hour)
-	if _, up := f.refuses(1, ids.ID{}); reads != 1 || !up {
-		t.Fatalf("%d reads, up %v; want 1, true", reads, up)
-	}
-	if _, up := f.refuses(201, ids.ID{}); up {
-		t.Fatal("a user who was granted a unit here was refused")
-	}
+	f.says(t, "a stranger", 1, outAllHeld)
+	require.Equal(t, "reads", reads, 1)
+	f.says(t, "a user who was granted a unit here", 201, outNone)
 	f.remember(1, 10, []grant{{300, 14}}) // 13 was granted by another instance
 	raise(nothing(1, 14, 2), 2*time.Hour)
 	require.Equal(t, "reads", reads, 2)
@@ -167,9 +149,7 @@ func TestACrowdedFilterIsMadeAnew(t *testing.T) {
 	}
 	f.remember(1, 10, gone)
 	d := nothing(1, int64(len(gone))+10, 5)
-	if f.raise(d, outAllHeld) {
-		t.Fatal("raised beside a crowded filter")
-	}
+	require.Equal(t, "raised beside a crowded filter", f.raise(d, outAllHeld), false)
 	require.NoError(t, f.raiseAt(t.Context(), d, outAllHeld, holders(1, 3), time.Now().Add(time.Hour)))
 	if _, up := f.refuses(gone[0].user, ids.ID{}); !up || !f.mayHold(1, ids.ID{}) || !f.mayHold(3, ids.ID{}) || f.crowded() {
 		t.Fatal("the new filter does not have exactly the present holders")
@@ -238,16 +218,12 @@ func (i *instance) soldOnce(t *testing.T, it *catalogue.Item, l *lane) {
 	<-turn(l)
 	second := mustEnter(t, l, waiter(t.Context(), 2))
 	<-turn(l)
-	if v := second.wait(t); first.wait(t).outcome != outQueued || v.outcome != outAllHeld {
-		t.Fatalf("the second shopper was answered %v", v.outcome)
-	}
+	require.Equal(t, "the two shoppers' answers", []outcome{first.wait(t).outcome, second.wait(t).outcome}, []outcome{outQueued, outAllHeld})
 	mustBeUp(t, i, it, outAllHeld)
 	i.SettleAll(1)
 	i.Close(first.no)
 	l.returned(l.epoch.Load(), 1)
-	if _, up := l.flag.refuses(3, ids.ID{}); up {
-		t.Fatal("the flag is up after a return")
-	}
+	l.flag.says(t, "after a return", 3, outNone)
 }
 
 // A unit comes back while the batch that sold the last one is still being
@@ -285,9 +261,7 @@ func TestFlagRefusesNoWinnerWhileRedisGrants(t *testing.T) {
 	holdPublication.Store(true)
 	selling := turn(l)
 	<-published
-	if v := fourth.wait(t); v.outcome != outAllHeld {
-		t.Fatalf("the late shopper was answered %v", v.outcome)
-	}
+	require.Equal(t, "the late shopper's answer", fourth.wait(t).outcome, outAllHeld)
 	i.SettleAll(2)
 	i.Close(third.no) // the broadcast of this return is still on its way
 
@@ -333,9 +307,7 @@ func TestFlagSparesUsersOfATimedOutDecision(t *testing.T) {
 	late.Store(true)
 	mustEnter(t, l, fifth)
 	<-turn(l)
-	if v := fifth.wait(t); v.outcome != outUnknown {
-		t.Fatalf("without an answer of Redis: %v", v.outcome)
-	}
+	require.Equal(t, "without an answer of Redis", fifth.wait(t).outcome, outUnknown)
 	third, fourth := mustEnter(t, l, waiter(t.Context(), 3)), mustEnter(t, l, waiter(t.Context(), 4))
 	<-turn(l)
 	third.wait(t)
@@ -347,12 +319,8 @@ func TestFlagSparesUsersOfATimedOutDecision(t *testing.T) {
 	if err := i.Stock.Reserve(t.Context(), it.Stock(), l.epoch.Load(), []inventory.Attempt{{User: 5, No: fifth.no, Quantity: 1}}, &d); err != nil || d.Results[0].Verdict != inventory.Granted {
 		t.Fatalf("the late decision: %+v, %v", d, err)
 	}
-	if o, up := l.flag.refuses(6, ids.ID{}); !up || o != outAllHeld {
-		t.Fatal("the flag is not up for strangers")
-	}
+	l.flag.says(t, "a stranger", 6, outAllHeld)
 	again := turn(l)
-	if a := i.send(path.Path); a.Status != http.StatusAccepted || a.OrderNo != path.OrderNo {
-		t.Fatalf("the same path again: %+v", a)
-	}
+	i.send(path.Path).accepted(t, "the same path again", path, "")
 	<-again
 }

@@ -10,6 +10,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/seckillevent"
 )
@@ -23,16 +24,10 @@ func TestFailingPublicationIsUnknownAndKeepsTheHold(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it})
 	i.rush.lanes.grants = &faultyStream{grants: i.queue, publish: func(func() error) error { return errors.New("broken on purpose") }}
 	p := i.issue(1, it, 1)
-	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "unknown" || a.RetryAfter != "1" {
-		t.Fatalf("%+v", a)
-	}
-	if st := i.state(it); st.Remaining != 0 || st.Seq != 1 {
-		t.Fatalf("%+v", st)
-	}
-	position, item, ok, err := i.rush.places.Queued(t.Context(), 1, parse(t, p.OrderNo))
-	if err != nil || !ok || item != it.ID || position != 1 {
-		t.Fatalf("querying the number: %d %d %v %v", position, item, ok, err)
-	}
+	i.send(p.Path).want(t, "not stored", http.StatusServiceUnavailable, "unknown", "1")
+	st := i.state(it)
+	require.Equal(t, "units left and grants", [2]int64{st.Remaining, st.Seq}, [2]int64{0, 1})
+	i.inLine("the number", 1, parse(t, p.OrderNo), it, 1)
 }
 
 // streamDown makes the instance's stream of grants fail until it is set to
@@ -60,14 +55,10 @@ func TestARepetitionIsPromisedOnlyOncePublished(t *testing.T) {
 	down := i.streamDown()
 	p := i.issue(1, it, 1)
 	for range 2 {
-		if a := i.send(p.Path); a.Code != "unknown" {
-			t.Fatalf("while nothing is stored: %+v", a)
-		}
+		i.send(p.Path).want(t, "while nothing is stored", http.StatusServiceUnavailable, "unknown")
 	}
 	down.Store(false)
-	if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != "queued" {
-		t.Fatalf("once it can be stored: %+v", a)
-	}
+	i.send(p.Path).accepted(t, "once it can be stored", p, "queued")
 	y.Write()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the repeated grant")
 }
@@ -90,14 +81,12 @@ func TestTheNumberInAlreadyBoughtIsPublishedFirst(t *testing.T) {
 	within = 60 * time.Second
 	second := i.issue(1, it, 1)
 	for _, p := range []rushPath{first, second} {
-		if a := i.send(p.Path); a.Code != "unknown" {
-			t.Fatalf("while nothing is stored: %+v", a)
-		}
+		i.send(p.Path).want(t, "while nothing is stored", http.StatusServiceUnavailable, "unknown")
 	}
 	down.Store(false)
-	if a := i.send(second.Path); a.Status != http.StatusConflict || a.Code != "already-bought" || a.OrderNo != first.OrderNo {
-		t.Fatalf("once it can be stored: %+v", a)
-	}
+	a := i.send(second.Path)
+	a.want(t, "once it can be stored", http.StatusConflict, "already-bought")
+	require.Equal(t, "the number in already-bought", a.OrderNo, first.OrderNo)
 	y.Write()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return y.Orders.Count() == 1 }, "the order of the number that was named")
 	if g := y.Orders.Granted(parse(t, first.OrderNo)); g.Quantity != 2 || g.PayWithin != 30 {
@@ -161,9 +150,7 @@ func TestAGrantAfterTheDeadlineIsUnknown(t *testing.T) {
 		<-over
 		return err
 	}}
-	if _, a := i.buy(1, it); a.Status != http.StatusServiceUnavailable || a.Code != "unknown" {
-		t.Fatalf("%+v", a)
-	}
+	i.buys("too late", 1, it, http.StatusServiceUnavailable, "unknown")
 	if n, err := y.Queue().State(t.Context()); err != nil || n.Messages != 0 {
 		t.Fatalf("%d messages were published (%v)", n, err)
 	}

@@ -26,14 +26,10 @@ func TestFullLaneIsTooHot(t *testing.T) {
 	for k := range int64(16) {
 		all = append(all, mustEnter(t, l, waiter(t.Context(), 100+k)))
 	}
-	if a := i.send(i.issue(500, it, 1).Path); a.Status != http.StatusTooManyRequests || a.Code != "too-hot" || a.RetryAfter != "1" {
-		t.Fatalf("%+v", a)
-	}
+	i.send(i.issue(500, it, 1).Path).want(t, "a full lane", http.StatusTooManyRequests, "too-hot", "1")
 	g.open()
 	for _, a := range all {
-		if v := a.wait(t); v.outcome != outQueued {
-			t.Fatalf("an admitted attempt was answered %v", v.outcome)
-		}
+		require.Equal(t, "the answer to an admitted attempt", a.wait(t).outcome, outQueued)
 	}
 }
 
@@ -52,9 +48,7 @@ func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	for k := range int64(3) { // one unit is left
 		waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 100+k)))
 	}
-	if o, in := l.enter(waiter(t.Context(), 200), time.Now()); in || o != outTooHot {
-		t.Fatalf("the fourth place for one unit: %v, %v", o, in)
-	}
+	l.lets(t, "the fourth place for one unit", waiter(t.Context(), 200), time.Now(), outTooHot)
 	again := make(chan answer, 1)
 	go func() { again <- i.send(held.Path) }()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return len(l.queue) == 4 }, "the holder was let in")
@@ -63,9 +57,7 @@ func TestPlacesFollowWhatIsLeft(t *testing.T) {
 	l.returned(l.epoch.Load(), 99)
 	waiting = append(waiting, mustEnter(t, l, waiter(t.Context(), 201)))
 	g.open()
-	if a := <-again; a.Status != http.StatusAccepted || a.OrderNo != held.OrderNo {
-		t.Fatalf("the holder: %+v", a)
-	}
+	(<-again).accepted(t, "the holder", held, "")
 	for _, w := range waiting {
 		w.wait(t)
 	}
@@ -80,21 +72,13 @@ func TestLaggingWriterIsTooHotForAWhile(t *testing.T) {
 	now := time.Now()
 	lag := i.rush.cfg.MaxWriterLag
 	l.learn(&inventory.Decision{Epoch: 1, Remaining: 1000, Seq: lag + 7, Persisted: 7}, false, now)
-	if _, in := l.enter(waiter(t.Context(), 1), now); !in {
-		t.Fatal("refused at the bound")
-	}
+	l.lets(t, "at the bound", waiter(t.Context(), 1), now, outNone)
 	l.learn(&inventory.Decision{Epoch: 1, Remaining: 1000, Seq: lag + 8, Persisted: 7}, false, now)
-	if o, in := l.enter(waiter(t.Context(), 2), now.Add(i.rush.cfg.HotFor-1)); in || o != outTooHot {
-		t.Fatalf("above the bound: %v, %v", o, in)
-	}
-	if _, in := l.enter(waiter(t.Context(), 3), now.Add(i.rush.cfg.HotFor)); !in {
-		t.Fatal("no attempt is admitted to check whether the writer caught up")
-	}
+	l.lets(t, "above the bound", waiter(t.Context(), 2), now.Add(i.rush.cfg.HotFor-1), outTooHot)
+	l.lets(t, "to check whether the writer caught up", waiter(t.Context(), 3), now.Add(i.rush.cfg.HotFor), outNone)
 	// A clock that is set back does not refuse all attempts until it has caught
 	// up.
-	if o, in := l.enter(waiter(t.Context(), 4), now.Add(-time.Hour)); !in {
-		t.Fatalf("an hour before: %v", o)
-	}
+	l.lets(t, "an hour before", waiter(t.Context(), 4), now.Add(-time.Hour), outNone)
 }
 
 func TestAttemptOfAClientThatLeftIsDropped(t *testing.T) {
@@ -110,16 +94,10 @@ func TestAttemptOfAClientThatLeftIsDropped(t *testing.T) {
 	leave()
 	g.open()
 	for _, a := range append(first, stayed) {
-		if v := a.wait(t); v.outcome != outQueued {
-			t.Fatalf("%v", v.outcome)
-		}
+		require.Equal(t, "the answer", a.wait(t).outcome, outQueued)
 	}
-	if v := left.wait(t); v.outcome != outLeft {
-		t.Fatalf("the client that left was answered %v", v.outcome)
-	}
-	if st := i.state(it); st.Seq != 2 {
-		t.Fatalf("%d grants, want 2", st.Seq)
-	}
+	require.Equal(t, "the answer to the client that left", left.wait(t).outcome, outLeft)
+	require.Equal(t, "grants", i.state(it).Seq, 2)
 }
 
 // When an item sells out, the waiting attempts are answered without a call to
@@ -129,9 +107,7 @@ func TestSellOutAnswersWaitingAttemptsFromMemory(t *testing.T) {
 	y := setup(t)
 	it := y.Item(1)
 	i := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
-	if _, a := i.buy(1, it); a.Status != http.StatusAccepted {
-		t.Fatalf("%+v", a)
-	}
+	i.buys("the unit", 1, it, http.StatusAccepted, "")
 	g := i.gate()
 	l := i.rush.lanes.all.find(it.ID)
 	first := busy(t, l, g, 10)
@@ -142,9 +118,7 @@ func TestSellOutAnswersWaitingAttemptsFromMemory(t *testing.T) {
 	// The decision raises the flag before the next batch is taken.
 	g.pass <- struct{}{}
 	for _, a := range waiting {
-		if v := a.wait(t); v.outcome != outAllHeld {
-			t.Fatalf("%v", v.outcome)
-		}
+		require.Equal(t, "the answer", a.wait(t).outcome, outAllHeld)
 	}
 	require.Equal(t, "attempts that Redis decided", g.total.Load(), 1)
 	g.open()
@@ -180,11 +154,17 @@ func waiter(ctx context.Context, user int64) *attempt {
 	return &attempt{ctx: ctx, user: user, no: ids.NewFor(user), quantity: 1, done: make(chan struct{}, 1)}
 }
 
+// lets requires how an attempt to enter is answered: outNone lets it in.
+func (l *lane) lets(t *testing.T, what string, a *attempt, now time.Time, want outcome) {
+	t.Helper()
+	got, in := l.enter(a, now)
+	require.Equal(t, what, got, want)
+	require.Equal(t, what+": let in", in, want == outNone)
+}
+
 func mustEnter(t *testing.T, l *lane, a *attempt) *attempt {
 	t.Helper()
-	if o, in := l.enter(a, time.Now()); !in {
-		t.Fatalf("refused as %v", o)
-	}
+	l.lets(t, "an attempt", a, time.Now(), outNone)
 	return a
 }
 
@@ -226,9 +206,7 @@ func TestDrainAnswersEveryAttempt(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
 	pgtest.Eventually(t, 30*time.Second, l.hasEnded, "the lane ended")
-	if o, in := l.enter(waiter(t.Context(), 999), time.Now()); in || o != outDraining {
-		t.Fatalf("entered an ended lane: %v", o)
-	}
+	l.lets(t, "an ended lane", waiter(t.Context(), 999), time.Now(), outDraining)
 	select {
 	case <-stopped:
 		t.Fatal("stopped with batches in progress")
@@ -237,18 +215,12 @@ func TestDrainAnswersEveryAttempt(t *testing.T) {
 	g.open()
 	<-stopped
 	for _, a := range first {
-		if v := a.wait(t); v.outcome != outQueued {
-			t.Fatalf("in progress: %v", v.outcome)
-		}
+		require.Equal(t, "the answer to an attempt in progress", a.wait(t).outcome, outQueued)
 	}
 	for _, a := range waiting {
-		if v := a.wait(t); v.outcome != outDraining {
-			t.Fatalf("waiting: %v", v.outcome)
-		}
+		require.Equal(t, "the answer to a waiting attempt", a.wait(t).outcome, outDraining)
 	}
-	if a := i.send(i.issue(5, it, 1).Path); a.Code != "draining" {
-		t.Fatalf("%+v", a)
-	}
+	i.send(i.issue(5, it, 1).Path).want(t, "after the stop", http.StatusServiceUnavailable, "draining")
 }
 
 func TestLaneEndsWithItsItem(t *testing.T) {

@@ -86,9 +86,8 @@ func TestTrimKeepsTheSum(t *testing.T) {
 		m.count(item+1, item, true, outSoldOut)
 	}
 	m.trim(func(item int64) bool { return item == 1 })
-	if n, others := len(m.perItem.items()), m.others[outSoldOut].Load(); n != 1 || others != maxTallies {
-		t.Errorf("%d items left, %d answers of others", n, others)
-	}
+	require.Equal(t, "items left", len(m.perItem.items()), 1)
+	require.Equal(t, "answers of others", m.others[outSoldOut].Load(), maxTallies)
 }
 
 // An item that is not in the catalogue has no funnel.
@@ -98,7 +97,5 @@ func TestUnknownItemIsNotCounted(t *testing.T) {
 	i := y.instance([]*catalogue.Item{y.Item(1)})
 	i.do(httptest.NewRequest(http.MethodPost, rushPrefix+"nonsense", nil))
 	require.Equal(t, "items counted", len(i.rush.metrics.perItem.items()), 0)
-	if i.rush.known("12345") != 0 || i.rush.known("x") != 0 {
-		t.Error("an unknown item is known")
-	}
+	require.Equal(t, "unknown items", [2]int64{i.rush.known("12345"), i.rush.known("x")}, [2]int64{})
 }

@@ -117,9 +117,7 @@ func TestBadPathsCostNoRedisCall(t *testing.T) {
 	}
 	before := calls.N.Load()
 	for name, p := range cases {
-		if a := i.send(p); a.Status != http.StatusForbidden || a.Code != "bad-path" {
-			t.Errorf("%s: %d %s", name, a.Status, a.Code)
-		}
+		i.send(p).want(t, name, http.StatusForbidden, "bad-path")
 	}
 	i.clock.Advance(PathLifetime + clockTolerance + time.Second)
 	for range 3 {

@@ -27,33 +27,23 @@ func TestQueued(t *testing.T) {
 	var nos []ids.ID
 	for u := range int64(shoppers) {
 		p, got := a.buy(u+1, it)
-		if got.Status != http.StatusAccepted || got.Position != u+1 {
-			t.Fatalf("%+v", got)
-		}
+		got.accepted(t, "a shopper", p, "")
+		require.Equal(t, "the position", got.Position, u+1)
 		nos = append(nos, parse(t, p.OrderNo))
 	}
 	never := a.issue(500, it, 1)
 	// A shopper at place 3 never gets place 10, whatever Redis says.
 	a.rush.places.numbers.put(nos[9], told{item: it.ID, position: 3})
-	if position, _, _, _ := a.rush.places.Queued(t.Context(), 10, nos[9]); position != 3 {
-		t.Fatalf("was third, now %d", position)
-	}
+	a.inLine("the third", 10, nos[9], it, 3)
 	a.rush.places.numbers.put(nos[9], told{item: it.ID, position: noPosition})
 	// The instance that granted knows the item immediately; the other one finds
 	// it.
-	for n, i := range []*instance{a, b} {
+	for name, i := range map[string]*instance{"the instance that granted": a, "the other instance": b} {
 		for u, no := range nos {
-			position, item, ok, err := i.rush.places.Queued(t.Context(), int64(u)+1, no)
-			if err != nil || !ok || item != it.ID || position != int64(u)+1 {
-				t.Fatalf("instance %d, shopper %d: %d %d %v %v", n, u+1, position, item, ok, err)
-			}
+			i.inLine(name, int64(u)+1, no, it, int64(u)+1)
 		}
-		if _, _, ok, err := i.rush.places.Queued(t.Context(), 500, parse(t, never.OrderNo)); ok || err != nil {
-			t.Fatalf("a number that was never used is in line: %v %v", ok, err)
-		}
-		if _, _, ok, err := i.rush.places.Queued(t.Context(), 2, nos[0]); ok || err != nil {
-			t.Fatalf("another user's number is in line: %v %v", ok, err)
-		}
+		i.inLine(name+", a number that was never used", 500, parse(t, never.OrderNo), nil, 0)
+		i.inLine(name+", another user's number", 2, nos[0], nil, 0)
 	}
 }
 
@@ -112,15 +102,12 @@ func TestNumberIsLookedUpForItsItemOnly(t *testing.T) {
 	restarted := y.instance(items)
 	calls := 0
 	restarted.rush.places.stock = &faultyStock{stock: restarted.rush.places.stock, onHold: func() { calls++ }}
-	if _, item, ok, err := restarted.rush.places.Queued(t.Context(), 1, parse(t, p.OrderNo)); !ok || item != items[3].ID || err != nil || calls != 1 {
-		t.Errorf("after a restart: item %d, %t, %v, %d calls", item, ok, err, calls)
-	}
+	restarted.inLine("after a restart", 1, parse(t, p.OrderNo), items[3], 1)
+	require.Equal(t, "calls", calls, 1)
 	calls = 0
 	const polls = 50
 	for range polls {
-		if _, _, ok, err := restarted.rush.places.Queued(t.Context(), 2, ids.NewFor(2)); ok || err != nil {
-			t.Fatalf("a made-up number is in line: %t, %v", ok, err)
-		}
+		restarted.inLine("a made-up number", 2, ids.NewFor(2), nil, 0)
 	}
 	if calls > polls/10 {
 		t.Errorf("%d polls of made-up numbers cost %d calls", polls, calls)
@@ -139,9 +126,7 @@ func TestQueuedIsSureAboutATerminatedItem(t *testing.T) {
 	terminated := *it
 	terminated.OnSale = false
 	i.listing.Show(&terminated)
-	if _, _, ok, err := i.rush.places.Queued(t.Context(), 1, parse(t, p.OrderNo)); ok || err != nil {
-		t.Fatalf("a number that holds nothing: %t, %v", ok, err)
-	}
+	i.inLine("a number that holds nothing", 1, parse(t, p.OrderNo), nil, 0)
 }
 
 // A number whose place is unknown is not reported as out of line.
@@ -163,9 +148,7 @@ func TestQueuedIsNotSureWithoutItsState(t *testing.T) {
 		t.Fatal("sure although its grant is still to be written")
 	}
 	y.SettleAll(1)
-	if _, _, ok, err := i.rush.places.Queued(t.Context(), 1, no); ok || err != nil {
-		t.Fatalf("a settled number is in doubt: %v %v", ok, err)
-	}
+	i.inLine("a settled number", 1, no, nil, 0)
 }
 
 func TestNumbersRememberWithoutAllocating(t *testing.T) {
@@ -211,9 +194,7 @@ func TestLoadPublishesGrantsWhoseMessagesWereLost(t *testing.T) {
 		if o, ok, _ := y.Orders.Get(t.Context(), parse(t, p.OrderNo)); !ok || o.Status != orderevent.StatusPending {
 			t.Errorf("number %s has the order %+v", p.OrderNo, o)
 		}
-		if a := after.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || a.State != orderevent.StatusPending {
-			t.Errorf("sent again: %+v", a)
-		}
+		after.send(p.Path).accepted(t, "sent again", p, orderevent.StatusPending)
 	}
 	if st := after.state(it); st.Remaining != 1 || !st.Ready() || y.Orders.Twice != 0 {
 		t.Errorf("%+v, %d orders created twice", st, y.Orders.Twice)
@@ -233,21 +214,13 @@ func TestClosedNumberKeepsItsAnswerAfterALoad(t *testing.T) {
 	y.Write()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return before.state(it).Persisted == 1 }, "the order written")
 	y.Close(parse(t, first.OrderNo))
-	if _, a := before.buy(2, it); a.Status != http.StatusAccepted {
-		t.Fatalf("%+v", a)
-	}
+	before.buys("the unit that came back", 2, it, http.StatusAccepted, "")
 	y.otherRun()
 	y.Load(it)
 
 	after := y.instance([]*catalogue.Item{it}, func(c *Config) { c.FlagLife = time.Minute })
-	if _, a := after.buy(3, it); a.Code != "all-held" {
-		t.Fatalf("%+v", a)
-	}
+	after.buys("a stranger", 3, it, http.StatusConflict, "all-held")
 	mustBeUp(t, after, it, outAllHeld)
-	if a := after.send(first.Path); a.Status != http.StatusAccepted || a.OrderNo != first.OrderNo || a.State != orderevent.StatusClosed {
-		t.Errorf("sent again: %+v", a)
-	}
-	if _, a := after.buy(1, it); a.Code != "all-held" {
-		t.Errorf("another path of its user: %+v", a)
-	}
+	after.send(first.Path).accepted(t, "sent again", first, orderevent.StatusClosed)
+	after.buys("another path of its user", 1, it, http.StatusConflict, "all-held")
 }

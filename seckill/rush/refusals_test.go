@@ -42,9 +42,7 @@ func TestFullRedisIsNoUnknownOutcome(t *testing.T) {
 		require.NoError(t, y.Redis.ConfigSet(t.Context(), "maxmemory", limit).Err())
 	}
 	memory("1")
-	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "unavailable" || a.RetryAfter != "2" {
-		t.Errorf("while Redis is full: %+v", a)
-	}
+	i.send(p.Path).want(t, "while Redis is full", http.StatusServiceUnavailable, "unavailable", "2")
 	memory("0")
 	i.send(p.Path).want(t, "when it has memory", http.StatusAccepted, "")
 }
@@ -128,9 +126,8 @@ func TestRefusals(t *testing.T) {
 			if a.Status != c.status || a.Code != c.code || retry > c.retry || retry < c.retry-c.retry/3 {
 				t.Fatalf("got %d %s, Retry-After %q", a.Status, a.Code, a.RetryAfter)
 			}
-			if st := i.state(it); st.Seq != 0 || st.Remaining != int64(it.Total) {
-				t.Fatalf("the stock changed: %+v", st)
-			}
+			st := i.state(it)
+			require.Equal(t, "grants and units left", [2]int64{st.Seq, st.Remaining}, [2]int64{0, int64(it.Total)})
 		})
 	}
 }

@@ -27,9 +27,9 @@ func TestSoldOutWhenAllIsPaid(t *testing.T) {
 	for range 2 { // by Redis, then by the flag
 		req := httptest.NewRequest(http.MethodPost, i.issue(2, it, 1).RushURL, nil)
 		req.Header.Set("Accept-Language", "zh-CN,zh;q=0.9")
-		if a := i.do(req); a.Status != http.StatusGone || a.Code != "sold-out" || a.Title != "已售罄" {
-			t.Fatalf("%+v", a)
-		}
+		a := i.do(req)
+		a.want(t, "of the last unit", http.StatusGone, "sold-out")
+		require.Equal(t, "the title", a.Title, "已售罄")
 		mustBeUp(t, i, it, outSoldOut)
 	}
 }
@@ -45,9 +45,7 @@ func TestFencedItemIsHealed(t *testing.T) {
 	y.SettleAll(1)
 	require.NoError(t, y.Redis.FlushDB(t.Context()).Err())
 	p := i.issue(2, it, 1)
-	if a := i.send(p.Path); a.Status != http.StatusServiceUnavailable || a.Code != "fenced" || a.RetryAfter != "1" {
-		t.Fatalf("without its keys: %+v", a)
-	}
+	i.send(p.Path).want(t, "without its keys", http.StatusServiceUnavailable, "fenced", "1")
 	select {
 	case id := <-i.listing.Fenced():
 		require.NoError(t, y.Stock.Load(t.Context(), id))
@@ -55,12 +53,8 @@ func TestFencedItemIsHealed(t *testing.T) {
 		t.Fatal("no Load of the item was requested")
 	}
 	i.send(p.Path).want(t, "after the Load", http.StatusAccepted, "")
-	if a := i.send(held.Path); a.Status != http.StatusAccepted || a.OrderNo != held.OrderNo {
-		t.Fatalf("the earlier buyer: %+v", a)
-	}
-	if st := i.state(it); st.Remaining != 3 {
-		t.Fatalf("%d left, want 3", st.Remaining)
-	}
+	i.send(held.Path).accepted(t, "the earlier buyer", held, "")
+	require.Equal(t, "units left", i.state(it).Remaining, 3)
 }
 
 func repeats(t testing.TB, perSecond int) *ratelimit.Repeats {
@@ -79,27 +73,19 @@ func TestAHammeredPathIsRefusedFromMemory(t *testing.T) {
 	i := y.instance([]*catalogue.Item{it})
 	i.rush.repeats = repeats(t, 10)
 	p := i.issue(1, it, 1)
-	for n := range 10 {
-		if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
-			t.Fatalf("rush %d: %+v", n, a)
-		}
+	for range 10 {
+		i.send(p.Path).accepted(t, "within the limit", p, "")
 	}
 	// The ten may have taken long enough to allow one more; not a hundred more.
 	refused := answer{Status: http.StatusAccepted}
 	for n := 0; n < 100 && refused.Status == http.StatusAccepted; n++ {
 		refused = i.send(p.Path)
 	}
-	if refused.Code != "rate-limited" || refused.Status != http.StatusTooManyRequests || refused.RetryAfter != "1" {
-		t.Errorf("%+v, want rate-limited", refused)
-	}
+	refused.want(t, "above the limit", http.StatusTooManyRequests, "rate-limited", "1")
 	require.Equal(t, "refusals in the funnel", i.answers(it.ID)["rate-limited"], 1)
-	if _, a := i.buy(2, it); a.Status != http.StatusAccepted {
-		t.Errorf("another user: %+v", a)
-	}
+	i.buys("another user", 2, it, http.StatusAccepted, "")
 	i.clock.Advance(time.Second)
-	if a := i.send(p.Path); a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo {
-		t.Errorf("a second later: %+v", a)
-	}
+	i.send(p.Path).accepted(t, "a second later", p, "")
 }
 
 // While the flag is up users are not counted: refusing costs less than
@@ -111,9 +97,7 @@ func TestTheFlagAnswersBeforeTheLimit(t *testing.T) {
 	for range 10 {
 		w := httptest.NewRecorder()
 		i.rt.ServeHTTP(w, req)
-		if w.Code != http.StatusConflict {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
+		require.Equal(t, "status", w.Code, http.StatusConflict)
 	}
 }
 
@@ -143,9 +127,7 @@ func TestAdmissionRate(t *testing.T) {
 		if refused < c.least || refused > c.atMost {
 			t.Errorf("at %v a second %d of 10 were refused, want %d to %d", c.rate, refused, c.least, c.atMost)
 		}
-		if got := i.send(held.Path); got.Status != http.StatusAccepted {
-			t.Errorf("at %v a second a holder was not admitted: %+v", c.rate, got)
-		}
+		i.send(held.Path).accepted(t, "the holder", held, "")
 	}
 }
 
@@ -191,9 +173,8 @@ func TestHundredParallelRushesOfOneUserGiveOneGrant(t *testing.T) {
 				}
 				require.Equal(t, "the number", a.OrderNo, granted)
 			}
-			if st := i.state(it); st.Seq != 1 || st.Remaining != 999 {
-				t.Fatalf("%d grants, %d left", st.Seq, st.Remaining)
-			}
+			st := i.state(it)
+			require.Equal(t, "grants and units left", [2]int64{st.Seq, st.Remaining}, [2]int64{1, 999})
 			y.Write()
 			pgtest.Eventually(t, 30*time.Second, func() bool { return y.Orders.Count() == 1 }, "one order")
 		})
@@ -213,41 +194,27 @@ func TestLostAnswerIsGivenAgain(t *testing.T) {
 	if a.Status != http.StatusAccepted || a.OrderNo != first.OrderNo || a.State != "queued" || a.Position != 1 || a.PollAfter < 200 {
 		t.Fatalf("first rush: %+v", a)
 	}
-	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.OrderNo != first.OrderNo || again.State != "queued" || again.Position != 1 {
-		t.Fatalf("before the sell-out: %+v", again)
-	}
-	if _, a = i.buy(2, it); a.Status != http.StatusAccepted {
-		t.Fatalf("second unit: %+v", a)
-	}
-	if _, a = i.buy(3, it); a.Code != "all-held" || a.Status != http.StatusConflict {
-		t.Fatalf("third shopper: %+v", a)
-	}
+	again := i.send(first.Path)
+	again.accepted(t, "before the sell-out", first, "queued")
+	require.Equal(t, "position before the sell-out", again.Position, 1)
+	i.buys("second unit", 2, it, http.StatusAccepted, "")
+	i.buys("third shopper", 3, it, http.StatusConflict, "all-held")
 	mustBeUp(t, i, it, outAllHeld)
-	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.OrderNo != first.OrderNo || again.State != "queued" {
-		t.Fatalf("after the sell-out: %+v", again)
-	}
+	i.send(first.Path).accepted(t, "after the sell-out", first, "queued")
 	// A second click comes with its own path.
-	if _, again := i.buy(1, it); again.Code != "already-bought" || again.OrderNo != first.OrderNo || again.Status != http.StatusConflict {
-		t.Fatalf("second click after the sell-out: %+v", again)
-	}
+	click := i.buys("second click after the sell-out", 1, it, http.StatusConflict, "already-bought")
+	require.Equal(t, "the number in already-bought", click.OrderNo, first.OrderNo)
 
 	y.Write()
 	pgtest.Eventually(t, 30*time.Second, func() bool { return i.state(it).Persisted == 2 }, "both orders written")
-	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.State != orderevent.StatusPending || again.Position != 0 {
-		t.Fatalf("with an order: %+v", again)
-	}
+	again = i.send(first.Path)
+	again.accepted(t, "with an order", first, orderevent.StatusPending)
+	require.Equal(t, "position with an order", again.Position, 0)
 	y.Close(parse(t, first.OrderNo))
-	if again := i.send(first.Path); again.Status != http.StatusAccepted || again.OrderNo != first.OrderNo || again.State != orderevent.StatusClosed {
-		t.Fatalf("after its end: %+v", again)
-	}
+	i.send(first.Path).accepted(t, "after its end", first, orderevent.StatusClosed)
 	// The number is finished but the user is not: a new path buys again.
-	if _, a := i.buy(1, it); a.Status != http.StatusAccepted {
-		t.Fatalf("buying again: %+v", a)
-	}
-	f := i.answers(it.ID)
-	if f["queued"] != 3 || f["repeated"] != 4 || f["all-held"] != 1 || f["already-bought"] != 1 {
-		t.Fatalf("funnel: %v", f)
-	}
+	i.buys("buying again", 1, it, http.StatusAccepted, "")
+	require.Equal(t, "funnel", i.answers(it.ID), map[string]int64{"queued": 3, "repeated": 4, "all-held": 1, "already-bought": 1})
 }
 
 // mustBeUp waits for the flag, which rises after the answer that caused it.
@@ -272,7 +239,6 @@ func TestOneItemPerActivity(t *testing.T) {
 	i := y.instance([]*catalogue.Item{one, other})
 	first, a := i.buy(1, one)
 	a.want(t, "first item", http.StatusAccepted, "")
-	if _, a := i.buy(1, other); a.Code != "already-bought" || a.OrderNo != first.OrderNo {
-		t.Fatalf("second item of the activity: %+v", a)
-	}
+	again := i.buys("second item of the activity", 1, other, http.StatusConflict, "already-bought")
+	require.Equal(t, "the number in already-bought", again.OrderNo, first.OrderNo)
 }

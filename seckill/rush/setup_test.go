@@ -66,9 +66,8 @@ func (y *bundle) signing(key []byte, items []*catalogue.Item, change ...func(*Co
 	}
 	deps.Places = NewPlaces(cfg, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
 	var err error
-	if i.rush, err = New(cfg, deps); err != nil {
-		y.T.Fatal(err)
-	}
+	i.rush, err = New(cfg, deps)
+	require.NoError(y.T, err)
 	i.rt = httpx.NewRouter(auth.NewTokens(key, time.Now), deps.Log, "test", prometheus.NewRegistry())
 	i.rush.Routes(i.rt)
 	y.T.Cleanup(i.rush.lanes.drain)
@@ -128,12 +127,20 @@ func (a *answer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// want requires a status and, unless it is empty, a problem's code; what names the
-// answer.
-func (a answer) want(t testing.TB, what string, status int, code string) {
+// want requires a status and, unless it is empty, a problem's code, and a Retry-After if
+// one is given; what names the answer.
+func (a answer) want(t testing.TB, what string, status int, code string, retryAfter ...string) {
 	t.Helper()
-	if a.Status != status || code != "" && a.Code != code {
-		t.Fatalf("%s: %+v, want %d %s", what, a, status, code)
+	if a.Status != status || code != "" && a.Code != code || len(retryAfter) > 0 && a.RetryAfter != retryAfter[0] {
+		t.Fatalf("%s: %+v, want %d %s %s", what, a, status, code, retryAfter)
+	}
+}
+
+// accepted requires the 202 of a path's number, in a state unless that is empty.
+func (a answer) accepted(t testing.TB, what string, p rushPath, state string) {
+	t.Helper()
+	if a.Status != http.StatusAccepted || a.OrderNo != p.OrderNo || state != "" && a.State != state {
+		t.Fatalf("%s: %+v, want 202 %s %s", what, a, p.OrderNo, state)
 	}
 }
 
@@ -173,6 +180,24 @@ func (i *instance) buy(user int64, it *catalogue.Item) (rushPath, answer) {
 	i.T.Helper()
 	p := i.issue(user, it, 1)
 	return p, i.send(p.Path)
+}
+
+// buys is buy where the answer must have a status and, unless it is empty, a problem's code.
+func (i *instance) buys(what string, user int64, it *catalogue.Item, status int, code string, retryAfter ...string) answer {
+	i.T.Helper()
+	_, a := i.buy(user, it)
+	a.want(i.T, what, status, code, retryAfter...)
+	return a
+}
+
+// inLine requires the position of a user's number in the line of an item, which is nil
+// for a number that is in no line.
+func (i *instance) inLine(what string, user int64, no ids.ID, it *catalogue.Item, position int64) {
+	i.T.Helper()
+	got, item, ok, err := i.rush.places.Queued(i.T.Context(), user, no)
+	if err != nil || ok != (it != nil) || ok && (item != it.ID || got != position) {
+		i.T.Fatalf("%s: %d in the line of item %d, %t, %v; want %d of %+v", what, got, item, ok, err, position, it)
+	}
 }
 
 // answers are this instance's answers about an item by code.
