@@ -1,7 +1,6 @@
 package change
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -40,13 +39,11 @@ func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 	base := "/api/v1/admin/activities/" + s.Activity
 	original := d.Do(http.StatusOK, http.MethodGet, base, nil)
 	var clone seckilltest.Reply
-	tr := d.Traced(func() {
+	d.leaves("cloning", "[activity.clone session.create item.create] and 0 events", func() {
 		clone = d.Do(http.StatusCreated, http.MethodPost, base+"/clone", `{"name":"Again","shift_days":10}`)
 	})
-	require.Equal(t, "what cloning left", tr.String(), "[activity.clone session.create item.create] and 0 events")
-	if got := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+clone.Text("id"), nil); !bytes.Equal(got.Raw, clone.Raw) {
-		t.Errorf("answered %s\nkept     %s", clone.Raw, got.Raw)
-	}
+	kept := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+clone.Text("id"), nil)
+	require.Equal(t, "what was kept", string(kept.Raw), string(clone.Raw))
 	session := clone.Doc["sessions"].([]any)[0].(map[string]any)
 	for field, want := range map[string]string{
 		"starts_at": "2026-03-11T04:00:00.000Z", "ends_at": "2026-03-30T04:00:00.000Z", "name": "Again", "status": "draft",
@@ -54,19 +51,13 @@ func TestCloneIsTheSamePlanAtOtherTimes(t *testing.T) {
 		require.Equal(t, field, clone.Text(field), want)
 	}
 	// Still 10:00 to 12:00 local time, an hour earlier in UTC.
-	if session["opens_at"] != "2026-03-16T14:00:00.000Z" || session["closes_at"] != "2026-03-16T16:00:00.000Z" {
-		t.Errorf("session of the clone: %v", session)
-	}
+	window := []any{session["opens_at"], session["closes_at"]}
+	require.Equal(t, "window of the clone", window, []any{"2026-03-16T14:00:00.000Z", "2026-03-16T16:00:00.000Z"})
 	require.Equal(t, "the clone", rules(clone.Doc), rules(original.Doc))
-	var of string
-	if err := d.DB.QueryRow(t.Context(), `SELECT detail->'after'->>'of' FROM platform.audit WHERE action = 'activity.clone' AND subject = $1 AND actor = 72`,
-		"activity "+clone.Text("id")).Scan(&of); err != nil || of != "activity "+s.Activity {
-		t.Errorf("the log says it is a clone of %q (%v)", of, err)
-	}
+	require.Equal(t, "records of what it is a clone of", d.Number(`SELECT count(*) FROM platform.audit WHERE action = 'activity.clone' AND actor = 72
+		AND subject = $1 AND detail->'after'->>'of' = $2`, "activity "+clone.Text("id"), "activity "+s.Activity), 1)
 	// The original is as it was.
-	if again := d.Do(http.StatusOK, http.MethodGet, base, nil); !bytes.Equal(again.Raw, original.Raw) {
-		t.Errorf("the original became %s", again.Raw)
-	}
+	require.Equal(t, "the original", string(d.Do(http.StatusOK, http.MethodGet, base, nil).Raw), string(original.Raw))
 }
 
 // rules returns a plan without ids, versions and times.
@@ -104,18 +95,14 @@ func TestCloneOfAnEndedSaleCanBeSold(t *testing.T) {
 	starts := time.Now().Add(30 * time.Hour).UTC().Truncate(time.Millisecond)
 	path, body := "/api/v1/admin/activities/"+s.Activity+"/clone", map[string]any{"starts_at": starts}
 	clone := d.Do(http.StatusCreated, http.MethodPost, path, body, "Idempotency-Key", "c1")
-	tr := d.Traced(func() {
-		if again := d.Do(http.StatusCreated, http.MethodPost, path, body, "Idempotency-Key", "c1"); !bytes.Equal(again.Raw, clone.Raw) {
-			t.Errorf("repeated: %s\nfirst: %s", again.Raw, clone.Raw)
-		}
+	d.leaves("a repetition", nothing, func() {
+		again := d.Do(http.StatusCreated, http.MethodPost, path, body, "Idempotency-Key", "c1")
+		require.Equal(t, "a repetition", string(again.Raw), string(clone.Raw))
 	})
-	require.Equal(t, "what a repetition left", tr.String(), "[] and 0 events")
-	if r := d.As(auth.Operator, http.MethodPost, path, `{"shift_days":1}`, "Idempotency-Key", "c1"); r.Status != 422 || r.Text("code") != "idempotency-mismatch" {
-		t.Errorf("another body under the key: %d %s", r.Status, r.Raw)
-	}
-	if clone.Text("starts_at") != starts.Format(wire.TimeLayout) || clone.Doc["paused"] != false {
-		t.Errorf("clone: %s", clone.Raw)
-	}
+	other := d.As(auth.Operator, http.MethodPost, path, `{"shift_days":1}`, "Idempotency-Key", "c1")
+	other.Want(t, "another body under the key", 422, "idempotency-mismatch")
+	require.Equal(t, "start of the clone", clone.Text("starts_at"), starts.Format(wire.TimeLayout))
+	require.Equal(t, "pause of the clone", clone.Doc["paused"], false)
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+clone.Text("id")+"/publish", nil)
 	item := clone.ID(t, "sessions", 0, "items", 0, "id")
 	require.Equal(t, "units of the clone on sale", d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1 AND NOT paused`, item), 10)
@@ -153,7 +140,7 @@ func TestWrongClones(t *testing.T) {
 	d := setup(t).instance()
 	s := d.Draft(time.Hour)
 	base := "/api/v1/admin/activities/"
-	tr := d.Traced(func() {
+	d.leaves("wrong clones", nothing, func() {
 		for _, c := range []struct{ id, body, code, want string }{
 			{s.Activity, `{}`, "invalid", "one of the two"},
 			{s.Activity, `{"shift_days":1,"starts_at":"2031-01-01T00:00:00Z"}`, "invalid", "one of the two"},
@@ -163,12 +150,8 @@ func TestWrongClones(t *testing.T) {
 			{s.Activity, `{"shift_days":1,"name":""}`, "invalid", "1 to 120 characters"},
 			{"987654", `{"shift_days":1}`, "not-found", ""},
 		} {
-			r := d.As(auth.Operator, http.MethodPost, base+c.id+"/clone", c.body)
-			if r.Status < 400 || r.Text("code") != c.code || !strings.Contains(string(r.Raw), c.want) {
-				t.Errorf("%s: %d %s, want %s …%s…", c.body, r.Status, r.Raw, c.code, c.want)
-			}
+			d.As(auth.Operator, http.MethodPost, base+c.id+"/clone", c.body).Want(t, c.body, statusOf[c.code], c.code, c.want)
 		}
 	})
-	require.Equal(t, "what was left", tr.String(), "[] and 0 events")
 	d.As(auth.Viewer, http.MethodPost, base+s.Activity+"/clone", `{"shift_days":1}`).Want(t, "a viewer cloned", http.StatusForbidden, "")
 }

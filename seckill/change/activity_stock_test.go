@@ -60,9 +60,7 @@ func TestAnEditAfterThePreheatIsLoadedAgain(t *testing.T) {
 	patch("activities", s.Activity, `"limit_per_user":3`)
 	st = d.settled(s, false, "another limit", newer(func(st inventory.State) bool { return st.Limit == 3 }))
 	epoch = st.Epoch
-	if st.Rebuy {
-		t.Error("a sale allows buying again by default")
-	}
+	require.Equal(t, "a sale allows buying again by default", st.Rebuy, false)
 	patch("activities", s.Activity, `"rebuy_after_close":true`)
 	st = d.settled(s, false, "once more", newer(func(st inventory.State) bool { return st.Rebuy }))
 	epoch = st.Epoch
@@ -90,29 +88,23 @@ func TestDeletingScheduledThings(t *testing.T) {
 	s := d.Publish(10 * time.Minute)
 	require.NoError(t, d.Stock.Load(t.Context(), s.StockItem(t, false).ID))
 	for _, path := range []string{"items/" + s.Item, "sessions/" + s.Session} {
-		if r := d.As(auth.Operator, http.MethodDelete, "/api/v1/admin/"+path, nil); r.Status != 409 || r.Text("code") != plan.ErrNotEditable.Code {
-			t.Errorf("deleting the last item by %s: %d %s", path, r.Status, r.Raw)
-		}
+		d.As(auth.Operator, http.MethodDelete, "/api/v1/admin/"+path, nil).Want(t, "deleting the last item by "+path, 409, plan.ErrNotEditable.Code)
 	}
 	second := `{"session_id":"` + s.Session + `","sku":"b","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
 	other := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", second).Text("id")
 	require.Equal(t, "stock rows of an item added after publication", d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, other), 1)
-	if tr := d.Traced(func() { d.Do(204, http.MethodDelete, "/api/v1/admin/items/"+s.Item, nil) }); tr.String() != "[item.delete] and 1 events" {
-		t.Errorf("deleting an item left %v", tr)
-	}
+	d.leaves("deleting an item", "[item.delete] and 1 events", func() { d.Do(204, http.MethodDelete, "/api/v1/admin/items/"+s.Item, nil) })
 	require.Equal(t, "stock rows of the deleted item", d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1`, s.Item), 0)
 	if _, ok, err := d.Stock.State(t.Context(), s.StockItem(t, false)); err != nil || ok {
 		t.Errorf("the deleted item is still in Redis: %v %v", ok, err)
 	}
 	d.Do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.Session, nil)
-	if tr := d.Traced(func() { d.Do(204, http.MethodDelete, "/api/v1/admin/activities/"+s.Activity, nil) }); tr.String() != "[activity.delete] and 1 events" {
-		t.Errorf("deleting an activity left %v", tr)
-	}
+	d.leaves("deleting an activity", "[activity.delete] and 1 events", func() {
+		d.Do(204, http.MethodDelete, "/api/v1/admin/activities/"+s.Activity, nil)
+	})
 	d.forgetBrowse()
 	for _, path := range []string{"sessions/" + s.Session, "items/" + other} {
-		if r := d.As("", http.MethodGet, "/api/v1/"+path, nil); r.Status != 404 {
-			t.Errorf("%s after its activity was deleted: %d %s", path, r.Status, r.Raw)
-		}
+		d.As("", http.MethodGet, "/api/v1/"+path, nil).Want(t, path+" after its activity was deleted", 404, "")
 	}
 	require.Equal(t, "stock rows that are left", d.Number(`SELECT count(*) FROM inventory.stock`), 0)
 }

@@ -51,9 +51,7 @@ func TestListsPage(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"activities?cursor=!!", "sessions?cursor=Zm9v", "items?cursor=!!"} {
-		if r := d.As(auth.Viewer, http.MethodGet, "/api/v1/admin/"+path, nil); r.Status != 422 || r.Text("code") != "invalid" {
-			t.Errorf("%s, invalid cursor: %d %s", path, r.Status, r.Raw)
-		}
+		d.As(auth.Viewer, http.MethodGet, "/api/v1/admin/"+path, nil).Want(t, path+", invalid cursor", 422, "invalid")
 	}
 }
 
@@ -123,7 +121,7 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 		activity := map[string]any{"name": "Sale", "starts_at": now, "ends_at": now.Add(3 * time.Hour)}
 		c.change(activity, session, item)
 		session["items"], activity["sessions"] = []any{item}, []any{session}
-		tr := d.Traced(func() {
+		d.leaves(c.name, nothing, func() {
 			r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/activities", activity)
 			found := false
 			errs, _ := r.Doc["errors"].([]any)
@@ -135,7 +133,6 @@ func TestInvalidDraftsNameTheField(t *testing.T) {
 				t.Errorf("%s: %d %s, want %s: …%s…", c.name, r.Status, r.Raw, c.location, c.message)
 			}
 		})
-		require.Equal(t, "what was left by "+c.name, tr.String(), "[] and 0 events")
 	}
 	require.Equal(t, "activities created by invalid drafts", d.Number(`SELECT count(*) FROM seckill.activities`), 0)
 }
@@ -162,13 +159,9 @@ func TestPublicationChecks(t *testing.T) {
 	} {
 		s := d.Draft(time.Hour)
 		c.spoil(s)
-		tr := d.Traced(func() {
-			r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil)
-			if r.Status != 422 || !strings.Contains(string(r.Raw), c.want) {
-				t.Errorf("%s: %d %s", name, r.Status, r.Raw)
-			}
+		d.leaves(name, nothing, func() {
+			d.As(auth.Operator, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil).Want(t, name, 422, "", c.want)
 		})
-		require.Equal(t, "what was left by "+name, tr.String(), "[] and 0 events")
 	}
 }
 
@@ -184,12 +177,9 @@ func TestEditsNeedTheVersionTheyRead(t *testing.T) {
 		path = "/api/v1/admin/" + path
 		r := d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,`+body+`}`)
 		require.Equal(t, path+" after an edit", r.Doc["version"], 2.0)
-		tr := d.Traced(func() {
-			r = d.As(auth.Operator, http.MethodPatch, path, `{"version":1,`+body+`}`)
-		})
-		if r.Status != 409 || r.Text("code") != "stale-version" || r.Doc["version"] != 2.0 || tr.String() != "[] and 0 events" {
-			t.Errorf("%s with a stale version: %d %s, left %v", path, r.Status, r.Raw, tr)
-		}
+		d.leaves("a stale "+path, nothing, func() { r = d.As(auth.Operator, http.MethodPatch, path, `{"version":1,`+body+`}`) })
+		r.Want(t, path+" with a stale version", 409, "stale-version")
+		require.Equal(t, path+" with a stale version", r.Doc["version"], 2.0)
 	}
 }
 
@@ -211,15 +201,9 @@ func TestPatchChangesOnlyWhatItNames(t *testing.T) {
 	r := d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,"payment_window_share":0.5}`)
 	require.Equal(t, "the share", r.Doc["payment_window_share"], 0.5)
 	r = d.Do(http.StatusOK, http.MethodPatch, path, `{"version":2,"payment_window_seconds":60}`)
-	if r.Doc["payment_window_share"] != nil || r.Doc["payment_window_seconds"] != 60.0 {
-		t.Errorf("duration in place of the share: %s", r.Raw)
-	}
+	require.Equal(t, "duration in place of the share", []any{r.Doc["payment_window_share"], r.Doc["payment_window_seconds"]}, []any{nil, 60.0})
 	r = d.As(auth.Operator, http.MethodPatch, path, map[string]any{"version": 3, "ends_at": time.Now().Add(90 * time.Minute).UTC()})
-	if r.Status != 422 || !strings.Contains(string(r.Raw), "Session "+s.Session+" would break a rule") {
-		t.Errorf("an end before the session's: %d %s", r.Status, r.Raw)
-	}
+	r.Want(t, "an end before the session's", 422, "", "Session "+s.Session+" would break a rule")
 	same := `{"session_id":"` + s.Session + `","sku":"phone","title":"B","list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"},"stock":1}`
-	if r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/items", same); r.Status != 422 || !strings.Contains(string(r.Raw), "body.sku") {
-		t.Errorf("an SKU twice in a session: %d %s", r.Status, r.Raw)
-	}
+	d.As(auth.Operator, http.MethodPost, "/api/v1/admin/items", same).Want(t, "an SKU twice in a session", 422, "", "body.sku")
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,29 +70,22 @@ func TestMoveBackup(t *testing.T) {
 		if err != nil || bookErr != nil || !ok || row.Difference != 0 || st.Rev != d.Number(`SELECT rev FROM inventory.stock WHERE item_id = $1`, s.Item) {
 			t.Errorf("%s: state %+v, books %+v, %v, %v", what, st, row, err, bookErr)
 		}
-		if found, err := d.offPlan(); err != nil || len(found) != 0 {
-			t.Errorf("%s: %v, %v", what, found, err)
-		}
+		d.offPlan(what, 0)
 	}
 	var r seckilltest.Reply
-	tr := d.Traced(func() {
+	d.leaves("a move", "[activity.start item.backup] and 2 events", func() {
 		for range 2 { // once per key
 			r = d.Do(http.StatusOK, http.MethodPost, path, `{"units":4}`, "Idempotency-Key", "k1")
 		}
 	})
-	if r.Doc["moved"] != 4.0 || tr.String() != "[activity.start item.backup] and 2 events" {
-		t.Errorf("moved %s, left %v", r.Raw, tr)
-	}
+	require.Equal(t, "moved", r.Doc["moved"], 4.0)
 	must("to the backup", "stock 6 backup 5, of 11 are 6 available and 5 held back")
 	var into inventory.Decision
 	no := ids.NewFor(5)
 	require.NoError(t, d.Stock.Reserve(t.Context(), item, d.epoch(s), []inventory.Attempt{{User: 5, No: no, Quantity: 1}}, &into))
-	if r = d.Do(http.StatusOK, http.MethodPost, path, `{"units":10,"or_fewer":true}`); r.Doc["moved"] != 5.0 {
-		t.Errorf("one of 6 is granted: %s", r.Raw)
-	}
-	if r = d.Do(http.StatusOK, http.MethodPost, path, `{"units":-3}`); r.Doc["moved"] != -3.0 {
-		t.Errorf("back on sale: %s", r.Raw)
-	}
+	r = d.Do(http.StatusOK, http.MethodPost, path, `{"units":10,"or_fewer":true}`)
+	require.Equal(t, "moved of 6, of which one is granted", r.Doc["moved"], 5.0)
+	require.Equal(t, "back on sale", d.Do(http.StatusOK, http.MethodPost, path, `{"units":-3}`).Doc["moved"], -3.0)
 	must("and back", "stock 4 backup 7, of 11 are 4 available and 7 held back")
 	for _, body := range []string{`{"units":0}`, `{"units":10000001}`} {
 		d.Do(http.StatusUnprocessableEntity, http.MethodPost, path, body)
@@ -103,13 +95,9 @@ func TestMoveBackup(t *testing.T) {
 	d.Redis.Del(t.Context(), "{g:i"+s.Item+":0}:"+s.Item+":state")
 	d.As(auth.Operator, http.MethodPost, path, `{"units":1}`).Want(t, "without Redis", http.StatusServiceUnavailable, "fenced")
 	draft := d.Draft(time.Hour)
-	if r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/items/"+draft.Item+"/backup", `{"units":1}`); r.Status != http.StatusConflict {
-		t.Errorf("of a draft: %d %s", r.Status, r.Raw)
-	}
+	d.As(auth.Operator, http.MethodPost, "/api/v1/admin/items/"+draft.Item+"/backup", `{"units":1}`).Want(t, "of a draft", http.StatusConflict, "")
 	d.SQL(`UPDATE inventory.stock SET backup = backup - 1, available = available + 1 WHERE item_id = $1`, s.Item)
-	if found, err := d.offPlan(); err != nil || len(found) != 1 {
-		t.Errorf("a unit that moved without a plan: %v, %v", found, err)
-	}
+	d.offPlan("a unit that moved without a plan", 1)
 }
 
 // TestMoveBackupOfAnOversoldItemAndAfterTheEnd moves what is safe: units of an oversold
@@ -127,20 +115,14 @@ func TestMoveBackupOfAnOversoldItemAndAfterTheEnd(t *testing.T) {
 	must := func(what, want string, remaining int64) {
 		t.Helper()
 		require.Equal(t, what, d.planned(s.Item), want)
-		if st, _, err := d.Stock.State(t.Context(), item); err != nil || st.Remaining != remaining {
-			t.Errorf("%s: %d remain, want %d, %v", what, st.Remaining, remaining, err)
-		}
-		if found, err := d.offPlan(); err != nil || len(found) != 0 {
-			t.Errorf("%s: %v, %v", what, found, err)
-		}
+		st, _, err := d.Stock.State(t.Context(), item)
+		require.NoError(t, err)
+		require.Equal(t, what+": units left", st.Remaining, remaining)
+		d.offPlan(what, 0)
 	}
 	must("oversold", "stock 10 backup 5, of 17 are 12 available and 5 held back", 12)
-	if r := d.Do(http.StatusUnprocessableEntity, http.MethodPost, path+"/backup", `{"units":1}`); !strings.Contains(string(r.Raw), "below 0") {
-		t.Errorf("off the sale: %s", r.Raw)
-	}
-	if r := d.Do(http.StatusOK, http.MethodPost, path+"/backup", `{"units":-2}`); r.Doc["moved"] != -2.0 {
-		t.Errorf("to the sale: %s", r.Raw)
-	}
+	d.As(auth.Operator, http.MethodPost, path+"/backup", `{"units":1}`).Want(t, "off the sale", http.StatusUnprocessableEntity, "", "below 0")
+	require.Equal(t, "to the sale", d.Do(http.StatusOK, http.MethodPost, path+"/backup", `{"units":-2}`).Doc["moved"], -2.0)
 	must("two came back with one more", "stock 12 backup 3, of 18 are 15 available and 3 held back", 15)
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/terminate", nil)
 	d.Do(http.StatusOK, http.MethodPost, path+"/backup", `{"units":-1}`)
@@ -148,8 +130,7 @@ func TestMoveBackupOfAnOversoldItemAndAfterTheEnd(t *testing.T) {
 
 	plain := d.Publish(-time.Minute)
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+plain.Activity+"/terminate", nil)
-	if r := d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+plain.Item+"/backup", `{"units":3}`); r.Doc["moved"] != 3.0 {
-		t.Errorf("after the end: %s", r.Raw)
-	}
+	r := d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+plain.Item+"/backup", `{"units":3}`)
+	require.Equal(t, "moved after the end", r.Doc["moved"], 3.0)
 	require.Equal(t, "after the end", d.planned(plain.Item), "stock 7 backup 3, of 10 are 7 available and 3 held back")
 }

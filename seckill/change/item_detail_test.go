@@ -23,18 +23,17 @@ func TestShoppersReadDetails(t *testing.T) {
 	if r := d.Do(http.StatusOK, http.MethodGet, detail, nil); r.Text("description") != "" || len(r.Doc["images"].([]any)) != 0 {
 		t.Errorf("before it is written: %s", r.Raw)
 	}
-	tr := d.Traced(func() {
+	d.leaves("writing", "[item.detail activity.rules] and 0 events", func() {
 		for range 2 { // the same again changes nothing
 			d.Do(http.StatusOK, http.MethodPut, detail, `{"description":"# Phone\n\nA *new* one.","images":["https://127.0.0.1/1.png","https://127.0.0.1/2.png"],"version":0}`)
 			d.Do(http.StatusOK, http.MethodPut, rules, `{"rules":"One each.","version":0}`)
 		}
 	})
-	require.Equal(t, "what writing left", tr.String(), "[item.detail activity.rules] and 0 events")
 	// Another operator who read neither does not overwrite them.
 	for path, body := range map[string]string{detail: `{"description":"mine","images":[],"version":0}`, rules: `{"rules":"mine","version":0}`} {
-		if r := d.Do(http.StatusConflict, http.MethodPut, path, body); r.Text("code") != "stale-version" || r.Doc["version"] != 1.0 {
-			t.Errorf("stale: %s", r.Raw)
-		}
+		r := d.As(auth.Operator, http.MethodPut, path, body)
+		r.Want(t, "stale", http.StatusConflict, "stale-version")
+		require.Equal(t, "version", r.Doc["version"], 1.0)
 	}
 	d.As("", http.MethodGet, shown, nil).Want(t, "of a draft", http.StatusNotFound, "")
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil)
@@ -47,20 +46,15 @@ func TestShoppersReadDetails(t *testing.T) {
 	require.NoError(t, d.svc.advanceAll(t.Context()))
 	d.Do(http.StatusOK, http.MethodPut, detail, `{"description":"Black","images":[],"version":1}`)
 	d.Do(http.StatusOK, http.MethodPut, rules, `{"rules":"Two each.","version":1}`)
-	if before, after := d.lastChange("activity.rules"); before["rules"] != "One each." || after["rules"] != "Two each." {
-		t.Errorf("recorded %v and %v", before, after)
-	}
+	d.recorded("activity.rules", "rules", "One each.", "Two each.")
 	d.forgetBrowse()
-	if r := d.As("", http.MethodGet, shown, nil); r.Text("description_html") != "<p>Black</p>\n" || r.Text("rules_html") != "<p>Two each.</p>\n" {
-		t.Errorf("corrected, shoppers read %s", r.Raw)
-	}
+	r = d.As("", http.MethodGet, shown, nil)
+	require.Equal(t, "what shoppers read", r.Text("description_html")+r.Text("rules_html"), "<p>Black</p>\n<p>Two each.</p>\n")
 	clone := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/clone", `{"shift_days":1}`)
-	if r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/items/"+clone.ID(t, "sessions", 0, "items", 0, "id")+"/detail", nil); r.Text("description") != "Black" || r.Doc["version"] != 1.0 {
-		t.Errorf("the clone: %s", r.Raw)
-	}
-	if r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+clone.ID(t, "id")+"/rules", nil); r.Text("rules") != "Two each." {
-		t.Errorf("the clone: %s", r.Raw)
-	}
+	r = d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/items/"+clone.ID(t, "sessions", 0, "items", 0, "id")+"/detail", nil)
+	require.Equal(t, "the clone", []any{r.Doc["description"], r.Doc["version"]}, []any{"Black", 1.0})
+	r = d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+clone.ID(t, "id")+"/rules", nil)
+	require.Equal(t, "the clone", r.Text("rules"), "Two each.")
 	many := strings.Repeat(`"https://127.0.0.1/x",`, 10)
 	for _, bad := range []string{
 		`{"description":"\u202e","images":[],"version":2}`, `{"description":"","images":["javascript:alert(1)"],"version":2}`, `{"description":"","images":[""],"version":2}`,
@@ -85,31 +79,26 @@ func TestDetailsAreGivenAtCreation(t *testing.T) {
 	d := setup(t).instance()
 	written := func(text string) map[string]any { return map[string]any{"description": text, "images": []string{}} }
 	var s seckilltest.Sale
-	tr := d.Traced(func() {
+	d.leaves("creating", "[activity.create activity.rules session.create item.create item.detail] and 0 events", func() {
 		s = d.Draft(time.Hour, func(a, _, i map[string]any) { a["rules"], i["detail"] = "One each.", written("A") })
 	})
-	require.Equal(t, "what creating left", tr.String(), "[activity.create activity.rules session.create item.create item.detail] and 0 events")
 	product := `"title":"x","stock":9,"list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"}`
 	item := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", `{"session_id":"`+s.Session+`","sku":"b",`+product+`,"detail":{"description":"B","images":[]}}`)
 	at := time.Now().Add(90 * time.Minute).UTC()
 	session := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/sessions", fmt.Sprintf(`{"activity_id":%q,"name":"Second","opens_at":%q,"closes_at":%q,
 		"items":[{"sku":"plain",%s},{"sku":"c",%s,"detail":{"description":"C","images":[]}}]}`, s.Activity, at.Format(time.RFC3339), at.Add(time.Minute).Format(time.RFC3339), product, product))
 	for id, want := range map[string]string{s.Item: "A1", item.Text("id"): "B1", session.ID(t, "items", 0, "id"): "0", session.ID(t, "items", 1, "id"): "C1"} {
-		if r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/items/"+id+"/detail", nil); fmt.Sprint(r.Text("description"), r.Doc["version"]) != want {
-			t.Errorf("%s: %s", want, r.Raw)
-		}
+		r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/items/"+id+"/detail", nil)
+		require.Equal(t, "the detail", fmt.Sprint(r.Text("description"), r.Doc["version"]), want)
 	}
-	if r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.Activity+"/rules", nil); r.Text("rules") != "One each." || r.Doc["version"] != 1.0 {
-		t.Errorf("rules: %s", r.Raw)
-	}
+	r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.Activity+"/rules", nil)
+	require.Equal(t, "the rules", []any{r.Doc["rules"], r.Doc["version"]}, []any{"One each.", 1.0})
 	bad := `,"detail":{"description":"\u202e","images":[]}`
 	for path, body := range map[string]string{
 		"items":      `{"session_id":"` + s.Session + `","sku":"d",` + product + bad + `}`,
 		"sessions":   fmt.Sprintf(`{"activity_id":%q,"name":"x","opens_at":%q,"closes_at":%q,"items":[{"sku":"d",%s}]}`, s.Activity, at.Format(time.RFC3339), at.Add(time.Minute).Format(time.RFC3339), product+bad),
 		"activities": fmt.Sprintf(`{"name":"x","starts_at":%q,"ends_at":%q,"rules":"\u202e"}`, at.Format(time.RFC3339), at.Add(time.Hour).Format(time.RFC3339)),
 	} {
-		if r := d.Do(http.StatusUnprocessableEntity, http.MethodPost, "/api/v1/admin/"+path, body); !strings.Contains(string(r.Raw), "direction of writing") {
-			t.Errorf("%s: %s", path, r.Raw)
-		}
+		d.As(auth.Operator, http.MethodPost, "/api/v1/admin/"+path, body).Want(t, path, http.StatusUnprocessableEntity, "", "direction of writing")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -31,9 +33,7 @@ func (d *instance) rush(item inventory.Item, user int64) string {
 // followsPlan expects the stock rows to be as planned and the books to agree.
 func (d *instance) followsPlan(after string, items ...inventory.Item) {
 	d.T.Helper()
-	if found, err := d.offPlan(); err != nil || len(found) != 0 {
-		d.T.Errorf("%s: %v, %v", after, found, err)
-	}
+	d.offPlan(after, 0)
 	for _, item := range items {
 		if row, _, err := d.Stock.Book(d.T.Context(), item.ID); err != nil || row.Difference != 0 {
 			d.T.Errorf("%s: %+v, %v", after, row, err)
@@ -41,20 +41,17 @@ func (d *instance) followsPlan(after string, items ...inventory.Item) {
 	}
 }
 
-// lastChange is what the newest record of an action says.
-func (d *instance) lastChange(action string) (before, after map[string]any) {
+// recorded requires what the newest record of an action says of a field.
+func (d *instance) recorded(action, field string, before, after any) {
 	d.T.Helper()
 	all, _ := d.Recorded()
-	for _, e := range all {
-		if e.Action != action {
-			continue
-		}
-		var detail struct{ Before, After map[string]any }
-		require.NoError(d.T, json.Unmarshal(e.Detail, &detail))
-		return detail.Before, detail.After
+	newest := slices.IndexFunc(all, func(e audit.Entry) bool { return e.Action == action })
+	if newest < 0 {
+		d.T.Fatalf("no record of %s", action)
 	}
-	d.T.Errorf("no record of %s", action)
-	return nil, nil
+	var detail struct{ Before, After map[string]any }
+	require.NoError(d.T, json.Unmarshal(all[newest].Detail, &detail))
+	require.Equal(d.T, action, []any{detail.Before[field], detail.After[field]}, []any{before, after})
 }
 
 // TestPauseOneItem pauses one item of three: its attempts are refused and shoppers see
@@ -84,26 +81,18 @@ func TestPauseOneItem(t *testing.T) {
 			seen := session.Doc["items"].([]any)[i].(map[string]any)["status"]
 			require.Equal(t, fmt.Sprint(after, ": item ", i), fmt.Sprint(d.rush(item, user), ", ", seen), want[i])
 			alone := d.Do(http.StatusOK, http.MethodGet, fmt.Sprint("/api/v1/items/", item.ID), nil)
-			if alone.Doc["status"] != seen {
-				t.Errorf("%s: item %d alone is %v", after, i, alone.Doc["status"])
-			}
+			require.Equal(t, fmt.Sprint(after, ": item ", i, " alone"), alone.Doc["status"], seen)
 		}
 		d.followsPlan(after)
 	}
 	selling, stopped := fmt.Sprint(inventory.Granted, ", on_sale"), fmt.Sprint("gate ", inventory.Paused, ", paused")
 	path := fmt.Sprint("/api/v1/admin/items/", items[1].ID)
 	var r seckilltest.Reply
-	tr := d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path+"/pause", nil) })
-	if r.Doc["paused"] != true || tr.String() != "[activity.start item.pause] and 2 events" {
-		t.Errorf("pausing: %s, left %v", r.Raw, tr)
-	}
+	d.leaves("a pause", "[activity.start item.pause] and 2 events", func() { r = d.Do(http.StatusOK, http.MethodPost, path+"/pause", nil) })
+	require.Equal(t, "paused", r.Doc["paused"], true)
 	must("paused", selling, stopped, selling)
-	if tr := d.Traced(func() { d.Do(http.StatusOK, http.MethodPost, path+"/pause", nil) }); tr.String() != "[] and 0 events" {
-		t.Errorf("pausing again left %v", tr)
-	}
-	if before, after := d.lastChange("item.pause"); before["paused"] != false || after["paused"] != true {
-		t.Errorf("recorded %v and %v", before, after)
-	}
+	d.leaves("pausing again", nothing, func() { d.Do(http.StatusOK, http.MethodPost, path+"/pause", nil) })
+	d.recorded("item.pause", "paused", false, true)
 	d.Do(http.StatusOK, http.MethodPost, activity+"/pause", nil)
 	must("all paused", stopped, stopped, stopped)
 	d.Do(http.StatusOK, http.MethodPost, activity+"/resume", nil)
@@ -111,9 +100,7 @@ func TestPauseOneItem(t *testing.T) {
 	require.NoError(t, d.Stock.Load(t.Context(), items[1].ID))
 	must("loaded again", selling, stopped, selling)
 	d.SQL(`UPDATE inventory.stock SET paused = false WHERE item_id = $1`, items[1].ID)
-	if found, err := d.offPlan(); err != nil || len(found) != 1 {
-		t.Errorf("a pause that the stock row lost: %v, %v", found, err)
-	}
+	d.offPlan("a pause that the stock row lost", 1)
 	d.SQL(`UPDATE inventory.stock SET paused = true WHERE item_id = $1`, items[1].ID)
 	d.Do(http.StatusOK, http.MethodPost, path+"/resume", nil)
 	must("resumed", selling, selling, selling)
@@ -156,41 +143,30 @@ func TestStockGoesDown(t *testing.T) {
 		d.followsPlan(what, item)
 	}
 	for user := range int64(3) {
-		if got := d.rush(item, user+1); got != fmt.Sprint(inventory.Granted) {
-			t.Fatal(got)
-		}
+		require.Equal(t, "a rush", d.rush(item, user+1), fmt.Sprint(inventory.Granted))
 	}
 	must("three are granted", "stock 10: total 10, available 10, written off 0; Redis offers 10, 7 remain")
 	var r seckilltest.Reply
-	tr := d.Traced(func() {
+	d.leaves("taking off", "[activity.start item.add-stock] and 2 events", func() {
 		for range 2 { // once per key
 			r = d.Do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":-2}`, "Idempotency-Key", "k1")
 		}
 	})
-	if r.Doc["changed"] != -2.0 || r.Doc["stock"] != 8.0 || tr.String() != "[activity.start item.add-stock] and 2 events" {
-		t.Errorf("took off: %s, left %v", r.Raw, tr)
-	}
+	require.Equal(t, "taken off", []any{r.Doc["changed"], r.Doc["stock"]}, []any{-2.0, 8.0})
 	must("two taken off", "stock 8: total 8, available 8, written off 0; Redis offers 8, 5 remain")
-	if before, after := d.lastChange("item.add-stock"); before["stock"] != 10.0 || after["stock"] != 8.0 {
-		t.Errorf("recorded %v and %v", before, after)
-	}
-	if r = d.Do(http.StatusOK, http.MethodPost, path+"/write-off", `{"units":4,"reason":"Broken in transport"}`); r.Doc["written_off"] != 4.0 {
-		t.Errorf("wrote off: %s", r.Raw)
-	}
+	d.recorded("item.add-stock", "stock", 10.0, 8.0)
+	r = d.Do(http.StatusOK, http.MethodPost, path+"/write-off", `{"units":4,"reason":"Broken in transport"}`)
+	require.Equal(t, "written off", r.Doc["written_off"], 4.0)
 	must("four written off", "stock 8: total 8, available 4, written off 4; Redis offers 4, 1 remain")
-	if before, after := d.lastChange("item.write-off"); before["written_off"] != 0.0 || after["written_off"] != 4.0 {
-		t.Errorf("recorded %v and %v", before, after)
-	}
+	d.recorded("item.write-off", "written_off", 0.0, 4.0)
 	for route, body := range map[string]string{"/stock": `{"add":-2}`, "/write-off": `{"units":2,"reason":"x"}`, "/backup": `{"units":2}`} { // one is free
-		if r = d.As(auth.Operator, http.MethodPost, path+route, body); r.Status != http.StatusConflict || r.Text("code") != "units-not-free" || r.Doc["free"] != 1.0 ||
-			!strings.Contains(string(r.Raw), `"Of these 2 units, 1 can be taken."`) {
-			t.Errorf("more than is free, %s: %d %s", route, r.Status, r.Raw)
-		}
+		r = d.As(auth.Operator, http.MethodPost, path+route, body)
+		r.Want(t, "more than is free, "+route, http.StatusConflict, "units-not-free", `"Of these 2 units, 1 can be taken."`)
+		require.Equal(t, "free", r.Doc["free"], 1.0)
 	}
 	must("more than is free", "stock 8: total 8, available 4, written off 4; Redis offers 4, 1 remain")
-	if r = d.Do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":-100,"or_fewer":true}`); r.Doc["changed"] != -1.0 {
-		t.Errorf("down to what is free: %s", r.Raw)
-	}
+	r = d.Do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":-100,"or_fewer":true}`)
+	require.Equal(t, "down to what is free", r.Doc["changed"], -1.0)
 	must("down to what is held", "stock 7: total 7, available 3, written off 4; Redis offers 3, 0 remain")
 	require.Equal(t, "the next shopper", d.rush(item, 9), fmt.Sprint(inventory.AllHeld))
 	for _, body := range []string{`{"units":1,"reason":"x","or_fewer":true}`, `{"add":-1,"or_fewer":true}`} {
@@ -262,19 +238,15 @@ func TestARunningSaleIsCorrected(t *testing.T) {
 			t.Errorf("%s %s: %d %s, left %v", late[0], late[1], r.Status, r.Raw, tr)
 		}
 	}
-	if r := d.As(auth.Operator, http.MethodPatch, path, `{"version":1,"sale_price":{"amount":9800,"currency":"CNY"}}`); r.Status != http.StatusConflict || !strings.Contains(r.Text("detail"), itemCorrections[0]) {
-		t.Errorf("a price: %d %s", r.Status, r.Raw)
-	}
+	r := d.As(auth.Operator, http.MethodPatch, path, `{"version":1,"sale_price":{"amount":9800,"currency":"CNY"}}`)
+	r.Want(t, "a price", http.StatusConflict, "", itemCorrections[0])
 	d.Do(http.StatusOK, http.MethodPatch, path, `{"version":1,"title":"A telephone","spec":"black","image_url":"https://img.example/q.png"}`)
 	d.Do(http.StatusOK, http.MethodPatch, activity, `{"version":1,"name":"Great sale"}`)
 	d.forgetBrowse()
 	seen := d.Do(http.StatusOK, http.MethodGet, "/api/v1/items/"+s.Item, nil)
-	if seen.Text("title") != "A telephone" || seen.Text("spec") != "black" || seen.Text("image_url") != "https://img.example/q.png" {
-		t.Errorf("shoppers see %s", seen.Raw)
-	}
-	if before, after := d.lastChange("item.edit"); before["title"] != "A phone" || after["title"] != "A telephone" {
-		t.Errorf("recorded %v and %v", before, after)
-	}
+	texts := []string{seen.Text("title"), seen.Text("spec"), seen.Text("image_url")}
+	require.Equal(t, "what shoppers see", texts, []string{"A telephone", "black", "https://img.example/q.png"})
+	d.recorded("item.edit", "title", "A phone", "A telephone")
 
 	closes := func() time.Time {
 		t.Helper()
@@ -296,25 +268,20 @@ func TestARunningSaleIsCorrected(t *testing.T) {
 	if now := closes(); now.Format(time.RFC3339) != later || !now.After(was) {
 		t.Errorf("Redis closes at %v, not at %s", now, later)
 	}
-	if c, _ := d.items.Item(item.ID); c.ClosesAt.UTC().Format(time.RFC3339) != later {
-		t.Errorf("the catalogue closes at %v", c.ClosesAt)
-	}
+	shown, _ := d.items.Item(item.ID)
+	require.Equal(t, "the end in the catalogue", shown.ClosesAt.UTC().Format(time.RFC3339), later)
 	d.followsPlan("extended", item)
 	end := at(5 * time.Hour)
 	d.Do(http.StatusUnprocessableEntity, http.MethodPatch, activity, `{"version":2,"ends_at":"`+at(time.Hour)+`"}`)
 	d.Do(http.StatusOK, http.MethodPatch, activity, `{"version":2,"ends_at":"`+end+`"}`)
 	d.Do(http.StatusOK, http.MethodPatch, session, `{"version":2,"closes_at":"`+end+`"}`)
-	if now := closes(); now.Format(time.RFC3339) != end {
-		t.Errorf("Redis closes at %v, not at %s", now, end)
-	}
+	require.Equal(t, "the end in Redis", closes().Format(time.RFC3339), end)
 
 	// What is over stays over, and shoppers of an exclusive activity are bound to it for as long as it said.
 	d.SQL(`UPDATE seckill.sessions SET closes_at = now() - interval '1 second' WHERE id = $1`, s.Session)
-	if r := d.As(auth.Operator, http.MethodPatch, session, `{"version":3,"closes_at":"`+at(time.Hour)+`"}`); r.Status != http.StatusUnprocessableEntity || !strings.Contains(string(r.Raw), "is over") {
-		t.Errorf("a session that is over: %d %s", r.Status, r.Raw)
-	}
+	r = d.As(auth.Operator, http.MethodPatch, session, `{"version":3,"closes_at":"`+at(time.Hour)+`"}`)
+	r.Want(t, "a session that is over", http.StatusUnprocessableEntity, "", "is over")
 	d.SQL(`UPDATE seckill.activities SET exclusive = true WHERE id = $1`, s.Activity)
-	if r := d.As(auth.Operator, http.MethodPatch, activity, `{"version":3,"ends_at":"`+at(6*time.Hour)+`"}`); r.Status != http.StatusUnprocessableEntity || !strings.Contains(string(r.Raw), "exclusive") {
-		t.Errorf("an exclusive activity: %d %s", r.Status, r.Raw)
-	}
+	r = d.As(auth.Operator, http.MethodPatch, activity, `{"version":3,"ends_at":"`+at(6*time.Hour)+`"}`)
+	r.Want(t, "an exclusive activity", http.StatusUnprocessableEntity, "", "exclusive")
 }

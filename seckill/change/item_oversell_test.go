@@ -1,7 +1,6 @@
 package change
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -28,10 +27,9 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	s := d.Draft(-time.Minute) // 10 units
 	path := "/api/v1/admin/items/" + s.Item
 	var r seckilltest.Reply
-	tr := d.Traced(func() {
+	d.leaves("agreeing on a draft", "[item.oversell] and 0 events", func() {
 		r = d.Do(http.StatusOK, http.MethodPut, path+"/oversell", `{"percent":25,"reason":"contract 7"}`)
 	})
-	require.Equal(t, "what agreeing on a draft left", tr.String(), "[item.oversell] and 0 events")
 	if r.Doc["oversell_percent"] != 25.0 || r.Text("oversell_reason") != "contract 7" || r.Doc["stock"] != 10.0 || r.Doc["on_sale"] != 12.0 {
 		t.Errorf("the item: %s", r.Raw)
 	}
@@ -55,9 +53,7 @@ func TestAnAgreementIsPartOfTheTotal(t *testing.T) {
 	require.Equal(t, "granted of 20", grant(100, 20), 12)
 	// 2 more in stock make 13 + 2 more at 25 %: 15 on sale.
 	r = d.Do(http.StatusOK, http.MethodPost, path+"/stock", `{"add":2}`)
-	if r.Doc["stock"] != 12.0 || r.Doc["on_sale"] != 15.0 {
-		t.Errorf("after adding 2: %s", r.Raw)
-	}
+	require.Equal(t, "stock and units on sale after adding 2", []any{r.Doc["stock"], r.Doc["on_sale"]}, []any{12.0, 15.0})
 	require.Equal(t, "granted of 20 after 2 units were added", grant(200, 20), 3)
 	r = d.Do(http.StatusOK, http.MethodGet, path+"/funnel", nil)
 	books := r.Doc["books"].(map[string]any)
@@ -90,10 +86,9 @@ func TestShoppersDoNotSeeAgreements(t *testing.T) {
 	t.Parallel()
 	d := setup(t).instance()
 	s := d.Publish(time.Hour)
-	tr := d.Traced(func() {
+	d.leaves("agreeing", "[item.oversell] and 1 events", func() {
 		d.Do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":50,"reason":"a secret"}`)
 	})
-	require.Equal(t, "what agreeing left", tr.String(), "[item.oversell] and 1 events")
 	d.forgetBrowse()
 	for _, path := range []string{"sessions/" + s.Session, "items/" + s.Item} {
 		r := d.As("", http.MethodGet, "/api/v1/"+path, nil)
@@ -126,31 +121,20 @@ func TestAgreementsAreRecordedAndLoaded(t *testing.T) {
 		{`{"percent":0,"reason":"taken back"}`, 10},
 	} {
 		var r seckilltest.Reply
-		if tr := d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPut, path, c.body) }); tr.String() != "[item.oversell] and 1 events" {
-			t.Errorf("%s left %v", c.body, tr)
-		}
+		d.leaves(c.body, "[item.oversell] and 1 events", func() { r = d.Do(http.StatusOK, http.MethodPut, path, c.body) })
 		d.settled(s, false, c.body, func(st inventory.State) bool { return st.Total == c.total && st.Remaining == c.total })
 		require.Equal(t, c.body+": the total in Postgres", d.Number(`SELECT total FROM inventory.stock WHERE item_id = $1 AND available = total`, s.Item), c.total)
 		again := c.body
 		if c.total == 10 {
 			again = `{"percent":0}`
 		}
-		if tr := d.Traced(func() {
-			if repeated := d.Do(http.StatusOK, http.MethodPut, path, again); !bytes.Equal(repeated.Raw, r.Raw) {
-				t.Errorf("%s twice: %s", c.body, repeated.Raw)
-			}
-		}); tr.String() != "[] and 0 events" {
-			t.Errorf("%s twice left %v", c.body, tr)
-		}
+		d.leaves(c.body+" twice", nothing, func() {
+			require.Equal(t, c.body+" twice", string(d.Do(http.StatusOK, http.MethodPut, path, again).Raw), string(r.Raw))
+		})
 	}
-	var before, after, reason string
-	if err := d.DB.QueryRow(t.Context(), `SELECT detail->'before'->>'percent', detail->'after'->>'percent', detail->>'reason' FROM platform.audit
-		WHERE action = 'item.oversell' AND subject = $1 AND actor = 72 ORDER BY id DESC LIMIT 1`, "item "+s.Item).Scan(&before, &after, &reason); err != nil {
-		t.Fatal(err)
-	}
-	if before != "10" || after != "0" || reason != "taken back" {
-		t.Errorf("the log says from %s to %s because %q", before, after, reason)
-	}
+	require.Equal(t, "records of taking it back", d.Number(`SELECT count(*) FROM platform.audit
+		WHERE action = 'item.oversell' AND subject = $1 AND actor = 72
+		AND detail->'before'->>'percent' = '10' AND detail->'after'->>'percent' = '0' AND detail->>'reason' = 'taken back'`, "item "+s.Item), 1)
 }
 
 // TestWrongAgreements checks that a refused agreement names the mistake and
@@ -163,7 +147,7 @@ func TestWrongAgreements(t *testing.T) {
 	most := d.Draft(time.Hour, func(_, _, item map[string]any) { item["stock"] = plan.MaxStock })
 	half := d.Publish(time.Hour, func(_, _, item map[string]any) { item["stock"] = plan.MaxStock / 2 })
 	d.Do(http.StatusOK, http.MethodPut, "/api/v1/admin/items/"+half.Item+"/oversell", `{"percent":100,"reason":"x"}`)
-	tr := d.Traced(func() {
+	d.leaves("wrong agreements", nothing, func() {
 		for _, c := range []struct{ method, path, body, code, want string }{
 			{http.MethodPut, s.Item + "/oversell", `{"percent":101,"reason":"x"}`, "invalid", "100"},
 			{http.MethodPut, s.Item + "/oversell", `{"percent":-1,"reason":"x"}`, "invalid", "body.percent"},
@@ -180,15 +164,11 @@ func TestWrongAgreements(t *testing.T) {
 			{http.MethodPost, half.Item + "/stock", `{"add":1}`, "invalid", "100 % oversold"},
 		} {
 			r := d.As(auth.Operator, c.method, "/api/v1/admin/items/"+c.path, c.body)
-			if r.Status < 400 || r.Text("code") != c.code || !strings.Contains(string(r.Raw), c.want) {
-				t.Errorf("%s %s: %d %s, want %s …%s…", c.path, c.body, r.Status, r.Raw, c.code, c.want)
-			}
+			r.Want(t, c.path+" "+c.body, statusOf[c.code], c.code, c.want)
 		}
 	})
-	require.Equal(t, "what was left", tr.String(), "[] and 0 events")
-	if r := d.As(auth.Viewer, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":1,"reason":"x"}`); r.Status != http.StatusForbidden {
-		t.Errorf("a viewer agreed: %d", r.Status)
-	}
+	r := d.As(auth.Viewer, http.MethodPut, "/api/v1/admin/items/"+s.Item+"/oversell", `{"percent":1,"reason":"x"}`)
+	r.Want(t, "a viewer agreed", http.StatusForbidden, "")
 }
 
 // TestAnItemBecomesUnlimitedAndBack checks that one field is the whole edit, and
@@ -217,9 +197,7 @@ func TestAnItemBecomesUnlimitedAndBack(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"version":2,"unlimited":true,"stock":5}`: "no stock to count", `{"version":2,"unlimited":false}`: "at least one unit",
 	} {
-		if r := d.As(auth.Operator, http.MethodPatch, path, body); r.Status != http.StatusUnprocessableEntity || !strings.Contains(string(r.Raw), want) {
-			t.Errorf("%s: %d %s", body, r.Status, r.Raw)
-		}
+		d.As(auth.Operator, http.MethodPatch, path, body).Want(t, body, http.StatusUnprocessableEntity, "", want)
 	}
 	counts("back again", d.Do(http.StatusOK, http.MethodPatch, path, `{"version":2,"unlimited":false,"stock":3}`).Doc, 3.0)
 }
@@ -236,23 +214,20 @@ func TestTheAdmissionRateIsShown(t *testing.T) {
 		body string
 		want any
 	}{{`{"per_second":250}`, 250.0}, {`{"per_second":40}`, 40.0}, {`{"per_second":0}`, 0.0}, {`{"per_second":null}`, nil}} {
-		tr := a.Traced(func() { a.Do(http.StatusOK, http.MethodPut, path, c.body) })
-		require.Equal(t, "what was left by "+c.body, tr.String(), "[item.admission] and 1 events")
+		a.leaves(c.body, "[item.admission] and 1 events", func() { a.Do(http.StatusOK, http.MethodPut, path, c.body) })
 		for name, d := range map[string]*instance{"that it was set on": a, "beside it": b} {
 			require.NoError(t, d.items.Refresh(t.Context()))
 			if item, _ := d.items.Item(s.StockItem(t, false).ID); (item.Admission == nil) != (c.want == nil) || item.Admission != nil && float64(*item.Admission) != c.want {
 				t.Errorf("%s: the line %s admits %v", c.body, name, item.Admission)
 			}
-			if r := d.As(auth.Viewer, http.MethodGet, path, nil); r.Status != http.StatusOK || r.Doc["per_second"] != c.want {
-				t.Errorf("%s on the instance %s: %d %s", c.body, name, r.Status, r.Raw)
-			}
+			r := d.As(auth.Viewer, http.MethodGet, path, nil)
+			r.Want(t, c.body+" on the instance "+name, http.StatusOK, "")
+			require.Equal(t, c.body+" on the instance "+name, r.Doc["per_second"], c.want)
 		}
 	}
 	a.As(auth.Viewer, http.MethodGet, "/api/v1/admin/items/987654/admission", nil).Want(t, "unknown item", http.StatusNotFound, "")
 	a.As(auth.Shopper, http.MethodGet, path, nil).Want(t, "a shopper sees it", http.StatusForbidden, "")
 	for _, role := range []auth.Role{auth.Shopper, auth.Viewer} {
-		if r := a.As(role, http.MethodPut, path, `{"per_second":1}`); r.Status != http.StatusForbidden {
-			t.Errorf("a %s sets it: %d %s", role, r.Status, r.Raw)
-		}
+		a.As(role, http.MethodPut, path, `{"per_second":1}`).Want(t, "set by a "+string(role), http.StatusForbidden, "")
 	}
 }

@@ -2,6 +2,7 @@ package change
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -213,9 +214,7 @@ func TestContentsAreFrozenWithTheirActivity(t *testing.T) {
 			if try[2] != "" {
 				body = try[2]
 			}
-			if r := d.As(auth.Operator, try[0], "/api/v1/admin/"+try[1], body); r.Status != http.StatusConflict || r.Text("code") != want {
-				t.Errorf("%s: %s %s: %d %s", plan.PhaseNames[phase], try[0], try[1], r.Status, r.Raw)
-			}
+			d.As(auth.Operator, try[0], "/api/v1/admin/"+try[1], body).Want(t, fmt.Sprint(plan.PhaseNames[phase], try), http.StatusConflict, want)
 		}
 	}
 }
@@ -240,9 +239,7 @@ func TestActionsTakeEffectBeforeTheyAreAnswered(t *testing.T) {
 	d.Do(http.StatusOK, http.MethodPost, base+"/terminate", nil)
 	require.Equal(t, "gate of a rush after the answer to the termination", gate(), inventory.Ended)
 	require.Equal(t, "closed windows", d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND closes_at <= now() AND NOT paused`, s.Item), 1)
-	if r := d.Do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.Session, nil); r.Text("status") != "ended" {
-		t.Errorf("shoppers see %s", r.Raw)
-	}
+	require.Equal(t, "what shoppers see", d.Do(http.StatusOK, http.MethodGet, "/api/v1/sessions/"+s.Session, nil).Text("status"), "ended")
 	never := d.Publish(time.Hour)
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+never.Activity+"/terminate", nil)
 	require.Equal(t, "pauses of an item that never opened", d.Number(`SELECT count(*) FROM inventory.stock WHERE item_id = $1 AND paused`, never.Item), 1)
@@ -265,7 +262,5 @@ func TestOneInstanceMovesAnActivity(t *testing.T) {
 	})
 	slices.Sort(tr.Actions)
 	want := slices.Concat(slices.Repeat([]string{"activity.end"}, 5), slices.Repeat([]string{"activity.start"}, 5))
-	if !slices.Equal(tr.Actions, want) || tr.Events != 10 {
-		t.Errorf("left %v", tr)
-	}
+	require.Equal(t, "what was left", tr, seckilltest.Trace{Actions: want, Events: 10})
 }

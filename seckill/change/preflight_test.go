@@ -106,9 +106,7 @@ func TestPreflight(t *testing.T) {
 				d.SQL(c.after, s.Activity)
 			}
 			r := asked.As(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/"+s.Activity+"/preflight?shoppers=5000", nil)
-			if r.Status != http.StatusOK || !strings.Contains(string(r.Raw), "10 units, 5000 shoppers") {
-				t.Fatalf("%d %s", r.Status, r.Raw)
-			}
+			r.Want(t, name, http.StatusOK, "", "10 units, 5000 shoppers")
 			want := preflight.OK
 			if c.code != "" {
 				want = c.level
@@ -137,13 +135,10 @@ func TestPreflight(t *testing.T) {
 	if r.Text("status") != plan.StatusScheduled || found["level"] != "stop" || fmt.Sprint(codes) != "[disk stop opening warning]" || !strings.Contains(string(r.Raw), "it sells as soon as it is published") {
 		t.Errorf("published: %s", r.Raw)
 	}
-	if r := d.Do(http.StatusOK, http.MethodPost, publish, nil); r.Doc["preflight"] != nil {
-		t.Errorf("published before: %s", r.Raw)
-	}
+	require.Equal(t, "published before", d.Do(http.StatusOK, http.MethodPost, publish, nil).Doc["preflight"], nil)
 	over := d.Draft(-2 * time.Hour)
-	if r := d.Do(http.StatusUnprocessableEntity, http.MethodPost, "/api/v1/admin/activities/"+over.Activity+"/publish", nil); !strings.Contains(string(r.Raw), "already over") {
-		t.Errorf("a plan that is over: %s", r.Raw)
-	}
+	r = d.As(auth.Operator, http.MethodPost, "/api/v1/admin/activities/"+over.Activity+"/publish", nil)
+	r.Want(t, "a plan that is over", http.StatusUnprocessableEntity, "", "already over")
 	s := d.Draft(time.Hour)
 	for shoppers, want := range map[string]string{"?shoppers=5001": "the busiest second of the last 30 days answered 1000", "": "Enter the expected number"} {
 		r := d.As(auth.Viewer, http.MethodGet, "/api/v1/admin/activities/"+s.Activity+"/preflight"+shoppers, nil)

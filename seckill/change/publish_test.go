@@ -25,13 +25,9 @@ func TestUnpayableItemsAreNotPublished(t *testing.T) {
 	d := setup(t).instance(func(cfg *plan.Config, _ *Deps) { cfg.CanPay = false })
 	refused := func(what, method, path string, body any, location string) {
 		t.Helper()
-		tr := d.Traced(func() {
-			r := d.As(auth.Operator, method, path, body)
-			if r.Status != http.StatusUnprocessableEntity || !strings.Contains(string(r.Raw), said) || !strings.Contains(string(r.Raw), `"`+location+`"`) {
-				t.Errorf("%s: %d %s", what, r.Status, r.Raw)
-			}
+		d.leaves(what, nothing, func() {
+			d.As(auth.Operator, method, path, body).Want(t, what, http.StatusUnprocessableEntity, "", said, `"`+location+`"`)
 		})
-		require.Equal(t, "what was left by "+what, tr.String(), "[] and 0 events")
 	}
 	s := d.Draft(time.Hour)
 	refused("publishing", http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil, "item "+s.Item)
@@ -64,9 +60,8 @@ func TestEditableUntilSaysWhenEditsEnd(t *testing.T) {
 		} {
 			require.Equal(t, fmt.Sprint("opens in ", opensIn, ", ", what, ": editable until"), r.Text("editable_until"), utc(opens.Add(-time.Minute)))
 		}
-		if r := d.As(auth.Operator, http.MethodPatch, path, `{"version":1,"limit_per_user":2}`); r.Status != want {
-			t.Errorf("opens in %v, an edit: %d %s", opensIn, r.Status, r.Raw)
-		}
+		edit := d.As(auth.Operator, http.MethodPatch, path, `{"version":1,"limit_per_user":2}`)
+		edit.Want(t, fmt.Sprint("opens in ", opensIn, ", an edit"), want, "")
 		if v, said := d.Do(http.StatusOK, http.MethodPost, path+"/terminate", nil).Doc["editable_until"]; said {
 			t.Errorf("a terminated activity says %v", v)
 		}
@@ -106,13 +101,10 @@ func TestCatalogueKnowsWhatIsPublished(t *testing.T) {
 		activity["payment_window_share"], activity["rebuy_after_close"] = 0.5, false
 	})
 	c := d.items
-	if _, ok := c.Item(draft.StockItem(t, false).ID); ok {
-		t.Error("a draft's item is in the catalogue")
-	}
+	_, ok := c.Item(draft.StockItem(t, false).ID)
+	require.Equal(t, "a draft's item in the catalogue", ok, false)
 	i, ok := c.Item(s.StockItem(t, false).ID)
-	if !ok {
-		t.Fatal("a published item is not in the catalogue")
-	}
+	require.Equal(t, "a published item in the catalogue", ok, true)
 	if !i.OnSale || !i.PerActivity || i.UserLimit != 2 || i.PayWindow != 30*time.Minute || i.Total != 10 ||
 		i.SalePrice != 9900 || i.Currency != "CNY" || i.Stock() != s.StockItem(t, true) {
 		t.Errorf("%+v", i)
@@ -143,13 +135,10 @@ func TestShoppersSeeThePlan(t *testing.T) {
 		"id": s.Item, "session_id": s.Session, "activity_id": s.Activity, "sku": "phone", "title": "A phone", "status": "on_sale",
 		"remaining": 10.0, "total": 10.0, "limit_per_user": 2.0, "one_item_per_user": false, "payment_window_seconds": 1800.0,
 	} {
-		if r.Doc[field] != want {
-			t.Errorf("%s is %v, want %v", field, r.Doc[field], want)
-		}
+		require.Equal(t, field, r.Doc[field], want)
 	}
-	if _, err := time.Parse("2006-01-02T15:04:05.000Z", r.Text("server_time")); err != nil {
-		t.Error(err)
-	}
+	_, err := time.Parse("2006-01-02T15:04:05.000Z", r.Text("server_time"))
+	require.NoError(t, err)
 	if r.Header.Get("Cache-Control") != "public, max-age=1" || r.Header.Get("ETag") == "" {
 		t.Errorf("headers: %v", r.Header)
 	}
@@ -162,13 +151,10 @@ func TestShoppersSeeThePlan(t *testing.T) {
 	d.forgetBrowse()
 	r = d.As("", http.MethodGet, "/api/v1/sessions/"+s.Session, nil)
 	item := r.Doc["items"].([]any)[0].(map[string]any)
-	if item["remaining"] != 8.0 || r.Text("status") != "on_sale" || r.Doc["item_count"] != 1.0 {
-		t.Errorf("session: %s", r.Raw)
-	}
+	require.Equal(t, "the session", []any{item["remaining"], r.Doc["status"], r.Doc["item_count"]}, []any{8.0, "on_sale", 1.0})
 	again = d.As("", http.MethodGet, "/api/v1/items/"+s.Item, nil, "If-None-Match", again.Header.Get("ETag"))
-	if again.Status != http.StatusOK || again.Doc["remaining"] != 8.0 {
-		t.Errorf("changed: %d %s", again.Status, again.Raw)
-	}
+	again.Want(t, "changed", http.StatusOK, "")
+	require.Equal(t, "changed", again.Doc["remaining"], 8.0)
 	draft := d.Draft(time.Hour)
 	for _, path := range []string{"items/" + draft.Item, "sessions/" + draft.Session} {
 		d.As("", http.MethodGet, "/api/v1/"+path, nil).Want(t, "a draft is shown", http.StatusNotFound, "")

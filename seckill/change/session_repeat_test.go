@@ -1,11 +1,9 @@
 package change
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,9 +36,7 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 	var r seckilltest.Reply
 	tr := d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1") })
 	want := append(slices.Repeat([]string{"session.create", "item.create"}, 3), "session.repeat")
-	if !slices.Equal(tr.Actions, want) || tr.Events != 0 {
-		t.Errorf("repeating left %v", tr)
-	}
+	require.Equal(t, "what repeating left", tr, seckilltest.Trace{Actions: want})
 	want = []string{"2026-03-06T15:00:00.000Z", "2026-03-07T15:00:00.000Z", "2026-03-08T14:00:00.000Z", "2026-03-09T14:00:00.000Z"}
 	require.Equal(t, "openings", d.openings(s), want)
 	second := r.Doc["created"].([]any)[1].(map[string]any)
@@ -50,16 +46,14 @@ func TestASessionRepeatsOverTheChangeOfTheClocks(t *testing.T) {
 	}
 	// The same request again, with its key and without one: no copy is made
 	// twice.
-	tr = d.Traced(func() {
-		if again := d.Do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1"); !bytes.Equal(again.Raw, r.Raw) {
-			t.Errorf("repeated by key: %s", again.Raw)
-		}
-		again := d.Do(http.StatusOK, http.MethodPost, path, body)
+	d.leaves("repeating again", nothing, func() {
+		again := d.Do(http.StatusOK, http.MethodPost, path, body, "Idempotency-Key", "r1")
+		require.Equal(t, "repeated by key", string(again.Raw), string(r.Raw))
+		again = d.Do(http.StatusOK, http.MethodPost, path, body)
 		if made, had := again.Doc["created"].([]any), again.Doc["existing"].([]any); len(made) != 0 || len(had) != 3 {
 			t.Errorf("repeated: %s", again.Raw)
 		}
 	})
-	require.Equal(t, "what repeating again left", tr.String(), "[] and 0 events")
 	// One day is moved to another time, one is deleted: the first is left alone, the second is created again,
 	// whichever day the request names.
 	d.Do(http.StatusOK, http.MethodPatch, fmt.Sprintf("/api/v1/admin/sessions/%s", second["id"]), `{"version":1,"name":"Noon","opens_at":"2026-03-08T15:30:00Z"}`)
@@ -82,15 +76,11 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 	s := d.Publish(2 * time.Hour)
 	path := "/api/v1/admin/sessions/" + s.Session + "/repeat"
 	until := time.Now().Add(2*time.Hour).In(d.svc.cfg.Zone()).AddDate(0, 0, 2).Format(time.DateOnly)
-	tr := d.Traced(func() {
-		r := d.As(auth.Operator, http.MethodPost, path, `{"until":"`+until+`"}`)
-		if r.Status != 422 || !strings.Contains(string(r.Raw), "extend_activity") {
-			t.Errorf("beyond the activity's end: %d %s", r.Status, r.Raw)
-		}
+	d.leaves("a refused repetition", nothing, func() {
+		d.As(auth.Operator, http.MethodPost, path, `{"until":"`+until+`"}`).Want(t, "beyond the activity's end", 422, "", "extend_activity")
 	})
-	require.Equal(t, "what a refused repetition left", tr.String(), "[] and 0 events")
 	var r seckilltest.Reply
-	tr = d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path, `{"until":"`+until+`","extend_activity":true}`) })
+	tr := d.Traced(func() { r = d.Do(http.StatusOK, http.MethodPost, path, `{"until":"`+until+`","extend_activity":true}`) })
 	if !slices.Contains(tr.Actions, "activity.edit") || tr.Actions[len(tr.Actions)-1] != "session.repeat" || tr.Events != 1 {
 		t.Errorf("repeating left %v", tr)
 	}
@@ -98,12 +88,11 @@ func TestAScheduledSessionRepeats(t *testing.T) {
 	made := r.Doc["created"].([]any)
 	require.Equal(t, "days repeated for", len(made), 2)
 	last := made[1].(map[string]any)
-	if a := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.Activity, nil); a.Text("ends_at") != last["closes_at"] {
-		t.Errorf("the activity ends at %s, the last session at %v", a.Text("ends_at"), last["closes_at"])
-	}
-	if shown := d.As("", http.MethodGet, fmt.Sprintf("/api/v1/sessions/%s", last["id"]), nil); shown.Status != http.StatusOK || shown.Text("status") != "upcoming" {
-		t.Errorf("shoppers see %d %s", shown.Status, shown.Raw)
-	}
+	a := d.Do(http.StatusOK, http.MethodGet, "/api/v1/admin/activities/"+s.Activity, nil)
+	require.Equal(t, "the activity's end", any(a.Text("ends_at")), last["closes_at"])
+	shown := d.As("", http.MethodGet, fmt.Sprintf("/api/v1/sessions/%s", last["id"]), nil)
+	shown.Want(t, "a copy", http.StatusOK, "")
+	require.Equal(t, "what shoppers see of a copy", shown.Text("status"), "upcoming")
 	check := plan.Checks(d.DB, d.Stock)[0]
 	if found, err := check.Run(t.Context()); err != nil || len(found) != 0 {
 		t.Errorf("stock follows the plan: %v %v", found, err)
@@ -121,7 +110,7 @@ func TestWrongRepetitions(t *testing.T) {
 		d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", fmt.Sprintf(`{"session_id":"%s","sku":"s%d","title":"T","stock":1,
 			"list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"}}`, many.Session, k))
 	}
-	tr := d.Traced(func() {
+	d.leaves("wrong repetitions", nothing, func() {
 		for _, c := range []struct{ session, body, code, want string }{
 			{s.Session, `{}`, "invalid", "until"},
 			{s.Session, `{"until":"tomorrow"}`, "invalid", "date"},
@@ -132,15 +121,11 @@ func TestWrongRepetitions(t *testing.T) {
 			{"987654", `{"until":"2026-03-07"}`, "not-found", ""},
 		} {
 			r := d.As(auth.Operator, http.MethodPost, "/api/v1/admin/sessions/"+c.session+"/repeat", c.body)
-			if r.Status < 400 || r.Text("code") != c.code || !strings.Contains(string(r.Raw), c.want) {
-				t.Errorf("%s: %d %s, want %s …%s…", c.body, r.Status, r.Raw, c.code, c.want)
-			}
+			r.Want(t, c.body, statusOf[c.code], c.code, c.want)
 		}
 	})
-	require.Equal(t, "what was left", tr.String(), "[] and 0 events")
-	if r := d.As(auth.Viewer, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-07"}`); r.Status != http.StatusForbidden {
-		t.Errorf("a viewer repeated: %d", r.Status)
-	}
+	r := d.As(auth.Viewer, http.MethodPost, "/api/v1/admin/sessions/"+s.Session+"/repeat", `{"until":"2026-03-07"}`)
+	r.Want(t, "a viewer repeated", http.StatusForbidden, "")
 }
 
 func zoneOf(t testing.TB, name string) *time.Location {

@@ -2,6 +2,7 @@ package change
 
 import (
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"stampede/platform/base/config"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
-	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/browse"
@@ -90,9 +90,25 @@ func eventually(t testing.TB, what string, cond func() bool) {
 // forgetBrowse makes the browse answers cached by this instance expire.
 func (d *instance) forgetBrowse() { d.Clock.Advance(2 * time.Second) }
 
-// offPlan lists where the stock rows differ from the plan.
-func (d *instance) offPlan() ([]proof.Violation, error) {
-	return plan.Samples(d.DB, d.Stock)[0].Run(d.T.Context())
+// offPlan requires in how many places the stock rows differ from the plan.
+func (d *instance) offPlan(what string, places int) {
+	d.T.Helper()
+	found, err := plan.Samples(d.DB, d.Stock)[0].Run(d.T.Context())
+	if err != nil || len(found) != places {
+		d.T.Errorf("%s: %v, %v", what, found, err)
+	}
 }
+
+// leaves requires what fn records.
+func (d *instance) leaves(what, want string, fn func()) {
+	d.T.Helper()
+	require.Equal(d.T, "what was left by "+what, d.Traced(fn).String(), want)
+}
+
+// nothing is what a refused or repeated action records.
+const nothing = "[] and 0 events"
+
+// statusOf are the statuses of problems by code.
+var statusOf = map[string]int{"invalid": http.StatusUnprocessableEntity, "not-found": http.StatusNotFound}
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }
