@@ -35,9 +35,7 @@ func TestBrowseNeedsNoPostgres(t *testing.T) {
 		}
 		w.forget()
 		for _, path := range []string{"/api/v1/sessions/987654", "/api/v1/items/987654"} {
-			if r := w.get(path); r.status != http.StatusNotFound {
-				t.Fatalf("%s: %d %s", path, r.status, r.raw)
-			}
+			w.gives(path, http.StatusNotFound)
 		}
 	}
 	require.Equal(t, "reads of the plan", w.plan.reads, 0)
@@ -47,18 +45,14 @@ func TestBrowseNeedsNoPostgres(t *testing.T) {
 func TestTheSessionList(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if r := w.get("/api/v1/sessions"); r.status != 200 || !strings.HasPrefix(string(r.raw), `{"data":[],"next_cursor":"","server_time":"`) {
-		t.Errorf("an empty shop: %d %s", r.status, r.raw)
-	}
+	w.gives("/api/v1/sessions", http.StatusOK, `{"data":[],"next_cursor":"","server_time":"`)
 	open := w.publish(-time.Minute)
 	w.clock.Advance(3 * time.Hour) // the open one closed two hours ago
 	w.forget()
-	if r := w.ok("/api/v1/sessions"); strings.Contains(string(r.raw), `"id":"`+open.session+`"`) {
-		t.Errorf("a session that closed long ago is listed: %s", r.raw)
+	if r := w.ok("/api/v1/sessions"); strings.Contains(string(r.Raw), `"id":"`+open.session+`"`) {
+		t.Errorf("a session that closed long ago is listed: %s", r.Raw)
 	}
-	if r := w.get("/api/v1/sessions?cursor=Zm9v"); r.status != 422 {
-		t.Errorf("invalid cursor: %d %s", r.status, r.raw)
-	}
+	w.gives("/api/v1/sessions?cursor=Zm9v", http.StatusUnprocessableEntity)
 }
 
 // TestRedisComesBackEmpty checks that the views are rebuilt, and that until
@@ -70,8 +64,8 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	w.ok("/api/v1/sessions")
 	for _, path := range []string{"/api/v1/sessions/" + s.session, "/api/v1/items/" + s.item, "/api/v1/sessions"} {
 		w.flush()
-		if r := w.ok(path); !strings.Contains(string(r.raw), `"activity_name":"Sale"`) && !strings.Contains(string(r.raw), `"sku":"phone"`) {
-			t.Errorf("%s: %s", path, r.raw)
+		if r := w.ok(path); !strings.Contains(string(r.Raw), `"activity_name":"Sale"`) && !strings.Contains(string(r.Raw), `"sku":"phone"`) {
+			t.Errorf("%s: %s", path, r.Raw)
 		}
 	}
 	w.flush()
@@ -91,9 +85,7 @@ func TestViewsOfAnEarlierProgramAreRewritten(t *testing.T) {
 	a := w.plan.activities[s.id]
 	a.Sessions[0].Delivery = &Delivery{Freight: 800}
 	require.NoError(t, w.svc.views.ensure(t.Context()))
-	if r := w.ok("/api/v1/items/" + s.item); !strings.Contains(string(r.raw), `"freight":800`) {
-		t.Errorf("after an upgrade the item's page says %s", r.raw)
-	}
+	w.gives("/api/v1/items/"+s.item, http.StatusOK, `"freight":800`)
 }
 
 // TestAnOlderViewNeverReplacesANewer writes the views of two moments in the
@@ -112,9 +104,7 @@ func TestAnOlderViewNeverReplacesANewer(t *testing.T) {
 	})
 	require.NoError(t, w.svc.views.write(t.Context(), &old))
 	w.forget()
-	if r := w.ok("/api/v1/sessions/" + s.session); r.text("activity_name") != "Newer" {
-		t.Errorf("the older view is back: %s", r.raw)
-	}
+	require.Equal(t, "the name", w.ok("/api/v1/sessions/"+s.session).Text("activity_name"), "Newer")
 	w.ok("/api/v1/sessions/" + second)
 	w.edit(s, func(a *Activity) { a.Sessions = a.Sessions[:1] })
 	newer := w.plan.activities[s.id]
@@ -122,9 +112,7 @@ func TestAnOlderViewNeverReplacesANewer(t *testing.T) {
 	require.NoError(t, w.svc.views.write(t.Context(), &newer))
 	w.forget()
 	for _, session := range []string{s.session, second} {
-		if r := w.get("/api/v1/sessions/" + session); r.status != 404 {
-			t.Errorf("a deleted session came back: %d %s", r.status, r.raw)
-		}
+		w.gives("/api/v1/sessions/"+session, http.StatusNotFound)
 	}
 }
 
@@ -183,12 +171,12 @@ func TestNothingIsCountedOfAnUnlimitedItem(t *testing.T) {
 		w.forget()
 		r := w.get("/api/v1/items/" + s.item)
 		for _, field := range []string{"total", "remaining"} {
-			if v, ok := r.body[field]; !ok || v != nil {
-				t.Errorf("%s is %v: %s", field, v, r.raw)
+			if v, ok := r.Doc[field]; !ok || v != nil {
+				t.Errorf("%s is %v: %s", field, v, r.Raw)
 			}
 		}
-		if r.body["unlimited"] != true || r.text("status") != want {
-			t.Errorf("want %s: %s", want, r.raw)
+		if r.Doc["unlimited"] != true || r.Text("status") != want {
+			t.Errorf("want %s: %s", want, r.Raw)
 		}
 	}
 	figures(shopPreparing)
@@ -236,10 +224,10 @@ func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 	shows := func(s sale) string {
 		w.forget()
 		r := w.get("/api/v1/items/" + s.item)
-		if r.status != http.StatusOK {
-			return http.StatusText(r.status)
+		if r.Status != http.StatusOK {
+			return http.StatusText(r.Status)
 		}
-		return r.text("title")
+		return r.Text("title")
 	}
 	require.Equal(t, "the old view", shows(edited), "A phone")
 	require.NoError(t, w.Redis.Set(t.Context(), mark, "the run of its predecessor", 0).Err())
@@ -252,9 +240,7 @@ func TestViewsOfARedisThatTookOverAreRenewed(t *testing.T) {
 		require.Equal(t, "what the sale shows that was "+c.what, shows(c.sale), c.want)
 	}
 	w.forget()
-	if list := w.get("/api/v1/sessions"); len(list.body["data"].([]any)) != 2 {
-		t.Errorf("the list shows %s", list.raw)
-	}
+	require.Equal(t, "sessions in the list", len(w.ok("/api/v1/sessions").Doc["data"].([]any)), 2)
 }
 
 // A client that is ten minutes off computes the server's time from the four
@@ -270,10 +256,10 @@ func TestTheOffsetProtocol(t *testing.T) {
 			t0 := client()
 			r := w.ok(fmt.Sprintf("/api/v1/time?client_send=%d", t0.UnixMilli()))
 			t3 := client()
-			if r.body["client_send"] != float64(t0.UnixMilli()) || r.header.Get("Cache-Control") != "no-store" {
-				t.Errorf("%s: %s with %v", name, r.raw, r.header)
+			if r.Doc["client_send"] != float64(t0.UnixMilli()) || r.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %s with %v", name, r.Raw, r.Header)
 			}
-			t1, t2 := time.UnixMilli(int64(r.body["server_receive"].(float64))), time.UnixMilli(int64(r.body["server_send"].(float64)))
+			t1, t2 := time.UnixMilli(int64(r.Doc["server_receive"].(float64))), time.UnixMilli(int64(r.Doc["server_send"].(float64)))
 			if t2.Before(t1) {
 				t.Errorf("%s: sent at %s, before it was received at %s", name, t2, t1)
 			}
@@ -287,7 +273,5 @@ func TestTheOffsetProtocol(t *testing.T) {
 			t.Errorf("%s: the client's estimate is %s off", name, off)
 		}
 	}
-	if r := w.get("/api/v1/time?client_send=noon"); r.status != http.StatusUnprocessableEntity {
-		t.Errorf("a non-numeric timestamp: %d %s", r.status, r.raw)
-	}
+	w.gives("/api/v1/time?client_send=noon", http.StatusUnprocessableEntity)
 }

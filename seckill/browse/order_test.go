@@ -1,9 +1,9 @@
 package browse
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,10 +19,10 @@ func (w *window) walk(query string, between func()) (seen []string) {
 	w.T.Helper()
 	for cursor, path := "-", "/api/v1/sessions?"+query; cursor != ""; path = "/api/v1/sessions?" + query + "&cursor=" + cursor {
 		r := w.ok(path)
-		for _, row := range r.body["data"].([]any) {
+		for _, row := range r.Doc["data"].([]any) {
 			seen = append(seen, row.(map[string]any)["id"].(string))
 		}
-		cursor = r.text("next_cursor")
+		cursor = r.Text("next_cursor")
 		between()
 	}
 	return seen
@@ -52,14 +52,11 @@ func TestSessionsOnSaleComeFirst(t *testing.T) {
 	} {
 		require.Equal(t, query, w.walk(query, func() {}), want)
 	}
-	if r := w.get("/api/v1/sessions?status=open"); r.status != 422 || !strings.Contains(string(r.raw), "query.status") {
-		t.Errorf("invalid status: %d %s", r.status, r.raw)
-	}
+	w.gives("/api/v1/sessions?status=open", http.StatusUnprocessableEntity, "query.status")
 	first := w.get("/api/v1/sessions?limit=1")
 	w.clock.Advance(time.Second)
-	if r := w.get("/api/v1/sessions?limit=1", "If-None-Match", first.header.Get("ETag")); r.status != http.StatusNotModified {
-		t.Errorf("a second later, nothing has changed: %d %s", r.status, r.raw)
-	}
+	again := w.get("/api/v1/sessions?limit=1", "If-None-Match", first.Header.Get("ETag"))
+	require.Equal(t, "status a second later, when nothing has changed", again.Status, http.StatusNotModified)
 }
 
 // TestOpeningBetweenTwoPagesLosesNoSession checks that a session that moves to
@@ -113,9 +110,7 @@ func TestTheOrderIsTotal(t *testing.T) {
 			for _, at := range listFrom(all, p) {
 				rest = append(rest, at.session.ID)
 			}
-			if !slices.Equal(rest, shown[i:]) {
-				t.Fatalf("from place %d on %v, want %v", i, rest, shown[i:])
-			}
+			require.Equal(t, fmt.Sprint("from place ", i, " on"), rest, shown[i:])
 		}
 	})
 }

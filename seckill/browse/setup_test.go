@@ -178,30 +178,23 @@ func (w *window) seen(activity int64) {
 // over applies an operator's termination to the plan.
 func over(a *Activity) { a.Sessions[0].Over = true }
 
-// reply is an answer with its body read as JSON.
-type reply struct {
-	status int
-	header http.Header
-	raw    []byte
-	body   map[string]any
-}
-
-func (r reply) text(field string) string { s, _ := r.body[field].(string); return s }
-
 // get requests a page without a token.
-func (w *window) get(path string, headers ...string) reply {
+func (w *window) get(path string, headers ...string) seckilltest.Reply {
 	w.T.Helper()
-	a := httpxtest.Ask(w.T, w.rt, "", http.MethodGet, path, nil, headers...)
-	return reply{a.Status, a.Header, a.Raw, a.Doc}
+	return seckilltest.Reply{Answer: httpxtest.Ask(w.T, w.rt, "", http.MethodGet, path, nil, headers...)}
 }
 
 // ok requests a page that must exist.
-func (w *window) ok(path string) reply {
+func (w *window) ok(path string) seckilltest.Reply {
+	w.T.Helper()
+	return w.gives(path, http.StatusOK)
+}
+
+// gives requests a page and requires a status, and texts of the page.
+func (w *window) gives(path string, status int, texts ...string) seckilltest.Reply {
 	w.T.Helper()
 	r := w.get(path)
-	if r.status != http.StatusOK {
-		w.T.Fatalf("%s: %d: %s", path, r.status, r.raw)
-	}
+	r.Want(w.T, path, status, "", texts...)
 	return r
 }
 
@@ -221,9 +214,7 @@ func (w *window) load(s sale) {
 func (w *window) flush() {
 	w.T.Helper()
 	w.forget()
-	if err := w.Redis.FlushDB(w.T.Context()).Err(); err != nil {
-		w.T.Fatal(fmt.Errorf("lose Redis: %w", err))
-	}
+	require.NoError(w.T, w.Redis.FlushDB(w.T.Context()).Err())
 }
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }

@@ -95,8 +95,8 @@ func (w *storm) crowd(browsers, want int, path func(i int) string) (plans int, c
 	var readers sync.WaitGroup
 	for i := range browsers {
 		readers.Go(func() {
-			if r := w.get(path(i)); r.status != want {
-				w.T.Errorf("%s: %d %s", path(i), r.status, r.raw)
+			if r := w.get(path(i)); r.Status != want {
+				w.T.Errorf("%s: %d %s", path(i), r.Status, r.Raw)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package reservation_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -32,6 +33,15 @@ func (s *shop) check(d *desk, user int64) error {
 	return d.svc.Check(context.Background(), &rush.Applicant{User: user, Item: s.item, Now: s.clock.Now()})
 }
 
+// proved requires whether a user has proved to be human.
+func (s *shop) proved(user int64, want bool) {
+	s.t.Helper()
+	got, err := s.svc.Proved(s.t.Context(), user, s.item.ID)
+	if err != nil || got != want {
+		s.t.Fatalf("proof of user %d: %v %v", user, got, err)
+	}
+}
+
 func code(err error) string {
 	if err == nil {
 		return ""
@@ -43,8 +53,8 @@ func TestPathsAreForThoseWhoReserved(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	r := s.path(7).want(t, http.StatusForbidden, "no-reservation-held")
-	if r.text("reservation_closes_at") == "" || r.text("title") == "" {
-		t.Errorf("while it is open, the answer lacks the closing time: %s", r.raw)
+	if r.Text("reservation_closes_at") == "" || r.Text("title") == "" {
+		t.Errorf("while it is open, the answer lacks the closing time: %s", r.Raw)
 	}
 	s.reserve(7).want(t, http.StatusCreated, "")
 	s.path(7).want(t, http.StatusOK, "")
@@ -55,8 +65,8 @@ func TestPathsAreForThoseWhoReserved(t *testing.T) {
 	s.window(-time.Hour, -closed)
 	for range 2 {
 		s.path(7).want(t, http.StatusOK, "")
-		if r := s.path(8).want(t, http.StatusForbidden, "no-reservation-held"); r.text("reservation_closes_at") != "" {
-			t.Errorf("a shopper is sent to a closed reservation: %s", r.raw)
+		if r := s.path(8).want(t, http.StatusForbidden, "no-reservation-held"); r.Text("reservation_closes_at") != "" {
+			t.Errorf("a shopper is sent to a closed reservation: %s", r.Raw)
 		}
 	}
 }
@@ -72,9 +82,7 @@ func TestAFastClockKeepsNothing(t *testing.T) {
 	s.clock.Set(0)
 	s.shopper(7, http.MethodDelete, "reservation").want(t, http.StatusNoContent, "")
 	s.clock.Set(10 * time.Minute)
-	if err := s.check(s.desk, 7); code(err) != "no-reservation-held" {
-		t.Errorf("a cancelled reservation: %v", err)
-	}
+	require.Equal(t, "of a cancelled reservation", code(s.check(s.desk, 7)), "no-reservation-held")
 }
 
 func TestItemsWithoutReservationAreNotLookedUp(t *testing.T) {
@@ -83,9 +91,7 @@ func TestItemsWithoutReservationAreNotLookedUp(t *testing.T) {
 	s.as(auth.Operator, 1, http.MethodPatch, "/api/v1/admin/sessions/"+s.session, map[string]any{"version": 1, "without_reservation": true}).want(t, http.StatusOK, "")
 	s.item = s.sale.Catalogue.Items()[0]
 	s.path(7).want(t, http.StatusOK, "")
-	if ok, err := s.svc.Proved(t.Context(), 7, s.item.ID); ok || err != nil {
-		t.Errorf("proved: %v %v", ok, err)
-	}
+	s.proved(7, false)
 	require.Equal(t, "lookups", s.lookups(t, "postgres")+s.lookups(t, "memory"), 0)
 }
 
@@ -129,9 +135,7 @@ func TestACrowdAtTheDoor(t *testing.T) {
 	})
 	require.Equal(t, "questions that memory answered again", s.lookups(t, "memory"), holders)
 	for user := range int64(holders) {
-		if ok, err := s.svc.Proved(t.Context(), user+1, s.item.ID); ok != ((user+1)%2 == 0) || err != nil {
-			t.Fatalf("proof of user %d: %v %v", user+1, ok, err)
-		}
+		s.proved(user+1, (user+1)%2 == 0)
 	}
 }
 
@@ -145,12 +149,9 @@ func TestTheDoorWithoutPostgres(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(away.Close)
 	noPostgres := s.instance(away, s.rdb)
-	if err := s.check(noPostgres, 1); code(err) != "unavailable" {
-		t.Errorf("without Postgres: %v, want unavailable", err)
-	}
-	if _, err := noPostgres.svc.Proved(t.Context(), 1, s.item.ID); code(err) != "unavailable" {
-		t.Errorf("without Postgres: %v, want unavailable", err)
-	}
+	require.Equal(t, "without Postgres", code(s.check(noPostgres, 1)), "unavailable")
+	_, err = noPostgres.svc.Proved(t.Context(), 1, s.item.ID)
+	require.Equal(t, "without Postgres", code(err), "unavailable")
 	require.Equal(t, "lookups counted as nowhere", noPostgres.lookups(t, "nowhere"), 2)
 }
 
@@ -169,9 +170,7 @@ func TestAWindowThatIsMovedBeginsAnew(t *testing.T) {
 		s.window(-time.Hour, until)
 		for user, want := range map[int64]string{1: "no-reservation-held", 2: "", 3: ""} {
 			for range 2 {
-				if err := s.check(s.desk, user); code(err) != want {
-					t.Errorf("closing in %v, user %d: %v, want %q", until, user, err, want)
-				}
+				require.Equal(t, fmt.Sprint("closing in ", until, ", user ", user), code(s.check(s.desk, user)), want)
 			}
 		}
 	}

@@ -26,9 +26,7 @@ func TestOldReservationsAreForgotten(t *testing.T) {
 		`INSERT INTO seckill.reservations (item_id, user_id) SELECT i, u FROM generate_series(1, 6) i, generate_series(1, 25) u`,
 		`INSERT INTO seckill.reservation_counts (item_id, taken, places) SELECT i, 25, 100 FROM generate_series(1, 6) i`,
 	} {
-		if _, err := db.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, db, sql)
 	}
 	left := func(table string) (items string) {
 		t.Helper()
@@ -53,8 +51,7 @@ func TestOldReservationsAreForgotten(t *testing.T) {
 			})
 		}
 		both.Wait()
-		if rows, counts := left("reservations"), left("reservation_counts"); rows != c.reservations || counts != c.counts {
-			t.Errorf("after %d days: reservations %q, counts %q; want %q and %q", c.keepDays, rows, counts, c.reservations, c.counts)
-		}
+		require.Equal(t, "reservations left", left("reservations"), c.reservations)
+		require.Equal(t, "counts left", left("reservation_counts"), c.counts)
 	}
 }

@@ -81,17 +81,15 @@ func open(t testing.TB, change ...edit) *shop {
 		Metrics: prometheus.NewRegistry(), Orders: y.Orders, SigningKey: seckilltest.Key,
 	}
 	var err error
-	if s.items, err = catalogue.New(plan.NewPublished(cfg.Config, s.db), quiet, deps.Metrics); err != nil {
-		t.Fatal(err)
-	}
+	s.items, err = catalogue.New(plan.NewPublished(cfg.Config, s.db), quiet, deps.Metrics)
+	require.NoError(t, err)
 	counted, queries := seckilltest.Statements(t, s.db)
 	s.queries, s.desk = queries, s.instance(counted, s.rdb)
 	deps.Catalogue, deps.Admit = s.items, s.svc.Check
 	deps.Grants = y.NewQueue(deps.Catalogue, deps.Metrics)
 	deps.Places = rush.NewPlaces(cfg.Rush, deps.Catalogue, deps.Stock, deps.Grants, deps.Clock)
-	if s.sale, err = seckill.New(cfg, deps); err != nil {
-		t.Fatal(err)
-	}
+	s.sale, err = seckill.New(cfg, deps)
+	require.NoError(t, err)
 	s.sale.Routes(s.rt)
 	operators := seckilltest.NewDesk(y)
 	s.sale.Routes(operators.Router)
@@ -137,9 +135,7 @@ func (s *shop) window(from, until time.Duration) {
 
 func (s *shop) sql(statement string, args ...any) {
 	s.t.Helper()
-	if _, err := s.db.Exec(s.t.Context(), statement, args...); err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.Exec(s.t, s.db, statement, args...)
 }
 
 func (s *shop) number(query string, args ...any) int {
@@ -153,20 +149,12 @@ func (s *shop) number(query string, args ...any) int {
 func (s *shop) rows() int { return s.number(`SELECT count(*) FROM seckill.reservations`) }
 
 // reply is an answer of the API.
-type reply struct {
-	status int
-	raw    []byte
-	body   map[string]any
-}
-
-func (r reply) text(field string) string { s, _ := r.body[field].(string); return s }
+type reply struct{ seckilltest.Reply }
 
 // want requires a status and, unless it is empty, a problem's code.
 func (r reply) want(t testing.TB, status int, code string) reply {
 	t.Helper()
-	if r.status != status || code != "" && r.text("code") != code {
-		t.Fatalf("%d %s, want %d %s: %s", r.status, r.text("code"), status, code, r.raw)
-	}
+	r.Want(t, "an answer", status, code)
 	return r
 }
 
@@ -177,8 +165,7 @@ func (d *desk) as(role auth.Role, user int64, method, path string, body any, hea
 	if err != nil {
 		d.t.Error(err) // not Fatal: may run outside the test's goroutine
 	}
-	a := httpxtest.Ask(d.t, d.rt, token, method, path, body, headers...)
-	return reply{a.Status, a.Raw, a.Doc}
+	return reply{seckilltest.Reply{Answer: httpxtest.Ask(d.t, d.rt, token, method, path, body, headers...)}}
 }
 
 // shopper calls one of the item's routes as a shopper.
