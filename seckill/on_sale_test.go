@@ -3,7 +3,6 @@ package seckill
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -20,18 +19,8 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 	s := d.Publish(time.Hour, func(_, session, _ map[string]any) {
 		session["reservation_opens_at"], session["reservation_closes_at"] = now.Add(-time.Hour), now.Add(time.Hour)
 	})
-	id := func(text string) int64 {
-		n, err := strconv.ParseInt(text, 10, 64)
-		require.NoError(t, err)
-		return n
-	}
-	item, activity := id(s.Item), id(s.Activity)
-	closes := func(sql string) {
-		t.Helper()
-		if _, err := d.DB.Exec(t.Context(), `UPDATE seckill.sessions SET reservation_closes_at = `+sql+` WHERE id = $1`, id(s.Session)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	stock := s.StockItem(t, false)
+	item, activity := stock.ID, stock.ActivityID
 	found := func() (n int) {
 		t.Helper()
 		for _, ask := range [][2][]int64{{{item}, nil}, {nil, {activity}}, {{item}, {activity}}, {{item + 1}, {activity + 1}}} {
@@ -47,16 +36,13 @@ func TestClosedReservationsAreFinal(t *testing.T) {
 		closes string
 		want   int
 	}{{`now() + interval '1 minute'`, 0}, {`now() - interval '5 seconds'`, 0}, {`now() - interval '40 seconds'`, 3}} {
-		closes(c.closes)
+		d.SQL(`UPDATE seckill.sessions SET reservation_closes_at = `+c.closes+` WHERE id = $1`, s.Session)
 		require.Equal(t, "questions that find it, closing at "+c.closes, found(), c.want)
 	}
-	if _, err := d.DB.Exec(t.Context(), `INSERT INTO seckill.reservations (item_id, user_id) SELECT $1, n FROM generate_series(1, 5) n`, item); err != nil {
-		t.Fatal(err)
-	}
+	d.SQL(`INSERT INTO seckill.reservations (item_id, user_id) SELECT $1, n FROM generate_series(1, 5) n`, item)
 	users, err := NewPlan(d.DB).ReservedBy(t.Context(), item, 2, 2)
-	if err != nil || !slices.Equal(users, []int64{3, 4}) {
-		t.Errorf("the two users after 2 are %v, %v", users, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "the two users after 2", users, []int64{3, 4})
 	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/terminate", nil)
 	require.Equal(t, "questions that find an item of a terminated activity", found(), 0)
 }

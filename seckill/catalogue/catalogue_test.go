@@ -30,25 +30,22 @@ func TestSnapshotIsReplacedAsAWhole(t *testing.T) {
 	if items := listing.Items(); len(items) != 2 || items[0].ID != 7 || items[1].ID != 9 {
 		t.Errorf("items in the order of %+v", items)
 	}
-	if activity, ok := listing.ActivityOf(3); !ok || activity != 2 {
-		t.Errorf("session 3 is of activity %d, %v", activity, ok)
-	}
+	activity, ok := listing.ActivityOf(3)
+	require.Equal(t, "session 3 is known", ok, true)
+	require.Equal(t, "its activity", activity, 2)
 	before := listing.Reads()
-	if err := listing.Refresh(t.Context()); err != nil || listing.Reads() != before {
-		t.Errorf("an unchanged plan was read again (%v)", err)
-	}
+	require.NoError(t, listing.Refresh(t.Context()))
+	require.Equal(t, "reads of an unchanged plan", listing.Reads(), before)
 	listing.Plan(&catalogue.Item{ID: 8})
 	listing.Fail(errors.New("broken on purpose"))
 	if err := listing.Refresh(t.Context()); err == nil || len(listing.Items()) != 2 {
 		t.Errorf("a failed refresh (%v) left %d items", err, len(listing.Items()))
 	}
 	listing.Fail(nil)
-	if err := listing.Refresh(t.Context()); err != nil || len(listing.Items()) != 1 {
-		t.Errorf("after it (%v) there are %d items", err, len(listing.Items()))
-	}
-	if _, ok := listing.Item(7); ok {
-		t.Error("an item that was withdrawn is still known")
-	}
+	require.NoError(t, listing.Refresh(t.Context()))
+	require.Equal(t, "items after it", len(listing.Items()), 1)
+	_, ok = listing.Item(7)
+	require.Equal(t, "an item that was withdrawn is known", ok, false)
 }
 
 // TestChangesAreFound checks that a change is found immediately by its event, and
@@ -75,13 +72,9 @@ func TestChangesAreFound(t *testing.T) {
 			t.Errorf("with its event known: %v, after %v", known(7), time.Since(began))
 		}
 		listing.Plan(&catalogue.Item{ID: 8})
-		if known(8) {
-			t.Error("item 8 was found without an event or a poll")
-		}
+		require.Equal(t, "item 8 without an event or a poll", known(8), false)
 		<-time.After(2 * time.Second) // of the bubble
-		if !known(8) {
-			t.Error("the poll has not found item 8")
-		}
+		require.Equal(t, "item 8 after the poll", known(8), true)
 		cancel()
 		require.NoError(t, <-ended)
 	})

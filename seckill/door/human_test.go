@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"strconv"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
@@ -100,16 +99,11 @@ func (y *humanYard) challenge(user int64, query string) (c humancheck.Challenge,
 	y.t.Helper()
 	token, err := y.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
 	require.NoError(y.t, err)
-	req := httptest.NewRequest(http.MethodGet, "/api/v1/items/42/challenge"+query, nil)
-	req.Header.Set("Authorization", "Bearer "+token)
-	rec := httptest.NewRecorder()
-	y.rt.ServeHTTP(rec, req)
-	if rec.Code != http.StatusOK {
-		var p struct{ Code string }
-		require.NoError(y.t, json.Unmarshal(rec.Body.Bytes(), &p))
-		return c, strconv.Itoa(rec.Code) + " " + p.Code
+	a := httpxtest.Ask(y.t, y.rt, token, http.MethodGet, "/api/v1/items/42/challenge"+query, nil)
+	if a.Status != http.StatusOK {
+		return c, fmt.Sprint(a.Status, " ", a.Doc["code"])
 	}
-	require.NoError(y.t, json.Unmarshal(rec.Body.Bytes(), &c))
+	require.NoError(y.t, json.Unmarshal(a.Raw, &c))
 	return c, "200 " + string(c.Kind)
 }
 
@@ -219,14 +213,12 @@ func TestChallengesForItems(t *testing.T) {
 		"a slide to reserve":      {opensIn: time.Hour, change: func(i *catalogue.Item) { reserving(-time.Minute, time.Minute)(i); i.HumanCheck = "slide" }, want: "404 no-human-check"},
 	} {
 		y.sale(c.opensIn, c.change)
-		if _, got := y.challenge(7, c.query); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		_, got := y.challenge(7, c.query)
+		require.Equal(t, name, got, c.want)
 	}
 	y.listing.Show()
-	if _, got := y.challenge(7, ""); got != "404 not-found" {
-		t.Errorf("an unknown item: %s", got)
-	}
+	_, got := y.challenge(7, "")
+	require.Equal(t, "an unknown item", got, "404 not-found")
 }
 
 // TestSlidesAreDrawnAhead checks that the worker draws slides before a sale, so
@@ -298,32 +290,24 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 	sale.Routes(h.rt)
 	token, err := h.tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
 	require.NoError(t, err)
-	post := func(proof string) (status int, body []byte) {
-		req := httptest.NewRequest(http.MethodPost, "/api/v1/items/"+strconv.FormatInt(it.ID, 10)+"/rush-path", nil)
-		req.Header.Set("Authorization", "Bearer "+token)
-		if proof != "" {
-			req.Header.Set(humancheck.Header, proof)
-		}
-		rec := httptest.NewRecorder()
-		h.rt.ServeHTTP(rec, req)
-		return rec.Code, rec.Body.Bytes()
+	post := func(headers ...string) (status int, body []byte) {
+		a := httpxtest.Ask(t, h.rt, token, http.MethodPost, fmt.Sprint("/api/v1/items/", it.ID, "/rush-path"), nil, headers...)
+		return a.Status, a.Raw
 	}
 	var refusal struct {
 		Code, Kind string
 		Challenge  humancheck.Challenge
 	}
-	status, body := post("")
+	status, body := post()
 	if err := json.Unmarshal(body, &refusal); err != nil || status != http.StatusForbidden || refusal.Code != "human-check-required" || refusal.Kind != "pow" {
 		t.Fatalf("without a proof: %d %s", status, body)
 	}
 	proof, err := humancheck.Solve(t.Context(), refusal.Challenge.Challenge, refusal.Challenge.Difficulty)
 	require.NoError(t, err)
-	if status, body := post(proof); status != http.StatusOK {
-		t.Errorf("with the challenge of the refusal solved: %d %s", status, body)
-	}
-	if status, body := post(proof); status != http.StatusForbidden {
-		t.Errorf("the same once more: %d %s", status, body)
-	}
+	status, _ = post(humancheck.Header, proof)
+	require.Equal(t, "status with the challenge of the refusal solved", status, http.StatusOK)
+	status, _ = post(humancheck.Header, proof)
+	require.Equal(t, "status of the same once more", status, http.StatusForbidden)
 }
 
 func TestMain(m *testing.M) { pgtest.Main(m, func() error { return goleak.Find() }) }

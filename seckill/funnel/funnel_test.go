@@ -34,9 +34,7 @@ func TestFunnel(t *testing.T) {
 		t.Errorf("with two units on their way: %s", r.Raw)
 	}
 	for _, missing := range []string{"items/99999/funnel", "items/99999/funnel/live", "sessions/99999/funnel", "activities/99999/funnel"} {
-		if r := d.As("viewer", http.MethodGet, "/api/v1/admin/"+missing, nil); r.Status != 404 {
-			t.Errorf("%s: %d %s", missing, r.Status, r.Raw)
-		}
+		d.As("viewer", http.MethodGet, "/api/v1/admin/"+missing, nil).Want(t, missing, http.StatusNotFound, "")
 	}
 }
 
@@ -85,9 +83,8 @@ func TestReportOfASession(t *testing.T) {
 	path := "/api/v1/admin/sessions/" + s.Session + "/report"
 	r := d.As(auth.Viewer, http.MethodGet, path, nil)
 	orders, _ := r.Doc["orders"].(map[string]any)
-	if r.Status != http.StatusOK || orders["attempts"] != 100.0 || orders["created"] != 10.0 || orders["paid"] != 8.0 {
-		t.Errorf("%d %s", r.Status, r.Raw)
-	}
+	r.Want(t, "a report", http.StatusOK, "")
+	require.Equal(t, "orders", []any{orders["attempts"], orders["created"], orders["paid"]}, []any{100.0, 10.0, 8.0})
 	list, _ := r.Doc["alarms"].([]any)
 	if len(list) != 2 || list[0].(map[string]any)["code"] != "of-its-time" {
 		t.Errorf("alarms %v", list)

@@ -62,7 +62,8 @@ func TestWarRoomIsTheSameAfterAReload(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	s := d.Publish(-time.Minute)
-	item, id := s.StockItem(t, false), mustID(t, s.Activity)
+	item := s.StockItem(t, false)
+	id := item.ActivityID
 	require.NoError(t, d.Stock.Load(t.Context(), item.ID))
 	now := new(still)
 	one, two := tally.New(d.DB, now, slog.New(slog.DiscardHandler)), tally.New(d.DB, now, slog.New(slog.DiscardHandler))
@@ -167,7 +168,7 @@ func TestWarRoomReadsBooksOfAllItemsAtOnce(t *testing.T) {
 			session["items"] = more
 		})
 		require.NoError(t, d.Stock.Load(t.Context(), s.StockItem(t, false).ID))
-		following := &room{Service: d.svc, id: mustID(t, s.Activity)}
+		following := &room{Service: d.svc, id: s.StockItem(t, false).ActivityID}
 		look := func() (warRoomView, [2]int64) {
 			t.Helper()
 			statements, commands := asked.Load(), called.N.Load()
@@ -204,7 +205,8 @@ func TestWarRoomCurveBeginsBeforeTheOpening(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	s := d.Publish(10 * time.Minute)
-	item, id := s.StockItem(t, false), mustID(t, s.Activity)
+	item := s.StockItem(t, false)
+	id := item.ActivityID
 	board := tally.New(d.DB, &still{d.Clock.Now()}, slog.New(slog.DiscardHandler))
 	following := &room{Service: d.svc, id: id}
 	for look := range 3 {
@@ -270,9 +272,7 @@ func TestWarRoomIsReadOnceForAllWhoFollow(t *testing.T) {
 		require.NoError(t, events[i].Err())
 	}
 	for _, missing := range []string{"activities/99999/war-room", "activities/99999/war-room/live"} {
-		if r := d.As("viewer", http.MethodGet, "/api/v1/admin/"+missing, nil); r.Status != http.StatusNotFound {
-			t.Errorf("%s: %d %s", missing, r.Status, r.Raw)
-		}
+		d.As("viewer", http.MethodGet, "/api/v1/admin/"+missing, nil).Want(t, missing, http.StatusNotFound, "")
 	}
 }
 
@@ -303,13 +303,6 @@ func TestNearestSessions(t *testing.T) {
 		}
 		require.Equal(t, name, got, c.want)
 	}
-}
-
-func mustID(t *testing.T, text string) int64 {
-	t.Helper()
-	id, err := strconv.ParseInt(text, 10, 64)
-	require.NoError(t, err)
-	return id
 }
 
 // counted is a source whose readings are numbered.

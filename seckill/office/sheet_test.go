@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/url"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,9 +59,7 @@ func TestSheetsPlanSales(t *testing.T) {
 			"body.sessions[0].items[1].sale_price.amount": "第 3 行，秒杀价：", "body.sessions[1].name": "第 5 行，场次：", "body.sessions[1].items[0].sku": "第 5 行，商品编码：",
 			"body.sessions[0].items[0]": "第 2 行：", "body.name": "", "body.sessions[9].name": "",
 		} {
-			if got := s.where(c, location); got != want {
-				t.Errorf("%s: %s is at %q, want %q", kind, location, got, want)
-			}
+			require.Equal(t, kind+": the place of "+location, s.where(c, location), want)
 		}
 	}
 }
@@ -178,9 +175,7 @@ func TestSheetsNameEveryWrongLine(t *testing.T) {
 		said = append(said, f.Message)
 	}
 	want := []string{"第 2 行，秒杀价：请填写金额，例如 19.90。", "第 3 行，商品编码：必填。", "第 5 行，结束时间：请填写时间，例如 2026-11-11 20:00。"}
-	if !slices.Equal(said, want) {
-		t.Errorf("said %q", said)
-	}
+	require.Equal(t, "what was said", said, want)
 	for file, want := range map[string]string{
 		"": "文件为空。", "场次,颜色\n": `第 1 行：不支持的列 "颜色"`, strings.SplitAfter(goodSheet, "\n")[0]: "表头下没有商品。", "\"x": "文件无法读取", "PK\x03\x04": "无法识别该工作簿", "{": "JSON 格式有误",
 		goodSheet[:len(goodSheet)-2] + "\xe5\xff": "文件编码", "{}\n{}": "JSON 格式有误", "场次,Session\n": `列重复 "Session"`, "a" + strings.Repeat(",", maxCells): "个单元格", wideWorkbook(t): "个单元格",

@@ -92,16 +92,10 @@ func TestPreheatTimes(t *testing.T) {
 		return v
 	}
 	opens := at("2026-11-11T10:00:00+08:00")
-	if got := NewPublished(cfg, nil).preheatAt(opens); !got.Equal(at("2026-11-11T09:30:00+08:00")) {
-		t.Errorf("by the lead: %v", got)
-	}
+	require.Equal(t, "by the lead", NewPublished(cfg, nil).preheatAt(opens), at("2026-11-11T09:30:00+08:00"))
 	cfg.PreheatAtMidnight = true
-	if got := NewPublished(cfg, nil).preheatAt(opens); !got.Equal(at("2026-11-11T00:00:00+08:00")) {
-		t.Errorf("at midnight: %v", got)
-	}
-	if got := NewPublished(cfg, nil).preheatAt(at("2026-11-11T00:10:00+08:00")); !got.Equal(at("2026-11-10T23:40:00+08:00")) {
-		t.Errorf("ten minutes past midnight: %v", got)
-	}
+	require.Equal(t, "at midnight", NewPublished(cfg, nil).preheatAt(opens), at("2026-11-11T00:00:00+08:00"))
+	require.Equal(t, "ten minutes past midnight", NewPublished(cfg, nil).preheatAt(at("2026-11-11T00:10:00+08:00")), at("2026-11-10T23:40:00+08:00"))
 }
 
 // TestUnitsOnSale checks that the share is rounded down, never below the stock

@@ -2,7 +2,6 @@ package preheat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,6 +15,14 @@ import (
 	"stampede/platform/workshop/require"
 	"stampede/seckill/catalogue"
 )
+
+// undecided requires why not every item decides.
+func (i *instance) undecided(why string) {
+	i.T.Helper()
+	if err := i.svc.Deciding(i.T.Context()); err == nil || !strings.Contains(err.Error(), why) {
+		i.T.Errorf("%v, want %s", err, why)
+	}
+}
 
 // One item's state in Redis cannot be read; the others are still checked, and each
 // is reported with its own reason.
@@ -48,21 +55,15 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 	}
 	slices.SortFunc(found, func(a, b alarm.Finding) int { return strings.Compare(a.Subject, b.Subject) })
 	require.Equal(t, "found", found, want)
-	if err := i.svc.Deciding(t.Context()); err == nil || !strings.Contains(err.Error(), "2 items on sale do not sell, for example item ") {
-		t.Errorf("fenced items: %v", err)
-	}
+	i.undecided("2 items on sale do not sell, for example item ")
 	// They were loaded again; the broken one is still unknown.
 	i.checked()
 	if err := i.svc.Deciding(t.Context()); err == nil || strings.Contains(err.Error(), "do not sell") {
 		t.Errorf("an item that cannot be read: %v", err)
 	}
-	if !i.isReady(good) {
-		t.Error("a good item was touched")
-	}
+	require.Equal(t, "a good item sells", i.isReady(good), true)
 	i.svc.last.Store(&look{at: time.Now().Add(-lookExpires - time.Second)})
-	if err := i.svc.Deciding(t.Context()); err == nil || !strings.Contains(err.Error(), "were checked 11s ago") {
-		t.Errorf("an old check: %v", err)
-	}
+	i.undecided("were checked 11s ago")
 }
 
 // An item published while its sale is open is loaded within a second, in which the
@@ -81,9 +82,7 @@ func TestItemThatIsLoadedForTheFirstTimeDegradesNothing(t *testing.T) {
 	i.svc.record(slow.ID).since = time.Now().Add(-fencedFor)
 	i.svc.mu.Unlock()
 	i.svc.check(t.Context())
-	if err := i.svc.Deciding(t.Context()); err == nil || !strings.Contains(err.Error(), "for example "+inventory.ItemSubject(slow.ID)) {
-		t.Errorf("a slow first Load: %v", err)
-	}
+	i.undecided("for example " + inventory.ItemSubject(slow.ID))
 	i.svc.queue.workers.Wait()
 }
 
@@ -96,9 +95,7 @@ func TestUncheckedItemsAreNotCalledWell(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	i.svc.check(ctx)
-	if err := i.svc.Deciding(t.Context()); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	require.ErrorIs(t, i.svc.Deciding(t.Context()), context.Canceled)
 }
 
 // An item on sale that Redis does not decide on.

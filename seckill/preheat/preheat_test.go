@@ -45,11 +45,10 @@ func TestTwoInstancesLoadOnce(t *testing.T) {
 	// nothing to do.
 	require.NoError(t, other.load(t.Context(), item))
 	require.Equal(t, "the epoch, of one Load", i.epoch(item), 1)
-	var epoch, done int64
-	require.NoError(t, i.DB.QueryRow(t.Context(), `SELECT s.epoch, i.load_done FROM inventory.stock s JOIN seckill.items i ON i.id = s.item_id`).Scan(&epoch, &done))
-	if epoch != 1 || done != 1 {
-		t.Errorf("in Postgres the epoch is %d, and %d is recorded as answered", epoch, done)
-	}
+	var done [2]int
+	row := i.DB.QueryRow(t.Context(), `SELECT s.epoch, i.load_done FROM inventory.stock s JOIN seckill.items i ON i.id = s.item_id`)
+	require.NoError(t, row.Scan(&done[0], &done[1]))
+	require.Equal(t, "the epoch in Postgres and what is recorded as answered", done, [2]int{1, 1})
 }
 
 // TestPreheatFollowsTheClock checks that items are loaded at their preheat time
@@ -59,9 +58,8 @@ func TestPreheatFollowsTheClock(t *testing.T) {
 	i := setup(t)
 	item := i.publish(40 * time.Minute)
 	i.checked()
-	if _, ok := i.state(item); ok {
-		t.Fatal("loaded 40 minutes ahead")
-	}
+	_, loaded := i.state(item)
+	require.Equal(t, "loaded 40 minutes ahead", loaded, false)
 	i.clock.Advance(11 * time.Minute)
 	i.checked()
 	require.Equal(t, "epoch", i.epoch(item), 1)
@@ -115,9 +113,8 @@ func TestFailedLoadsRaiseAnAlarm(t *testing.T) {
 	p.enqueue(item, true)
 	p.startLoads(t.Context())
 	p.queue.workers.Wait()
-	if _, ok := i.state(item); ok {
-		t.Error("retried without waiting")
-	}
+	_, loaded := i.state(item)
+	require.Equal(t, "retried without waiting", loaded, false)
 	// Another instance has loaded it, which clears the failures as a Load of its own does.
 	i.Load(item)
 	i.sql(`UPDATE seckill.items SET load_done = load_wanted`)
@@ -158,9 +155,7 @@ func TestEveryItemInLineIsLoaded(t *testing.T) {
 	}
 	i.checked()
 	for _, item := range i.items {
-		if !i.isReady(item) {
-			t.Errorf("item %d is not loaded", item.ID)
-		}
+		require.Equal(t, fmt.Sprint("loaded item ", item.ID), i.isReady(item), true)
 	}
 }
 
@@ -173,9 +168,7 @@ func TestMostUrgentItemIsLoadedFirst(t *testing.T) {
 	for id, opens := range map[int64]time.Duration{1: time.Hour, 2: time.Minute, 3: -time.Minute, 4: 0, 5: 2 * time.Hour, 6: 3 * time.Hour} {
 		p.enqueue(&catalogue.Item{ID: id, OpensAt: now.Add(opens)}, id == 5)
 	}
-	if p.mayHeal(6) {
-		t.Error("a waiting item is checked again")
-	}
+	require.Equal(t, "a waiting item is checked again", p.mayHeal(6), false)
 	p.enqueue(&catalogue.Item{ID: 5}, true) // is already waiting
 	var order []int64
 	for len(p.queue.waiting) > 0 {
@@ -199,9 +192,8 @@ func TestStopLeavesWaitingItems(t *testing.T) {
 	if len(p.queue.waiting) != 0 || p.record(item.ID).busy {
 		t.Error("an item still waits for a Load that will never run")
 	}
-	if _, ok := i.state(item); ok {
-		t.Error("a Load started after the stop")
-	}
+	_, loaded := i.state(item)
+	require.Equal(t, "loaded after the stop", loaded, false)
 }
 
 // TestRestartSellsAtOnce checks that a process that runs alone opens every item

@@ -104,9 +104,7 @@ func (i *instance) epoch(it *catalogue.Item) int64 {
 // sql runs a statement.
 func (i *instance) sql(statement string, args ...any) {
 	i.T.Helper()
-	if _, err := i.DB.Exec(i.T.Context(), statement, args...); err != nil {
-		i.T.Fatal(err)
-	}
+	pgtest.Exec(i.T, i.DB, statement, args...)
 }
 
 // raised are the alarms of a code.

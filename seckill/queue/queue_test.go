@@ -39,10 +39,8 @@ func publish(t *testing.T, q *queue.Queue, item int64, data string) {
 // consume acknowledges what got takes until stop.
 func consume(t *testing.T, q *queue.Queue, got chan<- string) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- q.Consume(ctx, func(_ context.Context, batch []bus.Msg) {
+	return pgtest.Work(t, func(ctx context.Context) error {
+		return q.Consume(ctx, func(_ context.Context, batch []bus.Msg) {
 			for _, m := range batch {
 				got <- string(m.Data)
 				if err := m.Ack(); err != nil {
@@ -50,8 +48,7 @@ func consume(t *testing.T, q *queue.Queue, got chan<- string) (stop func()) {
 				}
 			}
 		})
-	}()
-	return func() { cancel(); require.NoError(t, <-done) }
+	})
 }
 
 // The kit's description, which modules use that must not import this package, is small
@@ -145,25 +142,17 @@ func TestDone(t *testing.T) {
 		require.NoError(t, err)
 		return ok
 	}
-	if !done(1, 0) {
-		t.Error("item 1 is not done in an empty queue")
-	}
+	require.Equal(t, "item 1 is done in an empty queue", done(1, 0), true)
 	publish(t, q, 1, "first")
 	publish(t, q, 12, "another item whose number begins alike")
-	if done(1, 2) || !done(2, 2) || !done(12, 1) || done(12, 2) {
-		t.Error("a message that waits is done, or one that does not exist is not")
-	}
+	require.Equal(t, "done of 1, 2 and 12", []bool{done(1, 2), done(2, 2), done(12, 1), done(12, 2)}, []bool{false, true, true, false})
 	got := make(chan string) // holds each message until it is taken
 	stop := consume(t, q, got)
 	<-got
 	pgtest.Eventually(t, 30*time.Second, func() bool { return done(1, 2) }, "item 1 is done")
-	if done(12, 2) {
-		t.Error("item 12 is being handled, but is done")
-	}
+	require.Equal(t, "item 12 is done while it is handled", done(12, 2), false)
 	publish(t, q, 1, "after the mark")
-	if !done(1, 2) {
-		t.Error("a message above the mark was counted")
-	}
+	require.Equal(t, "item 1 is done up to the mark", done(1, 2), true)
 	<-got
 	<-got
 	stop()

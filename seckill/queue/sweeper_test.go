@@ -126,9 +126,8 @@ func TestSweeperDoesNotAmplifyABacklog(t *testing.T) {
 		t.Fatalf("%d messages (%v), want 5", backlog.Messages, err)
 	}
 	s.SettleAll(5)
-	if err := sweeper.Sweep(t.Context(), s.item); err != nil || sweeper.Notes() != 0 {
-		t.Fatalf("%v, notes of %d items", err, sweeper.Notes())
-	}
+	require.NoError(t, sweeper.Sweep(t.Context(), s.item))
+	require.Equal(t, "items with notes", sweeper.Notes(), 0)
 }
 
 // A stream that was lost starts at 1 again, and a lost grant does not wait until
@@ -143,9 +142,8 @@ func TestSweeperDoesNotWaitForAStreamThatIsGone(t *testing.T) {
 	sweeper.Note(s.item.ID, lost, 1<<40)
 	sweep := func(republished float64) {
 		t.Helper()
-		if err := sweeper.Sweep(t.Context(), s.item); err != nil || s.swept("republished") != republished {
-			t.Fatalf("%v, published again %v, want %v", err, s.swept("republished"), republished)
-		}
+		require.NoError(t, sweeper.Sweep(t.Context(), s.item))
+		require.Equal(t, "published again", s.swept("republished"), republished)
 	}
 	sweep(0) // a message is waiting that may contain it
 	s.SettleAll(1)
@@ -160,9 +158,7 @@ func TestSweeperMarksWrittenOrders(t *testing.T) {
 	s.Orders.Set(s.grant(1, 0, false), "pending_payment")
 	s.Run(s.sweeper().Run)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return s.swept("persisted") == 1 }, "marked persisted")
-	if s.state().Persisted != 1 || s.swept("republished") != 0 {
-		t.Fatal("published instead of marked")
-	}
+	require.Equal(t, "marked and published", []float64{float64(s.state().Persisted), s.swept("republished")}, []float64{1, 0})
 }
 
 // A grant that the writer consumes without a result is published once more and

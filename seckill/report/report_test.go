@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,12 +31,9 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Finish()
-	if want := (OrderOutcomes{Attempts: 100, Refused: 88, Created: 11, Paid: 9, Unpaid: 4, Refunds: 1, Returned: 4, SoldAgain: 1}); r.Orders != want {
-		t.Errorf("orders %+v, want %+v", r.Orders, want)
-	}
-	if len(r.Latency) != 1 || r.Latency[0] != (LatencyBounds{"wait", 100, 5, 200}) {
-		t.Errorf("latency %+v", r.Latency)
-	}
+	orders := OrderOutcomes{Attempts: 100, Refused: 88, Created: 11, Paid: 9, Unpaid: 4, Refunds: 1, Returned: 4, SoldAgain: 1}
+	require.Equal(t, "orders", r.Orders, orders)
+	require.Equal(t, "latency", r.Latency, []LatencyBounds{{"wait", 100, 5, 200}})
 	var codes []string
 	for _, a := range r.Advice {
 		codes = append(codes, a.Code)
@@ -47,18 +43,15 @@ func TestFinishComputesEndsLatencyAndAdvice(t *testing.T) {
 	}
 	require.Equal(t, "advice", strings.Join(codes, " "), "not-proved many-unpaid")
 	r.Proof = &LatestProof{ID: "1", Status: "proved", EndedAt: httpx.Moment(opens.Add(90 * time.Minute))}
-	if r.Finish(); r.Advice[0].Code != "many-unpaid" {
-		t.Errorf("after a proof: %+v", r.Advice)
-	}
+	r.Finish()
+	require.Equal(t, "advice after a proof", r.Advice[0].Code, "many-unpaid")
 	r.MadeAt, r.Proof = opens.Add(time.Minute), nil
-	if r.Finish(); r.Advice[0].Code != "not-over" {
-		t.Errorf("while it runs: %+v", r.Advice)
-	}
+	r.Finish()
+	require.Equal(t, "advice while it runs", r.Advice[0].Code, "not-over")
 	r.MadeAt, r.Proof = opens.Add(2*time.Hour), &LatestProof{ID: "1", Status: "proved", EndedAt: httpx.Moment(opens.Add(90 * time.Minute))}
 	r.Items[0].EmptiedAt = nil // too-hot cost units only if some were left
-	if r.Finish(); r.Advice[0].Code != "lane-too-small" {
-		t.Errorf("with units left: %+v", r.Advice)
-	}
+	r.Finish()
+	require.Equal(t, "advice with units left", r.Advice[0].Code, "lane-too-small")
 }
 
 func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
@@ -85,9 +78,8 @@ func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
 	if empty.Finish(); len(empty.Advice) != 1 || empty.Advice[0].Code != "not-proved" {
 		t.Errorf("advice about nothing: %+v", empty.Advice)
 	}
-	if _, err := empty.HTML(httpx.English, time.UTC); err != nil {
-		t.Errorf("an empty report: %v", err)
-	}
+	_, err := empty.HTML(httpx.English, time.UTC)
+	require.NoError(t, err)
 }
 
 // A line rises from 0 and falls to it around what happened, of which the curve leaves
@@ -97,9 +89,7 @@ func TestGapsAreDrawnAsNothing(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2026, 11, 11, 12, 0, second, 0, time.UTC) }
 	got := edged([]CurveStep{{At: at(0), Refused: 1}, {At: at(10), Refused: 9}, {At: at(11), Refused: 3}}, time.Second)
 	want := []CurveStep{{At: at(-1)}, {At: at(0), Refused: 1}, {At: at(1)}, {At: at(9)}, {At: at(10), Refused: 9}, {At: at(11), Refused: 3}, {At: at(12)}}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	require.Equal(t, "the curve", got, want)
 }
 
 // Labels of both axes are round, few, and reach above the largest number.

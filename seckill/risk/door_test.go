@@ -92,18 +92,14 @@ func TestRefusalNamesTheActivity(t *testing.T) {
 	y := setup(t)
 	a, b := y.activity("双十一跑鞋", true), y.activity("another", true)
 	i := y.instance()
-	if _, err := i.asks(1, a); err != nil {
-		t.Fatal(err)
-	}
+	shopper{i, 1, a}.path()
 	_, err := i.asks(1, b)
 	requireFault(t, "another activity", err, "one-activity")
 	f := fault.From(err)
 	if f.Kind != fault.Conflict || !strings.Contains(f.Detail[0], "双十一跑鞋") || f.Fields["activity_id"] != decimal(a.ActivityID) {
 		t.Fatalf("%+v", f)
 	}
-	if _, err := i.asks(2, b); err != nil {
-		t.Fatalf("another user: %v", err)
-	}
+	shopper{i, 2, b}.path()
 }
 
 func TestOtherActivitiesCostNoQuery(t *testing.T) {
@@ -112,9 +108,7 @@ func TestOtherActivitiesCostNoQuery(t *testing.T) {
 	item := y.activity("open to all", false)
 	i := y.instance()
 	y.db.Close() // any query would fail
-	if _, err := i.asks(1, item); err != nil {
-		t.Fatal(err)
-	}
+	shopper{i, 1, item}.path()
 	require.NoError(t, i.Door(t.Context(), i.applicant(1, item)))
 }
 
@@ -238,16 +232,12 @@ func TestClaimLastsBeyondItsPath(t *testing.T) {
 	y := setup(t)
 	item := y.activity("soon", true)
 	i := y.instance()
-	if _, err := i.asks(1, item); err != nil {
-		t.Fatal(err)
-	}
+	shopper{i, 1, item}.path()
 	// The next path can be used for longer, and prolongs the claim.
 	a := i.applicant(1, item)
 	a.UsableFrom = a.Now.Add(90 * time.Second)
 	require.NoError(t, i.Participate(t.Context(), a))
-	if _, err := i.asks(1, item); err != nil { // a path that ends earlier does not shorten it
-		t.Fatal(err)
-	}
+	shopper{i, 1, item}.path() // a path that ends earlier does not shorten it
 	var until, ends time.Time
 	require.NoError(t, y.db.QueryRow(t.Context(), `SELECT until, ends_at FROM risk.claims`).Scan(&until, &ends))
 	near := func(what string, got, want time.Time) {

@@ -144,9 +144,7 @@ func TestOpenUnpaidFollowsTheOrders(t *testing.T) {
 	i := y.instance()
 	y.open[1] = 3
 	i.addRule(`{"kind":"open_unpaid","threshold":3,"action":"none"}`)
-	if i.Door(t.Context(), i.applicant(1, item)) == nil {
-		t.Fatal("three open orders and a path")
-	}
+	requireFault(t, "three open orders and a path", i.Door(t.Context(), i.applicant(1, item)), "not-available")
 	// Another instance counts after one of them has been paid.
 	paid := y.instance(func(_ *Settings, d *Deps) { d.Orders = openOrders{1: 2} })
 	paid.work()

@@ -31,9 +31,7 @@ func TestRulesReachEveryInstance(t *testing.T) {
 	one.unpaid(1, item, 2)
 	id := one.addRule(`{"kind":"unpaid_holds","threshold":2,"action":"none"}`)
 	refuses(true, "the rule is in force elsewhere")
-	if code, doc := one.call(auth.Operator, http.MethodPut, "/rules/"+id, `{"kind":"unpaid_holds","threshold":3,"action":"none"}`); code != http.StatusOK {
-		t.Fatalf("%d %v", code, doc)
-	}
+	one.must(http.StatusOK, auth.Operator, http.MethodPut, "/rules/"+id, `{"kind":"unpaid_holds","threshold":3,"action":"none"}`)
 	refuses(false, "the change is in force elsewhere")
 	one.unpaid(1, item, 1)
 	refuses(true, "the user's next closing counts elsewhere")
@@ -51,23 +49,15 @@ func TestRulesAndMarksExpire(t *testing.T) {
 	refused := func(user int64) bool { return i.Door(t.Context(), i.applicant(user, item)) != nil }
 	i.addRule(fmt.Sprintf(`{"kind":"unpaid_holds","threshold":1,"action":"none","expires_at":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339)))
 	i.unpaid(1, item, 1)
-	if !refused(1) {
-		t.Fatal("the rule is not in force")
-	}
+	require.Equal(t, "refused by the rule", refused(1), true)
 	i.clock.Advance(time.Hour + time.Second)
-	if refused(1) {
-		t.Fatal("the rule outlived its end")
-	}
+	require.Equal(t, "refused by the rule after its end", refused(1), false)
 	i.clock.Advance(-time.Hour - time.Second)
 	i.addRule(`{"kind":"unpaid_holds","threshold":2,"window_seconds":7200,"action":"none"}`)
 	i.unpaid(2, item, 2)
-	if !refused(2) {
-		t.Fatal("the second rule is not in force")
-	}
+	require.Equal(t, "refused by the second rule", refused(2), true)
 	i.clock.Advance(2*time.Hour + time.Second) // the first rule has expired, and both closings have left the window
-	if refused(2) {
-		t.Fatal("the mark outlived its window")
-	}
+	require.Equal(t, "refused by a mark after its window", refused(2), false)
 }
 
 func TestRuleRoutes(t *testing.T) {
@@ -102,9 +92,7 @@ func TestRuleRoutes(t *testing.T) {
 		{"change", auth.Operator, http.MethodPut, "/rules/" + id, `{"kind":"unpaid_holds","threshold":3,"action":"none"}`, 200},
 		{"remove", auth.Operator, http.MethodDelete, "/rules/" + id, "", 200},
 	} {
-		if code, doc := i.call(c.role, c.method, c.path, c.body); code != c.status {
-			t.Errorf("%s: %d %v, want %d", c.name, code, doc, c.status)
-		}
+		i.must(c.status, c.role, c.method, c.path, c.body)
 	}
 	entries, err := audit.List(t.Context(), y.db, audit.Filter{Subject: "risk rule " + id})
 	require.NoError(t, err)

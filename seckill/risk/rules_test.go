@@ -2,6 +2,7 @@ package risk
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -52,9 +53,7 @@ func TestGrades(t *testing.T) {
 		i.unpaid(user, item, c.unpaid)
 		a := i.applicant(user, item)
 		err := i.Door(t.Context(), a)
-		if (err != nil) != c.refused {
-			t.Errorf("%d unpaid holds: %v", c.unpaid, err)
-		}
+		require.Equal(t, fmt.Sprint("refused with ", c.unpaid, " unpaid holds"), err != nil, c.refused)
 		if err != nil {
 			f := fault.From(err)
 			require.Equal(t, "message of the refusal", f.Detail[0], "This item is not available to you right now.")
@@ -143,17 +142,13 @@ func TestStoredRuleOfAnUnknownKindIsIgnored(t *testing.T) {
 	require.NoError(t, i.Door(t.Context(), i.applicant(7, item)))
 	_, list := i.call(auth.Viewer, http.MethodGet, "/rules", "")
 	shown := list["data"].([]any)[0].(map[string]any)
-	if shown["kind"] != "refusals_per_minute" || shown["in_force"] != false {
-		t.Errorf("operators see %v", shown)
-	}
+	require.Equal(t, "what operators see", []any{shown["kind"], shown["in_force"]}, []any{"refusals_per_minute", false})
 	id := shown["id"].(string)
 	for _, kind := range []string{"refusals_per_minute", "unpaid_holds"} {
 		code, doc := i.call(auth.Operator, http.MethodPut, "/rules/"+id, `{"kind":"`+kind+`","threshold":2,"action":"none"}`)
 		require.Equal(t, "change to "+kind, []any{code, doc["code"]}, []any{http.StatusUnprocessableEntity, "invalid"})
 	}
-	if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
-		t.Errorf("%d %v", code, doc)
-	}
+	i.must(http.StatusOK, auth.Operator, http.MethodDelete, "/rules/"+id, "")
 }
 
 // A dry run restricts no user and names exactly those that the same rule then
@@ -172,10 +167,7 @@ func TestDryRunEqualsTheRealHits(t *testing.T) {
 		`{"kind":"unpaid_holds","threshold":2,"window_seconds":604800,"action":"none"}`,
 		`{"kind":"open_unpaid","threshold":3,"action":"none"}`,
 	} {
-		code, dry := i.call(auth.Operator, http.MethodPost, "/rules/dry-run", rule)
-		if code != http.StatusOK {
-			t.Fatalf("%d %v", code, dry)
-		}
+		dry := i.must(http.StatusOK, auth.Operator, http.MethodPost, "/rules/dry-run", rule)
 		for user := range int64(150) {
 			require.NoError(t, i.Door(t.Context(), i.applicant(user+1, item)))
 		}
@@ -195,9 +187,7 @@ func TestDryRunEqualsTheRealHits(t *testing.T) {
 		}
 		require.Equal(t, "users of "+rule, named, hit)
 		require.Equal(t, "count of "+rule, dry["count"], any(float64(len(hit))))
-		if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
-			t.Fatalf("%d %v", code, doc)
-		}
+		i.must(http.StatusOK, auth.Operator, http.MethodDelete, "/rules/"+id, "")
 	}
 	require.Equal(t, "marks of removed rules", y.count(`SELECT count(*) FROM risk.marks`), 0)
 }
@@ -241,8 +231,6 @@ func TestDecisionIsStored(t *testing.T) {
 	require.Equal(t, "result", got["result"], any("short-window"))
 	require.Equal(t, "number", got["order_no"], any(a.OrderNo.String()))
 	// The decision outlives the rule, and describes it as it was.
-	if code, doc := i.call(auth.Operator, http.MethodDelete, "/rules/"+id, ""); code != http.StatusOK {
-		t.Fatalf("%d %v", code, doc)
-	}
+	i.must(http.StatusOK, auth.Operator, http.MethodDelete, "/rules/"+id, "")
 	require.Equal(t, "decisions", y.count(`SELECT count(*) FROM risk.decisions WHERE rule_id = $1`, id), 1)
 }

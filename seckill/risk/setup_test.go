@@ -2,6 +2,7 @@ package risk
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -12,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"stampede/order/orderevent"
-	"stampede/platform/base/app"
 	"stampede/platform/base/config"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -78,10 +78,8 @@ func (y *bundle) activity(name string, exclusive bool) *catalogue.Item {
 		ID: int64(len(y.sale)) + 1, SessionID: 1, OnePerUser: exclusive, OnSale: true, PayWindow: 15 * time.Minute,
 		OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), UserLimit: 1,
 	}
-	if err := y.db.QueryRow(y.t.Context(), `INSERT INTO seckill.activities (name, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id`,
-		name, item.OpensAt, item.ClosesAt).Scan(&item.ActivityID); err != nil {
-		y.t.Fatal(err)
-	}
+	require.NoError(y.t, y.db.QueryRow(y.t.Context(), `INSERT INTO seckill.activities (name, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id`,
+		name, item.OpensAt, item.ClosesAt).Scan(&item.ActivityID))
 	y.sale = append(y.sale, item)
 	return item
 }
@@ -107,9 +105,8 @@ func (y *bundle) instance(change ...func(*Settings, *Deps)) *instance {
 		f(&cfg, &deps)
 	}
 	var err error
-	if i.Service, err = New(cfg, deps); err != nil {
-		y.t.Fatal(err)
-	}
+	i.Service, err = New(cfg, deps)
+	require.NoError(y.t, err)
 	i.refresh()
 	return i
 }
@@ -121,27 +118,16 @@ func (i *instance) refresh() {
 
 // work runs the instance's workers until the returned function is called.
 func (i *instance) work() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	workers := i.Workers()
-	for _, w := range workers {
-		go func(w app.Worker) { done <- w.Run(ctx) }(w)
+	i.t.Helper()
+	var stops []func()
+	for _, w := range i.Workers() {
+		stops = append(stops, pgtest.Work(i.t, w.Run))
 	}
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		for range workers {
-			if err := <-done; err != nil {
-				i.t.Error(err)
-			}
+	return func() {
+		for _, stop := range stops {
+			stop()
 		}
 	}
-	i.t.Cleanup(stop)
-	return stop
 }
 
 // applicant requests a path as the seckill module would.
@@ -191,9 +177,7 @@ func (i *instance) unpaid(user int64, item *catalogue.Item, n int) {
 
 func (y *bundle) exec(query string, args ...any) {
 	y.t.Helper()
-	if _, err := y.db.Exec(y.t.Context(), query, args...); err != nil {
-		y.t.Fatal(err)
-	}
+	pgtest.Exec(y.t, y.db, query, args...)
 }
 
 func (y *bundle) count(query string, args ...any) (n int) {
@@ -212,14 +196,18 @@ func (i *instance) call(role auth.Role, method, path, body string, header ...str
 	return httpxtest.As(i.t, i.rt, testTokens, role, method, "/api/v1/admin/risk"+path, body, header...)
 }
 
+// must is call where the answer must have a status.
+func (i *instance) must(status int, role auth.Role, method, path, body string) map[string]any {
+	i.t.Helper()
+	code, doc := i.call(role, method, path, body)
+	require.Equal(i.t, fmt.Sprint(method, " ", path, " ", body, ": ", doc), code, status)
+	return doc
+}
+
 // addRule creates a rule over HTTP and returns its id.
 func (i *instance) addRule(body string) string {
 	i.t.Helper()
-	code, doc := i.call(auth.Operator, http.MethodPost, "/rules", body)
-	if code != http.StatusCreated {
-		i.t.Fatalf("%d %v", code, doc)
-	}
-	return doc["id"].(string)
+	return i.must(http.StatusCreated, auth.Operator, http.MethodPost, "/rules", body)["id"].(string)
 }
 
 // requireFault requires the code of a refusal, "" for none.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
@@ -54,9 +53,7 @@ func TestBatchRoundTrip(t *testing.T) {
 		}
 		got := Batch{Grants: make([]Grant, 3)} // reused grants must leave no trace
 		require.NoError(t, got.Decode(data[len(prefix):]))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatal(diff)
-		}
+		require.Equal(t, "the batch", got, want)
 	})
 }
 
@@ -67,12 +64,8 @@ func TestDecodeRefusesEveryCut(t *testing.T) {
 		data := b.Encode(nil)
 		cut := rapid.IntRange(0, len(data)-1).Draw(t, "cut")
 		var got Batch
-		if err := got.Decode(data[:cut]); !errors.Is(err, ErrMalformed) {
-			t.Fatalf("cut at %d of %d: %v", cut, len(data), err)
-		}
-		if err := got.Decode(append(data, 0)); !errors.Is(err, ErrMalformed) {
-			t.Fatalf("one byte too many: %v", err)
-		}
+		require.ErrorIs(t, got.Decode(data[:cut]), ErrMalformed)
+		require.ErrorIs(t, got.Decode(append(data, 0)), ErrMalformed)
 	})
 }
 
@@ -106,13 +99,9 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := valid()
-			if err := new(Batch).Decode(b.Encode(nil)); err != nil {
-				t.Fatalf("before it is corrupted: %v", err)
-			}
+			require.NoError(t, new(Batch).Decode(b.Encode(nil)))
 			spoil(&b)
-			if err := new(Batch).Decode(b.Encode(nil)); !errors.Is(err, ErrMalformed) {
-				t.Fatalf("got %v", err)
-			}
+			require.ErrorIs(t, new(Batch).Decode(b.Encode(nil)), ErrMalformed)
 		})
 	}
 	for name, spoil := range map[string]func([]byte){
@@ -125,9 +114,7 @@ func TestDecodeRefuses(t *testing.T) {
 			b := valid()
 			data := b.Encode(nil)
 			spoil(data)
-			if err := new(Batch).Decode(data); !errors.Is(err, ErrMalformed) {
-				t.Fatalf("got %v", err)
-			}
+			require.ErrorIs(t, new(Batch).Decode(data), ErrMalformed)
 		})
 	}
 }
@@ -157,16 +144,12 @@ func TestBatchGolden(t *testing.T) {
 	no[15]++
 	b.Grants = []Grant{{No: no, User: 7, Quantity: 1, Seq: 1}}
 	plain := b.Encode(nil)
-	if got := hex.EncodeToString(plain); got != goldenV1 {
-		t.Errorf("version 1 changed: %v, want %v", got, goldenV1)
-	}
+	require.Equal(t, "version 1", hex.EncodeToString(plain), goldenV1)
 	// A different payment window makes it version 2, with three more bytes at
 	// the end.
 	b.Grants[0].PayWithin = 30
 	plain[0] = codecVersionWindows
-	if diff := cmp.Diff(append(plain, 1, 1, 30), b.Encode(nil)); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "version 2", b.Encode(nil), append(plain, 1, 1, 30))
 }
 
 func TestEncodeAllocatesOnce(t *testing.T) {
@@ -205,8 +188,6 @@ func FuzzDecode(f *testing.F) {
 		// Accepted data means the same after another round. The bytes may
 		// differ: varints have longer forms than the one that Encode picks.
 		require.NoError(t, again.Decode(got.Encode(nil)))
-		if diff := cmp.Diff(got, again); diff != "" {
-			t.Fatal(diff)
-		}
+		require.Equal(t, "the batch", again, got)
 	})
 }

@@ -159,9 +159,7 @@ func TestTextsExistInBothLanguages(t *testing.T) {
 	}
 	have, places := words(en)
 	other, otherPlaces := words(zh)
-	if !slices.Equal(have, other) {
-		t.Errorf("English and Chinese have different words:\n%v\n%v", have, other)
-	}
+	require.Equal(t, "words in English and Chinese", have, other)
 	if !slices.Equal(places, otherPlaces) || !slices.Contains(places, "step_line{n}") {
 		t.Errorf("English and Chinese have different values in their words:\n%v\n%v", places, otherPlaces)
 	}
@@ -233,9 +231,7 @@ func TestPagesCanBeCached(t *testing.T) {
 			require.Equal(t, path+" with its tag", w.Code, 304)
 		}
 	}
-	if w := get(rt, "/static/secret", "Accept-Encoding", ""); w.Code != 404 {
-		t.Errorf("a missing file: %d", w.Code)
-	}
+	require.Equal(t, "status of a missing file", get(rt, "/static/secret", "Accept-Encoding", "").Code, 404)
 }
 
 // says checks that a document has some texts, and has not those that begin with "!".
