@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
-	"stampede/platform/workshop/require"
 )
 
 func drawBatch(t *rapid.T) Batch {
@@ -52,8 +52,12 @@ func TestBatchRoundTrip(t *testing.T) {
 			t.Fatalf("Encode did not append: %q", data[:4])
 		}
 		got := Batch{Grants: make([]Grant, 3)} // reused grants must leave no trace
-		require.NoError(t, got.Decode(data[len(prefix):]))
-		require.Equal(t, "the batch", got, want)
+		if err := got.Decode(data[len(prefix):]); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
 	})
 }
 
@@ -64,8 +68,12 @@ func TestDecodeRefusesEveryCut(t *testing.T) {
 		data := b.Encode(nil)
 		cut := rapid.IntRange(0, len(data)-1).Draw(t, "cut")
 		var got Batch
-		require.ErrorIs(t, got.Decode(data[:cut]), ErrMalformed)
-		require.ErrorIs(t, got.Decode(append(data, 0)), ErrMalformed)
+		if err := got.Decode(data[:cut]); !errors.Is(err, ErrMalformed) {
+			t.Fatalf("cut at %d of %d: %v", cut, len(data), err)
+		}
+		if err := got.Decode(append(data, 0)); !errors.Is(err, ErrMalformed) {
+			t.Fatalf("one byte too many: %v", err)
+		}
 	})
 }
 
@@ -99,9 +107,13 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := valid()
-			require.NoError(t, new(Batch).Decode(b.Encode(nil)))
+			if err := new(Batch).Decode(b.Encode(nil)); err != nil {
+				t.Fatalf("before it is corrupted: %v", err)
+			}
 			spoil(&b)
-			require.ErrorIs(t, new(Batch).Decode(b.Encode(nil)), ErrMalformed)
+			if err := new(Batch).Decode(b.Encode(nil)); !errors.Is(err, ErrMalformed) {
+				t.Fatalf("got %v", err)
+			}
 		})
 	}
 	for name, spoil := range map[string]func([]byte){
@@ -114,7 +126,9 @@ func TestDecodeRefuses(t *testing.T) {
 			b := valid()
 			data := b.Encode(nil)
 			spoil(data)
-			require.ErrorIs(t, new(Batch).Decode(data), ErrMalformed)
+			if err := new(Batch).Decode(data); !errors.Is(err, ErrMalformed) {
+				t.Fatalf("got %v", err)
+			}
 		})
 	}
 }
@@ -144,12 +158,16 @@ func TestBatchGolden(t *testing.T) {
 	no[15]++
 	b.Grants = []Grant{{No: no, User: 7, Quantity: 1, Seq: 1}}
 	plain := b.Encode(nil)
-	require.Equal(t, "version 1", hex.EncodeToString(plain), goldenV1)
+	if got := hex.EncodeToString(plain); got != goldenV1 {
+		t.Errorf("version 1 changed: %v, want %v", got, goldenV1)
+	}
 	// A different payment window makes it version 2, with three more bytes at
 	// the end.
 	b.Grants[0].PayWithin = 30
 	plain[0] = codecVersionWindows
-	require.Equal(t, "version 2", b.Encode(nil), append(plain, 1, 1, 30))
+	if diff := cmp.Diff(append(plain, 1, 1, 30), b.Encode(nil)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestEncodeAllocatesOnce(t *testing.T) {
@@ -187,7 +205,11 @@ func FuzzDecode(f *testing.F) {
 		}
 		// Accepted data means the same after another round. The bytes may
 		// differ: varints have longer forms than the one that Encode picks.
-		require.NoError(t, again.Decode(got.Encode(nil)))
-		require.Equal(t, "the batch", again, got)
+		if err := again.Decode(got.Encode(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Fatal(diff)
+		}
 	})
 }
