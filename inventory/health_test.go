@@ -44,7 +44,7 @@ func (b *bundle) backup() (restore func()) {
 func (b *bundle) mustStand(item Item, want books.Status) {
 	b.t.Helper()
 	seen, err := b.Health(b.t.Context(), []Item{item})
-	require.Equal(b.t, fmt.Sprint("status of item ", item.ID), fmt.Sprint(seen, err), fmt.Sprint([]books.Status{want}, nil))
+	require.Equal(b.t, fmt.Sprint("status of item ", item.ID), []any{seen, err}, []any{[]books.Status{want}, nil})
 	ready, err := b.Ready(b.t.Context(), item)
 	require.Equal(b.t, fmt.Sprint("ready is item ", item.ID), fmt.Sprint(ready, err), fmt.Sprint(!want.Unready(), nil))
 }
@@ -159,7 +159,7 @@ func TestHealthIsNotMisledByWhatHappensMeanwhile(t *testing.T) {
 			defer func() { _ = other.store.Redis.Close() }()
 			other.store.Redis.AddHook(&beforeFirst{do: func() { meanwhile(b, item, no) }})
 			seen, err := other.Health(t.Context(), []Item{item})
-			require.Equal(t, "status", fmt.Sprint(seen, err), fmt.Sprint([]books.Status{books.Good}, nil))
+			require.Equal(t, "status", []any{seen, err}, []any{[]books.Status{books.Good}, nil})
 		})
 	}
 }

@@ -27,7 +27,7 @@ func TestSocketsThatMayHaveMissedAPushAreClosed(t *testing.T) {
 	b.service.Subscriptions()[0].Missed()
 	reading, done := context.WithTimeout(t.Context(), 30*time.Second)
 	defer done()
-	mustClose(t, reading, before, websocket.StatusTryAgainLater)
+	mustClose(reading, t, before, websocket.StatusTryAgainLater)
 	after := b.connect(t, 7)
 	b.change(t, orderevent.Order{No: ids.NewFor(7), UserID: 7, Status: orderevent.StatusPaid, Version: 2})
 	require.Contains(t, "the new socket's", read(t, after), `"paid"`)

@@ -93,7 +93,7 @@ func read(t *testing.T, conn *websocket.Conn) string {
 }
 
 // mustClose requires that the server closes a socket with this status before ctx ends.
-func mustClose(t *testing.T, ctx context.Context, conn *websocket.Conn, want websocket.StatusCode) {
+func mustClose(ctx context.Context, t *testing.T, conn *websocket.Conn, want websocket.StatusCode) {
 	t.Helper()
 	_, _, err := conn.Read(ctx)
 	require.Equal(t, fmt.Sprintf("status of %v", err), websocket.CloseStatus(err), want)
@@ -159,7 +159,7 @@ func TestOneSocketTooManyIsRefused(t *testing.T) {
 	b.connect(t, 7)
 	conn, _, err := websocket.Dial(t.Context(), b.url, &websocket.DialOptions{Subprotocols: []string{"stampede.v1", "bearer." + b.token(t, 7)}})
 	require.NoError(t, err)
-	mustClose(t, t.Context(), conn, websocket.StatusPolicyViolation)
+	mustClose(t.Context(), t, conn, websocket.StatusPolicyViolation)
 }
 
 func TestStopSaysGoingAway(t *testing.T) {
@@ -168,7 +168,7 @@ func TestStopSaysGoingAway(t *testing.T) {
 	conn := b.connect(t, 7)
 	stopped := make(chan error, 1)
 	go func() { stopped <- b.service.Stop(context.Background()) }()
-	mustClose(t, t.Context(), conn, websocket.StatusGoingAway)
+	mustClose(t.Context(), t, conn, websocket.StatusGoingAway)
 	require.NoError(t, <-stopped)
 	require.Equal(t, "sockets after the stop", b.service.hub.count.Load(), 0)
 }

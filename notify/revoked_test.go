@@ -88,10 +88,10 @@ func TestTheSocketsOfAnEndedLoginClose(t *testing.T) {
 	ended.end(2)
 	within, stop := context.WithTimeout(t.Context(), 3*time.Second)
 	defer stop()
-	mustClose(t, within, desktop, websocket.StatusPolicyViolation)
+	mustClose(within, t, desktop, websocket.StatusPolicyViolation)
 	quiet, stop := context.WithTimeout(t.Context(), 2*sweepEvery)
 	defer stop()
-	mustClose(t, quiet, phone, -1) // it stays open
+	mustClose(quiet, t, phone, -1) // it stays open
 }
 
 // TestAttackSocketOutlivesItsToken: a copied access token that has expired receives no
@@ -109,7 +109,7 @@ func TestAttackSocketOutlivesItsToken(t *testing.T) {
 	later.Store(int64(2 * time.Minute))
 	within, stop := context.WithTimeout(t.Context(), 60*time.Second) // three times the promise
 	defer stop()
-	mustClose(t, within, conn, websocket.StatusPolicyViolation)
+	mustClose(within, t, conn, websocket.StatusPolicyViolation)
 }
 
 // TestAnEndedLoginDoesNotConnect, neither after a known revocation nor after one
