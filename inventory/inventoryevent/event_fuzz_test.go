@@ -3,8 +3,6 @@ package inventoryevent
 import (
 	"encoding/json"
 	"testing"
-
-	"stampede/platform/workshop/require"
 )
 
 // same reads raw as an event, writes it and reads it again: an accepted event
@@ -16,9 +14,12 @@ func same[E comparable](t *testing.T, raw []byte) {
 		return
 	}
 	out, err := json.Marshal(first)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(out, &second))
-	require.Equal(t, "again", second, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &second); err != nil || second != first {
+		t.Fatalf("%s became %+v, then %+v, %v", raw, first, second, err)
+	}
 }
 
 func FuzzEvents(f *testing.F) {
@@ -30,10 +31,13 @@ func FuzzEvents(f *testing.F) {
 		same[Loaded](t, raw)
 		want := Returned{ItemID: item, Epoch: epoch, Rel: rel}
 		out, err := json.Marshal(want)
-		require.NoError(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got Returned
-		require.NoError(t, json.Unmarshal(out, &got))
-		require.Equal(t, "decoded", got, want)
+		if err := json.Unmarshal(out, &got); err != nil || got != want {
+			t.Fatalf("%+v decoded as %+v, %v", want, got, err)
+		}
 	})
 }
 
@@ -44,8 +48,8 @@ func TestEventsGolden(t *testing.T) {
 		`{"item_id":"7","epoch":3,"rel":2}`: Returned{ItemID: 7, Epoch: 3, Rel: 2},
 		`{"item_id":"7","epoch":3}`:         Loaded{ItemID: 7, Epoch: 3},
 	} {
-		raw, err := json.Marshal(event)
-		require.NoError(t, err)
-		require.Equal(t, "encoded", string(raw), want)
+		if raw, err := json.Marshal(event); err != nil || string(raw) != want {
+			t.Errorf("%s, %v, want %s", raw, err, want)
+		}
 	}
 }
