@@ -39,11 +39,13 @@ func ErrorIs(t T, err, want error) {
 	}
 }
 
-// Contains ends the test unless got contains part; what names it. Of an error, got is fmt.Sprint(err).
-func Contains(t T, what, got, part string) {
+// Contains ends the test unless got contains all parts; what names it. Of an error, got is fmt.Sprint(err).
+func Contains(t T, what, got string, parts ...string) {
 	t.Helper()
-	if !strings.Contains(got, part) {
-		t.Fatal(fmt.Sprintf("%s: %q does not contain %q", what, got, part))
+	for _, part := range parts {
+		if !strings.Contains(got, part) {
+			t.Fatal(fmt.Sprintf("%s lacks %q:\n%s", what, part, got))
+		}
 	}
 }
 

@@ -126,6 +126,16 @@ func (in *Instance) Call(t *testing.T, method, path, token string, body any) (st
 	return a.Status, a.Doc
 }
 
+// Do sends a request that must be answered with a status, and returns the answer.
+func (in *Instance) Do(t *testing.T, method, path, token string, body any, status int) map[string]any {
+	t.Helper()
+	got, doc := in.Call(t, method, path, token, body)
+	if got != status {
+		t.Fatalf("%s %s answered %d, want %d: %v", method, path, got, status, doc)
+	}
+	return doc
+}
+
 // Plan publishes a sale of stock units that opens after the given time.
 func (in *Instance) Plan(t *testing.T, stock int, opensIn time.Duration) loadgen.Planned {
 	t.Helper()
@@ -136,6 +146,15 @@ func (in *Instance) Plan(t *testing.T, stock int, opensIn time.Duration) loadgen
 		t.Fatal(err)
 	}
 	return planned
+}
+
+// Publish plans and publishes an activity, as the API has it, and returns the id of its first item.
+func (in *Instance) Publish(t *testing.T, activity map[string]any) (item string) {
+	t.Helper()
+	operator := Mint(t, 1, auth.Operator)
+	made := in.Do(t, http.MethodPost, "/api/v1/admin/activities", operator, activity, http.StatusCreated)
+	in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+made["id"].(string)+"/publish", operator, nil, http.StatusOK) //nolint:errcheck,forcetypeassert // a string, or the contract is broken
+	return made["sessions"].([]any)[0].(map[string]any)["items"].([]any)[0].(map[string]any)["id"].(string)             //nolint:errcheck,forcetypeassert // likewise
 }
 
 // Send sends a rush path through an instance and returns the code, "" for 202.

@@ -193,6 +193,16 @@ func Run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return cmd.ProcessState.ExitCode()
 }
 
+// Command runs a command of the program that must exit with a code, and returns its output.
+func Command(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if got := Run(t.Context(), args, &out, &errs); got != code {
+		t.Fatalf("%s exited with %d, want %d:\n%s%s", args, got, code, &out, &errs)
+	}
+	return out.String()
+}
+
 // Refused returns config's errors for settings given in addition to the required ones.
 func Refused(t *testing.T, args ...string) string {
 	t.Helper()
