@@ -48,9 +48,7 @@ func startHelper(t *testing.T, dir string) (*exec.Cmd, string) {
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the helper printed nothing: %v", err)
-	}
+	require.NoError(t, err)
 	return cmd, strings.TrimSpace(line)
 }
 
@@ -58,9 +56,7 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 	t.Parallel()
 	dir := usedDataDir(t)
 	cmd, line := startHelper(t, dir)
-	if line != "ready" {
-		t.Fatal(line)
-	}
+	require.Equal(t, "said", line, "ready")
 	_, err := Start(t.Context(), Config{DataDir: dir})
 	assertCondition(t, err, CodeLockHeld, 13, fmt.Sprintf("Another stampede (pid %d) is using the data folder %s: "+
 		"stop it first, or choose another folder with --data.", cmd.Process.Pid, dir))
@@ -68,23 +64,17 @@ func TestOrphansOfAKilledProcessAreEnded(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	_, _ = cmd.Process.Wait()
 	orphans := orphansOn(t, dir)
-	if len(orphans) != 2 {
-		t.Fatalf("expected Postgres and Redis to live on, got %v", orphans)
-	}
+	require.Equal(t, "servers that live on", len(orphans), 2)
 	s := start(t, Config{DataDir: dir, Throwaway: true})
 	want := fmt.Sprintf("An earlier stampede (pid %d) ended without a clean stop; the servers it left running on %s were stopped, "+
 		"and this start continues with its data.", cmd.Process.Pid, dir)
-	if len(s.Notices) != 1 || s.Notices[0] != want {
-		t.Errorf("got  %q\nwant %q", s.Notices, want)
-	}
+	require.Equal(t, "notices", s.Notices, []string{want})
 	for pid, begun := range orphans {
 		if p, ok := inspect(pid); ok && p.start == begun {
 			t.Errorf("orphan %d still runs: %s", pid, p.args)
 		}
 	}
-	if got := query(t, s, "SELECT 'alive'"); got != "alive" {
-		t.Error(got)
-	}
+	require.Equal(t, "the answer", query(t, s, "SELECT 'alive'"), "alive")
 }
 
 // TestCopyOfAFolderInUse starts on a copy with the original's lock and pid
@@ -102,17 +92,13 @@ func TestCopyOfAFolderInUse(t *testing.T) {
 	second := start(t, Config{DataDir: copied, Throwaway: true})
 	want := fmt.Sprintf("The stampede that last used %s (pid %d) did not stop cleanly, or the folder is a copy of one in use; "+
 		"none of its servers was left running here, and this start continues with the data.", copied, os.Getpid())
-	if len(second.Notices) != 1 || second.Notices[0] != want {
-		t.Errorf("got  %q\nwant %q", second.Notices, want)
-	}
+	require.Equal(t, "notices", second.Notices, []string{want})
 	select {
 	case err := <-s.Died():
 		t.Errorf("the original was stopped: %v", err)
 	default:
 	}
-	if got := query(t, s, "SELECT 'alive'"); got != "alive" {
-		t.Error(got)
-	}
+	require.Equal(t, "the answer", query(t, s, "SELECT 'alive'"), "alive")
 }
 
 func TestStartWaitsForBusyBackendOfAKilledPostgres(t *testing.T) {
@@ -120,9 +106,8 @@ func TestStartWaitsForBusyBackendOfAKilledPostgres(t *testing.T) {
 	dir := usedDataDir(t)
 	first := start(t, Config{DataDir: dir, Throwaway: true})
 	conn := connect(t, first)
-	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept (n int)"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := conn.Exec(t.Context(), "CREATE TABLE kept (n int)")
+	require.NoError(t, err)
 	// The loop never waits, so the backend notices only at its end that its
 	// parent is gone.
 	busy := make(chan error, 1)
@@ -146,9 +131,7 @@ func TestStartWaitsForBusyBackendOfAKilledPostgres(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(dir, "log", "postgres.log")); err != nil || strings.Contains(string(raw), "FATAL:  pre-existing") {
 		t.Errorf("the last attempt is not the successful one: %s, %v", raw, err)
 	}
-	if got := query(t, second, "SELECT to_regclass('kept')::text"); got != "kept" {
-		t.Error(got)
-	}
+	require.Equal(t, "the table", query(t, second, "SELECT to_regclass('kept')::text"), "kept")
 	<-busy //nolint:errcheck // the loop's result does not matter
 }
 
@@ -174,9 +157,8 @@ func orphansOn(t *testing.T, dir string) map[int]int64 {
 		raw, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		var pid int
-		if _, err := fmt.Sscan(string(raw), &pid); err != nil {
-			t.Fatal(err)
-		}
+		_, err = fmt.Sscan(string(raw), &pid)
+		require.NoError(t, err)
 		if p, ok := inspect(pid); ok {
 			found[pid] = p.start
 		}
@@ -184,18 +166,17 @@ func orphansOn(t *testing.T, dir string) map[int]int64 {
 	return found
 }
 
-func TestOnlyOurOwnProcessesAreStopped(t *testing.T) {
-	t.Parallel()
-	dir := usedDataDir(t)
-	s := start(t, Config{DataDir: dir, Throwaway: true})
+// assertOnlyOurOwn checks that a start would stop none but the servers of its own folder and account.
+func assertOnlyOurOwn(t *testing.T, s *Stack) {
+	t.Helper()
 	pg := childOf(t, s, "Postgres")
 	p, ok := inspect(pg.cmd.Process.Pid)
 	if !ok {
 		t.Fatal("Postgres is not there")
 	}
 	for what, other := range map[string]server{
-		"another folder": postgresServer(dir + "2"),
-		"a folder above": postgresServer(filepath.Dir(dir)),
+		"another folder": postgresServer(s.DataDir + "2"),
+		"a folder above": postgresServer(filepath.Dir(s.DataDir)),
 		"another server": redisServer(s.sockets.path),
 	} {
 		if other.isOurs(p) {

@@ -33,18 +33,14 @@ func emptyDataDir(t *testing.T) string {
 func start(t *testing.T, cfg Config) *Stack {
 	t.Helper()
 	s, err := Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatalf("start: %v", err)
-	}
+	require.NoError(t, err)
 	s.mu.Lock()
 	for _, c := range s.children {
 		c.patience = time.Minute // a slow machine may need more than an operator would wait
 	}
 	s.mu.Unlock()
 	t.Cleanup(func() {
-		if err := s.Stop(context.Background()); err != nil {
-			t.Errorf("stop: %v", err)
-		}
+		require.NoError(t, s.Stop(context.Background()))
 	})
 	return s
 }
@@ -53,9 +49,7 @@ func start(t *testing.T, cfg Config) *Stack {
 func connect(t *testing.T, s *Stack) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.DatabaseURL)
-	if err != nil {
-		t.Fatalf("connect to Postgres: %v", err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -63,18 +57,15 @@ func connect(t *testing.T, s *Stack) *pgx.Conn {
 // execute runs SQL without a result.
 func execute(t *testing.T, s *Stack, sql string) {
 	t.Helper()
-	if _, err := connect(t, s).Exec(t.Context(), sql); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	_, err := connect(t, s).Exec(t.Context(), sql)
+	require.NoError(t, err)
 }
 
 // query runs SQL that returns one text.
 func query(t *testing.T, s *Stack, sql string) string {
 	t.Helper()
 	var answer string
-	if err := connect(t, s).QueryRow(t.Context(), sql).Scan(&answer); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	require.NoError(t, connect(t, s).QueryRow(t.Context(), sql).Scan(&answer))
 	return answer
 }
 
@@ -102,15 +93,10 @@ func TestDataSurvivesAStop(t *testing.T) {
 	first := start(t, cfg)
 	execute(t, first, "CREATE TABLE kept (n int)")
 	require.NoError(t, redisClient(t, first).Set(t.Context(), "kept", "yes", 0).Err())
-	if err := first.Stop(t.Context()); err != nil {
-		t.Fatalf("stop: %v", err)
-	}
-	if err := first.Stop(t.Context()); err != nil {
-		t.Fatalf("second stop: %v", err)
-	}
-	if _, err := os.Stat(first.sockets.path); !os.IsNotExist(err) {
-		t.Errorf("the socket folder %s is still there: %v", first.sockets.path, err)
-	}
+	require.NoError(t, first.Stop(t.Context()))
+	require.NoError(t, first.Stop(t.Context()))
+	_, err := os.Stat(first.sockets.path)
+	require.ErrorIs(t, err, os.ErrNotExist)
 	select {
 	case err := <-first.Died():
 		t.Errorf("a stop was reported as an unexpected exit: %v", err)
@@ -118,33 +104,16 @@ func TestDataSurvivesAStop(t *testing.T) {
 	}
 
 	second := start(t, cfg)
-	if got := query(t, second, "SELECT to_regclass('kept')::text"); got != "kept" {
-		t.Errorf("the table did not survive the stop: %q", got)
-	}
-	if got := redisClient(t, second).Get(t.Context(), "kept").Val(); got != "yes" {
-		t.Errorf("the key did not survive the stop: %q", got)
-	}
-	if len(second.Notices) > 0 {
-		t.Errorf("a clean stop was reported as unclean: %q", second.Notices)
-	}
-	if err := second.Stop(t.Context()); err != nil {
-		t.Fatalf("stop: %v", err)
-	}
+	require.Equal(t, "the table", query(t, second, "SELECT to_regclass('kept')::text"), "kept")
+	require.Equal(t, "the key", redisClient(t, second).Get(t.Context(), "kept").Val(), "yes")
+	require.Equal(t, "notices after a clean stop", second.Notices, nil)
+	require.NoError(t, second.Stop(t.Context()))
 
 	cfg.Fresh = true
 	third := start(t, cfg)
-	if got := query(t, third, "SELECT coalesce(to_regclass('kept')::text, 'gone')"); got != "gone" {
-		t.Errorf("a fresh start kept the table: %q", got)
-	}
-	if got := redisClient(t, third).Exists(t.Context(), "kept").Val(); got != 0 {
-		t.Errorf("a fresh start kept the key")
-	}
-	want := []string{"create the Postgres cluster", "start Redis " + third.Binaries.RedisVersion, "delete the old data"}
-	for _, name := range want {
-		if !strings.Contains(strings.Join(steps, "\n"), name) {
-			t.Errorf("step %q was not reported; got %q", name, steps)
-		}
-	}
+	require.Equal(t, "the table after a fresh start", query(t, third, "SELECT coalesce(to_regclass('kept')::text, 'gone')"), "gone")
+	require.Equal(t, "keys after a fresh start", redisClient(t, third).Exists(t.Context(), "kept").Val(), 0)
+	require.Contains(t, "the steps", strings.Join(steps, "\n"), "create the Postgres cluster", "start Redis "+third.Binaries.RedisVersion, "delete the old data")
 }
 
 func TestServersAreSafeAndPrivate(t *testing.T) {
@@ -158,25 +127,19 @@ func TestServersAreSafeAndPrivate(t *testing.T) {
 		"listen_addresses": "", "data_checksums": "on", "server_encoding": "UTF8", "fsync": "on",
 		"synchronous_commit": "on", "full_page_writes": "on", "max_connections": "100", "recovery_init_sync_method": initSync,
 	} {
-		if got := query(t, s, "SELECT current_setting('"+setting+"')"); got != want {
-			t.Errorf("Postgres: %s = %q, want %q", setting, got, want)
-		}
+		require.Equal(t, "Postgres: "+setting, query(t, s, "SELECT current_setting('"+setting+"')"), want)
 	}
 	client := redisClient(t, s)
 	for setting, want := range map[string]string{
 		"port": "0", "appendonly": "yes", "appendfsync": "always", "save": "",
 		"maxmemory": "536870912", "maxmemory-policy": "noeviction",
 	} {
-		if got := client.ConfigGet(t.Context(), setting).Val()[setting]; got != want {
-			t.Errorf("Redis: %s = %q, want %q", setting, got, want)
-		}
+		require.Equal(t, "Redis: "+setting, client.ConfigGet(t.Context(), setting).Val()[setting], want)
 	}
 	for _, folder := range []string{s.DataDir, s.DataDir + "/postgres", s.DataDir + "/redis", s.sockets.path} {
 		info, err := os.Stat(folder)
 		require.NoError(t, err)
-		if info.Mode().Perm() != 0o700 {
-			t.Errorf("%s has mode %o", folder, info.Mode().Perm())
-		}
+		require.Equal(t, "the mode of "+folder, info.Mode().Perm(), 0o700)
 	}
 	for _, c := range s.children {
 		p, ok := inspect(c.cmd.Process.Pid)
@@ -188,22 +151,7 @@ func TestServersAreSafeAndPrivate(t *testing.T) {
 			t.Errorf("%s is in process group %d (%v): Ctrl-C would reach it", c.name, group, err)
 		}
 	}
-}
-
-func TestUnexpectedExitOfAServerIsReported(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true})
-	require.NoError(t, childOf(t, s, "Redis").cmd.Process.Kill())
-	select {
-	case err := <-s.Died():
-		var e *StartError
-		want := "Redis exited unexpectedly; the cause is at the end of " + s.DataDir + "/log/redis.log."
-		if !errors.As(err, &e) || e.Code != CodeChildEnded || e.Sentence != want {
-			t.Errorf("got %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("the exit of Redis was not reported")
-	}
+	assertOnlyOurOwn(t, s)
 }
 
 func TestAwkwardPaths(t *testing.T) {
@@ -211,11 +159,16 @@ func TestAwkwardPaths(t *testing.T) {
 	dir := filepath.Join(filepath.Dir(emptyDataDir(t)), "with spaces, 'quotes' and 秒杀", strings.Repeat("long", 30))
 	copySeed(t, dir)
 	s := start(t, Config{DataDir: dir, Throwaway: true})
-	if got := query(t, s, "SELECT current_setting('data_directory')"); got != dir+"/postgres" {
-		t.Errorf("data_directory = %q", got)
-	}
-	if err := redisClient(t, s).Ping(t.Context()).Err(); err != nil {
-		t.Error(err)
+	require.Equal(t, "the folder", query(t, s, "SELECT current_setting('data_directory')"), dir+"/postgres")
+	require.NoError(t, redisClient(t, s).Ping(t.Context()).Err())
+
+	// The report of an unexpected exit names the path, too.
+	require.NoError(t, childOf(t, s, "Redis").cmd.Process.Kill())
+	select {
+	case err := <-s.Died():
+		assertCondition(t, err, CodeChildEnded, conditions[CodeChildEnded].exit, "Redis exited unexpectedly; the cause is at the end of "+s.DataDir+"/log/redis.log.")
+	case <-time.After(30 * time.Second):
+		t.Fatal("the exit of Redis was not reported")
 	}
 }
 
@@ -228,9 +181,7 @@ func TestStopKillsAnUnresponsiveServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // no patience for the polite part
 	began := time.Now()
-	if err := s.Stop(ctx); err != nil {
-		t.Fatalf("stop: %v", err)
-	}
+	require.NoError(t, s.Stop(ctx))
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -242,10 +193,7 @@ func TestKillEndsBusyServers(t *testing.T) {
 	t.Parallel()
 	var kill func()
 	s := start(t, Config{DataDir: usedDataDir(t), Throwaway: true, Emergency: func(k func()) { kill = k }, Restarted: func(r Restart) { t.Errorf("restarted: %+v", r) }, pace: hasty})
-	conn := connect(t, s)
-	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)"); err != nil {
-		t.Fatal(err)
-	}
+	execute(t, s, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
 	pids := map[string]int{}
 	for _, c := range s.children {
 		pids[c.name] = c.cmd.Process.Pid
@@ -256,21 +204,16 @@ func TestKillEndsBusyServers(t *testing.T) {
 			t.Errorf("%s still runs: %s", name, p.args)
 		}
 	}
-	if _, err := s.spawn(redisServer(s.sockets.path), s.Binaries.Redis, s.DataDir); !errors.Is(err, context.Canceled) {
-		t.Errorf("a server was started after Kill: %v", err)
-	}
-	if err := s.Stop(t.Context()); err != nil {
-		t.Errorf("stop: %v", err)
-	}
+	_, err := s.spawn(redisServer(s.sockets.path), s.Binaries.Redis, s.DataDir)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, s.Stop(t.Context()))
 	select {
 	case err := <-s.Died():
 		t.Errorf("their exit was reported as unexpected: %v", err)
 	default:
 	}
 	again := start(t, Config{DataDir: s.DataDir, Throwaway: true})
-	if got := query(t, again, "SELECT n::text FROM kept"); got != "1" {
-		t.Errorf("the row is %q", got)
-	}
+	require.Equal(t, "the row", query(t, again, "SELECT n::text FROM kept"), "1")
 }
 
 func TestCancelledStartLeavesNothingBehind(t *testing.T) {
@@ -282,14 +225,11 @@ func TestCancelledStartLeavesNothingBehind(t *testing.T) {
 			cancel()
 		}
 	}}
-	if _, err := Start(ctx, cfg); !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
-	}
+	_, err := Start(ctx, cfg)
+	require.ErrorIs(t, err, context.Canceled)
 	// The same folder can be used immediately, and nothing had to be repaired.
 	s := start(t, Config{DataDir: dir, Throwaway: true})
-	if len(s.Notices) > 0 {
-		t.Errorf("left behind: %q", s.Notices)
-	}
+	require.Equal(t, "notices", s.Notices, nil)
 }
 
 func TestPostmasterPidOfAnotherProcessIsIgnored(t *testing.T) {
@@ -302,9 +242,7 @@ func TestPostmasterPidOfAnotherProcessIsIgnored(t *testing.T) {
 	// As a crashed Postgres leaves it.
 	write(t, dir, "postgres/postmaster.pid", fmt.Sprintf("%d\n%s/postgres\n%d\n5432\n/nowhere\n\n  1234567         0\nready   \n", cmd.Process.Pid, dir, time.Now().Unix()))
 	start(t, Config{DataDir: dir, Throwaway: true})
-	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the other process was stopped: %v", err)
-	}
+	require.NoError(t, cmd.Process.Signal(syscall.Signal(0)))
 }
 
 func TestPortError(t *testing.T) {
@@ -325,9 +263,7 @@ func TestPortError(t *testing.T) {
 	assertCondition(t, PortError("--listen", "127.0.0.1:99999", errors.Join(err)), CodePortRefused, 11,
 		"The address 127.0.0.1:99999 cannot be listened on (address 99999: invalid port): choose another with --listen.")
 
-	if err := PortError("--listen", addr, nil); err != nil {
-		t.Errorf("no error became %v", err)
-	}
+	require.NoError(t, PortError("--listen", addr, nil))
 	if err := PortError("--listen", addr, io.EOF); err == nil {
 		t.Error("an unknown error was lost")
 	}

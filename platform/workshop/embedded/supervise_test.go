@@ -56,12 +56,8 @@ func assertRestarted(t *testing.T, s *Stack, restarts <-chan Restart, cause stri
 			t.Fatalf("restarted within 20 s: %v", seen)
 		}
 	}
-	if got := query(t, s, "SELECT to_regclass('kept')::text"); got != "kept" {
-		t.Errorf("the table is %q", got)
-	}
-	if got := redisClient(t, s).Get(t.Context(), "kept").Val(); got != "yes" {
-		t.Errorf("the key is %q", got)
-	}
+	require.Equal(t, "the table", query(t, s, "SELECT to_regclass('kept')::text"), "kept")
+	require.Equal(t, "the key", redisClient(t, s).Get(t.Context(), "kept").Val(), "yes")
 }
 
 func TestKilledServersAreRestarted(t *testing.T) {
@@ -125,11 +121,7 @@ func TestServerThatCannotStartAgain(t *testing.T) {
 		}
 		select {
 		case err := <-s.Died():
-			var e *StartError
-			want := "Redis did not start; the cause is at the end of " + s.DataDir + "/log/redis.log."
-			if !errors.As(err, &e) || e.Code != CodeChildFailed || e.Sentence != want {
-				t.Errorf("got %v, want %s", err, want)
-			}
+			assertCondition(t, err, CodeChildFailed, 23, "Redis did not start; the cause is at the end of "+s.DataDir+"/log/redis.log.")
 		case <-time.After(30 * time.Second):
 			t.Fatal("not given up")
 		}

@@ -30,13 +30,9 @@ func TestServersRunFromWrappers(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	s := start(t, Config{DataDir: filepath.Join(base, "data"), Throwaway: true})
 	for _, program := range []string{s.Binaries.Postgres, s.Binaries.Initdb, s.Binaries.Redis} {
-		if filepath.Dir(program) != bin {
-			t.Errorf("%s is not in %s", program, bin)
-		}
+		require.Equal(t, "the folder of "+program, filepath.Dir(program), bin)
 	}
-	if err := redisClient(t, s).Ping(t.Context()).Err(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, redisClient(t, s).Ping(t.Context()).Err())
 }
 
 func TestToolsFolderIsSearchedOnlyIfNoOtherAccountWritesToIt(t *testing.T) {
@@ -64,12 +60,8 @@ func TestEmptyMarkerIsRewritten(t *testing.T) {
 	write(t, dir, markerName, "")
 	d, err := openData(dir, false)
 	require.NoError(t, err)
-	if err := d.prepare(); err != nil {
-		t.Error(err)
-	}
-	if err := d.release(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, d.prepare())
+	require.NoError(t, d.release())
 	if raw, err := os.ReadFile(filepath.Join(dir, markerName)); err != nil || string(raw) != "{\"format\":1}\n" {
 		t.Errorf("the marker is %q, %v", raw, err)
 	}

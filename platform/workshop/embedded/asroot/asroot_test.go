@@ -70,9 +70,7 @@ func start(t *testing.T, program, dir string, cred *syscall.Credential, env ...s
 	}
 	t.Cleanup(stop)
 	line, err = bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the helper printed nothing: %v", err)
-	}
+	require.NoError(t, err)
 	return cmd.Process.Pid, strings.TrimSpace(line), stop
 }
 
@@ -133,9 +131,7 @@ func TestAttackRootKeepsNoPrivileges(t *testing.T) {
 	t.Parallel()
 	daemon, dir := idOf(t, "daemon"), emptyDataDir(t)
 	pid, line, _ := start(t, self(t), dir, nil, runAsEnv+"=daemon", ownEnv+"=1")
-	if line != "ready" {
-		t.Fatal(line)
-	}
+	require.Equal(t, "said", line, "ready")
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	require.NoError(t, err)
 	for _, thread := range threads { // none on macOS
@@ -150,9 +146,7 @@ func TestAttackRootKeepsNoPrivileges(t *testing.T) {
 			}
 		}
 	}
-	if found := strangers(t, dir, daemon); len(found) > 0 {
-		t.Errorf("not the account's: %v", found)
-	}
+	require.Equal(t, "files that are not the account's", strangers(t, dir, daemon), nil)
 }
 
 // TestAttackPlantedNamesInTheDataFolder plants links under each name that a
@@ -160,9 +154,7 @@ func TestAttackRootKeepsNoPrivileges(t *testing.T) {
 func TestAttackPlantedNamesInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	used := emptyDataDir(t)
-	if line := run(t, used, runAsEnv+"=daemon"); line != "ready" {
-		t.Fatal(line)
-	}
+	require.Equal(t, "said", run(t, used, runAsEnv+"=daemon"), "ready")
 	for _, name := range []string{"lock", "stampede.json", "log/redis.log", "postgres/postmaster.pid", "redis", "nats"} {
 		for how, plant := range map[string]func(target, name string) error{"symbolic": os.Symlink, "hard": os.Link} {
 			t.Run(name+" "+how, func(t *testing.T) {
@@ -179,9 +171,7 @@ func TestAttackPlantedNamesInTheDataFolder(t *testing.T) {
 				if raw, err := os.ReadFile(precious); err != nil || string(raw) != "keep me" {
 					t.Errorf("%s: the other file was written to: %q, %v", line, raw, err)
 				}
-				if found := strangers(t, precious, 0); len(found) > 0 {
-					t.Errorf("%s: the other file was given away", line)
-				}
+				require.Equal(t, line+": files given away", strangers(t, precious, 0), nil)
 			})
 		}
 	}
@@ -190,31 +180,20 @@ func TestAttackPlantedNamesInTheDataFolder(t *testing.T) {
 func TestRootGivesTheFolderToTheAccount(t *testing.T) {
 	t.Parallel()
 	dir := emptyDataDir(t)
-	if line := run(t, dir, runAsEnv+"=nobody"); line != "ready" {
-		t.Fatal(line)
-	}
+	require.Equal(t, "said", run(t, dir, runAsEnv+"=nobody"), "ready")
 	// Without RunAs the data stays with its owner.
 	nobody := idOf(t, "nobody")
-	if line := run(t, dir); line != "ready" || len(strangers(t, dir, nobody)) > 0 {
-		t.Errorf("data of nobody: %s, %v", line, strangers(t, dir, nobody))
-	}
+	require.Equal(t, "said", run(t, dir), "ready")
+	require.Equal(t, "files that are not nobody's", strangers(t, dir, nobody), nil)
 	// Root does not give away what is in the folder.
-	want := func(account string) string {
-		return fmt.Sprintf(`The data folder %s cannot be used (what is in it does not belong to the account %s; "chown -R %s: %s" gives it all): `+
-			"fix that, or choose another folder with --data.", dir, account, account, dir)
-	}
-	if line := run(t, dir, runAsEnv+"=daemon"); line != want("daemon") {
-		t.Errorf("got  %s\nwant %s", line, want("daemon"))
-	}
-	if found := strangers(t, dir, nobody); len(found) > 0 {
-		t.Errorf("given away: %v", found)
-	}
+	want := fmt.Sprintf(`The data folder %s cannot be used (what is in it does not belong to the account daemon; "chown -R daemon: %s" gives it all): `+
+		"fix that, or choose another folder with --data.", dir, dir)
+	require.Equal(t, "said", run(t, dir, runAsEnv+"=daemon"), want)
+	require.Equal(t, "files given away", strangers(t, dir, nobody), nil)
 	if out, err := exec.Command("chown", "-R", "daemon:", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if line := run(t, dir, runAsEnv+"=daemon"); line != "ready" {
-		t.Error(line)
-	}
+	require.Equal(t, "said", run(t, dir, runAsEnv+"=daemon"), "ready")
 }
 
 func TestAccountsThatRootCannotBecome(t *testing.T) {
@@ -222,9 +201,7 @@ func TestAccountsThatRootCannotBecome(t *testing.T) {
 	for _, name := range []string{"root", "no-such-account"} {
 		want := "Postgres refuses to run as root and the account " + strconv.Quote(name) +
 			" does not exist here: add it with \"useradd --system\", name another with --run-as, or start as an ordinary user."
-		if line := run(t, emptyDataDir(t), runAsEnv+"="+name); line != want {
-			t.Errorf("got  %s\nwant %s", line, want)
-		}
+		require.Equal(t, "said", run(t, emptyDataDir(t), runAsEnv+"="+name), want)
 	}
 	dir := emptyDataDir(t)
 	require.NoError(t, os.Mkdir(dir, 0o755))
@@ -246,7 +223,5 @@ func TestUserWithoutAName(t *testing.T) {
 	}
 	require.NoError(t, os.Chown(home, uid, -1))
 	_, line, _ := start(t, program, dir, &syscall.Credential{Uid: uid, Gid: uid})
-	if want := fmt.Sprintf("Postgres refuses to run as the user id %d, which has no name on this machine: start as an account that has one.", uid); line != want {
-		t.Errorf("got  %s\nwant %s", line, want)
-	}
+	require.Equal(t, "said", line, fmt.Sprintf("Postgres refuses to run as the user id %d, which has no name on this machine: start as an account that has one.", uid))
 }
