@@ -17,6 +17,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -29,11 +30,11 @@ func (in attacked) hostile(t *testing.T, bytes string) net.Conn {
 	return httpxtest.Dial(t, strings.TrimPrefix(in.URL, "http://"), "127.0.0.1", bytes)
 }
 
-// honest sends a request on a connection of its own.
-func honest(t *testing.T, method, url, token, body string) (status int, said string) {
+// honest sends a request on a connection of its own, which must be answered with a status.
+func honest(t *testing.T, method, url, token, body string, want int) {
 	t.Helper()
 	a := shop.Ask(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}, method, url, token, body)
-	return a.Status, a.Text
+	require.Equal(t, method+" "+url+": "+a.Text, a.Status, want)
 }
 
 // TestAttackIdleSockets opens five times as many connections as the server may
@@ -49,13 +50,9 @@ func TestAttackIdleSockets(t *testing.T) {
 			in.hostile(t, "GET /api/v1/time HTTP/1.1\r\nHost: x\r\n\r\n"),
 			in.hostile(t, "POST /api/v1/rush/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"),
 			in.hostile(t, "GET /api/v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"))
-		if status, said := honest(t, http.MethodGet, in.URL+"/api/v1/time", "", ""); status != http.StatusOK {
-			t.Fatalf("a new client: %d %s", status, said)
-		}
+		honest(t, http.MethodGet, in.URL+"/api/v1/time", "", "", http.StatusOK)
 	}
-	if status, said := honest(t, http.MethodGet, in.OpsURL(t)+"/readyz", "", ""); status != http.StatusOK {
-		t.Errorf("the probe: %d %s", status, said)
-	}
+	honest(t, http.MethodGet, in.OpsURL(t)+"/readyz", "", "", http.StatusOK)
 	open := func() (n int) {
 		for _, c := range hostile {
 			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -100,20 +97,18 @@ func TestAttackPlaces(t *testing.T) {
 			{http.MethodPost, "/api/v1/auth/login", "", `{"phone":"13800138000","password":"not this one"}`, http.StatusUnauthorized},
 			{http.MethodPost, "/api/v1/items/1/rush-path", shopper, `{"quantity":1}`, http.StatusNotFound},
 		} {
-			if status, said := honest(t, c.method, in.URL+c.path, c.token, c.body); status != c.want {
-				t.Errorf("%s %s: %d %.300s", c.method, c.path, status, said)
-			}
+			honest(t, c.method, in.URL+c.path, c.token, c.body, c.want)
 		}
 	}
 }
 
-// TestAttackEverNewKeys starts payments with a new Idempotency-Key each, and reads
+// attackEverNewKeys starts payments with a new Idempotency-Key each, and reads
 // order lists: a user's requests are limited, another's are not.
-func TestAttackEverNewKeys(t *testing.T) {
-	t.Parallel()
-	in := shop.Serve(t, pgtest.DatabaseURL(t), pgtest.RedisURL(t))
-	hostile, another := shop.Mint(t, 1, auth.Shopper), shop.Mint(t, 2, auth.Shopper)
-	no := ids.NewFor(1).String()
+func attackEverNewKeys(t *testing.T, in *shop.Instance) {
+	t.Helper()
+	const user = 7101
+	hostile, another := shop.Mint(t, user, auth.Shopper), shop.Mint(t, user+1, auth.Shopper)
+	no := ids.NewFor(user).String()
 	for path, call := range map[string]func(token string, i int) int{
 		"payments": func(token string, i int) int {
 			status, _, _ := shop.Exchange(t, http.MethodPost, in.URL+"/api/v1/orders/"+no+"/payments", token, `{}`, "Idempotency-Key", strconv.Itoa(i))

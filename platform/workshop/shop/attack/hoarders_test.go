@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"bytes"
 	"net/http"
 	"testing"
 	"time"
@@ -42,10 +41,7 @@ func TestAttackHoarders(t *testing.T) {
 			})
 		}
 	})
-	var out, errs bytes.Buffer
-	if code := shop.Run(t.Context(), []string{"verify", "--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs); code != 0 {
-		t.Errorf("verify: exit %d\n%s\n%s", code, out.String(), errs.String())
-	}
+	shop.Command(t, 0, "verify", "--database-url="+databaseURL, "--redis-url="+redisURL, "--data="+t.TempDir())
 }
 
 // hoarding is one sale under attack.

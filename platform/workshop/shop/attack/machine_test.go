@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -25,17 +27,13 @@ func TestAttackDangerousSettingsAreRefused(t *testing.T) {
 		{"--trusted-proxies=10.0.0.0/8,::/0", "--trusted-proxies must be the networks of your proxies"},
 		{"--trusted-proxies=0.0.0.0/1,128.0.0.0/1", "--trusted-proxies must be the networks of your proxies"},
 	} {
-		if said := shop.Refused(t, strings.Split(c.args, " ")...); !strings.Contains(said, c.want) {
-			t.Errorf("%s: %q, want %q", c.args, said, c.want)
-		}
+		require.Contains(t, "the refusal of "+c.args, shop.Refused(t, strings.Split(c.args, " ")...), c.want)
 	}
 	for _, args := range []string{
 		"--sandbox-bank --sandbox-sms", "--sandbox-bank --sandbox-sms --listen=localhost:8080 --public-url=http://127.0.0.1:8080",
 		"--sandbox-bank --sandbox-sms --listen=:8080 --practice", "--trusted-proxies=10.0.0.0/8,fc00::/7",
 	} {
-		if said := shop.Refused(t, strings.Split(args, " ")...); said != "" {
-			t.Errorf("%s: %s", args, said)
-		}
+		require.Equal(t, "the refusal of "+args, shop.Refused(t, strings.Split(args, " ")...), "")
 	}
 }
 
@@ -55,11 +53,7 @@ func TestAttackBehindHTTPS(t *testing.T) {
 				t.Errorf("%s is %q, want %s", name, got, want)
 			}
 		}
-		for _, want := range []string{"form-action 'self'", "base-uri 'none'", "object-src 'none'", "frame-ancestors 'none'"} {
-			if policy := page.Get(names[2]); !strings.Contains(policy, want) {
-				t.Errorf("the policy %q lacks %s", policy, want)
-			}
-		}
+		require.Contains(t, "the policy", page.Get(names[2]), "form-action 'self'", "base-uri 'none'", "object-src 'none'", "frame-ancestors 'none'")
 		for _, route := range []string{
 			"GET /static/style.css", "GET /docs", "GET /api/v1/sessions", "POST /api/v1/auth/login", "GET /api/v1/orders", "GET /api/v1/admin/alarms",
 			"GET /api/v1/ws", "POST /api/v1/payments/sandbox/notify", "POST /api/v1/rush/garbage", "POST /api/v1/rush/gar%2Fbage",
@@ -68,9 +62,7 @@ func TestAttackBehindHTTPS(t *testing.T) {
 			method, path, _ := strings.Cut(route, " ")
 			status, header, _ := shop.Exchange(t, method, in.URL+path, "", "")
 			for _, name := range names {
-				if got, want := header.Get(name), page.Get(name); got != want {
-					t.Errorf("%s, answered %d: %s is %q, want %q", route, status, name, got, want)
-				}
+				require.Equal(t, fmt.Sprintf("%s of %s, answered %d", name, route, status), header.Get(name), page.Get(name))
 			}
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"stampede/platform/workshop/bench"
 	"stampede/platform/workshop/cli"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -47,24 +48,15 @@ func TestBenchInShort(t *testing.T) {
 			if c.end != 0 {
 				// The baseline's child starts after the server has answered.
 				pgtest.Eventually(t, time.Minute, func() bool { return strings.Contains(shop.ChildrenBelow(t, p.Cmd.Process.Pid), "bench-part bare") }, "bench to be working")
-				before := shop.ChildrenOf(t, temp)
-				for _, want := range []string{"postgres", "redis", " serve "} {
-					if !strings.Contains(before, want) {
-						t.Fatalf("there is no %s to leave behind:\n%s", want, before)
-					}
-				}
-				if code := p.End(t, c.end, time.Minute); code != c.code {
-					t.Errorf("exit %d, want %d", code, c.code)
-				}
+				require.Contains(t, "what bench may leave behind", shop.ChildrenOf(t, temp), "postgres", "redis", " serve ")
+				require.Equal(t, "exit code", p.End(t, c.end, time.Minute), c.code)
 			} else {
 				select {
 				case <-p.Ended:
 				case <-time.After(2 * time.Minute): // many times what it takes on an idle machine
 					t.Fatal("bench did not exit")
 				}
-				if code := p.Cmd.ProcessState.ExitCode(); code != 0 {
-					t.Fatalf("exit %d", code)
-				}
+				require.Equal(t, "exit code", p.Cmd.ProcessState.ExitCode(), 0)
 				c.check(t, report.Bytes())
 			}
 			left := func() string {
@@ -84,13 +76,9 @@ const exitInterrupted = 130
 func checkStages(t *testing.T, raw []byte) {
 	t.Helper()
 	var report bench.Report
-	if err := json.Unmarshal(raw, &report); err != nil {
-		t.Fatalf("%v\n%s", err, raw)
-	}
+	require.NoError(t, json.Unmarshal(raw, &report))
 	stages := bench.Stages()
-	if len(report.Stages) != len(stages) {
-		t.Fatalf("%d stages were measured, there are %d", len(report.Stages), len(stages))
-	}
+	require.Equal(t, "stages measured", len(report.Stages), len(stages))
 	for i, res := range report.Stages {
 		if res.Name != stages[i].Name || res.Ratio <= 0 || res.BaselinePerSecond <= 0 || res.OursPerSecond <= 0 {
 			t.Errorf("stage %s: %+v", stages[i].Name, res)
@@ -109,9 +97,7 @@ func checkStages(t *testing.T, raw []byte) {
 func checkMillion(t *testing.T, raw []byte) {
 	t.Helper()
 	var m bench.MillionReport
-	if err := json.Unmarshal(raw, &m); err != nil {
-		t.Fatalf("%v\n%s", err, raw)
-	}
+	require.NoError(t, json.Unmarshal(raw, &m))
 	if !m.Sound() || m.Granted != 50 || m.Shoppers != 5000 || m.VisibleAfter <= 0 || m.PeakMiB <= 0 {
 		t.Errorf("%+v", m)
 	}
@@ -125,7 +111,5 @@ func TestBenchNamesItsStages(t *testing.T) {
 	}
 	names := strings.Join(all, ", ")
 	field, _ := reflect.TypeFor[cli.Bench]().FieldByName("Stages")
-	if !strings.Contains(field.Tag.Get("help"), names) {
-		t.Errorf("the help of --stages does not list %s", names)
-	}
+	require.Contains(t, "the help of --stages", field.Tag.Get("help"), names)
 }

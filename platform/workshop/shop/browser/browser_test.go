@@ -185,9 +185,7 @@ func TestBrowserMeasuresWithPinnedFonts(t *testing.T) {
 	}).join("")`
 	var measured string
 	do(browser(t), t, "measure", chromedp.Navigate("about:blank"), chromedp.Evaluate(measure, &measured))
-	if want := "Chrome/149; 1005 x 136; 1140 x 117"; measured != want {
-		t.Errorf("measured %s, want %s", measured, want)
-	}
+	require.Equal(t, "measured", measured, "Chrome/149; 1005 x 136; 1140 x 117")
 }
 
 // TestLivePage plays a visitor whose clock is ten minutes ahead: "buy as me"
@@ -252,16 +250,12 @@ func TestLivePage(t *testing.T) {
 		chromedp.Evaluate(chart, &drawn),
 		chromedp.Evaluate(`document.querySelector("#proof").dataset.proved`, &proved),
 	)
-	if proved != "true" {
-		t.Errorf("the books were not proved:\n%s", outcomes)
-	}
+	require.Equal(t, "the books are proved:\n"+outcomes, proved, "true")
 	do(second, t, "read that in Chinese, with the same chart", chromedp.Reload(),
 		until(`document.querySelector("#run").textContent.includes("每秒应答")`), chromedp.Evaluate(chart, &again), click("#prove"), until(`document.querySelector("#outcomes table")`),
 		chromedp.Text(`#outcomes`, &outcomes, chromedp.ByQuery),
 		chromedp.Evaluate(`String([...document.querySelectorAll("#outcomes td:nth-child(2)")].every((name) => /\p{Script=Han}/u.test(name.textContent)))`, &proved))
-	if proved != "true" {
-		t.Errorf("a check has no Chinese name:\n%s", outcomes)
-	}
+	require.Equal(t, "each check has a Chinese name:\n"+outcomes, proved, "true")
 	if drawn == "" || again != drawn {
 		t.Errorf("a page that is loaded after the rush has another chart:\n%s\nthan one that saw it:\n%s", again, drawn)
 	}

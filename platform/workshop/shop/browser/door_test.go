@@ -3,7 +3,6 @@ package browser
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -50,25 +49,11 @@ func planAsked(t *testing.T, in *shop.Instance, a askingSale) string {
 	if a.checkout != nil {
 		activity["checkout"] = a.checkout
 	}
-	operator := shop.Mint(t, 1, auth.Operator)
-	status, made := in.Call(t, http.MethodPost, "/api/v1/admin/activities", operator, activity)
-	if status != http.StatusCreated {
-		t.Fatalf("plan: %d %v", status, made)
-	}
-	id, _ := made["id"].(string)
-	if status, doc := in.Call(t, http.MethodPost, "/api/v1/admin/activities/"+id+"/publish", operator, nil); status >= http.StatusBadRequest {
-		t.Fatalf("publish: %d %v", status, doc)
-	}
-	raw, err := json.Marshal(made["sessions"])
-	require.NoError(t, err)
-	var sessions []struct{ Items []struct{ ID string } }
-	if err := json.Unmarshal(raw, &sessions); err != nil || len(sessions) != 1 || len(sessions[0].Items) != 1 {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	item := in.Publish(t, activity)
 	if !a.reserve { // otherwise it is loaded while shoppers reserve
-		in.AwaitLoaded(t, sessions[0].Items[0].ID)
+		in.AwaitLoaded(t, item)
 	}
-	return sessions[0].Items[0].ID
+	return item
 }
 
 // itemPage opens an item's page as a logged-in user, with a token such as the
@@ -132,9 +117,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 		until(`document.querySelector("#left")?.textContent === "19 of 20 left" && document.querySelector("#buy:not([disabled])")`))
 	_, item := in.Call(t, http.MethodGet, "/api/v1/items/"+puzzle, "", nil)
 	activity, _ := item["activity_id"].(string)
-	if status, doc := in.Call(t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/pause", shop.Mint(t, 1, auth.Operator), nil); status != http.StatusOK {
-		t.Fatalf("pause: %d %v", status, doc)
-	}
+	in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/pause", shop.Mint(t, 1, auth.Operator), nil, http.StatusOK)
 	do(second, t, "see it paused", until(`document.querySelector("#buy[disabled]")?.textContent === "Paused"`))
 	readable(second, t, "paused")
 

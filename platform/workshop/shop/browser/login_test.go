@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 	"stampede/platform/workshop/wechattest"
 )
@@ -74,14 +75,10 @@ func TestPhoneLogsDesktopIn(t *testing.T) {
 		}
 		do(ctx, t, "renew the token", chromedp.Evaluate(`window.renewed`, &tab.ok, awaitPromise),
 			chromedp.Evaluate(`performance.getEntriesByType("resource").filter((r) => r.name.endsWith("/auth/refresh")).length`, &tab.asked))
-		if !tab.ok {
-			t.Errorf("%s: the login is gone", name)
-		}
+		require.Equal(t, name+" is logged in", tab.ok, true)
 		refreshes += tab.asked
 	}
-	if refreshes != 1 {
-		t.Errorf("two tabs used a refresh token %d times, want once", refreshes)
-	}
+	require.Equal(t, "refreshes by two tabs", refreshes, 1)
 	do(desktop, t, "see both devices in the account", chromedp.Navigate(in.URL+"/?account"), until(`document.querySelectorAll("#logins li").length === 2 && document.querySelectorAll("#logins li button").length === 1`))
 	do(other, t, "log out", click("login-box button"))
 	keepsAnAccount(visitor(desktop, t), t, in)

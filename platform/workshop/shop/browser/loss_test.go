@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -110,9 +111,7 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 		}
 		do(wrong, t, "cancel after a question", click("#cancel"), click("#cancelYes"), ordered("closed"), moved(&shifted),
 			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`))
-		if shifted > 0 {
-			t.Errorf("the page's parts moved by %f between its first picture and the closed order, want 0", shifted)
-		}
+		require.Equal(t, "shift between the first picture and the closed order", shifted, 0)
 
 		scarce := planAsked(t, in, askingSale{human: "none", stock: 1, limit: 2})
 		do(losers[1].tab, t, "choose fewer after asking for too many", itemPage(t, in, scarce, 33), click(".quantity button:last-child"), click("#buy"),
@@ -131,9 +130,7 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 		readable(wrong, t, "sold-out")
 		_, sold := in.Call(t, http.MethodGet, "/api/v1/items/"+scarce, "", nil)
 		activity, _ := sold["activity_id"].(string)
-		if status, doc := in.Call(t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/terminate", shop.Mint(t, 1, auth.Operator), nil); status != http.StatusOK {
-			t.Fatalf("terminate: %d %v", status, doc)
-		}
+		in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+activity+"/terminate", shop.Mint(t, 1, auth.Operator), nil, http.StatusOK)
 		do(wrong, t, "see that it is over, with a way on", until(`document.querySelector("#buy:not([disabled])")?.textContent === "Back to sales"`))
 		readable(wrong, t, "ended")
 		do(wrong, t, "find the closed order, with a way on", chromedp.Navigate(in.URL+"/?orders"), click("#orders a"), until(`document.querySelector("#order")?.dataset.status === "closed" && document.querySelector("#again")`))

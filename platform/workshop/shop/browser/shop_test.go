@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -57,9 +58,7 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *shop.Instance) {
 	do(tab, t, "become visible again",
 		chromedp.Evaluate(`delete document.hidden; document.dispatchEvent(new Event("visibilitychange"))`, nil), until(listAsked+` > `+strconv.Itoa(later)),
 		chromedp.Evaluate(prices, &shown, awaitPromise))
-	if want := "99.00 9,900 9.900 99.00"; shown != want {
-		t.Errorf("9900 minor units of CNY, JPY, KWD and RSD are shown as %q, want %q", shown, want)
-	}
+	require.Equal(t, "9900 minor units of CNY, JPY, KWD and RSD", shown, "99.00 9,900 9.900 99.00")
 
 	do(tab, t, "restore normal timers", chromedp.ActionFunc(func(ctx context.Context) error {
 		return page.RemoveScriptToEvaluateOnNewDocument(remove).Do(ctx)

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -289,9 +290,7 @@ func still(tab context.Context, t *testing.T, page string) {
 	t.Helper()
 	var shifted float64
 	do(tab, t, "see whether the page of "+page+" moved", moved(&shifted))
-	if shifted > 0 {
-		t.Errorf("the parts of the page of %s moved by %f, want 0", page, shifted)
-	}
+	require.Equal(t, "shift of the page of "+page, shifted, 0)
 }
 
 // buysByKeyboard takes a shopper on a phone-sized page from the sessions to a paid order

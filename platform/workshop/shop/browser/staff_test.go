@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -25,9 +26,7 @@ func sharesTheWork(admin context.Context, t *testing.T, in *shop.Instance, sale 
 	const phone, password = "13800138777", "a colleague's long password"
 	shopper := shop.NewBuyer(t, in, 78)
 	no := shopper.Paid(t, sale.ItemID)
-	if status, doc := in.Call(t, http.MethodPost, "/api/v1/orders/"+no+"/disputes", shopper.Token, map[string]string{"reason": "盒子压坏了"}); status != http.StatusCreated {
-		t.Fatalf("a dispute: %d %v", status, doc)
-	}
+	in.Do(t, http.MethodPost, "/api/v1/orders/"+no+"/disputes", shopper.Token, map[string]string{"reason": "盒子压坏了"}, http.StatusCreated)
 	colleague := visitor(admin, t)
 	const askCode = `(async () => {
 		const ask = (proof) => fetch("/api/v1/auth/sms-codes", { method: "POST", headers: { "Content-Type": "application/json", ...(proof && { "Human-Check": proof }) }, body: JSON.stringify({ phone: "` + phone + `", purpose: "register" }) })
@@ -50,9 +49,7 @@ func sharesTheWork(admin context.Context, t *testing.T, in *shop.Instance, sale 
 		chromedp.Navigate(page), says("抢购次数"), until(`!document.querySelector("main form[method=post]")`),
 		chromedp.Evaluate(`fetch(location.pathname + "/pause", { method: "POST", body: new URLSearchParams({ _back: location.pathname }) }).then((answer) => answer.status)`, &forged, awaitPromise),
 		chromedp.Navigate(in.URL+"/admin/activities/new"), says("您的角色无权打开此页面"))
-	if forged != http.StatusForbidden {
-		t.Errorf("a viewer's forged form: %d", forged)
-	}
+	require.Equal(t, "the answer to a viewer's forged form", forged, http.StatusForbidden)
 	giveRole("operator")
 	do(colleague, t, "send a form from another site, which is refused",
 		chromedp.Navigate(`data:text/html,<form method=post action="`+page+`/pause"><button>win a phone</button></form>`), click("button"), says("This request came from another site"),
@@ -80,9 +77,7 @@ func menuIsReadable(tab context.Context, t *testing.T, in *shop.Instance) {
 	for _, page := range append(pages, in.URL+"/admin/activities/new") {
 		var flaw string
 		do(tab, t, "open "+page, chromedp.Navigate(page), until(`document.querySelector("nav [aria-current]")`), chromedp.Evaluate(flawOfPage, &flaw))
-		if flaw != "" {
-			t.Errorf("%s: %s", page, flaw)
-		}
+		require.Equal(t, "what is wrong with "+page, flaw, "")
 		do(tab, t, "unfold it", chromedp.Evaluate(`for (const fold of document.querySelectorAll("details")) fold.open = true`, nil))
 		readable(tab, t, "office-"+page[strings.LastIndex(page, "/")+1:])
 	}
@@ -98,9 +93,7 @@ func plansAhead(tab context.Context, t *testing.T, in *shop.Instance) {
 		fill(`form[action$="/repeat"] [name=until]`, "2031-12-14"), chromedp.Evaluate(`document.querySelector('form[action$="/repeat"] [name=extend_activity]').click()`, nil),
 		click(`form[action$="/repeat"] button`), says("已按天生成场次"), says("2031-12-14 20:00:00"),
 		fill(`form[action$="/clone"] [name=shift_days]`, "366"), click(`form[action$="/clone"] button`), says("已复制为草稿"), says("2032-12-14 20:00:00"))
-	if repeated != "2031-12-12" {
-		t.Errorf("the imported session is on %s", repeated)
-	}
+	require.Equal(t, "the day of the imported session", repeated, "2031-12-12")
 	do(tab, t, "unfold every form of a draft", chromedp.Evaluate(`for (const fold of document.querySelectorAll("details")) fold.open = true`, nil))
 	readable(tab, t, "office-draft")
 	coupon := func(field, value string) chromedp.Action {

@@ -34,9 +34,7 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *shop.Instance, sale l
 	do(tab, t, "watch the sale on a phone",
 		chromedp.Navigate(in.URL+room+sale.ActivityID+"/live?language=zh"), until(`document.querySelector(".chart path.granted")`), says("距结束"),
 		until(`/^\d\d:\d\d:\d\d$/.test(document.querySelector("[data-is=clock]").textContent)`), chromedp.Evaluate(flawOfPage, &flaw), shot("war-room-zh"))
-	if flaw != "" {
-		t.Errorf("the war room: %s", flaw)
-	}
+	require.Equal(t, "what is wrong with the war room", flaw, "")
 	do(tab, t, "read the curve as a table and reload",
 		chromedp.Navigate(in.URL+room+sale.ActivityID+"/live?language=en"), until(`document.querySelector(".chart path.granted")`),
 		chromedp.Evaluate(curveTable, nil), until(curveRows), chromedp.Evaluate(curveRows, &before), chromedp.Evaluate(`document.querySelector(".chart svg").getAttribute("aria-label")`, &label),
@@ -52,9 +50,7 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *shop.Instance, sale l
 		until(`document.querySelector(".whole form[action$='/pause']").checkVisibility() && document.querySelector("[data-is=clock]").textContent`),
 		chromedp.Evaluate(shiftsCounted, nil), moved(&shifted), chromedp.Evaluate(`window.shifted = 0`, nil), // the first figures, which replace the plan's, may move the page
 		chromedp.ActionFunc(func(context.Context) error {
-			if status, doc := in.Call(t, http.MethodPost, "/api/v1/admin/activities/"+sale.ActivityID+"/pause", operator, nil); status != http.StatusOK {
-				t.Errorf("pause: %d %v", status, doc)
-			}
+			in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+sale.ActivityID+"/pause", operator, nil, http.StatusOK)
 			return nil
 		}),
 		until(`document.querySelector(".whole form[action$='/resume']").checkVisibility() && !document.querySelector("h1 [data-if=paused]").hidden`),
@@ -82,17 +78,13 @@ func seesAsAViewer(tab context.Context, t *testing.T, in *shop.Instance, sale lo
 		ids[u["role"].(string)] = u["id"].(string)
 	}
 	for _, change := range [][2]string{{ids["shopper"], "admin"}, {ids["admin"], "viewer"}} {
-		if status, doc := in.Call(t, http.MethodPost, "/api/v1/admin/users/"+change[0]+"/role", admin, map[string]string{"role": change[1]}); status != http.StatusNoContent {
-			t.Fatalf("make %v: %d %v", change, status, doc)
-		}
+		in.Do(t, http.MethodPost, "/api/v1/admin/users/"+change[0]+"/role", admin, map[string]string{"role": change[1]}, http.StatusNoContent)
 	}
 	var controls int
 	do(tab, t, "watch it as a viewer",
 		chromedp.Navigate(in.URL+"/admin/activities/"+sale.ActivityID+"/live"), says("只读"), until(`document.querySelector(".chart path.granted")`),
 		chromedp.Evaluate(`document.querySelectorAll("main form").length`, &controls))
-	if controls > 0 {
-		t.Errorf("a viewer's war room has %d forms", controls)
-	}
+	require.Equal(t, "forms in a viewer's war room", controls, 0)
 	self, err := strconv.ParseInt(ids["admin"], 10, 64)
 	require.NoError(t, err)
 	for range 8 { // as many as one user may have open

@@ -9,15 +9,14 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/shop"
 )
 
 // asks has a sale ask its shoppers how the goods reach them, before its first order.
 func (s *story) asks(t *testing.T, sale loadgen.Planned) {
 	t.Helper()
-	if _, err := s.db.Exec(t.Context(), `UPDATE seckill.activities SET checkout = '{"ways":["delivery","pickup"],"name":"required"}' WHERE id = $1`, sale.ActivityID); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `UPDATE seckill.activities SET checkout = '{"ways":["delivery","pickup"],"name":"required"}' WHERE id = $1`, sale.ActivityID)
 }
 
 // isSentTo settles an order that waits for its payment.

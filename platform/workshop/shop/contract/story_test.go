@@ -138,9 +138,8 @@ func (s *story) plans(t *testing.T) {
 		s.ask(t, http.MethodPatch, path, s.operator, `{`, 400)
 		s.ask(t, http.MethodPatch, path, s.operator, ``, 400)
 	}
-	if p := s.get(t, "admin/items?session_id=abc", s.operator, 422); text(p, "detail") != "session_id must be a whole number." {
-		t.Errorf("a wrong filter: %v", p)
-	}
+	refused := s.get(t, "admin/items?session_id=abc", s.operator, 422)
+	require.Equal(t, "a wrong filter", text(refused, "detail"), "session_id must be a whole number.")
 	s.get(t, "admin/activities?q=First", s.operator, 422)
 	s.get(t, activity+"x", s.operator, 404)
 	s.get(t, activity, "", 401)
@@ -208,9 +207,7 @@ func (s *story) offers(t *testing.T, shopper string) (couponNo string) {
 	s.post(t, "coupons/"+strings.TrimPrefix(kind, "admin/coupons/")+"/claim", shopper, "", 409)
 	s.ask(t, http.MethodDelete, "admin/coupons/"+text(s.post(t, "admin/coupons", s.operator, "{"+terms+"}", 201), "id"), s.operator, "", 204)
 	issued, _ := s.get(t, kind+"/issued?user_id=3002", s.operator, 200)["data"].([]any)
-	if len(issued) != 1 {
-		t.Fatalf("user 3002 has the coupons %v", issued)
-	}
+	require.Equal(t, "coupons of user 3002", len(issued), 1)
 	s.post(t, kind+"/issued/"+text(issued[0].(map[string]any), "coupon_no")+"/recall", s.operator, `{"note":"a mistake"}`, 200)
 	mistake := "admin/coupons/" + text(s.post(t, "admin/coupons", s.operator, "{"+terms+`,"issue_on":"registration"}`, 201), "id")
 	s.post(t, mistake+"/recall", s.operator, `{"note":"none was issued"}`, 409)
@@ -232,27 +229,17 @@ func (s *story) paysLate(t *testing.T, item string, quitter shop.Buyer, no strin
 	order := "orders/" + no
 	item = "admin/items/" + item
 	payment := s.post(t, order+"/payments", quitter.Token, `{}`, 200)
-	if _, err := s.db.Exec(t.Context(), `UPDATE payments.payments SET status = 'closed' WHERE order_no = $1`, no); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `UPDATE payments.payments SET status = 'closed' WHERE order_no = $1`, no)
 	s.post(t, order+"/cancel", quitter.Token, "", 200)
 	s.post(t, item+"/stock", s.operator, `{"add":3}`, 200)
 	s.post(t, item+"/stock", s.operator, `{"add":-1}`, 200)
 	s.post(t, item+"/write-off", s.operator, `{"units":1}`, 422)
-	if off := s.post(t, item+"/write-off", s.operator, `{"units":1,"reason":"broken"}`, 200); off["written_off"] != 1.0 {
-		t.Errorf("wrote off %v", off)
-	}
+	require.Equal(t, "units written off", s.post(t, item+"/write-off", s.operator, `{"units":1,"reason":"broken"}`, 200)["written_off"], 1.0)
 	s.post(t, item+"/backup", s.operator, `{"units":0}`, 422)
-	if moved := s.ask(t, http.MethodPost, item+"/backup", s.operator, `{"units":1}`, 200, "Idempotency-Key", "back"); moved["moved"] != 1.0 {
-		t.Errorf("moved %v", moved)
-	}
-	if status, doc := s.Call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay"}); status >= 300 {
-		t.Fatalf("paying: %d %v", status, doc)
-	}
+	require.Equal(t, "units moved", s.ask(t, http.MethodPost, item+"/backup", s.operator, `{"units":1}`, 200, "Idempotency-Key", "back")["moved"], 1.0)
+	s.Do(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay"}, http.StatusOK)
 	quitter.AwaitStatus(t, no, "paid", 10*time.Second)
-	if reason := text(s.get(t, order, quitter.Token, 200), "reason"); reason != "backup" {
-		t.Errorf("paid because of %q", reason)
-	}
+	require.Equal(t, "the reason of the payment", text(s.get(t, order, quitter.Token, 200), "reason"), "backup")
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		books := s.get(t, item+"/funnel", s.operator, 200)["books"].(map[string]any)
 		return books["difference"] == 0.0 && books["retake_pending"] == 0.0 && books["backup"] == 0.0 && books["remaining"] == 2.0 && books["available"] == 2.0
@@ -264,9 +251,7 @@ func (s *story) paysLate(t *testing.T, item string, quitter shop.Buyer, no strin
 // was paid late is sent to its shopper in between.
 func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns shop.Buyer, no string, parts shop.Buyer, other string, late shop.Buyer, lateNo string) {
 	t.Helper()
-	if _, err := s.db.Exec(t.Context(), `UPDATE seckill.activities SET refund_within_hours = 1 WHERE id = $1`, sale.ActivityID); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `UPDATE seckill.activities SET refund_within_hours = 1 WHERE id = $1`, sale.ActivityID)
 	s.post(t, "orders/"+no+"/refunds", parts.Token, "", 404)
 	s.ask(t, http.MethodPost, "orders/"+no+"/refunds", returns.Token, `{"note":"too small"}`, 200, "Idempotency-Key", "back")
 	s.post(t, "orders/"+no+"/refunds", returns.Token, "", 409)
@@ -285,9 +270,7 @@ func (s *story) refunds(t *testing.T, sale loadgen.Planned, returns shop.Buyer, 
 
 	s.picksUp(t, parts, other)
 	payment := s.post(t, "orders/"+other+"/payments", parts.Token, `{}`, 200)
-	if status, doc := s.Call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay"}); status >= 300 {
-		t.Fatalf("paying: %d %v", status, doc)
-	}
+	s.Do(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay"}, http.StatusOK)
 	parts.AwaitStatus(t, other, "paid", 10*time.Second)
 	s.handsOver(t, parts, other, late, lateNo)
 	back := "admin/orders/" + other + "/refunds"
@@ -371,9 +354,7 @@ func (s *story) sells(t *testing.T) {
 	s.post(t, first+"/payments", payer, `{"coupon":"x"}`, 409)
 	s.isSentTo(t, buyers[0], numbers[0])
 	payment := s.ask(t, http.MethodPost, first+"/payments", payer, fmt.Sprintf(`{"coupon":%q}`, coupon), 200, "Idempotency-Key", "pay")
-	if status, doc := s.Call(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay", "behaviour": "refund_fails"}); status >= 300 {
-		t.Fatalf("paying: %d %v", status, doc)
-	}
+	s.Do(t, http.MethodPost, text(payment, "pay_url"), "", map[string]string{"action": "pay", "behaviour": "refund_fails"}, http.StatusOK)
 	buyers[0].AwaitStatus(t, numbers[0], "paid", 10*time.Second)
 	s.post(t, first+"/payments", payer, `{}`, 409)
 	s.post(t, first+"/cancel", payer, "", 409)

@@ -102,9 +102,7 @@ func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got 
 		tx, err := d.db.Begin(t.Context())
 		require.NoError(t, err)
 		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-		if _, err := tx.Exec(t.Context(), `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, d.no); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, tx, `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, d.no)
 		var first got
 		var waiting sync.WaitGroup
 		waiting.Go(func() { first = try(t) })
@@ -118,9 +116,7 @@ func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got 
 			t.Error(err)
 		}
 		waiting.Wait()
-		if first.status != http.StatusOK {
-			t.Errorf("the first request: %s %s", first, first.body)
-		}
+		require.Equal(t, "the first request: "+string(first.body), first.status, http.StatusOK)
 		return second
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // row is one line of the acceptance table: an attempt and its expected result:
@@ -82,9 +83,7 @@ func (d *frontDoor) ownerRows(t *testing.T) []row {
 	}
 	return append(rows, row{name: "A can still pay it", try: d.get(order, d.a), want: "200", then: func(t *testing.T) {
 		t.Helper()
-		if _, doc := d.Call(t, http.MethodGet, order, d.a, nil); doc["status"] != "pending_payment" {
-			t.Errorf("the order is %v", doc["status"])
-		}
+		require.Equal(t, "the order", d.Do(t, http.MethodGet, order, d.a, nil, http.StatusOK)["status"], "pending_payment")
 	}})
 }
 
@@ -103,9 +102,7 @@ func (d *frontDoor) roleRows(t *testing.T) []row {
 		if e := list[0].(map[string]any); e["action"] != "refused.pause-activity" || e["role"] != "viewer" || e["subject"] != pause {
 			t.Errorf("audited as %v", e)
 		}
-		if _, item := d.Call(t, http.MethodGet, "/api/v1/items/"+d.sale.ItemID, "", nil); item["status"] != "on_sale" {
-			t.Errorf("the item is %v", item["status"])
-		}
+		require.Equal(t, "the item", d.Do(t, http.MethodGet, "/api/v1/items/"+d.sale.ItemID, "", nil, http.StatusOK)["status"], "on_sale")
 	}
 	return []row{
 		{name: "a viewer reads", try: d.get("/api/v1/admin/activities/"+d.sale.ActivityID, viewer), want: "200"},
@@ -138,8 +135,6 @@ func (d *frontDoor) addressRows(t *testing.T) []row {
 		for _, l := range list {
 			seen[l.(map[string]any)["device_name"]] = l.(map[string]any)["address"]
 		}
-		if seen["forger"] != "127.0.0.1" {
-			t.Errorf("the login is listed as %v, want 127.0.0.1", doc)
-		}
+		require.Equal(t, fmt.Sprint("the address in ", doc), seen["forger"], "127.0.0.1")
 	}}}
 }

@@ -161,11 +161,8 @@ const liveStates = `('pending_payment', 'paid', 'completed', 'refunding', 'refun
 // crash would keep it from ending.
 func (c *rushers) sellOut(conn *pgx.Conn) {
 	left := func() (units int) {
-		err := conn.QueryRow(shortly(c.t), `SELECT $2 - coalesce(sum(quantity), 0) FROM orders.orders WHERE item_id = $1::text::bigint AND status IN `+liveStates,
-			c.sale.ItemID, c.stock).Scan(&units)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		require.NoError(c.t, conn.QueryRow(shortly(c.t), `SELECT $2 - coalesce(sum(quantity), 0) FROM orders.orders WHERE item_id = $1::text::bigint AND status IN `+liveStates,
+			c.sale.ItemID, c.stock).Scan(&units))
 		return units
 	}
 	pgtest.Eventually(c.t, 30*time.Second, func() bool {

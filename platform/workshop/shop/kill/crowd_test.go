@@ -16,6 +16,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/proof"
 	"stampede/platform/workshop/loadgen"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -268,9 +269,7 @@ func (c *rushers) writeLog() string {
 			continue
 		}
 		no, err := ids.Parse(s.no)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		require.NoError(c.t, err)
 		e := proof.ClientRecord{OrderNo: no, UserID: s.user, Answer: s.refusal, Status: s.status}
 		if s.told {
 			e.Answer = "queued"
@@ -285,9 +284,7 @@ func (c *rushers) writeLog() string {
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, err)
 	return name
 }
 

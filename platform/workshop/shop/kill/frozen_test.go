@@ -102,9 +102,7 @@ func freezeInTransaction(t *testing.T, c *rushers, conn *pgx.Conn, pid int, othe
 	for range 50 {
 		tx, err := conn.Begin(t.Context())
 		require.NoError(t, err)
-		if _, err := tx.Exec(t.Context(), `SELECT 1 FROM inventory.stock WHERE item_id = $1::text::bigint FOR UPDATE`, c.sale.ItemID); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Exec(t, tx, `SELECT 1 FROM inventory.stock WHERE item_id = $1::text::bigint FOR UPDATE`, c.sale.ItemID)
 		s := c.newcomer()
 		s.role = leaves
 		if c.rush(s); !s.told {

@@ -117,6 +117,16 @@ func (s *twoServers) sells(sale loadgen.Planned) time.Duration {
 	return time.Since(began).Round(10 * time.Millisecond)
 }
 
+// sellsWithin fails the test if both instances need more than three times as long as expected to sell a unit.
+func (s *twoServers) sellsWithin(sale loadgen.Planned, expected time.Duration) {
+	s.t.Helper()
+	away := s.sells(sale)
+	s.t.Logf("the item %s was away for %s", sale.ItemID, away)
+	if away > 3*expected {
+		s.t.Errorf("the item %s was unavailable for %s, want at most %s", sale.ItemID, away, expected)
+	}
+}
+
 // settle checks all answers against the books. It queries one instance about
 // the answers of both.
 func (s *twoServers) settle() {

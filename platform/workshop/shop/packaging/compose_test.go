@@ -12,6 +12,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -28,9 +29,7 @@ func TestPackagingCompose(t *testing.T) {
 		}
 		Configs map[string]struct{ Content string }
 	}
-	if err := yaml.Unmarshal([]byte(text), &compose); err != nil {
-		t.Fatalf("compose.yaml: %v", err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &compose))
 	for name, service := range compose.Services {
 		for _, port := range service.Ports {
 			if !strings.HasPrefix(port, "127.0.0.1:") {
@@ -39,9 +38,7 @@ func TestPackagingCompose(t *testing.T) {
 		}
 	}
 	stampede := compose.Services["stampede"]
-	if stampede.Build.Target != "serve" {
-		t.Errorf("stampede is built from the stage %q", stampede.Build.Target)
-	}
+	require.Equal(t, "the stage of stampede", stampede.Build.Target, "serve")
 	if !strings.HasPrefix(stampede.Environment["STAMPEDE_SIGNING_KEY"], "${STAMPEDE_SIGNING_KEY:?") {
 		t.Error("the signing key must come from the environment and must be required")
 	}
@@ -58,20 +55,11 @@ func TestPackagingCompose(t *testing.T) {
 
 	// Durability depends on these: without them, an acknowledged grant can be
 	// lost or evicted.
-	redis := strings.Join(compose.Services["redis"].Command, " ")
-	for _, want := range []string{"--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"} {
-		if !strings.Contains(redis, want) {
-			t.Errorf("redis runs without %s", want)
-		}
-	}
+	require.Contains(t, "the command of redis", strings.Join(compose.Services["redis"].Command, " "), "--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction")
 	for name, rule := range map[string]string{"redis": "requirepass ${REDIS_PASSWORD:?", "nats": `authorization { user: stampede, password: "${NATS_PASSWORD:?`} {
-		if !strings.Contains(compose.Configs[name].Content, rule) {
-			t.Errorf("%s accepts clients without a password", name)
-		}
+		require.Contains(t, name+", which must refuse clients without a password,", compose.Configs[name].Content, rule)
 	}
-	if !strings.Contains(text, "sync_interval: always") {
-		t.Error("NATS acknowledges messages that are not yet on disk")
-	}
+	require.Contains(t, "compose.yaml", text, "sync_interval: always") // NATS acknowledges what is on disk
 	embedded := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(packagingRead(t, "go.mod"))
 	if got := compose.Services["nats"].Image; len(embedded) != 2 || got != "nats:"+embedded[1]+"-alpine" {
 		t.Errorf("compose.yaml runs %s, the embedded server is %v", got, embedded)

@@ -22,9 +22,7 @@ import (
 func packagingRead(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatalf("read %s: %v", name, err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 
@@ -63,20 +61,14 @@ func TestPackagingImagesArePinned(t *testing.T) {
 			}
 		}
 	}
-	if images != 5 {
-		t.Errorf("%d images were found, not the Dockerfile's three and PostgreSQL's and Redis'", images)
-	}
+	require.Equal(t, "images: the Dockerfile's three, PostgreSQL's and Redis'", images, 5)
 }
 
 func TestPackagingDockerfile(t *testing.T) {
 	t.Parallel()
 	stages, last := packagingStages(t)
-	if last != "serve" {
-		t.Errorf("the last stage, which docker build builds by default, is %s and not serve", last)
-	}
-	if want := " golang:" + packagingGoVersion(t) + "-"; !strings.Contains(stages["build"], want) {
-		t.Errorf("the builder is not%s…, which go.mod requires", want)
-	}
+	require.Equal(t, "the last stage, which docker build builds by default", last, "serve")
+	require.Contains(t, "the builder", stages["build"], " golang:"+packagingGoVersion(t)+"-")
 	for _, name := range []string{"serve", "demo"} {
 		// Kubernetes' runAsNonRoot can check only a numeric id, and the last
 		// USER applies.
@@ -85,11 +77,7 @@ func TestPackagingDockerfile(t *testing.T) {
 			t.Errorf("%s: USER %v is not the numeric id of an ordinary account", name, users)
 		}
 		// /usr/local/bin is in PATH on every base image, so that docker exec finds the program.
-		for _, want := range []string{"COPY --from=build /out/stampede /usr/local/bin/stampede\n", "/readyz\"]\n", "ENTRYPOINT [\"stampede\"]\n"} {
-			if !strings.Contains(stages[name], want) {
-				t.Errorf("%s: lacks %s", name, want)
-			}
-		}
+		require.Contains(t, name, stages[name], "COPY --from=build /out/stampede /usr/local/bin/stampede\n", "/readyz\"]\n", "ENTRYPOINT [\"stampede\"]\n")
 	}
 }
 
@@ -151,18 +139,14 @@ func TestPackagingSettings(t *testing.T) {
 		{"the image demo", stages["demo"], `CMD ["run", `, "run"},
 		{"compose.yaml", packagingRead(t, "compose.yaml"), "command: [serve]", "serve"},
 	} {
-		if !strings.Contains(given.text, given.starts) {
-			t.Errorf("%s does not start stampede %s", given.where, given.command)
-		}
+		require.Contains(t, given.where, given.text, given.starts)
 		help := packagingOutput(t, given.command, "--help-all")
 		names := regexp.MustCompile(`STAMPEDE_[A-Z_]+`).FindAllString(given.text, -1)
 		if len(names) == 0 {
 			t.Errorf("%s sets no settings", given.where)
 		}
 		for _, name := range names {
-			if !strings.Contains(help, "$"+name+")") {
-				t.Errorf("%s sets %s, which is not a setting of stampede %s", given.where, name, given.command)
-			}
+			require.Contains(t, "the help of "+given.command+", for "+given.where, help, "$"+name+")")
 		}
 	}
 }
@@ -184,9 +168,7 @@ func TestPackagingProgram(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"Makefile", ".ci/setup"} {
-		if !strings.Contains(packagingRead(t, file), `CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o `) {
-			t.Errorf("%s builds the program with other flags than the image", file)
-		}
+		require.Contains(t, file, packagingRead(t, file), `CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o `) // as for the image
 	}
 	file, err := os.Stat(program)
 	require.NoError(t, err)
@@ -204,9 +186,7 @@ func TestVersionIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	release := packagingRelease(t)
 	newest := regexp.MustCompile(`(?m)^## \d\S*`).FindString(packagingRead(t, "CHANGELOG.md")) // the newest is first
-	if newest != "## "+strings.TrimPrefix(release, "v") {
-		t.Errorf("CHANGELOG.md begins with %q, main.go has %s", newest, release)
-	}
+	require.Equal(t, "the newest in CHANGELOG.md", newest, "## "+strings.TrimPrefix(release, "v"))
 	for _, name := range []string{"README.md", ".github/README.zh-CN.md"} {
 		said := regexp.MustCompile(`(?i)stampede v\d[^+ ]*`).FindAllString(packagingRead(t, name), -1)
 		if len(said) == 0 || slices.ContainsFunc(said, func(s string) bool { return !strings.HasSuffix(s, " "+release) }) {

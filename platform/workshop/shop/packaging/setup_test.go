@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"stampede/platform/workshop/require"
@@ -91,11 +90,7 @@ func TestPackagingSetup(t *testing.T) {
 			if (err == nil) != test.ok {
 				t.Errorf("setup ended with %v", err)
 			}
-			for _, want := range test.says {
-				if !strings.Contains(out, want) {
-					t.Errorf("%q is missing from\n%s", want, out)
-				}
-			}
+			require.Contains(t, "setup", out, test.says...)
 		})
 	}
 }

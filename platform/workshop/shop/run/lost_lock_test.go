@@ -40,9 +40,7 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	const mine = `FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		AND (classid::bigint << 32 | objid::bigint) = $1`
 	var holder int32
-	if err := other.QueryRow(t.Context(), `SELECT pid `+mine+` AND granted`, lock).Scan(&holder); err != nil {
-		t.Fatalf("find the holder of the instance lock: %v", err)
-	}
+	require.NoError(t, other.QueryRow(t.Context(), `SELECT pid `+mine+` AND granted`, lock).Scan(&holder))
 	taken := make(chan error, 1)
 	go func() {
 		_, err := successor.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, lock)
@@ -55,19 +53,13 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 		err := other.QueryRow(t.Context(), `SELECT EXISTS (SELECT `+mine+` AND NOT granted)`, lock).Scan(&waits)
 		return err == nil && waits
 	}, "the successor to wait for the lock")
-	if _, err := other.Exec(t.Context(), `SELECT pg_terminate_backend($1)`, holder); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, other, `SELECT pg_terminate_backend($1)`, holder)
 	require.NoError(t, <-taken)
 	select {
 	case <-in.Ended:
 	case <-time.After(36 * time.Second): // three times: noticed within 2 s, stopped within 10 s
 		t.Fatal("the server continues without the instance lock")
 	}
-	if code := in.Stop(); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
-	if !strings.Contains(in.Err.String(), refusal) {
-		t.Errorf("printed %q, want an error with %q", in.Err, refusal)
-	}
+	require.Equal(t, "exit code", in.Stop(), 1)
+	require.Contains(t, "the errors", in.Err.String(), refusal)
 }

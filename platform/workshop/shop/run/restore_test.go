@@ -1,8 +1,8 @@
 package run
 
 import (
-	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,9 +35,7 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 			no, code = b.Rush(t, sale.ItemID)
 			return code == "" || code == "all-held"
 		}, "the item to sell")
-		if code != "" {
-			t.Fatalf("user %d got %s", user, code)
-		}
+		require.Equal(t, fmt.Sprint("the answer to user ", user), code, "")
 		b.AwaitStatus(t, no, "pending_payment", 10*time.Second)
 		return b, no
 	}
@@ -62,9 +60,8 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 
 	in = shop.Serve(t, backupURL, redisURL, "--nats-url="+natsURL)
 	_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=database-went-back", shop.Mint(t, 1, auth.Operator), nil)
-	if list, _ := doc["data"].([]any); len(list) != 1 {
-		t.Errorf("alarms of a restored database: %v", doc)
-	}
+	list, _ := doc["data"].([]any)
+	require.Equal(t, "alarms of a restored database", len(list), 1)
 	for _, key := range rdb.Keys(t.Context(), "*").Val() {
 		if rdb.TTL(t.Context(), key).Val() > marked/2 {
 			t.Errorf("%s was not deleted: no module's RedisKeys has its prefix", key)
@@ -73,20 +70,12 @@ func TestRestoredBackupIsTheTruth(t *testing.T) {
 	second.In, first.In = in, in
 	first.AwaitStatus(t, kept, "pending_payment", 10*time.Second)
 	buys(in, 3)
-	if status, doc := in.Call(t, http.MethodGet, "/api/v1/orders/"+lost, second.Token, nil); status != http.StatusNotFound {
-		t.Errorf("an order that is not in the backup: %d %v", status, doc)
-	}
-	if _, code := second.Rush(t, sale.ItemID); code != "all-held" {
-		t.Errorf("a third unit of two got %q, want all-held", code)
-	}
+	in.Do(t, http.MethodGet, "/api/v1/orders/"+lost, second.Token, nil, http.StatusNotFound)
+	_, code := second.Rush(t, sale.ItemID)
+	require.Equal(t, "the answer to a third unit of two", code, "all-held")
 	in.Stop()
-	if rdb.Exists(t.Context(), "cart:1").Val() != 1 {
-		t.Error("the start deleted another program's key")
-	}
-	var out, errs bytes.Buffer
-	if code := shop.Run(t.Context(), []string{"verify", "--database-url=" + backupURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs); code != 0 {
-		t.Errorf("verify: exit %d\n%s\n%s", code, out.String(), errs.String())
-	}
+	require.Equal(t, "another program's keys", rdb.Exists(t.Context(), "cart:1").Val(), 1)
+	shop.Command(t, 0, "verify", "--database-url="+backupURL, "--redis-url="+redisURL, "--data="+t.TempDir())
 }
 
 // copyDatabase copies a database that is currently unused, like a restored
@@ -115,9 +104,7 @@ func databaseBeside(t *testing.T, databaseURL, suffix, template string) string {
 		return err
 	}
 	t.Cleanup(func() {
-		if err := administer(context.Background(), `DROP DATABASE IF EXISTS "`+created+`" WITH (FORCE)`); err != nil {
-			t.Errorf("drop the database: %v", err)
-		}
+		require.NoError(t, administer(context.Background(), `DROP DATABASE IF EXISTS "`+created+`" WITH (FORCE)`))
 	})
 	require.NoError(t, administer(t.Context(), `CREATE DATABASE "`+created+`" TEMPLATE "`+template+`"`))
 	if !strings.Contains(databaseURL, name) {

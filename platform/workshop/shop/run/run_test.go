@@ -1,9 +1,7 @@
 package run
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -23,13 +21,9 @@ import (
 // uses the data, and returns the report.
 func playSale(t *testing.T, data, sale string) map[string]any {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code := shop.Run(t.Context(), []string{"rush", sale, "--shoppers=300", "--conns=32", "--json", "--data=" + data}, &out, &errs)
-	if code != 0 {
-		t.Fatalf("rush %s: exit %d\n%s%s", sale, code, out.String(), errs.String())
-	}
+	out := shop.Command(t, 0, "rush", sale, "--shoppers=300", "--conns=32", "--json", "--data="+data)
 	var report map[string]any
-	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	return report
 }
 
@@ -41,49 +35,30 @@ func TestRunLifecycle(t *testing.T) {
 	data := shop.DataDir(t)
 	p := shop.StartRun(t, data)
 	p.AwaitReady(t)
-	if status := shop.Get(t, p.Ops+"/readyz"); status != http.StatusOK {
-		t.Errorf("readyz answered %d", status)
-	}
-	if status := shop.Get(t, p.URL+"/metrics"); status != http.StatusNotFound {
-		t.Errorf("metrics are on the public address: %d", status)
-	}
-	if report := playSale(t, data, "--demo"); report["books_proved"] != true {
-		t.Errorf("report %v", report)
-	}
+	require.Equal(t, "the status of readyz", shop.Get(t, p.Ops+"/readyz"), http.StatusOK)
+	require.Equal(t, "the status of the public metrics", shop.Get(t, p.URL+"/metrics"), http.StatusNotFound)
+	require.Equal(t, "the books are proved", playSale(t, data, "--demo")["books_proved"], true)
 
 	second := shop.StartRun(t, data)
 	<-second.Ended
-	if code := second.Cmd.ProcessState.ExitCode(); code != 13 || !strings.Contains(second.Out.String(), "Another stampede") {
-		t.Errorf("a second start on the same data: exit %d, want 13 and one sentence:\n%s", code, second.Out)
-	}
+	require.Equal(t, "exit code of a second start on the same data", second.Cmd.ProcessState.ExitCode(), 13)
+	require.Contains(t, "the second start", second.Out.String(), "Another stampede")
 
 	p.End(t, syscall.SIGKILL, 10*time.Second)
 	again := shop.StartRun(t, data)
 	again.AwaitReady(t)
-	var out, errs bytes.Buffer
-	if code := shop.Run(t.Context(), []string{"verify", "--data=" + data}, &out, &errs); code != 0 {
-		t.Errorf("verify after kill -9: exit %d\n%s%s", code, out.String(), errs.String())
-	}
-	out.Reset()
-	if code := shop.Run(t.Context(), []string{"token", "--user=1", "--role=operator", "--data=" + data}, &out, &errs); code != 0 {
-		t.Fatalf("token after the restart: exit %d\n%s", code, errs.String())
-	}
+	shop.Command(t, 0, "verify", "--data="+data)
+	operator := strings.TrimSpace(shop.Command(t, 0, "token", "--user=1", "--role=operator", "--data="+data))
 	// Opens sooner than another --demo.
-	sale, err := loadgen.PlanSale(t.Context(), again.URL, strings.TrimSpace(out.String()), loadgen.Sale{
+	sale, err := loadgen.PlanSale(t.Context(), again.URL, operator, loadgen.Sale{
 		Name: "Second sale", Title: "Test phone", Stock: 100, OpensAt: time.Now().Add(2 * time.Second), Open: 10 * time.Minute, PayAfter: 5 * time.Minute,
 	})
 	require.NoError(t, err)
-	assertStoresRestarted(t, again, strings.TrimSpace(out.String()))
-	if report := playSale(t, data, "--item="+sale.ItemID); report["books_proved"] != true {
-		t.Errorf("report after the restart %v", report)
-	}
+	assertStoresRestarted(t, again, operator)
+	require.Equal(t, "the books are proved after the restart", playSale(t, data, "--item="+sale.ItemID)["books_proved"], true)
 	assertOpeningsOnce(t, again.URL)
-	if code := again.End(t, syscall.SIGINT, 30*time.Second); code != 0 { // the limit is 10 s
-		t.Errorf("Ctrl-C: exit %d", code)
-	}
-	if left := shop.ChildrenOf(t, data); left != "" {
-		t.Errorf("processes are left running:\n%s", left)
-	}
+	require.Equal(t, "exit code after Ctrl-C", again.End(t, syscall.SIGINT, 30*time.Second), 0) // the limit is 10 s
+	require.Equal(t, "processes left", shop.ChildrenOf(t, data), "")
 	pressTwice(t, data)
 }
 
@@ -112,9 +87,8 @@ func assertOpeningsOnce(t *testing.T, url string) {
 			OpensAt time.Time `json:"opens_at"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(body, &list); err != nil || len(list.Data) == 0 {
-		t.Fatalf("%v: %s", err, body)
-	}
+	require.NoError(t, json.Unmarshal(body, &list))
+	require.Equal(t, "a list without sessions", len(list.Data) == 0, false)
 	seen := map[time.Time]bool{}
 	for _, s := range list.Data {
 		if seen[s.OpensAt] {
@@ -140,12 +114,8 @@ func pressTwice(t *testing.T, data string) {
 	shop.Get(t, p.URL+"/") // this request is accepted after that connection
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGINT))
 	p.Out.Await(t, `("msg":"stopping")`, 30*time.Second, p.Ended)
-	if code := p.End(t, syscall.SIGINT, 30*time.Second); code != 130 {
-		t.Errorf("Ctrl-C twice: exit %d, want 130", code)
-	}
-	if left := shop.ChildrenOf(t, data); left != "" {
-		t.Errorf("processes are left running:\n%s", left)
-	}
+	require.Equal(t, "exit code after Ctrl-C twice", p.End(t, syscall.SIGINT, 30*time.Second), 130)
+	require.Equal(t, "processes left", shop.ChildrenOf(t, data), "")
 	lines := strings.Split(strings.TrimSpace(p.Out.String()), "\n")
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "stampede: killed by a second signal, together with Postgres and Redis") {
 		t.Errorf("its last line is %q", last)
@@ -166,21 +136,18 @@ func TestRunNamesAPortInUse(t *testing.T) {
 	data := shop.DataDir(t)
 	p := shop.StartRun(t, data, "--listen="+l.Addr().String())
 	<-p.Ended
-	if code := p.Cmd.ProcessState.ExitCode(); code != 10 || !strings.Contains(p.Out.String(), "The address "+l.Addr().String()+" is already in use") {
-		t.Errorf("exit %d, want 10 and the sentence:\n%s", code, p.Out)
-	}
-	if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
-		t.Error("data was created although nothing could be served")
-	}
+	require.Equal(t, "exit code", p.Cmd.ProcessState.ExitCode(), 10)
+	require.Contains(t, "the output", p.Out.String(), "The address "+l.Addr().String()+" is already in use")
+	_, err = os.Stat(data)
+	require.ErrorIs(t, err, os.ErrNotExist)
 
 	// Of a second run with the same settings, the first one's is the better reason.
 	require.NoError(t, os.Mkdir(data, 0o755))
 	lock, err := os.Create(filepath.Join(data, "lock"))
 	require.NoError(t, err)
 	defer func() { _ = lock.Close() }()
-	if _, err := lock.WriteString("4711\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = lock.WriteString("4711\n")
+	require.NoError(t, err)
 	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	p = shop.StartRun(t, data, "--listen="+l.Addr().String())
 	<-p.Ended
@@ -197,13 +164,9 @@ func TestCtrlCDuringTheStartIsNotAFailure(t *testing.T) {
 	data := shop.DataDir(t)
 	p := shop.StartRun(t, data)
 	p.Out.Await(t, `(find Postgres)`, time.Minute, p.Ended)
-	if code := p.End(t, syscall.SIGINT, 30*time.Second); code != 130 {
-		t.Errorf("exit %d, want 130", code)
-	}
+	require.Equal(t, "exit code", p.End(t, syscall.SIGINT, 30*time.Second), 130)
 	if said := p.Out.String(); !strings.HasSuffix(said, "stampede: interrupted before it was done\n") || strings.Contains(said, "did not start") {
 		t.Errorf("printed:\n%s", said)
 	}
-	if left := shop.ChildrenOf(t, data); left != "" {
-		t.Errorf("processes are left running:\n%s", left)
-	}
+	require.Equal(t, "processes left", shop.ChildrenOf(t, data), "")
 }

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"stampede/platform/edge/auth"
@@ -45,9 +44,7 @@ func TestUpgradeFromRelease(t *testing.T) {
 	databaseURL := databaseBeside(t, fresh, "released", "template0")
 	victim := restoreRelease(t, "migrations/testdata/release-0.9.0.tar.gz", dir, addr, databaseURL, redisURL)
 	in := shop.Serve(t, databaseURL, redisURL, "--listen="+addr, "--signing-key="+victim.SigningKey, "--nats-dir="+filepath.Join(dir, "nats"))
-	if diff := cmp.Diff(schemaOf(t, fresh), schemaOf(t, databaseURL)); diff != "" {
-		t.Errorf("the upgraded schema is not a fresh one (-fresh +upgraded):\n%s", diff)
-	}
+	require.Equal(t, "the upgraded schema, beside a fresh one,", schemaOf(t, databaseURL), schemaOf(t, fresh))
 
 	tokens := auth.NewTokens([]byte(victim.SigningKey), time.Now)
 	as := func(user int64, role auth.Role) shop.Buyer {
@@ -86,13 +83,10 @@ func TestUpgradeFromRelease(t *testing.T) {
 		return code == ""
 	}, "the open sale to go on")
 	as(800_001, auth.Shopper).Paid(t, "7")
-	if _, code := payer.Rush(t, "7"); code != "already-bought" {
-		t.Errorf("a buyer of the release rushed again: %q", code)
-	}
+	_, code := payer.Rush(t, "7")
+	require.Equal(t, "the answer to a buyer of the release", code, "already-bought")
 	login := map[string]any{"phone": "+8613800138001", "password": "correct horse 42"}
-	if status, doc := in.Call(t, http.MethodPost, "/api/v1/auth/login", "", login); status != http.StatusOK {
-		t.Errorf("login of an account of the release: %d %v", status, doc)
-	}
+	in.Do(t, http.MethodPost, "/api/v1/auth/login", "", login, http.StatusOK)
 
 	var refunds map[string]any
 	pgtest.Eventually(t, 30*time.Second, func() bool {
@@ -104,13 +98,9 @@ func TestUpgradeFromRelease(t *testing.T) {
 	failed, _ := refunds["data"].([]any)
 	for _, refund := range failed {
 		no, _ := refund.(map[string]any)["refund_no"].(string)
-		if status, doc := in.Call(t, http.MethodPost, "/api/v1/admin/refunds/"+no+"/settle-by-hand", operator.Token, map[string]string{"receipt": "bank slip 1"}); status >= 300 {
-			t.Errorf("settle the failed refund: %d %v", status, doc)
-		}
+		in.Do(t, http.MethodPost, "/api/v1/admin/refunds/"+no+"/settle-by-hand", operator.Token, map[string]string{"receipt": "bank slip 1"}, http.StatusOK)
 	}
-	if len(failed) != 1 {
-		t.Errorf("%d failed refunds", len(failed))
-	}
+	require.Equal(t, "failed refunds", len(failed), 1)
 	pgtest.Eventually(t, time.Minute, func() bool {
 		var out, errs bytes.Buffer
 		code := shop.Run(t.Context(), []string{"verify", "--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs)
@@ -158,9 +148,8 @@ func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL stri
 			FROM information_schema.columns JOIN pg_class ON oid = format('%I.%I', table_schema, table_name)::regclass
 			WHERE data_type LIKE 'timestamp with%' AND NOT relispartition AND table_schema NOT IN ('pg_catalog', 'information_schema') GROUP BY 1, 2
 		LOOP EXECUTE format('UPDATE %I.%I SET %s', c.s, c.t, c.set); END LOOP; END $$`} {
-		if _, err := conn.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
+		require.NoError(t, err)
 	}
 	rdb, err := redisx.Open(t.Context(), redisURL)
 	require.NoError(t, err)
@@ -170,9 +159,7 @@ func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL stri
 		ms, err := strconv.Atoi(fields[0])
 		key, err2 := base64.StdEncoding.DecodeString(fields[1])
 		value, err3 := base64.StdEncoding.DecodeString(fields[2])
-		if err := errors.Join(err, err2, err3, rdb.Restore(t.Context(), string(key), time.Duration(ms)*time.Millisecond, string(value)).Err()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(err, err2, err3, rdb.Restore(t.Context(), string(key), time.Duration(ms)*time.Millisecond, string(value)).Err()))
 	}
 	return victim
 }

@@ -12,18 +12,20 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/alarm"
-	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
-// TestServerDeliversAlarmToWebhook raises an alarm in the database of a server
-// with a webhook: the server delivers it signed, lists it and accepts the
-// acknowledgement.
-func TestServerDeliversAlarmToWebhook(t *testing.T) {
-	t.Parallel()
+// webhook receives a server's alarms, which are signed.
+type webhook struct {
+	args []string // settings of the server
+	told chan string
+}
+
+func newWebhook(t *testing.T) webhook {
+	t.Helper()
 	const secret = "a webhook secret of thirty-two bytes"
-	told := make(chan string, 8)
+	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || alarm.Verify(r.Header, []byte(secret), time.Now(), body) != nil {
@@ -32,8 +34,13 @@ func TestServerDeliversAlarmToWebhook(t *testing.T) {
 		told <- string(body)
 	}))
 	t.Cleanup(receiver.Close)
-	databaseURL := pgtest.DatabaseURL(t)
-	in := shop.Serve(t, databaseURL, pgtest.RedisURL(t), "--alarm-webhook-url="+receiver.URL, "--alarm-webhook-secret="+secret)
+	return webhook{[]string{"--alarm-webhook-url=" + receiver.URL, "--alarm-webhook-secret=" + secret}, told}
+}
+
+// delivers raises an alarm in the database of the webhook's server, which delivers it,
+// lists it and accepts the acknowledgement.
+func (w webhook) delivers(t *testing.T, in *shop.Instance, databaseURL string) {
+	t.Helper()
 	conn, err := pgx.Connect(t.Context(), databaseURL)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
@@ -41,20 +48,15 @@ func TestServerDeliversAlarmToWebhook(t *testing.T) {
 	deadline := time.After(30 * time.Second)
 	for found := false; !found; {
 		select {
-		case body := <-told:
+		case body := <-w.told:
 			found = strings.Contains(body, "item 17")
 		case <-deadline:
 			t.Fatal("the alarm was not delivered")
 		}
 	}
 	operator := shop.Mint(t, 1, auth.Operator)
-	_, doc := in.Call(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=books-broken", operator, nil)
-	list, _ := doc["data"].([]any)
-	if len(list) != 1 {
-		t.Fatalf("open alarms: %v", doc)
-	}
+	list, _ := in.Do(t, http.MethodGet, "/api/v1/admin/alarms?open=true&code=books-broken", operator, nil, http.StatusOK)["data"].([]any)
+	require.Equal(t, "open alarms", len(list), 1)
 	id, _ := list[0].(map[string]any)["id"].(string)
-	if status, doc := in.Call(t, http.MethodPost, "/api/v1/admin/alarms/"+id+"/acknowledge", operator, nil); status != http.StatusOK {
-		t.Fatalf("acknowledge: %d %v", status, doc)
-	}
+	in.Do(t, http.MethodPost, "/api/v1/admin/alarms/"+id+"/acknowledge", operator, nil, http.StatusOK)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"gopkg.in/yaml.v3"
 
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
 
@@ -80,9 +81,7 @@ func expressions(t *testing.T) (panels, alerts map[string]string) {
 		RuleFiles []string `yaml:"rule_files"`
 	}
 	read("prometheus.yml", func(raw []byte) error { return yaml.Unmarshal(raw, &scraping) })
-	if !slices.Equal(scraping.RuleFiles, []string{"alerts.yml"}) {
-		t.Errorf("prometheus.yml reads the rules %v", scraping.RuleFiles)
-	}
+	require.Equal(t, "the rules that prometheus.yml reads", scraping.RuleFiles, []string{"alerts.yml"})
 	return panels, alerts
 }
 
@@ -212,8 +211,6 @@ func TestMisnamedExpressionsAreFound(t *testing.T) {
 		`up{job="stampede"} == 0`:                                                                  "",
 		`sum by (code) (wait_seconds_count)`:                                                       "label code",
 	} {
-		if got := strings.Join(misnamed(expr, families, map[string]bool{}), "; "); got != want {
-			t.Errorf("%s: %q, want %q", expr, got, want)
-		}
+		require.Equal(t, expr, strings.Join(misnamed(expr, families, map[string]bool{}), "; "), want)
 	}
 }

@@ -116,10 +116,7 @@ func (c *crowd) playByHand(t *testing.T, in *shop.Instance, item string) {
 		c.path(t, b, item, 900) // over-limit
 		c.path(t, b, "999999", 1)
 		if user == 1 {
-			status, doc := in.Call(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", b.Token, map[string]string{})
-			if status != http.StatusOK {
-				t.Fatalf("cancel: %d %v", status, doc)
-			}
+			in.Do(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", b.Token, map[string]string{}, http.StatusOK)
 			c.closed++
 			c.due++
 		}
@@ -134,22 +131,16 @@ func (c *crowd) playRush(t *testing.T, in *shop.Instance, item string, shoppers 
 		c.listen(t, in, user)
 	}
 	log := filepath.Join(t.TempDir(), "client.jsonl")
-	var out, errs bytes.Buffer
-	code := shop.Run(t.Context(), append([]string{
+	out := shop.Command(t, 0, append([]string{
 		"rush", "--item=" + item, fmt.Sprintf("--shoppers=%d", shoppers), "--first-user=1000", "--conns=24", "--sockets=0", "--pay=50%", "--json",
 		"--url=" + in.URL, "--signing-key=" + shop.Key, "--log=" + log, "--data=" + t.TempDir(),
-	}, stores...), &out, &errs)
-	if code != 0 {
-		t.Fatalf("rush: exit %d\n%s\n%s", code, out.String(), errs.String())
-	}
+	}, stores...)...)
 	var report struct{ Troubles map[string]int64 }
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil || len(report.Troubles) > 0 {
-		t.Fatalf("%v, troubles %v; want an undisturbed run", err, report.Troubles)
-	}
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Equal(t, fmt.Sprint("troubles ", report.Troubles), len(report.Troubles), 0)
 	entries, err := loadgen.ReadLogFile(log)
-	if err != nil || len(entries) != shoppers {
-		t.Fatalf("%d entries in the client log (%v), want %d", len(entries), err, shoppers)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "entries in the client log", len(entries), shoppers)
 	for _, e := range entries {
 		c.paths["issued"]++
 		c.told(e.Answer)
@@ -226,10 +217,7 @@ func (c *crowd) differences(t *testing.T, ops ...string) []string {
 // merged compares the operator's funnel, as an instance answers it, with the record.
 func (c *crowd) merged(t *testing.T, in *shop.Instance, route string) []string {
 	t.Helper()
-	status, doc := in.Call(t, http.MethodGet, "/api/v1/admin/"+route, shop.Mint(t, 1, auth.Viewer), nil)
-	if status != http.StatusOK {
-		t.Fatalf("funnel: %d %v", status, doc)
-	}
+	doc := in.Do(t, http.MethodGet, "/api/v1/admin/"+route, shop.Mint(t, 1, auth.Viewer), nil, http.StatusOK)
 	var all []string
 	for stage, want := range map[string]map[string]int64{
 		"answers": c.ofItem, "paths": c.pathsOfItem(), "grants": {"stored": c.rushes["queued"]},
@@ -292,23 +280,14 @@ func TestFunnelCountersEqualTheClientLog(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { last = c.merged(t, in, item); return len(last) == 0 }, "the merged funnel equals the client log")
 	last = nil
 	exported := shop.Scrape(t, other.OpsURL(t))
-	if code := other.Stop(); code != 0 {
-		t.Errorf("stop: exit %d", code)
-	}
+	require.Equal(t, "exit code", other.Stop(), 0)
 	for _, route := range []string{item, "sessions/" + sale.SessionID + "/funnel?step=10", "activities/" + sale.ActivityID + "/funnel"} {
-		if diff := c.merged(t, in, route); len(diff) > 0 {
-			t.Errorf("after the stop of an instance:\n%s", strings.Join(diff, "\n"))
-		}
+		require.Equal(t, "differences after the stop of an instance", c.merged(t, in, route), nil)
 	}
-	status, funnel := in.Call(t, http.MethodGet, "/api/v1/admin/"+item, shop.Mint(t, 1, auth.Operator), nil)
-	if status != http.StatusOK {
-		t.Fatalf("funnel: %d %v", status, funnel)
-	}
+	funnel := in.Do(t, http.MethodGet, "/api/v1/admin/"+item, shop.Mint(t, 1, auth.Operator), nil, http.StatusOK)
 	books, _ := funnel["books"].(map[string]any)
 	for what, want := range map[string]int64{"held": c.orders - c.paid - c.closed, "sold": c.paid, "available": 0, "difference": 0, "total": 45} {
-		if got, ok := books[what].(float64); !ok || int64(got) != want {
-			t.Errorf("the operator's books have %v %s, shoppers say %d", books[what], what, want)
-		}
+		require.Equal(t, "the operator's count of "+what, books[what], any(float64(want)))
 	}
 
 	// Raise an alarm, so that the dashboard's alarm panel has data.

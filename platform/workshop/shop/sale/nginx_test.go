@@ -40,9 +40,7 @@ func TestBehindNginx(t *testing.T) {
 	socket, _, err := websocket.Dial(t.Context(), strings.Replace(shop.SaleName, "http", "ws", 1)+"/api/v1/ws", &websocket.DialOptions{
 		HTTPClient: client, Subprotocols: []string{"stampede.v1", "bearer." + shop.Mint(t, 1001, auth.Shopper)},
 	})
-	if err != nil {
-		t.Fatalf("a WebSocket through nginx: %v", err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = socket.CloseNow() })
 	if _, greeting, err := socket.Read(t.Context()); err != nil || len(greeting) == 0 {
 		t.Errorf("the socket's first message: %q, %v", greeting, err)
@@ -55,23 +53,15 @@ func TestBehindNginx(t *testing.T) {
 		return shop.Ask(t, client, http.MethodPost, url+"/api/v1/auth/login", "", `{"phone":"138001380`+claimed[len(claimed)-2:]+`","password":"not this one"}`, "X-Forwarded-For", claimed, "Forwarded", "for="+claimed)
 	}
 	for n := range 3 {
-		if a := login(client, shop.SaleName, fmt.Sprintf("198.51.100.%d", 10+n)); a.Doc["code"] != "wrong-login" {
-			t.Fatalf("a login through nginx: %d %s", a.Status, a.Text)
-		}
+		require.Equal(t, "a login through nginx", login(client, shop.SaleName, fmt.Sprintf("198.51.100.%d", 10+n)).Doc["code"], "wrong-login")
 	}
-	if a := login(client, shop.SaleName, "192.0.2.66"); a.Doc["rule"] != "login-address" {
-		t.Errorf("a fourth login from one address, over both instances: %d %s; want rate-limited", a.Status, a.Text)
-	}
-	if a := login(http.DefaultClient, second.URL, "192.0.2.66"); a.Doc["code"] != "wrong-login" {
-		t.Errorf("from an address that a trusted proxy names: %d %s", a.Status, a.Text)
-	}
+	require.Equal(t, "a fourth login from one address, over both instances", login(client, shop.SaleName, "192.0.2.66").Doc["rule"], "login-address")
+	require.Equal(t, "one from an address that a trusted proxy names", login(http.DefaultClient, second.URL, "192.0.2.66").Doc["code"], "wrong-login")
 
 	// A user's limit of five paths counts over both instances.
 	for i := range 6 {
 		a := shop.Ask(t, http.DefaultClient, http.MethodPost, []*shop.Instance{first, second}[i%2].URL+"/api/v1/items/"+sale.ItemID+"/rush-path", shop.Mint(t, 1005, auth.Shopper), `{"quantity":1}`)
-		if limited := a.Doc["code"] == "rate-limited"; limited != (i == 5) {
-			t.Errorf("path %d of a user: %d %s", i+1, a.Status, a.Text)
-		}
+		require.Equal(t, fmt.Sprintf("path %d of a user is limited: %s", i+1, a.Text), a.Doc["code"] == "rate-limited", i == 5)
 	}
 
 	var nos, paths []string
@@ -112,9 +102,7 @@ func TestBehindNginx(t *testing.T) {
 		{http.MethodGet, shop.RushName + "/api/v1/rush/" + path, http.StatusForbidden},
 		{http.MethodPost, shop.SaleName + "/api/v1/rush/" + path, http.StatusAccepted}, // a page has one name only
 	} {
-		if a := shop.Ask(t, client, c.method, c.url, "", ""); a.Status != c.want {
-			t.Errorf("%s %s: %d, want %d", c.method, c.url, a.Status, c.want)
-		}
+		require.Equal(t, c.method+" "+c.url, shop.Ask(t, client, c.method, c.url, "", "").Status, c.want)
 	}
 	for _, path := range []string{"/static/style.css", "/?orders"} {
 		for _, want := range []string{"MISS", "HIT"} {
@@ -123,14 +111,11 @@ func TestBehindNginx(t *testing.T) {
 			}
 		}
 	}
-	if a := shop.Ask(t, client, http.MethodPost, pathURL, shop.Mint(t, 1004, auth.Shopper), strings.Repeat(" ", 70_000)); a.Status != http.StatusRequestEntityTooLarge {
-		t.Errorf("too large a body: %d", a.Status)
-	}
+	tooLarge := shop.Ask(t, client, http.MethodPost, pathURL, shop.Mint(t, 1004, auth.Shopper), strings.Repeat(" ", 70_000))
+	require.Equal(t, "too large a body", tooLarge.Status, http.StatusRequestEntityTooLarge)
 
 	// Clients do not notice the loss of an instance.
-	if code := first.Stop(); code != 0 {
-		t.Errorf("stop: exit %d", code)
-	}
+	require.Equal(t, "exit code", first.Stop(), 0)
 	pgtest.Eventually(t, 30*time.Second, func() bool { // what the stopped instance counted is in it
 		_, doc := second.Call(t, http.MethodGet, "/api/v1/admin/items/"+sale.ItemID+"/funnel", shop.Mint(t, 1, auth.Viewer), nil)
 		answers, _ := doc["answers"].(map[string]any)
@@ -145,9 +130,8 @@ func TestBehindNginx(t *testing.T) {
 		return len(answers) == len(told)
 	}, "one funnel that equals what both instances told shoppers")
 	for range 20 {
-		if a := shop.Ask(t, client, http.MethodGet, shop.SaleName+"/api/v1/orders/"+no, shop.Mint(t, 1003, auth.Shopper), ""); a.Status != http.StatusOK {
-			t.Fatalf("the order while an instance is gone: %d %s", a.Status, a.Text)
-		}
+		a := shop.Ask(t, client, http.MethodGet, shop.SaleName+"/api/v1/orders/"+no, shop.Mint(t, 1003, auth.Shopper), "")
+		require.Equal(t, "the order while an instance is gone: "+a.Text, a.Status, http.StatusOK)
 	}
 
 	// A flood from one address is limited here to 50 requests a second after a
@@ -206,9 +190,7 @@ func TestNginxLeavesAHungInstance(t *testing.T) {
 	}
 	reads.Wait()
 	for range 5 {
-		if a := shop.Ask(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/path", "", ""); a.Status != http.StatusOK {
-			t.Errorf("a rush: %d %s", a.Status, a.Text)
-		}
+		require.Equal(t, "a rush", shop.Ask(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/path", "", "").Status, http.StatusOK)
 	}
 }
 
@@ -257,8 +239,6 @@ func TestNginxKeepsInstancesThatAreAllSlow(t *testing.T) {
 	}
 	reads.Wait()
 	for _, path := range []string{shop.SaleName + "/api/v1/payments/stripe/notify", shop.RushName + "/api/v1/rush/path"} {
-		if a := shop.Ask(t, client, http.MethodPost, path, "", ""); a.Status != http.StatusOK {
-			t.Errorf("%s: %d %s", path, a.Status, a.Text)
-		}
+		require.Equal(t, path, shop.Ask(t, client, http.MethodPost, path, "", "").Status, http.StatusOK)
 	}
 }

@@ -1,7 +1,6 @@
 package sale
 
 import (
-	"bytes"
 	"net/http"
 	"testing"
 	"time"
@@ -60,11 +59,7 @@ func (s *pair) buyer(t *testing.T, in *shop.Instance) shop.Buyer {
 // do sends a request to one instance as the operator.
 func (s *pair) do(t *testing.T, in *shop.Instance, method, path string, body any) map[string]any {
 	t.Helper()
-	status, doc := in.Call(t, method, "/api/v1/admin/"+path, s.operator, body)
-	if status != http.StatusOK {
-		t.Fatalf("%s %s answered %d %v", method, path, status, doc)
-	}
-	return doc
+	return in.Do(t, method, "/api/v1/admin/"+path, s.operator, body, http.StatusOK)
 }
 
 // refuses waits until the instance answers a fresh path with the code, and then
@@ -82,9 +77,7 @@ func (s *pair) refuses(t *testing.T, in *shop.Instance, fresh []string, code str
 		return got == code
 	}, "the instance to answer "+code)
 	for _, path := range fresh {
-		if got := in.Send(t, path); got != code {
-			t.Errorf("after the first %q a path was answered %q", code, got)
-		}
+		require.Equal(t, "the answer to a path after the first "+code, in.Send(t, path), code)
 	}
 	return fresh
 }
@@ -107,6 +100,7 @@ func TestTwoInstances(t *testing.T) {
 	s := newShop(t, 500)
 	t.Run("sell each other's released units", s.sellReleasedUnits)
 	t.Run("follow the operator", s.followTheOperator)
+	t.Run("keep queued orders when it ends", s.keepQueuedOrders)
 }
 
 // sellReleasedUnits cancels on one instance and buys on the other, repeatedly.
@@ -132,9 +126,7 @@ func (s *pair) sellReleasedUnits(t *testing.T) {
 		if _, code := next.Rush(t, sale.ItemID); code != "all-held" && code != "too-hot" {
 			t.Fatalf("round %d: the other instance answered %q while the unit is held", round, code)
 		}
-		if status, doc := holder.In.Call(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", holder.Token, nil); status != http.StatusOK {
-			t.Fatalf("round %d: cancel answered %d %v", round, status, doc)
-		}
+		holder.In.Do(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", holder.Token, nil, http.StatusOK)
 		pgtest.Eventually(t, 3*time.Second, func() bool { // 1 s is promised
 			n, code := next.Rush(t, sale.ItemID)
 			no = n
@@ -164,17 +156,13 @@ func (s *pair) followTheOperator(t *testing.T) {
 	for i, in := range s.instances {
 		pgtest.Eventually(t, obeyWithin, func() bool { return in.Send(t, fresh[i][0]) == "" }, "a path refused during the pause to be granted")
 		for _, path := range fresh[i] {
-			if code := in.Send(t, path); code != "" {
-				t.Errorf("after the resumption a path was answered %q", code)
-			}
+			require.Equal(t, "the answer to a path after the resumption", in.Send(t, path), "")
 		}
 	}
 
 	// An admission rate, one a second on each instance.
 	s.do(t, first, http.MethodPut, item+"/admission", map[string]int{"per_second": 1})
-	if shown := s.do(t, second, http.MethodGet, item+"/admission", nil); shown["per_second"] != 1.0 {
-		t.Errorf("the other instance shows %v", shown)
-	}
+	require.Equal(t, "the rate on the other instance", s.do(t, second, http.MethodGet, item+"/admission", nil)["per_second"], 1.0)
 	for _, in := range s.instances {
 		fresh := s.paths(t, 8)
 		pgtest.Eventually(t, obeyWithin, func() bool {
@@ -202,11 +190,9 @@ func (s *pair) followTheOperator(t *testing.T) {
 	}
 }
 
-// TestTerminationKeepsQueuedOrders: no further attempt is granted, and shoppers
+// keepQueuedOrders terminates the sale: no further attempt is granted, and shoppers
 // in line get their orders and can pay them.
-func TestTerminationKeepsQueuedOrders(t *testing.T) {
-	t.Parallel()
-	s := newShop(t, 500)
+func (s *pair) keepQueuedOrders(t *testing.T) {
 	first, second := s.instances[0], s.instances[1]
 
 	// The order writer is blocked: the database refuses every order that it inserts.
@@ -222,51 +208,37 @@ func TestTerminationKeepsQueuedOrders(t *testing.T) {
 	for k := range 6 {
 		b := s.buyer(t, s.instances[k%2])
 		no, path := b.Path(t, s.sale.ItemID)
-		if code := b.In.Send(t, path); code != "" {
-			t.Fatalf("answered %q", code)
-		}
+		require.Equal(t, "the answer", b.In.Send(t, path), "")
 		line = append(line, queued{b, no, path})
 	}
 	fresh := s.paths(t, 10)
 	ended := s.do(t, second, http.MethodPost, "activities/"+s.sale.ActivityID+"/terminate", nil)
-	if ended["status"] != "terminated" {
-		t.Fatalf("%v", ended)
-	}
+	require.Equal(t, "the status", ended["status"], "terminated")
 	for i, in := range s.instances {
 		s.refuses(t, in, fresh[i], "ended")
 	}
 	for _, q := range line {
 		q.AwaitStatus(t, q.no, "queued", obeyWithin)
-		if code := q.In.Send(t, q.path); code != "" {
-			t.Errorf("a path granted before is now answered %q", code)
-		}
+		require.Equal(t, "the answer to a path granted before", q.In.Send(t, q.path), "")
 	}
-	if again := s.do(t, first, http.MethodPost, "activities/"+s.sale.ActivityID+"/terminate", nil); again["updated_at"] != ended["updated_at"] {
-		t.Errorf("the second termination changed something: %v, %v", ended, again)
-	}
+	again := s.do(t, first, http.MethodPost, "activities/"+s.sale.ActivityID+"/terminate", nil)
+	require.Equal(t, "the time of the change after a second termination", again["updated_at"], ended["updated_at"])
 
-	if _, err := s.db.Exec(t.Context(), `DROP TRIGGER held_up ON orders.orders`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, s.db, `DROP TRIGGER held_up ON orders.orders`)
 	for _, q := range line {
 		q.AwaitStatus(t, q.no, "pending_payment", 15*time.Second) // the writer retries at least every 5 s
 		q.Pay(t, q.no)
 	}
 	for _, command := range []string{"verify", "reconcile"} {
-		var out, errs bytes.Buffer
-		if code := shop.Run(t.Context(), []string{command, "--database-url=" + s.databaseURL(), "--redis-url=" + s.redisURL, "--data=" + t.TempDir()}, &out, &errs); code != 0 {
-			t.Errorf("%s: exit %d\n%s\n%s", command, code, out.String(), errs.String())
-		}
+		shop.Command(t, 0, command, "--database-url="+s.databaseURL(), "--redis-url="+s.redisURL, "--data="+t.TempDir())
 	}
-	for _, found := range []map[string]any{
-		s.do(t, first, http.MethodGet, "reconcile", nil),
-		s.do(t, second, http.MethodPost, "reconcile", map[string]any{"item_id": s.sale.ItemID}),
+	for items, found := range map[float64]map[string]any{
+		2: s.do(t, first, http.MethodGet, "reconcile", nil),
+		1: s.do(t, second, http.MethodPost, "reconcile", map[string]any{"item_id": s.sale.ItemID}),
 	} {
-		if list, ok := found["differences"].([]any); !ok || len(list) != 0 || found["items"] != 1.0 {
+		if list, ok := found["differences"].([]any); !ok || len(list) != 0 || found["items"] != items {
 			t.Errorf("reconciled: %v", found)
 		}
 	}
-	if status, doc := first.Call(t, http.MethodGet, "/api/v1/admin/reconcile?item_id=999", s.operator, nil); status != http.StatusNotFound {
-		t.Errorf("an unknown item: %d %v", status, doc)
-	}
+	first.Do(t, http.MethodGet, "/api/v1/admin/reconcile?item_id=999", s.operator, nil, http.StatusNotFound)
 }

@@ -1,11 +1,9 @@
 package sale
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,18 +16,15 @@ import (
 func TestSaleRunsEndToEnd(t *testing.T) {
 	t.Parallel()
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
-	in := shop.Serve(t, databaseURL, redisURL)
+	hook := newWebhook(t)
+	in := shop.Serve(t, databaseURL, redisURL, hook.args...)
 	sale := in.Plan(t, 30, 2*time.Second)
 
 	log := filepath.Join(t.TempDir(), "client.jsonl")
-	var out, errs bytes.Buffer
-	code := shop.Run(t.Context(), []string{
-		"rush", "--item=" + sale.ItemID, "--shoppers=400", "--conns=32", "--pay=80%", "--json", "--url=" + in.URL, "--signing-key=" + shop.Key,
-		"--log=" + log, "--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir(),
-	}, &out, &errs)
-	if code != 0 {
-		t.Fatalf("rush: exit %d\n%s\n%s", code, out.String(), errs.String())
-	}
+	stores := []string{"--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}
+	out := shop.Command(t, 0, append([]string{
+		"rush", "--item=" + sale.ItemID, "--shoppers=400", "--conns=32", "--pay=80%", "--json", "--url=" + in.URL, "--signing-key=" + shop.Key, "--log=" + log,
+	}, stores...)...)
 	var report struct {
 		Answers     map[string]int64
 		Outcomes    map[string]int64
@@ -40,34 +35,25 @@ func TestSaleRunsEndToEnd(t *testing.T) {
 			Total, Held, Sold, Difference int64
 		}
 	}
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		t.Fatalf("%v:\n%s", err, out.String())
-	}
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	if report.Answers["queued"] != 30 || report.Outcomes["paid"] != 24 || report.Outcomes["pending_payment"] != 6 || !report.BooksProved {
 		t.Errorf("report %+v; want 30 in line, 24 paid, 6 waiting to pay, books proved", report)
 	}
 	// A slow machine may load the item after its opening, or renew a lane's lease
 	// too late; such attempts are refused with a time to come again, and do.
 	delete(report.Troubles, "an attempt was answered fenced and repeated")
-	if len(report.Troubles) > 0 {
-		t.Errorf("troubles: %v", report.Troubles)
-	}
+	require.Equal(t, fmt.Sprint("troubles ", report.Troubles), len(report.Troubles), 0)
 
 	if b := report.Books; len(b) != 1 || b[0].ItemID != sale.ItemID || b[0].Total != 30 || b[0].Held != 6 || b[0].Sold != 24 || b[0].Difference != 0 {
 		t.Errorf("the report's books are %+v, want 24 of 30 sold and 6 held", b)
 	}
 
 	// The same books, proved by the command that an operator runs afterwards.
-	out.Reset()
-	code = shop.Run(t.Context(), []string{"verify", "--client-log=" + log, "--database-url=" + databaseURL, "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs)
-	if code != 0 || !strings.Contains(out.String(), "I1") || !strings.Contains(out.String(), "I9") {
-		t.Errorf("verify: exit %d\n%s\n%s", code, out.String(), errs.String())
-	}
+	require.Contains(t, "verify", shop.Command(t, 0, append([]string{"verify", "--client-log=" + log}, stores...)...), "I1", "I9")
 
+	hook.delivers(t, in, databaseURL)
 	began := time.Now()
-	if code := in.Stop(); code != 0 {
-		t.Errorf("stop: exit %d\n%s", code, in.Err)
-	}
+	require.Equal(t, "exit code", in.Stop(), 0)
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("the stop took %s, want at most 10 s", took)
 	}
@@ -83,22 +69,15 @@ func TestVerifyNamesAPlantedViolation(t *testing.T) {
 	_, err := pool.Exec(t.Context(), `INSERT INTO payments.ledger (provider, kind, provider_txn, payment_no, order_no, amount, currency)
 		VALUES ('sandbox', 'capture', 'planted', $1, $2, 9900, 'CNY')`, ids.New(), no)
 	require.NoError(t, err)
-	var out, errs bytes.Buffer
-	code := shop.Run(t.Context(), []string{"verify", "--database-url=" + pool.Config().ConnString(), "--redis-url=" + redisURL, "--data=" + t.TempDir()}, &out, &errs)
-	if code != 1 || !strings.Contains(out.String(), no.String()) {
-		t.Errorf("verify: exit %d, want 1 naming order %s\n%s\n%s", code, no, out.String(), errs.String())
-	}
-	out.Reset()
-	code = shop.Run(t.Context(), []string{"verify", "--item=78", "--database-url=" + pool.Config().ConnString(), "--redis-url=" + redisURL}, &out, &errs)
-	if want := "Item 78 has no books: no item with that number was published."; code != 1 || !strings.HasPrefix(out.String(), want) {
-		t.Errorf("verify of an unknown item: exit %d, want 1 and %q\n%s", code, want, out.String())
-	}
+	stores := []string{"--database-url=" + pool.Config().ConnString(), "--redis-url=" + redisURL}
+	require.Contains(t, "verify", shop.Command(t, 1, append([]string{"verify", "--data=" + t.TempDir()}, stores...)...), no.String())
+	unknown := shop.Command(t, 1, append([]string{"verify", "--item=78"}, stores...)...)
+	require.Contains(t, "verify of an unknown item", unknown, "Item 78 has no books: no item with that number was published.")
 }
 
 func mustID(t *testing.T, s string) (id int64) {
 	t.Helper()
-	if _, err := fmt.Sscan(s, &id); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Sscan(s, &id)
+	require.NoError(t, err)
 	return id
 }
