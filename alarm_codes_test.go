@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/require"
 )
 
 // provoked names, for each code, the test that provokes its condition with real
@@ -76,11 +77,7 @@ func TestEveryAlarmIsProvoked(t *testing.T) {
 		}
 		_, body, _ := strings.Cut(string(raw), "\nfunc "+p.test+"(")
 		body, _, _ = strings.Cut(body, "\n}\n")
-		if !strings.Contains(body, p.finds) {
-			t.Errorf("%s: %s does not check for %s", p.file, p.test, p.finds)
-		}
+		require.Contains(t, p.file+", "+p.test, body, p.finds)
 	}
-	if n := len(alarm.Definitions()); n != len(provoked) {
-		t.Errorf("%d codes are defined, %d provoked", n, len(provoked))
-	}
+	require.Equal(t, "codes provoked", len(provoked), len(alarm.Definitions()))
 }

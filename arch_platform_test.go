@@ -94,9 +94,7 @@ func TestPlantedNamesAreFound(t *testing.T) {
 		"not-found, no-token":         "",
 		"ORDER BY created_at":         "",
 	} {
-		if got := strings.Join(words.in(text), " and "); got != want {
-			t.Errorf("%q names %q, want %q", text, got, want)
-		}
+		require.Equal(t, "the words in "+text, strings.Join(words.in(text), " and "), want)
 	}
 }
 

@@ -167,15 +167,11 @@ func TestPlatformNamesNoModulesAlarmOrPoint(t *testing.T) {
 		})
 		require.NoError(t, err)
 	}
-	if found := namedByPlatform(sources); len(found) > 0 {
-		t.Error(strings.Join(found, "\n"))
-	}
+	require.Equal(t, "a module's alarms and points named by platform", namedByPlatform(sources), nil)
 	sources["order/planted.go"] = `alarm.Define("planted-code", alarm.Critical, "", "")`
 	sources["payment/planted.go"] = "failpoint.NewErr(\n\t\"planted-point\", \"\")"
 	sources["platform/base/planted.go"] = "// See planted-code. \nif name == `planted-point` {}"
-	if found := namedByPlatform(sources); len(found) != 2 {
-		t.Errorf("of two planted violations, found %v", found)
-	}
+	require.Equal(t, "violations found of two planted ones", len(namedByPlatform(sources)), 2)
 }
 
 // namedByPlatform lists the names in platform's files that a module declares.

@@ -117,9 +117,7 @@ func checkClasses(t *testing.T, router *httpx.Router) {
 			expected = httpx.Normal
 		}
 		delete(want, route)
-		if got := router.ClassOf(method, pattern); got != expected {
-			t.Errorf("%s is %s, want %s", route, got, expected)
-		}
+		require.Equal(t, route, router.ClassOf(method, pattern), expected)
 		return nil
 	})
 	if err != nil || len(want) != 0 {

@@ -48,9 +48,8 @@ func TestOfficeNamesMembersOfTheAPI(t *testing.T) {
 		page := parse.New(name)
 		page.Mode = parse.SkipFuncCheck
 		trees := map[string]*parse.Tree{}
-		if _, err := page.Parse(string(raw), "", "", trees); err != nil {
-			t.Fatal(err)
-		}
+		_, err = page.Parse(string(raw), "", "", trees)
+		require.NoError(t, err)
 		for _, tree := range trees {
 			for _, member := range membersIn(tree.Root) {
 				if !members[member] && !slices.Contains(ofPages, member) {

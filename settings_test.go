@@ -42,9 +42,7 @@ func TestSettingsGolden(t *testing.T) {
 	stores := cli.Stores{DatabaseURL: pgtest.DatabaseURL(t), RedisURL: pgtest.RedisURL(t), NATSDir: filepath.Join(t.TempDir(), "nats")}
 	err := s.open(t.Context(), stores, shop.Key)
 	t.Cleanup(func() {
-		if err := s.app.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, s.app.Stop(context.Background()))
 	})
 	require.NoError(t, err)
 	for name, pool := range s.Pools {
@@ -202,14 +200,8 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 	}
 	for _, batch := range together {
 		said := refused(t, batch.args...)
-		for _, want := range batch.wants {
-			if !strings.Contains(said, want) {
-				t.Errorf("%s: %q, want %q", batch.args, said, want)
-			}
-		}
-		if got := strings.Count(said, "serve would refuse"); got != len(batch.wants) {
-			t.Errorf("%s: %d sentences, want %d:\n%s", batch.args, got, len(batch.wants), said)
-		}
+		require.Contains(t, "the refusal of "+strings.Join(batch.args, " "), said, batch.wants...)
+		require.Equal(t, "sentences in "+said, strings.Count(said, "serve would refuse"), len(batch.wants))
 	}
 	valid := settingBatches{}
 	for _, args := range []string{
@@ -220,9 +212,7 @@ func TestWrongSettingsAreNamedInOneSentence(t *testing.T) {
 		valid.add(strings.Split(args, " "), "")
 	}
 	for _, batch := range valid {
-		if said := refused(t, batch.args...); said != "" {
-			t.Errorf("%s: %s", batch.args, said)
-		}
+		require.Equal(t, "the refusal of "+strings.Join(batch.args, " "), refused(t, batch.args...), "")
 	}
 }
 
@@ -259,13 +249,10 @@ func TestAllErrorsAreReportedTogether(t *testing.T) {
 	}
 	said := refused(t, args...)
 	for _, arg := range args {
-		if flag, _, _ := strings.Cut(arg, "="); !strings.Contains(said, "serve would refuse this: "+flag) {
-			t.Errorf("%s is not mentioned in\n%s", flag, said)
-		}
+		flag, _, _ := strings.Cut(arg, "=")
+		require.Contains(t, "config", said, "serve would refuse this: "+flag)
 	}
-	if got := strings.Count(said, "\n"); got != len(args) {
-		t.Errorf("%d sentences for %d errors:\n%s", got, len(args), said)
-	}
+	require.Equal(t, "sentences in "+said, strings.Count(said, "\n"), len(args))
 }
 
 // differences are the flags that only one side has, and those with different

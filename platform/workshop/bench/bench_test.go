@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"strings"
@@ -50,13 +51,10 @@ func runFake(t *testing.T, st Stage, cfg Config) (report *Report) {
 	cfg.Progress = &progress
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		if report, err = Run(t.Context(), noStack(), []Stage{st}, cfg); err != nil {
-			t.Fatal(err)
-		}
+		report, err = Run(t.Context(), noStack(), []Stage{st}, cfg)
+		require.NoError(t, err)
 	})
-	if !strings.Contains(progress.String(), "fake") {
-		t.Errorf("no progress was shown: %q", progress.String())
-	}
+	require.Contains(t, "the progress", progress.String(), "fake")
 	return report
 }
 
@@ -64,9 +62,7 @@ func TestSidesAlternateAndFillTheirRounds(t *testing.T) {
 	t.Parallel()
 	s := &sides{sizes: map[string][]int{}}
 	report := runFake(t, s.stage(time.Millisecond, 4*time.Millisecond), Config{Rounds: 3, Round: time.Second})
-	if got, want := strings.Join(s.order, " "), "baseline ours baseline ours baseline ours baseline ours"; got != want {
-		t.Errorf("the sides ran %s, want %s", got, want)
-	}
+	require.Equal(t, "the order of the sides", strings.Join(s.order, " "), "baseline ours baseline ours baseline ours baseline ours")
 	// A round runs as many operations as fit into its duration.
 	if f, o := s.sizes["baseline"], s.sizes["ours"]; f[0] != 8 || f[3] != 1000 || o[0] != 8 || o[3] != 250 {
 		t.Errorf("sizes %v, want 8 to warm up and then 1000 and 250", s.sizes)
@@ -93,15 +89,11 @@ func TestEveryBoundCounts(t *testing.T) {
 		st := s.stage(time.Millisecond, time.Millisecond)
 		c.change(&st)
 		report := runFake(t, st, Config{Rounds: 1, Round: time.Second})
-		if report.OK() != c.ok {
-			t.Errorf("%s: ok %v, want %v", name, report.OK(), c.ok)
-		}
+		require.Equal(t, name+": ok", report.OK(), c.ok)
 		var out bytes.Buffer
 		require.NoError(t, report.Write(&out))
 		verdict := map[bool]string{true: "ok", false: "short"}[c.ok]
-		if !strings.Contains(out.String(), " "+verdict+" ") || !strings.Contains(out.String(), "1.00–1.00") {
-			t.Errorf("%s: %q is missing from the table:\n%s", name, verdict, out.String())
-		}
+		require.Contains(t, name, out.String(), " "+verdict+" ", "1.00–1.00")
 		if raw, err := json.Marshal(report); err != nil || !bytes.Contains(raw, []byte(`"ratio":1`)) {
 			t.Errorf("%s: JSON %s, %v", name, raw, err)
 		}
@@ -132,25 +124,20 @@ func TestFailedCheckEndsTheRun(t *testing.T) {
 		ours.Check = func(context.Context, int) error { return missing }
 		return baseline, ours, err
 	}
-	if _, err := Run(t.Context(), noStack(), []Stage{st}, Config{Rounds: 1, Round: time.Second, Progress: io.Discard}); !errors.Is(err, missing) {
-		t.Errorf("error %v", err)
-	}
+	_, err := Run(t.Context(), noStack(), []Stage{st}, Config{Rounds: 1, Round: time.Second, Progress: io.Discard})
+	require.ErrorIs(t, err, missing)
 }
 
 func TestRatesAreFormattedForPeople(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[float64]string{0: "0", 999.4: "999", 1000: "1,000", 45678: "45,678", 1234567: "1,234,567"} {
-		if got := thousands(v); got != want {
-			t.Errorf("%v is written %s, want %s", v, got, want)
-		}
+		require.Equal(t, fmt.Sprint(v), thousands(v), want)
 	}
 	for _, c := range []struct {
 		values []float64
 		want   float64
 	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 2, 3}, 2.5}} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("median of %v is %v, want %v", c.values, got, c.want)
-		}
+		require.Equal(t, fmt.Sprint("the median of ", c.values), median(c.values), c.want)
 	}
 }
 

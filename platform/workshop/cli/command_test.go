@@ -72,9 +72,8 @@ func TestServeAndConfigReportAllErrors(t *testing.T) {
 			}
 		}
 	}
-	if code, _, errs := carryOut(t.Context(), nil, "config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key="+oneKey); code != 0 {
-		t.Errorf("config of valid settings: exit %d\n%s", code, errs)
-	}
+	code, _, errs := carryOut(t.Context(), nil, "config", "--database-url=postgres://h/d", "--redis-url=redis://h:1", "--signing-key="+oneKey)
+	require.Equal(t, "exit code for valid settings: "+errs, code, 0)
 }
 
 // TestSolveDoesTheWorkOfAnAnswer takes the refusal or its challenge alone.
@@ -109,9 +108,8 @@ func TestServeHelpBeginsWithRequiredFlags(t *testing.T) {
 // variables, and that a key found in a folder is announced.
 func TestDataFlagOverridesVariables(t *testing.T) {
 	ours := t.TempDir()
-	if _, err := keepStack(ours, Noted{SigningKey: oneKey, DatabaseURL: "postgres://ours/d", RedisURL: "redis://ours:1"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := keepStack(ours, Noted{SigningKey: oneKey, DatabaseURL: "postgres://ours/d", RedisURL: "redis://ours:1"})
+	require.NoError(t, err)
 	t.Setenv("STAMPEDE_DATA", ours)
 	for _, c := range []struct {
 		name, variable, key, said string
@@ -163,9 +161,7 @@ func TestForeignVariablesAreIgnored(t *testing.T) {
 		"PATH=/bin", "STAMPEDE_LISTEN=:1", "STAMPEDE_FAILPOINTS=", "STAMPEDE_TEST_REDIS_URL=x", "STAMPEDE_SERVICE_HOST=10.0.0.1", "STAMPEDE_SERVICE_PORT_HTTP=80",
 		"STAMPEDE_PORT=tcp://10.0.0.1:80", "STAMPEDE_REDIS_PORT_6379_TCP_ADDR=10.0.0.2", "STAMPEDE_MAX_IN_FLIHGT=30",
 	}, parser.Model)
-	if want := (unknownVariables{"STAMPEDE_MAX_IN_FLIHGT is not a setting; did you mean STAMPEDE_MAX_IN_FLIGHT?"}); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	require.Equal(t, "unknown variables", got, unknownVariables{"STAMPEDE_MAX_IN_FLIHGT is not a setting; did you mean STAMPEDE_MAX_IN_FLIGHT?"})
 }
 
 // TestVerifyJSON checks that the JSON has the tables' contents and the same exit codes.
@@ -189,9 +185,7 @@ func TestVerifyJSON(t *testing.T) {
 			Books       []map[string]int `json:"books"`
 			Checks      []proof.Outcome  `json:"checks"`
 		}
-		if err := json.Unmarshal([]byte(out), &got); err != nil {
-			t.Fatalf("%v:\n%s", err, out)
-		}
+		require.NoError(t, json.Unmarshal([]byte(out), &got))
 		if code != c.code || got.BooksProved == nil || *got.BooksProved != (c.code == 0) || len(got.Books) != 1 || got.Books[0]["sold"] != 3 ||
 			len(got.Checks) != 1 || got.Checks[0].Error != c.check.Error || len(got.Checks[0].Violations) != len(c.check.Violations) {
 			t.Errorf("exit %d, want %d, with\n%s", code, c.code, out)
@@ -250,9 +244,8 @@ func TestInterruptedRushIsNotAFailure(t *testing.T) {
 	}))
 	defer server.Close()
 	code, _, errs := carryOut(ctx, nil, "rush", "--item=1", "--url="+server.URL, "--signing-key="+oneKey, "--data="+t.TempDir())
-	if code != exitInterrupted || errs != "stampede: interrupted in the phase \"look\"; nothing was rushed\n" {
-		t.Errorf("exit %d, said %q", code, errs)
-	}
+	require.Equal(t, "exit code", code, exitInterrupted)
+	require.Equal(t, "errors", errs, "stampede: interrupted in the phase \"look\"; nothing was rushed\n")
 }
 
 // TestStopIsAnnounced checks both the sentences and the JSON log lines.
@@ -290,16 +283,12 @@ func TestStopIsAnnounced(t *testing.T) {
 // TestPrintedCommandsCanBeTyped checks commands from any folder.
 func TestPrintedCommandsCanBeTyped(t *testing.T) {
 	t.Parallel()
-	if got := self("stampede"); got != "stampede" {
-		t.Errorf("found by its name: %q", got)
-	}
+	require.Equal(t, "a program found by its name", self("stampede"), "stampede")
 	if got := self(".tools/bin/stampede"); !strings.HasPrefix(got, "/") || !strings.HasSuffix(got, "/cli/.tools/bin/stampede") {
 		t.Errorf("found below the working folder: %q", got)
 	}
 	for text, want := range map[string]string{"/srv/shop-1": "/srv/shop-1", "/my data": "'/my data'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'"} {
-		if got := word(text); got != want {
-			t.Errorf("word(%q) = %s", text, got)
-		}
+		require.Equal(t, "the word for "+text, word(text), want)
 	}
 }
 
@@ -416,8 +405,6 @@ func TestInterruptedMatchesOnlyErrorsOfTheInterrupt(t *testing.T) {
 		{errors.Join(errors.Join(cut, fault), cut), false},
 		{fmt.Errorf("start the server: %w", context.DeadlineExceeded), false},
 	} {
-		if got := interrupted(c.err); got != c.want {
-			t.Errorf("interrupted(%v) = %v", c.err, got)
-		}
+		require.Equal(t, fmt.Sprint(c.err), interrupted(c.err), c.want)
 	}
 }

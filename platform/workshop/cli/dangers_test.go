@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
 )
 
 // TestAttackDangersAreNamed: each of these started in silence.
@@ -49,9 +51,7 @@ func TestAttackDangersAreNamed(t *testing.T) {
 			}
 		}
 		slices.Sort(flags)
-		if got := strings.Join(flags, " "); got != c.want {
-			t.Errorf("%+v, %s: found %q, want %q", c.addresses, c.args, got, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("%+v, %s", c.addresses, c.args), strings.Join(flags, " "), c.want)
 		probe := found.probe(t.Context(), slog.New(slog.DiscardHandler))
 		for range 3 { // every minute
 			if again, err := probe.Look(t.Context()); err != nil || !slices.Equal(again, found) {

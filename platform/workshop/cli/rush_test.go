@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,9 +35,8 @@ func TestRushFailsOnAMissedRequirement(t *testing.T) {
 			require.NoError(t, required[i].UnmarshalText([]byte(text)))
 		}
 		err := (&Rush{Require: required, JSON: c.json}).finish(&out, report, nil)
-		if !errors.Is(err, c.err) || !strings.Contains(out.String(), c.out) {
-			t.Errorf("%v: %v, printed\n%s", c.require, err, out.String())
-		}
+		require.ErrorIs(t, err, c.err)
+		require.Contains(t, fmt.Sprint(c.require), out.String(), c.out)
 	}
 	for _, bad := range []string{"p99<200", "p99<200ms,quickly>1"} {
 		code, _, errs := carryOut(t.Context(), nil, "rush", "--demo", "--url=http://127.0.0.1:1", "--signing-key="+oneKey, "--require="+bad)

@@ -48,9 +48,7 @@ func TestJSONLogCoversAllOutput(t *testing.T) {
 	var said []map[string]any
 	for line := range strings.Lines(served(t, &cmd, io.Discard, unknownVariables{"STAMPEDE_X is not a setting"})) {
 		var fields map[string]any
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Errorf("no JSON: %s", line)
-		}
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
 		said = append(said, fields)
 	}
 	if len(said) != 4 || said[0]["msg"] != "embedded nats" || said[1]["msg"] != "serving" || said[1]["url"] != "http://127.0.0.1:8080" ||

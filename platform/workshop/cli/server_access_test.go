@@ -48,9 +48,7 @@ func TestPreflightExits(t *testing.T) {
 		if code != c.code || out != c.out || !strings.Contains(errs, c.errs) || (errs == "") != (c.errs == "") {
 			t.Errorf("%s: exit %d, printed %q and %q", c.level, code, out, errs)
 		}
-		if asked != "/api/v1/admin/activities/7/preflight?shoppers=500" {
-			t.Errorf("asked for %s", asked)
-		}
+		require.Equal(t, "asked for", asked, "/api/v1/admin/activities/7/preflight?shoppers=500")
 	}
 	if code, _, errs := carryOut(t.Context(), nil, "preflight", "--activity=0"); code != exitUsage || !strings.Contains(errs, "--activity must be an id") {
 		t.Errorf("a bad id: exit %d, %q", code, errs)

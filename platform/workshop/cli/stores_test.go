@@ -14,9 +14,7 @@ import (
 func TestStoreURLs(t *testing.T) {
 	t.Parallel()
 	good := Stores{DatabaseURL: "postgres://u:p@h/d", RedisURL: "redis://h:6379/0", NATSURL: "nats://h:4222"}
-	if err := good.Check(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, good.Check())
 	for name, bad := range map[string]Stores{
 		"--database-url": {DatabaseURL: "mysql://h/d", RedisURL: good.RedisURL},
 		"--redis-url":    {DatabaseURL: good.DatabaseURL, RedisURL: "h:6379"},

@@ -14,6 +14,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/audit"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 func TestTokenRefusesKeysThatServeRefuses(t *testing.T) {
@@ -66,9 +67,7 @@ func TestMintingIsRecorded(t *testing.T) {
 		if got := time.Duration(claims.Exp-claims.Iat) * time.Second; err != nil || got != c.want {
 			t.Errorf("a token of a %s lives for %s, %v; want %s", c.token.Role, got, err, c.want)
 		}
-		if claims.Act.Sub != auth.ByCLI {
-			t.Errorf("what acts in a token of a %s is %q", c.token.Role, claims.Act.Sub)
-		}
+		require.Equal(t, fmt.Sprintf("what acts in a token of a %s", c.token.Role), claims.Act.Sub, auth.ByCLI)
 		list, err := audit.List(t.Context(), db, audit.Filter{Action: "token.mint", Subject: fmt.Sprintf("user %d", c.token.User)})
 		if err != nil || len(list) != 1 || !strings.Contains(string(list[0].Detail), fmt.Sprintf(`"count": %d`, c.token.Count)) {
 			t.Errorf("records of a token of a %s: %+v, %v; want one", c.token.Role, list, err)

@@ -47,9 +47,7 @@ func TestRestartKeepsPlannedSales(t *testing.T) {
 	for _, x := range s.sales {
 		kept = append(kept, x.ItemID)
 	}
-	if !slices.Equal(kept, []string{"open", "next"}) {
-		t.Errorf("kept %q", kept)
-	}
+	require.Equal(t, "sales kept", kept, []string{"open", "next"})
 }
 
 func at(minute, second int) time.Time { return time.Date(2026, 5, 1, 20, minute, second, 0, time.UTC) }

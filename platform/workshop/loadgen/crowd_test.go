@@ -152,9 +152,7 @@ func TestCrowdBuysAllUnits(t *testing.T) {
 			winners = append(winners, i)
 		}
 	}
-	if got := c.Ask(t.Context(), winners); len(got) != 1 || got["pending_payment"] != 7 {
-		t.Fatalf("%v", got)
-	}
+	require.Equal(t, "outcomes", c.Ask(t.Context(), winners), map[string]int64{"pending_payment": 7})
 	told := map[string]int{}
 	for i, e := range c.Entries(100) {
 		if e.UserID != int64(100+i) || e.OrderNo.Bucket() != ids.Bucket(e.UserID) {
@@ -214,9 +212,7 @@ func TestRunPaysForTheShare(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for no, n := range s.paid {
-		if n != 1 {
-			t.Errorf("order %s was paid %d times", no, n)
-		}
+		require.Equal(t, fmt.Sprintf("payments of the order %s", no), n, 1)
 	}
 }
 
@@ -245,9 +241,8 @@ func TestMembersAreFound(t *testing.T) {
 		`{"code"`:                             "",
 		``:                                    "",
 	} {
-		if got, _ := textMember([]byte(doc), `"code"`); string(got) != want {
-			t.Errorf("%s: %q, want %q", doc, got, want)
-		}
+		got, _ := textMember([]byte(doc), `"code"`)
+		require.Equal(t, doc, string(got), want)
 	}
 	if n, ok := numberMember([]byte(`{"position": 12, "x":1}`), `"position"`); !ok || n != 12 {
 		t.Errorf("%d %v", n, ok)
@@ -266,8 +261,6 @@ func TestAlreadyBoughtNamesItsNumber(t *testing.T) {
 		`{"code":"already-bought","order_no":"` + held.String() + `"}`: held,
 		`{"code":"already-bought"}`:                                    own,
 	} {
-		if got := numberOr(own, []byte(body)); got != want {
-			t.Errorf("%s: %s, want %s", body, got, want)
-		}
+		require.Equal(t, body, numberOr(own, []byte(body)), want)
 	}
 }

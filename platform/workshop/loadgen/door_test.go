@@ -136,9 +136,7 @@ func TestUnplayableItemIsReportedFirst(t *testing.T) {
 		if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if len(c.shop.rushed) > 0 {
-			t.Errorf("%q was found only by rushing", want)
-		}
+		require.Equal(t, want+", rushed", len(c.shop.rushed), 0)
 	}
 }
 
@@ -169,9 +167,7 @@ func TestInterruptedRunStillReports(t *testing.T) {
 			told++
 		}
 	}
-	if int64(told) != rep.Answers[answerQueued] {
-		t.Errorf("the log has %d of %d in line", told, rep.Answers[answerQueued])
-	}
+	require.Equal(t, "attempts in line in the log", int64(told), rep.Answers[answerQueued])
 }
 
 // TestRunInterruptedBeforeTheRushNamesItsPhase checks the error.

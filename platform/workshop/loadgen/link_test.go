@@ -68,9 +68,7 @@ func TestLinkKeepsItsConnection(t *testing.T) {
 					t.Fatalf("%+v, %v", a, err)
 				}
 			}
-			if n := dials(); n != c.dials {
-				t.Errorf("%d connections for three requests", n)
-			}
+			require.Equal(t, "connections for three requests", dials(), c.dials)
 		})
 	}
 }

@@ -19,15 +19,11 @@ func TestTheSuggestedConcurrencyIsLittlesLaw(t *testing.T) {
 	}{
 		{20_000, 12.5, 1000, 250}, {33_333, 10, 1000, 334}, {100, 2, 50, leastConcurrent}, {0, 0, 0, 0},
 	} {
-		if got := underWay(c.perSecond, Latency{Count: c.count, P99: c.p99}); got != c.want {
-			t.Errorf("%g per second of %g ms: %d, want %d", c.perSecond, c.p99, got, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("%g per second of %g ms", c.perSecond, c.p99), underWay(c.perSecond, Latency{Count: c.count, P99: c.p99}), c.want)
 	}
 	var out strings.Builder
 	require.NoError(t, (&Report{MaxConcurrent: 250, Latency: map[string]Latency{"path": {Count: 1, P99: 12.5}}}).Write(&out))
-	if want := "suggested --max-concurrent: 250"; !strings.Contains(out.String(), want) {
-		t.Errorf("%q is missing:\n%s", want, out.String())
-	}
+	require.Contains(t, "the report", out.String(), "suggested --max-concurrent: 250")
 }
 
 // TestLostServerIsNotABrokenPromise checks for one line that names some of the
@@ -74,9 +70,7 @@ func TestFencedAttemptIsSentAgain(t *testing.T) {
 	if rep.Answers["queued"] != 3 || rep.Answers["all-held"] != 3 || len(rep.Answers) != 2 || rep.Troubles["an attempt was answered fenced and repeated"] != 6 {
 		t.Errorf("answers %v, troubles %v", rep.Answers, rep.Troubles)
 	}
-	if len(s.rushed) != 6 {
-		t.Errorf("%d numbers were rushed", len(s.rushed))
-	}
+	require.Equal(t, "numbers rushed", len(s.rushed), 6)
 }
 
 // TestAnswersAreCountedByCode: 503 unknown is an answer, and the repeats are

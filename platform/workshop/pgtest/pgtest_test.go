@@ -23,16 +23,12 @@ func TestDatabasesAreMigratedAndIsolated(t *testing.T) {
 	one, other := pgtest.DB(t), pgtest.DB(t)
 	var tables int
 	err := one.QueryRow(t.Context(), "SELECT count(*) FROM pg_tables WHERE schemaname = 'platform' AND tablename = 'leases'").Scan(&tables)
-	if err != nil || tables != 1 {
-		t.Fatalf("the migrations are missing: %d, %v", tables, err)
-	}
-	if _, err := one.Exec(t.Context(), "CREATE TABLE mine (n int)"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "migrated tables", tables, 1)
+	pgtest.Exec(t, one, "CREATE TABLE mine (n int)")
 	var seen bool
-	if err := other.QueryRow(t.Context(), "SELECT to_regclass('mine') IS NOT NULL").Scan(&seen); err != nil || seen {
-		t.Errorf("a table of one test is visible to another: %v, %v", seen, err)
-	}
+	require.NoError(t, other.QueryRow(t.Context(), "SELECT to_regclass('mine') IS NOT NULL").Scan(&seen))
+	require.Equal(t, "a table of one test visible to another", seen, false)
 }
 
 func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
@@ -43,9 +39,8 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	})
 	var exists bool
 	err := pgtest.DB(t).QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
-	if err != nil || exists {
-		t.Errorf("%s is still there: %v", name, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, name+" is there", exists, false)
 }
 
 func TestRedisDatabasesAreEmptyAndIsolated(t *testing.T) {
@@ -70,9 +65,7 @@ func TestEventually(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	pgtest.Eventually(t, time.Second, func() bool { calls++; return calls == 3 }, "three calls")
-	if calls != 3 {
-		t.Errorf("%d calls", calls)
-	}
+	require.Equal(t, "calls", calls, 3)
 
 	failed := make(chan string, 1)
 	go func() {
@@ -80,9 +73,7 @@ func TestEventually(t *testing.T) {
 		defer func() { failed <- spy.text }()
 		pgtest.Eventually(spy, 20*time.Millisecond, func() bool { return false }, "pigs fly")
 	}()
-	if got := <-failed; got != "did not happen within 20ms: pigs fly" {
-		t.Errorf("got %q", got)
-	}
+	require.Equal(t, "said", <-failed, "did not happen within 20ms: pigs fly")
 }
 
 func BenchmarkDB(b *testing.B) {
