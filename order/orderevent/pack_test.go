@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
-	"stampede/platform/workshop/require"
 )
 
 // anyOrder draws an order whose every field has any value.
@@ -25,7 +24,9 @@ var anyOrder = rapid.MakeCustom[Order](rapid.MakeConfig{Types: map[reflect.Type]
 func packed(t rapid.TB, orders []Order) [][]byte {
 	t.Helper()
 	payloads, err := Pack(orders)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return payloads
 }
 
@@ -42,9 +43,13 @@ func TestPackKeepsEveryOrder(t *testing.T) {
 			}
 		}
 		raw, err := json.Marshal(Changed{Orders: orders})
-		require.NoError(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var back Changed
-		require.NoError(t, json.Unmarshal(raw, &back))
+		if err := json.Unmarshal(raw, &back); err != nil {
+			t.Fatal(err)
+		}
 		if diff := cmp.Diff(append([]Order{}, orders...), back.Orders); diff != "" {
 			t.Fatal(diff)
 		}
@@ -82,7 +87,9 @@ func TestPackSplits(t *testing.T) {
 				t.Errorf("%s: a payload of %d bytes", name, len(payload))
 			}
 			var c Changed
-			require.NoError(t, json.Unmarshal(payload, &c))
+			if err := json.Unmarshal(payload, &c); err != nil {
+				t.Fatal(err)
+			}
 			back = append(back, c.Orders...)
 		}
 		if !slices.Equal(orders, back) {
@@ -105,7 +112,9 @@ func TestChangedGolden(t *testing.T) {
 		`"status":"closed","reason":"timeout","version":2,"pay_deadline":"2026-03-01T12:15:00Z","created_at":"2026-03-01T12:00:00.000001Z",` +
 		`"updated_at":"2026-03-01T12:15:01Z"},"no":["0198f2c8b5d07c3e9a4f1b2c3d4e5f60","0198f2c8b5d07c3e9a4f1b2c3d4e5f61"],"user":[7,8],"quantity":[2,1]}]}`
 	var c Changed
-	require.NoError(t, json.Unmarshal([]byte(golden), &c))
+	if err := json.Unmarshal([]byte(golden), &c); err != nil {
+		t.Fatal(err)
+	}
 	if len(c.Orders) != 2 || c.Orders[1].UserID != 8 || c.Orders[1].Quantity != 1 || c.Orders[1].Title != `a"b` {
 		t.Errorf("%+v", c.Orders)
 	}

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"stampede/platform/base/ids"
-	"stampede/platform/workshop/require"
 )
 
 func TestViewGolden(t *testing.T) {
 	t.Parallel()
 	no, err := ids.Parse("0198f2c8b5d07c3e9a4f1b2c3d4e5f60")
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	// A zone other than UTC and whole seconds: the document shows neither.
 	at := time.Date(2026, 3, 1, 20, 0, 0, 0, time.FixedZone("CST", 8*3600))
 	o := Order{
@@ -42,7 +43,9 @@ func TestViewGolden(t *testing.T) {
 		"queued": {QueuedView(no, 0), `{"order_no":"0198f2c8b5d07c3e9a4f1b2c3d4e5f60","status":"queued","position":0,"poll_after_ms":200}`},
 	} {
 		got, err := json.Marshal(c.doc)
-		require.NoError(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if string(got) != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}

@@ -118,7 +118,7 @@ func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status
 // Close implements provider.Provider.
 func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status, error) {
 	_, err := c.call(ctx, MethodClose, Biz{OutTradeNo: p.No.String()})
-	return company.Closed(err, func() (provider.Status, error) { return c.Query(ctx, p) })
+	return company.Closed("alipay", err, func() (provider.Status, error) { return c.Query(ctx, p) })
 }
 
 // Refund implements provider.Provider. The reply to a request does not say whether

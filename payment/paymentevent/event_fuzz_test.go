@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"stampede/platform/base/ids"
-	"stampede/platform/workshop/require"
 )
 
 // same reads raw as an event, writes it and reads it again: an accepted event
@@ -18,7 +17,9 @@ func same[E comparable](t *testing.T, raw []byte) {
 		return
 	}
 	out, err := json.Marshal(first)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := json.Unmarshal(out, &second); err != nil || second != first {
 		t.Fatalf("%s became %+v, then %+v, %v", raw, first, second, err)
 	}
@@ -37,7 +38,9 @@ func FuzzEvents(f *testing.F) {
 		word = strings.ToValidUTF8(word, "\ufffd")
 		want := Refunded{RefundNo: ids.NewFor(user), OrderNo: ids.NewFor(user), UserID: user, Amount: amount, Currency: word, Reason: word}
 		out, err := json.Marshal(want)
-		require.NoError(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got Refunded
 		if err := json.Unmarshal(out, &got); err != nil || got != want {
 			t.Fatalf("%+v decoded as %+v, %v", want, got, err)
@@ -50,7 +53,9 @@ func TestEventsGolden(t *testing.T) {
 	t.Parallel()
 	const no = "0198f2c8b5d07c3e9a4f1b2c3d4e5f60"
 	id, err := ids.Parse(no)
-	require.NoError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for want, event := range map[string]any{
 		`{"payment_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY"}`: Captured{
 			PaymentNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY",

@@ -110,10 +110,6 @@ func Open(set Settings, deps Deps) (*Ways, error) {
 		addStripe(set.Stripe.Config())
 	}
 	practice := sandbox.Deps{DB: deps.DB, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics}
-	if set.Sandbox.BankURL != "" {
-		add(sandbox.At(set.Sandbox.BankURL, deps.Secret, practice))
-		return w, nil
-	}
 	if !set.Sandbox.SandboxBank && len(set.PayWith) == 0 {
 		return w, nil
 	}

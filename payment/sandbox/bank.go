@@ -41,7 +41,7 @@ type Bank struct {
 	callbacks *prometheus.CounterVec
 }
 
-// ownMerchant is the shop's number at the bank that Open and At open.
+// ownMerchant is the shop's number at the bank that Open opens.
 const ownMerchant = "stampede"
 
 // Open opens the bank for the shop in this process, as its only merchant, and
@@ -50,14 +50,9 @@ const ownMerchant = "stampede"
 func Open(secret []byte, publicURL, localURL string, deps Deps) (*Bank, *Client) {
 	cfg := DefaultConfig()
 	cfg.Merchant, cfg.Secret, cfg.PublicURL = ownMerchant, secret, publicURL
-	return New(cfg, deps), At(localURL, secret, deps)
-}
-
-// At opens the shop's client of a bank that another process opened with the secret.
-func At(bankURL string, secret []byte, deps Deps) *Client {
-	cfg := DefaultClientConfig()
-	cfg.Merchant, cfg.Secret, cfg.BankURL, cfg.Metrics = ownMerchant, secret, bankURL, deps.Metrics
-	return NewClient(cfg, deps.Clock)
+	client := DefaultClientConfig()
+	client.Merchant, client.Secret, client.BankURL, client.Metrics = ownMerchant, secret, localURL, deps.Metrics
+	return New(cfg, deps), NewClient(client, deps.Clock)
 }
 
 // New opens the bank. Its books are in deps.DB, schema sandbox.

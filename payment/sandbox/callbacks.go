@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"stampede/payment/sandbox/internal/sandboxdb"
 	"stampede/platform/base/app"
@@ -16,13 +15,14 @@ import (
 )
 
 const (
-	// batch is how many refunds one transaction settles, and how many callbacks are
-	// claimed at a time: enough to keep every sender busy between two claims.
+	// batch is how many refunds and disputes one transaction settles.
 	batch = 64
 	// callbackBackoffMost is the longest wait between two attempts.
 	callbackBackoffMost = 5 * time.Minute
 	// callbackTimeout is how long the merchant may take to answer one attempt.
 	callbackTimeout = 5 * time.Second
+	// callbackLease is how long a claimed callback belongs to this process.
+	callbackLease = 2 * callbackTimeout
 	// claimTimeout bounds a claim, which a stop waits for.
 	claimTimeout = 2 * time.Second
 	// forgetEvery is how often callbacks that ended a day ago are deleted.
@@ -47,9 +47,14 @@ func (b *Bank) enqueue(ctx context.Context, q *sandboxdb.Queries, merchant, url 
 	return q.CreateCallback(ctx, sandboxdb.CreateCallbackParams{ID: ids.New(), Merchant: merchant, Url: url, Body: body, DelayMs: delay.Milliseconds()})
 }
 
-// run is the worker: it makes rounds until less is due than one round takes on.
+// run is the worker: it makes rounds until less is due than one round takes on. A
+// delivery goes on beside the following rounds, so that a merchant who hangs delays
+// only his own callbacks.
 func (b *Bank) run(ctx context.Context) error {
 	defer b.outward.CloseIdleConnections()
+	var senders sync.WaitGroup
+	defer senders.Wait()
+	sending := make(chan struct{}, b.cfg.Parallel)
 	var forgotten time.Time
 	return app.Loop{Every: b.cfg.Poll, Kick: b.wake, Log: b.log, Failed: "sandbox bank cannot use its database, retrying", Do: func(ctx context.Context) error {
 		if now := time.Now(); now.Sub(forgotten) > forgetEvery {
@@ -59,7 +64,7 @@ func (b *Bank) run(ctx context.Context) error {
 			}
 		}
 		for ctx.Err() == nil {
-			if more, err := b.round(ctx); err != nil || !more {
+			if more, err := b.round(ctx, sending, &senders); err != nil || !more {
 				return err
 			}
 		}
@@ -67,31 +72,26 @@ func (b *Bank) run(ctx context.Context) error {
 	}}.Run(ctx)
 }
 
-// round settles refunds and disputes, and sends the callbacks that are due.
-func (b *Bank) round(ctx context.Context) (more bool, err error) {
+// round settles refunds and disputes, and begins as many of the callbacks that are due
+// as there are free senders.
+func (b *Bank) round(ctx context.Context, sending chan struct{}, senders *sync.WaitGroup) (more bool, err error) {
 	settled, refundErr := b.settleRefunds(ctx)
 	disputed, disputeErr := b.advanceDisputes(ctx)
 	// A stop must not interrupt the claim: callbacks that Postgres has already claimed would wait for
 	// their lease.
 	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: b.lease().Milliseconds(), AtMost: batch})
-	var senders errgroup.Group
-	senders.SetLimit(b.cfg.Parallel)
+	free := cap(sending) - len(sending)                                                                                                      // only this goroutine fills it
+	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: callbackLease.Milliseconds(), AtMost: int32(free)}) //nolint:gosec // a few
 	for _, c := range claimed {
-		senders.Go(func() error {
+		sending <- struct{}{}
+		senders.Go(func() {
 			b.deliver(ctx, c)
-			return nil
+			<-sending
+			b.nudge()
 		})
 	}
-	_ = senders.Wait() // the functions return nil
-	return max(settled, disputed, len(claimed)) >= batch, errors.Join(refundErr, disputeErr, err)
-}
-
-// lease is how long a claimed callback belongs to this process: its wait for a batch of
-// slow deliveries, plus its own.
-func (b *Bank) lease() time.Duration {
-	return time.Duration(batch/b.cfg.Parallel+2) * callbackTimeout
+	return max(settled, disputed) >= batch, errors.Join(refundErr, disputeErr, err)
 }
 
 // deliver makes one attempt and records the result. Once ctx has ended it only

@@ -13,8 +13,6 @@ import (
 // Settings say whether the bank is served.
 type Settings struct {
 	SandboxBank bool `env:"STAMPEDE_SANDBOX_BANK" help:"Serve the sandbox bank and pay through it. Never on a real shop: anyone can pay there without money." practice:""`
-	// BankURL is for bench, whose bank shall cost the shop no more than a real one.
-	BankURL string `name:"sandbox-bank-url" env:"STAMPEDE_SANDBOX_BANK_URL" hidden:"" help:"Pay through the sandbox bank of the stampede at this address, which has the same signing key." practice:""`
 }
 
 // merchantName is what the bank's page shows.

@@ -140,7 +140,7 @@ func (c *Client) Query(ctx context.Context, p provider.Payment) (provider.Status
 // payment that had ended before, so its state is asked.
 func (c *Client) Close(ctx context.Context, p provider.Payment) (provider.Status, error) {
 	err := c.call(ctx, http.MethodPost, tradePath(p.No)+"/close", map[string]string{"mchid": c.cfg.Merchant}, nil)
-	return company.Closed(err, func() (provider.Status, error) { return c.Query(ctx, p) })
+	return company.Closed("wechatpay", err, func() (provider.Status, error) { return c.Query(ctx, p) })
 }
 
 func tradePath(no ids.ID) string { return "/v3/pay/transactions/out-trade-no/" + no.String() }

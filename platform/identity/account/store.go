@@ -132,7 +132,11 @@ func (s *Store) Unknown(ctx context.Context, users []int64) ([]int64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("account: look up users: %w", err)
 	}
-	return slices.DeleteFunc(slices.Clone(users), func(user int64) bool { return slices.Contains(known, user) }), nil
+	slices.Sort(known)
+	return slices.DeleteFunc(slices.Clone(users), func(user int64) bool {
+		_, found := slices.BinarySearch(known, user)
+		return found
+	}), nil
 }
 
 // OpenIDOf returns a user's openid in a WeChat app, which WeChat payments need; ""

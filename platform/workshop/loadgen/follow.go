@@ -18,6 +18,10 @@ const (
 	// that no shop's page causes.
 	eagerWinners = 1000
 	eagerEvery   = 100
+	// mostFollowed is how many shoppers are followed at a time. When a server dies, every
+	// shopper is left to ask for his status: the rush then waits for places here, instead
+	// of taking 7 KiB of memory for each of a million.
+	mostFollowed = 50_000
 	// pollers is how many connections poll, and how many winners pay, concurrently.
 	// Each poll takes a millisecond, so they manage ten thousand a second.
 	pollers = 32
@@ -31,11 +35,12 @@ type followers struct {
 	cancel  context.CancelFunc
 	links   chan *link // those that no poll uses
 	payers  chan struct{}
+	places  chan struct{}
 	winners sync.WaitGroup // those still followed
 }
 
 func (r *run) startFollowers(ctx context.Context) *followers {
-	f := &followers{run: r, links: make(chan *link, pollers), payers: make(chan struct{}, pollers)}
+	f := &followers{run: r, links: make(chan *link, pollers), payers: make(chan struct{}, pollers), places: make(chan struct{}, mostFollowed)}
 	f.ctx, f.cancel = context.WithCancel(ctx)
 	for range min(pollers, r.cfg.Connections) {
 		f.links <- r.client.newLink(f.ctx) //nolint:contextcheck // derived from ctx above
@@ -43,8 +48,18 @@ func (r *run) startFollowers(ctx context.Context) *followers {
 	return f
 }
 
-// add follows a winner.
-func (f *followers) add(t *trail) { f.winners.Go(func() { f.follow(t) }) }
+// add follows a winner, once there is a place.
+func (f *followers) add(t *trail) {
+	select {
+	case f.places <- struct{}{}:
+	case <-f.ctx.Done():
+		return
+	}
+	f.winners.Go(func() {
+		defer func() { <-f.places }()
+		f.follow(t)
+	})
+}
 
 // end stops the followers. No winner may be added afterwards.
 func (f *followers) end() {
@@ -60,7 +75,7 @@ func (f *followers) end() {
 func (f *followers) follow(t *trail) {
 	var paid bool
 	var pause time.Duration
-	for {
+	for f.ctx.Err() == nil {
 		switch status, _, _ := t.state(); {
 		case status == statusPending && t.pays && !paid:
 			if paid = f.pay(t); !paid {
