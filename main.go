@@ -14,13 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/inventory"
-	stockoffice "stampede/inventory/office"
+	"stampede/inventory/stockoffice"
 	"stampede/notify"
 	"stampede/order"
 	"stampede/order/desk"
-	orderoffice "stampede/order/office"
+	"stampede/order/orderoffice"
 	"stampede/payment"
-	paymentoffice "stampede/payment/office"
+	"stampede/payment/paymentoffice"
 	"stampede/payment/provider"
 	"stampede/payment/providers"
 	"stampede/payment/refund"
@@ -33,7 +33,7 @@ import (
 	"stampede/platform/edge/office"
 	"stampede/platform/identity"
 	"stampede/platform/identity/humancheck"
-	peopleoffice "stampede/platform/identity/office"
+	"stampede/platform/identity/peopleoffice"
 	"stampede/platform/store"
 	"stampede/platform/store/bus"
 	"stampede/platform/store/outbox"
@@ -41,17 +41,17 @@ import (
 	"stampede/platform/watch"
 	"stampede/platform/watch/alarm"
 	"stampede/platform/watch/deadletters"
-	watchoffice "stampede/platform/watch/office"
 	"stampede/platform/watch/proof"
 	"stampede/platform/watch/tally"
+	"stampede/platform/watch/watchoffice"
 	"stampede/platform/workshop/cli"
 	"stampede/seckill"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/door"
-	seckilloffice "stampede/seckill/office"
 	"stampede/seckill/plan"
 	"stampede/seckill/queue"
 	"stampede/seckill/rush"
+	"stampede/seckill/saleoffice"
 	"stampede/seckill/shop"
 )
 
@@ -376,7 +376,7 @@ func (s *server) openPages(key []byte) error {
 		Tokens: s.identity.Tokens, SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...),
 		Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
 	},
-		orderoffice.Section(), seckilloffice.Section(), paymentoffice.Section(),
+		orderoffice.Section(), saleoffice.Section(), paymentoffice.Section(),
 		watchoffice.Section(), stockoffice.Section(), peopleoffice.Section(),
 	)
 }

@@ -34,7 +34,7 @@ func TestOfficeNamesMembersOfTheAPI(t *testing.T) {
 		}
 	}
 	var files []string
-	for _, pattern := range []string{"*/office/*.html", "platform/*/office/*.html", "platform/edge/office/templates/*.html"} {
+	for _, pattern := range []string{"*/*office/*.html", "platform/*/*office/*.html", "platform/edge/office/templates/*.html"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		files = append(files, found...)

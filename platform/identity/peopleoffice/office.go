@@ -1,7 +1,7 @@
-// Package office describes the back office's pages about people: accounts with their
+// Package peopleoffice describes the back office's pages about people: accounts with their
 // roles and logins, and the blacklist. See platform/edge/office for how such a
 // description becomes pages.
-package office
+package peopleoffice
 
 import (
 	"embed"

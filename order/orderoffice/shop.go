@@ -1,4 +1,4 @@
-package office
+package orderoffice
 
 import (
 	"stampede/platform/edge/auth"

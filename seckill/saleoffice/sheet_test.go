@@ -1,4 +1,4 @@
-package office
+package saleoffice
 
 import (
 	"archive/zip"

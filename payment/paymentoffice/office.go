@@ -1,7 +1,7 @@
-// Package office describes the back office's pages about money: refunds as a worklist,
+// Package paymentoffice describes the back office's pages about money: refunds as a worklist,
 // and the forms on an order's page that cancel it or pay back. See platform/edge/office
 // for how such a description becomes pages.
-package office
+package paymentoffice
 
 import (
 	"embed"

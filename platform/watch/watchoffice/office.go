@@ -1,7 +1,7 @@
-// Package office describes the back office's pages about the server's own state:
+// Package watchoffice describes the back office's pages about the server's own state:
 // alarms, proofs of the books, messages that NATS refused, and letters that a consumer
 // gave up on. See platform/edge/office for how such a description becomes pages.
-package office
+package watchoffice
 
 import (
 	"embed"

@@ -1,8 +1,8 @@
-// Package office describes the back office's pages about sales: activities with their
+// Package saleoffice describes the back office's pages about sales: activities with their
 // sessions and items, what is going on with each item, the check before an opening, and
 // the forms that stop, slow, extend and end a sale. See platform/edge/office for how
 // such a description becomes pages.
-package office
+package saleoffice
 
 import (
 	"embed"

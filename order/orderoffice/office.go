@@ -1,7 +1,7 @@
-// Package office describes the back office's pages about orders, disputes and parcels:
+// Package orderoffice describes the back office's pages about orders, disputes and parcels:
 // which routes of the order module they show, and which forms change something. See
 // platform/edge/office for how such a description becomes pages.
-package office
+package orderoffice
 
 import (
 	"embed"

@@ -1,7 +1,7 @@
-// Package office describes the back office's page on which operators compare Redis with
+// Package stockoffice describes the back office's page on which operators compare Redis with
 // the books, and repair it. See platform/edge/office for how such a description becomes
 // pages.
-package office
+package stockoffice
 
 import (
 	"embed"
