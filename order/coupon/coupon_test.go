@@ -177,9 +177,7 @@ func TestConcurrentClaimsKeepToTotalAndPerUser(t *testing.T) {
 			t.Errorf("a user has %d coupons, the most is %d", n, perUser)
 		}
 	}
-	if found := s.violations(); found != nil {
-		t.Errorf("%q", found)
-	}
+	require.Equal(t, "violations", s.violations(), nil)
 }
 
 func TestClaimIsRefusedOutsideItsRules(t *testing.T) {
@@ -199,18 +197,13 @@ func TestClaimIsRefusedOutsideItsRules(t *testing.T) {
 	claim("409 coupon-not-claimable", s.kind(terms(window+`,"valid_days":null,"valid_from":"2020-01-01T00:00:00Z","valid_until":"2020-01-02T00:00:00Z"`)))
 	id := s.kind(terms(window + `,"per_user":2`))
 	first := claim("201", id, "Idempotency-Key", "one")
-	if again := claim("201", id, "Idempotency-Key", "one"); again["coupon_no"] != first["coupon_no"] {
-		t.Errorf("a repetition got %v after %v", again, first)
-	}
+	require.Equal(t, "the coupon of a repetition", claim("201", id, "Idempotency-Key", "one")["coupon_no"], first["coupon_no"])
 	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/stop", "")
 	claim("409 coupon-not-claimable", id)
 	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/activate", "")
 	claim("201", id)
 	claim("409 coupon-limit", id)
-	list := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?status=available", "")["data"].([]any)
-	if len(list) != 2 {
-		t.Errorf("%v", list)
-	}
+	require.Equal(t, "coupons available", len(s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?status=available", "")["data"].([]any)), 2)
 	open := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons/claimable", "")["data"].([]any)
 	if len(open) != 2 || open[0].(map[string]any)["kind_id"] != id { // and the one of the future
 		t.Errorf("%v", open)
@@ -250,12 +243,8 @@ func TestIssuesAreWholeAndIdempotent(t *testing.T) {
 	issue("409 coupon-not-active", `"1"`, 1)
 	id = "999"
 	issue("404 not-found", `"1"`, 1)
-	if n := s.count(`SELECT count(*) FROM platform.audit WHERE action = 'coupon.issue'`); n != 3 {
-		t.Errorf("%d issues are in the audit log, want the 3 that issued something", n)
-	}
-	if found := s.violations(); found != nil {
-		t.Errorf("%q", found)
-	}
+	require.Equal(t, "issues in the audit log, which issued something", s.count(`SELECT count(*) FROM platform.audit WHERE action = 'coupon.issue'`), 3)
+	require.Equal(t, "violations", s.violations(), nil)
 }
 
 func TestTermsAreCheckedAndFixedOnceActive(t *testing.T) {
@@ -271,9 +260,8 @@ func TestTermsAreCheckedAndFixedOnceActive(t *testing.T) {
 	}
 	percent := terms(around("valid_from", "valid_until") + `,"amount_off":null,"percent_off":20,"max_off":{"amount":500,"currency":"CNY"},"valid_days":null,"item_ids":["7"],"activity_ids":["8","9"]`)
 	made := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", percent, "Idempotency-Key", "k")
-	if again := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", percent, "Idempotency-Key", "k"); again["id"] != made["id"] {
-		t.Errorf("a repetition made %v after %v", again, made)
-	}
+	again := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", percent, "Idempotency-Key", "k")
+	require.Equal(t, "the coupon of a repetition", again["id"], made["id"])
 	path := "admin/coupons/" + made["id"].(string)
 	edit := func(want string, version any, change string) {
 		t.Helper()
@@ -301,14 +289,12 @@ func TestTermsAreCheckedAndFixedOnceActive(t *testing.T) {
 	s.must("403 forbidden", 5, auth.Shopper, http.MethodGet, path, "")
 	s.must("403 forbidden", 9, auth.Viewer, http.MethodPost, path+"/stop", "")
 	kind := s.must("200", 9, auth.Viewer, http.MethodGet, path, "")
-	if kind["name"] != "另一个名称" || kind["issued"] != 2.0 || kind["version"] != 5.0 || kind["used"] != 0.0 {
-		t.Errorf("%v", kind)
-	}
+	got := []any{kind["name"], kind["issued"], kind["version"], kind["used"]}
+	require.Equal(t, "name, issued, version and used", got, []any{"另一个名称", 2.0, 5.0, 0.0})
 	other := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", terms(""))["id"].(string)
 	list := s.must("200", 9, auth.Viewer, http.MethodGet, "admin/coupons?limit=1", "")
-	if list["data"].([]any)[0].(map[string]any)["id"] != other || list["next_cursor"] != other {
-		t.Errorf("%v", list)
-	}
+	first := list["data"].([]any)[0].(map[string]any)["id"]
+	require.Equal(t, "the first of the list, and its cursor", []any{first, list["next_cursor"]}, []any{other, other})
 	s.must("204", 9, auth.Operator, http.MethodDelete, "admin/coupons/"+other, "")
 	s.must("404 not-found", 9, auth.Viewer, http.MethodGet, "admin/coupons/"+other, "")
 }
@@ -328,9 +314,7 @@ func TestDiscount(t *testing.T) {
 		{coupondb.OrdersCouponKind{PercentOff: 1}, 99, 0},
 		{coupondb.OrdersCouponKind{PercentOff: 100}, 1 << 62, 1 << 62},
 	} {
-		if got := discount(&c.k, c.goods); got != c.want {
-			t.Errorf("%d %d %d off %d: %d, want %d", c.k.AmountOff, c.k.PercentOff, c.k.MaxOff, c.goods, got, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("%d %d %d off %d", c.k.AmountOff, c.k.PercentOff, c.k.MaxOff, c.goods), discount(&c.k, c.goods), c.want)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		goods, percent := rapid.Int64Range(0, 1<<50).Draw(t, "goods"), rapid.Int16Range(1, 100).Draw(t, "percent")
@@ -388,7 +372,5 @@ func TestCheckFindsCouponsThatDoNotAgree(t *testing.T) {
 
 func (s *shop) exec(sql string, args ...any) {
 	s.t.Helper()
-	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.Exec(s.t, s.db, sql, args...)
 }

@@ -3,7 +3,6 @@ package coupon
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -34,9 +33,7 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 		for _, c := range s.must("200", 9, auth.Viewer, http.MethodGet, "admin/coupons/"+kind+"/issued?user_id=5", "")["data"].([]any) {
 			got, nos = append(got, c.(map[string]any)["status"].(string)), append(nos, c.(map[string]any)["coupon_no"].(string))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("the user's coupons are %v, want %v", got, want)
-		}
+		require.Equal(t, "the user's coupons", got, want)
 		return nos
 	}
 	order := func() orderevent.Order {
@@ -56,9 +53,7 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	locked := order()
 	require.NoError(t, choose(locked, nos[0]))
 	one := "admin/coupons/" + kind + "/issued/" + nos[0] + "/recall"
-	if c := s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"印错了"}`); c["status"] != "locked" {
-		t.Errorf("recalled while locked: %v", c)
-	}
+	require.Equal(t, "recalled while locked", s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"印错了"}`)["status"], "locked")
 	s.must("200", 9, auth.Operator, http.MethodPost, one, `{"note":"again"}`)
 	held("locked", "available")
 	require.NoError(t, pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Return(t.Context(), tx, []ids.ID{locked.No}) }))
@@ -73,9 +68,7 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	if k := s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/recall", `{"note":"算错了"}`); k["status"] != stopped || k["locked"] != 1.0 || k["recalled_at"] == nil {
 		t.Errorf("recalled: %v", k)
 	}
-	if found := s.violations(); found != nil { // a choice from before the recall
-		t.Errorf("%q", found)
-	}
+	require.Equal(t, "violations by a choice from before the recall", s.violations(), nil)
 	s.exec(`UPDATE orders.coupon_uses SET updated_at = now() + interval '2 minutes' WHERE order_no = $1`, other.No)
 	if found := s.violations(); len(found) != 1 || !strings.Contains(found[0], "recalled before") {
 		t.Errorf("a choice from after the recall: %q", found)
@@ -85,14 +78,11 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 	}
 	require.NoError(t, choose(other, ""))
 	held("recalled", "recalled")
-	if list := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?status=recalled", "")["data"].([]any); len(list) != 2 {
-		t.Errorf("the shopper reads %v", list)
-	}
+	list := s.must("200", 5, auth.Shopper, http.MethodGet, "coupons?status=recalled", "")["data"].([]any)
+	require.Equal(t, "recalled, as the shopper reads", len(list), 2)
 	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+kind+"/activate", "")
 	issue(kind, `{"user_ids":["5"],"each":3}`)
-	if err := choose(other, held("available", "recalled", "recalled")[0]); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, choose(other, held("available", "recalled", "recalled")[0]))
 
 	draft := s.must("201", 9, auth.Operator, http.MethodPost, "admin/coupons", terms(""))["id"].(string)
 	for path, want := range map[string]string{
@@ -112,7 +102,5 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 			recalls = append(recalls, e.Action+" "+d.Before.Status+" "+d.After.Status)
 		}
 	}
-	if !slices.Equal(recalls, []string{"coupon.recall active stopped", "coupon.recall-one locked locked"}) {
-		t.Errorf("audited %q", recalls)
-	}
+	require.Equal(t, "audited", recalls, []string{"coupon.recall active stopped", "coupon.recall-one locked locked"})
 }

@@ -60,30 +60,19 @@ func TestReservationsGetTheirCouponsWhenTheyHaveClosed(t *testing.T) {
 	run := func(want int) {
 		t.Helper()
 		require.NoError(t, s.issueReserved(t.Context(), plan))
-		if n := s.count(`SELECT count(*) FROM orders.coupons WHERE kind_id = $1`, id); n != want {
-			t.Errorf("%d coupons, want %d", n, want)
-		}
+		require.Equal(t, "coupons", s.count(`SELECT count(*) FROM orders.coupons WHERE kind_id = $1`, id), want)
 	}
 	for user := int64(100); user < 100+rulePage; user++ { // more than a page of an item that has not closed
 		plan.users[2] = append(plan.users[2], user)
 	}
 	run(2)
 	run(2)
-	if found := s.usedUp(); !slices.Equal(found, []string{"coupon " + id}) {
-		t.Errorf("used up: %v", found)
-	}
+	require.Equal(t, "used up", s.usedUp(), []string{"coupon " + id})
 	plan.users[1] = append(plan.users[1], 14) // of a reservation that the operator extended
 	plan.closed[1] = first.Add(time.Hour)
-	put := func(total int, version any) map[string]any {
-		t.Helper()
-		edit := strings.TrimSuffix(terms(fmt.Sprintf(`%s,"total":%d`, rule, total)), "}") + fmt.Sprintf(`,"version":%v}`, version)
-		return s.must("200", 9, auth.Operator, http.MethodPut, "admin/coupons/"+id, edit)
-	}
-	version := put(1500, 2)["version"]
+	s.must("200", 9, auth.Operator, http.MethodPut, "admin/coupons/"+id, strings.TrimSuffix(terms(rule+`,"total":1500`), "}")+`,"version":2}`)
 	run(4)
-	if found := s.usedUp(); found != nil {
-		t.Errorf("used up: %v", found)
-	}
+	require.Equal(t, "used up", s.usedUp(), nil)
 	plan.users[1] = append([]int64{9}, plan.users[1]...) // extended once more, when all had theirs
 	plan.closed[1] = first.Add(2 * time.Hour)
 	run(5)
@@ -96,9 +85,7 @@ func TestReservationsGetTheirCouponsWhenTheyHaveClosed(t *testing.T) {
 	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/stop", "")
 	plan.users[1] = append(plan.users[1], 15)
 	run(5 + 1 + rulePage)
-	if found := s.violations(); found != nil {
-		t.Errorf("%q, version %v", found, version)
-	}
+	require.Equal(t, "violations", s.violations(), nil)
 }
 
 // A new account gets one coupon of each kind for registrations, however often its
@@ -109,9 +96,7 @@ func TestRegistrationGetsItsCoupons(t *testing.T) {
 	register := func(payload string) error {
 		return s.registered(t.Context(), bus.Msg{ID: ids.New(), Subject: "events.account.registered", Data: []byte(payload)})
 	}
-	if err := register(`{"user_id":"40"}`); err != nil { // no kind yet
-		t.Fatal(err)
-	}
+	require.NoError(t, register(`{"user_id":"40"}`)) // no kind yet
 	const rule = `"issue_on":"registration"`
 	s.kind(terms(rule + `,"total":1`))
 	s.kind(terms(rule + `,"per_user":3`))
@@ -125,9 +110,7 @@ func TestRegistrationGetsItsCoupons(t *testing.T) {
 			t.Errorf("user %d has %v", user, list)
 		}
 	}
-	if err := register(`{}`); err == nil {
-		t.Error("an event without a user is handled")
-	}
+	require.Equal(t, "an event without a user is refused", register(`{}`) != nil, true)
 	for rule, want := range map[string]string{
 		`"issue_on":"reservation"`:                                         "422 invalid",
 		`"issue_on":"registration","reserved_item_ids":["1"]`:              "422 invalid",

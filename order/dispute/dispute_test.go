@@ -50,9 +50,7 @@ func TestCourseOfADispute(t *testing.T) {
 		{"a reply after it", shopper(7), replies, `{"text":"x"}`, "dispute-closed"},
 	} {
 		// The key is the text, so that repeating an answer is a repetition.
-		if a := s.as(tt.as, http.MethodPost, tt.path, tt.body, "Idempotency-Key", fmt.Sprintf("%x", tt.body)); a.says() != tt.want {
-			t.Errorf("%s: %d %v, want %s", tt.name, a.status, a.doc, tt.want)
-		}
+		s.as(tt.as, http.MethodPost, tt.path, tt.body, "Idempotency-Key", fmt.Sprintf("%x", tt.body)).want(t, tt.name, tt.want)
 	}
 	require.Equal(t, "refunds", s.refunds.Load(), 0)
 	want := "events.dispute.opened open, events.dispute.answered answered, events.dispute.replied open, events.dispute.replied open, events.dispute.closed closedno_refund"
@@ -67,23 +65,20 @@ func TestCourseOfADispute(t *testing.T) {
 	if strings.Contains(string(raw), `operator`) {
 		t.Errorf("the shopper reads who answered: %s", raw)
 	}
-	if a := s.shopper(8, http.MethodGet, "orders/"+order.String()+"/disputes", ""); a.status != http.StatusNotFound {
-		t.Errorf("a stranger reads %d %v", a.status, a.doc)
-	}
+	s.shopper(8, http.MethodGet, "orders/"+order.String()+"/disputes", "").want(t, "a stranger", "not-found")
 	detail := s.staff(http.MethodGet, "disputes/"+no, "")
 	if raw, _ := json.Marshal(detail.doc["texts"]); strings.Count(string(raw), `"operator":"9000001"`) != 2 || detail.text("closed_by") != "9000001" || detail.text("opened_by") != "shopper" {
 		t.Errorf("the operator reads %v", detail.doc)
 	}
 	actions, err := audit.List(t.Context(), s.db, audit.Filter{Subject: "dispute " + no})
+	require.NoError(t, err)
 	var audited []string
 	for _, e := range actions {
 		var d struct{ Before, After struct{ Status string } }
 		require.NoError(t, json.Unmarshal(e.Detail, &d))
 		audited = append(audited, e.Action+" "+d.Before.Status+" "+d.After.Status)
 	}
-	if got := strings.Join(audited, ", "); err != nil || got != "dispute.close open closed, dispute.answer open answered" {
-		t.Errorf("audited %s, %v", got, err)
-	}
+	require.Equal(t, "audited", audited, []string{"dispute.close open closed", "dispute.answer open answered"})
 }
 
 // Orders in other states, and texts that cannot be kept or read, are refused.
@@ -97,9 +92,7 @@ func TestWhatCanBeDisputed(t *testing.T) {
 	} {
 		user := int64(len(status)) + 100
 		no := s.order(user, status)
-		if a := s.shopper(user, http.MethodPost, "orders/"+no.String()+"/disputes", `{"reason":"x"}`); a.says() != want {
-			t.Errorf("%s: %d %v", status, a.status, a.doc)
-		}
+		s.shopper(user, http.MethodPost, "orders/"+no.String()+"/disputes", `{"reason":"x"}`).want(t, status, want)
 		s.exec(`DELETE FROM orders.orders WHERE order_no = $1`, no) // one live order per item
 	}
 	no := s.order(7, orderevent.StatusPaid)
@@ -112,22 +105,15 @@ func TestWhatCanBeDisputed(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"orders/x/disputes", "orders/" + ids.NewFor(7).String() + "/disputes"} {
-		if a := s.shopper(7, http.MethodPost, path, `{"reason":"x"}`); a.status != http.StatusNotFound {
-			t.Errorf("%s: %d", path, a.status)
-		}
+		s.shopper(7, http.MethodPost, path, `{"reason":"x"}`).want(t, path, "not-found")
 	}
-	for i := range maxDisputes + 1 {
-		a := s.shopper(7, http.MethodPost, "orders/"+no.String()+"/disputes", `{"reason":"又一次"}`)
-		if i == maxDisputes {
-			if a.says() != "dispute-limit" {
-				t.Errorf("dispute %d: %d %v", i, a.status, a.doc)
-			}
-			break
-		}
-		if a = s.staff(http.MethodPost, "disputes/"+a.text("dispute_no")+"/close", `{"text":"x"}`); a.says() != "closed" {
-			t.Fatalf("close %d: %v", i, a.doc)
-		}
+	again := func() answer {
+		return s.shopper(7, http.MethodPost, "orders/"+no.String()+"/disputes", `{"reason":"又一次"}`)
 	}
+	for range maxDisputes {
+		s.staff(http.MethodPost, "disputes/"+again().text("dispute_no")+"/close", `{"text":"x"}`).want(t, "close", "closed")
+	}
+	again().want(t, "one dispute too many", "dispute-limit")
 }
 
 // Of concurrent requests to open one dispute one succeeds; of concurrent closings with
@@ -180,9 +166,7 @@ func TestRefundThatClosesADispute(t *testing.T) {
 	s.refused = fault.New(fault.Conflict, "refund-exceeds", fault.T("x", "x"),
 		fault.T("x.", "仅供测试。"),
 		fault.T("Refund no more than the amount in left.", "请将金额改为不超过可退余额。"))
-	if a := withRefund(); a.says() != "refund-exceeds" {
-		t.Errorf("refused refund: %d %v", a.status, a.doc)
-	}
+	withRefund().want(t, "refused refund", "refund-exceeds")
 	if a := s.staff(http.MethodGet, "disputes/"+no, ""); a.says() != "open" || a.text("waiting_since") == "" {
 		t.Errorf("after it: %v", a.doc)
 	}
@@ -191,16 +175,11 @@ func TestRefundThatClosesADispute(t *testing.T) {
 	go func() { done <- withRefund() }()
 	<-s.hold
 	s.refused = nil
-	if a := s.call(operator+1, auth.Operator, http.MethodPost, "admin/disputes/"+no+"/close", `{"text":"不退"}`); a.says() != "closed" {
-		t.Errorf("without a refund meanwhile: %d %v", a.status, a.doc)
-	}
+	s.call(operator+1, auth.Operator, http.MethodPost, "admin/disputes/"+no+"/close", `{"text":"不退"}`).want(t, "without a refund meanwhile", "closed")
 	s.hold <- struct{}{}
-	if a := <-done; a.says() != "dispute-closed" || s.refunds.Load() != 0 {
-		t.Errorf("with one afterwards: %d %v, %d refunds", a.status, a.doc, s.refunds.Load())
-	}
-	if got := s.events(order); len(got) != 2 || got[1] != "events.dispute.closed closedno_refund" {
-		t.Errorf("events %q", got)
-	}
+	(<-done).want(t, "with one afterwards", "dispute-closed")
+	require.Equal(t, "refunds", s.refunds.Load(), 0)
+	require.Equal(t, "events", s.events(order), []string{"events.dispute.opened open", "events.dispute.closed closedno_refund"})
 }
 
 // Operators list by state, page by page.
@@ -223,9 +202,7 @@ func TestListOfDisputes(t *testing.T) {
 		for _, d := range data {
 			got = append(got, d.(map[string]any)["dispute_no"].(string))
 		}
-		if strings.Join(got, " ") != strings.Join(want, " ") {
-			t.Errorf("%q lists %q, want %q: %v", query, got, want, a.doc)
-		}
+		require.Equal(t, query, got, want)
 	}
 }
 
@@ -233,9 +210,7 @@ func TestUnansweredDisputesAreAnAlarm(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	probe := s.Probes()[0]
-	if probe.Alarm != alarmUnanswered {
-		t.Fatalf("the probe is for %s", probe.Alarm.Code)
-	}
+	require.Equal(t, "the probe's alarm", probe.Alarm.Code, alarmUnanswered.Code)
 	finds := func(want int) {
 		t.Helper()
 		if found, err := probe.Look(t.Context()); err != nil || len(found) != want {
@@ -260,14 +235,8 @@ func TestTextsOfADisputeAreBounded(t *testing.T) {
 	s.exec(`INSERT INTO orders.dispute_texts (bucket, dispute_no, line, text)
 		SELECT d.bucket, d.dispute_no, n, 'x' FROM orders.disputes d, generate_series(1, $1) n`, maxTexts-1)
 	for i, want := range []string{"open", "dispute-limit"} {
-		if a := s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"x"}`); a.says() != want {
-			t.Errorf("reply %d: %d %v", maxTexts+i, a.status, a.doc)
-		}
+		s.shopper(7, http.MethodPost, "disputes/"+no+"/replies", `{"text":"x"}`).want(t, fmt.Sprint("reply ", maxTexts+i), want)
 	}
-	if a := s.staff(http.MethodPost, "disputes/"+no+"/answers", `{"text":"x"}`); a.says() != "answered" {
-		t.Errorf("an answer after it: %d %v", a.status, a.doc)
-	}
-	if a := s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"x"}`); a.says() != "closed" {
-		t.Errorf("the end after it: %d %v", a.status, a.doc)
-	}
+	s.staff(http.MethodPost, "disputes/"+no+"/answers", `{"text":"x"}`).want(t, "an answer after it", "answered")
+	s.staff(http.MethodPost, "disputes/"+no+"/close", `{"text":"x"}`).want(t, "the end after it", "closed")
 }

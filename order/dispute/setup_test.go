@@ -80,8 +80,7 @@ func (s *bundle) order(user int64, status string) ids.ID {
 
 func (s *bundle) exec(sql string, args ...any) {
 	s.Helper()
-	_, err := s.db.Exec(s.Context(), sql, args...)
-	require.NoError(s, err)
+	pgtest.Exec(s, s.db, sql, args...)
 }
 
 type answer struct {
@@ -97,6 +96,14 @@ func (a answer) says() string {
 		return a.text("status")
 	}
 	return a.text("code")
+}
+
+// want requires that an answer says so; what names it.
+func (a answer) want(t *testing.T, what, says string) {
+	t.Helper()
+	if a.says() != says {
+		t.Errorf("%s: %d %v, want %s", what, a.status, a.doc, says)
+	}
 }
 
 func (s *bundle) call(user int64, role auth.Role, method, path, body string, headers ...string) answer {
@@ -130,9 +137,8 @@ func (s *bundle) opened(user int64) (order ids.ID, dispute string) {
 	s.Helper()
 	order = s.order(user, orderevent.StatusPaid)
 	a := s.shopper(user, http.MethodPost, "orders/"+order.String()+"/disputes", `{"reason":"收到的鞋码不对"}`)
-	if a.status != http.StatusCreated || a.says() != disputeevent.StatusOpen {
-		s.Fatalf("open: %d %v", a.status, a.doc)
-	}
+	a.want(s.T, "open", disputeevent.StatusOpen)
+	require.Equal(s, "status", a.status, http.StatusCreated)
 	return order, a.text("dispute_no")
 }
 
