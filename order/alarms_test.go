@@ -47,9 +47,7 @@ func TestWriterThatIsStuckAsksForAPerson(t *testing.T) {
 	if found.Subject != "order-writer" || found.Detail == "" {
 		t.Errorf("alarm %+v", found)
 	}
-	if m.acked.Load() != 0 {
-		t.Error("acknowledged without being written")
-	}
+	require.Equal(t, "acknowledged without being written", m.acked.Load(), 0)
 	accept()
 	<-written
 	require.Equal(t, "statuses", s.statuses(numbers(b)...), []string{"pending_payment", "pending_payment"})

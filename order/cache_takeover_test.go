@@ -1,7 +1,6 @@
 package order
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -28,18 +27,13 @@ func TestCacheIsEmptiedAfterFailover(t *testing.T) {
 	}
 	// live runs the worker until it has checked its Redis.
 	live := func() {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- workers[at].Run(ctx) }()
+		stop := pgtest.Work(t, workers[at].Run)
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			text, err := s.rdb.Info(ctx, "server").Result()
-			run, _ := s.rdb.Get(ctx, mark).Result()
+			text, err := s.rdb.Info(t.Context(), "server").Result()
+			run, _ := s.rdb.Get(t.Context(), mark).Result()
 			return err == nil && run != "" && strings.Contains(text, "run_id:"+run)
 		}, "the run to be noted")
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		stop()
 	}
 	cached := func(no ids.ID) bool {
 		_, ok, err := s.cache.get(t.Context(), no)
@@ -49,13 +43,11 @@ func TestCacheIsEmptiedAfterFailover(t *testing.T) {
 	live()
 	old := orderevent.Order{No: ids.NewFor(1), UserID: 1, Version: 1, Status: orderevent.StatusPending}
 	require.NoError(t, s.cache.putNew(t.Context(), []orderevent.Order{old}, visibleByWriter))
-	if live(); !cached(old.No) {
-		t.Error("another process emptied the cache of the same Redis")
-	}
+	live()
+	require.Equal(t, "cached while Redis is the same", cached(old.No), true)
 	require.NoError(t, s.rdb.Set(t.Context(), mark, "the run of its predecessor", 0).Err())
-	if live(); cached(old.No) {
-		t.Error("the Redis that took over still serves an order cached by its predecessor")
-	}
+	live()
+	require.Equal(t, "cached after another Redis took over", cached(old.No), false)
 }
 
 // An event whose first put failed is redelivered, or one that EVENTS lost is

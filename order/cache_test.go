@@ -2,7 +2,6 @@ package order
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -76,16 +75,12 @@ func TestCacheWithoutMemoryDropsRatherThanServesStale(t *testing.T) {
 	require.NoError(t, c.put(ctx, []orderevent.Order{o}))
 	starve(t, rdb, true)
 	o.Version, o.Status = 2, orderevent.StatusPaid
-	if err := c.put(ctx, []orderevent.Order{o}); err != nil {
-		t.Fatalf("a change without memory: %v", err)
-	}
+	require.NoError(t, c.put(ctx, []orderevent.Order{o})) // a change without memory
 	if got, ok, err := c.get(ctx, o.No); ok || err != nil {
 		t.Fatalf("the old version is still served: %+v, %v", got, err)
 	}
 	fresh := orderevent.Order{No: ids.NewFor(2), Version: 1}
-	if err := c.putNew(ctx, []orderevent.Order{fresh}, visibleByWriter); err != nil {
-		t.Errorf("a new order without memory: %v", err)
-	}
+	require.NoError(t, c.putNew(ctx, []orderevent.Order{fresh}, visibleByWriter))
 	if noRoom, err := c.fill(ctx, []orderevent.Order{fresh}); err != nil || noRoom != 1 {
 		t.Errorf("a fill without memory: %d, %v", noRoom, err)
 	}
@@ -113,9 +108,7 @@ func TestOrdersAreReadWithoutRedisMemory(t *testing.T) {
 	if loads := testutil.ToFloat64(s.metrics.loads); loads > 10 {
 		t.Errorf("50 reads of one order queried Postgres %.0f times", loads)
 	}
-	if !s.pay(no) {
-		t.Fatal("not paid")
-	}
+	require.Equal(t, "paid", s.pay(no), true)
 	pgtest.Eventually(t, 3*time.Second, func() bool {
 		o, _, err := s.Get(t.Context(), no)
 		return err == nil && o.Status == orderevent.StatusPaid
@@ -142,8 +135,7 @@ func TestCacheFollowsEvents(t *testing.T) {
 	})
 	require.NoError(t, err)
 	s.cached.byID = nil // another process does not know what the dead one put
-	relay := outbox.New(s.db, s.bus, time.Hour, nil, nil, s.deps.Log, nil)
-	s.runWorker(relay.Run)
+	pgtest.Work(t, outbox.New(s.db, s.bus, time.Hour, nil, nil, s.deps.Log, nil).Run)
 	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
 	soon := func(what string, no ids.ID, status string) {
 		t.Helper()
@@ -168,10 +160,7 @@ func TestCachePlaceIsPinned(t *testing.T) {
 	no, err := ids.Parse("0198f2c8b5d07c3e9a4f1b2c3d4e5f60")
 	require.NoError(t, err)
 	// Stored entries depend on it, and both hashes are in one slot.
-	want := []string{"o:{0:53601681}:long", "o:{0:53601681}:short"}
-	if got := placeOf(no).keys(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	require.Equal(t, "keys", placeOf(no).keys(), []string{"o:{0:53601681}:long", "o:{0:53601681}:short"})
 }
 
 // forget deletes an order from the cache.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"stampede/order/orderevent"
@@ -37,9 +36,7 @@ func TestCachedRoundTrip(t *testing.T) {
 		raw := appendCached(nil, &o)
 		got, err := readCached(raw)
 		require.NoError(rt, err)
-		if d := cmp.Diff(o, got); d != "" {
-			rt.Fatal(d)
-		}
+		require.Equal(rt, "the order read back", got, o)
 		if _, err := readCached(raw[:rapid.IntRange(0, len(raw)-1).Draw(rt, "cut")]); err == nil {
 			rt.Fatal("a truncated entry was accepted")
 		}

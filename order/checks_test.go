@@ -107,9 +107,7 @@ func TestI9FindsOrdersThatDoNotExist(t *testing.T) {
 	m := s.placed(s.item(5), 1, 2, 3, 4)
 	phantom := orderevent.Order{No: ids.NewFor(9), UserID: 9, Version: 1, Status: orderevent.StatusPending}
 	ahead, behind, twisted := s.order(m.Grants[0].No), s.order(m.Grants[1].No), s.order(m.Grants[2].No)
-	if !s.pay(behind.No) {
-		t.Fatal("not paid")
-	}
+	require.Equal(t, "paid", s.pay(behind.No), true)
 	ahead.Version, ahead.Status = 2, orderevent.StatusPaid
 	twisted.Status = orderevent.StatusPaid
 	for _, o := range []orderevent.Order{phantom, ahead, behind, twisted} {
@@ -172,9 +170,7 @@ func TestBooksAndHolds(t *testing.T) {
 	s := setup(t)
 	b := s.item(3)
 	m := s.placed(b, 1, 2, 3, 4) // the last one is refused
-	if !s.pay(m.Grants[0].No) {
-		t.Fatal("not paid")
-	}
+	require.Equal(t, "paid", s.pay(m.Grants[0].No), true)
 	s.close(m.Grants[1].No, 2, orderevent.ReasonCanceled)
 	s.exec(`UPDATE orders.orders SET updated_at = clock_timestamp() - interval '241 s' WHERE order_no = $1`, m.Grants[3].No)
 	units, err := s.LiveUnits(t.Context())
@@ -236,9 +232,8 @@ func TestLoadReadsOneSnapshot(t *testing.T) {
 	})
 	require.NoError(t, stock.Load(t.Context(), b.ItemID))
 	row, _, err := s.stock.Book(t.Context(), b.ItemID)
-	if err != nil || row.RedisRemaining != 1 || row.ReleasePending != 1 || row.Difference != 0 {
-		t.Errorf("%+v, %v", row, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "remaining, to be released, and the difference", []int64{row.RedisRemaining, row.ReleasePending, row.Difference}, []int64{1, 1, 0})
 }
 
 // A Load reads the orders of an item in chunks, and may read them again while it

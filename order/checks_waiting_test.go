@@ -72,9 +72,7 @@ func TestLogOfAShopperWhoGotPushes(t *testing.T) {
 	s := setup(t)
 	m := s.placed(s.item(4), 1, 2, 3)
 	no := numbers(m)
-	if !s.pay(no[0]) {
-		t.Fatal("not paid")
-	}
+	require.Equal(t, "paid", s.pay(no[0]), true)
 	s.exec(`UPDATE orders.orders SET status = 'refunding' WHERE order_no = $1`, no[0])
 	unknown := ids.NewFor(1)
 	right := []proof.ClientRecord{

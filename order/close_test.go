@@ -1,7 +1,6 @@
 package order
 
 import (
-	"errors"
 	"sync"
 	"testing"
 
@@ -53,14 +52,24 @@ func (s *bundle) placed(b *seckillevent.Batch, users ...int64) *seckillevent.Bat
 	return m
 }
 
+func (s *bundle) claim(no ids.ID, user int64) error {
+	_, err := s.Claim(s.t.Context(), no, user)
+	return err
+}
+
+// closeClaimed closes those of the orders that are claimed.
+func (s *bundle) closeClaimed(reason string, nos ...ids.ID) []orderevent.Order {
+	s.t.Helper()
+	closed, err := s.CloseClaimed(s.t.Context(), nos, reason)
+	require.NoError(s.t, err)
+	return closed
+}
+
 // close claims an order and closes it.
 func (s *bundle) close(no ids.ID, user int64, reason string) {
 	s.t.Helper()
-	_, err := s.Claim(s.t.Context(), no, user)
-	require.NoError(s.t, err)
-	if closed, err := s.CloseClaimed(s.t.Context(), []ids.ID{no}, reason); err != nil || len(closed) != 1 {
-		s.t.Fatal(closed, err)
-	}
+	require.NoError(s.t, s.claim(no, user))
+	require.Equal(s.t, "orders closed", len(s.closeClaimed(reason, no)), 1)
 }
 
 func TestClosingIsAProtocol(t *testing.T) {
@@ -68,63 +77,32 @@ func TestClosingIsAProtocol(t *testing.T) {
 	s := setup(t)
 	b := s.item(5)
 	no := s.placed(b, 1).Grants[0].No
-	ctx := t.Context()
 
-	if err := s.payable(no, 1); err != nil {
-		t.Fatalf("a new order: %v", err)
-	}
-	for name, err := range map[string]error{
-		"foreign bucket": s.payable(ids.NewFor(2), 1),
-		"unknown number": s.payable(ids.NewFor(1), 1),
-	} {
-		if !errors.Is(err, ErrNotFound) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if closed, err := s.CloseClaimed(ctx, []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 0 {
-		t.Fatalf("closed without a claim: %v, %v", closed, err)
-	}
-	if _, err := s.Claim(ctx, no, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Claim(ctx, no, 1); !errors.Is(err, ErrClosing) {
-		t.Errorf("claimed twice: %v", err)
-	}
-	if err := s.payable(no, 1); !errors.Is(err, ErrClosing) {
-		t.Errorf("payable while it is being closed: %v", err)
-	}
+	require.NoError(t, s.payable(no, 1))
+	require.ErrorIs(t, s.payable(ids.NewFor(2), 1), ErrNotFound) // in another bucket
+	require.ErrorIs(t, s.payable(ids.NewFor(1), 1), ErrNotFound)
+	require.Equal(t, "closed without a claim", len(s.closeClaimed(orderevent.ReasonTimeout, no)), 0)
+	require.NoError(t, s.claim(no, 1))
+	require.ErrorIs(t, s.claim(no, 1), ErrClosing)
+	require.ErrorIs(t, s.payable(no, 1), ErrClosing)
 
 	// The claim expires: the order is as before.
 	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() - interval '1 ms'`)
-	if err := s.payable(no, 1); err != nil {
-		t.Errorf("after the claim: %v", err)
-	}
-	if closed, err := s.CloseClaimed(ctx, []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 0 {
-		t.Fatalf("closed under a claim that had run out: %v, %v", closed, err)
-	}
+	require.NoError(t, s.payable(no, 1))
+	require.Equal(t, "closed under a claim that had run out", len(s.closeClaimed(orderevent.ReasonTimeout, no)), 0)
 
-	if _, err := s.Claim(ctx, no, 1); err != nil {
-		t.Fatal(err)
-	}
-	closed, err := s.CloseClaimed(ctx, []ids.ID{no}, orderevent.ReasonCanceled)
-	if err != nil || len(closed) != 1 {
-		t.Fatalf("%v, %v", closed, err)
-	}
+	require.NoError(t, s.claim(no, 1))
+	closed := s.closeClaimed(orderevent.ReasonCanceled, no)
+	require.Equal(t, "orders closed", len(closed), 1)
 	require.Equal(t, "units", s.available(b.ItemID), 5)
 	require.Equal(t, "event", s.events()[orderevent.SubjectClosed], closed)
 	require.Equal(t, "version and reason", []any{closed[0].Version, closed[0].Status, closed[0].Reason}, []any{int32(2), "closed", "canceled"})
-	cached, _, err := s.cache.get(ctx, no)
+	cached, _, err := s.cache.get(t.Context(), no)
 	require.NoError(t, err)
 	require.Equal(t, "cache", cached, closed[0])
-	if _, err := s.Claim(ctx, no, 1); !errors.Is(err, ErrNotCancelable) {
-		t.Errorf("claim of a closed order: %v", err)
-	}
-	if _, err := s.Claim(ctx, no, 2); !errors.Is(err, ErrNotFound) {
-		t.Errorf("claim of a foreign order: %v", err)
-	}
-	if err := s.payable(no, 1); !errors.Is(err, ErrNotPayable) {
-		t.Errorf("a closed order: %v", err)
-	}
+	require.ErrorIs(t, s.claim(no, 1), ErrNotCancelable)
+	require.ErrorIs(t, s.claim(no, 2), ErrNotFound)
+	require.ErrorIs(t, s.payable(no, 1), ErrNotPayable)
 	require.Equal(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE status = 'closed' AND reason = 'canceled' AND actor = 'shopper' AND version = 2`), 1)
 }
 
@@ -162,20 +140,14 @@ func TestNoPaymentAfterTheDeadline(t *testing.T) {
 	b := s.item(5)
 	b.PayWindow = 0
 	no := s.placed(b, 1).Grants[0].No
-	if err := s.payable(no, 1); !errors.Is(err, ErrNotPayable) {
-		t.Errorf("payable after its deadline: %v", err)
-	}
+	require.ErrorIs(t, s.payable(no, 1), ErrNotPayable)
 	// Money that was under way is accepted as long as the order is not closed.
-	if !s.pay(no) {
-		t.Error("a capture before the closing lost")
-	}
-	if nos, err := s.ClaimDue(t.Context(), 10); err != nil || len(nos) != 0 {
-		t.Errorf("a paid order is due: %v, %v", nos, err)
-	}
+	require.Equal(t, "a capture before the closing wins", s.pay(no), true)
+	nos, err := s.ClaimDue(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, "paid orders that are due", len(nos), 0)
 	s.exec(`UPDATE orders.orders SET closing_until = clock_timestamp() + interval '1 hour'`)
-	if closed, err := s.CloseClaimed(t.Context(), []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 0 {
-		t.Errorf("a paid order was closed: %v, %v", closed, err)
-	}
+	require.Equal(t, "paid orders that were closed", len(s.closeClaimed(orderevent.ReasonTimeout, no)), 0)
 }
 
 func TestSweepersShareTheWork(t *testing.T) {
@@ -186,21 +158,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	m := s.placed(b, usersUpTo(200)...)
 	later := s.placed(s.item(5), 1) // not due
 	locked := m.Grants[3].No
-	release := make(chan struct{})
-	var holding, group sync.WaitGroup
-	holding.Add(1)
-	group.Go(func() { // a payment is being made for one of the orders
-		err := pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), `SELECT 1 FROM orders.orders WHERE order_no = $1 FOR UPDATE`, locked)
-			holding.Done()
-			<-release
-			return err
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	holding.Wait()
+	release := s.locked(`SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, locked) // a payment is being made for one of the orders
 	var mu sync.Mutex
 	claimed := map[ids.ID]int{}
 	var sweepers sync.WaitGroup
@@ -228,8 +186,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 		})
 	}
 	sweepers.Wait()
-	close(release)
-	group.Wait()
+	release()
 	require.Equal(t, "claimed orders", len(claimed), 199)
 	for no, n := range claimed {
 		if n != 1 {
@@ -250,9 +207,9 @@ func TestPayAgainstClose(t *testing.T) {
 	b := s.item(races)
 	b.PayWindow = 0
 	nos := numbers(s.placed(b, usersUpTo(races)...))
-	if claimed, err := s.ClaimDue(t.Context(), races); err != nil || len(claimed) != races {
-		t.Fatalf("%d, %v", len(claimed), err)
-	}
+	claimed, err := s.ClaimDue(t.Context(), races)
+	require.NoError(t, err)
+	require.Equal(t, "claimed orders", len(claimed), races)
 	paid, closed := 0, 0
 	for _, no := range nos {
 		var won bool
@@ -263,9 +220,7 @@ func TestPayAgainstClose(t *testing.T) {
 		both.Go(func() { done, err = s.CloseClaimed(t.Context(), []ids.ID{no}, orderevent.ReasonTimeout) })
 		both.Wait()
 		require.NoError(t, err)
-		if won == (len(done) == 1) {
-			t.Fatalf("paid: %v, closed: %d", won, len(done))
-		}
+		require.Equal(t, "closed by the closing alone", len(done) == 1, !won)
 		if won {
 			paid++
 		} else {

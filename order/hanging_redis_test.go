@@ -90,10 +90,7 @@ func TestPollOnAnotherInstanceIsNotOlderThanAPush(t *testing.T) {
 	e.follow("before", no.String(), 1, http.StatusOK, "pending_payment")
 	paid := []orderevent.Order{{No: no, UserID: 1, Status: orderevent.StatusPaid, Version: 2}}
 	e.BeforePush(t.Context(), paid, paid)
-	switch found, err := e.cache.read(t.Context(), []ids.ID{no}); {
-	case err != nil:
-		t.Fatal(err)
-	case len(found.orders) != 1 || found.orders[0].Version != 2:
-		t.Errorf("the cache has %+v", found.orders)
-	}
+	cached, _, err := e.cache.get(t.Context(), no)
+	require.NoError(t, err)
+	require.Equal(t, "the version in the cache", cached.Version, 2)
 }

@@ -39,14 +39,11 @@ func TestLinesAreInEveryFormOfAnOrder(t *testing.T) {
 	row, err := table.Read(t.Context(), s.db, no, ErrNotFound)
 	require.NoError(t, err)
 	require.Equal(t, "SQL's amount", s.count(`SELECT orders.amount(unit_price, quantity, freight, discount) FROM orders.orders WHERE order_no = $1`, no), int(want))
-	if row.PaidAt == nil {
-		t.Fatal("a paid order has no paid_at")
-	}
+	require.Equal(t, "it has the time of its payment", row.PaidAt != nil, true)
 	require.Equal(t, "the event", s.events()[orderevent.SubjectPaid][0], paid)
 	cached, ok, err := s.cache.get(t.Context(), no)
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "cached", ok, true)
 	require.Equal(t, "the cache", cached, row.Order())
 	require.Equal(t, "what MarkPaid returned", paid, row.Order())
 

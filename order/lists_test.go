@@ -2,7 +2,6 @@ package order
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -87,9 +86,7 @@ func TestListsPageByCursor(t *testing.T) {
 			t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 		}
 	}
-	if rec := e.get("/api/v1/admin/orders", 1, auth.Shopper); rec.Code != http.StatusForbidden {
-		t.Errorf("a shopper reads all orders: %d", rec.Code)
-	}
+	require.Equal(t, "a shopper who reads all orders", e.get("/api/v1/admin/orders", 1, auth.Shopper).Code, http.StatusForbidden)
 }
 
 func TestListsLeaveConnectionsToOthers(t *testing.T) {
@@ -100,9 +97,8 @@ func TestListsLeaveConnectionsToOthers(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, _, err := e.EnterReading(gone); !errors.Is(err, errBusy) {
-		t.Errorf("one reader too many: %v", err)
-	}
+	_, _, err := e.EnterReading(gone)
+	require.ErrorIs(t, err, errBusy)
 	<-e.reading
 	_, done, err := e.EnterReading(t.Context())
 	require.NoError(t, err)
@@ -154,19 +150,13 @@ func TestListOfPastSaleStartsAtThatSale(t *testing.T) {
 func TestListTimeoutAsksToNarrow(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t, func(c *Config, _ *Deps) { c.ListTimeout = 100 * time.Millisecond })
-	hold, err := e.db.Begin(t.Context())
-	require.NoError(t, err)
-	if _, err := hold.Exec(t.Context(), `LOCK TABLE orders.orders IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	release := e.locked(`LOCK TABLE orders.orders IN ACCESS EXCLUSIVE MODE`)
 	rec := e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer)
 	if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "narrow the list by from and to") || rec.Header().Get("Retry-After") == "" {
 		t.Errorf("the operator's list: %d %s", rec.Code, rec.Body)
 	}
-	if rec := e.get("/api/v1/orders", 1, auth.Shopper); rec.Code != http.StatusServiceUnavailable {
-		t.Errorf("the shopper's list: %d %s", rec.Code, rec.Body)
-	}
-	require.NoError(t, hold.Rollback(t.Context()))
+	require.Equal(t, "the shopper's list", e.get("/api/v1/orders", 1, auth.Shopper).Code, http.StatusServiceUnavailable)
+	release()
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer).Code == http.StatusOK
 	}, "the slot is free again")

@@ -64,17 +64,15 @@ func TestExpiryReadsOnlyDueOrders(t *testing.T) {
 	var claimed []ids.ID
 	scanned, fetched := s.readBy(func() {
 		var err error
-		if claimed, err = s.ClaimDue(t.Context(), due); err != nil || len(claimed) != due {
-			t.Fatalf("claimed %d, %v", len(claimed), err)
-		}
+		claimed, err = s.ClaimDue(t.Context(), due)
+		require.NoError(t, err)
 	})
+	require.Equal(t, "orders claimed", len(claimed), due)
 	if scanned > 0 || fetched > 5*due {
 		t.Errorf("claiming %d due orders scanned %d rows and fetched %d", due, scanned, fetched)
 	}
 	scanned, fetched = s.readBy(func() {
-		if closed, err := s.CloseClaimed(t.Context(), claimed, orderevent.ReasonTimeout); err != nil || len(closed) != due {
-			t.Fatalf("closed %d, %v", len(closed), err)
-		}
+		require.Equal(t, "orders closed", len(s.closeClaimed(orderevent.ReasonTimeout, claimed...)), due)
 	})
 	if scanned > 0 || fetched > 5*due {
 		t.Errorf("closing %d orders scanned %d rows and fetched %d", due, scanned, fetched)
@@ -102,9 +100,7 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 		if scanned > 0 || fetched > 20*old {
 			t.Errorf("erasing %d details scanned %d rows and fetched %d", old, scanned, fetched)
 		}
-		if n := s.count(`SELECT count(*) FROM orders.details WHERE erased_at IS NOT NULL AND name = ''`); n != want {
-			t.Errorf("%d details are erased, want %d", n, want)
-		}
+		require.Equal(t, "details erased", s.count(`SELECT count(*) FROM orders.details WHERE erased_at IS NOT NULL AND name = ''`), want)
 	}
 	erased(old)
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE user_id = 1000000 + $1`, old+1)

@@ -102,9 +102,8 @@ func TestUnknownNumbersShareQueries(t *testing.T) {
 	for ids.Bucket(foreign) == ids.Bucket(1) {
 		foreign++
 	}
-	if n := e.storm(count, http.StatusNotFound, 0, func(int) (int64, ids.ID) { return 1, ids.NewFor(foreign) }); n != 0 {
-		t.Errorf("numbers of other users took %d statements", n)
-	}
+	n = e.storm(count, http.StatusNotFound, 0, func(int) (int64, ids.ID) { return 1, ids.NewFor(foreign) })
+	require.Equal(t, "statements for numbers of other users", n, 0)
 }
 
 // Breakdown: the one order that every reader reads drops out of the cache.

@@ -1,7 +1,6 @@
 package order
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -23,15 +22,12 @@ func TestRedrivenGrantsBecomeOrdersOnce(t *testing.T) {
 	m := envelope(t, 1, b.Encode(nil), b.ID)
 	s.writer.write(t.Context(), t.Context().Done(), []bus.Msg{m.Msg})
 	letters, err := deadletters.List(t.Context(), s.db, deadletters.Filter{Consumer: "order-writer"})
-	if err != nil || len(letters) != 1 {
-		t.Fatalf("%d letters, %v", len(letters), err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "letters", len(letters), 1)
 	s.exec(`ALTER TABLE orders.orders DROP CONSTRAINT planted`)
-	s.runWorker(s.writer.run)
+	pgtest.Work(t, s.writer.run)
 	require.NoError(t, deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID))
-	if err := deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID); !errors.Is(err, deadletters.ErrNotFound) {
-		t.Errorf("redriven twice: %v", err)
-	}
+	require.ErrorIs(t, deadletters.Redrive(t.Context(), s.db, s.bus, letters[0].ID), deadletters.ErrNotFound)
 	// The hold sweeper may have sent them again, too.
 	twin := again(b)
 	for _, id := range []ids.ID{twin.ID, ids.New()} {

@@ -54,9 +54,7 @@ func TestRetake(t *testing.T) {
 	b := s.item(5, with(1))
 	first, second := s.closed(b, 1), s.closed(b, 2)
 	o, won := s.takeUp(first)
-	if !won || o.Status != orderevent.StatusPaid || o.Reason != orderevent.ReasonBackup || o.Version != 3 {
-		t.Fatalf("%v, %+v", won, o)
-	}
+	require.Equal(t, "the order", []any{won, o.Status, o.Reason, o.Version}, []any{true, orderevent.StatusPaid, orderevent.ReasonBackup, int32(3)})
 	require.Equal(t, "available, backup", []int{int(s.available(b.ItemID)), s.backup(b)}, []int{5, 0})
 	require.Equal(t, "event", s.events()[orderevent.SubjectPaid], []orderevent.Order{o})
 	require.Equal(t, "history", s.count(`SELECT count(*) FROM orders.history WHERE order_no = $1 AND version = 3 AND status = 'paid' AND reason = 'backup'`, first), 1)
@@ -88,9 +86,8 @@ func TestRetake(t *testing.T) {
 	refused("a user who bought another item of the activity", no, orderevent.StatusClosed, b, 3)
 	// Of one item per activity the order itself is the one.
 	again := s.closed(b, 2)
-	if _, won := s.takeUp(again); !won || s.backup(b) != 2 {
-		t.Errorf("taken up: %v, %d in the backup", won, s.backup(b))
-	}
+	_, won = s.takeUp(again)
+	require.Equal(t, "taken up, and left in the backup", []any{won, s.backup(b)}, []any{true, 2})
 	require.Equal(t, "events of paid orders", len(s.events()[orderevent.SubjectPaid]), 2)
 	require.Equal(t, "recorded", s.count(`SELECT count(*) FROM inventory.retaken`), 2)
 }

@@ -12,6 +12,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
 
@@ -90,9 +91,8 @@ func TestSearchByEachName(t *testing.T) {
 	e.sales.items = map[int64]seckillevent.Sale{b.ItemID: {SKU: "A-1", Spec: "red"}}
 	e.sales.opens, e.sales.closes = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	by := orderevent.PaidBy{PaymentNo: payment, Provider: "wechatpay", Method: "native", ProviderTxn: "wx-42"}
-	if o, won := e.paidBy(no, by); !won || o.Status != orderevent.StatusPaid {
-		t.Fatalf("not paid: %+v", o)
-	}
+	o, _ := e.paidBy(no, by)
+	require.Equal(t, "the order", o.Status, orderevent.StatusPaid)
 	e.exec(`INSERT INTO orders.stores (name, address) VALUES ('s', 'a')`)
 	e.exec(`INSERT INTO orders.details (bucket, order_no, user_id, way, store_id, pickup_code, pickup_digest)
 		VALUES ($1, $2, 2, 'pickup', 1, '7K3M-Q9TD-X2HV', sha256('7K3MQ9TDX2HV'))`, no.Bucket(), no)
@@ -169,7 +169,5 @@ func TestPagesReadABoundedNumberOfOrders(t *testing.T) {
 			t.Errorf("an empty page scanned %d rows and fetched %d", scanned, fetched)
 		}
 	}
-	if want := past/most + 1; pages != want {
-		t.Errorf("%d pages lead through %d orders, want %d", pages, past, want)
-	}
+	require.Equal(t, "pages that lead through all orders", pages, past/most+1)
 }

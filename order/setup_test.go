@@ -1,7 +1,6 @@
 package order
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -160,9 +159,7 @@ func (s *bundle) deliver(batches ...*seckillevent.Batch) {
 	}
 	s.writer.write(s.t.Context(), s.t.Context().Done(), msgs)
 	for i := range all {
-		if n := all[i].acked.Load(); n != 1 {
-			s.t.Fatalf("message %d was acknowledged %d times", i, n)
-		}
+		require.Equal(s.t, "acknowledgements", all[i].acked.Load(), 1)
 	}
 }
 
@@ -230,19 +227,5 @@ func (s *bundle) costs(no ids.ID) int64 {
 
 func (s *bundle) exec(query string, args ...any) {
 	s.t.Helper()
-	if _, err := s.db.Exec(s.t.Context(), query, args...); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *bundle) runWorker(run func(context.Context) error) {
-	ctx, stop := context.WithCancel(s.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	s.t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
+	pgtest.Exec(s.t, s.db, query, args...)
 }

@@ -13,18 +13,21 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// lockStock locks an item's stock row, as a client does that froze in mid-
-// transaction, until the returned function is called.
-func (s *bundle) lockStock(item int64) (release func()) {
+// locked runs a statement that locks something until the returned function is called.
+func (s *bundle) locked(sql string, args ...any) (release func()) {
 	s.t.Helper()
 	tx, err := s.db.Begin(s.t.Context())
 	require.NoError(s.t, err)
 	release = func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) }
 	s.t.Cleanup(release)
-	if _, err := tx.Exec(s.t.Context(), `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, item); err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.Exec(s.t, tx, sql, args...)
 	return release
+}
+
+// lockStock locks an item's stock row, as a client does that froze in mid-transaction.
+func (s *bundle) lockStock(item int64) (release func()) {
+	s.t.Helper()
+	return s.locked(`SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, item)
 }
 
 func (s *bundle) writes(seq uint64, m *seckillevent.Batch) sent {
@@ -97,7 +100,7 @@ func TestLockedItemLeavesTheStreamToTheOthers(t *testing.T) {
 	s := setup(t, func(c *Config, _ *Deps) { c.LockWait = 20 * time.Millisecond })
 	stuck, free := s.item(2000), s.item(5)
 	release := s.lockStock(stuck.ItemID)
-	s.runWorker(s.Workers()[0].Run)
+	pgtest.Work(t, s.Workers()[0].Run)
 	var all []bus.Outgoing
 	send := func(m *seckillevent.Batch) {
 		all = append(all, bus.Outgoing{Subject: seckillevent.GrantsSubject(m.ItemID), ID: m.ID, Data: m.Encode(nil)})
@@ -135,8 +138,5 @@ func TestClosingSplitsSetWhenOneItemIsLocked(t *testing.T) {
 	require.Equal(t, "statuses", s.statuses(append(numbers(closable), numbers(waiting)...)...), []string{"closed/timeout", "closed/timeout", "pending_payment"})
 	require.Equal(t, "units", s.available(free.ItemID), 5)
 	release()
-	closed, err := s.CloseClaimed(t.Context(), append(numbers(closable), numbers(waiting)...), orderevent.ReasonTimeout)
-	if err != nil || len(closed) != 1 {
-		t.Errorf("after the lock: %v, %v", closed, err)
-	}
+	require.Equal(t, "closed after the lock", len(s.closeClaimed(orderevent.ReasonTimeout, append(numbers(closable), numbers(waiting)...)...)), 1)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
@@ -120,9 +119,7 @@ func (w *written) fetch(rt *rapid.T, batches []*seckillevent.Batch) {
 	}
 	w.writer.write(w.t.Context(), w.t.Context().Done(), received)
 	for _, m := range list { // in stream order again
-		if n := m.acked.Load(); n != 1 {
-			rt.Fatalf("message %s was acknowledged %d times", m.ID, n)
-		}
+		require.Equal(rt, "acknowledgements of "+m.ID.String(), m.acked.Load(), 1)
 		if new(seckillevent.Batch).Decode(m.Data) != nil {
 			w.dead[m.ID.String()] = -1
 			continue
@@ -159,9 +156,7 @@ func (w *written) between(rt *rapid.T) {
 				want++
 			}
 		}
-		if len(closed) != want {
-			rt.Fatalf("%d orders were closed, the model says %d", len(closed), want)
-		}
+		require.Equal(rt, "orders closed", len(closed), want)
 	case 2: // a payment
 		g := b.Grants[0]
 		amount := w.costs(g.No)
@@ -190,27 +185,22 @@ func (w *written) check(rt *rapid.T) {
 		}
 	}
 	for item, want := range w.m.units {
-		if got := w.available(item); got != want {
-			rt.Fatalf("item %d has %d units, the model says %d", item, got, want)
-		}
+		require.Equal(rt, fmt.Sprint("units of item ", item), w.available(item), want)
 	}
 	rows, err := w.db.Query(w.t.Context(), `SELECT message_id, payload FROM platform.dead_letters WHERE consumer = $1`, writerName)
 	require.NoError(rt, err)
 	dead := map[string]int{}
 	var id string
 	var payload []byte
-	if _, err := pgx.ForEachRow(rows, []any{&id, &payload}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &payload}, func() error {
 		var b seckillevent.Batch
 		if dead[id] = -1; b.Decode(payload) == nil {
 			dead[id] = len(b.Grants)
 		}
 		return nil
-	}); err != nil {
-		rt.Fatal(err)
-	}
-	if diff := cmp.Diff(w.dead, dead); diff != "" {
-		rt.Fatalf("dead letters (-want +got):\n%s", diff)
-	}
+	})
+	require.NoError(rt, err)
+	require.Equal(rt, "dead letters", dead, w.dead)
 	w.exec(`DELETE FROM platform.dead_letters`)
 }
 
@@ -262,9 +252,7 @@ func (s *bundle) eachChangeOnce() {
 	entered, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)
 	for _, change := range entered {
-		if n := told[change]; n != 1 {
-			s.t.Errorf("%d events for %s", n, change)
-		}
+		require.Equal(s.t, "events for "+change, told[change], 1)
 	}
 	require.Equal(s.t, "changes with events", len(told), len(entered))
 	require.Equal(s.t, "lines of history", s.count(`SELECT count(*) FROM orders.history`), s.count(`SELECT coalesce(sum(version - 1), 0)::int FROM orders.orders`))

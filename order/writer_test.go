@@ -2,6 +2,7 @@ package order
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -33,9 +34,7 @@ func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
 
 	for _, m := range []*seckillevent.Batch{first, second, third} {
 		for i, status := range s.statuses(numbers(m)...) {
-			if status != orderevent.StatusPending {
-				t.Errorf("grant %d of item %d is %q", i, m.ItemID, status)
-			}
+			require.Equal(t, fmt.Sprintf("grant %d of item %d", i, m.ItemID), status, orderevent.StatusPending)
 		}
 	}
 	require.Equal(t, "units of the first item", s.available(a.ItemID), 10-2-5)
@@ -51,9 +50,8 @@ func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
 	for _, o := range created {
 		require.Equal(t, "order in the event", o, rows[o.No])
 		cached, ok, err := s.cache.get(t.Context(), o.No)
-		if err != nil || !ok {
-			t.Fatalf("not cached: %v", err)
-		}
+		require.NoError(t, err)
+		require.Equal(t, "cached", ok, true)
 		require.Equal(t, "order in the cache", cached, rows[o.No])
 		window := 15 * time.Minute
 		if o.ItemID == b.ItemID {
@@ -64,9 +62,7 @@ func TestWriterMakesOrdersOfSeveralItemsAtOnce(t *testing.T) {
 	if ttl := s.rdb.TTL(t.Context(), placeOf(first.Grants[0].No).keys()[0]).Val(); ttl <= 23*time.Hour || ttl > 24*time.Hour+24*time.Hour/lifeSpread {
 		t.Errorf("the cache keeps a new order for %s", ttl)
 	}
-	if s.waker.woken.Load() == 0 {
-		t.Error("the relay was not woken")
-	}
+	require.Equal(t, "the relay was woken", s.waker.woken.Load() > 0, true)
 }
 
 // Two items, one of them in two messages, in one transaction.
@@ -138,10 +134,8 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 	for range 2 { // a redelivery buries nothing twice
 		s.writer.write(t.Context(), t.Context().Done(), msgs)
 	}
-	for i, m := range all {
-		if m.acked.Load() != 2 {
-			t.Errorf("message %d acknowledged %d times in 2 deliveries", i, m.acked.Load())
-		}
+	for _, m := range all {
+		require.Equal(t, "acknowledgements of two deliveries", m.acked.Load(), 2)
 	}
 	require.Equal(t, "statuses", s.statuses(append(append(numbers(good), numbers(poisoned)...), numbers(fine)...)...),
 		[]string{"pending_payment", "pending_payment", "", "", "pending_payment", "", ""})
@@ -155,9 +149,8 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 	id[15]++
 	require.NoError(t, s.db.QueryRow(t.Context(), `SELECT payload FROM platform.dead_letters WHERE message_id = $1`, id.String()).Scan(&payload))
 	var dead seckillevent.Batch
-	if err := dead.Decode(payload); err != nil || len(dead.Grants) != 2 {
-		t.Fatalf("%v, %+v", err, dead)
-	}
+	require.NoError(t, dead.Decode(payload))
+	require.Equal(t, "grants in it", len(dead.Grants), 2)
 }
 
 // TestWriterAsksForAPersonAboutStock: what the model does not see, an operator

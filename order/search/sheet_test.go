@@ -72,9 +72,8 @@ func TestWorkbookKeepsTexts(t *testing.T) {
 	book, err := excelize.OpenReader(&file)
 	require.NoError(t, err)
 	rows, err := book.GetRows(book.GetSheetName(0))
-	if err != nil || len(rows) != len(texts) {
-		t.Fatalf("%v %q", err, rows)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "rows", len(rows), len(texts))
 	for i, text := range texts {
 		if got := rows[i]; got[title] != text || got[quantity] != "-7" || got[0] != "" || got[len(heading)-1] != "end" {
 			t.Errorf("%q is read as %q", text, got)
@@ -92,8 +91,6 @@ func TestTextsAreNoFormulas(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "red": "red", "=1+1": "'=1+1", "+86": "'+86", "@SUM(A1)": "'@SUM(A1)", "-1+1": "'-1+1", "-100": "-100", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1", "＝1+1": "'＝1+1", "＠SUM(A1)": "'＠SUM(A1)", "手机": "手机", "a=1": "a=1",
 	} {
-		if got := defused(cell); got != want {
-			t.Errorf("%q is written as %q, want %q", cell, got, want)
-		}
+		require.Equal(t, cell, defused(cell), want)
 	}
 }

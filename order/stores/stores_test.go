@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +51,5 @@ func TestChangesOfAStoreAreAudited(t *testing.T) {
 		require.NoError(t, json.Unmarshal(e.Detail, &d))
 		got = append(got, e.Action+" "+d.Before.Name+">"+d.After.Name)
 	}
-	if want := []string{"store.delete 老店>", "store.edit 旗舰店>老店", "store.create >旗舰店"}; !slices.Equal(got, want) {
-		t.Errorf("audited %q, want %q", got, want)
-	}
+	require.Equal(t, "audited", got, []string{"store.delete 老店>", "store.edit 旗舰店>老店", "store.create >旗舰店"})
 }
