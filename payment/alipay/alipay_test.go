@@ -94,12 +94,9 @@ func TestOnlyYuan(t *testing.T) {
 	t.Parallel()
 	c := charge()
 	c.Currency = "USD"
-	s := &shop{}
 	_, cfg := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
-	s.Client = client(t, cfg)
-	if _, err := s.Create(t.Context(), c); !errors.Is(err, provider.ErrRefused) {
-		t.Errorf("%v, want ErrRefused", err)
-	}
+	_, err := client(t, cfg).Create(t.Context(), c)
+	require.ErrorIs(t, err, provider.ErrRefused)
 }
 
 // TestWhomItBelieves plays what arrives at a callback address that is no secret.
@@ -174,14 +171,14 @@ func TestYuan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		fen := rapid.Int64Range(0, 1e13).Draw(t, "fen")
-		if got, err := company.ParseYuan(company.Yuan(fen)); got != fen || err != nil {
-			t.Fatalf("%d is written %s and read %d, %v", fen, company.Yuan(fen), got, err)
-		}
+		got, err := company.ParseYuan(company.Yuan(fen))
+		require.NoError(t, err)
+		require.Equal(t, company.Yuan(fen), got, fen)
 	})
 	for text, want := range map[string]int64{"1": 100, "0.5": 50, "12.30": 1230, "0.01": 1} {
-		if got, err := company.ParseYuan(text); got != want || err != nil {
-			t.Errorf("%s: %d, %v", text, got, err)
-		}
+		got, err := company.ParseYuan(text)
+		require.NoError(t, err)
+		require.Equal(t, text, got, want)
 	}
 	for _, text := range []string{"", "-1", "+1", "1.234", "1,00", "01", "1e3", ".5", "1.", "999999999999999", "１"} {
 		if got, err := company.ParseYuan(text); err == nil {

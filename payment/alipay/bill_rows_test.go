@@ -2,11 +2,11 @@ package alipay
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
 	"stampede/payment/provider"
+	"stampede/platform/workshop/require"
 )
 
 // Alipay quotes no cell, and a product's name may begin with a quotation mark: such a
@@ -34,9 +34,7 @@ func TestSubjectHasNoCharacterThatAlipayRefuses(t *testing.T) {
 	if got := subject("H&M 1/2, \"a=b\"\n"); strings.ContainsAny(got, "&/,=\"\n") || !strings.HasPrefix(got, "H") {
 		t.Errorf("subject %q", got)
 	}
-	if got := subject(strings.Repeat("鞋", 300)); len([]rune(got)) != maxSubjectRunes {
-		t.Errorf("%d characters", len([]rune(got)))
-	}
+	require.Equal(t, "characters", len([]rune(subject(strings.Repeat("鞋", 300)))), maxSubjectRunes)
 }
 
 // A small archive may unpack to more than a disk holds, in rows that are no movements.
@@ -45,15 +43,12 @@ func TestUnpackedBillIsBounded(t *testing.T) {
 	endless := strings.NewReader(strings.Repeat("#\n", 1<<20))
 	read := func(ctx context.Context, most int64) error {
 		endless.Reset(strings.Repeat("#\n", 1<<20))
-		err := details.Read(&bounded{ctx: ctx, r: endless, left: most}, func(provider.Line) bool { return true })
-		return err
+		return details.Read(&bounded{ctx: ctx, r: endless, left: most}, func(provider.Line) bool { return true })
 	}
 	if err := read(t.Context(), 1<<20); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("a bill above its bound: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := read(ctx, 1<<30); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the fetch was given up: %v", err)
-	}
+	require.ErrorIs(t, read(ctx, 1<<30), context.Canceled) // after the fetch was given up
 }

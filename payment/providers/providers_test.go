@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -63,24 +62,17 @@ func TestProviders(t *testing.T) {
 		"all companies":     {Settings{WeChat: weChat, Alipay: aliPay, Stripe: cards}, []string{"wechat", "alipay", "stripe"}},
 		"practice with all": {Settings{Sandbox: on, PayWith: []string{"alipay", "stripe", "wechat"}}, []string{"alipay", "stripe", "wechat", "sandbox"}},
 	} {
-		if err := config.Check(&tt.set); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		require.NoError(t, config.Check(&tt.set))
 		ways, err := Open(tt.set, Deps{
 			Secret: []byte(strings.Repeat("s", 32)), PublicURL: "http://127.0.0.1:1", LocalURL: "http://127.0.0.1:1", DB: new(pgxpool.Pool),
 			Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 		})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		require.NoError(t, err)
 		var got []string
 		for _, p := range ways.Providers {
 			got = append(got, p.Profile().Name)
 		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
-		}
+		require.Equal(t, name, got, tt.want)
 	}
 	wrong := func(change func(*Settings)) Settings {
 		s := Settings{WeChat: weChat, Alipay: aliPay, Stripe: cards}

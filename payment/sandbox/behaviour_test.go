@@ -67,9 +67,8 @@ func TestSilenceAndBounce(t *testing.T) {
 	notifyURL, calls := merchant(t, http.StatusOK, ackWord)
 	c := w.charge(notifyURL)
 	_, paid, err := payAs(w.create(t, c), payRequest{Behaviour: Silent, DelaySeconds: new(int32(3600))})
-	if err != nil || paid.Status != StatusCaptured {
-		t.Fatal(paid, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "status", paid.Status, StatusCaptured)
 	of := provider.Payment{No: c.PaymentNo}
 	_, asked := w.client.Query(t.Context(), of)
 	_, closed := w.client.Close(t.Context(), of)
@@ -77,12 +76,11 @@ func TestSilenceAndBounce(t *testing.T) {
 		t.Errorf("a silent bank answers %v, %v, and has sent %d callbacks", asked, closed, calls.Load())
 	}
 	for _, sql := range []string{`UPDATE sandbox.payments SET silent_until = now(), behaviour = 'refund_bounces', delay_seconds = 0`, `UPDATE sandbox.callbacks SET next_try = now()`} {
-		_, err := w.db.Exec(t.Context(), sql)
-		require.NoError(t, err)
+		pgtest.Exec(t, w.db, sql)
 	}
-	if st, err := w.client.Query(t.Context(), of); err != nil || st.State != provider.Captured {
-		t.Errorf("after its time: %+v, %v", st, err)
-	}
+	st, err := w.client.Query(t.Context(), of)
+	require.NoError(t, err)
+	require.Equal(t, "after its time", st.State, provider.Captured)
 	r := provider.Return{RefundNo: ids.NewFor(7), Payment: of, Transaction: paid.Transaction, Amount: 100, Captured: 100, Currency: "CNY", NotifyURL: notifyURL}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		got, err := w.client.Refund(t.Context(), r)
@@ -109,9 +107,7 @@ func TestGivesUpAfterEightAttempts(t *testing.T) {
 			notifyURL, calls := merchant(t, answer.status, answer.word)
 			require.NoError(t, pay(w.create(t, w.charge(notifyURL))))
 			pgtest.Eventually(t, 30*time.Second, func() bool { return w.callbacks(t)[0].Status == "given_up" }, "the bank gives up")
-			if got := w.callbacks(t)[0].Attempts; got != 8 || calls.Load() != 8 {
-				t.Errorf("%d attempts noted, %d made, want 8", got, calls.Load())
-			}
+			require.Equal(t, "attempts noted and made", []int{w.callbacks(t)[0].Attempts, int(calls.Load())}, []int{8, 8})
 		})
 	}
 }
@@ -123,9 +119,7 @@ func TestRestartLosesNoCallback(t *testing.T) {
 	w.stop()
 	notifyURL, calls := merchant(t, http.StatusOK, ackWord)
 	require.NoError(t, pay(w.create(t, w.charge(notifyURL))))
-	if calls.Load() != 0 {
-		t.Fatal("a stopped worker sent a callback")
-	}
+	require.Equal(t, "callbacks of a stopped worker", calls.Load(), 0)
 	w = setupOn(t, db, testConfig())
 	pgtest.Eventually(t, 30*time.Second, func() bool { return w.callbacks(t)[0].Status == "acknowledged" }, "the next process delivers")
 }
@@ -152,7 +146,6 @@ func TestAStopPutsCallbacksBack(t *testing.T) {
 	var waiting int
 	err := w.db.QueryRow(context.Background(),
 		`SELECT count(*) FROM sandbox.callbacks WHERE status = 'pending' AND next_try < clock_timestamp() + interval '1 second'`).Scan(&waiting)
-	if err != nil || waiting != 3 {
-		t.Errorf("%d of 3 callbacks are due again, %v", waiting, err)
-	}
+	require.NoError(t, err)
+	require.Equal(t, "callbacks that are due again", waiting, 3)
 }

@@ -97,12 +97,8 @@ func TestPage(t *testing.T) {
 	}
 	_, body, _ = w.browse(t, w.url+h.Get("Location"), "en", nil)
 	wants(t, body, "Paid.", `href="https://shop.example/orders/1"`)
-	if strings.Contains(body, "<form") {
-		t.Error("a paid payment can be paid on its page")
-	}
-	if rows := w.callbacks(t); len(rows) != 1 {
-		t.Errorf("%d callbacks after two presses, want 1", len(rows))
-	}
+	require.Equal(t, "a paid payment can be paid on its page", strings.Contains(body, "<form"), false)
+	require.Equal(t, "callbacks after two presses", len(w.callbacks(t)), 1)
 }
 
 // With Postgres away the page, a payment and the merchant API are answered 503, with what to do.
@@ -125,9 +121,8 @@ func TestBankWithoutPostgres(t *testing.T) {
 		t.Errorf("a program's payment: %d, %v", status, err)
 	}
 	query := `{"op":"query","nonce":"` + ids.New().String() + `","merchant":"shop-1","payment_no":"` + ids.New().String() + `"}`
-	if status, code := cut.post(t, "/v1/query", query, w.client.merchant.sign); status != http.StatusServiceUnavailable || code != "unavailable" {
-		t.Errorf("the merchant API: %d %q", status, code)
-	}
+	status, code := cut.post(t, "/v1/query", query, w.client.merchant.sign)
+	require.Equal(t, "the merchant API", []any{status, code}, []any{http.StatusServiceUnavailable, "unavailable"})
 }
 
 func TestAPayURLIsASecret(t *testing.T) {

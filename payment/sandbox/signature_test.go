@@ -58,9 +58,7 @@ func (w *bundle) post(t *testing.T, path, body string, sign func(http.Header, []
 	h := http.Header{}
 	sign(h, []byte(body))
 	status, reply, h := send(t, http.MethodPost, w.url+Prefix+path, body, h)
-	if err := w.client.bank.verify(h, []byte(reply)); err != nil {
-		t.Errorf("the reply is not signed: %v", err)
-	}
+	require.NoError(t, w.client.bank.verify(h, []byte(reply)))
 	var e errorReply
 	_ = json.Unmarshal([]byte(reply), &e) // empty for a success
 	return status, e.Code
@@ -105,9 +103,8 @@ func TestRequestsThatTheBankRefuses(t *testing.T) {
 		{"a file for an address", "/v1/create", creation("notify_url", `"file:///etc/passwd"`), good, 422, "invalid"},
 		{"expired already", "/v1/create", creation("expires_at", `"2020-01-01T00:00:00Z"`), good, 422, "invalid"},
 	} {
-		if status, code := w.post(t, tt.path, tt.body, tt.sign); status != tt.status || code != tt.code {
-			t.Errorf("%s: %d %q, want %d %q", tt.name, status, code, tt.status, tt.code)
-		}
+		status, code := w.post(t, tt.path, tt.body, tt.sign)
+		require.Equal(t, tt.name, []any{status, code}, []any{tt.status, tt.code})
 	}
 }
 
@@ -196,9 +193,8 @@ func TestSignedInvalidMessageIsRefused(t *testing.T) {
 	// The same message in other bytes does not match the signature.
 	h := http.Header{}
 	bank.sign(h, []byte(good))
-	if _, err := c.Parse(h, []byte(strings.ReplaceAll(good, `,"`, `, "`))); !errors.Is(err, provider.ErrBadSignature) {
-		t.Errorf("encoded again: %v, want ErrBadSignature", err)
-	}
+	_, err := c.Parse(h, []byte(strings.ReplaceAll(good, `,"`, `, "`)))
+	require.ErrorIs(t, err, provider.ErrBadSignature)
 }
 
 // FuzzParse feeds arbitrary callbacks: unsigned ones are refused as such,

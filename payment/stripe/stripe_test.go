@@ -151,9 +151,8 @@ func TestRolledSecret(t *testing.T) {
 	company.Head(h, text)
 	for _, secrets := range [][]string{{first}, {second}, {first, second}, {"whsec_older", second}} {
 		cfg.Secrets = secrets
-		if _, err := client(t, cfg).Parse(h, text); err != nil {
-			t.Errorf("with %d secrets: %v", len(secrets), err)
-		}
+		_, err := client(t, cfg).Parse(h, text)
+		require.NoError(t, err)
 	}
 }
 
@@ -166,26 +165,23 @@ func TestLostCreation(t *testing.T) {
 		c := charge()
 		c.NotifyURL, c.ReturnURL = s.bank.URL+"/nowhere", ""
 		h, err := s.Create(t.Context(), c)
-		if err != nil || h.Ref == "" {
-			t.Fatal(h, err)
-		}
+		require.NoError(t, err)
+		require.Equal(t, "it has a reference", h.Ref != "", true)
 		for range 3 { // others of the same time
-			c := charge()
-			if _, err := s.Create(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Create(t.Context(), charge())
+			require.NoError(t, err)
 		}
 		lost, want := provider.Payment{No: c.PaymentNo}, provider.Closed
-		if st, err := s.Query(t.Context(), lost); err != nil || st.State != provider.Open {
-			t.Fatalf("%+v, %v, want open", st, err)
-		}
+		st, err := s.Query(t.Context(), lost)
+		require.NoError(t, err)
+		require.Equal(t, "before the payment", st.State, provider.Open)
 		if paid {
 			require.NoError(t, sandboxtest.Pay(h))
 			want = provider.Captured
 		}
-		if st, err := s.Close(t.Context(), lost); err != nil || st.State != want {
-			t.Errorf("%+v, %v, want %s", st, err, want)
-		}
+		st, err = s.Close(t.Context(), lost)
+		require.NoError(t, err)
+		require.Equal(t, "closed", st.State, want)
 		if st, err := s.Query(t.Context(), provider.Payment{No: ids.NewFor(7), Ref: h.Ref}); err == nil {
 			t.Errorf("another payment's session was read as %+v", st)
 		}

@@ -87,9 +87,7 @@ func TestMethods(t *testing.T) {
 		c := charge()
 		c.Method = method
 		h, err := s.Create(t.Context(), c)
-		if err != nil {
-			t.Fatalf("%s: %v", method, err)
-		}
+		require.NoError(t, err)
 		switch method {
 		case wechatpay.Native:
 			if h.QR == "" || h.URL != "" {
@@ -108,24 +106,29 @@ func TestMethods(t *testing.T) {
 	}
 	c := charge()
 	c.Method, c.OpenID = wechatpay.JSAPI, nil
-	if _, err := s.Create(t.Context(), c); !errors.Is(err, provider.ErrNoLogin) {
-		t.Errorf("inside WeChat without a login by WeChat: %v", err)
-	}
+	_, err := s.Create(t.Context(), c)
+	require.ErrorIs(t, err, provider.ErrNoLogin)
 	c = charge()
 	c.ExpiresAt = time.Now().Add(30 * time.Second)
-	if _, err := s.Create(t.Context(), c); !errors.Is(err, provider.ErrRefused) {
-		t.Errorf("a window below a minute: %v", err)
-	}
+	_, err = s.Create(t.Context(), c)
+	require.ErrorIs(t, err, provider.ErrRefused)
+}
+
+// capture is the company's callback about a capture.
+func (s *shop) capture(t *testing.T) []byte {
+	t.Helper()
+	body, err := s.company.Callback(sandbox.Event{Payment: sandbox.Payment{
+		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
+	}})
+	require.NoError(t, err)
+	return body
 }
 
 // TestWhomItBelieves plays what arrives at a callback address that everybody can find.
 func TestWhomItBelieves(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	body, err := s.company.Callback(sandbox.Event{Payment: sandbox.Payment{
-		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
-	}})
-	require.NoError(t, err)
+	body := s.capture(t)
 	signed := func(change func(http.Header)) http.Header {
 		h := http.Header{}
 		s.company.Head(h, body)
@@ -137,11 +140,9 @@ func TestWhomItBelieves(t *testing.T) {
 		t.Fatalf("genuine: %+v, %v", n, err)
 	}
 	s.company.Rotate()
-	if _, err := s.Parse(signed(func(http.Header) {}), body); err != nil {
-		t.Errorf("after the company changed its key: %v", err)
-	}
-	if _, err := s.Parse(genuine, body); err != nil {
-		t.Errorf("with the key before: %v", err)
+	for _, h := range []http.Header{signed(func(http.Header) {}), genuine} { // by the new key, and by the one before
+		_, err := s.Parse(h, body)
+		require.NoError(t, err)
 	}
 	other, _ := standin.Pair("http://127.0.0.1", time.Now, slog.New(slog.DiscardHandler))
 	for name, h := range map[string]http.Header{
@@ -263,34 +264,24 @@ func TestPlatformCertificatesAreRenewed(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	c := s.client(t, s.company.Certify(s.cfg))
-	text, err := s.company.Callback(sandbox.Event{Payment: sandbox.Payment{
-		No: ids.NewFor(7).String(), Status: sandbox.StatusCaptured, Amount: 100, Captured: 100, Currency: "CNY", Transaction: "t1", At: time.Now(),
-	}})
-	require.NoError(t, err)
+	text := s.capture(t)
 	believed := func() error {
 		h := http.Header{}
 		s.company.Head(h, text)
 		_, err := c.Parse(h, text)
 		return err
 	}
-	if err := believed(); err != nil {
-		t.Fatalf("by the first: %v", err)
-	}
+	require.NoError(t, believed())
 	s.company.Rotate()
-	if err := believed(); !errors.Is(err, provider.ErrBadSignature) {
-		t.Fatalf("by a certificate that was never named: %v", err)
-	}
+	require.ErrorIs(t, believed(), provider.ErrBadSignature) // a certificate that was never named
 	// Nor does a reply by it name itself.
 	if _, err := c.Query(t.Context(), provider.Payment{No: ids.NewFor(7)}); err == nil {
 		t.Error("a reply by an unknown certificate is believed")
 	}
 	s.company.Rotate()
 	c = s.client(t, s.company.Certify(s.cfg))
-	if _, err := c.Query(t.Context(), provider.Payment{No: ids.NewFor(7)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Query(t.Context(), provider.Payment{No: ids.NewFor(7)})
+	require.NoError(t, err)
 	s.company.Rotate()
-	if err := believed(); err != nil {
-		t.Errorf("by the next one: %v", err)
-	}
+	require.NoError(t, believed())
 }
