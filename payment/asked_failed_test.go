@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -28,18 +27,12 @@ func aFailedRefundIsRetried(t *testing.T, s *bundle) {
 	t.Helper()
 	no, refundNo := s.failedRefund(`{"note":"damaged"}`)
 	s.orderIs(no, orderevent.StatusRefundFailed)
-	if found, err := checkReturned(t.Context(), s.db); err != nil || len(found) != 1 {
-		t.Errorf("I5 sees %v, %v", found, err)
-	}
-	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
-		t.Errorf("I4 sees %v, %v", found, err)
-	}
+	s.finds(checkReturned, 1)
+	s.finds(checkMoney, 0)
 	s.askBack(no, `{"note":"again"}`, "order-not-refundable")
 	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal' WHERE payment_no = (SELECT replace(payment_no::text, '-', '') FROM payments.payments WHERE order_no = $1)`, no)
 	next := s.act(firstOperator, refundNo, "retry", "", "requested").text("refund_no")
-	if next == refundNo {
-		t.Error("the retry has the number that the bank failed")
-	}
+	require.Equal(t, "the retry has another number", next != refundNo, true)
 	s.orderIs(no, orderevent.StatusRefunding)
 	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")
 	s.refundsDone(no)
@@ -51,9 +44,8 @@ func aFailedRefundIsRetried(t *testing.T, s *bundle) {
 	}
 	// The bank makes the replaced refund after all: an operator has to know.
 	err := s.settleRefund(t.Context(), "sandbox", s.succeededAt(refundNo, "late"), told)
-	if !errors.Is(err, provider.ErrReused) || s.alarms("payment-transaction-reused", "sandbox transaction late") != 1 {
-		t.Errorf("a second movement: %v", err)
-	}
+	require.ErrorIs(t, err, provider.ErrReused)
+	require.Equal(t, "alarms", s.alarms("payment-transaction-reused", "sandbox transaction late"), 1)
 	s.booksAreRight()
 }
 

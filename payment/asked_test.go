@@ -109,8 +109,7 @@ func (s *bundle) act(by int64, refundNo, verb, body, want string) answer {
 func (s *bundle) pays(no ids.ID, user int64, how ...sandbox.Behaviour) {
 	s.t.Helper()
 	_, url := s.startPayment(no, user)
-	s.payAt(url, append(how, sandbox.Normal)[0])
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(url, no, how...)
 }
 
 // paidFor is an order that was paid so.
@@ -147,9 +146,7 @@ func anOperatorRefundsAWholeOrder(t *testing.T, s *bundle) {
 	for subject, want := range map[string]int{orderevent.SubjectRefunding: 1, orderevent.SubjectRefunded: 1, orderevent.SubjectRefundFailed: 0, paymentevent.SubjectRefunded: 1} {
 		require.Equal(t, "events", s.events(subject, no), want)
 	}
-	if s.wholeEvents(no) != 1 {
-		t.Error("the event does not say that all is refunded")
-	}
+	require.Equal(t, "events that say that all is refunded", s.wholeEvents(no), 1)
 	require.Equal(t, "audit records", read[int](s, `SELECT count(*) FROM platform.audit WHERE action = 'refund.request' AND subject = $1 AND actor = $2`, "refund "+refundNo, firstOperator), 1)
 	s.booksAreRight()
 }
@@ -312,9 +309,8 @@ func unitsAreWrittenOff(t *testing.T, s *bundle) {
 			s.exec(`UPDATE orders.orders SET status = 'completed' WHERE order_no = $1`, no)
 		}
 		var available, written int
-		if _, err := fmt.Sscanf(s.stockIs(), "%d, %d", &available, &written); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscanf(s.stockIs(), "%d, %d", &available, &written)
+		require.NoError(t, err)
 		rev := read[int](s, `SELECT rev FROM inventory.stock WHERE item_id = $1`, s.item)
 		s.askBack(no, `{"note":"damaged"`+tt.units+`}`, "requested")
 		s.refundsDone(no)
@@ -328,9 +324,7 @@ func unitsAreWrittenOff(t *testing.T, s *bundle) {
 
 func anOrderThatCostNothingIsRefunded(t *testing.T, s *bundle) {
 	no, user := s.one(0)
-	if a := s.askToPay(no, user); a.text("status") != "captured" {
-		t.Fatalf("pay: %v", a.body)
-	}
+	s.says(s.askToPay(no, user), "captured")
 	s.askBack(no, `{"note":"a free gift comes back"}`, "requested")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)

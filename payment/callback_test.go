@@ -2,7 +2,6 @@ package payment
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -46,9 +45,9 @@ func misbehavingBank(t *testing.T, s *bundle) {
 			s := s.in(t)
 			no, user := s.one(9900)
 			paymentNo, url := s.startPayment(no, user)
-			if a, err := s.tryPost(0, url, `{"behaviour":"`+string(tt.behaviour)+`","delay_seconds":3600}`); err != nil || a.status != http.StatusOK {
-				t.Fatalf("pay: %+v, %v", a, err)
-			}
+			a, err := s.tryPost(0, url, `{"behaviour":"`+string(tt.behaviour)+`","delay_seconds":3600}`)
+			require.NoError(t, err)
+			a.want(t, "pay", http.StatusOK, "")
 			if tt.alarm != "" {
 				s.until("the alarm", func() bool { return s.alarms(tt.alarm, "payment "+paymentNo.String()) == 1 })
 			}
@@ -57,9 +56,7 @@ func misbehavingBank(t *testing.T, s *bundle) {
 				s.exec(`UPDATE payments.payments SET next_query = now() WHERE order_no = $1`, no)
 				s.round(s.queryDue)
 			}
-			s.until("the payment is captured", func() bool {
-				return s.paymentStatus(paymentNo) == "captured"
-			})
+			s.until("the payment is captured", func() bool { return s.paymentStatus(paymentNo) == "captured" })
 			require.Equal(t, "order", s.status(no), tt.status)
 			s.refundsDone(no)
 			back := read[int64](s, `SELECT coalesce(sum(amount), 0)::bigint FROM payments.ledger WHERE kind = 'refund' AND order_no = $1`, no)
@@ -80,9 +77,7 @@ func anUnderpaidOrderCanBePaidAgain(_ *testing.T, s *bundle) {
 	no, user := s.one(100)
 	first, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Underpaid)
-	s.until("the amount is found to differ", func() bool {
-		return s.paymentStatus(first) == "captured"
-	})
+	s.until("the amount is found to differ", func() bool { return s.paymentStatus(first) == "captured" })
 	s.pays(no, user)
 	s.refundsDone(no)
 	s.booksAreRight()
@@ -168,18 +163,16 @@ func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 
 	c := good
 	c.Merchant = "shop-2"
-	if _, err := s.settle(t.Context(), "sandbox", c, told); !errors.Is(err, provider.ErrForeign) || s.alarms("payment-foreign-merchant", "sandbox") != 1 {
-		t.Errorf("another merchant: %v", err)
-	}
+	_, err = s.settle(t.Context(), "sandbox", c, told)
+	require.ErrorIs(t, err, provider.ErrForeign)
+	require.Equal(t, "alarms about another merchant", s.alarms("payment-foreign-merchant", "sandbox"), 1)
 	c = good
 	c.PaymentNo = ids.NewFor(1)
-	if _, err := s.settle(t.Context(), "sandbox", c, asked); !errors.Is(err, provider.ErrUnknown) || s.alarms("payment-unknown", "sandbox payment "+c.PaymentNo.String()) != 1 {
-		t.Errorf("an unknown number: %v", err)
-	}
-	both := s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt))
-	if _, err := both.settle(t.Context(), "bank2", good, told); !errors.Is(err, provider.ErrUnknown) {
-		t.Errorf("another provider's number: %v", err)
-	}
+	_, err = s.settle(t.Context(), "sandbox", c, asked)
+	require.ErrorIs(t, err, provider.ErrUnknown)
+	require.Equal(t, "alarms about an unknown number", s.alarms("payment-unknown", "sandbox payment "+c.PaymentNo.String()), 1)
+	_, err = s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt)).settle(t.Context(), "bank2", good, told)
+	require.ErrorIs(t, err, provider.ErrUnknown) // another provider's number
 	require.Equal(t, "ledger rows", s.ledger(no, kindCapture), 0)
 	require.Equal(t, "the good one", deliver(s.Service, "sandbox", cb.header, cb.body), http.StatusOK)
 	// The same transaction number under another payment.
@@ -187,20 +180,15 @@ func moneyThatIsNotOurs(t *testing.T, s *bundle) {
 	second, _ := s.startPayment(no2, user2)
 	c = good
 	c.PaymentNo = second
-	if _, err := s.settle(t.Context(), "sandbox", c, asked); !errors.Is(err, provider.ErrReused) || s.alarms("payment-transaction-reused", "sandbox transaction "+c.Transaction) != 1 {
-		t.Errorf("a transaction used twice: %v", err)
-	}
-	if s.status(no) != orderevent.StatusPaid || s.status(no2) != orderevent.StatusPending {
-		t.Errorf("orders are %s and %s", s.status(no), s.status(no2))
-	}
+	_, err = s.settle(t.Context(), "sandbox", c, asked)
+	require.ErrorIs(t, err, provider.ErrReused)
+	require.Equal(t, "alarms about a transaction used twice", s.alarms("payment-transaction-reused", "sandbox transaction "+c.Transaction), 1)
+	s.orderIs(no, orderevent.StatusPaid)
+	s.orderIs(no2, orderevent.StatusPending)
 	back := provider.RefundStatus{State: provider.Succeeded, Merchant: merchantNo, RefundNo: ids.NewFor(1), PaymentNo: second, Transaction: "x", Amount: 1, Currency: "CNY", At: time.Now()}
-	if err := s.settleRefund(t.Context(), "sandbox", back, told); !errors.Is(err, provider.ErrUnknown) {
-		t.Errorf("an unknown refund: %v", err)
-	}
+	require.ErrorIs(t, s.settleRefund(t.Context(), "sandbox", back, told), provider.ErrUnknown)
 	back.Merchant = "shop-2"
-	if err := s.settleRefund(t.Context(), "sandbox", back, told); !errors.Is(err, provider.ErrForeign) {
-		t.Errorf("another merchant's refund: %v", err)
-	}
+	require.ErrorIs(t, s.settleRefund(t.Context(), "sandbox", back, told), provider.ErrForeign)
 	s.booksAreRight()
 }
 
@@ -212,24 +200,20 @@ func aDoubtfulSumWaitsForTheProvider(t *testing.T, s *bundle) {
 	require.NoError(t, err)
 	n.Capture.Amount++
 	s.bank.shut.Store(true)
-	if _, err := s.settle(t.Context(), "sandbox", *n.Capture, told); !errors.Is(err, provider.ErrMismatch) {
-		t.Errorf("%v, want provider.ErrMismatch", err)
-	}
+	_, err = s.settle(t.Context(), "sandbox", *n.Capture, told)
+	require.ErrorIs(t, err, provider.ErrMismatch)
 	alarms := s.alarms("payment-mismatch", "payment "+n.Capture.PaymentNo.String())
-	if got := s.ledger(no, kindCapture); got != 0 || s.status(no) != orderevent.StatusPending || alarms != 1 {
-		t.Errorf("%d ledger rows, order is %s, %d alarms", got, s.status(no), alarms)
-	}
+	require.Equal(t, "ledger rows and alarms", [...]int{s.ledger(no, kindCapture), alarms}, [...]int{0, 1})
+	s.orderIs(no, orderevent.StatusPending)
 	s.bank.shut.Store(false)
 	negative := *n.Capture
 	negative.Amount = -negative.Amount
-	if _, err := s.settle(t.Context(), "sandbox", negative, asked); !errors.Is(err, provider.ErrMismatch) {
-		t.Errorf("money that moves backwards: %v, want provider.ErrMismatch", err)
-	}
-	if got, err := s.settle(t.Context(), "sandbox", *n.Capture, told); err != nil || got != outcomePaid {
-		t.Errorf("once the bank answers: %s, %v", got, err)
-	}
-	if got, err := s.settle(t.Context(), "sandbox", *n.Capture, told); err != nil || got != outcomeRepeated {
-		t.Errorf("the doubtful one again: %s, %v", got, err)
+	_, err = s.settle(t.Context(), "sandbox", negative, asked)
+	require.ErrorIs(t, err, provider.ErrMismatch)                 // money that moves backwards
+	for _, want := range []string{outcomePaid, outcomeRepeated} { // once the bank answers
+		got, err := s.settle(t.Context(), "sandbox", *n.Capture, told)
+		require.NoError(t, err)
+		require.Equal(t, "outcome", got, want)
 	}
 	s.booksAreRight()
 }

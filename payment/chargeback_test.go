@@ -19,6 +19,7 @@ import (
 	"stampede/payment/stripe/standin"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -47,9 +48,9 @@ func TestChargebacks(t *testing.T) {
 		s.payAt(p.Handoff.URL, how)
 		st, err := client.Query(t.Context(), provider.Payment{No: p.PaymentNo, Ref: p.Handoff.Ref})
 		require.NoError(t, err)
-		if got, err := shop.settle(t.Context(), "stripe", st.Capture, asked); err != nil || got != outcome {
-			t.Fatal(got, err)
-		}
+		got, err := shop.settle(t.Context(), "stripe", st.Capture, asked)
+		require.NoError(t, err)
+		require.Equal(t, "outcome", got, outcome)
 		return no, st.Capture
 	}
 	paid := func(how sandbox.Behaviour) (ids.ID, provider.Capture) { return captured(how, outcomePaid) }
@@ -70,16 +71,14 @@ func TestChargebacks(t *testing.T) {
 	}
 	is := func(no ids.ID, want string) {
 		t.Helper()
-		got := ""
 		views, err := shop.Payments.Of(t.Context(), no)
-		if err == nil && len(views) == 1 && len(views[0].Chargebacks) == 1 {
-			c := views[0].Chargebacks[0]
-			got = fmt.Sprintf("%s %d withdrawn %t, rows %d %d, alarms %d", c.Status, c.Amount.Amount, c.Withdrawn,
-				s.ledger(no, "chargeback"), s.ledger(no, "chargeback_reversal"), s.alarms("chargeback", "chargeback "+c.ChargebackNo))
-		}
-		if got != want {
-			t.Errorf("the chargeback is %q, %v, want %q", got, err, want)
-		}
+		require.NoError(t, err)
+		require.Equal(t, "payments", len(views), 1)
+		require.Equal(t, "chargebacks", len(views[0].Chargebacks), 1)
+		c := views[0].Chargebacks[0]
+		got := fmt.Sprintf("%s %d withdrawn %t, rows %d %d, alarms %d", c.Status, c.Amount.Amount, c.Withdrawn,
+			s.ledger(no, "chargeback"), s.ledger(no, "chargeback_reversal"), s.alarms("chargeback", "chargeback "+c.ChargebackNo))
+		require.Equal(t, "the chargeback", got, want)
 	}
 	chargebackOf := func(of provider.Capture) string { return "dp_" + strings.TrimPrefix(of.Transaction, "pi_") }
 	created, withdrawn := sandbox.Dispute{}, sandbox.Dispute{Moved: true}
@@ -174,7 +173,7 @@ func TestChargebacks(t *testing.T) {
 	for _, no := range nos {
 		bank.Backdate(t, read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no), 24*time.Hour)
 	}
-	s.runs(shop.statements.Workers()[0].Run) // it fetches the day of its own accord, and Ask waits for that
+	pgtest.Work(t, shop.statements.Workers()[0].Run) // it fetches the day of its own accord, and Ask waits for that
 	found, err := statement.Ask(t.Context(), url, token, missing.At.UTC().AddDate(0, 0, -1).Format(time.DateOnly), "stripe", true)
 	if err != nil || found.Open() != 1 {
 		t.Fatalf("%+v, %v, want one difference", found, err)
@@ -196,9 +195,8 @@ func TestChargebacks(t *testing.T) {
 		report(againMoney, lost)
 		is(again, "won 4200 withdrawn false, rows 1 1, alarms 1")
 		s.oneIsOwed()
-		if n := s.alarms("refund-failed", "refund "+refund); s.refundOf(again) != "operator failed" || n != 1 {
-			t.Errorf("the refund is %s, with %d alarms", s.refundOf(again), n)
-		}
+		require.Equal(t, "the refund", s.refundOf(again), "operator failed")
+		require.Equal(t, "alarms about it", s.alarms("refund-failed", "refund "+refund), 1)
 	}
 	s.act(firstOperator, refund, "end-by-chargeback", "", "chargeback-not-lost")
 	s.act(firstOperator, refund, "settle-by-hand", `{"receipt":"42"}`, "settled_by_hand")

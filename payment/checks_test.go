@@ -11,6 +11,7 @@ import (
 	"stampede/payment/statement"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -79,9 +80,7 @@ func TestPlantedViolations(t *testing.T) {
 			tx, err := s.db.Begin(t.Context())
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(t.Context()) }() // removes the planted violation
-			if _, err := tx.Exec(t.Context(), tt.plant, no, paymentNo, ids.New()); err != nil {
-				t.Fatal(err)
-			}
+			pgtest.Exec(t, tx, tt.plant, no, paymentNo, ids.New())
 			check := checkMoney
 			switch tt.check {
 			case "I5":
@@ -107,21 +106,15 @@ func moneyOnItsWayBackIsNoViolation(t *testing.T, s *bundle) {
 	no, _ := s.late(sandbox.Normal)
 	s.booksAreRight()
 	s.exec(`UPDATE payments.refunds SET created_at = now() - interval '61 seconds'`)
-	violations := func(what string, want int) {
-		t.Helper()
-		if found, err := checkReturned(t.Context(), s.db); err != nil || len(found) != want {
-			t.Errorf("%s: %v, %v", what, found, err)
-		}
-	}
-	violations("after the bound", 1)
+	s.finds(checkReturned, 1) // after the bound
 	s.exec(`UPDATE payments.refunds SET attempts = 1`)
-	violations("once the provider is at it", 0)
+	s.finds(checkReturned, 0) // once the provider is at it
 	s.exec(`UPDATE payments.refunds SET last_error = 'no answer'`)
-	violations("while the provider does not answer", 1)
+	s.finds(checkReturned, 1) // while the provider does not answer
 	s.exec(`UPDATE payments.refunds SET last_error = '', created_at = now() - interval '169 hours'`)
-	violations("after the provider's bound", 1)
+	s.finds(checkReturned, 1) // after the provider's bound
 	s.exec(`UPDATE payments.refunds SET decided_at = now()`)
-	violations("requested when it was approved", 0)
+	s.finds(checkReturned, 0) // requested when it was approved
 	s.refundsDone(no)
 	s.booksAreRight()
 }

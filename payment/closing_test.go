@@ -12,6 +12,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -32,14 +33,12 @@ func cancel(t *testing.T, s *bundle) {
 	s.cancelOrder(no, user+1).want(t, "another shopper", http.StatusNotFound, "")
 	_, url := s.startPayment(no, user)
 	before := s.available()
-	a := s.cancelOrder(no, user)
-	if a.status != http.StatusOK || a.text("status") != "closed" || a.text("reason") != "canceled" {
-		t.Fatalf("%d %v", a.status, a.body)
-	}
+	a := s.cancelOrder(no, user).want(t, "cancel", http.StatusOK, "")
+	require.Equal(t, "status and reason", [...]string{a.text("status"), a.text("reason")}, [...]string{"closed", "canceled"})
 	require.Equal(t, "units available", s.available(), before+1)
-	if p, err := s.tryPost(0, url, `{}`); err != nil || p.status != http.StatusConflict {
-		t.Errorf("a canceled order was paid: %+v, %v", p, err)
-	}
+	p, err := s.tryPost(0, url, `{}`)
+	require.NoError(t, err)
+	p.want(t, "paying a canceled order", http.StatusConflict, "")
 	s.cancelOrder(no, user).want(t, "again", http.StatusConflict, "order-not-cancelable")
 	// Without a payment no provider is needed.
 	no, user = s.one(100)
@@ -78,9 +77,7 @@ func cancelOfALockedItem(t *testing.T, s *bundle) {
 	s.cancelOrder(no, user).want(t, "locked", http.StatusServiceUnavailable, "payment-unavailable")
 	release()
 	s.startPayment(no, user)
-	if a := s.cancelOrder(no, user); a.status != http.StatusOK || a.text("reason") != "canceled" {
-		t.Errorf("unlocked: %d %v", a.status, a.body)
-	}
+	require.Equal(t, "reason", s.cancelOrder(no, user).want(t, "unlocked", http.StatusOK, "").text("reason"), "canceled")
 	require.Equal(t, "units available", s.available(), before+1)
 	s.booksAreRight()
 }
@@ -94,8 +91,7 @@ func cancelWithoutTheBank(t *testing.T, s *bundle) {
 	}
 	require.Equal(t, "closed without knowing about the money", s.status(no), orderevent.StatusPending)
 	s.bank.shut.Store(false)
-	s.payAt(url, sandbox.Normal) // the payment that closing must not overlook
-	s.until("the order is paid though claimed", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(url, no) // the payment that closing must not overlook
 	s.cancelOrder(no, user).want(t, "canceling a paid order", http.StatusConflict, "order-not-cancelable")
 	s.booksAreRight()
 }
@@ -105,9 +101,8 @@ func closingFindsTheMoney(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Never)
-	if a := s.cancelOrder(no, user); a.status != http.StatusConflict || a.text("code") != "order-not-cancelable" || a.text("order_status") == "" {
-		t.Errorf("%d %v", a.status, a.body)
-	}
+	a := s.cancelOrder(no, user).want(t, "money at the bank", http.StatusConflict, "order-not-cancelable")
+	require.Equal(t, "it says what the order is", a.text("order_status") != "", true)
 	s.orderIs(no, orderevent.StatusPaid)
 	// An amount that differs is refunded and does not keep the order open.
 	no, user = s.one(100)
@@ -130,16 +125,12 @@ func closeOpenSortsOrders(t *testing.T, s *bundle) {
 	groups, err := gone.OpenOf(t.Context(), nos)
 	require.NoError(t, err)
 	slices.SortFunc(groups, func(a, b []ids.ID) int { return len(b) - len(a) })
-	if len(groups) != 2 || !slices.Equal(groups[0], nos[1:3]) || !slices.Equal(groups[1], nos[3:]) {
-		t.Errorf("open payments of %v, want those of %v by provider", groups, nos)
-	}
+	require.Equal(t, "open payments by provider", groups, [][]ids.ID{nos[1:3], nos[3:]})
 	closable, err := gone.CloseOpen(t.Context(), nos)
 	if err == nil {
 		t.Error("no error from a silent bank")
 	}
-	if want := nos[:2]; !slices.Equal(closable, want) {
-		t.Errorf("closable %v, want %v", closable, want)
-	}
+	require.Equal(t, "closable", closable, nos[:2])
 	s.orderIs(nos[2], orderevent.StatusPaid)
 	s.booksAreRight()
 }
@@ -160,9 +151,9 @@ func queries(t *testing.T, s *bundle) {
 	s.exec(`UPDATE payments.payments SET next_query = now() WHERE payment_no = $1`, open)
 	ask()
 	s.paymentIs(open, "closed")
-	if st, err := s.client.Query(t.Context(), provider.Payment{No: open}); err != nil || st.State != provider.Closed {
-		t.Errorf("at the bank it is %s, %v", st.State, err)
-	}
+	st, err := s.client.Query(t.Context(), provider.Payment{No: open})
+	require.NoError(t, err)
+	require.Equal(t, "at the bank it", st.State, provider.Closed)
 	// Expired, never created at the bank: closed.
 	no, user = s.one(100)
 	s.bank.shut.Store(true)
@@ -182,7 +173,7 @@ func TestTheWorkersRun(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{pay: func(c *Config) { c.Poll = 10 * time.Millisecond }})
 	for _, w := range s.Workers() {
-		s.runs(w.Run)
+		pgtest.Work(t, w.Run)
 	}
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
@@ -193,9 +184,7 @@ func TestTheWorkersRun(t *testing.T) {
 	_, url = s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
 	s.payAt(url, sandbox.Normal)
-	s.until("late money goes back", func() bool {
-		return s.refundOf(no) == "late succeeded"
-	})
+	s.until("late money goes back", func() bool { return s.refundOf(no) == "late succeeded" })
 	s.booksAreRight()
 }
 
@@ -224,9 +213,8 @@ func TestSilentProviderDelaysClosingsWithinABound(t *testing.T) {
 		if len(claimed) != 3 || (err != nil) != (len(can) == 0) {
 			t.Fatalf("%d claimed, %d closable, %v", len(claimed), len(can), err)
 		}
-		if _, err := s.orders.CloseClaimed(t.Context(), can, orderevent.ReasonTimeout); err != nil {
-			t.Fatal(err)
-		}
+		_, err = s.orders.CloseClaimed(t.Context(), can, orderevent.ReasonTimeout)
+		require.NoError(t, err)
 		return len(can)
 	}
 	ago := func(expired string) {
@@ -250,8 +238,6 @@ func TestSilentProviderDelaysClosingsWithinABound(t *testing.T) {
 	})
 	paid := read[int](s, `SELECT count(*) FROM orders.orders WHERE status = 'paid' AND reason = 'backup'`)
 	late := read[int](s, `SELECT count(*) FROM payments.refunds WHERE reason = 'late'`)
-	if paid != 1 || late != 1 || s.available() != before {
-		t.Errorf("%d orders got the backup, %d their money back; %d units available, want %d", paid, late, s.available(), before)
-	}
+	require.Equal(t, "orders that got the backup, or their money back, units available", [...]int{paid, late, s.available()}, [...]int{1, 1, before})
 	s.booksAreRight()
 }

@@ -30,9 +30,8 @@ func (s *bundle) issued(user, off int64) (couponNo string) {
 	kind := s.staff(firstOperator, http.MethodPost, "coupons", fmt.Sprintf(
 		`{"name":"off","amount_off":{"amount":%d,"currency":"CNY"},"threshold":{"amount":0,"currency":"CNY"},"valid_days":1,"total":1}`, off)).text("id")
 	s.staff(firstOperator, http.MethodPost, "coupons/"+kind+"/activate", "")
-	if a := s.staff(firstOperator, http.MethodPost, "coupons/"+kind+"/issue", fmt.Sprintf(`{"user_ids":["%d"]}`, user)); a.body["issued"] != 1.0 {
-		s.t.Fatalf("%d %v", a.status, a.body)
-	}
+	issued := s.staff(firstOperator, http.MethodPost, "coupons/"+kind+"/issue", fmt.Sprintf(`{"user_ids":["%d"]}`, user)).body["issued"]
+	require.Equal[any](s.t, "coupons issued", issued, 1.0)
 	return read[ids.ID](s, `SELECT coupon_no FROM orders.coupons WHERE kind_id = $1`, kind).String()
 }
 
@@ -91,20 +90,13 @@ func aCouponLowersWhatIsPaid(t *testing.T, s *bundle) {
 		t.Errorf("not the best first: %v", list)
 	}
 	a := s.choose(no, user, large, 9000)
-	if doc := s.get(user, "/api/v1/orders/"+no.String()).body; doc["amount"].(map[string]any)["amount"] != 9000.0 {
-		t.Errorf("the shopper reads %v", doc)
-	}
+	s.has(s.get(user, "/api/v1/orders/"+no.String()), http.StatusOK, `"amount":{"amount":9000,"currency":"CNY"}`)
 	require.Equal(t, "events about the discount", s.events(orderevent.SubjectAmended, no), 1)
-	if again := s.choose(no, user, large, 9000); again.text("payment_no") != a.text("payment_no") {
-		t.Error("the same choice made another payment")
-	}
-	if again := s.askToPay(no, user); again.text("payment_no") != a.text("payment_no") {
-		t.Error("no choice made another payment")
-	}
+	require.Equal(t, "the payment of the same choice", s.choose(no, user, large, 9000).text("payment_no"), a.text("payment_no"))
+	require.Equal(t, "the payment without a choice", s.askToPay(no, user).text("payment_no"), a.text("payment_no"))
 	s.couponIs(user, large, "locked")
 	s.couponsAgree()
-	s.payAt(a.text("pay_url"), sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(a.text("pay_url"), no)
 	s.couponIs(user, large, "used")
 	s.couponIs(user, small, "available")
 	s.couponsAgree()
@@ -130,9 +122,7 @@ func anotherChoiceClosesTheOpenPaymentFirst(t *testing.T, s *bundle) {
 	s.choose(no, user, two, "payment-unavailable")
 	s.bank.shut.Store(false)
 	s.couponIs(user, one, "locked")
-	if again := s.choose(no, user, one, 9800); again.text("payment_no") != payments[4] {
-		t.Error("the payment that could not be closed is not offered any more")
-	}
+	require.Equal(t, "the payment that could not be closed", s.choose(no, user, one, 9800).text("payment_no"), payments[4])
 }
 
 func aCouponThatDoesNotFitChangesNothing(t *testing.T, s *bundle) {
@@ -157,9 +147,7 @@ func aCouponThatDoesNotFitChangesNothing(t *testing.T, s *bundle) {
 	}
 	require.Equal(t, "the open payment, beside a coupon that does not fit", s.askToPay(no, user).text("payment_no"), open)
 	fits, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).body["data"].([]any)
-	if len(fits) != 1 { // the one it has
-		t.Errorf("%d coupons fit: %v", len(fits), fits)
-	}
+	require.Equal(t, "coupons that fit, which is the one it has", len(fits), 1)
 	s.couponsAgree()
 }
 
@@ -176,9 +164,8 @@ func aFreeOrderByCoupon(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	coupon := s.issued(user, 1000)
 	s.choose(no, user, "", 100)
-	if a := s.choose(no, user, coupon, 0); a.text("status") != "captured" || a.text("provider") != free {
-		t.Errorf("%v", a.body)
-	}
+	a := s.choose(no, user, coupon, 0)
+	require.Equal(t, "status and provider", [...]string{a.text("status"), a.text("provider")}, [...]string{"captured", free})
 	s.orderIs(no, orderevent.StatusPaid)
 	s.couponIs(user, coupon, "used")
 	s.couponsAgree()
@@ -196,8 +183,7 @@ func moneyOfTheFormerAmountGoesBack(_ *testing.T, s *bundle) {
 	s.refundRequested(no, "mismatch")
 	s.orderIs(no, orderevent.StatusPending)
 	s.couponsAgree()
-	s.payAt(a.text("pay_url"), sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(a.text("pay_url"), no)
 	s.refundsDone(no)
 	s.couponIs(user, coupon, "used")
 	s.couponsAgree()
@@ -218,8 +204,7 @@ func aRefundedOrderGivesItsCouponBack(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	coupon := s.issued(user, 900)
 	a := s.choose(no, user, coupon, 9000)
-	s.payAt(a.text("pay_url"), sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(a.text("pay_url"), no)
 	s.askBack(no, `{"amount":1000,"note":"scratched"}`, "requested")
 	s.refundsDone(no)
 	s.couponIs(user, coupon, "used") // part of the money is no refund of the order
@@ -248,8 +233,7 @@ func (s *bundle) lateWithCoupon() (no ids.ID, user int64, coupon, url string) {
 
 func lateMoneyUsesTheCouponAgain(t *testing.T, s *bundle) {
 	no, user, coupon, url := s.lateWithCoupon()
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(url, no)
 	s.couponIs(user, coupon, "used")
 	require.Equal(t, "its use", s.use(no), "used")
 	s.couponsAgree()
@@ -275,14 +259,12 @@ func theShopBearsACouponUsedElsewhere(t *testing.T, s *bundle) {
 	no, user, coupon, url := s.lateWithCoupon()
 	other := s.another(user, 1000)
 	s.choose(other, user, coupon, 100)
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(url, no)
 	require.Equal(t, "the uses", [...]string{s.use(no), s.use(other)}, [...]string{"borne", "locked"})
 	kind := read[int64](s, `SELECT kind_id FROM orders.coupons WHERE coupon_no = $1`, coupon)
 	figures := s.staff(firstOperator, http.MethodGet, fmt.Sprintf("coupons/%d", kind), "").body
-	if figures["borne"] != 1.0 || figures["locked"] != 1.0 || figures["used"] != 0.0 || figures["issued"] != 1.0 || figures["discount"].(map[string]any)["amount"] != 900.0 {
-		t.Errorf("%v", figures)
-	}
+	got := []any{figures["borne"], figures["locked"], figures["used"], figures["issued"], figures["discount"].(map[string]any)["amount"]}
+	require.Equal(t, "borne, locked, used, issued and the discount", got, []any{1.0, 1.0, 0.0, 1.0, 900.0})
 	s.couponsAgree()
 }
 

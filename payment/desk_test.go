@@ -39,6 +39,14 @@ func (s *bundle) history(no ids.ID) string {
 	return strings.Join(text, "; ")
 }
 
+// historyEnds requires the last lines of an order's history, in which the first operator is %[1]d.
+func (s *bundle) historyEnds(no ids.ID, format string) {
+	s.t.Helper()
+	if got, want := s.history(no), fmt.Sprintf(format, firstOperator); !strings.HasSuffix(got, want) {
+		s.t.Errorf("history: %s; want %s", got, want)
+	}
+}
+
 // audited is the detail of the newest audit record of an action on an order.
 func (s *bundle) audited(action string, no ids.ID) string {
 	s.t.Helper()
@@ -94,10 +102,7 @@ func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
 	require.Equal(t, "events", s.events(orderevent.SubjectShipped, no), 2)
 	require.Equal(t, "audit", s.audited("order.ship", no), `{"after": {"status": "paid", "carrier": "SF", "tracking_no": "2"}, "before": {"status": "paid", "carrier": "SF", "tracking_no": "1"}}`)
 	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").want(t, "complete", http.StatusOK, "")
-	want := fmt.Sprintf("paid by operator %[1]d: ship SF 1; paid by operator %[1]d: ship SF 2; completed by operator %[1]d", firstOperator)
-	if got := s.history(no); !strings.HasSuffix(got, want) {
-		t.Errorf("history: %s; want %s", got, want)
-	}
+	s.historyEnds(no, "paid by operator %[1]d: ship SF 1; paid by operator %[1]d: ship SF 2; completed by operator %[1]d")
 	s.booksAreRight()
 }
 
@@ -111,9 +116,7 @@ func goodsThatLeftTheShop(t *testing.T, s *bundle) {
 	s.askBack(no, `{"note":"lost on its way"}`, "requested")
 	require.Equal(t, "the units", read[string](s, `SELECT units FROM payments.refunds WHERE order_no = $1`, no), "write_off")
 	s.refundsDone(no)
-	if got, want := s.history(no), fmt.Sprintf("paid by operator %[1]d: refund lost on its way; refunding by operator %[1]d; refunded by provider sandbox", firstOperator); !strings.HasSuffix(got, want) {
-		t.Errorf("history: %s; want %s", got, want)
-	}
+	s.historyEnds(no, "paid by operator %[1]d: refund lost on its way; refunding by operator %[1]d; refunded by provider sandbox")
 	s.booksAreRight()
 
 	// A refund that waited for its approval while the parcel left.
@@ -198,29 +201,21 @@ func aListDoesWhatCanBeDone(t *testing.T, s *bundle) {
 	open, _ := s.buy(6, 100)
 	unknown := ids.NewFor(7)
 	got, sums := s.list("", listOf("cancel", "the shop closes", append(open, paid, unknown)...))
-	if sums != "false 6 2" || len(got) != 8 {
-		t.Fatalf("sums %s of %v", sums, got)
-	}
+	require.Equal(t, "sums", sums, "false 6 2")
+	require.Equal(t, "outcomes", len(got), 8)
 	for _, no := range open {
-		if got[no.String()] != "closed" {
-			t.Errorf("%s: %s", no, got[no.String()])
-		}
+		require.Equal(t, "an open order", got[no.String()], "closed")
 	}
-	if got[paid.String()] != "order-not-cancelable 订单已无法取消" || got[unknown.String()] != "not-found 未找到" {
-		t.Errorf("paid: %s; unknown: %s", got[paid.String()], got[unknown.String()])
-	}
+	require.Equal(t, "the paid one", got[paid.String()], "order-not-cancelable 订单已无法取消")
+	require.Equal(t, "the unknown one", got[unknown.String()], "not-found 未找到")
 	body := fmt.Sprintf(`{"action":"ship","orders":[{"order_no":%q,"carrier":"SF","tracking_no":"7"},{"order_no":%q,"carrier":"SF","tracking_no":"8"}]}`, paid, open[0])
 	got, sums = s.list("", body)
 	if sums != "false 1 1" || got[paid.String()] != "paid" || !strings.HasPrefix(got[open[0].String()], "order-not-shippable") {
 		t.Errorf("ship: %s of %v", sums, got)
 	}
 	got, sums = s.list("", listOf("complete", "handed over", paid))
-	if sums != "true 1 0" || got[paid.String()] != "completed" {
-		t.Errorf("complete: %s of %v", sums, got)
-	}
-	if h := s.history(paid); !strings.HasSuffix(h, fmt.Sprintf("completed by operator %d: complete handed over", firstOperator)) {
-		t.Errorf("history: %s", h)
-	}
+	require.Equal(t, "complete", []any{sums, got}, []any{"true 1 0", map[string]string{paid.String(): "completed"}})
+	s.historyEnds(paid, "completed by operator %d: complete handed over")
 }
 
 // Every action of a list that is sent twice with a key answers the same and has its
@@ -246,9 +241,8 @@ func aListRespectsTheApprovalLimit(t *testing.T, s *bundle) {
 	small, _ := s.paidFor(100, sandbox.Normal)
 	large, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
 	got, sums := s.list("", listOf("refund", "recalled", small, large))
-	if sums != "true 2 0" || got[small.String()] != "refunding requested" || got[large.String()] != "paid awaiting_approval" {
-		t.Errorf("%s of %v", sums, got)
-	}
+	require.Equal(t, "sums", sums, "true 2 0")
+	require.Equal(t, "outcomes", got, map[string]string{small.String(): "refunding requested", large.String(): "paid awaiting_approval"})
 	s.refundsDone(small)
 }
 
@@ -263,9 +257,8 @@ func aListThatRefundsPartsNeedsAKey(t *testing.T, s *bundle) {
 		t.Errorf("of zero: %s of %v", sums, got)
 	}
 	for range 2 {
-		if got, sums := s.list("scratches", part); sums != "true 1 0" || got[no.String()] != "paid requested" {
-			t.Errorf("with a key: %s of %v", sums, got)
-		}
+		got, sums := s.list("scratches", part)
+		require.Equal(t, "with a key", []any{sums, got}, []any{"true 1 0", map[string]string{no.String(): "paid requested"}})
 	}
 	s.refundsDone(no)
 	require.Equal(t, "refunded", read[int64](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no), 30)
@@ -285,8 +278,7 @@ func aListThatCannotBeMeant(t *testing.T, s *bundle) {
 		"another action":  listOf("delete", "x", no),
 		"too many orders": listOf("note", "x", make([]ids.ID, 1001)...),
 	} {
-		if outcome, code := s.list("", body); code != "invalid" || outcome != nil {
-			t.Errorf("%s: %s %v", name, code, outcome)
-		}
+		outcome, code := s.list("", body)
+		require.Equal(t, name, []any{code, outcome}, []any{"invalid", map[string]string(nil)})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
-	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/qrtest"
@@ -119,8 +118,7 @@ func freightIsPaidAndItsDetailsAreFixed(t *testing.T, s *bundle) {
 	s.has(s.get(user, "/api/v1/orders/"+no.String()), http.StatusOK, `"amount":{"amount":108,"currency":"CNY"}`)
 	_, url := s.startPayment(no, user)
 	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"details-fixed"`)
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(url, no)
 	s.has(s.put(no, user, delivered), http.StatusConflict, `"code":"order-not-payable"`, "while it waits for payment")
 	for role, parts := range map[auth.Role][]string{
 		auth.Viewer:   {`"name":"王****"`, `"phone":"138****8000"`, `"address":"****"`},
@@ -142,9 +140,7 @@ func aPickupCostsNoFreightAndHasACode(t *testing.T, s *bundle) {
 	s.has(s.put(no, user, delivered), http.StatusOK, `"total":{"amount":108,"currency":"CNY"}`)
 	pending := s.put(no, user, pickedUpHere)
 	s.has(pending, http.StatusOK, `"total":{"amount":100,"currency":"CNY"}`, `"name":"旗舰店"`)
-	if pending.body["pickup"] != nil {
-		t.Error("the code is shown before the payment")
-	}
+	require.Equal(t, "the code before the payment", pending.body["pickup"], nil)
 	s.pays(no, user)
 	if code := s.pickupCode(no, user); !pickupCode.MatchString(code) {
 		t.Errorf("the pickup code of a paid order is %q", code)
@@ -179,9 +175,9 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 	s.door.ServeHTTP(rec, picture)
 	img, err := png.Decode(rec.Body)
 	require.NoError(t, err)
-	if got, _, _, err := qrtest.Read(img); err != nil || got != early {
-		t.Errorf("the picture says %q, the code is %q: %v", got, early, err)
-	}
+	shown, _, _, err := qrtest.Read(img)
+	require.NoError(t, err)
+	require.Equal(t, "the code in the picture", shown, early)
 	s.has(s.staff(firstOperator, http.MethodPost, "pickups", `{"code":"0000-0000-0000"}`), http.StatusNotFound)
 	s.has(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", parcel), http.StatusUnprocessableEntity, "admin/pickups")
 	typed := strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(early, "-", " "), "0", "o"))
@@ -190,9 +186,7 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 		fmt.Sprintf(`"completed_by":"operator %d"`, firstOperator))
 	s.has(s.staff(firstOperator, http.MethodDelete, "stores/1", ""), http.StatusConflict, "store-in-use")
 	require.Equal(t, "events of the completion", s.events(orderevent.SubjectCompleted, no), 1)
-	if s.pickupCode(no, user) != "" {
-		t.Error("the code of a completed order is shown")
-	}
+	require.Equal(t, "the code of a completed order", s.pickupCode(no, user), "")
 }
 
 func anOrderIsSent(_ *testing.T, s *bundle) {
@@ -225,9 +219,7 @@ func detailsAgainstPaymentsThatBegin(t *testing.T, s *bundle) {
 	group.Wait()
 	wrong := read[int](s, `SELECT count(*) FROM payments.payments p JOIN orders.orders o USING (order_no)
 		WHERE order_no = ANY($1) AND p.amount <> orders.amount(o.unit_price, o.quantity, o.freight, o.discount)`, nos)
-	if wrong != 0 {
-		t.Error(fmt.Sprint(wrong, " payments charge another amount than their order says"))
-	}
+	require.Equal(t, "payments that charge another amount than their order says", wrong, 0)
 }
 
 // historyNamesMintedTokens does what shoppers do with orders, with a token of `stampede

@@ -72,38 +72,27 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 	open := func() string {
 		t.Helper()
 		a := s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`)
-		if a.status != http.StatusCreated {
-			t.Fatalf("open: %d %v", a.status, a.body)
-		}
-		return a.text("dispute_no")
+		return a.want(t, "open", http.StatusCreated, "").text("dispute_no")
 	}
 	refunds := func() int { return read[int](s, `SELECT count(*) FROM payments.refunds WHERE order_no = $1`, no) }
 
 	first := open()
-	var a answer
 	for range 2 { // sent twice, it is one
-		a = s.staff(firstOperator, http.MethodPost, "disputes/"+first+"/close", `{"text":"退您一部分","refund":{"amount":40}}`)
-		if a.text("refund_no") == "" || refunds() != 1 {
-			t.Fatalf("%d %v; %d refunds", a.status, a.body, refunds())
-		}
+		a := s.staff(firstOperator, http.MethodPost, "disputes/"+first+"/close", `{"text":"退您一部分","refund":{"amount":40}}`)
+		require.Equal(t, "refunds, and one is named", []any{refunds(), a.text("refund_no") != ""}, []any{1, true})
 	}
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusPaid)
 
 	second := open()
-	if a = s.staff(firstOperator, http.MethodPost, "disputes/"+second+"/close", `{"text":"多退","refund":{"amount":61}}`); a.text("code") != "refund-exceeds" {
-		t.Fatalf("more than is left: %d %v", a.status, a.body)
-	}
-	if a = s.staff(firstOperator, http.MethodPost, "disputes/"+second+"/close", `{"text":"退 0 元","refund":{"amount":0}}`); a.text("code") != "refund-of-nothing" {
-		t.Fatalf("a refund of zero: %d %v", a.status, a.body)
-	}
-	if a = s.staff(firstOperator, http.MethodPost, "disputes/"+second+"/close", `{"text":"全退","refund":{}}`); a.text("status") != "closed" || refunds() != 2 {
-		t.Fatalf("all that is left: %d %v; %d refunds", a.status, a.body, refunds())
-	}
+	end := "disputes/" + second + "/close"
+	s.says(s.staff(firstOperator, http.MethodPost, end, `{"text":"多退","refund":{"amount":61}}`), "refund-exceeds")
+	s.says(s.staff(firstOperator, http.MethodPost, end, `{"text":"退 0 元","refund":{"amount":0}}`), "refund-of-nothing")
+	s.says(s.staff(firstOperator, http.MethodPost, end, `{"text":"全退","refund":{}}`), "closed")
+	require.Equal(t, "refunds", refunds(), 2)
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
-	shoppers, err := s.try(http.MethodGet, user, s.url+"/api/v1/orders/"+no.String()+"/document", "")
-	require.NoError(t, err)
+	shoppers := s.document(no, user)
 	for name, doc := range map[string]answer{"shopper's": shoppers, "operators'": s.staff(firstOperator, http.MethodGet, "orders/"+no.String(), "")} {
 		if state, _ := doc.body["dispute"].(map[string]any); state["dispute_no"] != second || state["status"] != "closed" || state["outcome"] != "refund" {
 			t.Errorf("the %s document says %v", name, doc.body)
@@ -132,9 +121,7 @@ func unitsHandedOverBeforeTheApprovalAreWrittenOff(t *testing.T, s *bundle) {
 	s.act(secondOperator, refundNo, "approve", "", "requested")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
-	if after := s.stockIs(); after[:len("9999,")] != before[:len("9999,")] {
-		t.Errorf("stock was %s, is %s", before, after)
-	}
+	require.Equal(t, "units available", s.stockIs()[:len("9999,")], before[:len("9999,")])
 	s.booksAreRight()
 }
 
@@ -149,9 +136,7 @@ func aRetryKeepsTheLatestDecisionAboutUnits(t *testing.T, s *bundle) {
 	s.act(secondOperator, part, "retry", "", "requested")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
-	if after := s.stockIs(); after[:len("9999,")] != before[:len("9999,")] {
-		t.Errorf("stock was %s, is %s", before, after)
-	}
+	require.Equal(t, "units available", s.stockIs()[:len("9999,")], before[:len("9999,")])
 	s.booksAreRight()
 }
 
@@ -166,18 +151,15 @@ func shoppersNotesGoWithTheAccount(t *testing.T, s *bundle) {
 	other, otherUser := s.paidFor(100, sandbox.Normal)
 	s.askBack(other, `{"note":"damaged"}`, "requested")
 	answered, third := s.paidFor(100, sandbox.Normal)
-	if _, err := s.Refunds.Request(t.Context(), "", refund.Request{OrderNo: answered, Reason: refund.ByDispute, Note: "退给您母亲"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Refunds.Request(t.Context(), "", refund.Request{OrderNo: answered, Reason: refund.ByDispute, Note: "退给您母亲"})
+	require.NoError(t, err)
 	for _, u := range []int64{user, otherUser, third} {
 		require.NoError(t, pg.InTx(t.Context(), s.db, func(tx pgx.Tx) error { return s.Forget(t.Context(), tx, u) }))
 	}
 	note := func(no ids.ID) string {
 		return read[string](s, `SELECT note FROM payments.refunds WHERE order_no = $1`, no)
 	}
-	if note(no) != "" || note(other) != "damaged" || note(answered) != "" {
-		t.Errorf("notes: %q, %q, %q", note(no), note(other), note(answered))
-	}
+	require.Equal(t, "notes", [...]string{note(no), note(other), note(answered)}, [...]string{"", "damaged", ""})
 	audited := func(word string) int {
 		return read[int](s, `SELECT count(*) FROM platform.audit WHERE position($1 IN detail::text) > 0`, word)
 	}

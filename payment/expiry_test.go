@@ -59,8 +59,8 @@ func TestExpiryClosesOnTime(t *testing.T) {
 	stop, err := s.bus.Subscribe(t.Context(), s.Subscriptions(), func(context.Context, string, bus.Msg, error) error { return nil })
 	require.NoError(t, err)
 	t.Cleanup(func() { stop(context.WithoutCancel(t.Context())) })
-	s.runs(s.expiry.Run)
-	s.runs(s.orders.Workers()[0].Run)
+	pgtest.Work(t, s.expiry.Run)
+	pgtest.Work(t, s.orders.Workers()[0].Run)
 	user := s.user.Add(1)
 	m := seckillevent.Batch{
 		ID: ids.New(), ItemID: s.item, ActivityID: 9, SessionID: 5, UnitPrice: 100, Currency: "CNY", Title: "x", PayWindow: 300 * time.Millisecond,
@@ -71,23 +71,8 @@ func TestExpiryClosesOnTime(t *testing.T) {
 	no := m.Grants[0].No
 	s.until("the order is written", func() bool { return s.written(no) })
 	pgtest.Eventually(t, 30*time.Second, func() bool { return s.ends(no)[0] == closedInTime }, "the order expires")
-	if read[bool](s, `SELECT updated_at < pay_deadline FROM orders.orders WHERE order_no = $1`, no) {
-		t.Error("it expired before its deadline")
-	}
+	require.Equal(t, "before its deadline", read[bool](s, `SELECT updated_at < pay_deadline FROM orders.orders WHERE order_no = $1`, no), false)
 	require.Equal(t, "stock", s.stockIs(), before)
-}
-
-// runs runs a worker until the end of the test.
-func (s *bundle) runs(run func(context.Context) error) {
-	ctx, stop := context.WithCancel(s.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	s.t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
 }
 
 // stubborn closes all payments except some.

@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -75,8 +78,7 @@ func (s *bundle) locked(sql string, args ...any) (release func()) {
 	require.NoError(s.t, err)
 	release = func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) }
 	s.t.Cleanup(release)
-	_, err = tx.Exec(s.t.Context(), sql, args...)
-	require.NoError(s.t, err)
+	pgtest.Exec(s.t, tx, sql, args...)
 	return release
 }
 
@@ -119,6 +121,17 @@ func (s *bundle) booksAreRight() {
 	}
 }
 
+// finds requires so many violations of a check, and returns them.
+func (s *bundle) finds(check func(context.Context, paymentdb.DBTX) ([]proof.Violation, error), want int) []proof.Violation {
+	s.t.Helper()
+	found, err := check(s.t.Context(), s.db)
+	require.NoError(s.t, err)
+	if len(found) != want {
+		s.t.Fatalf("violations %v, want %d", found, want)
+	}
+	return found
+}
+
 // unaccounted is how many units of the item are neither on sale, reserved, written
 // off nor in a live order (I1).
 func (s *bundle) unaccounted() int {
@@ -141,13 +154,14 @@ type answer struct {
 
 func (a answer) text(member string) string { v, _ := a.body[member].(string); return v }
 
-// want requires a status and, unless it is empty, a problem's code; what names the
-// answer.
-func (a answer) want(t testing.TB, what string, status int, code string) {
+// want requires a status and, unless it is empty, a problem's code, and returns the
+// answer, which what names.
+func (a answer) want(t testing.TB, what string, status int, code string) answer {
 	t.Helper()
 	if a.status != status || code != "" && a.text("code") != code {
 		t.Fatalf("%s: %d %v, want %d %s", what, a.status, a.body, status, code)
 	}
+	return a
 }
 
 // token is one that the server takes.
@@ -223,10 +237,8 @@ func (s *bundle) cancelOrder(no ids.ID, user int64) answer {
 // startPayment requests a payment and requires that there is one.
 func (s *bundle) startPayment(no ids.ID, user int64) (paymentNo ids.ID, payURL string) {
 	s.t.Helper()
-	a := s.askToPay(no, user)
-	if a.status != http.StatusOK || a.text("pay_url") == "" {
-		s.t.Fatalf("start: %d %v", a.status, a.body)
-	}
+	a := s.askToPay(no, user).want(s.t, "start", http.StatusOK, "")
+	require.Equal(s.t, "there is a page", a.text("pay_url") != "", true)
 	paymentNo, err := ids.Parse(a.text("payment_no"))
 	require.NoError(s.t, err)
 	return paymentNo, a.text("pay_url")

@@ -29,9 +29,7 @@ func (yuanOnly) Profile() provider.Profile {
 func waysToPayAreListed(t *testing.T, s *bundle) {
 	a := s.get(0, "/api/v1/payment-methods")
 	list, _ := a.body["methods"].([]any)
-	if len(list) != 1 {
-		t.Fatalf("%d %v", a.status, a.body)
-	}
+	require.Equal(t, "ways to pay", len(list), 1)
 	if m, _ := list[0].(map[string]any); m["provider"] != "sandbox" || m["method"] != "page" || m["kind"] != "redirect" || m["least_seconds"] != 1.0 || m["currencies"] != nil {
 		t.Errorf("%v", m)
 	}
@@ -45,17 +43,15 @@ func waysToPayAreListed(t *testing.T, s *bundle) {
 	shop := s.instance(options{}, yuanOnly{s.client}, s.client)
 	dollars, buyer := s.one(100)
 	s.exec(`UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1`, dollars)
-	if p, err := shop.begin(t.Context(), dollars, buyer, way{}); err != nil || p.Provider != "sandbox" {
-		t.Errorf("an order in dollars is paid by %q, %v", p.Provider, err)
-	}
-	if _, err := shop.begin(t.Context(), no, user, way{Provider: "yuan"}); err != nil {
-		t.Errorf("an order in yuan: %v", err)
-	}
+	p, err := shop.begin(t.Context(), dollars, buyer, way{})
+	require.NoError(t, err)
+	require.Equal(t, "who is paid in dollars", p.Provider, "sandbox")
+	_, err = shop.begin(t.Context(), no, user, way{Provider: "yuan"})
+	require.NoError(t, err)
 	second, other := s.one(100)
 	s.exec(`UPDATE orders.orders SET currency = 'USD' WHERE order_no = $1`, second)
-	if _, err := shop.begin(t.Context(), second, other, way{Provider: "yuan"}); fault.From(err).Kind != fault.Invalid {
-		t.Errorf("dollars by a way that takes yuan only: %v", err)
-	}
+	_, err = shop.begin(t.Context(), second, other, way{Provider: "yuan"})
+	require.Equal(t, "dollars by a way that takes yuan only", fault.From(err).Kind, fault.Invalid)
 }
 
 // profiled is a provider that says something else of itself.
@@ -94,17 +90,15 @@ func aRefusedChoiceKeepsTheOpenPayment(t *testing.T, s *bundle) {
 		require.Equal(t, name+": the open payment", s.paymentStatus(p.PaymentNo), "created")
 	}
 	require.Equal(t, "payments begun", read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1`, no), 1)
-	login := shop.deps
-	login.OpenID = func(_ context.Context, of int64, app string) (string, error) {
+	shop.deps.OpenID = func(_ context.Context, of int64, app string) (string, error) {
 		if of != user || app != "wx1" {
 			t.Errorf("asked for the name of %d in %q", of, app)
 		}
 		return "o-1", nil
 	}
-	shop.deps = login
-	if p, err := shop.begin(t.Context(), no, user, way{Provider: "app", Method: "jsapi"}); err != nil || p.Provider != "app" || p.Method != "jsapi" {
-		t.Errorf("with a login: %+v, %v", p, err)
-	}
+	p, err = shop.begin(t.Context(), no, user, way{Provider: "app", Method: "jsapi"})
+	require.NoError(t, err)
+	require.Equal(t, "with a login", []any{p.Provider, p.Method}, []any{"app", provider.Method("jsapi")})
 }
 
 // referring is a company that names payments itself: it returns a reference, and counts the
@@ -168,7 +162,6 @@ func TestProvidersReferenceReachesEveryCall(t *testing.T) {
 		_, err := shop.refundDue(t.Context())
 		return err == nil && s.refundOf(no) == "late succeeded"
 	})
-	if _, closed := bank.calls.Load("close"); !closed {
-		t.Error("the payment was not closed")
-	}
+	_, closed := bank.calls.Load("close")
+	require.Equal(t, "the payment was closed", closed, true)
 }

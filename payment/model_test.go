@@ -34,9 +34,8 @@ func TestAnyCourseOfEvents(t *testing.T) {
 		var urls []string
 		end := func(reason string) {
 			closable, _ := s.CloseOpen(t.Context(), []ids.ID{no}) // the bank may be down
-			if _, err := s.orders.CloseClaimed(t.Context(), closable, reason); err != nil {
-				rt.Fatal(err)
-			}
+			_, err := s.orders.CloseClaimed(t.Context(), closable, reason)
+			require.NoError(rt, err)
 		}
 		start := func() (url string) {
 			p, err := s.begin(t.Context(), no, user, way{Provider: "sandbox"})
@@ -142,13 +141,10 @@ func TestAnyCourseOfEvents(t *testing.T) {
 		if status == orderevent.StatusClosed && late > 0 && backup > 0 {
 			rt.Fatal("late money went back although the backup has a unit")
 		}
-		if lines := read[int](s, `SELECT version - 1 - (SELECT count(*) FROM orders.history h WHERE h.order_no = o.order_no)
-			FROM orders.orders o WHERE order_no = $1`, no); lines != 0 {
-			rt.Fatalf("%d changes of the order are not in its history", lines)
-		}
-		if n := s.unaccounted(); n != 0 {
-			rt.Fatalf("%d units are not accounted for", n)
-		}
+		lines := read[int](s, `SELECT version - 1 - (SELECT count(*) FROM orders.history h WHERE h.order_no = o.order_no)
+			FROM orders.orders o WHERE order_no = $1`, no)
+		require.Equal(rt, "changes of the order that are not in its history", lines, 0)
+		require.Equal(rt, "units that are not accounted for", s.unaccounted(), 0)
 		s.booksNameFailedRefundsOnly(rt)
 	})
 }
@@ -167,9 +163,7 @@ func (s *bundle) booksNameFailedRefundsOnly(rt *rapid.T) {
 		}
 	}
 	failed := read[int](s, `SELECT count(*) FROM payments.refunds WHERE status = 'failed'`)
-	if failed = min(failed, maxViolations); found != failed { // a check reports no more than that
-		rt.Fatalf("the checks find %d refunds that failed, want %d", found, failed)
-	}
+	require.Equal(rt, "refunds that failed, of which a check reports no more", found, min(failed, maxViolations))
 }
 
 // settleEverything waits until the bank and we agree on everything about an
@@ -190,9 +184,8 @@ func (s *bundle) settleEverything(no ids.ID) {
 		for _, no := range nos {
 			st, err := s.client.Query(s.t.Context(), provider.Payment{No: no})
 			require.NoError(s.t, err)
-			if _, err := s.settle(s.t.Context(), "sandbox", st.Capture, asked); err != nil {
-				s.t.Fatal(err)
-			}
+			_, err = s.settle(s.t.Context(), "sandbox", st.Capture, asked)
+			require.NoError(s.t, err)
 		}
 		s.round(s.refundDue)
 		return read[bool](s, `SELECT

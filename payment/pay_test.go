@@ -3,7 +3,6 @@ package payment
 import (
 	"errors"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -34,26 +33,20 @@ func TestPaying(t *testing.T) {
 func pay(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	a := s.post(user, path, "")
-	a.want(t, "start", http.StatusOK, "")
+	a := s.post(user, path, "").want(t, "start", http.StatusOK, "")
 	amount, _ := a.body["amount"].(map[string]any)
 	if a.text("provider") != "sandbox" || a.text("status") != "created" || amount["amount"] != 9900.0 || amount["currency"] != "CNY" ||
 		a.text("order_no") != no.String() {
 		t.Errorf("document: %v", a.body)
 	}
 	deadline := read[time.Time](s, `SELECT pay_deadline FROM orders.orders WHERE order_no = $1`, no)
-	if a.text("expires_at") != orderevent.Time(deadline) {
-		t.Errorf("expires at %s, the order at %s", a.text("expires_at"), orderevent.Time(deadline))
-	}
-	if late := read[bool](s, `SELECT max(expires_at) > $2 FROM sandbox.payments WHERE payment_no = $1`, a.text("payment_no"), deadline); late {
-		t.Error("the bank takes money after the order's deadline")
-	}
-	if again := s.post(user, path, `{"provider":"sandbox"}`); again.text("pay_url") != a.text("pay_url") || again.text("payment_no") != a.text("payment_no") {
-		t.Errorf("repeated: %v", again.body)
-	}
+	require.Equal(t, "it expires with the order", a.text("expires_at"), orderevent.Time(deadline))
+	late := read[bool](s, `SELECT max(expires_at) > $2 FROM sandbox.payments WHERE payment_no = $1`, a.text("payment_no"), deadline)
+	require.Equal(t, "the bank takes money after the order's deadline", late, false)
+	again := s.post(user, path, `{"provider":"sandbox"}`)
+	require.Equal(t, "repeated", [...]string{again.text("pay_url"), again.text("payment_no")}, [...]string{a.text("pay_url"), a.text("payment_no")})
 
-	s.payAt(a.text("pay_url"), sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(a.text("pay_url"), no)
 	require.Equal(t, "ledger rows", read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1 AND kind = 'capture' AND amount = 9900`, no), 1)
 	require.Equal(t, "captured and paid events", [...]int{s.events(paymentevent.SubjectCaptured, no), s.events(orderevent.SubjectPaid, no)}, [...]int{1, 1})
 	views, err := s.Payments.Of(t.Context(), no)
@@ -88,9 +81,8 @@ func startRefuses(t *testing.T, s *bundle) {
 	closed, closedUser := s.one(100)
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE order_no = $1`, closed)
 	claimed, claimedUser := s.one(100)
-	if _, err := s.orders.Claim(t.Context(), claimed, claimedUser); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.orders.Claim(t.Context(), claimed, claimedUser)
+	require.NoError(t, err)
 	short, shortUser := s.one(100)
 	s.exec(`UPDATE orders.orders SET pay_deadline = now() + interval '900 milliseconds' WHERE order_no = $1`, short)
 	over, overUser := s.one(100)
@@ -126,9 +118,7 @@ func startWithoutTheBank(t *testing.T, s *bundle) {
 	s.post(user, path, "").want(t, "", http.StatusServiceUnavailable, "payment-unavailable")
 	row := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE status = 'created' AND handoff = '{}' AND order_no = $1`, no)
 	s.bank.shut.Store(false)
-	if a := s.post(user, path, ""); a.status != http.StatusOK || a.text("payment_no") != row.String() {
-		t.Errorf("once the bank is back: %d %v, want payment %s", a.status, a.body, row)
-	}
+	require.Equal(t, "the payment", s.post(user, path, "").want(t, "once the bank is back", http.StatusOK, "").text("payment_no"), row.String())
 }
 
 // While our own books are down, the shopper gets that as the reason, not an
@@ -139,9 +129,7 @@ func payWithoutTheBooks(t *testing.T, s *bundle) {
 	pay, cancel := s.askToPay(no, user), s.cancelOrder(no, user)
 	s.exec(`ALTER TABLE orders.away RENAME TO orders`)
 	for what, a := range map[string]answer{"pay": pay, "cancel": cancel} {
-		if a.status != http.StatusServiceUnavailable || a.text("code") != "payment-unavailable" {
-			t.Errorf("%s: %d %v", what, a.status, a.body)
-		}
+		a.want(t, what, http.StatusServiceUnavailable, "payment-unavailable")
 	}
 }
 
@@ -165,13 +153,10 @@ func startAfterUnreportedEnd(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	first, _ := s.startPayment(no, user)
 	s.exec(`UPDATE payments.payments SET handoff = '{}' WHERE order_no = $1`, no) // as if our process had died before it received the answer
-	if _, err := s.client.Close(t.Context(), provider.Payment{No: first}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.client.Close(t.Context(), provider.Payment{No: first})
+	require.NoError(t, err)
 	second, _ := s.startPayment(no, user)
-	if second == first {
-		t.Error("a closed payment was offered again")
-	}
+	require.Equal(t, "another payment is offered", second != first, true)
 
 	no, user = s.one(100)
 	_, url := s.startPayment(no, user)
@@ -191,12 +176,11 @@ func anotherProviderClosesTheOlderPayment(t *testing.T, s *bundle) {
 	if err != nil || second.PaymentNo == first.PaymentNo || second.Provider != "bank2" {
 		t.Fatalf("%+v, %v", second, err)
 	}
-	if st, err := s.client.Query(t.Context(), provider.Payment{No: first.PaymentNo}); err != nil || st.State != provider.Closed {
-		t.Errorf("the older payment is %s at its bank, %v", st.State, err)
-	}
-	if a, _ := s.tryPost(0, first.Handoff.URL, `{}`); a.status != http.StatusConflict {
-		t.Errorf("the older payment took money: %+v", a)
-	}
+	st, err := s.client.Query(t.Context(), provider.Payment{No: first.PaymentNo})
+	require.NoError(t, err)
+	require.Equal(t, "the older payment at its bank", st.State, provider.Closed)
+	a, _ := s.tryPost(0, first.Handoff.URL, `{}`)
+	a.want(t, "paying the older payment", http.StatusConflict, "")
 	// And back to the first bank, after the second payment was captured without a
 	// callback.
 	s.payAt(second.Handoff.URL, sandbox.Never)
@@ -244,29 +228,26 @@ func theFirstProviderWhoseWindowFits(t *testing.T, s *bundle) {
 func startWithoutAProvider(t *testing.T, s *bundle) {
 	none := s.instance(options{})
 	no, user := s.one(100)
-	if _, err := none.begin(t.Context(), no, user, way{}); !errors.Is(err, errNoWay) {
-		t.Errorf("%v, want errNoWay", err)
-	}
+	_, err := none.begin(t.Context(), no, user, way{})
+	require.ErrorIs(t, err, errNoWay)
 	no, user = s.one(0)
-	if p, err := none.begin(t.Context(), no, user, way{}); err != nil || p.Status != statusCaptured {
-		t.Errorf("for nothing: %+v, %v", p, err)
-	}
+	p, err := none.begin(t.Context(), no, user, way{})
+	require.NoError(t, err)
+	require.Equal(t, "for nothing", p.Status, statusCaptured)
 	// A payment that was started before the shop lost its provider stays unchanged.
 	no, user = s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
-	if _, err := none.begin(t.Context(), no, user, way{}); !errors.Is(err, ErrUnavailable) || s.paymentStatus(paymentNo) != "created" {
-		t.Errorf("%v, the payment is %s", err, s.paymentStatus(paymentNo))
-	}
+	_, err = none.begin(t.Context(), no, user, way{})
+	require.ErrorIs(t, err, ErrUnavailable)
+	s.paymentIs(paymentNo, "created")
 	s.booksAreRight()
 }
 
 func aFreeOrderIsPaidByAsking(t *testing.T, s *bundle) {
 	no, user := s.one(0)
 	s.bank.shut.Store(true) // no provider is needed
-	a := s.askToPay(no, user)
-	if a.status != http.StatusOK || a.text("status") != "captured" || a.text("provider") != "free" || a.text("pay_url") != "" {
-		t.Fatalf("%d %v", a.status, a.body)
-	}
+	a := s.askToPay(no, user).want(t, "", http.StatusOK, "")
+	require.Equal(t, "status, provider and page", []string{a.text("status"), a.text("provider"), a.text("pay_url")}, []string{"captured", "free", ""})
 	s.orderIs(no, orderevent.StatusPaid)
 	require.Equal(t, "events", s.events(paymentevent.SubjectCaptured, no), 1)
 	s.askToPay(no, user).want(t, "again", http.StatusConflict, "")
@@ -285,24 +266,18 @@ func (s *bundle) keyed(user int64, path, key, body string) answer {
 func startUnderAKey(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	first := s.keyed(user, path, "k", "")
-	first.want(t, "the first", http.StatusOK, "")
-	if again := s.keyed(user, path, "k", `{"provider":"sandbox"}`); again.status != http.StatusOK || !reflect.DeepEqual(again.body, first.body) {
-		t.Errorf("a repetition that names the same provider: %d %v", again.status, again.body)
-	}
+	first := s.keyed(user, path, "k", "").want(t, "the first", http.StatusOK, "")
+	again := s.keyed(user, path, "k", `{"provider":"sandbox"}`).want(t, "a repetition", http.StatusOK, "")
+	require.Equal(t, "a repetition that names the same provider", again.body, first.body)
 	other, _ := s.one(100)
 	elsewhere := "/api/v1/orders/" + other.String() + "/payments"
 	s.keyed(user, elsewhere, "k", "").want(t, "another order under the key", http.StatusUnprocessableEntity, "idempotency-mismatch")
-	if a := s.keyed(user, path, "another", ""); a.status != http.StatusOK || a.text("payment_no") != first.text("payment_no") {
-		t.Errorf("another key finds the open payment: %d %v", a.status, a.body)
-	}
+	open := s.keyed(user, path, "another", "").want(t, "another key", http.StatusOK, "")
+	require.Equal(t, "the open payment under another key", open.text("payment_no"), first.text("payment_no"))
 	s.keyed(user, path, strings.Repeat("k", 256), "").want(t, "a key of 256 bytes", http.StatusUnprocessableEntity, "")
 	// Without a key, a payment that has ended is reported as ended; under its key the answer stays the
 	// same.
-	s.payAt(first.text("pay_url"), sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == "paid" })
+	s.settlesAt(first.text("pay_url"), no)
 	s.post(user, path, "").want(t, "paid, without the key", http.StatusConflict, "")
-	if a := s.keyed(user, path, "k", ""); a.status != http.StatusOK || !reflect.DeepEqual(a.body, first.body) {
-		t.Errorf("paid, under the key: %d %v", a.status, a.body)
-	}
+	require.Equal(t, "the answer under the key", s.keyed(user, path, "k", "").want(t, "paid", http.StatusOK, "").body, first.body)
 }

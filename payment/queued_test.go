@@ -10,6 +10,7 @@ import (
 
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
@@ -54,9 +55,7 @@ func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 		t.Helper()
 		s.get(user, "/api/v1/orders/"+no.String()).want(t, what, poll, "")
 		for how, a := range map[string]answer{"pay": s.askToPay(no, user), "cancel": s.cancelOrder(no, user)} {
-			if a.status != status || a.text("code") != code {
-				t.Errorf("%s: %s is answered %d %v, want %d %s", what, how, a.status, a.body, status, code)
-			}
+			a.want(t, what+": "+how, status, code)
 			if come := code == "order-queued" || code == "unknown"; come && a.header.Get("Retry-After") != "1" {
 				t.Errorf("%s: %s: Retry-After %q", what, how, a.header.Get("Retry-After"))
 			}
@@ -68,14 +67,12 @@ func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 	is("far behind", next, http.StatusOK, http.StatusConflict, "order-queued")
 	is("never granted", never, http.StatusNotFound, http.StatusNotFound, "not-entered")
 	pay := "/api/v1/orders/" + first.String() + "/payments"
-	if a := s.keyed(user, pay, "k", ""); a.text("code") != "order-queued" {
-		t.Errorf("under a key: %d %v", a.status, a.body)
-	}
+	s.says(s.keyed(user, pay, "k", ""), "order-queued")
 	s.line.set(nil, errors.New("redis is down"))
 	is("outcome unknown", never, http.StatusServiceUnavailable, http.StatusServiceUnavailable, "unknown")
 	s.line.set(nil, nil)
 
-	s.runs(s.orders.Workers()[0].Run)
+	pgtest.Work(t, s.orders.Workers()[0].Run)
 	s.until("the order is written", func() bool { return s.written(first) })
 	if a := s.keyed(user, pay, "k", ""); a.status != http.StatusOK || a.text("pay_url") == "" {
 		t.Errorf("the same request, now that there is an order: %d %v", a.status, a.body)

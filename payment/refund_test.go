@@ -32,13 +32,12 @@ func TestRefunds(t *testing.T) {
 // bank has confirmed a close that it does not honour.
 func (s *bundle) closeBehindTheBank(no ids.ID, user int64) {
 	s.t.Helper()
-	if _, err := s.orders.Claim(s.t.Context(), no, user); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := s.orders.Claim(s.t.Context(), no, user)
+	require.NoError(s.t, err)
 	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE order_no = $1`, no)
-	if closed, err := s.orders.CloseClaimed(s.t.Context(), []ids.ID{no}, orderevent.ReasonTimeout); err != nil || len(closed) != 1 {
-		s.t.Fatalf("close: %v, %v", closed, err)
-	}
+	closed, err := s.orders.CloseClaimed(s.t.Context(), []ids.ID{no}, orderevent.ReasonTimeout)
+	require.NoError(s.t, err)
+	require.Equal(s.t, "orders closed", len(closed), 1)
 }
 
 // late returns an order that is closed when its money arrives, and the payment
@@ -60,9 +59,7 @@ func (s *bundle) refundSubject(no ids.ID) string {
 
 func lateMoneyGoesBack(t *testing.T, s *bundle) {
 	no, paymentNo := s.late(sandbox.Duplicate)
-	if s.alarms("payment-late", "provider sandbox") != 1 {
-		t.Error("no alarm about late money")
-	}
+	require.Equal(t, "alarms about late money", s.alarms("payment-late", "provider sandbox"), 1)
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusClosed)
 	s.paymentIs(paymentNo, "captured")
@@ -86,14 +83,11 @@ func aCaptureBesideThePaymentGoesBack(t *testing.T, s *bundle, olderPays bool) {
 	first, firstURL := s.startPayment(no, user)
 	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE payment_no = $1`, first) // the bank will not honour its close
 	second, secondURL := s.startPayment(no, user)
-	if first == second {
-		t.Fatal("the closed payment was offered again")
-	}
+	require.Equal(t, "another payment is offered", first != second, true)
 	if olderPays {
 		first, firstURL, second, secondURL = second, secondURL, first, firstURL
 	}
-	s.payAt(secondURL, sandbox.Normal)
-	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(secondURL, no)
 	s.payAt(firstURL, sandbox.Normal)
 	s.refundRequested(no, "duplicate")
 	require.Equal(t, "the payment that goes back, the second to be captured", read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE order_no = $1`, no), first)
@@ -120,9 +114,7 @@ func twoCapturesOfOnePayment(t *testing.T, s *bundle) {
 		}
 	}
 	require.Equal(t, "refunds", read[int](s, `SELECT count(*) FROM payments.refunds WHERE capture_txn = 't2' AND amount = 100 AND order_no = $1`, no), 1)
-	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
-		t.Errorf("I4: %v, %v", found, err)
-	}
+	s.finds(checkMoney, 0)
 }
 
 func aRefundOutlivesTheBanksAbsence(t *testing.T, s *bundle) {
@@ -133,9 +125,7 @@ func aRefundOutlivesTheBanksAbsence(t *testing.T, s *bundle) {
 		s.round(s.refundDue)
 		return s.alarms("refund-stuck", refund) == 1
 	})
-	if got := read[string](s, `SELECT last_error FROM payments.refunds WHERE order_no = $1`, no); got == "" {
-		t.Error("the refund's row has no error")
-	}
+	require.Equal(t, "the refund's row has an error", read[string](s, `SELECT last_error FROM payments.refunds WHERE order_no = $1`, no) != "", true)
 	s.bank.shut.Store(false)
 	s.refundsDone(no)
 	require.Equal(t, "refunds in the ledger", s.ledger(no, kindRefund), 1)
@@ -154,13 +144,8 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 	no, _ := s.late(sandbox.RefundFails)
 	s.refundsDone(no)
 	require.Equal(t, "refund", s.refundOf(no), "late failed")
-	if s.alarms("refund-failed", s.refundSubject(no)) != 1 {
-		t.Error("no alarm")
-	}
-	found, err := checkReturned(t.Context(), s.db)
-	if err != nil || len(found) != 1 {
-		t.Errorf("I5 sees %v, %v", found, err)
-	}
+	require.Equal(t, "alarms", s.alarms("refund-failed", s.refundSubject(no)), 1)
+	s.finds(checkReturned, 1)
 }
 
 // A bank that answers slowly is asked by the instance that has claimed the refund alone. One
@@ -173,18 +158,17 @@ func oneRefundAskedForBySeveralInstances(t *testing.T, s *bundle) {
 	ask := func() error { _, err := s.refundDue(t.Context()); return err }
 	g.Go(ask)
 	s.waiting(1)
-	if n, err := s.instance(options{}, s.client).refundDue(t.Context()); n != 0 || err != nil {
-		t.Errorf("another instance asks for %d refunds meanwhile, %v", n, err)
-	}
+	n, err := s.instance(options{}, s.client).refundDue(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "refunds that another instance asks for meanwhile", n, 0)
 	s.exec(`UPDATE payments.refunds SET next_try = now() WHERE order_no = $1 AND status = 'requested'`, no)
 	g.Go(ask)
 	s.waiting(2)
 	release()
 	require.NoError(t, g.Wait())
 	s.refundsDone(no)
-	if got, back := s.refundOf(no), read[int](s, `SELECT refunded FROM sandbox.payments WHERE payment_no = $1`, paymentNo.String()); got != "late succeeded" || back != 100 {
-		t.Errorf("the refund is %s, the bank paid %d back", got, back)
-	}
+	require.Equal(t, "the refund", s.refundOf(no), "late succeeded")
+	require.Equal(t, "what the bank paid back", read[int](s, `SELECT refunded FROM sandbox.payments WHERE payment_no = $1`, paymentNo.String()), 100)
 	s.booksAreRight()
 }
 
@@ -203,9 +187,7 @@ func (r *refusing) Refund(ctx context.Context, ret provider.Return) (provider.Re
 
 func aRefusalThatIsNotRepeated(t *testing.T, s *bundle) {
 	no, _ := s.late(sandbox.Normal)
-	if _, err := s.instance(options{}, &refusing{Provider: s.client}).refundDue(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.round(s.instance(options{}, &refusing{Provider: s.client}).refundDue)
 	s.refundsDone(no)
 	require.Equal(t, "the refund", s.refundOf(no), "late succeeded")
 	s.booksAreRight()
@@ -216,13 +198,12 @@ func aRefusalThatIsNotRepeated(t *testing.T, s *bundle) {
 func anOrderThatAnOperatorCanceledStaysClosed(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
-	if _, err := s.orders.Claim(t.Context(), no, user); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.orders.Claim(t.Context(), no, user)
+	require.NoError(t, err)
 	s.exec(`UPDATE payments.payments SET status = 'closed' WHERE order_no = $1`, no)
-	if _, closed, err := s.orders.Withdraw(auth.Into(t.Context(), auth.Principal{UserID: firstOperator, Role: auth.Operator}), no, "sold out"); err != nil || !closed {
-		t.Fatal(closed, err)
-	}
+	_, closed, err := s.orders.Withdraw(auth.Into(t.Context(), auth.Principal{UserID: firstOperator, Role: auth.Operator}), no, "sold out")
+	require.NoError(t, err)
+	require.Equal(t, "closed", closed, true)
 	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = backup + 1`)
 	s.payAt(url, sandbox.Normal)
 	s.refundRequested(no, "late")
@@ -244,9 +225,8 @@ func aRefundThatIsRefused(t *testing.T, s *bundle) {
 		t.Fatalf("%s, %v", got, err)
 	}
 	s.refundsDone(no)
-	if got := s.refundOf(no); got != "late failed" || s.alarms("refund-failed", s.refundSubject(no)) != 1 {
-		t.Errorf("refund is %s, %d alarms", got, s.alarms("refund-failed", s.refundSubject(no)))
-	}
+	require.Equal(t, "the refund", s.refundOf(no), "late failed")
+	require.Equal(t, "alarms", s.alarms("refund-failed", s.refundSubject(no)), 1)
 }
 
 func refundCallbackInAnotherSum(t *testing.T, s *bundle) {
@@ -272,15 +252,12 @@ func refundCallbackInAnotherSum(t *testing.T, s *bundle) {
 func providerNoLongerConfigured(t *testing.T, s *bundle) {
 	both := s.instance(options{}, s.client, s.clientOf("bank2", s.bankAt))
 	no, user := s.one(100)
-	if _, err := both.begin(t.Context(), no, user, way{Provider: "bank2"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := both.begin(t.Context(), no, user, way{Provider: "bank2"})
+	require.NoError(t, err)
 	closable, err := s.CloseOpen(t.Context(), []ids.ID{no})
 	if err == nil || len(closable) != 0 {
 		t.Errorf("closed without its provider: %v, %v", closable, err)
 	}
-	if s.alarms("payment-provider-missing", "bank2") != 1 {
-		t.Error("no alarm")
-	}
+	require.Equal(t, "alarms", s.alarms("payment-provider-missing", "bank2"), 1)
 	s.cancelOrder(no, user).want(t, "cancel", http.StatusServiceUnavailable, "")
 }

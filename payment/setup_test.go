@@ -24,6 +24,7 @@ import (
 	"stampede/inventory"
 	"stampede/order"
 	"stampede/order/desk"
+	"stampede/order/orderevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/payment/sandbox/sandboxtest"
@@ -142,6 +143,13 @@ func setup(t *testing.T, o options) *bundle {
 	return s
 }
 
+// settlesAt pays at the bank's page and waits until the order is paid.
+func (s *bundle) settlesAt(payURL string, no ids.ID, how ...sandbox.Behaviour) {
+	s.t.Helper()
+	s.payAt(payURL, append(how, sandbox.Normal)[0])
+	s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
+}
+
 // instance is another process of the module on the same database.
 func (s *bundle) instance(o options, providers ...provider.Provider) *Service {
 	s.t.Helper()
@@ -192,9 +200,7 @@ func (s *bundle) one(price int64) (ids.ID, int64) {
 
 func (s *bundle) exec(sql string, args ...any) {
 	s.t.Helper()
-	if _, err := s.db.Exec(s.t.Context(), sql, args...); err != nil {
-		s.t.Fatal(err)
-	}
+	pgtest.Exec(s.t, s.db, sql, args...)
 }
 
 func (s *bundle) until(what string, cond func() bool) {
@@ -288,7 +294,6 @@ func (s *bundle) clientOf(name, bankURL string) *sandbox.Client {
 func (s *bundle) payAt(payURL string, behaviour sandbox.Behaviour) {
 	s.t.Helper()
 	a, err := s.tryPost(0, payURL, fmt.Sprintf(`{"behaviour":%q}`, behaviour))
-	if err != nil || a.status != http.StatusOK || a.text("status") != "captured" {
-		s.t.Fatalf("pay: %+v, %v", a, err)
-	}
+	require.NoError(s.t, err)
+	s.says(a, "captured")
 }

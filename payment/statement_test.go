@@ -16,15 +16,14 @@ import (
 	"stampede/payment/statement"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
 // reconcile sends a request about a day's statements as an operator.
 func (s *bundle) reconcile(day, body string) answer {
 	s.t.Helper()
-	a := s.staff(firstOperator, http.MethodPost, "statements/"+day, body)
-	a.want(s.t, "statements", http.StatusOK, "")
-	return a
+	return s.staff(firstOperator, http.MethodPost, "statements/"+day, body).want(s.t, "statements", http.StatusOK, "")
 }
 
 // differing are the differences of a report with one statement, as "class kind proposal
@@ -32,13 +31,9 @@ func (s *bundle) reconcile(day, body string) answer {
 func (s *bundle) differing(a answer) map[string]string {
 	s.t.Helper()
 	list, _ := a.body["statements"].([]any)
-	if len(list) != 1 {
-		s.t.Fatalf("report: %v", a.body)
-	}
+	require.Equal(s.t, "statements", len(list), 1)
 	st, _ := list[0].(map[string]any)
-	if st["state"] != "compared" {
-		s.t.Fatalf("statement: %v", st)
-	}
+	require.Equal[any](s.t, "state", st["state"], "compared")
 	found := map[string]string{}
 	rows, _ := st["differences"].([]any)
 	for _, row := range rows {
@@ -53,15 +48,7 @@ func (s *bundle) differing(a answer) map[string]string {
 
 func (s *bundle) differ(a answer, want map[string]string) {
 	s.t.Helper()
-	got := s.differing(a)
-	for txn, w := range want {
-		if got[txn] != w {
-			s.t.Errorf("transaction %s: %q, want %q", txn, got[txn], w)
-		}
-	}
-	if len(got) != len(want) {
-		s.t.Errorf("differences: %v, want %v", got, want)
-	}
+	require.Equal(s.t, "differences", s.differing(a), want)
 }
 
 // askAsTheCommand asks as the command does, and requires so many differences.
@@ -81,7 +68,7 @@ func (s *bundle) askAsTheCommand(day string, open int) {
 func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	t.Parallel()
 	s := setup(t, options{})
-	s.runs(s.statements.Workers()[0].Run)
+	pgtest.Work(t, s.statements.Workers()[0].Run)
 	noon := time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour)
 	day := noon.Format(time.DateOnly)
 	txn := func(no ids.ID) string {
@@ -164,7 +151,7 @@ func TestStatementThatWasNotComparedIsComparedLater(t *testing.T) {
 		s.exec(`INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, status, attempts, compared_at)
 			VALUES ('sandbox', $1, $2, $3, $4, 'fetched', 1, CASE WHEN $5 THEN now() END)`, day, day, day.AddDate(0, 0, 1), back < 3, back > 0)
 	}
-	s.runs(s.statements.Workers()[0].Run)
+	pgtest.Work(t, s.statements.Workers()[0].Run)
 	s.until("all days are compared", func() bool {
 		return read[int](s, `SELECT count(*) FROM payments.statements WHERE wanted AND status = 'fetched' AND compared_at IS NOT NULL AND NOT partial`) == 3
 	})
@@ -187,7 +174,7 @@ func TestStatementThatIsNotMadeIsAnAlarm(t *testing.T) {
 	}})
 	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
 	s.exec(`INSERT INTO payments.statements (provider, day, from_time, to_time, wanted, attempts) VALUES ('prompt', $1, $2, $3, true, 23)`, day, day, day.AddDate(0, 0, 1))
-	s.runs(shop.statements.Workers()[0].Run)
+	pgtest.Work(t, shop.statements.Workers()[0].Run)
 	s.until("the alarm is raised", func() bool { return s.alarms("statement-missing", "statement prompt "+day.Format(time.DateOnly)) == 1 })
 	s.until("the other days are planned, and tried again later", func() bool {
 		return read[int](s, `SELECT count(*) FROM payments.statements WHERE provider = 'prompt' AND attempts > 0 AND last_error <> '' AND next_try > now()`) == 4
@@ -236,7 +223,7 @@ func TestStatementIsComparedByKey(t *testing.T) {
 		ids.NewFor(1), ids.NewFor(1), midnight.AddDate(0, 0, 1).Add(-time.Second))
 	shop := s.instance(options{}, bank)
 	url := s.serve(shop)
-	s.runs(shop.statements.Workers()[0].Run)
+	pgtest.Work(t, shop.statements.Workers()[0].Run)
 	token := s.token(auth.Principal{UserID: 1, Role: auth.Operator})
 	ask := func(day time.Time) statement.Statement {
 		t.Helper()

@@ -12,6 +12,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/watch/tally"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -34,11 +35,9 @@ func (s *bundle) bounce(no ids.ID) {
 // oneIsOwed requires that the books name one refund as failed, and are right otherwise.
 func (s *bundle) oneIsOwed() {
 	s.t.Helper()
-	if found, err := checkMoney(s.t.Context(), s.db); err != nil || len(found) != 0 {
-		s.t.Errorf("I4: %v, %v", found, err)
-	}
-	if found, err := checkReturned(s.t.Context(), s.db); err != nil || len(found) != 1 || !strings.Contains(found[0].Detail, "failed") {
-		s.t.Errorf("I5: %v, %v", found, err)
+	s.finds(checkMoney, 0)
+	if d := s.finds(checkReturned, 1)[0].Detail; !strings.Contains(d, "failed") {
+		s.t.Errorf("I5: %s", d)
 	}
 }
 
@@ -51,36 +50,34 @@ func aRefundThatIsTakenBackIsOwedAgain(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.closeBehindTheBank(no, user)
-	s.payAt(url, sandbox.Normal)
-	s.until("the order is paid late", func() bool { return s.status(no) == orderevent.StatusPaid })
+	s.settlesAt(url, no)
 	refundNo := s.askBack(no, `{"note":"damaged"}`, "requested")
 	s.refundsDone(no)
 	stock := s.stockIs()
 	succeeded := s.succeededAt(refundNo, read[string](s, `SELECT provider_txn FROM payments.ledger WHERE order_no = $1 AND kind = 'refund'`, no))
 	failed := succeeded
 	failed.State = provider.Failed
-	if err := s.settleRefund(t.Context(), "sandbox", failed, told); err != nil || s.refundOf(no) != "operator succeeded" {
-		t.Errorf("the report of an earlier failure is believed: %s, %v", s.refundOf(no), err)
-	}
+	require.NoError(t, s.settleRefund(t.Context(), "sandbox", failed, told))
+	require.Equal(t, "after the report of an earlier failure, the refund", s.refundOf(no), "operator succeeded")
 	s.bounce(no)
 	s.until("the refund is taken back", func() bool { return s.refundOf(no) == "operator failed" })
 	for _, again := range []provider.RefundStatus{failed, succeeded, failed} {
 		require.NoError(t, s.settleRefund(t.Context(), "sandbox", again, told))
 	}
 	require.Equal(t, "alarms and reversals", [...]int{s.alarms("refund-failed", "refund "+refundNo), s.ledger(no, "refund_reversal")}, [...]int{1, 1})
-	reason := func() string {
-		return read[string](s, `SELECT status || ' ' || reason FROM orders.orders WHERE order_no = $1`, no)
+	is := func(what, want string) {
+		t.Helper()
+		require.Equal(t, what, read[string](s, `SELECT status || ' ' || reason FROM orders.orders WHERE order_no = $1`, no), want)
+		require.Equal(t, "stock", s.stockIs(), stock)
 	}
-	if got := reason(); got != "refunded taken-back" || s.stockIs() != stock || s.events(orderevent.SubjectAmended, no) != 1 {
-		t.Errorf("the order is %s, the stock %s, before %s", got, s.stockIs(), stock)
-	}
+	is("the order", "refunded taken-back")
+	require.Equal(t, "events", s.events(orderevent.SubjectAmended, no), 1)
 	s.oneIsOwed()
 	s.act(firstOperator, refundNo, "retry", "", "requested")
-	require.Equal(t, "while the retry is under way the order", reason(), "refunded taken-back")
+	is("while the retry is under way the order", "refunded taken-back")
 	s.refundsDone(no)
-	if got := reason(); got != "refunded backup" || s.stockIs() != stock || s.wholeEvents(no) != 1 {
-		t.Errorf("after the retry the order is %s, the stock %s, before %s", got, s.stockIs(), stock)
-	}
+	is("after the retry the order", "refunded backup")
+	require.Equal(t, "events about the whole", s.wholeEvents(no), 1)
 	require.Equal(t, "refunded orders in the funnel", s.counted("refunded")-before, 1)
 	s.booksAreRight()
 }
@@ -109,7 +106,7 @@ func aPartThatIsTakenBackIsSettledByHand(_ *testing.T, s *bundle) {
 // The bank makes a refund on one day and takes it back on the next.
 func theStatementShowsWhatWasTakenBack(t *testing.T, s *bundle) {
 	t.Helper()
-	s.runs(s.statements.Workers()[0].Run)
+	pgtest.Work(t, s.statements.Workers()[0].Run)
 	yesterday := time.Now().UTC().Truncate(24 * time.Hour).Add(-12 * time.Hour)
 	first, second := yesterday.AddDate(0, 0, -1).Format(time.DateOnly), yesterday.Format(time.DateOnly)
 	heard, _ := s.paidFor(100, sandbox.Normal)
@@ -132,13 +129,10 @@ func theStatementShowsWhatWasTakenBack(t *testing.T, s *bundle) {
 	s.differ(s.reconcile(first, `{"provider":"sandbox"}`), map[string]string{})
 	s.differ(s.reconcile(second, `{"provider":"sandbox"}`), map[string]string{txn: "different refund settle 0 100"})
 	s.differ(s.reconcile(second, `{"provider":"sandbox","apply":true}`), map[string]string{})
-	if got := s.refundOf(lost); got != "operator failed" || s.ledger(lost, "refund_reversal") != 1 {
-		t.Errorf("the refund is %s", got)
-	}
+	require.Equal(t, "the refund", s.refundOf(lost), "operator failed")
+	require.Equal(t, "reversals", s.ledger(lost, "refund_reversal"), 1)
 	s.differ(s.reconcile(first, `{"provider":"sandbox"}`), map[string]string{})
-	if found, err := checkMoney(t.Context(), s.db); err != nil || len(found) != 0 {
-		t.Errorf("I4: %v, %v", found, err)
-	}
+	s.finds(checkMoney, 0)
 }
 
 // The report of the failure is read while that of the success waits for the order.
