@@ -32,15 +32,15 @@ type sessionList struct {
 
 // keptSessions is an immutable state of the list.
 type keptSessions struct {
-	all     []Session
+	all     sessionOrder
 	expires time.Time
 }
 
-func (l *sessionList) fresh(now time.Time) ([]Session, bool) {
+func (l *sessionList) fresh(now time.Time) (sessionOrder, bool) {
 	if k := l.kept.Load(); k != nil && now.Before(k.expires) {
 		return k.all, true
 	}
-	return nil, false
+	return sessionOrder{}, false
 }
 
 type listSessionsInput struct {
@@ -61,18 +61,18 @@ func (b *Service) listSessions(ctx context.Context, in *listSessionsInput) (*sho
 	}
 	now := b.deps.Clock.Now()
 	if in.Cursor == "" {
-		from.at = lastTurn(all, now)
+		from.at = all.lastTurn(now)
 	}
 	body := httpx.Page[shopSession]{Data: make([]shopSession, 0, in.Limit)}
-	for _, row := range listFrom(all, from) {
-		if in.Status != "" && in.Status != listParts[row.part] {
+	for s, at := range all.from(from) {
+		if in.Status != "" && in.Status != listParts[at.part] {
 			continue
 		}
 		if len(body.Data) == in.Limit {
-			body.NextCursor = row.cursor()
+			body.NextCursor = at.cursor()
 			break
 		}
-		body.Data = append(body.Data, shopSessionOf(row.session, now))
+		body.Data = append(body.Data, shopSessionOf(s, now))
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -82,20 +82,21 @@ func (b *Service) listSessions(ctx context.Context, in *listSessionsInput) (*sho
 }
 
 // listable returns the sessions to list, from memory while that is fresh.
-func (b *Service) listable(ctx context.Context) ([]Session, error) {
+func (b *Service) listable(ctx context.Context) (sessionOrder, error) {
 	if all, ok := b.list.fresh(b.deps.Clock.Now()); ok {
 		return all, nil
 	}
-	return together(ctx, &b.list.flights, "", browseTimeout, func(ctx context.Context) ([]Session, error) {
+	return together(ctx, &b.list.flights, "", browseTimeout, func(ctx context.Context) (sessionOrder, error) {
 		// A caller that missed just before an earlier flight finished finds its result.
 		if all, ok := b.list.fresh(b.deps.Clock.Now()); ok {
 			return all, nil
 		}
 		b.built.WithLabelValues("list").Inc()
-		all, err := b.readSessions(ctx)
+		read, err := b.readSessions(ctx)
 		if err != nil {
-			return nil, err
+			return sessionOrder{}, err
 		}
+		all := orderSessions(read)
 		b.list.kept.Store(&keptSessions{all: all, expires: b.deps.Clock.Now().Add(browseLeast + rand.N(browseJitter))}) //nolint:gosec // jitter is no secret
 		return all, nil
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -24,14 +25,37 @@ const (
 // listParts are the names of the parts in the API.
 var listParts = [...]string{partRunning: "running", partUpcoming: "upcoming", partEnded: "ended"}
 
+// sessionOrder is an immutable set of sessions in the two orders that the parts
+// of the list are read in, so that no request has to sort it.
+type sessionOrder struct {
+	opening []*Session // by opening, then by id
+	closing []*Session // by closing, then by id
+}
+
+func orderSessions(all []Session) sessionOrder {
+	o := sessionOrder{opening: make([]*Session, len(all))}
+	for i := range all {
+		o.opening[i] = &all[i]
+	}
+	o.closing = slices.Clone(o.opening)
+	by := func(moment func(*Session) wire.Time) func(x, y *Session) int {
+		return func(x, y *Session) int {
+			return cmp.Or(time.Time(moment(x)).Compare(time.Time(moment(y))), cmp.Compare(x.ID, y.ID))
+		}
+	}
+	slices.SortFunc(o.opening, by(func(s *Session) wire.Time { return s.OpensAt }))
+	slices.SortFunc(o.closing, by(func(s *Session) wire.Time { return s.ClosesAt }))
+	return o
+}
+
 // lastTurn is the last moment, up to now, at which the clock moved a session to
 // another part of the list, in Unix ms; 0 if it has moved none. Until the next
 // such moment the order and the cursors stay the same, and so does an answer's
 // ETag.
-func lastTurn(all []Session, now time.Time) int64 {
+func (o sessionOrder) lastTurn(now time.Time) int64 {
 	var last int64
-	for i := range all {
-		for _, turn := range [...]wire.Time{all[i].OpensAt, all[i].ClosesAt} {
+	for _, s := range o.opening {
+		for _, turn := range [...]wire.Time{s.OpensAt, s.ClosesAt} {
 			if t := time.Time(turn); !t.After(now) {
 				last = max(last, t.UnixMilli())
 			}
@@ -40,25 +64,30 @@ func lastTurn(all []Session, now time.Time) int64 {
 	return last
 }
 
-// listed is a session with its place in the list.
-type listed struct {
-	place
-	session *Session
-}
-
-// listFrom lists the sessions starting at a place: running ones, those that close
+// from lists the sessions starting at a place: running ones, those that close
 // first at the top; then upcoming ones, those that open first at the top; then
 // ended ones, the most recently ended at the top. All are sorted as of the
 // place's own moment, which every page of one walk shares: a session that opens
 // or closes meanwhile is neither left out nor shown twice.
-func listFrom(all []Session, p place) (rows []listed) {
-	for i := range all {
-		if at := placeOf(&all[i], p.at); at.compare(p) >= 0 {
-			rows = append(rows, listed{at, &all[i]})
+func (o sessionOrder) from(p place) iter.Seq2[*Session, place] {
+	return func(yield func(*Session, place) bool) {
+		for part := p.part; int(part) < len(listParts); part++ {
+			rows := o.closing
+			if part == partUpcoming {
+				rows = o.opening
+			}
+			for i := range rows {
+				s := rows[i]
+				if part == partEnded {
+					s = rows[len(rows)-1-i]
+				}
+				at := placeOf(s, p.at)
+				if at.part == part && at.compare(p) >= 0 && !yield(s, at) {
+					return
+				}
+			}
 		}
 	}
-	slices.SortFunc(rows, func(a, b listed) int { return a.compare(b.place) })
-	return rows
 }
 
 // place is a session's position in the list at a moment.

@@ -2,6 +2,7 @@ package browse
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"testing"
@@ -90,15 +91,15 @@ func TestTheOrderIsTotal(t *testing.T) {
 		now := time.Time(minute("now")).Add(30 * time.Second)
 		from, err := readPlace("")
 		require.NoError(t, err)
-		from.at = lastTurn(all, now)
+		order := orderSessions(all)
+		from.at = order.lastTurn(now)
 		var shown []wire.ID
 		var places []place
-		for _, at := range listFrom(all, from) {
-			s := at.session
+		for s, at := range order.from(from) {
 			if want := placeOf(s, now.UnixMilli()).part; at.part != want {
 				t.Fatalf("session %d is in part %d, want %d", s.ID, at.part, want)
 			}
-			shown, places = append(shown, s.ID), append(places, at.place)
+			shown, places = append(shown, s.ID), append(places, at)
 		}
 		if len(shown) != len(all) || !slices.IsSortedFunc(places, place.compare) {
 			t.Fatalf("%d of %d sessions in the order %v", len(shown), len(all), places)
@@ -107,12 +108,30 @@ func TestTheOrderIsTotal(t *testing.T) {
 			p, err := readPlace(p.cursor())
 			require.NoError(t, err)
 			var rest []wire.ID
-			for _, at := range listFrom(all, p) {
-				rest = append(rest, at.session.ID)
+			for s := range order.from(p) {
+				rest = append(rest, s.ID)
 			}
 			require.Equal(t, fmt.Sprint("from place ", i, " on"), rest, shown[i:])
 		}
 	})
+}
+
+// TestAPageSortsNothing checks that what every shopper's request for the list does
+// with the sessions takes no memory, as copying or sorting them would.
+func TestAPageSortsNothing(t *testing.T) {
+	now, all := time.Now(), make([]Session, listMost)
+	for i := range all {
+		opens := now.Add(time.Duration(i-listMost/2) * time.Minute)
+		all[i] = Session{ID: wire.ID(i + 1), OpensAt: wire.Time(opens), ClosesAt: wire.Time(opens.Add(time.Hour))}
+	}
+	order, shown := orderSessions(all), 0
+	allocated := testing.AllocsPerRun(10, func() {
+		shown = 0
+		for range order.from(place{at: order.lastTurn(now), key: math.MinInt64}) {
+			shown++
+		}
+	})
+	require.Equal(t, "sessions and allocations", []int{shown, int(allocated)}, []int{listMost, 0})
 }
 
 // FuzzPlace checks that a cursor decodes to the place it was encoded from, or
