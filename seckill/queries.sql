@@ -1,4 +1,4 @@
--- Writes an activity as it is to be, a new one if its id is 0.
+-- Writes an activity as it is to be, a new one if its id is 0; one that exists keeps its state.
 -- name: PutActivity :one
 INSERT INTO seckill.activities AS a (id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
     payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
@@ -6,14 +6,19 @@ OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif(@id::bigint, 0), nextval('seckill.activities_id_seq')), @name, @status, @starts_at, @ends_at, @limit_per_user,
     @one_item_per_user, @payment_window_seconds, @payment_window_share, @rebuy_after_close, @paused, @version, @human_check, @human_check_rate,
     @exclusive, @refund_within_hours, @refund_units, @checkout)
-ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
     limit_per_user = excluded.limit_per_user, one_item_per_user = excluded.one_item_per_user,
     payment_window_seconds = excluded.payment_window_seconds, payment_window_share = excluded.payment_window_share,
-    rebuy_after_close = excluded.rebuy_after_close, paused = excluded.paused, version = excluded.version,
+    rebuy_after_close = excluded.rebuy_after_close, version = excluded.version,
     human_check = excluded.human_check, human_check_rate = excluded.human_check_rate, exclusive = excluded.exclusive,
     refund_within_hours = excluded.refund_within_hours, refund_units = excluded.refund_units, checkout = excluded.checkout,
     revision = a.revision + 1, updated_at = now()
 RETURNING *;
+
+-- Only the state: a transition must not write back a checkout of which this version may not know every member.
+-- name: SetActivityState :one
+UPDATE seckill.activities SET status = @status, paused = @paused, revision = revision + 1, updated_at = now()
+WHERE id = @id RETURNING *;
 
 -- name: Activity :one
 SELECT * FROM seckill.activities WHERE id = $1;

@@ -96,6 +96,21 @@ func (d *instance) try(s seckilltest.Sale, act plan.Action) seckilltest.Reply {
 	return seckilltest.Reply{}
 }
 
+// TestTransitionsKeepTheCheckout checks that a checkout which a newer version wrote
+// keeps what this version does not know of it: both run during an upgrade.
+func TestTransitionsKeepTheCheckout(t *testing.T) {
+	t.Parallel()
+	d := setup(t).instance()
+	s := d.Draft(2 * time.Hour)
+	d.SQL(`UPDATE seckill.activities SET checkout = checkout || '{"newer":1}' WHERE id = $1`, s.Activity)
+	for _, act := range []plan.Action{plan.ActPublish, plan.ActPause, plan.ActResume, plan.ActTerminate} {
+		d.try(s, act).Want(t, string(act), http.StatusOK, "")
+		var newer bool
+		require.NoError(t, d.DB.QueryRow(t.Context(), `SELECT checkout ? 'newer' FROM seckill.activities WHERE id = $1`, s.Activity).Scan(&newer))
+		require.Equal(t, string(act)+": the newer member is there", newer, true)
+	}
+}
+
 // TestEveryTransition requests every action in every phase and compares with a
 // table written independently from the rules, not with the code's own. Each
 // cell starts from a new sale and checks the answer, the audit log and the

@@ -32,7 +32,7 @@ func (s *Service) publish(ctx context.Context, id int64) (plan.ActivityView, err
 					return fmt.Errorf("change: create stock of item %d: %w", n.ID, err)
 				}
 			}
-			return c.setStatus(ctx, plan.StatusScheduled)
+			return c.setState(ctx, plan.StatusScheduled, c.activity.Paused)
 		})
 		return err
 	})
@@ -54,10 +54,10 @@ func resume(ctx context.Context, c *change, id int64) (plan.ActivityView, error)
 }
 
 func (c *change) setPaused(ctx context.Context, b *plan.Activity, paused bool) error {
-	b.Paused = paused
-	if err := c.putActivity(ctx, b.SeckillActivity); err != nil {
+	if err := c.setState(ctx, c.activity.Status, paused); err != nil {
 		return err
 	}
+	b.SeckillActivity = c.activity
 	// An item that was paused by itself stays paused.
 	return c.changeStock(ctx, b, func(n inventory.NewStock) (inventory.Change, bool) { return inventory.Change{Paused: &n.Paused}, true })
 }
@@ -79,7 +79,7 @@ func terminate(ctx context.Context, c *change, id int64) (plan.ActivityView, err
 		if err != nil {
 			return err
 		}
-		return c.setStatus(ctx, plan.StatusTerminated)
+		return c.setState(ctx, plan.StatusTerminated, c.activity.Paused)
 	})
 }
 
@@ -117,10 +117,12 @@ type activityState struct {
 
 func stateOf(a *seckilldb.SeckillActivity) activityState { return activityState{a.Status, a.Paused} }
 
-func (c *change) setStatus(ctx context.Context, status string) error {
-	row := c.activity
-	row.Status = status
-	return c.putActivity(ctx, row)
+func (c *change) setState(ctx context.Context, status string, paused bool) (err error) {
+	c.activity, err = c.q.SetActivityState(ctx, seckilldb.SetActivityStateParams{ID: c.activity.ID, Status: status, Paused: paused})
+	if err != nil {
+		return fmt.Errorf("change: set activity state: %w", err)
+	}
+	return nil
 }
 
 // changeStock changes the stock rows of the activity's items and records them

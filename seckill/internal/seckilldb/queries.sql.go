@@ -756,10 +756,10 @@ OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif($1::bigint, 0), nextval('seckill.activities_id_seq')), $2, $3, $4, $5, $6,
     $7, $8, $9, $10, $11, $12, $13, $14,
     $15, $16, $17, $18)
-ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
     limit_per_user = excluded.limit_per_user, one_item_per_user = excluded.one_item_per_user,
     payment_window_seconds = excluded.payment_window_seconds, payment_window_share = excluded.payment_window_share,
-    rebuy_after_close = excluded.rebuy_after_close, paused = excluded.paused, version = excluded.version,
+    rebuy_after_close = excluded.rebuy_after_close, version = excluded.version,
     human_check = excluded.human_check, human_check_rate = excluded.human_check_rate, exclusive = excluded.exclusive,
     refund_within_hours = excluded.refund_within_hours, refund_units = excluded.refund_units, checkout = excluded.checkout,
     revision = a.revision + 1, updated_at = now()
@@ -787,7 +787,7 @@ type PutActivityParams struct {
 	Checkout             seckillevent.Checkout
 }
 
-// Writes an activity as it is to be, a new one if its id is 0.
+// Writes an activity as it is to be, a new one if its id is 0; one that exists keeps its state.
 func (q *Queries) PutActivity(ctx context.Context, arg PutActivityParams) (SeckillActivity, error) {
 	row := q.db.QueryRow(ctx, putActivity,
 		arg.ID,
@@ -1419,6 +1419,47 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 		return nil, err
 	}
 	return items, nil
+}
+
+const setActivityState = `-- name: SetActivityState :one
+UPDATE seckill.activities SET status = $1, paused = $2, revision = revision + 1, updated_at = now()
+WHERE id = $3 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
+`
+
+type SetActivityStateParams struct {
+	Status string
+	Paused bool
+	ID     int64
+}
+
+// Only the state: a transition must not write back a checkout of which this version may not know every member.
+func (q *Queries) SetActivityState(ctx context.Context, arg SetActivityStateParams) (SeckillActivity, error) {
+	row := q.db.QueryRow(ctx, setActivityState, arg.Status, arg.Paused, arg.ID)
+	var i SeckillActivity
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Status,
+		&i.StartsAt,
+		&i.EndsAt,
+		&i.LimitPerUser,
+		&i.OneItemPerUser,
+		&i.PaymentWindowSeconds,
+		&i.PaymentWindowShare,
+		&i.RebuyAfterClose,
+		&i.Paused,
+		&i.Version,
+		&i.Revision,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.HumanCheck,
+		&i.HumanCheckRate,
+		&i.Exclusive,
+		&i.RefundWithinHours,
+		&i.RefundUnits,
+		&i.Checkout,
+	)
+	return i, err
 }
 
 const shownDetail = `-- name: ShownDetail :one
