@@ -1,7 +1,9 @@
 package change
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -38,6 +40,20 @@ func TestUnpayableItemsAreNotPublished(t *testing.T) {
 	freight := `{"version":1,"checkout":{"ways":["delivery"],"address":"required","freight":8}}`
 	refused("freight for what is published", http.MethodPatch, "/api/v1/admin/activities/"+free.Activity, freight, "item "+free.Item)
 	d.Do(http.StatusOK, http.MethodPatch, "/api/v1/admin/items/"+free.Item, `{"version":1,"title":"A free phone"}`)
+}
+
+// TestServerWithoutAProviderWarns checks for the warning in the log at start.
+func TestServerWithoutAProviderWarns(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	for canPay, want := range map[bool]int{true: 0, false: 1} {
+		var log bytes.Buffer
+		d := y.instance(func(cfg *plan.Config, deps *Deps) {
+			cfg.CanPay, deps.Log = canPay, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		d.Run(d.svc.runLifecycle)() // started and ended
+		require.Equal(t, fmt.Sprint("can pay ", canPay, ": warnings"), strings.Count(log.String(), "no payment provider is set up"), want)
+	}
 }
 
 // TestEditableUntilSaysWhenEditsEnd checks editable_until at publication and on

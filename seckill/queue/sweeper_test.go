@@ -177,6 +177,40 @@ func TestSweeperRaisesAnAlarmForWhatStaysLost(t *testing.T) {
 	require.Equal(t, "times published", eaten.Load(), 2)
 }
 
+// countedHolds counts a sweeper's rounds over items.
+type countedHolds struct {
+	queue.Holds
+	rounds *atomic.Int64
+}
+
+func (c countedHolds) StaleHolds(ctx context.Context, item inventory.Item, olderThan time.Duration, limit int) ([]inventory.StaleHold, error) {
+	c.rounds.Add(1)
+	return c.Holds.StaleHolds(ctx, item, olderThan, limit)
+}
+
+// Of two instances one sweeps, and the other takes over when it stops: in half a
+// minute if it died, at once if it gave its lease back.
+func TestOneInstanceSweeps(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	var first, second atomic.Int64
+	run := func(rounds *atomic.Int64) (stop func()) {
+		return s.Run(queue.NewSweeper(s.queue, countedHolds{s.Stock, rounds}, s.DB, 10*time.Second).Quick().Run)
+	}
+	made := func(what string, rounds *atomic.Int64) {
+		t.Helper()
+		more := rounds.Load() + 5
+		pgtest.Eventually(t, 30*time.Second, func() bool { return rounds.Load() >= more }, what)
+	}
+	stop := run(&first)
+	made("the first sweeps", &first)
+	run(&second)
+	made("the first sweeps on", &first)
+	require.Equal(t, "rounds of the second while the first leads", second.Load(), 0)
+	stop()
+	made("the second takes over", &second)
+}
+
 // lateHolds answers so late that a Load may not have waited for what is done about it.
 type lateHolds struct {
 	queue.Holds
