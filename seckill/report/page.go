@@ -188,7 +188,6 @@ var pageWords = map[string]fault.Text{
 	"answer-left":           {"Gave up while waiting", "等待中离开"},
 	"answer-queued":         {"In line, with a unit", "抢到，等待生成订单"},
 	"answer-repeated":       {"The same attempt again, same answer", "重复提交，结果不变"},
-	"Critical":              {"critical", "严重"},
 	"proof-failed":          {"Could not be proved", "未能完成核验"},
 	"proof-proved":          {"Proved", "核验通过"},
 	"proof-violated":        {"Violated", "发现问题"},
@@ -198,7 +197,6 @@ var pageWords = map[string]fault.Text{
 	"tried-3600":            {"Attempts per hour", "每小时抢购请求"},
 	"tried-60":              {"Attempts per minute", "每分钟抢购请求"},
 	"tried":                 {"Attempts per {step} seconds", "每 {step} 秒抢购请求"},
-	"Warning":               {"warning", "警告"},
 }
 
 // tried is the heading of the attempts per step.

@@ -110,10 +110,10 @@ func (ls *lanes) granted(item *catalogue.Item, remaining int64) {
 
 // onReturned clears the flag of an item whose units came back or that was loaded: a
 // Loaded reads as no returns in a new epoch, which ends flags of the previous one.
-func (ls *lanes) onReturned(data []byte) {
+func (ls *lanes) onReturned(subject string, data []byte) {
 	var e inventoryevent.Returned
 	if err := json.Unmarshal(data, &e); err != nil {
-		ls.log.Warn("decoding broadcast about units failed", "error", err)
+		ls.log.Warn("decoding broadcast failed", "subject", subject, "error", err)
 		return
 	}
 	if l := ls.all.find(e.ItemID); l != nil {

@@ -127,7 +127,7 @@ const laneCare = 2 * time.Second
 func (r *Service) keepLanes(ctx context.Context) error {
 	r.lanes.draining.Store(false)
 	for _, subject := range []string{inventoryevent.SubjectReturned, inventoryevent.SubjectLoaded} {
-		stop, err := r.deps.Bus.OnBroadcast(subject, r.lanes.onReturned)
+		stop, err := r.deps.Bus.OnBroadcast(subject, func(data []byte) { r.lanes.onReturned(subject, data) })
 		if err != nil {
 			return fmt.Errorf("seckill: listen to %s: %w", subject, err)
 		}
