@@ -135,7 +135,7 @@ func watch(ctx context.Context, stall time.Duration) (watched context.Context, a
 
 // UnderLease runs work while this instance holds the item's lease, and cancels it if the lease cannot be renewed.
 func (s *Service) UnderLease(ctx context.Context, itemID int64, work func(ctx context.Context, token int64) error) error {
-	held, err := lease.Hold(ctx, s.DB, stock.LoadLease(itemID), s.Holder, s.LeaseTTL, work)
+	held, err := lease.Hold(ctx, s.DB, s.Log, stock.LoadLease(itemID), s.Holder, s.LeaseTTL, work)
 	if !held {
 		return loading(itemID, cmp.Or(err, error(stock.ErrBusy)))
 	}

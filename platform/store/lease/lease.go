@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -67,22 +68,16 @@ func Release(ctx context.Context, db pg.DB, l Lease) error {
 var ErrLost = errors.New("lease: it expired before it could be renewed")
 
 // Hold runs work while holder has the lease called name, or reports ok = false
-// while another holder has it. It renews the lease every third of ttl. When that
-// fails, work's context ends, and the error is ErrLost with work's own.
-func Hold(ctx context.Context, db pg.DB, name, holder string, ttl time.Duration, work func(ctx context.Context, token int64) error) (ok bool, err error) {
+// while another holder has it. It renews the lease every third of ttl. When the
+// lease is lost, work's context ends, and the error is ErrLost with work's own.
+func Hold(ctx context.Context, db pg.DB, log *slog.Logger, name, holder string, ttl time.Duration, work func(ctx context.Context, token int64) error) (ok bool, err error) {
 	l, ok, err := Acquire(ctx, db, name, holder, ttl)
 	if err != nil || !ok {
 		return false, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		for app.Sleep(ctx, ttl/3) == nil {
-			if ok, err := Renew(ctx, db, l, ttl); err != nil || !ok {
-				cancel(errors.Join(ErrLost, err))
-			}
-		}
-	})
+	renewing.Go(func() { cancel(keep(ctx, db, l, ttl)) })
 	err = work(ctx, l.Token)
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrLost) {
 		err = fmt.Errorf("%w: %w", cause, err)
@@ -92,8 +87,33 @@ func Hold(ctx context.Context, db pg.DB, name, holder string, ttl time.Duration,
 	// The next holder should not have to wait for the expiry, even if work ended because its caller did.
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), ttl)
 	defer stop()
-	_ = Release(end, db, l) // a lease that is not released expires
+	if err := Release(end, db, l); err != nil {
+		log.WarnContext(ctx, "lease not released, it will expire", "lease", name, "error", err)
+	}
 	return true, err
+}
+
+// keep renews a lease until ctx ends, and returns ErrLost if it is lost before.
+// A renewal that fails says nothing about the lease, so it is tried again, four
+// times as often, until ttl has passed since the last one that succeeded.
+func keep(ctx context.Context, db pg.DB, l Lease, ttl time.Duration) error {
+	expires, pause := time.Now().Add(ttl), ttl/3
+	for app.Sleep(ctx, min(pause, time.Until(expires))) == nil {
+		asked := time.Now()
+		// One that hangs leaves time for another.
+		try, stop := context.WithTimeout(ctx, min(ttl/3, time.Until(expires)))
+		ok, err := Renew(try, db, l, ttl)
+		stop()
+		switch {
+		case err == nil && ok:
+			expires, pause = asked.Add(ttl), ttl/3
+		case err == nil || !time.Now().Before(expires):
+			return errors.Join(ErrLost, err)
+		default:
+			pause = ttl / 12
+		}
+	}
+	return ctx.Err()
 }
 
 // Elector performs leader election among loops of the same name, through a

@@ -1,12 +1,18 @@
 package lease_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 
 	"stampede/platform/store/lease"
@@ -96,4 +102,85 @@ func TestRaceHasOneWinner(t *testing.T) {
 		require.Equal(t, "winners and token", fmt.Sprint(winners.Load(), token.Load()), fmt.Sprint(1, round+1))
 		require.NoError(t, lease.Release(t.Context(), db, lease.Lease{Name: "race", Token: token.Load()}))
 	}
+}
+
+var errOutage = errors.New("no connection")
+
+// flaky fails as many of the statements with a name as it is told.
+type flaky struct {
+	pg.DB
+	name    string
+	fail    int
+	renewed chan struct{} // closed when a statement with the name succeeds
+}
+
+func (f *flaky) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if !strings.Contains(sql, f.name) {
+		return f.DB.Exec(ctx, sql, args...)
+	}
+	if f.fail--; f.fail >= 0 {
+		return pgconn.CommandTag{}, errOutage
+	}
+	tag, err := f.DB.Exec(ctx, sql, args...)
+	if f.renewed != nil {
+		close(f.renewed)
+		f.renewed = nil
+	}
+	return tag, err
+}
+
+// hold holds a lease for work, and returns its error and what was logged.
+func hold(t *testing.T, db pg.DB, ttl time.Duration, work func(context.Context, int64) error) (said string, err error) {
+	t.Helper()
+	var log bytes.Buffer
+	ok, err := lease.Hold(t.Context(), db, slog.New(slog.NewTextHandler(&log, nil)), "x", "a", ttl, work)
+	require.Equal(t, "held", ok, true)
+	return log.String(), err
+}
+
+func untilLost(ctx context.Context, _ int64) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestRenewalThatFailsIsTriedAgainUntilTheLeaseExpires(t *testing.T) {
+	t.Parallel()
+	const ttl = 1500 * time.Millisecond
+	renewed := make(chan struct{})
+	db := &flaky{DB: pgtest.DB(t), name: "RenewLease", fail: 2, renewed: renewed}
+	said, err := hold(t, db, ttl, func(ctx context.Context, _ int64) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-renewed:
+			return nil
+		}
+	})
+	require.Equal(t, "error and log after two failures", fmt.Sprint(err, said), "<nil>")
+	began := time.Now()
+	_, err = hold(t, &flaky{DB: db.DB, name: "RenewLease", fail: 1000}, ttl, untilLost)
+	require.ErrorIs(t, err, lease.ErrLost)
+	require.ErrorIs(t, err, errOutage)
+	require.Equal(t, "lost when it had expired", time.Since(began) >= ttl, true)
+}
+
+func TestLeaseOfAnotherHolderIsLostAtOnce(t *testing.T) {
+	t.Parallel()
+	db := pgtest.DB(t)
+	_, err := hold(t, db, time.Second, func(ctx context.Context, token int64) error {
+		if _, err := db.Exec(ctx, `UPDATE platform.leases SET token = token + 1, expires_at = clock_timestamp() + interval '1 h'`); err != nil {
+			return err
+		}
+		return untilLost(ctx, token)
+	})
+	require.ErrorIs(t, err, lease.ErrLost)
+	mustNotAcquire(t, db, "x", "c") // the other holder's lease is not released
+}
+
+func TestLeaseThatIsNotReleasedIsLogged(t *testing.T) {
+	t.Parallel()
+	db := &flaky{DB: pgtest.DB(t), name: "ReleaseLease", fail: 1}
+	said, err := hold(t, db, time.Minute, func(context.Context, int64) error { return nil })
+	require.NoError(t, err)
+	require.Contains(t, "log", said, "level=WARN", "lease not released", "lease=x", errOutage.Error())
 }

@@ -3,7 +3,7 @@
 //
 // A request commits a row; the instance that gets the lease runs the checks. If
 // its process ends, the lease expires and an instance, the restarted one if there is
-// no other, begins again: checks only read. A run whose process ended three times
+// no other, begins again: checks only read. A run that was interrupted three times
 // has failed, and says so.
 package runs
 
@@ -89,7 +89,7 @@ func (s *Service) look(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("proof: look for a run: %w", err)
 	}
-	_, err := lease.Hold(ctx, s.pool, leaseName, s.holder, s.life, func(ctx context.Context, _ int64) error { return s.prove(ctx) })
+	_, err := lease.Hold(ctx, s.pool, s.log, leaseName, s.holder, s.life, func(ctx context.Context, _ int64) error { return s.prove(ctx) })
 	return err
 }
 
@@ -107,7 +107,7 @@ func (s *Service) prove(ctx context.Context) error {
 		return fmt.Errorf("proof: begin a run: %w", err)
 	}
 	if run.Attempts > maxAttempts {
-		return s.end(ctx, run, Document{Status: StatusFailed, Outcomes: []proof.Outcome{}, Note: fmt.Sprintf("The run was interrupted %d times, by the end of its process; start another one.", maxAttempts)})
+		return s.end(ctx, run, Document{Status: StatusFailed, Outcomes: []proof.Outcome{}, Note: fmt.Sprintf("The run was interrupted %d times, by the end of its process or an outage of Postgres; start another one.", maxAttempts)})
 	}
 	outcomes := proof.Follow(ctx, s.checks, func(done int, next proof.Check) {
 		if err := q.NoteProgress(ctx, runsdb.NoteProgressParams{Done: int32(done), Current: next.ID + " " + next.Name, ID: run.ID}); err != nil { //nolint:gosec // a few dozen
