@@ -114,7 +114,7 @@ func (s *Service) report(ctx context.Context, id int64) (*report.Report, error) 
 	}
 	from := opens.Add(-beforeOpening)
 	r.Step = report.StepFor(until.Sub(from))
-	points, err := tally.Curve(ctx, s.deps.DB, "", time.Duration(r.Step)*time.Second, tally.Span{From: from, Until: until, Subjects: ids})
+	points, err := tally.Curve(ctx, s.deps.DB, from, until, time.Duration(r.Step)*time.Second, ids...)
 	if err != nil {
 		return nil, err
 	}

@@ -244,7 +244,7 @@ func (r *room) addCurve(ctx context.Context, v *warRoomView, now time.Time, ids 
 		tail = from
 	}
 	span := tally.Span{From: tail, Until: now, Subjects: ids}
-	steps, err := tally.Curve(ctx, r.deps.DB, rush.StageAnswers, step, span)
+	steps, err := tally.StageCurve(ctx, r.deps.DB, rush.StageAnswers, step, span)
 	if err != nil {
 		return 0, err
 	}

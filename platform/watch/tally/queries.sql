@@ -23,6 +23,12 @@ SELECT subject, counts FROM platform.tally_totals WHERE subject = ANY(@subjects:
 SELECT name, min(first_at)::timestamptz AS first_at, max(last_at)::timestamptz AS last_at
 FROM platform.tally_moments WHERE subject = ANY(@subjects::bigint[]) GROUP BY name;
 
+-- name: Seconds :many
+-- The next rows of a subject's curve, in the order of the key.
+SELECT at, instance, counts FROM platform.tally
+WHERE subject = @subject AND (at, instance) > (@after_at::timestamptz, @after_instance::uuid) AND at < @until_at
+ORDER BY at, instance LIMIT @at_most;
+
 -- name: DeleteSeconds :exec
 DELETE FROM platform.tally WHERE ctid = ANY(ARRAY(
     SELECT old.ctid FROM platform.tally AS old WHERE old.at < now() - @keep::interval LIMIT @at_most));
@@ -34,15 +40,12 @@ SELECT coalesce(max(n), 0)::bigint AS most FROM (
     WHERE t.at > now() - @within::interval GROUP BY t.at
 ) AS seconds;
 
--- name: Curve :many
--- What a stage, or with '' each stage, counted in each step, over all subjects and instances. Steps begin as Go's Truncate has them.
-SELECT date_bin(@step::interval, t.at, '1970-01-01 00:00:00+00'::timestamptz)::timestamptz AS at,
-    stage.key::text AS stage, code.key::text AS code, sum(code.value::bigint)::bigint AS n
-FROM platform.tally AS t,
-    jsonb_each(CASE WHEN @stage::text = '' THEN t.counts ELSE jsonb_build_object(@stage::text, coalesce(t.counts -> @stage::text, '{}')) END) AS stage,
-    jsonb_each_text(stage.value) AS code
+-- name: StageCurve :many
+-- What a stage counted in each step, over all subjects and instances, by code. Steps begin as Go's Truncate has them.
+SELECT date_bin(@step::interval, t.at, '1970-01-01 00:00:00+00'::timestamptz)::timestamptz AS at, code.key::text AS code, sum(code.value::bigint)::bigint AS n
+FROM platform.tally AS t, jsonb_each_text(t.counts -> @stage::text) AS code
 WHERE t.subject = ANY(@subjects::bigint[]) AND t.at >= @from_at::timestamptz AND t.at < @until_at::timestamptz
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: BusiestSecond :one
 SELECT t.at, sum(code.value::bigint)::bigint AS n

@@ -18,17 +18,11 @@ type Span struct {
 	Subjects    []int64
 }
 
-// Point is a step of a curve: what was counted from At on for one step.
-type Point struct {
-	At     time.Time
-	Counts Counts
-}
-
-// Curve returns what a stage, or with "" each stage, counted in steps, over all subjects and instances, without steps
-// in which nothing happened. step divides a day. Postgres adds up, so that it costs little memory however many subjects
-// there are.
-func Curve(ctx context.Context, db *pgxpool.Pool, stage string, step time.Duration, of Span) ([]Point, error) {
-	rows, err := tallydb.New(db).Curve(ctx, tallydb.CurveParams{Step: step, Stage: stage, Subjects: of.Subjects, FromAt: of.From, UntilAt: of.Until})
+// StageCurve returns what a stage counted in steps, over all subjects and instances, without
+// steps in which nothing happened. Unlike Curve it adds up in Postgres, so that it costs
+// little memory however many subjects there are. step divides a day.
+func StageCurve(ctx context.Context, db *pgxpool.Pool, stage string, step time.Duration, of Span) ([]Point, error) {
+	rows, err := tallydb.New(db).StageCurve(ctx, tallydb.StageCurveParams{Step: step, Stage: stage, Subjects: of.Subjects, FromAt: of.From, UntilAt: of.Until})
 	if err != nil {
 		return nil, fmt.Errorf("tally: read steps: %w", err)
 	}
@@ -37,7 +31,7 @@ func Curve(ctx context.Context, db *pgxpool.Pool, stage string, step time.Durati
 		if len(steps) == 0 || !steps[len(steps)-1].At.Equal(row.At) {
 			steps = append(steps, Point{At: row.At.UTC(), Counts: Counts{}})
 		}
-		steps[len(steps)-1].Counts.Add(row.Stage, row.Code, row.N)
+		steps[len(steps)-1].Counts.Add(stage, row.Code, row.N)
 	}
 	return steps, nil
 }

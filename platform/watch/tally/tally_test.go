@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"stampede/platform/watch/tally/internal/tallydb"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -72,14 +73,14 @@ func TestTotalsAndCurveAreTheSumOverInstances(t *testing.T) {
 	require.Equal(t, "totals", totals(t, pool, 7, 8, 9), want)
 	got := Sum(want)
 	require.Equal(t, "sums", fmt.Sprint(got["orders"]["created"], got.Sum("pushes")), "200 100")
-	curve, err := Curve(t.Context(), pool, "", time.Second, Span{opening.Add(-time.Minute), opening.Add(time.Minute), []int64{7, 8}})
+	curve, err := Curve(t.Context(), pool, opening.Add(-time.Minute), opening.Add(time.Minute), time.Second, 7, 8)
 	require.NoError(t, err)
 	first := opening.Truncate(time.Second)
 	require.Equal(t, "curve", curve, []Point{
 		{At: first, Counts: Counts{"orders": {"created": 200}, "answers": {"queued": 3}, "pushes": {"sent": 100}}},
 		{At: first.Add(time.Second), Counts: Counts{"orders": {"paid": 5}}},
 	})
-	coarse, err := Curve(t.Context(), pool, "", time.Minute, Span{opening.Add(-time.Minute), opening.Add(time.Minute), []int64{7}})
+	coarse, err := Curve(t.Context(), pool, opening.Add(-time.Minute), opening.Add(time.Minute), time.Minute, 7)
 	require.NoError(t, err)
 	require.Equal(t, "paid in minutes", fmt.Sprint(len(coarse), coarse[0].Counts["orders"]["paid"]), "1 5")
 }
@@ -123,9 +124,34 @@ func TestFoldsFollowAClockThatIsSetBack(t *testing.T) {
 		}
 	}
 	require.Equal(t, "counted", totals(t, pool, 1)[1]["orders"]["created"], 6)
-	curve, err := Curve(t.Context(), pool, "", time.Second, Span{opening.Add(-24 * time.Hour), opening.Add(time.Hour), []int64{1}})
+	curve, err := Curve(t.Context(), pool, opening.Add(-24*time.Hour), opening.Add(time.Hour), time.Second, 1)
 	if err != nil || len(curve) != 3 || !curve[0].At.Equal(clock.at.Truncate(time.Second)) || curve[0].Counts["orders"]["created"] != 2 {
 		t.Errorf("the curve: %v %v", curve, err)
+	}
+}
+
+// Pages of a subject's seconds have each row once, from the first on, up to the bound.
+func TestSecondsAreReadFromTheFirstOn(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	one, clock := board(pool)
+	two, _ := board(pool)
+	two.clock = clock
+	for range 4 {
+		for _, b := range []*Board{one, two} {
+			b.Count(1, "orders", "created", 1)
+			b.Count(2, "orders", "created", 1)
+			mustFold(t, b)
+		}
+		clock.at = clock.at.Add(time.Second)
+	}
+	for most, want := range map[int]int{100: 8, 4: 6} {
+		var read []time.Time
+		p := tallydb.SecondsParams{Subject: 1, AfterAt: opening.Truncate(time.Second), UntilAt: clock.at, AtMost: 3}
+		err := eachSecond(t.Context(), pool, p, most, func(at time.Time, _ Counts) { read = append(read, at) })
+		if err != nil || len(read) != want || !read[0].Equal(p.AfterAt) || read[want-1].Sub(p.AfterAt) != time.Duration(want/2-1)*time.Second {
+			t.Errorf("up to %d: %v %v", most, read, err)
+		}
 	}
 }
 
@@ -146,7 +172,7 @@ func TestStageCurveIsTheSumOverSubjectsAndInstances(t *testing.T) {
 		mustFold(t, one, two)
 	}
 	span := Span{From: first, Until: first.Add(12 * time.Second), Subjects: []int64{1, 2}}
-	steps, err := Curve(t.Context(), pool, "answers", 10*time.Second, span)
+	steps, err := StageCurve(t.Context(), pool, "answers", 10*time.Second, span)
 	require.NoError(t, err)
 	require.Equal(t, "steps", steps, []Point{
 		{At: first, Counts: Counts{"answers": {"queued": 6}}}, {At: first.Add(10 * time.Second), Counts: Counts{"answers": {"queued": 60}}},
@@ -222,7 +248,7 @@ func TestOldSecondsGoAndTotalsStay(t *testing.T) {
 		mustFold(t, b)
 	}
 	require.NoError(t, b.tidy(t.Context()))
-	curve, err := Curve(t.Context(), pool, "", time.Second, Span{time.Now().Add(-2 * keepCurves), time.Now(), []int64{1}})
+	curve, err := Curve(t.Context(), pool, time.Now().Add(-2*keepCurves), time.Now(), time.Second, 1)
 	require.Equal(t, "seconds left", fmt.Sprint(len(curve), err), "1 <nil>")
 	require.Equal(t, "total", totals(t, pool, 1)[1]["orders"]["created"], 2)
 }

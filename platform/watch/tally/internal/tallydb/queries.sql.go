@@ -63,63 +63,6 @@ func (q *Queries) BusiestSecond(ctx context.Context, arg BusiestSecondParams) (B
 	return i, err
 }
 
-const curve = `-- name: Curve :many
-SELECT date_bin($1::interval, t.at, '1970-01-01 00:00:00+00'::timestamptz)::timestamptz AS at,
-    stage.key::text AS stage, code.key::text AS code, sum(code.value::bigint)::bigint AS n
-FROM platform.tally AS t,
-    jsonb_each(CASE WHEN $2::text = '' THEN t.counts ELSE jsonb_build_object($2::text, coalesce(t.counts -> $2::text, '{}')) END) AS stage,
-    jsonb_each_text(stage.value) AS code
-WHERE t.subject = ANY($3::bigint[]) AND t.at >= $4::timestamptz AND t.at < $5::timestamptz
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-`
-
-type CurveParams struct {
-	Step     time.Duration
-	Stage    string
-	Subjects []int64
-	FromAt   time.Time
-	UntilAt  time.Time
-}
-
-type CurveRow struct {
-	At    time.Time
-	Stage string
-	Code  string
-	N     int64
-}
-
-// What a stage, or with ” each stage, counted in each step, over all subjects and instances. Steps begin as Go's Truncate has them.
-func (q *Queries) Curve(ctx context.Context, arg CurveParams) ([]CurveRow, error) {
-	rows, err := q.db.Query(ctx, curve,
-		arg.Step,
-		arg.Stage,
-		arg.Subjects,
-		arg.FromAt,
-		arg.UntilAt,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CurveRow
-	for rows.Next() {
-		var i CurveRow
-		if err := rows.Scan(
-			&i.At,
-			&i.Stage,
-			&i.Code,
-			&i.N,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const deleteGauges = `-- name: DeleteGauges :exec
 DELETE FROM platform.tally_gauges WHERE instance = $1 OR at < clock_timestamp() - $2::interval
 `
@@ -213,6 +156,53 @@ func (q *Queries) Moments(ctx context.Context, subjects []int64) ([]MomentsRow, 
 	return items, nil
 }
 
+const seconds = `-- name: Seconds :many
+SELECT at, instance, counts FROM platform.tally
+WHERE subject = $1 AND (at, instance) > ($2::timestamptz, $3::uuid) AND at < $4
+ORDER BY at, instance LIMIT $5
+`
+
+type SecondsParams struct {
+	Subject       int64
+	AfterAt       time.Time
+	AfterInstance ids.ID
+	UntilAt       time.Time
+	AtMost        int32
+}
+
+type SecondsRow struct {
+	At       time.Time
+	Instance ids.ID
+	Counts   []byte
+}
+
+// The next rows of a subject's curve, in the order of the key.
+func (q *Queries) Seconds(ctx context.Context, arg SecondsParams) ([]SecondsRow, error) {
+	rows, err := q.db.Query(ctx, seconds,
+		arg.Subject,
+		arg.AfterAt,
+		arg.AfterInstance,
+		arg.UntilAt,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SecondsRow
+	for rows.Next() {
+		var i SecondsRow
+		if err := rows.Scan(&i.At, &i.Instance, &i.Counts); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const since = `-- name: Since :many
 SELECT stage.key::text AS stage, code.key::text AS code, sum(code.value::bigint)::bigint AS n
 FROM platform.tally AS t, jsonb_each(t.counts) AS stage, jsonb_each_text(stage.value) AS code
@@ -242,6 +232,54 @@ func (q *Queries) Since(ctx context.Context, arg SinceParams) ([]SinceRow, error
 	for rows.Next() {
 		var i SinceRow
 		if err := rows.Scan(&i.Stage, &i.Code, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageCurve = `-- name: StageCurve :many
+SELECT date_bin($1::interval, t.at, '1970-01-01 00:00:00+00'::timestamptz)::timestamptz AS at, code.key::text AS code, sum(code.value::bigint)::bigint AS n
+FROM platform.tally AS t, jsonb_each_text(t.counts -> $2::text) AS code
+WHERE t.subject = ANY($3::bigint[]) AND t.at >= $4::timestamptz AND t.at < $5::timestamptz
+GROUP BY 1, 2 ORDER BY 1, 2
+`
+
+type StageCurveParams struct {
+	Step     time.Duration
+	Stage    string
+	Subjects []int64
+	FromAt   time.Time
+	UntilAt  time.Time
+}
+
+type StageCurveRow struct {
+	At   time.Time
+	Code string
+	N    int64
+}
+
+// What a stage counted in each step, over all subjects and instances, by code. Steps begin as Go's Truncate has them.
+func (q *Queries) StageCurve(ctx context.Context, arg StageCurveParams) ([]StageCurveRow, error) {
+	rows, err := q.db.Query(ctx, stageCurve,
+		arg.Step,
+		arg.Stage,
+		arg.Subjects,
+		arg.FromAt,
+		arg.UntilAt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StageCurveRow
+	for rows.Next() {
+		var i StageCurveRow
+		if err := rows.Scan(&i.At, &i.Code, &i.N); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
