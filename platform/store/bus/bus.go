@@ -80,10 +80,6 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if err == nil && cfg.Embedded != nil {
 		err = b.takeBackAbandoned(ctx)
 	}
-	var timers *consumer
-	if err == nil {
-		timers, err = b.timers(ctx)
-	}
 	if err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
@@ -93,9 +89,9 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	run, end := context.WithCancel(context.WithoutCancel(ctx))
 	b.end = end
 	b.judge(run)
-	b.background.Go(func() { b.monitor(run) })
-	b.background.Go(func() { b.trimmer(run) })
-	b.background.Go(func() { timers.run(run, run) })
+	for _, loop := range []func(context.Context){b.monitor, b.trimmer, b.forwarder} {
+		b.background.Go(func() { loop(run) })
+	}
 	return b, nil
 }
 

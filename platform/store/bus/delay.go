@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"stampede/platform/base/app"
 	"stampede/platform/base/ids"
 )
 
@@ -20,6 +20,9 @@ const (
 	delayedIDHeader = "Stampede-Id"
 	// forwardConsumer is shared by the forwarders of all instances.
 	forwardConsumer = "delayed-forwarder"
+	// forwardRetry is the pause before a due timer is forwarded again after
+	// EVENTS refused it.
+	forwardRetry = time.Second
 )
 
 // Delay stores a message for delivery on subject, which must be on EVENTS, at
@@ -41,29 +44,53 @@ func (b *Bus) Delay(ctx context.Context, subject string, at time.Time, id ids.ID
 	return b.store(ctx, msg)
 }
 
-// timers is the consumer that moves due timers to EVENTS: a schedule can only fire within its own stream.
-func (b *Bus) timers(ctx context.Context) (c *consumer, err error) {
-	c = &consumer{bus: b, most: eventBatch, sub: Subscription{
-		Name: forwardConsumer, Layout: math.MaxInt, MaxAttempts: math.MaxInt, Handle: b.forward,
-	}}
-	c.pull, err = b.newPuller(ctx, b.durable(streamDelayed, forwardConsumer, eventAckWait, prefixDelayedDue+">"))
-	return c, err
+// forwarder moves due timers to EVENTS: a schedule can only fire within its own stream.
+func (b *Bus) forwarder(ctx context.Context) {
+	create := b.durable(streamDelayed, forwardConsumer, eventAckWait, prefixDelayedDue+">")
+	var pull *puller
+	for pull == nil {
+		var err error
+		if pull, err = b.newPuller(ctx, create); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			b.cfg.Log.WarnContext(ctx, "timer forwarder cannot start, retrying", "error", err)
+			if app.Sleep(ctx, forwardRetry) != nil {
+				return
+			}
+		}
+	}
+	for {
+		batch := pull.next(ctx, eventBatch)
+		if batch == nil {
+			return
+		}
+		stop := keepAlive(batch, eventAckWait)
+		for _, h := range batch {
+			b.forward(ctx, h)
+		}
+		stop()
+	}
 }
 
-// forward moves a due timer. If it is delivered again after a lost ack, EVENTS drops the duplicate.
-func (b *Bus) forward(ctx context.Context, m Msg) error {
-	var err error = ErrRefused.Because(errors.New("bus: the timer has no id"))
-	if !m.ID.IsZero() {
-		err = b.store(ctx, message(strings.TrimPrefix(m.Subject, prefixDelayedDue), m.ID, m.Data))
+func (b *Bus) forward(ctx context.Context, h *held) {
+	var err error = ErrRefused.Because(errors.New("bus: the timer has no id")) // and never will have one
+	if id, parseErr := ids.Parse(h.raw.Headers().Get(delayedIDHeader)); parseErr == nil {
+		err = b.store(ctx, message(strings.TrimPrefix(h.Subject, prefixDelayedDue), id, h.Data))
 	}
-	if err != nil && !errors.Is(err, ErrRefused) {
-		return Expected(err)
+	switch {
+	case err == nil:
+		b.m.handled.WithLabelValues(forwardConsumer, "handled").Inc()
+	case errors.Is(err, ErrRefused):
+		b.cfg.Log.ErrorContext(ctx, "timer not delivered", "subject", h.Subject, "error", err)
+		b.m.handled.WithLabelValues(forwardConsumer, "dropped").Inc()
+	default:
+		b.m.handled.WithLabelValues(forwardConsumer, "retried").Inc()
+		_ = h.Nak(forwardRetry) // without a connection the ack wait has the same effect
+		return
 	}
-	if err != nil {
-		b.cfg.Log.ErrorContext(ctx, "timer not delivered", "subject", m.Subject, "error", err)
-	}
-	b.discard(ctx, m.Seq)
-	return nil
+	_ = h.Ack() // after a lost ack it is redelivered, and EVENTS drops the duplicate
+	b.discard(ctx, h.Seq)
 }
 
 // discard removes a timer that has fired, so that the stream contains only

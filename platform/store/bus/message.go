@@ -58,11 +58,7 @@ func hold(raw jetstream.Msg) *held {
 	h := &held{raw: raw}
 	h.kept = &h.keep
 	h.Subject, h.Data, h.Trace = raw.Subject(), raw.Data(), raw.Headers().Get(traceHeader)
-	id := raw.Headers().Get(jetstream.MsgIDHeader)
-	if id == "" {
-		id = raw.Headers().Get(delayedIDHeader)
-	}
-	h.ID, _ = ids.Parse(id) // the zero ID on an error
+	h.ID, _ = ids.Parse(raw.Headers().Get(jetstream.MsgIDHeader)) // the zero ID on an error
 	h.restore()
 	if meta, err := raw.Metadata(); err == nil {
 		h.Seq, h.order, h.Attempt = meta.Sequence.Stream, meta.Sequence.Consumer, int(min(meta.NumDelivered, 1<<30)) //nolint:gosec // bounded

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"pgregory.net/rapid"
 
 	"stampede/platform/base/ids"
@@ -227,6 +231,28 @@ func TestDelayedMessagesArriveOnTimeAndOnce(t *testing.T) {
 	})
 	require.Equal(t, "timers fired again", len(got), 0)
 	require.ErrorIs(t, b.Delay(t.Context(), "grants.1", due, ids.New(), nil), bus.ErrRefused)
+}
+
+// A due timer that EVENTS never takes is dropped, and not offered to it again.
+func TestTimerWithoutAnIDIsDropped(t *testing.T) {
+	t.Parallel()
+	server := bustest.StartServer(t)
+	metrics := prometheus.NewRegistry()
+	b := bustest.Open(t, bustest.On(server.URL), func(c *bus.Config) { c.Metrics = metrics })
+	nc, err := nats.Connect(server.URL)
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	_, err = nc.Request("delayed.due.events.a", nil, 5*time.Second) // stored
+	require.NoError(t, err)
+	const dropped = `# HELP stampede_bus_messages_handled_total Messages delivered to a consumer, by outcome: handled, retried, dead, dropped.
+# TYPE stampede_bus_messages_handled_total counter
+stampede_bus_messages_handled_total{consumer="delayed-forwarder",outcome="dropped"} 1
+stampede_bus_messages_handled_total{consumer="order-writer",outcome="handled"} 0
+`
+	eventually(t, 5*time.Second, "the timer is dropped", func() bool {
+		n, err := bus.Messages(t.Context(), b, "DELAYED")
+		return err == nil && n == 0 && testutil.GatherAndCompare(metrics, strings.NewReader(dropped), "stampede_bus_messages_handled_total") == nil
+	})
 }
 
 func TestTrimDropsWhatAllHaveConsumed(t *testing.T) {
