@@ -9,6 +9,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
@@ -158,7 +159,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 	m := s.placed(b, usersUpTo(200)...)
 	later := s.placed(s.item(5), 1) // not due
 	locked := m.Grants[3].No
-	release := s.locked(`SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, locked) // a payment is being made for one of the orders
+	release := pgtest.Locked(s.t, s.db, `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, locked) // a payment is being made for one of the orders
 	var mu sync.Mutex
 	claimed := map[ids.ID]int{}
 	var sweepers sync.WaitGroup

@@ -150,7 +150,7 @@ func TestListOfPastSaleStartsAtThatSale(t *testing.T) {
 func TestListTimeoutAsksToNarrow(t *testing.T) {
 	t.Parallel()
 	e := setupEdge(t, func(c *Config, _ *Deps) { c.ListTimeout = 100 * time.Millisecond })
-	release := e.locked(`LOCK TABLE orders.orders IN ACCESS EXCLUSIVE MODE`)
+	release := pgtest.Locked(e.t, e.db, `LOCK TABLE orders.orders IN ACCESS EXCLUSIVE MODE`)
 	rec := e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer)
 	if rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "narrow the list by from and to") || rec.Header().Get("Retry-After") == "" {
 		t.Errorf("the operator's list: %d %s", rec.Code, rec.Body)

@@ -1,7 +1,6 @@
 package order
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -13,21 +12,10 @@ import (
 	"stampede/seckill/seckillevent"
 )
 
-// locked runs a statement that locks something until the returned function is called.
-func (s *bundle) locked(sql string, args ...any) (release func()) {
-	s.t.Helper()
-	tx, err := s.db.Begin(s.t.Context())
-	require.NoError(s.t, err)
-	release = func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) }
-	s.t.Cleanup(release)
-	pgtest.Exec(s.t, tx, sql, args...)
-	return release
-}
-
 // lockStock locks an item's stock row, as a client does that froze in mid-transaction.
 func (s *bundle) lockStock(item int64) (release func()) {
 	s.t.Helper()
-	return s.locked(`SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, item)
+	return pgtest.Locked(s.t, s.db, `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, item)
 }
 
 func (s *bundle) writes(seq uint64, m *seckillevent.Batch) sent {

@@ -52,7 +52,7 @@ func cancel(t *testing.T, s *bundle) {
 func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
-	release := s.locked(`SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no)
+	release := pgtest.Locked(s.t, s.db, `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no)
 	request, leave := context.WithCancel(auth.Into(t.Context(), auth.Principal{UserID: user}))
 	ended := make(chan error, 1)
 	go func() {
@@ -73,7 +73,7 @@ func cancelByOneWhoLeaves(t *testing.T, s *bundle) {
 func cancelOfALockedItem(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
-	release := s.locked(`SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, s.item)
+	release := pgtest.Locked(s.t, s.db, `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, s.item)
 	s.cancelOrder(no, user).want(t, "locked", http.StatusServiceUnavailable, "payment-unavailable")
 	release()
 	s.startPayment(no, user)

@@ -12,6 +12,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -44,7 +45,7 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	no, user := s.paidFor(100, sandbox.Normal)
 	dispute := s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).text("dispute_no")
 	path := "disputes/" + dispute + "/close"
-	release := s.locked(`LOCK TABLE orders.dispute_texts IN SHARE MODE`)
+	release := pgtest.Locked(s.t, s.db, `LOCK TABLE orders.dispute_texts IN SHARE MODE`)
 	first := make(chan answer)
 	go func() {
 		first <- s.staff(firstOperator, http.MethodPost, path, `{"text":"退您一部分","refund":{"amount":40}}`)

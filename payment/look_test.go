@@ -14,7 +14,6 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/proof"
-	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -69,17 +68,6 @@ func (s *bundle) refundsDone(no ids.ID) {
 		s.round(s.refundDue)
 		return read[int](s, `SELECT count(*) FROM payments.refunds WHERE status = 'requested' AND order_no = $1`, no) == 0
 	})
-}
-
-// locked runs a statement that locks something, until release or the end of the test.
-func (s *bundle) locked(sql string, args ...any) (release func()) {
-	s.t.Helper()
-	tx, err := s.db.Begin(s.t.Context())
-	require.NoError(s.t, err)
-	release = func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) }
-	s.t.Cleanup(release)
-	pgtest.Exec(s.t, tx, sql, args...)
-	return release
 }
 
 // waiting waits until so many connections wait for a lock.

@@ -14,6 +14,7 @@ import (
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -153,7 +154,7 @@ func aRefundThatFails(t *testing.T, s *bundle) {
 // both are told how that stands.
 func oneRefundAskedForBySeveralInstances(t *testing.T, s *bundle) {
 	no, paymentNo := s.late(sandbox.Normal)
-	release := s.locked(`SELECT FROM sandbox.payments WHERE payment_no = $1 FOR UPDATE`, paymentNo.String())
+	release := pgtest.Locked(s.t, s.db, `SELECT FROM sandbox.payments WHERE payment_no = $1 FOR UPDATE`, paymentNo.String())
 	var g errgroup.Group
 	ask := func() error { _, err := s.refundDue(t.Context()); return err }
 	g.Go(ask)

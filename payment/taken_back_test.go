@@ -170,7 +170,7 @@ func aFailureAskedForAsTheRefundSucceeds(t *testing.T, s *bundle) {
 func (s *bundle) atOnce(no ids.ID, made provider.RefundStatus, fail func() error) (succeeded, failed error) {
 	s.t.Helper()
 	var reports sync.WaitGroup
-	release := s.locked(`SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no)
+	release := pgtest.Locked(s.t, s.db, `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, no)
 	reports.Go(func() { succeeded = s.refundSucceeded(s.t.Context(), "sandbox", made) })
 	s.waiting(1)
 	reports.Go(func() { failed = fail() })

@@ -124,6 +124,32 @@ func TestRestartLosesNoCallback(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool { return w.callbacks(t)[0].Status == "acknowledged" }, "the next process delivers")
 }
 
+// hangingMerchant is a shop that never answers a callback.
+func hangingMerchant(t *testing.T) (url string, arrived, left chan struct{}) {
+	t.Helper()
+	arrived, left = make(chan struct{}, 10), make(chan struct{}, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		_, _ = io.Copy(io.Discard, r.Body) // net/http detects a lost client only after the body
+		<-r.Context().Done()
+		left <- struct{}{}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, arrived, left
+}
+
+func TestAMerchantWhoHangsDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t, testConfig())
+	hanging, arrived, left := hangingMerchant(t)
+	notifyURL, calls := merchant(t, http.StatusOK, ackWord)
+	require.NoError(t, pay(w.create(t, w.charge(hanging))))
+	<-arrived
+	require.NoError(t, pay(w.create(t, w.charge(notifyURL))))
+	pgtest.Eventually(t, 30*time.Second, func() bool { return calls.Load() == 1 }, "the other merchant is told")
+	require.Equal(t, "deliveries that were given up before", len(left), 0)
+}
+
 // A process that stops in the middle of a delivery, or with claimed callbacks,
 // leaves them due immediately.
 func TestAStopPutsCallbacksBack(t *testing.T) {
@@ -131,15 +157,9 @@ func TestAStopPutsCallbacksBack(t *testing.T) {
 	cfg := testConfig()
 	cfg.Parallel = 1
 	w := setup(t, cfg)
-	arrived := make(chan struct{}, 10)
-	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		arrived <- struct{}{}
-		_, _ = io.Copy(io.Discard, r.Body) // net/http detects a lost client only after the body
-		<-r.Context().Done()               // the answer is never sent
-	}))
-	t.Cleanup(srv.Close)
+	hanging, arrived, _ := hangingMerchant(t)
 	for range 3 {
-		require.NoError(t, pay(w.create(t, w.charge(srv.URL))))
+		require.NoError(t, pay(w.create(t, w.charge(hanging))))
 	}
 	<-arrived
 	w.stop()

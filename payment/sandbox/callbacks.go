@@ -77,18 +77,26 @@ func (b *Bank) run(ctx context.Context) error {
 func (b *Bank) round(ctx context.Context, sending chan struct{}, senders *sync.WaitGroup) (more bool, err error) {
 	settled, refundErr := b.settleRefunds(ctx)
 	disputed, disputeErr := b.advanceDisputes(ctx)
+	free := cap(sending) - len(sending) // only this goroutine fills it
+	if free == 0 {
+		return max(settled, disputed) >= batch, errors.Join(refundErr, disputeErr)
+	}
 	// A stop must not interrupt the claim: callbacks that Postgres has already claimed would wait for
 	// their lease.
 	claiming, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	free := cap(sending) - len(sending)                                                                                                      // only this goroutine fills it
-	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{LeaseMs: callbackLease.Milliseconds(), AtMost: int32(free)}) //nolint:gosec // a few
+	claimed, err := b.q.ClaimCallbacks(claiming, sandboxdb.ClaimCallbacksParams{
+		LeaseMs: callbackLease.Milliseconds(), AtMost: int32(free), //nolint:gosec // a few
+	})
 	for _, c := range claimed {
 		sending <- struct{}{}
 		senders.Go(func() {
 			b.deliver(ctx, c)
+			busy := len(sending) == cap(sending)
 			<-sending
-			b.nudge()
+			if busy { // more may be due than there were senders
+				b.nudge()
+			}
 		})
 	}
 	return max(settled, disputed) >= batch, errors.Join(refundErr, disputeErr, err)

@@ -168,10 +168,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	}
 	// Both requests have read the same letters before the first letter can be
 	// removed.
-	first, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = first.Rollback(context.Background()) }()
-	pgtest.Exec(t, first, `SELECT FROM platform.dead_letters ORDER BY id LIMIT 1 FOR UPDATE`)
+	release := pgtest.Locked(t, pool, `SELECT FROM platform.dead_letters ORDER BY id LIMIT 1 FOR UPDATE`)
 	var desks sync.WaitGroup
 	var redriven atomic.Int64
 	for range 2 {
@@ -184,7 +181,7 @@ func TestRedriveAllHasEachEffectOnce(t *testing.T) {
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%DELETE FROM platform.dead_letters%'`) == 2
 	}, "both desks want the first letter")
-	require.NoError(t, first.Rollback(t.Context()))
+	release()
 	desks.Wait()
 	require.Equal(t, "redriven by two desks", redriven.Load(), 20)
 	pgtest.Eventually(t, 30*time.Second, func() bool { return count(`SELECT count(DISTINCT id) FROM public.effects`) == messages }, "every effect happens")

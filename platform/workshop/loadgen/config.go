@@ -30,13 +30,15 @@ type Config struct {
 	// Observe is called with a snapshot several times a second, from one
 	// goroutine; nil for none.
 	Observe func(Snapshot)
+
+	followed int // shoppers at a time, see mostFollowed
 }
 
 // DefaultConfig returns the defaults of `rush`.
 func DefaultConfig() Config {
 	return Config{
 		CrowdConfig: CrowdConfig{BaseURL: "http://127.0.0.1:8080", Shoppers: 1000, FirstUser: 1_000_000, Connections: 256},
-		PayShare:    0.8, Sockets: -1, Settle: time.Minute,
+		PayShare:    0.8, Sockets: -1, Settle: time.Minute, followed: mostFollowed,
 	}
 }
 

@@ -199,7 +199,7 @@ func TestRunPaysForTheShare(t *testing.T) {
 	t.Parallel()
 	s := &shop{units: 200}
 	cfg := playOf(open(t, s))
-	cfg.Shoppers, cfg.PayShare = 260, 0.75
+	cfg.Shoppers, cfg.PayShare, cfg.followed = 260, 0.75, 20 // the other winners wait for places
 	rep, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	if rep.Answers["queued"] != 200 || rep.Answers["all-held"] != 60 || rep.Outcomes["paid"] != 150 || rep.Outcomes["pending_payment"] != 50 ||

@@ -18,9 +18,9 @@ const (
 	// that no shop's page causes.
 	eagerWinners = 1000
 	eagerEvery   = 100
-	// mostFollowed is how many shoppers are followed at a time. When a server dies, every
-	// shopper is left to ask for his status: the rush then waits for places here, instead
-	// of taking 7 KiB of memory for each of a million.
+	// mostFollowed is how many shoppers are followed at a time, each in 7 KiB of memory.
+	// When a server dies, every shopper is left to ask for the order: those beyond the
+	// bound wait in a list, which is never asked about unless the server comes back.
 	mostFollowed = 50_000
 	// pollers is how many connections poll, and how many winners pay, concurrently.
 	// Each poll takes a millisecond, so they manage ten thousand a second.
@@ -35,12 +35,15 @@ type followers struct {
 	cancel  context.CancelFunc
 	links   chan *link // those that no poll uses
 	payers  chan struct{}
-	places  chan struct{}
-	winners sync.WaitGroup // those still followed
+	winners sync.WaitGroup // those still followed or waiting
+
+	mu      sync.Mutex
+	at      int      // those followed now
+	waiting []*trail // for a place, the next one first
 }
 
 func (r *run) startFollowers(ctx context.Context) *followers {
-	f := &followers{run: r, links: make(chan *link, pollers), payers: make(chan struct{}, pollers), places: make(chan struct{}, mostFollowed)}
+	f := &followers{run: r, links: make(chan *link, pollers), payers: make(chan struct{}, pollers)}
 	f.ctx, f.cancel = context.WithCancel(ctx)
 	for range min(pollers, r.cfg.Connections) {
 		f.links <- r.client.newLink(f.ctx) //nolint:contextcheck // derived from ctx above
@@ -48,17 +51,38 @@ func (r *run) startFollowers(ctx context.Context) *followers {
 	return f
 }
 
-// add follows a winner, once there is a place.
+// add follows a winner, now or when another one needs no more following. It never
+// blocks: the rush must end also when no follower does.
 func (f *followers) add(t *trail) {
-	select {
-	case f.places <- struct{}{}:
-	case <-f.ctx.Done():
+	t.silent = true // until the first poll
+	f.winners.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at == f.run.cfg.followed {
+		f.waiting = append(f.waiting, t)
 		return
 	}
-	f.winners.Go(func() {
-		defer func() { <-f.places }()
-		f.follow(t)
-	})
+	f.at++
+	go func() {
+		for next := t; next != nil; next = f.next() {
+			f.follow(next)
+			f.winners.Done()
+		}
+	}()
+}
+
+// next takes the place of a follower that is done over to a winner who waits, or
+// gives the place up.
+func (f *followers) next() *trail {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.waiting) == 0 {
+		f.at--
+		return nil
+	}
+	t := f.waiting[0]
+	f.waiting = f.waiting[1:]
+	return t
 }
 
 // end stops the followers. No winner may be added afterwards.

@@ -104,6 +104,19 @@ func Exec(t testing.TB, db executor, sql string, args ...any) {
 	}
 }
 
+// Locked runs a statement that locks something, in a transaction that release, or the end of the test, rolls back.
+func Locked(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (release func()) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release = func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }
+	t.Cleanup(release)
+	Exec(t, tx, sql, args...)
+	return release
+}
+
 type executor interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }

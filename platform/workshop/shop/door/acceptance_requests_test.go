@@ -2,7 +2,6 @@ package door
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -99,10 +98,7 @@ func (d *frontDoor) keyRows(t *testing.T) []row {
 func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
-		tx, err := d.db.Begin(t.Context())
-		require.NoError(t, err)
-		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-		pgtest.Exec(t, tx, `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, d.no)
+		release := pgtest.Locked(t, d.db, `SELECT FROM orders.orders WHERE order_no = $1 FOR UPDATE`, d.no)
 		var first got
 		var waiting sync.WaitGroup
 		waiting.Go(func() { first = try(t) })
@@ -112,9 +108,7 @@ func (d *frontDoor) besideItself(try func(*testing.T) got) func(*testing.T) got 
 			return err == nil && claims == 1
 		}, "the first request to be in progress")
 		second := try(t)
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Error(err)
-		}
+		release()
 		waiting.Wait()
 		require.Equal(t, "the first request: "+string(first.body), first.status, http.StatusOK)
 		return second
