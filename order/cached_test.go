@@ -2,6 +2,7 @@ package order
 
 import (
 	"bytes"
+	"encoding/hex"
 	"reflect"
 	"testing"
 	"time"
@@ -98,6 +99,32 @@ func TestCachedBetweenVersions(t *testing.T) {
 		if got, err := readCached(old); (err == nil) != trusted || trusted && got != o {
 			t.Errorf("version %d by an older version: %+v, %v", version, got, err)
 		}
+	}
+}
+
+// TestCachedEntriesStayAsTheyAre: the entries that 0.10.0 writes of an order with every
+// part and of one without.
+func TestCachedEntriesStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	no, err := ids.Parse("0198f2c8b5d07c3e9a4f1b2c3d4e5f60")
+	require.NoError(t, err)
+	at := time.UnixMicro(1_772_366_400_000_001).UTC()
+	bare := orderevent.Order{
+		No: no, UserID: 7, ItemID: 8, ActivityID: 9, SessionID: 10, Shard: 11, Epoch: 12, Quantity: 2, UnitPrice: 9900, Currency: "CNY", Title: "Phone",
+		Status: orderevent.StatusPaid, Reason: "x", Version: 3, PayDeadline: at, CreatedAt: at.Add(time.Second), UpdatedAt: at.Add(2 * time.Second),
+	}
+	whole := bare
+	whole.PerActivity, whole.Freight, whole.Discount, whole.PaidAt, whole.Handover = true, 800, 500, at.Add(3*time.Second), "shipped"
+	for want, o := range map[string]orderevent.Order{
+		"6f333a0198f2c8b5d07c3e9a4f1b2c3d4e5f60" + "0e10121416041804d89a01" + "82c0f8daa6fda50682c9f2dba6fda50682d2ecdca6fda506" + "03434e590550686f6e6504706169640178": bare,
+		"6f333a0198f2c8b5d07c3e9a4f1b2c3d4e5f60" + "0e101214161e1804d89a01" + "82c0f8daa6fda50682c9f2dba6fda50682d2ecdca6fda506" + "03434e590550686f6e6504706169640178" +
+			"c00ce80782dbe6dda6fda506" + "0773686970706564": whole,
+	} {
+		raw := appendCached(nil, &o)
+		require.Equal(t, "entry", hex.EncodeToString(raw), want)
+		got, err := readCached(raw)
+		require.NoError(t, err)
+		require.Equal(t, "order", got, o)
 	}
 }
 

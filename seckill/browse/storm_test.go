@@ -245,3 +245,21 @@ func TestViewsFollowTheirModel(t *testing.T) {
 		})
 	})
 }
+
+// The negative cache is bounded: no list of guessed ids makes the process grow.
+func TestTheNegativeCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	const bytes = 512 << 10 // the least that freecache takes
+	c := &browseCache{kept: freecache.NewCache(bytes), now: time.Now}
+	nothing := func(context.Context) (any, time.Time, error) { return nil, time.Time{}, nil }
+	const guesses = 16_000
+	for i := range guesses {
+		if r, err := c.get(t.Context(), fmt.Sprint("i", i), nothing); err != nil || len(r.raw) != 0 {
+			t.Fatal(r, err)
+		}
+	}
+	// An entry takes its header of 24 bytes, the key and the stamp.
+	if n := c.kept.EntryCount(); n == 0 || n > bytes/24 || c.kept.EvacuateCount() == 0 {
+		t.Errorf("%d of %d guesses are kept in %d bytes", n, guesses, bytes)
+	}
+}

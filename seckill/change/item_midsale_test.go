@@ -1,18 +1,24 @@
 package change
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"stampede/inventory"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/audit"
+	"stampede/platform/workshop/redistest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 )
@@ -284,4 +290,59 @@ func TestARunningSaleIsCorrected(t *testing.T) {
 	d.SQL(`UPDATE seckill.activities SET exclusive = true WHERE id = $1`, s.Activity)
 	r = d.As(auth.Operator, http.MethodPatch, activity, `{"version":3,"ends_at":"`+at(6*time.Hour)+`"}`)
 	r.Want(t, "an exclusive activity", http.StatusUnprocessableEntity, "", "exclusive")
+}
+
+// TestCorrectionsSurviveRedis restarts Redis in mid-sale, with its files, without them
+// and with older ones: what operators corrected is in force after the Load.
+func TestCorrectionsSurviveRedis(t *testing.T) {
+	t.Parallel()
+	y := setup(t)
+	var server atomic.Pointer[redistest.Server]
+	dir := t.TempDir()
+	server.Store(redistest.Start(t, "--dir", dir))
+	y.Redis = redis.NewClient(&redis.Options{Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", server.Load().Addr)
+	}})
+	t.Cleanup(func() { _ = y.Redis.Close() })
+	y.Stock = y.NewStock()
+	d := y.instance()
+	s := d.Draft(-time.Minute)
+	other := d.Do(http.StatusCreated, http.MethodPost, "/api/v1/admin/items", `{"session_id":"`+s.Session+`","sku":"b","title":"x","stock":9,
+		"list_price":{"amount":1,"currency":"CNY"},"sale_price":{"amount":1,"currency":"CNY"}}`).Text("id")
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/activities/"+s.Activity+"/publish", nil)
+	selling, stopped := s.StockItem(t, false), seckilltest.Sale{Activity: s.Activity, Item: other}.StockItem(t, false)
+	load := func() {
+		t.Helper()
+		for _, item := range []inventory.Item{selling, stopped} {
+			require.NoError(t, d.Stock.Load(t.Context(), item.ID))
+		}
+	}
+	load()
+	end := time.Now().Add(90 * time.Minute).UTC().Truncate(time.Second)
+	d.Do(http.StatusOK, http.MethodPatch, "/api/v1/admin/sessions/"+s.Session, `{"version":1,"closes_at":"`+end.Format(time.RFC3339)+`"}`)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.Item+"/stock", `{"add":-2}`)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+s.Item+"/write-off", `{"units":1,"reason":"broken"}`)
+	d.Do(http.StatusOK, http.MethodPost, "/api/v1/admin/items/"+other+"/pause", nil)
+	must := func(after string) {
+		t.Helper()
+		st, ok, err := d.Stock.State(t.Context(), selling)
+		if err != nil || !ok || st.Total != 7 || st.Remaining != 7 || !st.ClosesAt.Equal(end) {
+			t.Errorf("%s: %+v, %v, %v", after, st, ok, err)
+		}
+		if got, want := d.rush(stopped, 1), fmt.Sprint("gate ", inventory.Paused); got != want {
+			t.Errorf("%s: the paused item answers %s", after, got)
+		}
+		d.followsPlan(after, selling, stopped)
+	}
+	must("corrected")
+	for _, files := range []struct{ what, dir string }{{"restarted", dir}, {"restarted with nothing", t.TempDir()}, {"restarted with an old copy", dir}} {
+		server.Load().Kill()
+		server.Store(redistest.Start(t, "--dir", files.dir))
+		if got, want := d.rush(selling, 1), fmt.Sprint("gate ", inventory.Fenced); got != want {
+			t.Errorf("%s: before the Load %s", files.what, got)
+		}
+		load()
+		must(files.what)
+	}
+	require.Equal(t, "the next shopper", d.rush(selling, 1), fmt.Sprint(inventory.Granted))
 }

@@ -188,8 +188,7 @@ func (c countedHolds) StaleHolds(ctx context.Context, item inventory.Item, older
 	return c.Holds.StaleHolds(ctx, item, olderThan, limit)
 }
 
-// Of two instances one sweeps, and the other takes over when it stops: in half a
-// minute if it died, at once if it gave its lease back.
+// Of two instances one sweeps, and the other takes over at once when it stops.
 func TestOneInstanceSweeps(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)

@@ -145,10 +145,9 @@ func untilLost(ctx context.Context, _ int64) error {
 
 func TestRenewalThatFailsIsTriedAgainUntilTheLeaseExpires(t *testing.T) {
 	t.Parallel()
-	const ttl = 1500 * time.Millisecond
 	renewed := make(chan struct{})
 	db := &flaky{DB: pgtest.DB(t), name: "RenewLease", fail: 2, renewed: renewed}
-	said, err := hold(t, db, ttl, func(ctx context.Context, _ int64) error {
+	said, err := hold(t, db, 6*time.Second, func(ctx context.Context, _ int64) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -157,6 +156,7 @@ func TestRenewalThatFailsIsTriedAgainUntilTheLeaseExpires(t *testing.T) {
 		}
 	})
 	require.Equal(t, "error and log after two failures", fmt.Sprint(err, said), "<nil>")
+	const ttl = time.Second
 	began := time.Now()
 	_, err = hold(t, &flaky{DB: db.DB, name: "RenewLease", fail: 1000}, ttl, untilLost)
 	require.ErrorIs(t, err, lease.ErrLost)
@@ -167,13 +167,16 @@ func TestRenewalThatFailsIsTriedAgainUntilTheLeaseExpires(t *testing.T) {
 func TestLeaseOfAnotherHolderIsLostAtOnce(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
-	_, err := hold(t, db, time.Second, func(ctx context.Context, token int64) error {
+	const ttl = 6 * time.Second // a renewal is due after a third
+	began := time.Now()
+	_, err := hold(t, db, ttl, func(ctx context.Context, token int64) error {
 		if _, err := db.Exec(ctx, `UPDATE platform.leases SET token = token + 1, expires_at = clock_timestamp() + interval '1 h'`); err != nil {
 			return err
 		}
 		return untilLost(ctx, token)
 	})
 	require.ErrorIs(t, err, lease.ErrLost)
+	require.Equal(t, "lost before it would have expired", time.Since(began) < ttl, true)
 	mustNotAcquire(t, db, "x", "c") // the other holder's lease is not released
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ func TestVerifyNamesAPlantedViolation(t *testing.T) {
 	stores := []string{"--database-url=" + pool.Config().ConnString(), "--redis-url=" + redisURL}
 	require.Contains(t, "verify", shop.Command(t, 1, append([]string{"verify", "--data=" + t.TempDir()}, stores...)...), no.String())
 	unknown := shop.Command(t, 1, append([]string{"verify", "--item=78"}, stores...)...)
-	require.Contains(t, "verify of an unknown item", unknown, "Item 78 has no books: no item with that number was published.")
+	require.Equal(t, "how verify of an unknown item begins", strings.HasPrefix(unknown, "Item 78 has no books: no item with that number was published."), true)
 }
 
 func mustID(t *testing.T, s string) (id int64) {
