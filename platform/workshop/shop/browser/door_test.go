@@ -108,7 +108,7 @@ func TestPageGoesThroughTheDoor(t *testing.T) {
 	// Its sale is open: the shopper must not believe to be in line.
 	do(second, t, "be told not to be in line", until(`document.querySelector("dialog.slide [role=alert]").textContent.includes("not in line yet") && document.title.includes("not in line yet") &&
 		document.querySelector("#buy").textContent === "Not in line yet …"`))
-	do(second, t, "fail the slide", slideTo(tileAnswer(t, rdb)+50),
+	do(second, t, "fail the slide", slideTo(tileAnswer(t, rdb)-50),
 		until(`document.querySelector("#said").textContent.includes("human check failed") && document.querySelector("dialog.slide")`))
 	do(second, t, "solve the slide", slideTo(tileAnswer(t, rdb)), ordered("pending_payment"))
 
@@ -139,7 +139,7 @@ func slideTo(x int) chromedp.Action {
 		const s = document.querySelector("dialog.slide input");
 		for (let i = 1; i <= 10; i++) {
 			await new Promise((next) => setTimeout(next, 50));
-			s.value = Math.round(`+strconv.Itoa(x%236)+` * i * i / 100);
+			s.value = Math.round(`+strconv.Itoa(x)+` * i * i / 100);
 			s.dispatchEvent(new Event("input"));
 		}
 		document.querySelector('dialog.slide button[value="ok"]').click();
