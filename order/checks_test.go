@@ -141,11 +141,11 @@ func TestClientLog(t *testing.T) {
 		return proof.ClientRecord{OrderNo: no, UserID: user, Status: orderevent.StatusPaid}
 	}
 	honest := []proof.ClientRecord{
-		asked(won.No, 1, AnswerQueued),
+		asked(won.No, 1, answerQueued),
 		shown(won.No, 1),
-		asked(won.No, 1, AnswerAlreadyBought),
-		asked(lost.No, 3, AnswerQueued),
-		asked(waiting, 4, AnswerQueued),
+		asked(won.No, 1, answerAlreadyBought),
+		asked(lost.No, 3, answerQueued),
+		asked(waiting, 4, answerQueued),
 		asked(ids.NewFor(7), 7, "sold-out"),
 	}
 	for range 2 * statusLimit { // more than one query reads
@@ -156,13 +156,13 @@ func TestClientLog(t *testing.T) {
 	requireViolation(t, s.violations(checks, "I9"))
 
 	lies := append(slices.Clone(honest),
-		asked(forgotten, 5, AnswerQueued), asked(won.No, 8, AnswerAlreadyBought),
+		asked(forgotten, 5, answerQueued), asked(won.No, 8, answerAlreadyBought),
 		shown(invented, 6), shown(lost.No, 3), shown(won.No, 2))
 	checks = s.CheckClientLog(l, lies)
 	requireViolation(t, s.violations(checks, "I6"),
-		forgotten.String()+`: User 5 was answered "queued"`, won.No.String()+`: User 8 was answered "already-bought"; the order is user 1's`)
+		"number "+forgotten.String()+`: User 5 was answered "queued"`, won.No.String()+`: User 8 was answered "already-bought"; the order is user 1's`)
 	requireViolation(t, s.violations(checks, "I9"),
-		invented.String()+": User 6 was shown", lost.No.String()+": User 3 was shown the order; the number was refused", won.No.String()+": User 2 was shown")
+		"order "+invented.String()+": User 6 was shown", lost.No.String()+": User 3 was shown the order; the number was refused", won.No.String()+": User 2 was shown")
 }
 
 func TestBooksAndHolds(t *testing.T) {

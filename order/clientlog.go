@@ -14,14 +14,16 @@ import (
 
 // Answers to an attempt that name a number, as a client logs them.
 const (
-	AnswerQueued        = "queued"         // 202
-	AnswerAlreadyBought = "already-bought" // 409 with this number
+	answerQueued        = "queued"         // 202
+	answerAlreadyBought = "already-bought" // 409 with this number
 )
 
-// said is what a client's log says that it was answered about numbers.
+// said is a kind of answer about numbers in a client's log.
 type said struct {
-	told func(r *proof.ClientRecord) string // the answer in words, "" if the record has no such answer
-	none string                             // what is wrong where there is no order
+	subject string                             // what a violation calls the number
+	is      func(r *proof.ClientRecord) bool   // whether the record has such an answer
+	told    func(r *proof.ClientRecord) string // the answer in words
+	none    string                             // what is wrong where there is no order
 	// wrong says what else is, "" if nothing; nil if an order of the user is enough.
 	wrong func(r *proof.ClientRecord, o orderevent.Order) string
 	// excused reports whether a record that is wrong about no other user's order turns out
@@ -32,30 +34,26 @@ type said struct {
 // CheckClientLog returns I6 and I9 for the answers that clients received: every
 // number answered "queued" or "already-bought" has an order, a refusal, or
 // still waits; every "won" has a committed order of the same user; and a pushed
-// status is one that the order has or had. queue is seckill.
+// status is one that the order has or had. queue is inventory.
 func (c *checker) CheckClientLog(queue Queue, log []proof.ClientRecord) []proof.Check {
 	check := func(id, name string, says said) proof.Check {
 		return proof.Check{ID: id, Name: name, Run: func(ctx context.Context) ([]proof.Violation, error) { return c.judge(ctx, log, says) }}
 	}
 	return []proof.Check{
 		check("I6", "every number that was answered is known", said{
-			told: func(r *proof.ClientRecord) string {
-				if r.Answer != AnswerQueued && r.Answer != AnswerAlreadyBought {
-					return ""
-				}
-				return fmt.Sprintf("answered %q", r.Answer)
-			},
+			subject: "number",
+			is:      func(r *proof.ClientRecord) bool { return r.Answer == answerQueued || r.Answer == answerAlreadyBought },
+			told:    func(r *proof.ClientRecord) string { return fmt.Sprintf("answered %q", r.Answer) },
 			none:    "there is neither an order nor a refusal, and it is not in line",
 			excused: func(ctx context.Context, r *proof.ClientRecord) (bool, error) { return c.waitsOrEnded(ctx, queue, r) },
 		}),
 		// There is nothing to wait for: an order is committed before a shopper sees it.
 		check("I9", "every \"won\" has a committed order", said{
-			told: func(r *proof.ClientRecord) string {
-				if r.Status != orderevent.StatusPending && r.Status != orderevent.StatusPaid {
-					return ""
-				}
-				return "shown the order"
+			subject: "order",
+			is: func(r *proof.ClientRecord) bool {
+				return r.Status == orderevent.StatusPending || r.Status == orderevent.StatusPaid
 			},
+			told: func(*proof.ClientRecord) string { return "shown the order" },
 			none: "Postgres has none",
 			wrong: func(_ *proof.ClientRecord, o orderevent.Order) string {
 				if o.Status == orderevent.StatusRefused {
@@ -65,13 +63,10 @@ func (c *checker) CheckClientLog(queue Queue, log []proof.ClientRecord) []proof.
 			},
 		}),
 		check("I9", "every push shows what was committed", said{
-			told: func(r *proof.ClientRecord) string {
-				if r.Pushed == "" {
-					return ""
-				}
-				return fmt.Sprintf("pushed %q", r.Pushed)
-			},
-			none: "Postgres has no order",
+			subject: "order",
+			is:      func(r *proof.ClientRecord) bool { return r.Pushed != "" },
+			told:    func(r *proof.ClientRecord) string { return fmt.Sprintf("pushed %q", r.Pushed) },
+			none:    "Postgres has no order",
 			wrong: func(r *proof.ClientRecord, o orderevent.Order) string {
 				if o.Status == r.Pushed || r.Pushed == orderevent.StatusPending && o.Status != orderevent.StatusRefused {
 					return "" // an order that was not refused began unpaid
@@ -108,21 +103,21 @@ func (c *checker) wasOnce(ctx context.Context, r *proof.ClientRecord) (bool, err
 // returns what is wrong with them.
 func (c *checker) judge(ctx context.Context, log []proof.ClientRecord, says said) (violations []proof.Violation, err error) {
 	for part := range slices.Chunk(log, statusLimit) {
+		var records []*proof.ClientRecord
 		var nos []ids.ID
 		for i := range part {
-			if says.told(&part[i]) != "" {
-				nos = append(nos, part[i].OrderNo)
+			if says.is(&part[i]) {
+				records, nos = append(records, &part[i]), append(nos, part[i].OrderNo)
 			}
 		}
 		rows, err := table.Many(ctx, c.deps.DB, nos)
 		if err != nil {
 			return nil, err
 		}
-		for i := range part {
-			r, wrong, excusable := &part[i], "", says.excused != nil
-			told := says.told(r)
+		for _, r := range records {
+			wrong, excusable := "", says.excused != nil
 			switch o, found := rows[r.OrderNo]; {
-			case told == "" || len(violations) >= violationLimit:
+			case len(violations) >= violationLimit:
 			case !found:
 				wrong = says.none
 			case o.UserID != r.UserID:
@@ -139,7 +134,7 @@ func (c *checker) judge(ctx context.Context, log []proof.ClientRecord, says said
 			}
 			if wrong != "" {
 				violations = append(violations, proof.Violation{
-					Subject: "number " + r.OrderNo.String(), Detail: fmt.Sprintf("User %d was %s; %s.", r.UserID, told, wrong),
+					Subject: says.subject + " " + r.OrderNo.String(), Detail: fmt.Sprintf("User %d was %s; %s.", r.UserID, says.told(r), wrong),
 				})
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"stampede/platform/store/bus"
 )
 
-// Queue knows the numbers that were granted and are not orders yet; seckill
-// implements it.
+// Queue knows the numbers that were granted and are not orders yet: rush.Places, or
+// inventory where there is no catalogue.
 type Queue interface {
 	// Queued reports whether the user's number waits for the order writer, and its place
 	// in line: 1 is the next to be written. It must return an error, not false, while it
