@@ -65,7 +65,7 @@
 // still counts as available, and must not grant those that Postgres has moved; then
 // the transaction moves as many in Postgres and raises the revision. A move that is not
 // committed leaves Redis below the plan of its revision, which the next change, a
-// comparison or BooksProbe repairs (mend).
+// comparison or BooksProbe repairs (ledger.Mend).
 //
 // If the rule is one purchase per user even after an unpaid order (Rebuy off), a
 // closed or refunded number stays as its user's mark, distinct from a hold: it is in no

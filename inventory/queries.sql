@@ -52,7 +52,7 @@ WHERE s.item_id = m.item_id AND s.shard = m.shard;
 
 -- name: WriteOffStock :execrows
 -- Units that come back from an order and are not sold again. Fewer units are on offer, which rev tells Redis; see
--- refunded.go.
+-- WriteOff in package ledger.
 UPDATE inventory.stock SET written_off = written_off + @units, rev = rev + 1, version = version + 1, updated_at = clock_timestamp()
 WHERE item_id = @item_id AND shard = @shard;
 

@@ -62,7 +62,7 @@ func TestRetakeInAnyOrder(t *testing.T) {
 		},
 	}
 	id := int64(0)
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same orders in every run
+	random := rand.New(rand.NewPCG(3, 4)) // the same orders in every run
 	for kind, change := range kinds {
 		for range 6 {
 			steps := []string{release, event, again, load, compared, added}

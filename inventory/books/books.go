@@ -30,7 +30,6 @@ type Service struct {
 // New returns the service.
 func New(store *stock.Store, rows *ledger.Service) *Service {
 	reg := promauto.With(store.Metrics)
-	store.DiffersFor = differsFor + store.UnitsReturnWithin
 	return &Service{
 		Store: store, ledger: rows,
 		differ: reg.NewGauge(prometheus.GaugeOpts{

@@ -13,9 +13,6 @@ const (
 	// glanceEvery is how often the sums of items on sale are compared. It costs one query and one pipeline of scripts
 	// that read a state, and reads no holders.
 	glanceEvery = time.Second
-	// differsFor is how long every comparison must find a difference before the item's books are read: longer than a
-	// release waits behind a full batch, or an operator's change for the next instance.
-	differsFor = 5 * time.Second
 	// glanceAtMost bounds one comparison. In a shop with more items on sale at once those that close last are left to
 	// the samples of each minute.
 	glanceAtMost = 2000

@@ -16,11 +16,6 @@ import (
 )
 
 const (
-	// compareEvery is how often an item is compared, by one instance of all. Together with compareTick and the walk
-	// itself that is less than a minute.
-	compareEvery = 40 * time.Second
-	// compareTick is how often an instance looks for items that are due.
-	compareTick = 10 * time.Second
 	// compareAtOnce bounds the concurrent walks of an instance: each uses at most one connection of Redis and of
 	// Postgres, which the sale needs more.
 	compareAtOnce = 2

@@ -54,7 +54,6 @@ type Service struct {
 
 // New returns the service.
 func New(s *stock.Store, rows *ledger.Service, d *decide.Service, k *keep.Service, l *load.Service, b *books.Service) *Service {
-	s.CompareTick, s.CompareEvery = compareTick, compareEvery
 	return &Service{Store: s, ledger: rows, decide: d, keep: k, load: l, books: b}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,7 +14,7 @@ import (
 	"stampede/platform/store/bus"
 )
 
-// releaseRefunded releases the numbers of refunded orders, some of which may have been written off; see WriteOff.
+// releaseRefunded releases the numbers of refunded orders, some of which may have been written off; see ledger.WriteOff.
 func (s *Service) releaseRefunded(ctx context.Context, item stock.Item, orders []Hint) error {
 	if err := s.ledger.Apply(ctx, item.ID); err != nil {
 		return err
@@ -88,9 +87,6 @@ func (s *Service) commit(ctx context.Context, item stock.Item, orders []Hint) er
 // StatusRetaken is the status in the hint about a closed order that was paid late with units of the backup.
 const StatusRetaken = "retaken"
 
-// retakeAgain is how long a number waits whose user holds another one, which is about to be refused or released.
-const retakeAgain = time.Second
-
 // HintOf is what an order's event says about its number.
 func HintOf(o *orderevent.Order) Hint {
 	h := Hint{No: o.No, User: o.UserID, Epoch: o.Epoch, Status: o.Status}
@@ -101,7 +97,7 @@ func HintOf(o *orderevent.Order) Hint {
 }
 
 // takeUp brings numbers that were paid late with units of the backup to Redis. Those that have to wait for another
-// number of their user are repeated after retakeAgain.
+// number of their user are repeated after RetakeAgain.
 func (s *Service) takeUp(ctx context.Context, item stock.Item, orders []Hint) error {
 	r, err := s.inEpoch(ctx, item, orders[0].Epoch, func(epoch int64) (lua.Reply, error) {
 		args := append([]any{epoch, item.ID, stock.Weight, len(orders)}, usersAndNumbers(orders)...)

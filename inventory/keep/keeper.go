@@ -35,10 +35,6 @@ const (
 	retryMost  = 5 * time.Second
 	// fencedQuiet is how long an item may stay fenced before its keeper logs that: longer than a Load takes.
 	fencedQuiet = 25 * time.Second
-	// failingAfter is how long an item's calls have failed when the alarm is raised, and failingEvery how often it is
-	// raised again.
-	failingAfter = 90 * time.Second
-	failingEvery = 5 * time.Minute
 )
 
 // errStopping refuses a hint because this process is shutting down: its event is redelivered, to another instance or
@@ -51,13 +47,13 @@ var alarmReleaseFailing = alarm.Define("release-failing", alarm.Critical,
 		"查看告警详情，检查 Redis 的状态和内存。若商品的键已损坏，请删除其状态键（以 :<item>:state 结尾），商品会自动重新加载。"))
 
 // Hint is what an event says about one number: the status that its order has entered, which is closed, refused,
-// refunded, paid or statusRetaken.
+// refunded, paid or StatusRetaken.
 type Hint struct {
 	No       ids.ID
 	User     int64
 	Epoch    int64 // under which it was granted
 	Status   string
-	Quantity int32 // only with statusRetaken
+	Quantity int32 // only with StatusRetaken
 }
 
 // Service has the work lists of this instance, one per item, and the goroutines that work them off. An item has a
@@ -80,7 +76,6 @@ type Service struct {
 
 // New returns the service.
 func New(store *stock.Store, rows *ledger.Service) *Service {
-	store.RetakeAgain, store.AlarmAfter, store.AlarmEvery = retakeAgain, failingAfter, failingEvery
 	s := &Service{
 		Store: store, ledger: rows,
 		of: map[stock.Item]*keeper{}, sooner: make(chan struct{}, 1),

@@ -74,7 +74,7 @@ func (s *Service) Free(ctx context.Context, tx pgx.Tx, itemID int64) (free int32
 //
 // Redis comes first: it may have granted units whose orders Postgres does not have yet, and must not grant what
 // Postgres has moved. The row lock is held meanwhile, so that the writer of this item waits for one call to Redis. If
-// tx is rolled back the units are missing in Redis until the next change of the item or a comparison, see mend.
+// tx is rolled back the units are missing in Redis until the next change of the item or a comparison, see Mend.
 func (s *Service) offSale(ctx context.Context, tx pgx.Tx, itemID int64, units int32, whither string) (moved int32, err error) {
 	return s.moveUnits(ctx, tx, itemID, units, whither, 1, func(st stock.Row, units int32) (int32, error) {
 		taken, err := s.withdraw(ctx, tx, st, units)

@@ -36,7 +36,6 @@ type Service struct {
 // New returns the service.
 func New(store *stock.Store, rows *ledger.Service, decisions *decide.Service) *Service {
 	reg := promauto.With(store.Metrics)
-	store.Stall = max(loadStall, 2*store.PublishDeadline)
 	s := &Service{
 		Store: store, ledger: rows, decide: decisions,
 		writing: make(chan struct{}, max(1, store.DB.Config().MaxConns/2)),
@@ -76,11 +75,7 @@ func (s *Service) reached(step string) error {
 	return nil
 }
 
-// loadStall is for how long a Load may make no progress before it is ended, to be started over: longer than any
-// single step, and at least twice the publish deadline. A Load that goes on takes the time that it needs.
-const loadStall = 30 * time.Second
-
-// ErrStalled ends a Load that has made no progress for loadStall.
+// ErrStalled ends a Load that has made no progress for as long as it may stall.
 var ErrStalled = errors.New("inventory: the load makes no progress")
 
 // ErrKeysLost ends a Load whose keys are not all in the Redis in which it is about to open the item: another server
@@ -125,7 +120,7 @@ func (s *Service) LoadWith(ctx context.Context, itemID int64, work func(ctx cont
 	return err
 }
 
-// watch returns a context that ends with errStalled when alive has not been called for as long as stall. end frees
+// watch returns a context that ends with ErrStalled when alive has not been called for as long as stall. end frees
 // its timer.
 func watch(ctx context.Context, stall time.Duration) (watched context.Context, alive, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

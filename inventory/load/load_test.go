@@ -41,16 +41,16 @@ func TestLoadEndsWithoutProgressOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				const backlog = 20 * loadStall
+				const stall, backlog = 30 * time.Second, 10 * time.Minute
 				s := &Service{Store: &stock.Store{Deps: stock.Deps{Grants: &slowWriter{until: time.Now().Add(backlog), moves: moves}}}}
-				ctx, alive, end := watch(t.Context(), loadStall)
+				ctx, alive, end := watch(t.Context(), stall)
 				defer end()
 				began := time.Now()
 				err := s.awaitWriter(ctx, 1, fenced{alive: alive})
 				switch took := time.Since(began); {
 				case moves && (err != nil || took < backlog):
 					t.Errorf("ended after %s: %v", took, err)
-				case !moves && (!errors.Is(context.Cause(ctx), ErrStalled) || took > 2*loadStall):
+				case !moves && (!errors.Is(context.Cause(ctx), ErrStalled) || took > 2*stall):
 					t.Errorf("ended after %s: %v, cause %v", took, err, context.Cause(ctx))
 				}
 			})

@@ -325,7 +325,7 @@ func (s *model) lose(t *rapid.T) {
 	}
 }
 
-// TestScriptsFollowTheirSpec runs every script of inventory/lua against the spec in model_spec_test.go, with any
+// TestScriptsFollowTheirSpec runs every script of inventory/lua against the spec in spec_test.go, with any
 // arguments that its header allows, and after each step compares the answer and every key in Redis: batches with
 // repeated users and numbers, quantities, payment windows, limits, unlimited items, two items that share an
 // activity's buyers and one that does not, windows and pauses, revisions out of order, totals that rise and fall,

@@ -3,7 +3,7 @@
 --
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds
 -- ARGV[1] epoch that the caller knows   ARGV[2] user   ARGV[3] the field of both hashes that is neither a user nor a
---         number, see weightField in keys.go
+--         number, see WeightField in stock/item.go
 --
 -- Returns {code, epoch, persisted, mark, sequence}.
 --   code: 0 holds, 1 no state, 2 does not hold, 3 another epoch (to be repeated with the one returned), 4 unknown

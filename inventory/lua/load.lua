@@ -11,7 +11,7 @@
 -- ARGV[3] rev   ARGV[4] total on offer   ARGV[5] remaining   ARGV[6] committed   ARGV[7] opens_ms   ARGV[8] closes_ms
 -- ARGV[9] limit   ARGV[10] paused   ARGV[11] unlimited   ARGV[12] rebuy
 -- ARGV[13] run id of the Redis that was fenced   ARGV[14] entries of users   ARGV[15] of gone
--- ARGV[16] the field of holds that is not a hold, see weightField in keys.go   ARGV[17] its value
+-- ARGV[16] the field of holds that is not a hold, see WeightField in stock/item.go   ARGV[17] its value
 -- ARGV[18] units of total that were taken up again, see retake.lua
 --
 -- Returns {code, epoch, rel}.

@@ -11,7 +11,7 @@
 -- ARGV[3] n, at most 512
 -- ARGV[4 .. 3+n]   users
 -- ARGV[4+n .. 3+2n] numbers
--- ARGV[4+2n] a member of gone that is long enough to keep it from being packed, see weightField in keys.go
+-- ARGV[4+2n] a member of gone that is long enough to keep it from being packed, see WeightField in stock/item.go
 -- ARGV[5+2n] the status of the orders: closed, refused or refunded
 --
 -- Returns {code, epoch, rel, holds released}.

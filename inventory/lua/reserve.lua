@@ -8,7 +8,7 @@
 -- ARGV[2] item id
 -- ARGV[3] n, attempts in this batch, at most 512
 -- ARGV[4 .. 3+n]   users
--- ARGV[4+n] the field of users and buyers that is not a user, see weightField in keys.go
+-- ARGV[4+n] the field of users and buyers that is not a user, see WeightField in stock/item.go
 -- ARGV[5+n .. 4+2n] marks: the number's 32 hex digits, followed by ":<quantity>" unless it is 1; for an attempt with
 --         a payment window shorter than the sale's ":<quantity>:<seconds>", even if the quantity is 1
 --

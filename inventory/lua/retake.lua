@@ -7,7 +7,7 @@
 -- KEYS[1] state   KEYS[2] users   KEYS[3] holds   KEYS[4] gone   KEYS[5] buyers, only with one item per activity
 -- ARGV[1] epoch that the caller knows
 -- ARGV[2] item id
--- ARGV[3] a member of gone that is long enough to keep it from being packed, see weightField in keys.go
+-- ARGV[3] a member of gone that is long enough to keep it from being packed, see WeightField in stock/item.go
 -- ARGV[4] n, at most 512
 -- ARGV[5 .. 4+n]     users
 -- ARGV[5+n .. 4+2n]  numbers

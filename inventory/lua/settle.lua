@@ -7,7 +7,7 @@
 -- ARGV[1] epoch of the keys
 -- ARGV[2] remaining   ARGV[3] committed   ARGV[4] rel   ARGV[5] seq, as the caller read them; ARGV[2] is empty if the
 --         state decides nothing, because it is from another run of Redis or a Load stopped half way
--- ARGV[6] the field of holds that is not a hold, see weightField in keys.go
+-- ARGV[6] the field of holds that is not a hold, see WeightField in stock/item.go
 --
 -- Returns {code}.
 --   code: 0 removed, 1 there was no state, 2 kept: another epoch, the sale is not over, or something moved.

@@ -68,7 +68,7 @@ func (i Item) HoldsKey(epoch int64) string { return i.epochKey(epoch, "holds") }
 // it is never granted again. The score inf says that it was taken up again after its end, see retake.lua.
 func (i Item) TombstonesKey(epoch int64) string { return i.epochKey(epoch, "gone") }
 
-// BuyersKey is a hash: user → "<number>:<item>", followed by ":x" as in usersKey, for PerActivity only. It is shared
+// BuyersKey is a hash: user → "<number>:<item>", followed by ":x" as in UsersKey, for PerActivity only. It is shared
 // by the activity's items and so has no epoch; Load replaces its own item's entries.
 func (i Item) BuyersKey() string { return i.group() + ":buyers" }
 

@@ -33,7 +33,7 @@ func (s *Store) Scan(ctx context.Context, key string, each func(field, value str
 	return err
 }
 
-// ScanChunks is scan for chunks of fields and values in turn, of about scanCount fields each.
+// ScanChunks is Scan for chunks of fields and values in turn, of about ScanCount fields each.
 func (s *Store) ScanChunks(ctx context.Context, key string, each func(ctx context.Context, pairs []string) error) error {
 	var cursor uint64
 	for {

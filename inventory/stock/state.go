@@ -22,7 +22,7 @@ type State struct {
 	Limit     int64 // units per user
 	Paused    bool
 	Unlimited bool
-	Rebuy     bool  // see NewStock
+	Rebuy     bool  // see ledger.NewStock
 	Retaken   int64 // units of Total that late payments took from the backup
 	Fenced    bool
 	// SameRedis says that the server is the one that was loaded: it was neither restarted nor failed over since.

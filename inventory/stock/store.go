@@ -60,13 +60,22 @@ type Store struct {
 	Seams
 }
 
-// Seams are what only tests change. The rooms that use them set their values, which they explain.
+// Seams are what only tests change.
 type Seams struct {
-	Recheck                   time.Duration // proof.Recheck
-	Stall                     time.Duration // how long a Load may make no progress
-	RetakeAgain               time.Duration
-	AlarmAfter, AlarmEvery    time.Duration // of a keeper whose calls fail
-	DiffersFor                time.Duration
+	Recheck time.Duration // proof.Recheck
+	// Stall is for how long a Load may make no progress before it is ended, to be started over: longer than any
+	// single step, and at least twice the publish deadline. A Load that goes on takes the time that it needs.
+	Stall time.Duration
+	// RetakeAgain is how long a number waits whose user holds another one, which is about to be refused or released.
+	RetakeAgain time.Duration
+	// AlarmAfter is how long an item's keeper has failed when the alarm is raised, and AlarmEvery how often it is
+	// raised again.
+	AlarmAfter, AlarmEvery time.Duration
+	// DiffersFor is how long every comparison must find a difference before the item's books are read: longer than a
+	// release waits behind a full batch, or an operator's change for the next instance.
+	DiffersFor time.Duration
+	// CompareTick is how often an instance looks for items that are due for a comparison, and CompareEvery how often
+	// one instance of all compares an item. Together with the walk itself that is less than a minute.
 	CompareTick, CompareEvery time.Duration
 	// Failpoint replaces the fail points between the steps of a Load, for tests that end one of several Services in a
 	// process.
@@ -75,7 +84,11 @@ type Seams struct {
 
 // NewStore returns the store of one process.
 func NewStore(cfg Config, deps Deps) *Store {
-	return &Store{Deps: deps, Config: cfg, Holder: ids.New().String(), Seams: Seams{Recheck: proof.Recheck}}
+	return &Store{Deps: deps, Config: cfg, Holder: ids.New().String(), Seams: Seams{
+		Recheck: proof.Recheck, Stall: max(30*time.Second, 2*cfg.PublishDeadline), RetakeAgain: time.Second,
+		AlarmAfter: 90 * time.Second, AlarmEvery: 5 * time.Minute, DiffersFor: 5*time.Second + cfg.UnitsReturnWithin,
+		CompareTick: 10 * time.Second, CompareEvery: 40 * time.Second,
+	}}
 }
 
 // ErrNoStock means that the item has no stock row: it was never published or has been deleted.

@@ -720,7 +720,7 @@ type WriteOffStockParams struct {
 }
 
 // Units that come back from an order and are not sold again. Fewer units are on offer, which rev tells Redis; see
-// refunded.go.
+// WriteOff in package ledger.
 func (q *Queries) WriteOffStock(ctx context.Context, arg WriteOffStockParams) (int64, error) {
 	result, err := q.db.Exec(ctx, writeOffStock, arg.Units, arg.ItemID, arg.Shard)
 	if err != nil {
