@@ -65,8 +65,8 @@ func createItem(ctx context.Context, c *change, in newItem) (plan.ItemView, erro
 func (c *change) insertItem(ctx context.Context, location string, sessionID int64, row seckilldb.SeckillItem) (seckilldb.SeckillItem, error) {
 	original := row.ID
 	row.ID, row.SessionID, row.ActivityID, row.Version, row.Paused, row.Admission = 0, sessionID, c.activity.ID, 1, false, nil
-	if err := c.putItem(ctx, location, &row); err != nil {
-		return row, err
+	if err := c.putItem(ctx, &row); err != nil {
+		return row, takenSKU(err, location, row.Sku)
 	}
 	if original != 0 {
 		if err := c.q.CopyItemDetail(ctx, seckilldb.CopyItemDetailParams{CopyID: row.ID, OriginalID: original}); err != nil {
@@ -77,24 +77,29 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 	return row, err
 }
 
-// putItem writes an item. A SKU that its session has already is a flaw of the request's SKU field.
-func (c *change) putItem(ctx context.Context, location string, row *seckilldb.SeckillItem) error {
+// putItem writes an item. Where its SKU may be new, takenSKU says what an error means.
+func (c *change) putItem(ctx context.Context, row *seckilldb.SeckillItem) error {
 	put, err := c.q.PutItem(ctx, seckilldb.PutItemParams{
 		ID: row.ID, SessionID: row.SessionID, ActivityID: row.ActivityID, Sku: row.Sku, Title: row.Title, Spec: row.Spec, ImageUrl: row.ImageUrl,
 		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited,
 		LimitPerUser: row.LimitPerUser, Version: row.Version, OversellPercent: row.OversellPercent, OversellReason: row.OversellReason,
 		Backup: row.Backup, Paused: row.Paused, Admission: row.Admission,
 	})
-	if pg.ViolatesUnique(err, "items_session_id_sku_key") {
-		var f plan.Flaws
-		f.Add(false, location+".sku", row.Sku, fault.T("The session already has an item with this SKU.", "该场次已有相同编码的商品。"))
-		return f.Err()
-	}
 	if err != nil {
 		return fmt.Errorf("change: put item: %w", err)
 	}
 	*row = put
 	return nil
+}
+
+// takenSKU makes an error of putItem a flaw of the SKU in the request if the session has it already.
+func takenSKU(err error, location, sku string) error {
+	if !pg.ViolatesUnique(err, "items_session_id_sku_key") {
+		return err
+	}
+	var f plan.Flaws
+	f.Add(false, location+".sku", sku, fault.T("The session already has an item with this SKU.", "该场次已有相同编码的商品。"))
+	return f.Err()
 }
 
 func readItem(ctx context.Context, db *pgxpool.Pool, id int64) (plan.ItemView, error) {
@@ -133,8 +138,8 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 		return out, nil
 	}
 	row.Version++
-	if err := c.putItem(ctx, "body", &row); err != nil {
-		return out, err
+	if err := c.putItem(ctx, &row); err != nil {
+		return out, takenSKU(err, "body", row.Sku)
 	}
 	if c.onlyCorrections() {
 		err = c.touch(ctx)
@@ -233,7 +238,7 @@ func setOversell(ctx context.Context, c *change, id int64, in oversellAgreement)
 		return out, nil
 	}
 	row.Version++
-	if err := c.putItem(ctx, "body", &row); err != nil {
+	if err := c.putItem(ctx, &row); err != nil {
 		return out, err
 	}
 	if err := c.changedBelow(ctx, before); err != nil {
@@ -278,7 +283,8 @@ func (s *Service) listReservations(ctx context.Context, in *listingReservations)
 	if _, err := q.Item(ctx, id); err != nil {
 		return nil, plan.OrNotFound(err, plan.ErrNoItem, "read item")
 	}
-	return operator.Page(&in.ChangesInput, viewReservation, func(r *seckilldb.SeckillReservation) int64 { return r.UserID }, func(r *seckilldb.SeckillReservation) time.Time { return r.ReservedAt },
+	return operator.Page(&in.ChangesInput, viewReservation, func(r *seckilldb.SeckillReservation) int64 { return r.UserID },
+		func(r *seckilldb.SeckillReservation) time.Time { return r.ReservedAt },
 		func(after int64, limit int32) ([]seckilldb.SeckillReservation, error) {
 			return q.ReservationsOf(ctx, seckilldb.ReservationsOfParams{ItemID: id, After: after, RowLimit: limit})
 		})

@@ -39,7 +39,7 @@ func pauseItem(ctx context.Context, c *change, id int64, verb string, pause bool
 	}
 	row := old
 	row.Paused = pause
-	if err := c.putItem(ctx, "body", &row); err != nil {
+	if err := c.putItem(ctx, &row); err != nil {
 		return out, err
 	}
 	now := plan.Paused(&c.activity, &row)
@@ -95,7 +95,7 @@ func setAdmission(ctx context.Context, c *change, id int64, in admissionRate) (a
 		return in, nil
 	}
 	item.Admission = in.PerSecond
-	if err := c.putItem(ctx, "body", &item); err != nil {
+	if err := c.putItem(ctx, &item); err != nil {
 		return in, err
 	}
 	if err := c.touch(ctx); err != nil {

@@ -114,18 +114,21 @@ func read[V any](api httpx.API, op httpx.Op, get func(context.Context, int64) (V
 func rowRoutes[P, V any](s *Service, api httpx.API, base, what, late string, get func(context.Context, *pgxpool.Pool, int64) (V, error),
 	patch func(context.Context, *change, int64, P) (V, error), remove func(context.Context, *change, int64) error,
 ) {
-	read(api, operator.Read(base+"/{id}", "admin-get-"+what, "One "+what+" with its contents"), func(ctx context.Context, id int64) (V, error) { return get(ctx, s.deps.DB, id) })
-	op := operator.Write(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what+", or correct a running one", http.StatusOK, patchRefusals...)
-	op.Description = "Fields that are left out or null stay unchanged. `version` is the version that GET returned; it increases only when something changed. " + late
+	read(api, operator.Read(base+"/{id}", "admin-get-"+what, "One "+what+" with its contents"),
+		func(ctx context.Context, id int64) (V, error) { return get(ctx, s.deps.DB, id) })
+	op := operator.Write(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what+", or correct a running one",
+		http.StatusOK, patchRefusals...)
+	op.Description = "Fields that are left out or null stay unchanged. `version` is the version that GET returned; it increases only when " +
+		"something changed. " + late
 	edit(s, api, op, patch)
-	httpx.Register(api, operator.Write(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent, editRefusals...),
-		func(ctx context.Context, in *operator.ByID) (*struct{}, error) {
-			id, err := httpx.ParseID(in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return nil, s.transact(ctx, func(ctx context.Context, c *change) error { return remove(ctx, c, id) })
-		})
+	op = operator.Write(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent, editRefusals...)
+	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*struct{}, error) {
+		id, err := httpx.ParseID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.transact(ctx, func(ctx context.Context, c *change) error { return remove(ctx, c, id) })
+	})
 }
 
 // optional returns a pointer's target, or the fallback for nil: the value that

@@ -58,7 +58,8 @@ func (s *Service) activityRoutes(api httpx.API) {
 	create(s, api, base, "activity", "Create a draft, with its sessions and items if given", nil, createActivity)
 	httpx.Register(api, operator.Read(base, "admin-list-activities", "Activities, newest first"),
 		func(ctx context.Context, in *listing) (*httpx.PageOutput[plan.ActivityView], error) {
-			return operator.Page(&in.ChangesInput, plan.ViewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID }, func(a *seckilldb.SeckillActivity) time.Time { return a.UpdatedAt },
+			return operator.Page(&in.ChangesInput, plan.ViewActivity, func(a *seckilldb.SeckillActivity) int64 { return a.ID },
+				func(a *seckilldb.SeckillActivity) time.Time { return a.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillActivity, error) {
 					return seckilldb.New(s.deps.DB).Activities(ctx, seckilldb.ActivitiesParams{Before: before, Status: in.Status, RowLimit: limit})
 				})
@@ -83,13 +84,15 @@ func (s *Service) sessionRoutes(api httpx.API) {
 	create(s, api, base, "session", "Add a session to an activity, with its items if given", editRefusals, createSession)
 	httpx.Register(api, operator.Read(base, "admin-list-sessions", "Sessions, newest first"),
 		func(ctx context.Context, in *listingSessions) (*httpx.PageOutput[plan.SessionView], error) {
-			return operator.Page(&in.ChangesInput, plan.ViewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID }, func(r *seckilldb.SeckillSession) time.Time { return r.UpdatedAt },
+			return operator.Page(&in.ChangesInput, plan.ViewSession, func(r *seckilldb.SeckillSession) int64 { return r.ID },
+				func(r *seckilldb.SeckillSession) time.Time { return r.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillSession, error) {
 					return seckilldb.New(s.deps.DB).Sessions(ctx, seckilldb.SessionsParams{Before: before, ActivityID: in.ActivityID, RowLimit: limit})
 				})
 		})
 	rowRoutes(s, api, base, "session", sessionCorrections[httpx.English], plan.ReadSession, editSession, deleteSession)
-	repeat := operator.Write(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day", http.StatusOK, editRefusals...)
+	repeat := operator.Write(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day",
+		http.StatusOK, editRefusals...)
 	repeat.Description = "At the same times on the shop's clock. Each day is an independent session; days that already have one are left unchanged and listed."
 	createFrom(s, api, repeat, "session.repeat", repeatSession)
 }
@@ -102,7 +105,8 @@ func (s *Service) itemRoutes(api httpx.API) {
 	create(s, api, base, "item", "Add an item to a session", editRefusals, createItem)
 	httpx.Register(api, operator.Read(base, "admin-list-items", "Items, newest first"),
 		func(ctx context.Context, in *listingItems) (*httpx.PageOutput[plan.ItemView], error) {
-			out, err := operator.Page(&in.ChangesInput, plan.ViewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID }, func(r *seckilldb.SeckillItem) time.Time { return r.UpdatedAt },
+			out, err := operator.Page(&in.ChangesInput, plan.ViewItem, func(r *seckilldb.SeckillItem) int64 { return r.ID },
+				func(r *seckilldb.SeckillItem) time.Time { return r.UpdatedAt },
 				func(before int64, limit int32) ([]seckilldb.SeckillItem, error) {
 					return seckilldb.New(s.deps.DB).Items(ctx, seckilldb.ItemsParams{Before: before, ActivityID: in.ActivityID, SessionID: in.SessionID, RowLimit: limit})
 				})
@@ -115,10 +119,12 @@ func (s *Service) itemRoutes(api httpx.API) {
 	rowRoutes(s, api, base, "item", itemCorrections[httpx.English], readItem, editItem, deleteItem)
 	s.itemPauseRoutes(api, base)
 	s.stockRoutes(api, base)
-	move := operator.Write(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, also after the end", http.StatusOK, backupRefusals...)
+	move := operator.Write(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, also after the end",
+		http.StatusOK, backupRefusals...)
 	move.Description = "Units above 0 go from the sale to the backup, as many of them as no shopper holds; below 0 they come back, as many as are left. `moved` says how many did. The backup is for orders that were closed unpaid and whose money still arrives."
 	createFrom(s, api, move, "item.backup", moveBackup)
-	oversell := operator.Write(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell more units than the stock, by a percentage of it", http.StatusOK, editRefusals...)
+	oversell := operator.Write(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell more units than the stock, by a percentage of it",
+		http.StatusOK, editRefusals...)
 	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The oversold units count towards the item's total everywhere, including in verify."
 	edit(s, api, oversell, setOversell)
 }

@@ -64,10 +64,12 @@ const notFreeYet = "Units of an order that just ended are not free until they ar
 // it runs.
 func (s *Service) stockRoutes(api httpx.API, base string) {
 	api.Member("free", huma.Schema{Type: huma.TypeInteger, Description: "Units that no shopper holds, of units-not-free", Examples: []any{4}})
-	change := operator.Write(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, or take free ones off it, at any time until the end", http.StatusOK, backupRefusals...)
+	change := operator.Write(http.MethodPost, base+"/{id}/stock", "add-stock", "Put more units on sale, or take free ones off it, at any time until the end",
+		http.StatusOK, backupRefusals...)
 	change.Description = "`changed` says how many were added or taken off. " + notFreeYet
 	createFrom(s, api, change, "item.add-stock", addStock)
-	off := operator.Write(http.MethodPost, base+"/{id}/write-off", "write-off", "Write units off that are lost or broken, from 60 s before the opening until the end", http.StatusOK, backupRefusals...)
+	off := operator.Write(http.MethodPost, base+"/{id}/write-off", "write-off",
+		"Write units off that are lost or broken, from 60 s before the opening until the end", http.StatusOK, backupRefusals...)
 	off.Description = "They leave the sale for good and count as written off. " + notFreeYet + " Before the 60 s, edit the stock."
 	createFrom(s, api, off, "item.write-off", writeOff)
 }
@@ -123,7 +125,7 @@ func addStock(ctx context.Context, c *change, id int64, in stockAddition) (plan.
 	}
 	row := old
 	row.Stock, row.Version = row.Stock+units, row.Version+1
-	if err := c.putItem(ctx, "body", &row); err != nil {
+	if err := c.putItem(ctx, &row); err != nil {
 		return plan.ItemView{}, err
 	}
 	was, view := plan.ViewItem(&old), plan.ViewItem(&row)
@@ -143,7 +145,7 @@ func (c *change) takeOff(ctx context.Context, old *seckilldb.SeckillItem, asked 
 	// Of an item that is sold beyond its stock, the units that are free need not be a whole number of goods and
 	// their shares; the rest stays on sale.
 	goods := func(free int32) int32 {
-		return int32(sort.Search(int(units), func(n int) bool { return sold(int32(n)+1) > free })) //nolint:gosec // at most maxStock
+		return int32(sort.Search(int(units), func(n int) bool { return sold(int32(n)+1) > free })) //nolint:gosec // at most plan.MaxStock
 	}
 	free, err := c.s.deps.Stock.Free(ctx, c.tx, old.ID)
 	if err != nil {
@@ -271,7 +273,7 @@ func moveBackup(ctx context.Context, c *change, id int64, in backupMove) (backup
 	}
 	before := item
 	item.Stock, item.Backup, item.Version = item.Stock-moved, item.Backup+moved, item.Version+1
-	if err := c.putItem(ctx, "body", &item); err != nil {
+	if err := c.putItem(ctx, &item); err != nil {
 		return backupMoved{}, err
 	}
 	if share := plan.UnitsOnSale(&item) - plan.UnitsOnSale(&before) + moved; share > 0 {

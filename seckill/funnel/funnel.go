@@ -190,16 +190,16 @@ func (s *Service) funnelRoutes(api httpx.API) {
 				return s.sumFunnels(ctx, in, session)
 			})
 		})
-	httpx.Register(api, operator.Read(operator.Base+"/activities/{id}/funnel", "get-activity-funnel", "The funnel of an activity: all its items together, and each"),
-		func(ctx context.Context, in *curveInput) (*operator.Body[funnelSumView], error) {
-			return operator.Answer(in.ID, func(id int64) (funnelSumView, error) {
-				activity, err := plan.ReadActivity(ctx, s.deps.DB, id)
-				if err != nil {
-					return funnelSumView{}, err
-				}
-				return s.sumFunnels(ctx, in, activity.Sessions...)
-			})
+	op := operator.Read(operator.Base+"/activities/{id}/funnel", "get-activity-funnel", "The funnel of an activity: all its items together, and each")
+	httpx.Register(api, op, func(ctx context.Context, in *curveInput) (*operator.Body[funnelSumView], error) {
+		return operator.Answer(in.ID, func(id int64) (funnelSumView, error) {
+			activity, err := plan.ReadActivity(ctx, s.deps.DB, id)
+			if err != nil {
+				return funnelSumView{}, err
+			}
+			return s.sumFunnels(ctx, in, activity.Sessions...)
 		})
+	})
 	s.liveRoute(api)
 }
 

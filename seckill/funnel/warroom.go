@@ -346,15 +346,17 @@ type warRoomPoint struct {
 func (s *Service) warRoomRoutes(api httpx.API) {
 	const path = operator.Base + "/activities/{id}/war-room"
 	op := operator.Read(path, "get-war-room", "What to watch during an activity: attempts, units, lag, books and alarms, of all instances")
-	op.Description = "About the sessions that are open, or else those whose opening or end is nearest. Counted on every instance and merged, up to two seconds ago."
+	op.Description = "About the sessions that are open, or else those whose opening or end is nearest. " +
+		"Counted on every instance and merged, up to two seconds ago."
 	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*operator.Body[warRoomView], error) {
 		return operator.Answer(in.ID, func(id int64) (warRoomView, error) { return s.rooms.once(ctx, id, s.openRoom(id)) })
 	})
 	const live = path + "/live"
 	op = operator.Read(live, "follow-war-room", "An activity's war room every second, as server-sent events")
 	op.Class = httpx.Events
-	op.Description = "Events without a name or an id, one at once and then one every second: the `data` of each is the JSON document that GET /api/v1/admin/activities/{id}/war-room answers, in one line. " +
-		"The curve of the first has all points (`whole`), that of the others the latest ones, unless its step has changed. The stream ends after ten minutes, with its token, or when the server stops; connect again."
+	op.Description = "Events without a name or an id, one at once and then one every second: the `data` of each is the JSON document that " +
+		"GET /api/v1/admin/activities/{id}/war-room answers, in one line. The curve of the first has all points (`whole`), that of the others " +
+		"the latest ones, unless its step has changed. The stream ends after ten minutes, with its token, or when the server stops; connect again."
 	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*huma.StreamResponse, error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {

@@ -68,7 +68,9 @@ func Answer[V any](rawID string, do func(id int64) (V, error)) (*Body[V], error)
 }
 
 // Page answers a page of a list whose cursor is a row's id.
-func Page[R, V any](in *httpx.ChangesInput, view func(*R) V, id func(*R) int64, changed func(*R) time.Time, query func(before int64, limit int32) ([]R, error)) (*httpx.PageOutput[V], error) {
+func Page[R, V any](in *httpx.ChangesInput, view func(*R) V, id func(*R) int64, changed func(*R) time.Time,
+	query func(before int64, limit int32) ([]R, error),
+) (*httpx.PageOutput[V], error) {
 	return httpx.PageOfChanges(*in, func(p httpx.PageInput) ([]R, error) {
 		before, err := p.BeforeID()
 		if err != nil {
