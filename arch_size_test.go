@@ -64,7 +64,7 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 	switch of := of.(type) {
 	case *ast.IndexExpr: // a generic type
-		return of.X.(*ast.Ident).Name //nolint:errcheck,forcetypeassert // a type's name
+		return of.X.(*ast.Ident).Name // a type's name
 	case *ast.Ident:
 		return of.Name
 	}

@@ -65,7 +65,7 @@ func New(cfg Config, deps Deps) *Service {
 	h := newHub(cfg, metrics{
 		tally:  deps.Tally,
 		pushed: auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
-		slow:   auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013 because the client could not keep up."}),
+		slow:   auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013: the client could not keep up."}),
 	})
 	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."},
 		func() float64 { return float64(h.count.Load()) })

@@ -33,7 +33,7 @@ const (
 //   - the change reached Redis: not stale;
 //   - Redis has no memory for it: the old entry is deleted in the same script;
 //     a reader that had read Postgres before the change may still put the old
-//     version back once there is memory, for FillTTL at most;
+//     version back once there is memory, for fillTTL at most;
 //   - Redis cannot be reached: the event subscription repeats the change until
 //     it can, and meanwhile no reader gets an older version than was pushed, see
 //     announced; an entry that outlives even that ends with its hash, CacheTTL

@@ -58,7 +58,7 @@ func TestWriterHasOneDeadlineAfterTheStop(t *testing.T) {
 	var all []sent
 	for user := range int64(4) { // two slow ones, one that hangs, one behind it
 		m := grants(b, user+1)
-		all = append(all, envelope(t, uint64(user)+1, m.Encode(nil), m.ID)) //nolint:gosec // small
+		all = append(all, envelope(t, uint64(user)+1, m.Encode(nil), m.ID))
 		msgs = append(msgs, all[user].Msg)
 	}
 	stop := make(chan struct{})

@@ -8,8 +8,8 @@
 // (money that really moved, one row per provider transaction, append-only).
 // The sandbox bank in payment/sandbox owns schema sandbox and shares nothing
 // with this package but HTTP. Providers implement payment/provider and prove it
-// with payment/providertest: payment/wechatpay, payment/alipay and the sandbox's
-// client. payment/providers opens those that the settings name. Refunds that a
+// with payment/providertest: payment/wechatpay, payment/alipay,
+// payment/stripe and the sandbox's client. payment/providers opens those that the settings name. Refunds that a
 // shopper, an operator or a dispute asks for are decided in payment/refund, which also
 // follows every refund to its end. payment/view shows the payments of an order; what works
 // on an order and its money together is in order/desk, above this package.

@@ -28,21 +28,23 @@ type paymentMethod struct {
 	LeastSeconds int `json:"least_seconds" doc:"How much of an order's time to pay has to be left"`
 }
 
-// methodRoutes registers the list of the shop's ways to pay.
+// routes registers the start of a payment and the list of the shop's ways to pay.
 func (ck *checkout) routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/payments", ID: "pay-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
 		Summary: "Start paying: where to pay, and until when",
 		Description: "Send the shopper to `pay_url`, show `qr_code`, or pass `jsapi` to the provider's app, whichever the method gives. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
 			"provider, method or `coupon` closes it there first, and then `amount` is what the order costs with that coupon. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
-		Refuses: []*fault.Error{order.ErrNotEntered, order.ErrQueued, order.ErrNotPayable, order.ErrDetailsMissing, order.ErrClosing, order.ErrCouponNotUsable, ErrUnavailable, bus.ErrUnknown},
+		Refuses: []*fault.Error{order.ErrNotEntered, order.ErrQueued, order.ErrNotPayable, order.ErrDetailsMissing, order.ErrClosing,
+			order.ErrCouponNotUsable, ErrUnavailable, bus.ErrUnknown},
 	}, ck.start)
 	list := paymentMethods{Methods: []paymentMethod{}}
 	for _, p := range ck.deps.Providers {
 		profile := p.Profile()
 		for _, m := range profile.Methods {
 			list.Methods = append(list.Methods, paymentMethod{
-				Provider: profile.Name, Method: m, Kind: profile.Kind(m), Currencies: profile.Currencies, LeastSeconds: int((profile.MinWindow + time.Second - 1) / time.Second),
+				Provider: profile.Name, Method: m, Kind: profile.Kind(m), Currencies: profile.Currencies,
+				LeastSeconds: int((profile.MinWindow + time.Second - 1) / time.Second),
 			})
 		}
 	}

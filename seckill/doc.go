@@ -18,23 +18,29 @@
 //	                   be done with it when
 //	seckill/change     what operators change, each in one transaction
 //	seckill/readiness  the preflight of a sale
-//	seckill/funnel     what operators watch: funnel, war room, report
+//	seckill/funnel     what operators watch: funnel and war room
+//	seckill/report     what a session was, as a page
+//	seckill/saleoffice the back office's pages about sales
 //	seckill/catalogue  what is published, in memory: all that the others share
 //	seckill/browse     what shoppers look at before they rush
 //	seckill/shop       the shop's pages
 //	seckill/preheat    keeps what is due loaded in Redis
 //	seckill/door       who gets a rush path; asks reservation, risk and the human
 //	                   check
+//	seckill/reservation
+//	                   the qualification to rush, and who has it
+//	seckill/risk       what is known about a shopper's behaviour, and what follows
 //	seckill/rush       the hot half: paths, lanes, flags, places in line
 //	seckill/queue      what the rush hands to the order writer, and the sweeper of lost grants
 //	seckill/seckillevent
 //	                   what other modules hear
 //
-// New receives the catalogue and the door's decisions; none of the packages below
-// imports the root. The plan is not hot: an action may take a transaction and a
-// second to take effect. The rush never queries Postgres before an attempt is
-// decided, and most attempts never leave memory. Like the other packages it knows
-// the plan only through the catalogue. What the rush counts reaches the funnel through platform/watch/tally.
+// New receives the catalogue, the places in line, the queue of grants and the door's
+// decisions; none of the packages below imports the root. The plan is not hot: an
+// action may take a transaction and a second to take effect. The rush never queries
+// Postgres before an attempt is decided, and most attempts never leave memory. Like
+// the other packages it knows the plan only through the catalogue. What the rush
+// counts reaches the funnel through platform/watch/tally.
 //
 // # Publishes and consumes
 //

@@ -96,13 +96,13 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 			})
 	}
 	issue := register(http.MethodPost, "/{id}/issue", "issue-coupons", "Issue coupons to a list of users",
-		"All of them are issued, or none. Users who were issued `each` coupons of the kind already are left alone, so that repeating the request is harmless.", auth.Operator,
-		errNotActive, errGone)
+		"All of them are issued, or none. Users who were issued `each` coupons of the kind already are left alone, "+
+			"so that repeating the request is harmless.", auth.Operator, errNotActive, errGone)
 	issue.MaxBodyBytes = maxIssueBytes
 	httpx.Register(rt.API, issue, s.issue)
 	httpx.Register(rt.API, register(http.MethodGet, "/{id}/issued", "list-issued-coupons", "A user's coupons of a kind, newest first", "", auth.Viewer), s.issued)
-	const recalling = "A recalled coupon serves no further order. One that is locked or used keeps serving its order, and does not come back when that order is closed or refunded. " +
-		"A recall cannot be taken back: issue another kind."
+	const recalling = "A recalled coupon serves no further order. One that is locked or used keeps serving its order, and does not come back " +
+		"when that order is closed or refunded. A recall cannot be taken back: issue another kind."
 	httpx.Register(rt.API, register(http.MethodPost, "/{id}/recall", "recall-coupon-kind", "Recall all coupons of a kind, and stop it", recalling, auth.Operator,
 		errNotActive), s.recallKind)
 	httpx.Register(rt.API, register(http.MethodPost, "/{id}/issued/{coupon}/recall", "recall-coupon", "Recall one coupon", recalling, auth.Operator), s.recallOne)

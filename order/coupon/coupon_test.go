@@ -147,7 +147,7 @@ func TestConcurrentClaimsKeepToTotalAndPerUser(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	for range 4 {
-		users, total, perUser := 1+rand.IntN(12), 1+rand.IntN(20), 1+rand.IntN(3) //nolint:gosec // any will do
+		users, total, perUser := 1+rand.IntN(12), 1+rand.IntN(20), 1+rand.IntN(3)
 		id := s.kind(terms(fmt.Sprintf(`%s,"total":%d,"per_user":%d`, around("claim_from", "claim_until"), total, perUser)))
 		var all sync.WaitGroup
 		var claimed atomic.Int64

@@ -138,7 +138,8 @@ func (s *Service) recallOne(ctx context.Context, in *recallOneInput) (*httpx.Out
 			return after, err
 		}
 		of := httpx.FormatID(user)
-		return after, audit.Record(ctx, tx, "coupon.recall-one", subject(id), audit.Change{Before: owned{before, of}, After: owned{after, of}, Reason: in.Body.Note})
+		return after, audit.Record(ctx, tx, "coupon.recall-one", subject(id),
+			audit.Change{Before: owned{before, of}, After: owned{after, of}, Reason: in.Body.Note})
 	})
 }
 

@@ -51,7 +51,8 @@ type Service struct {
 // New returns the service; it starts nothing.
 func New(deps Deps) *Service {
 	s := &Service{deps: deps}
-	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Refuses: []*fault.Error{refund.ErrNotRefundable, refund.ErrTooMuch, refund.ErrNothing}, Wake: deps.Outbox.Wake})
+	refuses := []*fault.Error{refund.ErrNotRefundable, refund.ErrTooMuch, refund.ErrNothing}
+	s.disputes = dispute.New(dispute.Deps{DB: deps.DB, Refund: s.refundDispute, Refuses: refuses, Wake: deps.Outbox.Wake})
 	s.search = search.New(search.Deps{
 		DB: deps.DB, Accounts: deps.Accounts, Payments: deps.Payments, Plan: deps.Plan, Log: deps.Log, Enter: deps.Orders.EnterReading,
 	})

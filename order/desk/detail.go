@@ -91,7 +91,8 @@ func withActions(lines []statusChange, list []actions.Action) []statusChange {
 			at--
 		}
 		if at > 0 {
-			if last := &lines[at-1]; last.Version == a.Version && last.Actor == actor && last.Action == "" && a.Action != actions.Note && a.Action != actions.Refund {
+			last, moved := &lines[at-1], a.Action != actions.Note && a.Action != actions.Refund
+			if moved && last.Version == a.Version && last.Actor == actor && last.Action == "" {
 				last.Action, last.Note = a.Action, a.Text
 				continue
 			}

@@ -222,12 +222,12 @@ func (s *Service) readParts(ctx context.Context, all *record) error {
 		return err
 	}
 	if all.sale, err = s.deps.Plan.SaleOf(ctx, all.order.ItemID); err != nil {
-		return err //nolint:wrapcheck // it names the module and the operation
+		return err // it names the module and the operation
 	}
 	if s.deps.Accounts != nil {
 		phones, err := s.deps.Accounts.PhonesOf(ctx, []int64{all.order.UserID})
 		if err != nil {
-			return err //nolint:wrapcheck // it names the module and the operation
+			return err // it names the module and the operation
 		}
 		all.Phone = phones[all.order.UserID]
 	}

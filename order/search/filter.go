@@ -94,7 +94,7 @@ func (s *Service) filterOf(ctx context.Context, in *Filters) (*filter, error) {
 		if s.deps.Accounts != nil {
 			var err error
 			if user, err = s.deps.Accounts.Searched(ctx, in.Phone); err != nil {
-				return nil, err //nolint:wrapcheck // a fault, whose text says what is wrong with the phone
+				return nil, err // a fault, whose text says what is wrong with the phone
 			}
 		}
 		if user == 0 || f.user != 0 && f.user != user {

@@ -123,7 +123,7 @@ func (s *Service) list(ctx context.Context, in *listInput) (*httpx.PageOutput[Ad
 func (s *Service) page(ctx context.Context, f *filter, cursor string, limit, most int) ([]AdminOrderRow, string, error) {
 	reading, done, err := s.deps.Enter(ctx)
 	if err != nil {
-		return nil, "", err //nolint:wrapcheck // a fault
+		return nil, "", err
 	}
 	defer done()
 	found, next, err := f.collect(reading, s.deps.DB, cursor, limit, most)

@@ -106,7 +106,7 @@ func (a around) Create(name string) (io.Writer, error) {
 	if name == sheetPart {
 		return io.Discard, nil
 	}
-	return a.Writer.Create(name) //nolint:wrapcheck // newWorkbook does
+	return a.Writer.Create(name) // newWorkbook wraps it
 }
 
 func (around) Close() error { return nil }

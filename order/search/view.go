@@ -50,7 +50,7 @@ func (s *Service) views(ctx context.Context, rows []hit) ([]AdminOrderRow, error
 		r := &rows[i]
 		sale, err := s.deps.Plan.SaleOf(ctx, r.ItemID)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the module and the operation
+			return nil, err // it names the module and the operation
 		}
 		views[i] = AdminOrderRow{AdminOrder: View(orderdb.OrdersOrder(r.row).Order()), SKU: sale.SKU, Spec: sale.Spec, Phone: phones[r.UserID], next: r.next.String()}
 		if r.PaymentNo.Valid {

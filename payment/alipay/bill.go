@@ -107,7 +107,7 @@ func (c *Client) readBill(ctx context.Context, address string, pass func(provide
 
 // bounded reads so many bytes, and no longer than its context lives.
 type bounded struct {
-	ctx  context.Context //nolint:containedctx // io.Reader takes none
+	ctx  context.Context // io.Reader takes none
 	r    io.Reader
 	left int64
 }

@@ -62,7 +62,9 @@ func (s *Service) Routes(rt *httpx.Router) {
 			s.retry,
 		},
 		{
-			"end-by-chargeback", "Note that a chargeback has taken a failed refund's money", "For a payment whose chargeback the shop has lost: the shopper has the money from the bank. The refund cannot be retried any more, unless the bank gives the money back: then it is `failed` again.",
+			"end-by-chargeback", "Note that a chargeback has taken a failed refund's money",
+			"For a payment whose chargeback the shop has lost: the shopper has the money from the bank. The refund cannot be retried any more, " +
+				"unless the bank gives the money back: then it is `failed` again.",
 			[]*fault.Error{errNotThis, errNotLost},
 			s.endByChargeback,
 		},

@@ -158,8 +158,9 @@ func (d Desk) Create(ctx context.Context, o Opening) (Payment, error) {
 		return Payment{}, err
 	}
 	title := []rune(o.Title)
+	title = title[:min(len(title), maxTitleRunes)]
 	p, err := b.q.CreatePayment(ctx, sandboxdb.CreatePaymentParams{
-		Ref: ids.New(), Merchant: d.merchant, PaymentNo: o.PaymentNo, Title: string(title[:min(len(title), maxTitleRunes)]), Amount: o.Amount, Currency: o.Currency,
+		Ref: ids.New(), Merchant: d.merchant, PaymentNo: o.PaymentNo, Title: string(title), Amount: o.Amount, Currency: o.Currency,
 		NotifyUrl: o.NotifyURL, ReturnUrl: o.ReturnURL, ExpiresAt: o.ExpiresAt, LeastWindowMs: minWindow.Milliseconds(),
 	})
 	if err == nil {

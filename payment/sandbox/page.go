@@ -72,7 +72,7 @@ func (b *Bank) showPage(w http.ResponseWriter, r *http.Request) {
 	b.render(w, r, http.StatusOK, page{
 		State: p.Status, FailedBefore: r.URL.Query().Get("failed") != "", MerchantName: merchant, What: p.Title, PaymentNo: p.PaymentNo,
 		Money: currency.Write(p.Amount, p.Currency, lang), LeftMillis: left.Milliseconds(),
-		LeftText: fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60), //nolint:mnd // minutes and seconds
+		LeftText: fmt.Sprintf("%d:%02d", int(left.Minutes()), int(left.Seconds())%60),
 		Action:   r.URL.RequestURI(), ReturnURL: p.ReturnUrl,
 	})
 }

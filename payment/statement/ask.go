@@ -21,7 +21,7 @@ const askEvery = time.Second
 // Ask has a server compare a day's statements, and settle what is proposed if apply is
 // set. It waits until they are fetched. An error means that a statement is not compared.
 func Ask(ctx context.Context, server, token, date, provider string, apply bool) (Comparison, error) {
-	api := outbound.NewAPI(server, token, waitAtMost+15*time.Second) //nolint:mnd // for the answer
+	api := outbound.NewAPI(server, token, waitAtMost+15*time.Second) // for the answer
 	defer api.Close()
 	day := strings.Replace(path, "{date}", url.PathEscape(date), 1)
 	var all Comparison
@@ -77,7 +77,7 @@ func (c Comparison) Next() string {
 
 // Write prints the comparison for a person.
 func (c Comparison) Write(w io.Writer) error {
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) //nolint:mnd // two spaces between columns
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) // two spaces between columns
 	if len(c.Statements) == 0 {
 		_, _ = fmt.Fprintln(tab, "The shop has no payment provider.")
 	}
@@ -90,7 +90,8 @@ func (c Comparison) Write(w io.Writer) error {
 			_, _ = fmt.Fprintf(tab, "  %s\t%d %ss\tstatement %s\tledger %s\n", sum.Class, sum.Lines, sum.Kind, sum.Stated, sum.Recorded)
 		}
 		for _, d := range st.Differences {
-			_, _ = fmt.Fprintf(tab, "    %s\t%s %s\t%s\t%s\t%s\t%s\t%s\n", d.Class, d.Kind, d.Transaction, cmp.Or(d.RefundNo, d.PaymentNo), d.Stated, d.Recorded, d.At, d.Proposal)
+			_, _ = fmt.Fprintf(tab, "    %s\t%s %s\t%s\t%s\t%s\t%s\t%s\n", d.Class, d.Kind, d.Transaction,
+				cmp.Or(d.RefundNo, d.PaymentNo), d.Stated, d.Recorded, d.At, d.Proposal)
 		}
 		if done := st.Settled; done != nil {
 			_, _ = fmt.Fprintf(tab, "  Settled %d.\n", done.Count)

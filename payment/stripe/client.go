@@ -218,7 +218,7 @@ func (c *Client) search(ctx context.Context, no ids.ID) (*api.CheckoutSession, e
 			return nil, fmt.Errorf("the session was not among the latest %d", seen)
 		}
 	}
-	return nil, nil //nolint:nilnil // there is none
+	return nil, nil // there is none
 }
 
 // Close implements provider.Provider.

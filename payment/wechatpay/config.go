@@ -4,6 +4,7 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,8 @@ func (s Settings) Check() error {
 // Config reads the keys that the settings name.
 func (s Settings) Config() (Config, error) {
 	c := Config{Merchant: s.WechatPayMerchant, App: s.WechatPayApp, Serial: s.WechatPaySerial, APIKey: []byte(s.WechatPayAPIKey), URL: s.WechatPayURL}
-	if s.WechatPayApp == "" || s.WechatPaySerial == "" || s.WechatPayKey == "" || s.WechatPayAPIKey == "" || len(s.WechatPayPeers) == 0 || s.WechatPayURL == "" {
+	needed := []string{s.WechatPayApp, s.WechatPaySerial, s.WechatPayKey, s.WechatPayAPIKey, s.WechatPayURL}
+	if slices.Contains(needed, "") || len(s.WechatPayPeers) == 0 {
 		return c, errors.New("--wechat-pay-merchant needs --wechat-pay-app, --wechat-pay-serial, --wechat-pay-key, --wechat-pay-api-key, --wechat-pay-peers " +
 			"and --wechat-pay-url beside it")
 	}

@@ -36,7 +36,7 @@ func (c *stillClock) advance(d time.Duration) { c.at.Store(new(c.Now().Add(d))) 
 // stillSeconds is the same clock in the form that freecache reads.
 type stillSeconds struct{ *stillClock }
 
-func (c stillSeconds) Now() uint32 { return uint32(c.stillClock.Now().Unix()) } //nolint:gosec // until 2106
+func (c stillSeconds) Now() uint32 { return uint32(c.stillClock.Now().Unix()) } // until 2106
 
 // storm is a shop window that counts its reads of the plan and its Redis
 // commands.

@@ -11,7 +11,7 @@ import (
 // planned after it, and requests a Load of every changed item: Redis may hold
 // the item since its preheat. Before publication there is no stock to update.
 //
-// The edit happens at least freezeBefore ahead of the opening, so no user holds
+// The edit happens at least plan.FreezeBefore ahead of the opening, so no user holds
 // a unit yet and the Load has that long to finish.
 func (c *change) restock(ctx context.Context, before, after []inventory.NewStock) error {
 	if !c.published() {

@@ -35,7 +35,7 @@ type Phase uint8
 const (
 	PhaseDraft Phase = iota
 	PhaseScheduled
-	PhaseFrozen // scheduled, and the first opening is less than freezeBefore away
+	PhaseFrozen // scheduled, and the first opening is less than FreezeBefore away
 	PhaseRunning
 	PhaseEnded
 	PhaseTerminated

@@ -49,8 +49,9 @@
 // can no longer change and are cached in this process for a short while; a window
 // that an operator moves starts without answers. Before that, every lookup goes to
 // Postgres, so that a reservation that was given back does not count. If Postgres
-// does not answer either, no path is issued. A cache that the instances shared would
-// save little: the first question about each user reaches Postgres with it as well.
+// does not answer, no path is issued to a user who is not in the cache. A cache that
+// the instances share would save little: the first lookup of each user would reach
+// Postgres all the same.
 //
 // For an item whose session requires no reservation the door's check is one
 // comparison.

@@ -131,8 +131,8 @@ func TestDryRunOfARule(t *testing.T) {
 	stop()
 	_, doc := i.call(auth.Viewer, "GET", "/decisions?rule_id="+id, "")
 	var results []any
-	for _, d := range doc["data"].([]any) { //nolint:errcheck,forcetypeassert // a list, or the test is broken
-		results = append(results, d.(map[string]any)["result"]) //nolint:errcheck,forcetypeassert // likewise
+	for _, d := range doc["data"].([]any) { // a list, or the test is broken
+		results = append(results, d.(map[string]any)["result"])
 	}
 	require.Equal(t, "decisions", results, []any{"refused", "dry-run"})
 }

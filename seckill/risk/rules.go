@@ -339,8 +339,10 @@ func unreachable(err error) error { return httpx.Unreachable(fault.T("The rules"
 
 // Routes registers the operators' routes.
 func (s *Service) Routes(rt *httpx.Router) {
-	rt.API.Member("activity", huma.Schema{Type: huma.TypeString, Description: "The name of the activity that you take part in, in a one-activity problem", Examples: []any{"Singles' Day"}})
-	rt.API.Member("activity_id", huma.Schema{Type: huma.TypeString, Description: "The activity that you take part in, in a one-activity problem", Examples: []any{"12"}})
+	rt.API.Member("activity",
+		huma.Schema{Type: huma.TypeString, Description: "The name of the activity that you take part in, in a one-activity problem", Examples: []any{"Singles' Day"}})
+	rt.API.Member("activity_id",
+		huma.Schema{Type: huma.TypeString, Description: "The activity that you take part in, in a one-activity problem", Examples: []any{"12"}})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/risk/rules", ID: "list-risk-rules", Tag: "operator", Role: auth.Viewer,
 		Summary: "Rules that weaken or refuse rush paths, newest first",

@@ -34,7 +34,10 @@ var editActs = []kit.Act{
 				Name: "refund_within_hours", Label: kit.Text{"Self-service refund window (hours after payment, 0 for none)", "自助退款时限（支付后小时数，0 为不支持）"},
 				Kind: kit.Whole, Blank: 0,
 			},
-			{Name: "refund_units", Label: kit.Text{"When an order is refunded", "退款后商品"}, Kind: kit.Choice, Options: []string{"return", "write_off"}, Required: true},
+			{
+				Name: "refund_units", Label: kit.Text{"When an order is refunded", "退款后商品"},
+				Kind: kit.Choice, Options: []string{"return", "write_off"}, Required: true,
+			},
 			{Name: byCourier, Label: kit.Text{"Delivery", "快递配送"}, Kind: kit.Tick},
 			{Name: atStore, Label: kit.Text{"Store pickup", "到店自提"}, Kind: kit.Tick},
 			{Name: "checkout.freight", Label: kit.Text{"Shipping fee", "运费"}, Kind: kit.Amount},

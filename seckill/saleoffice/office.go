@@ -64,7 +64,9 @@ func operators(forms ...[]kit.Act) []kit.Act {
 	return all
 }
 
-var activityFilters = []kit.Field{{Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: []string{"draft", "scheduled", "running", "ended", "terminated"}}}
+var activityFilters = []kit.Field{{
+	Name: "status", Label: kit.Text{"Status", "状态"}, Kind: kit.Choice, Options: []string{"draft", "scheduled", "running", "ended", "terminated"},
+}}
 
 // sale reads an activity, with the books of each item.
 func sale(c *kit.Call) (map[string]any, error) {
@@ -137,7 +139,8 @@ func away(err error) error {
 // words are the states of sales as operators read them.
 var words = map[string]kit.Text{
 	"activity ": {"activity ", "活动 "}, "session ": {"session ", "场次 "}, "item ": {"item ", "商品 "}, // before a number, see Call.Subject
-	"draft": {"Draft", "草稿"}, "scheduled": {"Published", "已发布"}, "running": {"Running", "进行中"}, "ended": {"Ended", "已结束"}, "terminated": {"Ended by the shop", "已终止"},
+	"draft": {"Draft", "草稿"}, "scheduled": {"Published", "已发布"}, "running": {"Running", "进行中"},
+	"ended": {"Ended", "已结束"}, "terminated": {"Ended by the shop", "已终止"},
 	"pow": {"Invisible check", "无感验证"}, "slide": {"Slider", "滑块验证"}, "verifier": {"Third-party service", "第三方验证"},
 	"optional": {"Optional", "选填"}, "required": {"Required", "必填"}, "return": {"Restock", "退回库存"}, "write_off": {"Write off", "报损"},
 	"ok": {"OK", "正常"}, "warning": {"Warning", "注意"}, "stop": {"Blocker", "不可开售"},
@@ -166,7 +169,10 @@ var riskActs = []kit.Act{
 			{Name: "kind", Label: kit.Text{"Counts", "统计项"}, Kind: kit.Choice, Options: []string{"unpaid_holds", "open_unpaid"}, Required: true},
 			{Name: "threshold", Label: kit.Text{"Threshold", "达到次数"}, Kind: kit.Whole, Required: true},
 			{Name: "window_seconds", Label: kit.Text{"Time window (seconds)", "统计时长（秒）"}, Kind: kit.Whole},
-			{Name: "action", Label: kit.Text{"Action", "处理方式"}, Kind: kit.Choice, Options: []string{"short_window", "later", "chance", "none"}, Words: map[string]kit.Text{"none": {"Not admitted", "不予放行"}}, Required: true},
+			{
+				Name: "action", Label: kit.Text{"Action", "处理方式"}, Required: true,
+				Kind: kit.Choice, Options: []string{"short_window", "later", "chance", "none"}, Words: map[string]kit.Text{"none": {"Not admitted", "不予放行"}},
+			},
 			{Name: "amount", Label: kit.Text{"Value: seconds to pay, delay in ms, or a probability below 1", "数值：支付秒数、延后毫秒数或小于 1 的概率"}, Kind: kit.Number},
 			{Name: "dry_run_until", Label: kit.Text{"Dry run until", "试运行至"}, Kind: kit.Moment},
 			{Name: "expires_at", Label: kit.Text{"Expires (leave empty for never)", "有效至（留空为永久）"}, Kind: kit.Moment},
@@ -181,6 +187,7 @@ var riskActs = []kit.Act{
 
 var riskWords = map[string]kit.Text{
 	"unpaid_holds": {"Orders left unpaid", "未付款订单数"}, "open_unpaid": {"Orders waiting for payment", "待付款订单数"},
-	"short_window": {"Less time to pay", "缩短支付时间"}, "later": {"Admitted later", "延后放行"}, "chance": {"Admitted by chance", "按概率放行"}, "short-window": {"Less time to pay", "缩短支付时间"},
+	"short_window": {"Less time to pay", "缩短支付时间"}, "later": {"Admitted later", "延后放行"}, "chance": {"Admitted by chance", "按概率放行"},
+	"short-window":      {"Less time to pay", "缩短支付时间"},
 	"refused-by-chance": {"Refused by chance", "概率未通过"}, "dry-run": {"Dry run", "试运行"},
 }

@@ -177,7 +177,7 @@ func (p *pages) item(ctx context.Context, id string) ([]byte, error) {
 	defer cancel()
 	doc, err := p.Item(ctx, number)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // the page's script asks again, and says what is wrong
+		return nil, nil //nolint:nilerr // the page's script asks again, and says what is wrong
 	}
 	if doc == nil {
 		return nil, errNoGoods

@@ -37,7 +37,7 @@ func read(t *testing.T) map[string]string {
 	}
 	files := map[string]string{}
 	for _, name := range names {
-		raw, err := os.ReadFile(name) //nolint:gosec // a file of this folder
+		raw, err := os.ReadFile(name) // a file of this folder
 		require.NoError(t, err)
 		files[filepath.Base(name)] = string(raw)
 	}

@@ -101,7 +101,7 @@ func Line(peer string, backoff time.Duration, metrics prometheus.Registerer) *ou
 }
 
 // Yuan writes an amount in fen.
-func Yuan(fen int64) string { return fmt.Sprintf("%d.%02d", fen/100, fen%100) } //nolint:mnd // fen in a yuan
+func Yuan(fen int64) string { return fmt.Sprintf("%d.%02d", fen/100, fen%100) }
 
 var yuanPattern = regexp.MustCompile(`^(0|[1-9]\d{0,13})(?:\.(\d{1,2}))?$`)
 

@@ -18,7 +18,7 @@ import (
 
 // Generate makes a key, for practice and tests.
 func Generate() *rsa.PrivateKey {
-	key, err := rsa.GenerateKey(rand.Reader, 2048) //nolint:mnd // as the companies ask for
+	key, err := rsa.GenerateKey(rand.Reader, 2048) // as the companies ask for
 	if err != nil {
 		panic("rsakey: " + err.Error()) // the system's randomness does not fail
 	}

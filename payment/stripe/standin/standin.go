@@ -290,7 +290,7 @@ func (c counter) refunds(r *http.Request, f url.Values) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := c.desk.RefundsOf(r.Context(), p, 100) //nolint:mnd // Stripe's page
+	rows, err := c.desk.RefundsOf(r.Context(), p, 100) // Stripe's page
 	list := []object{}
 	for _, made := range rows {
 		list = append(list, refunded(p.Ref, made))

@@ -57,7 +57,7 @@ func Pair(url string, now func() time.Time, log *slog.Logger) (*Company, wechatp
 	shop := rsakey.Generate()
 	c := &Company{
 		merchant: "1900000109", app: "wx00000000practice", serial: "PRACTICE0001", shop: &shop.PublicKey,
-		apiKey: []byte(rand.Text() + rand.Text())[:32], now: now, log: log, //nolint:mnd // an AES-256 key
+		apiKey: []byte(rand.Text() + rand.Text())[:32], now: now, log: log, // an AES-256 key
 	}
 	client := wechatpay.Config{
 		Merchant: c.merchant, App: c.app, Serial: c.serial, Key: shop, APIKey: c.apiKey, Peers: make(map[string]*rsa.PublicKey), URL: url + Prefix,

@@ -51,7 +51,7 @@ func (f *File) read(command *kong.Context, at *kong.Path) error {
 		if e, ok := f.entries[flag.Name]; ok && variable(flag) == "" {
 			return e.value, nil
 		}
-		return nil, nil //nolint:nilnil // kong's convention for an absent setting
+		return nil, nil // kong's convention for an absent setting
 	}))
 	return nil
 }

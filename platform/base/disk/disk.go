@@ -13,5 +13,5 @@ func Free(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:gosec,unconvert // no disk has 2^63 bytes; the types differ between systems
+	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:gosec // no disk has 2^63 bytes; the types differ between systems
 }

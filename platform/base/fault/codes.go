@@ -54,7 +54,8 @@ var (
 )
 
 var plain = map[Kind]*Error{
-	Internal: errInternal, BadRequest: ErrBadRequest, Forbidden: ErrForbidden, NotFound: ErrNotFound, TooLarge: ErrTooLarge, Invalid: ErrInvalid, Unavailable: ErrUnavailable,
+	Internal: errInternal, BadRequest: ErrBadRequest, Forbidden: ErrForbidden, NotFound: ErrNotFound, TooLarge: ErrTooLarge,
+	Invalid: ErrInvalid, Unavailable: ErrUnavailable,
 }
 
 // Errors of more than one module.

@@ -76,7 +76,7 @@ func ParseEndpoint(endpoint string) (string, error) {
 // the collector requires, such as a key, come from OTEL_EXPORTER_OTLP_HEADERS.
 func Open(ctx context.Context, cfg Config) (*Tracer, error) {
 	if cfg.Endpoint == "" {
-		return nil, nil //nolint:nilnil // nil is the tracer that is off
+		return nil, nil // nil is the tracer that is off
 	}
 	endpoint, err := ParseEndpoint(cfg.Endpoint)
 	if err != nil {

@@ -135,7 +135,7 @@ func (l limited) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // net/http looks for a temporary net.Error
+			return nil, err // net/http looks for a temporary net.Error
 		}
 		if c := l.conns.admit(raw); c != nil {
 			return c, nil
@@ -159,7 +159,8 @@ func (l *connections) admit(raw net.Conn) *conn {
 			l.refused.WithLabelValues(full.bound).Inc()
 		}
 		l.warn.Do(func() {
-			l.log.Warn("connections reached their bound", "bound", full.bound, "address", raw.RemoteAddr().String(), "evicted_idle", len(closing), "admitted", ok)
+			l.log.Warn("connections reached their bound", "bound", full.bound, "address", raw.RemoteAddr().String(),
+				"evicted_idle", len(closing), "admitted", ok)
 		})
 	}
 	for _, old := range closing {
@@ -334,7 +335,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.idle.Store(since)
 		defer c.idle.CompareAndSwap(since, busy)
 	}
-	return c.Conn.Read(p) //nolint:wrapcheck // as net.Conn's
+	return c.Conn.Read(p)
 }
 
 // Write writes p in steps with a deadline each.
@@ -344,7 +345,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		now := c.list.now()
 		if now-time.Duration(c.armed.Load()) >= c.list.patient/rearms {
 			if err := c.Conn.SetWriteDeadline(time.Now().Add(c.list.patient)); err != nil {
-				return n, err //nolint:wrapcheck // as net.Conn's
+				return n, err
 			}
 			c.armed.Store(int64(now))
 		}
@@ -354,7 +355,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		c.idle.CompareAndSwap(stalled, before)
 		n, p = n+m, p[m:]
 		if err != nil || len(p) == 0 {
-			return n, err //nolint:wrapcheck // as above
+			return n, err
 		}
 	}
 }
@@ -370,7 +371,7 @@ func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 // body was not read.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // as net.Conn's
+		return half.CloseWrite()
 	}
 	return nil
 }
@@ -380,7 +381,7 @@ func (c *conn) Close() error {
 	c.list.mu.Lock()
 	c.list.forget(c)
 	c.list.mu.Unlock()
-	return c.Conn.Close() //nolint:wrapcheck // as above
+	return c.Conn.Close()
 }
 
 // addrOf is the address of a connection's end; the zero Addr unless it is TCP.

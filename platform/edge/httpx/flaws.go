@@ -21,12 +21,13 @@ var (
 	errTooSlow = fault.New(fault.BadRequest, "too-slow", fault.T("The request took too long", "请求超时"), fault.Text{},
 		fault.T("Send the request again over a better connection.", "请检查网络后重新发送请求。"))
 	errMediaType = fault.New(fault.BadRequest, "unsupported-media-type", fault.T("This content type is not supported", "不支持的内容类型"),
-		fault.T("Send the body as JSON, with Content-Type: application/json.", "请以 JSON 发送请求体，并设置 Content-Type: application/json。"),
+		fault.T("The body's Content-Type is not application/json.", "请求体的 Content-Type 不是 application/json。"),
 		fault.T("Send the body as JSON with Content-Type: application/json.", "请以 JSON 发送请求体，并设置 Content-Type: application/json。"))
 )
 
 var onlyHTTP = map[int]*fault.Error{
-	http.StatusMethodNotAllowed: errMethod, http.StatusNotAcceptable: errAccept, http.StatusRequestTimeout: errTooSlow, http.StatusUnsupportedMediaType: errMediaType,
+	http.StatusMethodNotAllowed: errMethod, http.StatusNotAcceptable: errAccept, http.StatusRequestTimeout: errTooSlow,
+	http.StatusUnsupportedMediaType: errMediaType,
 }
 
 // humaFault is the fault of a status of huma's checks; nil if it is not a client's.

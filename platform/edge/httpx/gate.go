@@ -200,7 +200,7 @@ func (a *leaving) WriteHeader(status int) {
 // Write gives the place back.
 func (a *leaving) Write(p []byte) (int, error) {
 	a.gone()
-	return a.ResponseWriter.Write(p) //nolint:wrapcheck // as http.ResponseWriter's
+	return a.ResponseWriter.Write(p)
 }
 
 // SetReadDeadline does nothing: the body is in memory, and huma's deadline would give a

@@ -139,7 +139,7 @@ func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 				if v == nil {
 					return
 				}
-				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // net/http compares the same way
+				if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares the same way
 					panic(v)
 				}
 				log.ErrorContext(r.Context(), "handler panicked", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))

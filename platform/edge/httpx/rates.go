@@ -71,7 +71,7 @@ var rates = [loadKinds]rate{
 	Staff:    {user: 1000, shopper: 10, total: 50_000},
 }
 
-// load resolves ByClass.
+// loadOf resolves ByClass.
 func (d declared) loadOf(method string) Load {
 	switch {
 	case d.load != ByClass:
@@ -133,7 +133,7 @@ func (r *rater) take(ctx context.Context, load Load, number uint32, shared bool)
 		asks = append(asks, ratelimit.Here{Rule: &r.user[load], Route: number, Subject: key})
 	}
 	asks = append(asks, ratelimit.Here{Rule: &r.total[load], Route: number})
-	return r.limiter.TakeHere(asks...) //nolint:wrapcheck // a fault
+	return r.limiter.TakeHere(asks...)
 }
 
 // rateLimit is one limit of a route in the document.

@@ -67,7 +67,7 @@ type Options struct {
 	Barred func(p auth.Principal) bool
 }
 
-// NewRouter returns the router of no options.
+// NewRouter returns the router of no options, for tests.
 func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer) *Router {
 	return Options{}.NewRouter(tokens, log, version, metrics)
 }

@@ -42,7 +42,8 @@ func (a Addresses) Check() error {
 			wrong = append(wrong, fmt.Errorf("--public-url must be like https://sale.example.com, not %q", a.PublicURL))
 		}
 		if len(a.PublicURL) > maxPublicURL {
-			wrong = append(wrong, fmt.Errorf("--public-url must have at most %d bytes, not %d: phones could not scan a QR code with it", maxPublicURL, len(a.PublicURL)))
+			wrong = append(wrong, fmt.Errorf("--public-url must have at most %d bytes, not %d: phones could not scan a QR code with it",
+				maxPublicURL, len(a.PublicURL)))
 		}
 	}
 	return errors.Join(wrong...)

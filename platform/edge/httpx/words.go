@@ -186,7 +186,7 @@ func readJSON(body []byte, into any) error {
 		return asText(err, len(body))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf(both("The body has extra data after its JSON, from byte %d on.", "请求体的 JSON 之后还有内容，从第 %[1]d 字节开始。"), dec.InputOffset()) //nolint:err113,revive,staticcheck // a sentence for the client
+		return fmt.Errorf(both("The body has extra data after its JSON, from byte %d on.", "请求体的 JSON 之后还有内容，从第 %[1]d 字节开始。"), dec.InputOffset()) //nolint:revive,staticcheck // a sentence for the client
 	}
 	return distinct(body)
 }
@@ -229,12 +229,12 @@ func twice(dec *jsontext.Decoder, err error) error {
 				continue
 			}
 			if !plainName.MatchString(name) {
-				return errors.New(both("The body has a name twice in one object.", "请求体的同一对象中有重复的字段。")) //nolint:err113,revive,staticcheck // a sentence for the client
+				return errors.New(both("The body has a name twice in one object.", "请求体的同一对象中有重复的字段。")) //nolint:revive,staticcheck // a sentence for the client
 			}
 			at.WriteString("." + name)
 		}
 	}
-	return fmt.Errorf(both("%s is given twice", "重复填写"), at.String()) //nolint:err113 // read by inOurWords
+	return fmt.Errorf(both("%s is given twice", "重复填写"), at.String()) // read by inOurWords
 }
 
 // asText reports where a body stops being JSON, without quoting it.
@@ -244,9 +244,9 @@ func asText(err error, length int) error {
 		at = syntax.Offset
 	}
 	if at >= int64(length) {
-		return errors.New(both("The body is not JSON: it ends too early.", "请求体不是完整的 JSON。")) //nolint:err113,revive,staticcheck // as above
+		return errors.New(both("The body is not JSON: it ends too early.", "请求体不是完整的 JSON。")) //nolint:revive,staticcheck // as above
 	}
-	return fmt.Errorf(both("The body is not JSON: byte %d does not belong there.", "请求体不是有效的 JSON：第 %[1]d 字节有误。"), at) //nolint:err113,revive,staticcheck // as above
+	return fmt.Errorf(both("The body is not JSON: byte %d does not belong there.", "请求体不是有效的 JSON：第 %[1]d 字节有误。"), at) //nolint:revive,staticcheck // as above
 }
 
 // inFields reports which field of a body that passed the schema does not fit its
@@ -260,10 +260,10 @@ func inFields(err error) error {
 		if kind := wrong.Type.Kind(); kind >= reflect.Int && kind <= reflect.Int64 {
 			says = fmt.Sprintf(both("must be a whole number of at most %d, written without a point", "须为整数，不带小数点，不能大于 %[1]d"), int64(1)<<(wrong.Type.Bits()-1)-1)
 		}
-		return fmt.Errorf("body.%s %s", wrong.Field, says) //nolint:err113 // read by inOurWords
+		return fmt.Errorf("body.%s %s", wrong.Field, says) // read by inOurWords
 	}
 	if _, ok := errors.AsType[*time.ParseError](err); ok {
-		return fmt.Errorf(both("The body has a time that is not %s.", "请求体中的时间格式不正确。"), aTime) //nolint:err113,revive,staticcheck // as above
+		return fmt.Errorf(both("The body has a time that is not %s.", "请求体中的时间格式不正确。"), aTime) //nolint:revive,staticcheck // as above
 	}
-	return errors.New(both("The body has a value of the wrong type for its field.", "请求体中有字段的类型不正确。")) //nolint:err113,revive,staticcheck // as above
+	return errors.New(both("The body has a value of the wrong type for its field.", "请求体中有字段的类型不正确。")) //nolint:revive,staticcheck // as above
 }

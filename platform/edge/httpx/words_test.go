@@ -85,7 +85,7 @@ func TestFlawsAreSentences(t *testing.T) {
 		{"", `{"title":secret}`, "", 400, "The body is not JSON: byte 10 does not belong there.", `body`},
 		{"", `{"title":"a"} {}`, "", 400, "The body has extra data after its JSON, from byte 15 on.", `body`},
 		{"", ``, "", 400, "This route requires a JSON body, and none was sent.", ``},
-		{"", `title=a`, "application/x-www-form-urlencoded", 415, "Send the body as JSON, with Content-Type: application/json.", ``},
+		{"", `title=a`, "application/x-www-form-urlencoded", 415, "The body's Content-Type is not application/json.", ``},
 		{"", `{"title":"a` + strings.Repeat(" ", 70_000) + `"}`, "", 413, "The body must be smaller than 65536 bytes.", ``},
 		{"?limit=abc", `{"title":"a"}`, "", 422, "limit must be a whole number.", `query.limit "abc"`},
 		{"?limit=101", `{"title":"a"}`, "", 422, "limit must be at most 100.", `query.limit 101`},

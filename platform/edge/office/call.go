@@ -168,15 +168,15 @@ func (a *recorder) passes() bool { return a.pass != nil && a.status < http.Statu
 func (a *recorder) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	if a.passes() {
-		return a.pass.Write(p) //nolint:wrapcheck // as http.ResponseWriter's
+		return a.pass.Write(p)
 	}
-	return a.body.Write(p) //nolint:wrapcheck // it cannot fail
+	return a.body.Write(p) // it cannot fail
 }
 
 // FlushError supports http.ResponseController.
 func (a *recorder) FlushError() error {
 	if a.passes() {
-		return http.NewResponseController(a.pass).Flush() //nolint:wrapcheck // as http.ResponseController's
+		return http.NewResponseController(a.pass).Flush()
 	}
 	return nil
 }

@@ -340,12 +340,12 @@ func isUpload(r *http.Request) bool {
 func receiveFile(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxUpload)
 	if err := r.ParseMultipartForm(maxUpload); err != nil { //nolint:gosec // bounded right above; all of it stays in memory
-		return err //nolint:wrapcheck // its reader tells nobody
+		return err
 	}
 	for name, sent := range r.MultipartForm.File {
 		f, err := sent[0].Open()
 		if err != nil {
-			return err //nolint:wrapcheck // as above
+			return err
 		}
 		content, err := io.ReadAll(f)
 		if err := errors.Join(err, f.Close()); err != nil {

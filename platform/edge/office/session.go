@@ -110,7 +110,7 @@ func (c *Call) refresh() error {
 		return t, err
 	})
 	if err != nil {
-		return err //nolint:wrapcheck // a *Problem
+		return err
 	}
 	next := *c.session
 	t, _ := made.(tokens)

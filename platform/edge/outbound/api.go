@@ -62,7 +62,7 @@ func (a *API) Document(ctx context.Context, path, language string) (doc []byte, 
 // do makes a call whose success take reads.
 func (a *API) do(ctx context.Context, r Request, take func(body []byte) error) error {
 	return a.client.Do(ctx, r, func(r Reply) error {
-		if r.Status/100 == 2 { //nolint:mnd // any success
+		if r.Status/100 == 2 { // any success
 			return take(r.Body)
 		}
 		var problem struct{ Code, Detail string }

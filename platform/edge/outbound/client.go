@@ -84,7 +84,7 @@ var ErrPrivate = errors.New("outbound: the address is private, where shoppers do
 // dialer returns the transport's; one for public addresses only compares what the
 // name resolved to, so that no second lookup can differ.
 func dialer(public bool) *net.Dialer {
-	d := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second} //nolint:mnd // as http.DefaultTransport
+	d := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second} // as http.DefaultTransport
 	if public {
 		d.Control = func(_, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)

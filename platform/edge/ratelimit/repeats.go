@@ -43,7 +43,7 @@ func NewRepeats(perSecond int) (*Repeats, error) {
 		return nil, fmt.Errorf("ratelimit: rushes of a user per second must be 1 … %[2]d, or 0 for no limit, not %[1]d", perSecond, maxRepeats)
 	}
 	if perSecond == 0 {
-		return nil, nil //nolint:nilnil // nil is the limit that is off
+		return nil, nil // nil is the limit that is off
 	}
 	interval := uint64(1000 / perSecond) //nolint:gosec // 1 … 1000
 	// The seed keeps an attacker from choosing user ids that share a word.

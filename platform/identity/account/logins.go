@@ -84,7 +84,7 @@ func Locked(ctx context.Context, user int64, do func(tx pgx.Tx, u User) error) f
 		case errors.Is(err, pgx.ErrNoRows):
 			return ErrNoUser
 		case err != nil:
-			return err //nolint:wrapcheck // the caller names the operation
+			return err // the caller names the operation
 		case u.Status == Erased:
 			return ErrErased
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // Settings are the operator's settings for accounts and logins. The windows of the
-// limits are fixed; limits.go gives the reasons.
+// limits are fixed; guard/limits.go gives the reasons.
 type Settings struct {
 	AccessLifetime   time.Duration `default:"15m" env:"STAMPEDE_ACCESS_LIFETIME" help:"How long an access token is valid; short, because an instance that missed a revocation accepts it until then." min:"1m" max:"24h" rare:""`
 	RefreshLifetime  time.Duration `default:"720h" env:"STAMPEDE_REFRESH_LIFETIME" help:"How long a login lasts without being used; 720h are 30 days." max:"4320h" rare:""`
@@ -25,7 +25,7 @@ type Settings struct {
 
 // Limits are counts; 0 turns one off. Those of addresses are last resorts: hundreds of
 // shoppers share the addresses of mobile networks, and an address that does much has
-// to work for it long before (see record.go).
+// to work for it long before (see guard/record.go).
 type Limits struct {
 	LoginPerPhone      int `default:"5" env:"STAMPEDE_LOGIN_PER_PHONE" help:"Password logins that one phone may attempt per minute; 0: no limit." min:"0" max:"1000000" rare:""`
 	LoginPerAddress    int `default:"500" env:"STAMPEDE_LOGIN_PER_ADDRESS" help:"Logins that one address may attempt per minute, however much work it does; 0: no limit." min:"0" max:"1000000" rare:""`

@@ -117,7 +117,7 @@ func TestDrags(t *testing.T) {
 		"by hand":         {".0,1;200,4;300,9;400,60;500,130", "ok"},
 		"with the keys":   {".0,12;500,13;533,14;566,15;600,16;640,130", "ok"},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one clock and one record
+		t.Run(name, func(t *testing.T) { // one clock and one record
 			b.redis.FlushDB(t.Context())
 			ticket := b.slideAt(sub, 130)
 			got := strings.TrimPrefix(outcome(b.check(Slide, sub, "slide:"+ticket+".130"+c.drag)), "human-check-failed ")

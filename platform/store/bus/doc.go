@@ -39,7 +39,7 @@
 // message missing starts again after the last one that it has.
 //
 // A consumer leaves events in the layout of a newer version on the stream, with
-// a report twice a minute (layout.go). They and events that are being retried do
+// a report twice a minute (message.go). They and events that are being retried do
 // not keep others from it, however many they are.
 //
 // EVENTS keeps what a shared consumer has not handled. Consumers of a version

@@ -65,7 +65,7 @@ type Subscription struct {
 	// which keeps their order except for retries.
 	Parallel int
 	// Layout is the newest layout of events that Handle reads, 0 means 1: JSON.
-	// Newer events wait on the stream for a version that reads them; see layout.go.
+	// Newer events wait on the stream for a version that reads them; see message.go.
 	Layout int
 	// Handle performs the effect. nil acknowledges; after an error the message
 	// is redelivered with a back-off of 100 ms doubling to 30 s. ctx ends after

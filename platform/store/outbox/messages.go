@@ -57,7 +57,7 @@ type Filter struct {
 // The bounds of a filter that gives none.
 var (
 	everAfter = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) // the last year that Postgres and JSON agree on
-	lastID    = ids.ID(slices.Repeat([]byte{0xff}, 16))     //nolint:mnd // a UUID's bytes
+	lastID    = ids.ID(slices.Repeat([]byte{0xff}, 16))     // a UUID's bytes
 )
 
 // List returns the events that match the filter, the newest first; sent events for as

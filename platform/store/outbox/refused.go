@@ -106,7 +106,7 @@ func (r *Relay) retryRound(ctx context.Context) (n int, err error) {
 func (r *Relay) refusedAgain(ctx context.Context, tx pgx.Tx, d outboxdb.DueRefusedRow, cause error) error {
 	r.refused.Inc()
 	pause := retryMost
-	if d.Attempts < 10 { //nolint:mnd // beyond, the doubled pause is above retryMost, and later above any duration
+	if d.Attempts < 10 { // beyond, the doubled pause is above retryMost, and later above any duration
 		pause = min(r.retryFirst<<d.Attempts, retryMost)
 	}
 	failed, err := outboxdb.New(tx).RefusedAgain(ctx, outboxdb.RefusedAgainParams{Error: reason(cause), Pause: pause, Bound: r.giveUpAfter, ID: d.ID})

@@ -136,7 +136,8 @@ func (d *Detector) count(ctx context.Context) error {
 		if d.raised {
 			return nil
 		}
-		err := d.alarm(ctx, d.db, subject, fmt.Sprintf("Postgres went back by %s while a server was running. Redis still contains what was sold in between.", heartbeats(d.behind)))
+		err := d.alarm(ctx, d.db, subject, "Postgres went back by "+heartbeats(d.behind)+
+			" while a server was running. Redis still contains what was sold in between.")
 		d.raised = err == nil
 		return err
 	}
@@ -149,7 +150,8 @@ func (d *Detector) count(ctx context.Context) error {
 // mark stays until a heartbeat is counted, so that the next start completes what
 // this one cannot.
 func (d *Detector) empty(ctx context.Context, behind int64) error {
-	err := d.alarm(ctx, d.db, subject, fmt.Sprintf("Postgres is older than the state Redis was filled from, by %s. Redis was emptied and is being refilled from Postgres.", heartbeats(behind)))
+	err := d.alarm(ctx, d.db, subject, "Postgres is older than the state Redis was filled from, by "+heartbeats(behind)+
+		". Redis was emptied and is being refilled from Postgres.")
 	if err != nil {
 		return err
 	}

@@ -109,6 +109,7 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	failure := n.post(ctx, c)
+	q, incident := alarmdb.New(n.pool), int32(c.Incident) // which was read from such a column
 	if ctx.Err() != nil && failure != nil {
 		return false, failure // the process stops; the claim expires and another attempt follows
 	}
@@ -117,7 +118,7 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 		// posted twice. A newer one that began meanwhile is posted as well.
 		note, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 		defer cancel()
-		if err := alarmdb.New(n.pool).IncidentAccepted(note, alarmdb.IncidentAcceptedParams{ID: c.ID, Incident: int32(c.Incident)}); err != nil { //nolint:gosec // read from the same column
+		if err := q.IncidentAccepted(note, alarmdb.IncidentAcceptedParams{ID: c.ID, Incident: incident}); err != nil {
 			return true, fmt.Errorf("alarm: mark alarm %d as posted: %w", c.ID, err)
 		}
 		return true, nil
@@ -125,7 +126,7 @@ func (n *Notifier) tellOne(ctx context.Context) (bool, error) {
 	pause := min(n.first<<min(c.attempts-1, 20), mostPause)
 	n.log.WarnContext(ctx, "alarm webhook did not accept a message", "code", string(c.Code), "subject", c.Subject, "attempts", c.attempts,
 		"again_in", pause.String(), "error", failure)
-	if err := alarmdb.New(n.pool).IncidentRefused(ctx, alarmdb.IncidentRefusedParams{ID: c.ID, Incident: int32(c.Incident), Pause: pause}); err != nil { //nolint:gosec // as above
+	if err := q.IncidentRefused(ctx, alarmdb.IncidentRefusedParams{ID: c.ID, Incident: incident, Pause: pause}); err != nil {
 		return true, fmt.Errorf("alarm: schedule a retry for alarm %d: %w", c.ID, err)
 	}
 	if c.attempts >= failingAfter && c.Code != WebhookFailing.Code {

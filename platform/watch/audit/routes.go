@@ -47,7 +47,8 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 			return httpx.MadeSince(list, in.UpdatedFrom, made), err
 		}, made, func(e Entry) auditEntry {
 			return auditEntry{
-				ID: httpx.FormatID(e.ID), At: httpx.Moment(e.At), Actor: httpx.FormatID(e.Actor), Role: e.Role, Action: e.Action, Subject: e.Subject, Detail: e.Detail,
+				ID: httpx.FormatID(e.ID), At: httpx.Moment(e.At), Actor: httpx.FormatID(e.Actor), Role: e.Role,
+				Action: e.Action, Subject: e.Subject, Detail: e.Detail,
 			}
 		}, func(e Entry) string { return httpx.FormatID(e.ID) })
 	})

@@ -206,7 +206,7 @@ func (s Servers) clocks(ctx context.Context, _ Need) (found []Finding, err error
 	if err := s.DB.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&theirs); err != nil {
 		return nil, err
 	}
-	half := time.Since(began) / 2 //nolint:mnd // the answer's way
+	half := time.Since(began) / 2 // the answer's way
 	offset, _ := s.Clock()
 	for _, c := range []struct {
 		name string

@@ -103,13 +103,14 @@ func (c *Bench) million(ctx context.Context, rig *bench.Rig, progress stdio.Writ
 	if c.Quick {
 		shoppers = 5_000
 	}
-	return bench.Million(ctx, rig, shoppers, progress, func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.ClientRecord) (bool, error) {
+	proved := func(ctx context.Context, databaseURL, redisURL string, item int64, told []proof.ClientRecord) (bool, error) {
 		found, err := prove(ctx, Stores{DatabaseURL: databaseURL, RedisURL: redisURL}, item, told)
 		if err == nil {
 			err = found.Write(progress)
 		}
 		return err == nil && proof.AllOK(found.Checks), err
-	})
+	}
+	return bench.Million(ctx, rig, shoppers, progress, proved)
 }
 
 // choose returns the selected stages, or all if none is selected.

@@ -64,7 +64,7 @@ type Service struct {
 	outage *outage
 	wait   sync.WaitGroup
 	stop   context.CancelFunc
-	ctx    context.Context //nolint:containedctx // the lifetime of crowds, which outlive the request that started them
+	ctx    context.Context // the lifetime of crowds, which outlive the request that started them
 }
 
 // sale is one planned opening, as the API shows items.

@@ -31,7 +31,7 @@ const (
 // a few connections.
 type followers struct {
 	run     *run
-	ctx     context.Context //nolint:containedctx // the followers' lifetime
+	ctx     context.Context // the followers' lifetime
 	cancel  context.CancelFunc
 	links   chan *link // those that no poll uses
 	payers  chan struct{}

@@ -25,7 +25,7 @@ import (
 // net/http's client, so that on a small machine the server is measured and not
 // its client; fasthttp's own client pools connections, which no shopper needs.
 type link struct {
-	ctx    context.Context //nolint:containedctx // the link ends with it
+	ctx    context.Context // the link ends with it
 	base   *url.URL
 	forget func() bool
 	req    fasthttp.Request

@@ -27,7 +27,7 @@ func NewBuyer(t *testing.T, in *Instance, user int64) Buyer {
 func (b Buyer) Path(t *testing.T, item string) (no, path string) {
 	t.Helper()
 	doc := b.In.Do(t, http.MethodPost, "/api/v1/items/"+item+"/rush-path", b.Token, map[string]int{"quantity": 1}, http.StatusOK)
-	return doc["order_no"].(string), doc["path"].(string) //nolint:errcheck,forcetypeassert // strings, or the contract is broken
+	return doc["order_no"].(string), doc["path"].(string) //nolint:errcheck // strings, or the contract is broken
 }
 
 // Rush gets a path and sends it; it returns the number and the code, "" for 202.
@@ -40,7 +40,7 @@ func (b Buyer) Rush(t *testing.T, item string) (no, code string) {
 	if status != http.StatusOK && status != http.StatusCreated {
 		t.Fatalf("rush-path: %d %v", status, doc)
 	}
-	return doc["order_no"].(string), b.In.Send(t, doc["path"].(string)) //nolint:errcheck,forcetypeassert // strings, or the contract is broken
+	return doc["order_no"].(string), b.In.Send(t, doc["path"].(string)) //nolint:errcheck // strings, or the contract is broken
 }
 
 // AwaitStatus polls until the order has a status.

@@ -84,14 +84,14 @@ var Documented = sync.OnceValues(func() (*Document, error) {
 		return nil, err
 	}
 	d := &Document{
-		tree:   tree.(map[string]any), //nolint:errcheck,forcetypeassert // an object, as all of its readers expect
+		tree:   tree.(map[string]any), //nolint:errcheck // an object, as all of its readers expect
 		routes: chi.NewRouter(), compiler: jsonschema.NewCompiler(),
 		schemas: map[string]*jsonschema.Schema{}, seen: map[string]map[string]bool{},
 	}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
 	for route, methods := range d.At("paths") {
-		for method := range methods.(map[string]any) { //nolint:errcheck,forcetypeassert // as above
+		for method := range methods.(map[string]any) { //nolint:errcheck // as above
 			d.routes.Method(strings.ToUpper(method), route, http.NotFoundHandler())
 		}
 	}

@@ -153,8 +153,9 @@ func (in *Instance) Publish(t *testing.T, activity map[string]any) (item string)
 	t.Helper()
 	operator := Mint(t, 1, auth.Operator)
 	made := in.Do(t, http.MethodPost, "/api/v1/admin/activities", operator, activity, http.StatusCreated)
-	in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+made["id"].(string)+"/publish", operator, nil, http.StatusOK) //nolint:errcheck,forcetypeassert // a string, or the contract is broken
-	return made["sessions"].([]any)[0].(map[string]any)["items"].([]any)[0].(map[string]any)["id"].(string)             //nolint:errcheck,forcetypeassert // likewise
+	id := made["id"].(string) //nolint:errcheck // a string, or the contract is broken
+	in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+id+"/publish", operator, nil, http.StatusOK)
+	return made["sessions"].([]any)[0].(map[string]any)["items"].([]any)[0].(map[string]any)["id"].(string) //nolint:errcheck // likewise
 }
 
 // Send sends a rush path through an instance and returns the code, "" for 202.

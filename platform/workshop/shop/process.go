@@ -95,7 +95,7 @@ func DataDir(t *testing.T) string {
 	return filepath.Join(dir, "data")
 }
 
-// lastPort counts freeAddr's ports up, from a start that no other package or recent test run shares.
+// lastPort counts FreeAddr's ports up, from a start that no other package or recent test run shares.
 var lastPort = func() *atomic.Int64 {
 	start := new(atomic.Int64)
 	start.Store(rand.Int64N(10_000)) //nolint:gosec // any will do

@@ -110,7 +110,7 @@ export function openLogin(way, title) {
   });
 }
 
-// LoginBox is who is logged in, in the page's head.
+// login-box is who is logged in, in the page's head.
 customElements.define("login-box", class extends HTMLElement {
   connectedCallback() {
     changes.addEventListener("login", () => this.#show());

@@ -47,7 +47,8 @@ func (e *Erasure) Routes(rt *httpx.Router) {
 		Summary: "Delete your account permanently",
 		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id, and what was told for them, such as an address, until they have ended. " +
 			"Requires one of: the password, a code of the purpose `erase`, a WeChat code.",
-		Refuses: []*fault.Error{errWrongPassword, login.ErrProof, code.ErrWrong, wechat.ErrBadCode, account.ErrNoAccount, account.ErrLastAdmin, password.ErrBusy, wechat.ErrUnavailable},
+		Refuses: []*fault.Error{errWrongPassword, login.ErrProof, code.ErrWrong, wechat.ErrBadCode, account.ErrNoAccount, account.ErrLastAdmin,
+			password.ErrBusy, wechat.ErrUnavailable},
 	}, e.erase)
 }
 
@@ -98,7 +99,7 @@ func (e *Erasure) eraseIn(ctx context.Context, tx pgx.Tx, user int64) error {
 	q := accountdb.New(tx)
 	u, err := q.LockUser(ctx, user)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller names the operation
+		return err // the caller names the operation
 	}
 	if u.Status == account.Erased {
 		return account.ErrNoAccount

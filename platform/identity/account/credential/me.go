@@ -39,9 +39,10 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	}, s.listNotices)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/wechat", ID: "link-wechat", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary:     "Add your WeChat account",
-		Description: "You can then log in with it and pay inside WeChat. Takes this login's refresh token, because a copied access token must not gain a way to log in. Repeating it does nothing.",
-		Refuses:     []*fault.Error{wechat.ErrBadCode, login.ErrProof, errWeChatState, account.ErrNoAccount, errWeChatTaken, errWeChatLinked, wechat.ErrUnavailable},
+		Summary: "Add your WeChat account",
+		Description: "You can then log in with it and pay inside WeChat. Takes this login's refresh token, because a copied access token must not gain a way " +
+			"to log in. Repeating it does nothing.",
+		Refuses: []*fault.Error{wechat.ErrBadCode, login.ErrProof, errWeChatState, account.ErrNoAccount, errWeChatTaken, errWeChatLinked, wechat.ErrUnavailable},
 	}, s.linkWeChat)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,

@@ -71,7 +71,7 @@ func (s *Service) logout(ctx context.Context, _ *struct{}) (*struct{}, error) {
 	}
 	err := s.end(ctx, p.UserID, p.Login, account.EndedByLogout)
 	if errors.Is(err, account.ErrNoLogin) {
-		return nil, nil //nolint:nilnil // it has already ended, as requested; 204 has no body
+		return nil, nil // it has already ended, as requested; 204 has no body
 	}
 	return nil, err
 }

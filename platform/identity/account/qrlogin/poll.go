@@ -98,7 +98,7 @@ func (s *Service) claim(ctx context.Context, id ids.ID) (*login.Tokens, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller does
+		return nil, err // the caller wraps it
 	}
 	s.deps.Revocations.Tell(ctx) // opening a login may end the user's oldest one
 	s.steps.WithLabelValues(claimed).Inc()

@@ -184,7 +184,7 @@ func (s *Service) createFirstAdmin(ctx context.Context, secret string, phone acc
 		return login.Tokens{}, errInvitation
 	}
 	if err := password.Accept(chosen, string(phone), s.Config.SMSSignature); err != nil {
-		return login.Tokens{}, err //nolint:wrapcheck // a fault
+		return login.Tokens{}, err
 	}
 	phc, err := s.credentials.Hasher.Hash(ctx, chosen)
 	if err != nil {

@@ -107,10 +107,11 @@ func (s *Service) prove(ctx context.Context) error {
 		return fmt.Errorf("proof: begin a run: %w", err)
 	}
 	if run.Attempts > maxAttempts {
-		return s.end(ctx, run, Document{Status: StatusFailed, Outcomes: []proof.Outcome{}, Note: fmt.Sprintf("The run was interrupted %d times, by the end of its process or an outage of Postgres; start another one.", maxAttempts)})
+		note := fmt.Sprintf("The run was interrupted %d times, by the end of its process or an outage of Postgres; start another one.", maxAttempts)
+		return s.end(ctx, run, Document{Status: StatusFailed, Outcomes: []proof.Outcome{}, Note: note})
 	}
 	outcomes := proof.Follow(ctx, s.checks, func(done int, next proof.Check) {
-		if err := q.NoteProgress(ctx, runsdb.NoteProgressParams{Done: int32(done), Current: next.ID + " " + next.Name, ID: run.ID}); err != nil { //nolint:gosec // a few dozen
+		if err := q.NoteProgress(ctx, runsdb.NoteProgressParams{Done: int32(done), Current: next.ID + " " + next.Name, ID: run.ID}); err != nil {
 			s.log.DebugContext(ctx, "progress of a proof not noted", "error", err)
 		}
 	})
@@ -141,7 +142,8 @@ func (s *Service) end(ctx context.Context, run runsdb.PlatformProofRun, d Docume
 		return fmt.Errorf("proof: encode run %d: %w", run.ID, err)
 	}
 	sum := sha256.Sum256(raw)
-	if err := runsdb.New(s.pool).EndRun(ctx, runsdb.EndRunParams{Status: d.Status, Document: string(raw), Sha256: hex.EncodeToString(sum[:]), ID: run.ID}); err != nil {
+	err = runsdb.New(s.pool).EndRun(ctx, runsdb.EndRunParams{Status: d.Status, Document: string(raw), Sha256: hex.EncodeToString(sum[:]), ID: run.ID})
+	if err != nil {
 		return fmt.Errorf("proof: store run %d: %w", run.ID, err)
 	}
 	return nil

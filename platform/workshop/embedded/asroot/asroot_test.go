@@ -218,7 +218,7 @@ func TestUserWithoutAName(t *testing.T) {
 	dir := emptyDataDir(t)
 	home := filepath.Dir(dir)
 	program := filepath.Join(home, "helper")
-	if out, err := exec.Command("install", "-m", "755", self(t), program).CombinedOutput(); err != nil { //nolint:gosec // this binary
+	if out, err := exec.Command("install", "-m", "755", self(t), program).CombinedOutput(); err != nil { // this binary
 		t.Fatalf("%v: %s", err, out)
 	}
 	require.NoError(t, os.Chown(home, uid, -1))

@@ -30,7 +30,7 @@ func TestAttackHoarders(t *testing.T) {
 	g := guarded{in, shop.Mint(t, 1, auth.Operator), time.Now().UTC()}
 	t.Run("attack", func(t *testing.T) {
 		for i, activity := range []map[string]any{{"name": "by default"}, {"name": "buying again is allowed", "rebuy_after_close": true}} {
-			name := activity["name"].(string) //nolint:errcheck,forcetypeassert // given above
+			name := activity["name"].(string)
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				a := newHoarding(t, g, activity, int64(9_000+100*i))
@@ -117,7 +117,7 @@ func (h *hoarder) send(a *hoarding) bool {
 		if status != http.StatusOK {
 			return false
 		}
-		h.nos, h.paths = append(h.nos, doc["order_no"].(string)), append(h.paths, doc["path"].(string)) //nolint:errcheck,forcetypeassert // strings, or the test is broken
+		h.nos, h.paths = append(h.nos, doc["order_no"].(string)), append(h.paths, doc["path"].(string)) // strings, or the test is broken
 	}
 	if code := h.In.Send(a.t, h.paths[0]); code != "" {
 		if code == "already-bought" {

@@ -33,9 +33,9 @@ func TestFrozenInstanceStopsNoItem(t *testing.T) {
 	if !victim.await(t, p) {
 		t.Fatal("the instance exited")
 	}
-	seed := rand.Uint64() //nolint:gosec // any will do
+	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	c := newRushers(t, rand.New(rand.NewPCG(seed, 1)), other.URL) //nolint:gosec // as above
+	c := newRushers(t, rand.New(rand.NewPCG(seed, 1)), other.URL)
 	if !c.plan() {
 		t.Fatal("no sale")
 	}

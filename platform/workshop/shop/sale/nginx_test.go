@@ -172,7 +172,7 @@ func TestBehindNginx(t *testing.T) {
 func TestNginxLeavesAHungInstance(t *testing.T) {
 	t.Parallel()
 	program := tooltest.Nginx(t)
-	hung, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it ends with the test
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // it ends with the test
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = hung.Close() }) // it accepts nothing: the kernel does
 	works := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
