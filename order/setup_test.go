@@ -187,10 +187,9 @@ func numbers(b *seckillevent.Batch) []ids.ID {
 	return nos
 }
 
-func (s *bundle) available(item int64) (units int32) {
+func (s *bundle) available(item int64) int32 {
 	s.t.Helper()
-	require.NoError(s.t, s.db.QueryRow(s.t.Context(), `SELECT sum(available)::int FROM inventory.stock WHERE item_id = $1`, item).Scan(&units))
-	return units
+	return pgtest.Read[int32](s.t, s.db, `SELECT sum(available)::int FROM inventory.stock WHERE item_id = $1`, item)
 }
 
 // events returns the orders in the outbox, per subject, in order.
@@ -213,10 +212,9 @@ func (s *bundle) events() map[string][]orderevent.Order {
 	return events
 }
 
-func (s *bundle) count(query string, args ...any) (n int) {
+func (s *bundle) count(query string, args ...any) int {
 	s.t.Helper()
-	require.NoError(s.t, s.db.QueryRow(s.t.Context(), query, args...).Scan(&n))
-	return n
+	return pgtest.Read[int](s.t, s.db, query, args...)
 }
 
 // costs is what an order costs, 0 without a row.

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/store/bus"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
@@ -144,12 +145,10 @@ func TestWriterBuriesPoisonAlone(t *testing.T) {
 	s.requireAlarm("dead-letter", "order-writer")
 
 	// The dead letter of single grants is a message that can be sent again.
-	var payload []byte
 	id := fine.ID
 	id[15]++
-	require.NoError(t, s.db.QueryRow(t.Context(), `SELECT payload FROM platform.dead_letters WHERE message_id = $1`, id.String()).Scan(&payload))
 	var dead seckillevent.Batch
-	require.NoError(t, dead.Decode(payload))
+	require.NoError(t, dead.Decode(pgtest.Read[[]byte](t, s.db, `SELECT payload FROM platform.dead_letters WHERE message_id = $1`, id.String())))
 	require.Equal(t, "grants in it", len(dead.Grants), 2)
 }
 

@@ -48,6 +48,7 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	release := pgtest.Locked(s.t, s.db, `LOCK TABLE orders.dispute_texts IN SHARE MODE`)
 	first := make(chan answer)
 	go func() {
+		defer close(first)
 		first <- s.staff(firstOperator, http.MethodPost, path, `{"text":"退您一部分","refund":{"amount":40}}`)
 	}()
 	s.until("the closing waits to write its text, and ends", func() bool {

@@ -14,15 +14,14 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
 
 // read scans one value.
 func read[T any](s *bundle, sql string, args ...any) T {
 	s.t.Helper()
-	var v T
-	require.NoError(s.t, s.db.QueryRow(s.t.Context(), sql, args...).Scan(&v))
-	return v
+	return pgtest.Read[T](s.t, s.db, sql, args...)
 }
 
 func (s *bundle) status(no ids.ID) string {

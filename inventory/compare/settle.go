@@ -31,18 +31,10 @@ const (
 // RunSettling settles items until ctx ends, on one instance at a time.
 func (s *Service) RunSettling(ctx context.Context) error {
 	elector := lease.Elector{DB: s.DB, Name: settleLease, Holder: s.Holder, TTL: settleLeaseLife}
-	defer func() {
-		if err := elector.Resign(ctx); err != nil {
-			s.Log.WarnContext(ctx, "settling lease left to expire", "error", err)
-		}
-	}()
-	return app.Loop{Every: settleEvery, Log: s.Log, Failed: "ended items not settled yet", Do: func(ctx context.Context) error {
-		ok, err := elector.IsLeader(ctx)
-		if ok && err == nil {
-			_, err = s.Settle(ctx)
-		}
+	return elector.Lead(ctx, app.Loop{Every: settleEvery, Log: s.Log, Failed: "ended items not settled yet", Do: func(ctx context.Context) error {
+		_, err := s.Settle(ctx)
 		return err
-	}}.Run(ctx)
+	}}, nil)
 }
 
 // Settle removes from Redis the keys of items that are over and settled in Postgres: no order waits for its payment,

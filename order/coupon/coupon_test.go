@@ -125,10 +125,9 @@ func around(from, until string) string {
 	return fmt.Sprintf(`%q:%q,%q:%q`, from, at(-time.Hour), until, at(time.Hour))
 }
 
-func (s *shop) count(sql string, args ...any) (n int) {
+func (s *shop) count(sql string, args ...any) int {
 	s.t.Helper()
-	require.NoError(s.t, s.db.QueryRow(s.t.Context(), sql, args...).Scan(&n))
-	return n
+	return pgtest.Read[int](s.t, s.db, sql, args...)
 }
 
 func (s *shop) violations() (list []string) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
@@ -111,19 +110,10 @@ func (s *Service) settleDetails(ctx context.Context, tx pgx.Tx, no ids.ID, user 
 }
 
 func (s *Service) pickupRoutes(rt *httpx.Router) {
-	const picture = "/api/v1/orders/{no}/pickup-code.png"
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: picture, ID: "get-pickup-code-image", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
-		Summary: "An order's pickup code as a QR picture",
+		Method: http.MethodGet, Path: "/api/v1/orders/{no}/pickup-code.png", ID: "get-pickup-code-image", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper,
+		Summary: "An order's pickup code as a QR picture", Files: []string{"image/png"},
 	}, s.pickupPicture)
-	ok := rt.API.Huma.OpenAPI().Paths[picture].Get.Responses[strconv.Itoa(http.StatusOK)]
-	ok.Content = map[string]*huma.MediaType{"image/png": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
-}
-
-type pictureOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	ContentType  string `header:"Content-Type"`
-	Body         []byte
 }
 
 var errNoCode = fault.Plain(fault.NotFound,
@@ -131,7 +121,7 @@ var errNoCode = fault.Plain(fault.NotFound,
 		"该订单没有提货码：付款后至取货前才有。"))
 
 // pickupPicture draws the code of a paid order that is to be picked up.
-func (s *Service) pickupPicture(ctx context.Context, in *orderInput) (*pictureOutput, error) {
+func (s *Service) pickupPicture(ctx context.Context, in *orderInput) (*httpx.File, error) {
 	no, err := order.Number(in.No, order.ErrNotFound)
 	if err != nil {
 		return nil, err
@@ -156,5 +146,5 @@ func (s *Service) pickupPicture(ctx context.Context, in *orderInput) (*pictureOu
 	if err != nil {
 		return nil, err
 	}
-	return &pictureOutput{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, nil
+	return &httpx.File{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, nil
 }

@@ -172,7 +172,10 @@ func TestRefundThatClosesADispute(t *testing.T) {
 	}
 	s.hold = make(chan struct{})
 	done := make(chan answer)
-	go func() { done <- withRefund() }()
+	go func() {
+		defer close(done)
+		done <- withRefund()
+	}()
 	<-s.hold
 	s.refused = nil
 	s.call(operator+1, auth.Operator, http.MethodPost, "admin/disputes/"+no+"/close", `{"text":"不退"}`).want(t, "without a refund meanwhile", "closed")

@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"log/slog"
 
@@ -15,6 +13,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/clock"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/outbound"
 )
 
@@ -109,9 +108,7 @@ const pageTokenBytes = 16
 // pageToken is the secret half of a pay URL: its holder may view the payment
 // and pay it, so a number alone opens nothing.
 func (b *Bank) pageToken(ref ids.ID) string {
-	mac := hmac.New(sha256.New, b.pageKey)
-	mac.Write(ref[:])
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:pageTokenBytes])
+	return base64.RawURLEncoding.EncodeToString(auth.MAC(b.pageKey, ref[:])[:pageTokenBytes])
 }
 
 // payURL is the page on which a shopper pays.

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/base/signature"
+	"stampede/platform/edge/auth"
 )
 
 // Prefix is the path under which the bank's endpoints are.
@@ -203,9 +202,7 @@ func signers(secret []byte, now func() time.Time) (merchant, bank signer) {
 
 // derive makes a key of the shared secret for one purpose.
 func derive(secret []byte, purpose string) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("stampede sandbox bank/" + purpose))
-	return mac.Sum(nil)
+	return auth.MAC(secret, []byte("stampede sandbox bank/"+purpose))
 }
 
 // sign writes timestamp and signature of body into h.

@@ -15,6 +15,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/internal/seckilltest"
 	"stampede/seckill/plan"
@@ -105,8 +106,7 @@ func TestTransitionsKeepTheCheckout(t *testing.T) {
 	d.SQL(`UPDATE seckill.activities SET checkout = checkout || '{"newer":1}' WHERE id = $1`, s.Activity)
 	for _, act := range []plan.Action{plan.ActPublish, plan.ActPause, plan.ActResume, plan.ActTerminate} {
 		d.try(s, act).Want(t, string(act), http.StatusOK, "")
-		var newer bool
-		require.NoError(t, d.DB.QueryRow(t.Context(), `SELECT checkout ? 'newer' FROM seckill.activities WHERE id = $1`, s.Activity).Scan(&newer))
+		newer := pgtest.Read[bool](t, d.DB, `SELECT checkout ? 'newer' FROM seckill.activities WHERE id = $1`, s.Activity)
 		require.Equal(t, string(act)+": the newer member is there", newer, true)
 	}
 }

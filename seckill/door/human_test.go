@@ -242,11 +242,8 @@ func TestSlidesAreDrawnAhead(t *testing.T) {
 	}
 	it := y.sale(time.Minute, func(i *catalogue.Item) { i.HumanCheck, i.HumanCheckRate = "none", 1 })
 	require.Equal(t, "the first path", y.ask(7, it, ""), "ok")
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	workers := append(y.human.Workers(), y.svc.worker())
-	for _, w := range workers {
-		go func() { done <- w.Run(ctx) }()
+	for _, w := range append(y.human.Workers(), y.svc.worker()) {
+		pgtest.Work(t, w.Run)
 	}
 	var c humancheck.Challenge
 	pgtest.Eventually(t, time.Minute, func() bool {
@@ -255,10 +252,6 @@ func TestSlidesAreDrawnAhead(t *testing.T) {
 		return code == "200 slide" && c.Slide != nil
 	}, "a slide is drawn")
 	require.Equal(t, "a wrong place", y.ask(7, it, "slide:"+c.Challenge+".1"), "human-check-failed slide")
-	cancel()
-	for range workers {
-		require.NoError(t, <-done)
-	}
 }
 
 // TestNoCheckCostsNothing checks that an activity without a human check causes no

@@ -38,18 +38,11 @@ type reportInput struct {
 	Format   string `query:"format" enum:"json,html" doc:"html is one page to print; by default as Accept asks"`
 }
 
-// reportOutput is a report in either form.
-type reportOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	ContentType  string `header:"Content-Type"`
-	Body         []byte
-}
-
 func (s *Service) reportRoute(api httpx.API) {
 	const path = operator.Base + "/sessions/{id}/report"
 	op := operator.Read(path, "get-session-report", "What a session was: answers, orders, latency, alarms, proof of the books, and what to do better")
 	op.Description = "As JSON, or as one HTML page in the language of Accept-Language. Complete once the last payment window is over."
-	httpx.Register(api, op, func(ctx context.Context, in *reportInput) (*reportOutput, error) {
+	httpx.Register(api, op, func(ctx context.Context, in *reportInput) (*httpx.File, error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {
 			return nil, err
@@ -58,7 +51,7 @@ func (s *Service) reportRoute(api httpx.API) {
 		if err != nil {
 			return nil, err
 		}
-		out := &reportOutput{CacheControl: httpx.NoStore, ContentType: "application/json"}
+		out := &httpx.File{CacheControl: httpx.NoStore, ContentType: "application/json"}
 		if in.Format == "html" || in.Format == "" && strings.Contains(in.Accept, "text/html") {
 			out.ContentType = "text/html; charset=utf-8"
 			out.Body, err = r.HTML(httpx.LanguageOf(in.Language), s.deps.Zone)

@@ -85,19 +85,13 @@ func NewSweeper(q *Queue, holds Holds, db *pgxpool.Pool, publishDeadline time.Du
 // Run sweeps while this instance holds the lease, and waits for the lease otherwise.
 func (s *Sweeper) Run(ctx context.Context) error {
 	elector := lease.Elector{DB: s.db, Name: sweepLease, Holder: ids.New().String(), TTL: sweepLeaseLife}
-	err := app.Loop{
+	return elector.Lead(ctx, app.Loop{
 		Every: s.sweepEvery, Log: s.queue.log, Failed: "sweeper's lease cannot be read, stale holds wait",
 		Do: func(ctx context.Context) error {
-			leads, err := elector.IsLeader(ctx)
-			if !leads {
-				s.notes = nil
-				return err
-			}
 			s.sweep(ctx)
 			return nil
 		},
-	}.Run(ctx)
-	return errors.Join(err, elector.Resign(ctx))
+	}, func() { s.notes = nil })
 }
 
 // sweep makes one round over the catalogue. An item that fails is logged and

@@ -28,11 +28,10 @@ func TestOldReservationsAreForgotten(t *testing.T) {
 	} {
 		pgtest.Exec(t, db, sql)
 	}
-	left := func(table string) (items string) {
+	left := func(table string) string {
 		t.Helper()
-		require.NoError(t, db.QueryRow(t.Context(), `SELECT coalesce(string_agg(item_id || 'x' || n, ' ' ORDER BY item_id), '')
-			FROM (SELECT item_id, count(*) AS n FROM seckill.`+table+` GROUP BY item_id) r`).Scan(&items))
-		return items
+		return pgtest.Read[string](t, db, `SELECT coalesce(string_agg(item_id || 'x' || n, ' ' ORDER BY item_id), '')
+			FROM (SELECT item_id, count(*) AS n FROM seckill.`+table+` GROUP BY item_id) r`)
 	}
 	s := &Service{deps: Deps{DB: db, Log: slog.New(slog.DiscardHandler)}}
 	for _, c := range []struct {

@@ -140,9 +140,7 @@ func (s *shop) sql(statement string, args ...any) {
 
 func (s *shop) number(query string, args ...any) int {
 	s.t.Helper()
-	var n int
-	require.NoError(s.t, s.db.QueryRow(s.t.Context(), query, args...).Scan(&n))
-	return n
+	return pgtest.Read[int](s.t, s.db, query, args...)
 }
 
 // rows is the number of reservations in Postgres.

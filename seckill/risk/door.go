@@ -2,8 +2,6 @@ package risk
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -15,6 +13,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/seckill/risk/internal/riskdb"
 	"stampede/seckill/rush"
@@ -94,13 +93,11 @@ func (s *Service) apply(a *rush.Applicant, marks []mark) error {
 // lucky draws a user's lot for an item under a rule. The result is the same at
 // any time on any instance, and cannot be predicted without the key.
 func (s *Service) lucky(user, item int64, r *Rule) bool {
-	mac := hmac.New(sha256.New, s.chanceKey)
 	var b [24]byte
 	for i, v := range [...]int64{user, item, r.ID} {
 		binary.BigEndian.PutUint64(b[8*i:], uint64(v)) //nolint:gosec // the bits, not the value
 	}
-	_, _ = mac.Write(b[:]) // a hash never fails
-	lot := binary.BigEndian.Uint64(mac.Sum(nil))
+	lot := binary.BigEndian.Uint64(auth.MAC(s.chanceKey, b[:]))
 	return float64(lot) < r.Amount*math.MaxUint64
 }
 

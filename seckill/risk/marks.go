@@ -121,30 +121,21 @@ const (
 
 // keepCounting runs the loops that only one instance needs to run.
 func (s *Service) keepCounting(ctx context.Context) error {
-	elector := &lease.Elector{DB: s.deps.DB, Name: "risk-count", Holder: s.holder, TTL: turnLife}
-	defer func() {
-		if err := elector.Resign(ctx); err != nil {
-			s.deps.Log.WarnContext(ctx, "lease not released, it will expire", "lease", elector.Name, "error", err)
-		}
-	}()
+	elector := lease.Elector{DB: s.deps.DB, Name: "risk-count", Holder: s.holder, TTL: turnLife}
 	var jobs jobs
-	return app.Loop{
+	return elector.Lead(ctx, app.Loop{
 		Every: openEvery, Log: s.deps.Log, Failed: "risk rule counting failed, will be retried",
-		Do: func(ctx context.Context) error { return s.countOnce(ctx, elector, &jobs) },
-	}.Run(ctx)
+		Do: func(ctx context.Context) error { return s.countOnce(ctx, &jobs) },
+	}, nil)
 }
 
 // jobs are the next due times of the loops that one instance runs.
 type jobs struct{ open, recount, tidy time.Time }
 
-func (s *Service) countOnce(ctx context.Context, elector *lease.Elector, due *jobs) error {
+func (s *Service) countOnce(ctx context.Context, due *jobs) error {
 	now := time.Now()
 	if now.Before(due.open) {
 		return nil
-	}
-	mine, err := elector.IsLeader(ctx)
-	if err != nil || !mine {
-		return err
 	}
 	if s.current.Now().has(OpenUnpaid, s.deps.Clock.Now()) {
 		if err := s.recount(ctx, OpenUnpaid); err != nil {

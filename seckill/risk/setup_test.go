@@ -78,8 +78,8 @@ func (y *bundle) activity(name string, exclusive bool) *catalogue.Item {
 		ID: int64(len(y.sale)) + 1, SessionID: 1, OnePerUser: exclusive, OnSale: true, PayWindow: 15 * time.Minute,
 		OpensAt: now.Add(-time.Minute), ClosesAt: now.Add(time.Hour), UserLimit: 1,
 	}
-	require.NoError(y.t, y.db.QueryRow(y.t.Context(), `INSERT INTO seckill.activities (name, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id`,
-		name, item.OpensAt, item.ClosesAt).Scan(&item.ActivityID))
+	item.ActivityID = pgtest.Read[int64](y.t, y.db, `INSERT INTO seckill.activities (name, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id`,
+		name, item.OpensAt, item.ClosesAt)
 	y.sale = append(y.sale, item)
 	return item
 }
@@ -180,10 +180,9 @@ func (y *bundle) exec(query string, args ...any) {
 	pgtest.Exec(y.t, y.db, query, args...)
 }
 
-func (y *bundle) count(query string, args ...any) (n int) {
+func (y *bundle) count(query string, args ...any) int {
 	y.t.Helper()
-	require.NoError(y.t, y.db.QueryRow(y.t.Context(), query, args...).Scan(&n))
-	return n
+	return pgtest.Read[int](y.t, y.db, query, args...)
 }
 
 // call calls the instance's operator routes; header alternates names and values.

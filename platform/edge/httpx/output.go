@@ -23,6 +23,13 @@ type Output[B any] struct {
 // Answer wraps a body for a handler's return.
 func Answer[B any](body B) *Output[B] { return &Output[B]{CacheControl: NoStore, Body: body} }
 
+// File is an answer with a media type of its own, which caches must not keep.
+type File struct {
+	CacheControl string `header:"Cache-Control"`
+	ContentType  string `header:"Content-Type"`
+	Body         []byte
+}
+
 // PageInput requests one page of a list; an input embeds it. It is exported because
 // huma requires that of embedded fields. Each list defines the content of its
 // cursors: the position at which the next page starts.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -42,6 +43,8 @@ type Op struct {
 	// Refuses are the refusals a caller should be ready for, in addition to those that
 	// follow from the other fields and are documented automatically.
 	Refuses []*fault.Error
+	// Files are the media types of an answer that is a file, and not JSON.
+	Files []string
 	// MaxBodyBytes bounds the request body; 0 is 64 KiB, ample for the API's JSON.
 	MaxBodyBytes int64
 	// Limits are checked together: a request refused by one counts towards none.
@@ -67,6 +70,14 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	}
 	limited := len(op.Limits) > 0 && api.with.Limiter != nil
 	hop.Responses = Refusals(api.Huma, refusals(op, reflect.TypeFor[I]()))
+	if len(op.Files) > 0 {
+		file := huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+		ok := huma.Response{Content: map[string]*huma.MediaType{}}
+		for _, kind := range op.Files {
+			ok.Content[kind] = &file
+		}
+		hop.Responses[strconv.Itoa(http.StatusOK)] = &ok
+	}
 	if op.Role != "" {
 		hop.Security = []map[string][]string{{BearerScheme: {}}}
 		hop.Middlewares = huma.Middlewares{authorizeFirst(api, op)}

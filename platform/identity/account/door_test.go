@@ -194,14 +194,12 @@ func TestPasswordIsHashedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *account.Config, _ *deps) { c.PasswordParallel = 16 })
 	b.register(phone, secret)
-	var old string
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&old))
+	old := pgtest.Read[string](t, b.pool, `SELECT password FROM account.users`)
 	dearer := setup(t, func(c *account.Config, d *deps) { c.Password.Passes, c.PasswordParallel, d.DB = 2, 16, b.pool })
 	for _, a := range all(10, func(int) answer { return dearer.post("login", map[string]any{"phone": phone, "password": secret}) }) {
 		a.want(t, "login", 200, "")
 	}
-	var now string
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT password FROM account.users`).Scan(&now))
+	now := pgtest.Read[string](t, b.pool, `SELECT password FROM account.users`)
 	if !strings.HasPrefix(old, "$argon2id$v=19$m=64,t=1,p=1$") || !strings.HasPrefix(now, "$argon2id$v=19$m=64,t=2,p=1$") {
 		t.Errorf("%s became %s", old, now)
 	}
@@ -228,11 +226,13 @@ func TestChangesMeanwhile(t *testing.T) {
 			tx, err := b.pool.Begin(t.Context())
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-			var other string
-			require.NoError(t, tx.QueryRow(t.Context(), `SELECT password FROM account.users WHERE phone = '+8613900139000'`).Scan(&other))
+			other := pgtest.Read[string](t, tx, `SELECT password FROM account.users WHERE phone = '+8613900139000'`)
 			pgtest.Exec(t, tx, c.change, other)
 			got := make(chan answer, 1)
-			go func() { got <- b.post("login", map[string]any{"phone": phone, "password": secret}) }()
+			go func() {
+				defer close(got)
+				got <- b.post("login", map[string]any{"phone": phone, "password": secret})
+			}()
 			pgtest.Eventually(t, 30*time.Second, func() bool {
 				return b.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 			}, "a login that waits for the row")

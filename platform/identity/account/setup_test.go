@@ -271,10 +271,9 @@ func (b *bundle) mint(user int64, role auth.Role) string {
 }
 
 // count queries the database for one number.
-func (b *bundle) count(sql string, args ...any) (n int) {
+func (b *bundle) count(sql string, args ...any) int {
 	b.t.Helper()
-	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&n))
-	return n
+	return pgtest.Read[int](b.t, b.pool, sql, args...)
 }
 
 func (b *bundle) exec(sql string, args ...any) {

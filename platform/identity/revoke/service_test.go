@@ -171,9 +171,7 @@ func TestExpiredRevocationsGo(t *testing.T) {
 	i.Tell(t.Context())
 	pgtest.Exec(t, s.db, `UPDATE auth.revocations SET expires_at = clock_timestamp() - interval '1 second' WHERE login_id = 1`)
 	require.NoError(t, i.forget(t.Context()))
-	var rows int
-	require.NoError(t, s.db.QueryRow(t.Context(), `SELECT count(*) FROM auth.revocations`).Scan(&rows))
-	require.Equal(t, "rows that have not expired", rows, 1)
+	require.Equal(t, "rows that have not expired", pgtest.Read[int](t, s.db, `SELECT count(*) FROM auth.revocations`), 1)
 	require.Equal(t, "revocations in memory, none of which has expired", i.list.len(), 2)
 	// A revocation is kept longer than the last token that it ends.
 	i.list.forget(time.Now().Add(auth.LongestLoginLife))

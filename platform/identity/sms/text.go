@@ -10,9 +10,18 @@ import (
 // code to a stranger for something else.
 type Use string
 
+// The uses of codes.
+const (
+	ForLogin    Use = "login"
+	ForRegister Use = "register"
+	ForReset    Use = "reset"
+	ForErase    Use = "erase"
+	ForBind     Use = "bind" // adds a phone to an account
+)
+
 var codeUses = map[Use]fault.Text{
-	"login": {"logging in", "登录"}, "register": {"registering", "注册"}, "reset": {"resetting your password", "重置密码"},
-	"erase": {"deleting your account", "注销账号"}, "bind": {"adding this phone to your account", "绑定手机号"},
+	ForLogin: {"logging in", "登录"}, ForRegister: {"registering", "注册"}, ForReset: {"resetting your password", "重置密码"},
+	ForErase: {"deleting your account", "注销账号"}, ForBind: {"adding this phone to your account", "绑定手机号"},
 }
 
 // CodeText is the message that carries a code. signature is the shop's name.

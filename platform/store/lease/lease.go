@@ -70,7 +70,9 @@ var ErrLost = errors.New("lease: it expired before it could be renewed")
 // Hold runs work while holder has the lease called name, or reports ok = false
 // while another holder has it. It renews the lease every third of ttl. When the
 // lease is lost, work's context ends, and the error is ErrLost with work's own.
-func Hold(ctx context.Context, db pg.DB, log *slog.Logger, name, holder string, ttl time.Duration, work func(ctx context.Context, token int64) error) (ok bool, err error) {
+func Hold(
+	ctx context.Context, db pg.DB, log *slog.Logger, name, holder string, ttl time.Duration, work func(ctx context.Context, token int64) error,
+) (ok bool, err error) {
 	l, ok, err := Acquire(ctx, db, name, holder, ttl)
 	if err != nil || !ok {
 		return false, err
@@ -129,10 +131,31 @@ type Elector struct {
 	held Lease
 }
 
-// IsLeader renews the lease, or acquires it when it is free, and reports whether
+// Lead runs a loop until ctx ends. Do runs only in the rounds in which this loop is
+// leader; standBy, unless nil, runs in the others. Then it resigns.
+func (e *Elector) Lead(ctx context.Context, loop app.Loop, standBy func()) error {
+	do := loop.Do
+	loop.Do = func(ctx context.Context) error {
+		leads, err := e.isLeader(ctx)
+		if leads {
+			return do(ctx)
+		}
+		if standBy != nil {
+			standBy()
+		}
+		return err
+	}
+	err := loop.Run(ctx)
+	if err := e.resign(ctx); err != nil {
+		loop.Log.WarnContext(ctx, "lease not released, it will expire", "lease", e.Name, "error", err)
+	}
+	return err
+}
+
+// isLeader renews the lease, or acquires it when it is free, and reports whether
 // this loop may make the next round. After an error the loop must skip the
 // round, because another loop may be leader.
-func (e *Elector) IsLeader(ctx context.Context) (bool, error) {
+func (e *Elector) isLeader(ctx context.Context) (bool, error) {
 	if e.held.Token != 0 {
 		if ok, err := Renew(ctx, e.DB, e.held, e.TTL); err != nil || ok {
 			return ok && err == nil, err
@@ -146,13 +169,13 @@ func (e *Elector) IsLeader(ctx context.Context) (bool, error) {
 	return ok, err
 }
 
-// resignTimeout bounds Resign, which delays the stop. A lease that is not
+// resignTimeout bounds resign, which delays the stop. A lease that is not
 // released expires.
 const resignTimeout = time.Second
 
-// Resign releases the lease, so that another loop leads without waiting for its
+// resign releases the lease, so that another loop leads without waiting for its
 // expiry. It works after ctx has ended.
-func (e *Elector) Resign(ctx context.Context) error {
+func (e *Elector) resign(ctx context.Context) error {
 	if e.held.Token == 0 {
 		return nil
 	}

@@ -51,9 +51,7 @@ func (s *stores) count(l *Detector) {
 
 func (s *stores) exec(sql string) {
 	s.Helper()
-	if _, err := s.db.Exec(s.Context(), sql); err != nil {
-		s.Fatal(err)
-	}
+	pgtest.Exec(s, s.db, sql)
 }
 
 // expect checks whether Redis still has its data, how often the alarm with that

@@ -104,30 +104,17 @@ type seen struct {
 // watch runs one probe until ctx ends; found contains the current findings.
 func (w *Watch) watch(ctx context.Context, p Probe) {
 	found := map[string]*seen{}
-	elector := lease.Elector{DB: w.pool, Name: "alarm:" + string(p.Alarm.Code), Holder: w.holder, TTL: 2*p.Every + leaseRoom}
-	_ = app.Loop{Every: p.Every, Do: func(ctx context.Context) error {
-		if w.mayLook(ctx, p, &elector) {
-			w.look(ctx, p, found)
-		} else {
-			clear(found) // another instance tracks the findings now
-		}
+	log := w.log.With("code", string(p.Alarm.Code))
+	loop := app.Loop{Every: p.Every, Log: log, Failed: "probe's lease cannot be read, nothing is checked", Do: func(ctx context.Context) error {
+		w.look(ctx, p, found)
 		return nil
-	}}.Run(ctx) // ends only with ctx
-	if err := elector.Resign(ctx); err != nil {
-		w.log.WarnContext(ctx, "lease left to expire", "lease", elector.Name, "error", err)
-	}
-}
-
-// mayLook reports whether this instance is the one that checks.
-func (w *Watch) mayLook(ctx context.Context, p Probe, elector *lease.Elector) bool {
+	}}
 	if !p.Shared {
-		return true
+		_ = loop.Run(ctx) // ends only with ctx
+		return
 	}
-	mine, err := elector.IsLeader(ctx)
-	if err != nil {
-		w.warn(ctx, p.Alarm, err)
-	}
-	return mine
+	elector := lease.Elector{DB: w.pool, Name: "alarm:" + string(p.Alarm.Code), Holder: w.holder, TTL: 2*p.Every + leaseRoom}
+	_ = elector.Lead(ctx, loop, func() { clear(found) }) // another instance tracks the findings then
 }
 
 func (w *Watch) look(ctx context.Context, p Probe, found map[string]*seen) {

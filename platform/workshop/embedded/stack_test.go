@@ -166,7 +166,7 @@ func TestAwkwardPaths(t *testing.T) {
 	require.NoError(t, childOf(t, s, "Redis").cmd.Process.Kill())
 	select {
 	case err := <-s.Died():
-		assertCondition(t, err, CodeChildEnded, conditions[CodeChildEnded].exit, "Redis exited unexpectedly; the cause is at the end of "+s.DataDir+"/log/redis.log.")
+		assertCondition(t, err, CodeChildEnded, 24, "Redis exited unexpectedly; the cause is at the end of "+s.DataDir+"/log/redis.log.")
 	case <-time.After(30 * time.Second):
 		t.Fatal("the exit of Redis was not reported")
 	}

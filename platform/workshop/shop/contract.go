@@ -55,10 +55,9 @@ func (c contract) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Exchange sends a request with a JSON body, anonymously if token is empty, and
 // reads the answer, which is checked against the document.
-func Exchange(t *testing.T, method, url, token, body string, headers ...string) (status int, header http.Header, raw []byte) {
+func Exchange(t *testing.T, method, url, token, body string, headers ...string) Answer {
 	t.Helper()
-	a := Ask(t, Checked(t), method, url, token, body, headers...)
-	return a.Status, a.Header, []byte(a.Text)
+	return Ask(t, Checked(t), method, url, token, body, headers...)
 }
 
 // Document is the OpenAPI document, prepared for checking answers.

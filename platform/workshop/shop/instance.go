@@ -212,15 +212,13 @@ func Mint(t *testing.T, user int64, role auth.Role) string {
 // Get returns the status of a URL that needs no token.
 func Get(t *testing.T, url string) int {
 	t.Helper()
-	status, _ := Fetch(t, url)
-	return status
+	return Fetch(t, url).Status
 }
 
 // Fetch reads a URL that needs no token.
-func Fetch(t *testing.T, url string) (status int, body []byte) {
+func Fetch(t *testing.T, url string) Answer {
 	t.Helper()
-	a := Ask(t, http.DefaultClient, http.MethodGet, url, "", "")
-	return a.Status, []byte(a.Text)
+	return Ask(t, http.DefaultClient, http.MethodGet, url, "", "")
 }
 
 // Answer is a server's answer.

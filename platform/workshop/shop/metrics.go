@@ -1,7 +1,6 @@
 package shop
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -16,9 +15,8 @@ type Scraped map[string]*dto.MetricFamily
 // Scrape reads the metrics at an ops address.
 func Scrape(t *testing.T, opsURL string) Scraped {
 	t.Helper()
-	_, body := Fetch(t, opsURL+"/metrics")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	families, err := parser.TextToMetricFamilies(strings.NewReader(Fetch(t, opsURL+"/metrics").Text))
 	if err != nil {
 		t.Fatal(err)
 	}

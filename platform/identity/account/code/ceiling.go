@@ -63,7 +63,7 @@ func (s *Service) takeSMS(ctx context.Context, phone account.Phone, purpose sms.
 		return err
 	}
 	s.ceilingHit.Store(time.Now().UnixNano())
-	if purpose == ForLogin {
+	if purpose == sms.ForLogin {
 		err := accountdb.New(s.store.DB).PutStaffCode(ctx, accountdb.PutStaffCodeParams{ID: ids.New(), Phone: (*string)(&phone)})
 		if err != nil {
 			return fmt.Errorf("account: code for staff: %w", err)

@@ -39,15 +39,6 @@ import (
 	"stampede/platform/store/pg"
 )
 
-// The purposes of codes.
-const (
-	ForLogin    sms.Use = "login"
-	ForRegister sms.Use = "register"
-	ForReset    sms.Use = "reset"
-	ForErase    sms.Use = "erase"
-	ForBind     sms.Use = "bind" // adds a phone to an account
-)
-
 const (
 	// digits are what a person can remember while switching apps.
 	digits = 6
@@ -151,12 +142,12 @@ func (s *Service) send(ctx context.Context, in *input) (*httpx.Output[SMSCodeSen
 		// It names the countries that SMS are sent to, so that a client can offer them.
 		return nil, errCountry.Saying(fault.T("This shop sends SMS to numbers that begin with {prefixes} only. Use such a number, or log in another way.",
 			"商家仅向以 {prefixes} 开头的号码发送短信。请使用此类号码，或用其他方式登录。", "prefixes", s.store.Config.SMSReach.String()))
-	case purpose != ForErase: // a blacklisted user may still delete the account
+	case purpose != sms.ForErase: // a blacklisted user may still delete the account
 		if err := s.guard.KeepOut("sms-code", 0, phone, in.Body.Device, from.Address); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.guard.Code(ctx, phone, string(purpose), purpose == ForLogin, from); err != nil {
+	if err := s.guard.Code(ctx, phone, string(purpose), purpose == sms.ForLogin, from); err != nil {
 		return nil, err
 	}
 	if err := s.takeSMS(ctx, phone, purpose); err != nil {

@@ -84,7 +84,7 @@ func (s *Service) sendNote(ctx context.Context, n accountdb.ClaimNoteRow) error 
 	}
 	phone := account.Phone(*n.Phone)
 	if n.About == staffCode {
-		return s.give(ctx, phone, ForLogin, phone.Language(), staffCode)
+		return s.give(ctx, phone, sms.ForLogin, phone.Language(), staffCode)
 	}
 	text := sms.NoteText(s.store.Config.SMSSignature, sms.Note(n.About))
 	return s.sender.Send(ctx, sms.Message{ID: n.ID.String(), Phone: *n.Phone, Text: text[phone.Language()]})

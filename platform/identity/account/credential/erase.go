@@ -16,6 +16,7 @@ import (
 	"stampede/platform/identity/account/login"
 	"stampede/platform/identity/account/password"
 	"stampede/platform/identity/account/wechat"
+	"stampede/platform/identity/sms"
 	"stampede/platform/watch/audit"
 )
 
@@ -66,7 +67,7 @@ func (e *Erasure) erase(ctx context.Context, in *eraseInput) (*struct{}, error) 
 	}
 	inTx := func(tx pgx.Tx) error { return e.eraseIn(ctx, tx, user) }
 	if phone := account.PhoneOf(u); p.Code != "" && phone != "" {
-		return nil, e.Codes.Use(ctx, phone, code.ForErase, p.Code, guard.Caller{Address: httpx.ClientAddr(ctx)}, inTx)
+		return nil, e.Codes.Use(ctx, phone, sms.ForErase, p.Code, guard.Caller{Address: httpx.ClientAddr(ctx)}, inTx)
 	}
 	if err := e.prove(ctx, u, p); err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/identity/account"
-	"stampede/platform/identity/account/code"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/internal/accountdb"
 	"stampede/platform/identity/account/login"
@@ -47,7 +46,7 @@ func (s *Service) register(ctx context.Context, in *registerInput, phone account
 	if err != nil {
 		return login.Tokens{}, err
 	}
-	err = s.Codes.Use(ctx, phone, code.ForRegister, in.Body.Code, from, func(tx pgx.Tx) error {
+	err = s.Codes.Use(ctx, phone, sms.ForRegister, in.Body.Code, from, func(tx pgx.Tx) error {
 		u, err := account.Create(ctx, tx, phone, name, phc)
 		if err == nil && u.ID == 0 {
 			err = ErrPhoneTaken
@@ -71,7 +70,7 @@ func (s *Service) loginByCode(ctx context.Context, in *loginSMSInput, phone acco
 		return login.Tokens{}, err
 	}
 	created := false
-	err = s.Codes.Use(ctx, phone, code.ForLogin, in.Body.Code, from, func(tx pgx.Tx) error {
+	err = s.Codes.Use(ctx, phone, sms.ForLogin, in.Body.Code, from, func(tx pgx.Tx) error {
 		u, err := account.Create(ctx, tx, phone, "", "")
 		if err != nil {
 			return err
@@ -110,7 +109,7 @@ func (s *Service) resetPassword(ctx context.Context, in *resetInput) (*struct{},
 	if err != nil {
 		return nil, err
 	}
-	err = s.Codes.Use(ctx, phone, code.ForReset, in.Body.Code, from, func(tx pgx.Tx) error {
+	err = s.Codes.Use(ctx, phone, sms.ForReset, in.Body.Code, from, func(tx pgx.Tx) error {
 		u, err := account.ByPhone(ctx, tx, phone)
 		if err != nil {
 			return err
@@ -164,7 +163,7 @@ func (s *Service) bindPhone(ctx context.Context, in *bindInput) (*struct{}, erro
 	if err := s.Guard.KeepOut("bind-phone", user, phone, "", from.Address); err != nil {
 		return nil, err
 	}
-	return nil, s.Codes.Use(ctx, phone, code.ForBind, in.Body.Code, from, func(tx pgx.Tx) error {
+	return nil, s.Codes.Use(ctx, phone, sms.ForBind, in.Body.Code, from, func(tx pgx.Tx) error {
 		u, err := account.LockActive(ctx, tx, user)
 		switch {
 		case err != nil:

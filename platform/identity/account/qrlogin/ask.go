@@ -53,7 +53,7 @@ func (s *Service) url(id ids.ID) string { return s.cfg.BaseURL + "/?qr=" + id.St
 
 // picture is the QR code of an id as PNG. It contains no secret, so a page can show
 // it in an <img>; a scanned or expired one is not drawn.
-func (s *Service) picture(ctx context.Context, in *idInput) (*imageOutput, error) {
+func (s *Service) picture(ctx context.Context, in *idInput) (*httpx.File, error) {
 	if err := s.deps.Guard.Take(ctx, ratelimit.Ask{Rule: s.cfg.PicturesPerAddress, Key: ratelimit.AddrKey(httpx.ClientAddr(ctx))}); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Service) picture(ctx context.Context, in *idInput) (*imageOutput, error
 		return nil, errExpired
 	case pending:
 		png, err := qrcode.PNG(s.url(row.ID))
-		return &imageOutput{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, err
+		return &httpx.File{CacheControl: httpx.NoStore, ContentType: "image/png", Body: png}, err
 	default:
 		return nil, errTaken
 	}

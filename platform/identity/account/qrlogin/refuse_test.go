@@ -188,10 +188,8 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 		done := make(chan answer, 1)
 		go func() { done <- change() }()
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			var waits bool
-			err := s.db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-				WHERE wait_event_type = 'Lock' AND query LIKE '%name: ' || $1 || ' :%' AND datname = current_database())`, query).Scan(&waits)
-			return err == nil && waits
+			return pgtest.Read[bool](t, s.db, `SELECT EXISTS (SELECT FROM pg_stat_activity
+				WHERE wait_event_type = 'Lock' AND query LIKE '%name: ' || $1 || ' :%' AND datname = current_database())`, query)
 		}, query+" waits for the row")
 		require.NoError(t, tx.Commit(t.Context()))
 		return <-done

@@ -4,10 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
@@ -38,10 +35,10 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: base + "/{id}/image.png", ID: "get-qr-login-image", Tag: "shopper",
 		Summary:     "The QR code as PNG, 256 × 256 pixels",
+		Files:       []string{"image/png"},
 		Description: "The code contains a URL of the shop with `?qr=` and the `qr_id`. A scanned or expired code is no longer drawn.",
 		Refuses:     []*fault.Error{errTaken, errExpired},
 	}, s.picture)
-	documentImage(rt.API.Huma.OpenAPI(), base+"/{id}/image.png")
 
 	decision := []*fault.Error{blacklist.ErrRefused, errNotScanned, errDecided, errExpired}
 	httpx.Register(rt.API, httpx.Op{
@@ -66,13 +63,6 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, func(ctx context.Context, in *decideInput) (*struct{}, error) {
 		return nil, s.decide(ctx, in.ID, in.Body.ScanToken, denied, 0, "")
 	})
-}
-
-// documentImage describes the picture in the API's document, because huma assumes
-// that every body is JSON.
-func documentImage(doc *huma.OpenAPI, path string) {
-	ok := doc.Paths[path].Get.Responses[strconv.Itoa(http.StatusOK)]
-	ok.Content = map[string]*huma.MediaType{"image/png": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 }
 
 type askInput struct {
@@ -110,12 +100,6 @@ type QRLoginState struct { //nolint:revive // the name in the API document
 
 type idInput struct {
 	ID string `path:"id" doc:"The qr_id"`
-}
-
-type imageOutput struct {
-	CacheControl string `header:"Cache-Control"`
-	ContentType  string `header:"Content-Type"`
-	Body         []byte
 }
 
 type askingDevice struct {

@@ -103,10 +103,9 @@ func (s bundle) phone(i *instance, role auth.Role) (user int64, token string) {
 }
 
 // one reads one value from the database.
-func one[V any](s bundle, sql string, args ...any) (v V) {
+func one[V any](s bundle, sql string, args ...any) V {
 	s.t.Helper()
-	require.NoError(s.t, s.db.QueryRow(s.t.Context(), sql, args...).Scan(&v))
-	return v
+	return pgtest.Read[V](s.t, s.db, sql, args...)
 }
 
 // answer is the answer to a request.

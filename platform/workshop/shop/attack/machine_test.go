@@ -47,7 +47,7 @@ func TestAttackBehindHTTPS(t *testing.T) {
 	t.Run("headers", func(t *testing.T) {
 		t.Parallel()
 		names := []string{"Strict-Transport-Security", "Cross-Origin-Opener-Policy", "Content-Security-Policy", "Referrer-Policy", "X-Content-Type-Options"}
-		_, page, _ := shop.Exchange(t, http.MethodGet, in.URL+"/", "", "")
+		page := shop.Exchange(t, http.MethodGet, in.URL+"/", "", "").Header
 		for name, want := range map[string]string{names[0]: "max-age=", names[1]: "same-origin", names[2]: "default-src 'self';"} {
 			if got := page.Get(name); !strings.HasPrefix(got, want) {
 				t.Errorf("%s is %q, want %s", name, got, want)
@@ -60,9 +60,9 @@ func TestAttackBehindHTTPS(t *testing.T) {
 			"GET /api/v1/rush/garbage", "GET /api/v1/nowhere", "HEAD /",
 		} {
 			method, path, _ := strings.Cut(route, " ")
-			status, header, _ := shop.Exchange(t, method, in.URL+path, "", "")
+			a := shop.Exchange(t, method, in.URL+path, "", "")
 			for _, name := range names {
-				require.Equal(t, fmt.Sprintf("%s of %s, answered %d", name, route, status), header.Get(name), page.Get(name))
+				require.Equal(t, fmt.Sprintf("%s of %s, answered %d", name, route, a.Status), a.Header.Get(name), page.Get(name))
 			}
 		}
 	})
@@ -77,7 +77,7 @@ func TestAttackBehindHTTPS(t *testing.T) {
 	})
 	t.Run("tokens in the browser's storage", func(t *testing.T) {
 		t.Parallel()
-		if _, _, script := shop.Exchange(t, http.MethodGet, in.URL+"/docs/start.js", "", ""); strings.Contains(string(script), "persistAuthorization") {
+		if script := shop.Exchange(t, http.MethodGet, in.URL+"/docs/start.js", "", "").Text; strings.Contains(script, "persistAuthorization") {
 			t.Errorf("the page of the documentation keeps operators' tokens: %s", script)
 		}
 	})
@@ -86,8 +86,8 @@ func TestAttackBehindHTTPS(t *testing.T) {
 		const code = "dangerous-setting"
 		operator := shop.Mint(t, 1, auth.Operator)
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			_, _, raw := shop.Exchange(t, http.MethodGet, in.URL+"/api/v1/admin/alarms?code="+code, operator, "")
-			return strings.Contains(string(raw), "--sandbox-bank") && strings.Contains(string(raw), "--trusted-proxies")
+			raised := shop.Exchange(t, http.MethodGet, in.URL+"/api/v1/admin/alarms?code="+code, operator, "").Text
+			return strings.Contains(raised, "--sandbox-bank") && strings.Contains(raised, "--trusted-proxies")
 		}, "the alarms about the sandbox bank and the proxy")
 	})
 }

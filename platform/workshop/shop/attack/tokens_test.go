@@ -29,8 +29,7 @@ func TestAttackTokens(t *testing.T) {
 		item, other := in.Plan(t, 5, 0).ItemID, in.Plan(t, 5, 0).ItemID
 		in.AwaitLoaded(t, item)
 		in.AwaitLoaded(t, other)
-		var user int64
-		require.NoError(t, db.QueryRow(t.Context(), `INSERT INTO account.users DEFAULT VALUES RETURNING id`).Scan(&user))
+		user := pgtest.Read[int64](t, db, `INSERT INTO account.users DEFAULT VALUES RETURNING id`)
 		disabled := shop.Buyer{In: in, Token: shop.Mint(t, user, auth.Shopper)}
 		no, path := disabled.Path(t, item)
 		do(t, "users/"+fmt.Sprint(user)+"/disable", map[string]any{"reason": "resells"}, http.StatusNoContent)

@@ -104,13 +104,13 @@ func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[strin
 			all.Go(func() {
 				slots <- struct{}{}
 				defer func() { <-slots }()
-				status, _, raw := shop.Exchange(t, strings.ToUpper(method), in.URL+names.Replace(route), token, body)
-				if status == http.StatusInternalServerError {
-					t.Errorf("%s answers %d %.300s", operation, status, raw)
+				a := shop.Exchange(t, strings.ToUpper(method), in.URL+names.Replace(route), token, body)
+				if a.Status == http.StatusInternalServerError {
+					t.Errorf("%s answers %d %.300s", operation, a.Status, a.Text)
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				statuses[operation] = status
+				statuses[operation] = a.Status
 			})
 		}
 	}
@@ -175,8 +175,8 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 
 	readOnly(t, direct, true)
 	sweep(t, in, sale.ItemID, sale.ActivityID)
-	if status, header, raw := shop.Exchange(t, http.MethodPost, in.URL+item+"/stock", operator, `{"add":1}`); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
-		t.Errorf("while Postgres reads only: %d %s", status, raw)
+	if a := shop.Exchange(t, http.MethodPost, in.URL+item+"/stock", operator, `{"add":1}`); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
+		t.Errorf("while Postgres reads only: %d %s", a.Status, a.Text)
 	}
 	readOnly(t, direct, false)
 
@@ -215,9 +215,9 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 			if name == "Redis" && !strings.HasSuffix(asked.path, "/funnel") {
 				continue // answered from Postgres, and their effect is done
 			}
-			status, header, raw := shop.Exchange(t, asked.method, in.URL+asked.path, operator, map[bool]string{true: `{"add":1}`}[strings.HasSuffix(asked.path, "/stock")])
-			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" || !strings.Contains(string(raw), asked.says) {
-				t.Errorf("without %s, %s %s: %d %s", name, asked.method, asked.path, status, raw)
+			a := shop.Exchange(t, asked.method, in.URL+asked.path, operator, map[bool]string{true: `{"add":1}`}[strings.HasSuffix(asked.path, "/stock")])
+			if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Text, asked.says) {
+				t.Errorf("without %s, %s %s: %d %s", name, asked.method, asked.path, a.Status, a.Text)
 			}
 		}
 		if len(statuses) < 80 {

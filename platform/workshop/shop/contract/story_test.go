@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -76,13 +75,11 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 // nil for a body that is not a JSON object.
 func (s *story) ask(t *testing.T, method, path, token, body string, want int, headers ...string) map[string]any {
 	t.Helper()
-	status, _, raw := shop.Exchange(t, method, s.URL+"/api/v1/"+path, token, body, headers...)
-	if status != want {
-		t.Errorf("%s %s: %d, want %d: %.600s", method, path, status, want, raw)
+	a := shop.Exchange(t, method, s.URL+"/api/v1/"+path, token, body, headers...)
+	if a.Status != want {
+		t.Errorf("%s %s: %d, want %d: %.600s", method, path, a.Status, want, a.Text)
 	}
-	var doc map[string]any
-	_ = json.Unmarshal(raw, &doc) // images are not JSON
-	return doc
+	return a.Doc
 }
 
 func (s *story) get(t *testing.T, path, token string, want int) map[string]any {

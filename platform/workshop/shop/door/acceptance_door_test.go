@@ -16,6 +16,7 @@ import (
 
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/shop"
@@ -23,17 +24,19 @@ import (
 
 // got is the result of an attempt.
 type got struct {
-	status int    // HTTP status; 0 means none
-	code   string // problem code
-	body   []byte
-	closed websocket.StatusCode // close code of a socket
+	shop.Answer                      // none with the status 0
+	closed      websocket.StatusCode // close code of a socket
 }
 
 func (g got) String() string {
 	if g.closed != 0 {
 		return fmt.Sprintf("closed %d", g.closed)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", g.status, g.code))
+	code := ""
+	if g.Header.Get("Content-Type") == httpx.ProblemContentType {
+		code = g.text("code")
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", g.Status, code))
 }
 
 // frontDoor is a server in the middle of a sale with a planted value in every
@@ -104,23 +107,13 @@ func (d *frontDoor) post(path, token, body string, headers ...string) func(*test
 func (d *frontDoor) ask(method, path, token, body string, headers ...string) func(*testing.T) got {
 	return func(t *testing.T) got {
 		t.Helper()
-		status, header, body := shop.Exchange(t, method, d.URL+path, token, body, headers...)
-		g := got{status: status, body: body}
-		var problem struct {
-			Code string `json:"code"`
-		}
-		if header.Get("Content-Type") == "application/problem+json" && json.Unmarshal(g.body, &problem) == nil {
-			g.code = problem.Code
-		}
-		return g
+		return got{Answer: shop.Exchange(t, method, d.URL+path, token, body, headers...)}
 	}
 }
 
 // text returns a member of an answer's document.
 func (g got) text(member string) string {
-	var doc map[string]any
-	_ = json.Unmarshal(g.body, &doc) // a body that is not JSON has no members
-	s, _ := doc[member].(string)
+	s, _ := g.Doc[member].(string)
 	return s
 }
 
@@ -134,9 +127,9 @@ func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*webso
 		if err != nil {
 			g := got{}
 			if resp != nil {
-				g.status = resp.StatusCode
-				g.body, _ = io.ReadAll(resp.Body)
-				g.code = g.text("code")
+				raw, _ := io.ReadAll(resp.Body)
+				g.Answer = shop.Answer{Status: resp.StatusCode, Header: resp.Header, Text: string(raw)}
+				_ = json.Unmarshal(raw, &g.Doc)
 			}
 			return g
 		}
@@ -157,7 +150,7 @@ func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*webso
 				return got{closed: websocket.CloseStatus(err)}
 			}
 			if bytes.Contains(message, []byte(`"hello"`)) && len(says) < maxGreeted {
-				return got{status: http.StatusSwitchingProtocols}
+				return got{Answer: shop.Answer{Status: http.StatusSwitchingProtocols}}
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func (d *frontDoor) tokens(t *testing.T, g got) (access, refresh string) {
 	t.Helper()
 	access, refresh = g.text("access_token"), g.text("refresh_token")
 	if access == "" || refresh == "" {
-		t.Fatalf("no tokens: %s %s", g, g.body)
+		t.Fatalf("no tokens: %s %s", g, g.Text)
 	}
 	d.told = append(d.told, access, refresh)
 	return access, refresh
@@ -116,7 +116,7 @@ func (d *frontDoor) accountRows(t *testing.T) []row {
 			code, err := d.phones.Code()
 			require.NoError(t, err)
 			g := d.post("/api/v1/auth/register", "", fmt.Sprintf(`{"phone":%q,"code":%q,"password":%q}`, plantedPhone, code, plantedPassword))(t)
-			if g.status == http.StatusCreated {
+			if g.Status == http.StatusCreated {
 				d.session, _ = d.tokens(t, g)
 				access, refresh = d.login(t)
 			}

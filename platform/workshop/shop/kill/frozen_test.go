@@ -109,10 +109,8 @@ func freezeInTransaction(t *testing.T, c *rushers, conn *pgx.Conn, pid int, othe
 			t.Fatalf("not in line: %s", s)
 		}
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			var waits bool
-			err := tx.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks r USING (pid) WHERE NOT w.granted AND r.relation = 'inventory.stock'::regclass
-				AND r.database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
-			return err == nil && waits
+			return pgtest.Read[bool](t, tx, `SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks r USING (pid) WHERE NOT w.granted AND r.relation = 'inventory.stock'::regclass
+				AND r.database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
 		}, "an order to wait for the stock row")
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 		require.NoError(t, tx.Rollback(t.Context()))

@@ -39,8 +39,7 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	const lock = int64(0x7374616d70656465) // "stampede" in ASCII
 	const mine = `FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		AND (classid::bigint << 32 | objid::bigint) = $1`
-	var holder int32
-	require.NoError(t, other.QueryRow(t.Context(), `SELECT pid `+mine+` AND granted`, lock).Scan(&holder))
+	holder := pgtest.Read[int32](t, other, `SELECT pid `+mine+` AND granted`, lock)
 	taken := make(chan error, 1)
 	go func() {
 		_, err := successor.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, lock)
@@ -49,9 +48,7 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 	// The successor queues for the lock before the holder's connection breaks,
 	// so that the server cannot reacquire it.
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		var waits bool
-		err := other.QueryRow(t.Context(), `SELECT EXISTS (SELECT `+mine+` AND NOT granted)`, lock).Scan(&waits)
-		return err == nil && waits
+		return pgtest.Read[bool](t, other, `SELECT EXISTS (SELECT `+mine+` AND NOT granted)`, lock)
 	}, "the successor to wait for the lock")
 	pgtest.Exec(t, other, `SELECT pg_terminate_backend($1)`, holder)
 	require.NoError(t, <-taken)

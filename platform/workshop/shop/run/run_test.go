@@ -72,22 +72,22 @@ func assertStoresRestarted(t *testing.T, p *shop.Process, operator string) {
 		}
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		_, _, raw := shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/alarms?code=store-restarted", operator, "")
-		return strings.Contains(string(raw), "Postgres exited (signal: killed). It answered again after") &&
-			strings.Contains(string(raw), "Redis exited (signal: killed). It answered again after")
+		raised := shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/alarms?code=store-restarted", operator, "").Text
+		return strings.Contains(raised, "Postgres exited (signal: killed). It answered again after") &&
+			strings.Contains(raised, "Redis exited (signal: killed). It answered again after")
 	}, "the alarms about Postgres and Redis")
 }
 
 // assertOpeningsOnce fails if a restart planned a demo sale a second time.
 func assertOpeningsOnce(t *testing.T, url string) {
 	t.Helper()
-	_, body := shop.Fetch(t, url+"/api/v1/sessions?limit=100")
+	body := shop.Fetch(t, url+"/api/v1/sessions?limit=100").Text
 	var list struct {
 		Data []struct {
 			OpensAt time.Time `json:"opens_at"`
 		} `json:"data"`
 	}
-	require.NoError(t, json.Unmarshal(body, &list))
+	require.NoError(t, json.Unmarshal([]byte(body), &list))
 	require.Equal(t, "a list without sessions", len(list.Data) == 0, false)
 	seen := map[time.Time]bool{}
 	for _, s := range list.Data {
