@@ -72,7 +72,7 @@ func TestServedRoutes(t *testing.T) {
 	t.Parallel()
 	router, url := serveHere(t)
 	checkClasses(t, router)
-	served := []byte(shop.Fetch(t, url+"/openapi.json").Text)
+	served := shop.Fetch(t, url+"/openapi.json").Raw
 	const name = "platform/edge/httpx/openapi.json"
 	if os.Getenv("STAMPEDE_UPDATE_GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(name, served, 0o600))

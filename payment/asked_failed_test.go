@@ -31,7 +31,7 @@ func aFailedRefundIsRetried(t *testing.T, s *bundle) {
 	s.finds(checkMoney, 0)
 	s.askBack(no, `{"note":"again"}`, "order-not-refundable")
 	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal' WHERE payment_no = (SELECT replace(payment_no::text, '-', '') FROM payments.payments WHERE order_no = $1)`, no)
-	next := s.act(firstOperator, refundNo, "retry", "", "requested").text("refund_no")
+	next := s.act(firstOperator, refundNo, "retry", "", "requested").Text("refund_no")
 	require.Equal(t, "the retry has another number", next != refundNo, true)
 	s.orderIs(no, orderevent.StatusRefunding)
 	s.act(firstOperator, refundNo, "retry", "", "refund-not-waiting")
@@ -110,7 +110,7 @@ func theWorklistIsByStatus(t *testing.T, s *bundle) {
 	refundNo := s.askBack(no, `{"note":"again"}`, "awaiting_approval")
 	s.act(secondOperator, refundNo, "reject", "", "rejected")
 	s.askBack(no, `{"note":"again"}`, "awaiting_approval")
-	rows, _ := s.staff(firstOperator, http.MethodGet, "refunds?status=rejected&limit=1", "").body["data"].([]any)
+	rows, _ := s.staff(firstOperator, http.MethodGet, "refunds?status=rejected&limit=1", "").Doc["data"].([]any)
 	if len(rows) != 1 || rows[0].(map[string]any)["refund_no"] != refundNo {
 		t.Errorf("the newest rejected refund is %v, want %s", rows, refundNo)
 	}

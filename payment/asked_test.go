@@ -82,18 +82,18 @@ func (s *bundle) askBack(no ids.ID, body, want string) (refundNo string) {
 	s.t.Helper()
 	a := s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/refunds", body, "Idempotency-Key", ids.New().String())
 	s.says(a, want)
-	return a.text("refund_no")
+	return a.Text("refund_no")
 }
 
 // says requires an answer with a refund's status, or a problem's code.
 func (s *bundle) says(a answer, want string) {
 	s.t.Helper()
-	got := a.text("status")
-	if a.status != http.StatusOK {
-		got = a.text("code")
+	got := a.Text("status")
+	if a.Status != http.StatusOK {
+		got = a.Text("code")
 	}
 	if got != want {
-		s.t.Fatalf("the answer is %d %v, want %s", a.status, a.body, want)
+		s.t.Fatalf("the answer is %d %v, want %s", a.Status, a.Doc, want)
 	}
 }
 
@@ -166,7 +166,7 @@ func partsOfAnOrderGoBack(t *testing.T, s *bundle) {
 	s.booksAreRight()
 	tooMuch := s.staff(firstOperator, http.MethodPost, path, `{"amount":71,"note":"too much"}`, "Idempotency-Key", "too much")
 	s.says(tooMuch, "refund-exceeds")
-	if says := fmt.Sprint(tooMuch.body); !strings.Contains(says, "At most CNY 0.70 can still be refunded") || !strings.Contains(says, "location:body.amount") {
+	if says := fmt.Sprint(tooMuch.Doc); !strings.Contains(says, "At most CNY 0.70 can still be refunded") || !strings.Contains(says, "location:body.amount") {
 		t.Errorf("the refusal neither names what is left nor marks the amount: %s", says)
 	}
 	s.askBack(no, `{"amount":0,"note":"0.00 is not all"}`, "refund-of-nothing")

@@ -47,7 +47,7 @@ func misbehavingBank(t *testing.T, s *bundle) {
 			paymentNo, url := s.startPayment(no, user)
 			a, err := s.tryPost(0, url, `{"behaviour":"`+string(tt.behaviour)+`","delay_seconds":3600}`)
 			require.NoError(t, err)
-			a.want(t, "pay", http.StatusOK, "")
+			a.Want(t, "pay", http.StatusOK, "")
 			if tt.alarm != "" {
 				s.until("the alarm", func() bool { return s.alarms(tt.alarm, "payment "+paymentNo.String()) == 1 })
 			}

@@ -90,7 +90,7 @@ func TestChargebacks(t *testing.T) {
 	waiting := s.askBack(no, `{"note":"asked for before the bank took it"}`, "awaiting_approval")
 	report(capture, withdrawn)
 	is(no, "open 4200 withdrawn true, rows 1 0, alarms 1")
-	shown, _ := s.document(no, read[int64](s, `SELECT user_id FROM orders.orders WHERE order_no = $1`, no)).body["payment"].(map[string]any)
+	shown, _ := s.document(no, read[int64](s, `SELECT user_id FROM orders.orders WHERE order_no = $1`, no)).Doc["payment"].(map[string]any)
 	theirs, _ := json.Marshal(shown["chargebacks"])
 	if !regexp.MustCompile(`^\[\{"amount":\{"amount":4200,"currency":"CNY"\},"created_at":"[^"]+","status":"open","updated_at":"[^"]+","withdrawn":true\}\]$`).Match(theirs) {
 		t.Errorf("the shopper reads of the chargeback %s", theirs)

@@ -30,20 +30,20 @@ func (s *bundle) available() int {
 
 func cancel(t *testing.T, s *bundle) {
 	no, user := s.one(100)
-	s.cancelOrder(no, user+1).want(t, "another shopper", http.StatusNotFound, "")
+	s.cancelOrder(no, user+1).Want(t, "another shopper", http.StatusNotFound, "")
 	_, url := s.startPayment(no, user)
 	before := s.available()
-	a := s.cancelOrder(no, user).want(t, "cancel", http.StatusOK, "")
-	require.Equal(t, "status and reason", [...]string{a.text("status"), a.text("reason")}, [...]string{"closed", "canceled"})
+	a := s.cancelOrder(no, user).Want(t, "cancel", http.StatusOK, "")
+	require.Equal(t, "status and reason", [...]string{a.Text("status"), a.Text("reason")}, [...]string{"closed", "canceled"})
 	require.Equal(t, "units available", s.available(), before+1)
 	p, err := s.tryPost(0, url, `{}`)
 	require.NoError(t, err)
-	p.want(t, "paying a canceled order", http.StatusConflict, "")
-	s.cancelOrder(no, user).want(t, "again", http.StatusConflict, "order-not-cancelable")
+	p.Want(t, "paying a canceled order", http.StatusConflict, "")
+	s.cancelOrder(no, user).Want(t, "again", http.StatusConflict, "order-not-cancelable")
 	// Without a payment no provider is needed.
 	no, user = s.one(100)
 	s.bank.shut.Store(true)
-	s.cancelOrder(no, user).want(t, "without a payment", http.StatusOK, "")
+	s.cancelOrder(no, user).Want(t, "without a payment", http.StatusOK, "")
 	s.booksAreRight()
 }
 
@@ -74,10 +74,10 @@ func cancelOfALockedItem(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	before := s.available()
 	release := pgtest.Locked(s.t, s.db, `SELECT FROM inventory.stock WHERE item_id = $1 FOR UPDATE`, s.item)
-	s.cancelOrder(no, user).want(t, "locked", http.StatusServiceUnavailable, "payment-unavailable")
+	s.cancelOrder(no, user).Want(t, "locked", http.StatusServiceUnavailable, "payment-unavailable")
 	release()
 	s.startPayment(no, user)
-	require.Equal(t, "reason", s.cancelOrder(no, user).want(t, "unlocked", http.StatusOK, "").text("reason"), "canceled")
+	require.Equal(t, "reason", s.cancelOrder(no, user).Want(t, "unlocked", http.StatusOK, "").Text("reason"), "canceled")
 	require.Equal(t, "units available", s.available(), before+1)
 	s.booksAreRight()
 }
@@ -87,12 +87,12 @@ func cancelWithoutTheBank(t *testing.T, s *bundle) {
 	_, url := s.startPayment(no, user)
 	s.bank.shut.Store(true)
 	for range 2 { // a cancel that the provider does not answer may be repeated at once
-		s.cancelOrder(no, user).want(t, "", http.StatusServiceUnavailable, "payment-unavailable")
+		s.cancelOrder(no, user).Want(t, "", http.StatusServiceUnavailable, "payment-unavailable")
 	}
 	require.Equal(t, "closed without knowing about the money", s.status(no), orderevent.StatusPending)
 	s.bank.shut.Store(false)
 	s.settlesAt(url, no) // the payment that closing must not overlook
-	s.cancelOrder(no, user).want(t, "canceling a paid order", http.StatusConflict, "order-not-cancelable")
+	s.cancelOrder(no, user).Want(t, "canceling a paid order", http.StatusConflict, "order-not-cancelable")
 	s.booksAreRight()
 }
 
@@ -101,14 +101,14 @@ func closingFindsTheMoney(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Never)
-	a := s.cancelOrder(no, user).want(t, "money at the bank", http.StatusConflict, "order-not-cancelable")
-	require.Equal(t, "it says what the order is", a.text("order_status") != "", true)
+	a := s.cancelOrder(no, user).Want(t, "money at the bank", http.StatusConflict, "order-not-cancelable")
+	require.Equal(t, "it says what the order is", a.Text("order_status") != "", true)
 	s.orderIs(no, orderevent.StatusPaid)
 	// An amount that differs is refunded and does not keep the order open.
 	no, user = s.one(100)
 	_, url = s.startPayment(no, user)
 	s.payAt(url, sandbox.Underpaid)
-	s.cancelOrder(no, user).want(t, "underpaid", http.StatusOK, "")
+	s.cancelOrder(no, user).Want(t, "underpaid", http.StatusOK, "")
 	s.refundsDone(no)
 	s.booksAreRight()
 }
@@ -157,7 +157,7 @@ func queries(t *testing.T, s *bundle) {
 	// Expired, never created at the bank: closed.
 	no, user = s.one(100)
 	s.bank.shut.Store(true)
-	s.askToPay(no, user).want(t, "", http.StatusServiceUnavailable, "")
+	s.askToPay(no, user).Want(t, "", http.StatusServiceUnavailable, "")
 	s.bank.shut.Store(false)
 	missing := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE order_no = $1`, no)
 	s.exec(`UPDATE payments.payments SET next_query = now() WHERE payment_no = $1`, missing)

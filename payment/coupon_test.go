@@ -28,9 +28,9 @@ func TestCoupons(t *testing.T) {
 func (s *bundle) issued(user, off int64) (couponNo string) {
 	s.t.Helper()
 	kind := s.staff(firstOperator, http.MethodPost, "coupons", fmt.Sprintf(
-		`{"name":"off","amount_off":{"amount":%d,"currency":"CNY"},"threshold":{"amount":0,"currency":"CNY"},"valid_days":1,"total":1}`, off)).text("id")
+		`{"name":"off","amount_off":{"amount":%d,"currency":"CNY"},"threshold":{"amount":0,"currency":"CNY"},"valid_days":1,"total":1}`, off)).Text("id")
 	s.staff(firstOperator, http.MethodPost, "coupons/"+kind+"/activate", "")
-	issued := s.staff(firstOperator, http.MethodPost, "coupons/"+kind+"/issue", fmt.Sprintf(`{"user_ids":["%d"]}`, user)).body["issued"]
+	issued := s.staff(firstOperator, http.MethodPost, "coupons/"+kind+"/issue", fmt.Sprintf(`{"user_ids":["%d"]}`, user)).Doc["issued"]
 	require.Equal[any](s.t, "coupons issued", issued, 1.0)
 	return read[ids.ID](s, `SELECT coupon_no FROM orders.coupons WHERE kind_id = $1`, kind).String()
 }
@@ -39,12 +39,12 @@ func (s *bundle) issued(user, off int64) (couponNo string) {
 func (s *bundle) choose(no ids.ID, user int64, coupon string, want any) answer {
 	s.t.Helper()
 	a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", fmt.Sprintf(`{"coupon":%q}`, coupon))
-	got := a.body["code"]
-	if amount, ok := a.body["amount"].(map[string]any); ok {
+	got := a.Doc["code"]
+	if amount, ok := a.Doc["amount"].(map[string]any); ok {
 		got = int(amount["amount"].(float64))
 	}
 	if got != want {
-		s.t.Fatalf("to pay with the coupon: %v, want %v: %v", got, want, a.body)
+		s.t.Fatalf("to pay with the coupon: %v, want %v: %v", got, want, a.Doc)
 	}
 	return a
 }
@@ -58,7 +58,7 @@ func (s *bundle) use(no ids.ID) string {
 // couponIs requires a coupon's status as its shopper reads it.
 func (s *bundle) couponIs(user int64, couponNo, want string) {
 	s.t.Helper()
-	list, _ := s.get(user, "/api/v1/coupons").body["data"].([]any)
+	list, _ := s.get(user, "/api/v1/coupons").Doc["data"].([]any)
 	for _, c := range list {
 		if c := c.(map[string]any); c["coupon_no"] == couponNo {
 			require.Equal[any](s.t, "the coupon", c["status"], want)
@@ -85,18 +85,18 @@ func (s *bundle) couponsAgree() {
 func aCouponLowersWhatIsPaid(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	small, large := s.issued(user, 100), s.issued(user, 900)
-	list, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).body["data"].([]any)
+	list, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).Doc["data"].([]any)
 	if len(list) != 2 || list[0].(map[string]any)["coupon_no"] != large || list[1].(map[string]any)["coupon_no"] != small {
 		t.Errorf("not the best first: %v", list)
 	}
 	a := s.choose(no, user, large, 9000)
 	s.has(s.get(user, "/api/v1/orders/"+no.String()), http.StatusOK, `"amount":{"amount":9000,"currency":"CNY"}`)
 	require.Equal(t, "events about the discount", s.events(orderevent.SubjectAmended, no), 1)
-	require.Equal(t, "the payment of the same choice", s.choose(no, user, large, 9000).text("payment_no"), a.text("payment_no"))
-	require.Equal(t, "the payment without a choice", s.askToPay(no, user).text("payment_no"), a.text("payment_no"))
+	require.Equal(t, "the payment of the same choice", s.choose(no, user, large, 9000).Text("payment_no"), a.Text("payment_no"))
+	require.Equal(t, "the payment without a choice", s.askToPay(no, user).Text("payment_no"), a.Text("payment_no"))
 	s.couponIs(user, large, "locked")
 	s.couponsAgree()
-	s.settlesAt(a.text("pay_url"), no)
+	s.settlesAt(a.Text("pay_url"), no)
 	s.couponIs(user, large, "used")
 	s.couponIs(user, small, "available")
 	s.couponsAgree()
@@ -105,12 +105,12 @@ func aCouponLowersWhatIsPaid(t *testing.T, s *bundle) {
 func anotherChoiceClosesTheOpenPaymentFirst(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	one, two := s.issued(user, 100), s.issued(user, 200)
-	payments := []string{s.choose(no, user, "", 9900).text("payment_no")}
+	payments := []string{s.choose(no, user, "", 9900).Text("payment_no")}
 	for _, c := range []struct {
 		coupon string
 		want   int
 	}{{one, 9800}, {two, 9700}, {"", 9900}, {one, 9800}} {
-		payments = append(payments, s.choose(no, user, c.coupon, c.want).text("payment_no"))
+		payments = append(payments, s.choose(no, user, c.coupon, c.want).Text("payment_no"))
 		last, _ := ids.Parse(payments[len(payments)-2])
 		s.paymentIs(last, "closed")
 		require.Equal(t, "the former payment at the bank", read[string](s, `SELECT status FROM sandbox.payments WHERE payment_no = $1`, last), "closed")
@@ -122,14 +122,14 @@ func anotherChoiceClosesTheOpenPaymentFirst(t *testing.T, s *bundle) {
 	s.choose(no, user, two, "payment-unavailable")
 	s.bank.shut.Store(false)
 	s.couponIs(user, one, "locked")
-	require.Equal(t, "the payment that could not be closed", s.choose(no, user, one, 9800).text("payment_no"), payments[4])
+	require.Equal(t, "the payment that could not be closed", s.choose(no, user, one, 9800).Text("payment_no"), payments[4])
 }
 
 func aCouponThatDoesNotFitChangesNothing(t *testing.T, s *bundle) {
 	no, user := s.one(90)
 	mine, elsewhere, stranger := s.issued(user, 40), s.issued(user, 40), s.issued(user+1_000_000, 40)
 	s.choose(s.another(user, 800), user, elsewhere, 760)
-	open := s.choose(no, user, mine, 50).text("payment_no")
+	open := s.choose(no, user, mine, 50).Text("payment_no")
 	unfit := map[string]string{"another shopper's": stranger, "no coupon": ids.NewFor(user).String(), "no number": "x", "in use": elsewhere}
 	for name, change := range map[string]string{
 		"dear": `threshold = 91`, "foreign": `currency = 'USD'`, "other item": `item_ids = '{77}'`, "other activity": `activity_ids = '{77}'`,
@@ -143,10 +143,10 @@ func aCouponThatDoesNotFitChangesNothing(t *testing.T, s *bundle) {
 		s.exec(`UPDATE orders.coupons SET `+span+` WHERE coupon_no = $1`, unfit[name])
 	}
 	for name, coupon := range unfit {
-		s.choose(no, user, coupon, "coupon-not-usable").want(t, name, http.StatusConflict, "")
+		s.choose(no, user, coupon, "coupon-not-usable").Want(t, name, http.StatusConflict, "")
 	}
-	require.Equal(t, "the open payment, beside a coupon that does not fit", s.askToPay(no, user).text("payment_no"), open)
-	fits, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).body["data"].([]any)
+	require.Equal(t, "the open payment, beside a coupon that does not fit", s.askToPay(no, user).Text("payment_no"), open)
+	fits, _ := s.get(user, "/api/v1/coupons?order_no="+no.String()).Doc["data"].([]any)
 	require.Equal(t, "coupons that fit, which is the one it has", len(fits), 1)
 	s.couponsAgree()
 }
@@ -165,7 +165,7 @@ func aFreeOrderByCoupon(t *testing.T, s *bundle) {
 	coupon := s.issued(user, 1000)
 	s.choose(no, user, "", 100)
 	a := s.choose(no, user, coupon, 0)
-	require.Equal(t, "status and provider", [...]string{a.text("status"), a.text("provider")}, [...]string{"captured", free})
+	require.Equal(t, "status and provider", [...]string{a.Text("status"), a.Text("provider")}, [...]string{"captured", free})
 	s.orderIs(no, orderevent.StatusPaid)
 	s.couponIs(user, coupon, "used")
 	s.couponsAgree()
@@ -183,7 +183,7 @@ func moneyOfTheFormerAmountGoesBack(_ *testing.T, s *bundle) {
 	s.refundRequested(no, "mismatch")
 	s.orderIs(no, orderevent.StatusPending)
 	s.couponsAgree()
-	s.settlesAt(a.text("pay_url"), no)
+	s.settlesAt(a.Text("pay_url"), no)
 	s.refundsDone(no)
 	s.couponIs(user, coupon, "used")
 	s.couponsAgree()
@@ -193,7 +193,7 @@ func aClosedOrderGivesItsCouponBack(_ *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	coupon := s.issued(user, 900)
 	s.choose(no, user, coupon, 9000)
-	s.cancelOrder(no, user).want(s.t, "", http.StatusOK, "")
+	s.cancelOrder(no, user).Want(s.t, "", http.StatusOK, "")
 	s.couponIs(user, coupon, "available")
 	s.couponsAgree()
 	s.choose(s.another(user, 1000), user, coupon, 100)
@@ -204,7 +204,7 @@ func aRefundedOrderGivesItsCouponBack(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	coupon := s.issued(user, 900)
 	a := s.choose(no, user, coupon, 9000)
-	s.settlesAt(a.text("pay_url"), no)
+	s.settlesAt(a.Text("pay_url"), no)
 	s.askBack(no, `{"amount":1000,"note":"scratched"}`, "requested")
 	s.refundsDone(no)
 	s.couponIs(user, coupon, "used") // part of the money is no refund of the order
@@ -225,7 +225,7 @@ func (s *bundle) lateWithCoupon() (no ids.ID, user int64, coupon, url string) {
 	s.exec(`UPDATE inventory.stock SET total = total + 1, backup = backup + 1 WHERE item_id = $1`, s.item)
 	no, user = s.one(9900)
 	coupon = s.issued(user, 900)
-	url = s.choose(no, user, coupon, 9000).text("pay_url")
+	url = s.choose(no, user, coupon, 9000).Text("pay_url")
 	s.closeBehindTheBank(no, user)
 	s.couponIs(user, coupon, "available")
 	return no, user, coupon, url
@@ -262,7 +262,7 @@ func theShopBearsACouponUsedElsewhere(t *testing.T, s *bundle) {
 	s.settlesAt(url, no)
 	require.Equal(t, "the uses", [...]string{s.use(no), s.use(other)}, [...]string{"borne", "locked"})
 	kind := read[int64](s, `SELECT kind_id FROM orders.coupons WHERE coupon_no = $1`, coupon)
-	figures := s.staff(firstOperator, http.MethodGet, fmt.Sprintf("coupons/%d", kind), "").body
+	figures := s.staff(firstOperator, http.MethodGet, fmt.Sprintf("coupons/%d", kind), "").Doc
 	got := []any{figures["borne"], figures["locked"], figures["used"], figures["issued"], figures["discount"].(map[string]any)["amount"]}
 	require.Equal(t, "borne, locked, used, issued and the discount", got, []any{1.0, 1.0, 0.0, 1.0, 900.0})
 	s.couponsAgree()
@@ -278,8 +278,8 @@ func oneCouponForTwoOrdersAtOneMoment(t *testing.T, s *bundle) {
 			for _, coupon := range []string{one, two, ""}[:2+i%2] {
 				g.Go(func() {
 					a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", fmt.Sprintf(`{"coupon":%q}`, coupon))
-					if code := a.text("code"); a.status != http.StatusOK && code != "coupon-not-usable" && code != "order-closing" && code != "payment-unavailable" {
-						t.Errorf("%d %v", a.status, a.body)
+					if code := a.Text("code"); a.Status != http.StatusOK && code != "coupon-not-usable" && code != "order-closing" && code != "payment-unavailable" {
+						t.Errorf("%d %v", a.Status, a.Doc)
 					}
 				})
 			}
@@ -295,7 +295,7 @@ func choicesAndPaymentsAtOneMoment(t *testing.T, s *bundle) {
 	for range 5 {
 		no, user := s.one(1000)
 		coupons := []string{s.issued(user, 100), s.issued(user, 200), ""}
-		url := s.choose(no, user, coupons[0], 900).text("pay_url")
+		url := s.choose(no, user, coupons[0], 900).Text("pay_url")
 		var g sync.WaitGroup
 		for _, coupon := range coupons[1:] {
 			g.Go(func() { s.post(user, "/api/v1/orders/"+no.String()+"/payments", fmt.Sprintf(`{"coupon":%q}`, coupon)) })
@@ -308,7 +308,7 @@ func choicesAndPaymentsAtOneMoment(t *testing.T, s *bundle) {
 		})
 		g.Wait()
 		if s.status(no) == orderevent.StatusPending { // the payment was closed before it was paid
-			s.payAt(s.askToPay(no, user).text("pay_url"), sandbox.Normal)
+			s.payAt(s.askToPay(no, user).Text("pay_url"), sandbox.Normal)
 		}
 		s.until("the order is paid", func() bool { return s.status(no) == orderevent.StatusPaid })
 		s.couponsAgree()

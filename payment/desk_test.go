@@ -30,7 +30,7 @@ func TestOperatorsActOnOrders(t *testing.T) {
 func (s *bundle) history(no ids.ID) string {
 	s.t.Helper()
 	a := s.staff(firstOperator, http.MethodGet, "orders/"+no.String(), "")
-	lines, _ := a.body["history"].([]any)
+	lines, _ := a.Doc["history"].([]any)
 	var text []string
 	for _, l := range lines {
 		m, _ := l.(map[string]any)
@@ -59,9 +59,9 @@ func anOperatorCancelsForAShopper(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	paymentNo, _ := s.startPayment(no, user)
 	path := "orders/" + no.String() + "/cancel"
-	s.staff(firstOperator, http.MethodPost, path, `{"reason":" "}`).want(t, "without a reason", http.StatusUnprocessableEntity, "")
+	s.staff(firstOperator, http.MethodPost, path, `{"reason":" "}`).Want(t, "without a reason", http.StatusUnprocessableEntity, "")
 	for range 2 { // the second finds it canceled
-		s.staff(firstOperator, http.MethodPost, path, `{"reason":"asked by phone"}`).want(t, "", http.StatusOK, "")
+		s.staff(firstOperator, http.MethodPost, path, `{"reason":"asked by phone"}`).Want(t, "", http.StatusOK, "")
 	}
 	s.orderIs(no, orderevent.StatusClosed)
 	s.paymentIs(paymentNo, "closed")
@@ -69,11 +69,11 @@ func anOperatorCancelsForAShopper(t *testing.T, s *bundle) {
 	require.Equal(t, "audit", s.audited("order.cancel", no), `{"after": {"reason": "withdrawn", "status": "closed"}, "before": {"status": "pending_payment"}, "reason": "asked by phone"}`)
 	a := s.document(no, user)
 	s.has(a, http.StatusOK, `"reason":"withdrawn"`)
-	if raw, _ := json.Marshal(a.body); strings.Contains(string(raw), "phone\"") || strings.Contains(string(raw), "operator") {
+	if raw, _ := json.Marshal(a.Doc); strings.Contains(string(raw), "phone\"") || strings.Contains(string(raw), "operator") {
 		t.Errorf("the shopper reads the operator's words: %s", raw)
 	}
 	require.Equal(t, "stock", s.stockIs(), before)
-	s.staff(firstOperator, http.MethodPost, "orders/"+ids.NewFor(7).String()+"/cancel", `{"reason":"x"}`).want(t, "an unknown order", http.StatusNotFound, "")
+	s.staff(firstOperator, http.MethodPost, "orders/"+ids.NewFor(7).String()+"/cancel", `{"reason":"x"}`).Want(t, "an unknown order", http.StatusNotFound, "")
 	s.says(s.staff(firstOperator, http.MethodGet, "orders/"+ids.NewFor(7).String(), ""), "not-found")
 	s.says(s.get(user, "/api/v1/admin/orders/"+no.String()), "forbidden")
 }
@@ -95,13 +95,13 @@ func sendingIsAStepOfItsOwn(t *testing.T, s *bundle) {
 		s.says(s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", blank), "invalid")
 	}
 	for _, number := range []string{`\u202e1 `, "1", "2"} { // the second changes nothing, the third corrects
-		s.staff(firstOperator, http.MethodPut, path, `{"carrier":"SF","tracking_no":"`+number+`"}`).want(t, "", http.StatusOK, "")
+		s.staff(firstOperator, http.MethodPut, path, `{"carrier":"SF","tracking_no":"`+number+`"}`).Want(t, "", http.StatusOK, "")
 	}
 	s.orderIs(no, orderevent.StatusPaid)
 	s.has(s.document(no, user), http.StatusOK, `"tracking_no":"2"`)
 	require.Equal(t, "events", s.events(orderevent.SubjectShipped, no), 2)
 	require.Equal(t, "audit", s.audited("order.ship", no), `{"after": {"status": "paid", "carrier": "SF", "tracking_no": "2"}, "before": {"status": "paid", "carrier": "SF", "tracking_no": "1"}}`)
-	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").want(t, "complete", http.StatusOK, "")
+	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").Want(t, "complete", http.StatusOK, "")
 	s.historyEnds(no, "paid by operator %[1]d: ship SF 1; paid by operator %[1]d: ship SF 2; completed by operator %[1]d")
 	s.booksAreRight()
 }
@@ -132,13 +132,13 @@ func notesStayAmongOperators(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "orders/" + no.String() + "/notes"
 	for range 2 {
-		s.staff(firstOperator, http.MethodPost, path, `{"text":"call back on Friday"}`, "Idempotency-Key", "n1").want(t, "", http.StatusOK, "")
+		s.staff(firstOperator, http.MethodPost, path, `{"text":"call back on Friday"}`, "Idempotency-Key", "n1").Want(t, "", http.StatusOK, "")
 	}
 	require.Equal(t, "history", s.history(no), fmt.Sprintf("pending_payment by system; pending_payment by operator %d: note call back on Friday", firstOperator))
 	if got := s.audited("order.note", no); strings.Contains(got, "Friday") || got == "" {
 		t.Errorf("audit: %q", got)
 	}
-	if raw, _ := json.Marshal(s.document(no, user).body); strings.Contains(string(raw), "Friday") {
+	if raw, _ := json.Marshal(s.document(no, user).Doc); strings.Contains(string(raw), "Friday") {
 		t.Errorf("the shopper reads the note: %s", raw)
 	}
 }

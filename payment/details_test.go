@@ -33,9 +33,9 @@ func (s *bundle) put(no ids.ID, user int64, body string) answer {
 // has requires the status of an answer and parts of its JSON.
 func (s *bundle) has(a answer, status int, parts ...string) {
 	s.t.Helper()
-	raw, err := json.Marshal(a.body)
-	if err != nil || a.status != status {
-		s.t.Errorf("status %d, want %d: %s", a.status, status, raw)
+	raw, err := json.Marshal(a.Doc)
+	if err != nil || a.Status != status {
+		s.t.Errorf("status %d, want %d: %s", a.Status, status, raw)
 	}
 	for _, part := range parts {
 		if !strings.Contains(string(raw), part) {
@@ -140,7 +140,7 @@ func aPickupCostsNoFreightAndHasACode(t *testing.T, s *bundle) {
 	s.has(s.put(no, user, delivered), http.StatusOK, `"total":{"amount":108,"currency":"CNY"}`)
 	pending := s.put(no, user, pickedUpHere)
 	s.has(pending, http.StatusOK, `"total":{"amount":100,"currency":"CNY"}`, `"name":"旗舰店"`)
-	require.Equal(t, "the code before the payment", pending.body["pickup"], nil)
+	require.Equal(t, "the code before the payment", pending.Doc["pickup"], nil)
 	s.pays(no, user)
 	if code := s.pickupCode(no, user); !pickupCode.MatchString(code) {
 		t.Errorf("the pickup code of a paid order is %q", code)
@@ -150,7 +150,7 @@ func aPickupCostsNoFreightAndHasACode(t *testing.T, s *bundle) {
 // pickupCode is the code that an order's shopper sees, "" for none.
 func (s *bundle) pickupCode(no ids.ID, user int64) string {
 	s.t.Helper()
-	pickup, _ := s.document(no, user).body["pickup"].(map[string]any)
+	pickup, _ := s.document(no, user).Doc["pickup"].(map[string]any)
 	code, _ := pickup["code"].(string)
 	return code
 }
@@ -212,7 +212,7 @@ func detailsAgainstPaymentsThatBegin(t *testing.T, s *bundle) {
 	nos, users := s.buy(12, 100)
 	var group sync.WaitGroup
 	for i, no := range nos {
-		s.put(no, users[i], pickedUpHere).want(t, "", http.StatusOK, "")
+		s.put(no, users[i], pickedUpHere).Want(t, "", http.StatusOK, "")
 		group.Go(func() { s.put(no, users[i], delivered) })
 		group.Go(func() { _, _ = s.tryPost(users[i], s.url+"/api/v1/orders/"+no.String()+"/payments", "") })
 	}
@@ -231,8 +231,8 @@ func historyNamesMintedTokens(t *testing.T, s *bundle) {
 		t.Helper()
 		token := s.token(auth.Principal{UserID: user, Role: auth.Shopper, Act: auth.ByCLI})
 		a, err := s.try(method, 0, s.url+"/api/v1/orders/"+no.String()+path, body, "Authorization", "Bearer "+token)
-		if err != nil || a.status != http.StatusOK {
-			t.Fatalf("%s: %d %v, %v", path, a.status, a.body, err)
+		if err != nil || a.Status != http.StatusOK {
+			t.Fatalf("%s: %d %v, %v", path, a.Status, a.Doc, err)
 		}
 	}
 	no, user := s.one(100)

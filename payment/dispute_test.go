@@ -21,16 +21,16 @@ import (
 func aRetryForAnEarlierDisputeClosesNoOther(t *testing.T, s *bundle) {
 	no, user := s.paidFor(100, sandbox.RefundFails)
 	open := func() string {
-		return s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).text("dispute_no")
+		return s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).Text("dispute_no")
 	}
 	end := func(dispute, refund string) string {
-		return s.staff(firstOperator, http.MethodPost, "disputes/"+dispute+"/close", `{"text":"退您一部分","refund":`+refund+`}`).text("refund_no")
+		return s.staff(firstOperator, http.MethodPost, "disputes/"+dispute+"/close", `{"text":"退您一部分","refund":`+refund+`}`).Text("refund_no")
 	}
 	failed := end(open(), `{"amount":40}`)
 	s.refundsDone(no)
 	second := open()
 	s.exec(`UPDATE sandbox.payments SET behaviour = 'normal'`)
-	retried := s.act(firstOperator, failed, "retry", "", "requested").text("refund_no")
+	retried := s.act(firstOperator, failed, "retry", "", "requested").Text("refund_no")
 	if got := end(second, `{"amount":20}`); got == "" || got == retried || got == failed {
 		t.Errorf("the second dispute is closed by refund %q; the first had %s, retried as %s", got, failed, retried)
 	}
@@ -43,7 +43,7 @@ func aRetryForAnEarlierDisputeClosesNoOther(t *testing.T, s *bundle) {
 // neither, and a second operator cannot close it otherwise.
 func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	no, user := s.paidFor(100, sandbox.Normal)
-	dispute := s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).text("dispute_no")
+	dispute := s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`).Text("dispute_no")
 	path := "disputes/" + dispute + "/close"
 	release := pgtest.Locked(s.t, s.db, `LOCK TABLE orders.dispute_texts IN SHARE MODE`)
 	first := make(chan answer)
@@ -54,13 +54,13 @@ func aRefundAndItsDisputeEndTogether(t *testing.T, s *bundle) {
 	s.until("the closing waits to write its text, and ends", func() bool {
 		return read[int](s, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	})
-	if a := <-first; a.status == http.StatusOK {
-		t.Errorf("without its connection: %v", a.body)
+	if a := <-first; a.Status == http.StatusOK {
+		t.Errorf("without its connection: %v", a.Doc)
 	}
 	release()
 	s.staff(secondOperator, http.MethodPost, path, `{"text":"不退"}`)
-	got := read[string](s, `SELECT d.status || ' ' || d.outcome || ' ' || count(r.refund_no) FROM orders.disputes d
-		LEFT JOIN payments.refunds r ON r.order_no = d.order_no WHERE d.order_no = $1 GROUP BY d.status, d.outcome`, no)
+	got := read[string](s, `SELECT d.Status || ' ' || d.outcome || ' ' || count(r.refund_no) FROM orders.disputes d
+		LEFT JOIN payments.refunds r ON r.order_no = d.order_no WHERE d.order_no = $1 GROUP BY d.Status, d.outcome`, no)
 	if got != "closed refund 1" && got != "closed no_refund 0" {
 		t.Errorf("the dispute and the refunds are: %s", got)
 	}
@@ -74,14 +74,14 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 	open := func() string {
 		t.Helper()
 		a := s.post(user, "/api/v1/orders/"+no.String()+"/disputes", `{"reason":"收到的鞋码不对"}`)
-		return a.want(t, "open", http.StatusCreated, "").text("dispute_no")
+		return a.Want(t, "open", http.StatusCreated, "").Text("dispute_no")
 	}
 	refunds := func() int { return read[int](s, `SELECT count(*) FROM payments.refunds WHERE order_no = $1`, no) }
 
 	first := open()
 	for range 2 { // sent twice, it is one
 		a := s.staff(firstOperator, http.MethodPost, "disputes/"+first+"/close", `{"text":"退您一部分","refund":{"amount":40}}`)
-		require.Equal(t, "refunds, and one is named", []any{refunds(), a.text("refund_no") != ""}, []any{1, true})
+		require.Equal(t, "refunds, and one is named", []any{refunds(), a.Text("refund_no") != ""}, []any{1, true})
 	}
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusPaid)
@@ -96,8 +96,8 @@ func disputesCloseWithOneRefund(t *testing.T, s *bundle) {
 	s.orderIs(no, orderevent.StatusRefunded)
 	shoppers := s.document(no, user)
 	for name, doc := range map[string]answer{"shopper's": shoppers, "operators'": s.staff(firstOperator, http.MethodGet, "orders/"+no.String(), "")} {
-		if state, _ := doc.body["dispute"].(map[string]any); state["dispute_no"] != second || state["status"] != "closed" || state["outcome"] != "refund" {
-			t.Errorf("the %s document says %v", name, doc.body)
+		if state, _ := doc.Doc["dispute"].(map[string]any); state["dispute_no"] != second || state["status"] != "closed" || state["outcome"] != "refund" {
+			t.Errorf("the %s document says %v", name, doc.Doc)
 		}
 	}
 	s.has(shoppers, http.StatusOK, `"number":"`+first+`","of":"dispute","status":"open"`, `"number":"`+first+`","of":"dispute","reason":"refund","status":"closed"`,
@@ -119,7 +119,7 @@ func unitsHandedOverBeforeTheApprovalAreWrittenOff(t *testing.T, s *bundle) {
 	no, _ := s.paidFor(approvalAbove+1, sandbox.Normal)
 	before := s.stockIs()
 	refundNo := s.askBack(no, `{"note":"a whim"}`, "awaiting_approval")
-	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").want(t, "complete", http.StatusOK, "")
+	s.staff(firstOperator, http.MethodPost, "orders/"+no.String()+"/complete", "").Want(t, "complete", http.StatusOK, "")
 	s.act(secondOperator, refundNo, "approve", "", "requested")
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)

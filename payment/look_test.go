@@ -1,19 +1,16 @@
 package payment
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"testing"
 	"time"
 
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/proof"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -123,7 +120,7 @@ func (s *bundle) finds(check func(context.Context, paymentdb.DBTX) ([]proof.Viol
 // off nor in a live order (I1).
 func (s *bundle) unaccounted() int {
 	return read[int](s, `SELECT total - available - backup - written_off - (SELECT coalesce(sum(quantity), 0) FROM orders.orders o
-		WHERE o.item_id = s.item_id AND o.status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed'))
+		WHERE o.item_id = s.item_id AND o.Status IN ('pending_payment', 'paid', 'completed', 'refunding', 'refund_failed'))
 		FROM inventory.stock s WHERE item_id = $1`, s.item)
 }
 
@@ -132,24 +129,8 @@ func (s *bundle) alarms(code, subject string) int {
 	return read[int](s, `SELECT count(*) FROM platform.alarms WHERE code = $1 AND subject = $2`, code, subject)
 }
 
-// answer is the answer to a request: the status and the members of its JSON.
-type answer struct {
-	status int
-	header http.Header
-	body   map[string]any
-}
-
-func (a answer) text(member string) string { v, _ := a.body[member].(string); return v }
-
-// want requires a status and, unless it is empty, a problem's code, and returns the
-// answer, which what names.
-func (a answer) want(t testing.TB, what string, status int, code string) answer {
-	t.Helper()
-	if a.status != status || code != "" && a.text("code") != code {
-		t.Fatalf("%s: %d %v, want %d %s", what, a.status, a.body, status, code)
-	}
-	return a
-}
+// answer is the answer to a request.
+type answer = httpxtest.Answer
 
 // token is one that the server takes.
 func (s *bundle) token(of auth.Principal) string {
@@ -181,33 +162,15 @@ func (s *bundle) tryPost(user int64, url, body string, headers ...string) (answe
 }
 
 func (s *bundle) try(method string, user int64, url, body string, headers ...string) (answer, error) {
-	req, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader([]byte(body)))
-	if err != nil {
-		return answer{}, err
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	token := ""
 	if user != 0 {
-		req.Header.Set("Authorization", "Bearer "+s.token(auth.Principal{UserID: user, Role: auth.Shopper}))
+		token = s.token(auth.Principal{UserID: user, Role: auth.Shopper})
 	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+	a, err := httpxtest.Try(context.Background(), http.DefaultClient, method, url, token, body, headers...)
+	if err == nil && a.Doc == nil {
+		err = fmt.Errorf("status %d, no JSON object: %q", a.Status, a.Raw)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return answer{}, err
-	}
-	a := answer{status: resp.StatusCode, header: resp.Header}
-	if err := json.Unmarshal(raw, &a.body); err != nil {
-		return a, fmt.Errorf("status %d, not JSON: %q", resp.StatusCode, raw)
-	}
-	return a, nil
+	return a, err
 }
 
 // askToPay is POST orders/{no}/payments, cancelOrder POST orders/{no}/cancel.
@@ -224,9 +187,9 @@ func (s *bundle) cancelOrder(no ids.ID, user int64) answer {
 // startPayment requests a payment and requires that there is one.
 func (s *bundle) startPayment(no ids.ID, user int64) (paymentNo ids.ID, payURL string) {
 	s.t.Helper()
-	a := s.askToPay(no, user).want(s.t, "start", http.StatusOK, "")
-	require.Equal(s.t, "there is a page", a.text("pay_url") != "", true)
-	paymentNo, err := ids.Parse(a.text("payment_no"))
+	a := s.askToPay(no, user).Want(s.t, "start", http.StatusOK, "")
+	require.Equal(s.t, "there is a page", a.Text("pay_url") != "", true)
+	paymentNo, err := ids.Parse(a.Text("payment_no"))
 	require.NoError(s.t, err)
-	return paymentNo, a.text("pay_url")
+	return paymentNo, a.Text("pay_url")
 }

@@ -28,7 +28,7 @@ func (yuanOnly) Profile() provider.Profile {
 
 func waysToPayAreListed(t *testing.T, s *bundle) {
 	a := s.get(0, "/api/v1/payment-methods")
-	list, _ := a.body["methods"].([]any)
+	list, _ := a.Doc["methods"].([]any)
 	require.Equal(t, "ways to pay", len(list), 1)
 	if m, _ := list[0].(map[string]any); m["provider"] != "sandbox" || m["method"] != "page" || m["kind"] != "redirect" || m["least_seconds"] != 1.0 || m["currencies"] != nil {
 		t.Errorf("%v", m)
@@ -36,8 +36,8 @@ func waysToPayAreListed(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	for _, body := range []string{`{"provider":"bitcoin"}`, `{"provider":"sandbox","method":"cash"}`, `{"method":"cash"}`} {
 		a := s.post(user, "/api/v1/orders/"+no.String()+"/payments", body)
-		if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text("detail"), "sandbox (page)") {
-			t.Errorf("%s: %d %q does not name the ways", body, a.status, a.text("detail"))
+		if a.Status != http.StatusUnprocessableEntity || !strings.Contains(a.Text("detail"), "sandbox (page)") {
+			t.Errorf("%s: %d %q does not name the ways", body, a.Status, a.Text("detail"))
 		}
 	}
 	shop := s.instance(options{}, yuanOnly{s.client}, s.client)

@@ -177,7 +177,7 @@ func (s *bundle) settleEverything(no ids.ID) {
 		s.round(s.queryDue)
 		unheard, err := s.db.Query(s.t.Context(), `SELECT p.payment_no FROM payments.payments p
 			JOIN sandbox.payments b ON b.payment_no = replace(p.payment_no::text, '-', '')
-			WHERE p.order_no = $1 AND b.status = 'captured' AND p.status = 'closed'`, no)
+			WHERE p.order_no = $1 AND b.Status = 'captured' AND p.Status = 'closed'`, no)
 		require.NoError(s.t, err)
 		nos, err := pgx.CollectRows(unheard, pgx.RowTo[ids.ID])
 		require.NoError(s.t, err)
@@ -191,6 +191,6 @@ func (s *bundle) settleEverything(no ids.ID) {
 		return read[bool](s, `SELECT
 			NOT EXISTS (SELECT FROM payments.refunds WHERE order_no = $1 AND status = 'requested') AND
 			NOT EXISTS (SELECT FROM payments.payments p JOIN sandbox.payments b ON b.payment_no = replace(p.payment_no::text, '-', '')
-				WHERE p.order_no = $1 AND b.status = 'captured' AND p.status <> 'captured')`, no)
+				WHERE p.order_no = $1 AND b.Status = 'captured' AND p.Status <> 'captured')`, no)
 	})
 }

@@ -33,27 +33,27 @@ func TestPaying(t *testing.T) {
 func pay(t *testing.T, s *bundle) {
 	no, user := s.one(9900)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	a := s.post(user, path, "").want(t, "start", http.StatusOK, "")
-	amount, _ := a.body["amount"].(map[string]any)
-	if a.text("provider") != "sandbox" || a.text("status") != "created" || amount["amount"] != 9900.0 || amount["currency"] != "CNY" ||
-		a.text("order_no") != no.String() {
-		t.Errorf("document: %v", a.body)
+	a := s.post(user, path, "").Want(t, "start", http.StatusOK, "")
+	amount, _ := a.Doc["amount"].(map[string]any)
+	if a.Text("provider") != "sandbox" || a.Text("status") != "created" || amount["amount"] != 9900.0 || amount["currency"] != "CNY" ||
+		a.Text("order_no") != no.String() {
+		t.Errorf("document: %v", a.Doc)
 	}
 	deadline := read[time.Time](s, `SELECT pay_deadline FROM orders.orders WHERE order_no = $1`, no)
-	require.Equal(t, "it expires with the order", a.text("expires_at"), orderevent.Time(deadline))
-	late := read[bool](s, `SELECT max(expires_at) > $2 FROM sandbox.payments WHERE payment_no = $1`, a.text("payment_no"), deadline)
+	require.Equal(t, "it expires with the order", a.Text("expires_at"), orderevent.Time(deadline))
+	late := read[bool](s, `SELECT max(expires_at) > $2 FROM sandbox.payments WHERE payment_no = $1`, a.Text("payment_no"), deadline)
 	require.Equal(t, "the bank takes money after the order's deadline", late, false)
 	again := s.post(user, path, `{"provider":"sandbox"}`)
-	require.Equal(t, "repeated", [...]string{again.text("pay_url"), again.text("payment_no")}, [...]string{a.text("pay_url"), a.text("payment_no")})
+	require.Equal(t, "repeated", [...]string{again.Text("pay_url"), again.Text("payment_no")}, [...]string{a.Text("pay_url"), a.Text("payment_no")})
 
-	s.settlesAt(a.text("pay_url"), no)
+	s.settlesAt(a.Text("pay_url"), no)
 	require.Equal(t, "ledger rows", read[int](s, `SELECT count(*) FROM payments.ledger WHERE order_no = $1 AND kind = 'capture' AND amount = 9900`, no), 1)
 	require.Equal(t, "captured and paid events", [...]int{s.events(paymentevent.SubjectCaptured, no), s.events(orderevent.SubjectPaid, no)}, [...]int{1, 1})
 	views, err := s.Payments.Of(t.Context(), no)
 	if err != nil || len(views) != 1 || views[0].Status != "captured" || views[0].ProviderTxn == "" || views[0].Amount.Amount != 9900 {
 		t.Errorf("views: %+v, %v", views, err)
 	}
-	s.post(user, path, "").want(t, "paying a paid order", http.StatusConflict, "order-not-payable")
+	s.post(user, path, "").Want(t, "paying a paid order", http.StatusConflict, "order-not-payable")
 	s.until("the bank was heard", func() bool { return s.callbacksLeft(views[0].PaymentNo) == 0 })
 	s.booksAreRight()
 }
@@ -65,10 +65,10 @@ func startConcurrently(t *testing.T, s *bundle) {
 	for i := range urls {
 		wg.Go(func() {
 			a, err := s.tryPost(user, s.url+"/api/v1/orders/"+no.String()+"/payments", "")
-			if err != nil || a.status != http.StatusOK {
+			if err != nil || a.Status != http.StatusOK {
 				t.Errorf("start: %+v, %v", a, err)
 			}
-			urls[i] = a.text("pay_url")
+			urls[i] = a.Text("pay_url")
 		})
 	}
 	wg.Wait()
@@ -106,7 +106,7 @@ func startRefuses(t *testing.T, s *bundle) {
 		{"less than the bank's shortest window left", shortUser, short.String(), "", 409, "order-not-payable"},
 		{"after the deadline", overUser, over.String(), "", 409, "order-not-payable"},
 	} {
-		s.post(tt.user, "/api/v1/orders/"+tt.no+"/payments", tt.body).want(t, tt.name, tt.status, tt.code)
+		s.post(tt.user, "/api/v1/orders/"+tt.no+"/payments", tt.body).Want(t, tt.name, tt.status, tt.code)
 	}
 	require.Equal(t, "payments after refused requests", read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = ANY($1)`, []ids.ID{no, closed, claimed, short, over}), 0)
 }
@@ -115,10 +115,10 @@ func startWithoutTheBank(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.bank.shut.Store(true)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	s.post(user, path, "").want(t, "", http.StatusServiceUnavailable, "payment-unavailable")
+	s.post(user, path, "").Want(t, "", http.StatusServiceUnavailable, "payment-unavailable")
 	row := read[ids.ID](s, `SELECT payment_no FROM payments.payments WHERE status = 'created' AND handoff = '{}' AND order_no = $1`, no)
 	s.bank.shut.Store(false)
-	require.Equal(t, "the payment", s.post(user, path, "").want(t, "once the bank is back", http.StatusOK, "").text("payment_no"), row.String())
+	require.Equal(t, "the payment", s.post(user, path, "").Want(t, "once the bank is back", http.StatusOK, "").Text("payment_no"), row.String())
 }
 
 // While our own books are down, the shopper gets that as the reason, not an
@@ -129,7 +129,7 @@ func payWithoutTheBooks(t *testing.T, s *bundle) {
 	pay, cancel := s.askToPay(no, user), s.cancelOrder(no, user)
 	s.exec(`ALTER TABLE orders.away RENAME TO orders`)
 	for what, a := range map[string]answer{"pay": pay, "cancel": cancel} {
-		a.want(t, what, http.StatusServiceUnavailable, "payment-unavailable")
+		a.Want(t, what, http.StatusServiceUnavailable, "payment-unavailable")
 	}
 }
 
@@ -139,11 +139,11 @@ func startInTheLastMoment(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	s.bank.shut.Store(true)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	s.post(user, path, "").want(t, "", http.StatusServiceUnavailable, "")
+	s.post(user, path, "").Want(t, "", http.StatusServiceUnavailable, "")
 	s.bank.shut.Store(false)
 	s.exec(`WITH o AS (UPDATE orders.orders SET pay_deadline = clock_timestamp() + interval '900 milliseconds' WHERE order_no = $1 RETURNING order_no, pay_deadline)
 		UPDATE payments.payments p SET expires_at = o.pay_deadline FROM o WHERE p.order_no = o.order_no`, no)
-	s.post(user, path, "").want(t, "", http.StatusConflict, "order-not-payable")
+	s.post(user, path, "").Want(t, "", http.StatusConflict, "order-not-payable")
 	require.Equal(t, "payments stay open", read[int](s, `SELECT count(*) FROM payments.payments WHERE order_no = $1 AND status <> 'closed'`, no), 0)
 }
 
@@ -162,7 +162,7 @@ func startAfterUnreportedEnd(t *testing.T, s *bundle) {
 	_, url := s.startPayment(no, user)
 	s.payAt(url, sandbox.Never)
 	s.exec(`UPDATE payments.payments SET handoff = '{}' WHERE order_no = $1`, no)
-	s.askToPay(no, user).want(t, "", http.StatusConflict, "order-not-payable")
+	s.askToPay(no, user).Want(t, "", http.StatusConflict, "order-not-payable")
 	s.orderIs(no, orderevent.StatusPaid)
 	s.booksAreRight()
 }
@@ -180,7 +180,7 @@ func anotherProviderClosesTheOlderPayment(t *testing.T, s *bundle) {
 	require.NoError(t, err)
 	require.Equal(t, "the older payment at its bank", st.State, provider.Closed)
 	a, _ := s.tryPost(0, first.Handoff.URL, `{}`)
-	a.want(t, "paying the older payment", http.StatusConflict, "")
+	a.Want(t, "paying the older payment", http.StatusConflict, "")
 	// And back to the first bank, after the second payment was captured without a
 	// callback.
 	s.payAt(second.Handoff.URL, sandbox.Never)
@@ -246,11 +246,11 @@ func startWithoutAProvider(t *testing.T, s *bundle) {
 func aFreeOrderIsPaidByAsking(t *testing.T, s *bundle) {
 	no, user := s.one(0)
 	s.bank.shut.Store(true) // no provider is needed
-	a := s.askToPay(no, user).want(t, "", http.StatusOK, "")
-	require.Equal(t, "status, provider and page", []string{a.text("status"), a.text("provider"), a.text("pay_url")}, []string{"captured", "free", ""})
+	a := s.askToPay(no, user).Want(t, "", http.StatusOK, "")
+	require.Equal(t, "status, provider and page", []string{a.Text("status"), a.Text("provider"), a.Text("pay_url")}, []string{"captured", "free", ""})
 	s.orderIs(no, orderevent.StatusPaid)
 	require.Equal(t, "events", s.events(paymentevent.SubjectCaptured, no), 1)
-	s.askToPay(no, user).want(t, "again", http.StatusConflict, "")
+	s.askToPay(no, user).Want(t, "again", http.StatusConflict, "")
 	s.booksAreRight()
 }
 
@@ -266,18 +266,18 @@ func (s *bundle) keyed(user int64, path, key, body string) answer {
 func startUnderAKey(t *testing.T, s *bundle) {
 	no, user := s.one(100)
 	path := "/api/v1/orders/" + no.String() + "/payments"
-	first := s.keyed(user, path, "k", "").want(t, "the first", http.StatusOK, "")
-	again := s.keyed(user, path, "k", `{"provider":"sandbox"}`).want(t, "a repetition", http.StatusOK, "")
-	require.Equal(t, "a repetition that names the same provider", again.body, first.body)
+	first := s.keyed(user, path, "k", "").Want(t, "the first", http.StatusOK, "")
+	again := s.keyed(user, path, "k", `{"provider":"sandbox"}`).Want(t, "a repetition", http.StatusOK, "")
+	require.Equal(t, "a repetition that names the same provider", again.Doc, first.Doc)
 	other, _ := s.one(100)
 	elsewhere := "/api/v1/orders/" + other.String() + "/payments"
-	s.keyed(user, elsewhere, "k", "").want(t, "another order under the key", http.StatusUnprocessableEntity, "idempotency-mismatch")
-	open := s.keyed(user, path, "another", "").want(t, "another key", http.StatusOK, "")
-	require.Equal(t, "the open payment under another key", open.text("payment_no"), first.text("payment_no"))
-	s.keyed(user, path, strings.Repeat("k", 256), "").want(t, "a key of 256 bytes", http.StatusUnprocessableEntity, "")
+	s.keyed(user, elsewhere, "k", "").Want(t, "another order under the key", http.StatusUnprocessableEntity, "idempotency-mismatch")
+	open := s.keyed(user, path, "another", "").Want(t, "another key", http.StatusOK, "")
+	require.Equal(t, "the open payment under another key", open.Text("payment_no"), first.Text("payment_no"))
+	s.keyed(user, path, strings.Repeat("k", 256), "").Want(t, "a key of 256 bytes", http.StatusUnprocessableEntity, "")
 	// Without a key, a payment that has ended is reported as ended; under its key the answer stays the
 	// same.
-	s.settlesAt(first.text("pay_url"), no)
-	s.post(user, path, "").want(t, "paid, without the key", http.StatusConflict, "")
-	require.Equal(t, "the answer under the key", s.keyed(user, path, "k", "").want(t, "paid", http.StatusOK, "").body, first.body)
+	s.settlesAt(first.Text("pay_url"), no)
+	s.post(user, path, "").Want(t, "paid, without the key", http.StatusConflict, "")
+	require.Equal(t, "the answer under the key", s.keyed(user, path, "k", "").Want(t, "paid", http.StatusOK, "").Doc, first.Doc)
 }

@@ -53,11 +53,11 @@ func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 	}
 	is := func(what string, no ids.ID, poll, status int, code string) {
 		t.Helper()
-		s.get(user, "/api/v1/orders/"+no.String()).want(t, what, poll, "")
+		s.get(user, "/api/v1/orders/"+no.String()).Want(t, what, poll, "")
 		for how, a := range map[string]answer{"pay": s.askToPay(no, user), "cancel": s.cancelOrder(no, user)} {
-			a.want(t, what+": "+how, status, code)
-			if come := code == "order-queued" || code == "unknown"; come && a.header.Get("Retry-After") != "1" {
-				t.Errorf("%s: %s: Retry-After %q", what, how, a.header.Get("Retry-After"))
+			a.Want(t, what+": "+how, status, code)
+			if come := code == "order-queued" || code == "unknown"; come && a.Header.Get("Retry-After") != "1" {
+				t.Errorf("%s: %s: Retry-After %q", what, how, a.Header.Get("Retry-After"))
 			}
 		}
 	}
@@ -74,15 +74,15 @@ func TestQueuedNumberIsNotReportedMissing(t *testing.T) {
 
 	pgtest.Work(t, s.orders.Workers()[0].Run)
 	s.until("the order is written", func() bool { return s.written(first) })
-	if a := s.keyed(user, pay, "k", ""); a.status != http.StatusOK || a.text("pay_url") == "" {
-		t.Errorf("the same request, now that there is an order: %d %v", a.status, a.body)
+	if a := s.keyed(user, pay, "k", ""); a.Status != http.StatusOK || a.Text("pay_url") == "" {
+		t.Errorf("the same request, now that there is an order: %d %v", a.Status, a.Doc)
 	}
 	grant(twice) // while the first is live
 	s.until("the second is refused", func() bool { return s.written(twice) })
 	require.Equal(t, "the history of a refusal", s.history(twice), "refused by system")
 	for code, a := range map[string]answer{"order-not-payable": s.askToPay(twice, user), "order-not-cancelable": s.cancelOrder(twice, user)} {
-		if a.status != http.StatusConflict || a.text("code") != code || a.text("order_status") != orderevent.StatusRefused || a.text("reason") != orderevent.ReasonDuplicate {
-			t.Errorf("a refused number: %d %v", a.status, a.body)
+		if a.Status != http.StatusConflict || a.Text("code") != code || a.Text("order_status") != orderevent.StatusRefused || a.Text("reason") != orderevent.ReasonDuplicate {
+			t.Errorf("a refused number: %d %v", a.Status, a.Doc)
 		}
 	}
 }

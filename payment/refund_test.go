@@ -92,7 +92,7 @@ func aCaptureBesideThePaymentGoesBack(t *testing.T, s *bundle, olderPays bool) {
 	s.payAt(firstURL, sandbox.Normal)
 	s.refundRequested(no, "duplicate")
 	require.Equal(t, "the payment that goes back, the second to be captured", read[ids.ID](s, `SELECT payment_no FROM payments.refunds WHERE order_no = $1`, no), first)
-	if shown, _ := s.document(no, user).body["payment"].(map[string]any); shown["payment_no"] != second.String() {
+	if shown, _ := s.document(no, user).Doc["payment"].(map[string]any); shown["payment_no"] != second.String() {
 		t.Errorf("the shopper's document names %v as what paid the order, want %s", shown, second)
 	}
 	s.booksAreRight() // also while the refund is under way
@@ -260,5 +260,5 @@ func providerNoLongerConfigured(t *testing.T, s *bundle) {
 		t.Errorf("closed without its provider: %v, %v", closable, err)
 	}
 	require.Equal(t, "alarms", s.alarms("payment-provider-missing", "bank2"), 1)
-	s.cancelOrder(no, user).want(t, "cancel", http.StatusServiceUnavailable, "")
+	s.cancelOrder(no, user).Want(t, "cancel", http.StatusServiceUnavailable, "")
 }

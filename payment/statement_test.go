@@ -23,14 +23,14 @@ import (
 // reconcile sends a request about a day's statements as an operator.
 func (s *bundle) reconcile(day, body string) answer {
 	s.t.Helper()
-	return s.staff(firstOperator, http.MethodPost, "statements/"+day, body).want(s.t, "statements", http.StatusOK, "")
+	return s.staff(firstOperator, http.MethodPost, "statements/"+day, body).Want(s.t, "statements", http.StatusOK, "")
 }
 
 // differing are the differences of a report with one statement, as "class kind proposal
 // stated recorded", by transaction.
 func (s *bundle) differing(a answer) map[string]string {
 	s.t.Helper()
-	list, _ := a.body["statements"].([]any)
+	list, _ := a.Doc["statements"].([]any)
 	require.Equal(s.t, "statements", len(list), 1)
 	st, _ := list[0].(map[string]any)
 	require.Equal[any](s.t, "state", st["state"], "compared")
@@ -135,8 +135,8 @@ func TestStatementFindsMoneyThatWasNeverRecorded(t *testing.T) {
 	} {
 		token := s.token(auth.Principal{UserID: 2, Role: auth.Viewer})
 		a, err := s.try(http.MethodGet, 0, s.url+"/api/v1/admin/statements/"+path, "", "Authorization", "Bearer "+token)
-		if err != nil || a.status != want {
-			t.Errorf("GET %s: %d %v, %v, want %d", path, a.status, a.body, err, want)
+		if err != nil || a.Status != want {
+			t.Errorf("GET %s: %d %v, %v, want %d", path, a.Status, a.Doc, err, want)
 		}
 	}
 }

@@ -98,13 +98,10 @@ func (a told) must(t *testing.T, what string, status int) told {
 // call makes a request; header lists names and values alternately.
 func (d *door) call(method, path, body string, header ...string) told {
 	d.t.Helper()
-	if body != "" {
-		header = append(header, "Content-Type", "application/json")
-	}
-	status, raw := httpxtest.Send(d.t, method, d.url+"/api/v1/"+path, "", body, header...)
-	got := told{status: status, raw: raw}
-	if raw != "" {
-		require.NoError(d.t, json.Unmarshal([]byte(raw), &got))
+	a := httpxtest.Send(d.t, http.DefaultClient, method, d.url+"/api/v1/"+path, "", body, header...)
+	got := told{status: a.Status, raw: string(a.Raw)}
+	if got.raw != "" {
+		require.NoError(d.t, json.Unmarshal(a.Raw, &got))
 	}
 	return got
 }

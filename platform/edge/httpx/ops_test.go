@@ -17,7 +17,8 @@ import (
 // askOps sends a request to a real operations listener, as a page or a scraper would.
 func askOps(t *testing.T, method, url, host, site string) (status int, body string) {
 	t.Helper()
-	return httpxtest.Send(t, method, url, host, "", "Sec-Fetch-Site", site)
+	a := httpxtest.Send(t, http.DefaultClient, method, url, "", "", "Host", host, "Sec-Fetch-Site", site)
+	return a.Status, string(a.Raw)
 }
 
 func opsServer(t *testing.T) string {

@@ -76,8 +76,7 @@ func TestSandboxTakesAndShows(t *testing.T) {
 	hostile := sms.Message{ID: "2", Phone: "+4915112345678", Text: "<script>alert(1)</script>"}
 	require.NoError(t, send.Send(t.Context(), hostile))
 	get := func(query string) string {
-		_, page := httpxtest.Send(t, http.MethodGet, srv.URL+sandbox.Prefix+query, "", "")
-		return page
+		return string(httpxtest.Send(t, http.DefaultClient, http.MethodGet, srv.URL+sandbox.Prefix+query, "", "").Raw)
 	}
 	if page := get(""); !strings.Contains(page, "731902") || strings.Contains(page, "<script>") {
 		t.Errorf("page %s", page)

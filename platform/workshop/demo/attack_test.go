@@ -34,7 +34,8 @@ func TestAttackDemoRoutesFromAnotherSite(t *testing.T) {
 	srv := httptest.NewServer(rt)
 	t.Cleanup(srv.Close)
 	ask := func(path, host, kind, header, value string) (int, string) {
-		return httpxtest.Send(t, http.MethodPost, srv.URL+path, host, "{}", "Content-Type", kind, header, value)
+		a := httpxtest.Send(t, http.DefaultClient, http.MethodPost, srv.URL+path, "", "{}", "Host", host, "Content-Type", kind, header, value)
+		return a.Status, string(a.Raw)
 	}
 	const json = "application/json"
 	for _, path := range []string{"/demo/me", "/demo/shoppers", "/demo/prove", "/demo/kill-redis"} {

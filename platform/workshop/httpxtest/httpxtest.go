@@ -1,13 +1,15 @@
-// Package httpxtest sends test requests to a router.
+// Package httpxtest sends test requests to a router or a server.
 package httpxtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +17,26 @@ import (
 	"stampede/platform/edge/auth"
 )
 
-// Answer is a router's answer. Doc is its body if that is a JSON object.
+// Answer is the answer of a router or a server. Doc is its body if that is a JSON object.
 type Answer struct {
 	Status int
 	Header http.Header
 	Raw    []byte
 	Doc    map[string]any
+}
+
+// Text reads a member of the body.
+func (a Answer) Text(member string) string { s, _ := a.Doc[member].(string); return s }
+
+// Want requires a status, unless it is empty a problem's code, and texts of the body, and
+// returns the answer, which what names.
+func (a Answer) Want(t testing.TB, what string, status int, code string, texts ...string) Answer {
+	t.Helper()
+	lacks := func(text string) bool { return !strings.Contains(string(a.Raw), text) }
+	if a.Status != status || code != "" && a.Text("code") != code || slices.ContainsFunc(texts, lacks) {
+		t.Fatalf("%s: %d %s, want %d %s %q", what, a.Status, a.Raw, status, code, texts)
+	}
+	return a
 }
 
 // Ask sends a request, with a bearer's token unless that is empty. body is JSON text or
@@ -89,28 +105,43 @@ func Dial(t testing.TB, server, from, bytes string) net.Conn {
 	return c
 }
 
-// Send sends a request to a server and returns the answer; an empty host is the URL's.
-// header holds names and values in turn, and is without those whose value is empty.
-func Send(t testing.TB, method, url, host, body string, header ...string) (status int, answer string) {
+// Send sends a request to a server and returns the answer; it is Try for a request that must have one.
+func Send(t testing.TB, client *http.Client, method, url, token, body string, header ...string) Answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	a, err := Try(t.Context(), client, method, url, token, body, header...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Host = host
+	return a
+}
+
+// Try sends a request to a server, with a bearer's token and a JSON body unless they are
+// empty; header holds names and values in turn, and an empty value removes the header.
+func Try(ctx context.Context, client *http.Client, method, url, token, body string, header ...string) (a Answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	for n := 0; n+1 < len(header); n += 2 {
-		if header[n+1] != "" {
-			req.Header.Set(header[n], header[n+1])
+		if req.Header.Set(header[n], header[n+1]); header[n+1] == "" {
+			req.Header.Del(header[n])
 		}
 	}
-	resp, err := http.DefaultClient.Do(req)
+	req.Host = req.Header.Get("Host")
+	resp, err := client.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return a, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
+	a = Answer{Status: resp.StatusCode, Header: resp.Header}
+	if a.Raw, err = io.ReadAll(resp.Body); err == nil {
+		_ = json.Unmarshal(a.Raw, &a.Doc) // what is no object has no members
 	}
-	return resp.StatusCode, string(raw)
+	return a, err
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"stampede/platform/workshop/httpxtest"
 )
 
 // contract is a transport that checks every answer of the API against the
@@ -55,9 +57,9 @@ func (c contract) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Exchange sends a request with a JSON body, anonymously if token is empty, and
 // reads the answer, which is checked against the document.
-func Exchange(t *testing.T, method, url, token, body string, headers ...string) Answer {
+func Exchange(t *testing.T, method, url, token, body string, headers ...string) httpxtest.Answer {
 	t.Helper()
-	return Ask(t, Checked(t), method, url, token, body, headers...)
+	return httpxtest.Send(t, Checked(t), method, url, token, body, headers...)
 }
 
 // Document is the OpenAPI document, prepared for checking answers.

@@ -3,7 +3,6 @@ package shop
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
 )
@@ -119,9 +119,9 @@ func (in *Instance) Call(t *testing.T, method, path, token string, body any) (st
 	if strings.HasPrefix(path, "/") {
 		target = in.URL + path
 	}
-	a := Ask(t, Checked(t), method, target, token, text)
-	if a.Text != "" && a.Doc == nil {
-		t.Fatalf("%s %s answered %d without JSON: %s", method, path, a.Status, a.Text)
+	a := httpxtest.Send(t, Checked(t), method, target, token, text)
+	if len(a.Raw) > 0 && a.Doc == nil {
+		t.Fatalf("%s %s answered %d without JSON: %s", method, path, a.Status, a.Raw)
 	}
 	return a.Status, a.Doc
 }
@@ -216,48 +216,7 @@ func Get(t *testing.T, url string) int {
 }
 
 // Fetch reads a URL that needs no token.
-func Fetch(t *testing.T, url string) Answer {
+func Fetch(t *testing.T, url string) httpxtest.Answer {
 	t.Helper()
-	return Ask(t, http.DefaultClient, http.MethodGet, url, "", "")
-}
-
-// Answer is a server's answer.
-type Answer struct {
-	Status int
-	Header http.Header
-	Text   string
-	Doc    map[string]any // the text, if that is a JSON object
-}
-
-// Ask sends a request with a client, with a bearer's token and a JSON body unless they are
-// empty; header holds names and values in turn, and is without those whose value is empty.
-func Ask(t *testing.T, client *http.Client, method, url, token, body string, header ...string) Answer {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(header); i += 2 {
-		if header[i+1] != "" {
-			req.Header.Set(header[i], header[i+1])
-		}
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := Answer{Status: resp.StatusCode, Header: resp.Header, Text: string(raw)}
-	_ = json.Unmarshal(raw, &a.Doc) // pages are not JSON
-	return a
+	return httpxtest.Send(t, http.DefaultClient, http.MethodGet, url, "", "")
 }

@@ -1,6 +1,7 @@
 package shop
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ type Scraped map[string]*dto.MetricFamily
 func Scrape(t *testing.T, opsURL string) Scraped {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(Fetch(t, opsURL+"/metrics").Text))
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(Fetch(t, opsURL+"/metrics").Raw))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -47,19 +45,6 @@ func NewDesk(y *Bundle) *Desk {
 
 // Reply is an answer.
 type Reply struct{ httpxtest.Answer }
-
-// Text reads a field of the body.
-func (r Reply) Text(field string) string { s, _ := r.Doc[field].(string); return s }
-
-// Want requires a status, unless it is empty a problem's code, and texts of the body; what
-// names the answer.
-func (r Reply) Want(t testing.TB, what string, status int, code string, texts ...string) {
-	t.Helper()
-	lacks := func(text string) bool { return !strings.Contains(string(r.Raw), text) }
-	if r.Status != status || code != "" && r.Text("code") != code || slices.ContainsFunc(texts, lacks) {
-		t.Fatalf("%s: %d %s, want %d %s %q", what, r.Status, r.Raw, status, code, texts)
-	}
-}
 
 // ID reads a field that holds an id.
 func (r Reply) ID(t testing.TB, path ...any) string {

@@ -12,6 +12,7 @@ import (
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
@@ -133,14 +134,14 @@ func (p people) from(t *testing.T, addr, path, token, proof string, body any) (i
 	if p.cookies != nil && p.cookies.Name != "" {
 		cookie = p.cookies.Name + "=" + p.cookies.Value
 	}
-	a := shop.Ask(t, http.DefaultClient, http.MethodPost, p.URL+"/api/v1/"+path, token, string(raw), "X-Forwarded-For", addr, humancheck.Header, proof, "Cookie", cookie)
+	a := httpxtest.Send(t, http.DefaultClient, http.MethodPost, p.URL+"/api/v1/"+path, token, string(raw), "X-Forwarded-For", addr, humancheck.Header, proof, "Cookie", cookie)
 	for _, c := range (&http.Response{Header: a.Header}).Cookies() {
 		if p.cookies != nil {
 			*p.cookies = *c
 		}
 	}
 	if a.Doc == nil {
-		t.Fatalf("%s: %d %s", path, a.Status, a.Text)
+		t.Fatalf("%s: %d %s", path, a.Status, a.Raw)
 	}
 	return a.Status, a.Doc
 }

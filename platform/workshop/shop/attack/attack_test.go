@@ -33,8 +33,8 @@ func (in attacked) hostile(t *testing.T, bytes string) net.Conn {
 // honest sends a request on a connection of its own, which must be answered with a status.
 func honest(t *testing.T, method, url, token, body string, want int) {
 	t.Helper()
-	a := shop.Ask(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}, method, url, token, body)
-	require.Equal(t, method+" "+url+": "+a.Text, a.Status, want)
+	a := httpxtest.Send(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}, method, url, token, body)
+	require.Equal(t, method+" "+url+": "+string(a.Raw), a.Status, want)
 }
 
 // TestAttackIdleSockets opens five times as many connections as the server may

@@ -8,6 +8,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
@@ -84,9 +85,9 @@ func with(doc, more map[string]any) map[string]any {
 // path requests a rush path with the solution of a human check. The answer must be a problem of that code, or a path for "".
 func (g guarded) path(t *testing.T, token, item, solution, want string) map[string]any {
 	t.Helper()
-	a := shop.Ask(t, shop.Checked(t), http.MethodPost, g.URL+"/api/v1/items/"+item+"/rush-path", token, `{}`, humancheck.Header, solution)
+	a := httpxtest.Send(t, shop.Checked(t), http.MethodPost, g.URL+"/api/v1/items/"+item+"/rush-path", token, `{}`, humancheck.Header, solution)
 	code, _ := a.Doc["code"].(string)
-	require.Equal(t, "the code of "+a.Text, code, want)
-	require.Equal(t, "a path in "+a.Text, a.Status == http.StatusOK, want == "")
+	require.Equal(t, "the code of "+string(a.Raw), code, want)
+	require.Equal(t, "a path in "+string(a.Raw), a.Status == http.StatusOK, want == "")
 	return a.Doc
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
@@ -69,7 +70,7 @@ func TestAttackBehindHTTPS(t *testing.T) {
 	t.Run("a path that is none", func(t *testing.T) {
 		t.Parallel()
 		for _, id := range []string{"", `a"b\`} {
-			a := shop.Ask(t, http.DefaultClient, http.MethodPost, in.URL+"/api/v1/rush/garbage", "", "", "X-Request-Id", id)
+			a := httpxtest.Send(t, http.DefaultClient, http.MethodPost, in.URL+"/api/v1/rush/garbage", "", "", "X-Request-Id", id)
 			if got := a.Header.Get("X-Request-Id"); got == "" || id != "" && got != id || a.Doc["request_id"] != got || a.Doc["code"] != "bad-path" {
 				t.Errorf("the request %q has the id %q in %v", id, got, a.Doc)
 			}
@@ -77,7 +78,7 @@ func TestAttackBehindHTTPS(t *testing.T) {
 	})
 	t.Run("tokens in the browser's storage", func(t *testing.T) {
 		t.Parallel()
-		if script := shop.Exchange(t, http.MethodGet, in.URL+"/docs/start.js", "", "").Text; strings.Contains(script, "persistAuthorization") {
+		if script := string(shop.Exchange(t, http.MethodGet, in.URL+"/docs/start.js", "", "").Raw); strings.Contains(script, "persistAuthorization") {
 			t.Errorf("the page of the documentation keeps operators' tokens: %s", script)
 		}
 	})
@@ -86,7 +87,7 @@ func TestAttackBehindHTTPS(t *testing.T) {
 		const code = "dangerous-setting"
 		operator := shop.Mint(t, 1, auth.Operator)
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			raised := shop.Exchange(t, http.MethodGet, in.URL+"/api/v1/admin/alarms?code="+code, operator, "").Text
+			raised := string(shop.Exchange(t, http.MethodGet, in.URL+"/api/v1/admin/alarms?code="+code, operator, "").Raw)
 			return strings.Contains(raised, "--sandbox-bank") && strings.Contains(raised, "--trusted-proxies")
 		}, "the alarms about the sandbox bank and the proxy")
 	})

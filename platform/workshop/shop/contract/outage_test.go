@@ -106,7 +106,7 @@ func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[strin
 				defer func() { <-slots }()
 				a := shop.Exchange(t, strings.ToUpper(method), in.URL+names.Replace(route), token, body)
 				if a.Status == http.StatusInternalServerError {
-					t.Errorf("%s answers %d %.300s", operation, a.Status, a.Text)
+					t.Errorf("%s answers %d %.300s", operation, a.Status, a.Raw)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -176,7 +176,7 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 	readOnly(t, direct, true)
 	sweep(t, in, sale.ItemID, sale.ActivityID)
 	if a := shop.Exchange(t, http.MethodPost, in.URL+item+"/stock", operator, `{"add":1}`); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
-		t.Errorf("while Postgres reads only: %d %s", a.Status, a.Text)
+		t.Errorf("while Postgres reads only: %d %s", a.Status, a.Raw)
 	}
 	readOnly(t, direct, false)
 
@@ -216,8 +216,8 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 				continue // answered from Postgres, and their effect is done
 			}
 			a := shop.Exchange(t, asked.method, in.URL+asked.path, operator, map[bool]string{true: `{"add":1}`}[strings.HasSuffix(asked.path, "/stock")])
-			if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Text, asked.says) {
-				t.Errorf("without %s, %s %s: %d %s", name, asked.method, asked.path, a.Status, a.Text)
+			if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || !strings.Contains(string(a.Raw), asked.says) {
+				t.Errorf("without %s, %s %s: %d %s", name, asked.method, asked.path, a.Status, a.Raw)
 			}
 		}
 		if len(statuses) < 80 {

@@ -77,7 +77,7 @@ func (s *story) ask(t *testing.T, method, path, token, body string, want int, he
 	t.Helper()
 	a := shop.Exchange(t, method, s.URL+"/api/v1/"+path, token, body, headers...)
 	if a.Status != want {
-		t.Errorf("%s %s: %d, want %d: %.600s", method, path, a.Status, want, a.Text)
+		t.Errorf("%s %s: %d, want %d: %.600s", method, path, a.Status, want, a.Raw)
 	}
 	return a.Doc
 }

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/shop"
@@ -24,8 +25,8 @@ import (
 
 // got is the result of an attempt.
 type got struct {
-	shop.Answer                      // none with the status 0
-	closed      websocket.StatusCode // close code of a socket
+	httpxtest.Answer                      // none with the status 0
+	closed           websocket.StatusCode // close code of a socket
 }
 
 func (g got) String() string {
@@ -34,7 +35,7 @@ func (g got) String() string {
 	}
 	code := ""
 	if g.Header.Get("Content-Type") == httpx.ProblemContentType {
-		code = g.text("code")
+		code = g.Text("code")
 	}
 	return strings.TrimSpace(fmt.Sprintf("%d %s", g.Status, code))
 }
@@ -111,12 +112,6 @@ func (d *frontDoor) ask(method, path, token, body string, headers ...string) fun
 	}
 }
 
-// text returns a member of an answer's document.
-func (g got) text(member string) string {
-	s, _ := g.Doc[member].(string)
-	return s
-}
-
 // dial opens a socket and reports the outcome: refused with a status, closed
 // with a code, or open, which is status 101. It sends says, if not empty, once
 // the socket is open.
@@ -128,7 +123,7 @@ func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*webso
 			g := got{}
 			if resp != nil {
 				raw, _ := io.ReadAll(resp.Body)
-				g.Answer = shop.Answer{Status: resp.StatusCode, Header: resp.Header, Text: string(raw)}
+				g.Answer = httpxtest.Answer{Status: resp.StatusCode, Header: resp.Header, Raw: raw}
 				_ = json.Unmarshal(raw, &g.Doc)
 			}
 			return g
@@ -150,7 +145,7 @@ func (d *frontDoor) dial(opts websocket.DialOptions, says string, keep *[]*webso
 				return got{closed: websocket.CloseStatus(err)}
 			}
 			if bytes.Contains(message, []byte(`"hello"`)) && len(says) < maxGreeted {
-				return got{Answer: shop.Answer{Status: http.StatusSwitchingProtocols}}
+				return got{Answer: httpxtest.Answer{Status: http.StatusSwitchingProtocols}}
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func TestAcceptance(t *testing.T) {
 		for _, r := range rows {
 			answer := r.try(t)
 			if answer.String() != r.want {
-				t.Errorf("%s: %s, want %s\n%s", r.name, answer, r.want, answer.Text)
+				t.Errorf("%s: %s, want %s\n%s", r.name, answer, r.want, answer.Raw)
 			}
 			if r.then != nil {
 				r.then(t)

@@ -87,9 +87,9 @@ func (d *frontDoor) login(t *testing.T) (access, refresh string) {
 // tokens reads the tokens of an answer.
 func (d *frontDoor) tokens(t *testing.T, g got) (access, refresh string) {
 	t.Helper()
-	access, refresh = g.text("access_token"), g.text("refresh_token")
+	access, refresh = g.Text("access_token"), g.Text("refresh_token")
 	if access == "" || refresh == "" {
-		t.Fatalf("no tokens: %s %s", g, g.Text)
+		t.Fatalf("no tokens: %s %s", g, g.Raw)
 	}
 	d.told = append(d.told, access, refresh)
 	return access, refresh

@@ -72,7 +72,7 @@ func assertStoresRestarted(t *testing.T, p *shop.Process, operator string) {
 		}
 	}
 	pgtest.Eventually(t, 30*time.Second, func() bool {
-		raised := shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/alarms?code=store-restarted", operator, "").Text
+		raised := string(shop.Exchange(t, http.MethodGet, p.URL+"/api/v1/admin/alarms?code=store-restarted", operator, "").Raw)
 		return strings.Contains(raised, "Postgres exited (signal: killed). It answered again after") &&
 			strings.Contains(raised, "Redis exited (signal: killed). It answered again after")
 	}, "the alarms about Postgres and Redis")
@@ -81,13 +81,13 @@ func assertStoresRestarted(t *testing.T, p *shop.Process, operator string) {
 // assertOpeningsOnce fails if a restart planned a demo sale a second time.
 func assertOpeningsOnce(t *testing.T, url string) {
 	t.Helper()
-	body := shop.Fetch(t, url+"/api/v1/sessions?limit=100").Text
+	body := shop.Fetch(t, url+"/api/v1/sessions?limit=100").Raw
 	var list struct {
 		Data []struct {
 			OpensAt time.Time `json:"opens_at"`
 		} `json:"data"`
 	}
-	require.NoError(t, json.Unmarshal([]byte(body), &list))
+	require.NoError(t, json.Unmarshal(body, &list))
 	require.Equal(t, "a list without sessions", len(list.Data) == 0, false)
 	seen := map[time.Time]bool{}
 	for _, s := range list.Data {

@@ -16,6 +16,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
@@ -48,9 +49,9 @@ func TestBehindNginx(t *testing.T) {
 
 	// Three logins from one address, whatever address they claim. A fourth follows
 	// immediately, because one more is admitted every 20 s.
-	login := func(client *http.Client, url, claimed string) shop.Answer {
+	login := func(client *http.Client, url, claimed string) httpxtest.Answer {
 		t.Helper()
-		return shop.Ask(t, client, http.MethodPost, url+"/api/v1/auth/login", "", `{"phone":"138001380`+claimed[len(claimed)-2:]+`","password":"not this one"}`, "X-Forwarded-For", claimed, "Forwarded", "for="+claimed)
+		return httpxtest.Send(t, client, http.MethodPost, url+"/api/v1/auth/login", "", `{"phone":"138001380`+claimed[len(claimed)-2:]+`","password":"not this one"}`, "X-Forwarded-For", claimed, "Forwarded", "for="+claimed)
 	}
 	for n := range 3 {
 		require.Equal(t, "a login through nginx", login(client, shop.SaleName, fmt.Sprintf("198.51.100.%d", 10+n)).Doc["code"], "wrong-login")
@@ -60,30 +61,30 @@ func TestBehindNginx(t *testing.T) {
 
 	// A user's limit of five paths counts over both instances.
 	for i := range 6 {
-		a := shop.Ask(t, http.DefaultClient, http.MethodPost, []*shop.Instance{first, second}[i%2].URL+"/api/v1/items/"+sale.ItemID+"/rush-path", shop.Mint(t, 1005, auth.Shopper), `{"quantity":1}`)
-		require.Equal(t, fmt.Sprintf("path %d of a user is limited: %s", i+1, a.Text), a.Doc["code"] == "rate-limited", i == 5)
+		a := httpxtest.Send(t, http.DefaultClient, http.MethodPost, []*shop.Instance{first, second}[i%2].URL+"/api/v1/items/"+sale.ItemID+"/rush-path", shop.Mint(t, 1005, auth.Shopper), `{"quantity":1}`)
+		require.Equal(t, fmt.Sprintf("path %d of a user is limited: %s", i+1, a.Raw), a.Doc["code"] == "rate-limited", i == 5)
 	}
 
 	var nos, paths []string
 	for user := int64(1001); user <= 1003; user++ {
 		token := shop.Mint(t, user, auth.Shopper)
-		a := shop.Ask(t, client, http.MethodPost, pathURL, token, `{"quantity":1}`)
+		a := httpxtest.Send(t, client, http.MethodPost, pathURL, token, `{"quantity":1}`)
 		if a.Status != http.StatusOK || a.Header.Get("RateLimit") == "" {
-			t.Fatalf("a path through nginx: %d %s", a.Status, a.Text)
+			t.Fatalf("a path through nginx: %d %s", a.Status, a.Raw)
 		}
 		nos, paths = append(nos, a.Doc["order_no"].(string)), append(paths, a.Doc["path"].(string))
 	}
 	told := map[string]float64{} // answers to these rushes, as the funnel names them
 	for i, path := range paths {
-		var rushed shop.Answer
+		var rushed httpxtest.Answer
 		pgtest.Eventually(t, 30*time.Second, func() bool {
-			rushed = shop.Ask(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/"+path, "", "", "Accept-Encoding", "gzip")
+			rushed = httpxtest.Send(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/"+path, "", "", "Accept-Encoding", "gzip")
 			code := rushed.Doc["code"] // the last code is for requesting too often
 			told[fmt.Sprint(code)]++
 			return code != "not-started" && code != "fenced" && code != "rate-limited"
 		}, "the opening")
 		if rushed.Status != http.StatusAccepted || rushed.Doc["order_no"] != nos[i] || rushed.Header.Get("Content-Encoding") != "" {
-			t.Errorf("a rush through nginx: %d %s", rushed.Status, rushed.Text)
+			t.Errorf("a rush through nginx: %d %s", rushed.Status, rushed.Raw)
 		}
 	}
 	no, path := nos[2], paths[2]
@@ -102,16 +103,16 @@ func TestBehindNginx(t *testing.T) {
 		{http.MethodGet, shop.RushName + "/api/v1/rush/" + path, http.StatusForbidden},
 		{http.MethodPost, shop.SaleName + "/api/v1/rush/" + path, http.StatusAccepted}, // a page has one name only
 	} {
-		require.Equal(t, c.method+" "+c.url, shop.Ask(t, client, c.method, c.url, "", "").Status, c.want)
+		require.Equal(t, c.method+" "+c.url, httpxtest.Send(t, client, c.method, c.url, "", "").Status, c.want)
 	}
 	for _, path := range []string{"/static/style.css", "/?orders"} {
 		for _, want := range []string{"MISS", "HIT"} {
-			if a := shop.Ask(t, client, http.MethodGet, shop.SaleName+path, "", ""); a.Status != http.StatusOK || a.Header.Get("X-Cache") != want {
+			if a := httpxtest.Send(t, client, http.MethodGet, shop.SaleName+path, "", ""); a.Status != http.StatusOK || a.Header.Get("X-Cache") != want {
 				t.Errorf("%s: %d, X-Cache %s, want %s", path, a.Status, a.Header.Get("X-Cache"), want)
 			}
 		}
 	}
-	tooLarge := shop.Ask(t, client, http.MethodPost, pathURL, shop.Mint(t, 1004, auth.Shopper), strings.Repeat(" ", 70_000))
+	tooLarge := httpxtest.Send(t, client, http.MethodPost, pathURL, shop.Mint(t, 1004, auth.Shopper), strings.Repeat(" ", 70_000))
 	require.Equal(t, "too large a body", tooLarge.Status, http.StatusRequestEntityTooLarge)
 
 	// Clients do not notice the loss of an instance.
@@ -130,8 +131,8 @@ func TestBehindNginx(t *testing.T) {
 		return len(answers) == len(told)
 	}, "one funnel that equals what both instances told shoppers")
 	for range 20 {
-		a := shop.Ask(t, client, http.MethodGet, shop.SaleName+"/api/v1/orders/"+no, shop.Mint(t, 1003, auth.Shopper), "")
-		require.Equal(t, "the order while an instance is gone: "+a.Text, a.Status, http.StatusOK)
+		a := httpxtest.Send(t, client, http.MethodGet, shop.SaleName+"/api/v1/orders/"+no, shop.Mint(t, 1003, auth.Shopper), "")
+		require.Equal(t, "the order while an instance is gone: "+string(a.Raw), a.Status, http.StatusOK)
 	}
 
 	// A flood from one address is limited here to 50 requests a second after a
@@ -148,9 +149,9 @@ func TestBehindNginx(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for i := 0; i < 1000 && !met(); i++ {
-				a := shop.Ask(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/"+strings.Repeat("A", len(path)), "", "")
+				a := httpxtest.Send(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/"+strings.Repeat("A", len(path)), "", "")
 				if a.Status == http.StatusTooManyRequests && (a.Header.Get("Retry-After") != "1" || a.Header.Get("Content-Type") != "application/problem+json") {
-					t.Errorf("refused with %v %s", a.Header, a.Text)
+					t.Errorf("refused with %v %s", a.Header, a.Raw)
 				}
 				mu.Lock()
 				answers[fmt.Sprint(a.Doc["code"])]++
@@ -183,14 +184,14 @@ func TestNginxLeavesAHungInstance(t *testing.T) {
 	var reads sync.WaitGroup
 	for item := range 12 {
 		reads.Go(func() {
-			if a := shop.Ask(t, client, http.MethodGet, fmt.Sprint(shop.SaleName, "/api/v1/items/", item), "", ""); a.Status != http.StatusOK {
-				t.Errorf("a read: %d %s", a.Status, a.Text)
+			if a := httpxtest.Send(t, client, http.MethodGet, fmt.Sprint(shop.SaleName, "/api/v1/items/", item), "", ""); a.Status != http.StatusOK {
+				t.Errorf("a read: %d %s", a.Status, a.Raw)
 			}
 		})
 	}
 	reads.Wait()
 	for range 5 {
-		require.Equal(t, "a rush", shop.Ask(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/path", "", "").Status, http.StatusOK)
+		require.Equal(t, "a rush", httpxtest.Send(t, client, http.MethodPost, shop.RushName+"/api/v1/rush/path", "", "").Status, http.StatusOK)
 	}
 }
 
@@ -210,8 +211,8 @@ func TestNginxPassesOperatorsBodies(t *testing.T) {
 		"/admin/activities/import": http.StatusOK, "/api/v1/admin/activities": http.StatusOK,
 		"/administration": http.StatusRequestEntityTooLarge, "/api/v1/orders/1/payments": http.StatusRequestEntityTooLarge,
 	} {
-		if a := shop.Ask(t, client, http.MethodPost, shop.SaleName+path, "", body); a.Status != want || want == http.StatusOK && a.Text != fmt.Sprint(len(body)) {
-			t.Errorf("%s: %d %s, want %d", path, a.Status, a.Text, want)
+		if a := httpxtest.Send(t, client, http.MethodPost, shop.SaleName+path, "", body); a.Status != want || want == http.StatusOK && string(a.Raw) != fmt.Sprint(len(body)) {
+			t.Errorf("%s: %d %s, want %d", path, a.Status, a.Raw, want)
 		}
 	}
 }
@@ -232,13 +233,13 @@ func TestNginxKeepsInstancesThatAreAllSlow(t *testing.T) {
 	var reads sync.WaitGroup
 	for item := range 12 {
 		reads.Go(func() {
-			if a := shop.Ask(t, client, http.MethodGet, fmt.Sprint(shop.SaleName, "/api/v1/items/", item), "", ""); a.Status < http.StatusInternalServerError {
-				t.Errorf("a read: %d %s", a.Status, a.Text)
+			if a := httpxtest.Send(t, client, http.MethodGet, fmt.Sprint(shop.SaleName, "/api/v1/items/", item), "", ""); a.Status < http.StatusInternalServerError {
+				t.Errorf("a read: %d %s", a.Status, a.Raw)
 			}
 		})
 	}
 	reads.Wait()
 	for _, path := range []string{shop.SaleName + "/api/v1/payments/stripe/notify", shop.RushName + "/api/v1/rush/path"} {
-		require.Equal(t, path, shop.Ask(t, client, http.MethodPost, path, "", "").Status, http.StatusOK)
+		require.Equal(t, path, httpxtest.Send(t, client, http.MethodPost, path, "", "").Status, http.StatusOK)
 	}
 }
