@@ -77,9 +77,7 @@ func TestPlantedViolations(t *testing.T) {
 		{"money on no order at all", "I5", ledger + `SELECT 'sandbox', 'capture', $3::uuid::text, $2, $3, NULL, 100, 'CNY', now() - interval '61 seconds' WHERE $1::uuid IS NOT NULL`, "an order that is unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tx, err := s.db.Begin(t.Context())
-			require.NoError(t, err)
-			defer func() { _ = tx.Rollback(t.Context()) }() // removes the planted violation
+			tx := pgtest.Begin(t, s.db)
 			pgtest.Exec(t, tx, tt.plant, no, paymentNo, ids.New())
 			check := checkMoney
 			switch tt.check {

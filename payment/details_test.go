@@ -1,11 +1,11 @@
 package payment
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"image/png"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/qrtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
@@ -167,13 +168,9 @@ func anOrderIsHandedOverOnce(t *testing.T, s *bundle) {
 	early := read[string](s, `SELECT pickup_code FROM orders.details WHERE order_no = $1`, no)
 	s.has(s.staff(firstOperator, http.MethodPost, "pickups", `{"code":"`+early+`"}`), http.StatusConflict, "order-not-completable", orderevent.StatusPending)
 	s.pays(no, user)
-	picture, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/v1/orders/"+no.String()+"/pickup-code.png", nil)
-	require.NoError(t, err)
-	rec := httptest.NewRecorder()
 	token := s.token(auth.Principal{UserID: user, Role: auth.Shopper})
-	picture.Header.Set("Authorization", "Bearer "+token)
-	s.door.ServeHTTP(rec, picture)
-	img, err := png.Decode(rec.Body)
+	picture := httpxtest.Ask(t, s.door, token, http.MethodGet, "/api/v1/orders/"+no.String()+"/pickup-code.png", nil)
+	img, err := png.Decode(bytes.NewReader(picture.Raw))
 	require.NoError(t, err)
 	shown, _, _, err := qrtest.Read(img)
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
+	"stampede/platform/workshop/require"
 )
 
 // Subject is one provider under test, with a stand-in for its company.
@@ -92,9 +93,7 @@ func creations(t *testing.T, s *shop) {
 		wg.Go(func() { handoffs[i], errs[i] = s.Provider.Create(t.Context(), c) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(errs...))
 	s.refs.Store(c.PaymentNo, handoffs[0].Ref)
 	if s.Open == nil {
 		s.is(s.query(c.PaymentNo), provider.Open)

@@ -1,7 +1,6 @@
 package account_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -223,9 +222,7 @@ func TestChangesMeanwhile(t *testing.T) {
 			b := setup(t)
 			b.register(phone, secret)
 			b.register("13900139000", "another password")
-			tx, err := b.pool.Begin(t.Context())
-			require.NoError(t, err)
-			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+			tx := pgtest.Begin(t, b.pool)
 			other := pgtest.Read[string](t, tx, `SELECT password FROM account.users WHERE phone = '+8613900139000'`)
 			pgtest.Exec(t, tx, c.change, other)
 			got := make(chan answer, 1)

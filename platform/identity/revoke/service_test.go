@@ -1,7 +1,6 @@
 package revoke
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -63,9 +62,7 @@ func TestATransactionThatCommitsLateIsFound(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	here := s.start(t)
-	late, err := s.db.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = late.Rollback(context.Background()) }() // a no-op after the commit
+	late := pgtest.Begin(t, s.db)
 	require.NoError(t, here.Logins(t.Context(), late, "test", 1))
 	for login := range int64(3) {
 		s.commit(t, here, login+2)

@@ -1,7 +1,6 @@
 package outbox_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -118,9 +117,7 @@ func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
 	pool := pgtest.DB(t)
 	missing := "platform.outbox_" + time.Now().UTC().AddDate(0, 0, 7).Format("20060102")
 	pgtest.Exec(t, pool, `DROP TABLE `+missing)
-	dump, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = dump.Rollback(context.WithoutCancel(t.Context())) }()
+	dump := pgtest.Begin(t, pool)
 	pgtest.Exec(t, dump, `LOCK TABLE platform.outbox IN ACCESS SHARE MODE`) // with its partitions
 	tidied := make(chan error, 1)
 	go func() { tidied <- outbox.NewHousekeeper(pool, quarter, discard()).Tidy(t.Context()) }()
@@ -129,7 +126,7 @@ func TestPartitionsAreNotCreatedAtTheWritersExpense(t *testing.T) {
 			AND relation IN ('platform.outbox'::regclass, 'platform.outbox_default'::regclass))`)
 	}, "the housekeeper to wait for its lock")
 	// The bound counts waiting for locks alone, so that a busy machine does not fail it.
-	err = pg.InTxWaiting(t.Context(), pool, 10*time.Millisecond, func(tx pgx.Tx) error {
+	err := pg.InTxWaiting(t.Context(), pool, 10*time.Millisecond, func(tx pgx.Tx) error {
 		_, err := outbox.Append(t.Context(), tx, "events.a", []byte{})
 		return err
 	})

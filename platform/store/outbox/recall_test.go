@@ -118,9 +118,7 @@ func TestHangingPostgresDoesNotBlockTheStop(t *testing.T) {
 	add(t, pool, "first")
 	<-reached
 	allSent(t, pool)
-	hanging, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = hanging.Rollback(context.Background()) })
+	hanging := pgtest.Begin(t, pool)
 	pgtest.Exec(t, hanging, `LOCK TABLE platform.outbox IN ACCESS EXCLUSIVE MODE`)
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		return pgtest.Read[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'platform.outbox'::regclass)`)

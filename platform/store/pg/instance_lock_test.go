@@ -110,9 +110,7 @@ func TestStartSparesALiveHolder(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.NoError(t, lock.Close(t.Context()))
 
-	other, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer func() { _ = other.Close(context.WithoutCancel(t.Context())) }()
+	other := pgtest.Connect(t, url)
 	pgtest.Exec(t, other, `SELECT pg_advisory_lock($1)`, int64(0x7374616d70656465))
 	_, err = pg.AcquireInstanceLockWithin(t.Context(), url, time.Second, time.Minute)
 	require.ErrorIs(t, err, pg.ErrInstanceLocked)

@@ -1,7 +1,6 @@
 package pg_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -62,9 +61,7 @@ func TestMigrateAgainChangesNothing(t *testing.T) {
 func TestMigrationLeavesTheLockQueue(t *testing.T) {
 	t.Parallel()
 	db := pgtest.DB(t)
-	tx, err := db.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	tx := pgtest.Begin(t, db)
 	pgtest.Exec(t, tx, `LOCK TABLE goose_db_version`)
 	migrated := make(chan error, 1)
 	go func() {

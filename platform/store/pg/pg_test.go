@@ -68,10 +68,8 @@ func TestSessionsAreBounded(t *testing.T) {
 	// A client that vanishes or freezes in a transaction loses its locks.
 	short, err := pg.Open(t.Context(), url+"&idle_in_transaction_session_timeout=100&lock_timeout=5000", "test", 2)
 	require.NoError(t, err)
-	defer short.Close()
-	frozen, err := short.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = frozen.Rollback(context.WithoutCancel(t.Context())) }()
+	t.Cleanup(short.Close)
+	frozen := pgtest.Begin(t, short)
 	pgtest.Exec(t, frozen, `SELECT FROM platform.heartbeat FOR UPDATE`)
 	pgtest.Exec(t, pool, `SELECT FROM platform.heartbeat FOR UPDATE`)
 }

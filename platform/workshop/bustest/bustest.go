@@ -22,6 +22,7 @@ import (
 	"stampede/platform/store/bus"
 	"stampede/platform/store/bus/natsserver"
 	"stampede/platform/workshop/linktest"
+	"stampede/platform/workshop/require"
 )
 
 // closeTimeout is generous: a loaded machine must not turn a passed test into a
@@ -104,9 +105,7 @@ func (s *Server) Start() {
 	srv, err := server.NewServer(&server.Options{
 		ServerName: "outside", Host: "127.0.0.1", Port: s.port, JetStream: true, StoreDir: s.StoreDir, SyncAlways: true, NoSigs: true, NoLog: true,
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	srv.Start()
 	s.running = srv
 	if !srv.ReadyForConnections(closeTimeout) {
@@ -196,9 +195,7 @@ func serveNode(text string) error {
 func OpenCluster(t testing.TB) *Cluster {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const size = 3
 	ports := linktest.FreePorts(t, 2*size, 10_000, 12_000)
 	c := &Cluster{nodes: make(map[string]*exec.Cmd, size)}
@@ -206,18 +203,13 @@ func OpenCluster(t testing.TB) *Cluster {
 	for i := range size {
 		n := node{Name: "n" + strconv.Itoa(i), Dir: t.TempDir(), Port: ports[i], RoutePort: ports[size+i], OtherRoutesPorts: ports[size:]}
 		raw, err := json.Marshal(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cmd := exec.Command(self) //nolint:gosec,noctx // this binary; a cleanup ends it
 		cmd.Env = append(os.Environ(), nodeEnv+"="+string(raw))
 		cmd.Stderr = os.Stderr
-		if _, err := cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		_, err = cmd.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
 		t.Cleanup(func() { c.Kill(n.Name) })
 		c.nodes[n.Name] = cmd
 		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", n.Port))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/require"
 )
 
 // Answer is the answer of a router or a server. Doc is its body if that is a JSON object.
@@ -78,9 +79,7 @@ func Ask(t testing.TB, router http.Handler, token, method, path string, body any
 func As(t testing.TB, router http.Handler, tokens *auth.Tokens, role auth.Role, method, path, body string, header ...string) (status int, doc map[string]any) {
 	t.Helper()
 	token, err := tokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := Ask(t, router, token, method, path, body, header...)
 	if a.Doc == nil {
 		t.Fatalf("%s %s: %s", method, path, a.Raw)
@@ -94,14 +93,11 @@ func Dial(t testing.TB, server, from, bytes string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	c, err := d.DialContext(t.Context(), "tcp", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.WriteString(c, bytes); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(c, bytes)
+	require.NoError(t, err)
 	return c
 }
 
@@ -109,9 +105,7 @@ func Dial(t testing.TB, server, from, bytes string) net.Conn {
 func Send(t testing.TB, client *http.Client, method, url, token, body string, header ...string) Answer {
 	t.Helper()
 	a, err := Try(t.Context(), client, method, url, token, body, header...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a
 }
 

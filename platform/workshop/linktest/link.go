@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // Link forwards its own address to a server. Safe for concurrent use.
@@ -30,9 +32,7 @@ type Link struct {
 func New(t testing.TB, network, server string) *Link {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l := &Link{listener: listener, conns: map[net.Conn]bool{}, forgotten: map[net.Conn]bool{}, ended: make(chan struct{})}
 	l.ends.Go(func() {
 		for {

@@ -49,6 +49,7 @@ import (
 
 	"stampede/migrations"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/require"
 )
 
 const (
@@ -99,22 +100,36 @@ func DB(t testing.TB) *pgxpool.Pool {
 // Exec executes a statement in a pool, on a connection, or in a transaction.
 func Exec(t testing.TB, db executor, sql string, args ...any) {
 	t.Helper()
-	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
+	_, err := db.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
 }
 
 // Locked runs a statement that locks something, in a transaction that release, or the end of the test, rolls back.
 func Locked(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (release func()) {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	release = func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }
-	t.Cleanup(release)
+	tx := Begin(t, pool)
 	Exec(t, tx, sql, args...)
-	return release
+	return func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }
+}
+
+// Begin begins a transaction, which the end of the test rolls back unless it has ended.
+func Begin(t testing.TB, db interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}) pgx.Tx {
+	t.Helper()
+	tx, err := db.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	return tx
+}
+
+// Connect opens a connection, which is closed at the end of the test.
+func Connect(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	return conn
 }
 
 type executor interface {
@@ -124,9 +139,7 @@ type executor interface {
 // Read returns the value that a query of one row and one column has, in a pool, on a connection, or in a transaction.
 func Read[V any](t testing.TB, db reader, sql string, args ...any) (v V) {
 	t.Helper()
-	if err := db.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, db.QueryRow(t.Context(), sql, args...).Scan(&v))
 	return v
 }
 
@@ -140,9 +153,7 @@ func DatabaseURL(t testing.TB) string {
 	t.Helper()
 	server := join(t).DatabaseURL
 	template, err := templateOf(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name := testPrefix + strings.ToLower(rand.Text()[:10])
 	// With a few hundred small files or more, copying files is faster than the
 	// default, which writes every page to the log.

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"stampede/platform/base/app"
+	"stampede/platform/workshop/require"
 )
 
 const (
@@ -31,9 +32,7 @@ const (
 func Redis(t testing.TB) *redis.Client {
 	t.Helper()
 	client, err := newClient(RedisURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() }) // the test may have closed it already
 	return client
 }

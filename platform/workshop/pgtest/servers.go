@@ -22,6 +22,7 @@ import (
 
 	"stampede/platform/store/pg"
 	"stampede/platform/workshop/embedded"
+	"stampede/platform/workshop/require"
 )
 
 const (
@@ -57,9 +58,7 @@ type servers struct {
 func join(t testing.TB) servers {
 	t.Helper()
 	s, err := findOrStart()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 

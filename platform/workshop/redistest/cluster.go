@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // slots is how many hash slots a cluster has.
@@ -32,13 +33,9 @@ func Shards(t testing.TB, n int) *Cluster {
 	for i := range n {
 		s := startNode(t)
 		first, last := i*slots/n, (i+1)*slots/n-1
-		if err := s.Client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Client.ClusterAddSlotsRange(ctx, first, last).Err())
 		// Nodes that start with the same epoch would have to resolve that first.
-		if err := s.Client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 		c.Primaries, addrs = append(c.Primaries, s), append(addrs, s.Addr)
 	}
 	for _, s := range c.Primaries[1:] {
@@ -77,12 +74,8 @@ func (c *Cluster) meet(t testing.TB, s *Server) {
 	t.Helper()
 	ctx := context.Background()
 	busPort, err := s.Client.ConfigGet(ctx, "cluster-port").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Primaries[0].Client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", s.port(), busPort["cluster-port"]).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, c.Primaries[0].Client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", s.port(), busPort["cluster-port"]).Err())
 }
 
 // AddReplica starts a replica of one primary and returns it when it could take
@@ -113,9 +106,7 @@ func (c *Cluster) AddReplica(t testing.TB, primary *Server) *Server {
 func (c *Cluster) id(t testing.TB, s *Server) string {
 	t.Helper()
 	id, err := s.Client.Do(context.Background(), "CLUSTER", "MYID").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return id
 }
 
@@ -135,13 +126,9 @@ func (c *Cluster) Owner(t testing.TB, key string) *Server {
 	t.Helper()
 	ctx := context.Background()
 	slot, err := c.Primaries[0].Client.ClusterKeySlot(ctx, key).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	parts, err := c.Primaries[0].Client.ClusterSlots(ctx).Result() //nolint:staticcheck // names the primary of each range first
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, part := range parts {
 		if int64(part.Start) <= slot && slot <= int64(part.End) {
 			return c.at(part.Nodes[0])

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // groupName is the sentinels' name for the group.
@@ -48,9 +49,7 @@ sentinel monitor %[4]s 127.0.0.1 %[5]s 2
 sentinel down-after-milliseconds %[4]s 700
 sentinel failover-timeout %[4]s 2000
 `, port, dir, filepath.Join(dir, "log"), groupName, g.Primary.port())
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 			return []string{name, "--sentinel"}
 		}, filepath.Join(dir, "log"))
 		// Sentinels find each other and the replica by periodic messages; ten
@@ -58,9 +57,7 @@ sentinel failover-timeout %[4]s 2000
 		// machine stalls for two seconds would distrust its clock and decide
 		// nothing for the next thirty: longer than a test waits for a failover.
 		quick := s.Client.Do(context.Background(), "SENTINEL", "DEBUG", "INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "TILT-PERIOD", 500)
-		if err := quick.Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, quick.Err())
 		g.sentinels, addrs = append(g.sentinels, s), append(addrs, s.Addr)
 	}
 	g.URL = "redis-sentinel://" + strings.Join(addrs, ",") + "/0?master=" + groupName
@@ -90,19 +87,13 @@ func sentinelView(s *Server) map[string]string {
 // than half a second, or the sentinels consider the replica dead.
 func (g *Group) Lag(t testing.TB) {
 	t.Helper()
-	if err := g.Replica.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Primary.Client.ClientKillByFilter(context.Background(), "TYPE", "replica").Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.Replica.cmd.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, g.Primary.Client.ClientKillByFilter(context.Background(), "TYPE", "replica").Err())
 }
 
 // Fail kills the primary. The sentinels promote the replica with the data that it has.
 func (g *Group) Fail(t testing.TB) {
 	t.Helper()
 	g.Primary.Kill()
-	if err := g.Replica.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.Replica.cmd.Process.Signal(syscall.SIGCONT))
 }

@@ -24,6 +24,7 @@ import (
 	"stampede/platform/workshop/embedded"
 	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // ready bounds the wait for a server or a group: seconds on an idle machine, and
@@ -71,17 +72,13 @@ func StartReplica(t testing.TB, primary *Server) *Server {
 func start(t testing.TB, args func(port string) []string, log string) *Server {
 	t.Helper()
 	programs, err := embedded.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range 5 {
 		s := &Server{ended: make(chan struct{}), log: log}
 		port := freePort(t)
 		s.Addr = net.JoinHostPort("127.0.0.1", port)
 		s.cmd = exec.Command(programs.Redis, args(port)...) //nolint:gosec,noctx // the program under test; a cleanup ends it
-		if err := s.cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.cmd.Start())
 		go func() {
 			_ = s.cmd.Wait() // killed, on purpose
 			close(s.ended)

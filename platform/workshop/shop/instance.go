@@ -17,6 +17,7 @@ import (
 	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // Key is the signing key of the servers that Serve starts.
@@ -110,9 +111,7 @@ func (in *Instance) Call(t *testing.T, method, path, token string, body any) (st
 	text := ""
 	if body != nil {
 		raw, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text = string(raw)
 	}
 	target := path
@@ -142,9 +141,7 @@ func (in *Instance) Plan(t *testing.T, stock int, opensIn time.Duration) loadgen
 	planned, err := loadgen.PlanSale(t.Context(), in.URL, Mint(t, 1, auth.Operator), loadgen.Sale{
 		Name: "Test sale", Title: "Test phone", Stock: stock, OpensAt: time.Now().Add(opensIn), Open: 10 * time.Minute, PayAfter: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return planned
 }
 
@@ -203,9 +200,7 @@ func (in *Instance) awaitFunnel(t *testing.T, item string, is func(map[string]an
 func Mint(t *testing.T, user int64, role auth.Role) string {
 	t.Helper()
 	token, err := auth.NewTokens([]byte(Key), time.Now).Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return token
 }
 

@@ -8,6 +8,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"stampede/platform/workshop/require"
 )
 
 // Scraped is one scrape of /metrics.
@@ -18,9 +20,7 @@ func Scrape(t *testing.T, opsURL string) Scraped {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(Fetch(t, opsURL+"/metrics").Raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return families
 }
 

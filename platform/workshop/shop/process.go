@@ -15,6 +15,8 @@ import (
 	"time"
 
 	psutil "github.com/shirou/gopsutil/v4/process"
+
+	"stampede/platform/workshop/require"
 )
 
 // Process is a `stampede run` in a separate process.
@@ -52,9 +54,7 @@ func (p *Process) AwaitReady(t *testing.T) {
 // End sends a signal and returns the exit code; -1 if the process was killed.
 func (p *Process) End(t *testing.T, sig syscall.Signal, within time.Duration) int {
 	t.Helper()
-	if err := p.Cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Cmd.Process.Signal(sig))
 	select {
 	case <-p.Ended:
 		return p.Cmd.ProcessState.ExitCode()
@@ -85,9 +85,7 @@ func (p *Process) Killed() bool {
 func DataDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "stampede-run-") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above
 		t.Fatal(err)
 	}
@@ -129,9 +127,7 @@ type Running struct {
 func Processes(t testing.TB) map[int]Running {
 	t.Helper()
 	running, err := psutil.Processes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := map[int]Running{}
 	for _, p := range running {
 		parent, err := p.Ppid()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/tooltest"
 )
 
@@ -64,9 +65,7 @@ func ImageProgram(t testing.TB) string {
 func pathOf(t testing.TB, built func() (string, error)) string {
 	t.Helper()
 	name, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return name
 }
 
@@ -222,9 +221,7 @@ const stopWithin = 30 * time.Second
 func launch(t *testing.T, cmd *exec.Cmd, printed ...fmt.Stringer) <-chan struct{} {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() {

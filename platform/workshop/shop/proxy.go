@@ -19,6 +19,7 @@ import (
 
 	"stampede/platform/workshop/linktest"
 	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
 )
 
 // StartNginx starts the example in front of the instances and returns a client
@@ -27,9 +28,7 @@ func StartNginx(t *testing.T, program string, instances ...*Instance) (client *h
 	t.Helper()
 	dir := t.TempDir()
 	raw, err := os.ReadFile("platform/edge/nginx/stampede.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	addr := FreeAddr(t)
 	conf := string(raw)
 	for _, change := range []struct {
@@ -51,9 +50,7 @@ func StartNginx(t *testing.T, program string, instances ...*Instance) (client *h
 	main := "daemon off;\nworker_processes 1;\nerror_log " + log + " warn;\npid " + dir + "/pid;\n"
 	if os.Geteuid() == 0 { // otherwise the workers could not enter the test's folder
 		group, err := user.LookupGroupId("0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		main += "user root " + group.Name + ";\n"
 	}
 	main += "events { worker_connections 1024; }\nhttp {\naccess_log " + log + ";\n"
@@ -61,13 +58,9 @@ func StartNginx(t *testing.T, program string, instances ...*Instance) (client *h
 		main += kind + "_temp_path " + filepath.Join(dir, kind) + ";\n" //nolint:modernize // five lines
 	}
 	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, []byte(main+conf+"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(main+conf+"}\n"), 0o600))
 	cmd := exec.Command(program, "-p", dir, "-e", log, "-c", file) //nolint:gosec,noctx // the nginx found above; it is stopped below
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait() // ended by the signal
@@ -101,9 +94,7 @@ const (
 func RedisLink(t *testing.T, redisURL string) (*linktest.Link, string) {
 	t.Helper()
 	opts, err := redis.ParseURL(redisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l := linktest.New(t, opts.Network, opts.Addr)
 	u := url.URL{Scheme: "redis", Host: l.Addr(), Path: "/" + strconv.Itoa(opts.DB)}
 	if opts.Password != "" {

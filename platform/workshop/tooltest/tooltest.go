@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // Chromium finds a browser for a test of the pages: the pinned one if `make test`
@@ -20,9 +22,7 @@ func Chromium(t testing.TB) string {
 func Pinned(t testing.TB) string {
 	t.Helper()
 	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return filepath.Join(root, ".tools", "browser", "bin", "chromium")
 }
 

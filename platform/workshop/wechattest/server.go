@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"stampede/platform/workshop/require"
 )
 
 // Server is a fake with one app. Safe for concurrent use.
@@ -62,9 +64,7 @@ func (s *Server) Redirect(t testing.TB, page, state, openID, unionID string) *ur
 		t.Errorf("WeChat refuses the state %q", state)
 	}
 	to, err := url.Parse(page + "?" + url.Values{"code": {s.Code(openID, unionID)}, "state": {state}}.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return to
 }
 

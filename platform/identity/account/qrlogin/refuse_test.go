@@ -1,7 +1,6 @@
 package qrlogin
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -181,9 +180,7 @@ func TestExpiryDuringAChangeWins(t *testing.T) {
 	// overtaken lets a code expire while a change waits for its row.
 	overtaken := func(a answer, query string, change func() answer) answer {
 		t.Helper()
-		tx, err := s.db.Begin(t.Context())
-		require.NoError(t, err)
-		defer func() { _ = tx.Rollback(context.Background()) }() // a no-op after the commit
+		tx := pgtest.Begin(t, s.db)
 		pgtest.Exec(t, tx, `UPDATE auth.qr_logins SET expires_at = clock_timestamp() WHERE id = $1::uuid`, a.body.QRID)
 		done := make(chan answer, 1)
 		go func() { done <- change() }()

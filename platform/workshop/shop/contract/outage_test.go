@@ -121,9 +121,7 @@ func sweep(t *testing.T, in *shop.Instance, itemID, activityID string) map[strin
 // readOnly makes a database read only, as a standby is, or writable again.
 func readOnly(t *testing.T, databaseURL string, on bool) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(t.Context()) }()
+	conn := pgtest.Connect(t, databaseURL)
 	for _, sql := range []string{
 		`SET default_transaction_read_only = off`,
 		fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %t`, pgx.Identifier{conn.Config().Database}.Sanitize(), on),

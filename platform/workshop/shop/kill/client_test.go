@@ -1,13 +1,11 @@
 package kill
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
-	"net/http"
 	"time"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/httpxtest"
 )
 
 // reply is the part of any answer that the crowd reads. Status 0 means no answer.
@@ -32,42 +30,25 @@ func (r reply) ok() bool { return r.HTTP >= 200 && r.HTTP < 300 }
 
 // ask sends a request. No answer from a dying process is not a failure.
 func (c *rushers) ask(method, target, token string, body any) (r reply) {
-	var raw io.Reader
+	var raw []byte
 	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
 			c.t.Error(err)
 			return r
 		}
-		raw = bytes.NewReader(text)
 	}
 	if target[0] == '/' {
 		target = c.url + target
 	}
-	req, err := http.NewRequestWithContext(c.t.Context(), method, target, raw)
-	if err != nil {
-		c.t.Error(err)
-		return r
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		return r
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
+	a, err := httpxtest.Try(c.t.Context(), c.client, method, target, token, string(raw))
 	if err != nil {
 		return r // cut off
 	}
-	if len(text) > 0 && json.Unmarshal(text, &r) != nil {
-		c.t.Errorf("%s %s answered %d without JSON: %s", method, target, resp.StatusCode, text)
+	if len(a.Raw) > 0 && json.Unmarshal(a.Raw, &r) != nil {
+		c.t.Errorf("%s %s answered %d without JSON: %s", method, target, a.Status, a.Raw)
 	}
-	r.HTTP = resp.StatusCode
+	r.HTTP = a.Status
 	return r
 }
 

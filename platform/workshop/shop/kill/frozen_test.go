@@ -52,9 +52,7 @@ func TestFrozenInstanceStopsNoItem(t *testing.T) {
 	client.Timeout = time.Second // half of the requests meet the frozen instance
 	c.client, c.url = client, shop.SaleName
 
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(shortly(t)) }()
+	conn := pgtest.Connect(t, databaseURL)
 	wake := func() { _ = p.Cmd.Process.Signal(syscall.SIGCONT) }
 	t.Cleanup(wake) // before the process is asked to end
 	freezeInTransaction(t, c, conn, p.Cmd.Process.Pid, other)

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
@@ -29,12 +27,8 @@ func TestOneEmbeddedBusPerDatabase(t *testing.T) {
 		t.Errorf("a second server: exit %d, want 1 with %q:\n%s", code, refusal, errs)
 	}
 
-	successor, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	defer func() { _ = successor.Close(t.Context()) }()
-	other, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	defer func() { _ = other.Close(t.Context()) }()
+	successor := pgtest.Connect(t, databaseURL)
+	other := pgtest.Connect(t, databaseURL)
 
 	const lock = int64(0x7374616d70656465) // "stampede" in ASCII
 	const mine = `FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

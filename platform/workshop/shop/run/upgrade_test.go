@@ -138,9 +138,7 @@ func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL stri
 		require.NoError(t, err)
 	}
 	require.NoError(t, json.Unmarshal([]byte(files["shop.json"]), &victim))
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(t.Context()) }()
+	conn := pgtest.Connect(t, databaseURL)
 	for _, sql := range []string{strings.ReplaceAll(files["postgres.sql"], "127.0.0.1:18081", addr), `DO $$ DECLARE c record; BEGIN
 		SET LOCAL session_replication_role = replica;
 		FOR c IN SELECT table_schema AS s, table_name AS t, string_agg(format('%1$I = %1$I + (clock_timestamp() - %2$L)', column_name, '` +
@@ -167,9 +165,7 @@ func restoreRelease(t *testing.T, archive, dir, addr, databaseURL, redisURL stri
 // schemaOf describes all that migrations create, apart from the partitions that time adds.
 func schemaOf(t *testing.T, databaseURL string) []string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(t.Context()) }()
+	conn := pgtest.Connect(t, databaseURL)
 	rows, err := conn.Query(t.Context(), `
 		WITH ours AS (SELECT oid, nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'),
 		all_lines AS MATERIALIZED (

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"stampede/platform/edge/auth"
 	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
 )
@@ -41,9 +40,7 @@ func newWebhook(t *testing.T) webhook {
 // lists it and accepts the acknowledgement.
 func (w webhook) delivers(t *testing.T, in *shop.Instance, databaseURL string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(t.Context()) }()
+	conn := pgtest.Connect(t, databaseURL)
 	require.NoError(t, alarm.BooksBroken.Raise(t.Context(), conn, "item 17", "One unit is missing."))
 	deadline := time.After(30 * time.Second)
 	for found := false; !found; {
