@@ -156,3 +156,10 @@ func TestPayRefusesNonsense(t *testing.T) {
 		require.Equal(t, body, status, want)
 	}
 }
+
+// A link to a payment's page works in the next version, too.
+func TestLinksKeepTheirTokens(t *testing.T) {
+	t.Parallel()
+	b := &Bank{pageKey: derive([]byte("secret"), "pay page")}
+	require.Equal(t, "token", b.pageToken(ids.ID{1}), "i_JXRQk65mYCx-I-VtZpeg")
+}

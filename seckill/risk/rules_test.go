@@ -109,6 +109,7 @@ func TestChanceIsDrawnOnceAndFair(t *testing.T) {
 	if spread := 5 * math.Sqrt(users*p*(1-p)); math.Abs(float64(lucky)-users*p) > spread {
 		t.Errorf("%d of %d got a path, want %.0f ± %.0f", lucky, users, users*p, spread)
 	}
+	require.Equal(t, "who is lucky stays so in the next version", lucky, 3026)
 	// Another item is an independent lot.
 	if spread := 5 * math.Sqrt(users*p*p*(1-p*p)); math.Abs(float64(both)-users*p*p) > spread {
 		t.Errorf("%d were lucky twice, want %.0f ± %.0f", both, users*p*p, spread)
