@@ -26,6 +26,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/store/bus"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -67,9 +68,7 @@ func setupAt(t testing.TB, now func() time.Time, change func(*Config), with ...a
 
 func (b bundle) token(t testing.TB, user int64) string {
 	t.Helper()
-	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
-	require.NoError(t, err)
-	return token
+	return httpxtest.Token(t, b.tokens, auth.Principal{UserID: user, Role: auth.Shopper})
 }
 
 // connect dials as a browser does and waits for the hello.

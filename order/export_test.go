@@ -15,6 +15,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -111,8 +112,7 @@ func TestExportWaitsForASlowClientWithoutAConnection(t *testing.T) {
 	e := setupEdge(t, oneConnection(t))
 	e.past(e.item(10).ItemID, 1_500)
 	const path = "/api/v1/admin/orders/export"
-	token, err := e.tokens.Mint(auth.Principal{UserID: 99, Role: auth.Viewer}, time.Hour)
-	require.NoError(t, err)
+	token := httpxtest.Token(t, e.tokens, auth.Principal{UserID: 99, Role: auth.Viewer})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	ended := make(chan any, 2)
@@ -133,7 +133,7 @@ func TestExportWaitsForASlowClientWithoutAConnection(t *testing.T) {
 	asking, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var open int
-	err = e.db.QueryRow(asking, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND backend_type = 'client backend'`).Scan(&open)
+	err := e.db.QueryRow(asking, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND backend_type = 'client backend'`).Scan(&open)
 	if err != nil || open != 0 {
 		t.Errorf("while two clients read, %d transactions are open: %v", open, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 	"stampede/seckill/seckillevent"
 )
@@ -105,8 +106,7 @@ func (e *edge) get(path string, user int64, role auth.Role) *httptest.ResponseRe
 	e.t.Helper()
 	req := httptest.NewRequestWithContext(e.t.Context(), http.MethodGet, path, nil)
 	if user != 0 {
-		token, err := e.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-		require.NoError(e.t, err)
+		token := httpxtest.Token(e.t, e.tokens, auth.Principal{UserID: user, Role: role})
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	rec := httptest.NewRecorder()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"stampede/payment/internal/paymentdb"
 	"stampede/platform/base/ids"
@@ -134,11 +133,7 @@ type answer = httpxtest.Answer
 
 // token is one that the server takes.
 func (s *bundle) token(of auth.Principal) string {
-	token, err := s.tokens.Mint(of, time.Minute)
-	if err != nil {
-		s.t.Error(err) // not Fatal: may run outside the test's goroutine
-	}
-	return token
+	return httpxtest.Token(s.t, s.tokens, of)
 }
 
 // post sends JSON as a user; user 0 sends no token.

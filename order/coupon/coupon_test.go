@@ -72,10 +72,7 @@ func (s *shop) Unknown(_ context.Context, users []int64) (unknown []int64, err e
 // and the answer.
 func (s *shop) ask(user int64, role auth.Role, method, path, body string, header ...string) (string, map[string]any) {
 	s.t.Helper()
-	token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Minute)
-	if err != nil {
-		s.t.Error(err) // not Fatal: may run outside the test's goroutine
-	}
+	token := httpxtest.Token(s.t, s.tokens, auth.Principal{UserID: user, Role: role})
 	a := httpxtest.Ask(s.t, s.router, token, method, "/api/v1/"+path, body, header...)
 	status := fmt.Sprint(a.Status)
 	if code, ok := a.Doc["code"].(string); ok {

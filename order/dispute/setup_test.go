@@ -113,8 +113,7 @@ func (s *bundle) call(user int64, role auth.Role, method, path, body string, hea
 
 func (s *bundle) as(p auth.Principal, method, path, body string, headers ...string) answer {
 	s.Helper()
-	token, err := s.tokens.Mint(p, time.Minute)
-	require.NoError(s, err)
+	token := httpxtest.Token(s, s.tokens, p)
 	a := httpxtest.Ask(s, s.router, token, method, "/api/v1/"+path, body, headers...)
 	if a.Doc == nil {
 		s.Errorf("%s %s: %s", method, path, a.Raw)

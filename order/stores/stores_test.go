@@ -27,8 +27,7 @@ func TestChangesOfAStoreAreAudited(t *testing.T) {
 	db, tokens := pgtest.DB(t), auth.NewTokens([]byte(strings.Repeat("k", auth.MinKeyBytes)), time.Now)
 	router := httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
 	New(db).Routes(router)
-	token, err := tokens.Mint(auth.Principal{UserID: 9, Role: auth.Operator}, time.Minute)
-	require.NoError(t, err)
+	token := httpxtest.Token(t, tokens, auth.Principal{UserID: 9, Role: auth.Operator})
 	call := func(want int, method, path, body string) {
 		t.Helper()
 		if a := httpxtest.Ask(t, router, token, method, "/api/v1/admin/stores"+path, body); a.Status != want {

@@ -2,13 +2,11 @@ package sandbox
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,14 +55,7 @@ func setupOn(t *testing.T, db *pgxpool.Pool, cfg Config) *bundle {
 	cfg.PublicURL = srv.URL
 	bank := New(cfg, Deps{DB: db, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
 	bank.Routes(mux)
-	ctx, cancel := context.WithCancel(context.Background())
-	var worker sync.WaitGroup
-	worker.Go(func() { _ = bank.Workers()[0].Run(ctx) })
-	stop := func() {
-		cancel()
-		worker.Wait()
-	}
-	t.Cleanup(stop)
+	stop := pgtest.Work(t, bank.Workers()[0].Run)
 
 	ccfg := DefaultClientConfig()
 	ccfg.Merchant, ccfg.Secret, ccfg.BankURL, ccfg.Backoff = cfg.Merchant, cfg.Secret, srv.URL, time.Millisecond

@@ -132,8 +132,7 @@ func (d *door) register(phone, device string) told {
 // operator calls a route of the blacklist.
 func (d *door) operator(method, path, body string) told {
 	d.t.Helper()
-	token, err := d.Tokens.Mint(auth.Principal{UserID: 7, Role: auth.Operator}, time.Minute)
-	require.NoError(d.t, err)
+	token := httpxtest.Token(d.t, d.Tokens, auth.Principal{UserID: 7, Role: auth.Operator})
 	got := d.call(method, "admin/blacklist"+path, body, "Authorization", "Bearer "+token)
 	if got.status/100 != 2 {
 		d.t.Fatalf("%s blacklist%s: %d %s", method, path, got.status, got.raw)
@@ -240,8 +239,7 @@ func TestBlacklistAppliesAtEveryLogin(t *testing.T) {
 func TestAnEntryIsAddedOnceForAKey(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	token, err := d.Tokens.Mint(auth.Principal{UserID: 7, Role: auth.Operator}, time.Minute)
-	require.NoError(t, err)
+	token := httpxtest.Token(t, d.Tokens, auth.Principal{UserID: 7, Role: auth.Operator})
 	add := func(value string) told {
 		return d.post("admin/blacklist", `{"kind":"user","value":"`+value+`","reason":"resells"}`, "Authorization", "Bearer "+token, "Idempotency-Key", "k1")
 	}

@@ -97,8 +97,7 @@ func (y *humanYard) ask(user int64, it *catalogue.Item, proof string) string {
 // challenge gets a challenge over HTTP, or the code of the refusal.
 func (y *humanYard) challenge(user int64, query string) (c humancheck.Challenge, code string) {
 	y.t.Helper()
-	token, err := y.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
-	require.NoError(y.t, err)
+	token := httpxtest.Token(y.t, y.tokens, auth.Principal{UserID: user, Role: auth.Shopper})
 	a := httpxtest.Ask(y.t, y.rt, token, http.MethodGet, "/api/v1/items/42/challenge"+query, nil)
 	if a.Status != http.StatusOK {
 		return c, fmt.Sprint(a.Status, " ", a.Doc["code"])
@@ -281,8 +280,7 @@ func TestTheProofTravelsInItsHeader(t *testing.T) {
 	})
 	require.NoError(t, err)
 	sale.Routes(h.rt)
-	token, err := h.tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
-	require.NoError(t, err)
+	token := httpxtest.Token(t, h.tokens, auth.Principal{UserID: 7, Role: auth.Shopper})
 	post := func(headers ...string) (status int, body []byte) {
 		a := httpxtest.Ask(t, h.rt, token, http.MethodPost, fmt.Sprint("/api/v1/items/", it.ID, "/rush-path"), nil, headers...)
 		return a.Status, a.Raw

@@ -159,10 +159,7 @@ func (r reply) want(t testing.TB, status int, code string) reply {
 // as calls the API as a user in a role.
 func (d *desk) as(role auth.Role, user int64, method, path string, body any, headers ...string) reply {
 	d.t.Helper()
-	token, err := d.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-	if err != nil {
-		d.t.Error(err) // not Fatal: may run outside the test's goroutine
-	}
+	token := httpxtest.Token(d.t, d.tokens, auth.Principal{UserID: user, Role: role})
 	return reply{seckilltest.Reply{Answer: httpxtest.Ask(d.t, d.rt, token, method, path, body, headers...)}}
 }
 

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -68,13 +67,7 @@ func (b *Bank) Speak(t *testing.T, dialects ...sandbox.Dialect) {
 		b.bank.Speak(d)
 	}
 	b.bank.Routes(b.mux)
-	ctx, cancel := context.WithCancel(context.Background())
-	var worker sync.WaitGroup
-	worker.Go(func() { _ = b.bank.Workers()[0].Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		worker.Wait()
-	})
+	pgtest.Work(t, b.bank.Workers()[0].Run)
 }
 
 // Subject is a provider for the conformance suite, whose company stands in front of the

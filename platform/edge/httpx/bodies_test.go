@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -43,17 +44,8 @@ func gatedBy(t *testing.T, bounds Bounds, routes func(*Router), change ...func(*
 // code sends a request on a connection of its own and returns the answer's status.
 func (g gated) code(t *testing.T, method, path, token, body string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.Addr()+path, strings.NewReader(body))
-	require.NoError(t, err)
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	resp, err := client.Do(req)
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode
+	return httpxtest.Send(t, client, method, "http://"+g.Addr()+path, token, body, "Content-Type", "").Status
 }
 
 type named struct {
@@ -103,8 +95,7 @@ func TestAttackShoppersLeaveOperatorsPlaces(t *testing.T) {
 	dialFrom(t, g.Server, "127.0.0.1", "GET /api/v1/hangs HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-entered
 	for role, want := range map[auth.Role]int{auth.Operator: http.StatusNoContent, auth.Shopper: http.StatusServiceUnavailable} {
-		token, err := g.tokens.Mint(auth.Principal{UserID: 1, Role: role}, time.Minute)
-		require.NoError(t, err)
+		token := httpxtest.Token(t, g.tokens, auth.Principal{UserID: 1, Role: role})
 		require.Equal(t, string(role), g.code(t, http.MethodPost, "/api/v1/admin/pause", token, `{"Name":"x"}`), want)
 	}
 }

@@ -44,13 +44,9 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 		"/demo/live": {200, "text/event-stream"}, "/nowhere": {404, "application/problem+json"}, "/api/v1/items/3?x=1": {422, "application/problem+json"},
 		"/api/v1/rush/abc": {405, "application/problem+json"}, "/things/1": {405, "application/problem+json"},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL+path, nil)
-		require.NoError(t, err)
-		resp, err := server.Client().Do(req)
-		require.NoError(t, err)
-		_ = resp.Body.Close()
-		if resp.StatusCode != want.status || resp.Header.Get("Content-Type") != want.kind {
-			t.Errorf("HEAD %s: %d %q, want %d %q", path, resp.StatusCode, resp.Header.Get("Content-Type"), want.status, want.kind)
+		a := httpxtest.Send(t, server.Client(), http.MethodHead, server.URL+path, "", "")
+		if kind := a.Header.Get("Content-Type"); a.Status != want.status || kind != want.kind {
+			t.Errorf("HEAD %s: %d %q, want %d %q", path, a.Status, kind, want.status, want.kind)
 		}
 	}
 	<-ended

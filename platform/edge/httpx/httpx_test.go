@@ -17,6 +17,7 @@ import (
 	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -87,9 +88,7 @@ func TestAnswers(t *testing.T) {
 			return out, nil
 		})
 	login := func(id int64) string {
-		token, err := tokens.Mint(auth.Principal{UserID: 7, Role: auth.Shopper, Login: id}, time.Hour)
-		require.NoError(t, err)
-		return token
+		return httpxtest.Token(t, tokens, auth.Principal{UserID: 7, Role: auth.Shopper, Login: id})
 	}
 	shopper := login(1)
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ import (
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -37,8 +38,7 @@ func limited(t *testing.T) (rt *httpx.Router, call func(user int64, addr, body s
 	}, func(context.Context, *echoInput) (*echoOutput, error) { return &echoOutput{}, nil })
 	return rt, func(user int64, addr, body string) *httptest.ResponseRecorder {
 		t.Helper()
-		token, err := tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper}, time.Hour)
-		require.NoError(t, err)
+		token := httpxtest.Token(t, tokens, auth.Principal{UserID: user, Role: auth.Shopper})
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/limited/1", strings.NewReader(body))
 		req.Header.Set("Authorization", "Bearer "+token)
 		req.RemoteAddr = addr
@@ -118,8 +118,7 @@ func TestWhoIsOverTheLimitIsToldBeforeTheBodyIsRead(t *testing.T) {
 	for range 4 {
 		call(7, "203.0.113.7:80", fine)
 	}
-	token, err := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now).Mint(auth.Principal{UserID: 7, Role: auth.Shopper}, time.Hour)
-	require.NoError(t, err)
+	token := httpxtest.Token(t, auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now), auth.Principal{UserID: 7, Role: auth.Shopper})
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/limited/1", unread{t})
 	req.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()

@@ -13,6 +13,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/ratelimit"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -46,9 +47,7 @@ func rated(t *testing.T, shoppers int) (send func(method, path, token, addr, bod
 	}
 	mint = func(user int64, role auth.Role) string {
 		t.Helper()
-		token, err := tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Minute)
-		require.NoError(t, err)
-		return token
+		return httpxtest.Token(t, tokens, auth.Principal{UserID: user, Role: role})
 	}
 	return send, mint, rt
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stampede/platform/edge/auth"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/require"
 )
 
@@ -106,8 +107,7 @@ func TestAUsersNinthStreamEndsTheFirst(t *testing.T) {
 			follow(w, r)
 		})
 	})
-	token, err := g.tokens.Mint(auth.Principal{UserID: 7, Role: auth.Viewer}, time.Minute)
-	require.NoError(t, err)
+	token := httpxtest.Token(t, g.tokens, auth.Principal{UserID: 7, Role: auth.Viewer})
 	var first *bufio.Reader
 	for i := range mostStreamsOfUser + 1 {
 		stream := bufio.NewReader(dialFrom(t, g.Server, "127.0.0.1", "GET /live HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer "+token+"\r\n\r\n"))

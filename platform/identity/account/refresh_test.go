@@ -139,8 +139,7 @@ func TestAttackMadeUpRefreshTokensTakeNoLock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	token := b.register(phone, secret).str("refresh_token")
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
+	tx := pgtest.Begin(t, b.pool)
 	pgtest.Exec(t, tx, `SELECT 1 FROM account.users FOR UPDATE`)
 	pgtest.Exec(t, tx, `LOCK TABLE account.logins IN ACCESS EXCLUSIVE MODE`)
 	// The third character from the end is in the MAC, and all of its bits count.

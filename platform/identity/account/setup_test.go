@@ -35,6 +35,7 @@ import (
 	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/humancheck"
 	"stampede/platform/identity/sms"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/wechattest"
@@ -265,9 +266,7 @@ func (b *bundle) login(phone, secret string) answer {
 // mint makes a token for a user with a role, as the operator of a shop can.
 func (b *bundle) mint(user int64, role auth.Role) string {
 	b.t.Helper()
-	token, err := b.tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-	require.NoError(b.t, err)
-	return token
+	return httpxtest.Token(b.t, b.tokens, auth.Principal{UserID: user, Role: role})
 }
 
 // count queries the database for one number.

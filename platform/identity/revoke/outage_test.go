@@ -1,7 +1,6 @@
 package revoke
 
 import (
-	"context"
 	"testing"
 
 	"stampede/platform/workshop/pgtest"
@@ -31,15 +30,12 @@ func TestHangingPostgresDelaysNoCheck(t *testing.T) {
 	i := s.start(t)
 	s.commit(t, i, 1)
 	i.Tell(t.Context())
-	tx, err := s.db.Begin(t.Context())
-	require.NoError(t, err)
-	pgtest.Exec(t, tx, `LOCK TABLE auth.revocations IN ACCESS EXCLUSIVE MODE`)
-	defer func() { _ = tx.Rollback(context.Background()) }() // a no-op after the other
+	release := pgtest.Locked(t, s.db, `LOCK TABLE auth.revocations IN ACCESS EXCLUSIVE MODE`)
 	i.Tell(t.Context())
 	if !i.says(of(1)) || !i.lets(of(2)) {
 		t.Error("the answers changed while Postgres hangs")
 	}
-	require.NoError(t, tx.Rollback(t.Context()))
+	release()
 	s.commit(t, i, 2)
 	pgtest.Eventually(t, 2*within, func() bool { return i.says(of(2)) }, "the poll goes on")
 }

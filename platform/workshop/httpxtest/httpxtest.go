@@ -74,13 +74,21 @@ func Ask(t testing.TB, router http.Handler, token, method, path string, body any
 	return a
 }
 
+// Token mints a token that is valid for an hour. It may run outside the test's goroutine.
+func Token(t testing.TB, tokens *auth.Tokens, p auth.Principal) string {
+	t.Helper()
+	token, err := tokens.Mint(p, time.Hour)
+	if err != nil {
+		t.Error(err)
+	}
+	return token
+}
+
 // As sends a request as user 7 in a role and decodes the answer; header holds names
 // and values in turn. It fails the test if the answer is not a JSON object.
 func As(t testing.TB, router http.Handler, tokens *auth.Tokens, role auth.Role, method, path, body string, header ...string) (status int, doc map[string]any) {
 	t.Helper()
-	token, err := tokens.Mint(auth.Principal{UserID: 7, Role: role}, time.Minute)
-	require.NoError(t, err)
-	a := Ask(t, router, token, method, path, body, header...)
+	a := Ask(t, router, Token(t, tokens, auth.Principal{UserID: 7, Role: role}), method, path, body, header...)
 	if a.Doc == nil {
 		t.Fatalf("%s %s: %s", method, path, a.Raw)
 	}

@@ -199,9 +199,7 @@ func (in *Instance) awaitFunnel(t *testing.T, item string, is func(map[string]an
 // Mint signs a token of an hour for a user of a server that Serve started.
 func Mint(t *testing.T, user int64, role auth.Role) string {
 	t.Helper()
-	token, err := auth.NewTokens([]byte(Key), time.Now).Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-	require.NoError(t, err)
-	return token
+	return httpxtest.Token(t, auth.NewTokens([]byte(Key), time.Now), auth.Principal{UserID: user, Role: role})
 }
 
 // Get returns the status of a URL that needs no token.

@@ -36,8 +36,7 @@ func NewDesk(y *Bundle) *Desk {
 		Router: httpx.NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry()),
 	}
 	for user, role := range []auth.Role{auth.Shopper, auth.Viewer, auth.Operator} {
-		token, err := tokens.Mint(auth.Principal{UserID: int64(user) + 70, Role: role}, time.Hour)
-		require.NoError(y.T, err)
+		token := httpxtest.Token(y.T, tokens, auth.Principal{UserID: int64(user) + 70, Role: role})
 		d.Tokens[role] = token
 	}
 	return d

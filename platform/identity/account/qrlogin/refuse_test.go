@@ -8,6 +8,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/pg"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 )
@@ -30,9 +31,7 @@ func TestWhatIsRefused(t *testing.T) {
 	p, err := s.tokens.Verify(phone)
 	require.NoError(t, err)
 	mintAs := func(user, login int64) string {
-		token, err := s.tokens.Mint(auth.Principal{UserID: user, Role: auth.Shopper, Login: login}, time.Minute)
-		require.NoError(t, err)
-		return token
+		return httpxtest.Token(t, s.tokens, auth.Principal{UserID: user, Role: auth.Shopper, Login: login})
 	}
 	mint := func(login int64) string { return mintAs(p.UserID, login) }
 	unknown := answer{}

@@ -20,6 +20,7 @@ import (
 
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/redisx"
+	"stampede/platform/workshop/httpxtest"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
 	"stampede/platform/workshop/shop"
@@ -48,8 +49,7 @@ func TestUpgradeFromRelease(t *testing.T) {
 
 	tokens := auth.NewTokens([]byte(victim.SigningKey), time.Now)
 	as := func(user int64, role auth.Role) shop.Buyer {
-		token, err := tokens.Mint(auth.Principal{UserID: user, Role: role}, time.Hour)
-		require.NoError(t, err)
+		token := httpxtest.Token(t, tokens, auth.Principal{UserID: user, Role: role})
 		return shop.Buyer{In: in, Token: token}
 	}
 	for name, order := range victim.Orders {
