@@ -28,6 +28,7 @@ import (
 	"stampede/platform/base/app"
 	"stampede/platform/base/telemetry"
 	"stampede/platform/base/tracing"
+	"stampede/platform/base/tracing/export"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/office"
@@ -69,7 +70,7 @@ func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stder
 type settings struct {
 	cli.Base `embed:""`
 	Shop     shop.Settings      `embed:"" group:"The shop:"`
-	Trace    tracing.Settings   `embed:"" group:"Logs and traces:"`
+	Trace    export.Settings    `embed:"" group:"Logs and traces:"`
 	Sale     plan.Settings      `embed:"" group:"Sales:"`
 	Rush     rush.Settings      `embed:"" group:"Sales:"`
 	Bus      bus.Settings       `embed:"" group:"Sales:"`
@@ -234,7 +235,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 // app.Stop closes what it opened, even if it fails halfway.
 func (s *server) open(ctx context.Context, stores cli.Stores, key string) error {
 	var err error
-	s.trace, err = tracing.Open(ctx, tracing.Config{Settings: s.set.Trace, Version: version, Log: s.log})
+	s.trace, err = export.Open(ctx, export.Config{Settings: s.set.Trace, Version: version, Log: s.log})
 	if err != nil {
 		return err
 	}

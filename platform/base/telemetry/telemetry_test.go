@@ -15,6 +15,7 @@ import (
 
 	"stampede/platform/base/telemetry"
 	"stampede/platform/base/tracing"
+	"stampede/platform/base/tracing/export"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/workshop/require"
@@ -114,7 +115,7 @@ func TestLogLinesOfATraceCarryItsID(t *testing.T) {
 	t.Cleanup(collector.Close)
 	var lines bytes.Buffer
 	log := telemetry.Logger("info", "text", &lines, nil)
-	tracer, err := tracing.Open(t.Context(), tracing.Config{Settings: tracing.Settings{Endpoint: collector.URL, Share: 1}, Log: log})
+	tracer, err := export.Open(t.Context(), export.Config{Settings: export.Settings{Endpoint: collector.URL, Share: 1}, Log: log})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tracer.Stop(context.Background()) })
 	ctx, span := tracer.Root(t.Context(), "request")

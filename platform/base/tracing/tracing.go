@@ -17,26 +17,57 @@
 // Where many traces merge, the batch and the writer's transaction belong to the
 // trace of the first traced attempt or message, and are linked with the others.
 //
-// One goroutine sends spans over OTLP from a bounded queue. A slow or absent
-// collector costs spans, never time.
+// Package export sends the spans.
 package tracing
 
 import (
 	"context"
 	"math/rand/v2"
+	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
 // Tracer starts spans. A nil Tracer means that tracing is off. Safe for concurrent use.
 type Tracer struct {
 	tracer   trace.Tracer
-	provider *sdktrace.TracerProvider
+	provider Provider
 	share    float64
+}
+
+// Provider makes spans and sends them. Shutdown sends the rest.
+type Provider interface {
+	trace.TracerProvider
+	Shutdown(ctx context.Context) error
+}
+
+// New returns a tracer that begins a trace for a share of the calls of Root, and whose
+// spans the provider must all record.
+func New(provider Provider, share float64) *Tracer {
+	return &Tracer{tracer: provider.Tracer("stampede"), provider: provider, share: share}
+}
+
+// flushTimeout is how long a stop spends on the remaining spans, a small part
+// of the 10 s that a process has to exit.
+const flushTimeout = 2 * time.Second
+
+// Stop sends the remaining spans within two seconds and ends. Spans that the
+// collector does not accept in that time are lost, which does not fail the
+// stop.
+func (t *Tracer) Stop(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		otel.Handle(err)
+	}
+	return nil
 }
 
 // On reports whether preparing a span is worthwhile.

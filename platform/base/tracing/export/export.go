@@ -1,4 +1,8 @@
-package tracing
+// Package export sends the spans of package tracing to an OpenTelemetry collector, over
+// OTLP from a bounded queue by one goroutine. A slow or absent collector costs spans,
+// never time. It is separate so that what only makes spans does not link the exporter,
+// which brings gRPC with it.
+package export
 
 import (
 	"context"
@@ -13,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"golang.org/x/time/rate"
+
+	"stampede/platform/base/tracing"
 )
 
 const (
@@ -25,9 +31,6 @@ const (
 	sendEvery = time.Second
 	// sendTimeout gives up on a collector that hangs; its spans are dropped.
 	sendTimeout = 5 * time.Second
-	// flushTimeout is how long a stop spends on the remaining spans, a small
-	// part of the 10 s that a process has to exit.
-	flushTimeout = 2 * time.Second
 	// warnEvery keeps an absent collector from filling the log.
 	warnEvery = time.Minute
 )
@@ -74,13 +77,13 @@ func ParseEndpoint(endpoint string) (string, error) {
 // Open starts sending, or returns nil when no endpoint is configured. It does
 // not connect: an unreachable collector is no reason not to sell. Headers that
 // the collector requires, such as a key, come from OTEL_EXPORTER_OTLP_HEADERS.
-func Open(ctx context.Context, cfg Config) (*Tracer, error) {
+func Open(ctx context.Context, cfg Config) (*tracing.Tracer, error) {
 	if cfg.Endpoint == "" {
 		return nil, nil // nil is the tracer that is off
 	}
 	endpoint, err := ParseEndpoint(cfg.Endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("tracing: endpoint %w", err)
+		return nil, fmt.Errorf("export: endpoint %w", err)
 	}
 	exporter, err := otlptracehttp.New(ctx,
 		otlptracehttp.WithEndpointURL(endpoint),
@@ -89,39 +92,20 @@ func Open(ctx context.Context, cfg Config) (*Tracer, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("tracing: %w", err)
+		return nil, fmt.Errorf("export: %w", err)
 	}
 	// The library reports send errors to one process-wide handler, by default
 	// to standard error without a limit.
 	otel.SetErrorHandler(&errorHandler{log: cfg.Log, seldom: rate.Sometimes{Interval: warnEvery}})
-	return open(cfg, sdktrace.NewBatchSpanProcessor(exporter,
-		sdktrace.WithMaxQueueSize(queueSpans), sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(sendTimeout))), nil
-}
-
-func open(cfg Config, processor sdktrace.SpanProcessor) *Tracer {
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithSpanProcessor(processor),
+		sdktrace.WithBatcher(exporter,
+			sdktrace.WithMaxQueueSize(queueSpans), sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(sendTimeout)),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "stampede"), attribute.String("service.version", cfg.Version))),
 		// Root and Child have already decided.
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),
 	)
-	return &Tracer{tracer: provider.Tracer("stampede"), provider: provider, share: cfg.Share}
-}
-
-// Stop sends the remaining spans within two seconds and ends. Spans that the
-// collector does not accept in that time are lost, which does not fail the
-// stop.
-func (t *Tracer) Stop(ctx context.Context) error {
-	if t == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
-	if err := t.provider.Shutdown(ctx); err != nil {
-		otel.Handle(err)
-	}
-	return nil
+	return tracing.New(provider, cfg.Share), nil
 }
 
 // errorHandler logs the library's errors, at most once a minute.
