@@ -101,8 +101,9 @@ func found(name string, build func() error) (string, error) {
 
 // Build builds the program that tests start.
 func Build(race bool) error {
-	// Without symbols it links faster, and with the commit in it every commit would make another program.
-	command := `go build -trimpath -buildvcs=false -ldflags "-s -w"`
+	// Without symbols it links faster, and with the commit in it every commit would make another program. Compiled as
+	// make test compiles the tests, so that both use the same objects.
+	command := `go build -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags "-s -w"`
 	if race {
 		command += " -race"
 	}
