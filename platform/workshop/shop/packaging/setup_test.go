@@ -71,7 +71,7 @@ func TestPackagingSetup(t *testing.T) {
 		{"no redis", "exec", map[string]string{"redis-server": "-"}, "", false, []string{"No usable Redis was found"}},
 		{"no go", "exec", map[string]string{"go": "-"}, "", false, []string{"Go is not installed", version + " or newer", "https://go.dev/dl/"}},
 		{"old go", "exec", map[string]string{"go": "echo go version go1.19.8 linux/amd64"}, "", false, []string{"Go 1.19.8 found at ", "needs Go " + version}},
-		{"test", "test", nil, "", true, []string{"go run ./platform/workshop/pgtest/servers go test -p ", " -race -timeout 10m -v ./"}},
+		{"test", "test", nil, "", true, []string{"go run -race ./platform/workshop/pgtest/servers go test -p ", " -race -timeout 10m -v ./"}},
 		{"no compiler", "test", map[string]string{"gcc": "exit 1"}, "", true, []string{" -ldflags=-s -w -timeout 10m -v ./", noRace}},
 		{"no browser", "test", map[string]string{"chromium": "-"}, "", true, []string{"the browser test cannot run"}},
 		{"no browser in CI", "test", map[string]string{"chromium": "-"}, "true", false, []string{"Chromium is required with CI=true"}},
