@@ -18,7 +18,7 @@ import (
 func (cl *closing) routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/orders/{no}/cancel", ID: "cancel-order", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Class: httpx.Critical,
-		Summary: "Cancel an unpaid order",
+		Summary: "Cancel an unpaid order", NoKey: httpx.SetsState,
 		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is " +
 			"`order-not-cancelable`. While the provider gives no answer it is `payment-unavailable`: the order stays as it is, " +
 			"and can be paid or canceled again.",

@@ -226,7 +226,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: reconcilePath, ID: "reconcile", Tag: "operator", Role: auth.Operator,
-		Summary: "Repair what differs between Redis and the orders in Postgres",
+		Summary: "Repair what differs between Redis and the orders in Postgres", Audit: "item.reconcile",
+		NoKey: "it brings Redis to what Postgres says, and the repetition finds nothing to do",
 		Description: "Repairs in Redis what an order in Postgres proves, and raises the alarm `redis-differs` for the rest. It is recorded in the audit log and may be repeated. " +
 			"With `dry_run` it repairs nothing, and `repair` says what it would do.",
 		Refuses: []*fault.Error{fault.ErrNotFound},

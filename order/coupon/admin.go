@@ -68,44 +68,47 @@ var awayCoupons = fault.T("Coupons cannot be reached right now. Try again in a m
 
 func (s *Service) adminRoutes(rt *httpx.Router) {
 	const base = "/api/v1/admin/coupons"
-	register := func(method, path, id, summary, description string, role auth.Role, refuses ...*fault.Error) httpx.Op {
-		op := httpx.Op{Method: method, Path: base + path, ID: id, Tag: "operator", Role: role, Summary: summary, Description: description, Refuses: refuses}
-		op.Away = awayCoupons
-		return op
+	read := func(path, id, summary string) httpx.Op {
+		return httpx.Op{Method: http.MethodGet, Path: base + path, ID: id, Tag: "operator", Role: auth.Viewer, Summary: summary, Away: awayCoupons}
 	}
-	httpx.Register(rt.API, register(http.MethodGet, "", "list-coupon-kinds", "Kinds of coupons with their figures, newest first", "", auth.Viewer), s.list)
-	httpx.Register(rt.API, register(http.MethodGet, "/{id}", "get-coupon-kind", "A kind of coupon with its figures", "", auth.Viewer), s.get)
-	create := register(http.MethodPost, "", "create-coupon-kind", "Create a kind of coupon, as a draft", "", auth.Operator)
+	change := func(method, path, id, audit, summary string, refuses ...*fault.Error) httpx.Op {
+		return httpx.Op{Method: method, Path: base + path, ID: id, Tag: "operator", Role: auth.Operator, Audit: audit, Summary: summary, Refuses: refuses, Away: awayCoupons}
+	}
+	httpx.Register(rt.API, read("", "list-coupon-kinds", "Kinds of coupons with their figures, newest first"), s.list)
+	httpx.Register(rt.API, read("/{id}", "get-coupon-kind", "A kind of coupon with its figures"), s.get)
+	create := change(http.MethodPost, "", "create-coupon-kind", "coupon.create", "Create a kind of coupon, as a draft")
 	create.Status = http.StatusCreated
 	httpx.Register(rt.API, create, s.create)
-	httpx.Register(rt.API, register(http.MethodPut, "/{id}", "edit-coupon-kind", "Change a kind of coupon",
-		"Send all terms, also those that stay. Once the kind was active, only name, total, per_user and the claim window may differ.", auth.Operator,
-		fault.ErrStale, errFixed), s.edit)
-	remove := register(http.MethodDelete, "/{id}", "delete-coupon-kind", "Delete a draft", "", auth.Operator,
-		errFixed)
+	edit := change(http.MethodPut, "/{id}", "edit-coupon-kind", "coupon.edit", "Change a kind of coupon", fault.ErrStale, errFixed)
+	edit.Description = "Send all terms, also those that stay. Once the kind was active, only name, total, per_user and the claim window may differ."
+	httpx.Register(rt.API, edit, s.edit)
+	remove := change(http.MethodDelete, "/{id}", "delete-coupon-kind", "coupon.delete", "Delete a draft", errFixed)
 	remove.Status = http.StatusNoContent
 	httpx.Register(rt.API, remove, s.remove)
 	for _, to := range []struct{ path, id, summary, status string }{
 		{"/{id}/activate", "activate-coupon-kind", "Issue coupons of this kind, and let shoppers claim them", active},
 		{"/{id}/stop", "stop-coupon-kind", "Issue no more coupons of this kind; those that were issued stay valid", stopped},
 	} {
-		httpx.Register(rt.API, register(http.MethodPost, to.path, to.id, to.summary, "", auth.Operator,
-			errNotActive),
-			func(ctx context.Context, in *KindInput) (*httpx.Output[couponKind], error) {
-				return s.move(ctx, in, to.status)
-			})
+		move := change(http.MethodPost, to.path, to.id, "coupon."+to.status, to.summary, errNotActive)
+		move.NoKey = httpx.SetsState
+		httpx.Register(rt.API, move, func(ctx context.Context, in *KindInput) (*httpx.Output[couponKind], error) {
+			return s.move(ctx, in, to.status)
+		})
 	}
-	issue := register(http.MethodPost, "/{id}/issue", "issue-coupons", "Issue coupons to a list of users",
-		"All of them are issued, or none. Users who were issued `each` coupons of the kind already are left alone, "+
-			"so that repeating the request is harmless.", auth.Operator, errNotActive, errGone)
-	issue.MaxBodyBytes = maxIssueBytes
+	issue := change(http.MethodPost, "/{id}/issue", "issue-coupons", "coupon.issue", "Issue coupons to a list of users", errNotActive, errGone)
+	issue.Description = "All of them are issued, or none. Users who were issued `each` coupons of the kind already are left alone, " +
+		"so that repeating the request is harmless."
+	issue.NoKey, issue.MaxBodyBytes = httpx.SetsState, maxIssueBytes
 	httpx.Register(rt.API, issue, s.issue)
-	httpx.Register(rt.API, register(http.MethodGet, "/{id}/issued", "list-issued-coupons", "A user's coupons of a kind, newest first", "", auth.Viewer), s.issued)
+	httpx.Register(rt.API, read("/{id}/issued", "list-issued-coupons", "A user's coupons of a kind, newest first"), s.issued)
 	const recalling = "A recalled coupon serves no further order. One that is locked or used keeps serving its order, and does not come back " +
 		"when that order is closed or refunded. A recall cannot be taken back: issue another kind."
-	httpx.Register(rt.API, register(http.MethodPost, "/{id}/recall", "recall-coupon-kind", "Recall all coupons of a kind, and stop it", recalling, auth.Operator,
-		errNotActive), s.recallKind)
-	httpx.Register(rt.API, register(http.MethodPost, "/{id}/issued/{coupon}/recall", "recall-coupon", "Recall one coupon", recalling, auth.Operator), s.recallOne)
+	all := change(http.MethodPost, "/{id}/recall", "recall-coupon-kind", "coupon.recall", "Recall all coupons of a kind, and stop it", errNotActive)
+	all.Description, all.NoKey = recalling, httpx.SetsState
+	httpx.Register(rt.API, all, s.recallKind)
+	one := change(http.MethodPost, "/{id}/issued/{coupon}/recall", "recall-coupon", "coupon.recall-one", "Recall one coupon")
+	one.Description, one.NoKey = recalling, httpx.SetsState
+	httpx.Register(rt.API, one, s.recallOne)
 }
 
 // KindInput names a kind in a path. It is exported for huma, as Terms is.

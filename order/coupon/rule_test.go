@@ -39,7 +39,9 @@ func (r *reserved) ReservedBy(_ context.Context, item, after int64, limit int32)
 
 func (s *shop) usedUp() (list []string) {
 	s.t.Helper()
-	found, err := s.Probes()[0].Look(s.t.Context())
+	probe := s.Probes()[0]
+	require.Equal(s.t, "alarm of the probe", probe.Alarm.Code, "coupons-used-up")
+	found, err := probe.Look(s.t.Context())
 	require.NoError(s.t, err)
 	for _, f := range found {
 		list = append(list, f.Subject)

@@ -43,11 +43,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.get)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/answers", ID: "admin-answer-dispute", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
-		Summary: "Answer a dispute", Refuses: []*fault.Error{errClosed},
+		Summary: "Answer a dispute", Audit: "dispute.answer", Refuses: []*fault.Error{errClosed},
 	}, s.answerRoute)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/close", ID: "admin-close-dispute", Tag: "operator", Role: auth.Operator,
-		Summary: "Close a dispute, with a refund or without",
+		Summary: "Close a dispute, with a refund or without", Audit: "dispute.close", NoKey: httpx.SetsState,
 		Description: "The refund is requested as any other: it may need a second operator's approval, and its state is shown with the order's payments. Repeating the " +
 			"request makes no second refund.",
 		Refuses: append([]*fault.Error{errClosed}, s.deps.Refuses...),

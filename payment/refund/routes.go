@@ -31,7 +31,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.askAsShopper)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/refunds", ID: "admin-refund-order", Tag: "operator", Role: auth.Operator,
-		Summary: "Refund a paid order, in whole or in part",
+		Summary: "Refund a paid order, in whole or in part", Audit: "refund.request",
 		Description: "Without an amount, all that is left; with one, an Idempotency-Key is required, because a repeated request would pay twice. A part leaves the order as it is; once its refunds reach all that was paid it is `refunding`, and its units " +
 			"return to the stock or are written off when the money is back. Above the shop's limit (`--refund-approval-above`) the refund is `awaiting_approval`.",
 		Refuses: []*fault.Error{ErrNotRefundable, ErrTooMuch, errChargedBack, ErrNothing, errNoKey},
@@ -70,7 +70,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		},
 	} {
 		httpx.Register(rt.API, httpx.Op{
-			Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/" + d.verb, ID: "admin-" + d.verb + "-refund", Tag: "operator", Role: auth.Operator,
+			Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/" + d.verb, ID: "admin-" + d.verb + "-refund", Tag: "operator", Role: auth.Operator, Audit: "refund." + d.verb,
 			Summary: d.summary, Description: d.description, Refuses: d.refuses,
 		}, func(ctx context.Context, in *decideInput) (*httpx.Output[AdminRefund], error) {
 			no, err := ids.Parse(in.No)
@@ -82,7 +82,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/refunds/{no}/settle-by-hand", ID: "admin-settle-refund-by-hand", Tag: "operator", Role: auth.Operator,
-		Summary:     "Note that a failed refund was paid back by hand",
+		Summary: "Note that a failed refund was paid back by hand", Audit: "refund.settle-by-hand",
 		Description: "For money that an operator has paid back in another way, such as a bank transfer. It is an end: the refund cannot be retried any more.",
 		Refuses:     []*fault.Error{errNotThis},
 	}, s.paidByHand)

@@ -45,7 +45,8 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: path, ID: "compare-statements", Tag: "operator", Role: auth.Operator,
-		Summary: "Fetch and compare the providers' statements of a day, or settle what the comparison proposes",
+		Summary: "Fetch and compare the providers' statements of a day, or settle what the comparison proposes", Audit: "statement.apply",
+		NoKey: "it settles a movement once, under the provider's number",
 		Description: "Without `apply` it fetches the statements again and waits some seconds for them: while `state` is `fetching`, ask with GET. With `apply` it records each missing movement " +
 			"whose `proposal` is `settle`, as a callback would have: the order is paid, or the money goes back. That is written into the audit log first and may be repeated.",
 	}, func(ctx context.Context, in *struct {

@@ -15,10 +15,10 @@ import (
 func (s *Service) detailRoutes(api httpx.API) {
 	const items, activities = operator.Base + "/items/{id}/detail", operator.Base + "/activities/{id}/rules"
 	read(api, operator.Read(items, "admin-get-item-detail", "An item's description and pictures, as operators wrote them"), s.readDetail)
-	edit(s, api, operator.Write(http.MethodPut, items, "set-item-detail", "Replace an item's description and pictures, at any time until the end",
+	edit(s, api, operator.Write(http.MethodPut, items, "set-item-detail", "item.detail", "Replace an item's description and pictures, at any time until the end",
 		http.StatusOK, patchRefusals...), setDetail)
 	read(api, operator.Read(activities, "get-activity-rules", "An activity's rules in words, as operators wrote them"), s.readRules)
-	edit(s, api, operator.Write(http.MethodPut, activities, "set-activity-rules", "Replace an activity's rules in words, at any time until the end",
+	edit(s, api, operator.Write(http.MethodPut, activities, "set-activity-rules", "activity.rules", "Replace an activity's rules in words, at any time until the end",
 		http.StatusOK, patchRefusals...), setRules)
 }
 

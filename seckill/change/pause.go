@@ -19,7 +19,8 @@ func (s *Service) itemPauseRoutes(api httpx.API, base string) {
 		{"pause", "Refuse new rushes for one item until it is resumed; the activity's other items sell on", true},
 		{"resume", "Take rushes for the item again, unless its activity is paused", false},
 	} {
-		op := operator.Write(http.MethodPost, base+"/{id}/"+move.verb, move.verb+"-item", move.summary, http.StatusOK, moveRefusals...)
+		op := operator.Write(http.MethodPost, base+"/{id}/"+move.verb, move.verb+"-item", "item."+move.verb, move.summary, http.StatusOK, moveRefusals...)
+		op.NoKey = httpx.SetsState
 		op.Description = "Idempotent: if the item is already in the requested state, it is returned unchanged and nothing is recorded."
 		post(s, api, op, func(ctx context.Context, c *change, id int64) (plan.ItemView, error) {
 			return pauseItem(ctx, c, id, move.verb, move.paused)
@@ -73,7 +74,7 @@ func (s *Service) admissionRoutes(api httpx.API) {
 		item, err := readItem(ctx, s.deps.DB, id)
 		return admissionRate{PerSecond: item.Admission}, err
 	})
-	op := operator.Write(http.MethodPut, path, "set-admission-rate", "Limit how fast an item's line may be entered", http.StatusOK, moveRefusals...)
+	op := operator.Write(http.MethodPut, path, "set-admission-rate", "item.admission", "Limit how fast an item's line may be entered", http.StatusOK, moveRefusals...)
 	op.Description = "Takes effect on every instance within a moment, and holds whatever becomes of Redis. Attempts above the rate are answered 429 too-hot, except those of users who may already hold a unit. A pause says instead that the shop has paused the item."
 	httpx.Register(api, op, func(ctx context.Context, in *admissionInput) (*operator.Body[admissionRate], error) {
 		return inChange(ctx, s, in.ID, func(ctx context.Context, c *change, id int64) (admissionRate, error) {

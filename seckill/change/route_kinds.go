@@ -60,30 +60,30 @@ func inChange[V any](ctx context.Context, s *Service, rawID string, do func(cont
 
 // create registers POST base, which works once per key.
 func create[D, V any](s *Service, api httpx.API, base, what, summary string, refuses []*fault.Error, do func(context.Context, *change, D) (V, error)) {
-	httpx.Register(api, operator.Write(http.MethodPost, base, "create-"+what, summary, http.StatusCreated, refuses...),
-		func(ctx context.Context, in *creating[D]) (*operator.Body[V], error) {
-			out := new(operator.Body[V])
-			err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
-				out.Body, err = idempotency.Once(ctx, c.tx, in.Key, what+".create", in.Body, func() (V, error) { return do(ctx, c, in.Body) })
-				return err
-			})
-			if err != nil {
-				return nil, err
-			}
-			return out, nil
+	op := operator.Write(http.MethodPost, base, "create-"+what, what+".create", summary, http.StatusCreated, refuses...)
+	httpx.Register(api, op, func(ctx context.Context, in *creating[D]) (*operator.Body[V], error) {
+		out := new(operator.Body[V])
+		err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
+			out.Body, err = idempotency.Once(ctx, c.tx, in.Key, op.Audit, in.Body, func() (V, error) { return do(ctx, c, in.Body) })
+			return err
 		})
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
+	})
 }
 
 // createFrom registers a POST that works on a row once per key: it makes a new one of it,
 // or states a difference, which a repetition would add up.
-func createFrom[D, V any](s *Service, api httpx.API, op httpx.Op, action string, do func(context.Context, *change, int64, D) (V, error)) {
+func createFrom[D, V any](s *Service, api httpx.API, op httpx.Op, do func(context.Context, *change, int64, D) (V, error)) {
 	httpx.Register(api, op, func(ctx context.Context, in *making[D]) (*operator.Body[V], error) {
 		return inChange(ctx, s, in.ID, func(ctx context.Context, c *change, id int64) (V, error) {
 			request := struct {
 				ID   wire.ID
 				Body D
 			}{wire.ID(id), in.Body}
-			return idempotency.Once(ctx, c.tx, in.Key, action, request, func() (V, error) { return do(ctx, c, id, in.Body) })
+			return idempotency.Once(ctx, c.tx, in.Key, op.Audit, request, func() (V, error) { return do(ctx, c, id, in.Body) })
 		})
 	})
 }
@@ -116,12 +116,12 @@ func rowRoutes[P, V any](s *Service, api httpx.API, base, what, late string, get
 ) {
 	read(api, operator.Read(base+"/{id}", "admin-get-"+what, "One "+what+" with its contents"),
 		func(ctx context.Context, id int64) (V, error) { return get(ctx, s.deps.DB, id) })
-	op := operator.Write(http.MethodPatch, base+"/{id}", "edit-"+what, "Change the named fields of a draft or scheduled "+what+", or correct a running one",
+	op := operator.Write(http.MethodPatch, base+"/{id}", "edit-"+what, what+".edit", "Change the named fields of a draft or scheduled "+what+", or correct a running one",
 		http.StatusOK, patchRefusals...)
 	op.Description = "Fields that are left out or null stay unchanged. `version` is the version that GET returned; it increases only when " +
 		"something changed. " + late
 	edit(s, api, op, patch)
-	op = operator.Write(http.MethodDelete, base+"/{id}", "delete-"+what, "Delete a draft or scheduled "+what, http.StatusNoContent, editRefusals...)
+	op = operator.Write(http.MethodDelete, base+"/{id}", "delete-"+what, what+".delete", "Delete a draft or scheduled "+what, http.StatusNoContent, editRefusals...)
 	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*struct{}, error) {
 		id, err := httpx.ParseID(in.ID)
 		if err != nil {

@@ -66,7 +66,8 @@ func (s *Service) activityRoutes(api httpx.API) {
 		})
 	rowRoutes(s, api, base, "activity", activityCorrections[httpx.English], plan.ReadActivity, editActivity, deleteActivity)
 	transition := func(act plan.Action, summary string) httpx.Op {
-		op := operator.Write(http.MethodPost, base+"/{id}/"+string(act), string(act)+"-activity", summary, http.StatusOK, moveRefusals...)
+		op := operator.Write(http.MethodPost, base+"/{id}/"+string(act), string(act)+"-activity", "activity."+string(act), summary, http.StatusOK, moveRefusals...)
+		op.NoKey = httpx.SetsState
 		op.Description = "Idempotent: if the activity is already in the requested state, it is returned unchanged and nothing is recorded."
 		return op
 	}
@@ -74,9 +75,9 @@ func (s *Service) activityRoutes(api httpx.API) {
 	post(s, api, transition(plan.ActPause, "Refuse new rushes until it is resumed"), pause)
 	post(s, api, transition(plan.ActResume, "Take rushes again"), resume)
 	post(s, api, transition(plan.ActTerminate, "End the activity permanently; queued grants are still written and stay payable"), terminate)
-	clone := operator.Write(http.MethodPost, base+"/{id}/clone", "clone-activity", "Make a draft of an activity in any state, at other times", http.StatusCreated)
+	clone := operator.Write(http.MethodPost, base+"/{id}/clone", "clone-activity", "activity.clone", "Make a draft of an activity in any state, at other times", http.StatusCreated)
 	clone.Description = "Rules, sessions, items and agreements to oversell are copied; all times move by the same distance on the shop's clock."
-	createFrom(s, api, clone, "activity.clone", cloneActivity)
+	createFrom(s, api, clone, cloneActivity)
 }
 
 func (s *Service) sessionRoutes(api httpx.API) {
@@ -91,10 +92,10 @@ func (s *Service) sessionRoutes(api httpx.API) {
 				})
 		})
 	rowRoutes(s, api, base, "session", sessionCorrections[httpx.English], plan.ReadSession, editSession, deleteSession)
-	repeat := operator.Write(http.MethodPost, base+"/{id}/repeat", "repeat-session", "Copy a session with its items to each following day",
+	repeat := operator.Write(http.MethodPost, base+"/{id}/repeat", "repeat-session", "session.repeat", "Copy a session with its items to each following day",
 		http.StatusOK, editRefusals...)
 	repeat.Description = "At the same times on the shop's clock. Each day is an independent session; days that already have one are left unchanged and listed."
-	createFrom(s, api, repeat, "session.repeat", repeatSession)
+	createFrom(s, api, repeat, repeatSession)
 }
 
 // itemRoutes registers the routes for items. Changing the stock and agreeing to
@@ -119,11 +120,11 @@ func (s *Service) itemRoutes(api httpx.API) {
 	rowRoutes(s, api, base, "item", itemCorrections[httpx.English], readItem, editItem, deleteItem)
 	s.itemPauseRoutes(api, base)
 	s.stockRoutes(api, base)
-	move := operator.Write(http.MethodPost, base+"/{id}/backup", "move-backup", "Move units between the sale and the backup, also after the end",
+	move := operator.Write(http.MethodPost, base+"/{id}/backup", "move-backup", "item.backup", "Move units between the sale and the backup, also after the end",
 		http.StatusOK, backupRefusals...)
 	move.Description = "Units above 0 go from the sale to the backup, as many of them as no shopper holds; below 0 they come back, as many as are left. `moved` says how many did. The backup is for orders that were closed unpaid and whose money still arrives."
-	createFrom(s, api, move, "item.backup", moveBackup)
-	oversell := operator.Write(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "Agree to sell more units than the stock, by a percentage of it",
+	createFrom(s, api, move, moveBackup)
+	oversell := operator.Write(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "item.oversell", "Agree to sell more units than the stock, by a percentage of it",
 		http.StatusOK, editRefusals...)
 	oversell.Description = "For a draft or scheduled item; shoppers do not see it. The oversold units count towards the item's total everywhere, including in verify."
 	edit(s, api, oversell, setOversell)

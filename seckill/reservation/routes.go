@@ -50,6 +50,7 @@ func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodPost, Path: path, ID: "reserve-item", Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated, Limits: limits,
 		Summary: "Reserve an item, which is the qualification to rush for it",
+		NoKey:   "a shopper has one per item, which a repetition returns",
 		Description: "For sessions with reservation_opens_at, until reservation_closes_at. One per shopper and item; repeating the request gives the same answer. " +
 			"A reservation does not guarantee a unit: there may be more reservations than units. " +
 			"If human_check is pow, solve its challenge now; it is then not required at the opening.",

@@ -349,7 +349,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.listRules)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules", ID: "add-risk-rule", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
-		Summary: "Create a rule",
+		Summary: "Create a rule", Audit: "risk-rule.add",
 		Description: "A rule applies to every user whose count has reached its threshold: orders closed unpaid within the window (`unpaid_holds`, 30 days " +
 			"by default), or orders that wait for payment now (`open_unpaid`). Actions are graded: `short_window` gives fewer seconds to pay, " +
 			"`later` lets the path be used some milliseconds after the opening, `chance` gives a path with a probability that is drawn " +
@@ -358,16 +358,16 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.addRule)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPut, Path: "/api/v1/admin/risk/rules/{id}", ID: "change-risk-rule", Tag: "operator", Role: auth.Operator,
-		Summary:     "Replace everything in a rule except its kind",
+		Summary: "Replace everything in a rule except its kind", Audit: "risk-rule.change",
 		Description: "Its users are recounted. Earlier decisions keep the rule as it was.",
 	}, s.changeRule)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: "/api/v1/admin/risk/rules/{id}", ID: "remove-risk-rule", Tag: "operator", Role: auth.Operator,
-		Summary: "Remove a rule",
+		Summary: "Remove a rule", Audit: "risk-rule.remove",
 	}, s.removeRule)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/risk/rules/dry-run", ID: "try-risk-rule", Tag: "operator", Role: auth.Viewer,
-		Summary:     "The users a rule would apply to now",
+		Summary: "The users a rule would apply to now", NoKey: "it stores nothing",
 		Description: "Nothing is stored and no user is restricted.",
 	}, s.tryRule)
 	httpx.Register(rt.API, httpx.Op{

@@ -148,6 +148,7 @@ func (r *Service) registerIssue(api httpx.API) {
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/items/{id}/rush-path", ID: "issue-rush-path", Tag: "shopper", Role: auth.Shopper,
 		Summary: "Get a rush path",
+		NoKey:   "each is a new attempt by design; an unused one expires and holds nothing",
 		Description: "Everything that can be checked ahead is checked here, so that the rush itself is one request without a token. " +
 			"Paths are issued from two minutes before the opening; spread your requests over that time. " +
 			"One path is one attempt under one order number, and sending it again gives the same answer. " +

@@ -89,7 +89,7 @@ func TestAttackShoppersLeaveOperatorsPlaces(t *testing.T) {
 			entered <- struct{}{}
 			<-release
 		})
-		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", Tag: operatorTag, Role: auth.Operator}, none)
+		Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", NoKey: "a test", Tag: operatorTag, Role: auth.Operator, Audit: "test"}, none)
 	})
 	t.Cleanup(func() { close(release) })
 	dialFrom(t, g.Server, "127.0.0.1", "GET /api/v1/hangs HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -103,7 +103,7 @@ func TestAttackShoppersLeaveOperatorsPlaces(t *testing.T) {
 // half is a request whose body does not arrive.
 const half = "POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 
-var loginOp = Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login"}
+var loginOp = Op{Method: http.MethodPost, Path: "/api/v1/login", ID: "login", NoKey: "a test"}
 
 // TestAttackHalfSentBodies: many more unfinished requests than places, of a public
 // route and of one of each class, leave the places free.

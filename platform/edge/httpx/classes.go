@@ -98,8 +98,3 @@ func (rt *Router) Handle(class Class, method, pattern string, h http.HandlerFunc
 	rt.API.routes.add(method, pattern, declared{class: class})
 	rt.Mux.Method(method, pattern, h)
 }
-
-// ClassOf returns the class of a route of Mux or API.
-func (rt *Router) ClassOf(method, pattern string) Class {
-	return rt.API.routes.of(method, pattern).class
-}

@@ -47,7 +47,7 @@ func newRouter(t *testing.T, with ...httpx.Options) (*httpx.Router, *auth.Tokens
 func newRouterFor(t *testing.T, tokens *auth.Tokens, with ...httpx.Options) *httpx.Router {
 	t.Helper()
 	rt := append(with, httpx.Options{})[0].NewRouter(tokens, slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", Summary: "Echo", Role: auth.Shopper},
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", NoKey: "a test", Summary: "Echo", Role: auth.Shopper},
 		func(ctx context.Context, in *echoInput) (*echoOutput, error) {
 			switch in.ID {
 			case "gone":
@@ -61,7 +61,7 @@ func newRouterFor(t *testing.T, tokens *auth.Tokens, with ...httpx.Options) *htt
 			out.Body.User = auth.From(ctx).UserID
 			return out, nil
 		})
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/admin/{id}", ID: "admin", Summary: "Admin", Role: auth.Operator},
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/admin/{id}", ID: "admin", NoKey: "a test", Summary: "Admin", Role: auth.Operator, Audit: "test"},
 		func(context.Context, *echoInput) (*echoOutput, error) { return &echoOutput{}, nil })
 	return rt
 }
@@ -81,7 +81,7 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	tokens := auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now, auth.RevokedBy(ends{}))
 	rt := newRouterFor(t, tokens)
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/public/{id}", ID: "public", Summary: "Public"},
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/public/{id}", ID: "public", NoKey: "a test", Summary: "Public"},
 		func(ctx context.Context, _ *echoInput) (out *echoOutput, _ error) {
 			out = &echoOutput{}
 			out.Body.User = auth.From(ctx).UserID

@@ -30,7 +30,7 @@ func limited(t *testing.T) (rt *httpx.Router, call func(user int64, addr, body s
 	t.Helper()
 	rt, tokens := newRouter(t, httpx.Options{Limiter: ratelimit.New(pgtest.Redis(t), slog.New(slog.DiscardHandler), prometheus.NewRegistry())})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/limited/{id}", ID: "limited", Summary: "Limited", Role: auth.Shopper,
+		Method: http.MethodPost, Path: "/limited/{id}", ID: "limited", NoKey: "a test", Role: auth.Shopper,
 		Limits: []httpx.Limit{
 			{Rule: ratelimit.Rule{Name: "user", Count: 3, Per: time.Hour}, Of: httpx.OfUser},
 			{Rule: ratelimit.Rule{Name: "address", Count: 5, Per: time.Hour}, Of: httpx.OfAddress},

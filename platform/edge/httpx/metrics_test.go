@@ -36,7 +36,7 @@ func TestAnswersAreCountedByRouteAndNeverByPath(t *testing.T) {
 	})
 	rt.Mux.Handle("/files/*", http.NotFoundHandler())
 	rt.Bare.Post("/rush/{path}", func(http.ResponseWriter, *http.Request) {})
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", Summary: "Echo", Role: auth.Shopper}, echo)
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/things/{id}", ID: "echo", NoKey: "a test", Summary: "Echo", Role: auth.Shopper}, echo)
 	for _, request := range []string{
 		"GET /orders/1", "GET /orders/2", "GET /orders/3", "GET /orders/4", "GET /orders/5", "GET /files/a/b", "POST /things/9",
 		"POST /rush/secret", "GET /nowhere", "PUT /orders/1",

@@ -25,7 +25,7 @@ func echo(context.Context, *echoInput) (*echoOutput, error) { return &echoOutput
 func TestARefusalQuotesLittleOfTheRequest(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/open/{id}", ID: "open", Summary: "Open", MaxBodyBytes: 4 << 20}, echo)
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/open/{id}", ID: "open", NoKey: "a test", Summary: "Open", MaxBodyBytes: 4 << 20}, echo)
 	large := strings.Repeat("个", 300_000) // three bytes each
 	many := &strings.Builder{}
 	for i := range 1000 {
@@ -86,7 +86,7 @@ func TestCanceledRequestIsNotAFailure(t *testing.T) {
 		var lines bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		rt := httpx.NewRouter(auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now), log, "test", prometheus.NewRegistry())
-		httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/read/{id}", ID: "read", Summary: "Read"},
+		httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/read/{id}", ID: "read", NoKey: "a test", Summary: "Read"},
 			func(context.Context, *echoInput) (*echoOutput, error) { return nil, c.err })
 		w := httptest.NewRecorder()
 		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/read/1", strings.NewReader(`{"quantity":1}`)))

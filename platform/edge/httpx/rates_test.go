@@ -26,9 +26,9 @@ func rated(t *testing.T, shoppers int) (send func(method, path, token, addr, bod
 	require.NoError(t, err)
 	rt = Options{Proxies: proxies, Shoppers: shoppers, Limiter: ratelimit.New(nil, log, prometheus.NewRegistry())}.
 		NewRouter(tokens, log, "test", prometheus.NewRegistry())
-	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/auth/refresh", ID: "refresh", Load: Costly}, none)
-	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/other", ID: "other", Load: Costly}, none)
-	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", Tag: operatorTag, Role: auth.Operator}, none)
+	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/auth/refresh", ID: "refresh", NoKey: "a test", Load: Costly}, none)
+	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/other", ID: "other", NoKey: "a test", Load: Costly}, none)
+	Register(rt.API, Op{Method: http.MethodPost, Path: "/api/v1/admin/pause", ID: "pause", NoKey: "a test", Tag: operatorTag, Role: auth.Operator, Audit: "test"}, none)
 	rt.Handle(Held, http.MethodGet, "/api/v1/ws", ok)
 	rt.Handle(Critical, http.MethodPost, "/api/v1/payments/{provider}/notify", ok)
 	rt.Handle(Static, http.MethodGet, "/", ok)
@@ -152,5 +152,18 @@ func TestLoadsFollowFromTheRoute(t *testing.T) {
 		{"POST", "/api/v1/payments/{provider}/notify"}: Callback, {"GET", "/unknown"}: Read, {"POST", "/unknown"}: Write,
 	} {
 		require.Equal(t, route.method+" "+route.pattern, rt.API.routes.of(route.method, route.pattern).loadOf(route.method), want)
+	}
+}
+
+// TestOperationSaysAllAboutItself: a caller may repeat each POST, and each change by the staff is recorded.
+func TestOperationSaysAllAboutItself(t *testing.T) {
+	t.Parallel()
+	for name, op := range map[string]Op{
+		"a POST without a key or a reason": {Method: http.MethodPost, Role: auth.Shopper},
+		"a change without a record":        {Method: http.MethodPut, Role: auth.Operator},
+	} {
+		_, _, rt := rated(t, 10)
+		op.Path, op.ID = "/api/v1/incomplete", "incomplete"
+		require.Panics(t, name, func() { Register(rt.API, op, none) })
 	}
 }

@@ -28,10 +28,15 @@ func refusals(op Op, input reflect.Type) []*fault.Error {
 	if _, takesBody := input.FieldByName("Body"); takesBody { // huma looks for this field
 		all = append(all, fault.ErrBadRequest, errTooSlow, fault.ErrTooLarge, errMediaType)
 	}
-	if slices.ContainsFunc(reflect.VisibleFields(input), func(f reflect.StructField) bool { return f.Tag.Get("header") == "Idempotency-Key" }) {
+	if takesKey(input) {
 		all = append(all, idempotency.ErrInFlight, idempotency.ErrMismatch)
 	}
 	return append(all, op.Refuses...)
+}
+
+// takesKey reports whether an input embeds idempotency.Header.
+func takesKey(input reflect.Type) bool {
+	return slices.ContainsFunc(reflect.VisibleFields(input), func(f reflect.StructField) bool { return f.Tag.Get("header") == "Idempotency-Key" })
 }
 
 // Refusals documents refusals by their status, each with its code and title.

@@ -49,6 +49,32 @@ type Op struct {
 	MaxBodyBytes int64
 	// Limits are checked together: a request refused by one counts towards none.
 	Limits []Limit
+	// Audit is what the operation is called in the audit log, or a pattern of several
+	// actions; each change by the staff needs one. Nothing erases that log: what is
+	// recorded has no words of shoppers, and phones only masked.
+	Audit string
+	// NoKey says of a POST that takes no Idempotency-Key why a repetition is harmless, or
+	// why a key would not help.
+	NoKey string
+}
+
+// Reasons of several operations for NoKey.
+const (
+	SetsState  = "it sets a state, and the repetition finds it set"
+	ValidOnce  = "its input is valid once: a code, a scan token, the old password"
+	NoLogin    = "without a login a key would be shared with strangers; a second login or code is harmless, and expires"
+	KeepsItsID = "messages keep their ids, so that their effect happens once"
+)
+
+// mustBeComplete panics if an operation leaves out what only its author can say.
+func (op *Op) mustBeComplete(input reflect.Type) {
+	changes := op.Method != http.MethodGet && op.Role.May(auth.Operator)
+	switch {
+	case changes && op.Audit == "":
+		panic(op.ID + ": name in Audit what the change is in the audit log")
+	case op.Method == http.MethodPost && takesKey(input) == (op.NoKey != ""):
+		panic(op.ID + ": embed idempotency.Header in the input of a POST, or else say in NoKey why not")
+	}
 }
 
 const defaultMaxBody = 64 << 10
@@ -56,6 +82,7 @@ const defaultMaxBody = 64 << 10
 // Register adds a documented route. The handler returns faults as errors; they
 // become problem documents in the caller's language.
 func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, error)) {
+	op.mustBeComplete(reflect.TypeFor[I]())
 	op.Class = op.class()
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = defaultMaxBody
@@ -63,7 +90,12 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	known := declared{class: op.Class, role: op.Role, operator: op.Tag == operatorTag, maxBody: op.MaxBodyBytes, load: op.Load, limits: op.Limits}
 	hop := huma.Operation{
 		Method: op.Method, Path: op.Path, OperationID: op.ID, Summary: op.Summary, Description: op.Description,
-		DefaultStatus: op.Status, MaxBodyBytes: op.MaxBodyBytes,
+		DefaultStatus: op.Status, MaxBodyBytes: op.MaxBodyBytes, Extensions: map[string]any{},
+	}
+	for name, said := range map[string]string{"x-audit": op.Audit, "x-no-idempotency-key": op.NoKey} {
+		if said != "" {
+			hop.Extensions[name] = said
+		}
 	}
 	if op.Tag != "" {
 		hop.Tags = []string{op.Tag}

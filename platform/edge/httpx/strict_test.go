@@ -39,7 +39,7 @@ type strictBody struct {
 func strictRouter(t testing.TB, got func(strictBody)) *httpx.Router {
 	t.Helper()
 	rt := httpx.NewRouter(auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now), slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/strict", ID: "strict", Summary: "Strict"},
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/strict", ID: "strict", NoKey: "a test", Summary: "Strict"},
 		func(_ context.Context, in *strictInput) (*struct{}, error) {
 			got(in.Body)
 			return nil, nil

@@ -28,8 +28,8 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 	rt, _ := newRouter(t)
 	var answer error
 	handler := func(context.Context, *echoInput) (*echoOutput, error) { return nil, answer }
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/plain/{id}", ID: "plain", Summary: "Plain"}, handler)
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/worded/{id}", ID: "worded", Summary: "Worded", Away: fault.T("Ask the shop.", "请联系商家。")}, handler)
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/plain/{id}", ID: "plain", NoKey: "a test", Summary: "Plain"}, handler)
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/worded/{id}", ID: "worded", NoKey: "a test", Summary: "Worded", Away: fault.T("Ask the shop.", "请联系商家。")}, handler)
 	ask := func(path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(`{"quantity":1}`)))

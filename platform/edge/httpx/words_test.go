@@ -37,7 +37,7 @@ type draft struct {
 func TestFlawsAreSentences(t *testing.T) {
 	t.Parallel()
 	rt, _ := newRouter(t)
-	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/drafts/{id}", ID: "draft", Summary: "Draft"},
+	httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: "/drafts/{id}", ID: "draft", NoKey: "a test", Summary: "Draft"},
 		func(context.Context, *draft) (*echoOutput, error) { return &echoOutput{}, nil })
 	httpx.Register(rt.API, httpx.Op{Method: http.MethodGet, Path: "/bare", ID: "bare", Summary: "Bare"},
 		func(context.Context, *struct{}) (*echoOutput, error) { return &echoOutput{}, nil })
@@ -155,7 +155,7 @@ func TestRefusalsRepeatNoSecret(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/api/v1/auth/login", "/api/v1/me/password", "/api/v1/me", "/elsewhere"} {
-		httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: path, ID: path, Summary: "Log in"},
+		httpx.Register(rt.API, httpx.Op{Method: http.MethodPost, Path: path, ID: path, NoKey: "a test", Summary: "Log in"},
 			func(context.Context, *login) (*echoOutput, error) { return &echoOutput{}, nil })
 		for _, body := range []string{
 			`{"phone":"13800138000","password":"s3cret"`, `{"phone":"13800138000","password":s3cret}`, `"s3cret"`, `s3cret`,

@@ -70,7 +70,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/blacklist", ID: "add-to-blacklist", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
-		Summary: "Add a user, a phone, an address or a device to the blacklist",
+		Summary: "Add a user, a phone, an address or a device to the blacklist", Audit: "blacklist.add",
 		Description: "In force on every instance within a second: listed users get no rush path, and a unit that was already granted but is not " +
 			"an order yet is refused and goes back into stock; they cannot log in, refresh, scan a QR login or receive a code. Existing orders stay " +
 			"as they are. The refusal says that the item is not available or that the login is refused, but not why. Adding an existing entry replaces its reason and its end.",
@@ -78,7 +78,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.add)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: "/api/v1/admin/blacklist/{id}", ID: "remove-from-blacklist", Tag: "operator", Role: auth.Operator,
-		Summary: "Remove a blacklist entry",
+		Summary: "Remove a blacklist entry", Audit: "blacklist.remove",
 	}, s.remove)
 }
 

@@ -26,7 +26,7 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool) {
 	}, func(ctx context.Context, in *listInput) (*httpx.PageOutput[Alarm], error) { return list(ctx, pool, in) })
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/alarms/{id}/acknowledge", ID: "acknowledge-alarm", Tag: "operator", Role: auth.Operator,
-		Summary: "Acknowledge an alarm",
+		Summary: "Acknowledge an alarm", Audit: "alarm.acknowledge", NoKey: httpx.SetsState,
 		Description: "The first name stays: a second acknowledgement returns the alarm unchanged. An alarm that returns after an hour's silence " +
 			"is a new incident and open again.",
 	}, func(ctx context.Context, in *acknowledgeInput) (*httpx.Output[Alarm], error) {

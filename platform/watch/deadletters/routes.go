@@ -47,14 +47,14 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, b *bus.Bus) {
 	}, r.get)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/{id}/redrive", ID: "redrive-dead-letter", Tag: "operator", Role: auth.Operator,
-		Summary: "Redrive a dead letter to its consumer",
+		Summary: "Redrive a dead letter to its consumer", Audit: "dead-letter.redrive", NoKey: httpx.KeepsItsID,
 		Description: "Its effect happens once, however often it is sent, because it keeps the message's id. The letter is removed, so a second " +
 			"request gets `not-found`; if the consumer gives up again, there is a new letter.",
 		Refuses: []*fault.Error{bus.ErrUnknown, bus.ErrFull, bus.ErrUnhealthy},
 	}, r.redrive)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/dead-letters/redrive", ID: "redrive-dead-letters", Tag: "operator", Role: auth.Operator,
-		Summary: "Redrive all dead letters of a consumer, the oldest first",
+		Summary: "Redrive all dead letters of a consumer, the oldest first", Audit: "dead-letter.redrive", NoKey: httpx.KeepsItsID,
 		Description: "At most 100 at a time; `left` says how many remain, and repeating the request continues with them. It stops at the first " +
 			"one that cannot be sent.",
 		Refuses: []*fault.Error{bus.ErrUnknown, bus.ErrFull, bus.ErrUnhealthy},

@@ -68,13 +68,13 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, relay Waker) {
 	}, r.get)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/messages/{id}/redrive", ID: "redrive-message", Tag: "operator", Role: auth.Operator,
-		Summary: "Try a failed event again, now and for as long as a new one",
+		Summary: "Try a failed event again, now and for as long as a new one", Audit: "message.redrive", NoKey: httpx.KeepsItsID,
 		Description: "It is pending then. Also for a pending event that NATS has refused: it is tried at once. It keeps its id, so its effects happen once, " +
 			"however often it is sent.",
 	}, r.redrive)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/messages/redrive", ID: "redrive-messages", Tag: "operator", Role: auth.Operator,
-		Summary:     "Try all failed events again, or those of a subject, the oldest first",
+		Summary: "Try all failed events again, or those of a subject, the oldest first", Audit: "message.redrive", NoKey: httpx.KeepsItsID,
 		Description: "At most 100 at a time; `left` says how many remain failed, and repeating the request continues with them.",
 	}, r.redriveAll)
 }

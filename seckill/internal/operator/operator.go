@@ -46,10 +46,10 @@ var (
 const maxWriteBytes = 4 << 20
 
 // Write describes a request that changes something, which viewers may not
-// send.
-func Write(method, path, id, summary string, status int, refuses ...*fault.Error) httpx.Op {
+// send; audit is its action in the audit log.
+func Write(method, path, id, audit, summary string, status int, refuses ...*fault.Error) httpx.Op {
 	return httpx.Op{
-		Method: method, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
+		Method: method, Path: path, ID: id, Audit: audit, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
 		Refuses: refuses, MaxBodyBytes: maxWriteBytes, Away: awayChange,
 	}
 }

@@ -100,7 +100,7 @@ func New(store *account.Store, g *guard.Guard, sender sms.Sender) *Service {
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/auth/sms-codes", ID: "send-sms-code", Load: httpx.Costly, Tag: "shopper", Status: http.StatusAccepted,
-		Summary: "Send a code to a phone",
+		Summary: "Send a code to a phone", NoKey: httpx.NoLogin,
 		Description: "The code is valid for its purpose only, once, for five minutes and five attempts from the address that requested it, and five from others; a new code replaces it. " +
 			"The answer is the same whether the phone has an account or not.",
 		Refuses: []*fault.Error{humancheck.ErrRequired, humancheck.ErrFailed, account.ErrDisabled, blacklist.ErrRefused, sms.ErrRefused, errCountry,

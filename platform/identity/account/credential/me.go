@@ -25,7 +25,7 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	}, s.me)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/password", ID: "change-password", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Change the password", Description: "Your other logins end.",
+		Summary: "Change the password", NoKey: httpx.ValidOnce, Description: "Your other logins end.",
 		Refuses: []*fault.Error{errWrongPassword, account.ErrNoAccount, errNoPassword, password.ErrWeak, password.ErrBusy},
 	}, func(ctx context.Context, in *changeInput) (*struct{}, error) {
 		p := auth.From(ctx)
@@ -39,14 +39,14 @@ func (s *Service) meRoutes(rt *httpx.Router) {
 	}, s.listNotices)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/wechat", ID: "link-wechat", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Add your WeChat account",
+		Summary: "Add your WeChat account", NoKey: httpx.SetsState,
 		Description: "You can then log in with it and pay inside WeChat. Takes this login's refresh token, because a copied access token must not gain a way " +
 			"to log in. Repeating it does nothing.",
 		Refuses: []*fault.Error{wechat.ErrBadCode, login.ErrProof, errWeChatState, account.ErrNoAccount, errWeChatTaken, errWeChatLinked, wechat.ErrUnavailable},
 	}, s.linkWeChat)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/phone", ID: "bind-phone", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Add your phone",
+		Summary: "Add your phone", NoKey: httpx.SetsState,
 		Description: "For an account without a phone, such as one created by WeChat login. Takes a code of the purpose `bind` and this login's refresh token. You can then log in with the " +
 			"phone, by code immediately and by password after `auth/password/reset`. Adding the phone that the account already has does nothing.",
 		Refuses: []*fault.Error{code.ErrWrong, account.ErrDisabled, blacklist.ErrRefused, login.ErrProof, account.ErrNoAccount, ErrPhoneTaken, errPhoneLinked},

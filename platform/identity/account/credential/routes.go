@@ -36,7 +36,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.totpRoutes(rt)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/register", ID: "register", Load: httpx.Costly, Tag: "shopper", Status: http.StatusCreated,
-		Summary:     "Make an account with a phone and a password",
+		Summary: "Make an account with a phone and a password", NoKey: httpx.ValidOnce,
 		Description: "Takes a code of the purpose `register`. The account is logged in.",
 		Refuses:     slices.Concat(refusesIn, []*fault.Error{code.ErrWrong, ErrPhoneTaken, password.ErrWeak, password.ErrBusy}),
 	}, func(ctx context.Context, in *registerInput) (*httpx.Output[login.Tokens], error) {
@@ -45,7 +45,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		})
 	})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and password",
+		Method: http.MethodPost, Path: authPath + "/login", ID: "login", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and password", NoKey: httpx.NoLogin,
 		Description: "A phone without an account gets the same answer as a wrong password. After several failures a human check is required.",
 		Refuses:     slices.Concat(refusesIn, []*fault.Error{errWrongLogin, factor.ErrWrong, factor.ErrRequired, password.ErrBusy}),
 	}, func(ctx context.Context, in *loginInput) (*httpx.Output[login.Tokens], error) {
@@ -54,7 +54,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 		})
 	})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and SMS code",
+		Method: http.MethodPost, Path: authPath + "/login/sms", ID: "login-sms", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with phone and SMS code", NoKey: httpx.ValidOnce,
 		Description: "Takes a code of the purpose `login`. A phone without an account gets one. The code stays valid after totp-required and wrong-totp.",
 		Refuses:     slices.Concat(refusesIn, []*fault.Error{code.ErrWrong, factor.ErrWrong, factor.ErrRequired, password.ErrBusy}),
 	}, func(ctx context.Context, in *loginSMSInput) (*httpx.Output[login.Tokens], error) {
@@ -64,14 +64,14 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/wechat/state", ID: "start-wechat-login", Tag: "shopper", Status: http.StatusCreated,
-		Summary: "Begin a WeChat login",
+		Summary: "Begin a WeChat login", NoKey: "it stores nothing",
 		Description: "Give `state` to WeChat's authorization page or SDK, and send it back with the code; the cookie, which lasts ten minutes, must come with it. " +
 			"Send the access token here to link a WeChat account: the state is then for that account only. " +
 			"So a code that an attacker got logs no other browser in. An app keeps the cookie itself; a mini program needs neither.",
 		Refuses: []*fault.Error{wechat.ErrUnavailable},
 	}, s.startWeChat)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with WeChat",
+		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with WeChat", NoKey: httpx.ValidOnce,
 		Description: "Takes the code that WeChat gave to the page or mini program. A WeChat account without an account here gets one.",
 		Refuses: slices.Concat(refusesIn, []*fault.Error{wechat.ErrBadCode, factor.ErrWrong, factor.ErrRequired, errWeChatState, errWeChatLinked,
 			password.ErrBusy, wechat.ErrUnavailable}),
@@ -85,7 +85,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/password/reset", ID: "reset-password", Load: httpx.Costly, Tag: "shopper", Status: http.StatusNoContent,
-		Summary:     "Set a new password with an SMS code",
+		Summary: "Set a new password with an SMS code", NoKey: httpx.ValidOnce,
 		Description: "Takes a code of the purpose `reset`. All logins of the account end.",
 		Refuses:     slices.Concat(refusesHuman, []*fault.Error{code.ErrWrong, errPhoneUnknown, password.ErrWeak, password.ErrBusy}),
 	}, s.resetPassword)

@@ -16,20 +16,21 @@ func (s *Service) totpRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/totp", ID: "start-totp", Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated,
 		Summary: "Start adding a second factor",
+		NoKey:   "a new secret replaces one that was not confirmed",
 		Description: "Enter `secret` into an authenticator app, or open `url` with one, and confirm with its code; until then nothing changes. " +
 			"Admins need a second factor: their tokens have the role shopper until then.",
 		Refuses: []*fault.Error{login.ErrProof, factor.ErrSet},
 	}, s.startTOTP)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/totp/confirm", ID: "confirm-totp", Tag: "shopper", Role: auth.Shopper,
-		Summary: "Put the second factor into force",
+		Summary: "Put the second factor into force", NoKey: httpx.ValidOnce,
 		Description: "Your other logins end. Each login needs a code from now on, and each code is valid once; refresh this login for an admin's role. " +
 			"Each of the answer's `recovery_codes` is taken once in place of the app's code, if the phone is lost; they are not shown again.",
 		Refuses: []*fault.Error{fault.ErrNotFound, factor.ErrWrong, factor.ErrSet},
 	}, s.confirmTOTP)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: mePath + "/totp/recovery-codes", ID: "renew-recovery-codes", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusCreated,
-		Summary: "Replace your recovery codes", Description: "Takes the password and a code of the authenticator app. The codes before are not valid any more.",
+		Summary: "Replace your recovery codes", NoKey: httpx.ValidOnce, Description: "Takes the password and a code of the authenticator app. The codes before are not valid any more.",
 		Refuses: []*fault.Error{fault.ErrNotFound, factor.ErrWrong, errWrongPassword, account.ErrNoAccount, errNoPassword},
 	}, s.renewRecovery)
 	httpx.Register(rt.API, httpx.Op{

@@ -19,7 +19,7 @@ import (
 // Routes registers the routes of logins.
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/auth/refresh", ID: "refresh", Load: httpx.Costly, Tag: "shopper", Summary: "Exchange a refresh token for new tokens",
+		Method: http.MethodPost, Path: "/api/v1/auth/refresh", ID: "refresh", Load: httpx.Costly, Tag: "shopper", Summary: "Exchange a refresh token for new tokens", NoKey: "a repeated token gets the same successor while the answer may have been lost",
 		Description: "A refresh token is valid for one use. Repeated within 10 s, for example because the answer was lost, it gets the same successor; " +
 			"repeated later, or after its successor was used, it ends the login, because it may have been copied.",
 		Refuses: []*fault.Error{errBadRefresh, errReused, blacklist.ErrRefused},
@@ -29,7 +29,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/auth/logout", ID: "logout", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "End this login", Description: "Its access token and its refresh token end within a second, on every instance.",
+		Summary: "End this login", NoKey: httpx.SetsState, Description: "Its access token and its refresh token end within a second, on every instance.",
 		Refuses: []*fault.Error{errNoOwnLogin},
 	}, s.logout)
 	httpx.Register(rt.API, httpx.Op{
@@ -52,7 +52,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/me/logout-others", ID: "logout-others", Load: httpx.Costly, Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "End all your logins but this one", Refuses: []*fault.Error{account.ErrNoAccount},
+		Summary: "End all your logins but this one", NoKey: httpx.SetsState, Refuses: []*fault.Error{account.ErrNoAccount},
 	}, s.logoutOthers)
 }
 

@@ -20,7 +20,7 @@ const base = "/api/v1/auth/qr"
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base, ID: "ask-qr-login", Tag: "shopper", Status: http.StatusCreated,
-		Summary: "Start a QR login",
+		Summary: "Start a QR login", NoKey: httpx.NoLogin,
 		Description: "Show the picture, keep `poll_secret` private and poll `GET /api/v1/auth/qr/{qr_id}` with it. The `qr_id` alone gives no access. " +
 			"The login is bound to the device in this request.",
 		Refuses: []*fault.Error{blacklist.ErrRefused},
@@ -43,14 +43,14 @@ func (s *Service) Routes(rt *httpx.Router) {
 	decision := []*fault.Error{blacklist.ErrRefused, errNotScanned, errDecided, errExpired}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/scan", ID: "scan-qr-login", Tag: "shopper", Role: auth.Shopper,
-		Summary: "Scan a QR code with a device that is logged in",
+		Summary: "Scan a QR code with a device that is logged in", NoKey: httpx.ValidOnce,
 		Description: "Returns the asking device, its address and the time: show them to the user before they confirm. Only the first scan succeeds; " +
 			"`scan_token` belongs to this scan, user and login.",
 		Refuses: []*fault.Error{blacklist.ErrRefused, errTaken, errExpired},
 	}, s.scan)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/confirm", ID: "confirm-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Let the scanned device log in as you",
+		Summary: "Let the scanned device log in as you", NoKey: httpx.ValidOnce,
 		Description: "Takes the number that the asking device shows; a wrong one refuses the login. It also takes the refresh token of this device's login, which stays valid: " +
 			"an access token alone, which may have been copied, lets no device in. The new login ends when this one is ended.",
 		Refuses: slices.Concat(decision, []*fault.Error{login.ErrProof, errNumber}),
@@ -59,7 +59,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: base + "/{id}/deny", ID: "deny-qr-login", Tag: "shopper", Role: auth.Shopper, Status: http.StatusNoContent,
-		Summary: "Refuse the scanned device", Refuses: decision,
+		Summary: "Refuse the scanned device", NoKey: httpx.ValidOnce, Refuses: decision,
 	}, func(ctx context.Context, in *decideInput) (*struct{}, error) {
 		return nil, s.decide(ctx, in.ID, in.Body.ScanToken, denied, 0, "")
 	})

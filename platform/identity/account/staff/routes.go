@@ -30,7 +30,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.firstAdminRoute(rt)
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: adminPath, ID: "list-users", Tag: "operator", Role: auth.Viewer,
-		Summary: "Accounts, the newest first",
+		Summary: "Accounts, the newest first", Audit: "user.search",
 		Description: "All given filters apply together. Viewers see masked phones and cannot filter by phone, which would complete a masked one in 10,000 attempts; " +
 			"an operator's search by phone is limited to 120 an hour and recorded in the audit log.",
 	}, s.adminList)
@@ -41,7 +41,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	change := []*fault.Error{account.ErrLastAdmin, fault.ErrTransition}
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/role", ID: "set-role", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary:     "Give an account a role",
+		Summary: "Give an account a role", Audit: "user.role", NoKey: httpx.SetsState,
 		Description: "Its access tokens end, and the next refresh issues one with the new role. The last admin cannot be demoted.",
 		Refuses:     change,
 	}, func(ctx context.Context, in *roleInput) (*struct{}, error) {
@@ -49,19 +49,19 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/disable", ID: "disable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "Disable an account", Description: "All its logins end. The last admin cannot be disabled.", Refuses: change,
+		Summary: "Disable an account", Audit: "user.disable", NoKey: httpx.SetsState, Description: "All its logins end. The last admin cannot be disabled.", Refuses: change,
 	}, func(ctx context.Context, in *disableInput) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.disable(ctx, user, account.Clean(in.Body.Reason)) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/enable", ID: "enable-user", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "Enable a disabled account", Refuses: change,
+		Summary: "Enable a disabled account", Audit: "user.enable", NoKey: httpx.SetsState, Refuses: change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.enable(ctx, user) })
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: adminPath + "/{id}/end-logins", ID: "end-user-logins", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary:     "End all logins and tokens of a user",
+		Summary: "End all logins and tokens of a user", Audit: "user.end-logins", NoKey: httpx.SetsState,
 		Description: "The user may log in again immediately. Tokens made with `stampede token` end too, also those of a user without an account.",
 		Refuses:     change,
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
@@ -69,7 +69,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	})
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodDelete, Path: adminPath + "/{id}/totp", ID: "reset-user-totp", Tag: "operator", Role: auth.Admin, Status: http.StatusNoContent,
-		Summary: "Remove the second factor of a user who lost it", Description: "All logins of the user end.",
+		Summary: "Remove the second factor of a user who lost it", Audit: "user.totp-reset", Description: "All logins of the user end.",
 		Refuses: []*fault.Error{account.ErrErased},
 	}, func(ctx context.Context, in *userInPath) (*struct{}, error) {
 		return nil, withUser(in.ID, func(user int64) error { return s.credentials.Factors.Reset(ctx, user) })

@@ -217,7 +217,7 @@ func (s *Service) createFirstAdmin(ctx context.Context, secret string, phone acc
 func (s *Service) firstAdminRoute(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/auth/first-admin", ID: "create-first-admin", Load: httpx.Costly, Tag: "operator", Status: http.StatusCreated,
-		Summary: "Make the shop's first admin with the link that a start printed",
+		Summary: "Make the shop's first admin with the link that a start printed", Audit: "user.first-admin", NoKey: httpx.ValidOnce,
 		Description: "For 24 hours, while the shop has no admin. The account is logged in; its tokens have the role shopper until it has an authenticator app, " +
 			"see `me/totp`.",
 		Refuses: []*fault.Error{errInvitation, credential.ErrPhoneTaken, password.ErrWeak, password.ErrBusy},

@@ -70,7 +70,8 @@ func view(r runsdb.PlatformProofRun) RunView {
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: "/api/v1/admin/proof", ID: "start-proof", Tag: "operator", Role: auth.Operator, Status: http.StatusAccepted,
-		Summary:     "Prove the books: run the checks of stampede verify",
+		Summary: "Prove the books: run the checks of stampede verify", Audit: "proof.start",
+		NoKey:       "one runs at a time, and another one proves as much",
 		Description: "The checks only read, and may run during a sale. Follow it with GET; the result is kept, with a hash over it.",
 		Refuses:     []*fault.Error{errRunning},
 	}, s.start)
