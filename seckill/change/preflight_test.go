@@ -115,6 +115,8 @@ func TestPreflight(t *testing.T) {
 			for _, l := range r.Doc["lines"].([]any) {
 				line := l.(map[string]any)
 				switch {
+				case strings.Contains(fmt.Sprint(line["found"]), "is over."): // an OK beside the blocker that says the same
+					t.Errorf("%v", line)
 				case line["level"] == "ok":
 				case line["code"] != c.code || !strings.Contains(fmt.Sprint(line["found"]), c.found) || line["next"] == "" || line["next_zh"] == "":
 					t.Errorf("%v", line)

@@ -48,7 +48,10 @@ func (f *Flaws) Session(location string, s *seckilldb.SeckillSession, a *seckill
 	f.name(location+".name", s.Name)
 	f.Moment(location+".opens_at", s.OpensAt)
 	f.Moment(location+".closes_at", s.ClosesAt)
-	f.Add(s.ClosesAt.Sub(s.OpensAt) >= minSession, location+".closes_at", s.ClosesAt,
+	f.Add(s.ClosesAt.After(s.OpensAt), location+".closes_at", s.ClosesAt,
+		fault.T("A session ends after it starts: choose a later end time.", "结束时间须晚于开始时间。"))
+	lasts := s.ClosesAt.Sub(s.OpensAt)
+	f.Add(lasts <= 0 || lasts >= minSession, location+".closes_at", s.ClosesAt,
 		fault.T("A session lasts at least 10 seconds.", "场次至少持续 10 秒。"))
 	f.Add(!s.OpensAt.Before(a.StartsAt), location+".opens_at", s.OpensAt,
 		fault.T("A session opens no earlier than its activity starts.", "场次开抢不能早于活动开始。"))

@@ -168,7 +168,9 @@ func (p *planned) opening() (found []preflight.Finding) {
 		left := session.OpensAt.Sub(p.at)
 		f := preflight.Finding{Level: preflight.OK, Subject: plan.SessionSubject(session.ID)}
 		switch {
-		case session.ClosesAt.Before(p.at): // of a draft, contents stops it
+		case session.ClosesAt.Before(p.at) && p.Status == plan.StatusDraft: // the plan's contents list it as a blocker
+			continue
+		case session.ClosesAt.Before(p.at):
 			f.Found = fault.T(`Session "{name}" is over.`, "场次“{name}”已结束。", "name", session.Name)
 		case left <= 0 && p.Status == plan.StatusDraft:
 			f.Level, f.Found = preflight.Warning, fault.T(`Session "{name}" has opened: it sells as soon as it is published.`,

@@ -152,6 +152,12 @@ func (c Words) Today(later int) string {
 	return c.office.now().In(c.office.deps.Zone).AddDate(0, 0, later).Format(time.DateOnly)
 }
 
+// Past reports whether a moment of the API is over.
+func (c Words) Past(value any) bool {
+	at, err := time.Parse(time.RFC3339, text(value))
+	return err == nil && at.Before(c.office.now())
+}
+
 // Zone is the name of the shop's zone.
 func (c Words) Zone() string { return c.office.deps.Zone.String() }
 

@@ -1,4 +1,5 @@
-// Draws attempts a second, stacked by answer, as SVG with axes, and as a table.
+// Draws the attempts of each step of time, stacked by answer, as SVG with axes, and as a table.
+// They are counts, not averages: a burst of one second is as high in a step of ten.
 
 const letters = "http://www.w3.org/2000/svg";
 
@@ -20,14 +21,14 @@ function between(span, labels) {
   return 1000 * (steps.find((s) => span <= labels * s * 1000) ?? day);
 }
 
-// rows are the complete steps, each with its attempts a second by series.
+// rows are the complete steps, each with its attempts by series.
 function rows(curve, points, series) {
   const step = curve.step * 1000, until = Date.parse(curve.until), list = [];
   for (let at = Date.parse(curve.from); at + step <= until; at += step) {
     const by = series.map(() => 0);
     for (const [code, n] of Object.entries(points.get(at) ?? {})) {
       const found = series.findIndex((s) => s.codes.includes(code));
-      by[found < 0 ? series.length - 1 : found] += n / curve.step;
+      by[found < 0 ? series.length - 1 : found] += n;
     }
     list.push({ at, by });
   }
@@ -83,7 +84,9 @@ export function draw(room, doc, points, language) {
   }
   svg.append(element("path", { class: "axis", d: `M${edge.left} ${edge.top}V${height - edge.bottom}H${width - edge.right}` }));
   if (!most) svg.append(element("text", { class: "empty-chart", x: (width + edge.left) / 2, y: height / 2 }, chart.dataset.empty));
-  const parts = [clock(true).format(from), clock(true).format(Date.parse(doc.curve.until)), number.format(most)];
+  const per = room.querySelector(`[data-is="per"]`);
+  per.textContent = doc.curve.step === 1 ? per.dataset.second : per.dataset.step.replace("%s", number.format(doc.curve.step));
+  const parts = [per.textContent, clock(true).format(from), clock(true).format(Date.parse(doc.curve.until)), number.format(most)];
   svg.setAttribute("aria-label", chart.dataset.label.replaceAll("%s", () => parts.shift()));
   chart.replaceChildren(svg);
   fillTable(room.querySelector(".numbers"), series, list, clock(true), number);
