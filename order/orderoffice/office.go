@@ -154,7 +154,7 @@ var words = map[string]kit.Text{
 	"refused": {"Refused", "未成交"}, "refunding": {"Refunding", "退款中"}, "refunded": {"Refunded", "已退款"}, "refund_failed": {"Refund failed", "退款失败"},
 	"duplicate": {"Duplicate", "重复"}, "shortfall": {"Not enough stock", "库存不足"}, "interrupted": {"Interrupted", "处理中断"}, "blocked": {"Blacklisted", "黑名单"},
 	"timeout": {"Payment expired", "超时未付款"}, "canceled": {"Canceled by the shopper", "顾客取消"}, "withdrawn": {"Canceled by the shop", "店铺取消"},
-	"backup": {"Paid late, from reserve stock", "逾期付款，使用备用库存"}, "taken-back": {"Refund returned by the bank", "退款被银行退回"},
+	"backup": {"Paid late, from backup stock", "逾期付款，使用备用库存"}, "taken-back": {"Refund returned by the bank", "退款被银行退回"},
 	"open": {"Awaiting the shop", "待店铺处理"}, "answered": {"Awaiting the shopper", "待顾客回复"},
 	"refund": {"With a refund", "退款"}, "no_refund": {"Without a refund", "不退款"},
 	"return": {"Restock", "退回库存"}, "write_off": {"Write off", "报损"},

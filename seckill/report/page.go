@@ -71,8 +71,10 @@ func (d data) W(name string) string { return pageWords[name][d.lang] }
 // Local is an advice in the page's language.
 func (d data) Local(a Advice) string { return [...]string{a.En, a.Zh}[d.lang] }
 
-// Clock is a moment in the shop's zone.
-func (d data) Clock(at time.Time) string { return at.In(d.zone).Format("2006-01-02 15:04:05 MST") }
+// Clock is a moment in the shop's zone, which has the name that the back office shows.
+func (d data) Clock(at time.Time) string {
+	return at.In(d.zone).Format(time.DateTime) + " " + d.zone.String()
+}
 
 // ProvedAt is when the proof ended, in the shop's zone.
 func (d data) ProvedAt() string {
@@ -171,10 +173,13 @@ var pageWords = map[string]fault.Text{
 		"Measured by the server in steps: half (p50) or 99 % (p99) took no longer than this. Attempts answered from memory did not wait in line and are not counted.",
 		"由服务器分档统计：一半（p50）或 99%（p99）的请求不超过此值。直接从内存答复的请求不排队，未计入。",
 	},
-	"Alarms":                {"Alarms and incidents", "告警与故障"},
-	"None":                  {"None.", "无。"},
-	"Proof":                 {"Proof of the books", "账目核验"},
-	"NotProved":             {"The books have not been proved yet.", "尚未核验账目。"},
+	"Alarms": {"Alarms and incidents", "告警与故障"},
+	"None":   {"None.", "无。"},
+	"Proof":  {"Proof of the books", "账目核对"},
+	"NotProved": {
+		"The books have not been proved yet: press \"Prove now\" on the back office's page \"Proofs of the books\", or run stampede verify.",
+		"尚未核对账目：请在管理后台“账目核对”页点击“立即核对账目”，或运行 stampede verify。",
+	},
 	"Advice":                {"Next time", "下次改进"},
 	"wait":                  {"In line until the answer", "排队到答复"},
 	"visible":               {"Grant until the order is readable", "抢到至订单可查"},
@@ -188,8 +193,8 @@ var pageWords = map[string]fault.Text{
 	"answer-left":           {"Gave up while waiting", "等待中离开"},
 	"answer-queued":         {"In line, with a unit", "抢到，等待生成订单"},
 	"answer-repeated":       {"The same attempt again, same answer", "重复提交，结果不变"},
-	"proof-failed":          {"Could not be proved", "未能完成核验"},
-	"proof-proved":          {"Proved", "核验通过"},
+	"proof-failed":          {"Could not be proved", "未能完成核对"},
+	"proof-proved":          {"Proved", "核对通过"},
 	"proof-violated":        {"Violated", "发现问题"},
 	"severity-critical":     {"critical", "严重"},
 	"severity-warning":      {"warning", "警告"},

@@ -236,10 +236,10 @@ var acts = []kit.Act{
 	},
 	{
 		Path: item + "/backup", API: "POST " + api + "/items/{id}/backup", On: item, When: in("running", "ended", "terminated"),
-		Title: kit.Text{"Move to reserve", "调整备用库存"}, Done: kit.Text{"The units are moved.", "备用库存已调整。"},
+		Title: kit.Text{"Move to backup stock", "调整备用库存"}, Done: kit.Text{"The units are moved.", "备用库存已调整。"},
 		Fields: []kit.Field{{
 			Name: "units", Kind: kit.Whole, Required: true,
-			Label: kit.Text{"Units to reserve (use a minus sign to put back on sale)", "转入备用的数量（转回填负数）"},
+			Label: kit.Text{"Units to move to the backup stock (use a minus sign to put back on sale)", "转入备用的数量（转回填负数）"},
 		}},
 	},
 	{

@@ -69,7 +69,7 @@ var (
 		{Name: "list_price", Label: kit.Text{"List price", "原价"}, Kind: kit.Price, Required: true},
 		{Name: "sale_price", Label: kit.Text{"Sale price", "秒杀价"}, Kind: kit.Price, Required: true},
 		{Name: "stock", Label: kit.Text{"Stock", "库存"}, Kind: kit.Whole},
-		{Name: "backup", Label: kit.Text{"Reserve stock (for late payments)", "备用库存（用于逾期支付）"}, Kind: kit.Whole},
+		{Name: "backup", Label: kit.Text{"Backup stock (for late payments)", "备用库存（用于逾期支付）"}, Kind: kit.Whole},
 		{Name: "unlimited", Label: kit.Text{"Unlimited stock", "不限量"}, Kind: kit.Tick, Blank: false},
 		{Name: "limit_per_user", Label: kit.Text{"Limit per shopper (0 uses the sale's limit)", "每人限购（0 为按活动规则）"}, Kind: kit.Whole, Blank: 0},
 	}

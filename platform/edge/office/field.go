@@ -21,7 +21,17 @@ type FieldView struct {
 	Flaw     string // what is wrong with it
 	Currency string // of an Amount
 
+	filter bool // it narrows a list
+
 	c *Call
+}
+
+// Unset is what a choice shows while none is made: all of a list, or nothing.
+func (f FieldView) Unset() string {
+	if f.filter {
+		return f.c.T("All", "全部")
+	}
+	return ""
 }
 
 // InputType is the type of its input element.
@@ -42,6 +52,9 @@ func (f FieldView) InputType() string {
 
 // Is reports whether it is of a kind, by name.
 func (f FieldView) Is(kind string) bool {
+	if kind == "money" {
+		return f.Kind == Amount || f.Kind == Price
+	}
 	return map[string]Kind{"area": Area, "lines": Lines, "choice": Choice, "tick": Tick, "moment": Moment}[kind] == f.Kind && f.Kind != Line
 }
 

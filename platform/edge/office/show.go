@@ -124,7 +124,7 @@ func (c *Call) asQuery(f *Field, text string) string {
 func (c *Call) filters(fields []Field) []FieldView {
 	views := make([]FieldView, len(fields))
 	for i := range fields {
-		views[i] = FieldView{Field: fields[i], c: c, Text: c.Query().Get(fields[i].Name), ID: "f-" + fields[i].Name}
+		views[i] = FieldView{Field: fields[i], filter: true, c: c, Text: c.Query().Get(fields[i].Name), ID: "f-" + fields[i].Name}
 	}
 	return views
 }

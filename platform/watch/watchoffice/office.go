@@ -25,7 +25,7 @@ func Section() kit.Section {
 		Files: files, Words: words,
 		Menu: []kit.Entry{
 			{Path: "/admin/alarms", Name: kit.Text{"Alarms", "告警"}, Role: auth.Viewer},
-			{Path: "/admin/proofs", Name: kit.Text{"Book audits", "账目核对"}, Role: auth.Viewer},
+			{Path: "/admin/proofs", Name: kit.Text{"Proofs of the books", "账目核对"}, Role: auth.Viewer},
 			{Path: "/admin/audit", Name: kit.Text{"Audit log", "操作日志"}, Role: auth.Viewer, Later: true},
 			{Path: "/admin/messages", Name: kit.Text{"Messages", "消息"}, Role: auth.Viewer, Later: true},
 			{Path: "/admin/dead-letters", Name: kit.Text{"Dead letters", "死信"}, Role: auth.Viewer, Later: true},
@@ -34,8 +34,8 @@ func Section() kit.Section {
 		Pages: []kit.Page{
 			page("/admin/alarms", kit.Text{"Alarms", "告警"}, "alarms.html", alarmFilters, api+"/alarms"),
 			page("/admin/audit", kit.Text{"Audit log", "操作日志"}, "audit.html", auditFilters, api+"/audit"),
-			page("/admin/proofs", kit.Text{"Book audits", "账目核对"}, "proofs.html", nil, api+"/proof"),
-			page("/admin/proofs/{id}", kit.Text{"Book audit", "账目核对"}, "proof.html", nil, api+"/proof/{id}"),
+			page("/admin/proofs", kit.Text{"Proofs of the books", "账目核对"}, "proofs.html", nil, api+"/proof"),
+			page("/admin/proofs/{id}", kit.Text{"Proof of the books", "账目核对"}, "proof.html", nil, api+"/proof/{id}"),
 			page("/admin/messages", kit.Text{"Messages", "消息"}, "messages.html", messageFilters, api+"/messages"),
 			page("/admin/messages/{id}", kit.Text{"Message", "消息"}, "message.html", nil, api+"/messages/{id}"),
 			page("/admin/dead-letters", kit.Text{"Dead letters", "死信"}, "letters.html", letterFilters, api+"/dead-letters"),
@@ -93,7 +93,7 @@ var acts = []kit.Act{
 	},
 	{
 		Path: "/admin/proofs/start", API: "POST " + api + "/proof", Role: auth.Operator, On: "/admin/proofs",
-		Title: kit.Text{"Run audit now", "立即核对账目"}, Done: kit.Text{"The audit is running; see the top of the list.", "核对正在进行，见列表首位。"},
+		Title: kit.Text{"Prove now", "立即核对账目"}, Done: kit.Text{"The proof is running; see the top of the list.", "核对正在进行，见列表首位。"},
 	},
 	{
 		Path: "/admin/messages/{id}/again", API: "POST " + api + "/messages/{id}/redrive", Role: auth.Operator,

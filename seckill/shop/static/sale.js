@@ -7,13 +7,11 @@ import { Buyer } from "./buyer.js";
 import { ready, serverNow } from "./clock.js";
 import { askLogin } from "./login.js";
 import { clockOf, hint, nextStep, parts } from "./step.js";
-import { count, language, money, t } from "./words.js";
+import { count, money, opening, t } from "./words.js";
 
 const reading = 10_000; // ms that a visitor has for what was said last
 const often = 200; // ms between two looks at the clock
 const awakeBefore = 120_000; // ms before the opening from which the screen stays on
-// abroad: a shopper whose clock shows another time than China's is told whose time it is.
-const abroad = new Date().getTimezoneOffset() !== -480;
 const set = (node, text) => { if (node.textContent !== text) node.textContent = text; };
 // shows keeps the place of what it hides.
 const shows = (node, on) => { node.style.visibility = on ? "" : "hidden"; };
@@ -87,7 +85,7 @@ export class SaleCard extends HTMLElement {
     const step = (by, key) => el("button", { className: "second small", onclick: () => this.#count(by), attrs: { "aria-label": t(key) } }, by > 0 ? "+" : "−");
     const limit = item.limit_per_user ?? 1;
     const facts = [
-      item.opens_at && t("opensOn", { at: new Date(item.opens_at).toLocaleString(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", ...(abroad && { timeZoneName: "short" }) }) }),
+      item.opens_at && t("opensOn", { at: opening(item.opens_at) }),
       t("limit", { n: count(limit) }), ...deliveryOf(item), item.payment_window_seconds && t("window", { n: count(Math.round(item.payment_window_seconds / 60) || 1) }),
     ];
     p.quantities = el("div", { className: "row quantity" }, el("span", { className: "dim grow" }, t("quantity")), step(-1, "fewer"), p.quantity, step(1, "more_units"));

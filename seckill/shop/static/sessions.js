@@ -4,7 +4,7 @@ import { problem, send } from "./api.js";
 import { serverNow } from "./clock.js";
 import { every, keepAsking, skeleton } from "./poll.js";
 import { countdown } from "./step.js";
-import { count, explain, language, money, t } from "./words.js";
+import { count, explain, money, opening, t } from "./words.js";
 
 const detailsFor = 60_000; // ms that the items of a session are kept whose window is not open
 const mostOver = 5; // sessions that are over
@@ -53,7 +53,7 @@ export function show(main) {
 function section(s) {
   const upcoming = s.status === "upcoming";
   return el("section", { className: "session card" },
-    el("h3", {}, el("span", { className: "grow" }, s.activity_name, el("small", { className: "dim" }, new Date(s.opens_at).toLocaleString(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }))),
+    el("h3", {}, el("span", { className: "grow" }, s.activity_name, el("small", { className: "dim" }, opening(s.opens_at))),
       el("span", { className: `tag ${s.status}`, data: { until: Date.parse(upcoming ? s.opens_at : s.closes_at), says: upcoming ? "opensIn" : s.status === "ended" ? "" : "onSale" } }, t(`status_${s.status}`))),
     el("ul", { className: "goods" }, ...(s.items ?? []).map(entry)));
 }

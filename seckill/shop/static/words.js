@@ -64,14 +64,14 @@ const en = {
   said_repeating: "Your connection is unstable. We keep trying; leave this page open.", said_missed: "This page was not open when the sale started, so we could not buy for you.", said_notEntered: "You did not get in line this time, and nothing is held for you. You can try again.",
   crowd: "Simulated crowd", send: "Send 10,000 shoppers", sendWait: "Waiting for the sale to start:", attempts: "attempts", inLine: "in line", refused: "refused",
   "phase_look": "browsing", "phase_open sockets": "connecting", "phase_fetch paths": "getting links", "phase_rush": "buying", "phase_settle": "ordering and paying", "phase_done": "done",
-  total: "total", available: "available", held: "unpaid", sold: "sold", difference: "mismatch", books: "Inventory",
+  total: "total", available: "available", held: "unpaid", sold: "sold", difference: "mismatch", books: "The books",
   kill: "Kill Redis", killIdle: "Kill its process mid-sale and watch the system recover.", killed: "Redis was killed {n} s ago …", healed: "Redis was down for {away} s, and everything was working again after {healed} s. {checks} checks found {violations} violations.",
-  prove: "Audit now", proving: "Auditing …", proof: "The audit: every unit is accounted for", proveHint: "Run it any time, even mid-sale.", check: "Check", verdict: "Result", ok: "passed", violated: "failed",
+  prove: "Prove now", proving: "Proving …", proof: "The proof: every unit is accounted for", proveHint: "Run it any time, even mid-sale.", check: "Check", verdict: "Result", ok: "passed", violated: "failed",
   figures: "{per_second} responses/s · p99: refusal {refusal} ms, order visible {visible} ms, push {push} ms",
   step_line: "You are number {n} in line.", step_next: "You are next. Creating your order …", step_pay: "Not redirected? Open the payment page", step_reserved: "Reserved. Come back before the sale starts.", step_returned: "Back in stock. Be quick!",
   step_pending_payment: "You got it! Please pay in time", step_paid: "Payment received", step_shipped: "Your order has shipped", step_completed: "Order completed", step_closed: "Order canceled", step_refused: "You missed out this time",
   step_refunding: "Refund in progress", step_refunded: "Refunded", step_refund_failed: "The refund failed. The shop will sort it out.",
-  reason_duplicate: "you already have an order for this item", reason_shortfall: "out of stock", reason_interrupted: "a system failure interrupted the sale and your place was lost", "reason_not-available": "not available to you", reason_timeout: "not paid in time", reason_canceled: "canceled by you", reason_withdrawn: "canceled by the shop", reason_backup: "paid late, filled from reserve stock", "reason_taken-back": "the bank returned the refund; the shop will send it again", surplus_late: "Your payment arrived after the order was closed. It will be refunded.", surplus_duplicate: "This order was already paid. The second payment will be refunded.", surplus_mismatch: "The amount paid was wrong. It will be refunded.",
+  reason_duplicate: "you already have an order for this item", reason_shortfall: "out of stock", reason_interrupted: "a system failure interrupted the sale and your place was lost", "reason_not-available": "not available to you", reason_timeout: "not paid in time", reason_canceled: "canceled by you", reason_withdrawn: "canceled by the shop", reason_backup: "paid late, filled from backup stock", "reason_taken-back": "the bank returned the refund; the shop will send it again", surplus_late: "Your payment arrived after the order was closed. It will be refunded.", surplus_duplicate: "This order was already paid. The second payment will be refunded.", surplus_mismatch: "The amount paid was wrong. It will be refunded.",
   details_way: "Delivery method", details_store_id: "Store", details_name: "Full name", details_phone: "Phone number", details_address: "Address", details_note: "Order note", way_delivery: "Delivery", way_pickup: "Store pickup",
   freight: "Shipping", noFreight: "Free shipping", ship: "Shipping {freight}", shipFrom: "Shipping {freight}, free from {from}", discount: "Discount", payWith: "Pay {amount}", checkout: "Checkout", pay_wechat: "WeChat Pay", pay_alipay: "Alipay", pay_stripe: "Card (Stripe)", pay_sandbox: "Sandbox bank", scanToPay: "Scan with the app on your phone to pay.", payCode: "Payment QR code", payPractice: "Practice: open the payment page",
   perQuarter: "responses per ¼ second", idle: "Press the button and watch ten thousand shoppers rush in.", lost: "Connection lost. Reconnecting …",
@@ -154,6 +154,10 @@ export const language = document.documentElement.lang === "zh" ? "zh" : "en";
 const [words, column] = language === "zh" ? [zh, 0] : [en, 1];
 // t is the word for a key, with the values in their places.
 export const t = (key, values = {}) => (words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
+// opening is when a sale opens. A shopper whose clock shows another time than China's is
+// told whose time it is.
+const abroad = new Date().getTimezoneOffset() !== -480;
+export const opening = (at) => new Date(at).toLocaleString(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", ...(abroad && { timeZoneName: "short" }) });
 export const count = (n) => n.toLocaleString(language);
 export const answerName = (code) => answers[code]?.[column] ?? code;
 export const checkName = (name) => (language === "zh" && checks[name]) || name;

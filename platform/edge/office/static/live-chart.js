@@ -38,7 +38,7 @@ function rows(curve, points, series) {
 // draw shows a document's curve in the chart, the legend and the table.
 export function draw(room, doc, points, language) {
   const chart = room.querySelector(".chart"), zone = room.dataset.zone;
-  const series = [...room.querySelectorAll(".legend li")].map((line) => ({
+  const series = [...room.querySelectorAll(".legend li[data-codes]")].map((line) => ({
     line, codes: line.dataset.codes.split(" "), color: line.querySelector("i").className, name: line.childNodes[1].textContent.trim(),
   }));
   const number = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
