@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -472,6 +473,7 @@ func (s *settings) proveStores(
 		if told != nil {
 			client := srv.order.CheckClientLog(srv.inventory, told)
 			found.Checks = append(found.Checks, proof.Run(ctx, client)...)
+			slices.SortStableFunc(found.Checks, func(a, b proof.Outcome) int { return strings.Compare(a.ID, b.ID) })
 		}
 		found.Books, found.WriteBooks, err = srv.inventory.PrintableBooks(ctx, item)
 		return err

@@ -104,7 +104,7 @@ var refusals = [outcomes]*fault.Error{
 		fault.T("Ask for fewer units.", "请减少购买数量。")),
 	outNotStarted: fault.New(fault.TooEarly, "not-started", fault.T("The sale has not started", "抢购尚未开始"),
 		fault.T("Send the same path again at usable_from.", "请在 usable_from 时用原链接提交。"),
-		fault.T("Send the same path at usable_from.", "请在开抢时间用原链接提交。")),
+		fault.T("Try again at the time given; a path that you have stays valid.", "请在所示时间再试；已获取的链接仍然有效。")),
 	outEnded: fault.New(fault.Gone, "ended", fault.T("The sale has ended", "抢购已结束"),
 		fault.T("No more units are granted. If you rushed before, query your order by its number.",
 			"已停止抢购。如果您之前抢购过，请按订单号查询。"),

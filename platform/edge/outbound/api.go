@@ -3,8 +3,10 @@ package outbound
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"syscall"
 	"time"
 )
 
@@ -61,7 +63,7 @@ func (a *API) Document(ctx context.Context, path, language string) (doc []byte, 
 
 // do makes a call whose success take reads.
 func (a *API) do(ctx context.Context, r Request, take func(body []byte) error) error {
-	return a.client.Do(ctx, r, func(r Reply) error {
+	err := a.client.Do(ctx, r, func(r Reply) error {
 		if r.Status/100 == 2 { // any success
 			return take(r.Body)
 		}
@@ -71,4 +73,8 @@ func (a *API) do(ctx context.Context, r Request, take func(body []byte) error) e
 		}
 		return fmt.Errorf("the server answers %s: %s", problem.Code, problem.Detail)
 	})
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nothing listens at %s: start the server, or give its address with --url", a.server)
+	}
+	return err
 }

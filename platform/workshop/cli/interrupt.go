@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // lastResort is the immediate exit on a second Ctrl-C, which must not leave the
@@ -38,6 +39,10 @@ func (l *lastResort) take(out io.Writer) {
 	_, _ = fmt.Fprintln(out, "stampede: killed by a second signal, together with Postgres and Redis; the next start recovers")
 }
 
+// sameSignal is how soon a second signal is still the first: timeout(1) and some
+// supervisors signal a process and then its group, to which it belongs.
+const sameSignal = 500 * time.Millisecond
+
 // interruptible turns the first SIGINT or SIGTERM into the end of a context, on
 // which every command shuts down in order, and the second into the end of the
 // process. A third kills the process even during that. stop restores the
@@ -53,12 +58,19 @@ func interruptible(ctx context.Context, last *lastResort, out io.Writer) (_ cont
 		case <-done:
 			return
 		}
-		select {
-		case <-signals:
-			signal.Stop(signals)
-			last.take(out)
-			os.Exit(exitInterrupted) //nolint:forbidigo // returning an error would wait for the part that hangs
-		case <-done:
+		first := time.Now()
+		for {
+			select {
+			case <-signals:
+				if time.Since(first) < sameSignal {
+					continue
+				}
+				signal.Stop(signals)
+				last.take(out)
+				os.Exit(exitInterrupted) //nolint:forbidigo // returning an error would wait for the part that hangs
+			case <-done:
+				return
+			}
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); close(done); cancel() }

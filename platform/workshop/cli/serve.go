@@ -174,13 +174,16 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 	// The stores are external: there is nothing to start, nothing to stop and
 	// no report of their death.
 	start := func(ctx context.Context, a *app.App) (Started, error) {
+		if err := reach(ctx, allOf(c.Stores)...); err != nil {
+			return Started{}, err
+		}
 		if c.NATSURL == "" {
 			if err := holdFolder(a, c.NATSDir); err != nil {
 				return Started{}, err
 			}
 		}
 		dangers := c.dangers(os.Args, &c.Stores)
-		return Started{Stores: c.Stores, Key: c.Keys.SigningKey, Probes: []alarm.Probe{dangers.probe(ctx, log)}}, reach(ctx, allOf(c.Stores)...)
+		return Started{Stores: c.Stores, Key: c.Keys.SigningKey, Probes: []alarm.Probe{dangers.probe(ctx, log)}}, nil
 	}
 	return serveToTheEnd(ctx, io, c.Logs.LogFormat, serve, start, func(s Parts) error {
 		showSettings(s.Router, inForce)

@@ -58,6 +58,9 @@ func ReadStack(dir string) (Noted, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Noted{}, fmt.Errorf("%s: %w", dir, ErrNoStack)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return Noted{}, fmt.Errorf("only root and the account of `stampede run` may read %s, which contains the signing key", filepath.Join(dir, stackFile))
+	}
 	if err != nil {
 		return Noted{}, fmt.Errorf("read the stack: %w", err)
 	}

@@ -112,7 +112,7 @@ func (c *Token) record(ctx context.Context) error {
 	defer cancel()
 	pool, err := pg.Open(ctx, c.DatabaseURL, "token", 1)
 	if err != nil {
-		return err
+		return database(c.DatabaseURL).unusable(err)
 	}
 	defer pool.Close()
 	by := "unknown"

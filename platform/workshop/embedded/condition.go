@@ -59,7 +59,7 @@ var conditions = map[Code]condition{
 	CodeDiskFull:       {16, `The disk that holds %s is full: free some space, or choose another folder with --data.`},
 	CodeNewerData:      {17, `The data in %s was written by a newer stampede (format %d, this one knows up to %d): use that version, choose another folder with --data, or start over with --fresh.`},
 	CodeNotEnterable:   {18, `The account %q cannot enter the folder %s, so %s cannot hold the data: choose another folder with --data, or give the account access with "chmod o+x %s".`},
-	CodeForeignFolder:  {19, `%s is not empty and contains no Stampede data (found %q): choose an empty or a new folder with --data.`},
+	CodeForeignFolder:  {19, `%s is not empty and contains no Stampede data (found %q): choose an empty or a new folder with --data, with make: make run ARGS='--data FOLDER'.`},
 	CodeMajorMismatch:  {20, `The data in %s was written by PostgreSQL %d, and only PostgreSQL %s was found: install PostgreSQL %d, choose another folder with --data, or start over with --fresh.`},
 	CodeNoAccount:      {21, `Postgres refuses to run as root and the account %q does not exist here: add it with "useradd --system", name another with --run-as, or start as an ordinary user.`},
 	CodeUnsafeSockets:  {22, `The folder for the sockets, %s, belongs to another user or is accessible to others: remove it, or set TMPDIR to a folder of your own.`},

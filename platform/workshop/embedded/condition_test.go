@@ -37,7 +37,7 @@ func TestConditions(t *testing.T) {
 	const remedy = `start with "make run", which fetches it, or with "docker compose up", or use servers of your own with ` +
 		`"stampede serve --database-url … --redis-url …".`
 	foreign := map[string]string{"thesis.tex": "years of work"}
-	const refused = `<data> is not empty and contains no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data.`
+	const refused = `<data> is not empty and contains no Stampede data (found "thesis.tex"): choose an empty or a new folder with --data, with make: make run ARGS='--data FOLDER'.`
 	for _, c := range []struct {
 		name     string
 		files    map[string]string // in the data folder, which does not exist otherwise

@@ -113,7 +113,13 @@ func pressTwice(t *testing.T, data string) {
 	}
 	shop.Get(t, p.URL+"/") // this request is accepted after that connection
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGINT))
+	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGINT)) // as timeout(1) does, which signals the group too: still the first
 	p.Out.Await(t, `("msg":"stopping")`, 30*time.Second, p.Ended)
+	select {
+	case <-p.Ended:
+		t.Fatal("two signals at once killed it")
+	case <-time.After(time.Second): // beyond which the next one is a second signal
+	}
 	require.Equal(t, "exit code after Ctrl-C twice", p.End(t, syscall.SIGINT, 30*time.Second), 130)
 	require.Equal(t, "processes left", shop.ChildrenOf(t, data), "")
 	lines := strings.Split(strings.TrimSpace(p.Out.String()), "\n")
