@@ -21,7 +21,7 @@ func TestEveryAlarmIsProvoked(t *testing.T) {
 	type definition struct{ folder, name string }
 	definitions, tests := map[alarm.Code]definition{}, map[string]string{} // tests by folder, and all of them
 	for _, top := range append([]string{"platform"}, modules...) {
-		require.NoError(t, filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+		require.NoError(t, filepath.WalkDir(top, func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, ".go") {
 				return err
 			}

@@ -35,8 +35,10 @@ func (ck *checkout) routes(rt *httpx.Router) {
 		Summary: "Start paying: where to pay, and until when",
 		Description: "Send the shopper to `pay_url`, show `qr_code`, or pass `jsapi` to the provider's app, whichever the method gives. While the number is still in line the answer is `order-queued`: ask again after Retry-After. Repeating the request returns the same payment while it is open; naming another " +
 			"provider, method or `coupon` closes it there first, and then `amount` is what the order costs with that coupon. An order that costs nothing is paid by this request: `status` is `captured` and there is no `pay_url`.",
-		Refuses: []*fault.Error{order.ErrNotEntered, order.ErrQueued, order.ErrNotPayable, order.ErrDetailsMissing, order.ErrClosing,
-			order.ErrCouponNotUsable, ErrUnavailable, bus.ErrUnknown},
+		Refuses: []*fault.Error{
+			order.ErrNotEntered, order.ErrQueued, order.ErrNotPayable, order.ErrDetailsMissing, order.ErrClosing,
+			order.ErrCouponNotUsable, ErrUnavailable, bus.ErrUnknown,
+		},
 	}, ck.start)
 	list := paymentMethods{Methods: []paymentMethod{}}
 	for _, p := range ck.deps.Providers {

@@ -54,8 +54,10 @@ func (s *Service) Routes(api httpx.API, limits ...httpx.Limit) {
 		Description: "For sessions with reservation_opens_at, until reservation_closes_at. One per shopper and item; repeating the request gives the same answer. " +
 			"A reservation does not guarantee a unit: there may be more reservations than units. " +
 			"If human_check is pow, solve its challenge now; it is then not required at the opening.",
-		Refuses: []*fault.Error{errNotAsked, errFull, ErrNotOpen, ErrClosed, rush.ErrSaleEnded,
-			humancheck.ErrRequired, humancheck.ErrFailed, humancheck.ErrUnavailable},
+		Refuses: []*fault.Error{
+			errNotAsked, errFull, ErrNotOpen, ErrClosed, rush.ErrSaleEnded,
+			humancheck.ErrRequired, humancheck.ErrFailed, humancheck.ErrUnavailable,
+		},
 	}, s.post)
 	httpx.Register(api, httpx.Op{
 		Method: http.MethodGet, Path: path, ID: "get-reservation", Tag: "shopper", Role: auth.Shopper,

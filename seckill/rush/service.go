@@ -147,8 +147,10 @@ func (r *Service) keepLanes(ctx context.Context) error {
 // middleware and is documented manually.
 func (r *Service) Routes(rt *httpx.Router) {
 	rt.Direct(http.MethodPost, rushPrefix, r.ServeHTTP, r.cfg.rushLimit())
-	rt.API.Member("order_no", huma.Schema{Type: huma.TypeString, Description: "The number that holds the units, in an already-bought problem",
-		Examples: []any{"0199a1b2c3d47e8f90a1b2c3d4e5f607"}})
+	rt.API.Member("order_no", huma.Schema{
+		Type: huma.TypeString, Description: "The number that holds the units, in an already-bought problem",
+		Examples: []any{"0199a1b2c3d47e8f90a1b2c3d4e5f607"},
+	})
 	r.registerIssue(rt.API)
 	document(rt.API.Huma)
 }

@@ -115,7 +115,8 @@ func Locked(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (release 
 // Begin begins a transaction, which the end of the test rolls back unless it has ended.
 func Begin(t testing.TB, db interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
-}) pgx.Tx {
+},
+) pgx.Tx {
 	t.Helper()
 	tx, err := db.Begin(t.Context())
 	require.NoError(t, err)

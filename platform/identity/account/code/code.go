@@ -103,8 +103,10 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Send a code to a phone", NoKey: httpx.NoLogin,
 		Description: "The code is valid for its purpose only, once, for five minutes and five attempts from the address that requested it, and five from others; a new code replaces it. " +
 			"The answer is the same whether the phone has an account or not.",
-		Refuses: []*fault.Error{humancheck.ErrRequired, humancheck.ErrFailed, account.ErrDisabled, blacklist.ErrRefused, sms.ErrRefused, errCountry,
-			sms.ErrUnavailable, errCeiling, humancheck.ErrUnavailable},
+		Refuses: []*fault.Error{
+			humancheck.ErrRequired, humancheck.ErrFailed, account.ErrDisabled, blacklist.ErrRefused, sms.ErrRefused, errCountry,
+			sms.ErrUnavailable, errCeiling, humancheck.ErrUnavailable,
+		},
 	}, s.send)
 }
 

@@ -48,8 +48,10 @@ func (e *Erasure) Routes(rt *httpx.Router) {
 		Summary: "Delete your account permanently",
 		Description: "Phone, name, WeChat account and devices are erased and all logins end; orders keep the account's id, and what was told for them, such as an address, until they have ended. " +
 			"Requires one of: the password, a code of the purpose `erase`, a WeChat code.",
-		Refuses: []*fault.Error{errWrongPassword, login.ErrProof, code.ErrWrong, wechat.ErrBadCode, account.ErrNoAccount, account.ErrLastAdmin,
-			password.ErrBusy, wechat.ErrUnavailable},
+		Refuses: []*fault.Error{
+			errWrongPassword, login.ErrProof, code.ErrWrong, wechat.ErrBadCode, account.ErrNoAccount, account.ErrLastAdmin,
+			password.ErrBusy, wechat.ErrUnavailable,
+		},
 	}, e.erase)
 }
 

@@ -73,8 +73,10 @@ func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: authPath + "/login/wechat", ID: "login-wechat", Load: httpx.Costly, Tag: "shopper", Summary: "Log in with WeChat", NoKey: httpx.ValidOnce,
 		Description: "Takes the code that WeChat gave to the page or mini program. A WeChat account without an account here gets one.",
-		Refuses: slices.Concat(refusesIn, []*fault.Error{wechat.ErrBadCode, factor.ErrWrong, factor.ErrRequired, errWeChatState, errWeChatLinked,
-			password.ErrBusy, wechat.ErrUnavailable}),
+		Refuses: slices.Concat(refusesIn, []*fault.Error{
+			wechat.ErrBadCode, factor.ErrWrong, factor.ErrRequired, errWeChatState, errWeChatLinked,
+			password.ErrBusy, wechat.ErrUnavailable,
+		}),
 	}, func(ctx context.Context, in *loginWeChatInput) (*httpx.Output[login.Tokens], error) {
 		d, err := in.Body.Device.Proved(ctx, in.Body.TOTP)
 		if err != nil {
