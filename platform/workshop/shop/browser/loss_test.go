@@ -32,8 +32,13 @@ const (
 	clockFiveMinutesBehind = `{ const right = Date.now; Date.now = () => right() - 300_000 }`
 	// shiftsCounted adds up by how much the page's parts move from then on, as the web does: what moves within half
 	// a second of input, or of a new size of the window, does not count.
-	shiftsCounted = `window.shifted = 0; { const from = performance.now(); new PerformanceObserver((list) => {
-		for (const e of list.getEntries()) if (e.startTime >= from && (window.afterInput || !e.hadRecentInput)) window.shifted += e.value
+	shiftsCounted = `window.shifted = 0; window.moves = []; { const from = performance.now(); new PerformanceObserver((list) => {
+		for (const e of list.getEntries()) if (e.startTime >= from && (window.afterInput || !e.hadRecentInput)) {
+			window.shifted += e.value
+			const box = (r) => [r.x, r.y, r.width, r.height].map(Math.round).join(" ")
+			for (const { node, previousRect, currentRect } of e.sources)
+				window.moves.push((node?.outerHTML?.slice(0, 60) ?? node?.textContent) + " from " + box(previousRect) + " to " + box(currentRect))
+		}
 	}).observe({ type: "layout-shift" }) }`
 	// everyShiftCounted adds up also what input moves, for a page whose window keeps its size.
 	everyShiftCounted = `window.afterInput = true; ` + shiftsCounted
