@@ -359,7 +359,7 @@ func (s *server) openDoors(key []byte) error {
 		Cancel: s.payment.Cancel, CancelRefuses: payment.CancelRefuses,
 		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
 	})
-	s.notify = notify.New(notify.NewConfig(s.set.Push), notify.Deps{
+	s.notify = notify.New(notify.NewConfig(s.set.Push, s.set.Addresses.AllowedOrigins...), notify.Deps{
 		Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush,
 		Log: s.log, Metrics: s.registry, Tally: s.tally,
 	})

@@ -89,7 +89,7 @@ func TestFirstHelpIsShort(t *testing.T) {
 		if f.Name == "help" || f.Name == "help-all" {
 			continue
 		}
-		if len(f.Envs) != 1 || f.Envs[0] != "STAMPEDE_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) && f.Name != "origin-patterns" {
+		if len(f.Envs) != 1 || f.Envs[0] != "STAMPEDE_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) {
 			t.Errorf("--%s has the variables %v", f.Name, f.Envs)
 		}
 		if f.Help == "" || f.Group == nil && f.Name != "config" {

@@ -9,9 +9,8 @@ import (
 // Settings are the bounds of WebSocket connections. The bound per user is small,
 // because a push goes to each of the user's sockets under a lock.
 type Settings struct {
-	MaxSockets     int      `default:"0" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each. 0: 30,000, or fewer if the limit of open files does not allow more." min:"0" max:"10000000" rare:""`
-	MaxPerUser     int      `name:"max-user-sockets" default:"5" env:"STAMPEDE_MAX_USER_SOCKETS" help:"WebSocket connections that one user may have on one instance: a phone, a tablet, a desktop and two tabs. One more is closed with 1008." min:"1" max:"100" rare:""`
-	OriginPatterns []string `env:"STAMPEDE_ORIGINS" help:"Other hosts whose pages may open a WebSocket here, comma-separated; * matches within a label." rare:""`
+	MaxSockets int `default:"0" env:"STAMPEDE_MAX_SOCKETS" help:"WebSocket connections that one instance holds, about 17 KiB each. 0: 30,000, or fewer if the limit of open files does not allow more." min:"0" max:"10000000" rare:""`
+	MaxPerUser int `name:"max-user-sockets" default:"5" env:"STAMPEDE_MAX_USER_SOCKETS" help:"WebSocket connections that one user may have on one instance: a phone, a tablet, a desktop and two tabs. One more is closed with 1008." min:"1" max:"100" rare:""`
 }
 
 // authTimeout is how long a client may take to send its token.
@@ -28,13 +27,15 @@ const unnamedOfAddress = 4
 // Config is the settings plus values that only tests change.
 type Config struct {
 	Settings
+	Origins     []string      // of other sites whose pages may open a WebSocket
 	AuthTimeout time.Duration // authTimeout
 	MaxUnnamed  int           // maxUnnamed
 }
 
-// NewConfig returns the configuration for settings.
-func NewConfig(set Settings) Config {
-	return Config{Settings: set, AuthTimeout: authTimeout, MaxUnnamed: maxUnnamed}
+// NewConfig returns the configuration for settings, and the origins of other sites
+// whose pages may open a WebSocket.
+func NewConfig(set Settings, origins ...string) Config {
+	return Config{Settings: set, Origins: origins, AuthTimeout: authTimeout, MaxUnnamed: maxUnnamed}
 }
 
 // DefaultConfig is the configuration without any settings.

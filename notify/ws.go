@@ -56,7 +56,7 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request) *socket {
 		defer s.unnamed.Leave(client)
 	}
 	conn, err := websocket.Accept(&problems{ResponseWriter: w, request: r}, r, &websocket.AcceptOptions{
-		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.OriginPatterns,
+		Subprotocols: []string{protocol}, OriginPatterns: s.cfg.Origins,
 		// A context per connection for compression costs tens of KiB; messages are 400 bytes.
 		CompressionMode: websocket.CompressionDisabled,
 	})

@@ -33,7 +33,7 @@ func TestClientWithoutTokenIsClosed(t *testing.T) {
 
 func TestRefusedHandshakesAreProblems(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { c.OriginPatterns = []string{"*.shop.example"} })
+	b := setup(t, func(c *Config) { c.Origins = []string{"https://www.shop.example"} })
 	handshake := map[string]string{
 		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 	}
@@ -47,6 +47,8 @@ func TestRefusedHandshakesAreProblems(t *testing.T) {
 		"another protocol": {map[string]string{"Upgrade": "h2c"}, 426, "upgrade-required", "Upgrade"},
 		"an old version":   {map[string]string{"Sec-WebSocket-Version": "8"}, 400, "bad-request", "Sec-WebSocket-Version"},
 		"no key":           {map[string]string{"Sec-WebSocket-Key": ""}, 400, "bad-request", ""},
+		"plain http":       {map[string]string{"Origin": "http://www.shop.example"}, 403, "forbidden", ""},
+		"a longer origin":  {map[string]string{"Origin": "https://www.shop.example.evil.example"}, 403, "forbidden", ""},
 		"a foreign origin": {map[string]string{"Origin": "https://evil.example"}, 403, "forbidden", ""},
 		"no origin":        {map[string]string{"Origin": "null"}, 403, "forbidden", ""},
 		"a known origin":   {map[string]string{"Origin": "https://www.shop.example"}, 101, "", ""},

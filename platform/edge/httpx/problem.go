@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -133,6 +134,7 @@ func WriteProblemStatus(w http.ResponseWriter, r *http.Request, status int, err 
 	if status != 0 {
 		p.Status = status
 	}
+	p.header["Vary"] = slices.Concat(w.Header()["Vary"], p.header["Vary"]) // crossOrigin's too
 	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", ProblemContentType)
 	w.WriteHeader(p.Status)

@@ -41,6 +41,7 @@ type Router struct {
 	API     API
 	with    Options
 	direct  direct
+	entry   http.Handler // of every request: the routes, for pages of other origins too where there are any
 	gate    *gate
 	overTLS bool     // clients reach the server with https only
 	devices *devices // nil gives none
@@ -50,6 +51,7 @@ type Router struct {
 type Options struct {
 	Trace     *tracing.Tracer // traces a share of the requests on Mux and API; nil is off
 	Proxies   Proxies         // that may state the client's address
+	Origins   []string        // of other sites whose pages may call the API
 	PublicURL string          // with https://, every answer makes browsers use nothing else (HSTS)
 	Bounds    Bounds          // of concurrent requests on Mux and API
 	// Shoppers is how many may share an address, from which the bounds per address
@@ -79,6 +81,9 @@ func (o Options) NewRouter(tokens *auth.Tokens, log *slog.Logger, version string
 	root := chi.NewRouter()
 	root.Use(headAsGet)
 	rt := &Router{Bare: root, with: o, overTLS: strings.HasPrefix(o.PublicURL, "https://")}
+	if rt.entry = http.HandlerFunc(rt.route); len(o.Origins) > 0 {
+		rt.entry = crossOrigin(o.Origins, rt.entry)
+	}
 	root.NotFound(rt.secured(func(w http.ResponseWriter, r *http.Request) {
 		writeNamed(w, r, 0, fault.Plain(fault.NotFound,
 			fault.T("This path does not exist; /docs lists the routes.", "没有该路径，全部接口见 /docs。")))
@@ -177,7 +182,9 @@ func (rt *Router) Direct(method, prefix string, h http.HandlerFunc, limits ...Li
 }
 
 // ServeHTTP answers a request.
-func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.entry.ServeHTTP(w, r) }
+
+func (rt *Router) route(w http.ResponseWriter, r *http.Request) {
 	d := &rt.direct
 	if d.handler != nil && r.Method == d.method && r.URL.RawPath == "" {
 		if last, ok := strings.CutPrefix(r.URL.Path, d.prefix); ok && last != "" && strings.IndexByte(last, '/') < 0 {

@@ -14,6 +14,8 @@ type Addresses struct {
 	Listen    string `default:"127.0.0.1:8080" env:"STAMPEDE_LISTEN" help:"Address for shoppers and operators, host:port. A loopback address is bound on IPv4 and IPv6 alike; :8080 opens it to the network."`
 	OpsListen string `default:"127.0.0.1:9180" env:"STAMPEDE_OPS_LISTEN" help:"Address for health, metrics and profiles, host:port. Keep it off the public network."`
 	PublicURL string `default:"" env:"STAMPEDE_PUBLIC_URL" help:"URL at which shoppers and payment providers reach this server, e.g. https://sale.example.com. Empty: http:// and the listen address."`
+
+	AllowedOrigins []string `env:"STAMPEDE_ALLOWED_ORIGINS" help:"Other sites whose pages may call this server, over HTTP and WebSocket alike, comma-separated, e.g. https://shop.example.com. Empty: none."`
 }
 
 // maxPublicURL keeps the QR code of a login coarse enough for a phone's camera: with the
@@ -45,6 +47,9 @@ func (a Addresses) Check() error {
 			wrong = append(wrong, fmt.Errorf("--public-url must have at most %d bytes, not %d: phones could not scan a QR code with it",
 				maxPublicURL, len(a.PublicURL)))
 		}
+	}
+	for _, origin := range a.AllowedOrigins {
+		wrong = append(wrong, checkOrigin(origin))
 	}
 	return errors.Join(wrong...)
 }

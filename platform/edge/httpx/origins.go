@@ -1,0 +1,45 @@
+package httpx
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-chi/cors"
+)
+
+// checkOrigin refuses what is not one exact origin that browsers send. There are no
+// patterns: a page of every name that matches one could act with its visitors' tokens.
+// http:// is for pages on this machine.
+func checkOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())) || u.Host == "" ||
+		origin != u.Scheme+"://"+strings.ToLower(u.Host) || strings.Contains(u.Host, "*") {
+		return fmt.Errorf("--allowed-origins must be like https://shop.example.com, in lower case and without a path or *, not %q", origin)
+	}
+	return nil
+}
+
+// preflightFor is how long a browser may keep the answer to a preflight, in seconds:
+// Chromium's limit. A shopper's page then asks once before a sale, not in its first second.
+const preflightFor = 7200
+
+// crossOrigin lets pages of other origins call the API, which next serves. Credentials
+// stay off: the pages send tokens, and cookies of theirs would be a way to act unasked.
+func crossOrigin(origins []string, next http.Handler) http.Handler {
+	shared := cors.Handler(cors.Options{
+		AllowedOrigins: origins,
+		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
+		AllowedHeaders: []string{"Authorization", "Content-Type", "Human-Check", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "QR-Secret", "X-Request-Id"},
+		ExposedHeaders: []string{"Allow", "Content-Disposition", "ETag", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Request-Id"},
+		MaxAge:         preflightFor,
+	})(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			shared.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

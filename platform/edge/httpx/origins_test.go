@@ -1,0 +1,76 @@
+package httpx_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"stampede/platform/edge/httpx"
+	"stampede/platform/workshop/require"
+)
+
+// Pages of the listed origins may call the API, its refusals and the rush included, and
+// no page whose origin only looks like one.
+func TestPagesOfAllowedOrigins(t *testing.T) {
+	t.Parallel()
+	const shop, local = "https://shop.example.com", "http://localhost:3000"
+	rt, _ := newRouter(t, httpx.Options{Origins: []string{shop, local}})
+	rt.Mux.Get("/api/v1/things", func(http.ResponseWriter, *http.Request) {})
+	rt.Mux.Get("/admin", func(http.ResponseWriter, *http.Request) {})
+	rt.Direct(http.MethodPost, "/api/v1/rush/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+	for _, c := range []struct {
+		method, path, origin, allowed string
+	}{
+		{"GET", "/api/v1/things", shop, shop},
+		{"GET", "/api/v1/things", local, local},
+		{"GET", "/api/v1/nothing", shop, shop}, // a refusal can be read too
+		{"POST", "/api/v1/rush/x", shop, shop},
+		{"OPTIONS", "/api/v1/things", shop, shop},
+		{"OPTIONS", "/api/v1/rush/x", shop, shop},
+		{"GET", "/api/v1/things", "", ""},
+		{"GET", "/api/v1/things", "null", ""},
+		{"OPTIONS", "/api/v1/things", "null", ""},
+		{"OPTIONS", "/api/v1/things", "*", ""},
+		{"GET", "/api/v1/things", "http://shop.example.com", ""},
+		{"GET", "/api/v1/things", "https://shop.example.com:8443", ""},
+		{"GET", "/api/v1/things", "https://www.shop.example.com", ""},
+		{"GET", "/api/v1/things", "https://evilshop.example.com", ""},
+		{"GET", "/api/v1/things", "https://shop.example.com.evil.example", ""},
+		{"GET", "/api/v1/things", "https://shop.example.co", ""},
+		{"GET", "/admin", shop, ""},
+		{"OPTIONS", "/admin", shop, ""},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), c.method, c.path, nil)
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		if c.method == http.MethodOptions {
+			r.Header.Set("Access-Control-Request-Method", "POST")
+			r.Header.Set("Access-Control-Request-Headers", "authorization,idempotency-key")
+		}
+		w := httptest.NewRecorder()
+		rt.ServeHTTP(w, r)
+		name := c.method + " " + c.path + " from " + c.origin
+		require.Equal(t, name, w.Header().Get("Access-Control-Allow-Origin"), c.allowed)
+		require.Equal(t, name+": with credentials", w.Header().Get("Access-Control-Allow-Credentials"), "")
+		if c.path != "/admin" { // a cache keeps an answer for each origin
+			require.Contains(t, name+": Vary", strings.Join(w.Header().Values("Vary"), " "), "Origin")
+		}
+	}
+}
+
+func TestAllowedOriginsAreExact(t *testing.T) {
+	t.Parallel()
+	addresses := httpx.Addresses{Listen: ":80", OpsListen: ":81", AllowedOrigins: []string{"https://shop.example.com", "https://shop.example.com:8443", "http://127.0.0.1:3000"}}
+	require.NoError(t, addresses.Check())
+	for _, origin := range []string{
+		"", "*", "null", "shop.example.com", "https://", "https://*.example.com", "https://shop.example.com/", "https://Shop.example.com",
+		"http://shop.example.com", "https://user@shop.example.com", "file:///x", "https://shop.example.com?x", "https://shop.example.com#x",
+	} {
+		addresses.AllowedOrigins = []string{origin}
+		if addresses.Check() == nil {
+			t.Errorf("%q is accepted as an origin", origin)
+		}
+	}
+}
