@@ -220,6 +220,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	s.app.OnStop("requests", public.Drain(s.set.Stop.DrainTimeout))
 	s.app.OnStop("idle connections", s.identity.Stop)
 	s.app.OnStop("followed funnels", s.seckill.Funnel.EndStreams)
+	s.app.OnStop("streams of orders", s.notify.EndStreams)
 	if err := show(cli.Parts{
 		App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(),
 		Books: s.books, Prove: s.prove, Invite: s.identity.Staff.InviteFirstAdmin,
@@ -360,7 +361,7 @@ func (s *server) openDoors(key []byte) error {
 		Plan: s.plan, Accounts: s.identity.Staff, Outbox: s.Relay, Log: s.log,
 	})
 	s.notify = notify.New(notify.NewConfig(s.set.Push, s.set.Addresses.AllowedOrigins...), notify.Deps{
-		Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush,
+		Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush, Changed: s.order.ChangedOwn,
 		Log: s.log, Metrics: s.registry, Tally: s.tally,
 	})
 	return s.openPages(key)

@@ -1,5 +1,6 @@
 // Package notify delivers events to the outside: it pushes every change of an
-// order to the shopper's WebSockets.
+// order to the shopper's WebSockets, and to streams of server-sent events where a
+// network breaks WebSockets. Both are sockets below.
 //
 // # Owns
 //
@@ -18,6 +19,8 @@
 //   - At most 1,000 connections without a valid token exist at a time, for 10 s
 //     each, and at most 250 of one address.
 //   - A push about an order goes to its owner only.
+//   - A stream that is resumed begins with the orders that changed since its last event,
+//     less a minute, read from Postgres: it skips none, and may repeat some.
 //   - A socket ends with its token: closed with 1008 within a second after a
 //     revocation and within 20 s after the token's expiry. Its client reconnects with
 //     a new token.
@@ -42,5 +45,5 @@
 // socket has a mutex for its queue, taken after a shard's and never before. A
 // goroutine writes to a socket only while its queue is not empty, so an idle
 // connection costs one goroutine: the reader that answers pings and detects the
-// close.
+// close. A stream costs its request's.
 package notify

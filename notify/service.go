@@ -36,9 +36,11 @@ type Deps struct {
 	// Announced is called with changed orders, and with those of them that are about to be
 	// pushed; it may be nil.
 	Announced func(ctx context.Context, changed, pushed []orderevent.Order)
-	Log       *slog.Logger
-	Metrics   prometheus.Registerer
-	Tally     *tally.Board // counts pushes by item; nil for none
+	// Changed returns the orders of the user in ctx that have changed since then.
+	Changed func(ctx context.Context, since time.Time) ([]orderevent.OrderView, error)
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Tally   *tally.Board // counts pushes by item; nil for none
 }
 
 // Service pushes changes of shoppers' orders.
@@ -51,6 +53,8 @@ type Service struct {
 	// returnedEvery is the constant; tests shorten it.
 	returnedEvery time.Duration
 	gap           chan struct{} // a request to close the sockets that may have missed a push; buffers one
+	stopping      chan struct{} // closed by EndStreams
+	endOnce       sync.Once
 }
 
 type metrics struct {
@@ -67,10 +71,10 @@ func New(cfg Config, deps Deps) *Service {
 		pushed: auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_pushes_total", Help: "Messages about orders written to sockets."}),
 		slow:   auto.NewCounter(prometheus.CounterOpts{Name: "stampede_notify_slow_sockets_total", Help: "Sockets closed with 1013: the client could not keep up."}),
 	})
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "WebSocket connections open on this instance."},
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stampede_notify_sockets", Help: "Connections open on this instance for pushes: WebSockets and streams of server-sent events."},
 		func() float64 { return float64(h.count.Load()) })
 	deps.Tally.Gauge("sockets", h.count.Load)
-	return &Service{cfg: cfg, deps: deps, hub: h, gap: make(chan struct{}, 1), returnedEvery: returnedEvery}
+	return &Service{cfg: cfg, deps: deps, hub: h, gap: make(chan struct{}, 1), stopping: make(chan struct{}), returnedEvery: returnedEvery}
 }
 
 // Subscriptions returns the per-instance consumers of events about orders, disputes

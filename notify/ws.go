@@ -29,10 +29,11 @@ const maxFrameBytes = 8 << 10
 // path is where clients connect.
 const path = "/api/v1/ws"
 
-// Routes adds GET /api/v1/ws.
+// Routes adds GET /api/v1/ws and /api/v1/sse.
 func (s *Service) Routes(rt *httpx.Router) {
 	rt.Handle(httpx.Held, http.MethodGet, path, s.connect)
 	document(rt.API.Huma.OpenAPI())
+	s.streamRoute(rt.API)
 }
 
 // connect accepts a socket.

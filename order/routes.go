@@ -77,6 +77,20 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.P
 		func(r orderdb.OrdersOrder) orderevent.OrderView { return orderevent.View(r.Order()) }, placeOfRow)
 }
 
+// resumedAtMost is a page of the list. Nobody has so many orders that changed while a
+// connection was lost.
+const resumedAtMost = 100
+
+// ChangedOwn returns the orders of the user in ctx that changed since then, the newest
+// first and at most a page of them.
+func (s *Service) ChangedOwn(ctx context.Context, since time.Time) ([]orderevent.OrderView, error) {
+	page, err := s.listOwn(ctx, &httpx.ChangesInput{PageInput: httpx.PageInput{Limit: resumedAtMost}, UpdatedFrom: since})
+	if err != nil {
+		return nil, err
+	}
+	return page.Body.Data, nil
+}
+
 // newReading makes the slots for list queries: a third of the module's
 // connections, so that no crowd of readers can take the connections of the
 // writer, the sweeper or the readers of single orders.

@@ -1,0 +1,180 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+)
+
+// streamPath is where clients follow the same messages as server-sent events.
+const streamPath = "/api/v1/sse"
+
+// resumeMargin is how much earlier than the last event a resumed stream begins: an
+// event may reach this instance that much later than one that changed after it.
+const resumeMargin = time.Minute
+
+var (
+	errTooManySockets = fault.Plain(fault.Unavailable,
+		fault.T("Too many connections are open. Close some, and try again in a moment.", "打开的连接过多，请关闭一些后重试。")).After(time.Second)
+	errLastEventID = fault.Plain(fault.BadRequest,
+		fault.T("Last-Event-ID must be the id of an event that this route has sent.", "Last-Event-ID 必须是此接口发送过的事件编号。"))
+)
+
+// stream is a socket's connection as server-sent events. The request's handler waits
+// until it has ended.
+type stream struct {
+	end   context.CancelFunc
+	mu    sync.Mutex // events are written one after the other, and none after the handler has returned
+	out   http.ResponseWriter
+	ended bool
+}
+
+// send writes an event. Its id is the server's time: it says up to when the client has
+// what was sent. The connection bounds the time that a write may take.
+func (s *stream) send(event string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return net.ErrClosed
+	}
+	if _, err := fmt.Fprintf(s.out, "id: %d\n%s\n\n", time.Now().UnixMilli(), event); err != nil {
+		return err
+	}
+	return http.NewResponseController(s.out).Flush()
+}
+
+func (s *stream) Write(_ context.Context, _ websocket.MessageType, message []byte) error {
+	return s.send("data: " + string(message))
+}
+
+// Ping sends an event without data, which is none to the client's handlers.
+func (s *stream) Ping(context.Context) error { return s.send(": ping") }
+
+// Close sends what a WebSocket has in its close frame.
+func (s *stream) Close(code websocket.StatusCode, reason string) error {
+	defer s.end()
+	said, err := json.Marshal(map[string]any{"code": code, "reason": reason})
+	if err != nil {
+		return err
+	}
+	return s.send("event: close\ndata: " + string(said))
+}
+
+func (s *stream) CloseNow() error {
+	s.end()
+	return nil
+}
+
+// finish waits for a write that is under way, and lets no other begin.
+func (s *stream) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+// streamRoute registers the stream.
+func (s *Service) streamRoute(api httpx.API) {
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: streamPath, ID: "push-sse", Tag: "shopper", Role: auth.Shopper, Class: httpx.Held,
+		Summary: "Follow every change of your orders (server-sent events)",
+		Description: "For networks that break WebSockets: the `data` of each event is a message that GET " + path + " describes, beginning with `{\"type\":\"hello\"}`. " +
+			"The token comes in the Authorization header, which EventSource cannot set: read the stream with fetch. " +
+			"After an interruption send the last id as `Last-Event-ID`: the stream then begins with your orders that have changed since, some of them perhaps again; take the higher `version`. " +
+			"An event named `close` is the last; its `data` has the `code` and `reason` that a WebSocket would be closed with.",
+		Refuses: []*fault.Error{errLastEventID, errTooManySockets},
+	}, s.follow)
+	api.Huma.OpenAPI().Paths[streamPath].Get.Responses["200"].Content = map[string]*huma.MediaType{"text/event-stream": {
+		Schema:  &huma.Schema{Type: huma.TypeString, Description: "Events with `id` and `data`, each ended by an empty line; an event without `data` keeps the connection alive"},
+		Example: "id: 1763035200000\ndata: {\"type\":\"hello\"}\n\n",
+	}}
+}
+
+type followInput struct {
+	LastEventID string `header:"Last-Event-ID" doc:"The id of the last event that the client has; the stream begins with your orders that have changed since"`
+}
+
+// follow answers with a stream.
+func (s *Service) follow(_ context.Context, in *followInput) (*huma.StreamResponse, error) {
+	var since time.Time
+	if in.LastEventID != "" {
+		ms, err := strconv.ParseInt(in.LastEventID, 10, 64)
+		if err != nil || ms < 0 {
+			return nil, errLastEventID.Because(err)
+		}
+		since = time.UnixMilli(ms).Add(-resumeMargin)
+	}
+	return &huma.StreamResponse{Body: func(out huma.Context) { s.serve(out, since) }}, nil //nolint:contextcheck // huma.Context carries the request's context
+}
+
+// serve sends a stream's events until the client leaves, its login ends or the server stops.
+func (s *Service) serve(out huma.Context, since time.Time) {
+	r, w := humachi.Unwrap(out)
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // of the request, which would cancel ctx
+	conn := &stream{out: w, end: end}
+	defer conn.finish()
+	who := auth.From(ctx)
+	sock := &socket{user: who.UserID, who: who, conn: conn, hub: s.hub}
+	conn.mu.Lock() // a push may come as soon as the hub knows the socket
+	if !s.hub.add(sock) {
+		conn.mu.Unlock()
+		httpx.WriteProblem(w, r, errTooManySockets)
+		return
+	}
+	defer s.hub.remove(sock)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", httpx.NoStore)
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back until a buffer is full
+	conn.mu.Unlock()
+	if s.ended(ctx, sock) { // since the token was checked, when the hub did not know the socket
+		<-ctx.Done()
+		return
+	}
+	sock.enqueue(greeting)
+	if !since.IsZero() && !s.resume(ctx, conn, since) {
+		_ = conn.Close(websocket.StatusTryAgainLater, "your orders cannot be read right now; poll and reconnect")
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.stopping:
+		sock.closeWith(websocket.StatusGoingAway, "the server is restarting")
+	}
+}
+
+// resume sends the user's orders that have changed since then. What changes meanwhile is
+// pushed beside it: a client takes the higher version.
+func (s *Service) resume(ctx context.Context, conn *stream, since time.Time) bool {
+	orders, err := s.deps.Changed(ctx, since)
+	if err != nil {
+		return false
+	}
+	for _, o := range orders {
+		raw, err := json.Marshal(orderMessage{"order", o})
+		if err != nil || conn.Write(ctx, websocket.MessageText, raw) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// EndStreams ends the streams of server-sent events. A stop calls it before requests
+// drain, which would otherwise wait for them.
+func (s *Service) EndStreams(context.Context) error {
+	s.endOnce.Do(func() { close(s.stopping) })
+	return nil
+}
