@@ -19,19 +19,26 @@ import (
 	"stampede/platform/workshop/require"
 )
 
+// opened is how a stream was answered; leave ends it from the client's side.
+type opened struct {
+	status int
+	header http.Header
+	leave  func() error
+}
+
 // events opens a user's stream; next returns its next event with data, as its lines.
-func (b bundle) events(t *testing.T, user int64, lastID string) (resp *http.Response, next func() string) {
+func (b bundle) events(t *testing.T, user int64, lastID string) (answer opened, next func() string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http"+strings.TrimSuffix(strings.TrimPrefix(b.url, "ws"), "/ws")+"/sse", nil)
 	require.NoError(t, err)
 	if req.Header.Set("Authorization", "Bearer "+b.token(t, user)); lastID != "" {
 		req.Header.Set("Last-Event-ID", lastID)
 	}
-	resp, err = http.DefaultTransport.RoundTrip(req)
+	resp, err := http.DefaultTransport.RoundTrip(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	lines := bufio.NewScanner(resp.Body)
-	return resp, func() string {
+	return opened{resp.StatusCode, resp.Header, resp.Body.Close}, func() string {
 		t.Helper()
 		var event []string
 		for lines.Scan() {
@@ -71,8 +78,8 @@ func TestStreamIsASocketThatResumes(t *testing.T) {
 		}
 		return []orderevent.OrderView{missed}, nil
 	}
-	resp, next := b.events(t, 7, "")
-	require.Equal(t, "content type", resp.Header.Get("Content-Type"), "text/event-stream")
+	first, next := b.events(t, 7, "")
+	require.Equal(t, "content type", first.header.Get("Content-Type"), "text/event-stream")
 	require.Contains(t, "first", next(), `data: {"type":"hello"}`)
 	require.Equal(t, "a new stream asks for changes", asked, time.Time{})
 	for i := range b.service.hub.shards {
@@ -103,18 +110,18 @@ func TestStreamsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) { c.MaxPerUser = 1 })
 	for _, id := range []string{"x", "-1", "1.5", "99999999999999999999"} {
-		resp, _ := b.events(t, 7, id)
-		require.Equal(t, id, resp.StatusCode, http.StatusBadRequest)
+		wrong, _ := b.events(t, 7, id)
+		require.Equal(t, id, wrong.status, http.StatusBadRequest)
 	}
 	w := httptest.NewRecorder()
 	b.router.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, streamPath, nil))
 	require.Equal(t, "without a token", w.Code, http.StatusUnauthorized)
 	b.connect(t, 7)
-	resp, _ := b.events(t, 7, "")
-	require.Equal(t, "beside a socket of a user who may have one", fmt.Sprint(resp.StatusCode, " after ", resp.Header.Get("Retry-After")), "503 after 1")
+	second, _ := b.events(t, 7, "")
+	require.Equal(t, "beside a socket of a user who may have one", fmt.Sprint(second.status, " after ", second.header.Get("Retry-After")), "503 after 1")
 	other, next := b.events(t, 8, "")
 	require.Contains(t, "another user's", next(), "hello")
-	require.NoError(t, other.Body.Close())
+	require.NoError(t, other.leave())
 	pgtest.Eventually(t, 30*time.Second, func() bool { return !b.service.hub.connected(8) }, "the user who left to be forgotten")
 }
 
