@@ -215,6 +215,8 @@ func (c *Rush) finish(out io.Writer, report *loadgen.Report, prove func() (Evide
 		switch {
 		case errors.Is(err, errNoStores):
 			_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
+		case err != nil && report.NotKnown != nil:
+			// The stores went away with the server, as the report says, with what to do.
 		case err != nil:
 			blind = fmt.Errorf("prove the books: %w", err)
 		default:

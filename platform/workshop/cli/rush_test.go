@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -44,6 +45,18 @@ func TestRushFailsOnAMissedRequirement(t *testing.T) {
 			t.Errorf("%s: exit %d, %q", bad, code, errs)
 		}
 	}
+}
+
+// A server that went away mostly took its stores along: what to do is said once, and
+// nothing about Postgres beside it.
+func TestRushOfALostServerSaysOneThing(t *testing.T) {
+	t.Parallel()
+	away := func() (Evidence, error) { return Evidence{}, errors.New("Postgres is out of reach") }
+	report := &loadgen.Report{NotKnown: &loadgen.NotKnown{Count: 1, First: []string{"a"}}, Outcomes: map[string]int64{"not known": 1}}
+	var out strings.Builder
+	require.Equal(t, "error", fmt.Sprint((&Rush{}).finish(&out, report, away)), errDeserted.Error())
+	require.Contains(t, "report", out.String(), "run stampede verify")
+	require.Contains(t, "of a server that is there", fmt.Sprint((&Rush{}).finish(&out, &loadgen.Report{}, away)), "prove the books: Postgres is out of reach")
 }
 
 // FuzzRushFigures checks that --pay and --rate are either usable numbers or refused.

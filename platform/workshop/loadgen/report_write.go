@@ -53,7 +53,10 @@ func (rep *Report) Write(w io.Writer) error {
 		if rep.NotKnown != nil || len(rep.Violations) > 0 {
 			which = "the orders seen were"
 		}
-		fmt.Fprintf(&b, "\nwinners: %s visible %.2f s after the first attempt\n", which, rep.AllVisible)
+		if b.WriteString("\nwinners"); rep.AllVisible > 0 {
+			fmt.Fprintf(&b, ": %s visible %.2f s after the first attempt", which, rep.AllVisible)
+		}
+		b.WriteByte('\n')
 		for code, n := range byCount(rep.Outcomes) {
 			fmt.Fprintf(&b, "  %-18s %9d\n", code, n)
 		}
