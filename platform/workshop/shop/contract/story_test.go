@@ -23,6 +23,7 @@ var unanswered = map[string]string{
 	"POST /api/v1/me/phone":                             "the story's account already has a phone",
 	"POST /api/v1/me/wechat":                            "no WeChat app is configured",
 	"GET /api/v1/ws":                                    "a WebSocket is not an HTTP answer; notify's tests cover it",
+	"GET /api/v1/sse":                                   "a stream without an end; notify's tests cover it",
 	"GET /api/v1/admin/items/{id}/funnel/live":          "a stream that lasts minutes; seckill's tests cover it",
 	"GET /api/v1/admin/activities/{id}/war-room/live":   "a stream that lasts minutes; seckill's tests cover it",
 	"POST /api/v1/admin/refunds/{no}/end-by-chargeback": "the story's shop has lost no chargeback; payment's tests cover it",
