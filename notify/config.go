@@ -24,7 +24,7 @@ const maxUnnamed = 1000
 // unnamedOfAddress is the part of these that one address gets at most: one in four.
 const unnamedOfAddress = 4
 
-// Config is the settings plus values that only tests change.
+// Config is the settings, the origins, and values that only tests change.
 type Config struct {
 	Settings
 	Origins     []string      // of other sites whose pages may open a WebSocket

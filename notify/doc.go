@@ -20,7 +20,8 @@
 //     each, and at most 250 of one address.
 //   - A push about an order goes to its owner only.
 //   - A stream that is resumed begins with the orders that changed since its last event,
-//     less a minute, read from Postgres: it skips none, and may repeat some.
+//     less two minutes, read from Postgres: it skips none, and may repeat some. Until
+//     the client has them all, events keep the id that it came with.
 //   - A socket ends with its token: closed with 1008 within a second after a
 //     revocation and within 20 s after the token's expiry. Its client reconnects with
 //     a new token.

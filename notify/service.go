@@ -54,7 +54,6 @@ type Service struct {
 	returnedEvery time.Duration
 	gap           chan struct{} // a request to close the sockets that may have missed a push; buffers one
 	stopping      chan struct{} // closed by EndStreams
-	endOnce       sync.Once
 }
 
 type metrics struct {

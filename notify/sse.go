@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,9 +23,10 @@ import (
 // streamPath is where clients follow the same messages as server-sent events.
 const streamPath = "/api/v1/sse"
 
-// resumeMargin is how much earlier than the last event a resumed stream begins: an
-// event may reach this instance that much later than one that changed after it.
-const resumeMargin = time.Minute
+// resumeMargin is how much earlier than the last event a resumed stream begins. A
+// message may have waited for queueLen writes of writeTimeout each, 80 s, when an event
+// with a later time was sent; the rest is for the event's way here and for clocks.
+const resumeMargin = 2 * time.Minute
 
 var (
 	errTooManySockets = fault.Plain(fault.Unavailable,
@@ -39,25 +41,37 @@ type stream struct {
 	end   context.CancelFunc
 	mu    sync.Mutex // events are written one after the other, and none after the handler has returned
 	out   http.ResponseWriter
+	since string // the id that the client resumes from, until it has what changed since
 	ended bool
 }
 
-// send writes an event. Its id is the server's time: it says up to when the client has
-// what was sent. The connection bounds the time that a write may take.
+// send writes an event. Its id says up to when the client has what was sent: the
+// server's time, or since.
 func (s *stream) send(event string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.write(event)
+}
+
+// write is send for a caller that has s.mu.
+func (s *stream) write(event string) error {
 	if s.ended {
 		return net.ErrClosed
 	}
-	if _, err := fmt.Fprintf(s.out, "id: %d\n%s\n\n", time.Now().UnixMilli(), event); err != nil {
+	id := cmp.Or(s.since, strconv.FormatInt(time.Now().UnixMilli(), 10))
+	if _, err := fmt.Fprintf(s.out, "id: %s\n%s\n\n", id, event); err != nil {
 		return err
 	}
 	return http.NewResponseController(s.out).Flush()
 }
 
-func (s *stream) Write(_ context.Context, _ websocket.MessageType, message []byte) error {
-	return s.send("data: " + string(message))
+// Write sends a message. The connection bounds the time that it may take; a client that
+// took it later than ctx counts as slow.
+func (s *stream) Write(ctx context.Context, _ websocket.MessageType, message []byte) error {
+	if err := s.send("data: " + string(message)); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // Ping sends an event without data, which is none to the client's handlers.
@@ -78,6 +92,13 @@ func (s *stream) CloseNow() error {
 	return nil
 }
 
+// resumed lets the events carry the time.
+func (s *stream) resumed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = ""
+}
+
 // finish waits for a write that is under way, and lets no other begin.
 func (s *stream) finish() {
 	s.mu.Lock()
@@ -88,7 +109,7 @@ func (s *stream) finish() {
 // streamRoute registers the stream.
 func (s *Service) streamRoute(api httpx.API) {
 	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: streamPath, ID: "push-sse", Tag: "shopper", Role: auth.Shopper, Class: httpx.Held,
+		Method: http.MethodGet, Path: streamPath, ID: "push-sse", Tag: "shopper", Role: auth.Shopper, Class: httpx.Held, Load: httpx.Costly,
 		Summary: "Follow every change of your orders (server-sent events)",
 		Description: "For networks that break WebSockets: the `data` of each event is a message that GET " + path + " describes, beginning with `{\"type\":\"hello\"}`. " +
 			"The token comes in the Authorization header, which EventSource cannot set: read the stream with fetch. " +
@@ -116,39 +137,38 @@ func (s *Service) follow(_ context.Context, in *followInput) (*huma.StreamRespon
 		}
 		since = time.UnixMilli(ms).Add(-resumeMargin)
 	}
-	return &huma.StreamResponse{Body: func(out huma.Context) { s.serve(out, since) }}, nil //nolint:contextcheck // huma.Context carries the request's context
+	return &huma.StreamResponse{Body: func(out huma.Context) { s.serve(out, in.LastEventID, since) }}, nil //nolint:contextcheck // huma.Context carries the request's context
 }
 
 // serve sends a stream's events until the client leaves, its login ends or the server stops.
-func (s *Service) serve(out huma.Context, since time.Time) {
+func (s *Service) serve(out huma.Context, lastID string, since time.Time) {
 	r, w := humachi.Unwrap(out)
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // of the request, which would cancel ctx
-	conn := &stream{out: w, end: end}
+	conn := &stream{out: w, end: end, since: lastID}
 	defer conn.finish()
 	who := auth.From(ctx)
 	sock := &socket{user: who.UserID, who: who, conn: conn, hub: s.hub}
-	conn.mu.Lock() // a push may come as soon as the hub knows the socket
+	conn.mu.Lock() // a push may come as soon as the hub knows the socket; the greeting is first
 	if !s.hub.add(sock) {
 		conn.mu.Unlock()
 		httpx.WriteProblem(w, r, errTooManySockets)
 		return
 	}
 	defer s.hub.remove(sock)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", httpx.NoStore)
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back until a buffer is full
+	httpx.BeginEvents(w.Header().Set)
+	_ = conn.write("data: " + string(greeting.raw)) // ctx ends if the client has left
 	conn.mu.Unlock()
 	if s.ended(ctx, sock) { // since the token was checked, when the hub did not know the socket
 		<-ctx.Done()
 		return
 	}
-	sock.enqueue(greeting)
 	if !since.IsZero() && !s.resume(ctx, conn, since) {
 		_ = conn.Close(websocket.StatusTryAgainLater, "your orders cannot be read right now; poll and reconnect")
 		return
 	}
+	conn.resumed()
 	select {
 	case <-ctx.Done():
 	case <-s.stopping:
@@ -173,8 +193,8 @@ func (s *Service) resume(ctx context.Context, conn *stream, since time.Time) boo
 }
 
 // EndStreams ends the streams of server-sent events. A stop calls it before requests
-// drain, which would otherwise wait for them.
+// drain, which would otherwise wait for them. Call it once.
 func (s *Service) EndStreams(context.Context) error {
-	s.endOnce.Do(func() { close(s.stopping) })
+	close(s.stopping)
 	return nil
 }

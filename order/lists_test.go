@@ -161,3 +161,18 @@ func TestListTimeoutAsksToNarrow(t *testing.T) {
 		return e.get("/api/v1/admin/orders?status=refunded", 99, auth.Viewer).Code == http.StatusOK
 	}, "the slot is free again")
 }
+
+// What a shopper missed may be longer than a page.
+func TestChangedOwnReadsEveryPage(t *testing.T) {
+	t.Parallel()
+	e := setupEdge(t)
+	no := e.placed(e.item(5), 1).Grants[0].No
+	e.close(no, 1, orderevent.ReasonCanceled)
+	e.exec(`INSERT INTO orders.orders SELECT (jsonb_populate_record(o, jsonb_build_object('updated_at', o.updated_at - n % 2 * interval '1 hour',
+		'order_no', overlay(o.order_no::text PLACING lpad(to_hex(n), 8, '0') FROM 1 FOR 8)))).*
+		FROM orders.orders o, generate_series(1, $2::int) n WHERE o.order_no = $1`, no, 2*changedPage+2)
+	ctx := auth.Into(t.Context(), auth.Principal{UserID: 1, Role: auth.Shopper})
+	changed, err := e.ChangedOwn(ctx, time.Now().Add(-30*time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, "orders that changed", len(changed), changedPage+2)
+}

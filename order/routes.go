@@ -77,18 +77,23 @@ func (s *Service) listOwn(ctx context.Context, in *httpx.ChangesInput) (*httpx.P
 		func(r orderdb.OrdersOrder) orderevent.OrderView { return orderevent.View(r.Order()) }, placeOfRow)
 }
 
-// resumedAtMost is a page of the list. Nobody has so many orders that changed while a
-// connection was lost.
-const resumedAtMost = 100
+// changedPage is how many orders ChangedOwn reads at a time: the list's largest page.
+const changedPage = 100
 
 // ChangedOwn returns the orders of the user in ctx that changed since then, the newest
-// first and at most a page of them.
-func (s *Service) ChangedOwn(ctx context.Context, since time.Time) ([]orderevent.OrderView, error) {
-	page, err := s.listOwn(ctx, &httpx.ChangesInput{PageInput: httpx.PageInput{Limit: resumedAtMost}, UpdatedFrom: since})
-	if err != nil {
-		return nil, err
+// first.
+func (s *Service) ChangedOwn(ctx context.Context, since time.Time) (changed []orderevent.OrderView, err error) {
+	in := httpx.ChangesInput{PageInput: httpx.PageInput{Limit: changedPage}, UpdatedFrom: since}
+	for {
+		page, err := s.listOwn(ctx, &in)
+		if err != nil {
+			return nil, err
+		}
+		changed = append(changed, page.Body.Data...)
+		if in.Cursor = page.Body.NextCursor; in.Cursor == "" {
+			return changed, nil
+		}
 	}
-	return page.Body.Data, nil
 }
 
 // newReading makes the slots for list queries: a third of the module's

@@ -189,9 +189,7 @@ func (f *follows[D]) stream(ctx context.Context, of int64, stopping <-chan struc
 func (one *followed[D]) send(out huma.Context, stopping <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(out.Context(), liveFor)
 	defer cancel()
-	out.SetHeader("Content-Type", "text/event-stream")
-	out.SetHeader("Cache-Control", httpx.NoStore)
-	out.SetHeader("X-Accel-Buffering", "no") // nginx would hold events back until a buffer is full
+	httpx.BeginEvents(out.SetHeader)
 	w := out.BodyWriter()
 	flush := func() error { return nil }
 	if answer, ok := w.(http.ResponseWriter); ok {

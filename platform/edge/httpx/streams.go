@@ -40,6 +40,13 @@ var (
 // user: its page must not connect again by itself, which would end the next one.
 const displacedEvent = "event: displaced\ndata: {}\n\n"
 
+// BeginEvents sets the headers of an answer of server-sent events.
+func BeginEvents(set func(name, value string)) {
+	set("Content-Type", "text/event-stream")
+	set("Cache-Control", NoStore)
+	set("X-Accel-Buffering", "no") // nginx would hold events back until a buffer is full
+}
+
 // streams are the streams that are open. Safe for concurrent use.
 type streams struct {
 	mu   sync.Mutex

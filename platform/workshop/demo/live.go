@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"stampede/platform/edge/httpx"
 )
 
 // prove runs every check now, during the sale: the books agree at any moment.
@@ -25,8 +27,7 @@ const streamEvery = 250 * time.Millisecond
 // live streams the page's state as server-sent events.
 func (s *Service) live(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
+	httpx.BeginEvents(w.Header().Set)
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
 	var sent seen
