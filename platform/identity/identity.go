@@ -132,7 +132,8 @@ func New(set Settings, deps Deps) (*Service, error) {
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
 	keys := append([][]byte{deps.Key}, deps.PreviousKeys...)
 	e.Router = httpx.Options{
-		Trace: deps.Trace, PublicURL: deps.Addresses.PublicURL, Proxies: proxies, Origins: deps.Addresses.AllowedOrigins, Bounds: set.Requests.Bounds(), Shoppers: set.Requests.ShoppersPerAddress,
+		Trace: deps.Trace, PublicURL: deps.Addresses.PublicURL, Origins: deps.Addresses.AllowedOrigins,
+		Proxies: proxies, Bounds: set.Requests.Bounds(), Shoppers: set.Requests.ShoppersPerAddress,
 		Limiter: e.Limits, DeviceKeys: keys, Refused: audit.NewRefusals(deps.DB, deps.Log).Record, Barred: e.barred,
 	}.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics)
 	e.Human = humancheck.New(humancheck.NewConfig(set.Human, deps.Addresses.PublicURL), humancheck.Deps{

@@ -4,19 +4,27 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/go-chi/cors"
 )
 
-// checkOrigin refuses what is not one exact origin that browsers send. There are no
-// patterns: a page of every name that matches one could act with its visitors' tokens.
-// http:// is for pages on this machine.
+// exactOrigin matches what browsers send as an origin, a name in Punycode included.
+// There are no patterns: a page of every name that matches one could act with its
+// visitors' tokens.
+var exactOrigin = regexp.MustCompile(`^https?://[a-z0-9.-]+(:[1-9][0-9]*)?$`)
+
+// checkOrigin refuses an origin that no page has. http:// is for pages on this machine.
 func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())) || u.Host == "" ||
-		origin != u.Scheme+"://"+strings.ToLower(u.Host) || strings.Contains(u.Host, "*") {
+	switch {
+	case err != nil || !exactOrigin.MatchString(origin):
 		return fmt.Errorf("--allowed-origins must be like https://shop.example.com, in lower case and without a path or *, not %q", origin)
+	case u.Scheme == "http" && !Loopback(u.Hostname()):
+		return fmt.Errorf("--allowed-origins must begin with https://, http:// is allowed on this machine only, not %q", origin)
+	case u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80":
+		return fmt.Errorf("--allowed-origins must leave the usual port out, as browsers do, not %q", origin)
 	}
 	return nil
 }

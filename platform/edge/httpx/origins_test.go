@@ -67,6 +67,7 @@ func TestAllowedOriginsAreExact(t *testing.T) {
 	for _, origin := range []string{
 		"", "*", "null", "shop.example.com", "https://", "https://*.example.com", "https://shop.example.com/", "https://Shop.example.com",
 		"http://shop.example.com", "https://user@shop.example.com", "file:///x", "https://shop.example.com?x", "https://shop.example.com#x",
+		"https://shop.example.com:443", "http://localhost:80", "https://shop.example.com:", "https://商店.example.com", "http://[::1]:3000", "https://shop.example.com\n",
 	} {
 		addresses.AllowedOrigins = []string{origin}
 		if addresses.Check() == nil {
