@@ -32,12 +32,12 @@ const (
 	clockFiveMinutesBehind = `{ const right = Date.now; Date.now = () => right() - 300_000 }`
 	// shiftsCounted adds up by how much the page's parts move from then on, as the web does: what moves within half
 	// a second of input, or of a new size of the window, does not count.
-	shiftsCounted = `window.shifted = 0; window.moves = []; { const from = performance.now(); new PerformanceObserver((list) => {
+	shiftsCounted = `window.shifted = { By: 0, Moves: [] }; { const from = performance.now(); new PerformanceObserver((list) => {
 		for (const e of list.getEntries()) if (e.startTime >= from && (window.afterInput || !e.hadRecentInput)) {
-			window.shifted += e.value
+			window.shifted.By += e.value
 			const box = (r) => [r.x, r.y, r.width, r.height].map(Math.round).join(" ")
 			for (const { node, previousRect, currentRect } of e.sources)
-				window.moves.push((node?.outerHTML?.slice(0, 60) ?? node?.textContent) + " from " + box(previousRect) + " to " + box(currentRect))
+				window.shifted.Moves.push((node?.outerHTML?.slice(0, 60) ?? node?.textContent) + " from " + box(previousRect) + " to " + box(currentRect))
 		}
 	}).observe({ type: "layout-shift" }) }`
 	// everyShiftCounted adds up also what input moves, for a page whose window keeps its size.
@@ -58,8 +58,17 @@ func onEachDocument(script string) chromedp.Action {
 	})
 }
 
+// shift is by how much a page's parts have moved, and which.
+type shift struct {
+	By    float64
+	Moves []string
+}
+
+// unmoved is the shift of a page whose parts stay where they are.
+var unmoved = shift{Moves: []string{}}
+
 // moved reads what shiftsCounted has added up, a frame later: the last change is known only then.
-func moved(by *float64) chromedp.Action {
+func moved(by *shift) chromedp.Action {
 	return chromedp.Evaluate(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(window.shifted)))))`, by, awaitPromise)
 }
 
@@ -100,7 +109,7 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 	}
 	return func() {
 		var paths, rushes int
-		var shifted float64
+		var shifted shift
 		do(wrong, t, "be told of the opening, and press twice", until(`document.querySelector("#said").textContent.includes("First come") && !document.querySelector("#buy").disabled`),
 			chromedp.Evaluate(`document.querySelector("#buy").click(); document.querySelector("#buy").click()`, nil), ordered("pending_payment"),
 			chromedp.Evaluate(requests("/rush-path"), &paths), chromedp.Evaluate(requests("/rush/"), &rushes))
@@ -116,7 +125,7 @@ func loseNothing(t *testing.T, in *shop.Instance, visitor func() context.Context
 		}
 		do(wrong, t, "cancel after a question", click("#cancel"), click("#cancelYes"), ordered("closed"), moved(&shifted),
 			until(`getComputedStyle(document.querySelector("#number")).visibility === "hidden"`))
-		require.Equal(t, "shift between the first picture and the closed order", shifted, 0)
+		require.Equal(t, "shift between the first picture and the closed order", shifted, unmoved)
 
 		scarce := planAsked(t, in, askingSale{human: "none", stock: 1, limit: 2})
 		do(losers[1].tab, t, "choose fewer after asking for too many", itemPage(t, in, scarce, 33), click(".quantity button:last-child"), click("#buy"),

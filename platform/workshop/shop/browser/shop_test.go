@@ -29,8 +29,7 @@ const listAsked = `performance.getEntriesByType("resource").filter((r) => r.name
 func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *shop.Instance) {
 	t.Helper()
 	var shown, says string
-	var moves []string
-	var shifted float64
+	var shifted shift
 	var seen, later int
 	var remove page.ScriptIdentifier
 	do(tab, t, "open an empty shop",
@@ -42,10 +41,10 @@ func lookAtAnEmptyShop(tab context.Context, t *testing.T, in *shop.Instance) {
 		// the page later than the half second in which its shifts do not count.
 		emulation.SetDeviceMetricsOverride(320, 640, 1, false), chromedp.Navigate(in.URL+"/api/v1/time"), until(`innerWidth === 320`),
 		onEachDocument(shiftsCounted), chromedp.Navigate(in.URL+"/"),
-		until(`document.querySelector("#empty")`), moved(&shifted), chromedp.Evaluate(`window.moves`, &moves), until(`document.documentElement.scrollWidth <= 320`),
+		until(`document.querySelector("#empty")`), moved(&shifted), until(`document.documentElement.scrollWidth <= 320`),
 		emulation.ClearDeviceMetricsOverride(), chromedp.Evaluate(`document.body.textContent`, &says))
-	if shifted > 0 || !strings.Contains(says, "小铺子") {
-		t.Errorf("the shop's parts moved by %f while it was loaded, want 0: %q; its page says:\n%s", shifted, moves, says)
+	if shifted.By > 0 || !strings.Contains(says, "小铺子") {
+		t.Errorf("the shop's parts moved while it was loaded: %+v; its page says:\n%s", shifted, says)
 	}
 	if !strings.Contains(says, "No sales right now") || regexp.MustCompile(`curl|token|API`).MatchString(says) {
 		t.Errorf("an empty shop tells the public:\n%s", says)

@@ -288,9 +288,9 @@ func tabTo(t *testing.T, selector string) chromedp.Action {
 // still checks that nothing of the page has moved since it was loaded, also after input.
 func still(tab context.Context, t *testing.T, page string) {
 	t.Helper()
-	var shifted float64
+	var shifted shift
 	do(tab, t, "see whether the page of "+page+" moved", moved(&shifted))
-	require.Equal(t, "shift of the page of "+page, shifted, 0)
+	require.Equal(t, "shift of the page of "+page, shifted, unmoved)
 }
 
 // buysByKeyboard takes a shopper on a phone-sized page from the sessions to a paid order

@@ -30,7 +30,7 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *shop.Instance, sale l
 	t.Helper()
 	const room = "/admin/activities/"
 	var flaw, before, after, label string
-	var shifted float64
+	var shifted shift
 	do(tab, t, "watch the sale on a phone",
 		chromedp.Navigate(in.URL+room+sale.ActivityID+"/live?language=zh"), until(`document.querySelector(".chart path.granted")`), says("距结束"),
 		until(`/^\d\d:\d\d:\d\d$/.test(document.querySelector("[data-is=clock]").textContent)`), chromedp.Evaluate(flawOfPage, &flaw), shot("war-room-zh"))
@@ -48,7 +48,7 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *shop.Instance, sale l
 		page.BringToFront(), // a tab behind another one draws no frame
 		emulation.SetDeviceMetricsOverride(1280, 800, 1, false), chromedp.Reload(), // the resize would hide what moves in the half second after it
 		until(`document.querySelector(".whole form[action$='/pause']").checkVisibility() && document.querySelector("[data-is=clock]").textContent`),
-		chromedp.Evaluate(shiftsCounted, nil), moved(&shifted), chromedp.Evaluate(`window.shifted = 0`, nil), // the first figures, which replace the plan's, may move the page
+		chromedp.Evaluate(shiftsCounted, nil), moved(&shifted), chromedp.Evaluate(`window.shifted = { By: 0, Moves: [] }`, nil), // the first figures, which replace the plan's, may move the page
 		chromedp.ActionFunc(func(context.Context) error {
 			in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+sale.ActivityID+"/pause", operator, nil, http.StatusOK)
 			return nil
@@ -58,8 +58,8 @@ func watchesTheRoom(tab context.Context, t *testing.T, in *shop.Instance, sale l
 		click(`.whole form[action$="/resume"] button`), says("The sale is live again"),
 		fill(`tr[data-item] form[action$="/stock"] [name=add]`, "7"), click(`tr[data-item] form[action$="/stock"] button`), says("The stock is adjusted"),
 		until(`location.pathname.endsWith("/live")`), until(`document.querySelector("tr[data-item] [data-is=remaining]").textContent === "12"`), shot("war-room"))
-	if shifted > 0.001 {
-		t.Errorf("the pause moved the page by %v", shifted)
+	if shifted.By > 0.001 {
+		t.Errorf("the pause moved the page: %+v", shifted)
 	}
 	do(tab, t, "put it on a wall",
 		page.BringToFront(), chromedp.Evaluate(`document.querySelector("#wall").click()`, nil, asAPerson), until(`document.fullscreenElement?.id === "room" && !document.querySelector(".room form").checkVisibility()`),
