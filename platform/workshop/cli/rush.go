@@ -125,7 +125,7 @@ func (c *Rush) Run(ctx context.Context, io Streams, prove Prover, flags given) e
 			return Evidence{}, errNoStores
 		}
 		if err := reach(ctx, database(stores.DatabaseURL), redisStore(stores.RedisURL)); err != nil {
-			return Evidence{}, err
+			return Evidence{}, unreached{err}
 		}
 		return prove(ctx, stores, report.ItemID, report.Entries)
 	})
@@ -184,6 +184,9 @@ func planDemo(ctx context.Context, baseURL string, tokens *auth.Tokens, progress
 	return strconv.ParseInt(planned.ItemID, 10, 64)
 }
 
+// unreached is why the stores of the rushed item could not be reached.
+type unreached struct{ error }
+
 // errNoStores means that the books of the rushed item are elsewhere.
 var errNoStores = errors.New("no stores are known")
 
@@ -212,10 +215,11 @@ func (c *Rush) finish(out io.Writer, report *loadgen.Report, prove func() (Evide
 	var blind error
 	if prove != nil {
 		found, err := prove()
+		_, away := errors.AsType[unreached](err)
 		switch {
 		case errors.Is(err, errNoStores):
 			_, _ = fmt.Fprintln(table, "\nThe books were not proved: give --data with the folder of `stampede run`, or run `stampede verify` where the stores are.")
-		case err != nil && report.NotKnown != nil:
+		case away && report.NotKnown != nil:
 			// The stores went away with the server, as the report says, with what to do.
 		case err != nil:
 			blind = fmt.Errorf("prove the books: %w", err)

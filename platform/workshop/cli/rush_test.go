@@ -51,11 +51,14 @@ func TestRushFailsOnAMissedRequirement(t *testing.T) {
 // nothing about Postgres beside it.
 func TestRushOfALostServerSaysOneThing(t *testing.T) {
 	t.Parallel()
-	away := func() (Evidence, error) { return Evidence{}, errors.New("Postgres is out of reach") }
+	cause := errors.New("Postgres is out of reach")
+	away := func() (Evidence, error) { return Evidence{}, unreached{cause} }
+	broken := func() (Evidence, error) { return Evidence{}, cause }
 	report := &loadgen.Report{NotKnown: &loadgen.NotKnown{Count: 1, First: []string{"a"}}, Outcomes: map[string]int64{"not known": 1}}
 	var out strings.Builder
 	require.Equal(t, "error", fmt.Sprint((&Rush{}).finish(&out, report, away)), errDeserted.Error())
 	require.Contains(t, "report", out.String(), "run stampede verify")
+	require.Contains(t, "of stores that are there", fmt.Sprint((&Rush{}).finish(&out, report, broken)), cause.Error())
 	require.Contains(t, "of a server that is there", fmt.Sprint((&Rush{}).finish(&out, &loadgen.Report{}, away)), "prove the books: Postgres is out of reach")
 }
 
