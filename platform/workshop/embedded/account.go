@@ -175,11 +175,13 @@ func (a account) become() error {
 }
 
 // ownAccount is the name of this process's account, its number if it has none.
+// user.Current would name the account that the process had when it first asked.
 func ownAccount() string {
-	if u, err := user.Current(); err == nil {
+	id := strconv.Itoa(os.Geteuid())
+	if u, err := user.LookupId(id); err == nil {
 		return u.Username
 	}
-	return strconv.Itoa(os.Geteuid())
+	return id
 }
 
 // blockedAt returns the first folder on the way to dir, from the root down, that

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 // input ends.
 func helper(dir string) {
 	ctx := context.Background()
+	_, _ = user.Current() // which remembers its answer, and the program asks while it is root's
 	s, err := embedded.Start(ctx, embedded.Config{DataDir: dir, Throwaway: true, RunAs: os.Getenv(runAsEnv), OwnAccount: os.Getenv(ownEnv) != ""})
 	if err != nil {
 		fmt.Println(strings.ReplaceAll(err.Error(), "\n", " | ")) //nolint:forbidigo // the test reads it
@@ -203,6 +204,9 @@ func TestAccountsThatRootCannotBecome(t *testing.T) {
 			" does not exist here: add it with \"useradd --system\", name another with --run-as, or start as an ordinary user."
 		require.Equal(t, "said", run(t, emptyDataDir(t), runAsEnv+"="+name), want)
 	}
+	locked := emptyDataDir(t)
+	require.NoError(t, os.Mkdir(locked, 0o700))
+	require.Contains(t, "said below a folder of root's", run(t, filepath.Join(locked, "data"), runAsEnv+"=nobody"), `The account "nobody" cannot enter the folder `+locked)
 	dir := emptyDataDir(t)
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600))
