@@ -33,6 +33,9 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 	if err := i.svc.Deciding(t.Context()); err == nil {
 		t.Error("the items are not checked yet")
 	}
+	found, err := i.svc.FencedProbe().Look(t.Context())
+	require.NoError(t, err) // of a start, which no operator need read of
+	require.Equal(t, "found by a start", len(found), 0)
 	i.checked()
 	i.checked()
 	require.NoError(t, i.svc.Deciding(t.Context()))
@@ -45,7 +48,7 @@ func TestEachItemIsJudgedByItself(t *testing.T) {
 		require.NoError(t, err)
 	}
 	i.checked()
-	found, err := i.svc.FencedProbe().Look(t.Context())
+	found, err = i.svc.FencedProbe().Look(t.Context())
 	if err == nil {
 		t.Error("no error for the item that cannot be read")
 	}

@@ -207,6 +207,9 @@ type look struct {
 // alarm, and hides only the items that it stores.
 func (s *Service) FencedProbe() alarm.Probe {
 	return alarm.Probe{Alarm: alarmItemFenced, Every: fencedEvery, For: fencedFor, Shared: true, Look: func(context.Context) ([]alarm.Finding, error) {
+		if s.last.Load() == nil {
+			return nil, nil // at the start, when this process has no finding that could be over
+		}
 		l := s.lastLook()
 		return l.fenced, l.err
 	}}
