@@ -61,6 +61,8 @@ func TestSessionFunnelHasItemsAndCurve(t *testing.T) {
 	made := d.As("viewer", http.MethodGet, "/api/v1/admin/sessions/"+s.Session+"/report", nil)
 	if orders, _ := made.Doc["orders"].(map[string]any); made.Status != 200 || orders["attempts"] != 5.0 || len(made.Doc["curve"].([]any)) != 1 || len(made.Doc["items"].([]any)) != 1 {
 		t.Errorf("report: %d %s", made.Status, made.Raw)
+	} else if item := made.Doc["items"].([]any)[0].(map[string]any); item["left"] != item["units"] || item["left"] == 0.0 {
+		t.Errorf("units left of an item that nobody bought: %v", item)
 	}
 	d.As("viewer", http.MethodGet, "/api/v1/admin/sessions/"+s.Item+"99/report", nil).Want(t, "report of no session", 404, "")
 	d.As("viewer", http.MethodGet, "/api/v1/admin/items/"+s.Item+"/funnel?step=7", nil).Want(t, "an odd step", 422, "")

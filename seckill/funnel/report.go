@@ -160,7 +160,8 @@ func (s *Service) reportItem(ctx context.Context, of *plan.ItemView, opens time.
 		return item, fmt.Errorf("funnel: read books of item %d: %w", item.ID, err)
 	}
 	if ok {
-		item.Sold, item.Held, item.WrittenOff, item.Difference = row.Sold, row.Held, row.WrittenOff, row.Difference
+		item.Sold, item.Held, item.Left = row.Sold, row.Held, row.Available+row.Backup
+		item.WrittenOff, item.Difference = row.WrittenOff, row.Difference
 	}
 	return item, nil
 }

@@ -152,6 +152,7 @@ var pageWords = map[string]fault.Text{
 	"TakenAfter":  {"All taken in", "抢空用时"},
 	"Sold":        {"Sold", "已售"},
 	"Held":        {"Awaiting payment", "待付款"},
+	"Left":        {"Left", "剩余"},
 	"WrittenOff":  {"Written off", "报损"},
 	"Difference":  {"Unaccounted", "对不上"},
 	"Attempts":    {"Attempts", "抢购请求"},

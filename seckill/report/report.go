@@ -43,6 +43,7 @@ type ItemOutcome struct {
 	SecondsToEmpty *float64     `json:"seconds_to_empty,omitempty" doc:"From the opening until then"`
 	Sold           int64        `json:"sold" doc:"Units of paid orders"`
 	Held           int64        `json:"held" doc:"Units of orders that may still be paid"`
+	Left           int64        `json:"left" doc:"Units that no order holds, with the backup"`
 	WrittenOff     int64        `json:"written_off" doc:"Units that count as on sale and are never sold"`
 	Difference     int64        `json:"difference" doc:"0 when every unit is accounted for"`
 	Counts         tally.Counts `json:"counts"`

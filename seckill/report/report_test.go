@@ -22,7 +22,7 @@ func sample() *Report {
 	took := 1.5
 	return &Report{
 		SessionID: 3, Name: "Night <sale>", OpensAt: opens, ClosesAt: opens.Add(time.Hour), MadeAt: opens.Add(2 * time.Hour), Funnel: counts, Step: 1,
-		Items: []ItemOutcome{{ID: 5, Title: "Phone", Units: 10, SecondsToEmpty: &took, EmptiedAt: &opens, Sold: 9, WrittenOff: 1, Counts: counts}},
+		Items: []ItemOutcome{{ID: 5, Title: "Phone", Units: 10, SecondsToEmpty: &took, EmptiedAt: &opens, Sold: 9, Left: 12345, WrittenOff: 1, Counts: counts}},
 		Curve: []CurveStep{{At: opens, Granted: 11, Refused: 70, Created: 11}, {At: opens.Add(time.Minute), Refused: 18, Paid: 9, Unpaid: 3}},
 	}
 }
@@ -65,7 +65,7 @@ func TestPageIsOneFileWithChartsInBothLanguages(t *testing.T) {
 		raw, err := r.HTML(lang, time.FixedZone("CST", 8*3600))
 		require.NoError(t, err)
 		text := string(raw)
-		for _, want := range append(words, "Night &lt;sale&gt;", "2026-11-11 20:00:00 CST", "1.50 s", "100.0 %", "≤ 200 ms", ">20:00:30</text>", "1,234,567") {
+		for _, want := range append(words, "Night &lt;sale&gt;", "2026-11-11 20:00:00 CST", "1.50 s", "100.0 %", "12,345", "≤ 200 ms", ">20:00:30</text>", "1,234,567") {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page lacks %q", want)
 			}
