@@ -57,6 +57,29 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 	}
 }
 
+// A person who mistypes an address gets a page in the browser's language; a program gets a problem.
+func TestMistypedAddress(t *testing.T) {
+	t.Parallel()
+	rt, _ := newRouter(t)
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, c := range []struct{ path, accept, language, kind, says string }{
+		{"/orderz", browser, "en", "text/html; charset=utf-8", "<h1>This page does not exist</h1>"},
+		{"/orderz", browser, "zh-CN,zh;q=0.9", "text/html; charset=utf-8", `<html lang="zh">`},
+		{"/orderz", "*/*", "en", "application/problem+json", `"code":"not-found"`},
+		{"/api/v1/orderz", browser, "en", "application/problem+json", `"code":"not-found"`},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil)
+		r.Header.Set("Accept", c.accept)
+		r.Header.Set("Accept-Language", c.language)
+		w := httptest.NewRecorder()
+		rt.ServeHTTP(w, r)
+		require.Equal(t, c.path+" for "+c.accept, w.Code, http.StatusNotFound)
+		require.Equal(t, "its kind", w.Header().Get("Content-Type"), c.kind)
+		require.Contains(t, "it", w.Body.String(), c.says)
+		require.Contains(t, "its policy", w.Header().Get("Content-Security-Policy"), "default-src 'self'")
+	}
+}
+
 // A cache keeps the documentation's large files indefinitely, and revalidates the
 // pages that name them.
 func TestCachesKeepTheDocumentation(t *testing.T) {

@@ -17,6 +17,7 @@ package httpx
 
 import (
 	"context"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -85,6 +86,10 @@ func (o Options) NewRouter(tokens *auth.Tokens, log *slog.Logger, version string
 		rt.entry = crossOrigin(o.Origins, rt.entry)
 	}
 	root.NotFound(rt.secured(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/api/") && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			writeNoPage(w, r)
+			return
+		}
 		writeNamed(w, r, 0, fault.Plain(fault.NotFound,
 			fault.T("This path does not exist; /docs lists the routes.", "没有该路径，全部接口见 /docs。")))
 	}))
@@ -119,6 +124,30 @@ func (o Options) NewRouter(tokens *auth.Tokens, log *slog.Logger, version string
 	rt.Mux, rt.API.Huma, rt.API.Log = mux, humachi.New(mux, cfg), log
 	rt.API.Member("rule", huma.Schema{Type: huma.TypeString, Description: "With rate-limited: the limit that was reached", Examples: []any{"login-address"}})
 	return rt
+}
+
+// noPage is the answer to a person, in a browser, whose address has no page.
+var noPage = template.Must(template.New("").Parse(`<!doctype html>
+<html lang="{{.Tag}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><meta name="robots" content="noindex"><title>{{.Title}}</title></head>
+<body><h1>{{.Title}}</h1><p>{{.Says}}</p><p><a href="/">{{.Home}}</a></p></body></html>
+`))
+
+// writeNoPage answers with noPage.
+func writeNoPage(w http.ResponseWriter, r *http.Request) {
+	lang := LanguageOf(r.Header.Get("Accept-Language"))
+	SetRequestID(w, r)
+	lang.inHeader(w.Header())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", NoStore)
+	w.WriteHeader(http.StatusNotFound)
+	// An error is the client's, who has left.
+	_ = noPage.Execute(w, map[string]string{
+		"Tag":   [...]string{"en", "zh"}[lang],
+		"Title": fault.T("This page does not exist", "页面不存在")[lang],
+		"Says":  fault.T("The address may be mistyped, or the page is gone.", "网址可能有误，或页面已下线。")[lang],
+		"Home":  fault.T("Go to the shop", "前往商城首页")[lang],
+	})
 }
 
 var errMethod = fault.New(fault.BadRequest, "method-not-allowed",
