@@ -161,7 +161,7 @@ func (c *Serve) Run(ctx context.Context, inForce effective, io Streams, serve Se
 			return err
 		}
 		if former {
-			log.WarnContext(ctx, "the streams are in the folder that earlier versions took, relative to the working directory; set --nats-dir to it, so that a start elsewhere finds them", "folder", dir)
+			log.WarnContext(ctx, "the streams are in a folder that earlier versions took; set --nats-dir to it, so that every start finds them", "folder", dir)
 		}
 		c.NATSDir = dir
 	}

@@ -22,7 +22,7 @@ type Stores struct {
 	RedisURL      string   `default:"" env:"STAMPEDE_REDIS_URL" help:"Required. Redis 7 or newer with appendfsync always and noeviction: redis://, rediss://, unix://, redis-sentinel://host,host/0?master=name or redis-cluster://host,host." secret:"" group:"Required (run makes its own):"`
 	LockRedisURLs []string `name:"lock-redis-urls" env:"STAMPEDE_LOCK_REDIS_URLS" help:"Independent Redis servers, comma-separated and odd in number, a majority of which grants locks. Empty: the Redis of --redis-url." secret:"" group:"Locks:" rare:""`
 	NATSURL       string   `name:"nats-url" default:"" env:"STAMPEDE_NATS_URL" help:"NATS with JetStream, nats://host:4222; for a cluster, its servers separated by commas. Empty: embedded, and this process is the only instance." secret:"" group:"NATS:"`
-	NATSDir       string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: /var/lib/stampede/nats for root, else ~/.local/share/stampede/nats; ./data/nats where an earlier version made it." group:"NATS:"`
+	NATSDir       string   `name:"nats-dir" default:"" env:"STAMPEDE_NATS_DIR" help:"Folder for the embedded NATS server's data when no NATS URL is given. Empty: /var/lib/stampede-nats for root, else ~/.local/share/stampede/nats; where an earlier version made it, ./data/nats or root's /var/lib/stampede/nats." group:"NATS:"`
 }
 
 // maxLockNodes bounds the cost of taking a lock: nine nodes survive the loss of four.
@@ -74,30 +74,42 @@ func checkRedis(raw string) error {
 	return err
 }
 
+// rootStreams is root's folder. It lies beside the folder of `run`, which takes none that
+// has other content.
+const rootStreams = "/var/lib/stampede-nats"
+
 // streamsFolder returns the absolute folder of the embedded NATS: the setting, or one
-// that does not depend on where the server is started. former reports that it is
-// data/nats below the working directory, which earlier versions took: its messages must
-// not be left behind.
+// that does not depend on where the server is started. former reports that it is one that
+// earlier versions took: its messages must not be left behind.
 func streamsFolder(given string) (dir string, former bool, err error) {
 	if given == "" {
-		given = filepath.Join("data", "nats")
-		_, err := os.Stat(given)
-		if former = err == nil; !former {
-			base := embedded.DefaultDataDir() // root's is absolute
-			if !filepath.IsAbs(base) {
-				home, err := os.UserHomeDir()
-				if err != nil {
-					return "", false, fmt.Errorf("no folder for the embedded NATS, set --nats-dir: %w", err)
-				}
-				base = filepath.Join(home, ".local", "share", "stampede")
-			}
-			given = filepath.Join(base, "nats")
+		if given = formerStreams(embedded.DefaultDataDir()); given != "" {
+			former = true
+		} else if os.Geteuid() == 0 {
+			given = rootStreams
+		} else if home, err := os.UserHomeDir(); err == nil {
+			given = filepath.Join(home, ".local", "share", "stampede", "nats")
+		} else {
+			return "", false, fmt.Errorf("no folder for the embedded NATS, set --nats-dir: %w", err)
 		}
 	}
 	if dir, err = filepath.Abs(given); err != nil {
 		return "", false, fmt.Errorf("find the folder of the embedded NATS: %w", err)
 	}
 	return dir, former, nil
+}
+
+// formerStreams returns the folder in which an earlier version keeps its streams, "" if
+// there is none: data/nats below the working directory, or the folder nats in root's
+// data, where `run` has none of its own.
+func formerStreams(data string) string {
+	for _, folder := range []string{"data", data} {
+		dir := filepath.Join(folder, "nats")
+		if _, err := os.Stat(dir); err == nil && !embedded.IsData(folder) {
+			return dir
+		}
+	}
+	return ""
 }
 
 // holdFolder keeps a second server, of another shop, out of the folder: two would destroy

@@ -62,6 +62,12 @@ func TestStreamsAreFoundFromAnywhere(t *testing.T) {
 	if given, former := at("nats"); former || given == here {
 		t.Errorf("a setting: %s, %v", given, former)
 	}
+	data := t.TempDir() // root's
+	require.NoError(t, os.MkdirAll(filepath.Join(data, "nats"), 0o700))
+	require.NoError(t, os.RemoveAll("data"))
+	require.Equal(t, "streams of an earlier serve", formerStreams(data), filepath.Join(data, "nats"))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "stampede.json"), nil, 0o600))
+	require.Equal(t, "streams of run", formerStreams(data), "")
 	a := app.New(slog.New(slog.DiscardHandler))
 	require.NoError(t, holdFolder(a, here))
 	if err := holdFolder(a, here); err == nil || !strings.Contains(err.Error(), "--nats-dir") {

@@ -76,6 +76,12 @@ func openData(path string, fresh bool) (_ *dataDir, err error) {
 	return d, err
 }
 
+// IsData reports whether a folder is the data folder of a stack.
+func IsData(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, markerName))
+	return err == nil
+}
+
 // at is the path of a name in the folder.
 func (d *dataDir) at(name string) string { return filepath.Join(d.path, name) }
 
