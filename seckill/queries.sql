@@ -1,17 +1,19 @@
 -- Writes an activity as it is to be, a new one if its id is 0; one that exists keeps its state.
 -- name: PutActivity :one
 INSERT INTO seckill.activities AS a (id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
+    payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout,
+    external_id, metadata)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif(@id::bigint, 0), nextval('seckill.activities_id_seq')), @name, @status, @starts_at, @ends_at, @limit_per_user,
     @one_item_per_user, @payment_window_seconds, @payment_window_share, @rebuy_after_close, @paused, @version, @human_check, @human_check_rate,
-    @exclusive, @refund_within_hours, @refund_units, @checkout)
+    @exclusive, @refund_within_hours, @refund_units, @checkout, @external_id, @metadata)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
     limit_per_user = excluded.limit_per_user, one_item_per_user = excluded.one_item_per_user,
     payment_window_seconds = excluded.payment_window_seconds, payment_window_share = excluded.payment_window_share,
     rebuy_after_close = excluded.rebuy_after_close, version = excluded.version,
     human_check = excluded.human_check, human_check_rate = excluded.human_check_rate, exclusive = excluded.exclusive,
     refund_within_hours = excluded.refund_within_hours, refund_units = excluded.refund_units, checkout = excluded.checkout,
+    external_id = excluded.external_id, metadata = excluded.metadata,
     revision = a.revision + 1, updated_at = now()
 RETURNING *;
 
@@ -22,6 +24,9 @@ WHERE id = @id RETURNING *;
 
 -- name: Activity :one
 SELECT * FROM seckill.activities WHERE id = $1;
+
+-- name: ActivityByExternalID :one
+SELECT * FROM seckill.activities WHERE external_id = @external_id::text;
 
 -- Every change to an activity, its sessions or its items begins with this lock, so that changes are
 -- serialized and each sees the state that the rules apply to.
@@ -67,13 +72,13 @@ WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => @kept_second
 
 -- name: PutSession :one
 INSERT INTO seckill.sessions (id, activity_id, name, opens_at, closes_at, version, repeat_of, repeat_day,
-    reservation_opens_at, reservation_closes_at, reservation_cap)
+    reservation_opens_at, reservation_closes_at, reservation_cap, external_id, metadata)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif(@id::bigint, 0), nextval('seckill.sessions_id_seq')), @activity_id, @name, @opens_at, @closes_at, @version, @repeat_of,
-    @repeat_day, @reservation_opens_at, @reservation_closes_at, @reservation_cap)
+    @repeat_day, @reservation_opens_at, @reservation_closes_at, @reservation_cap, @external_id, @metadata)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, opens_at = excluded.opens_at, closes_at = excluded.closes_at, version = excluded.version,
     reservation_opens_at = excluded.reservation_opens_at, reservation_closes_at = excluded.reservation_closes_at,
-    reservation_cap = excluded.reservation_cap, updated_at = now()
+    reservation_cap = excluded.reservation_cap, external_id = excluded.external_id, metadata = excluded.metadata, updated_at = now()
 RETURNING *;
 
 -- name: Session :one
@@ -92,16 +97,17 @@ DELETE FROM seckill.sessions WHERE id = $1;
 
 -- name: PutItem :one
 INSERT INTO seckill.items (id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
-    stock, unlimited, limit_per_user, version, oversell_percent, oversell_reason, backup, paused, admission)
+    stock, unlimited, limit_per_user, version, oversell_percent, oversell_reason, backup, paused, admission,
+    external_id, metadata)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif(@id::bigint, 0), nextval('seckill.items_id_seq')), @session_id, @activity_id, @sku, @title, @spec, @image_url,
     @list_price, @sale_price, @currency, @stock, @unlimited, @limit_per_user, @version, @oversell_percent, @oversell_reason, @backup,
-    @paused, @admission)
+    @paused, @admission, @external_id, @metadata)
 ON CONFLICT (id) DO UPDATE SET sku = excluded.sku, title = excluded.title, spec = excluded.spec, image_url = excluded.image_url,
     list_price = excluded.list_price, sale_price = excluded.sale_price, currency = excluded.currency, stock = excluded.stock,
     unlimited = excluded.unlimited, limit_per_user = excluded.limit_per_user, version = excluded.version,
     oversell_percent = excluded.oversell_percent, oversell_reason = excluded.oversell_reason, backup = excluded.backup,
-    paused = excluded.paused, admission = excluded.admission, updated_at = now()
+    paused = excluded.paused, admission = excluded.admission, external_id = excluded.external_id, metadata = excluded.metadata, updated_at = now()
 RETURNING *;
 
 -- name: Item :one
@@ -301,6 +307,10 @@ GROUP BY x.user_id, a.id, b.id ORDER BY x.user_id, a.id, b.id LIMIT @most;
 
 -- name: ItemDetail :one
 SELECT description, images, version FROM seckill.item_details WHERE item_id = @item_id;
+
+-- name: ItemDetails :many
+SELECT d.item_id, d.description, d.images, d.version FROM seckill.item_details d JOIN seckill.items i ON i.id = d.item_id
+WHERE i.activity_id = @activity_id;
 
 -- name: PutItemDetail :exec
 INSERT INTO seckill.item_details (item_id, description, images) VALUES (@item_id, @description, @images)

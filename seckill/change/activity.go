@@ -2,13 +2,11 @@ package change
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
-	"stampede/platform/identity/humancheck"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/plan"
@@ -32,19 +30,12 @@ type activityPatch struct {
 	RefundWithinHours    *int32                 `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
 	RefundUnits          *string                `json:"refund_units,omitempty" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
 	Checkout             *seckillevent.Checkout `json:"checkout,omitempty" doc:"Replaces the whole of it"`
+	ExternalPatch
 }
 
 // createActivity inserts a draft with its sessions and items, all or nothing.
 func createActivity(ctx context.Context, c *change, in plan.ActivityDraft) (plan.ActivityView, error) {
-	row := seckilldb.SeckillActivity{
-		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
-		PaymentWindowSeconds: optional(in.PaymentWindowSeconds, plan.DefaultPayWindowSeconds), PaymentWindowShare: in.PaymentWindowShare,
-		RebuyAfterClose: optional(in.RebuyAfterClose, false), HumanCheck: in.HumanCheck, HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
-		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, plan.RefundReturns), Checkout: in.Checkout,
-	}
-	if row.HumanCheck == "" {
-		row.HumanCheck = string(humancheck.None)
-	}
+	row := in.Row()
 	var f plan.Flaws
 	f.Activity(&row, in.PaymentWindowSeconds != nil && in.PaymentWindowShare != nil)
 	f.Markdown("body.rules", in.Rules)
@@ -55,7 +46,7 @@ func createActivity(ctx context.Context, c *change, in plan.ActivityDraft) (plan
 		return plan.ActivityView{}, err
 	}
 	if err := c.insertActivity(ctx, row); err != nil {
-		return plan.ActivityView{}, err
+		return plan.ActivityView{}, taken(err, "body", row.ExternalID)
 	}
 	view := plan.ViewActivity(&c.activity)
 	if err := c.record(ctx, "activity.create", plan.ActivitySubject(c.activity.ID), created(view)); err != nil {
@@ -100,6 +91,7 @@ func (c *change) putActivity(ctx context.Context, row seckilldb.SeckillActivity)
 		OneItemPerUser: row.OneItemPerUser, PaymentWindowSeconds: row.PaymentWindowSeconds, PaymentWindowShare: row.PaymentWindowShare,
 		RebuyAfterClose: row.RebuyAfterClose, Paused: row.Paused, Version: row.Version, HumanCheck: row.HumanCheck, HumanCheckRate: row.HumanCheckRate,
 		Exclusive: row.Exclusive, RefundWithinHours: row.RefundWithinHours, RefundUnits: row.RefundUnits, Checkout: row.Checkout,
+		ExternalID: row.ExternalID, Metadata: row.Metadata,
 	})
 	if err != nil {
 		return fmt.Errorf("change: put activity: %w", err)
@@ -129,6 +121,7 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	row.RefundWithinHours = optional(in.RefundWithinHours, row.RefundWithinHours)
 	row.RefundUnits = optional(in.RefundUnits, row.RefundUnits)
 	row.Checkout = optional(in.Checkout, row.Checkout)
+	in.ExternalPatch.over(&row.ExternalID, &row.Metadata)
 	if in.PaymentWindowSeconds != nil {
 		row.PaymentWindowSeconds, row.PaymentWindowShare = *in.PaymentWindowSeconds, nil
 	}
@@ -159,7 +152,7 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	}
 	row.Version++
 	if err := c.putActivity(ctx, row); err != nil {
-		return plan.ActivityView{}, err
+		return plan.ActivityView{}, taken(err, "body", row.ExternalID)
 	}
 	row, c.announce = c.activity, c.published()
 	after := plan.Activity{SeckillActivity: row, Sessions: tree.Sessions}

@@ -102,7 +102,7 @@ func shifted(b *plan.Activity, in *activityCloning, zone *time.Location) *plan.A
 	} else {
 		by = time.Duration(*in.ShiftDays) * 24 * time.Hour
 	}
-	a.Name = optional(in.Name, a.Name)
+	a.Name, a.ExternalID = optional(in.Name, a.Name), nil // the id is the original's
 	a.StartsAt, a.EndsAt = shiftSpan(a.StartsAt, a.EndsAt, by, zone)
 	// Shift by calendar days and not session by session, so that the days of a series stay equally far
 	// apart.

@@ -13,12 +13,12 @@ import (
 // What can still be corrected from 60 s before the first opening until the end. The
 // rest stays as shoppers saw it when they decided to come.
 var (
-	activityCorrections = fault.T("From 60 s before the opening its name can be corrected and ends_at moved later; its other fields stay.",
-		"开抢前 60 秒起，只能更正名称、推迟 ends_at。")
-	sessionCorrections = fault.T("From 60 s before the opening its name can be corrected and closes_at moved later while it is open; its other fields stay.",
-		"开抢前 60 秒起，只能更正名称；场次进行中可推迟 closes_at。")
-	itemCorrections = fault.T("From 60 s before the opening its title, spec and image_url can be corrected; its other fields stay.",
-		"开抢前 60 秒起，只能更正标题、规格和 image_url。")
+	activityCorrections = fault.T("From 60 s before the opening its name, external_id and metadata can be corrected and ends_at moved later; its other fields stay.",
+		"开抢前 60 秒起，只能更正名称、external_id 和 metadata，推迟 ends_at。")
+	sessionCorrections = fault.T("From 60 s before the opening its name, external_id and metadata can be corrected and closes_at moved later while it is open; its other fields stay.",
+		"开抢前 60 秒起，只能更正名称、external_id 和 metadata；场次进行中可推迟 closes_at。")
+	itemCorrections = fault.T("From 60 s before the opening its title, spec, image_url, external_id and metadata can be corrected; its other fields stay.",
+		"开抢前 60 秒起，只能更正标题、规格、image_url、external_id 和 metadata。")
 )
 
 // onlyCorrections reports that it is too late for any edit but a correction.
@@ -45,7 +45,7 @@ func (c *change) correctActivity(f *plan.Flaws, before, row seckilldb.SeckillAct
 		fault.T("An exclusive activity keeps its end, because its shoppers can take part in another one from then "+
 			"on; extend its sessions up to ends_at.",
 			"独占活动不能更改结束时间；场次可延长至活动结束。"))
-	row.Name, row.EndsAt = before.Name, before.EndsAt
+	row.Name, row.EndsAt, row.ExternalID, row.Metadata = before.Name, before.EndsAt, before.ExternalID, before.Metadata
 	if !unchanged(plan.ViewActivity(&before), plan.ViewActivity(&row)) {
 		return c.tooLate(activityCorrections)
 	}
@@ -53,13 +53,13 @@ func (c *change) correctActivity(f *plan.Flaws, before, row seckilldb.SeckillAct
 }
 
 // correctSession does the same for a session, whose stock rows follow its end.
-func (c *change) correctSession(f *plan.Flaws, before, row seckilldb.SeckillSession) error {
-	f.Add(!row.ClosesAt.Before(before.ClosesAt), "body.closes_at", row.ClosesAt,
+func (c *change) correctSession(f *plan.Flaws, location string, before, row seckilldb.SeckillSession) error {
+	f.Add(!row.ClosesAt.Before(before.ClosesAt), location+".closes_at", row.ClosesAt,
 		fault.T("The end can only move later now; to stop the sale, pause or terminate it.", "结束时间只能推迟；如需停售，请暂停或终止。"))
-	f.Add(row.ClosesAt.Equal(before.ClosesAt) || before.ClosesAt.After(c.at), "body.closes_at", row.ClosesAt,
+	f.Add(row.ClosesAt.Equal(before.ClosesAt) || before.ClosesAt.After(c.at), location+".closes_at", row.ClosesAt,
 		fault.T("The session is over, and its items may be settled; clone the activity to sell on.",
 			"场次已结束，如需继续销售请复制活动。"))
-	row.Name, row.ClosesAt = before.Name, before.ClosesAt
+	row.Name, row.ClosesAt, row.ExternalID, row.Metadata = before.Name, before.ClosesAt, before.ExternalID, before.Metadata
 	if !unchanged(plan.ViewSession(&before), plan.ViewSession(&row)) {
 		return c.tooLate(sessionCorrections)
 	}
@@ -83,7 +83,7 @@ func (c *change) extendStock(ctx context.Context, t *plan.Session, row *seckilld
 }
 
 func (c *change) correctItem(before, row seckilldb.SeckillItem) error {
-	row.Title, row.Spec, row.ImageUrl = before.Title, before.Spec, before.ImageUrl
+	row.Title, row.Spec, row.ImageUrl, row.ExternalID, row.Metadata = before.Title, before.Spec, before.ImageUrl, before.ExternalID, before.Metadata
 	if !unchanged(plan.ViewItem(&before), plan.ViewItem(&row)) {
 		return c.tooLate(itemCorrections)
 	}

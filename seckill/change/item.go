@@ -36,6 +36,7 @@ type itemPatch struct {
 	Backup       *int32      `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock"`
 	Unlimited    *bool       `json:"unlimited,omitempty" doc:"true drops the stock; false needs one"`
 	LimitPerUser *int32      `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"0 is the activity's limit"`
+	ExternalPatch
 }
 
 func createItem(ctx context.Context, c *change, in newItem) (plan.ItemView, error) {
@@ -66,7 +67,7 @@ func (c *change) insertItem(ctx context.Context, location string, sessionID int6
 	original := row.ID
 	row.ID, row.SessionID, row.ActivityID, row.Version, row.Paused, row.Admission = 0, sessionID, c.activity.ID, 1, false, nil
 	if err := c.putItem(ctx, &row); err != nil {
-		return row, takenSKU(err, location, row.Sku)
+		return row, takenSKU(taken(err, location, row.ExternalID), location, row.Sku)
 	}
 	if original != 0 {
 		if err := c.q.CopyItemDetail(ctx, seckilldb.CopyItemDetailParams{CopyID: row.ID, OriginalID: original}); err != nil {
@@ -84,6 +85,7 @@ func (c *change) putItem(ctx context.Context, row *seckilldb.SeckillItem) error 
 		ListPrice: row.ListPrice, SalePrice: row.SalePrice, Currency: row.Currency, Stock: row.Stock, Unlimited: row.Unlimited,
 		LimitPerUser: row.LimitPerUser, Version: row.Version, OversellPercent: row.OversellPercent, OversellReason: row.OversellReason,
 		Backup: row.Backup, Paused: row.Paused, Admission: row.Admission,
+		ExternalID: row.ExternalID, Metadata: row.Metadata,
 	})
 	if err != nil {
 		return fmt.Errorf("change: put item: %w", err)
@@ -139,7 +141,7 @@ func editItem(ctx context.Context, c *change, id int64, in itemPatch) (out plan.
 	}
 	row.Version++
 	if err := c.putItem(ctx, &row); err != nil {
-		return out, takenSKU(err, "body", row.Sku)
+		return out, takenSKU(taken(err, "body", row.ExternalID), "body", row.Sku)
 	}
 	if c.onlyCorrections() {
 		err = c.touch(ctx)
@@ -172,6 +174,7 @@ func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, str
 	if in.LimitPerUser != nil {
 		row.LimitPerUser = plan.OwnLimit(*in.LimitPerUser)
 	}
+	in.ExternalPatch.over(&row.ExternalID, &row.Metadata)
 	return row, sale.Currency
 }
 

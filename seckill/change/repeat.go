@@ -152,6 +152,7 @@ func onDay(t *plan.Session, day time.Time, zone *time.Location) plan.Session {
 	by := day.Sub(dayOf(row.OpensAt, zone))
 	row.OpensAt, row.ClosesAt = shiftSpan(row.OpensAt, row.ClosesAt, by, zone)
 	shiftReservation(&row, by, zone)
+	row.ExternalID = nil // the id is the original's
 	row.RepeatOf, row.RepeatDay = &series, pgtype.Date{Time: day, Valid: true}
 	return plan.Session{SeckillSession: row, Items: t.Items}
 }

@@ -43,6 +43,7 @@ func (s *Service) Routes(api httpx.API) {
 	s.itemRoutes(api)
 	s.admissionRoutes(api)
 	s.detailRoutes(api)
+	s.planRoutes(api)
 	preview := operator.Read(operator.Base+"/items/{id}/preview", "preview-item", "An item as shoppers will see it, also of a draft")
 	preview.Description = "What GET items/{id} and GET items/{id}/detail answer once it is published, with none of its units taken. The shop's page /?preview={id} shows it to those who are signed in to the back office."
 	// Only the staff reads a draft: a secret address would be passed on, and the draft with it.

@@ -2,7 +2,6 @@ package change
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,7 +26,8 @@ type sessionPatch struct {
 	ReservationOpensAt  *time.Time `json:"reservation_opens_at,omitempty" doc:"When reservations open"`
 	ReservationClosesAt *time.Time `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening"`
 	ReservationCap      *float64   `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"The most reservations of an item, as a multiple of its stock, at least 1; 0 is no cap"`
-	WithoutReservation  bool       `json:"without_reservation,omitempty" doc:"Removes the reservation; replaces the other three fields"`
+	ExternalPatch
+	WithoutReservation bool `json:"without_reservation,omitempty" doc:"Removes the reservation; replaces the other three fields"`
 }
 
 // ahead refuses an opening too soon for a published activity: its stock has to
@@ -80,7 +80,7 @@ func (c *change) insertSession(ctx context.Context, location string, t *plan.Ses
 	row := t.SeckillSession
 	row.ID, row.ActivityID, row.Version = 0, c.activity.ID, 1
 	if err := c.putSession(ctx, &row); err != nil {
-		return plan.SessionView{}, err
+		return plan.SessionView{}, taken(err, location, row.ExternalID)
 	}
 	view := plan.ViewSession(&row)
 	if err := c.record(ctx, "session.create", plan.SessionSubject(row.ID), created(view)); err != nil {
@@ -139,15 +139,16 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 	row.OpensAt = optional(in.OpensAt, row.OpensAt)
 	row.ClosesAt = optional(in.ClosesAt, row.ClosesAt)
 	in.reservationOver(&row)
+	in.ExternalPatch.over(&row.ExternalID, &row.Metadata)
 	var f plan.Flaws
 	f.Session("body", &row, &c.activity)
 	if c.onlyCorrections() {
-		if err := c.correctSession(&f, t.SeckillSession, row); err != nil {
+		if err := c.correctSession(&f, "body", t.SeckillSession, row); err != nil {
 			return out, err
 		}
 	} else {
 		c.ahead(&f, "body.opens_at", row.OpensAt)
-		c.capHolds(&f, &t.SeckillSession, &row)
+		c.capHolds(&f, "body", &t.SeckillSession, &row)
 	}
 	if err := f.Err(); err != nil {
 		return out, err
@@ -156,37 +157,49 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 		out = t.View()
 		return out, nil
 	}
+	if row, err = writeSession(ctx, c, t, row); err != nil {
+		return out, taken(err, "body", row.ExternalID)
+	}
+	if c.onlyCorrections() {
+		err = c.touch(ctx)
+	} else {
+		err = c.changedBelow(ctx, before)
+	}
+	return (&plan.Session{SeckillSession: row, Items: t.Items}).View(), err
+}
+
+// writeSession writes an edit of a session, and extends the sale of its items where only
+// corrections are possible.
+func writeSession(ctx context.Context, c *change, t *plan.Session, row seckilldb.SeckillSession) (seckilldb.SeckillSession, error) {
 	if t.ReservationCap == 0 && row.ReservationCap > 0 {
 		// A new cap starts from the existing reservations: counters left over from an earlier one are out of date.
 		if err := c.q.ForgetReservationCounts(ctx, row.ID); err != nil {
-			return out, fmt.Errorf("change: forget reservation counts: %w", err)
+			return row, fmt.Errorf("change: forget reservation counts: %w", err)
 		}
 	}
 	row.Version++
 	if err := c.putSession(ctx, &row); err != nil {
-		return out, err
+		return row, err
 	}
 	if c.onlyCorrections() {
-		err = errors.Join(c.extendStock(ctx, t, &row), c.touch(ctx))
-	} else {
-		err = c.changedBelow(ctx, before)
+		if err := c.extendStock(ctx, t, &row); err != nil {
+			return row, err
+		}
 	}
-	if err != nil {
-		return out, err
-	}
-	out = (&plan.Session{SeckillSession: row, Items: t.Items}).View()
-	return out, c.record(ctx, "session.edit", plan.SessionSubject(id), edited(plan.ViewSession(&t.SeckillSession), plan.ViewSession(&row)))
+	return row, c.record(ctx, "session.edit", plan.SessionSubject(row.ID), edited(plan.ViewSession(&t.SeckillSession), plan.ViewSession(&row)))
 }
 
-func (c *change) putSession(ctx context.Context, row *seckilldb.SeckillSession) (err error) {
-	*row, err = c.q.PutSession(ctx, seckilldb.PutSessionParams{
+func (c *change) putSession(ctx context.Context, row *seckilldb.SeckillSession) error {
+	put, err := c.q.PutSession(ctx, seckilldb.PutSessionParams{
 		ID: row.ID, ActivityID: row.ActivityID, Name: row.Name, OpensAt: row.OpensAt, ClosesAt: row.ClosesAt, Version: row.Version,
 		RepeatOf: row.RepeatOf, RepeatDay: row.RepeatDay, ReservationOpensAt: row.ReservationOpensAt,
 		ReservationClosesAt: row.ReservationClosesAt, ReservationCap: row.ReservationCap,
+		ExternalID: row.ExternalID, Metadata: row.Metadata,
 	})
 	if err != nil {
 		return fmt.Errorf("change: put session: %w", err)
 	}
+	*row = put
 	return nil
 }
 
@@ -248,12 +261,12 @@ const capFixedBefore = time.Minute
 // capHolds refuses to start or stop counting reservations while they are being
 // made: the count would miss those made before or meanwhile. Replacing one cap by
 // another is possible at any time and cancels no reservation.
-func (c *change) capHolds(f *plan.Flaws, before, after *seckilldb.SeckillSession) {
+func (c *change) capHolds(f *plan.Flaws, location string, before, after *seckilldb.SeckillSession) {
 	open := before.ReservationOpensAt
 	if open == nil || (before.ReservationCap > 0) == (after.ReservationCap > 0) || after.ReservationOpensAt == nil {
 		return
 	}
-	f.Add(open.Sub(c.at) > capFixedBefore, "body.reservation_cap", after.ReservationCap,
+	f.Add(open.Sub(c.at) > capFixedBefore, location+".reservation_cap", after.ReservationCap,
 		fault.T("From 60 seconds before reservations open, a cap can be changed but neither introduced nor removed; "+
 			"to stop reservations, close them earlier.",
 			"预约开始前 60 秒起，预约上限只能修改，不能新增或取消；如需停止预约，请提前截止时间。"))

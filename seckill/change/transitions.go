@@ -24,24 +24,34 @@ func (s *Service) publish(ctx context.Context, id int64) (plan.ActivityView, err
 	err := s.transact(ctx, func(ctx context.Context, c *change) (err error) {
 		out, err = c.transition(ctx, id, plan.ActPublish, func(b *plan.Activity) error {
 			draft, at = new(*b), c.at
-			if f := append(b.Complete(s.cfg, c.at), b.Payable(s.cfg)...); len(f) > 0 {
-				return f.Err()
-			}
-			for _, n := range b.Stock() {
-				if err := s.deps.Stock.Create(ctx, c.tx, n); err != nil {
-					return fmt.Errorf("change: create stock of item %d: %w", n.ID, err)
-				}
-			}
-			return c.setState(ctx, plan.StatusScheduled, c.activity.Paused)
+			return show(ctx, c, b)
 		})
 		return err
 	})
 	if err == nil && draft != nil {
-		found := s.deps.Readiness.Preflight(ctx, draft, at, 0)
-		found.Lines = slices.DeleteFunc(found.Lines, func(l preflight.Line) bool { return l.Level == preflight.OK })
-		out.Preflight = &found
+		out.Preflight = s.advice(ctx, draft, at)
 	}
 	return out, err
+}
+
+// show publishes a draft.
+func show(ctx context.Context, c *change, b *plan.Activity) error {
+	if f := append(b.Complete(c.s.cfg, c.at), b.Payable(c.s.cfg)...); len(f) > 0 {
+		return f.Err()
+	}
+	for _, n := range b.Stock() {
+		if err := c.s.deps.Stock.Create(ctx, c.tx, n); err != nil {
+			return fmt.Errorf("change: create stock of item %d: %w", n.ID, err)
+		}
+	}
+	return c.setState(ctx, plan.StatusScheduled, c.activity.Paused)
+}
+
+// advice is the preflight of a plan without what is in order.
+func (s *Service) advice(ctx context.Context, b *plan.Activity, at time.Time) *plan.PreflightView {
+	found := s.deps.Readiness.Preflight(ctx, b, at, 0)
+	found.Lines = slices.DeleteFunc(found.Lines, func(l preflight.Line) bool { return l.Level == preflight.OK })
+	return &found
 }
 
 // pause makes the activity refuse new rushes until it is resumed.

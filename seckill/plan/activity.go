@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/external"
 	"stampede/platform/identity/humancheck"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/seckillevent"
@@ -42,8 +44,26 @@ type ActivityDraft struct {
 	RefundWithinHours    int32                 `json:"refund_within_hours,omitempty" minimum:"0" maximum:"8760" doc:"How long after paying a shopper may return an order that is not completed; 0 is never"`
 	RefundUnits          string                `json:"refund_units,omitempty" enum:"return,write_off" default:"return" doc:"What becomes of the units of a refunded order unless an operator decides: back on sale, or never sold again"`
 	Checkout             seckillevent.Checkout `json:"checkout,omitzero" doc:"What is settled between the order and its payment: how the goods reach the shopper, freight, and what the shopper tells about themselves"`
+	ExternalID           string                `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it, unique among activities" example:"campaign-2026-11"`
+	Metadata             external.Metadata     `json:"metadata,omitempty"`
 	Rules                string                `json:"rules,omitempty" maxLength:"10000" doc:"The rules in words, which shoppers read on the page of each item; GET and PUT activities/{id}/rules have them"`
 	Sessions             []SessionDraft        `json:"sessions,omitempty" maxItems:"200" doc:"Sessions to create with it"`
+}
+
+// Row is the row that the draft inserts.
+func (in *ActivityDraft) Row() seckilldb.SeckillActivity {
+	row := seckilldb.SeckillActivity{
+		Name: in.Name, StartsAt: in.StartsAt, EndsAt: in.EndsAt, LimitPerUser: in.LimitPerUser, OneItemPerUser: in.OneItemPerUser,
+		PaymentWindowSeconds: DefaultPayWindowSeconds, PaymentWindowShare: in.PaymentWindowShare,
+		RebuyAfterClose: in.RebuyAfterClose != nil && *in.RebuyAfterClose,
+		HumanCheck:      cmp.Or(in.HumanCheck, string(humancheck.None)), HumanCheckRate: in.HumanCheckRate, Exclusive: in.Exclusive,
+		RefundWithinHours: in.RefundWithinHours, RefundUnits: cmp.Or(in.RefundUnits, RefundReturns), Checkout: in.Checkout,
+		ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
+	}
+	if in.PaymentWindowSeconds != nil {
+		row.PaymentWindowSeconds = *in.PaymentWindowSeconds
+	}
+	return row
 }
 
 // DefaultPayWindowSeconds is long enough to find a phone and short enough that
@@ -74,6 +94,7 @@ func (f *Flaws) Activity(a *seckilldb.SeckillActivity, bothWindows bool) {
 	f.checkout(&a.Checkout)
 	f.activityDoor(a)
 	f.refunds(a)
+	f.external("body", a.ExternalID, a.Metadata)
 }
 
 // Moment refuses years that can only come from a wrong unit or a missing value.

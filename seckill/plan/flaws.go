@@ -11,6 +11,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/plaintext"
+	"stampede/platform/edge/external"
 	"stampede/seckill/internal/wire"
 )
 
@@ -58,6 +59,11 @@ func (f *Flaws) Add(ok bool, location string, value any, says fault.Text) {
 
 // Err is the 422 that lists the flaws; nil when there are none.
 func (f Flaws) Err() error { return fault.Flaws(f).Err() }
+
+// external checks what a row keeps for the shop's other systems.
+func (f *Flaws) external(location string, id *string, m external.Metadata) {
+	external.Check((*fault.Flaws)(f), location, id, m)
+}
 
 // Texts that shoppers see: names, titles, specifications. They appear on pages,
 // in orders, receipts and logs next to other text, so they must be legible and

@@ -7,6 +7,7 @@ import (
 
 	"stampede/platform/base/fault"
 	"stampede/platform/base/plaintext"
+	"stampede/platform/edge/external"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
 )
@@ -22,17 +23,19 @@ const (
 
 // ItemDraft is the body that creates an item.
 type ItemDraft struct {
-	SKU          string       `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
-	Title        string       `json:"title" doc:"1 to 120 characters"`
-	Spec         string       `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
-	ImageURL     string       `json:"image_url,omitempty" doc:"https, a path of the shop's own address, or empty"`
-	ListPrice    wire.Money   `json:"list_price" doc:"What it costs outside the sale"`
-	SalePrice    wire.Money   `json:"sale_price" doc:"No more than the list price, in the same currency"`
-	Stock        int32        `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
-	Backup       int32        `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock: an order that was closed unpaid gets them if its money still arrives"`
-	Unlimited    bool         `json:"unlimited,omitempty" doc:"Nothing is counted down"`
-	LimitPerUser int32        `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
-	Detail       *DetailDraft `json:"detail,omitempty" doc:"What shoppers read on its page; GET and PUT items/{id}/detail have it"`
+	SKU          string            `json:"sku" doc:"1 to 64 characters, unique in its session" example:"phone-15"`
+	Title        string            `json:"title" doc:"1 to 120 characters"`
+	Spec         string            `json:"spec,omitempty" doc:"Up to 500 characters" example:"128 GB, black"`
+	ImageURL     string            `json:"image_url,omitempty" doc:"https, a path of the shop's own address, or empty"`
+	ListPrice    wire.Money        `json:"list_price" doc:"What it costs outside the sale"`
+	SalePrice    wire.Money        `json:"sale_price" doc:"No more than the list price, in the same currency"`
+	Stock        int32             `json:"stock,omitempty" minimum:"0" maximum:"10000000" doc:"Units on sale; 0 for an unlimited item"`
+	Backup       int32             `json:"backup,omitempty" minimum:"0" maximum:"10000000" doc:"Units held back beside the stock: an order that was closed unpaid gets them if its money still arrives"`
+	Unlimited    bool              `json:"unlimited,omitempty" doc:"Nothing is counted down"`
+	LimitPerUser int32             `json:"limit_per_user,omitempty" minimum:"0" maximum:"1000" doc:"Units that one user may hold; 0 or more than the activity's limit is the activity's limit"`
+	ExternalID   string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it, unique in its session" example:"evening-phone-15"`
+	Metadata     external.Metadata `json:"metadata,omitempty"`
+	Detail       *DetailDraft      `json:"detail,omitempty" doc:"What shoppers read on its page; GET and PUT items/{id}/detail have it"`
 }
 
 // Row is the row that the draft inserts.
@@ -40,7 +43,7 @@ func (in *ItemDraft) Row() seckilldb.SeckillItem {
 	return seckilldb.SeckillItem{
 		Sku: in.SKU, Title: in.Title, Spec: in.Spec, ImageUrl: in.ImageURL, ListPrice: in.ListPrice.Amount,
 		SalePrice: in.SalePrice.Amount, Currency: in.ListPrice.Currency, Stock: in.Stock, Backup: in.Backup, Unlimited: in.Unlimited,
-		LimitPerUser: OwnLimit(in.LimitPerUser),
+		LimitPerUser: OwnLimit(in.LimitPerUser), ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}
 }
 
@@ -89,6 +92,7 @@ func (f *Flaws) Item(location string, i *seckilldb.SeckillItem, saleCurrency str
 	f.Add(!i.Unlimited || i.Backup == 0, location+".backup", i.Backup,
 		fault.T("An unlimited item needs no backup; leave it out.", "不限量商品请留空备用库存。"))
 	f.oversell(location, i)
+	f.external(location, i.ExternalID, i.Metadata)
 	if l := i.LimitPerUser; l != nil {
 		f.Add(*l >= 1 && *l <= maxLimitPerUser, location+".limit_per_user", *l,
 			fault.T("The limit per user is 1 to {most} units, or 0 for the activity's.",

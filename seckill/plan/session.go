@@ -5,18 +5,21 @@ import (
 	"time"
 
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/external"
 	"stampede/seckill/internal/seckilldb"
 )
 
 // SessionDraft is the body that creates a session; it may include items.
 type SessionDraft struct {
-	Name                string      `json:"name" doc:"1 to 120 characters" example:"10:00"`
-	OpensAt             time.Time   `json:"opens_at" doc:"When the items go on sale"`
-	ClosesAt            time.Time   `json:"closes_at" doc:"When the sale closes, at least 10 s later"`
-	ReservationOpensAt  *time.Time  `json:"reservation_opens_at,omitempty" doc:"When reservations open; if given, only shoppers who reserved the item get a rush path"`
-	ReservationClosesAt *time.Time  `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening"`
-	ReservationCap      float64     `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"The most reservations of an item, as a multiple of its stock, at least 1; 0 is no cap" example:"20"`
-	Items               []ItemDraft `json:"items,omitempty" maxItems:"1000" doc:"Items to create with it"`
+	Name                string            `json:"name" doc:"1 to 120 characters" example:"10:00"`
+	OpensAt             time.Time         `json:"opens_at" doc:"When the items go on sale"`
+	ClosesAt            time.Time         `json:"closes_at" doc:"When the sale closes, at least 10 s later"`
+	ReservationOpensAt  *time.Time        `json:"reservation_opens_at,omitempty" doc:"When reservations open; if given, only shoppers who reserved the item get a rush path"`
+	ReservationClosesAt *time.Time        `json:"reservation_closes_at,omitempty" doc:"When reservations close, no later than the session's opening"`
+	ReservationCap      float64           `json:"reservation_cap,omitempty" minimum:"0" maximum:"1000" doc:"The most reservations of an item, as a multiple of its stock, at least 1; 0 is no cap" example:"20"`
+	ExternalID          string            `json:"external_id,omitempty" maxLength:"64" pattern:"^[!-~]*$" doc:"What the shop's own system calls it, unique in its activity" example:"evening"`
+	Metadata            external.Metadata `json:"metadata,omitempty"`
+	Items               []ItemDraft       `json:"items,omitempty" maxItems:"1000" doc:"Items to create with it"`
 }
 
 // minSession is the shortest session: in a shorter one, shoppers could not get
@@ -28,6 +31,7 @@ func (in *SessionDraft) Rows() *Session {
 	t := &Session{SeckillSession: seckilldb.SeckillSession{
 		Name: in.Name, OpensAt: in.OpensAt, ClosesAt: in.ClosesAt, ReservationOpensAt: in.ReservationOpensAt,
 		ReservationClosesAt: in.ReservationClosesAt, ReservationCap: in.ReservationCap,
+		ExternalID: external.Or(in.ExternalID), Metadata: in.Metadata.OrEmpty(),
 	}}
 	for i := range in.Items {
 		t.Items = append(t.Items, in.Items[i].Row())
@@ -63,6 +67,7 @@ func (f *Flaws) Session(location string, s *seckilldb.SeckillSession, a *seckill
 			fault.T("The activity's share of this session is a payment window below 10 seconds.", "按比例计算的付款时限不足 10 秒。"))
 	}
 	f.reservation(location, s)
+	f.external(location, s.ExternalID, s.Metadata)
 }
 
 // SpanHolds checks the existing sessions of an edited activity.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"stampede/platform/edge/external"
 	"stampede/platform/watch/preflight"
 	"stampede/seckill/internal/seckilldb"
 	"stampede/seckill/internal/wire"
@@ -27,6 +28,8 @@ type ActivityView struct {
 	RefundUnits          string                `json:"refund_units" enum:"return,write_off" doc:"What becomes of the units of a refunded order unless an operator decides"`
 	Checkout             seckillevent.Checkout `json:"checkout" doc:"What is settled between the order and its payment"`
 	EditableUntil        *wire.Time            `json:"editable_until,omitempty" doc:"Given for one scheduled activity, not in lists: 60 s before its first opening. From then on stock can be added and the activity paused or terminated, but not edited. It lies in the past if the activity was published later than that"`
+	ExternalID           *string               `json:"external_id" doc:"What the shop's own system calls it; null when it was not given"`
+	Metadata             external.Metadata     `json:"metadata"`
 	Version              int32                 `json:"version" doc:"Send it back with an edit"`
 	CreatedAt            wire.Time             `json:"created_at"`
 	UpdatedAt            wire.Time             `json:"updated_at"`
@@ -36,19 +39,21 @@ type ActivityView struct {
 
 // SessionView is a session as operators see it.
 type SessionView struct {
-	ID                  wire.ID    `json:"id"`
-	ActivityID          wire.ID    `json:"activity_id"`
-	Name                string     `json:"name"`
-	OpensAt             wire.Time  `json:"opens_at"`
-	ClosesAt            wire.Time  `json:"closes_at"`
-	ReservationOpensAt  *wire.Time `json:"reservation_opens_at" nullable:"true" doc:"null when no reservation is required"`
-	ReservationClosesAt *wire.Time `json:"reservation_closes_at" nullable:"true" doc:"Until when an item can be reserved; null when no reservation is required"`
-	ReservationCap      float64    `json:"reservation_cap" doc:"The most reservations of an item, as a multiple of its stock; 0 is no cap"`
-	RepeatOf            *wire.ID   `json:"repeat_of" nullable:"true" doc:"The session that this one repeats on another day; null if it repeats none"`
-	Version             int32      `json:"version" doc:"Send it back with an edit"`
-	CreatedAt           wire.Time  `json:"created_at"`
-	UpdatedAt           wire.Time  `json:"updated_at"`
-	Items               []ItemView `json:"items,omitempty" nullable:"false" doc:"Given when one session is read, not in lists"`
+	ID                  wire.ID           `json:"id"`
+	ActivityID          wire.ID           `json:"activity_id"`
+	Name                string            `json:"name"`
+	OpensAt             wire.Time         `json:"opens_at"`
+	ClosesAt            wire.Time         `json:"closes_at"`
+	ReservationOpensAt  *wire.Time        `json:"reservation_opens_at" nullable:"true" doc:"null when no reservation is required"`
+	ReservationClosesAt *wire.Time        `json:"reservation_closes_at" nullable:"true" doc:"Until when an item can be reserved; null when no reservation is required"`
+	ReservationCap      float64           `json:"reservation_cap" doc:"The most reservations of an item, as a multiple of its stock; 0 is no cap"`
+	RepeatOf            *wire.ID          `json:"repeat_of" nullable:"true" doc:"The session that this one repeats on another day; null if it repeats none"`
+	ExternalID          *string           `json:"external_id" doc:"What the shop's own system calls it; null when it was not given"`
+	Metadata            external.Metadata `json:"metadata"`
+	Version             int32             `json:"version" doc:"Send it back with an edit"`
+	CreatedAt           wire.Time         `json:"created_at"`
+	UpdatedAt           wire.Time         `json:"updated_at"`
+	Items               []ItemView        `json:"items,omitempty" nullable:"false" doc:"Given when one session is read, not in lists"`
 }
 
 // ItemView is an item as operators see it.
@@ -57,20 +62,22 @@ type ItemView struct {
 	SessionID  wire.ID `json:"session_id"`
 	ActivityID wire.ID `json:"activity_id"`
 	wire.Goods
-	Stock           *int32    `json:"stock" doc:"Units of goods put on sale so far; the funnel says how many are left; null when unlimited"`
-	OversellPercent int16     `json:"oversell_percent" doc:"Units on sale beyond the stock by agreement, as a share of it"`
-	OversellReason  string    `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %"`
-	OnSale          *int32    `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); null when unlimited"`
-	Backup          int32     `json:"backup" doc:"Units held back beside the stock so far, for payments that arrive after their order was closed; the funnel says how many are left"`
-	Unlimited       bool      `json:"unlimited" doc:"Nothing is counted down"`
-	Paused          bool      `json:"paused" doc:"No rush for this item is taken until it is resumed; a pause of its activity counts besides"`
-	Admission       *int32    `json:"admission" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
-	LimitPerUser    int32     `json:"limit_per_user" doc:"0 is the activity's limit"`
-	Reservations    *int64    `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
-	Changed         *int32    `json:"changed,omitempty" doc:"Given when the stock is changed: by how many units, below 0 for units taken off"`
-	Version         int32     `json:"version" doc:"Send it back with an edit"`
-	CreatedAt       wire.Time `json:"created_at"`
-	UpdatedAt       wire.Time `json:"updated_at"`
+	Stock           *int32            `json:"stock" doc:"Units of goods put on sale so far; the funnel says how many are left; null when unlimited"`
+	OversellPercent int16             `json:"oversell_percent" doc:"Units on sale beyond the stock by agreement, as a share of it"`
+	OversellReason  string            `json:"oversell_reason" doc:"Why that was agreed; empty at 0 %"`
+	OnSale          *int32            `json:"on_sale" doc:"stock + floor(stock × oversell_percent / 100); null when unlimited"`
+	Backup          int32             `json:"backup" doc:"Units held back beside the stock so far, for payments that arrive after their order was closed; the funnel says how many are left"`
+	Unlimited       bool              `json:"unlimited" doc:"Nothing is counted down"`
+	Paused          bool              `json:"paused" doc:"No rush for this item is taken until it is resumed; a pause of its activity counts besides"`
+	Admission       *int32            `json:"admission" doc:"Attempts a second that each instance admits to the line; 0 admits none, null all"`
+	LimitPerUser    int32             `json:"limit_per_user" doc:"0 is the activity's limit"`
+	Reservations    *int64            `json:"reservations,omitempty" doc:"How many shoppers hold one; given when items are read or listed"`
+	Changed         *int32            `json:"changed,omitempty" doc:"Given when the stock is changed: by how many units, below 0 for units taken off"`
+	ExternalID      *string           `json:"external_id" doc:"What the shop's own system calls it; null when it was not given"`
+	Metadata        external.Metadata `json:"metadata"`
+	Version         int32             `json:"version" doc:"Send it back with an edit"`
+	CreatedAt       wire.Time         `json:"created_at"`
+	UpdatedAt       wire.Time         `json:"updated_at"`
 }
 
 // The views hide how rows are stored: 0 means that the item has no limit besides
@@ -83,7 +90,8 @@ func ViewActivity(a *seckilldb.SeckillActivity) ActivityView {
 		ID: wire.ID(a.ID), Name: a.Name, Status: a.Status, Paused: a.Paused, StartsAt: wire.Time(a.StartsAt), EndsAt: wire.Time(a.EndsAt),
 		LimitPerUser: a.LimitPerUser, OneItemPerUser: a.OneItemPerUser, PaymentWindowSeconds: a.PaymentWindowSeconds,
 		PaymentWindowShare: a.PaymentWindowShare, RebuyAfterClose: a.RebuyAfterClose, HumanCheck: a.HumanCheck,
-		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, Checkout: a.Checkout, Version: a.Version,
+		HumanCheckRate: a.HumanCheckRate, Exclusive: a.Exclusive, RefundWithinHours: a.RefundWithinHours, RefundUnits: a.RefundUnits, Checkout: a.Checkout,
+		ExternalID: a.ExternalID, Metadata: a.Metadata, Version: a.Version,
 		CreatedAt: wire.Time(a.CreatedAt), UpdatedAt: wire.Time(a.UpdatedAt),
 	}
 }
@@ -93,7 +101,8 @@ func ViewSession(s *seckilldb.SeckillSession) SessionView {
 	return SessionView{
 		ID: wire.ID(s.ID), ActivityID: wire.ID(s.ActivityID), Name: s.Name, OpensAt: wire.Time(s.OpensAt), ClosesAt: wire.Time(s.ClosesAt),
 		ReservationOpensAt: (*wire.Time)(s.ReservationOpensAt), ReservationClosesAt: (*wire.Time)(s.ReservationClosesAt),
-		ReservationCap: s.ReservationCap, RepeatOf: (*wire.ID)(s.RepeatOf), Version: s.Version, CreatedAt: wire.Time(s.CreatedAt), UpdatedAt: wire.Time(s.UpdatedAt),
+		ReservationCap: s.ReservationCap, RepeatOf: (*wire.ID)(s.RepeatOf),
+		ExternalID: s.ExternalID, Metadata: s.Metadata, Version: s.Version, CreatedAt: wire.Time(s.CreatedAt), UpdatedAt: wire.Time(s.UpdatedAt),
 	}
 }
 
@@ -102,7 +111,7 @@ func ViewItem(i *seckilldb.SeckillItem) ItemView {
 	v := ItemView{
 		ID: wire.ID(i.ID), SessionID: wire.ID(i.SessionID), ActivityID: wire.ID(i.ActivityID), Goods: goodsOf(i),
 		OversellPercent: i.OversellPercent, OversellReason: i.OversellReason, Backup: i.Backup, Unlimited: i.Unlimited, Paused: i.Paused, Admission: i.Admission,
-		Version: i.Version, CreatedAt: wire.Time(i.CreatedAt), UpdatedAt: wire.Time(i.UpdatedAt),
+		ExternalID: i.ExternalID, Metadata: i.Metadata, Version: i.Version, CreatedAt: wire.Time(i.CreatedAt), UpdatedAt: wire.Time(i.UpdatedAt),
 	}
 	if i.LimitPerUser != nil {
 		v.LimitPerUser = *i.LimitPerUser

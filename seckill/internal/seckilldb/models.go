@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"stampede/platform/edge/external"
 	"stampede/seckill/seckillevent"
 )
 
@@ -33,6 +34,8 @@ type SeckillActivity struct {
 	RefundWithinHours    int32
 	RefundUnits          string
 	Checkout             seckillevent.Checkout
+	ExternalID           *string
+	Metadata             external.Metadata
 }
 
 type SeckillItem struct {
@@ -59,6 +62,8 @@ type SeckillItem struct {
 	Backup          int32
 	Paused          bool
 	Admission       *int32
+	ExternalID      *string
+	Metadata        external.Metadata
 }
 
 type SeckillReservation struct {
@@ -82,4 +87,6 @@ type SeckillSession struct {
 	ReservationOpensAt  *time.Time
 	ReservationClosesAt *time.Time
 	ReservationCap      float64
+	ExternalID          *string
+	Metadata            external.Metadata
 }

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"stampede/platform/edge/external"
 	"stampede/seckill/seckillevent"
 )
 
 const activities = `-- name: Activities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata FROM seckill.activities
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::text = '' OR status = $2)
 ORDER BY id DESC LIMIT $3
 `
@@ -56,6 +57,8 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 			&i.RefundWithinHours,
 			&i.RefundUnits,
 			&i.Checkout,
+			&i.ExternalID,
+			&i.Metadata,
 		); err != nil {
 			return nil, err
 		}
@@ -68,7 +71,7 @@ func (q *Queries) Activities(ctx context.Context, arg ActivitiesParams) ([]Secki
 }
 
 const activity = `-- name: Activity :one
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout FROM seckill.activities WHERE id = $1
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata FROM seckill.activities WHERE id = $1
 `
 
 func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, error) {
@@ -96,6 +99,43 @@ func (q *Queries) Activity(ctx context.Context, id int64) (SeckillActivity, erro
 		&i.RefundWithinHours,
 		&i.RefundUnits,
 		&i.Checkout,
+		&i.ExternalID,
+		&i.Metadata,
+	)
+	return i, err
+}
+
+const activityByExternalID = `-- name: ActivityByExternalID :one
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata FROM seckill.activities WHERE external_id = $1::text
+`
+
+func (q *Queries) ActivityByExternalID(ctx context.Context, externalID string) (SeckillActivity, error) {
+	row := q.db.QueryRow(ctx, activityByExternalID, externalID)
+	var i SeckillActivity
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Status,
+		&i.StartsAt,
+		&i.EndsAt,
+		&i.LimitPerUser,
+		&i.OneItemPerUser,
+		&i.PaymentWindowSeconds,
+		&i.PaymentWindowShare,
+		&i.RebuyAfterClose,
+		&i.Paused,
+		&i.Version,
+		&i.Revision,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.HumanCheck,
+		&i.HumanCheckRate,
+		&i.Exclusive,
+		&i.RefundWithinHours,
+		&i.RefundUnits,
+		&i.Checkout,
+		&i.ExternalID,
+		&i.Metadata,
 	)
 	return i, err
 }
@@ -315,7 +355,7 @@ func (q *Queries) GiveUpReservation(ctx context.Context, arg GiveUpReservationPa
 }
 
 const item = `-- name: Item :one
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission FROM seckill.items WHERE id = $1
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission, external_id, metadata FROM seckill.items WHERE id = $1
 `
 
 func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
@@ -345,6 +385,8 @@ func (q *Queries) Item(ctx context.Context, id int64) (SeckillItem, error) {
 		&i.Backup,
 		&i.Paused,
 		&i.Admission,
+		&i.ExternalID,
+		&i.Metadata,
 	)
 	return i, err
 }
@@ -366,8 +408,45 @@ func (q *Queries) ItemDetail(ctx context.Context, itemID int64) (ItemDetailRow, 
 	return i, err
 }
 
+const itemDetails = `-- name: ItemDetails :many
+SELECT d.item_id, d.description, d.images, d.version FROM seckill.item_details d JOIN seckill.items i ON i.id = d.item_id
+WHERE i.activity_id = $1
+`
+
+type ItemDetailsRow struct {
+	ItemID      int64
+	Description string
+	Images      []string
+	Version     int32
+}
+
+func (q *Queries) ItemDetails(ctx context.Context, activityID int64) ([]ItemDetailsRow, error) {
+	rows, err := q.db.Query(ctx, itemDetails, activityID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ItemDetailsRow
+	for rows.Next() {
+		var i ItemDetailsRow
+		if err := rows.Scan(
+			&i.ItemID,
+			&i.Description,
+			&i.Images,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const items = `-- name: Items :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission FROM seckill.items
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission, external_id, metadata FROM seckill.items
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
     AND ($3::bigint = 0 OR session_id = $3)
 ORDER BY id DESC LIMIT $4
@@ -418,6 +497,8 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 			&i.Backup,
 			&i.Paused,
 			&i.Admission,
+			&i.ExternalID,
+			&i.Metadata,
 		); err != nil {
 			return nil, err
 		}
@@ -430,7 +511,7 @@ func (q *Queries) Items(ctx context.Context, arg ItemsParams) ([]SeckillItem, er
 }
 
 const itemsOf = `-- name: ItemsOf :many
-SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission, external_id, metadata FROM seckill.items WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillItem, error) {
@@ -466,6 +547,8 @@ func (q *Queries) ItemsOf(ctx context.Context, activityIds []int64) ([]SeckillIt
 			&i.Backup,
 			&i.Paused,
 			&i.Admission,
+			&i.ExternalID,
+			&i.Metadata,
 		); err != nil {
 			return nil, err
 		}
@@ -703,7 +786,7 @@ func (q *Queries) PlannedStock(ctx context.Context) ([]PlannedStockRow, error) {
 }
 
 const publishedActivities = `-- name: PublishedActivities :many
-SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout FROM seckill.activities
+SELECT id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata FROM seckill.activities
 WHERE status <> 'draft' AND ends_at > now() - make_interval(secs => $1) ORDER BY id
 `
 
@@ -738,6 +821,8 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 			&i.RefundWithinHours,
 			&i.RefundUnits,
 			&i.Checkout,
+			&i.ExternalID,
+			&i.Metadata,
 		); err != nil {
 			return nil, err
 		}
@@ -751,19 +836,21 @@ func (q *Queries) PublishedActivities(ctx context.Context, keptSeconds float64) 
 
 const putActivity = `-- name: PutActivity :one
 INSERT INTO seckill.activities AS a (id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds,
-    payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout)
+    payment_window_share, rebuy_after_close, paused, version, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout,
+    external_id, metadata)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif($1::bigint, 0), nextval('seckill.activities_id_seq')), $2, $3, $4, $5, $6,
     $7, $8, $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18)
+    $15, $16, $17, $18, $19, $20)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, starts_at = excluded.starts_at, ends_at = excluded.ends_at,
     limit_per_user = excluded.limit_per_user, one_item_per_user = excluded.one_item_per_user,
     payment_window_seconds = excluded.payment_window_seconds, payment_window_share = excluded.payment_window_share,
     rebuy_after_close = excluded.rebuy_after_close, version = excluded.version,
     human_check = excluded.human_check, human_check_rate = excluded.human_check_rate, exclusive = excluded.exclusive,
     refund_within_hours = excluded.refund_within_hours, refund_units = excluded.refund_units, checkout = excluded.checkout,
+    external_id = excluded.external_id, metadata = excluded.metadata,
     revision = a.revision + 1, updated_at = now()
-RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
+RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata
 `
 
 type PutActivityParams struct {
@@ -785,6 +872,8 @@ type PutActivityParams struct {
 	RefundWithinHours    int32
 	RefundUnits          string
 	Checkout             seckillevent.Checkout
+	ExternalID           *string
+	Metadata             external.Metadata
 }
 
 // Writes an activity as it is to be, a new one if its id is 0; one that exists keeps its state.
@@ -808,6 +897,8 @@ func (q *Queries) PutActivity(ctx context.Context, arg PutActivityParams) (Secki
 		arg.RefundWithinHours,
 		arg.RefundUnits,
 		arg.Checkout,
+		arg.ExternalID,
+		arg.Metadata,
 	)
 	var i SeckillActivity
 	err := row.Scan(
@@ -832,6 +923,8 @@ func (q *Queries) PutActivity(ctx context.Context, arg PutActivityParams) (Secki
 		&i.RefundWithinHours,
 		&i.RefundUnits,
 		&i.Checkout,
+		&i.ExternalID,
+		&i.Metadata,
 	)
 	return i, err
 }
@@ -853,17 +946,18 @@ func (q *Queries) PutActivityRules(ctx context.Context, arg PutActivityRulesPara
 
 const putItem = `-- name: PutItem :one
 INSERT INTO seckill.items (id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency,
-    stock, unlimited, limit_per_user, version, oversell_percent, oversell_reason, backup, paused, admission)
+    stock, unlimited, limit_per_user, version, oversell_percent, oversell_reason, backup, paused, admission,
+    external_id, metadata)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif($1::bigint, 0), nextval('seckill.items_id_seq')), $2, $3, $4, $5, $6, $7,
     $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-    $18, $19)
+    $18, $19, $20, $21)
 ON CONFLICT (id) DO UPDATE SET sku = excluded.sku, title = excluded.title, spec = excluded.spec, image_url = excluded.image_url,
     list_price = excluded.list_price, sale_price = excluded.sale_price, currency = excluded.currency, stock = excluded.stock,
     unlimited = excluded.unlimited, limit_per_user = excluded.limit_per_user, version = excluded.version,
     oversell_percent = excluded.oversell_percent, oversell_reason = excluded.oversell_reason, backup = excluded.backup,
-    paused = excluded.paused, admission = excluded.admission, updated_at = now()
-RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission
+    paused = excluded.paused, admission = excluded.admission, external_id = excluded.external_id, metadata = excluded.metadata, updated_at = now()
+RETURNING id, session_id, activity_id, sku, title, spec, image_url, list_price, sale_price, currency, stock, unlimited, limit_per_user, version, load_wanted, load_done, created_at, updated_at, oversell_percent, oversell_reason, backup, paused, admission, external_id, metadata
 `
 
 type PutItemParams struct {
@@ -886,6 +980,8 @@ type PutItemParams struct {
 	Backup          int32
 	Paused          bool
 	Admission       *int32
+	ExternalID      *string
+	Metadata        external.Metadata
 }
 
 func (q *Queries) PutItem(ctx context.Context, arg PutItemParams) (SeckillItem, error) {
@@ -909,6 +1005,8 @@ func (q *Queries) PutItem(ctx context.Context, arg PutItemParams) (SeckillItem, 
 		arg.Backup,
 		arg.Paused,
 		arg.Admission,
+		arg.ExternalID,
+		arg.Metadata,
 	)
 	var i SeckillItem
 	err := row.Scan(
@@ -935,6 +1033,8 @@ func (q *Queries) PutItem(ctx context.Context, arg PutItemParams) (SeckillItem, 
 		&i.Backup,
 		&i.Paused,
 		&i.Admission,
+		&i.ExternalID,
+		&i.Metadata,
 	)
 	return i, err
 }
@@ -958,14 +1058,14 @@ func (q *Queries) PutItemDetail(ctx context.Context, arg PutItemDetailParams) er
 
 const putSession = `-- name: PutSession :one
 INSERT INTO seckill.sessions (id, activity_id, name, opens_at, closes_at, version, repeat_of, repeat_day,
-    reservation_opens_at, reservation_closes_at, reservation_cap)
+    reservation_opens_at, reservation_closes_at, reservation_cap, external_id, metadata)
 OVERRIDING SYSTEM VALUE
 VALUES (coalesce(nullif($1::bigint, 0), nextval('seckill.sessions_id_seq')), $2, $3, $4, $5, $6, $7,
-    $8, $9, $10, $11)
+    $8, $9, $10, $11, $12, $13)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, opens_at = excluded.opens_at, closes_at = excluded.closes_at, version = excluded.version,
     reservation_opens_at = excluded.reservation_opens_at, reservation_closes_at = excluded.reservation_closes_at,
-    reservation_cap = excluded.reservation_cap, updated_at = now()
-RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap
+    reservation_cap = excluded.reservation_cap, external_id = excluded.external_id, metadata = excluded.metadata, updated_at = now()
+RETURNING id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap, external_id, metadata
 `
 
 type PutSessionParams struct {
@@ -980,6 +1080,8 @@ type PutSessionParams struct {
 	ReservationOpensAt  *time.Time
 	ReservationClosesAt *time.Time
 	ReservationCap      float64
+	ExternalID          *string
+	Metadata            external.Metadata
 }
 
 func (q *Queries) PutSession(ctx context.Context, arg PutSessionParams) (SeckillSession, error) {
@@ -995,6 +1097,8 @@ func (q *Queries) PutSession(ctx context.Context, arg PutSessionParams) (Seckill
 		arg.ReservationOpensAt,
 		arg.ReservationClosesAt,
 		arg.ReservationCap,
+		arg.ExternalID,
+		arg.Metadata,
 	)
 	var i SeckillSession
 	err := row.Scan(
@@ -1011,6 +1115,8 @@ func (q *Queries) PutSession(ctx context.Context, arg PutSessionParams) (Seckill
 		&i.ReservationOpensAt,
 		&i.ReservationClosesAt,
 		&i.ReservationCap,
+		&i.ExternalID,
+		&i.Metadata,
 	)
 	return i, err
 }
@@ -1313,7 +1419,7 @@ func (q *Queries) SaleOf(ctx context.Context, itemID int64) (SaleOfRow, error) {
 }
 
 const session = `-- name: Session :one
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap FROM seckill.sessions WHERE id = $1
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap, external_id, metadata FROM seckill.sessions WHERE id = $1
 `
 
 func (q *Queries) Session(ctx context.Context, id int64) (SeckillSession, error) {
@@ -1333,12 +1439,14 @@ func (q *Queries) Session(ctx context.Context, id int64) (SeckillSession, error)
 		&i.ReservationOpensAt,
 		&i.ReservationClosesAt,
 		&i.ReservationCap,
+		&i.ExternalID,
+		&i.Metadata,
 	)
 	return i, err
 }
 
 const sessions = `-- name: Sessions :many
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap FROM seckill.sessions
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap, external_id, metadata FROM seckill.sessions
 WHERE ($1::bigint = 0 OR id < $1) AND ($2::bigint = 0 OR activity_id = $2)
 ORDER BY id DESC LIMIT $3
 `
@@ -1372,6 +1480,8 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]SeckillSe
 			&i.ReservationOpensAt,
 			&i.ReservationClosesAt,
 			&i.ReservationCap,
+			&i.ExternalID,
+			&i.Metadata,
 		); err != nil {
 			return nil, err
 		}
@@ -1384,7 +1494,7 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]SeckillSe
 }
 
 const sessionsOf = `-- name: SessionsOf :many
-SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap FROM seckill.sessions WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
+SELECT id, activity_id, name, opens_at, closes_at, version, created_at, updated_at, repeat_of, repeat_day, reservation_opens_at, reservation_closes_at, reservation_cap, external_id, metadata FROM seckill.sessions WHERE activity_id = ANY($1::bigint[]) ORDER BY activity_id, id
 `
 
 func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]SeckillSession, error) {
@@ -1410,6 +1520,8 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 			&i.ReservationOpensAt,
 			&i.ReservationClosesAt,
 			&i.ReservationCap,
+			&i.ExternalID,
+			&i.Metadata,
 		); err != nil {
 			return nil, err
 		}
@@ -1423,7 +1535,7 @@ func (q *Queries) SessionsOf(ctx context.Context, activityIds []int64) ([]Seckil
 
 const setActivityState = `-- name: SetActivityState :one
 UPDATE seckill.activities SET status = $1, paused = $2, revision = revision + 1, updated_at = now()
-WHERE id = $3 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout
+WHERE id = $3 RETURNING id, name, status, starts_at, ends_at, limit_per_user, one_item_per_user, payment_window_seconds, payment_window_share, rebuy_after_close, paused, version, revision, created_at, updated_at, human_check, human_check_rate, exclusive, refund_within_hours, refund_units, checkout, external_id, metadata
 `
 
 type SetActivityStateParams struct {
@@ -1458,6 +1570,8 @@ func (q *Queries) SetActivityState(ctx context.Context, arg SetActivityStatePara
 		&i.RefundWithinHours,
 		&i.RefundUnits,
 		&i.Checkout,
+		&i.ExternalID,
+		&i.Metadata,
 	)
 	return i, err
 }
