@@ -37,6 +37,7 @@ func (s *Service) keepHouse(ctx context.Context) error {
 	q, keep := orderdb.New(s.deps.DB), s.cfg.KeepDetails
 	err := errors.Join(
 		eachHouseful(ctx, "erase details", q.EraseDetails, orderdb.EraseDetailsParams{Keep: keep, AtMost: houseLimit}),
+		eachHouseful(ctx, "erase external references", q.EraseExternalReferences, orderdb.EraseExternalReferencesParams{Keep: keep, AtMost: houseLimit}),
 		eachHouseful(ctx, "erase disputes", q.EraseDisputes, orderdb.EraseDisputesParams{Keep: keep, AtMost: houseLimit}),
 		eachHouseful(ctx, "erase actions", q.EraseActs, orderdb.EraseActsParams{Keep: keep, AtMost: houseLimit}),
 	)

@@ -26,7 +26,9 @@
 // The poll shows an order's row; everything that belongs to it is in the documents of
 // package order/desk, which stands above this one and payment. What an activity asks of
 // its shoppers lies in package order/details, the stores in order/stores, the operators'
-// lists in order/search, what operators did with an order and why in order/actions.
+// lists in order/search, what operators did with an order and why in order/actions. What the
+// shop's other systems keep with an order lies in orders.external_references: order/desk
+// writes it, order/search finds orders by it, and keepHouse erases it.
 //
 // # Parts
 //

@@ -88,22 +88,38 @@ func TestErasureReadsOnlyOldDetails(t *testing.T) {
 	s.past(1, orders)
 	s.exec(`INSERT INTO orders.details (bucket, order_no, user_id, name) SELECT bucket, order_no, user_id, '李雷' FROM orders.orders`)
 	s.exec(`UPDATE orders.orders SET status = 'completed', updated_at = now() - interval '40 days' WHERE user_id <= 1000000 + $1`, old)
-	s.exec(`UPDATE orders.details SET updated_at = now() - interval '50 days' WHERE user_id <= 1000000 + $1`, old)
-	s.exec(`ANALYZE orders.details`)
+	s.exec(`INSERT INTO orders.external_references (bucket, order_no, user_id, metadata) SELECT bucket, order_no, user_id, '{"clerk": "李雷"}' FROM orders.orders`)
+	q, tables := orderdb.New(s.db), []string{"orders.details", "orders.external_references"}
+	for _, table := range tables {
+		s.exec(`UPDATE `+table+` SET updated_at = now() - interval '50 days' WHERE user_id <= 1000000 + $1`, old)
+		s.exec(`ANALYZE ` + table)
+	}
 	erased := func(want int) {
 		t.Helper()
-		scanned, fetched := s.readBy(func() {
-			due := orderdb.EraseDetailsParams{Keep: 30 * 24 * time.Hour, AtMost: houseLimit}
-			_, err := orderdb.New(s.db).EraseDetails(t.Context(), due)
-			require.NoError(t, err)
-		})
-		if scanned > 0 || fetched > 20*old {
-			t.Errorf("erasing %d details scanned %d rows and fetched %d", old, scanned, fetched)
+		const keep = 30 * 24 * time.Hour
+		for i, erase := range []func() (int64, error){
+			func() (int64, error) {
+				return q.EraseDetails(t.Context(), orderdb.EraseDetailsParams{Keep: keep, AtMost: houseLimit})
+			},
+			func() (int64, error) {
+				return q.EraseExternalReferences(t.Context(), orderdb.EraseExternalReferencesParams{Keep: keep, AtMost: houseLimit})
+			},
+		} {
+			scanned, fetched := s.readBy(func() {
+				_, err := erase()
+				require.NoError(t, err)
+			})
+			if scanned > 0 || fetched > 20*old {
+				t.Errorf("erasing %d of %s scanned %d rows and fetched %d", old, tables[i], scanned, fetched)
+			}
 		}
 		require.Equal(t, "details erased", s.count(`SELECT count(*) FROM orders.details WHERE erased_at IS NOT NULL AND name = ''`), want)
+		require.Equal(t, "references erased", s.count(`SELECT count(*) FROM orders.external_references WHERE erased_at IS NOT NULL AND metadata = '{}'`), want)
 	}
 	erased(old)
 	s.exec(`UPDATE orders.orders SET status = 'closed' WHERE user_id = 1000000 + $1`, old+1)
-	s.exec(`UPDATE orders.details SET forget = true WHERE user_id IN (1000000 + $1, 1000000 + $2)`, old+1, old+2) // the second is not over
+	for _, table := range tables {
+		s.exec(`UPDATE `+table+` SET forget = true WHERE user_id IN (1000000 + $1, 1000000 + $2)`, old+1, old+2) // the second is not over
+	}
 	erased(old + 1)
 }

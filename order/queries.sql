@@ -297,7 +297,8 @@ SELECT * FROM sent;
 -- name: ForgetUser :exec
 -- What was written about a user's orders is erased as soon as they have ended.
 WITH d AS (UPDATE orders.details d SET forget = true WHERE d.user_id = @user_id AND d.erased_at IS NULL),
-     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = @user_id AND a.erased_at IS NULL)
+     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = @user_id AND a.erased_at IS NULL),
+     x AS (UPDATE orders.external_references x SET forget = true WHERE x.user_id = @user_id AND x.erased_at IS NULL)
 UPDATE orders.disputes p SET forget = true WHERE p.user_id = @user_id AND p.erased_at IS NULL;
 
 -- name: EraseDetails :execrows
@@ -335,3 +336,26 @@ WHERE (a.order_no, a.bucket, a.act_no) IN (
     WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
       AND (x.forget OR greatest(o.updated_at, x.at) < clock_timestamp() - @keep::interval)
     LIMIT @at_most FOR UPDATE OF x SKIP LOCKED);
+
+-- name: PutExternalReference :exec
+-- What was erased and is put again is erased again in its time.
+INSERT INTO orders.external_references AS x (bucket, order_no, user_id, external_id, metadata)
+VALUES (@bucket, @order_no, @user_id, @external_id, @metadata)
+ON CONFLICT (order_no, bucket) DO UPDATE
+SET external_id = excluded.external_id, metadata = excluded.metadata, erased_at = NULL, updated_at = clock_timestamp();
+
+-- name: ExternalReferenceOf :one
+SELECT external_id, metadata FROM orders.external_references WHERE order_no = @order_no AND bucket = @bucket;
+
+-- name: EraseExternalReferences :execrows
+-- As details are erased. The external id, a number, stays.
+WITH due AS MATERIALIZED (
+    SELECT x.order_no, x.bucket FROM orders.external_references x
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
+      AND (x.forget OR x.updated_at < now() - @keep::interval) AND (x.forget OR o.updated_at < now() - @keep::interval)
+    LIMIT @at_most FOR UPDATE OF x SKIP LOCKED
+)
+UPDATE orders.external_references e SET metadata = '{}', erased_at = clock_timestamp()
+FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n
+WHERE e.order_no = n.no AND e.bucket = n.b;

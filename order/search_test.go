@@ -96,6 +96,9 @@ func TestSearchByEachName(t *testing.T) {
 	e.exec(`INSERT INTO orders.stores (name, address) VALUES ('s', 'a')`)
 	e.exec(`INSERT INTO orders.details (bucket, order_no, user_id, way, store_id, pickup_code, pickup_digest)
 		VALUES ($1, $2, 2, 'pickup', 1, '7K3M-Q9TD-X2HV', sha256('7K3MQ9TDX2HV'))`, no.Bucket(), no)
+	for _, g := range m.Grants[:2] {
+		e.exec(`INSERT INTO orders.external_references (bucket, order_no, user_id, external_id) VALUES ($1, $2, 2, 'SO/7')`, g.No.Bucket(), g.No)
+	}
 	at := func(minutes int) string {
 		return url.QueryEscape(time.Now().Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339))
 	}
@@ -104,6 +107,7 @@ func TestSearchByEachName(t *testing.T) {
 		"payment_no=" + ids.NewFor(2).String(): 0, "provider_txn=wx-43": 0, "pickup_code=0000-0000-0000": 0, "phone=13900139000": 0,
 		"phone=" + url.QueryEscape(thePhone) + "&user_id=3": 0, "provider_txn=wx-42&user_id=3": 0, "provider_txn=wx-42&order_no=" + m.Grants[0].No.String(): 0,
 		"payment_no=" + payment.String() + "&provider_txn=wx-42&order_no=" + no.String(): 1, "payment_no=" + payment.String() + "&order_no=" + m.Grants[0].No.String(): 0,
+		"external_id=SO%2F7": 2, "external_id=SO%2F7&limit=1": 2, "external_id=so/7": 0, "external_id=SO/7&provider_txn=wx-42": 1,
 		"sku=A-1": 3, "sku=A-2": 0, "sku=A-1&item_id=9": 0, "sku=A-1&status=paid": 1, "status=paid": 1, "status=pending_payment": 2, "status=pending_payment&item_id=9": 0,
 		"paid_from=" + at(-5): 1, "paid_to=" + at(-5): 0, "paid_from=" + at(-5) + "&paid_to=" + at(5): 1, "paid_from=" + at(-5) + "&status=completed": 0, "paid_from=" + at(-5) + "&user_id=2": 1,
 		"updated_from=" + at(-5): 3, "updated_from=" + at(5): 0, "updated_to=" + at(-5): 0, "updated_from=" + at(-5) + "&updated_to=" + at(5): 3,

@@ -20,7 +20,7 @@ func TestOperatorsActOnOrders(t *testing.T) {
 	t.Parallel()
 	run(t, setup(t, options{pay: func(c *Config) { c.Refunds.RefundApprovalAbove = approvalAbove }}),
 		anOperatorCancelsForAShopper, moneyThatIsFasterThanAnOperator, sendingIsAStepOfItsOwn,
-		goodsThatLeftTheShop, notesStayAmongOperators, aListDoesWhatCanBeDone, aListIsRepeatable,
+		goodsThatLeftTheShop, notesStayAmongOperators, whatOtherSystemsKeep, aListDoesWhatCanBeDone, aListIsRepeatable,
 		aListRespectsTheApprovalLimit, aListThatRefundsPartsNeedsAKey, aListThatCannotBeMeant,
 	)
 }
@@ -141,6 +141,35 @@ func notesStayAmongOperators(t *testing.T, s *bundle) {
 	if raw, _ := json.Marshal(s.document(no, user).Doc); strings.Contains(string(raw), "Friday") {
 		t.Errorf("the shopper reads the note: %s", raw)
 	}
+}
+
+// The shop's other systems keep their id and texts with an order; its shopper reads neither,
+// and the audit log has no value of the texts.
+func whatOtherSystemsKeep(t *testing.T, s *bundle) {
+	no, user := s.one(100)
+	path := "orders/" + no.String() + "/external"
+	version := read[int32](s, `SELECT version FROM orders.orders WHERE order_no = $1`, no)
+	records := func() int {
+		return read[int](s, `SELECT count(*)::int FROM platform.audit WHERE action = 'order.external' AND subject = $1`, "order "+no.String())
+	}
+	for range 2 { // the repetition has no effect
+		a := s.staff(firstOperator, http.MethodPut, path, `{"external_id":"SO/7","metadata":{"clerk":"Li Lei"}}`)
+		a.Want(t, "set", http.StatusOK, "", `"external_id":"SO/7"`, `"metadata":{"clerk":"Li Lei"}`)
+	}
+	require.Equal(t, "records", records(), 1)
+	require.Equal(t, "audit", s.audited("order.external", no), `{"after": {"external_id": "SO/7", "metadata_keys": ["clerk"]}, "before": {"external_id": "", "metadata_keys": []}}`)
+	s.has(s.staff(firstOperator, http.MethodGet, "orders?external_id=SO%2F7", ""), http.StatusOK, no.String())
+	if raw, _ := json.Marshal(s.document(no, user).Doc); strings.Contains(string(raw), "SO/7") || strings.Contains(string(raw), "Li Lei") {
+		t.Errorf("the shopper reads the reference: %s", raw)
+	}
+	require.Equal(t, "the order's version", read[int32](s, `SELECT version FROM orders.orders WHERE order_no = $1`, no), version)
+	for _, bad := range []string{`{"external_id":"a b"}`, `{"external_id":"é"}`, `{"metadata":{"":"x"}}`, `{"metadata":{"k":"\u0001"}}`, `{"metadata":{"k":1}}`} {
+		s.says(s.staff(firstOperator, http.MethodPut, path, bad), "invalid")
+	}
+	s.says(s.staff(firstOperator, http.MethodPut, "orders/"+ids.NewFor(user).String()+"/external", `{}`), "not-found")
+	a := s.staff(firstOperator, http.MethodPut, path, `{}`)
+	a.Want(t, "removed", http.StatusOK, "")
+	require.Equal(t, "what is left", []any{a.Doc["external_id"], a.Doc["metadata"], records()}, []any{nil, nil, 2})
 }
 
 // list sends a list and returns the outcome of each order, and the sums.

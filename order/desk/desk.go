@@ -77,6 +77,7 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.pickupRoutes(rt)
 	s.completionRoutes(rt)
 	s.actionRoutes(rt)
+	s.referenceRoutes(rt)
 	s.search.Routes(rt)
 	s.disputes.Routes(rt)
 	httpx.Register(rt.API, httpx.Op{

@@ -33,6 +33,7 @@ type AdminDetail struct {
 	Body         struct {
 		Order search.AdminOrder `json:"order"`
 		About
+		Reference
 		Payments []view.PaymentView `json:"payments" nullable:"false" doc:"Oldest first, with their refunds"`
 		History  []statusChange     `json:"history" nullable:"false" doc:"Oldest first"`
 	} `nameHint:"AdminOrderDetail"`
@@ -61,6 +62,9 @@ func (s *Service) detail(ctx context.Context, no ids.ID) (*AdminDetail, error) {
 	out.Body.About = all.About
 	if !auth.From(ctx).Role.May(auth.Operator) {
 		out.Body.About = all.masked()
+	}
+	if out.Body.Reference, err = referenceOf(ctx, s.deps.DB, no); err != nil {
+		return nil, order.ErrReading.Because(err)
 	}
 	out.Body.Payments = append([]view.PaymentView{}, all.payments...) // an empty list, not null
 	out.Body.History = withActions(all.history, all.actions)

@@ -68,7 +68,7 @@ var filters = []kit.Field{
 
 // exported are the filters of a download, which are all that a search may have used: one
 // that was left out would export more than the list shows.
-var exported = append([]kit.Field{{Name: "order_no"}, {Name: "payment_no"}, {Name: "provider_txn"}, {Name: "pickup_code"}, {Name: "phone"}, {Name: "sku"}}, filters[1:]...)
+var exported = append([]kit.Field{{Name: "order_no"}, {Name: "payment_no"}, {Name: "provider_txn"}, {Name: "pickup_code"}, {Name: "external_id"}, {Name: "phone"}, {Name: "sku"}}, filters[1:]...)
 
 var (
 	aNumber = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
@@ -80,13 +80,13 @@ var (
 func guesses(q string) []string {
 	switch {
 	case aNumber.MatchString(q):
-		return []string{"order_no", "payment_no", "provider_txn"}
+		return []string{"order_no", "payment_no", "provider_txn", "external_id"}
 	case aPhone.MatchString(q):
-		return []string{"phone", "provider_txn", "sku"}
+		return []string{"phone", "provider_txn", "external_id", "sku"}
 	case aCode.MatchString(q):
-		return []string{"pickup_code", "provider_txn", "sku"}
+		return []string{"pickup_code", "provider_txn", "external_id", "sku"}
 	default:
-		return []string{"provider_txn", "sku"}
+		return []string{"provider_txn", "external_id", "sku"}
 	}
 }
 

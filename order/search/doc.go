@@ -9,7 +9,7 @@
 // then ends, with fewer rows than asked for and the place to go on: a filter that
 // matches one order in a million gives short pages, never a slow one.
 //
-//	order_no, payment_no, provider_txn, pickup_code → those numbers
+//	order_no, payment_no, provider_txn, pickup_code, external_id → those numbers
 //	disputed → open disputes    user_id, phone → the user's orders
 //	updated_from, updated_to → unpaid orders by deadline, then the others by change
 //	paid_from, paid_to → by payment        status → by state

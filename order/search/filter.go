@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stampede/order/details"
+	"stampede/order/search/internal/searchdb"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 )
@@ -18,6 +19,7 @@ type Filters struct {
 	PaymentNo   string    `query:"payment_no" doc:"The order of this payment, whatever became of it" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f61"`
 	ProviderTxn string    `query:"provider_txn" maxLength:"128" doc:"The order that money moved for under this number of a provider"`
 	PickupCode  string    `query:"pickup_code" maxLength:"32" doc:"The order of this code, as its shopper shows it" example:"7K3M-Q9TD-X2HV"`
+	ExternalID  string    `query:"external_id" maxLength:"64" doc:"Orders that the shop's own system calls so; of those the 1000 latest"`
 	Phone       string    `query:"phone" maxLength:"32" doc:"Only of the account with this phone; the whole number, in E.164 the plus sign is written %2B"`
 	ItemID      int64     `query:"item_id" minimum:"1" doc:"Only of this item"`
 	SKU         string    `query:"sku" maxLength:"64" doc:"Only of this SKU, in whichever session; of its 1000 latest"`
@@ -46,6 +48,10 @@ var (
 
 // maxItems bounds the items of a SKU that a search looks for.
 const maxItems = 1000
+
+// maxReferred bounds the orders of one external id that a search looks for: a shop books
+// some of a day together, not all.
+const maxReferred = 1000
 
 // filter is Filters, checked, with what is known by another name looked up.
 type filter struct {
@@ -131,6 +137,9 @@ func (s *Service) lookUpNumbers(ctx context.Context, in *Filters, f *filter) err
 				return nil, err
 			}
 			return []ids.ID{no}, err
+		}},
+		{in.ExternalID, func(ctx context.Context, id string) ([]ids.ID, error) {
+			return searchdb.New(s.deps.DB).ByExternalID(ctx, searchdb.ByExternalIDParams{ExternalID: id, Most: maxReferred})
 		}},
 	} {
 		if by.text == "" {

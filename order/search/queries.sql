@@ -47,3 +47,6 @@ ORDER BY o.order_no DESC;
 SELECT o.* FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
 CROSS JOIN LATERAL (SELECT * FROM orders.orders WHERE order_no = n.no AND bucket = n.b OFFSET 0) o
 ORDER BY o.order_no DESC;
+
+-- name: ByExternalID :many
+SELECT order_no FROM orders.external_references WHERE external_id = @external_id::text ORDER BY order_no DESC LIMIT @most;

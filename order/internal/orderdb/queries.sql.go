@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"stampede/platform/base/ids"
+	"stampede/platform/edge/external"
 )
 
 const amend = `-- name: Amend :one
@@ -714,9 +715,58 @@ func (q *Queries) EraseDisputes(ctx context.Context, arg EraseDisputesParams) (i
 	return result.RowsAffected(), nil
 }
 
+const eraseExternalReferences = `-- name: EraseExternalReferences :execrows
+WITH due AS MATERIALIZED (
+    SELECT x.order_no, x.bucket FROM orders.external_references x
+    CROSS JOIN LATERAL (SELECT status, updated_at FROM orders.orders WHERE order_no = x.order_no AND bucket = x.bucket OFFSET 0) o
+    WHERE x.erased_at IS NULL AND o.status IN ('completed', 'closed', 'refused', 'refunded')
+      AND (x.forget OR x.updated_at < now() - $1::interval) AND (x.forget OR o.updated_at < now() - $1::interval)
+    LIMIT $2 FOR UPDATE OF x SKIP LOCKED
+)
+UPDATE orders.external_references e SET metadata = '{}', erased_at = clock_timestamp()
+FROM (SELECT unnest(array_agg(order_no)) AS no, unnest(array_agg(bucket)) AS b FROM due) n
+WHERE e.order_no = n.no AND e.bucket = n.b
+`
+
+type EraseExternalReferencesParams struct {
+	Keep   time.Duration
+	AtMost int32
+}
+
+// As details are erased. The external id, a number, stays.
+func (q *Queries) EraseExternalReferences(ctx context.Context, arg EraseExternalReferencesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, eraseExternalReferences, arg.Keep, arg.AtMost)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const externalReferenceOf = `-- name: ExternalReferenceOf :one
+SELECT external_id, metadata FROM orders.external_references WHERE order_no = $1 AND bucket = $2
+`
+
+type ExternalReferenceOfParams struct {
+	OrderNo ids.ID
+	Bucket  int16
+}
+
+type ExternalReferenceOfRow struct {
+	ExternalID *string
+	Metadata   external.Metadata
+}
+
+func (q *Queries) ExternalReferenceOf(ctx context.Context, arg ExternalReferenceOfParams) (ExternalReferenceOfRow, error) {
+	row := q.db.QueryRow(ctx, externalReferenceOf, arg.OrderNo, arg.Bucket)
+	var i ExternalReferenceOfRow
+	err := row.Scan(&i.ExternalID, &i.Metadata)
+	return i, err
+}
+
 const forgetUser = `-- name: ForgetUser :exec
 WITH d AS (UPDATE orders.details d SET forget = true WHERE d.user_id = $1 AND d.erased_at IS NULL),
-     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = $1 AND a.erased_at IS NULL)
+     a AS (UPDATE orders.acts a SET forget = true WHERE a.user_id = $1 AND a.erased_at IS NULL),
+     x AS (UPDATE orders.external_references x SET forget = true WHERE x.user_id = $1 AND x.erased_at IS NULL)
 UPDATE orders.disputes p SET forget = true WHERE p.user_id = $1 AND p.erased_at IS NULL
 `
 
@@ -1524,6 +1574,33 @@ func (q *Queries) OrdersOfUser(ctx context.Context, arg OrdersOfUserParams) ([]O
 		return nil, err
 	}
 	return items, nil
+}
+
+const putExternalReference = `-- name: PutExternalReference :exec
+INSERT INTO orders.external_references AS x (bucket, order_no, user_id, external_id, metadata)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (order_no, bucket) DO UPDATE
+SET external_id = excluded.external_id, metadata = excluded.metadata, erased_at = NULL, updated_at = clock_timestamp()
+`
+
+type PutExternalReferenceParams struct {
+	Bucket     int16
+	OrderNo    ids.ID
+	UserID     int64
+	ExternalID *string
+	Metadata   external.Metadata
+}
+
+// What was erased and is put again is erased again in its time.
+func (q *Queries) PutExternalReference(ctx context.Context, arg PutExternalReferenceParams) error {
+	_, err := q.db.Exec(ctx, putExternalReference,
+		arg.Bucket,
+		arg.OrderNo,
+		arg.UserID,
+		arg.ExternalID,
+		arg.Metadata,
+	)
+	return err
 }
 
 const putShipment = `-- name: PutShipment :execrows

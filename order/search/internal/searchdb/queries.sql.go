@@ -206,6 +206,35 @@ func (q *Queries) ByDispute(ctx context.Context, arg ByDisputeParams) ([]OrdersO
 	return items, nil
 }
 
+const byExternalID = `-- name: ByExternalID :many
+SELECT order_no FROM orders.external_references WHERE external_id = $1::text ORDER BY order_no DESC LIMIT $2
+`
+
+type ByExternalIDParams struct {
+	ExternalID string
+	Most       int32
+}
+
+func (q *Queries) ByExternalID(ctx context.Context, arg ByExternalIDParams) ([]ids.ID, error) {
+	rows, err := q.db.Query(ctx, byExternalID, arg.ExternalID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ids.ID
+	for rows.Next() {
+		var order_no ids.ID
+		if err := rows.Scan(&order_no); err != nil {
+			return nil, err
+		}
+		items = append(items, order_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const byNumber = `-- name: ByNumber :many
 
 SELECT bucket, order_no, user_id, item_id, activity_id, session_id, shard, epoch, quantity, unit_price, currency, title, one_per_activity, status, reason, version, pay_deadline, closing_until, created_at, updated_at, freight, discount, paid_at, payment_no, provider, method, provider_txn, handover FROM orders.orders
