@@ -17,6 +17,7 @@ import (
 	"stampede/inventory"
 	"stampede/inventory/stockoffice"
 	"stampede/notify"
+	"stampede/notify/webhook"
 	"stampede/order"
 	"stampede/order/desk"
 	"stampede/order/orderoffice"
@@ -79,6 +80,7 @@ type settings struct {
 	Order    order.Settings     `embed:"" group:"Sales:"`
 	Stock    inventory.Settings `embed:"" group:"Sales:"`
 	Push     notify.Settings    `embed:"" group:"WebSockets:"`
+	Webhooks webhook.Settings   `embed:"" group:"Webhooks:"`
 	Postgres pg.Settings        `embed:"" group:"Postgres connections:"`
 	Records  outbox.Settings    `embed:"" group:"Disk and records:"`
 	Alarms   alarm.Webhook      `embed:"" group:"Alarms:"`
@@ -161,6 +163,7 @@ type server struct {
 	seckill   *seckill.Service
 	door      *door.Service
 	notify    *notify.Service
+	webhooks  *webhook.Service
 }
 
 // server returns a server with these settings; nothing of it is open yet.
@@ -221,6 +224,7 @@ func (s *server) up(ctx context.Context, start cli.Stack, show func(cli.Parts) e
 	s.app.OnStop("idle connections", s.identity.Stop)
 	s.app.OnStop("followed funnels", s.seckill.Funnel.EndStreams)
 	s.app.OnStop("streams of orders", s.notify.EndStreams)
+	s.app.OnStop("readers of events", s.webhooks.EndWaits)
 	if err := show(cli.Parts{
 		App: s.app, Router: s.identity.Router, Tokens: s.identity.Tokens, Log: s.log, Zone: s.set.Sale.Zone(),
 		Books: s.books, Prove: s.prove, Invite: s.identity.Staff.InviteFirstAdmin,
@@ -364,6 +368,10 @@ func (s *server) openDoors(key []byte) error {
 		Tokens: s.identity.Tokens, Broadcasts: s.Bus, Announced: s.order.BeforePush, Changed: s.order.ChangedOwn,
 		Log: s.log, Metrics: s.registry, Tally: s.tally,
 	})
+	s.webhooks = webhook.New(s.set.Webhooks, webhook.Deps{
+		DB: s.Pools["platform"], SigningKeys: append([][]byte{key}, s.set.Keys.Previous()...),
+		Log: s.log, Metrics: s.registry,
+	})
 	return s.openPages(key)
 }
 
@@ -405,13 +413,13 @@ func (s *server) start(ctx context.Context, probes []alarm.Probe) error {
 	}
 	s.app.Go("workers", slices.Concat(
 		s.identity.Workers(), s.seckill.Workers(), s.door.Workers(), s.inventory.Workers(),
-		s.order.Workers(), s.payment.Workers(), s.notify.Workers(),
+		s.order.Workers(), s.payment.Workers(), s.notify.Workers(), s.webhooks.Workers(),
 	)...)
 	s.app.OnStop("sockets", s.notify.Stop)
 
 	s.identity.Routes(s.order.Forget, s.payment.Forget)
 	for _, module := range []interface{ Routes(rt *httpx.Router) }{
-		s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify,
+		s.seckill, s.door, s.inventory, s.order, s.payment, s.desk, s.notify, s.webhooks,
 	} {
 		module.Routes(s.identity.Router)
 	}
@@ -428,7 +436,8 @@ func (s *server) watchOver(probes []alarm.Probe) error {
 		Webhook: s.set.Alarms, Listen: s.set.Addresses.Listen,
 		StreamBytes: (s.set.Queue.GrantsMaxMiB + s.set.Bus.EventsMaxMiB) << 20,
 		Probes: slices.Concat(
-			probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), []alarm.Probe{
+			probes, s.identity.Probes(), s.payment.Probes(), s.order.Probes(), s.desk.Probes(), s.webhooks.Probes(),
+			[]alarm.Probe{
 				s.seckill.Preheat.FencedProbe(), s.inventory.BooksProbe(), alarm.Sampled(alarm.SampleEvery, samples),
 			},
 		),

@@ -45,12 +45,14 @@ func TestHousekeeperCreatesAndDropsPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, days := range []int{-7, -8, -20} {
+	for _, days := range []int{-30, -31, -40} {
 		partition("outbox", days)
+	}
+	for _, days := range []int{-7, -8, -20} {
 		partition("inbox", days)
 	}
 	if _, err := pool.Exec(t.Context(), `INSERT INTO platform.outbox (id, day, subject, payload) VALUES ($1, $2, 'events.a', '')`,
-		ids.New(), today.AddDate(0, 0, -20)); err != nil {
+		ids.New(), today.AddDate(0, 0, -40)); err != nil {
 		t.Fatal(err)
 	}
 	pgtest.Exec(t, pool, `DROP TABLE `+name("outbox", 7))
@@ -59,13 +61,16 @@ func TestHousekeeperCreatesAndDropsPartitions(t *testing.T) {
 	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = now()`)
 	kept := partitions(t, pool)
 	for part, want := range map[string]bool{
-		name("outbox", 7): true, name("outbox", -7): true, name("outbox", -8): false, name("outbox", -20): true,
+		name("outbox", 7): true, name("outbox", -30): true, name("outbox", -31): false, name("outbox", -40): true,
 		name("inbox", -7): true, name("inbox", -8): false, name("inbox", -20): false,
 	} {
 		require.Equal(t, part+" exists", slices.Contains(kept, part), want)
 	}
 
 	// Two run concurrently, now that everything is sent.
+	dropped, err := outbox.DroppedPlace(t.Context(), pool)
+	require.NoError(t, err)
+	require.Equal(t, "place that was dropped", dropped, 0)
 	partition("inbox", -30)
 	var both sync.WaitGroup
 	for range 2 {
@@ -77,7 +82,10 @@ func TestHousekeeperCreatesAndDropsPartitions(t *testing.T) {
 	}
 	both.Wait()
 	kept = partitions(t, pool)
-	require.Equal(t, "old days are still there", slices.Contains(kept, name("outbox", -20)) || slices.Contains(kept, name("inbox", -30)), false)
+	require.Equal(t, "old days are still there", slices.Contains(kept, name("outbox", -40)) || slices.Contains(kept, name("inbox", -30)), false)
+	dropped, err = outbox.DroppedPlace(t.Context(), pool)
+	require.NoError(t, err)
+	require.Equal(t, "place that was dropped", dropped, 1)
 }
 
 // Ongoing alarms and recent dead letters stay, the others are removed.

@@ -61,7 +61,7 @@ var (
 )
 
 // List returns the events that match the filter, the newest first; sent events for as
-// long as the outbox keeps them, a week.
+// long as the outbox keeps them, LogDays.
 func List(ctx context.Context, db pg.DB, f Filter) ([]Message, error) {
 	if f.Until.IsZero() {
 		f.Until = everAfter
@@ -154,8 +154,8 @@ func look(ctx context.Context, db pg.DB, id ids.ID) (m Message, ok bool, err err
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return m, false, fmt.Errorf("outbox: read refused event: %w", err)
 	}
-	days := make([]time.Time, 0, keepDays+aheadDays)
-	for age := -1; age <= keepDays+1; age++ { // both clocks' todays
+	days := make([]time.Time, 0, LogDays+aheadDays)
+	for age := -1; age <= LogDays+1; age++ { // both clocks' todays
 		days = append(days, time.Now().UTC().AddDate(0, 0, -age))
 	}
 	o, err := q.Message(ctx, outboxdb.MessageParams{Days: days, ID: id})

@@ -25,9 +25,9 @@ SELECT day, id, subject, payload, coalesce(trace, '') AS trace, extract(epoch FR
 ) w WHERE before < @bytes::bigint ORDER BY id DESC;
 
 -- name: MarkSent :exec
--- The days let Postgres skip the other partitions.
-UPDATE platform.outbox o SET sent_at = clock_timestamp()
-FROM (SELECT unnest(@days::date[]) AS day, unnest(@ids::uuid[]) AS id) s
+-- The days let Postgres skip the other partitions. An event that is sent again keeps its place in the log.
+UPDATE platform.outbox o SET sent_at = clock_timestamp(), place = coalesce(o.place, s.place)
+FROM (SELECT unnest(@days::date[]) AS day, unnest(@ids::uuid[]) AS id, nextval('platform.outbox_place') AS place) s
 WHERE o.day = s.day AND o.id = s.id AND o.day BETWEEN @first_day AND @last_day;
 
 -- name: Clock :one
@@ -53,6 +53,11 @@ SELECT pg_advisory_xact_lock(hashtext('platform.ensure_day_partitions'));
 
 -- name: EmptyOutboxDefault :exec
 DELETE FROM platform.outbox_default WHERE day < (now() AT TIME ZONE 'UTC')::date - @days::int AND sent_at IS NOT NULL;
+
+-- name: NoteOldDropped :exec
+-- Before the rows are deleted from the default partition.
+UPDATE platform.outbox_dropped d SET place = o.place
+FROM (SELECT max(place) AS place FROM platform.outbox WHERE day < (now() AT TIME ZONE 'UTC')::date - @days::int AND sent_at IS NOT NULL) o WHERE o.place > d.place;
 
 -- name: EmptyInboxDefault :exec
 -- By the time it was seen: the day of a foreign id is arbitrary.
@@ -91,8 +96,8 @@ WHERE r.id = f.id RETURNING f.failed::boolean;
 -- name: RefusedSent :exec
 -- The event is in the outbox again, as sent, so that a recall finds it.
 WITH gone AS (DELETE FROM platform.outbox_refused r WHERE r.id = ANY(@ids::uuid[]) RETURNING r.id, r.subject, r.payload, r.created_at, r.trace)
-INSERT INTO platform.outbox (id, subject, payload, created_at, trace, sent_at)
-SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, clock_timestamp() FROM gone;
+INSERT INTO platform.outbox (id, subject, payload, created_at, trace, sent_at, place)
+SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, clock_timestamp(), nextval('platform.outbox_place') FROM gone;
 
 -- name: Redrive :many
 -- The oldest failed events, or the one with the id, also while it is still tried.
@@ -131,3 +136,21 @@ SELECT id, day, subject, payload, created_at, sent_at FROM platform.outbox WHERE
 
 -- name: RefusedMessage :one
 SELECT * FROM platform.outbox_refused WHERE id = @id;
+
+-- name: LogFrom :many
+-- Bounded in number and in bytes, but at least one.
+SELECT place, id, subject, payload, created_at FROM (
+    SELECT o.*, sum(octet_length(payload)) OVER (ORDER BY place) - octet_length(payload) AS before FROM (
+        SELECT coalesce(place, 0)::bigint AS place, id, subject, payload, created_at FROM platform.outbox
+        WHERE place >= @place AND place IS NOT NULL AND subject = ANY(@subjects::text[]) ORDER BY place LIMIT @at_most
+    ) o
+) w WHERE before < @bytes::bigint ORDER BY place;
+
+-- name: LogAt :many
+SELECT coalesce(place, 0)::bigint AS place, id, subject, payload, created_at FROM platform.outbox WHERE place = ANY(@places::bigint[]) AND place IS NOT NULL;
+
+-- name: DroppedPlace :one
+SELECT place FROM platform.outbox_dropped;
+
+-- name: NoteDropped :exec
+UPDATE platform.outbox_dropped SET place = @place WHERE place < @place;

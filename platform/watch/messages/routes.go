@@ -34,7 +34,7 @@ const (
 
 var (
 	errNotFound = fault.Plain(fault.NotFound,
-		fault.T("There is no such message; sent ones are kept for a week.", "没有该消息，已发送的消息保留一周。"))
+		fault.T("There is no such message; sent ones are kept for 30 days.", "没有该消息，已发送的消息保留 30 天。"))
 	errNothing = fault.Plain(fault.NotFound,
 		fault.T("There is no such failed message; another operator may already have redriven it.",
 			"没有该失败消息，可能已由其他运营人员重新投递。"))
@@ -58,7 +58,7 @@ func Routes(rt *httpx.Router, pool *pgxpool.Pool, relay Waker) {
 	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodGet, Path: "/api/v1/admin/messages", ID: "list-messages", Tag: "operator", Role: auth.Viewer, Load: httpx.Costly,
 		Summary: "Events on their way from Postgres to NATS, newest first",
-		Description: "`pending`: not sent yet, or refused by NATS and tried again (then with attempts and the last error). `sent`: stored by NATS, kept for a week. " +
+		Description: "`pending`: not sent yet, or refused by NATS and tried again (then with attempts and the last error). `sent`: stored by NATS, kept for 30 days. " +
 			"`failed`: refused for `--retry-refused` and kept for `--keep-records`; each has the alarm `outbox-failed`. An outage of NATS fails nothing: its " +
 			"events stay pending. Messages that arrived and that a consumer gave up on are `dead-letters`.",
 	}, r.list)

@@ -55,6 +55,17 @@ func (q *Queries) CountFailed(ctx context.Context, subject string) (int64, error
 	return count, err
 }
 
+const droppedPlace = `-- name: DroppedPlace :one
+SELECT place FROM platform.outbox_dropped
+`
+
+func (q *Queries) DroppedPlace(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, droppedPlace)
+	var place int64
+	err := row.Scan(&place)
+	return place, err
+}
+
 const dueRefused = `-- name: DueRefused :many
 SELECT id, subject, payload, coalesce(trace, '') AS trace, attempts FROM platform.outbox_refused
 WHERE next_try <= clock_timestamp() ORDER BY next_try LIMIT $1
@@ -131,9 +142,103 @@ func (q *Queries) LockDayPartitions(ctx context.Context) error {
 	return err
 }
 
+const logAt = `-- name: LogAt :many
+SELECT coalesce(place, 0)::bigint AS place, id, subject, payload, created_at FROM platform.outbox WHERE place = ANY($1::bigint[]) AND place IS NOT NULL
+`
+
+type LogAtRow struct {
+	Place     int64
+	ID        ids.ID
+	Subject   string
+	Payload   []byte
+	CreatedAt time.Time
+}
+
+func (q *Queries) LogAt(ctx context.Context, places []int64) ([]LogAtRow, error) {
+	rows, err := q.db.Query(ctx, logAt, places)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LogAtRow
+	for rows.Next() {
+		var i LogAtRow
+		if err := rows.Scan(
+			&i.Place,
+			&i.ID,
+			&i.Subject,
+			&i.Payload,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const logFrom = `-- name: LogFrom :many
+SELECT place, id, subject, payload, created_at FROM (
+    SELECT o.place, o.id, o.subject, o.payload, o.created_at, sum(octet_length(payload)) OVER (ORDER BY place) - octet_length(payload) AS before FROM (
+        SELECT coalesce(place, 0)::bigint AS place, id, subject, payload, created_at FROM platform.outbox
+        WHERE place >= $1 AND place IS NOT NULL AND subject = ANY($2::text[]) ORDER BY place LIMIT $3
+    ) o
+) w WHERE before < $4::bigint ORDER BY place
+`
+
+type LogFromParams struct {
+	Place    *int64
+	Subjects []string
+	AtMost   int32
+	Bytes    int64
+}
+
+type LogFromRow struct {
+	Place     int64
+	ID        ids.ID
+	Subject   string
+	Payload   []byte
+	CreatedAt time.Time
+}
+
+// Bounded in number and in bytes, but at least one.
+func (q *Queries) LogFrom(ctx context.Context, arg LogFromParams) ([]LogFromRow, error) {
+	rows, err := q.db.Query(ctx, logFrom,
+		arg.Place,
+		arg.Subjects,
+		arg.AtMost,
+		arg.Bytes,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LogFromRow
+	for rows.Next() {
+		var i LogFromRow
+		if err := rows.Scan(
+			&i.Place,
+			&i.ID,
+			&i.Subject,
+			&i.Payload,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const markSent = `-- name: MarkSent :exec
-UPDATE platform.outbox o SET sent_at = clock_timestamp()
-FROM (SELECT unnest($3::date[]) AS day, unnest($4::uuid[]) AS id) s
+UPDATE platform.outbox o SET sent_at = clock_timestamp(), place = coalesce(o.place, s.place)
+FROM (SELECT unnest($3::date[]) AS day, unnest($4::uuid[]) AS id, nextval('platform.outbox_place') AS place) s
 WHERE o.day = s.day AND o.id = s.id AND o.day BETWEEN $1 AND $2
 `
 
@@ -144,7 +249,7 @@ type MarkSentParams struct {
 	Ids      []ids.ID
 }
 
-// The days let Postgres skip the other partitions.
+// The days let Postgres skip the other partitions. An event that is sent again keeps its place in the log.
 func (q *Queries) MarkSent(ctx context.Context, arg MarkSentParams) error {
 	_, err := q.db.Exec(ctx, markSent,
 		arg.FirstDay,
@@ -208,6 +313,26 @@ func (q *Queries) MoveRefused(ctx context.Context, arg MoveRefusedParams) error 
 		arg.Day,
 		arg.ID,
 	)
+	return err
+}
+
+const noteDropped = `-- name: NoteDropped :exec
+UPDATE platform.outbox_dropped SET place = $1 WHERE place < $1
+`
+
+func (q *Queries) NoteDropped(ctx context.Context, place int64) error {
+	_, err := q.db.Exec(ctx, noteDropped, place)
+	return err
+}
+
+const noteOldDropped = `-- name: NoteOldDropped :exec
+UPDATE platform.outbox_dropped d SET place = o.place
+FROM (SELECT max(place) AS place FROM platform.outbox WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int AND sent_at IS NOT NULL) o WHERE o.place > d.place
+`
+
+// Before the rows are deleted from the default partition.
+func (q *Queries) NoteOldDropped(ctx context.Context, days int32) error {
+	_, err := q.db.Exec(ctx, noteOldDropped, days)
 	return err
 }
 
@@ -420,8 +545,8 @@ func (q *Queries) RefusedMessages(ctx context.Context, arg RefusedMessagesParams
 
 const refusedSent = `-- name: RefusedSent :exec
 WITH gone AS (DELETE FROM platform.outbox_refused r WHERE r.id = ANY($1::uuid[]) RETURNING r.id, r.subject, r.payload, r.created_at, r.trace)
-INSERT INTO platform.outbox (id, subject, payload, created_at, trace, sent_at)
-SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, clock_timestamp() FROM gone
+INSERT INTO platform.outbox (id, subject, payload, created_at, trace, sent_at, place)
+SELECT gone.id, gone.subject, gone.payload, gone.created_at, gone.trace, clock_timestamp(), nextval('platform.outbox_place') FROM gone
 `
 
 // The event is in the outbox again, as sent, so that a recall finds it.

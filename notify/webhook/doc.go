@@ -1,0 +1,36 @@
+// Package webhook tells the shop's own systems what happens: it posts events to their
+// addresses, signed as Standard Webhooks describes, and lets them pull the same events
+// (GET /api/v1/events).
+//
+// # The log
+//
+// The outbox is the log (outbox.ReadLog): the relay gives each message its place once
+// NATS has it. Nothing is copied, no consumer stands between, and a rush pays one entry
+// of an index for a message of some hundred orders. Public events are made of the
+// messages when they are read; kinds lists them by subject, and what is not listed
+// stays inside.
+//
+// # Delivery
+//
+// At least once. One instance delivers, under a lease, with a courier for each webhook.
+// A webhook has a cursor into the log. A round takes the next events, posts those about
+// different orders side by side and those about one order in their order, and then
+// writes in one transaction what was taken, what failed, and the cursor: a process that
+// dies before posts again.
+//
+//   - An event that fails waits (notify.webhook_waiting) and is tried again for a day;
+//     later events about the same order wait behind it, others do not.
+//   - After five failures in a row the receiver is taken to be away: one event at a time
+//     is tried, and the cursor stands. The log is the queue, for 30 days, so a receiver
+//     that is away costs no rows, and none of its events is given up.
+//   - Events of one order come in the log's order, which is that of their versions,
+//     except between instances whose clocks differ. Receivers compare versions.
+//
+// Addresses are checked when they are connected, after the name is resolved, and
+// redirects are not followed (package outbound).
+//
+// # Concurrency
+//
+// Service is safe for concurrent use. A cursor moves only from where the round found
+// it, so two instances that believe to lead repeat deliveries and lose none.
+package webhook

@@ -1,0 +1,138 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
+	"stampede/platform/edge/httpx"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
+)
+
+var (
+	errCursor = fault.Plain(fault.Invalid, fault.T("after is not a value of next; leave it out to begin with the oldest event.",
+		"after 不是 next 返回的值；从最早的事件开始请留空。"))
+	errGone = fault.New(fault.Gone, "events-gone", fault.T("Events after this one are deleted", "此后的部分事件已删除"),
+		fault.T("Events are kept for 30 days, and some after this one are older.", "事件保留 30 天，该位置之后的部分事件已过期。"),
+		fault.T("Leave after out to go on with the oldest event that is kept, and compare your records with the lists of orders and refunds.",
+			"留空 after 从现存最早的事件继续，并与订单、退款列表核对。"))
+)
+
+// newsEvery is how often a reader who waits looks for news: one row of one sequence.
+const newsEvery = 500 * time.Millisecond
+
+// readTimeout bounds one look at the log.
+const readTimeout = 10 * time.Second
+
+// read returns events from a place on whose type is wanted, none of which may follow the
+// others at once, and the place after what it has read.
+func read(ctx context.Context, db pg.DB, from place, wanted func(kind string) bool, atMost int) (events []Event, next place, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	messages, err := outbox.ReadLog(ctx, db, from.Message, subjects)
+	if err != nil {
+		return nil, from, err
+	}
+	for _, m := range messages {
+		if wanted(kinds[m.Subject].name) {
+			found, err := eventsOf(m)
+			if err != nil {
+				return nil, from, err
+			}
+			for _, e := range found {
+				if e.at.less(from) {
+					continue
+				}
+				if len(events) == atMost {
+					return events, e.at, nil
+				}
+				events = append(events, e)
+			}
+		}
+		from = place{m.Place + 1, 0}
+	}
+	return events, from, nil
+}
+
+// wanting returns what accepts the types, all if there are none.
+func wanting(names []string) func(string) bool {
+	return func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
+}
+
+// Events is a page of the feed. It is exported because huma names its schema after it.
+type Events struct {
+	Data []Event `json:"data" nullable:"false"`
+	Next string  `json:"next" doc:"Pass it as after to go on, also if there are no events yet" example:"1234-0"`
+}
+
+type eventsInput struct {
+	After string   `query:"after" maxLength:"40" doc:"The next of an earlier answer; left out, the oldest event that is kept" example:"1234-0"`
+	Type  []string `query:"type" maxItems:"40" doc:"Only these types" example:"order.paid"`
+	Limit int      `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Wait  int      `query:"wait" minimum:"0" maximum:"30" default:"0" doc:"Seconds to wait for an event if there is none yet"`
+}
+
+func (s *Service) eventsRoute(api httpx.API) {
+	httpx.Register(api, httpx.Op{
+		Method: http.MethodGet, Path: "/api/v1/events", ID: "list-events", Tag: "operator", Role: auth.Viewer, Class: httpx.Held, Load: httpx.Staff,
+		Summary: "What happened, the oldest first: the events that webhooks get",
+		Description: "For a system that no webhook can reach, or that was away: store `next` with what you did about the events, and ask again with it. With `wait` the " +
+			"answer comes with the first event. None is skipped; one may come again after you have asked twice. Events are kept for 30 days.",
+		Refuses: []*fault.Error{errGone},
+	}, s.listEvents)
+}
+
+// listEvents answers with events, at the latest when the wait or the server ends.
+func (s *Service) listEvents(ctx context.Context, in *eventsInput) (*httpx.Output[Events], error) {
+	for _, name := range in.Type {
+		if !slices.Contains(types, name) {
+			return nil, errType(name)
+		}
+	}
+	from, err := parsePlace(in.After)
+	if err != nil {
+		return nil, err
+	}
+	if dropped, err := outbox.DroppedPlace(ctx, s.deps.DB); err != nil {
+		return nil, unreachable(err)
+	} else if in.After != "" && dropped > 0 && from.Message <= dropped {
+		return nil, errGone
+	}
+	deadline := time.NewTimer(time.Duration(in.Wait) * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(newsEvery)
+	defer tick.Stop()
+	for {
+		events, next, err := s.news(ctx, from, in)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		from = next
+		if len(events) > 0 || in.Wait == 0 {
+			return httpx.Answer(Events{append([]Event{}, events...), from.String()}), nil
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-deadline.C:
+		case <-s.stopping:
+		case <-ctx.Done():
+		}
+		return httpx.Answer(Events{[]Event{}, from.String()}), nil
+	}
+}
+
+// news reads on until there are events, or no more messages.
+func (s *Service) news(ctx context.Context, from place, in *eventsInput) (events []Event, next place, err error) {
+	last, err := outbox.LastPlace(ctx, s.deps.DB)
+	for next = from; err == nil && len(events) == 0 && next.Message <= last; from = next {
+		if events, next, err = read(ctx, s.deps.DB, from, wanting(in.Type), in.Limit); next == from {
+			break
+		}
+	}
+	return events, next, err
+}
