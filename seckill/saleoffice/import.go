@@ -14,9 +14,12 @@ import (
 	kit "stampede/platform/edge/office"
 )
 
-const templatePath = activities + "/template.csv"
+const (
+	templatePath = activities + "/template.csv"
+	documentPath = "/admin/documents/{external_id}" // of an activity that another system of the shop plans
+)
 
-// importActs plan a whole sale from a file, all of it or nothing.
+// importActs plan a whole sale from a file, or change one, all of it or nothing.
 var importActs = []kit.Act{{
 	Path: activities + "/import", API: "POST " + api + "/activities", On: activities, Then: activity, Make: imported,
 	Title: kit.Text{"Import a sale", "导入活动"}, Button: kit.Text{"Import", "导入"}, Done: kit.Text{"Draft created from the file. Shoppers cannot see it until it is published.", "已按文件创建草稿，发布前顾客不可见。"},
@@ -29,6 +32,17 @@ var importActs = []kit.Act{{
 		{Name: "name", Label: kit.Text{"Sale name (a JSON file may contain it)", "活动名称（JSON 文件可自带名称）"}, Max: maxName},
 		{Name: "file", Label: kit.Text{"File (XLSX, CSV or API JSON)", "文件（XLSX、CSV 或接口格式的 JSON）"}, Kind: kit.File, Required: true},
 	},
+}, {
+	Path: documentPath, API: "PUT " + api + "/activities/by-external-id/{external_id}", On: activity, Make: document,
+	When:  func(data map[string]any) bool { return member(data, "activity", "external_id") != nil },
+	With:  func(data map[string]any) []any { return []any{"external_id", member(data, "activity", "external_id")} },
+	Title: kit.Text{"Replace with a document", "用文档更新"}, Button: kit.Text{"Upload", "上传"}, Done: kit.Text{"The sale is what the document says.", "活动已与文档一致。"},
+	Warning: kit.Text{
+		"The sale becomes exactly what the file says: sessions and items that it leaves out are removed. Download it, edit it, upload it.",
+		"活动将与文件完全一致，文件中没有的场次和商品会被删除。请先下载，修改后再上传。",
+	},
+	Before: kit.Entry{Path: documentPath, Name: kit.Text{"Download document", "下载文档"}},
+	Fields: []kit.Field{{Name: "file", Label: kit.Text{"File (JSON)", "文件（JSON）"}, Kind: kit.File, Required: true}},
 }}
 
 // imported is the sale that a file plans. where finds the line of what the API refuses.
@@ -45,19 +59,10 @@ func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]
 	defer reading.Unlock()
 	name, file := strings.TrimSpace(form.Get("name")), form.Get("file")
 	if strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(file, "\ufeff")), "{") {
-		decoder := json.NewDecoder(strings.NewReader(strings.TrimPrefix(file, "\ufeff")))
-		decoder.UseNumber()
-		err := decoder.Decode(&body)
-		if err == nil && decoder.More() {
-			err = errors.New("something follows the plan")
-		}
-		if err != nil {
-			return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("This is not JSON: ", "JSON 格式有误：") + err.Error()})
-		}
-		if name != "" {
+		if body, where, err = document(c, form); err == nil && name != "" {
 			body["name"] = name
 		}
-		return body, func(location string) string { return strings.TrimPrefix(location, "body.") + ": " }, nil
+		return body, where, err
 	}
 	rows, err := rowsOf(file)
 	switch {
@@ -80,6 +85,19 @@ func planIn(c *kit.Call, zone *time.Location, form url.Values) (body map[string]
 		return nil, nil, c.Refuse(s.flaws...)
 	}
 	return s.body(name), func(location string) string { return s.where(c, location) }, nil
+}
+
+// document is the JSON of a form's file, as the API takes it.
+func document(c *kit.Call, form url.Values) (body map[string]any, where func(location string) string, err error) {
+	decoder := json.NewDecoder(strings.NewReader(strings.TrimPrefix(form.Get("file"), "\ufeff")))
+	decoder.UseNumber()
+	if err = decoder.Decode(&body); err == nil && decoder.More() {
+		err = errors.New("something follows the plan")
+	}
+	if err != nil {
+		return nil, nil, c.Refuse(kit.Flaw{Location: "file", Message: c.T("This is not JSON: ", "JSON 格式有误：") + err.Error()})
+	}
+	return body, func(location string) string { return strings.TrimPrefix(location, "body.") + ": " }, nil
 }
 
 // body is the request: an activity that lasts as long as its sessions.

@@ -47,6 +47,7 @@ func Section() kit.Section {
 				{Name: "preflight", Path: api + "/activities/{id}/preflight"}, {Name: "activity", Path: api + "/activities/{id}"},
 			}},
 			{Path: item + "/preview", Role: auth.Viewer, Download: api + "/items/{id}/preview"},
+			{Path: documentPath, Role: auth.Viewer, Download: api + "/activities/by-external-id/{external_id}"},
 			{Path: templatePath, Role: auth.Operator, Attached: template},
 			{Path: item, Title: kit.Text{"Item", "商品详情"}, Role: auth.Viewer, Template: "item.html", Load: oneItem},
 			{Path: "/admin/sessions/{id}/report", Role: auth.Viewer, Download: api + "/sessions/{id}/report"},

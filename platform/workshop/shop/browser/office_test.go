@@ -2,7 +2,9 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/pquerna/otp/totp"
 
+	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/loadgen"
 	"stampede/platform/workshop/pgtest"
 	"stampede/platform/workshop/require"
@@ -141,6 +144,7 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 	do(tab, t, "publish it",
 		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), until(`document.querySelector("h1").innerText.startsWith("开售检查")`), shot("planned-zh"))
 	importsASale(tab, t, in)
+	replacesByDocument(tab, t, in)
 	plansAhead(tab, t, in)
 	sharesTheWork(tab, t, in, sale)
 	menuIsReadable(tab, t, in)
@@ -162,4 +166,27 @@ func importsASale(tab context.Context, t *testing.T, in *shop.Instance) {
 		chromedp.Navigate(in.URL+"/admin/activities"), file("wrong.csv", sheet), click(`form[action$="/import"] button`),
 		says("第 3 行，秒杀价：秒杀价不能高于原价。"), shot("import-zh"), chromedp.Navigate(in.URL+"/admin/activities"), until(`document.querySelector("tbody") && !document.querySelector("tbody").innerText.includes("双十二")`),
 		file("right.csv", strings.Replace(sheet, "299", "99", 1)), click(`form[action$="/import"] button`), says("已按文件创建草稿"), says("书桌"), says("2031-12-12 20:00:00"))
+}
+
+// replacesByDocument downloads the document of a sale that another system plans, and sends it
+// back changed, at first with a session that has no external id.
+func replacesByDocument(tab context.Context, t *testing.T, in *shop.Instance) {
+	t.Helper()
+	const id, price = "erp/7", `{"amount":100,"currency":"CNY"}`
+	made := in.Do(t, http.MethodPut, "/api/v1/admin/activities/by-external-id/"+url.PathEscape(id), shop.Mint(t, 1, auth.Operator), json.RawMessage(`{"name":"Planned elsewhere",
+		"starts_at":"2031-01-01T00:00:00Z","ends_at":"2031-01-02T00:00:00Z","sessions":[{"external_id":"s","name":"Morning","opens_at":"2031-01-01T01:00:00Z","closes_at":"2031-01-01T02:00:00Z",
+		"items":[{"external_id":"i","sku":"lamp","title":"Lamp","list_price":`+price+`,"sale_price":`+price+`,"stock":5}]}]}`), http.StatusOK)
+	activity := made["activity"].(map[string]any)["id"].(string) //nolint:errcheck // a string, or the contract is broken
+	const form = `form[action="/admin/documents/erp%2F7"]`
+	var document string
+	do(tab, t, "download the document", chromedp.Navigate(in.URL+"/admin/activities/"+activity), until(`document.querySelector('`+form+` a[href="/admin/documents/erp%2F7"]')`),
+		chromedp.Evaluate(`fetch("/admin/documents/erp%2F7").then(answer => answer.text())`, &document, awaitPromise))
+	upload := func(content string) chromedp.Action {
+		path := filepath.Join(t.TempDir(), "sale.json")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return chromedp.Tasks{chromedp.SetUploadFiles(form+` [name=file]`, []string{path}, chromedp.ByQuery), click(form + ` button`)}
+	}
+	do(tab, t, "send it back changed",
+		upload(strings.Replace(document, `"external_id":"s",`, "", 1)), says("sessions[0].external_id: "), until(`document.querySelector("h1").innerText.includes("Planned elsewhere")`),
+		upload(strings.Replace(document, `"Planned elsewhere"`, `"Changed elsewhere"`, 1)), says("活动已与文档一致"), until(`document.querySelector("h1").innerText.includes("Changed elsewhere")`), shot("document-zh"))
 }
