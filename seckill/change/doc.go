@@ -22,6 +22,14 @@
 // the pause of the item or the activity, so that the rush looks at one field. A clone
 // and a daily repetition move by the shop's wall clock (clone.go).
 //
+// # Documents
+//
+// A whole activity is also put as one document by its external id (put.go). The document is
+// compared with what is there, part by part (difference.go); each part that differs is
+// checked by the rules of its single route, all flaws and refusals are answered together,
+// and what differs is written in one transaction. Two requests that create the same id meet
+// at its unique key: the second begins again and finds the activity of the first.
+//
 // # Invariant
 //
 // From 60 s before the first opening until the end, prices, limits and openings do not

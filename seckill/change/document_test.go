@@ -100,7 +100,11 @@ func TestPutDocument(t *testing.T) {
 	require.Equal(t, "ids", []any{r.ID(t, "activity", "external_id"), r.ID(t, "activity", "sessions", 0, "items", 1, "external_id")}, []any{id, "two"})
 	d.leaves("the document again", nothing, func() { r = d.put(http.StatusOK, id, doc) })
 	require.Equal(t, "of the document again", []any{r.Doc["changed"], len(did(r)), r.ID(t, "activity", "id")}, []any{false, 0, activity})
-	d.leaves("what GET answered", nothing, func() { d.put(http.StatusOK, id, d.document(id)) })
+	for version, window := range []string{`"payment_window_seconds":60`, `"payment_window_share":0.5`} { // the seconds stay, without effect
+		d.Do(http.StatusOK, http.MethodPatch, "/api/v1/admin/activities/"+activity, fmt.Sprintf(`{"version":%d,%s}`, version+1, window))
+		d.leaves("what GET answered", nothing, func() { d.put(http.StatusOK, id, d.document(id)) })
+	}
+	d.leaves("the default window again", "[activity.edit activity.plan] and 0 events", func() { d.put(http.StatusOK, id, doc) })
 
 	// Items exchange their SKUs, one session goes, another comes, and the draft is published.
 	items := doc.Sessions[0].Items
@@ -139,6 +143,8 @@ func TestPutDocument(t *testing.T) {
 	d.leaves("a correction", "[activity.edit activity.rules session.edit item.edit activity.plan] and 1 events", func() { d.put(http.StatusOK, id, doc) })
 	require.Equal(t, "the corrected document", d.document(id), doc)
 	d.offPlan("corrected by its document", 0)
+	require.Equal(t, "stock rows that end with their session", d.Number(`SELECT count(*) FROM inventory.stock k JOIN seckill.items i ON i.id = k.item_id
+		JOIN seckill.sessions s ON s.id = i.session_id WHERE k.closes_at = s.closes_at`), d.Number(`SELECT count(*) FROM seckill.items`))
 	wrong := d.document(id)
 	wrong.LimitPerUser, wrong.Sessions[0].OpensAt, wrong.Sessions[0].Items[0].Stock = 2, wrong.Sessions[0].OpensAt.Add(time.Second), 99
 	wrong.Sessions[1] = gone

@@ -143,8 +143,8 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 	in.Do(t, http.MethodGet, "/api/v1/items/"+strings.Split(page, "=")[1], "", nil, http.StatusNotFound)
 	do(tab, t, "publish it",
 		click(`main a[href^="/admin/activities/"]`), says("¥18.80"), click(`form[action$="/publish"] button`), says("活动已发布"), until(`document.querySelector("h1").innerText.startsWith("开售检查")`), shot("planned-zh"))
-	importsASale(tab, t, in)
 	replacesByDocument(tab, t, in)
+	importsASale(tab, t, in)
 	plansAhead(tab, t, in)
 	sharesTheWork(tab, t, in, sale)
 	menuIsReadable(tab, t, in)
