@@ -78,7 +78,7 @@ type eventsInput struct {
 
 func (s *Service) eventsRoute(api httpx.API) {
 	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/events", ID: "list-events", Tag: "operator", Role: auth.Viewer, Class: httpx.Held, Load: httpx.Staff,
+		Method: http.MethodGet, Path: "/api/v1/events", ID: "list-events", Tag: "operator", Role: auth.Viewer, Scope: auth.EventsRead, Class: httpx.Held, Load: httpx.Staff,
 		Summary: "What happened, the oldest first: the events that webhooks get",
 		Description: "For a system that no webhook can reach, or that was away: store `next` with what you did about the events, and ask again with it. With `wait` the " +
 			"answer comes with the first event. None is skipped; one may come again after you have asked twice. Events are kept for 30 days.",

@@ -372,7 +372,7 @@ func TestEventIsGivenUp(t *testing.T) {
 	require.Equal(t, "failed attempts", len(failed), 3)
 }
 
-func TestReceiversThatRefuse(t *testing.T) {
+func TestAttackReceiversThatMisbehave(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		private bool

@@ -69,7 +69,7 @@ var awayCoupons = fault.T("Coupons cannot be reached right now. Try again in a m
 func (s *Service) adminRoutes(rt *httpx.Router) {
 	const base = "/api/v1/admin/coupons"
 	read := func(path, id, summary string) httpx.Op {
-		return httpx.Op{Method: http.MethodGet, Path: base + path, ID: id, Tag: "operator", Role: auth.Viewer, Summary: summary, Away: awayCoupons}
+		return httpx.Op{Method: http.MethodGet, Path: base + path, ID: id, Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead, Summary: summary, Away: awayCoupons}
 	}
 	change := func(method, path, id, audit, summary string, refuses ...*fault.Error) httpx.Op {
 		return httpx.Op{Method: method, Path: base + path, ID: id, Tag: "operator", Role: auth.Operator, Audit: audit, Summary: summary, Refuses: refuses, Away: awayCoupons}
@@ -98,7 +98,7 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 	issue := change(http.MethodPost, "/{id}/issue", "issue-coupons", "coupon.issue", "Issue coupons to a list of users", errNotActive, errGone)
 	issue.Description = "All of them are issued, or none. Users who were issued `each` coupons of the kind already are left alone, " +
 		"so that repeating the request is harmless."
-	issue.NoKey, issue.MaxBodyBytes = httpx.SetsState, maxIssueBytes
+	issue.NoKey, issue.MaxBodyBytes, issue.Scope = httpx.SetsState, maxIssueBytes, auth.OrdersWrite
 	httpx.Register(rt.API, issue, s.issue)
 	httpx.Register(rt.API, read("/{id}/issued", "list-issued-coupons", "A user's coupons of a kind, newest first"), s.issued)
 	const recalling = "A recalled coupon serves no further order. One that is locked or used keeps serving its order, and does not come back " +
@@ -107,7 +107,7 @@ func (s *Service) adminRoutes(rt *httpx.Router) {
 	all.Description, all.NoKey = recalling, httpx.SetsState
 	httpx.Register(rt.API, all, s.recallKind)
 	one := change(http.MethodPost, "/{id}/issued/{coupon}/recall", "recall-coupon", "coupon.recall-one", "Recall one coupon")
-	one.Description, one.NoKey = recalling, httpx.SetsState
+	one.Description, one.NoKey, one.Scope = recalling, httpx.SetsState, auth.OrdersWrite
 	httpx.Register(rt.API, one, s.recallOne)
 }
 

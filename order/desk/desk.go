@@ -81,11 +81,11 @@ func (s *Service) Routes(rt *httpx.Router) {
 	s.search.Routes(rt)
 	s.disputes.Routes(rt)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/orders/{no}", ID: "admin-get-order", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary: "An order with its payments and its history",
 	}, s.detailRoute)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/cancel", ID: "admin-cancel-order", Tag: "operator", Role: auth.Operator, Load: httpx.Costly,
+		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/cancel", ID: "admin-cancel-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite, Load: httpx.Costly,
 		Summary: "Cancel an unpaid order for its shopper", Audit: "order.cancel", NoKey: httpx.SetsState,
 		Description: "Closes an open payment at its provider first. If the money was faster the order is paid and the answer is `order-not-cancelable`; refund it then. " +
 			"Repeating the request answers with the canceled order. The shopper reads the reason `withdrawn`; the order does not count as left unpaid.",

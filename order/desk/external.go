@@ -30,7 +30,7 @@ type Reference struct {
 
 func (s *Service) referenceRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPut, Path: "/api/v1/admin/orders/{no}/external", ID: "set-order-external", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPut, Path: "/api/v1/admin/orders/{no}/external", ID: "set-order-external", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Replace the external id and the metadata of an order", Audit: "order.external",
 		Description: "What is left out is removed; the order itself stays as it is, and shoppers see neither. `external_id` of GET /api/v1/admin/orders finds the order. " +
 			"The metadata is erased with the order's details, the external id is kept.",

@@ -56,13 +56,13 @@ func (p *Parcel) check() error {
 
 func (s *Service) actionRoutes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPut, Path: "/api/v1/admin/orders/{no}/shipment", ID: "ship-order", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPut, Path: "/api/v1/admin/orders/{no}/shipment", ID: "ship-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Note how a paid order was sent, or correct it", Audit: "order.ship",
 		Description: "The shopper reads the carrier and the tracking number, and can no longer return the order without the shop. The order is completed later, by its own route or by time.",
 		Refuses:     []*fault.Error{errNotShippable},
 	}, s.shipRoute)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/notes", ID: "note-on-order", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/notes", ID: "note-on-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Add a note to an order's history, which only operators read", Audit: "order.note",
 	}, s.noteRoute)
 }
@@ -217,7 +217,7 @@ func (s *Service) completionRoutes(rt *httpx.Router) {
 	rt.API.Member("completed_at", huma.Schema{Type: huma.TypeString, Format: "date-time", Description: "When it was, of picked-up"})
 	rt.API.Member("completed_by", huma.Schema{Type: huma.TypeString, Description: "Who it was, of picked-up", Examples: []any{"operator 7"}})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/pickups", ID: "pick-up-order", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPost, Path: "/api/v1/admin/pickups", ID: "pick-up-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Hand an order over for its pickup code", Audit: "order.complete",
 		NoKey:       "an order is completed once, and the repetition says that it is",
 		Description: "Completes the paid order that the code belongs to, once. Spaces, dashes and case do not matter, nor whether O is typed for 0, I or L for 1.",
@@ -227,7 +227,7 @@ func (s *Service) completionRoutes(rt *httpx.Router) {
 		Limits: []httpx.Limit{{Rule: ratelimit.Rule{Name: "pickups", Count: 100, Per: time.Minute}, Of: httpx.OfUser}},
 	}, s.pickUp)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/complete", ID: "complete-order", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/complete", ID: "complete-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Complete a paid order, with its tracking number if it was sent", Audit: "order.complete",
 		NoKey:       "an order is completed once, and the repetition says that it is",
 		Description: "An order that is not completed becomes so by itself --complete-after its payment, unless it is to be picked up; such an order takes no tracking number. An order that was sent before, or handed over, needs no body.",

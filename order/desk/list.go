@@ -77,7 +77,7 @@ const jsonLines = "application/jsonl"
 
 func (s *Service) listRoute(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: listPath, ID: "act-on-orders", Tag: "operator", Role: auth.Operator, Load: httpx.Costly, MaxBodyBytes: maxListBytes,
+		Method: http.MethodPost, Path: listPath, ID: "act-on-orders", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite, Load: httpx.Costly, MaxBodyBytes: maxListBytes,
 		Summary: "Cancel, refund, complete, send or note on up to 1000 orders", Audit: "order.*",
 		Description: "The answer begins at once and has a line of JSON for each order as it ends, done or with its problem, and a last line without order_no that counts both. " +
 			"If it breaks off, send the request again with the same Idempotency-Key: what was done is not done again. Refunds with an `amount` need the key. The limit for refunds (`--refund-approval-above`) applies to each order.",

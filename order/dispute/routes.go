@@ -33,20 +33,20 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Write to the shop about your dispute", Refuses: []*fault.Error{errClosed, errTooMany},
 	}, s.replyRoute)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/disputes", ID: "admin-list-disputes", Tag: "operator", Role: auth.Viewer, Load: httpx.Costly,
+		Method: http.MethodGet, Path: "/api/v1/admin/disputes", ID: "admin-list-disputes", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead, Load: httpx.Costly,
 		Summary:     "Disputes, newest first",
 		Description: "`open` ones wait for the shop, since `waiting_since`; after two days the alarm `dispute-unanswered` is raised.",
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/disputes/{no}", ID: "admin-get-dispute", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/disputes/{no}", ID: "admin-get-dispute", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary: "A dispute with all that was written",
 	}, s.get)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/answers", ID: "admin-answer-dispute", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated,
+		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/answers", ID: "admin-answer-dispute", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite, Status: http.StatusCreated,
 		Summary: "Answer a dispute", Audit: "dispute.answer", Refuses: []*fault.Error{errClosed},
 	}, s.answerRoute)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/close", ID: "admin-close-dispute", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPost, Path: "/api/v1/admin/disputes/{no}/close", ID: "admin-close-dispute", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Close a dispute, with a refund or without", Audit: "dispute.close", NoKey: httpx.SetsState,
 		Description: "The refund is requested as any other: it may need a second operator's approval, and its state is shown with the order's payments. Repeating the " +
 			"request makes no second refund.",

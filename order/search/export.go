@@ -81,7 +81,7 @@ const exportPath = "/api/v1/admin/orders/export"
 
 func (s *Service) exportRoute(api httpx.API) {
 	httpx.Register(api, httpx.Op{
-		Method: http.MethodGet, Path: exportPath, ID: "export-orders", Load: httpx.Costly, Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: exportPath, ID: "export-orders", Load: httpx.Costly, Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary: "Orders as CSV or XLSX", Audit: "order.export", Files: []string{csvType, xlsxType},
 		Description: "All orders that match, with the filters and in the order of the list; amounts in minor units, phones as the list shows them. A connection that breaks costs a CSV file nothing: " +
 			"what arrived is whole up to its last line break, and the last column of its last row is the `cursor` of the rest; a broken XLSX cannot be opened. " +

@@ -81,7 +81,7 @@ func New(deps Deps) *Service {
 // Routes registers the routes.
 func (s *Service) Routes(rt *httpx.Router) {
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/orders", ID: "admin-list-orders", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/orders", ID: "admin-list-orders", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary: "Orders, newest first",
 		Description: "All filters given apply together. With `paid_from` or `paid_to` the last paid are first, with `updated_from` or `updated_to` the last changed, " +
 			"after those that wait for their payment; a user's, a number's and disputed orders are always by number. Every page is answered as fast: it reads a bounded " +

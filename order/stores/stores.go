@@ -95,23 +95,23 @@ func (s *Service) Routes(rt *httpx.Router) {
 		return list(ctx, s, httpx.ChangesInput{PageInput: *in}, true, placeOf)
 	})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: base, ID: "admin-list-stores", Tag: "operator", Role: auth.Viewer, Summary: "All stores",
+		Method: http.MethodGet, Path: base, ID: "admin-list-stores", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead, Summary: "All stores",
 	}, func(ctx context.Context, in *httpx.ChangesInput) (*httpx.PageOutput[ManagedStore], error) {
 		return list(ctx, s, *in, false, managed)
 	})
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: base, ID: "create-store", Tag: "operator", Role: auth.Operator, Status: http.StatusCreated, Summary: "Add a store, which is open", Audit: "store.create",
+		Method: http.MethodPost, Path: base, ID: "create-store", Tag: "operator", Role: auth.Operator, Scope: auth.PlanWrite, Status: http.StatusCreated, Summary: "Add a store, which is open", Audit: "store.create",
 	}, s.create)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: base + "/{id}", ID: "admin-get-store", Tag: "operator", Role: auth.Viewer, Summary: "One store",
+		Method: http.MethodGet, Path: base + "/{id}", ID: "admin-get-store", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead, Summary: "One store",
 	}, s.get)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPut, Path: base + "/{id}", ID: "edit-store", Tag: "operator", Role: auth.Operator, Summary: "Change a store, open it or close it", Audit: "store.edit",
+		Method: http.MethodPut, Path: base + "/{id}", ID: "edit-store", Tag: "operator", Role: auth.Operator, Scope: auth.PlanWrite, Summary: "Change a store, open it or close it", Audit: "store.edit",
 		Description: "Orders that name it show the new text.",
 		Refuses:     []*fault.Error{fault.ErrStale},
 	}, s.edit)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodDelete, Path: base + "/{id}", ID: "delete-store", Tag: "operator", Role: auth.Operator, Status: http.StatusNoContent,
+		Method: http.MethodDelete, Path: base + "/{id}", ID: "delete-store", Tag: "operator", Role: auth.Operator, Scope: auth.PlanWrite, Status: http.StatusNoContent,
 		Summary: "Delete a store that no order names", Audit: "store.delete",
 		Refuses: []*fault.Error{errInUse},
 	}, s.remove)

@@ -30,14 +30,14 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Refuses: []*fault.Error{ErrNotRefundable, ErrTooMuch, errChargedBack, errNotAllowed},
 	}, s.askAsShopper)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/refunds", ID: "admin-refund-order", Tag: "operator", Role: auth.Operator,
+		Method: http.MethodPost, Path: "/api/v1/admin/orders/{no}/refunds", ID: "admin-refund-order", Tag: "operator", Role: auth.Operator, Scope: auth.OrdersWrite,
 		Summary: "Refund a paid order, in whole or in part", Audit: "refund.request",
 		Description: "Without an amount, all that is left; with one, an Idempotency-Key is required, because a repeated request would pay twice. A part leaves the order as it is; once its refunds reach all that was paid it is `refunding`, and its units " +
 			"return to the stock or are written off when the money is back. Above the shop's limit (`--refund-approval-above`) the refund is `awaiting_approval`.",
 		Refuses: []*fault.Error{ErrNotRefundable, ErrTooMuch, errChargedBack, ErrNothing, errNoKey},
 	}, s.askAsOperator)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodGet, Path: "/api/v1/admin/refunds", ID: "admin-list-refunds", Tag: "operator", Role: auth.Viewer,
+		Method: http.MethodGet, Path: "/api/v1/admin/refunds", ID: "admin-list-refunds", Tag: "operator", Role: auth.Viewer, Scope: auth.OrdersRead,
 		Summary:     "Refunds, newest first",
 		Description: "`awaiting_approval` and `failed` are the operators' worklist.",
 	}, s.list)

@@ -42,6 +42,7 @@ import (
 	"stampede/platform/identity/account/wechat"
 	"stampede/platform/identity/blacklist"
 	"stampede/platform/identity/humancheck"
+	"stampede/platform/identity/keys"
 	"stampede/platform/identity/revoke"
 	"stampede/platform/identity/sms"
 	"stampede/platform/identity/sms/sandbox"
@@ -98,6 +99,7 @@ type Service struct {
 	Staff     *staff.Service
 	Blacklist *blacklist.Service
 
+	keys        *keys.Service
 	revoked     *revoke.Service
 	codes       *code.Service
 	logins      *login.Service
@@ -130,15 +132,16 @@ func New(set Settings, deps Deps) (*Service, error) {
 		DB: deps.DB, Revoke: e.revoked, SendsSMS: set.SMS.Sends(), Config: cfg, Log: deps.Log, Metrics: deps.Metrics,
 	}
 	e.Tokens = auth.NewTokens(deps.Key, deps.Clock.Now, auth.Previous(deps.PreviousKeys...), auth.RevokedBy(e.revoked))
-	keys := append([][]byte{deps.Key}, deps.PreviousKeys...)
+	signing := append([][]byte{deps.Key}, deps.PreviousKeys...)
+	e.keys = keys.New(keys.Deps{DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics})
 	e.Router = httpx.Options{
 		Trace: deps.Trace, PublicURL: deps.Addresses.PublicURL, Origins: deps.Addresses.AllowedOrigins,
 		Proxies: proxies, Bounds: set.Requests.Bounds(), Shoppers: set.Requests.ShoppersPerAddress,
-		Limiter: e.Limits, DeviceKeys: keys, Refused: audit.NewRefusals(deps.DB, deps.Log).Record, Barred: e.barred,
+		Limiter: e.Limits, DeviceKeys: signing, Keys: e.keys.Admit, Refused: audit.NewRefusals(deps.DB, deps.Log).Record, Barred: e.barred,
 	}.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics)
 	e.Human = humancheck.New(humancheck.NewConfig(set.Human, deps.Addresses.PublicURL), humancheck.Deps{
 		Redis: deps.Redis, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics,
-		SigningKeys: keys,
+		SigningKeys: signing,
 	})
 	e.Blacklist = blacklist.New(set.Blacklist, blacklist.Deps{
 		DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics, Accounts: e.Accounts, Keep: deps.Keep,
@@ -200,9 +203,9 @@ func (e *Service) openSMS(set sms.Settings, deps Deps) sms.Sender {
 	return sender
 }
 
-// Load reads the revocations and the blacklist.
+// Load reads the revocations, the blacklist and the API keys.
 func (e *Service) Load(ctx context.Context) error {
-	return errors.Join(e.revoked.Load(ctx), e.Blacklist.Refresh(ctx))
+	return errors.Join(e.revoked.Load(ctx), e.Blacklist.Refresh(ctx), e.keys.Refresh(ctx))
 }
 
 // Routes registers the parts' routes. also erase what other modules know about a user, in
@@ -210,7 +213,7 @@ func (e *Service) Load(ctx context.Context) error {
 func (e *Service) Routes(also ...func(ctx context.Context, tx pgx.Tx, user int64) error) {
 	rt := e.Router
 	for _, part := range []interface{ Routes(rt *httpx.Router) }{
-		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, also...), e.Staff, e.qr, e.Blacklist,
+		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, also...), e.Staff, e.qr, e.Blacklist, e.keys,
 	} {
 		part.Routes(rt)
 	}
@@ -221,7 +224,7 @@ func (e *Service) Routes(also ...func(ctx context.Context, tx pgx.Tx, user int64
 
 // Workers are the parts' loops.
 func (e *Service) Workers() []app.Worker {
-	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.codes.Workers(), e.qr.Workers(), e.Blacklist.Workers())
+	return slices.Concat(e.Human.Workers(), e.revoked.Workers(), e.Accounts.Workers(), e.codes.Workers(), e.qr.Workers(), e.Blacklist.Workers(), e.keys.Workers())
 }
 
 // Probes are the parts' checks for problems that make no call fail.

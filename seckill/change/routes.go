@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/seckill/browse"
 	"stampede/seckill/internal/operator"
@@ -123,6 +124,7 @@ func (s *Service) itemRoutes(api httpx.API) {
 	s.stockRoutes(api, base)
 	move := operator.Write(http.MethodPost, base+"/{id}/backup", "move-backup", "item.backup", "Move units between the sale and the backup, also after the end",
 		http.StatusOK, backupRefusals...)
+	move.Scope = auth.StockWrite
 	move.Description = "Units above 0 go from the sale to the backup, as many of them as no shopper holds; below 0 they come back, as many as are left. `moved` says how many did. The backup is for orders that were closed unpaid and whose money still arrives."
 	createFrom(s, api, move, moveBackup)
 	oversell := operator.Write(http.MethodPut, base+"/{id}/oversell", "agree-to-oversell", "item.oversell", "Agree to sell more units than the stock, by a percentage of it",

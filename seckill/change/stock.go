@@ -11,6 +11,7 @@ import (
 
 	"stampede/inventory"
 	"stampede/platform/base/fault"
+	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/watch/audit"
 	"stampede/seckill/internal/operator"
@@ -66,10 +67,12 @@ func (s *Service) stockRoutes(api httpx.API, base string) {
 	api.Member("free", huma.Schema{Type: huma.TypeInteger, Description: "Units that no shopper holds, of units-not-free", Examples: []any{4}})
 	change := operator.Write(http.MethodPost, base+"/{id}/stock", "add-stock", "item.add-stock", "Put more units on sale, or take free ones off it, at any time until the end",
 		http.StatusOK, backupRefusals...)
+	change.Scope = auth.StockWrite
 	change.Description = "`changed` says how many were added or taken off. " + notFreeYet
 	createFrom(s, api, change, addStock)
 	off := operator.Write(http.MethodPost, base+"/{id}/write-off", "write-off", "item.write-off",
 		"Write units off that are lost or broken, from 60 s before the opening until the end", http.StatusOK, backupRefusals...)
+	off.Scope = auth.StockWrite
 	off.Description = "They leave the sale for good and count as written off. " + notFreeYet + " Before the 60 s, edit the stock."
 	createFrom(s, api, off, writeOff)
 }

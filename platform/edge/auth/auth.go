@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -50,12 +51,41 @@ type Principal struct {
 	// Act is what acts for the user (the subject of act, RFC 8693, 4.1), such as
 	// ByCLI; empty for the user and for practice.
 	Act string
+	// Scopes are what an API key may do, separated by spaces; empty for everyone
+	// else, whose role says it.
+	Scopes string
 	// IssuedAt is when the token was minted, to the microsecond; revocations of a
 	// user's tokens compare it.
 	IssuedAt time.Time
 	// ExpiresAt is when the token expires, to the second.
 	ExpiresAt time.Time
 }
+
+// Scope is what an API key may do. An operation names the one that it needs; keys may
+// call no other.
+type Scope string
+
+// The scopes.
+const (
+	OrdersRead    Scope = "orders:read"
+	OrdersWrite   Scope = "orders:write"
+	PlanRead      Scope = "plan:read"
+	PlanWrite     Scope = "plan:write"
+	StockWrite    Scope = "stock:write"
+	EventsRead    Scope = "events:read"
+	UsersExchange Scope = "users:exchange"
+)
+
+// Scopes are all of them, in the order of a form.
+var Scopes = []Scope{OrdersRead, OrdersWrite, PlanRead, PlanWrite, StockWrite, EventsRead, UsersExchange}
+
+// Has reports whether the principal is an API key with a scope.
+func (p Principal) Has(s Scope) bool {
+	return s != "" && slices.Contains(strings.Fields(p.Scopes), string(s))
+}
+
+// KeyPrefix begins every API key, and no token: secret scanners find keys by it.
+const KeyPrefix = "stpk_"
 
 // ByCLI is the Act of tokens of `stampede token`, which an operator holds.
 const ByCLI = "cli"
@@ -83,6 +113,12 @@ var (
 		fault.T("Refresh the access token, or log in again.", "请刷新访问令牌，或重新登录。"))
 	ErrForbidden = fault.Plain(fault.Forbidden,
 		fault.T("Your role does not allow this; contact the shop's operator.", "您的角色没有此权限，请联系商家运营人员。"))
+	ErrBadKey = fault.New(fault.Unauthenticated, "bad-key", fault.T("This API key is not valid", "API 密钥无效"),
+		fault.T("The API key is mistyped, has expired or was revoked.", "API 密钥有误、已过期或已撤销。"),
+		fault.T("Check the key, or have an admin make another one.", "请检查密钥，或由管理员创建新的密钥。"))
+	ErrScope = fault.New(fault.Forbidden, "key-scope", fault.T("This API key may not do that", "该 API 密钥没有此权限"),
+		fault.T("API keys may not call this route.", "该接口不接受 API 密钥。"),
+		fault.T("Have an admin give the key the scope that the route needs, or log in as staff.", "请由管理员为密钥添加所需权限，或以员工身份登录。"))
 )
 
 const (

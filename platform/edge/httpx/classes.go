@@ -48,8 +48,9 @@ type route struct{ method, pattern string }
 // declared is what the middleware must know of a route before its handler runs.
 type declared struct {
 	class    Class
-	role     auth.Role // of Op; empty is public
-	operator bool      // for operators
+	role     auth.Role  // of Op; empty is public
+	scope    auth.Scope // of Op; empty is closed to API keys
+	operator bool       // for operators
 	maxBody  int64
 	load     Load
 	number   uint32 // of the route, for its rates

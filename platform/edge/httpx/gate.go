@@ -128,6 +128,9 @@ func (g *gate) admit(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		if key := fromContext(r.Context()).key; key.Has(known.scope) {
+			r = r.WithContext(auth.Into(r.Context(), key))
+		}
 		shared := g.shared(ClientAddr(r.Context()))
 		if err := g.rater.take(r.Context(), known.loadOf(r.Method), known.number, shared); err != nil {
 			if known.class == Relayed {
@@ -137,7 +140,7 @@ func (g *gate) admit(next http.Handler) http.Handler {
 			WriteProblem(w, r, err)
 			return
 		}
-		allowed := known.role != "" && authorize(r.Context(), known.role) == nil
+		allowed := known.role != "" && authorize(r.Context(), known.role, known.scope) == nil
 		switch {
 		case known.class == Events && (allowed || known.role == ""):
 			g.stream(w, r, next, known.role == "", shared)

@@ -36,6 +36,9 @@ type request struct {
 	id    string
 	lang  Language
 	token error // why the token is not valid
+	// key is who calls by an API key. It is not the context's principal until a route
+	// has accepted its scope: what asks only for a principal serves no keys.
+	key auth.Principal
 
 	client  netip.Addr
 	origin  netip.Addr  // see Origin
@@ -75,8 +78,10 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 			ctx := r.Context()
 			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 			if strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
-				p, err := tokens.Admit(ctx, strings.TrimLeft(token, " "))
-				if err != nil {
+				token = strings.TrimLeft(token, " ")
+				if rt.with.Keys != nil && strings.HasPrefix(token, auth.KeyPrefix) {
+					req.key, req.token = rt.with.Keys(token)
+				} else if p, err := tokens.Admit(ctx, token); err != nil {
 					req.token = err
 				} else {
 					ctx = auth.Into(ctx, p)

@@ -1,6 +1,7 @@
 package httpx
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"net/http"
@@ -126,7 +127,7 @@ func (r *rater) take(ctx context.Context, load Load, number uint32, shared bool)
 	if !shared {
 		asks = append(asks, ratelimit.Here{Rule: &r.address[load], Route: number, Subject: ratelimit.Network(ClientAddr(ctx)).Addr().As16()})
 	}
-	if user := auth.From(ctx).UserID; user != 0 {
+	if user := cmp.Or(auth.From(ctx).UserID, fromContext(ctx).key.UserID); user != 0 {
 		var key [16]byte
 		key[0] = 1                                        // no IPv6 network begins with it
 		binary.BigEndian.PutUint64(key[8:], uint64(user)) //nolint:gosec // bits of an id

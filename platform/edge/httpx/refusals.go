@@ -22,6 +22,9 @@ func refusals(op Op, input reflect.Type) []*fault.Error {
 	if op.Role != "" {
 		all = append(all, auth.ErrNoToken, auth.ErrBadToken, auth.ErrForbidden)
 	}
+	if op.Scope != "" {
+		all = append(all, auth.ErrBadKey, auth.ErrScope)
+	}
 	if strings.Contains(op.Path, "{") {
 		all = append(all, fault.ErrNotFound)
 	}

@@ -32,9 +32,10 @@ type Op struct {
 	ID           string // operationId: verb and thing, kebab-case, unique; admin-… where shoppers have the same
 	Summary      string
 	Description  string
-	Tag          string    // "shopper", "operator"
-	Role         auth.Role // who may call; empty is public
-	Status       int       // on success; 0 is 200
+	Tag          string     // "shopper", "operator"
+	Role         auth.Role  // who may call; empty is public
+	Scope        auth.Scope // what API keys that may call it have; empty is none
+	Status       int        // on success; 0 is 200
 	Class        Class
 	Load         Load
 	// Away is the detail of the 503 "unavailable" when the handler could not reach a
@@ -87,12 +88,12 @@ func Register[I, O any](api API, op Op, handler func(context.Context, *I) (*O, e
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = defaultMaxBody
 	}
-	known := declared{class: op.Class, role: op.Role, operator: op.Tag == operatorTag, maxBody: op.MaxBodyBytes, load: op.Load, limits: op.Limits}
+	known := declared{class: op.Class, role: op.Role, scope: op.Scope, operator: op.Tag == operatorTag, maxBody: op.MaxBodyBytes, load: op.Load, limits: op.Limits}
 	hop := huma.Operation{
 		Method: op.Method, Path: op.Path, OperationID: op.ID, Summary: op.Summary, Description: op.Description,
 		DefaultStatus: op.Status, MaxBodyBytes: op.MaxBodyBytes, Extensions: map[string]any{},
 	}
-	for name, said := range map[string]string{"x-audit": op.Audit, "x-no-idempotency-key": op.NoKey} {
+	for name, said := range map[string]string{"x-audit": op.Audit, "x-no-idempotency-key": op.NoKey, "x-scope": string(op.Scope)} {
 		if said != "" {
 			hop.Extensions[name] = said
 		}
@@ -147,7 +148,7 @@ var errBarred = auth.ErrForbidden.Saying(
 //nolint:contextcheck // huma.Context carries the request's context, which the linter cannot see
 func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		err := authorize(ctx.Context(), op.Role)
+		err := authorize(ctx.Context(), op.Role, op.Scope)
 		if err == nil && op.Role != auth.Shopper && api.with.Barred != nil && api.with.Barred(auth.From(ctx.Context())) {
 			err = errBarred
 		}
@@ -155,9 +156,12 @@ func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 			next(ctx)
 			return
 		}
-		if api.with.Refused != nil && errors.Is(err, auth.ErrForbidden) {
-			asked := ctx.URL()
-			api.with.Refused(ctx.Context(), op, asked.EscapedPath())
+		if api.with.Refused != nil && (errors.Is(err, auth.ErrForbidden) || errors.Is(err, auth.ErrScope)) {
+			asked, who := ctx.URL(), ctx.Context()
+			if key := fromContext(who).key; key.UserID != 0 {
+				who = auth.Into(who, key)
+			}
+			api.with.Refused(who, op, asked.EscapedPath())
 		}
 		refuseEarly(ctx, err)
 	}
@@ -198,20 +202,24 @@ func refuseEarly(ctx huma.Context, err error) {
 	_, _ = ctx.BodyWriter().Write(body)
 }
 
-// authorize returns nil when the principal in ctx may act as need, else the fault
-// that gives the reason.
-func authorize(ctx context.Context, need auth.Role) error {
-	p := auth.From(ctx)
-	if p.UserID == 0 {
-		if err := tokenFault(ctx); err != nil {
-			return err
-		}
-		return auth.ErrNoToken
-	}
-	if !p.Role.May(need) {
+// authorize returns nil when the principal in ctx may call what needs a role, or of API
+// keys a scope, else the fault that gives the reason. A key that has the scope is the
+// principal.
+func authorize(ctx context.Context, role auth.Role, scope auth.Scope) error {
+	p, key := auth.From(ctx), fromContext(ctx).key
+	switch err := tokenFault(ctx); {
+	case p.UserID != 0 && (p.Has(scope) || p.Scopes == "" && p.Role.May(role)):
+		return nil
+	case key.UserID != 0 && scope != "":
+		return auth.ErrScope.Saying(fault.T("This route needs a key with the scope {scope}.", "该接口需要具有 {scope} 权限的密钥。", "scope", string(scope)))
+	case key.UserID != 0:
+		return auth.ErrScope
+	case p.UserID != 0:
 		return auth.ErrForbidden
+	case err != nil:
+		return err
 	}
-	return nil
+	return auth.ErrNoToken
 }
 
 // ParseID parses a decimal id from a path.

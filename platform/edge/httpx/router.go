@@ -62,6 +62,9 @@ type Options struct {
 	// DeviceKeys are the process's signing keys, the current one first: with them the
 	// router gives clients a signed device cookie.
 	DeviceKeys [][]byte
+	// Keys returns what an API key may do, or the fault of one that is not valid; nil
+	// knows no keys.
+	Keys func(key string) (auth.Principal, error)
 	// Refused hears of every caller whose role may not call a route, with the escaped
 	// path of the request, before the answer is sent.
 	Refused func(ctx context.Context, op Op, path string)

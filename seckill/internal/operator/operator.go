@@ -26,7 +26,7 @@ type (
 
 // Read describes a GET, which every operator may use.
 func Read(path, id, summary string, refuses ...*fault.Error) httpx.Op {
-	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Refuses: refuses, Away: AwayRead}
+	return httpx.Op{Method: http.MethodGet, Path: path, ID: id, Summary: summary, Tag: "operator", Role: auth.Viewer, Scope: auth.PlanRead, Refuses: refuses, Away: AwayRead}
 }
 
 // What an operator reads while Postgres is unavailable. A change may have been
@@ -49,7 +49,7 @@ const maxWriteBytes = 4 << 20
 // send; audit is its action in the audit log.
 func Write(method, path, id, audit, summary string, status int, refuses ...*fault.Error) httpx.Op {
 	return httpx.Op{
-		Method: method, Path: path, ID: id, Audit: audit, Summary: summary, Tag: "operator", Role: auth.Operator, Status: status,
+		Method: method, Path: path, ID: id, Audit: audit, Summary: summary, Tag: "operator", Role: auth.Operator, Scope: auth.PlanWrite, Status: status,
 		Refuses: refuses, MaxBodyBytes: maxWriteBytes, Away: awayChange,
 	}
 }
