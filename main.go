@@ -17,6 +17,7 @@ import (
 	"stampede/inventory"
 	"stampede/inventory/stockoffice"
 	"stampede/notify"
+	"stampede/notify/notifyoffice"
 	"stampede/notify/webhook"
 	"stampede/order"
 	"stampede/order/desk"
@@ -388,7 +389,7 @@ func (s *server) openPages(key []byte) error {
 		Zone: s.set.Sale.Zone(), PublicURL: s.set.Addresses.PublicURL, ShopName: s.set.Shop.ShopName, Log: s.log,
 	},
 		orderoffice.Section(), saleoffice.Section(), paymentoffice.Section(),
-		watchoffice.Section(), stockoffice.Section(), peopleoffice.Section(),
+		watchoffice.Section(), stockoffice.Section(), peopleoffice.Section(), notifyoffice.Section(),
 	)
 }
 

@@ -136,6 +136,10 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Summary: "Webhooks with their state",
 	}, s.list)
 	httpx.Register(rt.API, httpx.Op{
+		Method: http.MethodGet, Path: path + "/{id}", ID: "get-webhook", Tag: "operator", Role: auth.Viewer,
+		Summary: "A webhook with its state",
+	}, s.get)
+	httpx.Register(rt.API, httpx.Op{
 		Method: http.MethodPost, Path: path, ID: "add-webhook", Tag: "operator", Role: auth.Admin, Status: http.StatusCreated,
 		Summary: "Post events to an address from now on", Audit: "webhook.add", Refuses: []*fault.Error{errFull},
 		Description: "Each event is posted as JSON with the headers of Standard Webhooks, `webhook-id`, `webhook-timestamp` and `webhook-signature`. Answer 2xx " +
@@ -189,6 +193,21 @@ func (s *Service) list(ctx context.Context, _ *listInput) (*httpx.Output[httpx.P
 		page.Data = append(page.Data, st.view(r))
 	}
 	return httpx.Answer(page), nil
+}
+
+func (s *Service) get(ctx context.Context, in *OneInput) (*httpx.Output[Webhook], error) {
+	id, err := httpx.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	row, err := webhookdb.New(s.deps.DB).Webhook(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, errNone
+	}
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return s.answer(ctx, row)
 }
 
 // wanted checks an address and types.

@@ -40,6 +40,10 @@ func (o *Office) act(c *Call, a *Act) {
 		if c.changed {
 			o.keep(c.w, c.session)
 		}
+		if a.Shows != "" {
+			o.render(c, http.StatusOK, o.own["once.html"], &View{Title: a.Title, Data: map[string]any{"secret": made[a.Shows], "next": withDone(back, a.Path)}})
+			return
+		}
 		then := fill(a.Then, func(name string) string { return cmp.Or(text(made[name]), c.Value(name)) })
 		http.Redirect(c.w, c.r, withDone(cmp.Or(then, back), a.Path), http.StatusSeeOther) //nolint:gosec // both are paths of this office
 		return

@@ -156,6 +156,9 @@ func TestFormsSpeakTheAPI(t *testing.T) {
 	if b.send(t, "/admin/things/7/break", url.Values{"why": {"x"}, "rate": {"007"}}, c); b.asked[len(b.asked)-1].body["rate"] != 7.0 {
 		t.Errorf("for 007 the API got %v", b.asked[len(b.asked)-1])
 	}
+	// What is shown once is on no page that can be opened again.
+	b.answer("POST /api/v1/things/7/key", http.StatusCreated, `{"key":"<whsec_1>"}`)
+	has(t, b.send(t, "/admin/things/7/lock", url.Values{"_back": {"/admin/things/7"}}, c), http.StatusOK, "<code>&lt;whsec_1&gt;</code>", `href="/admin/things/7?done=%2Fadmin%2Fthings%2F%7Bid%7D%2Flock"`)
 	asked := len(b.asked)
 	for name, wrong := range map[string]url.Values{
 		"a rate without an end": {"why": {"x"}, "rate": {"inf"}}, "nothing": {}, "a cost of zero": {"why": {"x"}, "cost.amount": {"0.00"}, "_currency": {"CNY"}}, "an amount with three decimals": {"why": {"x"}, "cost.amount": {"1.005"}, "_currency": {"CNY"}}, "a rate in words": {"why": {"x"}, "rate": {"many"}},

@@ -85,6 +85,9 @@ type Act struct {
 	// Then is the page that says so, where it is not the form's own; its {placeholders}
 	// are members of the API's answer, or of the form's path.
 	Then string
+	// Shows is a member of the API's answer that is shown once, on a page of its own, such
+	// as a secret.
+	Shows string
 	// Before is a page to look at before.
 	Before Entry
 	// On is the page that lists the form among its Acts, "" if a template places it. So

@@ -88,6 +88,7 @@ func setup(t *testing.T) *bundle {
 					return map[string]any{"parts": form.Get("file")}, func(location string) string { return "Line of " + location + ": " }, nil
 				},
 			},
+			{Path: "/admin/things/{id}/lock", API: "POST /api/v1/things/{id}/key", Role: auth.Operator, Title: Text{"Lock", "上锁"}, Done: Text{"It is locked.", "已上锁。"}, On: "/admin/things/{id}", Shows: "key"},
 			{Path: "/admin/things/{id}/give", API: "POST /api/v1/things/{id}/given", Role: auth.Operator, Title: Text{"Give", "送出"}, Done: Text{"It is given.", "已送出。"}, On: "/admin/things/{id}", Again: true, Typed: true, With: func(map[string]any) []any { return []any{"typed", "my thing"} }, Then: "/admin/things"},
 		},
 	})

@@ -21,7 +21,7 @@ const (
 // ownPages registers the pages that belong to no module.
 func (o *Office) ownPages() error {
 	o.own = map[string]*template.Template{}
-	for _, name := range []string{"sign-in.html", "first-admin.html", "second-factor.html", "problem.html", "again.html"} {
+	for _, name := range []string{"sign-in.html", "first-admin.html", "second-factor.html", "problem.html", "again.html", "once.html"} {
 		page, err := o.parse(files, "templates/"+name)
 		if err != nil {
 			return err

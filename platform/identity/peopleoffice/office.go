@@ -6,6 +6,7 @@ package peopleoffice
 import (
 	"embed"
 	"slices"
+	"strings"
 
 	"stampede/platform/edge/auth"
 	kit "stampede/platform/edge/office"
@@ -19,6 +20,7 @@ const (
 	user      = users + "/{id}"
 	usersAPI  = "/api/v1/admin/users"
 	blacklist = "/admin/blacklist"
+	apiKeys   = "/admin/api-keys"
 )
 
 var roles = []string{string(auth.Shopper), string(auth.Viewer), string(auth.Operator), string(auth.Admin)}
@@ -30,11 +32,13 @@ func Section() kit.Section {
 		Menu: []kit.Entry{
 			{Path: users, Name: kit.Text{"Accounts", "用户"}, Role: auth.Viewer},
 			{Path: blacklist, Name: kit.Text{"Blacklist", "黑名单"}, Role: auth.Viewer, Later: true},
+			{Path: apiKeys, Name: kit.Text{"API keys", "API 密钥"}, Role: auth.Admin, Later: true},
 		},
 		Pages: []kit.Page{
 			{Path: users, Title: kit.Text{"Accounts", "用户"}, Role: auth.Viewer, Template: "users.html", Filters: userFilters, Reads: []kit.Read{{Name: "doc", Path: usersAPI, Query: true}}},
 			{Path: user, Title: kit.Text{"User", "用户详情"}, Role: auth.Viewer, Template: "user.html", Reads: []kit.Read{{Name: "doc", Path: usersAPI + "/{id}"}}},
 			{Path: blacklist, Title: kit.Text{"Blacklist", "黑名单"}, Role: auth.Viewer, Template: "blacklist.html", Reads: []kit.Read{{Name: "doc", Path: "/api/v1/admin/blacklist", Query: true}}},
+			{Path: apiKeys, Title: kit.Text{"API keys", "API 密钥"}, Role: auth.Admin, Template: "keys.html", Reads: []kit.Read{{Name: "doc", Path: "/api/v1/admin/api-keys", Query: true}}},
 		},
 		Acts: acts,
 	}
@@ -88,6 +92,32 @@ var acts = []kit.Act{
 		Path: blacklist + "/{id}/remove", API: "DELETE /api/v1/admin/blacklist/{id}", Role: auth.Operator,
 		Title: kit.Text{"Remove", "移除"}, Done: kit.Text{"The entry is removed.", "已移除。"},
 	},
+	{
+		Path: apiKeys + "/make", API: "POST /api/v1/admin/api-keys", Role: auth.Admin, On: apiKeys, Again: true, Shows: "key",
+		Title: kit.Text{"Make a key", "创建密钥"}, Done: kit.Text{"The key is in force.", "密钥已生效。"},
+		Fields: []kit.Field{
+			{Name: "name", Label: kit.Text{"Name of the system that has it", "使用方名称"}, Required: true, Max: 64}, scopesField(),
+			{Name: "expires_at", Label: kit.Text{"Expires (leave empty for never)", "有效至（留空为永久）"}, Kind: kit.Moment},
+		},
+	},
+	{
+		Path: apiKeys + "/{id}/revoke", API: "POST /api/v1/admin/api-keys/{id}/revoke", Role: auth.Admin, Dangerous: true,
+		Title: kit.Text{"Revoke", "撤销"}, Done: kit.Text{"The key is revoked on every instance.", "密钥已在所有实例失效。"},
+		Warning: kit.Text{"The system that has it is refused at once. It cannot be undone.", "使用方将立即被拒绝，且无法恢复。"},
+	},
+}
+
+// scopes are what a key may do, one a line.
+func scopesField() kit.Field {
+	var names []string
+	for _, s := range auth.Scopes {
+		names = append(names, string(s))
+	}
+	all := strings.Join(names, ", ")
+	return kit.Field{
+		Name: "scopes", Label: kit.Text{"What it may do, one a line", "权限，每行一个"}, Kind: kit.Lines, Required: true,
+		Help: kit.Text{"Of " + all + ".", "可选 " + all + "。"},
+	}
 }
 
 // is applies to accounts in one of the states.
@@ -106,6 +136,6 @@ func member(data map[string]any, name string) any {
 }
 
 var words = map[string]kit.Text{
-	"active": {"Active", "启用"}, "disabled": {"Disabled", "已停用"}, "erased": {"Deleted", "已注销"},
+	"active": {"Active", "启用"}, "expired": {"Expired", "已过期"}, "revoked": {"Revoked", "已撤销"}, "disabled": {"Disabled", "已停用"}, "erased": {"Deleted", "已注销"},
 	"user": {"User", "用户"}, "phone": {"Phone", "手机号"}, "address": {"Address or network", "IP 地址或网段"}, "device": {"Device", "设备"},
 }
