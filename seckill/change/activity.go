@@ -121,7 +121,7 @@ func editActivity(ctx context.Context, c *change, id int64, in activityPatch) (p
 	row.RefundWithinHours = optional(in.RefundWithinHours, row.RefundWithinHours)
 	row.RefundUnits = optional(in.RefundUnits, row.RefundUnits)
 	row.Checkout = optional(in.Checkout, row.Checkout)
-	in.ExternalPatch.over(&row.ExternalID, &row.Metadata)
+	in.refer(&row.ExternalID, &row.Metadata)
 	if in.PaymentWindowSeconds != nil {
 		row.PaymentWindowSeconds, row.PaymentWindowShare = *in.PaymentWindowSeconds, nil
 	}

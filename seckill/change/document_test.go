@@ -206,6 +206,12 @@ func TestExternalIDsOfSingleRoutes(t *testing.T) {
 	require.Equal(t, "a cleared item", []any{r.Doc["external_id"], r.Doc["metadata"], r.Doc["version"]}, []any{nil, map[string]any{}, 2.0})
 	r = d.Do(http.StatusCreated, http.MethodPost, admin+"activities/"+s.Activity+"/clone", `{"shift_days":1}`)
 	require.Equal(t, "a clone", []any{r.Doc["external_id"], r.Doc["sessions"].([]any)[0].(map[string]any)["external_id"]}, []any{nil, "s"})
+	day := time.Now().Add(72 * time.Hour).Format(time.DateOnly) // in whichever zone, more than a day after the session
+	r = d.Do(http.StatusOK, http.MethodPost, admin+"sessions/"+s.Session+"/repeat", `{"until":"`+day+`","extend_activity":true}`)
+	for _, made := range r.Doc["created"].([]any) {
+		require.Equal(t, "a repeated session", made.(map[string]any)["external_id"], any(nil))
+	}
+	require.Equal(t, "sessions with the id", d.Number(`SELECT count(*) FROM seckill.sessions WHERE activity_id = $1 AND external_id = 's'`, s.Activity), int64(1))
 	over := map[string]any{}
 	for i := range 21 {
 		over[strconv.Itoa(i)] = ""

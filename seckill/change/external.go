@@ -14,7 +14,8 @@ type ExternalPatch struct {
 	Metadata   *external.Metadata `json:"metadata,omitempty" doc:"Replaces all keys"`
 }
 
-func (in *ExternalPatch) over(id **string, m *external.Metadata) {
+// refer applies the patch to the columns of a row.
+func (in *ExternalPatch) refer(id **string, m *external.Metadata) {
 	if in.ExternalID != nil {
 		*id = external.Or(*in.ExternalID)
 	}

@@ -174,7 +174,7 @@ func (in *itemPatch) over(row seckilldb.SeckillItem) (seckilldb.SeckillItem, str
 	if in.LimitPerUser != nil {
 		row.LimitPerUser = plan.OwnLimit(*in.LimitPerUser)
 	}
-	in.ExternalPatch.over(&row.ExternalID, &row.Metadata)
+	in.refer(&row.ExternalID, &row.Metadata)
 	return row, sale.Currency
 }
 

@@ -139,7 +139,7 @@ func editSession(ctx context.Context, c *change, id int64, in sessionPatch) (out
 	row.OpensAt = optional(in.OpensAt, row.OpensAt)
 	row.ClosesAt = optional(in.ClosesAt, row.ClosesAt)
 	in.reservationOver(&row)
-	in.ExternalPatch.over(&row.ExternalID, &row.Metadata)
+	in.refer(&row.ExternalID, &row.Metadata)
 	var f plan.Flaws
 	f.Session("body", &row, &c.activity)
 	if c.onlyCorrections() {
@@ -186,7 +186,8 @@ func writeSession(ctx context.Context, c *change, t *plan.Session, row seckilldb
 			return row, err
 		}
 	}
-	return row, c.record(ctx, "session.edit", plan.SessionSubject(row.ID), edited(plan.ViewSession(&t.SeckillSession), plan.ViewSession(&row)))
+	err := c.record(ctx, "session.edit", plan.SessionSubject(row.ID), edited(plan.ViewSession(&t.SeckillSession), plan.ViewSession(&row)))
+	return row, err
 }
 
 func (c *change) putSession(ctx context.Context, row *seckilldb.SeckillSession) error {
