@@ -144,7 +144,10 @@ func (d *difference) apply(ctx context.Context) (planOutcome, error) {
 		if err := d.write(ctx); err != nil {
 			return out, err
 		}
-		did := audit.Change{After: map[string]any{"external_id": d.doc.ExternalID, "changes": d.changes}}
+		did := audit.Change{After: map[string]any{"external_id": d.doc.ExternalID, "changes": d.changes, "has": partsIn(&d.target)}}
+		if d.before != nil {
+			did.Before = map[string]any{"external_id": d.doc.ExternalID, "has": partsIn(d.before)}
+		}
 		if err := c.record(ctx, "activity.plan", plan.ActivitySubject(c.activity.ID), did); err != nil {
 			return out, err
 		}
@@ -160,6 +163,19 @@ func (d *difference) apply(ctx context.Context) (planOutcome, error) {
 	}
 	out.Activity = new(tree.View())
 	return out, nil
+}
+
+// partsIn counts an activity's parts for the audit log, which has each row beside it.
+func partsIn(a *plan.Activity) (has struct {
+	Sessions int `json:"sessions"`
+	Items    int `json:"items"`
+},
+) {
+	has.Sessions = len(a.Sessions)
+	for range a.Items() {
+		has.Items++
+	}
+	return has
 }
 
 // write writes what differs: first what is gone, so that what is new may have its SKU.

@@ -104,6 +104,33 @@ func text(doc map[string]any, member string) string {
 
 const product = `"sku":%q,"title":"Phone","list_price":{"amount":9900,"currency":"CNY"},"sale_price":{"amount":990,"currency":"CNY"},"stock":5`
 
+// putsDocuments plans a sale as another system does.
+func (s *story) putsDocuments(t *testing.T) {
+	t.Helper()
+	const path, times = "admin/activities/by-external-id/erp%2F7", `"starts_at":"2031-01-01T00:00:00Z","ends_at":"2031-01-02T00:00:00Z"`
+	document := func(name, items string) string {
+		return fmt.Sprintf(`{"name":%q,%s,"metadata":{"erp":"7"},"sessions":[{"external_id":"s","name":"10:00","opens_at":"2031-01-01T01:00:00Z","closes_at":"2031-01-01T02:00:00Z","items":[%s]}]}`, name, times, items)
+	}
+	item := fmt.Sprintf(`{"external_id":"i",`+product+`}`, "phone")
+	s.get(t, path, s.operator, 404)
+	for _, step := range []struct {
+		query, body string
+		status      int
+		changed     any
+	}{
+		{"?dry_run=true", document("Planned", item), 200, true},
+		{"", document("Planned", item), 200, true},
+		{"", document("Planned", item), 200, false},
+		{"", document("Changed", item), 200, true},
+		{"", document("Changed", item+","+item), 422, nil},
+		{"?dry_run=7", document("Changed", item), 422, nil},
+		{"", `{"publish":true,` + times + `,"name":"Empty"}`, 422, nil},
+	} {
+		require.Equal(t, step.query+step.body, s.ask(t, http.MethodPut, path+step.query, s.operator, step.body, step.status)["changed"], step.changed)
+	}
+	require.Equal(t, "the document's name", text(s.get(t, path, s.operator, 200), "name"), "Changed")
+}
+
 // plans creates tomorrow's activity and does everything that can be done to it.
 func (s *story) plans(t *testing.T) {
 	t.Helper()
@@ -121,6 +148,7 @@ func (s *story) plans(t *testing.T) {
 	s.item = text(first["items"].([]any)[0].(map[string]any), "id")
 	activity, session, item := "admin/activities/"+s.activity, "admin/sessions/"+s.session, "admin/items/"+s.item
 
+	s.putsDocuments(t)
 	for _, list := range []string{"activities", "sessions", "items", "sessions?activity_id=" + s.activity, "items?session_id=" + s.session} {
 		s.get(t, "admin/"+list, s.operator, 200)
 	}
