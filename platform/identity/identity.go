@@ -34,6 +34,7 @@ import (
 	"stampede/platform/identity/account"
 	"stampede/platform/identity/account/code"
 	"stampede/platform/identity/account/credential"
+	"stampede/platform/identity/account/exchange"
 	"stampede/platform/identity/account/factor"
 	"stampede/platform/identity/account/guard"
 	"stampede/platform/identity/account/login"
@@ -56,6 +57,7 @@ type Settings struct {
 	Accounts  account.Settings    `embed:"" group:"Accounts and logins:"`
 	SMS       sms.Settings        `embed:"" group:"SMS:"`
 	WeChat    wechat.Settings     `embed:"" group:"WeChat:"`
+	Exchange  exchange.Settings   `embed:"" group:"Own users:"`
 	Human     humancheck.Settings `embed:"" group:"Human checks:"`
 	Requests  httpx.Settings      `embed:"" group:"Limits and proxies:"`
 	Blacklist blacklist.Settings  `embed:"" group:"Blacklist and risk rules:"`
@@ -104,6 +106,7 @@ type Service struct {
 	codes       *code.Service
 	logins      *login.Service
 	credentials *credential.Service
+	exchange    *exchange.Service
 	qr          *qrlogin.Service
 	sandbox     *sandbox.Gateway // nil unless the sandbox is on
 	hangUp      []func()         // the clients' idle connections
@@ -177,6 +180,7 @@ func (e *Service) openAccounts(set Settings, deps Deps) {
 		e.hangUp = append(e.hangUp, client.CloseIdleConnections)
 	}
 	e.credentials = credential.New(parts)
+	e.exchange = exchange.New(set.Exchange, exchange.Deps{Store: e.Accounts, Guard: g, Logins: e.logins, Log: deps.Log, Metrics: deps.Metrics})
 	e.Staff = staff.New(e.credentials)
 	e.qr = qrlogin.New(qrlogin.DefaultConfig(deps.Addresses.BaseURL()), qrlogin.Deps{
 		Store: e.Accounts, Guard: g, Logins: e.logins, Revocations: e.revoked,
@@ -213,7 +217,7 @@ func (e *Service) Load(ctx context.Context) error {
 func (e *Service) Routes(also ...func(ctx context.Context, tx pgx.Tx, user int64) error) {
 	rt := e.Router
 	for _, part := range []interface{ Routes(rt *httpx.Router) }{
-		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, also...), e.Staff, e.qr, e.Blacklist, e.keys,
+		e.Human, e.codes, e.logins, e.credentials, credential.NewErasure(e.credentials, also...), e.exchange, e.Staff, e.qr, e.Blacklist, e.keys,
 	} {
 		part.Routes(rt)
 	}

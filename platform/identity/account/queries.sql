@@ -257,3 +257,19 @@ DELETE FROM account.sms_codes c WHERE (c.phone, c.purpose) IN (
 DELETE FROM account.logins l WHERE l.id IN (
     SELECT o.id FROM account.logins o WHERE least(o.ended_at, o.expires_at) < clock_timestamp() - make_interval(secs => @keep_seconds::float8)
     ORDER BY least(o.ended_at, o.expires_at) LIMIT @most);
+
+-- name: LockSubject :exec
+-- Two first exchanges of one subject make one user.
+SELECT pg_advisory_xact_lock(hashtextextended(@issuer::text || chr(31) || @subject::text, 7));
+
+-- name: UserOfSubject :one
+SELECT user_id FROM account.external_users WHERE issuer = @issuer AND subject = @subject;
+
+-- name: PutSubject :exec
+INSERT INTO account.external_users (issuer, subject, user_id) VALUES (@issuer, @subject, @user_id);
+
+-- name: SetName :exec
+UPDATE account.users SET name = @name, updated_at = clock_timestamp() WHERE id = @id AND name <> @name;
+
+-- name: EraseSubjects :exec
+DELETE FROM account.external_users WHERE user_id = @user_id;

@@ -120,6 +120,7 @@ func (e *Erasure) eraseIn(ctx context.Context, tx pgx.Tx, user int64) error {
 		func() error { _, err := e.Store.EndAll(ctx, tx, user, account.EndedByErasure); return err },
 		func() error { return q.EraseLogins(ctx, user) },
 		func() error { return q.EraseIdentities(ctx, user) },
+		func() error { return q.EraseSubjects(ctx, user) },
 		func() error { return q.EraseNotes(ctx, user) },
 		func() error { _, err := q.RemoveTOTP(ctx, user); return err },
 		func() error { return q.EraseCodes(ctx, string(account.PhoneOf(u))) },

@@ -60,7 +60,7 @@ func (s *Service) Open(ctx context.Context, tx pgx.Tx, user int64, d Device, how
 var ErrConfirmerEnded = errors.New("account: the confirming login has ended")
 
 // OpenConfirmed opens a login of a user on a device in the caller's transaction and
-// returns its tokens. how names the method: password, sms, wechat, qr, register. It
+// returns its tokens. how names the method: password, sms, wechat, qr, register, exchange. It
 // returns account.ErrDisabled for a disabled user, and the blacklist's refusal for a listed
 // one. A login above mostLogins ends the user's least recently used one, so call the
 // revocation service's Tell after the commit.

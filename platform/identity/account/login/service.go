@@ -20,6 +20,7 @@ const (
 	BySMS      = "sms"
 	ByWeChat   = "wechat"
 	ByRegister = "register"
+	ByExchange = "exchange"
 	ByRefresh  = "refresh" // not a login, but counted as one
 )
 
@@ -46,7 +47,7 @@ func New(store *account.Store, g *guard.Guard, factors *factor.Service, tokens *
 			Name: "stampede_account_logins_total", Help: "Login attempts, by method and by result: ok, or the code of the refusal.",
 		}, []string{"how", "result"}),
 	}
-	for _, how := range []string{ByPassword, BySMS, ByWeChat, ByRegister, ByRefresh} { // each starts at 0, so that a dashboard can draw it
+	for _, how := range []string{ByPassword, BySMS, ByWeChat, ByRegister, ByExchange, ByRefresh} { // each starts at 0, so that a dashboard can draw it
 		s.attempts.WithLabelValues(how, "ok")
 	}
 	return s

@@ -255,6 +255,15 @@ func (q *Queries) EraseNotes(ctx context.Context, userID int64) error {
 	return err
 }
 
+const eraseSubjects = `-- name: EraseSubjects :exec
+DELETE FROM account.external_users WHERE user_id = $1
+`
+
+func (q *Queries) EraseSubjects(ctx context.Context, userID int64) error {
+	_, err := q.db.Exec(ctx, eraseSubjects, userID)
+	return err
+}
+
 const eraseUser = `-- name: EraseUser :exec
 UPDATE account.users SET phone = NULL, name = '', password = NULL, role = 'shopper', status = 'erased', updated_at = clock_timestamp()
 WHERE id = $1
@@ -636,6 +645,21 @@ func (q *Queries) LockLogin(ctx context.Context, arg LockLoginParams) (LockLogin
 	return i, err
 }
 
+const lockSubject = `-- name: LockSubject :exec
+SELECT pg_advisory_xact_lock(hashtextextended($1::text || chr(31) || $2::text, 7))
+`
+
+type LockSubjectParams struct {
+	Issuer  string
+	Subject string
+}
+
+// Two first exchanges of one subject make one user.
+func (q *Queries) LockSubject(ctx context.Context, arg LockSubjectParams) error {
+	_, err := q.db.Exec(ctx, lockSubject, arg.Issuer, arg.Subject)
+	return err
+}
+
 const lockUnion = `-- name: LockUnion :exec
 SELECT pg_advisory_xact_lock(hashtextextended('account.wechat.union/' || $1::text, 0))
 `
@@ -909,6 +933,21 @@ func (q *Queries) PutStaffCode(ctx context.Context, arg PutStaffCodeParams) erro
 	return err
 }
 
+const putSubject = `-- name: PutSubject :exec
+INSERT INTO account.external_users (issuer, subject, user_id) VALUES ($1, $2, $3)
+`
+
+type PutSubjectParams struct {
+	Issuer  string
+	Subject string
+	UserID  int64
+}
+
+func (q *Queries) PutSubject(ctx context.Context, arg PutSubjectParams) error {
+	_, err := q.db.Exec(ctx, putSubject, arg.Issuer, arg.Subject, arg.UserID)
+	return err
+}
+
 const putTOTP = `-- name: PutTOTP :execrows
 INSERT INTO account.totp AS t (user_id, secret) VALUES ($1, $2)
 ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, created_at = clock_timestamp() WHERE t.confirmed_at IS NULL
@@ -980,6 +1019,20 @@ func (q *Queries) RotateLogin(ctx context.Context, arg RotateLoginParams) (Rotat
 	var i RotateLoginRow
 	err := row.Scan(&i.Generation, &i.ExpiresAt)
 	return i, err
+}
+
+const setName = `-- name: SetName :exec
+UPDATE account.users SET name = $1, updated_at = clock_timestamp() WHERE id = $2 AND name <> $1
+`
+
+type SetNameParams struct {
+	Name string
+	ID   int64
+}
+
+func (q *Queries) SetName(ctx context.Context, arg SetNameParams) error {
+	_, err := q.db.Exec(ctx, setName, arg.Name, arg.ID)
+	return err
 }
 
 const setPassword = `-- name: SetPassword :exec
@@ -1209,6 +1262,22 @@ type UserOfIdentityParams struct {
 
 func (q *Queries) UserOfIdentity(ctx context.Context, arg UserOfIdentityParams) (int64, error) {
 	row := q.db.QueryRow(ctx, userOfIdentity, arg.AppID, arg.OpenID)
+	var user_id int64
+	err := row.Scan(&user_id)
+	return user_id, err
+}
+
+const userOfSubject = `-- name: UserOfSubject :one
+SELECT user_id FROM account.external_users WHERE issuer = $1 AND subject = $2
+`
+
+type UserOfSubjectParams struct {
+	Issuer  string
+	Subject string
+}
+
+func (q *Queries) UserOfSubject(ctx context.Context, arg UserOfSubjectParams) (int64, error) {
+	row := q.db.QueryRow(ctx, userOfSubject, arg.Issuer, arg.Subject)
 	var user_id int64
 	err := row.Scan(&user_id)
 	return user_id, err

@@ -1,0 +1,254 @@
+package exchange
+
+import (
+	"context"
+	"crypto"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	jose "github.com/go-jose/go-jose/v4"
+	"golang.org/x/sync/singleflight"
+
+	"stampede/platform/edge/httpx"
+	"stampede/platform/edge/outbound"
+)
+
+// Settings name the issuer of the shop's own users; without one they register here.
+type Settings struct {
+	Issuer     string   `name:"oidc-issuer" default:"" env:"STAMPEDE_OIDC_ISSUER" help:"Issuer of the shop's own users' tokens (OpenID Connect), as its tokens name it: https://login.shop.example. Empty: none."`
+	JWKSURL    string   `name:"oidc-jwks-url" default:"" env:"STAMPEDE_OIDC_JWKS_URL" help:"Where the issuer's keys are. Empty: its discovery document says it."`
+	Audience   string   `name:"oidc-audience" default:"" env:"STAMPEDE_OIDC_AUDIENCE" help:"Audience that the tokens must name: the client id of this shop at the issuer."`
+	Algorithms []string `name:"oidc-algorithms" default:"RS256,ES256" env:"STAMPEDE_OIDC_ALGORITHMS" help:"Signature algorithms of the issuer; others are refused, whatever a token says." rare:""`
+	Phone      string   `name:"oidc-phone-claim" default:"" env:"STAMPEDE_OIDC_PHONE_CLAIM" help:"Claim with a user's phone, taken at the first exchange unless another account has it: phone_number. Empty: none is taken." rare:""`
+	Nickname   string   `name:"oidc-nickname-claim" default:"" env:"STAMPEDE_OIDC_NICKNAME_CLAIM" help:"Claim with a user's name: nickname. Empty: none is taken." rare:""`
+}
+
+// asymmetric are the algorithms whose key cannot sign: a public key must not become the
+// secret of an HMAC.
+var asymmetric = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
+
+// Check returns an error for each setting that is wrong.
+func (s Settings) Check() error {
+	if s.Issuer == "" {
+		if s.JWKSURL != "" || s.Audience != "" {
+			return errors.New("--oidc-jwks-url and --oidc-audience are of an issuer: set --oidc-issuer")
+		}
+		return nil
+	}
+	var wrong []error
+	for _, address := range []struct{ flag, url string }{{"--oidc-issuer", s.Issuer}, {"--oidc-jwks-url", s.JWKSURL}} {
+		u, err := url.Parse(address.url)
+		if address.url != "" && (err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !httpx.Loopback(u.Hostname()))) {
+			wrong = append(wrong, fmt.Errorf("%s must begin with https:// (http:// on this machine only)", address.flag))
+		}
+	}
+	if s.Audience == "" {
+		wrong = append(wrong, errors.New("--oidc-audience must name this shop at the issuer, or tokens of its other clients would log in here"))
+	}
+	for _, name := range s.Algorithms {
+		if !slices.Contains(asymmetric, name) {
+			wrong = append(wrong, fmt.Errorf("--oidc-algorithms: %q is none of %s", name, strings.Join(asymmetric, ", ")))
+		}
+	}
+	if len(s.Algorithms) == 0 {
+		wrong = append(wrong, errors.New("--oidc-algorithms must name at least one algorithm"))
+	}
+	return errors.Join(wrong...)
+}
+
+const (
+	// issuerTimeout bounds a look at the issuer, for which a login waits.
+	issuerTimeout = 5 * time.Second
+	// fetchPause is between two looks: tokens with made-up key ids must not flood the
+	// issuer.
+	fetchPause = 10 * time.Second
+	// keysAge is when keys are fetched again although they are known, so that one that
+	// the issuer withdrew ends.
+	keysAge = time.Hour
+	// skew is how much later than its end a token is taken.
+	skew = 30 * time.Second
+	// keysBytes bounds the issuer's documents.
+	keysBytes = 256 << 10
+)
+
+// errIssuer means that the issuer's keys cannot be had right now.
+var errIssuer = errors.New("exchange: the issuer cannot be reached")
+
+// issuer verifies tokens. It keeps the issuer's keys, also while the issuer is away.
+// Safe for concurrent use.
+type issuer struct {
+	set    Settings
+	client *outbound.Client
+	now    func() time.Time
+
+	flight  singleflight.Group
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey
+	fetched time.Time
+	tried   time.Time
+}
+
+// identity is who a token names.
+type identity struct{ subject, phone, nickname string }
+
+// verify returns who a valid token names. errIssuer means that this cannot be told now.
+func (i *issuer) verify(ctx context.Context, raw string) (who identity, err error) {
+	keys := &keySet{issuer: i}
+	verifier := oidc.NewVerifier(i.set.Issuer, keys, &oidc.Config{
+		ClientID: i.set.Audience, SupportedSigningAlgs: i.set.Algorithms, Now: func() time.Time { return i.now().Add(-skew) },
+	})
+	token, err := verifier.Verify(ctx, raw)
+	if keys.away != nil {
+		return who, keys.away
+	}
+	if err != nil {
+		return who, err
+	}
+	claims := map[string]any{}
+	if err := token.Claims(&claims); err != nil {
+		return who, err
+	}
+	text := func(claim string) string {
+		s, _ := claims[claim].(string)
+		return s
+	}
+	return identity{token.Subject, text(i.set.Phone), text(i.set.Nickname)}, nil
+}
+
+// keySet is the issuer's keys for one token. It keeps the error of an issuer that is
+// away, of which the verifier's has only the text.
+type keySet struct {
+	*issuer
+	away error
+}
+
+// VerifySignature implements oidc.KeySet. The verifier has checked the algorithm.
+func (i *keySet) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
+	var algorithms []jose.SignatureAlgorithm
+	for _, name := range i.set.Algorithms {
+		algorithms = append(algorithms, jose.SignatureAlgorithm(name))
+	}
+	signed, err := jose.ParseSigned(raw, algorithms)
+	if err != nil {
+		return nil, err
+	}
+	if len(signed.Signatures) != 1 {
+		return nil, errors.New("exchange: a token has one signature")
+	}
+	keys, err := i.keysOf(ctx, signed.Signatures[0].Header.KeyID)
+	if errors.Is(err, errIssuer) {
+		i.away = err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return (&oidc.StaticKeySet{PublicKeys: keys}).VerifySignature(ctx, raw)
+}
+
+// keysOf returns the public keys with an id, all if the token names none. The issuer is
+// asked for an id that is not known, and in the background for keys that are old: keys
+// that are known stay in use while it is slow or away.
+func (i *issuer) keysOf(ctx context.Context, id string) ([]crypto.PublicKey, error) {
+	found, age := i.known(id)
+	switch {
+	case len(found) > 0 && age > keysAge:
+		go func() { _ = i.refresh(ctx) }() // the next one tells
+		return found, nil
+	case len(found) > 0:
+		return found, nil
+	}
+	err := i.refresh(ctx)
+	if found, _ = i.known(id); len(found) > 0 {
+		return found, nil
+	}
+	if err != nil || i.none() {
+		return nil, errors.Join(errIssuer, err)
+	}
+	return nil, fmt.Errorf("exchange: the issuer has no key %q", id)
+}
+
+func (i *issuer) known(id string) (found []crypto.PublicKey, age time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, k := range i.keys {
+		if k.IsPublic() && k.Use != "enc" && (id == "" || k.KeyID == id) {
+			found = append(found, k.Key)
+		}
+	}
+	return found, i.now().Sub(i.fetched)
+}
+
+func (i *issuer) none() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.fetched.IsZero()
+}
+
+// refresh asks the issuer for its keys, at most once in fetchPause; who comes meanwhile
+// waits for the same answer.
+func (i *issuer) refresh(ctx context.Context) error {
+	_, err, _ := i.flight.Do("", func() (any, error) {
+		i.mu.Lock()
+		due := i.now().Sub(i.tried) >= fetchPause
+		if due {
+			i.tried = i.now()
+		}
+		i.mu.Unlock()
+		if !due {
+			return nil, nil
+		}
+		keys, err := i.fetch(ctx)
+		if err == nil {
+			i.mu.Lock()
+			i.keys, i.fetched = keys, i.now()
+			i.mu.Unlock()
+		}
+		return nil, err
+	})
+	return err
+}
+
+// fetch reads the issuer's keys.
+func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), issuerTimeout) // the keys are for all who wait
+	defer cancel()
+	at := i.set.JWKSURL
+	if at == "" {
+		var discovered struct {
+			Issuer string `json:"issuer"`
+			Keys   string `json:"jwks_uri"`
+		}
+		if err := i.get(ctx, strings.TrimSuffix(i.set.Issuer, "/")+"/.well-known/openid-configuration", &discovered); err != nil {
+			return nil, err
+		}
+		if discovered.Issuer != i.set.Issuer {
+			return nil, fmt.Errorf("exchange: the discovery document is of the issuer %q", discovered.Issuer)
+		}
+		at = discovered.Keys
+	}
+	var set jose.JSONWebKeySet
+	if err := i.get(ctx, at, &set); err != nil {
+		return nil, err
+	}
+	if len(set.Keys) == 0 {
+		return nil, errors.New("exchange: the issuer lists no keys")
+	}
+	return set.Keys, nil
+}
+
+func (i *issuer) get(ctx context.Context, address string, into any) error {
+	return i.client.Do(ctx, outbound.Request{URL: address}, func(reply outbound.Reply) error {
+		if reply.Status != http.StatusOK {
+			return fmt.Errorf("HTTP %d", reply.Status)
+		}
+		return json.Unmarshal(reply.Body, into)
+	})
+}
