@@ -10,6 +10,7 @@ CREATE TABLE account.api_keys (
     scopes       text[]      NOT NULL CHECK (cardinality(scopes) > 0),
     created_by   bigint      NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at   timestamptz,
     revoked_at   timestamptz,
     last_used_at timestamptz

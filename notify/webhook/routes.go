@@ -282,7 +282,7 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, in *addInput) (out Secr
 		return out, err
 	}
 	row, err := q.AddWebhook(ctx, webhookdb.AddWebhookParams{
-		Url: in.Body.URL, Description: in.Body.Description, Types: in.Body.Types, Enabled: true, Secret: s.newSecret(), Place: last + 1,
+		Url: in.Body.URL, Description: in.Body.Description, Types: append([]string{}, in.Body.Types...), Enabled: true, Secret: s.newSecret(), Place: last + 1,
 	})
 	if err != nil {
 		return out, fmt.Errorf("webhook: add: %w", err)
@@ -433,15 +433,11 @@ type Attempt struct {
 type attemptsInput struct {
 	OneInput
 	Failed bool `query:"failed" doc:"Only those that were not taken"`
-	httpx.PageInput
+	httpx.ChangesInput
 }
 
 func (s *Service) attempts(ctx context.Context, in *attemptsInput) (*httpx.PageOutput[Attempt], error) {
 	id, err := httpx.ParseID(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	before, err := in.BeforeID()
 	if err != nil {
 		return nil, err
 	}
@@ -451,13 +447,17 @@ func (s *Service) attempts(ctx context.Context, in *attemptsInput) (*httpx.PageO
 	} else if err != nil {
 		return nil, unreachable(err)
 	}
-	rows, err := q.Attempts(ctx, webhookdb.AttemptsParams{WebhookID: id, Before: before, Failed: in.Failed, AtMost: int32(in.Ask())}) //nolint:gosec // a page
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.PageOf(in.PageInput, rows, func(a webhookdb.NotifyWebhookAttempt) Attempt {
+	made := func(a webhookdb.NotifyWebhookAttempt) time.Time { return a.At }
+	return httpx.PageOfChanges(in.ChangesInput, func(page httpx.PageInput) ([]webhookdb.NotifyWebhookAttempt, error) {
+		before, err := page.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := q.Attempts(ctx, webhookdb.AttemptsParams{WebhookID: id, Before: before, Failed: in.Failed, AtMost: int32(page.Ask())}) //nolint:gosec // a page
+		return httpx.MadeSince(rows, in.UpdatedFrom, made), unreachable(err)
+	}, made, func(a webhookdb.NotifyWebhookAttempt) Attempt {
 		return Attempt{httpx.FormatID(a.ID), a.EventID, a.Type, a.About, a.Attempt, a.Status, a.Error, a.TookMs, httpx.Moment(a.At)}
-	}, func(a webhookdb.NotifyWebhookAttempt) string { return httpx.FormatID(a.ID) }), nil
+	}, func(a webhookdb.NotifyWebhookAttempt) string { return httpx.FormatID(a.ID) })
 }
 
 func (s *Service) test(ctx context.Context, in *OneInput) (*httpx.Output[Attempt], error) {

@@ -23,13 +23,13 @@ VALUES (@user_id, @name, @hash, @hint, @scopes::text[], @created_by, @expires_at
 INSERT INTO account.users (name) VALUES (@name) RETURNING id;
 
 -- name: ChangeKey :one
-UPDATE account.api_keys SET name = @name, scopes = @scopes::text[], expires_at = @expires_at WHERE id = @id RETURNING *;
+UPDATE account.api_keys SET name = @name, scopes = @scopes::text[], expires_at = @expires_at, updated_at = clock_timestamp() WHERE id = @id RETURNING *;
 
 -- name: NameService :exec
 UPDATE account.users SET name = @name, updated_at = clock_timestamp() WHERE id = @id;
 
 -- name: RevokeKey :one
-UPDATE account.api_keys SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = @id RETURNING *;
+UPDATE account.api_keys SET updated_at = CASE WHEN revoked_at IS NULL THEN clock_timestamp() ELSE updated_at END, revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = @id RETURNING *;
 
 -- name: NoteUse :exec
 UPDATE account.api_keys k SET last_used_at = u.at

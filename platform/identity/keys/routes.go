@@ -49,6 +49,7 @@ type Key struct {
 	State      string   `json:"state" enum:"active,expired,revoked"`
 	CreatedBy  string   `json:"created_by" doc:"The admin's user id"`
 	CreatedAt  string   `json:"created_at" format:"date-time"`
+	UpdatedAt  string   `json:"updated_at" format:"date-time"`
 	ExpiresAt  string   `json:"expires_at,omitempty" format:"date-time" doc:"Absent if it has no end"`
 	RevokedAt  string   `json:"revoked_at,omitempty" format:"date-time"`
 	LastUsedAt string   `json:"last_used_at,omitempty" format:"date-time" doc:"To the minute; absent if it was never used"`
@@ -69,7 +70,7 @@ func (s *Service) view(k keysdb.AccountApiKey) Key {
 	}
 	v := Key{
 		ID: httpx.FormatID(k.ID), UserID: httpx.FormatID(k.UserID), Name: k.Name, Hint: k.Hint, Scopes: k.Scopes, State: "active", CreatedBy: httpx.FormatID(k.CreatedBy),
-		CreatedAt: httpx.Moment(k.CreatedAt), ExpiresAt: moment(k.ExpiresAt), RevokedAt: moment(k.RevokedAt), LastUsedAt: moment(k.LastUsedAt),
+		CreatedAt: httpx.Moment(k.CreatedAt), UpdatedAt: httpx.Moment(k.UpdatedAt), ExpiresAt: moment(k.ExpiresAt), RevokedAt: moment(k.RevokedAt), LastUsedAt: moment(k.LastUsedAt),
 	}
 	switch {
 	case k.RevokedAt != nil:
@@ -103,16 +104,15 @@ func (s *Service) Routes(rt *httpx.Router) {
 	}, s.revoke)
 }
 
-func (s *Service) list(ctx context.Context, in *httpx.PageInput) (*httpx.PageOutput[Key], error) {
-	before, err := in.BeforeID()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := keysdb.New(s.deps.DB).Keys(ctx, keysdb.KeysParams{Before: before, AtMost: int32(in.Ask())}) //nolint:gosec // a page
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.PageOf(*in, rows, s.view, func(k keysdb.AccountApiKey) string { return httpx.FormatID(k.ID) }), nil
+func (s *Service) list(ctx context.Context, in *httpx.ChangesInput) (*httpx.PageOutput[Key], error) {
+	return httpx.PageOfChanges(*in, func(page httpx.PageInput) ([]keysdb.AccountApiKey, error) {
+		before, err := page.BeforeID()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := keysdb.New(s.deps.DB).Keys(ctx, keysdb.KeysParams{Before: before, AtMost: int32(page.Ask())}) //nolint:gosec // a page
+		return rows, unreachable(err)
+	}, func(k keysdb.AccountApiKey) time.Time { return k.UpdatedAt }, s.view, func(k keysdb.AccountApiKey) string { return httpx.FormatID(k.ID) })
 }
 
 // detail is what the audit log keeps of a key.

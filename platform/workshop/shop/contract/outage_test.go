@@ -163,8 +163,9 @@ func TestOutageOfAStoreIsA503(t *testing.T) {
 	activity, item := "/api/v1/admin/activities/"+sale.ActivityID, "/api/v1/admin/items/"+sale.ItemID
 	pgtest.Eventually(t, 30*time.Second, func() bool {
 		status, doc := in.Call(t, http.MethodGet, item+"/funnel", operator, nil)
-		return status == http.StatusOK && doc["loaded"] == true
-	}, "the item to be loaded")
+		_, shown := in.Call(t, http.MethodGet, "/api/v1/items/"+sale.ItemID, "", nil)
+		return status == http.StatusOK && doc["loaded"] == true && shown["status"] == "on_sale"
+	}, "the item to be loaded and on sale")
 	holder, line := shop.NewBuyer(t, in, 5001), shop.NewBuyer(t, in, 5002)
 	held, code := holder.Rush(t, sale.ItemID)
 	require.Equal(t, "the answer to the first rush", code, "")

@@ -52,6 +52,34 @@ func (s *story) operates(t *testing.T) {
 	s.post(t, "admin/dead-letters/redrive", s.operator, `{"consumer":"contract"}`, 200)
 }
 
+// tellsSystems gives the shop's own systems keys, webhooks and events.
+func (s *story) tellsSystems(t *testing.T) {
+	t.Helper()
+	made := s.post(t, "admin/api-keys", s.admin, `{"name":"ERP","scopes":["events:read","users:exchange"]}`, 201)
+	key, keys := text(made, "key"), "admin/api-keys/"+text(made, "id")
+	events := s.get(t, "events?limit=1&type=order.paid", key, 200)["data"].([]any)
+	s.get(t, "events?after=x", key, 422)
+	s.post(t, "auth/exchange-user", key, `{"subject":"u-1","nickname":"Li"}`, 200)
+	s.post(t, "auth/exchange", "", `{"token":"x"}`, 404)
+	s.get(t, "admin/orders", key, 403)
+	s.get(t, "admin/api-keys", s.admin, 200)
+	s.ask(t, http.MethodPatch, keys, s.admin, `{"scopes":["events:read"]}`, 200)
+	s.post(t, keys+"/revoke", s.admin, "", 200)
+	s.get(t, "events", key, 401)
+
+	hook := s.post(t, "admin/webhooks", s.admin, `{"url":"https://shop.invalid/events"}`, 201)
+	path := "admin/webhooks/" + text(hook, "id")
+	s.post(t, "admin/webhooks", s.admin, `{"url":"http://127.0.0.1/"}`, 422)
+	s.ask(t, http.MethodPatch, path, s.admin, `{"types":["order.paid"]}`, 200)
+	s.post(t, path+"/secret", s.admin, "", 200)
+	s.post(t, path+"/test", s.operator, "", 200)
+	s.post(t, path+"/send", s.operator, `{"event_id":"`+text(events[0].(map[string]any), "id")+`"}`, 200)
+	s.get(t, path, s.operator, 200)
+	s.get(t, "admin/webhooks", s.operator, 200)
+	s.get(t, path+"/attempts", s.operator, 200)
+	s.ask(t, http.MethodDelete, path, s.admin, "", 200)
+}
+
 // knowsPeople registers a shopper, logs in by every method and erases the account.
 func (s *story) knowsPeople(t *testing.T) {
 	t.Helper()

@@ -17,6 +17,7 @@ type AccountApiKey struct {
 	Scopes     []string
 	CreatedBy  int64
 	CreatedAt  time.Time
+	UpdatedAt  time.Time
 	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
 	LastUsedAt *time.Time

@@ -12,7 +12,7 @@ import (
 
 const addKey = `-- name: AddKey :one
 INSERT INTO account.api_keys (user_id, name, hash, hint, scopes, created_by, expires_at)
-VALUES ($1, $2, $3, $4, $5::text[], $6, $7) RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, expires_at, revoked_at, last_used_at
+VALUES ($1, $2, $3, $4, $5::text[], $6, $7) RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at
 `
 
 type AddKeyParams struct {
@@ -45,6 +45,7 @@ func (q *Queries) AddKey(ctx context.Context, arg AddKeyParams) (AccountApiKey, 
 		&i.Scopes,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
@@ -65,7 +66,7 @@ func (q *Queries) AddService(ctx context.Context, name string) (int64, error) {
 }
 
 const changeKey = `-- name: ChangeKey :one
-UPDATE account.api_keys SET name = $1, scopes = $2::text[], expires_at = $3 WHERE id = $4 RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, expires_at, revoked_at, last_used_at
+UPDATE account.api_keys SET name = $1, scopes = $2::text[], expires_at = $3, updated_at = clock_timestamp() WHERE id = $4 RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at
 `
 
 type ChangeKeyParams struct {
@@ -92,6 +93,7 @@ func (q *Queries) ChangeKey(ctx context.Context, arg ChangeKeyParams) (AccountAp
 		&i.Scopes,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
@@ -111,7 +113,7 @@ func (q *Queries) CountKeys(ctx context.Context) (int64, error) {
 }
 
 const keys = `-- name: Keys :many
-SELECT id, user_id, name, hash, hint, scopes, created_by, created_at, expires_at, revoked_at, last_used_at FROM account.api_keys WHERE $1::bigint = 0 OR id < $1 ORDER BY id DESC LIMIT $2
+SELECT id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at FROM account.api_keys WHERE $1::bigint = 0 OR id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type KeysParams struct {
@@ -137,6 +139,7 @@ func (q *Queries) Keys(ctx context.Context, arg KeysParams) ([]AccountApiKey, er
 			&i.Scopes,
 			&i.CreatedBy,
 			&i.CreatedAt,
+			&i.UpdatedAt,
 			&i.ExpiresAt,
 			&i.RevokedAt,
 			&i.LastUsedAt,
@@ -190,7 +193,7 @@ func (q *Queries) KeysInForce(ctx context.Context) ([]KeysInForceRow, error) {
 }
 
 const lockKey = `-- name: LockKey :one
-SELECT id, user_id, name, hash, hint, scopes, created_by, created_at, expires_at, revoked_at, last_used_at FROM account.api_keys WHERE id = $1 FOR UPDATE
+SELECT id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at FROM account.api_keys WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockKey(ctx context.Context, id int64) (AccountApiKey, error) {
@@ -205,6 +208,7 @@ func (q *Queries) LockKey(ctx context.Context, id int64) (AccountApiKey, error) 
 		&i.Scopes,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
@@ -252,7 +256,7 @@ func (q *Queries) NoteUse(ctx context.Context, arg NoteUseParams) error {
 }
 
 const revokeKey = `-- name: RevokeKey :one
-UPDATE account.api_keys SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, expires_at, revoked_at, last_used_at
+UPDATE account.api_keys SET updated_at = CASE WHEN revoked_at IS NULL THEN clock_timestamp() ELSE updated_at END, revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = $1 RETURNING id, user_id, name, hash, hint, scopes, created_by, created_at, updated_at, expires_at, revoked_at, last_used_at
 `
 
 func (q *Queries) RevokeKey(ctx context.Context, id int64) (AccountApiKey, error) {
@@ -267,6 +271,7 @@ func (q *Queries) RevokeKey(ctx context.Context, id int64) (AccountApiKey, error
 		&i.Scopes,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.UpdatedAt,
 		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
