@@ -19,7 +19,7 @@ import (
 
 // Settings are for shops whose systems are on the server's own network.
 type Settings struct {
-	Private bool `name:"webhook-private" default:"false" env:"STAMPEDE_WEBHOOK_PRIVATE" help:"Let webhooks go to private addresses and over http://, for receivers on the server's own network. Whoever may add webhooks can then make the server call any address there."`
+	Private bool `name:"webhook-private" default:"false" env:"STAMPEDE_WEBHOOK_PRIVATE" help:"Let webhooks go to private addresses and over http://, for receivers on the server's own network. An admin can then make the server call any address there." rare:""`
 }
 
 // Deps are the module's dependencies.

@@ -24,8 +24,8 @@ import (
 // Settings name the issuer of the shop's own users; without one they register here.
 type Settings struct {
 	Issuer     string   `name:"oidc-issuer" default:"" env:"STAMPEDE_OIDC_ISSUER" help:"Issuer of the shop's own users' tokens (OpenID Connect), as its tokens name it: https://login.shop.example. Empty: none."`
-	JWKSURL    string   `name:"oidc-jwks-url" default:"" env:"STAMPEDE_OIDC_JWKS_URL" help:"Where the issuer's keys are. Empty: its discovery document says it."`
-	Audience   string   `name:"oidc-audience" default:"" env:"STAMPEDE_OIDC_AUDIENCE" help:"Audience that the tokens must name: the client id of this shop at the issuer."`
+	JWKSURL    string   `name:"oidc-jwks-url" default:"" env:"STAMPEDE_OIDC_JWKS_URL" help:"Where the issuer's keys are. Empty: its discovery document says it." rare:""`
+	Audience   string   `name:"oidc-audience" default:"" env:"STAMPEDE_OIDC_AUDIENCE" help:"Audience that the tokens must name: the client id of this shop at the issuer." rare:""`
 	Algorithms []string `name:"oidc-algorithms" default:"RS256,ES256" env:"STAMPEDE_OIDC_ALGORITHMS" help:"Signature algorithms of the issuer; others are refused, whatever a token says." rare:""`
 	Phone      string   `name:"oidc-phone-claim" default:"" env:"STAMPEDE_OIDC_PHONE_CLAIM" help:"Claim with a user's phone, taken at the first exchange unless another account has it: phone_number. Empty: none is taken." rare:""`
 	Nickname   string   `name:"oidc-nickname-claim" default:"" env:"STAMPEDE_OIDC_NICKNAME_CLAIM" help:"Claim with a user's name: nickname. Empty: none is taken." rare:""`
