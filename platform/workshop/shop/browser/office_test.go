@@ -146,11 +146,28 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 	replacesByDocument(tab, t, in)
 	importsASale(tab, t, in)
 	plansAhead(tab, t, in)
+	tellsSystems(tab, t, in)
 	sharesTheWork(tab, t, in, sale)
 	menuIsReadable(tab, t, in)
 	seesAsAViewer(tab, t, in, sale)
 	do(tab, t, "sign out", click(`form[action="/admin/sign-out"] button`), says("登录"), chromedp.Navigate(in.URL+"/admin/orders"),
 		until(`location.pathname === "/admin/sign-in"`), shot("sign-in-zh"))
+}
+
+// tellsSystems makes an API key and a webhook, whose secrets are shown once.
+func tellsSystems(tab context.Context, t *testing.T, in *shop.Instance) {
+	t.Helper()
+	do(tab, t, "make an API key, and revoke it",
+		chromedp.Navigate(in.URL+"/admin/api-keys"), says("还没有密钥"), fill(`form[action$="/make"] [name=name]`, "ERP"), fill(`form[action$="/make"] [name=scopes]`, "orders:all"), click(`form[action$="/make"] button`),
+		until(`document.querySelector("[name=scopes][aria-invalid]")`), fill(`form[action$="/make"] [name=scopes]`, "orders:read\nevents:read"), click(`form[action$="/make"] button`),
+		until(`document.querySelector("main code").innerText.startsWith("stpk_")`), shot("key-zh"), click(`main .end a`), says("密钥已生效"), says("events:read"), until(fitsPhone), shot("keys-zh"),
+		click(`form[action$="/revoke"] button`), says("密钥已在所有实例失效"), says("已撤销"))
+	do(tab, t, "add a webhook, test it and remove it",
+		chromedp.Navigate(in.URL+"/admin/webhooks"), says("还没有接收事件的系统"), fill(`form[action$="/add"] [name=url]`, "https://shop.invalid/events"), click(`form[action$="/add"] button`),
+		until(`document.querySelector("main code").innerText.startsWith("whsec_")`), click(`main .end a`), says("shop.invalid"), until(fitsPhone), shot("webhooks-zh"),
+		click(`tbody a`), click(`form[action$="/test"] button`), says("测试已发送"), says("webhook.test"), until(fitsPhone), shot("webhook-zh"),
+		fill(`form[action$="/change"] [name=types]`, "order.paid"), click(`form[action$="/change"] button`), says("已修改"), until(`document.querySelector("[name=types]").value === "order.paid"`),
+		click(`form[action$="/remove"] button`), says("已移除"), says("还没有接收事件的系统"))
 }
 
 // importsASale sends a sheet with a line that the API refuses, and the corrected one.
