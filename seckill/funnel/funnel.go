@@ -253,7 +253,7 @@ func (s *Service) sumFunnels(ctx context.Context, in *curveInput, sessions ...pl
 func (s *Service) liveRoute(api httpx.API) {
 	const path = operator.Base + "/items/{id}/funnel/live"
 	op := operator.Read(path, "follow-funnel", "An item's funnel every second, as server-sent events")
-	op.Class = httpx.Events
+	op.Class, op.Scope = httpx.Events, ""
 	op.Description = "Events without a name or an id, one at once and then one every second: the `data` of each is the JSON document that GET /api/v1/admin/items/{id}/funnel answers, in one line. " +
 		"It is the whole state, so that a client that missed some needs no others. The stream ends after ten minutes, with its token, or when the server stops; connect again."
 	httpx.Register(api, op, func(ctx context.Context, in *operator.ByID) (*huma.StreamResponse, error) {

@@ -353,7 +353,7 @@ func (s *Service) warRoomRoutes(api httpx.API) {
 	})
 	const live = path + "/live"
 	op = operator.Read(live, "follow-war-room", "An activity's war room every second, as server-sent events")
-	op.Class = httpx.Events
+	op.Class, op.Scope = httpx.Events, ""
 	op.Description = "Events without a name or an id, one at once and then one every second: the `data` of each is the JSON document that " +
 		"GET /api/v1/admin/activities/{id}/war-room answers, in one line. The curve of the first has all points (`whole`), that of the others " +
 		"the latest ones, unless its step has changed. The stream ends after ten minutes, with its token, or when the server stops; connect again."

@@ -71,6 +71,8 @@ const (
 func (op *Op) mustBeComplete(input reflect.Type) {
 	changes := op.Method != http.MethodGet && op.Role.May(auth.Operator)
 	switch {
+	case op.Class == Events && op.Scope != "":
+		panic(op.ID + ": a stream ends with its token, and not with an API key: give it no scope")
 	case changes && op.Audit == "":
 		panic(op.ID + ": name in Audit what the change is in the audit log")
 	case op.Method == http.MethodPost && takesKey(input) == (op.NoKey != ""):
