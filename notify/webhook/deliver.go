@@ -60,11 +60,10 @@ func (s *Service) deliver(ctx context.Context) error {
 	return app.Loop{
 		Every: leaderLife / 3, Log: s.deps.Log, Failed: "webhooks are not delivered, trying again",
 		Do: func(ctx context.Context) error {
-			_, err := lease.Hold(ctx, s.deps.DB, s.deps.Log, "webhooks", s.holder, leaderLife, s.lead)
-			if ctx.Err() != nil {
-				return nil
+			if _, err := lease.Hold(ctx, s.deps.DB, s.deps.Log, "webhooks", s.holder, leaderLife, s.lead); ctx.Err() == nil {
+				return err
 			}
-			return err
+			return nil // the end of ctx is no outage
 		},
 	}.Run(ctx)
 }
@@ -192,8 +191,8 @@ func (s *Service) round(ctx context.Context, id int64) (more bool, err error) {
 		return false, err
 	}
 	r.run(ctx)
-	if ctx.Err() != nil {
-		return false, nil // nothing is noted: it is done again
+	if err := ctx.Err(); err != nil { // nothing is noted: it is done again
+		return false, err
 	}
 	moved, err := r.note(ctx, from, next)
 	return moved && (more || r.delivered) && r.failures < failuresOpen, err

@@ -3,7 +3,6 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +38,6 @@ type place struct {
 
 // String is the place as a cursor.
 func (p place) String() string { return fmt.Sprintf("%d-%d", p.Message, p.Number) }
-
-func (p place) next() place { return place{p.Message, p.Number + 1} }
 
 func (p place) less(than place) bool {
 	return p.Message < than.Message || p.Message == than.Message && p.Number < than.Number
@@ -128,8 +125,9 @@ var kinds = map[string]kind{
 		}),
 
 	seckillevent.SubjectChanged: {
-		"activity.changed", fault.T("An activity was planned, published, changed, paused or ended", "活动被创建、发布、修改、暂停或结束"),
-		ActivityData{ActivityID: "12"}, one(func(e seckillevent.Changed) part {
+		name: "activity.changed", says: fault.T("An activity was planned, published, changed, paused or ended", "活动被创建、发布、修改、暂停或结束"),
+		example: ActivityData{ActivityID: "12"},
+		parts: one(func(e seckillevent.Changed) part {
 			return part{"activity " + id(e.ActivityID), ActivityData{id(e.ActivityID)}}
 		}),
 	},
@@ -138,17 +136,14 @@ var kinds = map[string]kind{
 // typeTest is the type of the event that an operator sends to try an endpoint.
 const typeTest = "webhook.test"
 
-// subjects are those of kinds, and types the types of their events; both sorted.
-var (
-	subjects = slices.Sorted(maps.Keys(kinds))
-	types    = func() (names []string) {
-		for _, k := range kinds {
-			names = append(names, k.name)
-		}
-		slices.Sort(names)
-		return names
-	}()
-)
+// types are the types of events, sorted.
+var types = func() (names []string) {
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	slices.Sort(names)
+	return names
+}()
 
 func id(n int64) string { return strconv.FormatInt(n, 10) }
 
@@ -183,8 +178,11 @@ func orderData(o orderevent.Order) OrderData {
 }
 
 func ofDisputes(name string, says fault.Text, status string) kind {
-	return kind{name, says, disputeevent.Changed{DisputeNo: exampleNo, OrderNo: exampleNo, UserID: 7, Status: status, Version: 1},
-		one(func(e disputeevent.Changed) part { return part{e.OrderNo.String(), e} })}
+	return kind{
+		name, says,
+		disputeevent.Changed{DisputeNo: exampleNo, OrderNo: exampleNo, UserID: 7, Status: status, Version: 1},
+		one(func(e disputeevent.Changed) part { return part{e.OrderNo.String(), e} }),
+	}
 }
 
 func ofMoney[E any](name string, says fault.Text, example PaymentData, data func(E) PaymentData) kind {

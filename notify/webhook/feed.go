@@ -33,12 +33,12 @@ const readTimeout = 10 * time.Second
 func read(ctx context.Context, db pg.DB, from place, wanted func(kind string) bool, atMost int) (events []Event, next place, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	messages, err := outbox.ReadLog(ctx, db, from.Message, subjects)
+	messages, err := outbox.ReadLog(ctx, db, from.Message)
 	if err != nil {
 		return nil, from, err
 	}
 	for _, m := range messages {
-		if wanted(kinds[m.Subject].name) {
+		if k, public := kinds[m.Subject]; public && wanted(k.name) {
 			found, err := eventsOf(m)
 			if err != nil {
 				return nil, from, err

@@ -20,7 +20,7 @@ const (
 	user      = users + "/{id}"
 	usersAPI  = "/api/v1/admin/users"
 	blacklist = "/admin/blacklist"
-	apiKeys   = "/admin/api-keys"
+	apiKeys   = "/admin/api-keys" //nolint:gosec // a path
 )
 
 var roles = []string{string(auth.Shopper), string(auth.Viewer), string(auth.Operator), string(auth.Admin)}
@@ -96,7 +96,8 @@ var acts = []kit.Act{
 		Path: apiKeys + "/make", API: "POST /api/v1/admin/api-keys", Role: auth.Admin, On: apiKeys, Again: true, Shows: "key",
 		Title: kit.Text{"Make a key", "创建密钥"}, Done: kit.Text{"The key is in force.", "密钥已生效。"},
 		Fields: []kit.Field{
-			{Name: "name", Label: kit.Text{"Name of the system that has it", "使用方名称"}, Required: true, Max: 64}, scopesField(),
+			{Name: "name", Label: kit.Text{"Name of the system that has it", "使用方名称"}, Required: true, Max: 64},
+			scopesField(),
 			{Name: "expires_at", Label: kit.Text{"Expires (leave empty for never)", "有效至（留空为永久）"}, Kind: kit.Moment},
 		},
 	},

@@ -28,12 +28,11 @@ const (
 	logBytes = 4 << 20
 )
 
-// ReadLog returns the events of the subjects that stand at a place or later, in their
-// order: at most 256, and about 4 MiB. The relay gives an event its place, under its
+// ReadLog returns the events that stand at a place or later, in their order: at most 256, and about 4 MiB. The relay gives an event its place, under its
 // lock, once the bus has it: an event that becomes visible stands after all that were,
 // so a reader who goes on after the last place skips none.
-func ReadLog(ctx context.Context, db pg.DB, from int64, subjects []string) ([]Logged, error) {
-	rows, err := outboxdb.New(db).LogFrom(ctx, outboxdb.LogFromParams{Place: &from, Subjects: subjects, AtMost: logRows, Bytes: logBytes})
+func ReadLog(ctx context.Context, db pg.DB, from int64) ([]Logged, error) {
+	rows, err := outboxdb.New(db).LogFrom(ctx, outboxdb.LogFromParams{Place: &from, AtMost: logRows, Bytes: logBytes})
 	if err != nil {
 		return nil, fmt.Errorf("outbox: read log: %w", err)
 	}

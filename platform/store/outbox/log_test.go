@@ -34,7 +34,7 @@ func TestLogReaderSkipsNothing(t *testing.T) {
 	}
 	seen, next, last := map[ids.ID]bool{}, int64(0), map[int]int{}
 	pgtest.Eventually(t, 60*time.Second, func() bool {
-		events, err := outbox.ReadLog(t.Context(), pool, next, []string{"events.test"})
+		events, err := outbox.ReadLog(t.Context(), pool, next)
 		require.NoError(t, err)
 		for _, e := range events {
 			n, err := strconv.Atoi(string(e.Payload))
@@ -57,7 +57,7 @@ func TestLogReaderSkipsNothing(t *testing.T) {
 	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = NULL`) // as a recall does
 	relays[0].Wake()
 	allSent(t, pool)
-	events, err := outbox.ReadLog(t.Context(), pool, next, []string{"events.test"})
+	events, err := outbox.ReadLog(t.Context(), pool, next)
 	require.NoError(t, err)
 	require.Equal(t, "events with another place", len(events), 0)
 	at, err := outbox.ReadLogAt(t.Context(), pool, []int64{next - 1, next + 1000})
@@ -71,7 +71,7 @@ func TestEventsOfTheReleaseBeforeGetPlaces(t *testing.T) {
 	pool := pgtest.DB(t)
 	add(t, pool, "1")
 	pgtest.Exec(t, pool, `UPDATE platform.outbox SET sent_at = clock_timestamp()`)
-	events, err := outbox.ReadLog(t.Context(), pool, 0, []string{"events.test"})
+	events, err := outbox.ReadLog(t.Context(), pool, 0)
 	require.NoError(t, err)
 	require.Equal(t, "events", len(events), 1)
 }

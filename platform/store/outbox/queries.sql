@@ -142,7 +142,7 @@ SELECT * FROM platform.outbox_refused WHERE id = @id;
 SELECT place, id, subject, payload, created_at FROM (
     SELECT o.*, sum(octet_length(payload)) OVER (ORDER BY place) - octet_length(payload) AS before FROM (
         SELECT coalesce(place, 0)::bigint AS place, id, subject, payload, created_at FROM platform.outbox
-        WHERE place >= @place AND place IS NOT NULL AND subject = ANY(@subjects::text[]) ORDER BY place LIMIT @at_most
+        WHERE place >= @place AND place IS NOT NULL ORDER BY place LIMIT @at_most
     ) o
 ) w WHERE before < @bytes::bigint ORDER BY place;
 

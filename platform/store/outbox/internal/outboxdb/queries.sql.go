@@ -184,16 +184,15 @@ const logFrom = `-- name: LogFrom :many
 SELECT place, id, subject, payload, created_at FROM (
     SELECT o.place, o.id, o.subject, o.payload, o.created_at, sum(octet_length(payload)) OVER (ORDER BY place) - octet_length(payload) AS before FROM (
         SELECT coalesce(place, 0)::bigint AS place, id, subject, payload, created_at FROM platform.outbox
-        WHERE place >= $1 AND place IS NOT NULL AND subject = ANY($2::text[]) ORDER BY place LIMIT $3
+        WHERE place >= $1 AND place IS NOT NULL ORDER BY place LIMIT $2
     ) o
-) w WHERE before < $4::bigint ORDER BY place
+) w WHERE before < $3::bigint ORDER BY place
 `
 
 type LogFromParams struct {
-	Place    *int64
-	Subjects []string
-	AtMost   int32
-	Bytes    int64
+	Place  *int64
+	AtMost int32
+	Bytes  int64
 }
 
 type LogFromRow struct {
@@ -206,12 +205,7 @@ type LogFromRow struct {
 
 // Bounded in number and in bytes, but at least one.
 func (q *Queries) LogFrom(ctx context.Context, arg LogFromParams) ([]LogFromRow, error) {
-	rows, err := q.db.Query(ctx, logFrom,
-		arg.Place,
-		arg.Subjects,
-		arg.AtMost,
-		arg.Bytes,
-	)
+	rows, err := q.db.Query(ctx, logFrom, arg.Place, arg.AtMost, arg.Bytes)
 	if err != nil {
 		return nil, err
 	}
