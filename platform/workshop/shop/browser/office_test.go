@@ -157,8 +157,8 @@ func worksInTheOffice(tab context.Context, t *testing.T, in *shop.Instance, sale
 // tellsSystems makes an API key and a webhook, whose secrets are shown once.
 func tellsSystems(tab context.Context, t *testing.T, in *shop.Instance) {
 	t.Helper()
-	do(tab, t, "make an API key, and revoke it",
-		chromedp.Navigate(in.URL+"/admin/api-keys"), says("还没有密钥"), fill(`form[action$="/make"] [name=name]`, "ERP"), fill(`form[action$="/make"] [name=scopes]`, "orders:all"), click(`form[action$="/make"] button`),
+	do(tab, t, "make an API key, and revoke it, on a phone",
+		emulation.SetDeviceMetricsOverride(390, 800, 1, true), chromedp.Navigate(in.URL+"/admin/api-keys"), says("还没有密钥"), fill(`form[action$="/make"] [name=name]`, "ERP"), fill(`form[action$="/make"] [name=scopes]`, "orders:all"), click(`form[action$="/make"] button`),
 		until(`document.querySelector("[name=scopes][aria-invalid]")`), fill(`form[action$="/make"] [name=scopes]`, "orders:read\nevents:read"), click(`form[action$="/make"] button`),
 		until(`document.querySelector("main code").innerText.startsWith("stpk_")`), shot("key-zh"), click(`main .end a`), says("密钥已生效"), says("events:read"), until(fitsPhone), shot("keys-zh"),
 		click(`form[action$="/revoke"] button`), says("密钥已在所有实例失效"), says("已撤销"))
@@ -167,7 +167,7 @@ func tellsSystems(tab context.Context, t *testing.T, in *shop.Instance) {
 		until(`document.querySelector("main code").innerText.startsWith("whsec_")`), click(`main .end a`), says("shop.invalid"), until(fitsPhone), shot("webhooks-zh"),
 		click(`tbody a`), click(`form[action$="/test"] button`), says("测试已发送"), says("webhook.test"), until(fitsPhone), shot("webhook-zh"),
 		fill(`form[action$="/change"] [name=types]`, "order.paid"), click(`form[action$="/change"] button`), says("已修改"), until(`document.querySelector("[name=types]").value === "order.paid"`),
-		click(`form[action$="/remove"] button`), says("已移除"), says("还没有接收事件的系统"))
+		click(`form[action$="/remove"] button`), says("已移除"), says("还没有接收事件的系统"), emulation.SetDeviceMetricsOverride(1280, 800, 1, false))
 }
 
 // importsASale sends a sheet with a line that the API refuses, and the corrected one.
