@@ -128,8 +128,8 @@ func (g *gate) admit(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if key := fromContext(r.Context()).key; key.Has(known.scope) {
-			r = r.WithContext(auth.Into(r.Context(), key))
+		if key := fromContext(r.Context()).key; key != nil && key.Has(known.scope) {
+			r = r.WithContext(auth.Into(r.Context(), *key))
 		}
 		shared := g.shared(ClientAddr(r.Context()))
 		if err := g.rater.take(r.Context(), known.loadOf(r.Method), known.number, shared); err != nil {

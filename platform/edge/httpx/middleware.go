@@ -36,9 +36,9 @@ type request struct {
 	id    string
 	lang  Language
 	token error // why the token is not valid
-	// key is who calls by an API key. It is not the context's principal until a route
+	// key is who calls by an API key, nil for the others. It is not the context's principal until a route
 	// has accepted its scope: what asks only for a principal serves no keys.
-	key auth.Principal
+	key *auth.Principal
 
 	client  netip.Addr
 	origin  netip.Addr  // see Origin
@@ -80,7 +80,11 @@ func (rt *Router) identify(tokens *auth.Tokens) func(http.Handler) http.Handler 
 			if strings.EqualFold(scheme, "Bearer") { // RFC 9110, 11.1
 				token = strings.TrimLeft(token, " ")
 				if rt.with.Keys != nil && strings.HasPrefix(token, auth.KeyPrefix) {
-					req.key, req.token = rt.with.Keys(token)
+					if key, err := rt.with.Keys(token); err != nil {
+						req.token = err
+					} else {
+						req.key = &key
+					}
 				} else if p, err := tokens.Admit(ctx, token); err != nil {
 					req.token = err
 				} else {

@@ -1,7 +1,6 @@
 package httpx
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"net/http"
@@ -127,7 +126,11 @@ func (r *rater) take(ctx context.Context, load Load, number uint32, shared bool)
 	if !shared {
 		asks = append(asks, ratelimit.Here{Rule: &r.address[load], Route: number, Subject: ratelimit.Network(ClientAddr(ctx)).Addr().As16()})
 	}
-	if user := cmp.Or(auth.From(ctx).UserID, fromContext(ctx).key.UserID); user != 0 {
+	user := auth.From(ctx).UserID
+	if key := fromContext(ctx).key; user == 0 && key != nil {
+		user = key.UserID
+	}
+	if user != 0 {
 		var key [16]byte
 		key[0] = 1                                        // no IPv6 network begins with it
 		binary.BigEndian.PutUint64(key[8:], uint64(user)) //nolint:gosec // bits of an id

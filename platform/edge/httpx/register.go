@@ -160,8 +160,8 @@ func authorizeFirst(api API, op Op) func(huma.Context, func(huma.Context)) {
 		}
 		if api.with.Refused != nil && (errors.Is(err, auth.ErrForbidden) || errors.Is(err, auth.ErrScope)) {
 			asked, who := ctx.URL(), ctx.Context()
-			if key := fromContext(who).key; key.UserID != 0 {
-				who = auth.Into(who, key)
+			if key := fromContext(who).key; key != nil {
+				who = auth.Into(who, *key)
 			}
 			api.with.Refused(who, op, asked.EscapedPath())
 		}
@@ -212,9 +212,9 @@ func authorize(ctx context.Context, role auth.Role, scope auth.Scope) error {
 	switch err := tokenFault(ctx); {
 	case p.UserID != 0 && (p.Has(scope) || p.Scopes == "" && p.Role.May(role)):
 		return nil
-	case key.UserID != 0 && scope != "":
+	case key != nil && scope != "":
 		return auth.ErrScope.Saying(fault.T("This route needs a key with the scope {scope}.", "该接口需要具有 {scope} 权限的密钥。", "scope", string(scope)))
-	case key.UserID != 0:
+	case key != nil:
 		return auth.ErrScope
 	case p.UserID != 0:
 		return auth.ErrForbidden
