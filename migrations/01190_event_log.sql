@@ -17,7 +17,7 @@ BEGIN
     RETURN NEW;
 END $$;
 -- +goose StatementEnd
-CREATE TRIGGER give_place BEFORE UPDATE ON platform.outbox
+CREATE TRIGGER give_place BEFORE INSERT OR UPDATE ON platform.outbox
     FOR EACH ROW WHEN (NEW.sent_at IS NOT NULL AND NEW.place IS NULL) EXECUTE FUNCTION platform.give_place();
 
 CREATE SCHEMA notify;

@@ -74,4 +74,9 @@ func TestEventsOfTheReleaseBeforeGetPlaces(t *testing.T) {
 	events, err := outbox.ReadLog(t.Context(), pool, 0)
 	require.NoError(t, err)
 	require.Equal(t, "events", len(events), 1)
+	pgtest.Exec(t, pool, `WITH gone AS (DELETE FROM platform.outbox RETURNING id, subject, payload)
+		INSERT INTO platform.outbox (id, subject, payload, sent_at) SELECT id, subject, payload, clock_timestamp() FROM gone`) // one that NATS had refused
+	events, err = outbox.ReadLog(t.Context(), pool, events[0].Place+1)
+	require.NoError(t, err)
+	require.Equal(t, "events that were inserted as sent", len(events), 1)
 }
