@@ -44,7 +44,6 @@ var (
 	errAway = fault.New(fault.Unavailable, "issuer-away", fault.T("Logging in takes a moment longer", "登录服务繁忙，请稍后再试"),
 		fault.T("The shop's issuer of tokens cannot be reached right now.", "暂时无法访问商城的令牌签发方。"),
 		fault.T("Try again in a moment.", "请稍后重试。")).After(fetchPause)
-	errStaff = fault.Plain(fault.Forbidden, fault.T("Staff log in with their own password.", "员工请使用自己的密码登录。"))
 	errNoKey = fault.Plain(fault.Forbidden, fault.T("Only an API key with the scope users:exchange may name a user.", "仅具有 users:exchange 权限的 API 密钥可指定用户。"))
 )
 
@@ -80,15 +79,15 @@ func (s *Service) Routes(rt *httpx.Router) {
 		Method: http.MethodPost, Path: "/api/v1/auth/exchange", ID: "exchange-token", Load: httpx.Costly, Tag: "shopper",
 		Summary: "Log in with a token of the shop's own login", NoKey: "the token is checked again, and a second login is harmless",
 		Description: "Takes an ID token of the issuer in the settings, for their audience. Its subject gets an account here at the first time, and the same one later.",
-		Refuses:     []*fault.Error{errNoIssuer, errToken, errAway, errStaff, account.ErrDisabled},
+		Refuses:     []*fault.Error{errNoIssuer, errToken, errAway, login.ErrStaff, account.ErrDisabled},
 	}, s.byToken)
 	httpx.Register(rt.API, httpx.Op{
-		Method: http.MethodPost, Path: "/api/v1/auth/exchange-user", ID: "exchange-user", Load: httpx.Costly, Tag: "operator",
+		Method: http.MethodPost, Path: "/api/v1/auth/exchange-user", ID: "exchange-user", Tag: "operator",
 		Role: auth.Viewer, Scope: auth.UsersExchange,
 		Summary: "Open a login for a user of the shop's own system, by its backend", NoKey: "a second login is harmless, and expires",
 		Description: "For API keys only. Give the access token to the user's page or app, and keep the refresh token, or exchange again. The subject is whatever the system " +
 			"calls its user; it gets an account here at the first time, and the same one later.",
-		Refuses: []*fault.Error{errStaff, account.ErrDisabled},
+		Refuses: []*fault.Error{login.ErrStaff, account.ErrDisabled},
 	}, s.byBackend)
 }
 
@@ -125,7 +124,7 @@ func (s *Service) byToken(ctx context.Context, in *tokenInput) (*httpx.Output[lo
 type userInput struct {
 	Body struct {
 		Subject  string             `json:"subject" minLength:"1" maxLength:"255" doc:"What the shop's system calls its user; it never names another one" example:"u-20931"`
-		Phone    string             `json:"phone,omitempty" maxLength:"32" doc:"Taken at the first exchange, unless another account has it" example:"13800138000"`
+		Phone    string             `json:"phone,omitempty" maxLength:"32" doc:"One that the system has verified: who logs in by SMS to it shares the account. Taken at the first exchange, unless another account has it" example:"13800138000"`
 		Nickname string             `json:"nickname,omitempty" maxLength:"64"`
 		Device   *login.DeviceInput `json:"device,omitempty"`
 	} `nameHint:"UserExchange"`
@@ -164,13 +163,6 @@ func (s *Service) open(ctx context.Context, issuer string, who identity, d login
 		}
 		if err != nil {
 			return err
-		}
-		u, err := account.LockActive(ctx, tx, user)
-		if err != nil {
-			return err
-		}
-		if u.Role != string(auth.Shopper) {
-			return errStaff
 		}
 		if name != "" {
 			if err := q.SetName(ctx, accountdb.SetNameParams{ID: user, Name: name}); err != nil {

@@ -104,7 +104,7 @@ func (i *issuer) token(subject string, change func(*jwt.Token, jwt.MapClaims)) s
 	i.t.Helper()
 	claims := jwt.MapClaims{
 		"iss": i.URL, "aud": "stampede", "sub": subject, "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(),
-		"phone_number": "13800138000", "nickname": "Li",
+		"phone_number": "13800138000", "phone_number_verified": true, "nickname": "Li",
 	}
 	token := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
 	token.Header["kid"] = "first"
@@ -132,6 +132,8 @@ func (revoked) Logins(context.Context, pgx.Tx, string, ...int64) error { return 
 func (revoked) User(context.Context, pgx.Tx, string, int64) error      { return nil }
 func (revoked) Tell(context.Context)                                   {}
 
+const firstAdmin = "13700137000"
+
 type bundle struct {
 	*issuer
 	db     *pgxpool.Pool
@@ -145,7 +147,9 @@ func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	texts := config.Defaults[sms.Settings]()
 	texts.SMSSignature = "Stampede"
 	key := []byte("a signing key of thirty-two bytes")
-	cfg, err := account.NewConfig(config.Defaults[account.Settings](), texts, key)
+	accounts := config.Defaults[account.Settings]()
+	accounts.FirstAdminPhone = firstAdmin
+	cfg, err := account.NewConfig(accounts, texts, key)
 	require.NoError(t, err)
 	store := &account.Store{DB: b.db, Revoke: revoked{}, Config: cfg, Log: log, Metrics: prometheus.NewRegistry()}
 	redis := pgtest.Redis(t)
@@ -160,7 +164,9 @@ func setup(t *testing.T, change ...func(*exchange.Settings)) *bundle {
 	b.router = httpx.Options{Keys: func(key string) (auth.Principal, error) {
 		return auth.Principal{UserID: 5, Role: auth.Viewer, Scopes: strings.TrimPrefix(key, "stpk_")}, nil
 	}}.NewRouter(tokens, log, "test", prometheus.NewRegistry())
-	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: login.New(store, g, factor.New(store, g), tokens), Log: log}).Routes(b.router)
+	logins := login.New(store, g, factor.New(store, g), tokens)
+	logins.Routes(b.router)
+	exchange.New(set, exchange.Deps{Store: store, Guard: g, Logins: logins, Log: log}).Routes(b.router)
 	return b
 }
 
@@ -189,10 +195,28 @@ func TestSubjectIsOneUser(t *testing.T) {
 	b.exchange(b.token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { c["nickname"] = "Li 2" })).Want(t, "with another name", 200, "")
 	require.Equal(t, "name", pgtest.Read[string](t, b.db, `SELECT name FROM account.users ORDER BY id LIMIT 1`), "Li 2")
 
+	refresh := func(a httpxtest.Answer) httpxtest.Answer {
+		return httpxtest.Ask(t, b.router, "", http.MethodPost, "/api/v1/auth/refresh", map[string]any{"refresh_token": a.Text("refresh_token")})
+	}
+	other = refresh(other).Want(t, "a shopper's refresh", 200, "")
 	pgtest.Exec(t, b.db, `UPDATE account.users SET role = 'operator' WHERE name = 'Wang'`)
 	b.exchange(b.token("u-2", nil)).Want(t, "staff", 403, "forbidden")
+	refresh(other).Want(t, "the refresh of one who became staff", 401, "")
 	pgtest.Exec(t, b.db, `UPDATE account.users SET status = 'disabled'`)
 	b.exchange(b.token("u-1", nil)).Want(t, "a disabled user", 403, "")
+}
+
+// Who logs in by SMS shares the account of the phone: an issuer that lets its users type any phone must hand over none,
+// least of all the first admin's.
+func TestAttackPhoneClaims(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, verified := range []any{false, "true", nil} {
+		b.exchange(b.token("u-1", func(_ *jwt.Token, c jwt.MapClaims) { c["phone_number_verified"] = verified })).Want(t, "exchange", 200, "")
+	}
+	require.Equal(t, "phones", pgtest.Read[int](t, b.db, `SELECT count(phone)::int FROM account.users`), 0)
+	b.exchange(b.token("u-2", func(_ *jwt.Token, c jwt.MapClaims) { c["phone_number"] = firstAdmin })).Want(t, "the first admin's phone", 200, "")
+	require.Equal(t, "roles", pgtest.Read[string](t, b.db, `SELECT string_agg(role, ' ') FROM account.users`), "shopper shopper")
 }
 
 func TestAttackForeignTokens(t *testing.T) {

@@ -27,7 +27,7 @@ type Settings struct {
 	JWKSURL    string   `name:"oidc-jwks-url" default:"" env:"STAMPEDE_OIDC_JWKS_URL" help:"Where the issuer's keys are. Empty: its discovery document says it." rare:""`
 	Audience   string   `name:"oidc-audience" default:"" env:"STAMPEDE_OIDC_AUDIENCE" help:"Audience that the tokens must name: the client id of this shop at the issuer." rare:""`
 	Algorithms []string `name:"oidc-algorithms" default:"RS256,ES256" env:"STAMPEDE_OIDC_ALGORITHMS" help:"Signature algorithms of the issuer; others are refused, whatever a token says." rare:""`
-	Phone      string   `name:"oidc-phone-claim" default:"" env:"STAMPEDE_OIDC_PHONE_CLAIM" help:"Claim with a user's phone, taken at the first exchange unless another account has it: phone_number. Empty: none is taken." rare:""`
+	Phone      string   `name:"oidc-phone-claim" default:"" env:"STAMPEDE_OIDC_PHONE_CLAIM" help:"Claim with a user's phone: phone_number. It is taken at the first exchange if the issuer has verified it (phone_number_verified is true) and no account has it. Empty: none is taken." rare:""`
 	Nickname   string   `name:"oidc-nickname-claim" default:"" env:"STAMPEDE_OIDC_NICKNAME_CLAIM" help:"Claim with a user's name: nickname. Empty: none is taken." rare:""`
 }
 
@@ -120,7 +120,11 @@ func (i *issuer) verify(ctx context.Context, raw string) (who identity, err erro
 		s, _ := claims[claim].(string)
 		return s
 	}
-	return identity{token.Subject, text(i.set.Phone), text(i.set.Nickname)}, nil
+	who = identity{subject: token.Subject, nickname: text(i.set.Nickname)}
+	if claims[i.set.Phone+"_verified"] == true { // who logs in by SMS shares the account of the phone
+		who.phone = text(i.set.Phone)
+	}
+	return who, nil
 }
 
 // keySet is the issuer's keys for one token. It keeps the error of an issuer that is

@@ -29,6 +29,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/platform/base/fault"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/ratelimit"
@@ -55,6 +56,9 @@ const (
 func (s *Service) Open(ctx context.Context, tx pgx.Tx, user int64, d Device, how string) (Tokens, error) {
 	return s.OpenConfirmed(ctx, tx, user, 0, d, how)
 }
+
+// ErrStaff refuses a login by exchange to a user with a role.
+var ErrStaff = fault.Plain(fault.Forbidden, fault.T("Staff log in with their own password.", "员工请使用自己的密码登录。"))
 
 // ErrConfirmerEnded reports that the confirming login has ended.
 var ErrConfirmerEnded = errors.New("account: the confirming login has ended")
@@ -95,7 +99,12 @@ func (s *Service) OpenConfirmed(ctx context.Context, tx pgx.Tx, user, confirmer 
 			return Tokens{}, err
 		}
 	}
-	if u.Role, err = s.firstAdmin(ctx, tx, u); err != nil {
+	if how != ByExchange {
+		u.Role, err = s.firstAdmin(ctx, tx, u)
+	} else if u.Role != string(auth.Shopper) {
+		err = ErrStaff
+	}
+	if err != nil {
 		return Tokens{}, err
 	}
 	role, err := s.factors.RoleOf(ctx, tx, u)

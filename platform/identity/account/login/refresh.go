@@ -85,7 +85,8 @@ func (s *Service) Refresh(ctx context.Context, token, device string, from netip.
 		}
 		switch {
 		case !bytes.Equal(claim.salt, l.Salt),
-			l.EndedAt != nil, l.Expired, u.Status != account.Active, l.DeviceID != device:
+			l.EndedAt != nil, l.Expired, u.Status != account.Active, l.DeviceID != device,
+			l.How == ByExchange && u.Role != string(auth.Shopper): // one who became staff logs in anew
 			return errBadRefresh
 		}
 		again := generation == l.Generation-1 && l.JustRotated
