@@ -145,7 +145,6 @@ func (s *Service) serve(out huma.Context, lastID string, since time.Time) {
 	r, w := humachi.Unwrap(out)
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // of the request, which would cancel ctx
 	conn := &stream{out: w, end: end, since: lastID}
 	defer conn.finish()
 	who := auth.From(ctx)

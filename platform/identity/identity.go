@@ -158,7 +158,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 // looked up, because a listed range may cover the shop's own office.
 func (e *Service) barred(p auth.Principal) bool {
 	_, listed := e.Blacklist.Listed(p.UserID, "", p.Device, netip.Addr{})
-	return listed
+	return listed || e.Blacklist.User(p.UserID) // a key's user has no login that disabling it ends
 }
 
 // openAccounts builds the ways into the accounts, with their outside providers.

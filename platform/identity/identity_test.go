@@ -84,6 +84,7 @@ type told struct {
 	Secret string `json:"poll_secret"`
 	Scan   string `json:"scan_token"`
 	Number int
+	Key    string
 }
 
 // must ends the test unless the answer has a status.
@@ -233,6 +234,20 @@ func TestBlacklistAppliesAtEveryLogin(t *testing.T) {
 			t.Errorf("the audit log has %d records, of %s", len(kept), detail)
 		}
 	}
+}
+
+// A key acts as its user, and stops with that.
+func TestKeyOfDisabledUserIsRefused(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	admin := httpxtest.Token(t, d.Tokens, auth.Principal{UserID: 7, Role: auth.Admin})
+	made := d.call(http.MethodPost, "admin/api-keys", `{"name":"shop","scopes":["users:exchange"]}`, "Authorization", "Bearer "+admin).must(t, "make a key", http.StatusCreated)
+	exchange := func(subject string) told {
+		return d.post("auth/exchange-user", `{"subject":"`+subject+`"}`, "Authorization", "Bearer "+made.Key)
+	}
+	exchange("u-1").must(t, "exchange", http.StatusOK)
+	d.post("admin/users/"+made.User+"/disable", `{"reason":"left the shop"}`, "Authorization", "Bearer "+admin).must(t, "disable", http.StatusNoContent)
+	exchange("u-2").must(t, "by a disabled user's key", http.StatusForbidden)
 }
 
 // A repeated Idempotency-Key adds the entry once and gets the same answer.

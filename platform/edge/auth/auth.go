@@ -84,6 +84,17 @@ func (p Principal) Has(s Scope) bool {
 	return s != "" && slices.Contains(strings.Fields(p.Scopes), string(s))
 }
 
+// For is the key's principal on an operation that needs a scope. It is an operator's, who
+// sees phones and addresses whole, only if the key may also write what the scope is
+// about: the system that ships reads them, and one that counts does not.
+func (p Principal) For(s Scope) Principal {
+	p.Role = Viewer
+	if about, _, _ := strings.Cut(string(s), ":"); p.Has(Scope(about + ":write")) {
+		p.Role = Operator
+	}
+	return p
+}
+
 // KeyPrefix begins every API key, and no token: secret scanners find keys by it.
 const KeyPrefix = "stpk_"
 

@@ -57,6 +57,14 @@ func PageOfChanges[R, V any](in ChangesInput, read func(PageInput) ([]R, error),
 	}
 }
 
+// MomentOrNone is Moment, "" for a time that is not known.
+func MomentOrNone(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return Moment(*t)
+}
+
 // MadeSince cuts off the rows that were made before from, of a list whose rows never
 // change and whose newest are first: the changes end there.
 func MadeSince[R any](rows []R, from time.Time, made func(R) time.Time) []R {

@@ -17,7 +17,6 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"math/big"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -116,7 +115,7 @@ func read(ctx context.Context, tx pgx.Tx) (*index, error) {
 	}
 	all := make(index, len(rows))
 	for _, r := range rows {
-		p := auth.Principal{UserID: r.UserID, Role: roleOf(r.Scopes), Scopes: strings.Join(r.Scopes, " ")}
+		p := auth.Principal{UserID: r.UserID, Scopes: strings.Join(r.Scopes, " ")}
 		if r.ExpiresAt != nil {
 			p.ExpiresAt = *r.ExpiresAt
 		}
@@ -125,15 +124,8 @@ func read(ctx context.Context, tx pgx.Tx) (*index, error) {
 	return &all, nil
 }
 
-// roleOf is what handlers that look closer take a key for.
-func roleOf(scopes []string) auth.Role {
-	if slices.ContainsFunc(scopes, func(s string) bool { return strings.HasSuffix(s, ":write") }) {
-		return auth.Operator
-	}
-	return auth.Viewer
-}
-
-// Admit returns the principal of a key that is in force, else auth.ErrBadKey. It reads
+// Admit returns the principal of a key that is in force, whose role depends on the
+// operation (auth.Principal.For), else auth.ErrBadKey. It reads
 // memory only. The map is looked up by a hash, whose timing tells nothing about the key.
 func (s *Service) Admit(key string) (auth.Principal, error) {
 	if !wellFormed(key) {

@@ -97,6 +97,9 @@ func TestAttackKeysStayInTheirScopes(t *testing.T) {
 	i.admin(http.MethodPatch, "/api/v1/admin/api-keys/"+id, map[string]any{"scopes": []string{"orders:write", "orders:read"}, "name": "Warehouse"}).
 		Want(t, "change", 200, "", `"scopes":["orders:read","orders:write"]`)
 	i.by(key, http.MethodPost, "/api/v1/admin/orders").Want(t, "the new scope", 200, "", "operator")
+	i.by(key, http.MethodGet, "/api/v1/admin/orders").Want(t, "reading what it may write", 200, "", "operator")
+	_, counts := i.make("orders:read", "stock:write")
+	i.by(counts, http.MethodGet, "/api/v1/admin/orders").Want(t, "reading orders, writing stock", 200, "", "viewer") // sees no whole phones
 	name := pgtest.Read[string](t, db, `SELECT u.name FROM account.users u JOIN account.api_keys k ON k.user_id = u.id`)
 	require.Equal(t, "whom the audit log names", name, "Warehouse")
 	require.Contains(t, "the user", first.Text("user")+string(first.Raw), pgtest.Read[string](t, db, `SELECT user_id::text FROM account.api_keys`))

@@ -95,15 +95,9 @@ type Message struct {
 }
 
 func view(m outbox.Message) Message {
-	moment := func(t *time.Time) string {
-		if t == nil {
-			return ""
-		}
-		return httpx.Moment(*t)
-	}
 	return Message{
 		ID: m.ID, Status: string(m.Status), Subject: m.Subject, Bytes: m.Bytes, Attempts: m.Attempts, Error: m.Error,
-		CreatedAt: httpx.Moment(m.CreatedAt), SentAt: moment(m.SentAt), NextTry: moment(m.NextTry), FailedAt: moment(m.FailedAt),
+		CreatedAt: httpx.Moment(m.CreatedAt), SentAt: httpx.MomentOrNone(m.SentAt), NextTry: httpx.MomentOrNone(m.NextTry), FailedAt: httpx.MomentOrNone(m.FailedAt),
 	}
 }
 
