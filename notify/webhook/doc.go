@@ -20,11 +20,13 @@
 //
 //   - An event that fails waits (notify.webhook_waiting) and is tried again for a day;
 //     later events about the same order wait behind it, others do not.
-//   - After five failures in a row the receiver is taken to be away: one event at a time
-//     is tried, and the cursor stands. The log is the queue, for 30 days, so a receiver
-//     that is away costs no rows, and none of its events is given up.
+//   - After five failures in a row the receiver is taken to be away: one event is tried
+//     every 30 seconds, and the others stay in the log, which is the queue, for 30 days.
+//     A receiver that is away costs some thousand rows at most, and none of its events is
+//     given up.
 //   - Events of one order come in the log's order, which is that of their versions,
-//     except between instances whose clocks differ. Receivers compare versions.
+//     except between instances whose clocks differ, and after NATS was lost with events
+//     that it had not got: then the newest come first. Receivers compare versions.
 //
 // Addresses are checked when they are connected, after the name is resolved, and
 // redirects are not followed (package outbound).

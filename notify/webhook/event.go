@@ -204,12 +204,26 @@ func one[E any](of func(E) part) func([]byte) ([]part, error) {
 	}
 }
 
-// eventsOf returns the events of a message.
+// unreadableError is a message that cannot be decoded: a newer release wrote it. What
+// follows it waits, because skipping it would lose it.
+type unreadableError struct {
+	id      ids.ID
+	subject string
+	err     error
+}
+
+func (e *unreadableError) Error() string {
+	return fmt.Sprintf("webhook: message %s (%s) cannot be read, did a newer release write it? %v", e.id, e.subject, e.err)
+}
+
+func (e *unreadableError) Unwrap() error { return e.err }
+
+// eventsOf returns the events of a message, or an unreadableError.
 func eventsOf(m outbox.Logged) ([]Event, error) {
 	k := kinds[m.Subject]
 	parts, err := k.parts(m.Payload)
 	if err != nil {
-		return nil, fmt.Errorf("webhook: event %s (%s) cannot be read: %w", m.ID, m.Subject, err)
+		return nil, &unreadableError{m.ID, m.Subject, err}
 	}
 	events := make([]Event, len(parts))
 	for i, p := range parts {

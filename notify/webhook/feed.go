@@ -17,7 +17,8 @@ var (
 	errCursor = fault.Plain(fault.Invalid, fault.T("after is not a value of next; leave it out to begin with the oldest event.",
 		"after 不是 next 返回的值；从最早的事件开始请留空。"))
 	errGone = fault.New(fault.Gone, "events-gone", fault.T("Events after this one are deleted", "此后的部分事件已删除"),
-		fault.T("Events are kept for 30 days, and some after this one are older.", "事件保留 30 天，该位置之后的部分事件已过期。"),
+		fault.T("Events are kept for 30 days, and some after this one are older; or the database was restored from a copy that ends before it.",
+			"事件保留 30 天，该位置之后的部分事件已过期；或数据库已从更早的备份恢复。"),
 		fault.T("Leave after out to go on with the oldest event that is kept, and compare your records with the lists of orders and refunds.",
 			"留空 after 从现存最早的事件继续，并与订单、退款列表核对。"))
 )
@@ -97,17 +98,25 @@ func (s *Service) listEvents(ctx context.Context, in *eventsInput) (*httpx.Outpu
 	if err != nil {
 		return nil, err
 	}
-	if dropped, err := outbox.DroppedPlace(ctx, s.deps.DB); err != nil {
-		return nil, unreachable(err)
-	} else if in.After != "" && dropped > 0 && from.Message <= dropped {
-		return nil, errGone
+	if in.After != "" {
+		dropped, err := outbox.DroppedPlace(ctx, s.deps.DB)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		last, err := outbox.LastPlace(ctx, s.deps.DB)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		if dropped > 0 && from.Message <= dropped || from.Message > last+1 {
+			return nil, errGone
+		}
 	}
 	deadline := time.NewTimer(time.Duration(in.Wait) * time.Second)
 	defer deadline.Stop()
 	tick := time.NewTicker(newsEvery)
 	defer tick.Stop()
 	for {
-		events, next, err := s.news(ctx, from, in)
+		events, next, err := s.after(ctx, from, wanting(in.Type), in.Limit)
 		if err != nil {
 			return nil, unreachable(err)
 		}
@@ -126,11 +135,12 @@ func (s *Service) listEvents(ctx context.Context, in *eventsInput) (*httpx.Outpu
 	}
 }
 
-// news reads on until there are events, or no more messages.
-func (s *Service) news(ctx context.Context, from place, in *eventsInput) (events []Event, next place, err error) {
+// after reads on from a place until there are events whose type is wanted, or no more
+// messages, and returns the place after what it has read.
+func (s *Service) after(ctx context.Context, from place, wanted func(kind string) bool, atMost int) (events []Event, next place, err error) {
 	last, err := outbox.LastPlace(ctx, s.deps.DB)
 	for next = from; err == nil && len(events) == 0 && next.Message <= last; from = next {
-		if events, next, err = read(ctx, s.deps.DB, from, wanting(in.Type), in.Limit); next == from {
+		if events, next, err = read(ctx, s.deps.DB, from, wanted, atMost); next == from {
 			break
 		}
 	}

@@ -31,6 +31,10 @@ DELETE FROM notify.webhooks WHERE id = @id;
 UPDATE notify.webhooks SET secret = @secret, former_secret = secret, former_until = @former_until, updated_at = clock_timestamp()
 WHERE id = @id RETURNING *;
 
+-- name: Reseal :exec
+-- Unless an admin has renewed the secret meanwhile. The same secrets change nothing that couriers look at.
+UPDATE notify.webhooks SET secret = @secret, former_secret = @former WHERE id = @id AND secret = @had;
+
 -- name: Disable :exec
 UPDATE notify.webhooks SET enabled = false, last_error = @last_error, updated_at = clock_timestamp() WHERE id = @id;
 
@@ -49,7 +53,13 @@ SELECT webhook_id, count(*) AS waiting FROM notify.webhook_waiting GROUP BY webh
 -- name: SetAside :exec
 INSERT INTO notify.webhook_waiting (webhook_id, place, number, about, attempts, next_try)
 SELECT @webhook_id, unnest(@places::bigint[]), unnest(@numbers::int[]), unnest(@abouts::text[]), unnest(@attempts::int[]), unnest(@next_tries::timestamptz[])
-ON CONFLICT (webhook_id, place, number) DO UPDATE SET attempts = excluded.attempts, next_try = excluded.next_try;
+ON CONFLICT DO NOTHING;
+
+-- name: Retry :exec
+UPDATE notify.webhook_waiting w SET attempts = s.attempts, next_try = s.next_try
+FROM (SELECT unnest(@places::bigint[]) AS place, unnest(@numbers::int[]) AS number, unnest(@attempts::int[]) AS attempts,
+    unnest(@next_tries::timestamptz[]) AS next_try) s
+WHERE w.webhook_id = @webhook_id AND w.place = s.place AND w.number = s.number;
 
 -- name: Settle :exec
 DELETE FROM notify.webhook_waiting w USING (SELECT unnest(@places::bigint[]) AS place, unnest(@numbers::int[]) AS number) s

@@ -17,7 +17,6 @@ import (
 
 	"stampede/notify/webhook/internal/webhookdb"
 	"stampede/platform/base/fault"
-	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
@@ -44,8 +43,6 @@ var (
 		fault.T("A shop has at most {most} webhooks.", "最多 {most} 个 Webhook。", "most", strconv.Itoa(maxWebhooks)),
 		fault.T("Remove one that is no longer needed, or let one receiver pass events on.", "请移除不再需要的，或由一个接收方转发事件。"))
 )
-
-func errURL(says fault.Text) *fault.Error { return fault.Plain(fault.Invalid, says) }
 
 func errType(name string) *fault.Error {
 	return fault.Plain(fault.Invalid, fault.T(`"{name}" is no type of an event; types are {types}.`, "“{name}”不是事件类型，可选 {types}。",
@@ -102,19 +99,13 @@ func (s *Service) standing(ctx context.Context) (st standing, err error) {
 }
 
 func (st standing) view(w webhookdb.NotifyWebhook) Webhook {
-	moment := func(t *time.Time) string {
-		if t == nil {
-			return ""
-		}
-		return httpx.Moment(*t)
-	}
 	v := Webhook{
 		ID: httpx.FormatID(w.ID), URL: w.Url, Description: w.Description, Types: w.Types, Enabled: w.Enabled, State: "working",
-		Failures: w.Failures, FailingSince: moment(w.FailingSince), NextTryAt: moment(w.NextTry), LastError: w.LastError, DeliveredAt: moment(w.DeliveredAt),
+		Failures: w.Failures, FailingSince: httpx.MomentOrNone(w.FailingSince), NextTryAt: httpx.MomentOrNone(w.NextTry), LastError: w.LastError, DeliveredAt: httpx.MomentOrNone(w.DeliveredAt),
 		Waiting: st.waiting[w.ID], Behind: max(0, st.last-w.Place+1), CreatedAt: httpx.Moment(w.CreatedAt), UpdatedAt: httpx.Moment(w.UpdatedAt),
 	}
 	if w.FormerUntil != nil && w.FormerUntil.After(time.Now()) {
-		v.SecretUntil = moment(w.FormerUntil)
+		v.SecretUntil = httpx.MomentOrNone(w.FormerUntil)
 	}
 	switch {
 	case !w.Enabled:
@@ -215,9 +206,9 @@ func (s *Service) wanted(address string, names []string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Host == "", u.User != nil, u.Fragment != "":
-		return errURL(fault.T("url must be like https://shop.example/stampede, without user, password or fragment.", "url 须形如 https://shop.example/stampede，不含用户名、密码和 # 片段。"))
+		return fault.Plain(fault.Invalid, fault.T("url must be like https://shop.example/stampede, without user, password or fragment.", "url 须形如 https://shop.example/stampede，不含用户名、密码和 # 片段。"))
 	case u.Scheme != "https" && (u.Scheme != "http" || !s.cfg.Private):
-		return errURL(fault.T("url must begin with https://; http:// is allowed with --webhook-private only.", "url 须以 https:// 开头；仅在设置 --webhook-private 时允许 http://。"))
+		return fault.Plain(fault.Invalid, fault.T("url must begin with https://; http:// is allowed with --webhook-private only.", "url 须以 https:// 开头；仅在设置 --webhook-private 时允许 http://。"))
 	}
 	for _, name := range names {
 		if !slices.Contains(types, name) {
@@ -415,107 +406,4 @@ func (s *Service) renewSecret(ctx context.Context, in *OneInput) (*httpx.Output[
 		return nil, err
 	}
 	return s.show(Secret{shown.Body, base64.StdEncoding.EncodeToString(row.Secret)})
-}
-
-// Attempt is a delivery, as operators see it.
-type Attempt struct {
-	ID      string `json:"id" example:"77"`
-	EventID string `json:"event_id"`
-	Type    string `json:"type" example:"order.paid"`
-	About   string `json:"about" doc:"An order number, or an activity"`
-	Attempt int32  `json:"attempt" doc:"1 is the first; 0 was sent by an operator"`
-	Status  int32  `json:"status" doc:"HTTP status of the answer; 0 without one"`
-	Error   string `json:"error,omitempty"`
-	TookMS  int32  `json:"took_ms"`
-	At      string `json:"at" format:"date-time"`
-}
-
-type attemptsInput struct {
-	OneInput
-	Failed bool `query:"failed" doc:"Only those that were not taken"`
-	httpx.ChangesInput
-}
-
-func (s *Service) attempts(ctx context.Context, in *attemptsInput) (*httpx.PageOutput[Attempt], error) {
-	id, err := httpx.ParseID(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	q := webhookdb.New(s.deps.DB)
-	if _, err := q.Webhook(ctx, id); errors.Is(err, pgx.ErrNoRows) {
-		return nil, errNone
-	} else if err != nil {
-		return nil, unreachable(err)
-	}
-	made := func(a webhookdb.NotifyWebhookAttempt) time.Time { return a.At }
-	return httpx.PageOfChanges(in.ChangesInput, func(page httpx.PageInput) ([]webhookdb.NotifyWebhookAttempt, error) {
-		before, err := page.BeforeID()
-		if err != nil {
-			return nil, err
-		}
-		rows, err := q.Attempts(ctx, webhookdb.AttemptsParams{WebhookID: id, Before: before, Failed: in.Failed, AtMost: int32(page.Ask())}) //nolint:gosec // a page
-		return httpx.MadeSince(rows, in.UpdatedFrom, made), unreachable(err)
-	}, made, func(a webhookdb.NotifyWebhookAttempt) Attempt {
-		return Attempt{httpx.FormatID(a.ID), a.EventID, a.Type, a.About, a.Attempt, a.Status, a.Error, a.TookMs, httpx.Moment(a.At)}
-	}, func(a webhookdb.NotifyWebhookAttempt) string { return httpx.FormatID(a.ID) })
-}
-
-func (s *Service) test(ctx context.Context, in *OneInput) (*httpx.Output[Attempt], error) {
-	return s.sendNow(ctx, in.ID, "webhook.test", func(webhookdb.NotifyWebhook) (Event, error) {
-		return Event{ID: ids.New().String() + "-0", Type: typeTest, Timestamp: httpx.Moment(time.Now()), Data: []byte(`{}`)}, nil
-	})
-}
-
-type sendInput struct {
-	OneInput
-	Body struct {
-		EventID string `json:"event_id" minLength:"34" maxLength:"40" pattern:"^[0-9a-f]{32}-[0-9]{1,6}$" example:"0198f2c8b5d07c3e9a4f1b2c3d4e5f60-0"`
-	} `nameHint:"EventSending"`
-}
-
-func (s *Service) send(ctx context.Context, in *sendInput) (*httpx.Output[Attempt], error) {
-	return s.sendNow(ctx, in.ID, "webhook.send", func(webhookdb.NotifyWebhook) (Event, error) {
-		message, number, _ := strings.Cut(in.Body.EventID, "-")
-		var no ids.ID
-		if err := no.UnmarshalText([]byte(message)); err != nil {
-			return Event{}, errNoEvent
-		}
-		m, found, err := outbox.Get(ctx, s.deps.DB, no)
-		if err != nil {
-			return Event{}, unreachable(err)
-		}
-		n, err := strconv.Atoi(number)
-		if _, public := kinds[m.Subject]; !found || !public || err != nil {
-			return Event{}, errNoEvent
-		}
-		events, err := eventsOf(outbox.Logged{ID: m.ID, Subject: m.Subject, Payload: m.Payload, CreatedAt: m.CreatedAt})
-		if err != nil {
-			return Event{}, err
-		}
-		if n >= len(events) {
-			return Event{}, errNoEvent
-		}
-		return events[n], nil
-	})
-}
-
-// sendNow posts an event outside the order of deliveries, and answers with what came back.
-func (s *Service) sendNow(ctx context.Context, raw, action string, what func(w webhookdb.NotifyWebhook) (Event, error)) (*httpx.Output[Attempt], error) {
-	var event Event
-	w, err := s.locked(ctx, raw, func(tx pgx.Tx, _ *webhookdb.Queries, had webhookdb.NotifyWebhook) (_ webhookdb.NotifyWebhook, err error) {
-		if event, err = what(had); err != nil {
-			return had, err
-		}
-		return had, audit.Note(ctx, tx, action, subjectOf(had.ID), map[string]any{"event": event.ID})
-	})
-	if err != nil {
-		return nil, err
-	}
-	made := s.post(ctx, w, event, 0)
-	if err := s.note(ctx, s.deps.DB, w.ID, made); err != nil {
-		return nil, unreachable(err)
-	}
-	return httpx.Answer(Attempt{
-		EventID: event.ID, Type: event.Type, About: event.about, Status: made.status, Error: made.says(), TookMS: made.ms(), At: httpx.Moment(made.at),
-	}), nil
 }

@@ -75,9 +75,13 @@ func (s *Service) Workers() []app.Worker {
 
 var (
 	alarmFailing = alarm.Define("webhook-failing", alarm.Warning,
-		"A webhook has taken no event for ten minutes. Its events wait in the log, for 30 days.",
-		fault.T("Look at the receiver and at the webhook's deliveries. If its address is given up, disable or remove the webhook.",
-			"检查接收方和该 Webhook 的投递记录；若地址已停用，请停用或移除该 Webhook。"))
+		"A webhook has taken no event for ten minutes, or the next message cannot be read. Its events wait in the log, for 30 days.",
+		fault.T("Read the detail, and look at the receiver and at the webhook's deliveries. If its address is given up, disable or remove the webhook. If a message cannot be read, run the newest release on every instance.",
+			"查看详情，并检查接收方和该 Webhook 的投递记录；若地址已停用，请停用或移除该 Webhook；若消息无法读取，请在所有实例上运行最新版本。"))
+	alarmDisabled = alarm.Define("webhook-disabled", alarm.Warning,
+		"A receiver answered 410, by which it asks for no more events, and its webhook is disabled. Its events wait in the log, for 30 days.",
+		fault.T("If the receiver's owner meant that, remove the webhook. Otherwise repair the receiver and enable the webhook, which goes on where it was.",
+			"若接收方确实不再需要事件，请移除该 Webhook；否则修复接收方并重新启用，将从原位置继续投递。"))
 	alarmGivenUp = alarm.Define("webhook-given-up", alarm.Warning,
 		"An event was refused by a webhook for a day, while it took others, and is not tried again.",
 		fault.T("Find the event among the webhook's deliveries, repair the receiver, and send the event again.",

@@ -384,6 +384,54 @@ func (q *Queries) RemoveWebhook(ctx context.Context, id int64) error {
 	return err
 }
 
+const reseal = `-- name: Reseal :exec
+UPDATE notify.webhooks SET secret = $1, former_secret = $2 WHERE id = $3 AND secret = $4
+`
+
+type ResealParams struct {
+	Secret []byte
+	Former []byte
+	ID     int64
+	Had    []byte
+}
+
+// Unless an admin has renewed the secret meanwhile. The same secrets change nothing that couriers look at.
+func (q *Queries) Reseal(ctx context.Context, arg ResealParams) error {
+	_, err := q.db.Exec(ctx, reseal,
+		arg.Secret,
+		arg.Former,
+		arg.ID,
+		arg.Had,
+	)
+	return err
+}
+
+const retry = `-- name: Retry :exec
+UPDATE notify.webhook_waiting w SET attempts = s.attempts, next_try = s.next_try
+FROM (SELECT unnest($2::bigint[]) AS place, unnest($3::int[]) AS number, unnest($4::int[]) AS attempts,
+    unnest($5::timestamptz[]) AS next_try) s
+WHERE w.webhook_id = $1 AND w.place = s.place AND w.number = s.number
+`
+
+type RetryParams struct {
+	WebhookID int64
+	Places    []int64
+	Numbers   []int32
+	Attempts  []int32
+	NextTries []time.Time
+}
+
+func (q *Queries) Retry(ctx context.Context, arg RetryParams) error {
+	_, err := q.db.Exec(ctx, retry,
+		arg.WebhookID,
+		arg.Places,
+		arg.Numbers,
+		arg.Attempts,
+		arg.NextTries,
+	)
+	return err
+}
+
 const rotateSecret = `-- name: RotateSecret :one
 UPDATE notify.webhooks SET secret = $1, former_secret = secret, former_until = $2, updated_at = clock_timestamp()
 WHERE id = $3 RETURNING id, url, description, types, enabled, secret, former_secret, former_until, place, number, failures, failing_since, next_try, last_error, delivered_at, created_at, updated_at
@@ -423,7 +471,7 @@ func (q *Queries) RotateSecret(ctx context.Context, arg RotateSecretParams) (Not
 const setAside = `-- name: SetAside :exec
 INSERT INTO notify.webhook_waiting (webhook_id, place, number, about, attempts, next_try)
 SELECT $1, unnest($2::bigint[]), unnest($3::int[]), unnest($4::text[]), unnest($5::int[]), unnest($6::timestamptz[])
-ON CONFLICT (webhook_id, place, number) DO UPDATE SET attempts = excluded.attempts, next_try = excluded.next_try
+ON CONFLICT DO NOTHING
 `
 
 type SetAsideParams struct {
