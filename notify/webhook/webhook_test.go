@@ -457,7 +457,7 @@ func TestChangeEndsTheDeliveryUnderWay(t *testing.T) {
 	b.ask(auth.Admin, http.MethodPatch, "/api/v1/admin/webhooks/"+hook, map[string]any{"url": other.URL}).Want(t, "another address", 200, "")
 	select {
 	case <-left:
-	case <-time.After(timeout):
+	case <-time.After(3 * time.Second): // lead looks each second
 		t.Error("the delivery to the former address goes on")
 	}
 	other.await(t, 1)
@@ -470,12 +470,14 @@ func TestSecretsOutliveTheSigningKey(t *testing.T) {
 	b, r := setup(t, Settings{Private: true}), receive(t, nil)
 	hook, secret := b.hook(r.URL)
 	r.secret = secret
-	now := b.with("the next key", "a signing key")
-	require.NoError(t, now.reseal(t.Context()))
-	b.happens(orderevent.SubjectPaid, order(ids.New(), 1))
-	alone := b.with("the next key")
-	pgtest.Work(t, alone.deliver)
-	r.await(t, 1)
+	for n, keys := range [][]string{{"the next key", "a signing key"}, {"the next key"}} {
+		instance := b.with(keys...)
+		stop := pgtest.Work(t, instance.deliver)
+		b.happens(orderevent.SubjectPaid, order(ids.New(), 1))
+		r.await(t, n+1)
+		stop()
+		pgtest.Exec(t, b.db, `UPDATE platform.leases SET expires_at = now() WHERE name = 'webhooks'`)
+	}
 
 	lost := b.with("a third key")
 	got := lost.ask(auth.Operator, http.MethodPost, "/api/v1/admin/webhooks/"+hook+"/test", nil).Want(t, "test", 200, "")
@@ -521,8 +523,17 @@ func TestLateCourierBringsNothingBack(t *testing.T) {
 		late.result(due{Event: e, attempts: 1, waits: true}, made{Event: e, err: io.ErrUnexpectedEOF, at: time.Now()})
 	}
 	pgtest.Exec(t, b.db, `DELETE FROM notify.webhook_waiting WHERE number = 0`) // by the other process
+	for _, cursor := range []place{{1, 0}, {2, 1}} { // the other has moved it
+		moved, err := late.note(t.Context(), cursor, place{3, 0})
+		require.NoError(t, err)
+		require.Equal(t, "moved the cursor from "+cursor.String(), moved, false)
+	}
 	_, err = late.note(t.Context(), place{2, 0}, place{2, 0})
 	require.NoError(t, err)
+	pgtest.Exec(t, b.db, `UPDATE notify.webhooks SET enabled = false`)
+	moved, err := late.note(t.Context(), place{2, 0}, place{3, 0})
+	require.NoError(t, err)
+	require.Equal(t, "moved the cursor of a disabled webhook", moved, false)
 	require.Equal(t, "waiting events of "+hook, b.state(hook)["waiting"], any(1.0))
 	require.Equal(t, "attempts of the other", pgtest.Read[int](t, b.db, `SELECT attempts FROM notify.webhook_waiting`), 2)
 }

@@ -132,11 +132,6 @@ func (g *gate) admit(next http.Handler) http.Handler {
 		if key != nil && key.Has(known.scope) {
 			r = r.WithContext(auth.Into(r.Context(), key.For(known.scope)))
 		}
-		if (known.operator || known.class == Held || known.class == Events) && (r.Body == nil || r.Body == http.NoBody) {
-			// The request is received. The deadline for that would cancel its connection's
-			// context while the handler waits, and with it the requests that follow.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a recorder in a test has none
-		}
 		shared := g.shared(ClientAddr(r.Context()))
 		if err := g.rater.take(r.Context(), known.loadOf(r.Method), known.number, shared); err != nil {
 			if known.class == Relayed {

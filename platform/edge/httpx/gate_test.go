@@ -2,11 +2,6 @@ package httpx
 
 import (
 	"context"
-	"io"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stampede/platform/edge/auth"
 	"stampede/platform/workshop/require"
 )
 
@@ -231,30 +225,4 @@ func TestOperatorsHavePlacesOfTheirOwn(t *testing.T) {
 			t.Error("a free place was not given to an operator")
 		}
 	})
-}
-
-// A request that waits longer than one may take to arrive leaves its connection sound: behind a proxy the next one on it is
-// another client's.
-func TestWaitOutlivesTheReadDeadline(t *testing.T) {
-	t.Parallel()
-	const arrives = 50 * time.Millisecond
-	rt := NewRouter(auth.NewTokens([]byte(strings.Repeat("k1", 16)), time.Now), slog.New(slog.DiscardHandler), "test", prometheus.NewRegistry())
-	rt.Handle(Held, http.MethodGet, "/wait", func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-r.Context().Done():
-			w.WriteHeader(http.StatusInternalServerError)
-		case <-time.After(4 * arrives):
-		}
-	})
-	server := httptest.NewUnstartedServer(rt)
-	server.Config.ReadTimeout = arrives
-	server.Start()
-	t.Cleanup(server.Close)
-	for range 2 { // of one connection
-		got, err := server.Client().Get(server.URL + "/wait")
-		require.NoError(t, err)
-		_, _ = io.Copy(io.Discard, got.Body)
-		_ = got.Body.Close()
-		require.Equal(t, "status", got.StatusCode, http.StatusOK)
-	}
 }
