@@ -39,7 +39,7 @@ func aFailedRefundIsRetried(t *testing.T, s *bundle) {
 	s.orderIs(no, orderevent.StatusRefunded)
 	want := fmt.Sprintf("refunding by operator %d, refund_failed by provider sandbox, refunding by operator %d, refunded by provider sandbox", firstOperator, firstOperator)
 	require.Equal(t, "history", s.story(no), want)
-	for subject, want := range map[string]int{orderevent.SubjectRefunding: 2, orderevent.SubjectRefunded: 1, orderevent.SubjectRefundFailed: 1, paymentevent.SubjectRefunded: 1} {
+	for subject, want := range map[string]int{orderevent.SubjectRefunding: 2, orderevent.SubjectRefunded: 1, orderevent.SubjectRefundFailed: 1, paymentevent.SubjectRefunded: 1, paymentevent.SubjectRefundFailed: 1} {
 		require.Equal(t, "events", s.events(subject, no), want)
 	}
 	// The bank makes the replaced refund after all: an operator has to know.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/payment/sandbox/sandboxtest"
@@ -197,6 +198,7 @@ func TestChargebacks(t *testing.T) {
 		s.oneIsOwed()
 		require.Equal(t, "the refund", s.refundOf(again), "operator failed")
 		require.Equal(t, "alarms about it", s.alarms("refund-failed", "refund "+refund), 1)
+		require.Equal(t, "events about it", s.events(paymentevent.SubjectRefundFailed, again), 1)
 	}
 	s.act(firstOperator, refund, "end-by-chargeback", "", "chargeback-not-lost")
 	s.act(firstOperator, refund, "settle-by-hand", `{"receipt":"42"}`, "settled_by_hand")

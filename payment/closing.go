@@ -9,10 +9,15 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
+
 	"stampede/order/orderevent"
 	"stampede/payment/internal/paymentdb"
+	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/platform/base/ids"
+	"stampede/platform/store/outbox"
+	"stampede/platform/store/pg"
 )
 
 // errUnanswered is the error of a closing about which the provider gave no word.
@@ -142,10 +147,24 @@ func (cl *closing) follow(ctx context.Context, p paymentdb.PaymentsPayment, st p
 		}
 		return now[p.OrderNo] != orderevent.StatusPending, nil
 	case provider.Closed:
-		if _, err := cl.q.ClosePayment(ctx, paymentdb.ClosePaymentParams{PaymentNo: p.PaymentNo, Bucket: p.Bucket}); err != nil {
+		if err := cl.markClosed(ctx, p); err != nil {
 			return false, fmt.Errorf("payment: mark %s closed: %w", p.PaymentNo, err)
 		}
 	case provider.Open, provider.Missing: // nothing to follow
 	}
 	return false, nil
+}
+
+// markClosed closes a payment in our row and publishes it, once.
+func (cl *closing) markClosed(ctx context.Context, p paymentdb.PaymentsPayment) error {
+	return pg.InTx(ctx, cl.deps.DB, func(tx pgx.Tx) error {
+		n, err := cl.q.WithTx(tx).ClosePayment(ctx, paymentdb.ClosePaymentParams{PaymentNo: p.PaymentNo, Bucket: p.Bucket})
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = outbox.Append(ctx, tx, paymentevent.SubjectClosed, paymentevent.Closed{
+			PaymentNo: p.PaymentNo, OrderNo: p.OrderNo, UserID: p.UserID, Amount: p.Amount, Currency: p.Currency,
+		})
+		return err
+	})
 }

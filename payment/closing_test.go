@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
 	"stampede/payment/provider"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
@@ -36,6 +37,7 @@ func cancel(t *testing.T, s *bundle) {
 	a := s.cancelOrder(no, user).Want(t, "cancel", http.StatusOK, "")
 	require.Equal(t, "status and reason", [...]string{a.Text("status"), a.Text("reason")}, [...]string{"closed", "canceled"})
 	require.Equal(t, "units available", s.available(), before+1)
+	require.Equal(t, "events about the payment", s.events(paymentevent.SubjectClosed, no), 1)
 	p, err := s.tryPost(0, url, `{}`)
 	require.NoError(t, err)
 	p.Want(t, "paying a canceled order", http.StatusConflict, "")
@@ -44,6 +46,7 @@ func cancel(t *testing.T, s *bundle) {
 	no, user = s.one(100)
 	s.bank.shut.Store(true)
 	s.cancelOrder(no, user).Want(t, "without a payment", http.StatusOK, "")
+	require.Equal(t, "events about no payment", s.events(paymentevent.SubjectClosed, no), 0)
 	s.booksAreRight()
 }
 

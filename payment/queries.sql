@@ -264,7 +264,7 @@ UPDATE payments.refunds r SET status = 'failed', last_error = @last_error, updat
 FROM (SELECT f.bucket, f.refund_no, sum(f.amount) OVER (ORDER BY f.refund_no DESC) - f.amount AS newer
       FROM payments.refunds f WHERE f.order_no = @order_no AND f.bucket = @bucket AND f.provider = @provider AND f.capture_txn = @capture_txn AND f.status = 'charged_back') e
 WHERE r.refund_no = e.refund_no AND r.bucket = e.bucket AND e.newer < @beyond::bigint
-RETURNING r.refund_no;
+RETURNING r.*;
 
 -- name: RefundsBeyondChargebacks :many
 -- Captures of which more refunds ended by a chargeback than banks have taken back.

@@ -71,6 +71,7 @@ type PaymentData struct {
 	UserID    string           `json:"user_id"`
 	Amount    orderevent.Money `json:"amount"`
 	Reason    string           `json:"reason,omitempty" enum:"late,duplicate,mismatch,shopper,operator,dispute" doc:"Why the money goes back"`
+	Detail    string           `json:"detail,omitempty" doc:"Of a refund that failed: why, in the provider's words where it gave some"`
 	Whole     bool             `json:"whole,omitempty" doc:"Of a refund: with it everything is back that the order was paid with"`
 }
 
@@ -122,6 +123,14 @@ var kinds = map[string]kind{
 	paymentevent.SubjectRefunded: ofMoney("refund.succeeded", fault.T("Money went back to the shopper", "退款成功"), PaymentData{RefundNo: &exampleNo, Reason: "operator", Whole: true},
 		func(e paymentevent.Refunded) PaymentData {
 			return PaymentData{RefundNo: &e.RefundNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason, Whole: e.Whole}
+		}),
+	paymentevent.SubjectClosed: ofMoney("payment.closed", fault.T("A payment ended without money; the shopper may start another while the order waits", "支付单已关闭，未收款；订单待付款期间可重新发起支付"), PaymentData{PaymentNo: &exampleNo},
+		func(e paymentevent.Closed) PaymentData {
+			return PaymentData{PaymentNo: &e.PaymentNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}}
+		}),
+	paymentevent.SubjectRefundFailed: ofMoney("refund.failed", fault.T("A refund will not be made unless an operator acts: the money is still with the shop", "退款失败，款项仍在商家账户，需人工处理"), PaymentData{RefundNo: &exampleNo, Reason: "operator", Detail: "the provider reports that the refund failed"},
+		func(e paymentevent.RefundFailed) PaymentData {
+			return PaymentData{RefundNo: &e.RefundNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason, Detail: e.Detail}
 		}),
 
 	seckillevent.SubjectChanged: {

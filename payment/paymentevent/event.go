@@ -8,6 +8,9 @@ const (
 	SubjectCaptured = "events.payment.captured" // money arrived for an order; payload Captured
 	SubjectRefunded = "events.payment.refunded" // money went back; payload Refunded
 	SubjectSurplus  = "events.payment.surplus"  // money arrived that pays no order, and will go back; payload Surplus
+	SubjectClosed   = "events.payment.closed"   // a payment was closed at its provider without money; payload Closed
+
+	SubjectRefundFailed = "events.payment.refund_failed" // a refund will not be made unless an operator acts; payload RefundFailed
 )
 
 // Captured reports that the money of a payment arrived.
@@ -40,4 +43,27 @@ type Surplus struct {
 	Amount    int64  `json:"amount"`
 	Currency  string `json:"currency"`
 	Reason    string `json:"reason"` // late: the order was closed or refused; duplicate: it was paid; mismatch: another amount was charged
+}
+
+// Closed reports that a payment was closed at its provider before money arrived: its
+// order ended, or the shopper pays in another way. Money that arrives nevertheless is
+// a Captured or a Surplus.
+type Closed struct {
+	PaymentNo ids.ID `json:"payment_no"`
+	OrderNo   ids.ID `json:"order_no"`
+	UserID    int64  `json:"user_id,string"`
+	Amount    int64  `json:"amount"`
+	Currency  string `json:"currency"`
+}
+
+// RefundFailed reports that the provider refuses a refund for good, or that the money
+// of one that was made came back to the shop.
+type RefundFailed struct {
+	RefundNo ids.ID `json:"refund_no"`
+	OrderNo  ids.ID `json:"order_no"`
+	UserID   int64  `json:"user_id,string"`
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+	Reason   string `json:"reason"` // why the money goes back
+	Detail   string `json:"detail"` // why it does not; a provider's words among them
 }

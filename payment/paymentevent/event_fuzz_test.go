@@ -34,6 +34,8 @@ func FuzzEvents(f *testing.F) {
 		same[Captured](t, raw)
 		same[Refunded](t, raw)
 		same[Surplus](t, raw)
+		same[Closed](t, raw)
+		same[RefundFailed](t, raw)
 		// JSON is text: invalid UTF-8 is replaced when it is written.
 		word = strings.ToValidUTF8(word, "\ufffd")
 		want := Refunded{RefundNo: ids.NewFor(user), OrderNo: ids.NewFor(user), UserID: user, Amount: amount, Currency: word, Reason: word}
@@ -62,6 +64,9 @@ func TestEventsGolden(t *testing.T) {
 		},
 		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"late"}`: Refunded{
 			RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "late",
+		},
+		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"late","detail":"no"}`: RefundFailed{
+			RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "late", Detail: "no",
 		},
 		`{"refund_no":"` + no + `","order_no":"` + no + `","user_id":"7","amount":100,"currency":"CNY","reason":"shopper","whole":true}`: Refunded{
 			RefundNo: id, OrderNo: id, UserID: 7, Amount: 100, Currency: "CNY", Reason: "shopper", Whole: true,

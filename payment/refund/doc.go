@@ -43,5 +43,6 @@
 //
 // # Publishes
 //
-// events.payment.refunded when money went back; order publishes the states.
+// events.payment.refunded when money went back, events.payment.refund_failed when it
+// will not without an operator; order publishes the states.
 package refund

@@ -75,6 +75,18 @@ func announce(ctx context.Context, tx pgx.Tx, row paymentdb.PaymentsRefund, whol
 	return err
 }
 
+// announceFailure raises the alarm about a failed refund and publishes it. No worker
+// retries one; only an operator who hears of it acts, so both are committed with it.
+func announceFailure(ctx context.Context, tx pgx.Tx, row paymentdb.PaymentsRefund, detail string) error {
+	if err := alarmFailed.Raise(ctx, tx, subject(row.RefundNo), detail); err != nil {
+		return err
+	}
+	_, err := outbox.Append(ctx, tx, paymentevent.SubjectRefundFailed, paymentevent.RefundFailed{
+		RefundNo: row.RefundNo, OrderNo: row.OrderNo, UserID: row.UserID, Amount: row.Amount, Currency: row.Currency, Reason: row.Reason, Detail: detail,
+	})
+	return err
+}
+
 // Failed ends a refund that the provider will never make; changed is false if it had
 // ended. The money stays with us, and the checks report it (I5), until an operator
 // retries the refund or pays it back by hand. One that had succeeded was taken back: the
@@ -119,9 +131,7 @@ func (s *Service) Failed(ctx context.Context, no ids.ID, name, why string) (chan
 		if changed = n > 0; err != nil || !changed {
 			return err
 		}
-		// No worker retries a failed refund; only the operator who gets this alarm
-		// will act on it, so the two are committed together.
-		return alarmFailed.Raise(ctx, c.tx, subject(no), detail)
+		return announceFailure(ctx, c.tx, row, detail)
 	}, nothing)
 	return changed && err == nil, err
 }
@@ -140,8 +150,8 @@ func (s *Service) Reopen(ctx context.Context, name, capture string, no ids.ID, r
 		owed, err := c.q.ReopenRefunds(ctx, paymentdb.ReopenRefundsParams{
 			LastError: "the chargeback that it ended by was won after all", OrderNo: no, Bucket: no.Bucket(), Provider: name, CaptureTxn: capture, Beyond: -back.Lost,
 		})
-		for _, refund := range owed {
-			err = cmp.Or(err, alarmFailed.Raise(ctx, c.tx, subject(refund), "It had ended by a chargeback, whose money the bank has given back."))
+		for _, row := range owed {
+			err = cmp.Or(err, announceFailure(ctx, c.tx, row, "It had ended by a chargeback, whose money the bank has given back."))
 		}
 		return err
 	}, nothing)

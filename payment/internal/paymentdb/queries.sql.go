@@ -1566,7 +1566,7 @@ UPDATE payments.refunds r SET status = 'failed', last_error = $1, updated_at = c
 FROM (SELECT f.bucket, f.refund_no, sum(f.amount) OVER (ORDER BY f.refund_no DESC) - f.amount AS newer
       FROM payments.refunds f WHERE f.order_no = $3 AND f.bucket = $4 AND f.provider = $5 AND f.capture_txn = $6 AND f.status = 'charged_back') e
 WHERE r.refund_no = e.refund_no AND r.bucket = e.bucket AND e.newer < $2::bigint
-RETURNING r.refund_no
+RETURNING r.bucket, r.refund_no, r.payment_no, r.order_no, r.user_id, r.provider, r.capture_txn, r.amount, r.currency, r.reason, r.status, r.attempts, r.next_try, r.last_error, r.created_at, r.updated_at, r.note, r.requested_by, r.decided_by, r.decided_at, r.settled_by, r.receipt, r.units
 `
 
 type ReopenRefundsParams struct {
@@ -1579,7 +1579,7 @@ type ReopenRefundsParams struct {
 }
 
 // Puts back to failed, the newest first, as many refunds of a capture that ended by a chargeback as @beyond needs.
-func (q *Queries) ReopenRefunds(ctx context.Context, arg ReopenRefundsParams) ([]ids.ID, error) {
+func (q *Queries) ReopenRefunds(ctx context.Context, arg ReopenRefundsParams) ([]PaymentsRefund, error) {
 	rows, err := q.db.Query(ctx, reopenRefunds,
 		arg.LastError,
 		arg.Beyond,
@@ -1592,13 +1592,37 @@ func (q *Queries) ReopenRefunds(ctx context.Context, arg ReopenRefundsParams) ([
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ids.ID
+	var items []PaymentsRefund
 	for rows.Next() {
-		var refund_no ids.ID
-		if err := rows.Scan(&refund_no); err != nil {
+		var i PaymentsRefund
+		if err := rows.Scan(
+			&i.Bucket,
+			&i.RefundNo,
+			&i.PaymentNo,
+			&i.OrderNo,
+			&i.UserID,
+			&i.Provider,
+			&i.CaptureTxn,
+			&i.Amount,
+			&i.Currency,
+			&i.Reason,
+			&i.Status,
+			&i.Attempts,
+			&i.NextTry,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.Note,
+			&i.RequestedBy,
+			&i.DecidedBy,
+			&i.DecidedAt,
+			&i.SettledBy,
+			&i.Receipt,
+			&i.Units,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, refund_no)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
