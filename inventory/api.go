@@ -36,6 +36,7 @@ type (
 
 	Book    = books.Book
 	BookRow = books.Row
+	Left    = books.Left
 )
 
 // What a Decision says; see the package decide.

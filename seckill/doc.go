@@ -24,6 +24,7 @@
 //	seckill/catalogue  what is published, in memory: all that the others share
 //	seckill/browse     what shoppers look at before they rush
 //	seckill/shop       the shop's pages
+//	seckill/bulletin   publishes what becomes of sessions and items on sale
 //	seckill/preheat    keeps what is due loaded in Redis
 //	seckill/door       who gets a rush path; asks reservation, risk and the human
 //	                   check
@@ -44,7 +45,8 @@
 //
 // # Publishes and consumes
 //
-// Publishes events.seckill.changed through the outbox, and grants by the rush.
+// Publishes events.seckill.changed and those of package bulletin through the outbox, and
+// grants by the rush.
 // Consumes events.seckill.changed: once per instance for the catalogue, and as one
 // shared durable for views and stock changes. Package risk consumes events.order.*.
 //

@@ -22,6 +22,7 @@ import (
 	"stampede/platform/watch/preflight"
 	"stampede/platform/watch/tally"
 	"stampede/seckill/browse"
+	"stampede/seckill/bulletin"
 	"stampede/seckill/catalogue"
 	"stampede/seckill/change"
 	"stampede/seckill/funnel"
@@ -97,6 +98,7 @@ type Service struct {
 	change    *change.Service
 	readiness *readiness.Service
 	sweeper   *queue.Sweeper
+	bulletin  *bulletin.Service
 	Funnel    *funnel.Service
 }
 
@@ -121,6 +123,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Readiness: s.readiness,
 	})
 	s.sweeper = queue.NewSweeper(deps.Grants, deps.Stock, deps.DB, cfg.Rush.PublishDeadline)
+	s.bulletin = bulletin.New(bulletin.Deps{DB: deps.DB, Stock: deps.Stock, Outbox: deps.Outbox, Log: deps.Log})
 	s.Funnel = funnel.New(funnel.Deps{DB: deps.DB, Stock: deps.Stock, Catalogue: items, Clock: deps.Clock, Log: deps.Log, Zone: cfg.Zone()})
 	var err error
 	s.Rush, err = rush.New(cfg.Rush, rush.Deps{
@@ -156,5 +159,6 @@ func (s *Service) Workers() []app.Worker {
 		{Name: "seckill-preheat", Run: s.Preheat.Run},
 		s.Rush.Worker(),
 		{Name: "seckill-holds", Run: s.sweeper.Run},
+		{Name: "seckill-bulletin", Run: s.bulletin.Run},
 	}, s.change.Workers())
 }

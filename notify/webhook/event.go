@@ -80,6 +80,30 @@ type ActivityData struct {
 	ActivityID string `json:"activity_id" example:"12" doc:"Read it for what it is now"`
 }
 
+// SessionData is a session that opened or ended.
+type SessionData struct {
+	SessionID          string `json:"session_id" example:"31"`
+	ExternalID         string `json:"external_id,omitempty" doc:"What the shop's own systems call the session"`
+	ActivityID         string `json:"activity_id" example:"12"`
+	ActivityExternalID string `json:"activity_external_id,omitempty"`
+	OpensAt            string `json:"opens_at" format:"date-time"`
+	ClosesAt           string `json:"closes_at" format:"date-time" doc:"As planned"`
+	Terminated         bool   `json:"terminated,omitempty" doc:"An operator ended it before"`
+}
+
+// ItemData is an item on sale.
+type ItemData struct {
+	ItemID             string `json:"item_id" example:"42"`
+	ExternalID         string `json:"external_id,omitempty" doc:"What the shop's own systems call the item"`
+	SKU                string `json:"sku"`
+	SessionID          string `json:"session_id" example:"31"`
+	SessionExternalID  string `json:"session_external_id,omitempty"`
+	ActivityID         string `json:"activity_id" example:"12"`
+	ActivityExternalID string `json:"activity_external_id,omitempty"`
+	Left               *int64 `json:"left,omitempty" doc:"Units that could be taken at that moment; missing if they are unlimited"`
+	Held               int64  `json:"held" doc:"Units of attempts and orders that were not paid: they may come back"`
+}
+
 // part is one event of a message.
 type part struct {
 	about string
@@ -140,6 +164,11 @@ var kinds = map[string]kind{
 			return part{"activity " + id(e.ActivityID), ActivityData{id(e.ActivityID)}}
 		}),
 	},
+	seckillevent.SubjectSessionOpened: ofSessions("session.opened", fault.T("A session of a published activity has opened", "场次已开始")),
+	seckillevent.SubjectSessionEnded:  ofSessions("session.ended", fault.T("A session has closed, or its activity was ended; unpaid orders may still be paid", "场次已结束；未付款订单仍可能付款")),
+	seckillevent.SubjectItemOpened:    ofItems("item.opened", fault.T("Attempts at an item are decided from now on", "商品开抢"), 100, 0),
+	seckillevent.SubjectItemSoldOut:   ofItems("item.sold_out", fault.T("No units are left; those that are held may come back", "商品已抢光；待付款的库存可能释放"), 0, 20),
+	seckillevent.SubjectItemUnitsBack: ofItems("item.units_back", fault.T("Units of an item that had none are left again", "商品重新有库存"), 3, 17),
 }
 
 // typeTest is the type of the event that an operator sends to try an endpoint.
@@ -200,6 +229,43 @@ func ofMoney[E any](name string, says fault.Text, example PaymentData, data func
 		d := data(e)
 		return part{d.OrderNo.String(), d}
 	})}
+}
+
+func ofSessions(name string, says fault.Text) kind {
+	of := func(e seckillevent.Session) part {
+		return part{"session " + id(e.SessionID), SessionData{
+			SessionID: id(e.SessionID), ExternalID: e.ExternalID, ActivityID: id(e.ActivityID), ActivityExternalID: e.ActivityExternalID,
+			OpensAt: orderevent.Time(e.OpensAt), ClosesAt: orderevent.Time(e.ClosesAt), Terminated: e.Terminated,
+		}}
+	}
+	return kind{name, says, of(seckillevent.Session{
+		SessionID: 31, ActivityID: 12, ActivityExternalID: "double-eleven", OpensAt: exampleAt, ClosesAt: exampleAt.Add(time.Hour),
+	}).data, one(of)}
+}
+
+func ofItems(name string, says fault.Text, left, held int64) kind {
+	of := func(e seckillevent.Item) part {
+		data := ItemData{
+			ItemID: id(e.ItemID), ExternalID: e.ExternalID, SKU: e.SKU, SessionID: id(e.SessionID), SessionExternalID: e.SessionExternalID,
+			ActivityID: id(e.ActivityID), ActivityExternalID: e.ActivityExternalID, Left: &e.Left, Held: e.Held,
+		}
+		if e.Unlimited {
+			data.Left = nil
+		}
+		return part{"item " + id(e.ItemID), data}
+	}
+	example := seckillevent.Item{ItemID: 42, ExternalID: "P-1", SKU: "phone", SessionID: 31, ActivityID: 12, ActivityExternalID: "double-eleven", Left: left, Held: held}
+	return kind{name, says, of(example).data, func(payload []byte) ([]part, error) {
+		var e seckillevent.Items
+		if err := json.Unmarshal(payload, &e); err != nil {
+			return nil, err
+		}
+		parts := make([]part, len(e.Items))
+		for i, item := range e.Items {
+			parts[i] = of(item)
+		}
+		return parts, nil
+	}}
 }
 
 // one decodes a message that is one event.

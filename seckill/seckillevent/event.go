@@ -26,6 +26,47 @@ type Changed struct {
 	ActivityID int64 `json:"activity_id,string"`
 }
 
+// Subjects of what becomes of sessions and items while they are on sale; package
+// seckill/bulletin says when each is published.
+const (
+	SubjectSessionOpened = "events.session.opened" // payload Session
+	SubjectSessionEnded  = "events.session.ended"  // payload Session
+
+	SubjectItemOpened    = "events.item.opened"     // payload Items
+	SubjectItemSoldOut   = "events.item.sold_out"   // payload Items
+	SubjectItemUnitsBack = "events.item.units_back" // payload Items
+)
+
+// Session is a session that opened or ended.
+type Session struct {
+	SessionID          int64     `json:"session_id,string"`
+	ExternalID         string    `json:"external_id,omitempty"`
+	ActivityID         int64     `json:"activity_id,string"`
+	ActivityExternalID string    `json:"activity_external_id,omitempty"`
+	OpensAt            time.Time `json:"opens_at"`
+	ClosesAt           time.Time `json:"closes_at"`            // as planned
+	Terminated         bool      `json:"terminated,omitempty"` // an operator ended it before
+}
+
+// Items are items of which the same happened at one moment.
+type Items struct {
+	Items []Item `json:"items"`
+}
+
+// Item is an item on sale, with the units that are left.
+type Item struct {
+	ItemID             int64  `json:"item_id,string"`
+	ExternalID         string `json:"external_id,omitempty"`
+	SKU                string `json:"sku"`
+	SessionID          int64  `json:"session_id,string"`
+	SessionExternalID  string `json:"session_external_id,omitempty"`
+	ActivityID         int64  `json:"activity_id,string"`
+	ActivityExternalID string `json:"activity_external_id,omitempty"`
+	Left               int64  `json:"left"` // units that can be taken; of no meaning if Unlimited
+	Held               int64  `json:"held"` // units of attempts and orders that are not paid
+	Unlimited          bool   `json:"unlimited,omitempty"`
+}
+
 // Batch is one message on GRANTS: the grants of one Lua call for one item. It
 // carries everything that an order needs, so that the writer reads no other
 // module.

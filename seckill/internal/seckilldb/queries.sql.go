@@ -1638,6 +1638,146 @@ func (q *Queries) StartDue(ctx context.Context, id int64) ([]int64, error) {
 	return items, nil
 }
 
+const tellItems = `-- name: TellItems :many
+WITH due AS (
+    SELECT i.id, i.sku, i.external_id, i.session_id, s.external_id AS session_external_id, i.activity_id,
+        a.external_id AS activity_external_id, t.item_id IS NULL AS opens, t.item_id IS NOT NULL AND x.sold_out AS sold_out
+    FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::boolean[]) AS sold_out) x
+    JOIN seckill.items i ON i.id = x.id JOIN seckill.sessions s ON s.id = i.session_id JOIN seckill.activities a ON a.id = i.activity_id
+    JOIN seckill.told_sessions o ON o.session_id = i.session_id AND o.open
+    LEFT JOIN seckill.told_items t ON t.item_id = i.id
+    WHERE a.status IN ('scheduled', 'running') AND s.closes_at > clock_timestamp() AND (t.item_id IS NULL
+        OR t.sold_out <> x.sold_out AND (t.told_at IS NULL OR t.told_at <= clock_timestamp() - $3::interval))
+    ORDER BY i.id LIMIT $4
+), told AS (
+    INSERT INTO seckill.told_items AS t (item_id, sold_out) SELECT d.id, d.sold_out FROM due d
+    ON CONFLICT (item_id) DO UPDATE SET sold_out = excluded.sold_out, told_at = clock_timestamp() WHERE t.sold_out <> excluded.sold_out
+    RETURNING t.item_id
+)
+SELECT d.id, d.sku, coalesce(d.external_id, '')::text AS external_id, d.session_id, coalesce(d.session_external_id, '')::text AS session_external_id,
+    d.activity_id, coalesce(d.activity_external_id, '')::text AS activity_external_id, d.opens::boolean AS opens, d.sold_out::boolean AS sold_out
+FROM due d JOIN told ON told.item_id = d.id ORDER BY d.id
+`
+
+type TellItemsParams struct {
+	ItemIds []int64
+	SoldOut []bool
+	Pause   time.Duration
+	AtMost  int32
+}
+
+type TellItemsRow struct {
+	ID                 int64
+	Sku                string
+	ExternalID         string
+	SessionID          int64
+	SessionExternalID  string
+	ActivityID         int64
+	ActivityExternalID string
+	Opens              bool
+	SoldOut            bool
+}
+
+// The same for items of open sessions, of which the caller says whether units are left. An item opens first; what is
+// said afterwards waits for a pause since the last time.
+func (q *Queries) TellItems(ctx context.Context, arg TellItemsParams) ([]TellItemsRow, error) {
+	rows, err := q.db.Query(ctx, tellItems,
+		arg.ItemIds,
+		arg.SoldOut,
+		arg.Pause,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TellItemsRow
+	for rows.Next() {
+		var i TellItemsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Sku,
+			&i.ExternalID,
+			&i.SessionID,
+			&i.SessionExternalID,
+			&i.ActivityID,
+			&i.ActivityExternalID,
+			&i.Opens,
+			&i.SoldOut,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const tellSessions = `-- name: TellSessions :many
+WITH due AS (
+    SELECT s.id, s.activity_id, s.external_id, a.external_id AS activity_external_id, s.opens_at, s.closes_at,
+        n.open OR t.session_id IS NULL AS opens, a.status = 'terminated' AS terminated
+    FROM seckill.activities a JOIN seckill.sessions s ON s.activity_id = a.id
+    LEFT JOIN seckill.told_sessions t ON t.session_id = s.id
+    CROSS JOIN LATERAL (SELECT a.status IN ('scheduled', 'running') AND s.closes_at > clock_timestamp() AS open) n
+    WHERE a.status <> 'draft' AND a.ends_at > clock_timestamp() - interval '7 days' AND s.opens_at <= clock_timestamp()
+        AND CASE WHEN t.session_id IS NULL THEN a.status <> 'terminated' ELSE t.open <> n.open END
+    ORDER BY s.opens_at, s.id LIMIT $1
+), told AS (
+    INSERT INTO seckill.told_sessions AS t (session_id, open) SELECT d.id, d.opens FROM due d
+    ON CONFLICT (session_id) DO UPDATE SET open = excluded.open, told_at = clock_timestamp() WHERE t.open <> excluded.open
+    RETURNING t.session_id
+)
+SELECT d.id, d.activity_id, coalesce(d.external_id, '')::text AS external_id, coalesce(d.activity_external_id, '')::text AS activity_external_id,
+    d.opens_at, d.closes_at, d.opens::boolean AS opens, d.terminated::boolean AS terminated
+FROM due d JOIN told ON told.session_id = d.id ORDER BY d.opens_at, d.id
+`
+
+type TellSessionsRow struct {
+	ID                 int64
+	ActivityID         int64
+	ExternalID         string
+	ActivityExternalID string
+	OpensAt            time.Time
+	ClosesAt           time.Time
+	Opens              bool
+	Terminated         bool
+}
+
+// Sessions of which the last event does not say whether they are open now: writes down that it does, and returns them. A
+// session that was over before any instance saw it open opens here first and ends in the next round, unless its
+// activity was terminated, perhaps before it opened.
+func (q *Queries) TellSessions(ctx context.Context, atMost int32) ([]TellSessionsRow, error) {
+	rows, err := q.db.Query(ctx, tellSessions, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TellSessionsRow
+	for rows.Next() {
+		var i TellSessionsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ActivityID,
+			&i.ExternalID,
+			&i.ActivityExternalID,
+			&i.OpensAt,
+			&i.ClosesAt,
+			&i.Opens,
+			&i.Terminated,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const touchActivity = `-- name: TouchActivity :exec
 UPDATE seckill.activities SET revision = revision + 1, updated_at = now() WHERE id = $1
 `
