@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"stampede/order/couponevent"
 	"stampede/order/orderevent"
 	"stampede/payment/sandbox"
 	"stampede/platform/base/ids"
@@ -68,6 +69,12 @@ func (s *bundle) couponIs(user int64, couponNo, want string) {
 	s.t.Errorf("the shopper has no coupon %s: %v", couponNo, list)
 }
 
+// couponEvents requires how many events say that the order's coupon was used and came back.
+func (s *bundle) couponEvents(no ids.ID, used, returned int) {
+	s.t.Helper()
+	require.Equal(s.t, "events about the coupon", [...]int{s.events(couponevent.SubjectUsed, no), s.events(couponevent.SubjectReturned, no)}, [...]int{used, returned})
+}
+
 // couponsAgree requires that the books and the coupons are right.
 func (s *bundle) couponsAgree() {
 	s.t.Helper()
@@ -98,6 +105,7 @@ func aCouponLowersWhatIsPaid(t *testing.T, s *bundle) {
 	s.couponsAgree()
 	s.settlesAt(a.Text("pay_url"), no)
 	s.couponIs(user, large, "used")
+	s.couponEvents(no, 1, 0)
 	s.couponIs(user, small, "available")
 	s.couponsAgree()
 }
@@ -195,6 +203,7 @@ func aClosedOrderGivesItsCouponBack(_ *testing.T, s *bundle) {
 	s.choose(no, user, coupon, 9000)
 	s.cancelOrder(no, user).Want(s.t, "", http.StatusOK, "")
 	s.couponIs(user, coupon, "available")
+	s.couponEvents(no, 0, 0)
 	s.couponsAgree()
 	s.choose(s.another(user, 1000), user, coupon, 100)
 	s.couponsAgree()
@@ -214,6 +223,7 @@ func aRefundedOrderGivesItsCouponBack(t *testing.T, s *bundle) {
 	s.refundsDone(no)
 	s.orderIs(no, orderevent.StatusRefunded)
 	s.couponIs(user, coupon, "available")
+	s.couponEvents(no, 1, 1)
 	require.Equal(t, "went back of 9000 that were paid", read[int](s, `SELECT sum(amount) FROM payments.refunds WHERE order_no = $1`, no), 9000)
 	s.couponsAgree()
 }
@@ -236,6 +246,7 @@ func lateMoneyUsesTheCouponAgain(t *testing.T, s *bundle) {
 	s.settlesAt(url, no)
 	s.couponIs(user, coupon, "used")
 	require.Equal(t, "its use", s.use(no), "used")
+	s.couponEvents(no, 1, 0)
 	s.couponsAgree()
 }
 

@@ -8,7 +8,9 @@
 // NATS has it. Nothing is copied, no consumer stands between, and a rush pays one entry
 // of an index for a message of some hundred orders. Public events are made of the
 // messages when they are read; kinds lists them by subject, and what is not listed
-// stays inside.
+// stays inside. What is no transaction of a module becomes a message by comparison:
+// sessions and items (seckill/bulletin, which says what is coalesced) and alarms
+// (platform/watch/alarm).
 //
 // # Delivery
 //

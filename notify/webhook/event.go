@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"stampede/order/couponevent"
 	"stampede/order/disputeevent"
 	"stampede/order/orderevent"
 	"stampede/payment/paymentevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/store/outbox"
+	"stampede/platform/watch/alarm"
 	"stampede/seckill/seckillevent"
 )
 
@@ -55,53 +56,6 @@ func parsePlace(cursor string) (p place, err error) {
 		return p, errCursor
 	}
 	return place{m, int32(n)}, nil //nolint:gosec // 31 bits
-}
-
-// OrderData is an order after a change.
-type OrderData struct {
-	orderevent.OrderView
-	UserID string `json:"user_id"`
-}
-
-// PaymentData is a payment or a refund of an order.
-type PaymentData struct {
-	PaymentNo *ids.ID          `json:"payment_no,omitempty"`
-	RefundNo  *ids.ID          `json:"refund_no,omitempty"`
-	OrderNo   ids.ID           `json:"order_no"`
-	UserID    string           `json:"user_id"`
-	Amount    orderevent.Money `json:"amount"`
-	Reason    string           `json:"reason,omitempty" enum:"late,duplicate,mismatch,shopper,operator,dispute" doc:"Why the money goes back"`
-	Detail    string           `json:"detail,omitempty" doc:"Of a refund that failed: why, in the provider's words where it gave some"`
-	Whole     bool             `json:"whole,omitempty" doc:"Of a refund: with it everything is back that the order was paid with"`
-}
-
-// ActivityData names an activity that was planned, published, changed, paused or ended.
-type ActivityData struct {
-	ActivityID string `json:"activity_id" example:"12" doc:"Read it for what it is now"`
-}
-
-// SessionData is a session that opened or ended.
-type SessionData struct {
-	SessionID          string `json:"session_id" example:"31"`
-	ExternalID         string `json:"external_id,omitempty" doc:"What the shop's own systems call the session"`
-	ActivityID         string `json:"activity_id" example:"12"`
-	ActivityExternalID string `json:"activity_external_id,omitempty"`
-	OpensAt            string `json:"opens_at" format:"date-time"`
-	ClosesAt           string `json:"closes_at" format:"date-time" doc:"As planned"`
-	Terminated         bool   `json:"terminated,omitempty" doc:"An operator ended it before"`
-}
-
-// ItemData is an item on sale.
-type ItemData struct {
-	ItemID             string `json:"item_id" example:"42"`
-	ExternalID         string `json:"external_id,omitempty" doc:"What the shop's own systems call the item"`
-	SKU                string `json:"sku"`
-	SessionID          string `json:"session_id" example:"31"`
-	SessionExternalID  string `json:"session_external_id,omitempty"`
-	ActivityID         string `json:"activity_id" example:"12"`
-	ActivityExternalID string `json:"activity_external_id,omitempty"`
-	Left               *int64 `json:"left,omitempty" doc:"Units that could be taken at that moment; missing if they are unlimited"`
-	Held               int64  `json:"held" doc:"Units of attempts and orders that were not paid: they may come back"`
 }
 
 // part is one event of a message.
@@ -169,6 +123,17 @@ var kinds = map[string]kind{
 	seckillevent.SubjectItemOpened:    ofItems("item.opened", fault.T("Attempts at an item are decided from now on", "商品开抢"), 100, 0),
 	seckillevent.SubjectItemSoldOut:   ofItems("item.sold_out", fault.T("No units are left; those that are held may come back", "商品已抢光；待付款的库存可能释放"), 0, 20),
 	seckillevent.SubjectItemUnitsBack: ofItems("item.units_back", fault.T("Units of an item that had none are left again", "商品重新有库存"), 3, 17),
+
+	couponevent.SubjectIssued:   ofCoupons("coupon.issued", fault.T("A user was issued a coupon", "用户获得优惠券"), couponevent.Coupon{UserID: 7, By: couponevent.ByClaim}),
+	couponevent.SubjectUsed:     ofCoupons("coupon.used", fault.T("An order was paid with a coupon", "优惠券已使用"), usedCoupon),
+	couponevent.SubjectReturned: ofCoupons("coupon.returned", fault.T("A paid order was refunded in full; its coupon can be used again", "订单全额退款，优惠券已退回"), usedCoupon),
+	couponevent.SubjectRecalled: ofCoupons("coupon.recalled", fault.T("The shop recalled a coupon, or all of a kind; they serve no further order", "商家收回优惠券"), couponevent.Coupon{UserID: 7}),
+
+	alarm.SubjectRaised: {
+		name: "alarm.raised", says: fault.T("A problem needs an operator; told once for an incident, however often it is found", "出现需人工处理的告警；同一事件只推送一次"),
+		example: alarmData(alarm.Raised{ID: 17, Incident: 1, Code: "refund-failed", Severity: alarm.Critical, Subject: "refund " + exampleNo.String(), NextAction: "Retry it.", OpenedAt: exampleAt}),
+		parts:   one(func(e alarm.Raised) part { return part{"alarm " + id(e.ID), alarmData(e)} }),
+	},
 }
 
 // typeTest is the type of the event that an operator sends to try an endpoint.
@@ -182,102 +147,6 @@ var types = func() (names []string) {
 	slices.Sort(names)
 	return names
 }()
-
-func id(n int64) string { return strconv.FormatInt(n, 10) }
-
-// exampleNo is a number in the examples.
-var exampleNo = ids.ID{0x01, 0x98, 0xf2, 0xc8, 0xb5, 0xd0, 0x7c, 0x3e, 0x9a, 0x4f, 0x1b, 0x2c, 0x3d, 0x4e, 0x5f, 0x60}
-
-var exampleAt = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
-
-func ofOrders(name string, says fault.Text, status string) kind {
-	example := orderevent.Order{
-		No: exampleNo, UserID: 7, ItemID: 42, ActivityID: 12, SessionID: 31, Quantity: 1, UnitPrice: 9900, Currency: "CNY", Title: "Phone", Status: status, Version: 2,
-		PayDeadline: exampleAt.Add(15 * time.Minute), CreatedAt: exampleAt, UpdatedAt: exampleAt,
-	}
-	return kind{name, says, orderData(example), func(payload []byte) ([]part, error) {
-		changed, err := orderevent.Decode(payload)
-		if err != nil {
-			return nil, err
-		}
-		parts := make([]part, len(changed.Orders))
-		for i := range changed.Orders {
-			parts[i] = part{changed.Orders[i].No.String(), orderData(changed.Orders[i])}
-		}
-		return parts, nil
-	}}
-}
-
-// orderData is the order with the reason that operators read.
-func orderData(o orderevent.Order) OrderData {
-	d := OrderData{orderevent.View(o), id(o.UserID)}
-	d.Reason = o.Reason
-	return d
-}
-
-func ofDisputes(name string, says fault.Text, status string) kind {
-	return kind{
-		name, says,
-		disputeevent.Changed{DisputeNo: exampleNo, OrderNo: exampleNo, UserID: 7, Status: status, Version: 1},
-		one(func(e disputeevent.Changed) part { return part{e.OrderNo.String(), e} }),
-	}
-}
-
-func ofMoney[E any](name string, says fault.Text, example PaymentData, data func(E) PaymentData) kind {
-	example.OrderNo, example.UserID, example.Amount = exampleNo, "7", orderevent.Money{Amount: 9900, Currency: "CNY"}
-	return kind{name, says, example, one(func(e E) part {
-		d := data(e)
-		return part{d.OrderNo.String(), d}
-	})}
-}
-
-func ofSessions(name string, says fault.Text) kind {
-	of := func(e seckillevent.Session) part {
-		return part{"session " + id(e.SessionID), SessionData{
-			SessionID: id(e.SessionID), ExternalID: e.ExternalID, ActivityID: id(e.ActivityID), ActivityExternalID: e.ActivityExternalID,
-			OpensAt: orderevent.Time(e.OpensAt), ClosesAt: orderevent.Time(e.ClosesAt), Terminated: e.Terminated,
-		}}
-	}
-	return kind{name, says, of(seckillevent.Session{
-		SessionID: 31, ActivityID: 12, ActivityExternalID: "double-eleven", OpensAt: exampleAt, ClosesAt: exampleAt.Add(time.Hour),
-	}).data, one(of)}
-}
-
-func ofItems(name string, says fault.Text, left, held int64) kind {
-	of := func(e seckillevent.Item) part {
-		data := ItemData{
-			ItemID: id(e.ItemID), ExternalID: e.ExternalID, SKU: e.SKU, SessionID: id(e.SessionID), SessionExternalID: e.SessionExternalID,
-			ActivityID: id(e.ActivityID), ActivityExternalID: e.ActivityExternalID, Left: &e.Left, Held: e.Held,
-		}
-		if e.Unlimited {
-			data.Left = nil
-		}
-		return part{"item " + id(e.ItemID), data}
-	}
-	example := seckillevent.Item{ItemID: 42, ExternalID: "P-1", SKU: "phone", SessionID: 31, ActivityID: 12, ActivityExternalID: "double-eleven", Left: left, Held: held}
-	return kind{name, says, of(example).data, func(payload []byte) ([]part, error) {
-		var e seckillevent.Items
-		if err := json.Unmarshal(payload, &e); err != nil {
-			return nil, err
-		}
-		parts := make([]part, len(e.Items))
-		for i, item := range e.Items {
-			parts[i] = of(item)
-		}
-		return parts, nil
-	}}
-}
-
-// one decodes a message that is one event.
-func one[E any](of func(E) part) func([]byte) ([]part, error) {
-	return func(payload []byte) ([]part, error) {
-		var e E
-		if err := json.Unmarshal(payload, &e); err != nil {
-			return nil, err
-		}
-		return []part{of(e)}, nil
-	}
-}
 
 // unreadableError is a message that cannot be decoded: a newer release wrote it. What
 // follows it waits, because skipping it would lose it.

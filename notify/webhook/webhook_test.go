@@ -20,7 +20,9 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"stampede/notify/webhook/internal/webhookdb"
+	"stampede/order/couponevent"
 	"stampede/order/orderevent"
+	"stampede/payment/paymentevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
@@ -523,7 +525,7 @@ func TestLateCourierBringsNothingBack(t *testing.T) {
 		late.result(due{Event: e, attempts: 1, waits: true}, made{Event: e, err: io.ErrUnexpectedEOF, at: time.Now()})
 	}
 	pgtest.Exec(t, b.db, `DELETE FROM notify.webhook_waiting WHERE number = 0`) // by the other process
-	for _, cursor := range []place{{1, 0}, {2, 1}} { // the other has moved it
+	for _, cursor := range []place{{1, 0}, {2, 1}} {                            // the other has moved it
 		moved, err := late.note(t.Context(), cursor, place{3, 0})
 		require.NoError(t, err)
 		require.Equal(t, "moved the cursor from "+cursor.String(), moved, false)
@@ -629,4 +631,50 @@ func TestTwoCouriersLoseNothing(t *testing.T) {
 		pgtest.Work(t, func(ctx context.Context) error { b.courier(ctx, 1); return nil })
 	}
 	r.await(t, 100)
+}
+
+// Each subject that is listed becomes events as its module writes it, and every type has an example.
+func TestMessagesBecomeEvents(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Settings{})
+	no := exampleNo
+	for _, c := range []struct {
+		subject string
+		payload any
+		want    []string
+	}{
+		{paymentevent.SubjectClosed, paymentevent.Closed{PaymentNo: no, OrderNo: no, UserID: 7, Amount: 5, Currency: "CNY"}, []string{`payment.closed {"payment_no":"NO","order_no":"NO","user_id":"7","amount":{"amount":5,"currency":"CNY"}}`}},
+		{paymentevent.SubjectRefundFailed, paymentevent.RefundFailed{RefundNo: no, OrderNo: no, UserID: 7, Amount: 5, Currency: "CNY", Reason: "late", Detail: "no"}, []string{
+			`refund.failed {"refund_no":"NO","order_no":"NO","user_id":"7","amount":{"amount":5,"currency":"CNY"},"reason":"late","detail":"no"}`,
+		}},
+		{seckillevent.SubjectSessionEnded, seckillevent.Session{SessionID: 3, ActivityID: 2, ActivityExternalID: "a", OpensAt: exampleAt, ClosesAt: exampleAt, Terminated: true}, []string{
+			`session.ended {"session_id":"3","activity_id":"2","activity_external_id":"a","opens_at":"2026-11-11T12:00:00.000Z","closes_at":"2026-11-11T12:00:00.000Z","terminated":true}`,
+		}},
+		{seckillevent.SubjectItemSoldOut, seckillevent.Items{Items: []seckillevent.Item{{ItemID: 4, SKU: "x", SessionID: 3, ActivityID: 2, Held: 1}, {ItemID: 5, ExternalID: "e", SKU: "y", SessionID: 3, ActivityID: 2, Unlimited: true}}}, []string{
+			`item.sold_out {"item_id":"4","sku":"x","session_id":"3","activity_id":"2","left":0,"held":1}`,
+			`item.sold_out {"item_id":"5","external_id":"e","sku":"y","session_id":"3","activity_id":"2","held":0}`,
+		}},
+		{couponevent.SubjectUsed, couponevent.Changed{Coupons: []couponevent.Coupon{{CouponNo: &no, KindID: 6, UserID: 7, OrderNo: &no, Discount: 5, Currency: "CNY"}}}, []string{
+			`coupon.used {"coupon_no":"NO","kind_id":"6","user_id":"7","order_no":"NO","discount":{"amount":5,"currency":"CNY"}}`,
+		}},
+		{couponevent.SubjectRecalled, couponevent.Changed{Coupons: []couponevent.Coupon{{KindID: 6}}}, []string{`coupon.recalled {"kind_id":"6"}`}},
+		{alarm.SubjectRaised, alarm.Raised{ID: 1, Incident: 2, Code: "x", Severity: alarm.Warning, Subject: "s", NextAction: "Wait.", OpenedAt: exampleAt}, []string{
+			`alarm.raised {"alarm_id":"1","incident":2,"code":"x","severity":"warning","subject":"s","next_action":"Wait.","opened_at":"2026-11-11T12:00:00.000Z"}`,
+		}},
+	} {
+		b.message(c.subject, c.payload)
+		a := b.ask(auth.Viewer, http.MethodGet, "/api/v1/events?type="+kinds[c.subject].name, nil).Want(t, c.subject, 200, "")
+		var page Events
+		require.NoError(t, json.Unmarshal(a.Raw, &page))
+		var got []string
+		for _, e := range page.Data {
+			got = append(got, e.Type+" "+strings.ReplaceAll(string(e.Data), no.String(), "NO"))
+		}
+		require.Equal(t, c.subject, got, c.want)
+	}
+	for subject, k := range kinds {
+		if raw, err := json.Marshal(k.example); err != nil || len(raw) < 3 {
+			t.Errorf("example of %s: %s, %v", subject, raw, err)
+		}
+	}
 }

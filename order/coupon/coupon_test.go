@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stampede/order/coupon/internal/coupondb"
+	"stampede/order/couponevent"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -127,6 +128,12 @@ func (s *shop) count(sql string, args ...any) int {
 	return pgtest.Read[int](s.t, s.db, sql, args...)
 }
 
+// told counts the coupons in the events of a subject.
+func (s *shop) told(subject string) int {
+	s.t.Helper()
+	return s.count(`SELECT coalesce(sum(jsonb_array_length(convert_from(payload, 'UTF8')::jsonb->'coupons')), 0)::int FROM platform.outbox WHERE subject = $1`, subject)
+}
+
 func (s *shop) violations() (list []string) {
 	s.t.Helper()
 	found, err := s.Check().Run(s.t.Context())
@@ -173,6 +180,7 @@ func TestConcurrentClaimsKeepToTotalAndPerUser(t *testing.T) {
 			t.Errorf("a user has %d coupons, the most is %d", n, perUser)
 		}
 	}
+	require.Equal(t, "coupons in events", s.told(couponevent.SubjectIssued), s.count(`SELECT count(*) FROM orders.coupons`))
 	require.Equal(t, "violations", s.violations(), nil)
 }
 
@@ -227,13 +235,14 @@ func TestIssuesAreWholeAndIdempotent(t *testing.T) {
 		t.Errorf("to a phone: %s %v", status, refused)
 	}
 	issue("422 invalid", ``, 1)
-	require.Equal(t, "coupons", s.count(`SELECT count(*) FROM orders.coupons`), 7)
+	require.Equal(t, "coupons, and those in events", []int{s.count(`SELECT count(*) FROM orders.coupons`), s.told(couponevent.SubjectIssued)}, []int{7, 7})
 	many := make([]string, maxIssue)
 	for i := range many {
 		many[i] = fmt.Sprintf(`"%d"`, 9_007_199_254_740_993+i)
 	}
 	id = s.kind(terms(`"total":10000,"per_user":2`))
 	require.Equal(t, "issued", issue("200", strings.Join(many, ","), 1), 10_000.0)
+	require.Equal(t, "coupons in events", s.told(couponevent.SubjectIssued), 10_007)
 	issue("422 invalid", strings.Join(many, ","), 2)
 	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/stop", "")
 	issue("409 coupon-not-active", `"1"`, 1)

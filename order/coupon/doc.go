@@ -42,6 +42,11 @@
 // it expires or is recalled meanwhile. A recalled one serves no further order; a kind's
 // recall is a time on its row, with which its coupons' issue is compared.
 //
+// # Publishes
+//
+// events.coupon.issued, used, returned and recalled (order/couponevent), each in the
+// transaction of its change.
+//
 // # Locks
 //
 // Stock rows, then orders, then the one coupon that is chosen, then payments. An

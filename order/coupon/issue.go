@@ -10,11 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/coupon/internal/coupondb"
+	"stampede/order/couponevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/edge/httpx"
 	"stampede/platform/edge/idempotency"
+	"stampede/platform/store/outbox"
 	"stampede/platform/store/pg"
 	"stampede/platform/watch/audit"
 )
@@ -105,7 +107,7 @@ func (s *Service) issue(ctx context.Context, in *issueInput) (*httpx.Output[coup
 			return out, errNotActive.Saying(fault.T("Coupons of this kind have expired.", "该优惠券已过期。"))
 		}
 		p.ValidFrom, p.ValidUntil = validity(&k, now)
-		if out.Issued, err = s.put(ctx, q, p); err != nil || out.Issued == 0 {
+		if out.Issued, err = s.put(ctx, tx, p, couponevent.ByOperator); err != nil || out.Issued == 0 {
 			return out, err
 		}
 		return out, audit.Record(ctx, tx, "coupon.issue", subject(id), audit.Change{
@@ -133,7 +135,7 @@ func (s *Service) claim(ctx context.Context, in *claimInput) (*httpx.Output[coup
 	user := auth.From(ctx).UserID
 	return answered(ctx, s, func(tx pgx.Tx) (couponView, error) {
 		return idempotency.Once(ctx, tx, in.Key, "coupon.claim", id, func() (couponView, error) {
-			return s.claimIn(ctx, coupondb.New(tx), id, user)
+			return s.claimIn(ctx, tx, id, user)
 		})
 	})
 }
@@ -152,7 +154,8 @@ func (s *Service) queue(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-func (s *Service) claimIn(ctx context.Context, q *coupondb.Queries, id, user int64) (none couponView, err error) {
+func (s *Service) claimIn(ctx context.Context, tx pgx.Tx, id, user int64) (none couponView, err error) {
+	q := coupondb.New(tx)
 	k, now, err := lockKind(ctx, q, id)
 	if err != nil {
 		return none, err
@@ -178,7 +181,7 @@ func (s *Service) claimIn(ctx context.Context, q *coupondb.Queries, id, user int
 	p := coupondb.IssueParams{KindID: id}
 	p.ValidFrom, p.ValidUntil = validity(&k, now)
 	add(&p, user, last+1)
-	if _, err := s.put(ctx, q, p); err != nil {
+	if _, err := s.put(ctx, tx, p, couponevent.ByClaim); err != nil {
 		return none, err
 	}
 	return view(coupondb.CouponsOfUserRow{
@@ -201,16 +204,39 @@ func add(p *coupondb.IssueParams, user int64, nth int16) {
 	p.CouponNos, p.Buckets, p.UserIds, p.Nths = append(p.CouponNos, no), append(p.Buckets, no.Bucket()), append(p.UserIds, user), append(p.Nths, nth)
 }
 
-// put writes an issue; the kind's row is locked.
-func (s *Service) put(ctx context.Context, q *coupondb.Queries, p coupondb.IssueParams) (made int64, err error) {
-	made, err = q.Issue(ctx, p)
+// put writes and publishes an issue, and returns how many coupons of it did not exist
+// yet; the kind's row is locked.
+func (s *Service) put(ctx context.Context, tx pgx.Tx, p coupondb.IssueParams, by string) (made int64, err error) {
+	numbers, err := coupondb.New(tx).Issue(ctx, p)
 	if pg.ViolatesCheck(err, keepsToTotal) {
 		return 0, errGone.Because(err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("coupon: issue %d: %w", len(p.CouponNos), err)
 	}
-	return made, nil
+	users := make(map[ids.ID]int64, len(p.CouponNos))
+	for i, no := range p.CouponNos {
+		users[no] = p.UserIds[i]
+	}
+	issued := make([]couponevent.Coupon, len(numbers))
+	for i, no := range numbers {
+		issued[i] = couponevent.Coupon{CouponNo: &no, KindID: p.KindID, UserID: users[no], By: by}
+	}
+	return int64(len(issued)), publish(ctx, tx, couponevent.SubjectIssued, issued)
+}
+
+// messageOf is how many coupons a message has at most: at some 200 bytes each it stays
+// below outbox.MaxPayloadBytes.
+const messageOf = 2000
+
+// publish writes what became of coupons in the transaction of the change.
+func publish(ctx context.Context, tx pgx.Tx, subject string, coupons []couponevent.Coupon) error {
+	for some := range slices.Chunk(coupons, messageOf) {
+		if _, err := outbox.Append(ctx, tx, subject, couponevent.Changed{Coupons: some}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockKind locks a kind and returns it with the time.

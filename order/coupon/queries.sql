@@ -77,16 +77,17 @@ ORDER BY claim_until, id LIMIT @most;
 SELECT coalesce(max(nth), 0)::smallint AS last FROM orders.coupons WHERE bucket = @bucket AND user_id = @user_id AND kind_id = @kind_id;
 
 -- name: Issue :one
--- Issues coupons that do not exist yet, set-wise, and counts them on the kind, whose CHECK keeps to the total.
+-- Issues coupons that do not exist yet, set-wise, and counts them on the kind, whose CHECK keeps to the total. Returns
+-- their numbers.
 WITH made AS (
     INSERT INTO orders.coupons (bucket, coupon_no, kind_id, user_id, nth, valid_from, valid_until)
     SELECT unnest(@buckets::smallint[]), unnest(@coupon_nos::uuid[]), @kind_id, unnest(@user_ids::bigint[]), unnest(@nths::smallint[]),
            @valid_from::timestamptz, @valid_until::timestamptz
     ON CONFLICT ON CONSTRAINT coupon_is_issued_once DO NOTHING
-    RETURNING 1
+    RETURNING coupon_no
 )
 UPDATE orders.coupon_kinds g SET issued = g.issued + (SELECT count(*) FROM made) WHERE g.id = @kind_id
-RETURNING (SELECT count(*) FROM made)::bigint AS made;
+RETURNING (SELECT coalesce(array_agg(coupon_no), '{}') FROM made)::uuid[] AS made;
 
 -- name: CouponsOfUser :many
 -- A user's coupons, newest first. One that is locked for the order named by for_order counts as available, to that order.
@@ -126,15 +127,22 @@ SET coupon_no = excluded.coupon_no, kind_id = excluded.kind_id, discount = exclu
 -- name: Unlock :exec
 DELETE FROM orders.coupon_uses WHERE order_no = @order_no AND bucket = @bucket AND status = 'locked';
 
--- name: SetUse :execrows
-UPDATE orders.coupon_uses SET status = @status, updated_at = clock_timestamp()
-WHERE order_no = @order_no AND bucket = @bucket AND status = @was;
+-- name: SetUse :one
+UPDATE orders.coupon_uses u SET status = @status, updated_at = clock_timestamp()
+WHERE u.order_no = @order_no AND u.bucket = @bucket AND u.status = @was
+RETURNING u.coupon_no, u.kind_id, u.discount, (SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id)::text AS currency,
+    coalesce((SELECT c.user_id FROM orders.coupons c WHERE c.coupon_no = u.coupon_no AND c.bucket = u.bucket), 0)::bigint AS user_id;
 
--- name: ReturnUses :execrows
--- Gives the coupons of ended orders back, of all in one statement.
+-- name: ReturnUses :many
+-- Gives the coupons of ended orders back, of all in one statement. The orders' rows are locked, so that no use changes
+-- meanwhile.
 UPDATE orders.coupon_uses u SET status = 'returned', updated_at = clock_timestamp()
-FROM (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n
-WHERE u.order_no = n.no AND u.bucket = n.b AND u.status <> 'returned';
+FROM (SELECT o.order_no, o.bucket, o.status AS was FROM orders.coupon_uses o
+      JOIN (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n ON o.order_no = n.no AND o.bucket = n.b) w
+WHERE u.order_no = w.order_no AND u.bucket = w.bucket AND u.status <> 'returned'
+RETURNING u.order_no, u.coupon_no, u.kind_id, u.discount, (w.was = 'used')::boolean AS used,
+    (SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id)::text AS currency,
+    coalesce((SELECT c.user_id FROM orders.coupons c WHERE c.coupon_no = u.coupon_no AND c.bucket = u.bucket), 0)::bigint AS user_id;
 
 -- name: Clock :one
 SELECT clock_timestamp()::timestamptz;

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/coupon/internal/coupondb"
+	"stampede/order/couponevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/httpx"
@@ -88,6 +89,9 @@ func (s *Service) recallKind(ctx context.Context, in *recallKindInput) (*httpx.O
 		if err := q.RecallKind(ctx, id); err != nil {
 			return after, fmt.Errorf("coupon: recall kind %d: %w", id, err)
 		}
+		if err := publish(ctx, tx, couponevent.SubjectRecalled, []couponevent.Coupon{{KindID: id}}); err != nil {
+			return after, err
+		}
 		if after, err = read(ctx, q, id); err != nil {
 			return after, err
 		}
@@ -135,6 +139,9 @@ func (s *Service) recallOne(ctx context.Context, in *recallOneInput) (*httpx.Out
 			return after, fmt.Errorf("coupon: recall %s: %w", no, err)
 		}
 		if after, err = one(ctx, q, no, user); err != nil || n == 0 {
+			return after, err
+		}
+		if err := publish(ctx, tx, couponevent.SubjectRecalled, []couponevent.Coupon{{CouponNo: &no, KindID: id, UserID: user}}); err != nil {
 			return after, err
 		}
 		of := httpx.FormatID(user)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"stampede/order/couponevent"
 	"stampede/order/orderevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
@@ -102,5 +103,6 @@ func TestRecalledCouponsServeNoFurtherOrder(t *testing.T) {
 			recalls = append(recalls, e.Action+" "+d.Before.Status+" "+d.After.Status)
 		}
 	}
+	require.Equal(t, "events about recalls, and about what was only chosen", []int{s.told(couponevent.SubjectRecalled), s.told(couponevent.SubjectReturned)}, []int{2, 0})
 	require.Equal(t, "audited", recalls, []string{"coupon.recall active stopped", "coupon.recall-one locked locked"})
 }

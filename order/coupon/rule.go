@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stampede/order/coupon/internal/coupondb"
+	"stampede/order/couponevent"
 	"stampede/platform/base/app"
 	"stampede/platform/identity/account/accountevent"
 	"stampede/platform/store/bus"
@@ -158,7 +159,7 @@ func (s *Service) issueOnRule(ctx context.Context, kind int64, users []int64, sa
 		for _, user := range users {
 			add(&p, user, 1)
 		}
-		if _, err := s.put(ctx, q, p); err != nil {
+		if _, err := s.put(ctx, tx, p, couponevent.ByRule); err != nil {
 			return err
 		}
 		if err := save(q); err != nil {

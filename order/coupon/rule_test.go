@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"stampede/order/couponevent"
 	"stampede/platform/base/ids"
 	"stampede/platform/edge/auth"
 	"stampede/platform/store/bus"
@@ -83,6 +84,7 @@ func TestReservationsGetTheirCouponsWhenTheyHaveClosed(t *testing.T) {
 	// A page whose place was not saved is issued again, to no effect.
 	s.exec(`UPDATE orders.coupon_progress SET after_user = 0, done = false`)
 	run(5 + 1 + rulePage)
+	require.Equal(t, "coupons in events", s.told(couponevent.SubjectIssued), 5+1+rulePage)
 	s.exec(`DELETE FROM orders.coupon_progress`)
 	s.must("200", 9, auth.Operator, http.MethodPost, "admin/coupons/"+id+"/stop", "")
 	plan.users[1] = append(plan.users[1], 15)

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stampede/order/coupon/internal/coupondb"
+	"stampede/order/couponevent"
 	"stampede/order/orderevent"
 	"stampede/platform/base/fault"
 	"stampede/platform/base/ids"
@@ -168,41 +169,55 @@ func covers(k *coupondb.OrdersCouponKind, o *orderevent.Order) bool {
 
 // Use makes the coupon of an order used, in the transaction that pays the order.
 func (s *Service) Use(ctx context.Context, tx pgx.Tx, no ids.ID) error {
-	n, err := coupondb.New(tx).SetUse(ctx, coupondb.SetUseParams{OrderNo: no, Bucket: no.Bucket(), Was: locked, Status: used})
-	if err == nil && n != 1 {
-		err = errors.New("the order has a discount and no locked coupon")
-	}
-	if err != nil {
+	if err := setUse(ctx, tx, no, locked, used); err != nil {
 		return fmt.Errorf("coupon: use the coupon of %s: %w", no, err)
 	}
 	return nil
 }
 
+// setUse moves the use of an order from one state to used or borne, and publishes that it
+// is used.
+func setUse(ctx context.Context, tx pgx.Tx, no ids.ID, was, status string) error {
+	row, err := coupondb.New(tx).SetUse(ctx, coupondb.SetUseParams{OrderNo: no, Bucket: no.Bucket(), Was: was, Status: status})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("the order has a discount and no %s coupon", was)
+	}
+	if err != nil || status != used {
+		return err
+	}
+	return publish(ctx, tx, couponevent.SubjectUsed, []couponevent.Coupon{
+		{CouponNo: &row.CouponNo, KindID: row.KindID, UserID: row.UserID, OrderNo: &no, Discount: row.Discount, Currency: row.Currency},
+	})
+}
+
 // Return gives the coupons of orders that were closed or refunded in full back to
-// their users, in the transaction that ends the orders.
+// their users, in the transaction that ends the orders, and publishes those that were
+// used: of the others no event said that they were chosen.
 func (s *Service) Return(ctx context.Context, tx pgx.Tx, nos []ids.ID) error {
 	buckets := make([]int16, len(nos))
 	for i, no := range nos {
 		buckets[i] = no.Bucket()
 	}
-	if _, err := coupondb.New(tx).ReturnUses(ctx, coupondb.ReturnUsesParams{OrderNos: nos, Buckets: buckets}); err != nil {
+	rows, err := coupondb.New(tx).ReturnUses(ctx, coupondb.ReturnUsesParams{OrderNos: nos, Buckets: buckets})
+	if err != nil {
 		return fmt.Errorf("coupon: return the coupons of %d orders: %w", len(nos), err)
 	}
-	return nil
+	var back []couponevent.Coupon
+	for _, r := range rows {
+		if r.Used {
+			back = append(back, couponevent.Coupon{CouponNo: &r.CouponNo, KindID: r.KindID, UserID: r.UserID, OrderNo: &r.OrderNo, Discount: r.Discount, Currency: r.Currency})
+		}
+	}
+	return publish(ctx, tx, couponevent.SubjectReturned, back)
 }
 
 // Retake makes the coupon of a closed order used again, in the transaction that pays
 // the order late. If the coupon is in use for another order by then, the shop bears
 // the discount.
 func (s *Service) Retake(ctx context.Context, tx pgx.Tx, o orderevent.Order) error {
-	q := coupondb.New(tx)
-	status, err := s.retaken(ctx, q, o)
-	if err != nil {
-		return fmt.Errorf("coupon: use the coupon of %s again: %w", o.No, err)
-	}
-	n, err := q.SetUse(ctx, coupondb.SetUseParams{OrderNo: o.No, Bucket: o.No.Bucket(), Was: returned, Status: status})
-	if err == nil && n != 1 {
-		err = errors.New("the order has a discount and no returned coupon")
+	status, err := s.retaken(ctx, coupondb.New(tx), o)
+	if err == nil {
+		err = setUse(ctx, tx, o.No, returned, status)
 	}
 	if err != nil {
 		return fmt.Errorf("coupon: use the coupon of %s again: %w", o.No, err)

@@ -43,6 +43,11 @@
 // failure on the alarm alarm-webhook-failing is raised. Redirects are not followed.
 // An alarm that was acknowledged before it was posted is not posted.
 //
+// # The event
+//
+// SubjectRaised is published once for each incident, a second after it began, also without
+// a webhook: for the shop's own systems, beside its other events.
+//
 // # Concurrency
 //
 // All state is in Postgres. Each instance runs a Notifier; a claim with SKIP LOCKED

@@ -50,3 +50,10 @@ WHERE id = @id AND acknowledged_at IS NULL RETURNING *;
 
 -- name: Alarm :one
 SELECT * FROM platform.alarms WHERE id = @id;
+
+-- name: PublishIncidents :many
+-- Takes the incidents that have no event yet. Several instances share them; one that is just being raised waits.
+UPDATE platform.alarms a SET published_incident = a.incident
+FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident ORDER BY u.id LIMIT @at_most FOR UPDATE SKIP LOCKED) due
+WHERE a.id = due.id
+RETURNING a.*;

@@ -404,10 +404,10 @@ WITH made AS (
     SELECT unnest($2::smallint[]), unnest($3::uuid[]), $1, unnest($4::bigint[]), unnest($5::smallint[]),
            $6::timestamptz, $7::timestamptz
     ON CONFLICT ON CONSTRAINT coupon_is_issued_once DO NOTHING
-    RETURNING 1
+    RETURNING coupon_no
 )
 UPDATE orders.coupon_kinds g SET issued = g.issued + (SELECT count(*) FROM made) WHERE g.id = $1
-RETURNING (SELECT count(*) FROM made)::bigint AS made
+RETURNING (SELECT coalesce(array_agg(coupon_no), '{}') FROM made)::uuid[] AS made
 `
 
 type IssueParams struct {
@@ -420,8 +420,9 @@ type IssueParams struct {
 	ValidUntil time.Time
 }
 
-// Issues coupons that do not exist yet, set-wise, and counts them on the kind, whose CHECK keeps to the total.
-func (q *Queries) Issue(ctx context.Context, arg IssueParams) (int64, error) {
+// Issues coupons that do not exist yet, set-wise, and counts them on the kind, whose CHECK keeps to the total. Returns
+// their numbers.
+func (q *Queries) Issue(ctx context.Context, arg IssueParams) ([]ids.ID, error) {
 	row := q.db.QueryRow(ctx, issue,
 		arg.KindID,
 		arg.Buckets,
@@ -431,7 +432,7 @@ func (q *Queries) Issue(ctx context.Context, arg IssueParams) (int64, error) {
 		arg.ValidFrom,
 		arg.ValidUntil,
 	)
-	var made int64
+	var made []ids.ID
 	err := row.Scan(&made)
 	return made, err
 }
@@ -906,10 +907,14 @@ func (q *Queries) RecalledInUse(ctx context.Context, most int32) ([]RecalledInUs
 	return items, nil
 }
 
-const returnUses = `-- name: ReturnUses :execrows
+const returnUses = `-- name: ReturnUses :many
 UPDATE orders.coupon_uses u SET status = 'returned', updated_at = clock_timestamp()
-FROM (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n
-WHERE u.order_no = n.no AND u.bucket = n.b AND u.status <> 'returned'
+FROM (SELECT o.order_no, o.bucket, o.status AS was FROM orders.coupon_uses o
+      JOIN (SELECT unnest($1::uuid[]) AS no, unnest($2::smallint[]) AS b) n ON o.order_no = n.no AND o.bucket = n.b) w
+WHERE u.order_no = w.order_no AND u.bucket = w.bucket AND u.status <> 'returned'
+RETURNING u.order_no, u.coupon_no, u.kind_id, u.discount, (w.was = 'used')::boolean AS used,
+    (SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id)::text AS currency,
+    coalesce((SELECT c.user_id FROM orders.coupons c WHERE c.coupon_no = u.coupon_no AND c.bucket = u.bucket), 0)::bigint AS user_id
 `
 
 type ReturnUsesParams struct {
@@ -917,13 +922,44 @@ type ReturnUsesParams struct {
 	Buckets  []int16
 }
 
-// Gives the coupons of ended orders back, of all in one statement.
-func (q *Queries) ReturnUses(ctx context.Context, arg ReturnUsesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, returnUses, arg.OrderNos, arg.Buckets)
+type ReturnUsesRow struct {
+	OrderNo  ids.ID
+	CouponNo ids.ID
+	KindID   int64
+	Discount int64
+	Used     bool
+	Currency string
+	UserID   int64
+}
+
+// Gives the coupons of ended orders back, of all in one statement. The orders' rows are locked, so that no use changes
+// meanwhile.
+func (q *Queries) ReturnUses(ctx context.Context, arg ReturnUsesParams) ([]ReturnUsesRow, error) {
+	rows, err := q.db.Query(ctx, returnUses, arg.OrderNos, arg.Buckets)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []ReturnUsesRow
+	for rows.Next() {
+		var i ReturnUsesRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.CouponNo,
+			&i.KindID,
+			&i.Discount,
+			&i.Used,
+			&i.Currency,
+			&i.UserID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const saveProgress = `-- name: SaveProgress :exec
@@ -950,9 +986,11 @@ func (q *Queries) SaveProgress(ctx context.Context, arg SaveProgressParams) erro
 	return err
 }
 
-const setUse = `-- name: SetUse :execrows
-UPDATE orders.coupon_uses SET status = $1, updated_at = clock_timestamp()
-WHERE order_no = $2 AND bucket = $3 AND status = $4
+const setUse = `-- name: SetUse :one
+UPDATE orders.coupon_uses u SET status = $1, updated_at = clock_timestamp()
+WHERE u.order_no = $2 AND u.bucket = $3 AND u.status = $4
+RETURNING u.coupon_no, u.kind_id, u.discount, (SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id)::text AS currency,
+    coalesce((SELECT c.user_id FROM orders.coupons c WHERE c.coupon_no = u.coupon_no AND c.bucket = u.bucket), 0)::bigint AS user_id
 `
 
 type SetUseParams struct {
@@ -962,17 +1000,30 @@ type SetUseParams struct {
 	Was     string
 }
 
-func (q *Queries) SetUse(ctx context.Context, arg SetUseParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setUse,
+type SetUseRow struct {
+	CouponNo ids.ID
+	KindID   int64
+	Discount int64
+	Currency string
+	UserID   int64
+}
+
+func (q *Queries) SetUse(ctx context.Context, arg SetUseParams) (SetUseRow, error) {
+	row := q.db.QueryRow(ctx, setUse,
 		arg.Status,
 		arg.OrderNo,
 		arg.Bucket,
 		arg.Was,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var i SetUseRow
+	err := row.Scan(
+		&i.CouponNo,
+		&i.KindID,
+		&i.Discount,
+		&i.Currency,
+		&i.UserID,
+	)
+	return i, err
 }
 
 const strayUses = `-- name: StrayUses :many

@@ -9,20 +9,21 @@ import (
 )
 
 type PlatformAlarm struct {
-	Code           string
-	Subject        string
-	Severity       string
-	NextAction     string
-	FirstSeen      time.Time
-	LastSeen       time.Time
-	Count          int64
-	AcknowledgedBy *string
-	AcknowledgedAt *time.Time
-	ID             int64
-	Detail         string
-	Incident       int32
-	OpenedAt       time.Time
-	ToldIncident   int32
-	TellAttempts   int32
-	TellAfter      time.Time
+	Code              string
+	Subject           string
+	Severity          string
+	NextAction        string
+	FirstSeen         time.Time
+	LastSeen          time.Time
+	Count             int64
+	AcknowledgedBy    *string
+	AcknowledgedAt    *time.Time
+	ID                int64
+	Detail            string
+	Incident          int32
+	OpenedAt          time.Time
+	ToldIncident      int32
+	TellAttempts      int32
+	TellAfter         time.Time
+	PublishedIncident int32
 }

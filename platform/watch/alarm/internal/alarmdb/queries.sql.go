@@ -12,7 +12,7 @@ import (
 
 const acknowledgeAlarm = `-- name: AcknowledgeAlarm :one
 UPDATE platform.alarms SET acknowledged_by = $1::text, acknowledged_at = clock_timestamp()
-WHERE id = $2 AND acknowledged_at IS NULL RETURNING code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after
+WHERE id = $2 AND acknowledged_at IS NULL RETURNING code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident
 `
 
 type AcknowledgeAlarmParams struct {
@@ -41,12 +41,13 @@ func (q *Queries) AcknowledgeAlarm(ctx context.Context, arg AcknowledgeAlarmPara
 		&i.ToldIncident,
 		&i.TellAttempts,
 		&i.TellAfter,
+		&i.PublishedIncident,
 	)
 	return i, err
 }
 
 const alarm = `-- name: Alarm :one
-SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after FROM platform.alarms WHERE id = $1
+SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident FROM platform.alarms WHERE id = $1
 `
 
 func (q *Queries) Alarm(ctx context.Context, id int64) (PlatformAlarm, error) {
@@ -69,12 +70,13 @@ func (q *Queries) Alarm(ctx context.Context, id int64) (PlatformAlarm, error) {
 		&i.ToldIncident,
 		&i.TellAttempts,
 		&i.TellAfter,
+		&i.PublishedIncident,
 	)
 	return i, err
 }
 
 const alarms = `-- name: Alarms :many
-SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after FROM platform.alarms
+SELECT code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident FROM platform.alarms
 WHERE (NOT $1::boolean OR acknowledged_at IS NULL) AND ($2::text = '' OR severity = $2) AND ($3::text = '' OR code = $3)
   AND ($4::timestamptz IS NULL OR (opened_at, id) < ($4, $5::bigint))
 ORDER BY opened_at DESC, id DESC LIMIT NULLIF($6::int, 0)
@@ -123,6 +125,7 @@ func (q *Queries) Alarms(ctx context.Context, arg AlarmsParams) ([]PlatformAlarm
 			&i.ToldIncident,
 			&i.TellAttempts,
 			&i.TellAfter,
+			&i.PublishedIncident,
 		); err != nil {
 			return nil, err
 		}
@@ -141,7 +144,7 @@ WHERE id = (
     WHERE w.told_incident < w.incident AND w.acknowledged_at IS NULL AND w.tell_after <= clock_timestamp()
       AND w.opened_at > clock_timestamp() - interval '24 hours'
     ORDER BY w.tell_after, w.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after
+RETURNING code, subject, severity, next_action, first_seen, last_seen, count, acknowledged_by, acknowledged_at, id, detail, incident, opened_at, told_incident, tell_attempts, tell_after, published_incident
 `
 
 // Claims the incident that has waited longest, until the claim expires: a process that dies leaves it to the others.
@@ -166,6 +169,7 @@ func (q *Queries) ClaimIncident(ctx context.Context, claimFor time.Duration) (Pl
 		&i.ToldIncident,
 		&i.TellAttempts,
 		&i.TellAfter,
+		&i.PublishedIncident,
 	)
 	return i, err
 }
@@ -228,6 +232,52 @@ type IncidentRefusedParams struct {
 func (q *Queries) IncidentRefused(ctx context.Context, arg IncidentRefusedParams) error {
 	_, err := q.db.Exec(ctx, incidentRefused, arg.Pause, arg.ID, arg.Incident)
 	return err
+}
+
+const publishIncidents = `-- name: PublishIncidents :many
+UPDATE platform.alarms a SET published_incident = a.incident
+FROM (SELECT u.id FROM platform.alarms u WHERE u.published_incident < u.incident ORDER BY u.id LIMIT $1 FOR UPDATE SKIP LOCKED) due
+WHERE a.id = due.id
+RETURNING a.code, a.subject, a.severity, a.next_action, a.first_seen, a.last_seen, a.count, a.acknowledged_by, a.acknowledged_at, a.id, a.detail, a.incident, a.opened_at, a.told_incident, a.tell_attempts, a.tell_after, a.published_incident
+`
+
+// Takes the incidents that have no event yet. Several instances share them; one that is just being raised waits.
+func (q *Queries) PublishIncidents(ctx context.Context, atMost int32) ([]PlatformAlarm, error) {
+	rows, err := q.db.Query(ctx, publishIncidents, atMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PlatformAlarm
+	for rows.Next() {
+		var i PlatformAlarm
+		if err := rows.Scan(
+			&i.Code,
+			&i.Subject,
+			&i.Severity,
+			&i.NextAction,
+			&i.FirstSeen,
+			&i.LastSeen,
+			&i.Count,
+			&i.AcknowledgedBy,
+			&i.AcknowledgedAt,
+			&i.ID,
+			&i.Detail,
+			&i.Incident,
+			&i.OpenedAt,
+			&i.ToldIncident,
+			&i.TellAttempts,
+			&i.TellAfter,
+			&i.PublishedIncident,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const recordAlarm = `-- name: RecordAlarm :exec
