@@ -130,7 +130,7 @@ DELETE FROM orders.coupon_uses WHERE order_no = @order_no AND bucket = @bucket A
 -- name: SetUse :one
 UPDATE orders.coupon_uses u SET status = @status, updated_at = clock_timestamp()
 WHERE u.order_no = @order_no AND u.bucket = @bucket AND u.status = @was
-RETURNING u.coupon_no, u.kind_id, u.discount, (SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id)::text AS currency,
+RETURNING u.coupon_no, u.kind_id, u.discount, coalesce((SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id), '')::text AS currency,
     coalesce((SELECT c.user_id FROM orders.coupons c WHERE c.coupon_no = u.coupon_no AND c.bucket = u.bucket), 0)::bigint AS user_id;
 
 -- name: ReturnUses :many
@@ -141,7 +141,7 @@ FROM (SELECT o.order_no, o.bucket, o.status AS was FROM orders.coupon_uses o
       JOIN (SELECT unnest(@order_nos::uuid[]) AS no, unnest(@buckets::smallint[]) AS b) n ON o.order_no = n.no AND o.bucket = n.b) w
 WHERE u.order_no = w.order_no AND u.bucket = w.bucket AND u.status <> 'returned'
 RETURNING u.order_no, u.coupon_no, u.kind_id, u.discount, (w.was = 'used')::boolean AS used,
-    (SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id)::text AS currency,
+    coalesce((SELECT k.currency FROM orders.coupon_kinds k WHERE k.id = u.kind_id), '')::text AS currency,
     coalesce((SELECT c.user_id FROM orders.coupons c WHERE c.coupon_no = u.coupon_no AND c.bucket = u.bucket), 0)::bigint AS user_id;
 
 -- name: Clock :one
