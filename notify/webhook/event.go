@@ -122,7 +122,7 @@ var kinds = map[string]kind{
 	seckillevent.SubjectSessionEnded:  ofSessions("session.ended", fault.T("A session has closed, or its activity was ended; unpaid orders may still be paid", "场次已结束；未付款订单仍可能付款")),
 	seckillevent.SubjectItemOpened:    ofItems("item.opened", fault.T("Attempts at an item are decided from now on", "商品开抢"), 100, 0),
 	seckillevent.SubjectItemSoldOut:   ofItems("item.sold_out", fault.T("No units are left; those that are held may come back", "商品已抢光；待付款的库存可能释放"), 0, 20),
-	seckillevent.SubjectItemUnitsBack: ofItems("item.units_back", fault.T("Units of an item that had none are left again", "商品重新有库存"), 3, 17),
+	seckillevent.SubjectItemUnitsBack: ofItems("item.units_back", fault.T("An item that had none has units again, returned or added", "商品重新有库存（释放或补货）"), 3, 17),
 
 	couponevent.SubjectIssued:   ofCoupons("coupon.issued", fault.T("A user was issued a coupon", "用户获得优惠券"), couponevent.Coupon{UserID: 7, By: couponevent.ByClaim}),
 	couponevent.SubjectUsed:     ofCoupons("coupon.used", fault.T("An order was paid with a coupon", "优惠券已使用"), usedCoupon),

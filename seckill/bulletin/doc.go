@@ -7,7 +7,7 @@
 //	session.ended     it closed, or its activity was ended or terminated
 //	item.opened       the next attempt at the item is decided: it is loaded, and not paused
 //	item.sold_out     no units are left; those that are held may come back
-//	item.units_back   units are left again
+//	item.units_back   units are left again, returned or added
 //
 // Sessions go by Postgres's clock and the plan. What is left of an item is what Redis
 // says, because Redis decides on the next attempt: units of a closed order are back when

@@ -1,0 +1,86 @@
+package sale
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"stampede/platform/edge/auth"
+	"stampede/platform/watch/alarm"
+	"stampede/platform/workshop/bustest"
+	"stampede/platform/workshop/pgtest"
+	"stampede/platform/workshop/require"
+	"stampede/platform/workshop/shop"
+)
+
+// feed is a system of the shop that pulls events.
+type feed struct {
+	token, next string
+	told        map[string][]map[string]any // what happened, by type
+	order       []string                    // types of the events about sessions and items
+}
+
+// await pulls until there are n events of a type.
+func (f *feed) await(t *testing.T, in *shop.Instance, kind string, n int) {
+	t.Helper()
+	pgtest.Eventually(t, time.Minute, func() bool {
+		page := in.Do(t, http.MethodGet, "/api/v1/events?wait=1&after="+url.QueryEscape(f.next), f.token, nil, http.StatusOK)
+		f.next = page["next"].(string) //nolint:errcheck // a string, or the contract is broken
+		for _, e := range page["data"].([]any) {
+			e, _ := e.(map[string]any)
+			kind, _ := e["type"].(string)
+			data, _ := e["data"].(map[string]any)
+			f.told[kind] = append(f.told[kind], data)
+			if strings.HasPrefix(kind, "item.") || strings.HasPrefix(kind, "session.") {
+				f.order = append(f.order, kind)
+			}
+		}
+		return len(f.told[kind]) >= n
+	}, "the event "+kind)
+}
+
+// TestEventsTellTheSale: what becomes of a sale is told once each, in its order, though the instance that told it stops.
+func TestEventsTellTheSale(t *testing.T) {
+	t.Parallel()
+	db, redisURL, natsURL := pgtest.DB(t), pgtest.RedisURL(t), bustest.StartServer(t).URL
+	serve := func() *shop.Instance {
+		return shop.Serve(t, db.Config().ConnString(), redisURL, "--nats-url="+natsURL)
+	}
+	first := serve()
+	in := serve()
+	f := &feed{token: shop.Mint(t, 2, auth.Viewer), told: map[string][]map[string]any{}}
+	sale := in.Plan(t, 2, time.Second)
+	f.await(t, in, "item.opened", 1)
+	require.Equal[any](t, "units left", f.told["item.opened"][0]["left"], 2.0)
+	require.Equal[any](t, "the item", f.told["item.opened"][0]["item_id"], sale.ItemID)
+
+	shop.NewBuyer(t, in, 71).Paid(t, sale.ItemID)
+	leaves := shop.NewBuyer(t, in, 72)
+	no, code := leaves.Rush(t, sale.ItemID)
+	require.Equal(t, "the last unit", code, "")
+	leaves.AwaitStatus(t, no, "pending_payment", time.Minute)
+	f.await(t, in, "item.sold_out", 1)
+	require.Equal(t, "exit code", first.Stop(), 0)
+	in.Do(t, http.MethodPost, "/api/v1/orders/"+no+"/cancel", leaves.Token, map[string]any{}, http.StatusOK)
+	f.await(t, in, "item.units_back", 1)
+	require.Equal[any](t, "units left", f.told["item.units_back"][0]["left"], 1.0)
+	pgtest.Eventually(t, time.Minute, func() bool { _, code := shop.NewBuyer(t, in, 73).Rush(t, sale.ItemID); return code == "" }, "another shopper has it")
+	f.await(t, in, "item.sold_out", 2)
+
+	require.NoError(t, alarm.BooksBroken.Raise(t.Context(), db, "item 17", "One unit is missing."))
+	require.NoError(t, alarm.BooksBroken.Raise(t.Context(), db, "item 17", "One unit is missing."))
+	f.await(t, in, "alarm.raised", 1)
+	in.Do(t, http.MethodPost, "/api/v1/admin/activities/"+sale.ActivityID+"/terminate", shop.Mint(t, 1, auth.Operator), nil, http.StatusOK)
+	f.await(t, in, "session.ended", 1)
+	require.Equal[any](t, "ended by an operator", f.told["session.ended"][0]["terminated"], true)
+	require.Equal(t, "events about sessions and items", f.order, []string{"session.opened", "item.opened", "item.sold_out", "item.units_back", "item.sold_out", "session.ended"})
+	var about int
+	for _, a := range f.told["alarm.raised"] {
+		if a["subject"] == "item 17" {
+			about++
+		}
+	}
+	require.Equal(t, "events of the incident", about, 1)
+}
