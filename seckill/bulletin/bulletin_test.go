@@ -149,6 +149,17 @@ func TestSessionsAndItemsAreToldOnceEach(t *testing.T) {
 	b.buy()
 	b.pause = 0
 	b.says("gone again")
+	// What Redis says counts while the item decides, and is as Postgres has it.
+	b.SetState("remaining", 1)
+	b.SetState("fenced", 99)
+	b.says("a fenced item")
+	b.SetState("fenced", 0)
+	for _, column := range []string{"rev", "epoch"} {
+		b.sql(`UPDATE inventory.stock SET ` + column + ` = ` + column + ` + 1`)
+		b.says("a state with an older " + column)
+		b.sql(`UPDATE inventory.stock SET ` + column + ` = ` + column + ` - 1`)
+	}
+	b.says("as it was", "item.units_back 1 0")
 	require.NoError(t, b.Redis.FlushDB(t.Context()).Err())
 	b.says("an item that Redis lost")
 
