@@ -32,6 +32,12 @@ type PaymentData struct {
 	Whole     bool             `json:"whole,omitempty" doc:"Of a refund: with it everything is back that the order was paid with"`
 }
 
+// DisputeData is a dispute after a change.
+type DisputeData struct {
+	disputeevent.Changed
+	UserID string `json:"user_id"`
+}
+
 // ActivityData names an activity that was planned, published, changed, paused or ended.
 type ActivityData struct {
 	ActivityID string `json:"activity_id" example:"12" doc:"Read it for what it is now"`
@@ -116,11 +122,8 @@ func orderData(o orderevent.Order) OrderData {
 }
 
 func ofDisputes(name string, says fault.Text, status string) kind {
-	return kind{
-		name, says,
-		disputeevent.Changed{DisputeNo: exampleNo, OrderNo: exampleNo, UserID: 7, Status: status, Version: 1},
-		one(func(e disputeevent.Changed) part { return part{e.OrderNo.String(), e} }),
-	}
+	of := func(e disputeevent.Changed) part { return part{e.OrderNo.String(), DisputeData{e, id(e.UserID)}} }
+	return kind{name, says, of(disputeevent.Changed{DisputeNo: exampleNo, OrderNo: exampleNo, UserID: 7, Status: status, Version: 1}).data, one(of)}
 }
 
 func ofMoney[E any](name string, says fault.Text, example PaymentData, data func(E) PaymentData) kind {

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -673,8 +675,11 @@ func TestMessagesBecomeEvents(t *testing.T) {
 		require.Equal(t, c.subject, got, c.want)
 	}
 	for subject, k := range kinds {
-		if raw, err := json.Marshal(k.example); err != nil || len(raw) < 3 {
-			t.Errorf("example of %s: %s, %v", subject, raw, err)
+		of := reflect.TypeOf(k.example)
+		schemas, found := huma.NewMapRegistry("#/", huma.DefaultSchemaNamer), new(huma.ValidateResult)
+		huma.Validate(schemas, schemas.Schema(of, false, of.Name()), huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, plain(k.example), found)
+		if len(found.Errors) > 0 {
+			t.Errorf("the example of %s is not as its schema: %v", subject, found.Errors)
 		}
 	}
 }
