@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -286,6 +287,7 @@ func (s *server) open(ctx context.Context, stores cli.Stores, key string) error 
 func (s *server) openBooks(providers []provider.Provider) error {
 	var err error
 	rushCfg := rush.NewConfig(s.set.Rush, s.set.Bus.PublishDeadline, s.set.Keys.Previous()...)
+	rushCfg.RushURL = s.set.Addresses.RushURL
 	s.sale = seckill.NewConfig(s.set.Sale, rushCfg)
 	published := plan.NewPublished(s.sale.Config, s.Pools["seckill"])
 	if s.catalogue, err = catalogue.New(published, s.log, s.registry); err != nil {
@@ -321,7 +323,7 @@ func (s *server) openBooks(providers []provider.Provider) error {
 	}
 	payCfg := payment.DefaultConfig()
 	payCfg.Refunds, payCfg.Settings = s.set.Refunds, s.set.Money
-	payCfg.ReturnURL, payCfg.Zone = s.set.Addresses.BaseURL()+"/", s.set.Sale.Zone()
+	payCfg.ReturnURL, payCfg.Zone = cmp.Or(s.set.Addresses.OrderURL, s.set.Addresses.BaseURL()+"/"), s.set.Sale.Zone()
 	payDeps := payment.Deps{
 		DB: s.Pools["payment"], Orders: s.order, Plan: s.plan, Providers: providers,
 		BaseURL: s.set.Addresses.BaseURL(), Log: s.log, Metrics: s.registry, Trace: s.trace, Tally: s.tally,

@@ -138,7 +138,7 @@ func New(set Settings, deps Deps) (*Service, error) {
 	signing := append([][]byte{deps.Key}, deps.PreviousKeys...)
 	e.keys = keys.New(keys.Deps{DB: deps.DB, Bus: deps.Bus, Clock: deps.Clock, Log: deps.Log, Metrics: deps.Metrics})
 	e.Router = httpx.Options{
-		Trace: deps.Trace, PublicURL: deps.Addresses.PublicURL, Origins: deps.Addresses.AllowedOrigins,
+		Trace: deps.Trace, PublicURL: deps.Addresses.PublicURL, Origins: deps.Addresses.Origins(), RushURL: deps.Addresses.RushURL,
 		Proxies: proxies, Bounds: set.Requests.Bounds(), Shoppers: set.Requests.ShoppersPerAddress,
 		Limiter: e.Limits, DeviceKeys: signing, Keys: e.keys.Admit, Refused: audit.NewRefusals(deps.DB, deps.Log).Record, Barred: e.barred,
 	}.NewRouter(e.Tokens, deps.Log, deps.Version, deps.Metrics)

@@ -48,6 +48,8 @@ const (
 type Config struct {
 	Settings
 
+	// RushURL is the origin that rush_url names; empty for the server of the answer.
+	RushURL string
 	// PreviousSigningKeys are signing keys that were replaced less than
 	// PathLead + PathLifetime ago; paths signed with them remain valid.
 	PreviousSigningKeys [][]byte

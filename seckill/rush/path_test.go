@@ -322,6 +322,11 @@ func TestIssue(t *testing.T) {
 	if tok.no.Bucket() != ids.Bucket(7) || p.RushURL != "/api/v1/rush/"+p.Path {
 		t.Fatalf("%+v", p)
 	}
+	i.rush.cfg.RushURL = "https://rush.example.com"
+	if p := i.issue(7, open, 3); p.RushURL != "https://rush.example.com/api/v1/rush/"+p.Path {
+		t.Errorf("with a name of its own: %+v", p)
+	}
+	i.rush.cfg.RushURL = ""
 	life := PathLifetime
 	expires, err := time.Parse(timeFormat, p.ExpiresAt)
 	if left := time.Until(expires); err != nil || left > life || left < life-5*time.Second {

@@ -217,11 +217,13 @@ var (
 	nosniff    = []string{"nosniff"}
 	noReferrer = []string{"no-referrer"}
 	ownOpener  = []string{"same-origin"}
-	ownContent = []string{"default-src 'self'; img-src 'self' https: data:; style-src 'self' 'unsafe-inline'; " +
-		"form-action 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'"}
 	// A year without http. Other names of the shop's domain decide for themselves.
 	onlyHTTPS = []string{"max-age=31536000"}
 )
+
+// ownContent lets the pages load what this server has, and pictures.
+const ownContent = "default-src 'self'; img-src 'self' https: data:; style-src 'self' 'unsafe-inline'; " +
+	"form-action 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 
 // secure sets these headers.
 func (rt *Router) secure(next http.Handler) http.Handler { return rt.secured(next.ServeHTTP) }
@@ -233,7 +235,7 @@ func (rt *Router) secured(next http.HandlerFunc) http.HandlerFunc {
 		h["X-Content-Type-Options"] = nosniff
 		h["Referrer-Policy"] = noReferrer
 		h["Cross-Origin-Opener-Policy"] = ownOpener
-		h["Content-Security-Policy"] = ownContent
+		h["Content-Security-Policy"] = rt.content
 		if rt.overTLS {
 			h["Strict-Transport-Security"] = onlyHTTPS
 		}

@@ -15,16 +15,16 @@ import (
 // visitors' tokens.
 var exactOrigin = regexp.MustCompile(`^https?://[a-z0-9.-]+(:[1-9][0-9]*)?$`)
 
-// checkOrigin refuses an origin that no page has. http:// is for pages on this machine.
-func checkOrigin(origin string) error {
+// checkOrigin refuses a setting that is no origin of a page. http:// is for pages on this machine.
+func checkOrigin(flag, origin string) error {
 	u, err := url.Parse(origin)
 	switch {
 	case err != nil || !exactOrigin.MatchString(origin):
-		return fmt.Errorf("--allowed-origins must be like https://shop.example.com, in lower case and without a path or *, not %q", origin)
+		return fmt.Errorf("--%s must be like https://shop.example.com, in lower case and without a path or *, not %q", flag, origin)
 	case u.Scheme == "http" && !Loopback(u.Hostname()):
-		return fmt.Errorf("--allowed-origins must begin with https://, http:// is allowed on this machine only, not %q", origin)
+		return fmt.Errorf("--%s must begin with https://, http:// is allowed on this machine only, not %q", flag, origin)
 	case u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80":
-		return fmt.Errorf("--allowed-origins must leave the usual port out, as browsers do, not %q", origin)
+		return fmt.Errorf("--%s must leave the usual port out, as browsers do, not %q", flag, origin)
 	}
 	return nil
 }

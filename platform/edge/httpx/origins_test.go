@@ -75,3 +75,28 @@ func TestAllowedOriginsAreExact(t *testing.T) {
 		}
 	}
 }
+
+// The name of the rush is another site to the shop's own pages.
+func TestRushURL(t *testing.T) {
+	t.Parallel()
+	a := httpx.Addresses{Listen: ":80", OpsListen: ":81", PublicURL: "https://Sale.example.com/", AllowedOrigins: []string{"https://shop.example.com"}}
+	require.Equal(t, "sites without it", a.Origins(), []string{"https://shop.example.com"})
+	a.RushURL, a.OrderURL = "https://rush.example.com", "https://shop.example.com/orders"
+	require.NoError(t, a.Check())
+	require.Equal(t, "sites with it", a.Origins(), []string{"https://shop.example.com", "https://sale.example.com"})
+	for _, wrong := range []string{"rush.example.com", "https://rush.example.com/", "https://rush.example.com/api", "http://rush.example.com"} {
+		bad := a
+		bad.RushURL = wrong
+		require.Contains(t, wrong, bad.Check().Error(), "--rush-url must")
+	}
+	for _, wrong := range []string{"/orders", "https://shop.example.com/orders?no=7", "http://shop.example.com/orders", "ftp://shop.example.com", "https://"} {
+		bad := a
+		bad.OrderURL = wrong
+		require.Contains(t, wrong, bad.Check().Error(), "--order-url must")
+	}
+	rt, _ := newRouter(t, httpx.Options{RushURL: a.RushURL})
+	rt.Mux.Get("/", func(http.ResponseWriter, *http.Request) {})
+	w := httptest.NewRecorder()
+	rt.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	require.Contains(t, "the pages' policy", w.Header().Get("Content-Security-Policy"), "; connect-src 'self' https://rush.example.com")
+}

@@ -45,6 +45,7 @@ type Router struct {
 	entry   http.Handler // of every request: the routes, for pages of other origins too where there are any
 	gate    *gate
 	overTLS bool     // clients reach the server with https only
+	content []string // the Content-Security-Policy
 	devices *devices // nil gives none
 }
 
@@ -54,6 +55,7 @@ type Options struct {
 	Proxies   Proxies         // that may state the client's address
 	Origins   []string        // of other sites whose pages may call the API
 	PublicURL string          // with https://, every answer makes browsers use nothing else (HSTS)
+	RushURL   string          // where the shop's pages send rushes, if not to PublicURL
 	Bounds    Bounds          // of concurrent requests on Mux and API
 	// Shoppers is how many may share an address, from which the bounds per address
 	// follow; 0 is no bound.
@@ -84,7 +86,10 @@ func NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics pr
 func (o Options) NewRouter(tokens *auth.Tokens, log *slog.Logger, version string, metrics prometheus.Registerer) *Router {
 	root := chi.NewRouter()
 	root.Use(headAsGet)
-	rt := &Router{Bare: root, with: o, overTLS: strings.HasPrefix(o.PublicURL, "https://")}
+	rt := &Router{Bare: root, with: o, overTLS: strings.HasPrefix(o.PublicURL, "https://"), content: []string{ownContent}}
+	if o.RushURL != "" {
+		rt.content[0] += "; connect-src 'self' " + o.RushURL
+	}
 	if rt.entry = http.HandlerFunc(rt.route); len(o.Origins) > 0 {
 		rt.entry = crossOrigin(o.Origins, rt.entry)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,6 +15,12 @@ type Addresses struct {
 	Listen    string `default:"127.0.0.1:8080" env:"STAMPEDE_LISTEN" help:"Address for shoppers and operators, host:port. A loopback address is bound on IPv4 and IPv6 alike; :8080 opens it to the network."`
 	OpsListen string `default:"127.0.0.1:9180" env:"STAMPEDE_OPS_LISTEN" help:"Address for health, metrics and profiles, host:port. Keep it off the public network."`
 	PublicURL string `default:"" env:"STAMPEDE_PUBLIC_URL" help:"URL at which shoppers and payment providers reach this server, e.g. https://sale.example.com. Empty: http:// and the listen address."`
+
+	// RushURL names the rush apart from the shop, so that it can have addresses, machines
+	// and bandwidth of its own.
+	RushURL string `default:"" env:"STAMPEDE_RUSH_URL" help:"URL of a second name of this server, for rushes alone, e.g. https://rush.example.com: rush_url and the shop's pages name it. Empty: the shop's own." rare:""`
+
+	OrderURL string `default:"" env:"STAMPEDE_ORDER_URL" help:"Page to which a payment provider sends the shopper's browser back, e.g. https://www.shop.example/orders; the order's number is in its query (?order=…). Empty: the order's page here." rare:""`
 
 	AllowedOrigins []string `env:"STAMPEDE_ALLOWED_ORIGINS" help:"Other sites whose pages may call this server, over HTTP and WebSocket alike, comma-separated, e.g. https://shop.example.com. Empty: none."`
 }
@@ -48,8 +55,14 @@ func (a Addresses) Check() error {
 				maxPublicURL, len(a.PublicURL)))
 		}
 	}
+	if u, err := url.Parse(a.OrderURL); err != nil || a.OrderURL != "" && (u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !Loopback(u.Hostname())) {
+		wrong = append(wrong, fmt.Errorf("--order-url must be like https://www.shop.example/orders, without a query, not %q", a.OrderURL))
+	}
+	if a.RushURL != "" {
+		wrong = append(wrong, checkOrigin("rush-url", a.RushURL))
+	}
 	for _, origin := range a.AllowedOrigins {
-		wrong = append(wrong, checkOrigin(origin))
+		wrong = append(wrong, checkOrigin("allowed-origins", origin))
 	}
 	return errors.Join(wrong...)
 }
@@ -60,6 +73,15 @@ func (a Addresses) BaseURL() string {
 		return strings.TrimSuffix(a.PublicURL, "/")
 	}
 	return a.LocalURL()
+}
+
+// Origins are the sites whose pages may call this server: the allowed ones, and the
+// shop's own pages, which are another site to the name of the rush.
+func (a Addresses) Origins() []string {
+	if a.RushURL == "" {
+		return a.AllowedOrigins
+	}
+	return append(slices.Clone(a.AllowedOrigins), strings.ToLower(a.BaseURL()))
 }
 
 // LocalURL is how clients on the same machine reach this server: the listen address,

@@ -42,7 +42,7 @@ export async function send(method, path, { body, token, proof, headers = {} } = 
   if (token) headers.Authorization = `Bearer ${token}`;
   if (proof) headers["Human-Check"] = proof;
   if (body) headers["Content-Type"] = "application/json";
-  const answer = await fetch(path.startsWith("/") ? path : `${api}/${path}`, { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(patience) });
+  const answer = await fetch(/^(\/|https?:)/.test(path) ? path : `${api}/${path}`, { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(patience) });
   const doc = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refusal(answer, doc);
   return doc;

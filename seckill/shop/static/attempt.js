@@ -2,7 +2,7 @@
 // closed tab or a phone that was frozen loses nothing:
 //
 //   {opens, quantity}                       armed: the path is fetched before the opening
-//   {opens, quantity, no, path, from, until}  the path of the attempt, in server time
+//   {opens, quantity, no, path, from, until}  where the attempt is sent, in server time
 //
 // Further members: manual, the shopper pressed the button after the opening; sent, the
 // path was sent at least once; queued, the number is in line; refused, the code of the

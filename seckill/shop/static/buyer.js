@@ -241,7 +241,7 @@ export class Buyer {
       const other = recall(user, id, serverNow()); // of another tab
       if (other?.path && !other.refused) return other;
       const p = await this.#proved("rush", (proof) => call("POST", `items/${id}/rush-path`, { proof, body: { quantity } }));
-      return { no: p.order_no, path: p.path, from: Date.parse(p.usable_from), until: Date.parse(p.expires_at) };
+      return { no: p.order_no, path: p.rush_url, from: Date.parse(p.usable_from), until: Date.parse(p.expires_at) };
     };
     for (let failed = 0; !stale(); failed++) {
       try {
@@ -266,7 +266,7 @@ export class Buyer {
     this.#save({ sent: true });
     for (let failed = 0; !stale() && serverNow() < a.until; failed++) {
       try {
-        const ticket = await send("POST", `rush/${a.path}`);
+        const ticket = await send("POST", a.path);
         if (stale()) return;
         this.#save({ queued: true });
         return this.#follower.follow({ order_no: a.no, position: ticket.position }, ticket.poll_after_ms ?? 200);
