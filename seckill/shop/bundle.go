@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,11 +18,18 @@ import (
 // that are loaded later import what they share with it from it: it exports all of them.
 const shell = "main.js"
 
+// element is the module that pages of other sites load: one file with all that it
+// imports but the solver, which starts itself as a worker.
+const (
+	element = "buy.js"
+	solver  = "pow.js"
+)
+
 // bundle returns the modules and style sheets as they are served: minified, and the
 // shell as one file. The files' other contents stay as they are.
 func bundle(sources map[string]string) (map[string]string, error) {
 	served := maps.Clone(sources)
-	_, meta, err := build(sources, nil, shell)
+	_, meta, err := build(sources, shellOf, shell)
 	if err != nil {
 		return nil, err
 	}
@@ -34,21 +42,56 @@ func bundle(sources map[string]string) (map[string]string, error) {
 			exporting[shell] += fmt.Sprintf("\nexport * from \"./%s\";", name)
 		}
 	}
-	written, _, err := build(exporting, nil, shell)
+	written, _, err := build(exporting, shellOf, shell)
 	if err != nil {
 		return nil, err
 	}
 	var rest []string
 	for name := range served {
-		if ext := path.Ext(name); ext == ".js" || ext == ".css" {
+		if ext := path.Ext(name); (ext == ".js" || ext == ".css") && name != element {
 			rest = append(rest, name)
 		}
 	}
 	maps.Copy(served, written)
 	slices.Sort(rest)
-	written, _, err = build(sources, within, rest...)
+	written, _, err = build(sources, func(_ api.ResolveKind, name string) string {
+		if within[name] {
+			return shell
+		}
+		return name
+	}, rest...)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(served, written)
+	if sources[element] == "" {
+		return served, nil
+	}
+	styled := maps.Clone(sources)
+	styled["style.css"] = ofPages.ReplaceAllString(sources["style.css"], "")
+	if written, _, err = build(styled, shellOf, "style.css"); err != nil {
+		return nil, err
+	}
+	maps.Copy(styled, written)
+	written, _, err = build(styled, func(_ api.ResolveKind, name string) string {
+		if name == solver {
+			return name
+		}
+		return ""
+	}, element)
 	maps.Copy(served, written)
 	return served, err
+}
+
+// ofPages matches what the element leaves out of the style sheet.
+var ofPages = regexp.MustCompile(`(?s)/\* Of pages only\. \*/.*?(/\* Of the element too\. \*/|$)`)
+
+// shellOf takes in what the shell imports statically.
+func shellOf(kind api.ResolveKind, name string) string {
+	if kind == api.ResolveJSImportStatement {
+		return ""
+	}
+	return name
 }
 
 // namespace tells the bundler's modules, which are in memory, from files.
@@ -59,27 +102,27 @@ type inputs struct {
 	Inputs map[string]struct{} `json:"inputs"`
 }
 
-// build makes a file of each of the named ones. The shell takes in what it imports
-// statically; every other import stays one, of the shell if that has the module within.
-func build(sources map[string]string, within map[string]bool, names ...string) (map[string]string, inputs, error) {
+// build makes a file of each of the named ones. elsewhere returns the file from which a
+// browser loads an import; "" takes it in.
+func build(sources map[string]string, elsewhere func(kind api.ResolveKind, name string) string, names ...string) (map[string]string, inputs, error) {
 	resolve := func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		name := path.Base(a.Path)
-		_, exists := sources[name]
-		switch {
-		case a.Kind == api.ResolveEntryPoint:
-			return api.OnResolveResult{Path: name, Namespace: namespace}, nil
-		case !exists:
+		if _, exists := sources[name]; !exists {
 			return api.OnResolveResult{}, fmt.Errorf("%s is imported and does not exist", a.Path)
-		case within[name]:
-			return api.OnResolveResult{Path: "./" + shell, External: true}, nil
-		case within == nil && a.Kind == api.ResolveJSImportStatement:
-			return api.OnResolveResult{Path: name, Namespace: namespace}, nil
 		}
-		return api.OnResolveResult{Path: "./" + name, External: true}, nil
+		if a.Kind != api.ResolveEntryPoint {
+			if file := elsewhere(a.Kind, name); file != "" {
+				return api.OnResolveResult{Path: "./" + file, External: true}, nil
+			}
+		}
+		return api.OnResolveResult{Path: name, Namespace: namespace}, nil
 	}
 	load := func(a api.OnLoadArgs) (api.OnLoadResult, error) { //nolint:unparam // the bundler asks for an error
 		body, loader := sources[a.Path], api.LoaderJS
-		if path.Ext(a.Path) == ".css" {
+		switch {
+		case path.Ext(a.Path) == ".css" && slices.Contains(names, element):
+			loader = api.LoaderText
+		case path.Ext(a.Path) == ".css":
 			loader = api.LoaderCSS
 		}
 		return api.OnLoadResult{Contents: &body, Loader: loader}, nil

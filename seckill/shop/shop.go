@@ -98,6 +98,7 @@ func Pages(rt *httpx.Router, cfg Config) error {
 		rt.Handle(httpx.Static, http.MethodGet, "/demo", p.live)
 	}
 	asset := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "*") // a page of another site loads the element, and its workers
 		f, ok := served[chi.URLParam(r, "name")]
 		switch {
 		case !ok:

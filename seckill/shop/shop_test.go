@@ -234,6 +234,24 @@ func TestPagesCanBeCached(t *testing.T) {
 	require.Equal(t, "status of a missing file", get(rt, "/static/secret", "Accept-Encoding", "").Code, 404)
 }
 
+// Pages of other sites load the element, and the worker and the solver with it.
+func TestElementIsSmallAndForEverySite(t *testing.T) {
+	t.Parallel()
+	rt, _ := pages(t)
+	w := get(rt, "/static/buy.js", "Accept-Encoding", "br")
+	require.Equal(t, "who may load it", w.Header().Get("Access-Control-Allow-Origin"), "*")
+	if n := w.Body.Len(); n > 25_000 {
+		t.Errorf("the element has %d bytes compressed, want 25,000 at most", n)
+	}
+	script := plain(t, w)
+	for _, m := range regexp.MustCompile(`(?:import\(|from|new URL\()"(\./[^"]+)"`).FindAllStringSubmatch(script, -1) {
+		require.Equal(t, "status of "+m[1], get(rt, "/static/"+m[1][2:], "Accept-Encoding", "").Code, 200)
+		if strings.HasSuffix(m[1], ".js") && m[1] != "./pow.js" && m[1] != "./ticker.js" {
+			t.Errorf("the element loads %s, a second copy of what it has", m[1])
+		}
+	}
+}
+
 // says checks that a document has some texts, and has not those that begin with "!".
 func says(t *testing.T, rt *httpx.Router, path, language string, status int, texts ...string) {
 	t.Helper()

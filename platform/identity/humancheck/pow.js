@@ -59,7 +59,9 @@ function search(challenge, bits) {
 
 export function solve({ challenge, difficulty }) {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(import.meta.url, { type: 'module' })
+    // A page of another site may start a module of its own only, which may load another's.
+    const file = import.meta.url, ours = file.startsWith(location.origin + '/')
+    const worker = new Worker(ours ? file : URL.createObjectURL(new Blob(['import ' + JSON.stringify(file)], { type: 'text/javascript' })), { type: 'module' })
     worker.onmessage = ({ data }) => { worker.terminate(); resolve(`pow:${challenge}.${data}`) }
     worker.onerror = (e) => { worker.terminate(); reject(e) }
     worker.postMessage({ challenge, difficulty })

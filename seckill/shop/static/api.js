@@ -3,7 +3,9 @@
 // where the page allows guests.
 import { el } from "./dom.js";
 
-const api = "/api/v1";
+// at is where something of the server is that this module came from, for pages of other
+// sites too.
+export const at = (path) => new URL(path, import.meta.url);
 // The login is kept in localStorage: the API hands tokens to the page, and the
 // pages load no script but the shop's own (see Content-Security-Policy).
 const loginKey = "stampede-login", guestKey = "stampede-guest", deviceKey = "stampede-device";
@@ -42,7 +44,7 @@ export async function send(method, path, { body, token, proof, headers = {} } = 
   if (token) headers.Authorization = `Bearer ${token}`;
   if (proof) headers["Human-Check"] = proof;
   if (body) headers["Content-Type"] = "application/json";
-  const answer = await fetch(/^(\/|https?:)/.test(path) ? path : `${api}/${path}`, { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(patience) });
+  const answer = await fetch(at(/^(\/|https?:)/.test(path) ? path : `/api/v1/${path}`), { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(patience) });
   const doc = answer.status === 204 ? {} : await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refusal(answer, doc);
   return doc;
@@ -55,7 +57,8 @@ export async function call(method, path, options = {}) {
     return await send(method, path, { ...options, token });
   } catch (e) {
     if (e.code !== "bad-token" || !token) throw e;
-    if (login()?.access === token) await refresh(login().refresh);
+    if (source) await given(true);
+    else if (login()?.access === token) await refresh(login().refresh);
     else localStorage.removeItem(guestKey);
     const renewed = await bearer();
     if (!renewed) throw e;
@@ -91,14 +94,34 @@ function forget() {
   tell();
 }
 
+let source, token; // of the user of a page that has its own logins
+
+// actFor makes the page act for the user of an access token, or of what a function
+// returns: it is called again, with {renew: true}, when its token expires. A page that
+// calls it uses no login of this server.
+export async function actFor(from) {
+  source = typeof from === "function" ? from : () => from;
+  token = undefined;
+  await given();
+  tell();
+}
+
+async function given(renew = false) {
+  const asked = source, got = await asked({ renew });
+  if (asked === source) token = got || undefined;
+}
+
+// claims are what an access token says, without the signature.
+const claims = () => JSON.parse(atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")));
+
 let guests; // where a guest's token comes from, if the page allows guests
 let welcoming; // the request for one
 export const allowGuests = (address) => { guests = address; };
-export const mayAct = () => Boolean(login() || guests);
+export const mayAct = () => Boolean(source ? token : login() || guests);
 const guest = () => JSON.parse(localStorage.getItem(guestKey)); // {token, user_id}; else null
 // who is the id of the user that the page acts for; undefined without
 // a login, and for a guest until the first request that needs a token.
-export const who = () => login()?.user ?? (guests && guest()?.user_id);
+export const who = () => (source ? token && claims().sub : login()?.user ?? (guests && guest()?.user_id));
 
 // early is how long before its expiry an access token is refreshed: longer than a
 // request takes on a bad connection.
@@ -106,6 +129,10 @@ const early = 20_000;
 
 // bearer is the token to act with; undefined without a login or guest.
 export async function bearer() {
+  if (source) {
+    if (token && claims().exp * 1000 - Date.now() < early) await given(true);
+    return token;
+  }
   const now = login();
   if (now) return (now.until - Date.now() > early ? now : await refresh(now.refresh))?.access;
   if (!guests) return undefined;

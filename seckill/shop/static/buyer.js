@@ -1,6 +1,7 @@
 // Buyer takes one shopper through one item: reservation, human check, path, rush,
 // queue, order, payment. It does not touch the page; it calls changed() when what it
-// shows has changed, and returned() when units of the item came back.
+// shows has changed, returned() when units of the item came back, pays(url) to open a
+// provider's page, and tells(of, what) about "granted", "refused" and "paid".
 //
 // An attempt survives its page: see attempt.js. It is sent again until it has an answer
 // or its path has expired; then GET /api/v1/orders/{no} decides.
@@ -269,6 +270,7 @@ export class Buyer {
         const ticket = await send("POST", a.path);
         if (stale()) return;
         this.#save({ queued: true });
+        this.#hears.tells("granted", { order_no: a.no });
         return this.#follower.follow({ order_no: a.no, position: ticket.position }, ticket.poll_after_ms ?? 200);
       } catch (e) {
         if (stale()) return;
@@ -309,6 +311,7 @@ export class Buyer {
   #refuse(e) {
     if (sendAgain.includes(e.code) && this.#attempt?.path) this.#save({ refused: e.code });
     else this.#drop();
+    this.#hears.tells("refused", { code: e.code, title: e.message });
     this.#say(explain(e), "bad");
   }
 
@@ -331,6 +334,8 @@ export class Buyer {
     const state = `${o.order_no} ${o.status} ${o.version}`;
     if (state === this.#told) return this.#hears.changed(); // what was said since stays
     this.#told = state;
+    const news = { paid: "paid", refused: "refused", closed: "refused" }[o.status];
+    if (news) this.#hears.tells(news, o);
     this.#say(`${t(`step_${o.handover === "shipped" ? o.handover : o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}`, ended.includes(o.status) ? "bad" : "done");
   }
 
@@ -352,7 +357,7 @@ export class Buyer {
         inApp(p.jsapi);
       } else if (p.pay_url) {
         this.#say(t("step_pay"), "wait", p.pay_url);
-        location.assign(p.pay_url);
+        this.#hears.pays(p.pay_url);
       }
     });
   }

@@ -18,7 +18,7 @@ export const serverNow = () => performance.now() + ahead;
 
 async function ask() {
   const t0 = performance.now();
-  const answer = await fetch(`/api/v1/time?client_send=${Math.round(t0)}`, { cache: "no-store", signal: AbortSignal.timeout(patience) });
+  const answer = await fetch(new URL(`/api/v1/time?client_send=${Math.round(t0)}`, import.meta.url), { cache: "no-store", signal: AbortSignal.timeout(patience) });
   const doc = await answer.json();
   const t3 = performance.now();
   if (!answer.ok) throw new Error(doc.title);
@@ -67,7 +67,10 @@ let ticker;
 const due = new Map();
 function inWorker(ms, done) {
   if (!ticker) {
-    ticker = new Worker(new URL("./ticker.js", import.meta.url), { type: "module" });
+    const file = new URL("./ticker.js", import.meta.url).href;
+    // A page of another site may start a module of its own only, which may load another's.
+    const own = file.startsWith(`${location.origin}/`) ? file : URL.createObjectURL(new Blob([`import ${JSON.stringify(file)}`], { type: "text/javascript" }));
+    ticker = new Worker(own, { type: "module" });
     ticker.onmessage = ({ data }) => {
       due.get(data)?.();
       due.delete(data);

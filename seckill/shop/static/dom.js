@@ -43,14 +43,22 @@ export function copyButton(node) {
   return button;
 }
 
+let stage;
+// dialogsIn puts dialogs into a shadow tree, which has their style, instead of the page.
+export const dialogsIn = (node) => { stage = node; };
+// opens shows a dialog before the page.
+export function opens(dialog) {
+  (stage ?? document.body).append(dialog);
+  dialog.showModal();
+}
+
 // ask opens a dialog and returns it, with a promise of what was chosen: the value of the
 // button of a form with method=dialog; undefined when it was closed.
 export function ask(title, ...content) {
   const dialog = el("dialog", { attrs: { "aria-label": title } },
     el("div", { className: "row" }, el("h2", { className: "grow" }, title), el("button", { className: "second close", onclick: () => dialog.close(), attrs: { "aria-label": t("close") } }, "✕")),
     ...content);
-  document.body.append(dialog);
-  dialog.showModal();
+  opens(dialog);
   const answered = new Promise((answer) => { dialog.onclose = () => { dialog.remove(); answer(dialog.returnValue || undefined); }; });
   return { dialog, answered };
 }

@@ -5,7 +5,7 @@
 //   missing(no)          the number is not in line
 //   surplus(reason)      money came that the order does not need
 //   returned()           units of the item came back
-import { bearer, call } from "./api.js";
+import { at, bearer, call } from "./api.js";
 import { sleep } from "./clock.js";
 
 const unpaidEvery = 3000; // ms between two polls of an order that waits for its payment
@@ -14,7 +14,7 @@ const refundingEvery = 5000;
 export class Follower {
   order; // as the server last showed it; at first {order_no, status: "queued"}
   pushed; // the last status from a push
-  #item; #hears; #round = 0; #socket; #retry = 0; #gone = false;
+  #item; #hears; #round = 0; #socket; #streams = false; #last; #retry = 0; #gone = false;
 
   constructor(item, hears) {
     this.#item = item;
@@ -75,26 +75,51 @@ export class Follower {
   // replace takes an order that was changed on this page.
   replace(order) { this.#heard(order); }
 
-  // listen opens the socket for pushes, and reopens it when it was closed. A browser
-  // cannot set a header on it, so the token travels as a subprotocol.
+  // listen follows pushes, and goes on when they are cut off: by a socket, or where a
+  // network lets none open, by a stream of events.
   async listen() {
     if (this.#gone || this.#socket) return;
     this.#socket = { close() {} }; // an attempt is in progress
-    const later = async () => {
-      this.#socket = undefined;
-      await sleep(Math.min(30_000, 1000 * 2 ** this.#retry++) * (1 + Math.random()));
-      this.listen();
-    };
     const token = await bearer().catch(() => undefined);
+    if (token && !this.#gone) await (this.#streams ? this.#stream(token) : this.#open(token)).catch(() => { this.#streams = !this.#streams; });
     if (this.#gone) return;
-    if (!token) return later();
-    const url = new URL("/api/v1/ws", location.href);
+    await sleep(Math.min(30_000, 1000 * 2 ** this.#retry++) * (1 + Math.random()));
+    this.#socket = undefined;
+    this.listen();
+  }
+
+  // #open settles when a socket is closed; it fails if that never opened. A browser cannot
+  // set a header on it, so the token travels as a subprotocol.
+  #open(token) {
+    const url = at("/api/v1/ws");
     url.protocol = url.protocol.replace("http", "ws");
-    const socket = new WebSocket(url, ["stampede.v1", `bearer.${token}`]);
-    socket.onopen = () => { this.#retry = 0; };
-    socket.onmessage = (e) => this.#told(JSON.parse(e.data));
-    socket.onclose = () => this.#gone || later();
-    this.#socket = socket;
+    return new Promise((closed, fails) => {
+      const socket = (this.#socket = new WebSocket(url, ["stampede.v1", `bearer.${token}`]));
+      socket.onopen = () => { this.#retry = 0; socket.onclose = closed; };
+      socket.onclose = fails;
+      socket.onmessage = (e) => this.#told(JSON.parse(e.data));
+    });
+  }
+
+  // #stream settles when the stream has ended; it fails if that never began.
+  async #stream(token) {
+    const leaves = new AbortController(), headers = { Authorization: `Bearer ${token}`, ...(this.#last && { "Last-Event-ID": this.#last }) };
+    this.#socket = { close: () => leaves.abort() };
+    const answer = await fetch(at("/api/v1/sse"), { headers, signal: leaves.signal });
+    if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+    this.#retry = 0;
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ""; ;) {
+      const { done, value } = await reader.read().catch(() => ({ done: true }));
+      if (done) return;
+      const events = (text + value).split("\n\n");
+      text = events.pop();
+      for (const event of events) {
+        const { id, data, event: name } = Object.fromEntries(event.split("\n").map((line) => line.split(/: (.*)/s)));
+        this.#last = id ?? this.#last;
+        if (data && !name) this.#told(JSON.parse(data));
+      }
+    }
   }
 
   #told(m) {

@@ -2,12 +2,10 @@
 import { el, written } from "./dom.js";
 import { send } from "./api.js";
 import { serverNow } from "./clock.js";
-import { every, keepAsking, skeleton } from "./poll.js";
+import { ways } from "./login.js";
+import { followItem, skeleton } from "./poll.js";
 import { SaleCard } from "./sale.js";
 import { language, t } from "./words.js";
-
-const everyOnSale = 2000; // ms; an item that may be bought, or soon: the server keeps an answer for a second or two
-const soon = 60_000; // ms before the opening
 
 export function show(main, query) {
   const id = encodeURIComponent(query.get("item"));
@@ -15,11 +13,10 @@ export function show(main, query) {
   let read;
   // detail is read once, by the first who needs it; after a failure the next one asks again.
   const detail = () => (read ??= send("GET", `items/${id}/detail`).catch((e) => { read = undefined; throw e; }));
-  const card = new SaleCard(), error = el("div", { className: "toast" }), waits = served ?? skeleton(560);
+  const card = new SaleCard(ways), error = el("div", { className: "toast" }), waits = served ?? skeleton(560);
   main.classList.add("item");
   main.replaceChildren(el("p", {}, el("a", { href: "/?sessions" }, `‹ ${t("sessions")}`)), error, el("div", { className: "narrow" }, waits));
-  keepAsking(error, async () => {
-    const item = await send("GET", `items/${id}`);
+  followItem(error, query.get("item"), (item) => {
     card.show(item);
     if (!card.isConnected) {
       waits.replaceWith(card);
@@ -27,7 +24,6 @@ export function show(main, query) {
       if (!served) document.title = item.title;
       if (item.reservation_opens_at && Date.parse(item.opens_at) > serverNow()) detail().then(({ reserved }) => card.reservedBy(reserved), () => {});
     }
-    return item.status === "ended" || Date.parse(item.opens_at) - serverNow() > soon ? every : everyOnSale;
   });
 }
 

@@ -4,6 +4,7 @@ import { el } from "./dom.js";
 import { call, problem, send } from "./api.js";
 import { drawChart } from "./chart.js";
 import "./sale.js";
+import { ways } from "./login.js";
 import { countdown } from "./step.js";
 import { serverNow } from "./clock.js";
 import { answerName, checkName, count, explain, t, translate } from "./words.js";
@@ -16,6 +17,7 @@ let proving = false;
 export function show(main) {
   main.append($("live").content.cloneNode(true));
   translate(main);
+  $("sale").ways = ways;
   $("send").onclick = sendCrowd;
   $("prove").onclick = prove;
   $("kill").onclick = killRedis;

@@ -90,6 +90,11 @@ const agreement = () => {
 // askLogin opens the dialog and returns whether the shopper is logged in afterwards.
 export const askLogin = () => Boolean(login()) || openLogin("", "login");
 
+// ways are where a card leads on this server's pages; see SaleCard.
+export const ways = {
+  login: askLogin, see: (no) => location.assign(`/?order=${no}`), browse: () => location.assign("/?sessions"), pay: (url) => location.assign(url),
+};
+
 // openLogin opens the dialog with a way in front, also for a shopper who is logged in.
 export function openLogin(way, title) {
   const form = new LoginForm();

@@ -3,7 +3,7 @@
 import { ask, copyButton, el, refill, short } from "./dom.js";
 import { bearer, call, login, send } from "./api.js";
 import { tries } from "./code.js";
-import { askLogin } from "./login.js";
+import { askLogin, ways } from "./login.js";
 import { keepAsking, skeleton } from "./poll.js";
 import { SaleCard } from "./sale.js";
 import { language, money, t } from "./words.js";
@@ -13,7 +13,7 @@ const final = ["refused", "closed", "refunded"];
 
 export function show(main, query) {
   const no = query.get("order"), path = `orders/${encodeURIComponent(no)}`;
-  const card = new SaleCard(), error = el("div", { className: "toast" }), sheet = el("div"), box = el("div", { className: "narrow" }, skeleton(560));
+  const card = new SaleCard(ways), error = el("div", { className: "toast" }), sheet = el("div"), box = el("div", { className: "narrow" }, skeleton(560));
   main.append(el("p", {}, el("a", { href: "/?orders" }, `‹ ${t("myOrders")}`)), error, box);
   let version, drawn, talk, item, itemLeft = false;
   keepAsking(error, async (soon) => {

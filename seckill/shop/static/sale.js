@@ -5,7 +5,6 @@ import { ask, copyButton, el, picture, short } from "./dom.js";
 import { changes, mayAct } from "./api.js";
 import { Buyer } from "./buyer.js";
 import { ready, serverNow } from "./clock.js";
-import { askLogin } from "./login.js";
 import { clockOf, hint, nextStep, parts } from "./step.js";
 import { count, money, opening, t } from "./words.js";
 
@@ -23,9 +22,23 @@ function deliveryOf({ delivery: { ways, freight, free_from } = { ways: [] }, sal
   return [ways.includes("delivery") && ship, ways.includes("pickup") && t("way_pickup")];
 }
 
+// A card leads elsewhere by the ways of the page around it:
+//
+//   login()          asks for a login, and returns whether there is one then
+//   see(no)          shows an order; browse() shows other items. Without them the button is grey.
+//   pay(url)         opens a provider's page
+//   target           of a link to such a page; may be missing
+//   tells(of, what)  hears of a grant, a refusal and a payment; may be missing
 export class SaleCard extends HTMLElement {
-  #item; #buyer; #timer; #parts; #no; #news; #title; #waits = false; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
+  #ways; #item; #buyer; #timer; #parts; #no; #news; #title; #waits = false; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
   #login = () => this.#begin(); // another shopper, another way through
+
+  constructor(ways) {
+    super();
+    this.ways = ways;
+  }
+
+  set ways(ways) { this.#ways = ways; } // of a card that stands in the document
 
   connectedCallback() {
     this.classList.add("card", "sale");
@@ -106,7 +119,7 @@ export class SaleCard extends HTMLElement {
     if (!this.#item) return;
     const quantity = this.#buyer?.quantity ?? 1;
     this.#buyer?.leave();
-    this.#buyer = new Buyer(this.#item, { changed: () => this.#tick(), returned: () => this.#returned() }, this.#no);
+    this.#buyer = new Buyer(this.#item, { changed: () => this.#tick(), returned: () => this.#returned(), pays: this.#ways.pay, tells: (of, what) => this.#ways.tells?.(of, what) }, this.#no);
     this.#buyer.quantity = quantity;
     this.#tick();
   }
@@ -134,15 +147,15 @@ export class SaleCard extends HTMLElement {
   }
 
   // #loggedIn asks for a login where one is needed; the buyer is another one afterwards.
-  async #loggedIn() { return mayAct() || askLogin(); }
+  async #loggedIn() { return mayAct() || this.#ways.login(); }
 
   async #press() {
     const { does } = nextStep(this.#item, this.#buyer, serverNow(), this.#no);
-    if (does === "browse") return location.assign("/?sessions");
+    if (does === "browse") return this.#ways.browse();
     if (!does || !(await this.#loggedIn())) return undefined;
     if (this.#news) document.title = this.#title;
     this.#news = undefined;
-    if (does === "see") location.assign(`/?order=${this.order.order_no}`);
+    if (does === "see") this.#ways.see(this.order.order_no);
     else await this.#buyer[does]();
   }
 
@@ -182,7 +195,7 @@ export class SaleCard extends HTMLElement {
     set(p.days, time.d ? `${time.d} ${t("days")} ` : "");
     for (const key of ["h", "m", "s"]) set(p[key], time[key]);
     this.#drawUnits(item, p);
-    this.#enable(p.buy, step.does && !b.busy);
+    this.#enable(p.buy, step.does && !b.busy && (!["see", "browse"].includes(step.does) || this.#ways[step.does]));
     set(p.buy, step.text);
     p.arm.checked = b.armed;
     shows(p.armed, step.early);
@@ -214,7 +227,7 @@ export class SaleCard extends HTMLElement {
 
   // #enable gives the focus back to the button that lost it by going grey.
   #enable(button, on) {
-    if (!on && document.activeElement === button) this.#waits = true;
+    if (!on && this.getRootNode().activeElement === button) this.#waits = true;
     button.disabled = !on;
     if (!on || !this.#waits) return;
     this.#waits = false;
@@ -240,7 +253,7 @@ export class SaleCard extends HTMLElement {
     if (now === this.#said) return;
     this.#said = now;
     p.said.className = kind;
-    p.said.replaceChildren(link ? el("a", { href: link }, text) : text);
+    p.said.replaceChildren(link ? el("a", { href: link, target: this.#ways.target ?? "" }, text) : text);
     if (kind) this.#readUntil = performance.now() + reading;
   }
 

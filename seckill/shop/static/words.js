@@ -150,7 +150,7 @@ const checks = {
   "no shopper is shown an order that is not committed": "不向任何人展示未落库的订单",
 };
 // The server chose the document's language by what the browser asked for.
-export const language = document.documentElement.lang === "zh" ? "zh" : "en";
+export const language = /^zh\b/i.test(document.documentElement.lang) ? "zh" : "en";
 const [words, column] = language === "zh" ? [zh, 0] : [en, 1];
 // t is the word for a key, with the values in their places.
 export const t = (key, values = {}) => (words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
