@@ -76,6 +76,7 @@ type Instance struct {
 	Err   *Console
 	Ended <-chan struct{} // closes when the process has ended
 	Stop  func() int      // stops it like Ctrl-C and returns the exit code
+	Kill  func()          // as a machine that fails does
 }
 
 // Serve starts `stampede serve` on free ports with the given stores, and returns once it is ready.
@@ -100,6 +101,10 @@ func Serve(t *testing.T, databaseURL, redisURL string, args ...string) *Instance
 			<-in.Ended
 		}
 		return cmd.ProcessState.ExitCode()
+	}
+	in.Kill = func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-in.Ended
 	}
 	in.URL = in.Out.Await(t, `serves (\S+);`, 60*time.Second, in.Ended)
 	return in

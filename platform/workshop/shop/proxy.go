@@ -26,10 +26,15 @@ import (
 // that resolves both of its names to it, and its log file.
 func StartNginx(t *testing.T, program string, instances ...*Instance) (client *http.Client, log string) {
 	t.Helper()
+	return StartNginxAt(t, FreeAddr(t), program, instances...)
+}
+
+// StartNginxAt is StartNginx on an address of 127.0.0.1, which is the shop's name too, and localhost that of the rush.
+func StartNginxAt(t *testing.T, addr, program string, instances ...*Instance) (client *http.Client, log string) {
+	t.Helper()
 	dir := t.TempDir()
 	raw, err := os.ReadFile("platform/edge/nginx/stampede.conf")
 	require.NoError(t, err)
-	addr := FreeAddr(t)
 	conf := string(raw)
 	for _, change := range []struct {
 		old, to string
@@ -38,6 +43,8 @@ func StartNginx(t *testing.T, program string, instances ...*Instance) (client *h
 		{"listen 80;", "listen " + addr + ";", 2},
 		{"10.0.0.11:8080", strings.TrimPrefix(instances[0].URL, "http://"), 2},
 		{"10.0.0.12:8080", strings.TrimPrefix(instances[1].URL, "http://"), 2},
+		{"server_name sale.example.com;", "server_name sale.example.com 127.0.0.1;", 1},
+		{"server_name rush.example.com;", "server_name rush.example.com localhost;", 1},
 		{"/var/cache/nginx/stampede", filepath.Join(dir, "cache"), 1},
 		{"error_log /var/log/nginx/error.log crit;", "error_log " + filepath.Join(dir, "log") + " crit;", 2},
 	} {
