@@ -100,10 +100,7 @@ func (s *Service) refusing(ctx context.Context) (found []proof.Violation, err er
 	if err != nil || len(onSale) == 0 {
 		return nil, err
 	}
-	items := make([]stock.Item, len(onSale))
-	for i, st := range onSale {
-		items[i] = st.Item()
-	}
+	items := stock.Items(onSale)
 	statuses, err := s.Health(ctx, items)
 	for i, st := range statuses {
 		if st.Unready() {

@@ -21,11 +21,7 @@ func (s *Service) Left(ctx context.Context) (map[int64]Left, error) {
 	if err != nil {
 		return nil, err
 	}
-	items := make([]stock.Item, len(rows))
-	for i, row := range rows {
-		items[i] = row.Item()
-	}
-	stateOf, left, silent := s.States(ctx, items), make(map[int64]Left, len(rows)), map[int64]bool{}
+	stateOf, left, silent := s.States(ctx, stock.Items(rows)), make(map[int64]Left, len(rows)), map[int64]bool{}
 	for i, row := range rows {
 		state, ok, stateErr := stateOf(i)
 		if stateErr != nil {

@@ -90,10 +90,7 @@ func (s *Service) glanceSums(ctx context.Context) (map[int64]sums, error) {
 	if err != nil {
 		return nil, err
 	}
-	items := make([]stock.Item, len(before))
-	for i, st := range before {
-		items[i] = st.Item()
-	}
+	items := stock.Items(before)
 	stateOf := s.States(ctx, items)
 	after, err := s.StockOnSale(ctx, glanceAtMost)
 	if err != nil {

@@ -36,6 +36,15 @@ func (st Row) Item() Item {
 	return Item{ID: st.ItemID, ActivityID: st.ActivityID, Shard: st.Shard, PerActivity: st.PerActivity}
 }
 
+// Items identify the keys of rows, in their order.
+func Items(rows []Row) []Item {
+	items := make([]Item, len(rows))
+	for i, st := range rows {
+		items[i] = st.Item()
+	}
+	return items
+}
+
 // Rows are the rows that a query returns, or its error.
 func Rows(rows []inventorydb.InventoryStock, err error) ([]Row, error) {
 	if err != nil {
