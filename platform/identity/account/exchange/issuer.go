@@ -94,6 +94,7 @@ type issuer struct {
 	keys    []jose.JSONWebKey
 	fetched time.Time
 	tried   time.Time
+	failed  error // of the last try
 }
 
 // identity is who a token names.
@@ -173,7 +174,7 @@ func (i *issuer) keysOf(ctx context.Context, id string) ([]crypto.PublicKey, err
 	if found, _ = i.known(id); len(found) > 0 {
 		return found, nil
 	}
-	if err != nil || i.none() {
+	if err != nil {
 		return nil, errors.Join(errIssuer, err)
 	}
 	return nil, fmt.Errorf("exchange: the issuer has no key %q", id)
@@ -190,30 +191,23 @@ func (i *issuer) known(id string) (found []crypto.PublicKey, age time.Duration) 
 	return found, i.now().Sub(i.fetched)
 }
 
-func (i *issuer) none() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.fetched.IsZero()
-}
-
-// refresh asks the issuer for its keys, at most once in fetchPause; who comes meanwhile
-// waits for the same answer.
+// refresh asks the issuer for its keys, at most once in fetchPause: who comes meanwhile
+// waits for the same answer, and who comes later in the pause gets the error of that try.
 func (i *issuer) refresh(ctx context.Context) error {
 	_, err, _ := i.flight.Do("", func() (any, error) {
 		i.mu.Lock()
-		due := i.now().Sub(i.tried) >= fetchPause
-		if due {
-			i.tried = i.now()
+		now := i.now()
+		if now.Sub(i.tried) < fetchPause {
+			defer i.mu.Unlock()
+			return nil, i.failed
 		}
+		i.tried = now
 		i.mu.Unlock()
-		if !due {
-			return nil, nil
-		}
 		keys, err := i.fetch(ctx)
-		if err == nil {
-			i.mu.Lock()
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if i.failed = err; err == nil {
 			i.keys, i.fetched = keys, i.now()
-			i.mu.Unlock()
 		}
 		return nil, err
 	})
