@@ -64,8 +64,8 @@
 // events.payment.captured when money paid an order, in time or late;
 // events.payment.surplus when it paid none and goes back; events.payment.refunded
 // when money was refunded, and events.payment.refund_failed when it will not be without
-// an operator; events.payment.closed when a payment ended without money. order publishes that the order is paid, in the same
-// transaction. All through the outbox.
+// an operator; events.payment.closed when a payment ended without money. order publishes
+// that the order is paid, in the same transaction. All through the outbox.
 //
 // # Consumes
 //

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -113,26 +114,35 @@ func (s *Service) lead(ctx context.Context, _ int64) error {
 	}
 }
 
-// reseal seals the secrets with the current signing key, so that the one before it can go.
+// reseal seals secrets with the current signing key, so that the one before it can go.
 func (s *Service) reseal(ctx context.Context) error {
 	q := webhookdb.New(s.deps.DB)
 	rows, err := q.Webhooks(ctx)
-	for _, w := range rows {
-		again := func(sealed []byte) []byte {
-			secret, ok := s.keys.Open(sealed, aboutSecret)
-			if !ok {
-				return sealed // its key is gone; deliveries say so
-			}
-			return s.keys.Seal(secret, aboutSecret)
-		}
-		if err := q.Reseal(ctx, webhookdb.ResealParams{ID: w.ID, Had: w.Secret, Secret: again(w.Secret), Former: again(w.FormerSecret)}); err != nil {
-			return fmt.Errorf("webhook: seal the secret of webhook %d again: %w", w.ID, err)
-		}
-	}
 	if err != nil {
 		return fmt.Errorf("webhook: read secrets: %w", err)
 	}
+	for _, w := range rows {
+		to := webhookdb.ResealParams{ID: w.ID, Had: w.Secret, Secret: s.sealedNow(w.Secret), Former: s.sealedNow(w.FormerSecret)}
+		if bytes.Equal(to.Secret, w.Secret) && bytes.Equal(to.Former, w.FormerSecret) {
+			continue
+		}
+		if err := q.Reseal(ctx, to); err != nil {
+			return fmt.Errorf("webhook: seal the secret of webhook %d again: %w", w.ID, err)
+		}
+	}
 	return nil
+}
+
+// sealedNow is a sealed secret under the current key: as it was, if it is, or if its key
+// is gone, which deliveries say.
+func (s *Service) sealedNow(sealed []byte) []byte {
+	if _, current := s.keys[:1].Open(sealed, aboutSecret); current {
+		return sealed
+	}
+	if secret, ok := s.keys.Open(sealed, aboutSecret); ok {
+		return s.keys.Seal(secret, aboutSecret)
+	}
+	return sealed
 }
 
 func (s *Service) start(ctx context.Context, id int64, changed time.Time) running {

@@ -74,16 +74,20 @@ type kind struct {
 
 // kinds are by subject. A subject that is not listed stays inside.
 var kinds = map[string]kind{
-	orderevent.SubjectCreated:      ofOrders("order.created", fault.T("A shopper has an order, to be paid in time", "订单已生成，待付款"), orderevent.StatusPending),
-	orderevent.SubjectRefused:      ofOrders("order.refused", fault.T("An attempt became no order", "抢购未成订单"), orderevent.StatusRefused),
-	orderevent.SubjectPaid:         ofOrders("order.paid", fault.T("An order is paid: ship it, or have it ready", "订单已付款，可以发货或备货"), orderevent.StatusPaid),
-	orderevent.SubjectClosed:       ofOrders("order.closed", fault.T("An order was not paid in time, canceled or withdrawn; its units are free again", "订单超时、取消或撤回，库存已释放"), orderevent.StatusClosed),
-	orderevent.SubjectAmended:      ofOrders("order.amended", fault.T("An unpaid order has another amount, or a refunded one another reason", "待付款订单金额变化，或已退款订单原因变化"), orderevent.StatusPending),
-	orderevent.SubjectShipped:      ofOrders("order.shipped", fault.T("An order has a parcel, or another one", "订单已发货或更换包裹"), orderevent.StatusPaid),
-	orderevent.SubjectCompleted:    ofOrders("order.completed", fault.T("An order was handed over, or must have been", "订单已完成"), orderevent.StatusCompleted),
-	orderevent.SubjectRefunding:    ofOrders("order.refunding", fault.T("All of an order's money is asked back: do not ship it", "订单全额退款中，请勿发货"), orderevent.StatusRefunding),
-	orderevent.SubjectRefundFailed: ofOrders("order.refund_failed", fault.T("A refund of a whole order failed; an operator has to act", "全额退款失败，需人工处理"), orderevent.StatusRefundFailed),
-	orderevent.SubjectRefunded:     ofOrders("order.refunded", fault.T("All of an order's money is back", "订单已全额退款"), orderevent.StatusRefunded),
+	orderevent.SubjectCreated: ofOrders("order.created", fault.T("A shopper has an order, to be paid in time", "订单已生成，待付款"), orderevent.StatusPending),
+	orderevent.SubjectRefused: ofOrders("order.refused", fault.T("An attempt became no order", "抢购未成订单"), orderevent.StatusRefused),
+	orderevent.SubjectPaid:    ofOrders("order.paid", fault.T("An order is paid: ship it, or have it ready", "订单已付款，可以发货或备货"), orderevent.StatusPaid),
+	orderevent.SubjectClosed: ofOrders("order.closed",
+		fault.T("An order was not paid in time, canceled or withdrawn; its units are free again", "订单超时、取消或撤回，库存已释放"), orderevent.StatusClosed),
+	orderevent.SubjectAmended: ofOrders("order.amended",
+		fault.T("An unpaid order has another amount, or a refunded one another reason", "待付款订单金额变化，或已退款订单原因变化"), orderevent.StatusPending),
+	orderevent.SubjectShipped:   ofOrders("order.shipped", fault.T("An order has a parcel, or another one", "订单已发货或更换包裹"), orderevent.StatusPaid),
+	orderevent.SubjectCompleted: ofOrders("order.completed", fault.T("An order was handed over, or must have been", "订单已完成"), orderevent.StatusCompleted),
+	orderevent.SubjectRefunding: ofOrders("order.refunding",
+		fault.T("All of an order's money is asked back: do not ship it", "订单全额退款中，请勿发货"), orderevent.StatusRefunding),
+	orderevent.SubjectRefundFailed: ofOrders("order.refund_failed",
+		fault.T("A refund of a whole order failed; an operator has to act", "全额退款失败，需人工处理"), orderevent.StatusRefundFailed),
+	orderevent.SubjectRefunded: ofOrders("order.refunded", fault.T("All of an order's money is back", "订单已全额退款"), orderevent.StatusRefunded),
 
 	disputeevent.SubjectOpened:   ofDisputes("dispute.opened", fault.T("A shopper complains about an order", "买家发起纠纷"), disputeevent.StatusOpen),
 	disputeevent.SubjectReplied:  ofDisputes("dispute.replied", fault.T("The shopper wrote again", "买家回复纠纷"), disputeevent.StatusOpen),
@@ -94,19 +98,23 @@ var kinds = map[string]kind{
 		func(e paymentevent.Captured) PaymentData {
 			return PaymentData{PaymentNo: &e.PaymentNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}}
 		}),
-	paymentevent.SubjectSurplus: ofMoney("payment.surplus", fault.T("Money arrived that pays no order; it goes back", "收到多余款项，将退回"), PaymentData{PaymentNo: &exampleNo, Reason: "late"},
+	paymentevent.SubjectSurplus: ofMoney("payment.surplus",
+		fault.T("Money arrived that pays no order; it goes back", "收到多余款项，将退回"), PaymentData{PaymentNo: &exampleNo, Reason: "late"},
 		func(e paymentevent.Surplus) PaymentData {
 			return PaymentData{PaymentNo: &e.PaymentNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason}
 		}),
-	paymentevent.SubjectRefunded: ofMoney("refund.succeeded", fault.T("Money went back to the shopper", "退款成功"), PaymentData{RefundNo: &exampleNo, Reason: "operator", Whole: true},
+	paymentevent.SubjectRefunded: ofMoney("refund.succeeded",
+		fault.T("Money went back to the shopper", "退款成功"), PaymentData{RefundNo: &exampleNo, Reason: "operator", Whole: true},
 		func(e paymentevent.Refunded) PaymentData {
 			return PaymentData{RefundNo: &e.RefundNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason, Whole: e.Whole}
 		}),
-	paymentevent.SubjectClosed: ofMoney("payment.closed", fault.T("A payment ended without money; the shopper may start another while the order waits", "支付单已关闭，未收款；订单待付款期间可重新发起支付"), PaymentData{PaymentNo: &exampleNo},
+	paymentevent.SubjectClosed: ofMoney("payment.closed",
+		fault.T("A payment ended without money; the shopper may start another while the order waits", "支付单已关闭，未收款；订单待付款期间可重新发起支付"), PaymentData{PaymentNo: &exampleNo},
 		func(e paymentevent.Closed) PaymentData {
 			return PaymentData{PaymentNo: &e.PaymentNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}}
 		}),
-	paymentevent.SubjectRefundFailed: ofMoney("refund.failed", fault.T("A refund will not be made unless an operator acts: the money is still with the shop", "退款失败，款项仍在商家账户，需人工处理"), PaymentData{RefundNo: &exampleNo, Reason: "operator", Detail: "the provider reports that the refund failed"},
+	paymentevent.SubjectRefundFailed: ofMoney("refund.failed",
+		fault.T("A refund will not be made unless an operator acts: the money is still with the shop", "退款失败，款项仍在商家账户，需人工处理"), PaymentData{RefundNo: &exampleNo, Reason: "operator", Detail: "the provider reports that the refund failed"},
 		func(e paymentevent.RefundFailed) PaymentData {
 			return PaymentData{RefundNo: &e.RefundNo, OrderNo: e.OrderNo, UserID: id(e.UserID), Amount: orderevent.Money{Amount: e.Amount, Currency: e.Currency}, Reason: e.Reason, Detail: e.Detail}
 		}),
@@ -119,15 +127,19 @@ var kinds = map[string]kind{
 		}),
 	},
 	seckillevent.SubjectSessionOpened: ofSessions("session.opened", fault.T("A session of a published activity has opened", "场次已开始")),
-	seckillevent.SubjectSessionEnded:  ofSessions("session.ended", fault.T("A session has closed, or its activity was ended; unpaid orders may still be paid", "场次已结束；未付款订单仍可能付款")),
+	seckillevent.SubjectSessionEnded: ofSessions("session.ended",
+		fault.T("A session has closed, or its activity was ended; unpaid orders may still be paid", "场次已结束；未付款订单仍可能付款")),
 	seckillevent.SubjectItemOpened:    ofItems("item.opened", fault.T("Attempts at an item are decided from now on", "商品开抢"), 100, 0),
 	seckillevent.SubjectItemSoldOut:   ofItems("item.sold_out", fault.T("No units are left; those that are held may come back", "商品已抢光；待付款的库存可能释放"), 0, 20),
 	seckillevent.SubjectItemUnitsBack: ofItems("item.units_back", fault.T("An item that had none has units again, returned or added", "商品重新有库存（释放或补货）"), 3, 17),
 
-	couponevent.SubjectIssued:   ofCoupons("coupon.issued", fault.T("A user was issued a coupon", "用户获得优惠券"), couponevent.Coupon{UserID: 7, By: couponevent.ByClaim}),
-	couponevent.SubjectUsed:     ofCoupons("coupon.used", fault.T("An order was paid with a coupon", "优惠券已使用"), usedCoupon),
-	couponevent.SubjectReturned: ofCoupons("coupon.returned", fault.T("A paid order was refunded in full; its coupon can be used again", "订单全额退款，优惠券已退回"), usedCoupon),
-	couponevent.SubjectRecalled: ofCoupons("coupon.recalled", fault.T("The shop recalled a coupon, or all of a kind; they serve no further order", "商家收回优惠券"), couponevent.Coupon{UserID: 7}),
+	couponevent.SubjectIssued: ofCoupons("coupon.issued",
+		fault.T("A user was issued a coupon", "用户获得优惠券"), couponevent.Coupon{UserID: 7, By: couponevent.ByClaim}),
+	couponevent.SubjectUsed: ofCoupons("coupon.used", fault.T("An order was paid with a coupon", "优惠券已使用"), usedCoupon),
+	couponevent.SubjectReturned: ofCoupons("coupon.returned",
+		fault.T("A paid order was refunded in full; its coupon can be used again", "订单全额退款，优惠券已退回"), usedCoupon),
+	couponevent.SubjectRecalled: ofCoupons("coupon.recalled",
+		fault.T("The shop recalled a coupon, or all of a kind; they serve no further order", "商家收回优惠券"), couponevent.Coupon{UserID: 7}),
 
 	alarm.SubjectRaised: {
 		name: "alarm.raised", says: fault.T("A problem needs an operator; told once for an incident, however often it is found", "出现需人工处理的告警；同一事件只推送一次"),

@@ -14,8 +14,8 @@ import (
 )
 
 // Workers are an instance's loops: one runs the probes of its parts and any further
-// ones, one posts to hook, one publishes incidents. Workers registers the collector of open alarms and the
-// notifier's metrics with metrics, and returns what is wrong with hook.
+// ones, one posts to hook, one publishes incidents. Workers registers the collector of
+// open alarms and the notifier's metrics with metrics, and returns what is wrong with hook.
 func Workers(pool *pgxpool.Pool, hook Webhook, parts Parts, log *slog.Logger, metrics prometheus.Registerer, more ...Probe) ([]app.Worker, error) {
 	notifier, err := NewNotifier(pool, hook, log, metrics)
 	if err != nil {
