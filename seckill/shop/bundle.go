@@ -21,13 +21,18 @@ const shell = "main.js"
 // element is the module that pages of other sites load: one file with all that it
 // imports but the solver, which starts itself as a worker.
 const (
-	element = "buy.js"
-	solver  = "pow.js"
+	element      = "buy.js"
+	elementStyle = "buy.css" // the part of style.css that it needs
+	solver       = "pow.js"
 )
 
 // bundle returns the modules and style sheets as they are served: minified, and the
 // shell as one file. The files' other contents stay as they are.
 func bundle(sources map[string]string) (map[string]string, error) {
+	sources = maps.Clone(sources)
+	if style := sources["style.css"]; sources[element] != "" {
+		sources[elementStyle] = ofPages.ReplaceAllString(style, "")
+	}
 	served := maps.Clone(sources)
 	_, meta, err := build(sources, shellOf, shell)
 	if err != nil {
@@ -67,13 +72,9 @@ func bundle(sources map[string]string) (map[string]string, error) {
 	if sources[element] == "" {
 		return served, nil
 	}
-	styled := maps.Clone(sources)
-	styled["style.css"] = ofPages.ReplaceAllString(sources["style.css"], "")
-	if written, _, err = build(styled, shellOf, "style.css"); err != nil {
-		return nil, err
-	}
-	maps.Copy(styled, written)
-	written, _, err = build(styled, func(_ api.ResolveKind, name string) string {
+	exporting = maps.Clone(sources)
+	exporting[elementStyle] = served[elementStyle]
+	written, _, err = build(exporting, func(_ api.ResolveKind, name string) string {
 		if name == solver {
 			return name
 		}

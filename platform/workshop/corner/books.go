@@ -55,9 +55,9 @@ func open(name string) (*books, error) {
 		}
 		b.apply(l)
 	}
-	err := os.WriteFile(name, had, 0o600)
-	if err == nil {
-		b.file, err = os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0o600)
+	var err error
+	if b.file, err = os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
+		err = b.file.Truncate(int64(len(had)))
 	}
 	return b, err
 }

@@ -69,7 +69,7 @@ func run() (err error) {
 func (c *corner) plan(opens time.Time) error {
 	type object map[string]any
 	price := func(amount int) object { return object{"amount": amount, "currency": "CNY"} } // in fen
-	document := object{"name": "Corner's sale", "starts_at": opens.Add(-time.Hour), "ends_at": opens.Add(time.Hour), "publish": true, "sessions": []object{{
+	document := object{"name": "Corner's sale", "starts_at": opens.Add(-time.Hour), "ends_at": opens.Add(time.Hour), "publish": true, "human_check": "pow", "sessions": []object{{
 		"external_id": "corner-noon", "name": "Noon", "opens_at": opens, "closes_at": opens.Add(time.Hour), "items": []object{{
 			"external_id": "phone", "sku": "phone", "title": "Phone", "list_price": price(9900), "sale_price": price(990), "stock": 10,
 		}},

@@ -57,7 +57,7 @@ export async function call(method, path, options = {}) {
     return await send(method, path, { ...options, token });
   } catch (e) {
     if (e.code !== "bad-token" || !token) throw e;
-    if (source) await given(true);
+    if (source) await askPage(true);
     else if (login()?.access === token) await refresh(login().refresh);
     else localStorage.removeItem(guestKey);
     const renewed = await bearer();
@@ -94,34 +94,41 @@ function forget() {
   tell();
 }
 
-let source, token; // of the user of a page that has its own logins
+let source, given; // of a page that has its own logins: where tokens come from, and {token, user, until}
 
 // actFor makes the page act for the user of an access token, or of what a function
 // returns: it is called again, with {renew: true}, when its token expires. A page that
 // calls it uses no login of this server.
 export async function actFor(from) {
   source = typeof from === "function" ? from : () => from;
-  token = undefined;
-  await given();
+  given = undefined;
+  await askPage();
   tell();
 }
 
-async function given(renew = false) {
-  const asked = source, got = await asked({ renew });
-  if (asked === source) token = got || undefined;
+async function askPage(renew = false) {
+  const asked = source, token = await asked({ renew });
+  if (asked === source) given = token ? read(token) : undefined;
 }
 
-// claims are what an access token says, without the signature.
-const claims = () => JSON.parse(atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")));
+// read returns what an access token says; only the server checks it.
+function read(token) {
+  try {
+    const { sub, exp } = JSON.parse(atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")));
+    return { token, user: sub, until: exp * 1000 };
+  } catch {
+    throw new Error("the page gave no access token");
+  }
+}
 
 let guests; // where a guest's token comes from, if the page allows guests
 let welcoming; // the request for one
 export const allowGuests = (address) => { guests = address; };
-export const mayAct = () => Boolean(source ? token : login() || guests);
+export const mayAct = () => Boolean(source ? given : login() || guests);
 const guest = () => JSON.parse(localStorage.getItem(guestKey)); // {token, user_id}; else null
 // who is the id of the user that the page acts for; undefined without
 // a login, and for a guest until the first request that needs a token.
-export const who = () => (source ? token && claims().sub : login()?.user ?? (guests && guest()?.user_id));
+export const who = () => (source ? given?.user : login()?.user ?? (guests && guest()?.user_id));
 
 // early is how long before its expiry an access token is refreshed: longer than a
 // request takes on a bad connection.
@@ -130,8 +137,8 @@ const early = 20_000;
 // bearer is the token to act with; undefined without a login or guest.
 export async function bearer() {
   if (source) {
-    if (token && claims().exp * 1000 - Date.now() < early) await given(true);
-    return token;
+    if (given?.until - Date.now() < early) await askPage(true);
+    return given?.token;
   }
   const now = login();
   if (now) return (now.until - Date.now() > early ? now : await refresh(now.refresh))?.access;

@@ -13,7 +13,7 @@
 // fires "login"; set the token then.
 //
 // Events, which bubble and have a detail: granted {order_no}, refused {code, title} or
-// the order, paid with the order, login.
+// the order, paid with the order, login. After a reload they come again.
 //
 // Colours: --stampede-accent, --stampede-text, --stampede-dim, --stampede-line and
 // --stampede-card; the font is that of the page.
@@ -21,7 +21,7 @@ import { actFor, changes, mayAct } from "./api.js";
 import { dialogsIn, el } from "./dom.js";
 import { followItem } from "./poll.js";
 import { SaleCard } from "./sale.js";
-import css from "./style.css";
+import css from "./buy.css"; // made of style.css
 
 // The pages' style, within the element. What the page around it sets of the host wins.
 const style = new CSSStyleSheet();
@@ -56,10 +56,11 @@ class StampedeBuy extends HTMLElement {
     if (!id) return this.#box.replaceChildren();
     const follows = (attribute) => (this.hasAttribute(attribute)
       ? (no) => location.assign(this.getAttribute(attribute).replace("{order_no}", no)) : undefined);
-    const card = new SaleCard({
+    const card = new SaleCard();
+    card.ways = {
       login: () => this.#login(), see: follows("order-href"), browse: follows("browse-href"),
       pay: (url) => open(url, "_blank", "noopener"), target: "_blank", tells: (of, what) => this.#fire(of, what),
-    });
+    };
     const error = el("div", { className: "toast" });
     this.#box.replaceChildren(card, error);
     dialogsIn(this.#box);

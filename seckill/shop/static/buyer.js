@@ -31,6 +31,7 @@ export class Buyer {
   #item; #attempt; #follower; #hears; #round = 0; #gone = false;
   #dialog; // of the payment
   #told; // the state of the order that was said last
+  #toldOf; // the number whose grant was told
 
   constructor(item, hears, no) {
     this.#item = item;
@@ -270,7 +271,7 @@ export class Buyer {
         const ticket = await send("POST", a.path);
         if (stale()) return;
         this.#save({ queued: true });
-        this.#hears.tells("granted", { order_no: a.no });
+        this.#granted(a.no);
         return this.#follower.follow({ order_no: a.no, position: ticket.position }, ticket.poll_after_ms ?? 200);
       } catch (e) {
         if (stale()) return;
@@ -304,8 +305,16 @@ export class Buyer {
       sleep(1000).then(() => this.#attempt?.no === no && this.#run());
     } else {
       if (a?.no === no) this.#drop();
+      this.#hears.tells("refused", { code: "not-entered", title: t("said_notEntered") });
       this.#say((a?.no === no && a.over) || t("said_notEntered"), "bad");
     }
+  }
+
+  // #granted tells of a number that is in line, once.
+  #granted(no) {
+    if (this.#toldOf === no) return;
+    this.#toldOf = no;
+    this.#hears.tells("granted", { order_no: no });
   }
 
   #refuse(e) {
@@ -334,6 +343,7 @@ export class Buyer {
     const state = `${o.order_no} ${o.status} ${o.version}`;
     if (state === this.#told) return this.#hears.changed(); // what was said since stays
     this.#told = state;
+    if (o.status === "pending_payment") this.#granted(o.order_no); // also one whose ticket was lost
     const news = { paid: "paid", refused: "refused", closed: "refused" }[o.status];
     if (news) this.#hears.tells(news, o);
     this.#say(`${t(`step_${o.handover === "shipped" ? o.handover : o.status}`)}${o.reason ? ` · ${t(`reason_${o.reason}`)}` : ""}`, ended.includes(o.status) ? "bad" : "done");

@@ -46,8 +46,8 @@ export function copyButton(node) {
 let stage;
 // dialogsIn puts dialogs into a shadow tree, which has their style, instead of the page.
 export const dialogsIn = (node) => { stage = node; };
-// opens shows a dialog before the page.
-export function opens(dialog) {
+// showDialog shows a dialog before the page.
+export function showDialog(dialog) {
   (stage ?? document.body).append(dialog);
   dialog.showModal();
 }
@@ -58,7 +58,7 @@ export function ask(title, ...content) {
   const dialog = el("dialog", { attrs: { "aria-label": title } },
     el("div", { className: "row" }, el("h2", { className: "grow" }, title), el("button", { className: "second close", onclick: () => dialog.close(), attrs: { "aria-label": t("close") } }, "✕")),
     ...content);
-  opens(dialog);
+  showDialog(dialog);
   const answered = new Promise((answer) => { dialog.onclose = () => { dialog.remove(); answer(dialog.returnValue || undefined); }; });
   return { dialog, answered };
 }

@@ -13,7 +13,7 @@ export function show(main, query) {
   let read;
   // detail is read once, by the first who needs it; after a failure the next one asks again.
   const detail = () => (read ??= send("GET", `items/${id}/detail`).catch((e) => { read = undefined; throw e; }));
-  const card = new SaleCard(ways), error = el("div", { className: "toast" }), waits = served ?? skeleton(560);
+  const card = Object.assign(new SaleCard(), { ways }), error = el("div", { className: "toast" }), waits = served ?? skeleton(560);
   main.classList.add("item");
   main.replaceChildren(el("p", {}, el("a", { href: "/?sessions" }, `‹ ${t("sessions")}`)), error, el("div", { className: "narrow" }, waits));
   followItem(error, query.get("item"), (item) => {

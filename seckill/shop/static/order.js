@@ -13,7 +13,7 @@ const final = ["refused", "closed", "refunded"];
 
 export function show(main, query) {
   const no = query.get("order"), path = `orders/${encodeURIComponent(no)}`;
-  const card = new SaleCard(ways), error = el("div", { className: "toast" }), sheet = el("div"), box = el("div", { className: "narrow" }, skeleton(560));
+  const card = Object.assign(new SaleCard(), { ways }), error = el("div", { className: "toast" }), sheet = el("div"), box = el("div", { className: "narrow" }, skeleton(560));
   main.append(el("p", {}, el("a", { href: "/?orders" }, `‹ ${t("myOrders")}`)), error, box);
   let version, drawn, talk, item, itemLeft = false;
   keepAsking(error, async (soon) => {

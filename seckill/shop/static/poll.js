@@ -7,9 +7,9 @@ import { explain } from "./words.js";
 export const every = 10_000; // ms between two polls; a crowd's pages spread over half of it more
 
 // keepAsking does some work, which returns in how many ms it makes sense again; 0 waits
-// for a login, and false ends it. It is given soon(), which makes the next poll come at once. cut are the
-// words for a network that is gone. A hidden page does not poll; one that becomes visible,
-// or whose user changed by a login, polls immediately.
+// for a login, and false ends it. It is given soon(), which makes the next poll come at
+// once. cut are the words for a network that is gone. A hidden page does not poll; one
+// that becomes visible, or whose user changed by a login, polls immediately.
 export async function keepAsking(error, work, cut) {
   let wake;
   const soon = () => wake?.();

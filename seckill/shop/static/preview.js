@@ -16,7 +16,7 @@ export async function show(main, query) {
   // Without a session the office answers with its sign-in page, which is no JSON.
   if (!shown.item) return says(el("a", { href: `/admin/sign-in?next=${encodeURIComponent(`/admin/items/${id}`)}` }, t("previewLogin")));
   says(t("preview"));
-  const card = new SaleCard(ways);
+  const card = Object.assign(new SaleCard(), { ways });
   // Nothing can be bought here; the card would ask for what shoppers may see.
   card.inert = true;
   main.append(el("div", { className: "narrow" }, card, el("details", { className: "fold", open: true }, el("summary", {}, t("aboutItem")), el("div", {}, ...reading(shown.detail)))));

@@ -33,12 +33,7 @@ export class SaleCard extends HTMLElement {
   #ways; #item; #buyer; #timer; #parts; #no; #news; #title; #waits = false; #reservedBy; #readUntil = 0; #said; #known = false; #lock;
   #login = () => this.#begin(); // another shopper, another way through
 
-  constructor(ways) {
-    super();
-    this.ways = ways;
-  }
-
-  set ways(ways) { this.#ways = ways; } // of a card that stands in the document
+  set ways(ways) { this.#ways = ways; } // before the first show
 
   connectedCallback() {
     this.classList.add("card", "sale");

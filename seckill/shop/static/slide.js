@@ -1,7 +1,7 @@
 // The slide captcha: a tile that is dragged sideways to its gap, with the finger,
 // the mouse or the arrow keys.
 import { until } from "./clock.js";
-import { el, opens as show } from "./dom.js";
+import { el, showDialog } from "./dom.js";
 import { t } from "./words.js";
 
 // askSlide shows a picture and returns the tile's left edge in its pixels and how it
@@ -38,7 +38,7 @@ export function askSlide({ background, tile, width, height, tile_x, tile_y, tile
     piece.onpointermove = (m) => { track.value = from + m.clientX; place(); };
   };
   piece.onpointerup = () => { piece.onpointermove = null; };
-  show(dialog);
+  showDialog(dialog);
   if (opens < Infinity) {
     until(opens).then(() => {
       if (!dialog.isConnected) return;

@@ -93,19 +93,24 @@ func TestShopBesideStampede(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "corner")
 	sources, err := filepath.Glob("platform/workshop/corner/*")
 	require.NoError(t, err)
+	lines := 0
 	for _, name := range sources { // so that a change of it repeats this test
-		_, err := os.ReadFile(name)
+		source, err := os.ReadFile(name)
 		require.NoError(t, err)
+		if strings.HasSuffix(name, ".go") {
+			lines += strings.Count(string(source), "\n")
+		}
 	}
+	require.Equal(t, "more than the 300 lines that the README says", lines > 300, false)
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./platform/workshop/corner").CombinedOutput() //nolint:gosec // its own
 	require.Equal(t, "go build: "+string(out), err, nil)
 
 	databaseURL, redisURL := pgtest.DatabaseURL(t), pgtest.RedisURL(t)
 	addr, corner := shop.FreeAddr(t), shop.FreeAddr(t)
 	page := "http://" + strings.Replace(corner, "127.0.0.1", "localhost", 1)
-	rushes := "http://" + strings.Replace(addr, "127.0.0.1", "localhost", 1)
+	rushName := "http://" + strings.Replace(addr, "127.0.0.1", "localhost", 1)
 	args := []string{
-		"--nats-url=" + bustest.StartServer(t).URL, "--trusted-proxies=127.0.0.1", "--public-url=http://" + addr, "--rush-url=" + rushes,
+		"--nats-url=" + bustest.StartServer(t).URL, "--trusted-proxies=127.0.0.1", "--public-url=http://" + addr, "--rush-url=" + rushName,
 		"--allowed-origins=" + page, "--order-url=" + page + "/", "--webhook-private",
 	}
 	serve := func() *shop.Instance {
@@ -115,7 +120,7 @@ func TestShopBesideStampede(t *testing.T) {
 		return in
 	}
 	first, second := serve(), serve()
-	shop.StartNginxAt(t, addr, program, first, second)
+	_, log := shop.StartNginxAt(t, addr, program, first, second)
 
 	admin := shop.Mint(t, 1, auth.Admin)
 	key := fmt.Sprint(second.Do(t, http.MethodPost, "/api/v1/admin/api-keys", admin, map[string]any{
@@ -124,13 +129,13 @@ func TestShopBesideStampede(t *testing.T) {
 	hook := second.Do(t, http.MethodPost, "/api/v1/admin/webhooks", admin, map[string]any{"url": "http://" + corner + "/events"}, http.StatusCreated)
 	c := &cornerShop{t: t, url: "http://" + corner, args: []string{
 		binary, "--stampede=http://" + addr, "--key=" + key, "--secret=" + hook["secret"].(string), "--listen=" + corner,
-		"--journal=" + filepath.Join(t.TempDir(), "journal"), "--opens=" + time.Now().Add(2*time.Second).Format(time.RFC3339),
+		"--journal=" + filepath.Join(t.TempDir(), "journal"), "--opens=" + time.Now().Add(15*time.Second).Format(time.RFC3339),
 	}}
 	c.start()
 	t.Cleanup(func() { c.kill() })
 
-	var rushed []string              // hosts that got a rush
-	pushes := make(chan string, 100) // ways of pushes that have opened
+	const units = 10
+	rushes, pushes := make(chan string, 10*units), make(chan string, 10*units) // hosts that got a rush; ways of pushes that have opened
 	chromedp.ListenTarget(ctx, func(event any) {
 		switch got := event.(type) {
 		case *network.EventWebSocketHandshakeResponseReceived:
@@ -139,20 +144,24 @@ func TestShopBesideStampede(t *testing.T) {
 			if strings.HasSuffix(got.Response.URL, "/api/v1/sse") && got.Type == network.ResourceTypeFetch {
 				pushes <- "stream"
 			}
-		}
-		if sent, ok := event.(*network.EventRequestWillBeSent); ok && strings.Contains(sent.Request.URL, "/api/v1/rush/") {
-			host, _, _ := strings.Cut(sent.Request.URL, "/api/")
-			rushed = append(rushed, host)
+		case *network.EventRequestWillBeSent:
+			if host, _, rush := strings.Cut(got.Request.URL, "/api/v1/rush/"); rush {
+				rushes <- host
+			}
 		}
 	})
-	const units = 10
 	for user := 1; user <= units; user++ {
-		way := "socket"
-		if user > units/2 { // the network lets no socket open
-			way = "stream"
-			do(ctx, t, "break sockets", onEachDocument(noSockets))
+		way, presses := "socket", press("#buy", "Buy")
+		switch user {
+		case 1: // before the opening
+			presses = chromedp.Tasks{until(inElement("#arm") + "?.checkVisibility({ visibilityProperty: true })"), chromedp.Evaluate(inElement("#arm")+".click()", nil), until(inElement("sale-card") + `.dataset.armed === "true"`)}
+		case units/2 + 1:
+			do(ctx, t, "a network that lets no socket open", onEachDocument(noSockets))
 		}
-		buysAtTheCorner(ctx, t, page, fmt.Sprintf("Li %d", user), chromedp.ActionFunc(func(ctx context.Context) error {
+		if user > units/2 {
+			way = "stream"
+		}
+		buysAtTheCorner(ctx, t, page, fmt.Sprintf("Li %d", user), presses, chromedp.ActionFunc(func(ctx context.Context) error {
 			for {
 				select {
 				case opened := <-pushes:
@@ -172,10 +181,25 @@ func TestShopBesideStampede(t *testing.T) {
 			first.Kill()
 		}
 	}
-	for _, host := range rushed {
-		require.Equal(t, "where a rush went", host, rushes)
+	require.Equal(t, "fewer rushes than users", len(rushes) < units, false)
+	for range len(rushes) {
+		require.Equal(t, "where a rush went", <-rushes, rushName)
+	}
+	served, err := os.ReadFile(log)
+	require.NoError(t, err)
+	for _, worker := range []string{"/static/ticker.js", "/static/pow.js"} { // as workers of a page of another site
+		require.Contains(t, "nginx's log", string(served), worker)
 	}
 	pgtest.Eventually(t, time.Minute, func() bool { b := c.books(); return len(b.Status) == units && b.Captured == 9900 }, "ten payments in the shop's books")
+	pgtest.Eventually(t, time.Minute, func() bool { // posted, whatever was pulled too
+		posted := map[any]bool{}
+		for _, a := range second.Do(t, http.MethodGet, "/api/v1/admin/webhooks/"+hook["id"].(string)+"/attempts?limit=100", admin, nil, http.StatusOK)["data"].([]any) {
+			if a := a.(map[string]any); a["type"] == "payment.captured" && a["status"] == 200.0 {
+				posted[a["event_id"]] = true
+			}
+		}
+		return len(posted) == units
+	}, "ten payments were posted")
 	var nos []string
 	for no := range c.books().Status {
 		nos = append(nos, no)
@@ -202,17 +226,17 @@ func TestShopBesideStampede(t *testing.T) {
 }
 
 // noSockets lets no WebSocket open.
-const noSockets = `{ const Socket = WebSocket; WebSocket = class { constructor() { queueMicrotask(() => this.onclose()); } close() {} } }`
+const noSockets = `{ WebSocket = class { constructor() { queueMicrotask(() => this.onclose()); } close() {} } }`
 
 // buysAtTheCorner takes a user of the shop from its login to a paid order.
-func buysAtTheCorner(ctx context.Context, t *testing.T, page, user string, pushed chromedp.Action) {
+func buysAtTheCorner(ctx context.Context, t *testing.T, page, user string, presses, pushed chromedp.Action) {
 	t.Helper()
 	var pays string
 	do(ctx, t, user+" buys on the shop's page",
 		network.Enable(), network.SetCookieControls(true, true, true), network.ClearBrowserCookies(), chromedp.Navigate(page),
 		until(`document.querySelector("#login")`), chromedp.Evaluate(`document.querySelector("#login input").value = `+strconv.Quote(user), nil), click("#login button"),
 		until(`document.body.innerText.includes(`+strconv.Quote("Hello "+user)+`)`),
-		press("#buy", "Buy"), until(`document.querySelector("#said").textContent.includes("A unit is yours")`), shot("corner-granted"), pushed,
+		presses, until(`document.querySelector("#said").textContent.includes("A unit is yours")`), shot("corner-granted"), pushed,
 		chromedp.Evaluate(`window.open = (url) => { window.opened = url }`, nil),
 		press("#buy", "Checkout"), until(inElement("dialog #pay")), shot("corner-pays"), press("dialog #pay", "Pay"), until("window.opened"), chromedp.Evaluate("window.opened", &pays))
 	a := httpxtest.Send(t, http.DefaultClient, http.MethodPost, pays, "", `{"action":"pay"}`)
